@@ -3,13 +3,13 @@
 use crate::kind::{Output, ParamKind};
 use crate::library::CallLibrary;
 
-/// The type of name that threads, processes and exit handlers have.
+/// The type of the names of threads, processes and exit handlers.
 pub const ACTOR: &str = "actor";
-/// The type of name that a private copy of libcudart has.
+/// The type of the names of private copies of libcudart.
 pub const LIBRARY_COPY: &str = "library copy";
-/// The output that holds a text which a function returned.
+/// The output for the text that a function returned.
 pub const RETURNED_TEXT: &str = "text";
-/// The most bytes of such a text that are kept.
+/// How many bytes of such a text are kept.
 pub const RETURNED_TEXT_BYTES: usize = 256;
 
 /// One call that a scenario can list.
@@ -17,22 +17,22 @@ pub const RETURNED_TEXT_BYTES: usize = 256;
 pub struct Call {
     /// The exact C symbol, which is also the key in a scenario file.
     pub name: &'static str,
-    /// The library that exports it, or this program.
+    /// The library that exports it; [`CallLibrary::Harness`] for an action of this program.
     pub library: CallLibrary,
     /// One sentence for help and documentation.
     pub summary: &'static str,
-    /// What is passed, in C order; some is written by the author, some is made up here.
+    /// The parameters in C order. The author writes some of them; the others have fixed values or are outputs.
     pub params: Vec<Param>,
     /// What the function returns.
     pub returns: Returns,
-    /// The first CUDA version whose header declares this prototype, as `CUDA_VERSION` has it (12030
-    /// for 12.3); none if 11.4 or an earlier one does.
+    /// The first CUDA version whose header declares this prototype, in the form of `CUDA_VERSION` (12030 for 12.3);
+    /// `None` if 11.4 or an earlier one does.
     pub since: Option<u32>,
-    /// The last CUDA version whose header declares this prototype; none if the newest known does.
+    /// The last CUDA version whose header declares this prototype; `None` if the newest known one does.
     pub until: Option<u32>,
-    /// The prototype that the same name had before.
+    /// The prototype that this name had in earlier versions.
     pub earlier: Option<EarlierPrototype>,
-    /// What it does beside what it returns.
+    /// Its effects on processes, threads and the environment.
     pub effects: Vec<Effect>,
 }
 
@@ -41,7 +41,7 @@ pub struct Call {
 pub enum Returns {
     /// A 32-bit status of its library.
     Status,
-    /// A C string that it keeps; it is the output `text`, and there is no status.
+    /// A C string that the library keeps. It becomes the output `text`, and there is no status.
     Text,
 }
 
@@ -50,54 +50,53 @@ pub enum Returns {
 pub struct Param {
     /// The key in a scenario file (inputs) or in an observation's `values` (outputs).
     pub name: &'static str,
-    /// The C type as the header writes it; empty for the second word of a struct passed by value.
+    /// The C type as in the header; empty for the second word of a struct passed by value.
     pub c_type: &'static str,
-    /// Whether only earlier prototypes have it. It is passed all the same: a callee that takes fewer
-    /// does not see it.
+    /// Whether only earlier prototypes have it. It is always passed: a function with fewer parameters ignores it.
     pub older: bool,
-    /// What it holds and how it is passed.
+    /// The kind of value, and how it is passed.
     pub kind: ParamKind,
-    /// What is passed when the author leaves the key out; none if leaving it out is an error.
+    /// The value if the author leaves the key out; `None` if the key is required.
     pub default: Option<i64>,
 }
 
 /// A prototype that a name had in earlier CUDA versions.
 #[derive(Debug)]
 pub struct EarlierPrototype {
-    /// The last CUDA version with this prototype, as `CUDA_VERSION` has it.
+    /// The last CUDA version with this prototype, in the form of `CUDA_VERSION`.
     pub until: u32,
     /// The C types of its parameters.
     pub types: Vec<&'static str>,
 }
 
-/// What a call does beside what it returns: to processes, threads and the environment.
+/// An effect of a call on processes, threads or the environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Makes no call: a moment at which everything is read.
     Marks,
-    /// Makes no call into a driver and waits for none: memory of a GPU cannot change by it.
+    /// Makes no driver call and waits for none, so it cannot change the memory of a GPU.
     Inert,
-    /// Its `name` is that of an environment variable.
+    /// Its parameter `name` is the name of an environment variable.
     NamesVariable,
-    /// By it a worker may come to a GPU that its mask does not name.
+    /// May let a worker use a GPU that its mask does not name.
     MayUnmask,
     /// Starts a thread.
     StartsThread,
     /// Ends a thread.
     JoinsThread,
-    /// Starts a process that goes on where its parent is.
+    /// Starts a process that continues where its parent is.
     Forks,
-    /// Starts a process that is a fresh program.
+    /// Starts a process that runs a fresh program.
     Spawns,
-    /// Makes the process that calls it a fresh program.
+    /// Replaces the calling process by a fresh program.
     Execs,
-    /// Waits until a process that was started has ended.
+    /// Waits for the end of a process that was started.
     WaitsForProcess,
     /// Adds a handler that runs when the process exits.
     AddsExitHandler,
     /// Ends the process after its exit handlers.
     Exits,
-    /// Ends the process without them.
+    /// Ends the process without its exit handlers.
     ExitsAtOnce,
     /// Opens a library.
     OpensLibrary,
@@ -124,12 +123,12 @@ impl Effect {
 }
 
 impl Call {
-    /// The parameters an author may write, in C order.
+    /// The parameters that an author may write, in C order.
     pub fn inputs(&self) -> impl Iterator<Item = &Param> {
         self.params.iter().filter(|p| !matches!(p.kind, ParamKind::Fixed(_) | ParamKind::Out(_)))
     }
 
-    /// What the callee gives back beside a status: parameters in C order, and a text that it returns.
+    /// The outputs: parameters that the function writes, in C order, and a text that it returns.
     pub fn outputs(&self) -> impl Iterator<Item = (&'static str, Output)> {
         let text = (self.returns == Returns::Text).then_some((RETURNED_TEXT, Output::Text(RETURNED_TEXT_BYTES)));
         let written = self.params.iter().filter_map(|p| match p.kind {
@@ -139,17 +138,17 @@ impl Call {
         written.chain(text)
     }
 
-    /// Whether it has an effect.
+    /// Whether the call has this effect.
     pub fn has(&self, effect: Effect) -> bool {
         self.effects.contains(&effect)
     }
 
-    /// Whether it starts a process, one that is forked or a fresh one.
+    /// Whether the call starts a process, forked or fresh.
     pub fn starts_process(&self) -> bool {
         self.has(Effect::Forks) || self.has(Effect::Spawns)
     }
 
-    /// Whether `as` means something for this call, and the type of handle it binds.
+    /// The type of handle that `as` binds; `None` if the call has no `as`.
     pub fn binds(&self) -> Option<&'static str> {
         let of_effect = self.effects.iter().find_map(|effect| match effect {
             Effect::StartsThread | Effect::Forks | Effect::Spawns | Effect::AddsExitHandler => Some(ACTOR),

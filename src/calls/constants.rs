@@ -1,15 +1,15 @@
-//! Integers that have names in a C header: a scenario may write either.
+//! Integers with names in a C header. A scenario may write the number or the name.
 
 use std::sync::LazyLock;
 
 use crate::table::{self, TableError, Wrong, lines, number};
 
-/// A named set of C constants.
+/// A named group of C constants.
 #[derive(Debug)]
 pub struct Constants {
-    /// What help calls it, usually a C type.
+    /// Its name in help texts, usually a C type.
     pub name: &'static str,
-    /// The C types of parameters that take one of it.
+    /// The C types of the parameters that take these constants.
     pub types: Vec<&'static str>,
     /// The names and their values, in header order.
     pub values: Vec<(&'static str, i64)>,
@@ -21,20 +21,20 @@ impl Constants {
         self.values.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
     }
 
-    /// Every set.
+    /// Every group.
     pub fn all() -> &'static [Constants] {
         static ALL: LazyLock<Vec<Constants>> =
             LazyLock::new(|| table::read("constants.txt", constants(include_str!("tables/constants.txt"))));
         &ALL
     }
 
-    /// A set by its name.
+    /// A group by its name.
     pub(crate) fn find(name: &str) -> Option<&'static Constants> {
         Constants::all().iter().find(|set| set.name == name)
     }
 }
 
-/// Sets of constants: a line with the name and the C types, and an indented line for each constant.
+/// Parses groups of constants: a line with the name and the C types, then an indented line per constant.
 fn constants(text: &'static str) -> Result<Vec<Constants>, Wrong> {
     let mut sets: Vec<Constants> = Vec::new();
     for (line, indented, said) in lines(text) {
@@ -57,10 +57,10 @@ fn known(name: &str) -> &'static Constants {
     Constants::find(name).unwrap_or_else(|| panic!("constants.txt has no `{name}`"))
 }
 
-/// Streams that need not be made, `driver_types.h`.
+/// Streams that exist without being made, from `driver_types.h`.
 pub static BUILT_IN_STREAMS: LazyLock<&Constants> = LazyLock::new(|| known("stream"));
 
-/// What a worker may open with `dlopen`, by place in this list.
+/// Files that a worker may open with `dlopen`, by index in this list.
 pub static LIBRARY_FILES: LazyLock<&Constants> = LazyLock::new(|| known("library file"));
 
 /// Signals by their Linux numbers (x86-64 and aarch64).

@@ -1,12 +1,12 @@
-//! How parameters are passed, and what callees write.
+//! How parameters are passed, and what functions write to them.
 
 use crate::constants::Constants;
 use crate::structs::{InputStruct, Layout};
 
-/// The largest 64-bit number, which a file writes by its C name.
+/// The C name of the largest 64-bit number, as files write it.
 pub const UINT64_MAX: &str = "UINT64_MAX";
 
-/// What a parameter holds and how it is passed to C.
+/// The kind of a parameter's value, and how it is passed to C.
 #[derive(Clone, Copy, Debug)]
 pub enum ParamKind {
     /// A signed integer of at most 32 bits.
@@ -19,13 +19,13 @@ pub enum ParamKind {
     Bytes,
     /// A C string.
     Text,
-    /// An integer with names in a C header; either may be written.
+    /// An integer with names in a C header; the author writes the number or a name.
     Constant(&'static Constants),
     /// A value that an earlier step bound with `as`, or `"NULL"`.
     Handle(&'static str),
     /// The name of a kernel file embedded from `scenarios/kernels/`, passed as PTX text.
     Ptx,
-    /// A binary that an earlier step linked, passed in the container that nvcc puts binaries into.
+    /// A binary that an earlier step linked, passed in a container of the kind that nvcc makes.
     FatBinary(&'static str),
     /// A list of kernel arguments (integers or handles), passed as `void**`.
     Arguments,
@@ -33,21 +33,21 @@ pub enum ParamKind {
     Actor,
     /// The name of a process, passed as its process ID.
     Pid,
-    /// `dim3` by value: its x, with a y of 1 in the same word. A row gives z as the next parameter.
+    /// `dim3` by value: x, with a y of 1 in the same word. The next parameter is z.
     Dim3,
-    /// `CUmemLocation` by value: an ordinal, or `"host"`.
+    /// `CUmemLocation` by value: a GPU ordinal, or `"host"`.
     Location,
-    /// A C struct passed by address, of which the author gives one word.
+    /// A C struct passed by address; the author gives one word of it.
     In(&'static InputStruct),
     /// Bytes that an earlier step bound, in this process or another, passed by value as a C struct.
     Block(&'static str, usize),
-    /// Always this value; not written by the author.
+    /// Always this value; the author does not write it.
     Fixed(u64),
-    /// Written by the callee.
+    /// Written by the function.
     Out(Output),
 }
 
-/// What an output parameter receives.
+/// What a function writes to an output parameter.
 #[derive(Clone, Copy, Debug)]
 pub enum Output {
     /// A C `int`.
@@ -56,10 +56,10 @@ pub enum Output {
     U32,
     /// A 64-bit count that is the same in every attempt.
     U64,
-    /// A 64-bit number of bytes that may differ from attempt to attempt (free memory, say), and so
-    /// is kept out of outcomes.
+    /// A 64-bit number of bytes that may differ from attempt to attempt (such as free memory), so it is not part of
+    /// outcomes.
     Varying,
-    /// A C `float`, kept out of outcomes.
+    /// A C `float`, which is not part of outcomes.
     F32,
     /// Sixteen bytes of a GPU's UUID, reported as `GPU-…`.
     Uuid,
@@ -67,11 +67,10 @@ pub enum Output {
     Text(usize),
     /// A pointer or handle that `as` binds to a name; reported as bound or NULL, never as a number.
     Handle(&'static str),
-    /// Eight bytes, shown as a number; where `as` binds them to a name they are an address, and are
-    /// reported as bound or NULL.
+    /// Eight bytes, reported as a number. If `as` binds them to a name, they are an address, reported as bound or NULL.
     Word(&'static str),
-    /// So many bytes that `as` binds to a name for any process of the attempt; reported as `bound`.
+    /// This many bytes, which `as` binds to a name for any process of the attempt; reported as `bound`.
     Blob(&'static str, usize),
-    /// A C struct, of which named fields are reported.
+    /// A C struct; its named fields are reported.
     Struct(&'static Layout),
 }

@@ -4,12 +4,12 @@
 //! cuDeviceGetName(out char *name: text 128, int length := 128, CUdevice device): Reads the name of a visible GPU.
 //! ```
 //!
-//! A line is a prototype with the C types of its header, what is known about the call, a colon, and
-//! one sentence for help. The libraries are switched by lines such as `library libcuda`. A line that
-//! begins with `#` is a comment.
+//! A line is a prototype with the C types of its header, words about the call, a colon, and one sentence for help.
+//! Lines such as `library libcuda` say to which library the following calls belong. A line that begins with `#` is a
+//! comment.
 //!
-//! **A parameter** is `C type` `name`, where the name is the key in a scenario file or, for what the
-//! callee writes, in a report. Before the type may stand:
+//! **A parameter** is `C type` `name`. The name is the key in a scenario file or, for an output, in a report. These
+//! words may stand before the type:
 //!
 //! | word | means |
 //! | --- | --- |
@@ -18,10 +18,10 @@
 //! | `older` | only older versions have this parameter; it is passed to all of them |
 //! | `rest` | not a C parameter but the second word of the struct before it, and has no C type |
 //!
-//! After the name may stand, in this order: `: way`, where the C type alone does not say how the
-//! parameter is passed; `= value`, what is passed when the author leaves it out; or `:= value`, what
-//! is always passed. The way of a C type is in `tables/types.txt`. An `out` parameter has the way of
-//! its whole type, or else of what it points to. The ways:
+//! After the name may follow, in this order: `: way`, if the C type does not determine how the parameter is passed;
+//! `= value`, the default if the author leaves it out; or `:= value`, a fixed value. `tables/types.txt` has the way of
+//! each C type. For an `out` parameter, it is the way of its whole type or, if that has none, of what it points to.
+//! The ways:
 //!
 //! | way | an input | what the callee writes |
 //! | --- | --- | --- |
@@ -39,11 +39,10 @@
 //! | `ptx`, `fat binary TYPE`, `arguments` | a kernel file; a linked binary; a kernel's arguments | |
 //! | `actor`, `pid` | the name of a thread or process, as such or as its process ID | |
 //!
-//! **Between the parenthesis and the colon** stand, with commas: `since V` and `until V`, the CUDA
-//! versions whose headers declare this prototype (from 11.4 on; a library may go on to export a
-//! function that its header no longer declares), and words for what the call does to processes, see
-//! [`Effect`]. An indented line below a call, `until V (C types)`, is the prototype that the same
-//! name had until then.
+//! **Between the parenthesis and the colon** stand, separated by commas: `since V` and `until V`, the CUDA versions
+//! whose headers declare this prototype (from 11.4 on; a library may continue to export a function that its header no
+//! longer declares), and the effects of the call, see [`Effect`]. An indented line below a call, `until V (C types)`,
+//! is the earlier prototype of the same name.
 //!
 //! A function that returns a text instead of a status has `const char *` before its name.
 //!
@@ -89,7 +88,7 @@ static CALLS: LazyLock<Vec<Call>> = LazyLock::new(|| {
     all
 });
 
-/// Every call there is, library by library.
+/// Every call, library by library.
 pub fn all() -> impl Iterator<Item = &'static Call> {
     CALLS.iter()
 }
@@ -151,7 +150,7 @@ mod tests {
 
     #[test]
     fn versions_in_a_summary_are_those_of_the_header() {
-        // libcuda has these since the version that `cudaTypedefs.h` gives them, before `cuda.h` did.
+        // libcuda exports these since the version that `cudaTypedefs.h` states, earlier than `cuda.h` declares them.
         const EXPORTED_BEFORE: [&str; 5] = [
             "cuGreenCtxGetId",
             "cuMemBatchDecompressAsync",

@@ -1,6 +1,6 @@
 //! The libraries, and the files they are in.
 
-/// Where a call's function lives, which also decides how its result is read.
+/// The library of a call, which also decides how its result is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum CallLibrary {
     /// `libcuda.so.1`; results are `CUresult`.
@@ -24,7 +24,7 @@ pub enum CallLibrary {
 }
 
 impl CallLibrary {
-    /// All of them.
+    /// All libraries.
     pub const ALL: [CallLibrary; 9] = [
         CallLibrary::Driver,
         CallLibrary::Runtime,
@@ -37,10 +37,10 @@ impl CallLibrary {
         CallLibrary::Harness,
     ];
 
-    /// Those that the simulated driver stands for.
+    /// The libraries that the simulated driver replaces.
     pub const SIMULATED: [CallLibrary; 3] = [CallLibrary::Driver, CallLibrary::Runtime, CallLibrary::Nvml];
 
-    /// Those that come with the toolkit, and that nothing simulates.
+    /// The libraries of the toolkit, which nothing simulates.
     pub const TOOLKIT: [CallLibrary; 4] =
         [CallLibrary::Nvrtc, CallLibrary::Cublas, CallLibrary::Cufft, CallLibrary::Nccl];
 
@@ -59,7 +59,7 @@ impl CallLibrary {
         }
     }
 
-    /// The C type of its results; none if they are no status of its own.
+    /// The C type of its results; `None` if the library has no status type.
     pub const fn status_type(self) -> Option<&'static str> {
         match self {
             CallLibrary::Driver => Some("CUresult"),
@@ -73,8 +73,8 @@ impl CallLibrary {
         }
     }
 
-    /// Every file name under which a program may open it. A toolkit's library is opened by the first,
-    /// or by that with a version behind it.
+    /// Every file name by which a program may open it. A library of the toolkit is opened by the first name, with or
+    /// without a version after it.
     pub const fn files(self) -> &'static [&'static str] {
         match self {
             CallLibrary::Driver => &["libcuda.so", "libcuda.so.1"],

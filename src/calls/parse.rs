@@ -1,4 +1,4 @@
-//! Reading prototypes, and what their C types say about how parameters are passed.
+//! Parsing prototypes, and how parameters are passed according to their C types.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -10,7 +10,7 @@ use crate::library::CallLibrary;
 use crate::structs::{InputStruct, Layout};
 use crate::table::{TableError, Wrong, lines, name, number, read, small, version};
 
-/// How something of a C type is passed.
+/// How a value of a C type is passed.
 #[derive(Clone, Copy)]
 enum Way {
     Int,
@@ -118,7 +118,7 @@ impl Way {
     }
 }
 
-/// The way of each C type that has one.
+/// The ways of C types.
 fn ways() -> &'static HashMap<&'static str, Way> {
     static WAYS: LazyLock<HashMap<&'static str, Way>> =
         LazyLock::new(|| read("types.txt", types(include_str!("tables/types.txt"))));
@@ -141,18 +141,18 @@ fn types(text: &'static str) -> Result<HashMap<&'static str, Way>, Wrong> {
     Ok(ways)
 }
 
-/// The way of a C type. `const` says nothing about it, and `struct` and `enum` are understood.
+/// The way of a C type. `const` is ignored, and `struct` and `enum` are allowed.
 fn way_of(c_type: &str) -> Option<Way> {
     let bare = c_type.strip_prefix("const ").unwrap_or(c_type);
     let bare = bare.strip_prefix("struct ").or(bare.strip_prefix("enum ")).unwrap_or(bare);
     ways().get(bare).copied()
 }
 
-/// The way of what a C type points to.
+/// The way of the type that a pointer points to.
 fn way_of_pointee(c_type: &str) -> Option<Way> {
     way_of(c_type.strip_suffix('*')?.trim_end())
 }
-/// The calls of a table.
+/// Parses the calls of a table.
 pub(crate) fn calls(text: &'static str) -> Result<Vec<Call>, Wrong> {
     let mut calls: Vec<Call> = Vec::new();
     let mut library = None;
@@ -172,7 +172,7 @@ pub(crate) fn calls(text: &'static str) -> Result<Vec<Call>, Wrong> {
     Ok(calls)
 }
 
-/// `until 12.9 (C types)`.
+/// Parses `until 12.9 (C types)`.
 fn earlier(said: &'static str) -> Result<EarlierPrototype, TableError> {
     let expected = TableError::Line("expected `until version (C types)`");
     let (until, types) =
@@ -257,14 +257,14 @@ fn param(said: &'static str) -> Result<Param, TableError> {
     }
 }
 
-/// What a callee writes to an address of this C type.
+/// The output that a function writes to an address of this C type.
 fn written(way: Option<Way>, c_type: &str) -> Option<Output> {
     if !c_type.ends_with('*') {
         return None;
     }
     match way {
         Some(way) => way.output(),
-        // `void *` is a pointer to pass on, and says nothing about what it points to.
+        // The type that a `void *` points to is unknown.
         None if c_type.ends_with("void *") => None,
         None => way_of(c_type).and_then(Way::output).or_else(|| way_of_pointee(c_type).and_then(Way::output)),
     }

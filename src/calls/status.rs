@@ -1,8 +1,8 @@
-//! Status codes and their C names, from tables of our own.
+//! Status codes and their C names, from our own tables.
 //!
-//! Asking the libraries for a name is itself a call (libcudart's `cudaGetErrorName` runs `cuInit`
-//! when it comes first), and the bindings' closed enums are undefined behaviour for a code that is
-//! newer than they are. So codes stay integers, and a code that no table knows has no name.
+//! Asking a library for a name is itself a call: libcudart's `cudaGetErrorName` runs `cuInit` if it comes first. The
+//! closed enums of the bindings are undefined behaviour for newer codes. So codes stay integers, and a code that no
+//! table lists has no name.
 
 pub mod cuda;
 mod others;
@@ -11,7 +11,7 @@ use std::ffi::CStr;
 
 use crate::library::CallLibrary;
 
-/// What the simulated driver answers where it models nothing.
+/// The status of the simulated driver for what it does not model.
 pub const SIM_NOT_MODELLED: i64 = 60000;
 
 /// The codes of a library, sorted, with their names.
@@ -28,7 +28,7 @@ pub fn table(library: CallLibrary) -> &'static [(u32, &'static CStr)] {
     }
 }
 
-/// The name of a code in the library that returned it.
+/// The name of a status code of this library.
 pub fn name(library: CallLibrary, code: i64) -> Option<&'static str> {
     cuda::name(table(library), u32::try_from(code).ok()?).map(text)
 }
@@ -43,7 +43,7 @@ pub fn is_known(name: &str) -> bool {
     names().any(|known| known == name)
 }
 
-/// The tables are ASCII.
+/// A name as text; the tables are ASCII.
 fn text(name: &'static CStr) -> &'static str {
     name.to_str().unwrap_or_default()
 }

@@ -1,49 +1,49 @@
-//! C structs that are passed by address: what callees fill in, and what callers do.
+//! C structs that are passed by address: outputs that the function fills in, and inputs that the caller fills in.
 
 use std::sync::LazyLock;
 
 use crate::table::{self, TableError, Wrong, lines, small};
 
-/// A C struct written by the callee.
+/// A C struct that the function writes.
 #[derive(Debug)]
 pub struct Layout {
-    /// The C type, or that of the largest where one buffer serves several.
+    /// The C type; if one buffer serves several types, the largest.
     pub name: &'static str,
     /// Bytes to allocate; at least `sizeof` of the largest version known.
     pub size: usize,
-    /// 32-bit words to write before the call (a version field, say).
+    /// 32-bit words to write before the call, such as a version field.
     pub preset: Vec<PresetWord>,
     /// The fields to report.
     pub fields: Vec<StructField>,
 }
 
-/// A 32-bit word that is written before a call.
+/// A 32-bit word to write before a call.
 #[derive(Clone, Copy, Debug)]
 pub struct PresetWord {
-    /// The member in C; `*` where the C type is not a struct.
+    /// The member in C; `*` if the C type is not a struct.
     pub member: &'static str,
-    /// Bytes from the start of the struct.
+    /// The offset in the struct, in bytes.
     pub offset: usize,
-    /// What is written.
+    /// The value.
     pub value: u32,
 }
 
-/// One field of a struct that the callee filled in.
+/// One field of a struct that the function filled in.
 #[derive(Debug)]
 pub struct StructField {
     /// The key in a report.
     pub name: &'static str,
-    /// The member in C; `*` where the C type is not a struct.
+    /// The member in C; `*` if the C type is not a struct.
     pub member: &'static str,
-    /// Bytes from the start of the struct.
+    /// The offset in the struct, in bytes.
     pub offset: usize,
-    /// How it is read.
+    /// Its type.
     pub read: FieldType,
-    /// Whether it is the same in every attempt, and so a part of outcomes.
+    /// Whether it is the same in every attempt, so that it is part of outcomes.
     pub stable: bool,
 }
 
-/// How a field of a struct is read.
+/// The type of a struct's field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldType {
     /// A 32-bit signed integer.
@@ -63,15 +63,15 @@ pub struct InputStruct {
     pub size: usize,
     /// 32-bit words to write.
     pub preset: Vec<PresetWord>,
-    /// The member in C that the author gives; `*` where the C type is not a struct.
+    /// The member in C that the author gives; `*` if the C type is not a struct.
     pub member: &'static str,
-    /// Where the author's word goes.
+    /// The offset of the author's word, in bytes.
     pub given: usize,
-    /// Bytes of the author's word: 4 or 8.
+    /// The size of the author's word in bytes: 4 or 8.
     pub width: usize,
 }
 
-/// All structs, by what they are for.
+/// All structs, by their use.
 struct Structs {
     layouts: Vec<Layout>,
     templates: Vec<InputStruct>,
@@ -81,20 +81,20 @@ static STRUCTS: LazyLock<Structs> =
     LazyLock::new(|| table::read("structs.txt", structs(include_str!("tables/structs.txt"))));
 
 impl Layout {
-    /// What a callee writes, by its name in the table.
+    /// A struct that a function writes, by its name in the table.
     pub fn find(name: &str) -> Option<&'static Layout> {
         STRUCTS.layouts.iter().find(|layout| layout.name == name)
     }
 }
 
 impl InputStruct {
-    /// What a caller fills in, by its name in the table.
+    /// A struct that a caller fills in, by its name in the table.
     pub fn find(name: &str) -> Option<&'static InputStruct> {
         STRUCTS.templates.iter().find(|template| template.name == name)
     }
 }
 
-/// Structs: a line with what it is for, its name and size, and an indented line for each member.
+/// Parses structs: a line with the use, the name and the size, then an indented line per member.
 fn structs(text: &'static str) -> Result<Structs, Wrong> {
     let mut all = Structs { layouts: Vec::new(), templates: Vec::new() };
     let mut is_layout = false;
@@ -126,7 +126,7 @@ fn structs(text: &'static str) -> Result<Structs, Wrong> {
     }
 }
 
-/// One line of a struct: `member at offset`, and what it is.
+/// One line of a struct: `member at offset`, and its type or value.
 struct Member {
     name: &'static str,
     offset: usize,

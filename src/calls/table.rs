@@ -1,20 +1,20 @@
-//! Reading a table line by line. The tables are a part of the program, so that what is wrong in one
-//! ends it, with the file and the line; a unit test reads them all.
+//! Reading a table line by line. The tables are part of the program, so an error in one ends the program with the file
+//! and the line. A unit test reads all tables.
 
 use std::fmt;
 
-/// What is wrong in a table.
+/// An error in a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TableError {
-    /// A line does not have the form that is described here.
+    /// A line does not have this form.
     Line(&'static str),
     /// A word of a line, and what is wrong with it.
     Word(&'static str, &'static str),
-    /// The words of which one may stand here, and the word that does.
+    /// The allowed words, and the word that was found instead.
     Found(&'static str, &'static str),
-    /// The name of a parameter, and its C type, of which no way to pass it is known.
+    /// The name of a parameter, and its C type, for which no way of passing is known.
     CType(&'static str, &'static str),
-    /// The struct that the word which an author gives would exceed.
+    /// The struct into which the author's word does not fit.
     Given(&'static str),
 }
 
@@ -30,18 +30,18 @@ impl fmt::Display for TableError {
     }
 }
 
-/// What is wrong, and in which line of the table, from 1.
+/// An error, and the number of its line in the table, from 1.
 pub(crate) type Wrong = (usize, TableError);
 
-/// What was read of a table.
+/// The content of a table.
 ///
 /// # Panics
-/// If something is wrong in it.
+/// If the table has an error.
 pub(crate) fn read<T>(file: &str, read: Result<T, Wrong>) -> T {
     read.unwrap_or_else(|(line, why)| panic!("src/calls/tables/{file}:{line}: {why}"))
 }
 
-/// A line that says something, with its number, and whether it is indented.
+/// The lines of a table without empty lines and comments: the number, whether it is indented, and the text.
 pub(crate) fn lines(text: &'static str) -> impl Iterator<Item = (usize, bool, &'static str)> {
     let said = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
     said.map(|(index, line)| (index + 1, line.starts_with(' '), line.trim()))
@@ -60,7 +60,7 @@ pub(crate) fn small<T: TryFrom<i64>>(text: &'static str) -> Result<T, TableError
     T::try_from(number(text)?).map_err(|_| TableError::Word(text.trim(), "is out of range"))
 }
 
-/// `12.3` as `CUDA_VERSION` has it.
+/// Parses `12.3` into the form of `CUDA_VERSION`.
 pub(crate) fn version(text: &'static str) -> Result<u32, TableError> {
     let (major, minor) = text.split_once('.').ok_or(TableError::Word(text, "is no version"))?;
     Ok(small::<u32>(major)? * 1000 + small::<u32>(minor)? * 10)

@@ -1,5 +1,5 @@
-//! The private folder of a run or a trace: links, the simulated machine, what workers write. It is
-//! removed with the run; the next one removes those of killed runs.
+//! The private folder of a run or a trace: links, the simulated machine, and files that workers write. It is removed
+//! at the end of the run. If a run was killed, the next one removes its folder.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -15,13 +15,13 @@ use crate::output;
 use cuda_pitfalls_core::text::escape;
 
 const PREFIX: &str = "cuda-pitfalls-";
-/// Locked as long as the run lives; the kernel unlocks it however the run ends.
+/// The name of the lock file. The run locks it, and the kernel unlocks it however the run ends.
 const LOCK: &str = "lock";
-/// What the lock file holds. A folder without it is not one of ours, whatever its name.
+/// The content of the lock file. A folder without it is not ours, whatever its name.
 const MARK: &[u8] = b"private folder of a cuda-pitfalls run, format 1\n";
-/// Only this user may enter: links in the folder decide which code workers run.
+/// Only this user may enter, because links in the folder decide which code workers run.
 const MODE: u32 = 0o700;
-/// Who knows the name of a file in it may read it: a traced program may change its user.
+/// Other users may open files whose names they know: a traced program may change its user.
 const OPEN_MODE: u32 = 0o711;
 
 /// A private folder, removed when it is dropped.
@@ -34,18 +34,18 @@ impl Folder {
     /// Makes a folder that only this user can enter, after removing those of dead runs.
     ///
     /// # Errors
-    /// What the system refused; or a place whose name the loader would not take as it is.
+    /// The system refused, or the path has a character that the loader would interpret.
     pub fn create() -> io::Result<Folder> {
         Folder::create_in(&std::path::absolute(std::env::temp_dir())?, false)
     }
 
-    /// Makes a folder at a place. In an open one other users can open files whose names they know.
+    /// Makes a folder below `place`. If `is_open`, other users can open files in it whose names they know.
     ///
     /// # Errors
     /// As for [`Folder::create`].
     pub fn create_in(place: &Path, is_open: bool) -> io::Result<Folder> {
         let mode = if is_open { OPEN_MODE } else { MODE };
-        // The loader splits LD_LIBRARY_PATH at the first two and expands what follows the third.
+        // The loader splits LD_LIBRARY_PATH at `:` and `;`, and expands what follows `$`.
         if let Some(byte) = place.as_os_str().as_bytes().iter().find(|byte| b":;$".contains(byte)) {
             let why = format!("its name has a `{}`, which LD_LIBRARY_PATH cannot carry", char::from(*byte));
             return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
@@ -53,9 +53,9 @@ impl Folder {
         remove_dead(place);
         let private = Permissions::from_mode(mode);
         let folder = tempfile::Builder::new().prefix(PREFIX).permissions(private.clone()).tempdir_in(place)?;
-        // The umask takes from the mode at creation; it must not take from the owner.
+        // The umask may have removed permissions of the owner, too.
         fs::set_permissions(folder.path(), private)?;
-        // Locked and marked before it bears its name: a folder whose lock is free is taken for dead.
+        // The file is locked and marked before it gets its name, because a folder with a free lock counts as dead.
         let unnamed = folder.path().join("unlocked");
         let mut lock = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&unnamed)?;
         lock.lock()?;
@@ -64,14 +64,14 @@ impl Folder {
         Ok(Folder { folder: Some(folder), _lock: lock })
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         self.folder.as_ref().map_or(Path::new(""), TempDir::path)
     }
 }
 
 impl Drop for Folder {
-    /// A folder that cannot be removed is reported, because it has a random name in `TMPDIR`.
+    /// Reports a folder that cannot be removed, because it has a random name in `TMPDIR`.
     fn drop(&mut self) {
         let Some(folder) = self.folder.take() else { return };
         let path = folder.keep();
@@ -83,8 +83,8 @@ impl Drop for Folder {
     }
 }
 
-/// Removes a folder. The standard library panics where a directory cannot be closed; that is no
-/// reason to end with another exit code than the report says.
+/// Removes a folder without the standard library, which panics if a directory cannot be closed. That must not change
+/// the exit code.
 fn remove(path: &Path) -> io::Result<()> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
@@ -93,8 +93,8 @@ fn remove(path: &Path) -> io::Result<()> {
     removed.unwrap_or_else(|_| Err(io::Error::other("a directory could not be closed")))
 }
 
-/// Removes what is in a folder but the lock, which goes last: by it the next run knows a folder whose removal was cut
-/// short.
+/// Removes everything in a folder, the lock file last: by the lock, the next run recognises a folder whose removal was
+/// interrupted.
 fn empty(path: &Path) -> io::Result<()> {
     for entry in fs::read_dir(path)? {
         let entry = entry?;
@@ -110,10 +110,10 @@ fn empty(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes this user's folders whose run is dead. What cannot be removed stays: tidying up is no
-/// reason to fail.
+/// Removes this user's folders of dead runs. A folder that cannot be removed stays, because cleaning up must not make
+/// a run fail.
 fn remove_dead(place: &Path) {
-    // Not by the standard library, which panics where a directory cannot be closed.
+    // Not with the standard library, which panics if a directory cannot be closed.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(folder) = rustix::fs::open(place, flags, Mode::empty()) else { return };
     let Ok(entries) = rustix::fs::Dir::new(folder) else { return };
@@ -128,14 +128,14 @@ fn remove_dead(place: &Path) {
     }
 }
 
-/// The lock of a folder that is provably ours and whose run is dead, now held by us.
+/// The lock file of a folder that is ours and whose run is dead. The caller now holds the lock.
 fn lock_of_dead(folder: &Path) -> Option<File> {
     let user = rustix::process::geteuid().as_raw();
     let data = fs::symlink_metadata(folder).ok()?;
     if !data.is_dir() || data.uid() != user || ![MODE, OPEN_MODE].contains(&(data.mode() & 0o7777)) {
         return None;
     }
-    // Not waiting: a pipe of this name would wait for a writer that never comes.
+    // Without waiting: opening a named pipe would wait for a writer that may never come.
     let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     let mut lock = OpenOptions::new().read(true).custom_flags(flags).open(folder.join(LOCK)).ok()?;
     let data = lock.metadata().ok()?;
@@ -173,7 +173,7 @@ mod tests {
         let pipe = folder(MODE, None);
         let made = std::process::Command::new("mkfifo").arg(pipe.join(LOCK)).status().unwrap();
         assert!(made.success());
-        // It would wait for ever where it opened the pipe.
+        // Would wait for ever if it opened the pipe.
         remove_dead(&std::env::temp_dir());
         assert!(living.path().join(LOCK).exists());
         assert!(!dead.exists());
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn a_folder_whose_removal_is_cut_short_is_still_known() {
-        // Not where other tests tidy up.
+        // Not in a folder that other tests clean up.
         let place = tempfile::tempdir().unwrap();
         let cut = folder_in(place.path(), MODE, Some(MARK));
         fs::create_dir(cut.join("links")).unwrap();

@@ -1,5 +1,5 @@
-//! The forwarding libcuda, laid out for a real one: it stands before it under its name, counts the calls
-//! of a process, and tells a tracer of some of them if there is one.
+//! The forwarding libcuda, prepared for a real libcuda: programs find it first under the same name. It counts the
+//! driver calls of a process and, in a trace, reports some of them to the tracer.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
@@ -12,62 +12,63 @@ use cuda_pitfalls_fake::{FORWARDING as CUDA, QUESTIONS};
 use object::read::elf::{ElfFile64, FileHeader, SectionHeader, Sym};
 use object::{Endianness, Object, ObjectSymbol, ReadCache};
 
-/// The name under which programs open it.
+/// The name by which programs open it.
 pub const NAME: &str = "libcuda.so.1";
-/// A second name for programs that open libcuda by it, where the real one has it too.
+/// A second name by which programs may open libcuda, if the real one has it too.
 const SHORT: &str = "libcuda.so";
 
-/// How the names of its own functions begin, which no libcuda has.
+/// The prefix of its own functions, which no libcuda has.
 const OWN: &str = "cuda_pitfalls_";
 
-/// Marks of the places in the libraries (src/fake/shim/cuda.rs, src/fake/shim/original.rs, build.rs).
+/// Marks in the embedded libraries at which values are filled in (src/fake/shim/cuda.rs, src/fake/shim/original.rs,
+/// build.rs), and the room behind each in bytes.
 const ADDRESS: (&[u8], usize) = (b"cuda-pitfalls:address:", 512);
 const LIBCUDA: (&[u8], usize) = (b"cuda-pitfalls:libcuda:", 1280);
 const NEEDED: &[u8] = b"cuda-pitfalls:needed:";
-/// What stands behind the path of libcuda where questions are counted too (src/fake/shim/original.rs).
+/// The text after the path of libcuda if queries are counted too (src/fake/shim/original.rs).
 const ALL_CALLS: &[u8] = b"\0all calls";
-/// The longest path of a libcuda: what the mark of the needed library has room for.
+/// The longest path of a libcuda, in bytes: the room in the list of needed libraries.
 const LONGEST_PATH: usize = 1200;
 
-/// Why there is no forwarding libcuda.
+/// Why the forwarding libcuda could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ForwardingError {
-    /// The system refused a file.
+    /// A file cannot be written.
     #[error("the forwarding libcuda could not be written: {0}")]
     Unwritable(#[from] io::Error),
-    /// No code runs from the folder.
+    /// Code in this folder cannot be executed.
     #[error("{} is on a file system that runs no programs (noexec): set TMPDIR to another", .0.display())]
     NoExec(PathBuf),
-    /// The library has no room for the path.
+    /// The embedded library has no room for this path.
     #[error("the path of libcuda is too long: {}", .0.display())]
     LongPath(PathBuf),
-    /// The tables of the real libcuda cannot be read.
+    /// The symbol tables of the real libcuda cannot be read.
     #[error("cannot read {}: {why}", path.display())]
     Unreadable {
         /// The libcuda.
         path: PathBuf,
-        /// What the system or the reader of its format said.
+        /// The error of the system or of the ELF parser.
         why: String,
     },
-    /// The library that came with the program has no such mark.
+    /// The embedded library lacks this mark.
     #[error("an embedded library has no `{0}`")]
     NoMark(String),
-    /// The library has no room for a text.
+    /// The embedded library has no room for this text.
     #[error("`{0}` is too long")]
     LongText(String),
-    /// The library that came with the program ends too early.
+    /// The embedded library ends too early.
     #[error("an embedded library is too short")]
     Short,
-    /// The library that came with the program is no ELF file.
+    /// The embedded library is no ELF file.
     #[error("an embedded library cannot be read: {0}")]
     Embedded(#[from] object::Error),
 }
 
-/// Makes a folder with the library for the libcuda at a path. The address is the folder of a trace, or empty;
-/// `all_calls` is whether questions are counted, too, that frameworks ask before each small operation.
+/// Makes a folder with the forwarding library for the libcuda at this path. `address` is the folder of a trace, or
+/// empty. `all_calls` decides whether queries are counted too that frameworks make before each small operation.
 ///
 /// # Errors
-/// What the system refused, or what is wrong with the libcuda.
+/// A file cannot be written, or the libcuda cannot be used.
 pub fn lay_out(folder: &Path, libcuda: &Path, address: &[u8], all_calls: bool) -> Result<(), ForwardingError> {
     can_run(folder.parent().unwrap_or(folder))?;
     let real = libcuda.as_os_str().as_bytes();
@@ -90,12 +91,12 @@ pub fn lay_out(folder: &Path, libcuda: &Path, address: &[u8], all_calls: bool) -
     Ok(())
 }
 
-/// Whether what lies in a folder can be run or mapped as code.
+/// Checks that files in a folder can be executed or mapped as code.
 ///
 /// # Errors
-/// It cannot.
+/// They cannot.
 pub fn can_run(folder: &Path) -> Result<(), ForwardingError> {
-    // ST_NOEXEC of statvfs(3), which rustix does not name on every target.
+    // The flag ST_NOEXEC of statvfs(3), which rustix does not define for every target.
     if rustix::fs::statvfs(folder).is_ok_and(|about| about.f_flag.bits() & 8 != 0) {
         return Err(ForwardingError::NoExec(folder.to_path_buf()));
     }
@@ -108,13 +109,13 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o755))
 }
 
-/// The place of a mark.
+/// The offset of a mark in a library.
 fn find(library: &[u8], mark: &[u8]) -> Result<usize, ForwardingError> {
     let at = library.windows(mark.len()).position(|window| window == mark);
     at.ok_or_else(|| ForwardingError::NoMark(String::from_utf8_lossy(mark).into_owned()))
 }
 
-/// Writes bytes behind a mark; the rest of its room stays zero.
+/// Writes bytes behind a mark. The rest of its room stays zero.
 fn filled(mut library: Vec<u8>, (mark, room): (&[u8], usize), bytes: &[u8]) -> Result<Vec<u8>, ForwardingError> {
     let start = find(&library, mark)? + mark.len();
     if bytes.len() + mark.len() >= room {
@@ -125,7 +126,7 @@ fn filled(mut library: Vec<u8>, (mark, room): (&[u8], usize), bytes: &[u8]) -> R
     Ok(library)
 }
 
-/// Writes the path of the real libcuda in the place of the stand-in that the library needs.
+/// Replaces the placeholder in the list of needed libraries by the path of the real libcuda.
 fn fill_needed(library: &mut [u8], path: &[u8]) -> Result<(), ForwardingError> {
     let at = find(library, NEEDED)?;
     let target = library.get_mut(at..=at + path.len()).ok_or(ForwardingError::Short)?;
@@ -135,8 +136,7 @@ fn fill_needed(library: &mut [u8], path: &[u8]) -> Result<(), ForwardingError> {
     Ok(())
 }
 
-/// Makes symbols undefined that the real libcuda does not export: a program must not find more here
-/// than there.
+/// Makes symbols undefined that the real libcuda does not export, so that a program finds the same functions in both.
 fn leave_out(library: &mut [u8], exported: &BTreeSet<String>) -> Result<(), ForwardingError> {
     let mut places = Vec::new();
     {
@@ -157,14 +157,14 @@ fn leave_out(library: &mut [u8], exported: &BTreeSet<String>) -> Result<(), Forw
         }
     }
     for place in places {
-        // Elf64_Sym: name (4), info (1), other (1), section index (2), value (8), size (8).
+        // The layout of Elf64_Sym: name (4), info (1), other (1), section index (2), value (8), size (8).
         let undefined = library.get_mut(place + 6..place + 24).ok_or(ForwardingError::Short)?;
         undefined.fill(0);
     }
     Ok(())
 }
 
-/// The functions of CUDA that a library exports. Of the file only the tables of symbols are read.
+/// The CUDA functions that a library exports. Only the symbol tables of the file are read.
 fn exports(path: &Path) -> Result<BTreeSet<String>, ForwardingError> {
     let unreadable = |why: String| ForwardingError::Unreadable { path: path.to_path_buf(), why };
     let cache = ReadCache::new(File::open(path).map_err(|error| unreadable(error.to_string()))?);

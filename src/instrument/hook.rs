@@ -6,10 +6,10 @@ use std::path::Path;
 use cuda_pitfalls_core::scenario::environment::INJECTION_LIBRARY as NAME;
 use cuda_pitfalls_fake::INJECTION as LIBRARY;
 
-/// Writes the library into a folder of links. A process that has an older one mapped keeps it whole.
+/// Writes the library into a folder of links. A process that has mapped an older version keeps it unchanged.
 ///
 /// # Errors
-/// The file could not be written.
+/// The file cannot be written.
 pub fn put(folder: &Path) -> io::Result<()> {
     let fresh = folder.join(format!("{NAME}.new"));
     std::fs::write(&fresh, LIBRARY)?;

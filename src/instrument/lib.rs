@@ -1,5 +1,5 @@
-//! The experiment: the worker that makes the calls, the sampler that reads NVML, the supervisor that starts both, and
-//! the libraries that they use. The three are processes of one binary.
+//! The experiment: the worker, which makes the calls; the sampler, which reads NVML; the supervisor, which starts both;
+//! and the libraries that they use. Worker, sampler and supervisor are processes of one binary.
 
 #![cfg(target_os = "linux")]
 

@@ -1,5 +1,5 @@
-//! Which libcuda, libcudart and NVML a run uses: found by the system's own loader, then fixed by a
-//! private folder of links that every child finds first.
+//! Which libcuda, libcudart and NVML a run uses. The system's loader finds them; then a private folder of links, which
+//! every child searches first, fixes the choice.
 
 use std::io;
 use std::os::unix::fs::symlink;
@@ -13,7 +13,7 @@ use crate::traced;
 use cuda_pitfalls_core::event::Versions;
 use cuda_pitfalls_core::machine::Runtime;
 
-/// Where libcudart is looked for when the loader knows none: it is not part of the driver.
+/// Where to look for libcudart if the loader does not find it: it is not part of the driver.
 const RUNTIME_PLACES: [&str; 6] = [
     "/usr/local/cuda/lib64/libcudart.so.*",
     "/usr/local/cuda/targets/*/lib/libcudart.so.*",
@@ -23,27 +23,30 @@ const RUNTIME_PLACES: [&str; 6] = [
     "/usr/local/lib/python3*/*-packages/nvidia/*/lib/libcudart.so.*",
 ];
 
-/// Where a run takes place.
+/// Where a run takes place, as in `--on`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum On {
     /// On the GPUs of this machine.
     Cuda,
     /// On the GPUs of this machine, or on the simulated machine if there are none.
     Auto,
-    /// On the simulated machine: a machine by name or file.
+    /// On a simulated machine, by name or file; the default machine without either.
     Sim(Option<String>),
 }
 
-/// The libraries of a real machine.
+/// The real libraries of this machine.
 #[derive(Debug, Default)]
 pub struct Libraries {
-    /// What the loader's own search found.
+    /// The libraries that the loader found.
     pub found: Versions,
-    /// The libcudarts to run on; empty if there is none.
+    /// The libcudarts to use; empty if there is none.
     pub runtimes: Vec<Runtime>,
 }
 
-/// Finds the libraries, in processes of their own: the parent loads none of them.
+/// Finds the libraries in separate processes, because the parent loads none of them. `wanted` are paths of libcudarts.
+///
+/// # Errors
+/// A process could not be started or did not answer.
 pub fn find(program: &Path, home: &Path, wanted: &[PathBuf]) -> Result<Libraries, SupervisorError> {
     let found = supervisor::versions(program, None, home, None)?;
     let mut runtimes = Vec::new();
@@ -63,21 +66,21 @@ pub fn find(program: &Path, home: &Path, wanted: &[PathBuf]) -> Result<Libraries
     Ok(Libraries { found, runtimes })
 }
 
-/// A libcudart by path, if it is one.
+/// The libcudart at a path; `None` if the file is no libcudart.
 fn look_at(program: &Path, home: &Path, path: &Path) -> Result<Option<Runtime>, SupervisorError> {
     let path = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
     let versions = supervisor::versions(program, None, home, Some(&path))?;
     Ok(versions.runtime.map(|number| runtime(&path.to_string_lossy(), Some(number))))
 }
 
-/// A libcudart by its number, such as 12090 for 12.9.
+/// A libcudart with its version number, such as 12090 for 12.9.
 pub fn runtime(path: &str, number: Option<i32>) -> Runtime {
     let version = number.map(|number| format!("{}.{}", number / 1000, number % 1000 / 10));
     Runtime { path: path.to_string(), version, number }
 }
 
-/// The newest libcudart in the usual places, first of all in the Python environment that this program
-/// was installed into: its `bin` need not be the one of an activated environment.
+/// The newest libcudart in the usual places. The Python environment into which this program was installed comes first,
+/// because it need not be activated.
 fn elsewhere(program: &Path) -> Option<PathBuf> {
     let own = program.parent().and_then(Path::parent).map(|environment| {
         let environment = glob::Pattern::escape(&environment.to_string_lossy());
@@ -100,9 +103,11 @@ fn elsewhere(program: &Path) -> Option<PathBuf> {
     })
 }
 
-/// Makes a folder of links to one libcuda, one NVML and one libcudart, by every name under which a
-/// program may open them. cudarc tries the unversioned names first, so these must not be left to
-/// another folder.
+/// Makes a folder of links to one libcuda, one NVML and one libcudart, under every name by which a program may open
+/// them. cudarc tries the unversioned names first, so no other folder may provide these.
+///
+/// # Errors
+/// A link cannot be made.
 pub fn link(folder: &Path, libraries: &Libraries, runtime: Option<&Runtime>) -> io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
     hook::put(folder)?;
@@ -110,7 +115,9 @@ pub fn link(folder: &Path, libraries: &Libraries, runtime: Option<&Runtime>) -> 
         library.files().iter().try_for_each(|name| symlink(target, folder.join(name)))
     };
     for found in &libraries.found.libraries {
-        if let Some(library) = [CallLibrary::Driver, CallLibrary::Nvml].into_iter().find(|it| it.name() == found.name) {
+        if let Some(library) =
+            [CallLibrary::Driver, CallLibrary::Nvml].into_iter().find(|library| library.name() == found.name)
+        {
             let traced = traced::libcuda().filter(|_| library == CallLibrary::Driver);
             place(library, traced.as_ref().map_or(Path::new(&found.path), |path| path.as_path()))?;
         }

@@ -1,4 +1,4 @@
-//! The libraries of interest that this process has mapped, and whether they are real.
+//! The CUDA libraries that this process has mapped, and whether they are real.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -10,20 +10,19 @@ use cuda_pitfalls_core::event::MappedLibrary;
 use cuda_pitfalls_core::scenario::environment;
 use cuda_pitfalls_core::scenario::environment::INJECTION;
 
-/// What the simulated machine exports and no real library does.
+/// A symbol that the simulated machine exports and no real library does.
 const MARKER: &str = "cuda_pitfalls_simulated";
 
-/// What this process has mapped of the libraries of interest.
+/// The CUDA libraries that this process has mapped.
 #[derive(Default)]
 pub struct MappedLibraries {
-    /// Those whose origin is known, with links resolved.
+    /// Libraries that are known to be real or simulated, with links resolved.
     pub known: Vec<MappedLibrary>,
-    /// Files of which it could not be told whether they are the simulated machine's. They are
-    /// neither real nor simulated, and nothing may be measured on them.
+    /// Files of which it is unknown whether they are simulated. Nothing may be measured with them.
     pub unknown: Vec<String>,
 }
 
-/// The libraries of interest that are mapped, with links resolved.
+/// The CUDA libraries that are mapped now, with links resolved.
 pub fn mapped() -> MappedLibraries {
     let mut mapped = MappedLibraries::default();
     let Ok(maps) = std::fs::read("/proc/self/maps") else {
@@ -46,7 +45,7 @@ pub fn mapped() -> MappedLibraries {
             continue;
         }
         let known = [&unescaped, &path].into_iter().find_map(|path| Some((path, is_simulated(path)?)));
-        // A report is text: bytes that are none are shown as what stands for them.
+        // A report is text, so bytes that are not UTF-8 are replaced.
         let shown = String::from_utf8_lossy(known.map_or(&unescaped, |(path, _)| path)).into_owned();
         match known {
             Some((_, simulated)) if !mapped.known.iter().any(|known| known.path == shown) => {
@@ -60,15 +59,14 @@ pub fn mapped() -> MappedLibraries {
     mapped
 }
 
-/// Whether this worker runs on the simulated machine. What is unknown counts as simulated here: a
-/// step that only a real driver can answer is then not made.
+/// Whether this worker uses the simulated machine. An unknown library counts as simulated, so that steps that only a
+/// real driver can answer are not made.
 pub fn is_any_simulated() -> bool {
     let mapped = mapped();
     !mapped.unknown.is_empty() || mapped.known.iter().any(|library| library.simulated)
 }
 
-/// Whether a library that is already mapped carries the simulated machine's marker; none if the
-/// loader does not know it by this path, so that this is unknown.
+/// Whether a mapped library has the simulated machine's marker; `None` if the loader does not know it by this path.
 fn is_simulated(path: &[u8]) -> Option<bool> {
     use libloading::os::unix::{Library, RTLD_LAZY};
     const RTLD_NOLOAD: i32 = 4;
@@ -78,7 +76,7 @@ fn is_simulated(path: &[u8]) -> Option<bool> {
     Some(unsafe { library.get::<*const ()>(MARKER.as_bytes()) }.is_ok())
 }
 
-/// Libraries that something outside put into this process.
+/// Libraries that were injected into this process from outside.
 pub fn injected() -> Vec<String> {
     let mut found = Vec::new();
     for name in ["LD_PRELOAD", "LD_AUDIT", INJECTION, "NVTX_INJECTION64_PATH"] {
@@ -92,8 +90,8 @@ pub fn injected() -> Vec<String> {
     found
 }
 
-/// Whether a variable puts a library into a process that no scenario can have asked for. A trace of ours
-/// does not count: a run that is traced says so in its report.
+/// Whether a variable injects a library that no scenario can have asked for. The libraries of our own trace do not
+/// count: a run under a trace says so in its report.
 fn is_from_outside(name: &str, value: &OsStr) -> bool {
     let of_scenarios = environment::NAMES.contains(&name).then(|| environment::values(name)).flatten();
     let is_ours = traced::is_ours(Path::new(value));
@@ -102,23 +100,22 @@ fn is_from_outside(name: &str, value: &OsStr) -> bool {
         && !of_scenarios.is_some_and(|allowed| allowed.iter().any(|allowed| value == *allowed))
 }
 
-/// The NVML that this process has mapped; none if it is unknown which that is.
+/// The NVML that this process has mapped; `None` if it is unknown which file that is.
 pub fn mapped_nvml() -> Option<MappedLibrary> {
     let of_nvml = |library: &MappedLibrary| library.simulated || library.name == CallLibrary::Nvml.name();
     let mapped = mapped();
     mapped.known.into_iter().find(of_nvml).filter(|_| mapped.unknown.is_empty())
 }
 
-/// Fields before the path: addresses, permissions, offset, device, inode.
+/// The number of fields before the path: addresses, permissions, offset, device, inode.
 const FIELDS: usize = 5;
 
-/// The paths in the text of `/proc/self/maps`, as bytes: a path may have blanks, and need not be
-/// UTF-8.
+/// The paths in the text of `/proc/self/maps`, as bytes: a path may contain whitespace, and need not be UTF-8.
 pub fn paths(maps: &[u8]) -> impl Iterator<Item = Vec<u8>> + '_ {
     maps.split(|byte| *byte == b'\n').filter_map(path)
 }
 
-/// What is left of a line behind its fixed fields, if that is a file.
+/// The path after the fixed fields of a line, if it is that of a file.
 fn path(line: &[u8]) -> Option<Vec<u8>> {
     let mut rest = line;
     for _ in 0..FIELDS {
@@ -128,8 +125,8 @@ fn path(line: &[u8]) -> Option<Vec<u8>> {
     rest.starts_with(b"/").then(|| rest.to_vec())
 }
 
-/// The kernel writes a line break in a path as `\012`, and a backslash as it is: a name
-/// may also have these four bytes in it.
+/// Decodes a path. The kernel writes a line break as `\012` but does not escape backslashes, so a name may also contain
+/// these four bytes.
 fn unescaped(path: &[u8]) -> Vec<u8> {
     const BREAK: &[u8] = b"\\012";
     let mut out = Vec::with_capacity(path.len());

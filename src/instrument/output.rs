@@ -1,4 +1,4 @@
-//! Writing to stdout and stderr without being held by a reader that does not read.
+//! Writing to stdout and stderr without being blocked by a reader that does not read.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -8,19 +8,18 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::supervisor::is_overdue;
 use cuda_pitfalls_core::clock::SLICE_NS;
 
-/// A pipe that is ready takes so many bytes at once without waiting (POSIX: `PIPE_BUF`).
+/// How many bytes a ready pipe takes at once without blocking (POSIX: `PIPE_BUF`).
 const PIECE: usize = 4096;
 
-/// Writes a line to stderr, as [`write()`] does. A failure cannot be reported anywhere.
+/// Writes a line to stderr, as [`write()`] does. Errors are ignored, because there is nowhere to report them.
 pub fn tell(line: &str) {
     let _ = write(io::stderr(), format!("{line}\n").as_bytes());
 }
 
-/// Writes all of a text. A reader that does not read is waited for, but not once the user wants to
-/// stop.
+/// Writes all of a text. It waits for a reader that does not read, until the user wants to stop.
 ///
 /// # Errors
-/// What the system refused; `Interrupted` where the user did not want to wait for the reader.
+/// The system refused; `Interrupted` if the user wanted to stop.
 pub fn write(to: impl AsFd, text: &[u8]) -> io::Result<()> {
     let slice = Timespec { tv_sec: 0, tv_nsec: SLICE_NS as _ };
     let mut rest = text;

@@ -1,8 +1,8 @@
 //! The process that reads NVML, and the only user of nvml-wrapper.
 //!
-//! It is a process of its own because NVML can hang with the driver: then the sampler hangs, and
-//! never the harness. It keeps one NVML session open for the whole run, reads every physical GPU
-//! whenever it is asked, and in between, when told to, as fast as NVML answers.
+//! It is a separate process because NVML can hang with the driver: then only the sampler hangs. It keeps one NVML
+//! session open for the whole run and reads every physical GPU on demand. In between, if told to, it reads them
+//! continuously.
 
 mod gpus;
 mod inventory;
@@ -18,17 +18,17 @@ use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::sample::{FreeRun, MemoryChange, STALL_NS, STEP_BYTES, SamplerCommand, SamplerEvent, Stall};
 use gpus::GpuHandles;
 
-/// More changes than this are dropped from one free run, and the report says so.
+/// More changes are dropped from one background polling, and the report says so.
 const MOST_CHANGES: usize = 2000;
-/// More stalls than this are dropped likewise.
+/// More stalls are dropped likewise.
 const MOST_STALLS: usize = 200;
 
-/// Runs the sampler on an inherited channel until the parent goes away.
+/// Runs the sampler on an inherited channel until the parent is gone.
 ///
 /// # Safety
 /// `fd` must be the sampler's end of a channel, inherited and without another owner.
 pub unsafe fn run(fd: RawFd, library: Option<OsString>) -> ! {
-    // SAFETY: the caller vouches for the descriptor.
+    // SAFETY: the caller guarantees the descriptor.
     let mut channel = unsafe { Channel::inherited(fd) };
     let code = match serve(&mut channel, library.as_deref()) {
         Ok(()) | Err(ChannelError::Closed) => 0,
@@ -86,21 +86,21 @@ fn serve(channel: &mut Channel, library: Option<&std::ffi::OsStr>) -> Result<(),
     }
 }
 
-/// Whether the parent says something within so many microseconds.
+/// Whether a message from the parent arrives within this many microseconds.
 fn is_spoken_to(channel: &Channel, within_us: u64) -> bool {
     let mut fds = [PollFd::new(channel, PollFlags::IN)];
     let within = Timespec { tv_sec: (within_us / 1_000_000) as i64, tv_nsec: (within_us % 1_000_000 * 1_000) as _ };
     poll(&mut fds, Some(&within)).is_ok_and(|ready| ready > 0)
 }
 
-/// A free run under way.
+/// The state of background polling.
 struct Running {
     run: FreeRun,
     rest_us: u64,
     last: Vec<Option<Last>>,
 }
 
-/// The last look at a GPU.
+/// The last reading of a GPU.
 #[derive(Clone, Copy)]
 struct Last {
     read_ns: u64,
@@ -112,7 +112,7 @@ impl Running {
         Running { run: FreeRun { t_ns: clock::now_ns(), ..FreeRun::default() }, rest_us, last: vec![None; gpus] }
     }
 
-    /// Reads every GPU once, or as many as the parent leaves time for. True if it was interrupted.
+    /// Reads every GPU once, until a message from the parent arrives. Returns whether one arrived.
     fn round(&mut self, gpus: &GpuHandles, channel: &Channel) -> bool {
         for gpu in 0..gpus.len() {
             if is_spoken_to(channel, 0) {

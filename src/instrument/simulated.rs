@@ -1,7 +1,7 @@
 //! The simulated machine: a folder that holds one library under the names of libcuda, libcudart and libnvidia-ml.
 //!
-//! A process that finds this folder first in its `LD_LIBRARY_PATH` talks to the machine described in `machine.conf` and shares
-//! `machine.state` with every other process that does. The library itself is that of `src/fake/sim`.
+//! A process that finds this folder first in its `LD_LIBRARY_PATH` talks to the machine described in `machine.conf`
+//! and shares `machine.state` with every other process that does. The library itself is that of `src/fake/sim`.
 
 mod conf;
 mod description;
@@ -22,20 +22,21 @@ use cuda_pitfalls_core::input;
 use cuda_pitfalls_core::scenario::environment::INJECTION_LIBRARY;
 use cuda_pitfalls_core::text::escape::terminal;
 
-/// Another name of the machine used when none is named.
+/// Another name of the default machine.
 const SHORT_NAME: &str = "h200";
 
 const LIBRARY_NAME: &str = "libcuda_pitfalls_sim.so";
 
-/// The names under which callers and loaders look for the three libraries.
+/// The names by which callers and loaders look for the three libraries.
 fn links() -> impl Iterator<Item = &'static str> {
     CallLibrary::SIMULATED.into_iter().flat_map(CallLibrary::files).copied()
 }
 
-/// Room for the library's table of processes, which is smaller; all zero means that no process holds memory.
+/// The size of the file for the library's table of processes, which is smaller. Zeros mean that no process holds
+/// memory.
 const STATE_BYTES: usize = 64 << 10;
 
-/// The machines here take a few KiB.
+/// The largest description. The machines here need a few KiB.
 const MOST_DESCRIPTION_BYTES: u64 = 256 << 10;
 
 /// Why a simulated machine could not be laid out.
@@ -47,22 +48,22 @@ pub enum MachineError {
         terminal(name)
     )]
     UnknownMachine {
-        /// What was asked for.
+        /// The name that was asked for.
         name: String,
-        /// The known name that looks most like it.
+        /// The most similar known name.
         nearest: &'static str,
         /// All known names.
         known: String,
     },
-    /// A description is not what the format asks for.
+    /// The description does not have the required format.
     #[error("the description of the simulated machine `{}` is not valid: {}", terminal(machine), lines(source))]
     Description {
         /// The name or path of the description.
         machine: String,
-        /// Where and why.
+        /// The parser's error, with its place.
         source: Box<toml::de::Error>,
     },
-    /// A description reads well but describes no possible machine.
+    /// The description has the right format, but no machine can be like that.
     #[error("the simulated machine `{}` is not possible: {}", terminal(machine), terminal(&why.to_string()))]
     Impossible {
         /// The name or path of the description.
@@ -77,12 +78,12 @@ pub enum MachineError {
         action: &'static str,
         /// On which file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
 
-/// The error with the line it is about. Only the lines that the parser made stay lines: its message may quote a line break
+/// The error with the line it is about. Only line breaks of the parser are kept: its message may quote a line break
 /// of the description.
 fn lines(error: &toml::de::Error) -> String {
     let text = error.to_string();
@@ -97,8 +98,11 @@ pub fn machine_names() -> Vec<&'static str> {
     MACHINES.iter().map(|(name, _)| *name).collect()
 }
 
-/// Lays out a node in `dir`, which is made if need be, and returns the absolute path of the folder of links. `machine` is a known
-/// name or the path of a description.
+/// Makes a simulated machine in `dir`, which is created if necessary, and returns the absolute path of the folder of
+/// links. `machine` is a known name or the path of a description.
+///
+/// # Errors
+/// The name is unknown, the description is invalid, or a file cannot be read or written.
 pub fn lay_out(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> {
     let machine = if machine == SHORT_NAME { defaults::MACHINE } else { machine };
     let conf = flatten(machine, &read(machine)?)?;
@@ -140,7 +144,7 @@ fn read(machine: &str) -> Result<String, MachineError> {
     }
 }
 
-/// What the library reads, made of the text of a description.
+/// The text of `machine.conf`, from the text of a description.
 fn flatten(machine: &str, text: &str) -> Result<String, MachineError> {
     let machine = machine.to_owned();
     match toml::from_str::<Description>(text) {
@@ -152,7 +156,7 @@ fn flatten(machine: &str, text: &str) -> Result<String, MachineError> {
     }
 }
 
-/// Writes a file beside its name and renames it, so that a process that has the old one mapped keeps it whole.
+/// Writes a file under another name and renames it, so that a process that has mapped the old file keeps it unchanged.
 fn put(path: &Path, bytes: &[u8]) -> Result<(), MachineError> {
     let fresh = path.with_extension("new");
     fs::write(&fresh, bytes).map_err(failed("write", &fresh))?;
@@ -178,7 +182,7 @@ mod tests {
             }
             assert!(fs::read_to_string(folder.join("machine.conf")).unwrap().contains(&format!("machine = {name}\n")));
             assert_eq!(fs::metadata(folder.join("machine.state")).unwrap().len(), STATE_BYTES as u64);
-            // A second node in the same place replaces the first.
+            // A second machine in the same place replaces the first.
             lay_out(name, &folder).unwrap();
         }
     }

@@ -1,8 +1,8 @@
-//! The parent side: starts processes, waits with deadlines, and ends them. The only user of duct.
+//! The parent's side: starts processes, waits for them with deadlines, and ends them. The only user of duct.
 //!
-//! The parent never loads CUDA or NVML, so a wedged driver can hang a worker or the sampler but
-//! never the harness. It runs one loop on one thread: every wait is a `poll` with a deadline over
-//! everything that can happen (a line on a channel, an exit, output, Ctrl-C).
+//! The parent never loads CUDA or NVML, so a hung driver can block a worker or the sampler but never the harness. It
+//! runs one loop on one thread: every wait is a `poll` with a deadline on every possible event (a line on a channel, an
+//! exit, output, Ctrl-C).
 
 mod attempt;
 mod conversation;
@@ -45,48 +45,47 @@ pub mod role {
     pub const COMMAND: &str = "__command";
     /// The tracer of one row of `survey python`.
     pub const TRACER: &str = "__tracer";
-    /// The look at libraries and versions.
+    /// The process that reads the versions of libraries.
     pub const VERSIONS: &str = "__versions";
 }
 
-/// Processes adopted from a worker get this long to leave by themselves.
+/// How long processes adopted from a worker have to leave by themselves.
 const ORPHAN_GRACE_MS: u64 = 300;
-/// From SIGTERM to SIGKILL.
+/// The time from SIGTERM to SIGKILL.
 const TERM_GRACE_MS: u64 = 2_000;
-/// The same for a helper, and where the user insists.
+/// The same for a helper, and after a second Ctrl-C.
 const SHORT_GRACE_MS: u64 = 100;
-/// From SIGKILL to giving a process up as unkillable.
+/// The time from SIGKILL until a process counts as unkillable.
 const KILL_GRACE_MS: u64 = 5_000;
-/// From a process's end to having its exit status.
+/// The time from a process's end until its exit status must be available.
 const REAP_MS: u64 = 2_000;
-/// The library check, and the sampler's start, are tried so often: whatever ended them may
-/// have been a signal that was not meant for them.
+/// How often the library check and the sampler's start are tried: they may have been ended by a signal that was not
+/// meant for them.
 const STARTS: u32 = 3;
 
-/// Starts and watches every process of a run. One at a time in a process: children that are left
-/// behind by an attempt are told by having come since, and another supervisor's would look the same.
+/// Starts and watches every process of a run. There must be only one in a process: new children count as left behind by
+/// the attempt, and those of another supervisor would look the same.
 pub struct Supervisor {
-    /// This program.
+    /// The path of this program.
     program: PathBuf,
-    /// The folder of links that decides which libraries are meant.
+    /// The folder of links that decides which libraries are used.
     links: PathBuf,
-    /// A private folder for what processes write.
+    /// A private folder for files that processes write.
     home: PathBuf,
     /// The sampler.
     pub sampler: SamplerClient,
-    /// Ctrl-C and friends.
+    /// Ctrl-C and other termination signals.
     pub interrupt: Interrupt,
-    /// A worker that could not be ended. No other is started after it.
+    /// A worker that could not be ended. No worker is started after it.
     lost: Option<u32>,
-    /// What the libraries of workers must be; none before that is known.
+    /// The required provenance of workers' libraries; `None` until it is known.
     provenance: Option<Provenance>,
-    /// What runs Python lines; none if there is nothing that could, or nobody asked.
+    /// How to run Python lines; `None` if no interpreter is available or needed.
     python: Option<PythonWorker>,
 }
 
 impl Supervisor {
-    /// Starts the sampler on the libraries that `links` names. If there can be no sampler, its
-    /// inventory has the reason.
+    /// Starts the sampler with the libraries that `links` names. If it cannot be started, its inventory has the reason.
     ///
     /// # Errors
     /// Orphans of workers cannot be adopted.
@@ -110,7 +109,7 @@ impl Supervisor {
         })
     }
 
-    /// This program.
+    /// The path of this program.
     pub fn program(&self) -> &Path {
         &self.program
     }
@@ -120,27 +119,27 @@ impl Supervisor {
         self.lost.or(self.sampler.unkillable.map(i32::unsigned_abs))
     }
 
-    /// Says what the run is on. A worker that maps anything else is recorded as an incident.
+    /// Sets the provenance of the run. A worker that maps libraries of another provenance gets an incident.
     pub fn expect(&mut self, provenance: Provenance) {
         self.provenance = Some(provenance);
     }
 
-    /// Says what runs Python lines.
+    /// Sets how to run Python lines.
     pub fn use_python(&mut self, python: PythonWorker) {
         self.python = Some(python);
     }
 
-    /// Points workers at another folder of links, for another libcudart.
+    /// Sets another folder of links, for another libcudart.
     pub fn use_links(&mut self, links: &Path) {
         self.links = links.to_path_buf();
     }
 }
 
-/// Asks a process of its own what the libraries are. Without `links`, the libraries that the
+/// Asks a separate process for the versions of the libraries. Without `links`, these are the libraries that the
 /// system's loader finds.
 ///
 /// # Errors
-/// Why it could not be asked, several times over.
+/// The process could not be asked in several attempts.
 pub fn versions(
     program: &Path,
     links: Option<&Path>,
@@ -181,14 +180,14 @@ fn ask_versions(
     found.map_err(|error| SupervisorError::Protocol(format!("checking the libraries failed: {error}")))
 }
 
-/// The environment that every child gets, built from nothing: an injected library or a profiler's
-/// setting in the caller's environment must not reach a worker unseen.
+/// The environment of every child, built from nothing: an injected library or a profiler's setting in the caller's
+/// environment must not reach a worker unnoticed.
 fn environment(links: Option<&Path>, home: &Path, extra: &BTreeMap<String, String>) -> BTreeMap<OsString, OsString> {
     let mut search = OsString::new();
     if let Some(links) = links {
         search.push(links);
     }
-    // What was inherited stays behind ours: libcuda loads its PTX compiler by name.
+    // The inherited folders come after ours: libcuda loads its PTX compiler by name.
     if let Some(inherited) = std::env::var_os("LD_LIBRARY_PATH").filter(|value| !value.is_empty()) {
         if !search.is_empty() {
             search.push(":");

@@ -1,5 +1,5 @@
-//! Running under a trace: a run whose own workers are to be traced hands on to them what the trace put
-//! into its environment. Nothing else of the caller's environment reaches a worker.
+//! Running under a trace: a run that is traced passes the trace's variables on to its workers, so that they are traced
+//! too. Nothing else of the caller's environment reaches a worker.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -9,26 +9,26 @@ use sha2::{Digest, Sha256};
 
 use crate::forwarding;
 
-/// Names the folder of the trace that this process is part of (src/fake/shim/preload.rs).
+/// The variable with the folder of the trace that this process belongs to (src/fake/shim/preload.rs).
 pub const VARIABLE: &str = "CUDA_PITFALLS_TRACED";
 
-/// The folder of the forwarding libcuda below that of the trace.
+/// The folder of the forwarding libcuda, below that of the trace.
 pub const CUDA_FOLDER: &str = "cuda";
 
-/// The hook, as built. It is the same in every trace, so that its name can stay when a trace has ended: the loader
-/// complains of a library in `LD_PRELOAD` that is not there.
+/// The content of the hook library. It is the same for every trace, so the file can stay after the end of a trace: the
+/// loader complains about a missing library in `LD_PRELOAD`.
 pub use cuda_pitfalls_fake::PRELOAD as HOOK;
 
-/// The hook's file name.
+/// The file name of the hook library.
 const PRELOAD_NAME: &str = "libcuda_pitfalls_preload.so";
 
-/// The name of the folder of the hook, which is that of its content.
+/// The name of the folder of the hook library, made from the hash of its content.
 static HOOK_FOLDER: LazyLock<String> = LazyLock::new(|| {
     let digits: String = Sha256::digest(HOOK).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     format!("hook-{digits}")
 });
 
-/// The hook of a trace, by the trace's folder: it is beside that, because it stays when the trace has ended.
+/// The path of the hook library. It is beside the trace's folder, because it stays after the end of the trace.
 pub fn hook_beside(folder: &Path) -> Option<PathBuf> {
     folder.parent().map(|place| place.join(HOOK_FOLDER.as_str()).join(PRELOAD_NAME))
 }
@@ -38,12 +38,12 @@ pub fn folder() -> Option<PathBuf> {
     std::env::var_os(VARIABLE).map(PathBuf::from).filter(|folder| folder.is_absolute())
 }
 
-/// The forwarding libcuda, if this process is traced and there is one.
+/// The forwarding libcuda; `None` if this process is not traced or has none.
 pub fn libcuda() -> Option<PathBuf> {
     folder().map(|folder| folder.join(CUDA_FOLDER).join(forwarding::NAME)).filter(|path| path.exists())
 }
 
-/// What a worker needs in its environment, beside [`VARIABLE`], so that it is traced too.
+/// The variables, in addition to [`VARIABLE`], that a worker needs to be traced too.
 pub(crate) fn environment() -> Vec<(OsString, OsString)> {
     let hook = folder().and_then(|folder| hook_beside(&folder)).filter(|hook| hook.exists());
     let Some(hook) = hook.map(PathBuf::into_os_string) else { return Vec::new() };

@@ -1,9 +1,9 @@
 //! The child side: a fresh process that makes the listed calls and no others.
 //!
-//! The worker is this binary again, started through a hidden subcommand. It resolves every library
-//! and symbol before step 1, reports that, and then makes one step at a time, each on the parent's
-//! command. `begin` before and `end` after a call make the last line name the call of a hang or a
-//! crash. The modules below are the only users of cudarc, and of `unsafe` calls into CUDA.
+//! The worker is this binary, started with a hidden subcommand. It resolves every library and symbol before step 1,
+//! reports the result, and then makes one step at a time on the parent's command. It sends `begin` before and `end`
+//! after each call, so that after a hang or a crash the last line names the call. The modules below are the only users
+//! of cudarc, and of `unsafe` calls into CUDA.
 
 mod action;
 mod call;
@@ -25,23 +25,23 @@ use cuda_pitfalls_core::experiment::Step;
 use leaving::Leaving;
 use symbols::Symbols;
 
-/// What every thread and every forked process of a worker shares.
+/// The state that all threads of a worker share, and that forked processes inherit.
 struct Worker {
-    /// The ends set aside for processes that are yet to be started.
+    /// The channels reserved for processes that are not started yet.
     channels: Mutex<BTreeMap<String, SetAside>>,
     probes: bool,
     symbols: Symbols,
     handles: Mutex<HashMap<String, u64>>,
-    /// What steps of any process bound as bytes.
+    /// Bytes that steps of any process have bound, by name.
     bytes: Mutex<HashMap<String, Vec<u8>>>,
-    /// Private copies of libcudart.
+    /// Private copies of libcudart, by name.
     copies: Mutex<HashMap<String, libloading::Library>>,
     threads: Mutex<HashMap<String, Thread>>,
-    /// How a step wants this process to leave, once it has been told of.
+    /// How this process leaves, if a step asked for it and was reported.
     leaving: Mutex<Option<Leaving>>,
 }
 
-/// A step for a thread: its number, and its call.
+/// A step for a thread: its index and its call.
 type Job = (usize, Step);
 
 /// A thread that waits for steps.
@@ -51,7 +51,7 @@ struct Thread {
     handle: std::thread::JoinHandle<()>,
 }
 
-/// What a call gave back.
+/// The result of a call.
 struct CallResult {
     status: Option<Status>,
     values: BTreeMap<String, Value>,
@@ -59,18 +59,18 @@ struct CallResult {
     elapsed_ns: u64,
 }
 
-/// Runs the worker on an inherited channel until the parent says that it is done.
+/// Runs the worker on an inherited channel until the parent sends the end.
 ///
 /// # Safety
 /// `fd` must be the worker's end of a channel, inherited and owned by nobody else.
 pub unsafe fn run(fd: RawFd) -> ! {
-    // SAFETY: the caller vouches for the descriptor.
+    // SAFETY: the caller guarantees the descriptor.
     let mut channel = unsafe { Channel::inherited(fd) };
     let Ok(Command::Prepare { calls, channels, probes, process }) = channel.receive() else {
         std::process::exit(70);
     };
     report_panics(fd);
-    // Processes that steps start get their own descriptor and no other.
+    // Processes that steps start get only their own descriptor.
     leaving::close_at_exec(channels.values().map(|set_aside| set_aside.fd).chain([fd]));
     let (symbols, missing) = Symbols::resolve(&calls, probes);
     let mapped = crate::mapped::mapped();
@@ -105,7 +105,7 @@ pub unsafe fn run(fd: RawFd) -> ! {
     std::process::exit(0)
 }
 
-/// A panic is a fault of the harness: it is said on the channel, not taken for a result.
+/// Reports a panic on the channel: it is a fault of the harness, and no result.
 fn report_panics(fd: RawFd) {
     std::panic::set_hook(Box::new(move |info| {
         // SAFETY: the descriptor stays open for the life of the process; forgetting the channel
@@ -116,23 +116,24 @@ fn report_panics(fd: RawFd) {
     }));
 }
 
-/// Takes a lock whose holder may have panicked: the data behind these locks is always whole.
+/// Locks a mutex even if a thread panicked while it held the lock: the data behind these locks is always consistent.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why the last call of the C library failed.
+/// The error of the last call of the C library.
 fn errno() -> i64 {
     i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(-1))
 }
 
 impl Worker {
-    /// Obeys the parent until it says `finish` or goes away. `process` is the actor this process
-    /// bears, or none for the first one.
+    /// Executes the parent's commands until `Finish` or the end of the channel. `process` is the name of this
+    /// process, or `None` for the first one.
     fn serve(self: &Arc<Self>, channel: &mut Channel, process: Option<&str>) {
         loop {
             let command = channel.receive::<Command>();
-            // A process leaves on the next word, whatever that is: until then the parent reads.
+            // A process that has to leave does so on the next command, whatever it is: until then the parent reads
+            // memory.
             let leaves = lock(&self.leaving).take_if(|leaving| matches!(leaving, Leaving::Exit(_)));
             if let (Some(leaving), Ok(command)) = (leaves, &command) {
                 leaving.go(self, channel, Some(command.clone()));
@@ -150,13 +151,13 @@ impl Worker {
                 Ok(Command::Prepare { .. }) => {
                     let _ = channel.send(&Event::Broken { message: "prepared twice".to_string() });
                 }
-                // The parent is gone, so nobody waits for an answer any more.
+                // The parent is gone.
                 Err(_) => std::process::exit(70),
             }
         }
     }
 
-    /// Takes in what other processes bound.
+    /// Stores bytes that other processes bound.
     fn know(&self, bytes: BTreeMap<String, String>) {
         let byte = |hex: &[u8]| u8::from_str_radix(std::str::from_utf8(hex).unwrap_or_default(), 16).unwrap_or(0);
         for (name, hex) in bytes {
@@ -170,15 +171,14 @@ impl Worker {
         library::symbol(copies.get(copy)?, name)
     }
 
-    /// Makes a step on the thread it belongs to, and waits for it.
+    /// Makes a step on its thread, and waits for it.
     fn dispatch(self: &Arc<Self>, channel: &Channel, process: Option<&str>, index: usize, step: &Step) {
         let on = step.on.as_deref();
         if on.is_none() || on == process {
             self.make(channel, index, step);
             return;
         }
-        // The table is not kept locked meanwhile: the step may be a fork, and the child must find
-        // every lock free.
+        // The table must be unlocked meanwhile: the step may be a fork, and the child must find every lock free.
         let thread = on.and_then(|name| lock(&self.threads).get(name).map(|at| (at.jobs.clone(), at.done.clone())));
         let made =
             thread.is_some_and(|(jobs, done)| jobs.send((index, step.clone())).is_ok() && lock(&done).recv().is_ok());
@@ -188,7 +188,7 @@ impl Worker {
         }
     }
 
-    /// Makes a step on the calling thread and tells the parent.
+    /// Makes a step on the calling thread, and reports it to the parent.
     fn make(self: &Arc<Self>, channel: &Channel, index: usize, step: &Step) {
         let Some(call) = calls::find(&step.call) else {
             let _ = channel.send(&Event::Broken { message: format!("unknown step {}", step.call) });

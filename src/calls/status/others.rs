@@ -86,6 +86,6 @@ pub(super) const NCCL: &[(u32, &CStr)] = &[
     (5, c"ncclInvalidUsage"),
 ];
 
-/// What the C library's calls return, reduced to what a check can ask for.
+/// Results of C library calls, as far as checks ask for them.
 pub(super) const ERRNO: &[(u32, &CStr)] =
     &[(0, c"OK"), (1, c"EPERM"), (2, c"ENOENT"), (3, c"ESRCH"), (11, c"EAGAIN"), (12, c"ENOMEM"), (22, c"EINVAL")];

@@ -9,7 +9,7 @@ use nvml_wrapper_sys::bindings::{nvmlMemory_t, nvmlReturn_enum_NVML_ERROR_FUNCTI
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::sample::{Process, Reading, SamplerEvent, Sweep};
 
-/// Why NVML cannot be used, as a closed word and in its own words.
+/// Why NVML cannot be used: the reason, and NVML's message.
 pub(super) fn unavailable(error: &NvmlError) -> SamplerEvent {
     let reason = match error {
         NvmlError::LibloadingError(_) | NvmlError::FailedToLoadSymbol(_) | NvmlError::LibraryNotFound => "no_nvml",
@@ -48,12 +48,12 @@ impl<'nvml> GpuHandles<'nvml> {
         &self.devices
     }
 
-    /// NVML v2 `used` of one GPU, and nothing else: the quickest look there is.
+    /// NVML v2 `used` of one GPU. This is the fastest reading.
     pub(super) fn used_bytes(&self, gpu: usize) -> Option<u64> {
         self.devices.get(gpu)?.memory_info().ok().map(|memory| memory.used)
     }
 
-    /// Everything of every GPU.
+    /// One reading of everything on every GPU.
     pub(super) fn sweep(&self) -> Sweep {
         let t_ns = clock::now_ns();
         let gpus = self.devices.iter().map(|device| self.read(device)).collect();
@@ -80,11 +80,11 @@ impl<'nvml> GpuHandles<'nvml> {
         reading
     }
 
-    /// NVML v1 `used`, which counts the driver's reserve; the wrapper has only v2.
+    /// NVML v1 `used`, which includes the driver's reserve; the wrapper has only v2.
     fn memory_v1(&self, device: &Device) -> Result<u64, nvmlReturn_t> {
         let function = self.nvml.lib().nvmlDeviceGetMemoryInfo.as_ref().map_err(|_| FUNCTION_NOT_FOUND)?;
         let mut memory = nvmlMemory_t { total: 0, free: 0, used: 0 };
-        // SAFETY: the handle lives as long as the session, and the struct is v1's.
+        // SAFETY: the handle lives as long as the session, and the struct is that of v1.
         match unsafe { function(device.handle(), &raw mut memory) } {
             0 => Ok(memory.used),
             code => Err(code),
@@ -92,10 +92,10 @@ impl<'nvml> GpuHandles<'nvml> {
     }
 }
 
-/// What NVML says of a function that it lacks; the wrapper finds out before NVML can say so.
+/// NVML's status for a missing function. The wrapper notices a missing function before calling NVML.
 const FUNCTION_NOT_FOUND: nvmlReturn_t = nvmlReturn_enum_NVML_ERROR_FUNCTION_NOT_FOUND;
 
-/// The wrapper's error under the name that NVML's own header gives it, which is the name people search for.
+/// The wrapper's error by the name in NVML's header, which people search for.
 fn name(error: NvmlError) -> String {
     match error {
         NvmlError::FailedToLoadSymbol(_) => name_of(FUNCTION_NOT_FOUND),
@@ -107,7 +107,7 @@ fn name_of(code: nvmlReturn_t) -> String {
     status::name(CallLibrary::Nvml, i64::from(code)).map_or_else(|| format!("code {code}"), str::to_string)
 }
 
-/// Compute processes, sorted by PID. A list that grew between NVML's two calls is asked for again.
+/// Compute processes, sorted by PID. If the list grew between NVML's two calls, it is read again.
 fn processes(device: &Device) -> Result<Vec<Process>, NvmlError> {
     let mut tries = 0;
     let listed = loop {

@@ -1,4 +1,4 @@
-//! What the machine has, as NVML lists it.
+//! The machine's GPUs and driver, as NVML reports them.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use super::gpus::GpuHandles;
 use crate::mapped::mapped_nvml;
 use cuda_pitfalls_core::sample::{Gpu, Inventory, SamplerEvent};
 
-/// Reads the facts that do not change during a run. Unavailable if it is unknown whether the
-/// library is real or simulated, because its answers would have no provenance.
+/// Reads the facts that do not change during a run. If it is unknown whether the library is real, NVML counts as
+/// unavailable, because its answers would have no provenance.
 pub(super) fn take(nvml: &Nvml, gpus: &GpuHandles, init_ns: u64) -> SamplerEvent {
     let Some(library) = mapped_nvml() else {
         let detail = "it is unknown whether the NVML that answered is real or simulated".to_string();

@@ -1,11 +1,11 @@
-//! A description as `machine.conf`: a line per value, so that the library can read it without a parser for TOML.
+//! A description as `machine.conf`, with one line per value, so that the library needs no TOML parser.
 
 use std::fmt::{Display, Write as _};
 use std::path::Path;
 
 use super::description::{Description, Impossible};
 
-/// The text of `machine.conf`. The description is a possible one.
+/// The text of `machine.conf`, from a description that was checked.
 pub(super) fn of(machine: &str, node: &Description) -> Result<String, Impossible> {
     let mut conf = String::from("# Written by cuda-pitfalls for the simulated machine beside it.\nformat = 1\n");
     let mut line = |key: &str, value: &dyn Display| {

@@ -1,16 +1,16 @@
-//! A simulated machine as its file describes it, and what is impossible.
+//! The description of a simulated machine, and checks that such a machine is possible.
 
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// The library's table has this many columns.
+/// The number of columns of the library's table.
 const MAX_GPUS: usize = 16;
 
-/// No unit of memory is smaller.
+/// The smallest possible granularity of memory, in bytes.
 const SMALLEST_UNIT_BYTES: u64 = 512;
 
-/// NVML gives a name this much room, with the NUL at its end.
+/// The size of NVML's buffer for a name, including the NUL at the end.
 const NAME_ROOM: usize = 96;
 
 /// One machine.
@@ -20,7 +20,7 @@ pub(super) struct Description {
     pub driver_version: String,
     pub cuda_driver_version: u32,
     pub cuda_runtime_version: u32,
-    /// Measured on 2x NVIDIA H200, driver 580.159.04, as is the heap; the pool's, the stack's and the printf buffer's are not.
+    /// Measured on 2x NVIDIA H200, driver 580.159.04, like the heap's; those of pool, stack and printf buffer are not.
     #[serde(default = "mib::<2>")]
     pub alloc_granularity_bytes: u64,
     #[serde(default = "mib::<32>")]
@@ -33,7 +33,7 @@ pub(super) struct Description {
     pub printf_fifo_bytes: u64,
     #[serde(default)]
     pub models: BTreeMap<String, Model>,
-    /// In PCI order, which is NVML's order. None at all is a node whose driver finds no device.
+    /// In PCI order, which is NVML's order. Without GPUs, the driver finds no device.
     #[serde(default)]
     pub gpu: Vec<DescribedGpu>,
 }
@@ -44,35 +44,34 @@ pub(super) struct Description {
 pub(super) struct Model {
     pub name: String,
     pub total_bytes: u64,
-    /// The part of the total that the driver keeps for itself.
+    /// The part of the total that the driver reserves.
     pub reserved_bytes: u64,
-    /// What `cuInit` alone takes, once for all processes; NVML counts it for none.
+    /// What `cuInit` alone takes, once for all processes. NVML counts it for no process.
     #[serde(default)]
     pub init_bytes: u64,
     /// What one context takes.
     pub context_bytes: u64,
-    /// The part of it that NVML counts for the process; without the line, all of it.
+    /// The part of a context that NVML counts for the process; by default all of it.
     pub context_listed_bytes: Option<u64>,
-    /// What every four places of a context take beyond the first two; each visible GPU and each
-    /// stream needs one.
+    /// What every four slots of a context take beyond the first two. Each visible GPU and each stream needs one slot.
     #[serde(default)]
     pub stream_bytes: u64,
     /// What loading any module takes.
     #[serde(default)]
     pub module_bytes: u64,
-    /// What the first module of a context that uses the device heap takes beside that.
+    /// What the first module of a context that uses the device heap takes in addition.
     #[serde(default)]
     pub heap_module_bytes: u64,
-    /// What making the device heap takes beside its size.
+    /// What making the device heap takes in addition to its size.
     #[serde(default)]
     pub heap_launch_bytes: u64,
     pub compute_capability: String,
     pub sm_count: u32,
     pub max_threads_per_sm: u32,
-    /// 1 is the fastest; CUDA's default order goes by it.
+    /// 1 is the fastest. CUDA's default order is by this rank.
     pub speed_rank: u32,
     pub pci_device_id: u32,
-    /// GPUs of one group reach each other's memory; 0 is no group.
+    /// GPUs of one group can address each other's memory; 0 means no group.
     pub peer_group: u32,
     pub mig_capable: bool,
     pub persistence_mode: bool,
@@ -95,7 +94,7 @@ fn default_stack() -> u64 {
     1024
 }
 
-/// Why a description that reads well describes no possible machine.
+/// Why a description with the right format describes no possible machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the messages say what the fields are")]
 pub enum Impossible {
@@ -138,7 +137,7 @@ pub enum Impossible {
 }
 
 impl Description {
-    /// Refuses what reads well but cannot be.
+    /// Checks that the machine is possible.
     pub(super) fn possible(&self) -> Result<(), Impossible> {
         if !self.driver_version.starts_with(|c: char| c.is_ascii_digit()) {
             return Err(Impossible::DriverVersion(self.driver_version.clone()));
@@ -176,7 +175,7 @@ impl Description {
         described.ok_or_else(|| Impossible::UnknownModel { index, model: gpu.model.clone() })
     }
 
-    /// Whether a GPU can stand after the ones before it.
+    /// Checks that a GPU can follow the ones before it.
     fn has_place(&self, index: usize, gpu: &DescribedGpu) -> Result<(), Impossible> {
         self.model(index, gpu)?;
         is_uuid(&gpu.uuid)?;
@@ -185,7 +184,7 @@ impl Description {
         if before.iter().any(|other| other.uuid == gpu.uuid) {
             return Err(Impossible::SameUuid(gpu.uuid.clone()));
         }
-        // Both forms have fixed widths and the same case, so that the order of texts is the order of addresses.
+        // Both forms have a fixed width and the same case, so the order of the texts is the order of the addresses.
         if before.last().is_some_and(|other| other.pci_bus_id >= gpu.pci_bus_id) {
             return Err(Impossible::PciOrder { index, pci_bus_id: gpu.pci_bus_id.clone() });
         }
@@ -224,7 +223,7 @@ impl Model {
             ("max_threads_per_sm", self.max_threads_per_sm),
             ("speed_rank", self.speed_rank),
         ] {
-            // The library holds them in signed integers, as CUDA does.
+            // The library stores them in signed integers, as CUDA does.
             if !(1..=i32::MAX as u32).contains(&count) {
                 return Err(Impossible::Count { key, count });
             }
@@ -232,12 +231,12 @@ impl Model {
         Ok(())
     }
 
-    /// What NVML counts for a process that has one context.
+    /// What NVML counts for a process with one context, in bytes.
     pub(super) fn listed(&self) -> u64 {
         self.context_listed_bytes.unwrap_or(self.context_bytes)
     }
 
-    /// The compute capability in its parts.
+    /// The compute capability as major and minor version.
     pub(super) fn capability(&self) -> Result<(u16, u16), Impossible> {
         let text = &self.compute_capability;
         let parts = text.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
@@ -245,7 +244,7 @@ impl Model {
     }
 }
 
-/// Refuses what is no UUID in NVIDIA's form, in lower case, as NVML prints it.
+/// Checks that a text is a UUID in NVIDIA's form, in lower case, as NVML prints it.
 fn is_uuid(text: &str) -> Result<(), Impossible> {
     let digits = text.strip_prefix("GPU-").unwrap_or_default();
     let lengths: Vec<_> = digits.split('-').map(str::len).collect();
@@ -256,7 +255,7 @@ fn is_uuid(text: &str) -> Result<(), Impossible> {
     Err(Impossible::Uuid(text.to_owned()))
 }
 
-/// Refuses what is no PCI address as NVML prints it.
+/// Checks that a text is a PCI address as NVML prints it.
 fn is_pci_bus_id(text: &str) -> Result<(), Impossible> {
     let shape: String = text.chars().map(|c| if matches!(c, '0'..='9' | 'A'..='F') { 'X' } else { c }).collect();
     if shape == "XXXXXXXX:XX:XX.X" && text.ends_with(".0") {

@@ -1,4 +1,4 @@
-//! One attempt of an experiment: a fresh worker makes its steps, and every GPU is read at each of them.
+//! One attempt of an experiment: a fresh worker makes its steps, and every GPU is read after each step.
 
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
@@ -17,10 +17,10 @@ use cuda_pitfalls_core::experiment::{Experiment, Program};
 use cuda_pitfalls_core::recording::Recording;
 use cuda_pitfalls_core::verdict::Reason;
 
-/// Why an attempt could not be made, or not be finished.
+/// Why an attempt could not be made or completed.
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorError {
-    /// Libraries or symbols that the steps need are not there.
+    /// Libraries or symbols that the steps need were not found.
     #[error("missing: {}", .0.join(", "))]
     Missing(Vec<String>),
     /// The system refused something.
@@ -32,7 +32,7 @@ pub enum SupervisorError {
     /// The sampler is lost.
     #[error("the sampler was lost: {0}")]
     Sampler(String),
-    /// A process could not be ended: the host must not be used further.
+    /// This process could not be ended, so the host must not be used further.
     #[error("process {0} could not be killed")]
     Unkillable(u32),
 }
@@ -44,7 +44,7 @@ impl SupervisorError {
     }
 }
 
-/// When a step, and when the attempt, is late, by [`clock::running_ns`].
+/// The deadlines of the current step and of the attempt, by [`clock::running_ns`].
 struct Deadlines {
     step_ns: u64,
     last_ns: u64,
@@ -53,20 +53,20 @@ struct Deadlines {
 impl Deadlines {
     /// The deadlines of an attempt that begins now.
     fn from_now(Experiment { program, timeouts, .. }: &Experiment) -> Deadlines {
-        // A command makes its calls without telling: only its end can be late.
+        // A command does not announce its steps, so only its end can be late.
         let makes_steps = !matches!(program, Program::Command(_));
         let step_ms = if makes_steps { timeouts.step_ms } else { timeouts.attempt_ms };
         let last_ns = clock::running_ns() + timeouts.attempt_ms * 1_000_000;
         Deadlines { step_ns: step_ms * 1_000_000, last_ns }
     }
 
-    /// The deadline of something that begins now.
+    /// The deadline of a step that begins now.
     fn of_next(&self) -> u64 {
         (clock::running_ns() + self.step_ns).min(self.last_ns)
     }
 }
 
-/// What there was before the worker, to tell what came with it.
+/// The state before the worker was started, to recognise what came with it.
 struct Beforehand {
     children: BTreeSet<i32>,
     oom_kills: Option<u64>,
@@ -79,17 +79,18 @@ impl Beforehand {
 }
 
 impl Supervisor {
-    /// Looks for all that the steps of several cases need, in a worker that leaves before the first
-    /// of them. A need that only one case has would otherwise show when others have been attempted.
+    /// Checks that everything is there that the steps of several cases need, in a worker that leaves before its first
+    /// step. Otherwise a need of one case would show only after attempts of the others.
     ///
     /// # Errors
-    /// What is missing, or why it could not be looked for.
+    /// What is missing, or why the check failed.
     pub fn look_for_needs(&mut self, experiments: &[Experiment]) -> Result<(), SupervisorError> {
-        // What Python lines need is known before: no symbol is looked up for them.
-        let experiments: Vec<&Experiment> = experiments.iter().filter(|it| it.program == Program::Worker).collect();
+        // The needs of Python lines were checked before: no symbols are looked up for them.
+        let experiments: Vec<&Experiment> =
+            experiments.iter().filter(|experiment| experiment.program == Program::Worker).collect();
         let Some(first) = experiments.first().copied() else { return Ok(()) };
         let steps = experiments.iter().flat_map(|experiment| experiment.steps.iter().cloned()).collect();
-        let all = Experiment { steps, probes: experiments.iter().any(|it| it.probes), ..first.clone() };
+        let all = Experiment { steps, probes: experiments.iter().any(|experiment| experiment.probes), ..first.clone() };
         let mut recording = Recording::default();
         let (before, deadlines) = (Beforehand::now(), Deadlines::from_now(&all));
         let (mut talk, ready) = self.launch(&all)?;
@@ -101,15 +102,14 @@ impl Supervisor {
             self.lost = Some(recording.pid);
             return Err(SupervisorError::Unkillable(recording.pid));
         }
-        // Whatever else went wrong the attempts will meet, and keep.
+        // Other failures will occur in the attempts too, and are recorded there.
         if missing.is_empty() { Ok(()) } else { Err(SupervisorError::Missing(missing)) }
     }
 
-    /// Makes one attempt of an experiment. What goes wrong while the worker runs is a fact about the
-    /// attempt and is recorded.
+    /// Makes one attempt of an experiment. Failures while the worker runs are recorded as facts about the attempt.
     ///
     /// # Errors
-    /// The worker could not be started, or lacks what its steps need.
+    /// The worker could not be started, or lacks something that its steps need.
     pub fn record(&mut self, experiment: &Experiment) -> Result<Recording, SupervisorError> {
         let mut recording = Recording::default();
         self.read(&mut recording, None, false);
@@ -140,7 +140,7 @@ impl Supervisor {
         if missing.is_empty() { Ok(recording) } else { Err(SupervisorError::Missing(missing)) }
     }
 
-    /// One step after the other, each read before the next begins.
+    /// Makes the steps in order, and reads every GPU after each of them.
     fn make_steps(
         &mut self,
         experiment: &Experiment,
@@ -151,7 +151,7 @@ impl Supervisor {
         for (index, step) in experiment.steps.iter().enumerate() {
             let process = process_of(step, &experiment.steps);
             if !process.is_empty() && talk.channels.get(&process).is_none_or(Channel::is_closed) {
-                // The child left at an earlier step, as it was told or by accident.
+                // The child left at an earlier step, on purpose or by accident.
                 continue;
             }
             if step.has(Effect::WaitsForProcess)
@@ -175,7 +175,7 @@ impl Supervisor {
                 continue;
             }
             self.note(recording, talk, waited, Some(index).filter(|_| step.call != "_exit"));
-            // The first process's channel may close a moment before its end is seen.
+            // The first process's channel may close shortly before its end is noticed.
             let over = process.is_empty() || talk.ended;
             if over || !recording.incidents.is_empty() || !recording.exit.sent.is_empty() {
                 return;
@@ -196,13 +196,13 @@ impl Supervisor {
         self.note(recording, talk, waited, None);
     }
 
-    /// Keeps what went wrong, and ends a worker that will not go on.
+    /// Records how waiting ended, and ends a worker that does not continue.
     fn note(&mut self, recording: &mut Recording, talk: &mut Conversation, waited: Waited, step: Option<usize>) {
         match waited {
             Waited::Done => return,
             Waited::Gone => {
                 recording.exit.died_at = step;
-                // A forked child died; its parent is still to be asked to leave.
+                // A forked child died; its parent will still be asked to leave.
                 if !talk.ended {
                     return;
                 }
@@ -227,7 +227,7 @@ impl Supervisor {
     }
 }
 
-/// Takes the exit status, everything that was said and printed, and whatever was left behind.
+/// Collects the exit status, all events and output, and the processes that were left behind.
 fn reap(talk: Conversation, before: &Beforehand, sampler: Option<i32>, recording: &mut Recording) {
     let Conversation { child, channels, events, .. } = talk;
     // Closing our ends tells forked children to exit.
@@ -243,7 +243,7 @@ fn reap(talk: Conversation, before: &Beforehand, sampler: Option<i32>, recording
                 exit.code = status.code();
                 exit.signal = status.signal().map(signal_name);
             }
-            // A debugger holds it.
+            // A debugger holds the process.
             None => exit.unkillable = true,
         }
     }
@@ -262,7 +262,7 @@ fn reap(talk: Conversation, before: &Beforehand, sampler: Option<i32>, recording
     (_, recording.stderr_tail) = finish(child.stderr);
 }
 
-/// A signal by its C name, or by its number where we have none.
+/// The C name of a signal, or its number if it has no name here.
 pub fn signal_name(number: i32) -> String {
     let known = SIGNALS.values.iter().find(|(_, value)| *value == i64::from(number));
     known.map_or_else(|| format!("signal {number}"), |(name, _)| (*name).to_string())

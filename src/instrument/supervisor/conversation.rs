@@ -1,4 +1,4 @@
-//! Messages to and from the processes of one worker, while every other event is polled.
+//! Messages between the parent and the processes of one worker. Other events are polled meanwhile.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,18 +17,18 @@ use cuda_pitfalls_core::recording::ProcessEvent;
 /// What the parent waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Want {
-    /// That libraries and symbols are resolved.
+    /// Libraries and symbols are resolved.
     Ready,
-    /// That a step has ended, and been looked around after if the case does that.
+    /// A step has ended, and the state was probed after it if the case has probes.
     Step { step: usize, probe: bool },
-    /// That the worker's first process has ended.
+    /// The worker's first process has ended.
     End,
 }
 
-/// How waiting ended.
+/// The result of waiting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Waited {
-    /// As wanted.
+    /// The expected event came.
     Done,
     /// The process that was to answer is gone.
     Gone,
@@ -45,22 +45,22 @@ pub(super) enum Waited {
 /// One worker and its channels.
 pub(super) struct Conversation {
     pub(super) child: Child,
-    /// The first process's channel under an empty name, then those of forked processes.
+    /// The channel of the first process, under an empty name, and those of the other processes.
     pub(super) channels: BTreeMap<String, Channel>,
     pub(super) events: Vec<ProcessEvent>,
     pub(super) ended: bool,
-    /// What failed in the parent. Nothing is waited for then: the answer may never come.
+    /// What failed in the parent. Waiting then ends, because the answer may never come.
     failed: Option<String>,
 }
 
 impl Conversation {
-    /// With a process that was just started.
+    /// A conversation with a process that was just started.
     pub(super) fn new(child: Child, channels: BTreeMap<String, Channel>) -> Conversation {
         Conversation { child, channels, events: Vec::new(), ended: false, failed: None }
     }
 
-    /// Says something to a process. A process that is gone is noticed when waiting; one that is there and cannot be told
-    /// anything is told by the end of its channel to leave.
+    /// Sends a command to a process. If the process is gone, waiting will notice. If sending fails although it is
+    /// there, its channel is closed, which tells it to leave.
     pub(super) fn say(&mut self, process: &str, command: &Command) {
         let Some(channel) = self.channels.get(process) else { return };
         match channel.send(command) {
@@ -72,7 +72,7 @@ impl Conversation {
         }
     }
 
-    /// Waits, and keeps everything that is said meanwhile. The deadline is of [`clock::running_ns`].
+    /// Waits, and stores every event meanwhile. The deadline is by [`clock::running_ns`].
     pub(super) fn wait(&mut self, process: &str, want: Want, deadline_ns: u64, interrupt: &mut Interrupt) -> Waited {
         let from = self.events.len();
         let mut is_late = false;
@@ -93,7 +93,7 @@ impl Conversation {
             if is_late {
                 return Waited::Deadline;
             }
-            // What came before the deadline counts, so one more look is taken after it.
+            // Events from before the deadline count, so the channels are read once more after it.
             let left = deadline_ns.saturating_sub(clock::running_ns());
             is_late = left == 0;
             if !self.poll(left.min(clock::SLICE_NS), interrupt) {
@@ -119,7 +119,7 @@ impl Conversation {
         }
     }
 
-    /// Takes every line that has arrived in full.
+    /// Takes every event that has arrived in full.
     fn take(&mut self) -> Result<(), SupervisorError> {
         for (name, channel) in &mut self.channels {
             loop {
@@ -137,7 +137,7 @@ impl Conversation {
         Ok(())
     }
 
-    /// Waits for anything to happen. False if the user wants to stop.
+    /// Waits until anything happens. False if the user wants to stop.
     fn poll(&mut self, left_ns: u64, interrupt: &mut Interrupt) -> bool {
         let open: Vec<String> =
             self.channels.iter().filter(|(_, channel)| !channel.is_closed()).map(|(name, _)| name.clone()).collect();
@@ -159,7 +159,7 @@ impl Conversation {
             if is_ready(place + 1)
                 && let Some(channel) = self.channels.get_mut(name)
             {
-                // A closed channel remembers that it is; what it said before is still taken.
+                // A closed channel keeps its state; events that were sent before are still taken.
                 match channel.fill() {
                     Ok(()) | Err(ChannelError::Closed) => {}
                     Err(error) => drop(self.failed.get_or_insert(error.to_string())),
@@ -169,7 +169,7 @@ impl Conversation {
         for tail in [&mut self.child.stdout, &mut self.child.stderr].into_iter().flatten() {
             tail.drain();
         }
-        // Only once its channel is read to the end has the worker's end been seen in full.
+        // The worker's end counts once its channel was read to the end.
         let read_out = self.channels.get("").is_none_or(Channel::is_closed);
         self.ended = is_ready(0) && (read_out || !is_ready(1));
         !interrupt.check()

@@ -14,19 +14,22 @@ use super::spawn::Child;
 use super::{KILL_GRACE_MS, ORPHAN_GRACE_MS, REAP_MS, SHORT_GRACE_MS, SupervisorError};
 use cuda_pitfalls_core::clock;
 
-/// Makes this process the parent of processes that lose theirs, so that none escapes by
-/// `setsid` or a double fork.
+/// Makes this process the new parent of orphaned descendants, so that `setsid` or a double fork does not let any
+/// escape.
+///
+/// # Errors
+/// The system refused.
 pub fn adopt_orphans() -> Result<(), SupervisorError> {
     set_child_subreaper(Some(getpid())).map_err(|error| SupervisorError::system(error.into()))
 }
 
-/// Waits for the end of a process. False if it still runs.
+/// Waits for the end of a process, at most this many milliseconds. False if it still runs.
 pub(super) fn has_ended(child: &mut Child, milliseconds: u64) -> bool {
     let deadline = clock::running_ns() + milliseconds * 1_000_000;
     loop {
         let left = deadline.saturating_sub(clock::running_ns());
         let mut fds = vec![PollFd::new(&child.pidfd, PollFlags::IN)];
-        // A process that floods its output must not block on a full pipe while it is to end.
+        // A process that writes much must not block on a full pipe while it has to end.
         fds.extend(
             [&child.stdout, &child.stderr]
                 .into_iter()
@@ -43,14 +46,14 @@ pub(super) fn has_ended(child: &mut Child, milliseconds: u64) -> bool {
             return ended;
         }
         if failed {
-            // Not at once again: the deadline decides.
+            // Avoids a busy loop; the deadline ends it.
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
 
-/// Takes the exit status of a process that has ended; none if that cannot be had in time, as where
-/// a debugger holds the process.
+/// The exit status of a process that has ended; `None` if it cannot be had in time, for instance because a debugger
+/// holds the process.
 pub(super) fn reap(child: &Child) -> Option<ExitStatus> {
     let deadline = clock::running_ns() + REAP_MS * 1_000_000;
     loop {
@@ -62,17 +65,17 @@ pub(super) fn reap(child: &Child) -> Option<ExitStatus> {
     }
 }
 
-/// Nanoseconds for `poll`.
+/// A number of nanoseconds as `poll` takes it.
 pub fn timespec(nanoseconds: u64) -> Timespec {
     Timespec { tv_sec: (nanoseconds / 1_000_000_000) as i64, tv_nsec: (nanoseconds % 1_000_000_000) as _ }
 }
 
-/// TERM, a grace in milliseconds, KILL of the whole group, and a bounded wait. Says which signals were sent, and
-/// whether the process is gone.
+/// Ends a process: SIGTERM, a grace period in milliseconds, SIGKILL for its whole group, and a bounded wait. Returns
+/// the signals that were sent, and whether the process is gone.
 pub(super) fn kill(child: &mut Child, grace_ms: u64) -> (Vec<String>, bool) {
     let mut sent = vec!["SIGTERM".to_string()];
     let _ = kill_process_group(child.pid, Signal::TERM);
-    // A stopped process gets no TERM until it goes on.
+    // A stopped process handles SIGTERM only after SIGCONT.
     let _ = kill_process_group(child.pid, Signal::CONT);
     if has_ended(child, grace_ms) {
         return (sent, true);
@@ -82,12 +85,12 @@ pub(super) fn kill(child: &mut Child, grace_ms: u64) -> (Vec<String>, bool) {
     (sent, has_ended(child, KILL_GRACE_MS))
 }
 
-/// Ends a helper process, and reaps it. False if it could not be ended.
+/// Ends and reaps a helper process. False if it could not be ended.
 pub(super) fn finish(mut child: Child, milliseconds: u64) -> bool {
     (has_ended(&mut child, milliseconds) || kill(&mut child, SHORT_GRACE_MS).1) && reap(&child).is_some()
 }
 
-/// Ends a helper process, reaps it, and returns the end of what it wrote to stderr.
+/// Ends and reaps a helper process, and returns the end of its stderr.
 pub(super) fn finish_with_words(mut child: Child, milliseconds: u64) -> String {
     let ended = has_ended(&mut child, milliseconds) || kill(&mut child, SHORT_GRACE_MS).1;
     if ended {
@@ -96,8 +99,7 @@ pub(super) fn finish_with_words(mut child: Child, milliseconds: u64) -> String {
     child.stderr.take().map(|tail| tail.finish().1).unwrap_or_default()
 }
 
-/// Our children right now. Not by `read_dir` of the standard library, which panics where a
-/// directory cannot be closed.
+/// The PIDs of our children. Not read by the standard library, which panics if a directory cannot be closed.
 pub fn children() -> BTreeSet<i32> {
     let mut found = BTreeSet::new();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -111,9 +113,9 @@ pub fn children() -> BTreeSet<i32> {
     found
 }
 
-/// Waits for, then kills, processes that came to us from a worker. `ours` are the worker and the
-/// sampler, which may have been started anew meanwhile. Returns how many had to be killed, and
-/// whether all are gone.
+/// Waits for processes that we adopted from a worker, and kills the remaining ones. `before` are the children from
+/// before the attempt, and `ours` the worker and the sampler, which may have been restarted. Returns how many had to
+/// be killed, and whether all are gone.
 pub fn reap_orphans(before: &BTreeSet<i32>, ours: &[i32]) -> (u32, bool) {
     let strangers = || -> Vec<Pid> {
         let known = |pid: &i32| before.contains(pid) || ours.contains(pid);
@@ -139,13 +141,13 @@ pub fn reap_orphans(before: &BTreeSet<i32>, ours: &[i32]) -> (u32, bool) {
         }
         std::thread::sleep(Duration::from_millis(2));
         reap(&found);
-        // Killing a process hands us its children in turn.
+        // Killing a process makes us the parent of its children.
         found = strangers();
     }
     (leaked, found.is_empty())
 }
 
-/// How often the kernel has killed a process of our memory cgroup; none if it cannot be read.
+/// How many processes of our memory cgroup the kernel has killed for lack of memory; `None` if that cannot be read.
 pub(super) fn oom_kills() -> Option<u64> {
     let own = std::fs::read_to_string("/proc/self/cgroup").ok()?;
     let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;

@@ -1,4 +1,4 @@
-//! A process of the run that is asked nothing: it is waited for, and what it leaves behind is read.
+//! A process of the run without messages: the parent waits for it and reads the files that it leaves.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,43 +10,43 @@ use super::spawn::{self, Spawn};
 use super::{SupervisorError, end};
 use cuda_pitfalls_core::clock;
 
-/// How often it is looked whether the caller still wants it.
+/// How often to check whether the caller still wants it, in milliseconds.
 const TICK_MS: u64 = 20;
 
-/// What to run.
+/// The process to run.
 pub struct Errand<'a> {
-    /// This program.
+    /// The path of this program.
     pub program: &'a Path,
-    /// What it is to be: a word of [`super::role`].
+    /// Its role: a word of [`super::role`].
     pub role: &'static str,
-    /// Its arguments beside those of every process of a run.
+    /// Its arguments, in addition to those of every process of a run.
     pub arguments: Vec<OsString>,
     /// Its whole environment.
     pub environment: BTreeMap<OsString, OsString>,
-    /// The folder that it works in.
+    /// Its working directory.
     pub folder: &'a Path,
-    /// How long it may run; then it is ended.
+    /// How long it may run before it is ended.
     pub limit: Duration,
-    /// From SIGTERM to SIGKILL.
+    /// The time from SIGTERM to SIGKILL.
     pub grace: Duration,
 }
 
-/// How it ended.
+/// How the process ended.
 #[derive(Debug)]
 pub enum ErrandEnd {
-    /// By itself, or because it was late: its status, and the last of what it wrote to stderr.
+    /// It exited, by itself or at its time limit: the status, and the end of its stderr.
     Exited(ExitStatus, String),
-    /// The caller did not want it any more.
+    /// The caller stopped it.
     Stopped,
-    /// It could not be ended. Its PID.
+    /// The process with this PID could not be ended.
     Unkillable(u32),
 }
 
 impl Errand<'_> {
-    /// Runs it to its end. It dies with the calling thread.
+    /// Runs the process to its end. It is killed if the calling thread ends.
     ///
     /// # Errors
-    /// It could not be started.
+    /// The process could not be started.
     pub fn run(self, is_stopped: impl Fn() -> bool) -> Result<ErrandEnd, SupervisorError> {
         let Errand { program, role, arguments, environment, folder, limit, grace } = self;
         let folder = Some(folder);

@@ -1,4 +1,4 @@
-//! The Python interpreter that runs the lines of a case, and what it is asked before.
+//! The Python interpreter for the lines of cases, and asking it for its version and packages.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::PROTOCOL;
 use cuda_pitfalls_core::machine::Interpreter;
 
-/// Finding the versions of packages on a slow disk takes seconds; what takes longer is no interpreter.
+/// The time for an answer, in milliseconds: on a slow disk, finding the versions of packages takes seconds.
 const ANSWER_MS: u64 = 60_000;
 
 /// How a Python worker is started.
@@ -18,15 +18,16 @@ const ANSWER_MS: u64 = 60_000;
 pub struct PythonWorker {
     /// The interpreter.
     pub executable: PathBuf,
-    /// The file of the worker.
+    /// The path of the worker program.
     pub script: PathBuf,
-    /// The library that counts the calls of libcuda; none if there is no libcuda.
+    /// The library that counts the calls of libcuda; `None` without a libcuda.
     pub forwarding: Option<PathBuf>,
-    /// The libcuda behind it.
+    /// The libcuda that this library forwards to.
     pub libcuda: Option<PathBuf>,
-    /// Where else the loader looks first: the simulated machine. The libraries of a framework are its own.
+    /// Another folder that the loader searches first: that of the simulated machine. A framework brings its own
+    /// libraries.
     pub links: Option<PathBuf>,
-    /// What an interpreter takes from its caller's environment to find packages.
+    /// Variables of the caller's environment that an interpreter needs to find packages.
     pub packages: BTreeMap<String, OsString>,
 }
 
@@ -46,7 +47,7 @@ impl PythonWorker {
         all
     }
 
-    /// The command of a worker on an inherited channel.
+    /// The command line of a worker on an inherited channel.
     pub(super) fn command(&self, channel: &[OsString], home: &Path) -> Vec<OsString> {
         let path = |path: &Option<PathBuf>| path.clone().unwrap_or_default().into_os_string();
         let mut command = vec![self.executable.clone().into(), self.script.clone().into(), OsString::from("run")];
@@ -57,12 +58,12 @@ impl PythonWorker {
     }
 }
 
-/// Asks an interpreter what it is, and which of some packages it has. With `own` it is started in the
-/// environment of a worker; without, in the caller's, in which a name may stand for a script that finds
-/// the interpreter.
+/// Asks an interpreter for its version and for the versions of some packages. With `own`, it is started in the
+/// environment of a worker; otherwise in the caller's, where its name may be that of a script which finds the
+/// interpreter.
 ///
 /// # Errors
-/// It could not be started, or is no Python interpreter that the worker runs on.
+/// It could not be started, or is no Python interpreter that can run the worker.
 pub fn ask_python(
     program: &Path,
     worker: &PythonWorker,

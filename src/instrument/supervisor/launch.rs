@@ -15,8 +15,8 @@ use cuda_pitfalls_core::event::{Command, Event, SetAside};
 use cuda_pitfalls_core::experiment::{Experiment, Program, Step};
 
 impl Supervisor {
-    /// Starts the program of an experiment. A worker is told what it needs, and waited for until it
-    /// is ready.
+    /// Starts the program of an experiment. To a worker it sends what the steps need, and waits until the worker is
+    /// ready.
     pub(super) fn launch(&mut self, experiment: &Experiment) -> Result<(Conversation, Waited), SupervisorError> {
         if let Some(pid) = self.lost {
             return Err(SupervisorError::Unkillable(pid));
@@ -71,7 +71,7 @@ impl Supervisor {
     }
 }
 
-/// What a process of the worker is told first.
+/// The first command to a process of the worker.
 fn prepare(experiment: &Experiment, channels: BTreeMap<String, SetAside>, process: Option<&str>) -> Command {
     Command::Prepare {
         calls: experiment.steps.iter().map(|step| step.call.clone()).collect(),
@@ -81,13 +81,13 @@ fn prepare(experiment: &Experiment, channels: BTreeMap<String, SetAside>, proces
     }
 }
 
-/// The process that is a fresh program once a step has been made, and has yet to be told its steps.
+/// The name of the fresh process that a step starts and that still needs its steps; `None` for other steps.
 pub(super) fn fresh_process(step: &Step) -> Option<&str> {
     if step.has(Effect::Spawns) { step.bind.as_deref() } else { step.on.as_deref().filter(|_| step.has(Effect::Execs)) }
 }
 
 impl Conversation {
-    /// Tells a fresh process its steps and waits until it is ready.
+    /// Sends a fresh process its steps, and waits until it is ready.
     pub(super) fn prepare_fresh(
         &mut self,
         experiment: &Experiment,
@@ -99,7 +99,7 @@ impl Conversation {
         self.wait(process, Want::Ready, deadline_ns, interrupt)
     }
 
-    /// The bytes that a step takes and earlier ones bound, by name.
+    /// The bytes that a step uses and that earlier steps bound, by name.
     pub(super) fn bytes_for(&self, steps: &[Step], step: &Step) -> BTreeMap<String, String> {
         let named = step.args.values().map(ToString::to_string);
         let bound = named.filter_map(|name| {
@@ -115,7 +115,7 @@ impl Conversation {
     }
 }
 
-/// What the worker could not find; nothing of one that never got ready.
+/// The libraries and symbols that the worker did not find; empty for a worker that never became ready.
 pub(super) fn missing_in(talk: &Conversation) -> Vec<String> {
     talk.events
         .iter()
@@ -126,7 +126,7 @@ pub(super) fn missing_in(talk: &Conversation) -> Vec<String> {
         .unwrap_or_default()
 }
 
-/// The process that makes a step: a fork's own name, or that of the process that made its thread.
+/// The name of the process that makes a step: a fork's own name, or that of the process with the thread.
 pub(super) fn process_of(step: &Step, steps: &[Step]) -> String {
     let Some(actor) = step.on.as_deref() else { return String::new() };
     let maker = steps.iter().find(|step| step.bind.as_deref() == Some(actor) && !step.has(Effect::WaitsForProcess));

@@ -1,4 +1,4 @@
-//! The libraries that a worker mapped: whether they are those of the run.
+//! Checking that the libraries that a worker mapped are those of the run.
 
 use cuda_pitfalls_calls::{self as calls, CallLibrary};
 use cuda_pitfalls_core::event::{Event, MappedLibrary};
@@ -8,10 +8,10 @@ use cuda_pitfalls_core::verdict::{Provenance, Reason};
 
 use super::reading::incident;
 
-/// Moves the mapped libraries out of the events into the recording. A library of the wrong provenance,
-/// or a missing libcuda, is an incident. `expected` is none until the run knows its own provenance.
+/// Moves the mapped libraries from the events into the recording. A library of the wrong provenance or a missing
+/// libcuda is an incident. `expected` is `None` until the run knows its own provenance.
 pub(super) fn take(recording: &mut Recording, experiment: &Experiment, expected: Option<Provenance>) {
-    // A libcudart opens libcuda itself, at the first call; the probes and the driver API need it at once.
+    // libcudart opens libcuda itself at its first call. Probes and the driver API need it at once.
     let of_driver = |call: &str| calls::find(call).is_some_and(|kind| kind.library == CallLibrary::Driver);
     let makes_calls = experiment.program == Program::Worker;
     let takes_libcuda = makes_calls && (experiment.probes || experiment.steps.iter().any(|step| of_driver(&step.call)));
@@ -27,7 +27,7 @@ pub(super) fn take(recording: &mut Recording, experiment: &Experiment, expected:
             wrong.push("no libcuda is among the libraries that the worker mapped".to_string());
         }
         for library in &*libraries {
-            // A framework brings a libcudart of its own; which driver it works on decides what its results are.
+            // A framework brings its own libcudart. The driver that it uses decides the provenance of its results.
             let is_own = !is_ready && !makes_calls && library.name == CallLibrary::Runtime.name();
             if !is_own && expected.is_some_and(|expected| expected != Provenance::of(library.simulated)) {
                 wrong.push(format!("the worker mapped {}, which is not what this run is on", library.path));

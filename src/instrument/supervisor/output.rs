@@ -1,4 +1,4 @@
-//! What a process prints: counted, and its end kept. It is never read for a result.
+//! The output of a process: its size, and its end. No result is read from it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::OFlags;
 use rustix::pipe::{PipeFlags, pipe_with};
 
-/// How much of the end is kept.
+/// How many bytes of the end are kept.
 const KEPT_BYTES: usize = 4096;
 
 /// The reading end of a pipe.
@@ -18,19 +18,19 @@ pub(super) struct Tail {
 }
 
 impl Tail {
-    /// A new pipe, and the end for the child. Reading never waits.
+    /// A new pipe: the reading end, which never blocks, and the end for the child.
     pub(super) fn pipe() -> io::Result<(Tail, std::fs::File)> {
         let (ours, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
         rustix::fs::fcntl_setfl(&ours, OFlags::NONBLOCK)?;
         Ok((Tail { pipe: Some(ours), kept: VecDeque::new(), seen: 0 }, theirs.into()))
     }
 
-    /// What to poll; none once the other side has closed it.
+    /// The descriptor to poll; `None` once the other side has closed the pipe.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().map(AsFd::as_fd)
     }
 
-    /// Takes what is there, at most a mebibyte, so that a flood cannot starve the deadlines.
+    /// Reads what has arrived, at most one mebibyte, so that a process that writes much cannot delay deadlines.
     pub(super) fn drain(&mut self) {
         let mut buffer = [0; 65536];
         for _ in 0..16 {
@@ -40,7 +40,7 @@ impl Tail {
                 Ok(read) => self.keep(buffer.get(..read).unwrap_or_default()),
                 Err(rustix::io::Errno::INTR) => {}
                 Err(rustix::io::Errno::AGAIN) => return,
-                // A pipe that failed would be ready for ever.
+                // Otherwise a failed pipe would be ready for ever.
                 Err(_) => self.pipe = None,
             }
         }
@@ -54,7 +54,7 @@ impl Tail {
         self.kept.drain(..excess);
     }
 
-    /// How many bytes came, and the last of them as text.
+    /// The number of bytes, and the last of them as text.
     pub(super) fn finish(mut self) -> (u64, String) {
         self.drain();
         let bytes: Vec<u8> = self.kept.into_iter().collect();

@@ -1,4 +1,4 @@
-//! Reading every GPU while nothing is under way, until readings agree.
+//! Reading every GPU between steps, until two readings agree.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use cuda_pitfalls_core::recording::{BarrierSweep, Recording};
 use cuda_pitfalls_core::sample::Sweep;
 use cuda_pitfalls_core::verdict::{Invalidation, Reason};
 
-/// Two readings this far apart must agree: while a context goes away, NVML shows a new figure every
-/// few tenths of a millisecond.
+/// The time between two readings that must agree: while a context is destroyed, NVML shows a new value every few tenths
+/// of a millisecond.
 const APART: Duration = Duration::from_micros(300);
-/// Memory that has not settled by then is unsettled.
+/// Memory that still changes after this time is unsettled.
 const SETTLE_MS: u64 = 5_000;
-/// Memory this close to the baseline is back: the driver takes and returns it in such blocks.
+/// Memory this close to the baseline counts as given back: the driver takes and returns it in such blocks.
 const BACK_BYTES: u64 = 2 << 20;
 
 impl Supervisor {
-    /// Reads every GPU until two readings agree, and keeps the last. `step` is the step that has
-    /// just ended; none for the baseline and for what is left after the worker's end.
+    /// Reads every GPU until two readings agree, and records the last one. `step` is the step that has just ended;
+    /// `None` for the baseline and after the worker's end.
     pub(super) fn read(&mut self, recording: &mut Recording, step: Option<usize>, after_exit: bool) {
         let deadline = clock::running_ns() + SETTLE_MS * 1_000_000;
         let mut before: Option<Sweep> = None;
@@ -40,15 +40,15 @@ impl Supervisor {
             before = Some(sweep);
             std::thread::sleep(APART);
         };
-        // A sweep that says what the one before said is left out: reports stay small.
+        // A sweep that equals the one before is left out, to keep reports small.
         let same = recording.sweeps.last().is_some_and(|last| last.sweep.gpus == sweep.gpus);
         if !same || after_exit || step.is_none() {
             recording.sweeps.push(BarrierSweep { step, after_exit, sweep });
         }
     }
 
-    /// After the worker's end: reads until memory is back where it was, or it is late. Whether it is
-    /// back is judged later, from what is kept.
+    /// Reads after the worker's end, until memory is back at the baseline or the time is over. The judge decides later
+    /// whether it is back, from the recorded sweep.
     pub(super) fn read_after_exit(&mut self, recording: &mut Recording) {
         let Some(baseline) = recording.sweeps.first().map(|sweep| sweep.sweep.clone()) else { return };
         let deadline = clock::running_ns() + SETTLE_MS * 1_000_000;
@@ -63,22 +63,22 @@ impl Supervisor {
     }
 }
 
-/// Keeps what went wrong with the measurement itself.
+/// Records a fault of the measurement itself.
 pub(super) fn incident(recording: &mut Recording, reason: Reason, detail: impl Into<String>) {
     recording.incidents.push(Invalidation { reason, detail: detail.into() });
 }
 
-/// The largest difference in memory between two readings, over the GPUs that both could read; none
-/// if they did not read the same GPUs.
-fn differ_by(one: &Sweep, other: &Sweep) -> Option<u64> {
-    let pairs = one.gpus.iter().zip(&other.gpus);
-    let differences = pairs.map(|(one, other)| match (one.used_bytes, other.used_bytes) {
-        (Some(one), Some(other)) => Some(one.abs_diff(other)),
+/// The largest difference in memory between two readings, in bytes, over the GPUs that both read; `None` if they did
+/// not read the same GPUs.
+fn differ_by(first: &Sweep, second: &Sweep) -> Option<u64> {
+    let pairs = first.gpus.iter().zip(&second.gpus);
+    let differences = pairs.map(|(first, second)| match (first.used_bytes, second.used_bytes) {
+        (Some(first), Some(second)) => Some(first.abs_diff(second)),
         (None, None) => Some(0),
         _ => None,
     });
     let largest = differences.collect::<Option<Vec<u64>>>()?.into_iter().max().unwrap_or(0);
-    (one.gpus.len() == other.gpus.len()).then_some(largest)
+    (first.gpus.len() == second.gpus.len()).then_some(largest)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One document from a channel, within a time.
+//! Receiving one document from a channel before a deadline.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use serde::de::DeserializeOwned;
@@ -8,7 +8,7 @@ use super::is_overdue;
 use cuda_pitfalls_core::channel::{Channel, ChannelError};
 use cuda_pitfalls_core::clock;
 
-/// Waits for one document, but not for ever, and not for long once the user wants to stop.
+/// Waits for one document, at most this many milliseconds, and only briefly once the user wants to stop.
 pub(super) fn receive_within<T: DeserializeOwned>(channel: &mut Channel, milliseconds: u64) -> Result<T, ChannelError> {
     let deadline = clock::running_ns() + milliseconds * 1_000_000;
     let mut is_late = false;
@@ -21,7 +21,7 @@ pub(super) fn receive_within<T: DeserializeOwned>(channel: &mut Channel, millise
                 if is_overdue() { "interrupted".to_string() } else { format!("no answer within {milliseconds} ms") };
             return Err(ChannelError::Io(std::io::Error::new(std::io::ErrorKind::TimedOut, why)));
         }
-        // What came before the deadline counts, so one more look is taken after it.
+        // A document from before the deadline counts, so the channel is read once more after it.
         let left = deadline.saturating_sub(clock::running_ns());
         is_late = left == 0 || is_overdue();
         let mut fds = [PollFd::new(channel, PollFlags::IN)];
@@ -33,7 +33,7 @@ pub(super) fn receive_within<T: DeserializeOwned>(channel: &mut Channel, millise
     }
 }
 
-/// Whether nothing came in time.
+/// Whether the error means that nothing arrived in time.
 pub(super) fn is_timeout(error: &ChannelError) -> bool {
     matches!(error, ChannelError::Io(error) if error.kind() == std::io::ErrorKind::TimedOut)
 }

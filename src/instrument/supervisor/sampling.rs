@@ -1,4 +1,4 @@
-//! The parent's side of the sampler: asking with a deadline, and starting it again if it is lost.
+//! The parent's side of the sampler: queries with a deadline, and restarting a sampler that was lost.
 
 mod patience;
 
@@ -12,17 +12,17 @@ use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::machine::Unavailable;
 use cuda_pitfalls_core::sample::{FreeRun, Inventory, REST_US, SamplerCommand, SamplerEvent, Sweep};
 
-/// NVML calls block while another process is in `cuInit`, which takes seconds on 8 GPUs; longer
-/// than this is a hang.
+/// The time for an answer, in milliseconds. NVML calls block while another process is in `cuInit`, which takes seconds
+/// on 8 GPUs; a longer wait is a hang.
 const ANSWER_MS: u64 = 20_000;
-/// So does `nvmlInit`, which also may load the driver.
+/// The time for the sampler's start: `nvmlInit` blocks in the same way, and may load the driver.
 const START_MS: u64 = 30_000;
-/// A lost sampler is started again until this is spent; one that hung costs more, because each such
-/// loss is waited for.
+/// A lost sampler is restarted until its losses have cost this much. A sampler that hung costs more, because the parent
+/// waits for it each time.
 const MOST_LOSSES: u32 = 20;
 const COST_OF_A_HANG: u32 = 8;
 
-/// The sampler, seen from the parent.
+/// The parent's handle on the sampler.
 pub struct SamplerClient {
     program: PathBuf,
     links: PathBuf,
@@ -30,20 +30,20 @@ pub struct SamplerClient {
     child: Option<Child>,
     channel: Option<Channel>,
     losses: u32,
-    /// Since when a question is unanswered that nobody waits for any more, by [`cuda_pitfalls_core::clock::running_ns`].
+    /// Since when a query is unanswered whose caller has given up, by [`cuda_pitfalls_core::clock::running_ns`].
     unanswered_ns: Option<u64>,
-    /// What it saw on its own, handed over too late.
+    /// The result of background polling, if it came too late for its caller.
     late: Option<FreeRun>,
-    /// One that could not be ended, if there is one.
+    /// The PID of a sampler that could not be ended.
     pub(super) unkillable: Option<i32>,
-    /// How long it rests between looks when it reads on its own.
+    /// How long the sampler rests between readings of background polling.
     pub rest_us: u64,
-    /// What the machine has, or why NVML cannot be asked.
+    /// The machine's GPUs, or why NVML cannot be used.
     pub inventory: Result<Inventory, Unavailable>,
 }
 
 impl SamplerClient {
-    /// Starts one. Where none can be had, the inventory says why.
+    /// Starts a sampler. If that fails, the inventory has the reason.
     pub fn start(program: &Path, links: &Path, home: &Path) -> SamplerClient {
         let mut client = SamplerClient {
             program: program.to_path_buf(),
@@ -110,7 +110,7 @@ impl SamplerClient {
     /// Reads every GPU once.
     ///
     /// # Errors
-    /// The sampler was lost; another has been started if that may help.
+    /// The sampler was lost. A new one was started if that may help.
     pub fn sweep(&mut self) -> Result<Sweep, SupervisorError> {
         match self.ask(SamplerCommand::Sweep)? {
             SamplerEvent::Sweep(sweep) => Ok(sweep),
@@ -118,7 +118,7 @@ impl SamplerClient {
         }
     }
 
-    /// Lets it read on its own.
+    /// Starts background polling.
     ///
     /// # Errors
     /// As for [`SamplerClient::sweep`].
@@ -131,7 +131,7 @@ impl SamplerClient {
         }
     }
 
-    /// Stops it from reading on its own, and hands over what it saw.
+    /// Stops background polling, and returns its readings.
     ///
     /// # Errors
     /// As for [`SamplerClient::sweep`].
@@ -150,7 +150,7 @@ impl SamplerClient {
         answer.map_err(|error| self.lost(&error.to_string(), if is_timeout(&error) { COST_OF_A_HANG } else { 1 }))
     }
 
-    /// Gives up on a sampler and starts another, if that may help.
+    /// Gives up on the sampler and starts another one, if that may help.
     fn lost(&mut self, why: &str, cost: u32) -> SupervisorError {
         self.stop();
         self.losses += cost;
@@ -160,7 +160,7 @@ impl SamplerClient {
         SupervisorError::Sampler(why.to_string())
     }
 
-    /// Its PID, which is no stranger among our children.
+    /// The sampler's PID, so that it is not taken for a process that an attempt left behind.
     pub fn pid(&self) -> Option<i32> {
         self.child.as_ref().map(|child| child.pid.as_raw_nonzero().get())
     }

@@ -1,4 +1,4 @@
-//! Starting a process: its own group, no inherited descriptors but the named ones, killed with the parent.
+//! Starting a process: in its own group, with only the given descriptors, and killed together with the parent.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,23 +15,23 @@ use super::output::Tail;
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::PROTOCOL;
 
-/// What to start.
+/// The process to start.
 pub(super) struct Spawn<'a> {
     pub(super) program: &'a Path,
-    /// What it is to be: a word of [`super::role`].
+    /// Its role: a word of [`super::role`].
     pub(super) role: &'static str,
-    /// Its arguments beside those of every process of a run.
+    /// Its arguments, in addition to those of every process of a run.
     pub(super) arguments: Vec<OsString>,
     pub(super) environment: BTreeMap<OsString, OsString>,
-    /// The folder that it works in; ours if none.
+    /// Its working directory; `None` for ours.
     pub(super) folder: Option<&'a Path>,
-    /// The child's ends of channels; ours are closed once it runs.
+    /// The child's ends of channels. They are closed here once the child runs.
     pub(super) inherit: Vec<Channel>,
-    /// Whether to keep the end of what it prints. Otherwise stdout is dropped and stderr is ours.
+    /// Whether to keep the end of its output. Otherwise stdout is discarded, and stderr is that of this process.
     pub(super) capture: bool,
 }
 
-/// A process under way.
+/// A running process.
 pub(super) struct Child {
     pub(super) handle: duct::Handle,
     pub(super) pid: Pid,
@@ -40,7 +40,7 @@ pub(super) struct Child {
     pub(super) stderr: Option<Tail>,
 }
 
-/// The number a child finds an inherited channel at, as an argument.
+/// The descriptor at which a child finds an inherited channel, as an argument.
 pub(super) fn descriptor(channel: &Channel) -> OsString {
     OsString::from(number(channel).to_string())
 }
@@ -50,15 +50,13 @@ pub(super) fn number(channel: &Channel) -> RawFd {
     channel.as_fd().as_raw_fd()
 }
 
-/// Held while a process is started: the descriptors that it is to have are open to any other that
-/// would be started meanwhile.
+/// Held while a process is started: its descriptors are open to any other process that is started at the same time.
 static STARTING: Mutex<()> = Mutex::new(());
 
-/// Starts a process. It dies with the thread that calls this, so that must be one that lives as
-/// long as the process should.
+/// Starts a process. It is killed when the calling thread ends, so that thread must live as long as the process should.
 ///
-/// Nothing of ours runs between fork and exec: the child does the rest itself, in [`begin`]. So
-/// the standard library takes `posix_spawn`, which has no pipe from the child to wait on.
+/// No code of ours runs between fork and exec: the child does the rest itself, in [`begin`]. So the standard library
+/// can use `posix_spawn`, without a pipe on which it would wait for the child.
 pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
     let mut arguments = vec![OsString::from(spawn.role)];
     arguments.extend([OsString::from("--parent"), OsString::from(getpid().as_raw_nonzero().to_string())]);
@@ -93,7 +91,7 @@ pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
                 .map_err(|error| SupervisorError::system(error.into()))?;
         }
         let started = command.start();
-        // Ours are closed here, started or not.
+        // Our copies are closed here, whether or not the child was started.
         drop(spawn.inherit);
         started.map_err(SupervisorError::system)?
     };
@@ -102,7 +100,7 @@ pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
     let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
         Ok(pidfd) => pidfd,
         Err(error) => {
-            // A process that cannot be watched must not be left to itself.
+            // A process that cannot be watched must not go on.
             let _ = rustix::process::kill_process(pid, Signal::KILL);
             return Err(SupervisorError::system(error.into()));
         }
@@ -110,8 +108,8 @@ pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
     Ok(Child { handle, pid, pidfd, stdout, stderr })
 }
 
-/// What a process that `start` started does first: it closes every descriptor that it was not
-/// given, and asks to be killed when its parent ends. False if the parent has ended already.
+/// The first thing that a child of `start` does: it closes every descriptor but those in `keep`, and asks to be killed
+/// when its parent ends. False if the parent has ended already.
 pub fn begin(parent: i32, keep: &[RawFd]) -> bool {
     let mut keep = keep.to_vec();
     keep.sort_unstable();
@@ -121,13 +119,13 @@ pub fn begin(parent: i32, keep: &[RawFd]) -> bool {
         from = from.max(fd + 1);
     }
     close_range(from, RawFd::MAX);
-    // A limit on the size of files is met by the parent; see `Interrupt::install`.
+    // The limit on file sizes concerns the parent alone; see `Interrupt::install`.
     let bound = set_parent_process_death_signal(Some(Signal::KILL)).is_ok();
     bound && getppid().is_some_and(|pid| pid.as_raw_nonzero().get() == parent)
 }
 
-/// What a fresh process does first that a step of a worker started: it ends when its maker's
-/// thread does, as a forked one.
+/// The first thing that a fresh process does that a step of a worker started: it asks to be killed when the thread that
+/// started it ends, like a forked process.
 pub fn begin_fresh() {
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
 }

@@ -1,5 +1,5 @@
-//! What harness steps do: threads, `environ`, waiting, and ways of going wrong. Processes and what
-//! a process finds out about itself are in modules of their own.
+//! The actions of harness steps: threads, `environ`, waiting, and deliberate failures. Actions on processes, and
+//! actions by which a process inspects itself, are in their own modules.
 
 mod own;
 mod process;
@@ -21,7 +21,7 @@ use cuda_pitfalls_core::scenario::{Scalar, Step};
 type Values = BTreeMap<String, Value>;
 type Action = fn(&Arc<Worker>, &Channel, &Step) -> Result<Values, i64>;
 
-/// Every harness step and what it does.
+/// Every harness step and its action.
 const ACTIONS: &[(&str, Action)] = &[
     ("mark", |_, _, _| Ok(Values::new())),
     ("environ", write_environ),
@@ -92,14 +92,14 @@ fn text(step: &Step, name: &str) -> String {
     step.args.get(name).map(ToString::to_string).unwrap_or_default()
 }
 
-/// Replaces or appends an entry of `environ[]` without going through the C library.
+/// Replaces or appends an entry of `environ[]` without the C library.
 fn write_environ(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     unsafe extern "C" {
         static mut environ: *mut *mut libc::c_char;
     }
     let prefix = format!("{}=", text(step, "name"));
     let entry = CString::new(format!("{prefix}{}", text(step, "value"))).map_err(|_| 22i64)?.into_raw();
-    // SAFETY: the worker's other threads wait while a step is made, and the strings live for ever.
+    // SAFETY: the worker's other threads wait during a step, and the strings live for ever.
     unsafe {
         let mut entries = Vec::new();
         let mut at = environ;
@@ -118,7 +118,7 @@ fn write_environ(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i6
 
 fn getenv(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     let name = CString::new(text(step, "name")).map_err(|_| 22i64)?;
-    // SAFETY: the C library's own view is wanted, and no other thread writes while a step is made.
+    // SAFETY: the C library's own view is wanted, and no other thread writes during a step.
     let value = unsafe {
         let found = libc::getenv(name.as_ptr());
         if found.is_null() { None } else { Some(CStr::from_ptr(found).to_string_lossy().into_owned()) }
@@ -131,7 +131,7 @@ fn nanosleep(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     Ok(Values::new())
 }
 
-/// Starts a thread that makes the steps it is handed, one at a time.
+/// Starts a thread that makes the steps it is given, one at a time.
 fn pthread_create(worker: &Arc<Worker>, channel: &Channel, step: &Step) -> Result<Values, i64> {
     let name = step.bind.clone().ok_or(22i64)?;
     let (jobs, incoming) = mpsc::channel();
@@ -159,7 +159,7 @@ fn pthread_join(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values
 }
 
 fn exit_at_once(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
-    // SAFETY: it ends the process and runs nothing.
+    // SAFETY: it ends the process and runs nothing else.
     unsafe { libc::_exit(int(step, "code").unwrap_or(0) as i32) }
 }
 
@@ -176,12 +176,12 @@ fn ignore_signal(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i6
 }
 
 fn store_null(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
-    // SAFETY: none; the fault is the point.
+    // SAFETY: none; the fault is intended.
     unsafe { std::ptr::null_mut::<u8>().write_volatile(1) };
     Ok(Values::new())
 }
 
-/// Noise on stdout, with lines that look like the wire among it: nothing of it may be believed.
+/// Writes to stdout, including lines that look like messages of the protocol; none of them may be believed.
 fn write(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     let wanted = int(step, "bytes").unwrap_or(0).max(0) as usize;
     let mut noise = b"{\"event\":\"bye\"}\n\x1b[2J\xff\0".repeat(2048);
@@ -209,7 +209,7 @@ fn leave_grandchild(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values,
                 libc::setsid();
                 let maker = libc::getpid();
                 if libc::fork() == 0 {
-                    // The harness adopts it. Only then does the signal below follow the harness's end.
+                    // Once the harness has adopted the process, the signal below follows the harness's end.
                     while libc::getppid() == maker {
                         std::thread::sleep(Duration::from_millis(1));
                     }

@@ -1,8 +1,8 @@
-//! Making any call of the tables: marshalling by data, so that a new one needs no code.
+//! Making any call of the tables. Arguments are marshalled by data, so that a new call needs no code.
 //!
-//! Arguments of every C function in the table are integers or pointers, which the ABIs of x86-64
-//! and aarch64 pass in whole registers or stack slots; results are 32-bit integers, or the address of
-//! a text. Results stay integers: an enum would be undefined behaviour for a code that is newer than it.
+//! The arguments of every C function in the tables are integers or pointers, which the ABIs of x86-64 and aarch64
+//! pass in whole registers or stack slots. Results are 32-bit integers, or the address of a text. They stay integers:
+//! an enum would be undefined behaviour for newer codes.
 
 mod argument;
 mod fat_binary;
@@ -39,7 +39,7 @@ pub(super) fn make(worker: &Worker, call: &Call, step: &Step) -> CallResult {
     };
     let passed = passed(call, &arguments);
     let started = clock::now_ns();
-    // SAFETY: the address is the function the row names, and the row gives its C parameters.
+    // SAFETY: the address is that of the function of this row, and the row has its C parameters.
     let result = unsafe { raw(address, &passed) };
     let elapsed_ns = clock::now_ns() - started;
     if call.returns == Returns::Text {
@@ -47,7 +47,7 @@ pub(super) fn make(worker: &Worker, call: &Call, step: &Step) -> CallResult {
     }
     let result = result as u32;
     let code = match call.library {
-        // A C library call that fails returns -1 and leaves the reason in errno.
+        // A C library call that fails returns -1, and errno has the reason.
         CallLibrary::Libc if result as i32 == -1 => {
             i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(-1))
         }
@@ -57,13 +57,13 @@ pub(super) fn make(worker: &Worker, call: &Call, step: &Step) -> CallResult {
     CallResult { status: Some(Status::named(call.library, code)), values, bytes, elapsed_ns }
 }
 
-/// A step whose arguments could not be had: it is reported as such and no call is made.
+/// The result of a step whose arguments are not available: no call is made.
 fn not_made(why: String) -> CallResult {
     let values = BTreeMap::from([("not_made".to_string(), Value::Text(why))]);
     CallResult { status: None, values, bytes: None, elapsed_ns: 0 }
 }
 
-/// What a function returned that returns a text. The simulated machine has a status even for these.
+/// The result of a function that returns a text. The simulated machine returns a status even for these functions.
 fn returned_text(call: &Call, address: u64, elapsed_ns: u64) -> CallResult {
     if address == SIM_NOT_MODELLED as u64 {
         let status = Some(Status::named(call.library, SIM_NOT_MODELLED));
@@ -73,7 +73,7 @@ fn returned_text(call: &Call, address: u64, elapsed_ns: u64) -> CallResult {
     let text = if at.is_null() {
         "NULL".to_string()
     } else {
-        // SAFETY: the row says that the function returns a C string, which its library keeps.
+        // SAFETY: according to the row, the function returns a C string that its library keeps.
         let text = unsafe { std::ffi::CStr::from_ptr(at) }.to_bytes();
         String::from_utf8_lossy(text.get(..RETURNED_TEXT_BYTES).unwrap_or(text)).into_owned()
     };
@@ -81,15 +81,14 @@ fn returned_text(call: &Call, address: u64, elapsed_ns: u64) -> CallResult {
     CallResult { status: None, values, bytes: None, elapsed_ns }
 }
 
-/// Reads the outputs of a call that succeeded, and binds its handle. Bytes for other processes come
-/// beside them, in hex.
+/// Reads the outputs of a call that succeeded, and binds its handle. Returns the values, and bytes for other processes
+/// in hex.
 fn outputs(worker: &Worker, call: &Call, step: &Step, arguments: &[u64]) -> (BTreeMap<String, Value>, Option<String>) {
     let (mut values, mut bytes) = (BTreeMap::new(), None);
     for (param, address) in call.params.iter().zip(arguments) {
         let ParamKind::Out(output) = param.kind else { continue };
         let at = *address as *const u8;
-        // SAFETY: `at` is the arena's buffer for this output, sized by the same row, and the callee
-        // reported success.
+        // SAFETY: `at` is the arena's buffer for this output, sized by the same row, and the function succeeded.
         let value = unsafe {
             match output {
                 Output::I32 => Value::Int(i64::from(at.cast::<i32>().read())),
@@ -146,7 +145,7 @@ unsafe fn fields(layout: &Layout, at: *const u8) -> impl Iterator<Item = (String
 /// # Safety
 /// `at` must be readable for `bytes` bytes.
 unsafe fn text_at(at: *const u8, bytes: usize) -> String {
-    // SAFETY: the caller vouches for the length.
+    // SAFETY: the caller guarantees the length.
     let bytes = unsafe { std::slice::from_raw_parts(at, bytes) };
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     String::from_utf8_lossy(bytes.get(..end).unwrap_or_default()).into_owned()
@@ -157,8 +156,8 @@ pub(super) fn uuid_text(bytes: &[u8; 16]) -> String {
     format!("GPU-{}", uuid::Uuid::from_bytes(*bytes))
 }
 
-/// Calls a C function with integer arguments. Of the word that it returns, the bits beyond the width
-/// of the function's own result mean nothing.
+/// Calls a C function with integer arguments. In the returned word, the bits beyond the width of the function's result
+/// have no meaning.
 ///
 /// # Safety
 /// `address` must be a C function that takes these arguments (each an integer or a pointer) and
@@ -169,7 +168,7 @@ pub(super) unsafe fn raw(address: usize, arguments: &[u64]) -> u64 {
             match arguments.len() {
                 $($count => {
                     type Function = unsafe extern "C" fn($(arity!(@word $place)),*) -> u64;
-                    // SAFETY: the caller vouches for the address and the arguments.
+                    // SAFETY: the caller guarantees the address and the arguments.
                     unsafe { std::mem::transmute::<usize, Function>(address)($(arguments[$place]),*) }
                 })*
                 more => unreachable!("no call has {more} parameters"),

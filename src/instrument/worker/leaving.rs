@@ -1,7 +1,7 @@
-//! How a process of the worker leaves or becomes another: exit handlers, `exec`, fresh processes.
+//! How a process of the worker leaves or runs a fresh program: exit handlers, `exec`, fresh processes.
 //!
-//! Exit handlers are registered with the C library. They read commands from the parent: the steps
-//! `on` a handler are made while it runs.
+//! Exit handlers are registered with the C library. A running handler reads commands from the parent, and makes the
+//! steps that have its name in `on`.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
@@ -12,25 +12,24 @@ use super::{Worker, errno, lock};
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::{Command, Event};
 
-/// What a step wants done once the parent was told of it.
+/// What this process does after its step was reported to the parent.
 pub(super) enum Leaving {
     /// `exit` with this code.
     Exit(i32),
-    /// Becoming a fresh process.
+    /// Replace this process by a fresh one.
     Exec,
 }
 
 /// Handlers in the order of their registration; the C library runs the last one first.
 static HANDLERS: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// What handlers are served with, once the process leaves, and a command that one of them was told
-/// and that is for another.
+/// The worker and the channel that exit handlers use.
 static SERVED: Mutex<Option<(Arc<Worker>, RawFd)>> = Mutex::new(None);
+/// A command that was received, but has to be executed by the next handler.
 static PENDING: Mutex<Option<Command>> = Mutex::new(None);
 
 impl Leaving {
-    /// Leaves. It comes back only where it fails. `heard` is what the parent said last, which is for
-    /// the handlers.
+    /// Leaves; returns only if that fails. `heard` is the parent's last command, which is for the handlers.
     pub(super) fn go(self, worker: &Arc<Worker>, channel: &Channel, heard: Option<Command>) {
         let fd = channel.as_fd().as_raw_fd();
         match self {
@@ -51,24 +50,24 @@ impl Leaving {
     }
 }
 
-/// Registers a handler by its name.
+/// Registers an exit handler with this name.
 pub(super) fn at_exit(name: &str) -> Result<(), i64> {
     extern "C" fn run() {
         let Some(name) = lock(&HANDLERS).pop() else { return };
         serve(&name);
     }
     lock(&HANDLERS).push(name.to_string());
-    // SAFETY: the handler takes no arguments and uses nothing that ends before the process.
+    // SAFETY: the handler takes no arguments, and uses nothing that ends before the process.
     match unsafe { libc::atexit(run) } {
         0 => Ok(()),
         _ => Err(i64::from(libc::ENOMEM)),
     }
 }
 
-/// Makes the steps of one handler, until there is something else to do.
+/// Makes the steps of one handler, until a command is for another handler or ends the process.
 fn serve(name: &str) {
     let Some((worker, fd)) = lock(&SERVED).clone() else { return };
-    // SAFETY: the descriptor stays open until the process ends; it is not closed here.
+    // SAFETY: the descriptor stays open until the process ends, and is not closed here.
     let mut channel = ManuallyDrop::new(unsafe { Channel::inherited(fd) });
     loop {
         let pending = lock(&PENDING).take();
@@ -92,16 +91,16 @@ fn serve(name: &str) {
                 *lock(&PENDING) = Some(Command::Finish);
                 return;
             }
-            // SAFETY: it ends the process at once: nobody listens any more.
+            // SAFETY: it ends the process at once, because the parent is gone.
             Ok(Command::Prepare { .. }) | Err(_) => unsafe { libc::_exit(70) },
         }
     }
 }
 
-/// Keeps descriptors from the processes that steps start.
+/// Marks descriptors so that processes that steps start do not inherit them.
 pub(super) fn close_at_exec(fds: impl Iterator<Item = RawFd>) {
     for fd in fds {
-        // SAFETY: a flag of a descriptor that this process owns.
+        // SAFETY: it sets a flag of a descriptor that this process owns.
         unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) };
     }
 }
@@ -111,14 +110,14 @@ fn keep_at_exec(fd: RawFd) {
     unsafe { libc::fcntl(fd, libc::F_SETFD, 0) };
 }
 
-/// A fresh process of this program: what `exec` needs, made before any `fork`.
+/// What `exec` needs for a fresh process of this program, prepared before any `fork`.
 pub(super) struct Fresh {
     program: CString,
     arguments: Vec<CString>,
     fd: RawFd,
 }
 
-/// This program again, as a worker on a descriptor.
+/// This program as a worker on this descriptor.
 pub(super) fn fresh(fd: RawFd) -> Fresh {
     use std::os::unix::ffi::OsStrExt;
     let own = std::env::args_os().take(2);
@@ -138,7 +137,7 @@ impl Fresh {
         pointers.chain([std::ptr::null_mut()]).collect()
     }
 
-    /// Replaces this process, with the environment that it has.
+    /// Replaces this process, with its current environment. Returns only an error.
     fn exec(&self) -> std::io::Error {
         let arguments = self.arguments();
         // SAFETY: program, arguments and environment are null-terminated and live.
@@ -146,7 +145,7 @@ impl Fresh {
         std::io::Error::last_os_error()
     }
 
-    /// Starts another process by `posix_spawn`. The error is an errno.
+    /// Starts another process by `posix_spawn`. The error is an `errno`.
     pub(super) fn spawn(&self) -> Result<i32, i64> {
         let arguments = self.arguments();
         let mut pid = 0;
@@ -154,7 +153,7 @@ impl Fresh {
         let result = unsafe {
             let mut actions = std::mem::zeroed::<libc::posix_spawn_file_actions_t>();
             libc::posix_spawn_file_actions_init(&raw mut actions);
-            // Onto itself: this takes the close-on-exec flag off, in the child alone.
+            // A copy onto itself removes the close-on-exec flag, in the child alone.
             libc::posix_spawn_file_actions_adddup2(&raw mut actions, self.fd, self.fd);
             let result = libc::posix_spawn(
                 &raw mut pid,
@@ -170,14 +169,14 @@ impl Fresh {
         if result == 0 { Ok(pid) } else { Err(i64::from(result)) }
     }
 
-    /// Starts another process as `vfork` and `execve` do: the child borrows this one's memory until
-    /// it execs. It runs on a stack of its own, which C's `vfork` spares and Rust cannot.
+    /// Starts another process as `vfork` and `execve` do: the child shares this process's memory until it execs. It
+    /// has a stack of its own, because Rust code cannot run on a shared stack as C's `vfork` does.
     pub(super) fn vfork(&self) -> Result<i32, i64> {
         const STACK: usize = 64 << 10;
-        extern "C" fn child(of: *mut c_void) -> c_int {
-            // SAFETY: the parent waits, and its `Fresh` and arguments live on its stack meanwhile.
+        extern "C" fn child(arguments_address: *mut c_void) -> c_int {
+            // SAFETY: the parent waits meanwhile, and its `Fresh` and arguments live on its stack.
             unsafe {
-                let (fresh, arguments) = &*of.cast::<(&Fresh, Vec<*mut c_char>)>();
+                let (fresh, arguments) = &*arguments_address.cast::<(&Fresh, Vec<*mut c_char>)>();
                 libc::fcntl(fresh.fd, libc::F_SETFD, 0);
                 libc::execve(fresh.program.as_ptr(), arguments.as_ptr().cast(), environ.cast());
                 libc::_exit(127)
@@ -187,7 +186,7 @@ impl Fresh {
         let mut given = (self, self.arguments());
         let top = stack.as_mut_ptr_range().end;
         let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-        // SAFETY: the stack and what is given live until the child has gone on to another program.
+        // SAFETY: the stack and the arguments live until the child runs another program.
         let pid = unsafe { libc::clone(child, top.cast(), flags, (&raw mut given).cast()) };
         if pid == -1 { Err(errno()) } else { Ok(pid) }
     }

@@ -1,8 +1,8 @@
-//! Opening the libraries and finding functions in them.
+//! Opening libraries and finding functions in them.
 //!
-//! libcuda and libcudart are opened by cudarc, by name; the private folder of links that the
-//! parent put first in `LD_LIBRARY_PATH` decides which files those names mean. cudarc panics when
-//! a library is missing and stays usable afterwards, so the panic is caught and reported.
+//! cudarc opens libcuda and libcudart by name. Which files these names mean is decided by the private folder of links
+//! that the parent put first in `LD_LIBRARY_PATH`. cudarc panics if a library is missing, but stays usable, so the
+//! panic is caught and reported.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -11,24 +11,24 @@ use std::sync::{Mutex, OnceLock};
 use crate::mapped::{is_any_simulated, mapped};
 use cuda_pitfalls_calls::{CallLibrary, status::SIM_NOT_MODELLED};
 
-/// What is missing.
+/// What could not be found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum LoadError {
-    /// A library.
+    /// This library.
     #[error("{}", .0.name())]
     Library(CallLibrary),
-    /// A function of a library.
+    /// This function.
     #[error("{name} ({})", library.name())]
     Function {
         /// Its name.
         name: String,
-        /// The library, which is there.
+        /// The library that should have it.
         library: CallLibrary,
     },
-    /// Something that no library has.
+    /// No library has a function of this name.
     #[error("{0} is not a function of a library")]
     NoFunction(String),
-    /// A file that is no such library. What the loader said.
+    /// The file is no such library; the text is the loader's message.
     #[error("{0}")]
     File(String),
 }
@@ -36,7 +36,7 @@ pub(super) enum LoadError {
 /// The address of a function.
 ///
 /// # Errors
-/// What is missing.
+/// The library or the function is missing.
 pub(super) fn address(library: CallLibrary, name: &str) -> Result<usize, LoadError> {
     let open = match library {
         CallLibrary::Driver => driver()?,
@@ -49,23 +49,22 @@ pub(super) fn address(library: CallLibrary, name: &str) -> Result<usize, LoadErr
     symbol(open, name).ok_or_else(|| LoadError::Function { name: name.to_string(), library })
 }
 
-/// The address of a function in a library that is open.
+/// The address of a function in an open library.
 pub(super) fn symbol(open: &libloading::Library, name: &str) -> Option<usize> {
     let symbol = CString::new(name).ok()?;
-    // SAFETY: only the address is taken; the type it is called with is that of the tables.
+    // SAFETY: only the address is taken; its type comes from the tables.
     let found = unsafe { open.get::<*const ()>(symbol.as_bytes_with_nul()) };
     found.ok().map(|symbol| *symbol as usize)
 }
 
-/// Opens a library by its name, or by one of the versions it is installed under.
+/// Opens a library by its name, or with one of the version numbers that installations add.
 fn open(file: &str) -> Option<libloading::Library> {
     let numbered = ["13", "12", "11.0", "11"].map(|version| format!("{file}.{version}"));
     // SAFETY: opening a library runs its constructors, as in any program that uses it.
     std::iter::once(file.to_string()).chain(numbered).find_map(|name| unsafe { libloading::Library::new(name) }.ok())
 }
 
-/// Opens a library when a step says so. The simulated machine stands for the first three; the toolkit
-/// has no place on it.
+/// Opens a library for a step. On the simulated machine, libraries of the toolkit cannot be opened.
 pub(super) fn open_at_run_time(file: &str) -> Result<libloading::Library, i64> {
     if is_any_simulated() && CallLibrary::TOOLKIT.iter().any(|library| library.files().contains(&file)) {
         return Err(SIM_NOT_MODELLED);
@@ -73,12 +72,12 @@ pub(super) fn open_at_run_time(file: &str) -> Result<libloading::Library, i64> {
     open(file).ok_or(i64::from(libc::ENOENT))
 }
 
-/// Opens a private copy of the libcudart in use: an instance of its own, on the same driver.
+/// Opens a private copy of the current libcudart: a separate instance on the same driver.
 pub(super) fn open_copy() -> Result<libloading::Library, i64> {
     let errno = |error: std::io::Error| i64::from(error.raw_os_error().unwrap_or(libc::EIO));
     runtime().map_err(|_| i64::from(libc::ENOENT))?;
     let original = mapped().known.into_iter().find(|library| library.name == CallLibrary::Runtime.name());
-    // The simulated machine is driver and runtime in one, so that a copy of it would be another node.
+    // The simulated machine is driver and runtime in one library, so a copy of it would be another machine.
     let Some(original) = original else { return Err(SIM_NOT_MODELLED) };
     let file =
         rustix::fs::memfd_create("libcudart", rustix::fs::MemfdFlags::CLOEXEC).map_err(|error| errno(error.into()))?;
@@ -86,12 +85,11 @@ pub(super) fn open_copy() -> Result<libloading::Library, i64> {
     let mut source = std::fs::File::open(&original.path).map_err(errno)?;
     std::io::copy(&mut source, &mut file).map_err(errno)?;
     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
-    // SAFETY: as any opening; the file in memory is read before it is closed.
+    // SAFETY: like opening any library; the file in memory is read before it is closed.
     unsafe { libloading::Library::new(path) }.map_err(|_| i64::from(libc::ENOENT))
 }
 
-/// A library of the toolkit. The simulated machine has none, and the machine's own would take it for
-/// a GPU.
+/// A library of the toolkit. The simulated machine has none, and the host's own would expect a real GPU.
 fn toolkit(library: CallLibrary) -> Result<&'static libloading::Library, LoadError> {
     static OPEN: Mutex<BTreeMap<CallLibrary, &'static libloading::Library>> = Mutex::new(BTreeMap::new());
     let mut known = super::lock(&OPEN);
@@ -105,13 +103,13 @@ fn toolkit(library: CallLibrary) -> Result<&'static libloading::Library, LoadErr
     Ok(found)
 }
 
-/// Runs something of cudarc that panics when a library is missing.
-fn quietly<T>(what: CallLibrary, open: impl FnOnce() -> T + std::panic::UnwindSafe) -> Result<T, LoadError> {
+/// Calls a function of cudarc that panics if a library is missing.
+fn quietly<T>(library: CallLibrary, open: impl FnOnce() -> T + std::panic::UnwindSafe) -> Result<T, LoadError> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let opened = std::panic::catch_unwind(open);
     std::panic::set_hook(hook);
-    opened.map_err(|_| LoadError::Library(what))
+    opened.map_err(|_| LoadError::Library(library))
 }
 
 fn driver() -> Result<&'static libloading::Library, LoadError> {

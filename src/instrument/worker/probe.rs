@@ -1,19 +1,19 @@
 //! Probes: reading the driver's state between steps without changing it.
 //!
-//! Before the driver is initialised only `cuDeviceGetCount` is called, which answers 3 and
-//! initialises nothing (`instrument/probes-change-nothing` compares a worker
-//! without probes). Afterwards `cuDevicePrimaryCtxGetState` and `cuCtxGetCurrent` read state without
-//! making any. The runtime is never asked: its queries initialise.
+//! Before the driver is initialised, only `cuDeviceGetCount` is called, which returns 3 and initialises nothing
+//! (`instrument/probes-change-nothing` compares with a worker without probes). Afterwards `cuDevicePrimaryCtxGetState`
+//! and `cuCtxGetCurrent` read the state without making a context. The runtime is never called, because its queries
+//! initialise it.
 
 use cuda_pitfalls_calls::CallLibrary;
 
 use super::symbols::Symbols;
 use cuda_pitfalls_core::event::{Probe, Status};
 
-/// More GPUs than any machine has; a count above it is not believed.
+/// The largest number of GPUs that is believed.
 const MOST_GPUS: i32 = 64;
 
-/// What this process and this thread see right now.
+/// The state of this process and this thread.
 pub(super) fn look(symbols: &Symbols) -> Probe {
     let mut probe = Probe::default();
     let mut count = 0i32;
@@ -50,7 +50,7 @@ fn active(symbols: &Symbols, device: i32) -> Option<bool> {
     (result == 0).then_some(active != 0)
 }
 
-/// The ordinal of the current context's GPU, and why it could not be read where it could not.
+/// The ordinal of the current context's GPU, or the status if it could not be read.
 fn current(symbols: &Symbols) -> (Option<i32>, Option<Status>) {
     let mut context = 0usize;
     match call1(symbols, "cuCtxGetCurrent", (&raw mut context).addr()) {
@@ -67,7 +67,7 @@ fn current(symbols: &Symbols) -> (Option<i32>, Option<Status>) {
 }
 
 fn call1(symbols: &Symbols, name: &str, a: usize) -> Option<i64> {
-    // SAFETY: the callers pass what `cuda.h` asks of the function they name.
+    // SAFETY: the callers pass the arguments that `cuda.h` declares for the function.
     Some(i64::from(unsafe { super::call::raw(symbols.address(name)?, &[a as u64]) } as u32))
 }
 

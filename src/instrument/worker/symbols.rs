@@ -1,5 +1,5 @@
-//! Function addresses, all looked up before step 1, so that a missing one is an unmet need and not
-//! an error at step 7.
+//! The addresses of functions. All are looked up before step 1, so that a missing function is an unmet need and not an
+//! error at a later step.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use cuda_pitfalls_calls::{self as calls, CallLibrary};
 
 use super::library;
 
-/// What the probes between steps call.
+/// The functions that probes call.
 pub(super) const PROBES: [&str; 5] =
     ["cuDeviceGetCount", "cuDeviceGetUuid_v2", "cuDevicePrimaryCtxGetState", "cuCtxGetCurrent", "cuCtxGetDevice"];
 
@@ -17,10 +17,10 @@ pub(super) struct Symbols {
 }
 
 impl Symbols {
-    /// Looks up what the calls and the probes need, and says what is not there.
+    /// Looks up the functions of the given calls and of the probes. Returns them, and what was not found.
     ///
-    /// Opening a library here makes no call into it; whether opening alone changes anything is a
-    /// question that a scenario answers, not an assumption.
+    /// Opening a library makes no call into it. Whether opening alone changes anything is not assumed here: a
+    /// scenario asks it.
     pub(super) fn resolve(wanted: &[String], probes: bool) -> (Symbols, Vec<String>) {
         let mut addresses = HashMap::new();
         let mut missing = Vec::new();
@@ -34,10 +34,10 @@ impl Symbols {
                 Ok(address) => {
                     addresses.insert(call.name, address);
                 }
-                Err(what) => {
-                    let what = what.to_string();
-                    if !missing.contains(&what) {
-                        missing.push(what);
+                Err(description) => {
+                    let description = description.to_string();
+                    if !missing.contains(&description) {
+                        missing.push(description);
                     }
                 }
             }
@@ -45,7 +45,7 @@ impl Symbols {
         (Symbols { addresses }, missing)
     }
 
-    /// The address of a function that was resolved.
+    /// The address of a function that was looked up.
     pub(super) fn address(&self, name: &str) -> Option<usize> {
         self.addresses.get(name).copied()
     }

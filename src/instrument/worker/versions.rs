@@ -1,5 +1,4 @@
-//! What the libraries are: versions read in a process of their own, which makes only calls that
-//! initialise nothing.
+//! The versions of the libraries, read in a separate process with calls that initialise nothing.
 
 use std::ffi::OsString;
 
@@ -10,12 +9,12 @@ use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::Versions;
 
-/// Opens the libraries by name (or a libcudart by path), asks their versions and says them.
+/// Opens the libraries by name (or a libcudart by path), asks for their versions, and sends them.
 ///
 /// # Safety
 /// `fd` must be this process's end of a channel, inherited and without another owner.
 pub unsafe fn run(fd: i32, libcudart: Option<OsString>) -> ! {
-    // SAFETY: the caller vouches for the descriptor.
+    // SAFETY: the caller guarantees the descriptor.
     let channel = unsafe { Channel::inherited(fd) };
     let mut found = Versions::default();
     found.cuda_driver = version(library::address(CallLibrary::Driver, "cuDriverGetVersion"), &mut found.missing);
@@ -40,7 +39,7 @@ fn by_path(path: &OsString) -> Result<usize, LoadError> {
     // SAFETY: only the address is taken.
     let address =
         unsafe { library.get::<*const ()>(b"cudaRuntimeGetVersion\0") }.map(|symbol| *symbol as usize).map_err(failed);
-    // The process ends soon, and the address must stay good until then.
+    // The process ends soon, and the address must stay valid until then.
     std::mem::forget(library);
     address
 }

@@ -1,4 +1,4 @@
-//! Asking the sampler for a caller who cannot wait as long as NVML may take.
+//! Queries to the sampler for callers that cannot wait as long as NVML may take.
 
 use super::super::SupervisorError;
 use super::super::receive::{is_timeout, receive_within};
@@ -7,8 +7,8 @@ use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::sample::{FreeRun, SamplerCommand, SamplerEvent, Sweep};
 
 impl SamplerClient {
-    /// As [`SamplerClient::sweep`], for a caller who cannot wait so long: none if there is no answer within so many
-    /// milliseconds. Until the answer has come there is none at once.
+    /// Like [`SamplerClient::sweep`], but `None` if no answer comes within this many milliseconds. As long as that
+    /// answer is outstanding, further calls return `None` at once.
     ///
     /// # Errors
     /// As for [`SamplerClient::sweep`].
@@ -20,8 +20,8 @@ impl SamplerClient {
         }
     }
 
-    /// As [`SamplerClient::stop_free_run`], within so many milliseconds. What is handed over later comes with the next
-    /// question.
+    /// Like [`SamplerClient::stop_free_run`], within this many milliseconds. Readings that arrive later are returned
+    /// by the next call.
     ///
     /// # Errors
     /// As for [`SamplerClient::sweep`].
@@ -40,11 +40,11 @@ impl SamplerClient {
         }
     }
 
-    /// Whether it has answered every question. One that has not for as long as a hang takes is started again.
+    /// Whether the sampler has answered every query. A sampler that is silent for as long as a hang is restarted.
     fn is_free(&mut self, milliseconds: u64) -> Result<bool, SupervisorError> {
         let Some(since_ns) = self.unanswered_ns else { return Ok(true) };
         let Some(channel) = &mut self.channel else { return Err(self.lost("it is not running", 1)) };
-        // The first wait was the caller's whole patience.
+        // The caller has already waited its full time for this answer.
         match receive_within(channel, milliseconds.min(1)) {
             Ok(SamplerEvent::FreeRun(run)) => self.late = Some(run),
             Ok(_) => {}

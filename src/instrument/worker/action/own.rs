@@ -1,5 +1,5 @@
-//! What a process does to itself and finds out about itself: memory it writes, libraries it opens,
-//! files it holds, what it printed.
+//! What a process does to itself and learns about itself: memory that it writes, libraries that it opens, files that it
+//! holds, its output.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Seek};
@@ -18,12 +18,13 @@ use cuda_pitfalls_core::scenario::Step;
 pub(super) fn memset(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     let pointer = lock(&worker.handles).get(&text(step, "pointer")).copied().ok_or(22i64)?;
     let bytes = int(step, "bytes").unwrap_or(0).max(0) as usize;
-    // SAFETY: as sound as the scenario: memory that the host may not write ends this process by a signal, which is seen.
+    // SAFETY: as sound as the scenario: if the host may not write this memory, a signal ends this process, and is
+    // recorded.
     unsafe { libc::memset(pointer as *mut libc::c_void, int(step, "value").unwrap_or(1) as i32, bytes) };
     Ok(Values::new())
 }
 
-/// Opens a library for good, or a private copy of libcudart under a name.
+/// Opens a library for the rest of the process, or a private copy of libcudart under a name.
 pub(super) fn dlopen(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     if let Some(name) = &step.bind {
         let copy = library::open_copy()?;
@@ -34,19 +35,18 @@ pub(super) fn dlopen(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<V
     let number = int(step, "file");
     let known = LIBRARY_FILES.values.iter().find(|(name, place)| *name == wanted || Some(*place) == number);
     let (file, _) = known.ok_or(22i64)?;
-    // Left open, as a program leaves the libraries that it imports.
+    // Left open, as programs leave the libraries that they import.
     std::mem::forget(library::open_at_run_time(file)?);
     Ok(Values::new())
 }
 
-/// What a process holds of a real driver says nothing on the simulated machine, which is one library and
-/// has no device files.
+/// Fails on the simulated machine, which is a single library without device files: what a process holds there says
+/// nothing about a real driver.
 fn real_driver() -> Result<(), i64> {
     if crate::mapped::is_any_simulated() { Err(SIM_NOT_MODELLED) } else { Ok(()) }
 }
 
-/// Base names of NVIDIA's libraries, without versions. Those of a trace that this process may be part of are not
-/// NVIDIA's.
+/// The file names of mapped NVIDIA libraries, without versions. The libraries of a trace are not NVIDIA's.
 pub(super) fn dl_iterate_phdr(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
     real_driver()?;
     let maps = std::fs::read("/proc/self/maps").map_err(|_| errno())?;
@@ -90,11 +90,11 @@ pub(super) fn getrusage(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values
     Ok(one("max_rss_bytes", usage.ru_maxrss.saturating_mul(1024)))
 }
 
-/// The file in memory that stdout goes to.
+/// The file in memory to which stdout was redirected.
 static PRINTED: Mutex<Option<std::fs::File>> = Mutex::new(None);
 
 pub(super) fn freopen(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
-    // SAFETY: a new descriptor, owned here, and a copy of it in stdout's place.
+    // SAFETY: a new descriptor, owned here, and a copy of it in place of stdout.
     let file = unsafe {
         libc::fflush(std::ptr::null_mut());
         let fd = libc::memfd_create(c"stdout".as_ptr(), libc::MFD_CLOEXEC);
@@ -109,12 +109,12 @@ pub(super) fn freopen(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, 
 
 pub(super) fn fread(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
     const MOST_TEXT: usize = 200;
-    // SAFETY: it writes out what the C library's streams hold.
+    // SAFETY: it flushes the streams of the C library.
     unsafe { libc::fflush(std::ptr::null_mut()) };
     let mut printed = lock(&PRINTED);
     let file = printed.as_mut().ok_or(22i64)?;
     let mut bytes = Vec::new();
-    // The place in the file is shared with stdout, which goes on behind what it wrote.
+    // The position in the file is shared with stdout, which continues after what it wrote.
     let end = file.stream_position().map_err(|_| errno())?;
     file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(|_| errno())?;
     file.seek(std::io::SeekFrom::Start(end)).map_err(|_| errno())?;

@@ -1,4 +1,4 @@
-//! Processes: forked, spawned, signalled, waited for, and leaving.
+//! Processes: fork, spawn, signal, wait, and leave.
 
 use std::sync::Arc;
 
@@ -9,27 +9,28 @@ use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::{Event, SetAside, Value};
 use cuda_pitfalls_core::experiment::Step;
 
-/// Forks. The child reads its own channel from here on and leaves by `_exit`.
+/// Forks. The child reads its own channel and leaves by `_exit`.
 pub(super) fn fork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     let name = step.bind.as_deref().ok_or(22i64)?;
     let fd = lock(&worker.channels).remove(name).ok_or(22i64)?.fd;
-    // SAFETY: the child uses nothing that another thread may have held locked: the worker's tables
-    // are unlocked while a step is made.
+    // SAFETY: the child uses nothing that another thread may have locked: the worker's tables are unlocked during a
+    // step.
     match unsafe { libc::fork() } {
         -1 => Err(errno()),
         0 => {
-            // SAFETY: a setting of this process alone: nothing else ends it if the harness is killed while it hangs.
+            // SAFETY: it only concerns this process. If the harness is killed while the process hangs, nothing else
+            // would end it.
             unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
             // SAFETY: the parent set this descriptor aside for this child.
             let mut channel = unsafe { Channel::inherited(fd) };
             close_ends(worker, |forked_by| forked_by != Some(name));
             worker.serve(&mut channel, Some(name));
             let _ = channel.send(&Event::BYE);
-            // SAFETY: exit handlers of libraries initialised by the parent are not for the child.
+            // SAFETY: the child must not run the exit handlers of libraries that the parent initialised.
             unsafe { libc::_exit(0) }
         }
         pid => {
-            // SAFETY: the end is the child's from here on; held open here, it would hide the child's death.
+            // SAFETY: this end now belongs to the child. An open copy here would hide the child's death.
             drop(unsafe { Channel::inherited(fd) });
             close_ends(worker, |forked_by| forked_by == Some(name));
             lock(&worker.handles).insert(name.to_string(), pid as u64);
@@ -38,7 +39,7 @@ pub(super) fn fork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Val
     }
 }
 
-/// Closes the ends of processes that others will fork: held open here, they would hide a death.
+/// Closes the channels of processes that others will fork. Open copies here would hide the death of such a process.
 fn close_ends(worker: &Worker, is_others: impl Fn(Option<&str>) -> bool) {
     lock(&worker.channels).retain(|_, SetAside { fd, forked_by }| {
         let close = is_others(forked_by.as_deref());
@@ -75,25 +76,25 @@ pub(super) fn vfork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Va
     start(worker, step, Fresh::vfork)
 }
 
-/// Starts a fresh process on the channel that was set aside for it.
+/// Starts a fresh process on its reserved channel.
 fn start(worker: &Arc<Worker>, step: &Step, how: impl Fn(&Fresh) -> Result<i32, i64>) -> Result<Values, i64> {
     let name = step.bind.as_deref().ok_or(22i64)?;
     let fd = lock(&worker.channels).remove(name).ok_or(22i64)?.fd;
     let started = how(&leaving::fresh(fd));
-    // SAFETY: the end is the child's from here on; held open here, it would hide the child's death.
+    // SAFETY: this end now belongs to the child. An open copy here would hide the child's death.
     drop(unsafe { Channel::inherited(fd) });
     let pid = started?;
     lock(&worker.handles).insert(name.to_string(), pid as u64);
     Ok(one("pid", i64::from(pid)))
 }
 
-/// Done once the parent has been told, since nothing can be told afterwards.
+/// Schedules `execve` for after the report to the parent, since afterwards this program cannot report anything.
 pub(super) fn execve(worker: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
     *lock(&worker.leaving) = Some(Leaving::Exec);
     Ok(Values::new())
 }
 
-/// As above.
+/// Schedules `exit` for after the report to the parent.
 pub(super) fn exit(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     *lock(&worker.leaving) = Some(Leaving::Exit(int(step, "code").unwrap_or(0) as i32));
     Ok(Values::new())
@@ -105,7 +106,7 @@ pub(super) fn atexit(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values
 
 pub(super) fn kill(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     let pid = lock(&worker.handles).get(&text(step, "actor")).copied().ok_or(3i64)?;
-    // SAFETY: a signal to a process that a step of this worker started and did not wait for yet.
+    // SAFETY: a signal to a process that a step of this worker started and has not waited for.
     let result = unsafe { libc::kill(pid as i32, int(step, "signal").unwrap_or(0) as i32) };
     if result == 0 { Ok(Values::new()) } else { Err(errno()) }
 }

@@ -1,4 +1,4 @@
-//! What is passed to a call: the author's arguments, and buffers for what comes back.
+//! The arguments of a call: the author's values, and buffers for outputs.
 
 use std::ffi::CString;
 
@@ -38,7 +38,7 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// A buffer that begins with these bytes.
+    /// The address of a buffer that begins with these bytes.
     fn bytes(&mut self, bytes: &[u8]) -> u64 {
         let address = self.buffer(bytes.len());
         // SAFETY: the buffer is live and at least as long.
@@ -53,7 +53,7 @@ impl Arena {
         address
     }
 
-    /// A zeroed buffer of at least this many bytes, aligned for anything.
+    /// The address of a zeroed buffer of at least this many bytes, aligned for any type.
     fn buffer(&mut self, bytes: usize) -> u64 {
         let mut words = vec![0u64; bytes.div_ceil(8).max(1)].into_boxed_slice();
         let address = words.as_mut_ptr().addr() as u64;
@@ -62,15 +62,15 @@ impl Arena {
     }
 }
 
-/// The words that are passed, registers first. A C struct of more than 16 bytes travels by value on
-/// the stack on x86-64, behind all six registers, and by address on aarch64.
+/// The words to pass, registers first. On x86-64, a C struct of more than 16 bytes is passed by value on the stack,
+/// after all six registers; on aarch64, it is passed by address.
 pub(super) fn passed(call: &Call, arguments: &[u64]) -> Vec<u64> {
     const REGISTERS: usize = 6;
     let (mut registers, mut stack) = (Vec::new(), Vec::new());
     for (param, argument) in call.params.iter().zip(arguments) {
         match param.kind {
             ParamKind::Block(_, bytes) if cfg!(target_arch = "x86_64") => {
-                // SAFETY: the argument is the arena's buffer for this block, of so many bytes.
+                // SAFETY: the argument is the arena's buffer for this block, of this many bytes.
                 stack.extend_from_slice(unsafe { std::slice::from_raw_parts(*argument as *const u64, bytes / 8) });
             }
             _ => registers.push(*argument),
@@ -129,11 +129,11 @@ pub(super) fn argument(
     }
 }
 
-/// `CU_MEM_LOCATION_TYPE_DEVICE`, whose ordinal is the upper word, and `CU_MEM_LOCATION_TYPE_HOST`.
+/// `CU_MEM_LOCATION_TYPE_DEVICE`, with the ordinal in the upper word, and `CU_MEM_LOCATION_TYPE_HOST`.
 const LOCATION_DEVICE: u64 = 1;
 const LOCATION_HOST: u64 = 2;
 
-/// A struct of the caller's with the author's word in its place.
+/// The address of an input struct with the author's word in it.
 fn filled_in(template: &InputStruct, word: i64, arena: &mut Arena) -> u64 {
     let mut bytes = vec![0u8; template.size];
     let words = template.preset.iter().map(|word| (word.offset, word.value.to_le_bytes().to_vec()));
@@ -146,21 +146,21 @@ fn filled_in(template: &InputStruct, word: i64, arena: &mut Arena) -> u64 {
     arena.bytes(&bytes)
 }
 
-/// Bytes that a step bound, here or in another process.
+/// The address of bytes that a step bound, here or in another process.
 fn block(worker: &Worker, name: &str, bytes: usize, arena: &mut Arena) -> Result<u64, CallArgumentError> {
     let known = lock(&worker.bytes);
     let found = known.get(name).filter(|found| found.len() == bytes);
     found.map(|found| arena.bytes(found)).ok_or_else(|| CallArgumentError::Unbound(name.to_string()))
 }
 
-/// A binary that a step linked, in a container.
+/// The address of a container with a binary that a step linked.
 fn fat_binary(address: u64, arena: &mut Arena) -> Result<u64, CallArgumentError> {
     let at = address as *const u8;
     if at.is_null() {
         return Ok(0);
     }
-    // SAFETY: cuLinkComplete bound the address of a whole binary, which lives as long as its linker
-    // and is as long as its headers say.
+    // SAFETY: cuLinkComplete bound the address of a whole binary. It lives as long as its linker, and its headers
+    // state its length.
     let binary = unsafe {
         let length = fat_binary::length(|offset| at.add(offset).read()).ok_or(CallArgumentError::NoElf)?;
         std::slice::from_raw_parts(at, length)
@@ -175,7 +175,7 @@ fn handle(worker: &Worker, name: &str) -> Result<u64, CallArgumentError> {
     lock(&worker.handles).get(name).copied().ok_or_else(|| CallArgumentError::Unbound(name.to_string()))
 }
 
-/// `void**`: a pointer to each argument's eight bytes.
+/// The address of a `void**` array: a pointer to each argument's eight bytes.
 fn kernel_arguments(worker: &Worker, values: &[Scalar], arena: &mut Arena) -> Result<u64, CallArgumentError> {
     let table = arena.buffer(values.len() * 8);
     for (place, value) in values.iter().enumerate() {
@@ -201,7 +201,7 @@ fn output_buffer(output: Output, arena: &mut Arena) -> u64 {
         Output::Struct(layout) => {
             let address = arena.buffer(layout.size);
             for word in &layout.preset {
-                // SAFETY: the layout keeps its presets inside its size.
+                // SAFETY: the layout keeps its preset words inside its size.
                 unsafe { *((address as usize + word.offset) as *mut u32) = word.value };
             }
             address
@@ -231,7 +231,7 @@ mod tests {
         let call = cuda_pitfalls_calls::find("cudaIpcOpenMemHandle").expect("a call");
         let (mut result, words) = (0u64, [1u64, 2, 3, 4, 5, 6, 7, 8]);
         let arguments = [(&raw mut result).addr() as u64, words.as_ptr().addr() as u64, 9];
-        // SAFETY: the function takes what the row says.
+        // SAFETY: the function takes the parameters of the row.
         let flags = unsafe { raw(by_value as *const () as usize, &passed(call, &arguments)) } as u32;
         assert_eq!((flags, result), (9, 36));
     }

@@ -1,21 +1,21 @@
-//! The container that nvcc puts binaries into, around one that was linked while the program runs.
+//! The container into which nvcc puts binaries, for a binary that was linked at run time.
 //!
-//! A container has a header and, for each piece of code in it, an entry with a header of its own.
-//! The format is not documented; these are the fields that nvFatbin writes for a single binary.
+//! A container has a header and an entry, with its own header, for each piece of code. The format is not documented;
+//! these are the fields that nvFatbin writes for a single binary.
 
-/// First bytes of the container, as one number.
+/// The first four bytes of the container, as a number.
 const MAGIC: u32 = 0xba55_ed50;
 const CONTAINER_HEADER: u16 = 16;
 const ENTRY_HEADER: u32 = 64;
-/// An entry of this kind is a binary, not PTX.
+/// The kind of an entry that is a binary rather than PTX.
 const ELF: u16 = 2;
-/// What nvFatbin writes as the version of an entry, and as that of the binary in it.
+/// The version of an entry, and of the binary in it, as nvFatbin writes it.
 const ENTRY_VERSION: u16 = 0x101;
 const BINARY_VERSION: [u16; 2] = [7, 1];
-/// 64-bit addresses, made for Linux.
+/// The flags for 64-bit addresses and Linux.
 const FLAGS: u64 = 0x11;
 
-/// A container with this binary and nothing else.
+/// A container with this binary alone.
 pub(super) fn around(elf: &[u8]) -> Vec<u8> {
     let padded = elf.len().next_multiple_of(8);
     let mut bytes = Vec::with_capacity(usize::from(CONTAINER_HEADER) + ENTRY_HEADER as usize + padded);
@@ -27,11 +27,11 @@ pub(super) fn around(elf: &[u8]) -> Vec<u8> {
     bytes.extend(ENTRY_VERSION.to_le_bytes());
     bytes.extend(ENTRY_HEADER.to_le_bytes());
     bytes.extend((padded as u64).to_le_bytes());
-    // Nothing is compressed.
+    // The entry is not compressed.
     bytes.extend([0; 8]);
     bytes.extend(BINARY_VERSION.iter().flat_map(|part| part.to_le_bytes()));
     bytes.extend(architecture(elf).to_le_bytes());
-    // It has no name.
+    // The entry has no name.
     bytes.extend([0; 8]);
     bytes.extend(FLAGS.to_le_bytes());
     bytes.extend([0; 16]);
@@ -40,8 +40,8 @@ pub(super) fn around(elf: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The GPU that a binary was made for, 90 for compute capability 9.0: the lowest byte of the ELF
-/// header's flags, and since the eighth version of the ABI the one above it.
+/// The GPU architecture of a binary, such as 90 for compute capability 9.0: the lowest byte of the flags in the ELF
+/// header or, since version 8 of the ABI, the byte above it.
 fn architecture(elf: &[u8]) -> u32 {
     const ABI_VERSION: usize = 8;
     const FLAGS: usize = 48;
@@ -49,8 +49,8 @@ fn architecture(elf: &[u8]) -> u32 {
     elf.get(place).copied().map_or(0, u32::from)
 }
 
-/// How many bytes a binary has, by its own headers; `None` if they are not those of a 64-bit ELF.
-/// `byte` reads one byte at an offset, none of which lies behind what an earlier one promised.
+/// The size of a binary in bytes, according to its own headers; `None` if they are not those of a 64-bit ELF file.
+/// `byte` reads the byte at an offset. It reads only offsets that the headers read so far declare.
 pub(super) fn length(byte: impl Fn(usize) -> u8) -> Option<usize> {
     let number =
         |at: usize, bytes: usize| (0..bytes).rev().fold(0, |sum, place| sum << 8 | usize::from(byte(at + place)));
@@ -76,7 +76,7 @@ pub(super) fn length(byte: impl Fn(usize) -> u8) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// A header, one section of five bytes behind it, and two section headers behind those.
+    /// A header, followed by one section of five bytes and two section headers.
     fn elf() -> Vec<u8> {
         let mut bytes = vec![0u8; 72 + 2 * 64];
         bytes[..9].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 0x33, 8]);
