@@ -58,12 +58,10 @@ fn differences(fleet: &Value) -> Vec<String> {
 
 /// Where the committed reports differ within a group, with how many differ and the place that says why. Whoever adds a report that
 /// differs explains it here.
-const KNOWN: [(&str, usize); 12] = [
+const KNOWN: [(&str, usize); 11] = [
     // docs/findings.md: 709 in one build of this program and 400 in another.
     ("facts: context/reset-takes-it-from-others with 13.0 on 2x NVIDIA H200", 2),
     ("facts: context/reset-takes-it-from-others with 13.0 on 1x NVIDIA H200 shared", 1),
-    // docs/findings.md: in one run the process ended by SIGSEGV there.
-    ("crashed: context/reset-takes-it-from-others with 13.0 on 1x NVIDIA H100 80GB HBM3", 1),
     // reports/traced-run: the trace's own library, which is left out since.
     ("facts: context/cuinit-loads-libraries with 13.0 on 2x NVIDIA H200", 1),
     ("facts: visibility/mask-after-dlopen with 13.0 on 2x NVIDIA H200", 1),
