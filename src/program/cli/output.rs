@@ -1,7 +1,7 @@
 //! What every command prints, and how: results on stdout, errors and the exit code on stderr.
 
 use std::fmt::Display;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
@@ -65,8 +65,12 @@ fn complain(shown: &str, why: &str, exit: Exit, json: bool) -> Exit {
 }
 
 /// Puts what is written in place of a file at once, so that nobody reads half of it: a collector of metrics reads
-/// whenever it likes, as another user. A link is replaced and not followed.
+/// whenever it likes, as another user. A link is replaced and not followed; what the system has below /dev, such as
+/// /dev/stdout, is written to and never replaced.
 pub(super) fn put(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    if is_of_the_system(path) {
+        return write(&mut OpenOptions::new().write(true).open(path)?);
+    }
     let file = written(path, write)?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
@@ -84,6 +88,10 @@ pub(super) fn put_new(path: &Path, write: impl FnOnce(&mut File) -> io::Result<(
     let file = written(path, write)?;
     file.persist_noclobber(path).map_err(|error| error.error)?;
     Ok(())
+}
+
+fn is_of_the_system(path: &Path) -> bool {
+    std::path::absolute(path).is_ok_and(|path| path.starts_with("/dev") && !path.starts_with("/dev/shm"))
 }
 
 fn written(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<tempfile::NamedTempFile> {
@@ -118,5 +126,20 @@ fn plugin(status: npd::PluginStatus) -> Exit {
         npd::PluginStatus::Ok => Exit::Ok,
         npd::PluginStatus::Problem => Exit::Unexpected,
         npd::PluginStatus::Unknown => Exit::Usage,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_system_has_below_dev_is_not_replaced() {
+        for path in ["/dev/null", "/dev/stdout", "/dev/fd/1"] {
+            assert!(is_of_the_system(Path::new(path)), "{path}");
+        }
+        for path in ["/dev/shm/report.xml", "report.xml", "/home/user/dev/report.xml"] {
+            assert!(!is_of_the_system(Path::new(path)), "{path}");
+        }
     }
 }

@@ -207,12 +207,7 @@ fn write_private(path: &Path, text: &str, is_private: bool) -> Result<(), CliErr
 
 /// Writes a file that the user named: whole or not at all, and through no link that somebody else put there.
 fn write(path: &Path, text: &str) -> Result<(), CliError> {
-    // A device such as /dev/null stays what it is.
-    let is_device = std::fs::symlink_metadata(path).is_ok_and(|known| !known.is_file() && !known.is_symlink());
-    let written = match is_device {
-        true => std::fs::write(path, text),
-        false => put(path, |file| file.write_all(text.as_bytes())),
-    };
+    let written = put(path, |file| file.write_all(text.as_bytes()));
     written.map_err(|error| CliError::Unwritable { path: path.to_path_buf(), error })
 }
 
