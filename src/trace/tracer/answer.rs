@@ -62,7 +62,7 @@ impl Tracer {
         };
         let Some(what) = self.noted(pid, what, device) else { return };
         if matches!(what, EventKind::Init { .. }) && is_below_a_runtime(&stack) {
-            self.processes.has_runtime(pid);
+            self.processes.note_runtime(pid);
         }
         let event = TraceEvent {
             t_ns,

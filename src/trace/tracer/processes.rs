@@ -213,7 +213,7 @@ impl Processes {
     }
 
     /// Notes that a function of libcudart called `cuInit`.
-    pub(super) fn has_runtime(&mut self, pid: u32) {
+    pub(super) fn note_runtime(&mut self, pid: u32) {
         if let Some(known) = self.known.get_mut(&pid) {
             known.has_simulated_runtime |= self.is_simulated;
         }
