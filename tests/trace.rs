@@ -186,6 +186,27 @@ fn a_program_of_the_simulated_libcudart_is_not_blamed_for_what_is_not_seen() {
 }
 
 #[test]
+fn a_command_needs_no_dashes_before_it_and_its_summary_goes_to_a_file() {
+    let scratch = Scratch::new();
+    let [out, file] = ["traces", "summary.json"].map(|name| scratch.path().join(name).to_string_lossy().into_owned());
+    // A link that somebody put there is replaced, and what it names stays as it is.
+    let victim = scratch.path().join("victim");
+    fs::write(&victim, "whole").expect("a file");
+    std::os::unix::fs::symlink(&victim, &file).expect("a link");
+    let json = format!("--json={file}");
+    let words = ["trace", "--on", "sim", "--out", &out, &json, "python3", "-c", "print(7)", "--forbid"];
+    let ran = scratch.start(scratch.command(&words)).wait(Duration::from_secs(60));
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "7\n"), "{ran:?}");
+    assert!(ran.stderr.contains("trace.ndjson"), "the text stays on stderr: {ran:?}");
+    let summary: serde_json::Value = serde_json::from_str(&fs::read_to_string(&file).expect("a file")).expect("JSON");
+    assert_eq!(summary["command"].as_array().map(Vec::len), Some(4), "{summary}");
+    assert_eq!(fs::read_to_string(&victim).expect("a file"), "whole");
+    let mistyped = scratch.run(&["trace", "--frobid", "cuinit", "python3", "-c", "1"]);
+    mistyped.ended(2, "usage");
+    assert!(mistyped.stderr.contains("--forbid"), "{}", mistyped.stderr);
+}
+
+#[test]
 fn an_injection_library_and_a_preload_that_were_there_before_are_kept() {
     if !has("cc") {
         return;

@@ -308,6 +308,13 @@ What to change
     }
 
     #[test]
+    fn a_process_of_a_launcher_is_named_with_its_ranks() {
+        let mut trace = fixture::trace();
+        trace.processes.iter_mut().for_each(|process| (process.rank, process.local_rank) = (Some(3), Some(1)));
+        assert!(told(&trace, 120).contains("pid 4711, rank 3, local rank 1"), "{}", told(&trace, 120));
+    }
+
+    #[test]
     fn no_line_is_longer_than_the_screen() {
         for width in [40, 80, 120] {
             for text in [told(&fixture::trace(), width), text(&hostile_seen(&fixture::hostile()), width)] {
