@@ -100,7 +100,7 @@ fn facts(explanation: &Explanation<'_>, width: usize) -> String {
 /// What an error means, its causes with what says so, and what to do first.
 fn of_advice(advice: &Advice, width: usize) -> String {
     let mut out = lines::sentence("", &advice.means, width);
-    out.push_str("\nCauses, the likeliest first\n");
+    out.push_str("\nPossible causes\n");
     for Cause { cause, scenario, source } in &advice.causes {
         out.push_str(&lines::sentence("- ", cause, width));
         // An address is copied, so it is not broken.
@@ -110,6 +110,9 @@ fn of_advice(advice: &Advice, width: usize) -> String {
             (None, None) => continue,
         };
         let _ = writeln!(out, "  {}", terminal(&grounds));
+    }
+    if advice.causes.iter().all(|cause| cause.scenario.is_none()) {
+        out.push_str(&lines::sentence("", "cuda-pitfalls has measured none of this yet.", width));
     }
     out.push('\n');
     out.push_str(&lines::sentence("First       ", &advice.first, width));

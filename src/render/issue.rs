@@ -187,7 +187,7 @@ impl IssueSections {
                 _ => format!("# {} answers were not expected", scenarios.len()),
             },
             synopsis: match first {
-                Some(one) if !many => format!("Scenario `{}` of cuda-pitfalls.", visible(one.name)),
+                Some(one) if !many => format!("Scenario {} of cuda-pitfalls.", markdown(one.name)),
                 _ => {
                     let names = scenarios.iter().map(|one| format!("- {}", markdown(one.name)));
                     names.collect::<Vec<_>>().join("\n")

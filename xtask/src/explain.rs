@@ -14,6 +14,9 @@ use crate::TaskError;
 /// The longest text that the page shows, in characters; of a log it shows the beginning.
 const LONGEST: usize = 160;
 
+/// So many of the phrases, from the first on, were known when the entries of scenarios/errors.toml were written.
+const KNOWN: usize = 176;
+
 /// What people write: texts that `explain` answers, and texts that are none of its business.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -230,6 +233,8 @@ pub fn page(phrasings: &Phrasings, scenarios: &[Scenario], summary: &Summary) ->
         let held_out = ranked.iter().filter(|ranked| ranked.is_held_out && ranked.phrase.kind == kind);
         out.push_str(&Counts::of(held_out).row(&format!("held out: {}", kind_words(kind))));
     }
+    let unseen = ranked.iter().skip(KNOWN).filter(|ranked| ranked.is_held_out);
+    out.push_str(&Counts::of(unseen).row("held out, of those added last"));
     out.push_str(
         "\nTexts that are none of its business, and are answered by \"nothing about CUDA start-up here\":\n\n",
     );
@@ -329,6 +334,8 @@ or when a variable is read.
 
 [tests/phrasings.toml](../tests/phrasings.toml) has what people wrote in public threads: titles, messages, tracebacks and \
 logs, and texts about other matters. None of them is in the `says` of a scenario. The ranking was tuned on every second \
-text; of the others, which are held out, only the counts below were looked at.
+text; of the others, which are held out, only the counts below were looked at. The first 176 of the texts that it answers \
+were known when the entries of errors were written, so their held-out half flatters it; the last row counts those that \
+were added afterwards. Of the texts about other matters some changed halves when the list grew.
 
 ";

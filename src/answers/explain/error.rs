@@ -43,7 +43,7 @@ pub struct Advice {
     pub says: Vec<String>,
     /// What it means, in a sentence.
     pub means: String,
-    /// What causes it, the likeliest first.
+    /// What can cause it. How likely each is was not measured.
     pub causes: Vec<Cause>,
     /// What to do first.
     pub first: String,

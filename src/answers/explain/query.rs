@@ -61,11 +61,10 @@ pub struct Query {
 impl Query {
     /// Words as a person types them. More than one line is taken for something pasted.
     pub fn of(text: &str) -> Query {
-        let text = &error::without_boilerplate(text);
         if text.trim().contains('\n') {
             return Query::pasted(text);
         }
-        Query::with(text.trim(), "", false)
+        Query::with(error::without_boilerplate(text).trim(), "", false)
     }
 
     /// A traceback, a log or an error message: of it only what matters is looked up. Paths, addresses and times are
