@@ -38,3 +38,34 @@ fn a_report_fits_a_phone_a_tablet_and_a_large_screen() {
         }
     }
 }
+
+/// How many rows of the summary, and sections of answers, are seen with each choice of a filter.
+const FILTERED: &str = "seen: Object.fromEntries(all('.filter input').map(one => {
+      one.click();
+      const seen = s => all(s).filter(row => box(row).height > 0).length;
+      const counted = [seen('.summary tr.row'), seen('section.row')];
+      page.getElementById(one.name + '-all').click();
+      return [one.id, counted];
+    })),";
+
+#[test]
+fn a_filter_shows_the_rows_that_its_label_counts() {
+    let Some(browser) = browser() else { return };
+    let scratch = Scratch::new();
+    let path = root().join("reports/h200-x2");
+    let page = scratch.run(&["render", &path.to_string_lossy(), "--as", "html"]).stdout;
+    let seen = &opened(&browser, &scratch, &page, 800, false, FILTERED)["seen"];
+    let counted = |id: &str| -> (u64, u64) {
+        let label = page.split_once(&format!("id=\"{id}\"")).and_then(|(_, rest)| rest.split_once("</label>"));
+        let count = label.and_then(|(label, _)| label.rsplit(' ').next()?.parse().ok());
+        (count.unwrap_or_else(|| panic!("{id} has a label")), seen[id][1].as_u64().unwrap())
+    };
+    for id in ["answer-all", "answer-bites", "answer-absent", "folder-f0", "folder-f1"] {
+        let (labelled, sections) = counted(id);
+        assert_eq!(labelled, sections, "{id}: {seen:#}");
+        let rows = seen[id][0].as_u64().unwrap();
+        assert!(0 < rows && rows <= sections, "{id}: {seen:#}");
+    }
+    let (all, bites) = (counted("answer-all").1, counted("answer-bites").1);
+    assert!(bites < all && bites + counted("answer-absent").1 == all, "{seen:#}");
+}

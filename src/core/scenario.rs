@@ -129,10 +129,15 @@ pub enum Gpus {
     Masked(u32),
 }
 
-/// Whether a `remedy` says what to do. If it begins with `None needed`, it says why nothing has to be done; these two
-/// words are part of the file format.
+/// Whether a `remedy` says what to do.
 pub fn is_workaround(remedy: &str) -> bool {
-    !remedy.is_empty() && !remedy.starts_with("None needed")
+    !remedy.is_empty() && !needs_nothing(remedy)
+}
+
+/// Whether a `remedy` says that nothing has to be done: it begins with `None needed`. These two words are part of the
+/// file format.
+pub fn needs_nothing(remedy: &str) -> bool {
+    remedy.starts_with("None needed")
 }
 
 /// What the machine must have before any step is made.

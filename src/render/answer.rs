@@ -10,7 +10,7 @@ mod question;
 mod values;
 
 pub use ending::{Ending, ending};
-pub use head::{Workload, head};
+pub use head::{Workload, head, machine, surroundings};
 pub use question::{is_yes_or_no, question};
 
 use std::collections::HashSet;
@@ -80,6 +80,11 @@ impl InstanceAnswer {
             && (self.verdict.kind == Kind::Skipped
                 || matches!(self.verdict.reason, Some(Reason::NotModelled | Reason::Interrupted)))
     }
+}
+
+/// The values of an instance's parameters, empty where it has none.
+pub(super) fn values(report: &ScenarioView<'_>) -> String {
+    values::of(report)
 }
 
 /// What answers a question in a word: `yes` and `no` where that is known to fit it.

@@ -13,6 +13,7 @@ use std::fmt::Write as _;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 
 use super::applicable;
+use super::bearing::Bearing;
 use super::facts;
 use super::lines;
 use super::tally::{self, Standing};
@@ -40,6 +41,21 @@ impl Style {
             Standing::HarnessError => "35",
             Standing::Unexpected => "1;31",
         };
+        self.in_colour(code, words)
+    }
+
+    /// An answer in the colour of what it means to whom it concerns.
+    pub(super) fn answer(self, bearing: Bearing, words: &str) -> String {
+        let code = match bearing {
+            Bearing::Bites => "1;33",
+            Bearing::Harmless => "36",
+            Bearing::Absent => "32",
+            Bearing::Open => "90",
+        };
+        self.in_colour(code, words)
+    }
+
+    fn in_colour(self, code: &str, words: &str) -> String {
         match self {
             Style::Plain => words.to_owned(),
             Style::Colour => format!("\x1b[{code}m{words}\x1b[0m"),
@@ -48,10 +64,7 @@ impl Style {
 
     /// What stands beside something more important.
     pub(super) fn dim(self, words: &str) -> String {
-        match self {
-            Style::Plain => words.to_owned(),
-            Style::Colour => format!("\x1b[2m{words}\x1b[0m"),
-        }
+        self.in_colour("2", words)
     }
 }
 

@@ -34,16 +34,12 @@ pub fn head(report: &ReportView<'_>, asked: Option<&Workload>, width: usize) -> 
     for banner in tally::banners(report).iter().filter(|it| asked.is_none() && *it != tally::SIMULATED) {
         out.push_str(&sentence("*** ", banner, width));
     }
-    out.push_str(&sentence("", &machine(report), width));
+    out.push_str(&sentence("", &program_and_machine(report), width));
     let mut measured: Vec<String> = Vec::new();
     if asked.is_none() {
         measured.push(format!("Started {}.", report.run.started_at));
     }
-    measured.extend(context(&report.run.calibrations()));
-    measured.extend(co_tenants(report));
-    if report.machine.mps {
-        measured.push("An MPS control pipe exists: clients may share a context.".to_owned());
-    }
+    measured.extend(surroundings(report));
     if !measured.is_empty() {
         out.push_str(&sentence("", &measured.join(" "), width));
     }
@@ -69,15 +65,21 @@ pub(super) fn no_gpu(report: &ReportView<'_>) -> Option<String> {
     }
 }
 
-fn machine(report: &ReportView<'_>) -> String {
+/// The program, and the machine that it asks.
+fn program_and_machine(report: &ReportView<'_>) -> String {
     let mut said = format!("cuda-pitfalls {}", report.run.version);
     if report.provenance == Provenance::Simulated {
         said.push_str(&format!(" on {}", report.run.on));
     }
+    format!("{said}: {}", machine(report))
+}
+
+/// The GPUs, the driver and what was called, in a line: `2× NVIDIA H200, driver 580.159.04 (CUDA 13.0), libcudart 13.0`.
+pub fn machine(report: &ReportView<'_>) -> String {
     if let Some(why) = no_gpu(report) {
-        return format!("{said}: no usable GPU here ({})", why.trim_start_matches("a libloading error occurred: "));
+        return format!("no usable GPU here ({})", why.trim_start_matches("a libloading error occurred: "));
     }
-    said.push_str(&format!(": {}", report.machine.summary()));
+    let mut said = report.machine.summary();
     if let Some(cuda) = report.machine.cuda_driver_version {
         said.push_str(&format!(" (CUDA {})", units::cuda_version(cuda)));
     }
@@ -88,6 +90,16 @@ fn machine(report: &ReportView<'_>) -> String {
     }
     if let Some(python) = &report.machine.python {
         said.push_str(&format!(", Python {}{}", python.version, words::packages(python)));
+    }
+    said
+}
+
+/// What was measured of the machine before the first question: the cost of a context, and who else is there.
+pub fn surroundings(report: &ReportView<'_>) -> Vec<String> {
+    let mut said: Vec<String> = context(&report.run.calibrations()).into_iter().collect();
+    said.extend(co_tenants(report));
+    if report.machine.mps {
+        said.push("An MPS control pipe exists: clients may share a context.".to_owned());
     }
     said
 }

@@ -1,6 +1,7 @@
 //! One question: its answer, for which values, what failed, and the workaround.
 
 use super::{InstanceAnswer, WIDEST, values};
+use crate::bearing::Bearing;
 use crate::full::Style;
 use crate::tally::Standing;
 use crate::words::reason;
@@ -60,6 +61,8 @@ pub(super) fn word_of(kind: Kind, question: &str, fits: bool) -> &'static str {
 /// at the right end of the first line that has room for it.
 struct QuestionBlock<'a> {
     word: String,
+    /// What the answer means; none of a failure, which comes before what it would mean.
+    bearing: Option<Bearing>,
     standing: Standing,
     question: &'a str,
     name: &'a str,
@@ -80,7 +83,11 @@ impl QuestionBlock<'_> {
         for (place, line) in lines.iter().enumerate() {
             let head = if place == 0 {
                 let fill = " ".repeat(indent.saturating_sub(columns(&self.word)));
-                format!("{}{fill}", style.paint(self.standing, &self.word))
+                let word = match self.bearing {
+                    Some(bearing) => style.answer(bearing, &self.word),
+                    None => style.paint(self.standing, &self.word),
+                };
+                word + &fill
             } else {
                 " ".repeat(indent)
             };
@@ -147,6 +154,7 @@ fn failed(answer: &InstanceAnswer, width: usize, style: Style) -> String {
     }
     let block = QuestionBlock {
         word,
+        bearing: None,
         standing: answer.standing(),
         question: &answer.question,
         name: &answer.name,
@@ -200,6 +208,7 @@ fn answered(first: &InstanceAnswer, answers: &[&InstanceAnswer], of: usize, widt
     }
     lines.extend(workaround(&yes, room));
     let standing = answers.iter().map(|answer| answer.standing()).max().unwrap_or(Standing::Answered);
+    let bearing = answers.iter().map(|it| Bearing::of(it.verdict.kind, it.remedy.as_deref())).min();
     // The values of a single instance stand beside its question if there is room, else in its name.
     let values = first.name.strip_prefix(first.scenario.as_str()).unwrap_or_default();
     let with_values = format!("{} {values}", first.question);
@@ -211,7 +220,7 @@ fn answered(first: &InstanceAnswer, answers: &[&InstanceAnswer], of: usize, widt
         (_, true) => format!("{} (all {of})", first.scenario),
         (_, false) => first.scenario.clone(),
     };
-    let block = QuestionBlock { word: answer, standing, question, name: &name, below: lines };
+    let block = QuestionBlock { word: answer, bearing, standing, question, name: &name, below: lines };
     block.lines(indent, width, style)
 }
 

@@ -13,6 +13,8 @@ use sha2::{Digest, Sha256};
 use cuda_pitfalls_answers::fleet::Fleet;
 use cuda_pitfalls_core::text::escape::{html, visible};
 
+use crate::html::page;
+
 use super::findings::{Finding, findings};
 use super::standing::{self, Few};
 use super::words::{self, Told};
@@ -36,16 +38,8 @@ const SCRIPT: &str = include_str!("html/page.js");
 /// The whole page. `docs` is where the documentation is; without it pages of pitfalls are named.
 pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
     let told = words::told(fleet);
-    let mut out = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{}\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"referrer\" content=\"no-referrer\">\n<title>cuda-pitfalls fleet: {}</title>\n\
-         <style>\n{}{STYLE}</style>\n</head>\n<body>\n<main id=\"overview\">\n",
-        policy(),
-        html(&words::title(fleet, &told)),
-        crate::html::STYLE,
-    );
+    let title = format!("cuda-pitfalls fleet: {}", words::title(fleet, &told));
+    let mut out = page::head(&policy(), &title, STYLE) + "<main id=\"overview\">\n";
     let few = standing::few(fleet);
     head(&mut out, fleet, &told, &few);
     differences(&mut out, &findings(fleet, &told), &few, docs);
@@ -54,8 +48,8 @@ pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
     input(&mut out, fleet);
     out.push_str("</main>\n<main id=\"view\" hidden></main>\n");
     data(&mut out, fleet, &told, docs);
-    let _ = writeln!(out, "<script>{SCRIPT}</script>\n</body>\n</html>");
-    out
+    let _ = writeln!(out, "<script>{SCRIPT}</script>");
+    out + page::END
 }
 
 /// The content security policy: the page loads nothing, and only its own script runs.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::bearing::Bearing;
 use crate::tally::Standing;
 use crate::{answer, facts, lines, steps};
 use cuda_pitfalls_core::plan::CasePlan;
@@ -12,21 +13,30 @@ use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::Kind;
 
 use super::attempt;
+use super::summary::Folders;
 
 /// The most outcomes of a case that are shown step by step; all of them are counted.
 const OUTCOMES: usize = 4;
 
 /// The scenario's section; `place` is what the summary links to.
-pub(super) fn section(out: &mut String, report: &ReportView<'_>, scenario: &ScenarioView<'_>, place: usize) {
+pub(super) fn section(
+    out: &mut String,
+    report: &ReportView<'_>,
+    scenario: &ScenarioView<'_>,
+    place: usize,
+    folders: &Folders<'_>,
+) {
     let verdict = &scenario.verdict;
     let standing = Standing::of(verdict);
+    let bearing = Bearing::of_scenario(scenario).class();
     let answer = match answer::word(scenario) {
-        word @ ("yes" | "no") => format!(" <strong>{word}</strong>"),
+        word @ ("yes" | "no") => format!("<strong class=\"here {bearing}\">{word}</strong> "),
         _ => String::new(),
     };
     let _ = writeln!(
         out,
-        "<section id=\"s{place}\">\n<h3>{}</h3>\n<p>{}{answer}</p>\n<p><span class=\"badge {}\">{} {}</span> {}</p>",
+        "<section id=\"s{place}\" class=\"{}\">\n<h3>{}</h3>\n<p>{answer}{}</p>\n<p><span class=\"badge {}\">{} {}</span> {}</p>",
+        folders.classes(scenario),
         html(scenario.name),
         html(scenario.question),
         super::class(standing),

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use super::entry::{Entries, TraceEntry, entries, late_write, shown};
 use super::{Seen, alike, place, text, totals, unseen};
-use crate::html::{POLICY, STYLE};
+use crate::html::page;
 use cuda_pitfalls_core::text::counts::{counted, grouped};
 use cuda_pitfalls_core::text::escape::html;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
@@ -39,14 +39,7 @@ pub(super) fn page(seen: &Seen) -> String {
     let totals = totals::parts(seen);
     let command = trace.start.command.join(" ");
     let title = place::short(&format!("cuda-pitfalls trace: {}: {command}", totals.join(", ")));
-    let mut out = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"referrer\" content=\"no-referrer\">\n<title>{}</title>\n\
-         <style>\n{STYLE}{OWN_STYLE}</style>\n</head>\n<body>\n",
-        html(&title)
-    );
+    let mut out = page::head(page::POLICY, &title, OWN_STYLE);
     head(&mut out, seen, &command);
     cards(&mut out, seen, &made, &listed);
     let unseen = unseen::unseen(&seen.history);
@@ -66,8 +59,7 @@ pub(super) fn page(seen: &Seen) -> String {
     events(&mut out, seen, &made, &listed);
     counts(&mut out, trace);
     machine(&mut out, trace);
-    out.push_str("</body>\n</html>\n");
-    out
+    out + page::END
 }
 
 /// The entries that the page has: those with a pitfall or a violation before the others.
@@ -403,7 +395,7 @@ mod tests {
     #[test]
     fn the_page_loads_and_runs_nothing() {
         for page in [page(&fixture::trace()), hostile()] {
-            assert!(page.contains(POLICY));
+            assert!(page.contains(crate::html::page::POLICY));
             for word in ["<script", "<img", "<link", "<iframe", "src=\"", "url(", "http://", "https://", "@import"] {
                 assert!(!page.replace("](http://e)", "").contains(word), "{word}");
             }

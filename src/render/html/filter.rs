@@ -1,0 +1,45 @@
+//! A filter of rows without a script: radio buttons, and a style that hides what the chosen one does not select.
+//!
+//! A browser that does not know `:has` shows all rows and no filter.
+
+use std::fmt::Write as _;
+
+use cuda_pitfalls_core::text::escape::html;
+
+/// One choice of a filter: what it shows.
+pub(super) struct Choice {
+    /// The class of the rows that it shows: letters, digits and hyphens.
+    pub(super) class: String,
+    /// What it is called; not escaped yet.
+    pub(super) name: String,
+    /// How many there are.
+    pub(super) count: usize,
+}
+
+/// The class of everything that filters may hide.
+pub(super) const ROW: &str = "row";
+
+/// A filter with `all` chosen; nothing where there is nothing to choose. `id` tells it from other filters of the page.
+pub(super) fn filter(id: &str, legend: &str, all: (&str, usize), choices: &[Choice]) -> String {
+    if choices.len() < 2 {
+        return String::new();
+    }
+    let mut out = format!("<fieldset class=\"filter\"><legend>{}</legend>\n<style>", html(legend));
+    for Choice { class, .. } in choices {
+        let _ = write!(out, "body:has(#{id}-{class}:checked) .{ROW}:not(.{class}) {{ display: none !important; }}");
+    }
+    out.push_str("</style>\n");
+    let mut button = |class: &str, name: &str, count: usize, checked: &str| {
+        let _ = writeln!(
+            out,
+            "<label class=\"{class}\"><input type=\"radio\" name=\"{id}\" id=\"{id}-{class}\"{checked}>{} {count}</label>",
+            html(name)
+        );
+    };
+    button("all", all.0, all.1, " checked");
+    for choice in choices {
+        button(&choice.class, &choice.name, choice.count, "");
+    }
+    out.push_str("</fieldset>\n");
+    out
+}

@@ -1,0 +1,204 @@
+//! The summary: a row per question, what needs attention first, each linked to what was measured.
+
+use std::fmt::Write as _;
+
+use super::filter::{Choice, ROW, filter};
+use crate::bearing::Bearing;
+use crate::tally::Standing;
+use crate::{answer, facts, words};
+use cuda_pitfalls_core::report::{ReportView, ScenarioView};
+use cuda_pitfalls_core::scenario::is_workaround;
+use cuda_pitfalls_core::text::counts::{grouped, tally};
+use cuda_pitfalls_core::text::escape::html;
+use cuda_pitfalls_core::verdict::Provenance;
+
+/// More instances than this with one answer are folded.
+const MOST_INSTANCES: usize = 6;
+
+/// The columns of the summary.
+const COLUMNS: [&str; 5] = ["Here", "Question", "Memory, trap / control", "Expected", "Attempts"];
+
+/// An instance and its place in the report, which its section is linked by.
+type Placed<'a, 'r> = (usize, &'a ScenarioView<'r>);
+
+/// Folders of the scenarios of a report. A filter shows those of one.
+pub(super) struct Folders<'r>(Vec<(&'r str, usize)>);
+
+impl<'r> Folders<'r> {
+    /// In the order in which they come.
+    pub(super) fn of(report: &ReportView<'r>) -> Folders<'r> {
+        Folders(tally(report.scenarios.iter().map(|scenario| folder(scenario.scenario))))
+    }
+
+    fn class(&self, scenario: &ScenarioView<'_>) -> String {
+        let own = folder(scenario.scenario);
+        format!("f{}", self.0.iter().position(|(name, _)| *name == own).unwrap_or_default())
+    }
+
+    /// What filters select an instance by.
+    pub(super) fn classes(&self, scenario: &ScenarioView<'_>) -> String {
+        let attention = if needs_attention(scenario) { " attention" } else { "" };
+        format!("{ROW} {} {}{attention}", Bearing::of_scenario(scenario).class(), self.class(scenario))
+    }
+}
+
+fn folder(name: &str) -> &str {
+    name.split_once('/').map_or(name, |(folder, _)| folder)
+}
+
+fn needs_attention(scenario: &ScenarioView<'_>) -> bool {
+    Standing::of(scenario.verdict) >= Standing::Inconclusive
+}
+
+/// The filters and the table.
+pub(super) fn section(out: &mut String, report: &ReportView<'_>, folders: &Folders<'_>) {
+    out.push_str("<h2>Answers</h2>\n");
+    filters(out, report, folders);
+    let heads: String = COLUMNS.iter().map(|name| format!("<th scope=\"col\">{name}</th>")).collect();
+    let _ = writeln!(
+        out,
+        "<div class=\"wide\"><table class=\"summary\">\n<caption>What needs attention comes first. Memory is the change since before the process.</caption>\n<thead><tr>{heads}</tr></thead>\n<tbody>"
+    );
+    for row in rows(report) {
+        self::row(out, &row, folders);
+    }
+    out.push_str("</tbody>\n</table></div>\n");
+}
+
+fn filters(out: &mut String, report: &ReportView<'_>, folders: &Folders<'_>) {
+    let all = report.scenarios.len();
+    let bearing = |bearing: Bearing| Choice {
+        class: bearing.class().to_owned(),
+        name: bearing.name().to_owned(),
+        count: report.scenarios.iter().filter(|it| Bearing::of_scenario(it) == bearing).count(),
+    };
+    let mut answers: Vec<Choice> = Bearing::ALL.into_iter().map(bearing).collect();
+    let attention = report.scenarios.iter().filter(|it| needs_attention(it)).count();
+    answers.push(Choice { class: "attention".to_owned(), name: "needs attention".to_owned(), count: attention });
+    answers.retain(|choice| choice.count > 0);
+    out.push_str(&filter("answer", "Show", ("all", all), &answers));
+    let folder = |(place, (name, count)): (usize, &(&str, usize))| Choice {
+        class: format!("f{place}"),
+        name: (*name).to_owned(),
+        count: *count,
+    };
+    let folders: Vec<Choice> = folders.0.iter().enumerate().map(folder).collect();
+    out.push_str(&filter("folder", "About", ("all", all), &folders));
+}
+
+/// The rows: each answer that needs attention by itself, then the instances of each question together.
+fn rows<'a, 'r>(report: &'a ReportView<'r>) -> Vec<Vec<Placed<'a, 'r>>> {
+    let (mut first, rest): (Vec<_>, Vec<_>) =
+        report.scenarios.iter().enumerate().partition(|(_, scenario)| needs_attention(scenario));
+    first.sort_by_key(|(_, scenario)| std::cmp::Reverse(Standing::of(scenario.verdict)));
+    let rest = grouped(rest.into_iter().map(|placed| (placed.1.scenario, placed)));
+    first.into_iter().map(|placed| vec![placed]).chain(rest.into_iter().map(|(_, instances)| instances)).collect()
+}
+
+fn row(out: &mut String, instances: &[Placed<'_, '_>], folders: &Folders<'_>) {
+    let Some((_, first)) = instances.first() else { return };
+    let mut classes: Vec<String> = Vec::new();
+    for class in
+        instances.iter().flat_map(|(_, it)| folders.classes(it).split(' ').map(str::to_owned).collect::<Vec<_>>())
+    {
+        if !classes.contains(&class) {
+            classes.push(class);
+        }
+    }
+    let alone = instances.len() == 1;
+    let memory: Vec<String> = facts::trap_and_control(first).iter().map(|line| html(line)).collect();
+    let attempts = |name| first.case(name).map(|case| format!("{name} {}", facts::frequency(case)));
+    let attempts: Vec<String> = ["trap", "control"].into_iter().filter_map(attempts).collect();
+    let cells = [
+        here(instances),
+        question(instances),
+        if alone { memory.join("<br>") } else { String::new() },
+        expectation(instances),
+        if alone { attempts.join("<br>") } else { String::new() },
+    ];
+    // On a narrow page cells stand below each other, each behind the name of its column.
+    let cell = |(name, cell): (&&str, &String)| format!("<td data-name=\"{name}\">{cell}</td>");
+    let cells: String = COLUMNS.iter().zip(&cells).map(cell).collect();
+    let _ = writeln!(out, "<tr class=\"{}\">{cells}</tr>", classes.join(" "));
+}
+
+/// The answer in a word, in the colour of what it means.
+fn here(instances: &[Placed<'_, '_>]) -> String {
+    let words = tally(instances.iter().map(|(_, it)| answer::word(it)));
+    let word = match words.as_slice() {
+        [(word, _)] => word,
+        _ => "some",
+    };
+    let Some(bearing) = instances.iter().map(|(_, it)| Bearing::of_scenario(it)).min() else { return String::new() };
+    let simulated = instances.iter().any(|(_, it)| it.verdict.provenance == Provenance::Simulated);
+    let simulated = if simulated { "<div class=\"dim\">simulated</div>" } else { "" };
+    format!("<strong class=\"here {}\">{}</strong>{simulated}", bearing.class(), html(word))
+}
+
+/// The question, its workaround where it is needed, and links to what was measured.
+fn question(instances: &[Placed<'_, '_>]) -> String {
+    let Some((place, first)) = instances.first() else { return String::new() };
+    let mut cell = format!("<div class=\"question\">{}</div>", html(first.question));
+    let bites = instances.iter().map(|(_, it)| it).find(|it| Bearing::of_scenario(it) == Bearing::Bites);
+    if let Some(remedy) = bites.and_then(|it| it.remedy).filter(|remedy| is_workaround(remedy)) {
+        let _ = write!(cell, "<div class=\"remedy\">→ {}</div>", html(remedy));
+    }
+    for reason in why(first) {
+        cell.push_str(&reason);
+    }
+    if instances.len() == 1 {
+        let _ = write!(cell, "<a class=\"name\" href=\"#s{place}\">{}</a>", html(first.name));
+        return cell;
+    }
+    let _ = write!(cell, "<div class=\"name\">{}</div>", html(first.scenario));
+    for (word, alike) in grouped(instances.iter().map(|placed| (answer::word(placed.1), placed))) {
+        cell.push_str(&links(word, &alike));
+    }
+    cell
+}
+
+/// The instances with one answer, each a link.
+fn links(word: &str, instances: &[&Placed<'_, '_>]) -> String {
+    let several = instances.iter().any(|(_, it)| it.libcudart != instances.first().and_then(|(_, it)| it.libcudart));
+    let link = |(place, it): &&Placed<'_, '_>| {
+        let runtime = facts::libcudart(it).filter(|_| several);
+        let words: Vec<String> =
+            [Some(answer::values(it)).filter(|it| !it.is_empty()), runtime].into_iter().flatten().collect();
+        let words = if words.is_empty() { it.name.to_owned() } else { words.join(", ") };
+        format!("<a href=\"#s{place}\">{}</a>", html(&words))
+    };
+    let list = instances.iter().map(link).collect::<Vec<_>>().join(", ");
+    if instances.len() > MOST_INSTANCES {
+        return format!(
+            "<details><summary>{} for {} values</summary><div class=\"name\">{list}</div></details>",
+            html(word),
+            instances.len()
+        );
+    }
+    format!("<div class=\"name\">{} for {list}</div>", html(word))
+}
+
+/// Whether the answers are those that the file expects, with how many of each where there are several.
+fn expectation(instances: &[Placed<'_, '_>]) -> String {
+    let standings = tally(instances.iter().map(|(_, it)| Standing::of(it.verdict)));
+    let badge = |(standing, count): (Standing, usize)| {
+        let count = if instances.len() > 1 { format!("{count} ") } else { String::new() };
+        let name = standing.name();
+        format!("<span class=\"badge {}\">{} {count}{name}</span>", super::class(standing), standing.mark())
+    };
+    standings.into_iter().map(badge).collect::<Vec<_>>().join("<br>")
+}
+
+/// Why a row needs attention, or was not asked.
+fn why(scenario: &ScenarioView<'_>) -> Vec<String> {
+    let verdict = &scenario.verdict;
+    let reason = || verdict.reason.map(|it| words::reason(it).to_owned()).into_iter().collect();
+    let (class, reasons): (&str, Vec<String>) = match Standing::of(verdict) {
+        Standing::Unexpected => ("failed", verdict.unexpected.clone()),
+        Standing::HarnessError => ("failed", vec![verdict.detail.clone()]),
+        Standing::Inconclusive => ("warning", reason()),
+        Standing::Skipped => ("dim", reason()),
+        Standing::AsExpected | Standing::Answered => ("dim", Vec::new()),
+    };
+    reasons.iter().map(|reason| format!("<div class=\"{class}\">{}</div>", html(reason))).collect()
+}
