@@ -291,13 +291,18 @@ fn what_makes_no_sense_is_refused_before_anything_runs() {
 }
 
 #[test]
-fn a_survey_is_rendered_as_text_and_markdown_alone() {
+fn a_survey_is_rendered_as_text_markdown_and_a_page_alone() {
     let scratch = Scratch::new();
     survey(&scratch, &["calls", "cuInit", "--on", "sim:h200-x1", "--quick"]).ended(0, "ok");
     let file = folder(&scratch).join(SurveyKind::Calls.file()).to_string_lossy().into_owned();
     // The folder has the report of the controls too.
     let folder = folder(&scratch).to_string_lossy().into_owned();
-    for (form, part) in [("text", "SIMULATED"), ("markdown", "**Simulated: none of this is evidence.**")] {
+    let forms = [
+        ("text", "SIMULATED"),
+        ("markdown", "**Simulated: none of this is evidence.**"),
+        ("html", "<strong>Simulated: none of this is evidence.</strong>"),
+    ];
+    for (form, part) in forms {
         for path in [&file, &folder] {
             let ran = scratch.run(&["render", path, "--as", form]);
             assert_eq!(ran.code, Some(0), "{}", ran.stderr);
@@ -306,5 +311,5 @@ fn a_survey_is_rendered_as_text_and_markdown_alone() {
     }
     let ran = scratch.run(&["render", &file, "--as", "junit"]);
     ran.ended(2, "usage");
-    assert!(ran.stderr.contains("text or markdown"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("text, markdown or html"), "{}", ran.stderr);
 }

@@ -5,6 +5,7 @@ mod markdown;
 mod text;
 mod words;
 
+use crate::html::document::document;
 use cuda_pitfalls_answers::claim::{Evidence, Ledger};
 
 /// What the claims can be printed as.
@@ -16,6 +17,8 @@ pub enum ClaimsFormat {
     Json,
     /// A page with a table per article.
     Markdown,
+    /// The same page for a browser, without scripts or links.
+    Html,
 }
 
 /// Renders claims. The text ends with a newline.
@@ -24,6 +27,10 @@ pub fn render(ledger: &Ledger, evidence: &Evidence, format: ClaimsFormat) -> Str
         ClaimsFormat::Text => text::page(ledger, evidence),
         ClaimsFormat::Json => format!("{:#}\n", json::document(ledger, evidence)),
         ClaimsFormat::Markdown => markdown::page(ledger, evidence),
+        ClaimsFormat::Html => {
+            let title = format!("cuda-pitfalls: {}", words::counts(ledger));
+            document(&title, &markdown::page(ledger, evidence))
+        }
     }
 }
 

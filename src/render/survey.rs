@@ -1,6 +1,6 @@
-//! Surveys as tables: for a terminal, and as Markdown pages in `docs/surveys/`.
+//! Surveys as tables: for a terminal, as Markdown pages in `docs/surveys/`, and as pages for a browser.
 //!
-//! Each survey is put into `Section`s once, and both forms are made of these. Several documents of
+//! Each survey is put into `Section`s once, and all forms are made of these. Several documents of
 //! one survey (other libcudarts, another machine) make one page.
 
 mod calls;
@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use section::Section;
 
 use super::Format;
+use super::html::document::document;
 use cuda_pitfalls_answers::survey::document::{LeftOut, Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::python::List;
 use cuda_pitfalls_answers::survey::{Survey, SurveyKind};
@@ -54,8 +55,22 @@ pub fn text(survey: &Survey, path: &str) -> String {
 pub fn as_format(survey: &Survey, format: Format, path: &str) -> Option<String> {
     match format {
         Format::Text => Some(text(survey, path)),
-        Format::Markdown => Some(page(survey.kind(), &[NamedSurvey { name: String::new(), survey: survey.clone() }])),
+        Format::Markdown => Some(page_of(survey)),
+        Format::Html => Some(document(&format!("cuda-pitfalls: {}", title(survey.kind())), &page_of(survey))),
         _ => None,
+    }
+}
+
+fn page_of(survey: &Survey) -> String {
+    page(survey.kind(), &[NamedSurvey { name: String::new(), survey: survey.clone() }])
+}
+
+fn title(kind: SurveyKind) -> &'static str {
+    match kind {
+        SurveyKind::Calls => "What each call does as the first of a process",
+        SurveyKind::Mask => "How the driver reads CUDA_VISIBLE_DEVICES",
+        SurveyKind::Env => "When each environment variable is read",
+        SurveyKind::Python => "Which line of Python initialises CUDA",
     }
 }
 
@@ -67,15 +82,15 @@ pub fn listed(list: &List) -> String {
 /// A page of all that is known from these documents of one survey.
 pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
     let sources: Vec<NamedSurvey> = sources.iter().filter(|source| source.survey.kind() == kind).cloned().collect();
-    let (title, opening) = match kind {
-        SurveyKind::Calls => ("What each call does as the first of a process", calls::OPENING),
-        SurveyKind::Mask => ("How the driver reads CUDA_VISIBLE_DEVICES", mask::OPENING),
-        SurveyKind::Env => ("When each environment variable is read", env::OPENING),
-        SurveyKind::Python => ("Which line of Python initialises CUDA", python::OPENING),
+    let opening = match kind {
+        SurveyKind::Calls => calls::OPENING,
+        SurveyKind::Mask => mask::OPENING,
+        SurveyKind::Env => env::OPENING,
+        SurveyKind::Python => python::OPENING,
     };
     let simulated = sources.iter().any(|source| source.survey.provenance() == Provenance::Simulated);
     let simulated = if simulated { "\n\n**Simulated: none of this is evidence.**" } else { "" };
-    let mut out = vec![format!("# {title}{simulated}\n\n{opening}\n")];
+    let mut out = vec![format!("# {}{simulated}\n\n{opening}\n", title(kind))];
     out.push(if sources.is_empty() {
         "None of this was measured yet.\n".to_string()
     } else {

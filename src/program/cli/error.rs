@@ -47,7 +47,9 @@ pub(super) enum CliError {
     HostName(io::Error),
     #[error("--label-host: the host has no name")]
     NoHostName,
-    #[error("--as: a survey can be rendered as text or markdown; the report of its controls is report.json beside it")]
+    #[error(
+        "--as: a survey can be rendered as text, markdown or html; the report of its controls is report.json beside it"
+    )]
     FormOfSurvey,
     #[error("--as: a trace can be rendered as text, html, markdown, junit, github or chrome")]
     FormOfTrace,

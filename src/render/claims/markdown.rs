@@ -22,11 +22,6 @@ pub(super) fn page(ledger: &Ledger, evidence: &Evidence) -> String {
     let sources = words::sources(evidence);
     if sources.is_empty() {
         out.push_str("No report was given: nothing here is measured.\n");
-    } else {
-        out.push_str("| report | measured on |\n| --- | --- |\n");
-    }
-    for (name, of) in sources {
-        let _ = writeln!(out, "| {} | {} |", markdown(&name), markdown(&of));
     }
     for (article, claims) in &ledger.articles {
         let _ = writeln!(out, "\n## {}\n", markdown(&article.title));
@@ -38,6 +33,12 @@ pub(super) fn page(ledger: &Ledger, evidence: &Evidence) -> String {
         for claim in claims {
             row(&mut out, claim, ledger.simulated);
         }
+    }
+    if !sources.is_empty() {
+        out.push_str("\n## Measured on\n\n| report | measured on |\n| --- | --- |\n");
+    }
+    for (name, machine) in sources {
+        let _ = writeln!(out, "| {} | {} |", markdown(&name), markdown(&machine));
     }
     out
 }

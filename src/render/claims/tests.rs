@@ -59,7 +59,7 @@ fn what_does_not_stand_is_no_verdict() {
 #[test]
 fn nothing_simulated_passes_for_a_verdict() {
     let evidence = evidence("simulated", vec![answers()]);
-    for format in [ClaimsFormat::Text, ClaimsFormat::Json, ClaimsFormat::Markdown] {
+    for format in [ClaimsFormat::Text, ClaimsFormat::Json, ClaimsFormat::Markdown, ClaimsFormat::Html] {
         let out = rendered(&evidence, format);
         assert!(out.contains("simulated") && !out.contains("confirmed"), "{out}");
         assert!(!out.contains("✓"), "{out}");
@@ -93,4 +93,15 @@ fn the_page_links_scenarios_and_has_whole_rows() {
     }
     let nothing = rendered(&Evidence::default(), ClaimsFormat::Markdown);
     assert!(nothing.contains("not measured here: the row says “qualified”"), "{nothing}");
+}
+
+#[test]
+fn the_page_for_a_browser_loads_nothing_and_ends_with_its_machines() {
+    let page = rendered(&evidence("measured", vec![answers()]), ClaimsFormat::Html);
+    crate::html::page::assert_inert(&page);
+    let (claims, machines) = page.split_once("<h2>Measured on</h2>").unwrap();
+    assert!(
+        claims.contains("<strong>qualified (CUDA calls only)</strong>") && machines.contains("<td>first</td>"),
+        "{page}"
+    );
 }
