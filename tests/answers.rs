@@ -13,7 +13,7 @@ use cuda_pitfalls::catalogue;
 use cuda_pitfalls::render::answer::is_yes_or_no;
 use cuda_pitfalls::scenario::{Expected, Scenario};
 
-use common::{Scratch, bless, root};
+use common::{LONGEST, Scratch, bless, root};
 
 fn scenarios() -> Vec<Scenario> {
     catalogue::select(&[]).expect("the scenarios that come with the program are valid")
@@ -166,6 +166,28 @@ fn without_a_gpu_a_few_lines_say_what_to_do() {
     ran.ended(4, "nothing_measured");
     assert!(ran.stdout.lines().count() <= 7, "{}", ran.stdout);
     assert!(ran.stdout.contains("`--on auto`") && ran.stdout.contains("no usable GPU"), "{}", ran.stdout);
+}
+
+#[test]
+fn without_a_gpu_a_report_is_kept_only_where_it_was_asked_for() {
+    if common::gpus() > 0 {
+        return;
+    }
+    for (on, code, is_kept) in [("cuda", 4, false), ("auto", 0, false), ("sim", 0, true)] {
+        let scratch = Scratch::new();
+        let mut command = scratch.command(&["run", "mask-after-nvml", "--quick", "--on", on]);
+        command.current_dir(scratch.path());
+        let ran = scratch.start(command).wait(LONGEST);
+        assert_eq!(ran.code, Some(code), "{ran:#?}");
+        assert_eq!(scratch.stored().is_some(), is_kept, "{on}");
+        assert_eq!(scratch.reports().exists(), is_kept, "{on}");
+        let words = if is_kept { "report reports/" } else { "report not kept" };
+        assert!(ran.stdout.contains(words), "{on}: {}", ran.stdout);
+        let mut surveyed = scratch.command(&["survey", "calls", "cuInit", "--quick", "--on", on, "--json"]);
+        surveyed.current_dir(scratch.path());
+        let surveyed = scratch.start(surveyed).wait(LONGEST);
+        assert_eq!(scratch.reports().exists(), on != "cuda", "{surveyed:#?}");
+    }
 }
 
 /// Today's words are for today's calls: a file that asks something else now does not answer for then.

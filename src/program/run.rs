@@ -28,6 +28,7 @@ use console::Console;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::catalogue::{self, Selection, Shard};
 use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::report::{MAJOR, MINOR, Report, Requirement, Run, SCHEMA, SchemaId, Store};
 use cuda_pitfalls_core::scenario::Hazard;
 pub use cuda_pitfalls_instrument::libraries::On;
@@ -51,8 +52,8 @@ pub struct RunOptions {
     pub compact: bool,
     /// Where it runs.
     pub on: On,
-    /// The folder that gets a folder for this run.
-    pub out: PathBuf,
+    /// The folder that gets a folder for this run; [`defaults::REPORTS`] if none and there is something to keep.
+    pub out: Option<PathBuf>,
     /// Attempts of each case, instead of what the files say.
     pub repeat: Option<u32>,
     /// One attempt of each case.
@@ -180,7 +181,8 @@ fn go(
     }
     let mut report = blank(options, &session);
     let _locks = locks(options, &mut session, &mut report, console)?;
-    let mut store = Store::create(&options.out, &report.run.id)?;
+    let is_kept = options.out.is_some() || (session.can_ask() && !session.fell_back(options));
+    let mut store = Store::create(&parent(options, &session, is_kept), &report.run.id)?;
     if options.compact {
         store = store.compact(render::has_words);
     }
@@ -200,13 +202,20 @@ fn go(
         console.warn(&[format!("cannot write `{}`: {error}", path.display())]);
         exit = exit.worst(Exit::NotDurable);
     }
-    let ended = ending::finish(&mut report, &store, exit, |report| console.finish(report, &store.path(), exit))?;
+    let ended =
+        ending::finish(&mut report, &store, exit, |report| console.finish(report, &store.path(), is_kept, exit))?;
     if ended != exit
         && let Some(junit) = junit
     {
         junit.fail("the report could not be handed over");
     }
     Ok(ended)
+}
+
+/// The folder that gets the run's folder. What is not kept goes where the run's private files are.
+fn parent(options: &RunOptions, session: &Session, is_kept: bool) -> PathBuf {
+    let default = || if is_kept { PathBuf::from(defaults::REPORTS) } else { session.folder().join("reports") };
+    options.out.clone().unwrap_or_else(default)
 }
 
 /// Measures the instrument, and asks every question of a selection.

@@ -9,7 +9,7 @@ mod head;
 mod question;
 mod values;
 
-pub use ending::{Ending, ending};
+pub use ending::{Ending, ReportPlace, ending};
 pub use head::{Workload, head, machine, surroundings};
 pub use question::{is_yes_or_no, question};
 

@@ -12,6 +12,7 @@ use std::fmt::Write as _;
 
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 
+use super::answer::ReportPlace;
 use super::applicable;
 use super::bearing::Bearing;
 use super::facts;
@@ -81,7 +82,7 @@ pub fn report(report: &ReportView<'_>, width: usize) -> String {
     }
     let exit = report.run.exit.as_ref().map(|exit| (exit.code, exit.name.as_str()));
     out.push('\n');
-    out.push_str(&ending(report, "", exit, width));
+    out.push_str(&ending(report, &ReportPlace::Known, exit, width));
     out
 }
 
@@ -132,11 +133,11 @@ pub fn scenario(report: &ScenarioView<'_>, width: usize, style: Style) -> String
 }
 
 /// The end of a run: a table, the counts, the time, and where the report is.
-pub fn totals(report: &ReportView<'_>, path: &str, exit: (i32, &str), width: usize) -> String {
-    ending(report, path, Some(exit), width)
+pub fn totals(report: &ReportView<'_>, place: &ReportPlace, exit: (i32, &str), width: usize) -> String {
+    ending(report, place, Some(exit), width)
 }
 
-fn ending(report: &ReportView<'_>, path: &str, exit: Option<(i32, &str)>, width: usize) -> String {
+fn ending(report: &ReportView<'_>, place: &ReportPlace, exit: Option<(i32, &str)>, width: usize) -> String {
     let mut out = String::new();
     if !report.scenarios.is_empty() {
         out.push_str(&table::table(report, width));
@@ -153,9 +154,10 @@ fn ending(report: &ReportView<'_>, path: &str, exit: Option<(i32, &str)>, width:
     for (kind, met, count) in tally::by_verdict(report) {
         let _ = writeln!(out, "  {count:>4}  {}, {}", kind.name(), met.name().replace('_', " "));
     }
-    if !path.is_empty() {
-        out.push_str(&sentence("report  ", path, width));
-    }
+    out.push_str(&match place {
+        ReportPlace::At(path) => sentence("report  ", path, width),
+        place => place.sentence().map(|words| sentence("", &words, width)).unwrap_or_default(),
+    });
     match exit {
         Some((code, name)) => {
             let _ = writeln!(out, "exit    {code} ({})", terminal(name));

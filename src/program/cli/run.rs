@@ -75,9 +75,9 @@ pub(super) struct WorkerArguments {
     /// Where: `cuda` (this machine's GPUs), `sim[:MACHINE]` (the simulated machine), or `auto`.
     #[arg(long, default_value = defaults::ON, value_parser = argument::on)]
     on: On,
-    /// Parent folder of the run's folder.
-    #[arg(long, default_value = defaults::REPORTS)]
-    out: PathBuf,
+    /// Parent folder of the run's folder; without it `reports`, if a GPU can be asked or a machine to simulate was named.
+    #[arg(long, value_name = "FOLDER")]
+    out: Option<PathBuf>,
     /// Attempts of each case; without it as the files set, 3 in a survey, 1 of a generated mask.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
     repeat: Option<u32>,

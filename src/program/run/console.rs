@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Read;
+use std::path::Path;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -12,7 +13,7 @@ use cuda_pitfalls_core::report::{Report, ScenarioReport};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_instrument::output;
-use cuda_pitfalls_render::answer::{self, Ending, InstanceAnswer, Workload};
+use cuda_pitfalls_render::answer::{self, Ending, InstanceAnswer, ReportPlace, Workload};
 use cuda_pitfalls_render::full::{self, Style};
 
 /// Where a run speaks. With `--json`, stdout is for one document and people read stderr.
@@ -164,19 +165,18 @@ impl Console {
 
     /// The end of a run. A document that was asked for and could not be handed over is not durable;
     /// a reader that went away is its own affair.
-    pub(super) fn finish(&mut self, report: &Report, path: &std::path::Path, exit: Exit) -> Exit {
+    pub(super) fn finish(&mut self, report: &Report, file: &Path, is_kept: bool, exit: Exit) -> Exit {
         self.bar.finish_and_clear();
-        let file = path;
-        let path = path.to_string_lossy();
+        let place = if is_kept { ReportPlace::At(file.to_string_lossy().into_owned()) } else { ReportPlace::NotKept };
         if self.verbose {
-            self.say(&full::totals(&report.view(), &path, (exit.code(), exit.name()), self.width));
+            self.say(&full::totals(&report.view(), &place, (exit.code(), exit.name()), self.width));
         } else {
             // Of an interrupted run some instances are not done: what is known is told all the same.
             for answers in std::mem::take(&mut self.known).values() {
                 self.tell(answers);
             }
             let never_asked = self.coming.values().sum();
-            let ending = Ending { never_asked, path: path.into_owned(), names: true, exit: None };
+            let ending = Ending { never_asked, place, names: true, exit: None };
             let blank = if self.spoken { "\n" } else { "" };
             self.say(&format!("{blank}{}", answer::ending(&report.view(), &ending, self.width)));
         }
@@ -184,7 +184,7 @@ impl Console {
     }
 
     /// Copies the report from disk: it is larger than this process may be.
-    fn hand_over_file(&mut self, path: &std::path::Path, exit: Exit) -> Exit {
+    fn hand_over_file(&mut self, path: &Path, exit: Exit) -> Exit {
         self.finished = true;
         let copied = if self.json { copy(path) } else { Ok(()) };
         self.handed_over(copied, exit)
@@ -230,7 +230,7 @@ impl Console {
 }
 
 /// Copies a file to stdout, a piece at a time.
-fn copy(path: &std::path::Path) -> std::io::Result<()> {
+fn copy(path: &Path) -> std::io::Result<()> {
     let mut file = std::fs::File::open(path)?;
     let mut piece = vec![0; 1 << 16];
     loop {

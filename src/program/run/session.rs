@@ -106,6 +106,16 @@ impl Session {
         self.machine.cuda_driver_version.is_some()
     }
 
+    /// Whether there is a GPU and a driver to ask, real or simulated.
+    pub(super) fn can_ask(&self) -> bool {
+        self.supervisor.sampler.inventory.is_ok() && self.has_libcuda()
+    }
+
+    /// Whether the simulated machine answers because no GPU can, and not because somebody wanted it.
+    pub(super) fn fell_back(&self, options: &RunOptions) -> bool {
+        options.on == On::Auto && self.provenance == Provenance::Simulated
+    }
+
     /// The private folder of the run.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()

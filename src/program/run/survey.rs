@@ -17,7 +17,7 @@ use self::python::PythonOptions;
 use super::console::Console;
 use super::open::host_unsafe;
 use super::session::Session;
-use super::{Failure, RunOptions, blank, calibrate, ending, locks, question};
+use super::{Failure, RunOptions, blank, calibrate, ending, locks, parent, question};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::{Survey, SurveyKind};
@@ -92,6 +92,8 @@ struct SurveyRun<'a> {
     report: Report,
     /// Where the report and the survey go.
     folder: PathBuf,
+    /// Whether that folder stays.
+    is_kept: bool,
     console: &'a mut Console,
 }
 
@@ -105,6 +107,7 @@ fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &m
     if let Some(restrict) = &run.gpus {
         session.check_gpus(restrict)?;
     }
+    let is_kept = run.out.is_some() || options.resume.is_some() || session.can_ask();
     let (mut report, folder) = match (&options.resume, stored) {
         (Some(folder), Some(survey)) => {
             resume::same_question(&survey, options)?;
@@ -116,13 +119,13 @@ fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &m
         }
         _ => {
             let report = blank(&run, &session);
-            let folder = run.out.join(&report.run.id);
+            let folder = parent(&run, &session, is_kept).join(&report.run.id);
             (report, folder)
         }
     };
     let _locks = locks(&run, &mut session, &mut report, console)?;
     console.warn(&session.notes);
-    let survey_run = SurveyRun { options, run, session, report, folder, console };
+    let survey_run = SurveyRun { options, run, session, report, folder, is_kept, console };
     match options.kind {
         SurveyKind::Calls => survey_run.make(ask::calls),
         SurveyKind::Mask => survey_run.make(ask::mask),
@@ -147,7 +150,7 @@ impl SurveyRun<'_> {
             self.report.run.calibration.clear();
             self.calibrate();
         } else {
-            let store = Store::create(&self.run.out, &self.report.run.id)?;
+            let store = Store::create(&parent(&self.run, &self.session, self.is_kept), &self.report.run.id)?;
             let exit = self.controls(&store)?;
             if exit != Exit::Ok {
                 return self.refuse(&store, exit);
@@ -211,9 +214,9 @@ impl SurveyRun<'_> {
             Exit::Interrupted | Exit::Terminated => "interrupted before the first question",
             _ => "the instrument's controls did not all behave, so nothing was surveyed; see their report",
         };
-        let console = self.console;
+        let (console, is_kept) = (self.console, self.is_kept);
         console.warn(&[why.to_string()]);
-        ending::finish(&mut self.report, store, exit, |report| console.finish(report, &store.path(), exit))
+        ending::finish(&mut self.report, store, exit, |report| console.finish(report, &store.path(), is_kept, exit))
     }
 }
 

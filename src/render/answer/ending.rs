@@ -9,13 +9,38 @@ use cuda_pitfalls_core::text::lines::{UNBROKEN, sentence};
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::Provenance;
 
+/// Where a report is, as far as its reader is told.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ReportPlace {
+    /// The reader knows.
+    #[default]
+    Known,
+    /// At this path.
+    At(String),
+    /// Nowhere: no GPU could be asked, and nobody said where it should be.
+    NotKept,
+}
+
+impl ReportPlace {
+    /// What is said about it, if anything.
+    pub(crate) fn sentence(&self) -> Option<String> {
+        match self {
+            ReportPlace::Known => None,
+            ReportPlace::At(path) => Some(format!("report {path}")),
+            ReportPlace::NotKept => {
+                Some("report not kept, because no GPU was asked (`--out FOLDER` keeps one)".to_owned())
+            }
+        }
+    }
+}
+
 /// What the end of a run is told beside the report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ending {
     /// Instances that were to be asked and are not in the report.
     pub never_asked: usize,
-    /// Where the report is; empty where the reader knows.
-    pub path: String,
+    /// Where the report is.
+    pub place: ReportPlace,
     /// Failures by name: for a reader who has them far above.
     pub names: bool,
     /// The exit code and its name, where nothing else says it.
@@ -61,10 +86,7 @@ pub fn ending(report: &ReportView<'_>, ending: &Ending, width: usize) -> String 
     if no_gpu {
         line("", HINT);
     }
-    let mut last: Vec<String> = Vec::new();
-    if !ending.path.is_empty() {
-        last.push(format!("report {}", ending.path));
-    }
+    let mut last: Vec<String> = ending.place.sentence().into_iter().collect();
     last.extend(ending.exit.as_ref().map(|exit| format!("exit {exit}")));
     if !last.is_empty() {
         line("", &last.join(", "));
@@ -87,6 +109,7 @@ fn counts(report: &ReportView<'_>) -> String {
     if variants == 0 {
         let left = match report.scenarios.len() {
             0 => "no question was asked".to_owned(),
+            1 => "1 question was not asked".to_owned(),
             left => format!("{left} questions were not asked"),
         };
         return format!("Nothing was measured: {left}.");

@@ -213,7 +213,7 @@ fn without_a_gpu_there_are_five_lines_and_a_hint() {
     skipped.verdict.reason = Some(Reason::NoGpu);
     report.scenarios = vec![skipped; 229];
     let asked = Workload { questions: 181, variants: 229, attempts: 5, expected: None };
-    let end = Ending { path: "reports/x/report.json".to_owned(), names: true, ..Ending::default() };
+    let end = Ending { place: ReportPlace::At("reports/x/report.json".to_owned()), names: true, ..Ending::default() };
     let text = head(&report.view(), Some(&asked), 100) + &ending(&report.view(), &end, 100);
     assert!(text.lines().count() <= 5, "{text}");
     assert!(text.contains("no usable GPU here (NVML lists no GPU)") && text.contains("`--on auto`"), "{text}");
