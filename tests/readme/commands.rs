@@ -18,7 +18,7 @@ const NOT_RUN: [(&str, &str); 3] = [
 ];
 
 /// How Cargo starts the program: what follows are the program's own arguments.
-const BY_CARGO: &str = "cargo run --release -- ";
+const BY_CARGO: &str = "cargo run -- ";
 
 /// The commands of a page: the lines of its blocks of shell, and code in prose that starts or pipes into a program.
 pub(super) fn commands(page: &str) -> Vec<String> {
@@ -154,7 +154,7 @@ fn what_is_not_run_is_on_a_page_and_in_ci() {
     let idle: Vec<&str> = NOT_RUN.iter().map(|it| it.0).filter(|it| !all.iter().any(|line| line == it)).collect();
     assert!(idle.is_empty(), "on no page: {idle:?}");
     let ci = fs::read_to_string(root().join(".ci/run")).expect("the checks");
-    for command in ["cargo run --release --locked -- run --on auto", "cargo test --workspace --locked"] {
+    for command in ["cargo run --locked -- run --on auto", "cargo test --workspace --locked"] {
         assert!(ci.lines().any(|line| line == command), ".ci/run does not give `{command}`");
     }
     // `--list` lists what is installed and installs nothing.

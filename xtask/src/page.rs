@@ -164,7 +164,7 @@ fn sources(out: &mut String, scenario: &Scenario) {
 fn run(out: &mut String, scenario: &Scenario) {
     let allow: String = scenario.hazards.iter().map(|hazard| format!(" --allow {}", hazard.name())).collect();
     out.push_str("\n## Run it yourself\n\n");
-    let _ = writeln!(out, "```sh\ncargo run --release -- run {}{allow}\n```", escaped(&scenario.name));
+    let _ = writeln!(out, "```sh\ncuda-pitfalls run {}{allow}\n```", escaped(&scenario.name));
     let up = "../".repeat(scenario.name.matches('/').count() + 2);
     let file = format!("scenarios/{}.toml", scenario.name);
     let first = scenario.instances.first().map(|instance| instance.cases.as_slice()).unwrap_or_default();

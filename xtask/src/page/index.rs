@@ -28,7 +28,7 @@ pub fn index(scenarios: &[Scenario]) -> String {
     );
     paragraph(
         &mut out,
-        "`cargo run --release -- run stray-memory-gpu0` asks all questions of a symptom on your machine; its id is \
+        "`cuda-pitfalls run stray-memory-gpu0` asks all questions of a symptom on your machine; its id is \
          what the links below end in.",
     );
     let named: Vec<&symptom::Symptom> =

@@ -57,7 +57,7 @@ fn a_page_says_what_the_file_says() {
         "\n- Since libcudart 12.0 the pitfall shows: it calls `cuInit`.\n- Otherwise the pitfall does not show: it did not before.\n",
         "\n## Measured\n\nNot measured yet.\n",
         "\n## Sources\n\n- <https://example.org/1>\n- a talk\n",
-        "\ncargo run --release -- run visibility/mask --allow fault\n",
+        "\ncuda-pitfalls run visibility/mask --allow fault\n",
         "](../../../scenarios/visibility/mask.toml)",
     ] {
         assert!(page.contains(part), "{part:?} is not in\n{page}");
