@@ -33,6 +33,8 @@ pub const ERRORS: &str = include_str!("errors.toml");
 pub const ESSENTIAL: &str = include_str!("essential.toml");
 /// The outlines of the questions.
 pub const INDEX: &str = include_str!("index.json");
+/// What the questions of each folder are about.
+pub const SUBJECTS: &str = include_str!("subjects.toml");
 /// What people see.
 pub const SYMPTOMS: &str = include_str!("symptoms.toml");
 /// Words of one meaning.

@@ -45,7 +45,7 @@ fn help_names_every_command_and_every_exit_code() {
 #[test]
 fn list_prints_every_scenario_and_its_json_has_the_promised_fields() {
     let scratch = Scratch::new();
-    let (text, json) = (scratch.run(&["list"]), scratch.run(&["list", "--json"]).json());
+    let (text, json) = (scratch.run(&["list", "all"]), scratch.run(&["list", "--json"]).json());
     let scenarios = json["scenarios"].as_array().expect("scenarios");
     let names: Vec<&str> = scenarios.iter().filter_map(|scenario| scenario["name"].as_str()).collect();
     let embedded: Vec<String> = cuda_pitfalls::catalogue::embedded().map(|embedded| embedded.name).collect();

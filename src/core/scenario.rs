@@ -9,6 +9,8 @@ pub mod framework;
 mod load;
 pub mod python;
 pub mod schema;
+mod sentences;
+pub mod subject;
 pub mod symptom;
 mod version;
 

@@ -74,9 +74,9 @@ enum CliCommand {
     /// The program is not changed; its exit code, its output and its terminal stay its own.
     #[command(after_help = trace::ENDS)]
     Trace(Box<trace::TraceArguments>),
-    /// List scenarios.
+    /// List the folders of scenarios, or scenarios.
     List {
-        /// `all` (if none is given), `essential`, names, folders, globs, tags, symptoms or paths of
+        /// The folders if none is given; `all`, `essential`, names, folders, globs, tags, symptoms or paths of
         /// files; `!SELECTOR` leaves out what it matches.
         selectors: Vec<String>,
         #[command(flatten)]
@@ -256,7 +256,9 @@ pub fn main() -> Exit {
         CliCommand::Show { selectors, left_out } => {
             match Selection::of(&selectors, &left_out.exclude, catalogue::Unselected::All) {
                 Ok(selection) => {
-                    print(&selection.scenarios.iter().map(listing::show_text).collect::<Vec<_>>().join("\n"))
+                    let width = terminal::width(&std::io::stdout());
+                    let pages = selection.scenarios.iter().map(|scenario| listing::show::text(scenario, width));
+                    print(&pages.collect::<Vec<_>>().join("\n"))
                 }
                 Err(error) => fail_rendered(&error.render(is_styled()), Exit::Usage, false),
             }
@@ -324,7 +326,10 @@ fn list(selectors: &[String], left_out: &[String], symptoms: bool, json: bool) -
         Ok(outlines) if symptoms && json => print(&format!("{:#}\n", listing::symptoms_json(&outlines))),
         Ok(outlines) if symptoms => print(&listing::symptoms_text(&outlines, terminal::width(&std::io::stdout()))),
         Ok(outlines) if json => print(&format!("{:#}\n", listing::list_json(&outlines))),
-        Ok(outlines) => print(&listing::list_text(&outlines)),
+        Ok(outlines) if selectors.is_empty() && left_out.is_empty() => {
+            print(&listing::folders_text(&outlines, terminal::width(&std::io::stdout())))
+        }
+        Ok(outlines) => print(&listing::list_text(&outlines, terminal::width(&std::io::stdout()))),
         Err(error) => fail_rendered(&error.render(is_styled()), Exit::Usage, json),
     }
 }

@@ -212,7 +212,7 @@ fn written(case: &Case) -> Vec<String> {
     let steps: Vec<Step> = case.steps.iter().filter(is_written).map(unlabelled).collect();
     let steps: Vec<String> = match &case.python {
         Some(_) => program::program(&steps, None),
-        None => steps.iter().map(listing::call).collect(),
+        None => steps.iter().map(listing::show::call).collect(),
     };
     env.chain(steps).map(|line| planned(&line)).collect()
 }

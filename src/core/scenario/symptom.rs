@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use toml::de::DeTable;
+use super::sentences;
 
 const SOURCE: &str = cuda_pitfalls_scenarios::SYMPTOMS;
 
@@ -15,7 +15,8 @@ pub struct Symptom {
     pub sentence: String,
 }
 
-static ALL: LazyLock<Vec<Symptom>> = LazyLock::new(|| read(SOURCE));
+static ALL: LazyLock<Vec<Symptom>> =
+    LazyLock::new(|| sentences::read(SOURCE).into_iter().map(|(id, sentence)| Symptom { id, sentence }).collect());
 
 /// Every symptom, in the order of the file.
 pub fn all() -> &'static [Symptom] {
@@ -25,14 +26,6 @@ pub fn all() -> &'static [Symptom] {
 /// A symptom by its id.
 pub fn find(id: &str) -> Option<&'static Symptom> {
     ALL.iter().find(|symptom| symptom.id == id)
-}
-
-fn read(source: &str) -> Vec<Symptom> {
-    let Ok(table) = DeTable::parse(source) else { return Vec::new() };
-    let mut entries: Vec<_> = table.get_ref().iter().collect();
-    entries.sort_by_key(|(id, _)| id.span().start);
-    let symptom = |sentence: &str, id: &str| Symptom { id: id.to_string(), sentence: sentence.to_string() };
-    entries.into_iter().filter_map(|(id, value)| Some(symptom(value.get_ref().as_str()?, id.get_ref()))).collect()
 }
 
 #[cfg(test)]
@@ -49,11 +42,5 @@ mod tests {
             assert_eq!(all().iter().filter(|other| other.sentence == *sentence).count(), 1, "{sentence}");
         }
         assert!(find("mask-ignored").is_some() && find("mask").is_none());
-    }
-
-    #[test]
-    fn symptoms_come_in_the_order_of_the_file() {
-        let ids: Vec<String> = read("b = \"B\"\na = \"A\"\nn = 1\n").into_iter().map(|symptom| symptom.id).collect();
-        assert_eq!(ids, ["b", "a"]);
     }
 }

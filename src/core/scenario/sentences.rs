@@ -1,0 +1,26 @@
+//! Files of sentences by name: `name = "sentence"`.
+
+use toml::de::DeTable;
+
+/// The names and sentences of a file, in its order. What is no sentence is left out.
+pub(super) fn read(source: &str) -> Vec<(String, String)> {
+    let Ok(table) = DeTable::parse(source) else { return Vec::new() };
+    let mut entries: Vec<_> = table.get_ref().iter().collect();
+    entries.sort_by_key(|(name, _)| name.span().start);
+    let sentence = |(name, value): (&toml::Spanned<_>, &toml::Spanned<toml::de::DeValue<'_>>)| {
+        let name: &std::borrow::Cow<'_, str> = name.get_ref();
+        Some((name.to_string(), value.get_ref().as_str()?.to_string()))
+    };
+    entries.into_iter().filter_map(sentence).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_come_in_the_order_of_the_file() {
+        let names: Vec<String> = read("b = \"B\"\na = \"A\"\nn = 1\n").into_iter().map(|(name, _)| name).collect();
+        assert_eq!(names, ["b", "a"]);
+    }
+}
