@@ -157,6 +157,55 @@ fn symptoms_are_listed_with_how_many_questions_each_has() {
 }
 
 #[test]
+fn colours_are_as_the_command_line_says() {
+    let scratch = Scratch::new();
+    for (choice, is_coloured) in [("always", true), ("never", false), ("auto", false)] {
+        let ran = scratch.run(&["run", "mask-after-device-count", "--quick", "--on", "sim:h200-x2", "--color", choice]);
+        // What bites is yellow, whether it was expected or not.
+        assert_eq!(ran.stdout.contains("\x1b[1;33myes (sim)\x1b[0m"), is_coloured, "{choice}: {}", ran.stdout);
+        assert_eq!(ran.stdout.contains('\x1b'), is_coloured, "{choice}: {}", ran.stdout);
+    }
+}
+
+#[test]
+fn a_quiet_run_prints_failures_and_the_end() {
+    let scratch = Scratch::new();
+    let good = scratch.run(&["run", "mask-after-device-count", "--quick", "--on", "sim:h200-x2", "--quiet"]);
+    good.ended(0, "ok");
+    assert!(good.stdout.starts_with("1 question simulated: 1 as expected"), "{}", good.stdout);
+    let file = scratch.path().join("wrong.toml");
+    let source = fs::read_to_string(root().join("scenarios/visibility/mask-after-device-count.toml")).expect("a file");
+    let wrong = source.replace("verdict = \"reproduced\"", "verdict = \"not_reproduced\"");
+    assert_ne!(source, wrong);
+    fs::write(&file, wrong).expect("a file of our own");
+    let bad = scratch.run(&["run", &file.to_string_lossy(), "--quick", "--on", "sim:h200-x2", "-q"]);
+    bad.ended(1, "unexpected");
+    assert!(bad.stdout.trim_start().starts_with("yes (sim)") && bad.stdout.contains("UNEXPECTED"), "{}", bad.stdout);
+}
+
+#[test]
+fn options_stand_in_groups_with_the_numbers_of_the_program() {
+    let help = Scratch::new().run(&["run", "--help"]).stdout;
+    let groups = ["What is asked:", "Where it is asked:", "What is printed and written:", "How often, and how long:"];
+    let places: Vec<usize> = groups.iter().map(|group| help.find(group).unwrap_or_else(|| panic!("{group}"))).collect();
+    assert!(places.is_sorted() && help.contains("\nWhat counts as a failure:\n"), "{help}");
+    let flat = help.split_whitespace().collect::<Vec<_>>().join(" ");
+    let repeat = format!("{} in a survey", cuda_pitfalls::defaults::SURVEY_REPEAT);
+    assert!(
+        flat.contains(&repeat) && flat.contains(&format!("[default: {}]", cuda_pitfalls::defaults::WAIT)),
+        "{flat}"
+    );
+    let survey = Scratch::new().run(&["survey", "--help"]).stdout;
+    let flat = survey.split_whitespace().collect::<Vec<_>>().join(" ");
+    for number in [
+        format!("{}s if not given", cuda_pitfalls::defaults::ROW_TIMEOUT_S),
+        format!("at most {}", cuda_pitfalls::defaults::MOST_JOBS),
+    ] {
+        assert!(flat.contains(&number), "{number}: {flat}");
+    }
+}
+
+#[test]
 fn check_accepts_a_good_file_and_points_into_a_bad_one() {
     let scratch = Scratch::new();
     let good = scratch.run(&["check", "tests/selftest/clean.toml"]);

@@ -10,6 +10,18 @@ pub const REPORTS: &str = "reports";
 pub const LOCK_FOLDER: &str = "/tmp/cuda-pitfalls-locks";
 /// Attempts of each case of a question.
 pub const REPEAT: u32 = 5;
+/// Attempts of each row of a survey.
+pub const SURVEY_REPEAT: u32 = 3;
+/// Attempts of each mask that `survey mask --generate` makes.
+pub const GENERATED_REPEAT: u32 = 1;
+/// The most seconds that a row of `survey python` may take.
+pub const ROW_TIMEOUT_S: u64 = 60;
+/// CPUs for each row that `survey python` asks at once.
+pub const CPUS_PER_JOB: usize = 4;
+/// The most rows that `survey python` asks at once.
+pub const MOST_JOBS: usize = 16;
+/// How long a run waits for another one on its GPUs, as in `--wait`.
+pub const WAIT: &str = "10m";
 /// The most that one step may take, in seconds.
 pub const STEP_TIMEOUT_S: u64 = 30;
 /// The most that one attempt may take, in seconds.

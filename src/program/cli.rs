@@ -24,7 +24,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{ColorChoice, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use self::output::{fail, fail_in_document, fail_rendered, is_styled, named, print};
@@ -47,6 +47,9 @@ use cuda_pitfalls_trace::diagnosis;
 #[derive(Debug, Parser)]
 #[command(name = "cuda-pitfalls", version, max_term_width = 100, after_help = Exit::help())]
 struct Cli {
+    /// Whether answers are coloured: where a terminal shows them (and NO_COLOR is not set), always, or never.
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    color: ColorChoice,
     #[command(subcommand)]
     command: CliCommand,
 }
@@ -247,6 +250,7 @@ pub fn main() -> Exit {
             return if error.use_stderr() { usage_error(&error) } else { Exit::Ok };
         }
     };
+    terminal::choose(cli.color);
     match cli.command {
         CliCommand::Run(arguments) => run::run(*arguments),
         CliCommand::Survey(arguments) => survey::survey(*arguments),

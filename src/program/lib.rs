@@ -64,8 +64,8 @@ pub use cuda_pitfalls_render as render;
 pub use cuda_pitfalls_answers::{claim, compare, explain, export, preview, summary, survey};
 #[doc(hidden)]
 pub use cuda_pitfalls_core::{
-    calibration, catalogue, channel, clock, event, experiment, fact, observe, plan, python, sample, scenario, source,
-    text,
+    calibration, catalogue, channel, clock, defaults, event, experiment, fact, observe, plan, python, sample, scenario,
+    source, text,
 };
 #[doc(hidden)]
 pub use cuda_pitfalls_instrument::{hook, libraries, mapped, sampler, simulated, supervisor, worker};

@@ -8,6 +8,7 @@ mod host;
 mod junit;
 mod lock;
 mod open;
+mod progress;
 mod python;
 mod question;
 mod require;
@@ -62,6 +63,8 @@ pub struct RunOptions {
     pub json: bool,
     /// Every case of every scenario and a table, instead of answers.
     pub verbose: bool,
+    /// Failures and the counts at the end only.
+    pub quiet: bool,
     /// Where to write JUnit too.
     pub junit: Option<PathBuf>,
     /// The libcudarts to run on, instead of the one the loader finds.
@@ -142,7 +145,7 @@ impl Failure {
 
 /// Runs, prints, writes, and says how it ended. `program` is this binary: workers are it again.
 pub fn run(options: &RunOptions, program: &Path, interrupt: Interrupt) -> Exit {
-    let mut console = Console::new(options.json, options.verbose);
+    let mut console = Console::new(options);
     let mut junit = None;
     let result = ending::catching(|| {
         let selection = Selection::of(&options.selectors, &options.exclude, catalogue::Unselected::Essential)

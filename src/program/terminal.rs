@@ -2,6 +2,9 @@
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
+use std::sync::OnceLock;
+
+use clap::ColorChoice;
 
 use cuda_pitfalls_core::text::lines::{NARROWEST, WIDTH};
 
@@ -18,7 +21,22 @@ pub(crate) fn width_or(stream: &impl AsFd, otherwise: usize) -> usize {
     told.or_else(seen).unwrap_or(otherwise).max(NARROWEST)
 }
 
-/// Whether a stream is a terminal whose user did not ask for plain words (`NO_COLOR`).
+/// What `--color` said, once it was read.
+static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
+
+/// Decides whether output is coloured, for the rest of the process.
+pub(crate) fn choose(choice: ColorChoice) {
+    let _ = CHOICE.set(choice);
+}
+
+/// Whether output on a stream is coloured: as `--color` says, else if it is a terminal whose user did not ask for plain
+/// words (`NO_COLOR`).
 pub(crate) fn is_coloured(stream: &impl IsTerminal) -> bool {
-    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    match CHOICE.get() {
+        Some(ColorChoice::Always) => true,
+        Some(ColorChoice::Never) => false,
+        Some(ColorChoice::Auto) | None => {
+            stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        }
+    }
 }

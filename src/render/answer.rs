@@ -69,7 +69,7 @@ impl InstanceAnswer {
     }
 
     /// Whether it is printed first, in an entry of its own: not what the file expects, or no result.
-    fn is_failure(&self) -> bool {
+    pub fn is_failure(&self) -> bool {
         matches!(self.standing(), Standing::Unexpected | Standing::HarnessError)
     }
 

@@ -15,6 +15,13 @@ use cuda_pitfalls_core::report::Requirement;
 use cuda_pitfalls_core::scenario::Hazard;
 use cuda_pitfalls_instrument::libraries::On;
 
+/// The groups of options in the help.
+pub(super) const ASKED: &str = "What is asked";
+pub(super) const WHERE: &str = "Where it is asked";
+pub(super) const HOW_OFTEN: &str = "How often, and how long";
+pub(super) const WRITTEN: &str = "What is printed and written";
+pub(super) const JUDGED: &str = "What counts as a failure";
+
 /// What can be given to `run`.
 #[derive(Debug, clap::Args)]
 pub(super) struct RunArguments {
@@ -26,38 +33,41 @@ pub(super) struct RunArguments {
     #[command(flatten)]
     asked: WorkerArguments,
     /// Write JUnit XML too.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     junit: Option<PathBuf>,
     /// Show every case of every scenario and a table, instead of one answer per question.
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = WRITTEN)]
     verbose: bool,
+    /// Print failures and the counts at the end only, and no progress.
+    #[arg(short, long, conflicts_with = "verbose", help_heading = WRITTEN)]
+    quiet: bool,
     /// Allow a hazard: fault, oversubscribe, bigmem, root, settings, code (Python lines of files of
     /// your own).
-    #[arg(long, value_name = "HAZARD", value_parser = argument::hazard)]
+    #[arg(long, value_name = "HAZARD", value_parser = argument::hazard, help_heading = ASKED)]
     allow: Vec<Hazard>,
     /// Accept that scenarios selected by their exact names were skipped, for this reason.
-    #[arg(long, value_name = "REASON", value_parser = argument::reason)]
+    #[arg(long, value_name = "REASON", value_parser = argument::reason, help_heading = JUDGED)]
     allow_skip: Option<String>,
     /// Exit 4 with fewer usable GPUs, or fewer conclusive answers: gpus=N, answers=N.
-    #[arg(long, value_name = "WHAT=N", value_parser = argument::requirement)]
+    #[arg(long, value_name = "WHAT=N", value_parser = argument::requirement, help_heading = JUDGED)]
     require: Vec<Requirement>,
     /// Write this into the report, for whoever reads many: node=gpu-17; may be given several times.
-    #[arg(long, value_name = "KEY=VALUE", value_parser = argument::label)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = argument::label, help_heading = WRITTEN)]
     label: Vec<(String, String)>,
     /// Write this machine's host name into the report, as the label `host`.
-    #[arg(long)]
+    #[arg(long, help_heading = WRITTEN)]
     label_host: bool,
     /// Write a report without steps, attempts and samples: small enough to keep one of every machine.
-    #[arg(long)]
+    #[arg(long, help_heading = WRITTEN)]
     compact: bool,
     /// Run only this part of the selection: every N-th instance, from the I-th.
-    #[arg(long, value_name = "I/N", value_parser = argument::shard)]
+    #[arg(long, value_name = "I/N", value_parser = argument::shard, help_heading = ASKED)]
     shard: Option<Shard>,
     /// Stop after the first unexpected verdict.
-    #[arg(long)]
+    #[arg(long, help_heading = HOW_OFTEN)]
     fail_fast: bool,
     /// Print what would run here, what does not apply, and how long it would take; start no worker.
-    #[arg(long)]
+    #[arg(long, help_heading = HOW_OFTEN)]
     dry_run: bool,
 }
 
@@ -65,7 +75,7 @@ pub(super) struct RunArguments {
 #[derive(Debug, clap::Args)]
 pub(super) struct ExclusionArguments {
     /// Leave out what this selector matches, as `!SELECTOR` does; may be given several times.
-    #[arg(long, value_name = "SELECTOR")]
+    #[arg(long, value_name = "SELECTOR", help_heading = ASKED)]
     pub(super) exclude: Vec<String>,
 }
 
@@ -73,34 +83,33 @@ pub(super) struct ExclusionArguments {
 #[derive(Debug, clap::Args)]
 pub(super) struct WorkerArguments {
     /// Where: `cuda` (this machine's GPUs), `sim[:MACHINE]` (the simulated machine), or `auto`.
-    #[arg(long, default_value = defaults::ON, value_parser = argument::on)]
+    #[arg(long, default_value = defaults::ON, value_parser = argument::on, help_heading = WHERE)]
     on: On,
     /// Parent folder of the run's folder; without it `reports`, if a GPU can be asked or a machine to simulate was named.
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", help_heading = WRITTEN)]
     out: Option<PathBuf>,
-    /// Attempts of each case; without it as the files set, 3 in a survey, 1 of a generated mask.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(help = repeat_help(), long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = HOW_OFTEN)]
     repeat: Option<u32>,
     /// One attempt of each case: quick, without statistics.
-    #[arg(long, conflicts_with = "repeat")]
+    #[arg(long, conflicts_with = "repeat", help_heading = HOW_OFTEN)]
     quick: bool,
     /// One JSON document on stdout (the report; on failure, the error).
-    #[arg(long)]
+    #[arg(long, help_heading = WRITTEN)]
     json: bool,
     /// A libcudart to run on; may be given several times.
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help_heading = WHERE)]
     libcudart: Vec<PathBuf>,
     /// The Python interpreter that runs Python lines; without it $CUDA_PITFALLS_PYTHON, or the first
     /// python3 on PATH.
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, value_name = "PATH", help_heading = WHERE)]
     python: Option<PathBuf>,
     /// UUIDs of the GPUs that may be used, separated by commas.
-    #[arg(long, value_name = "UUIDS", value_delimiter = ',')]
+    #[arg(long, value_name = "UUIDS", value_delimiter = ',', help_heading = WHERE)]
     gpus: Option<Vec<String>>,
     #[command(flatten)]
     locks: LockArguments,
     /// The seed of the order of attempts, below 2^53.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(..1 << 53))]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..1 << 53), help_heading = HOW_OFTEN)]
     seed: Option<u64>,
 }
 
@@ -108,13 +117,13 @@ pub(super) struct WorkerArguments {
 #[derive(Debug, clap::Args)]
 struct LockArguments {
     /// The folder of the lock files, one for each GPU; the same for all users of the GPUs.
-    #[arg(long, value_name = "DIR", default_value = defaults::LOCK_FOLDER)]
+    #[arg(long, value_name = "DIR", default_value = defaults::LOCK_FOLDER, help_heading = WHERE)]
     lock_dir: PathBuf,
     /// Take no lock: another run on these GPUs at the same time disturbs this one.
-    #[arg(long, conflicts_with_all = ["lock_dir", "wait"])]
+    #[arg(long, conflicts_with_all = ["lock_dir", "wait"], help_heading = WHERE)]
     no_lock: bool,
     /// How long to wait for another run, such as 90s, 10m or 0s.
-    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = argument::duration)]
+    #[arg(long, value_name = "DURATION", default_value = defaults::WAIT, value_parser = argument::duration, help_heading = WHERE)]
     wait: Duration,
 }
 
@@ -137,6 +146,7 @@ impl WorkerArguments {
             quick: self.quick,
             json: self.json,
             verbose: false,
+            quiet: false,
             junit: None,
             libcudart: self.libcudart,
             python: self.python,
@@ -151,6 +161,14 @@ impl WorkerArguments {
             locking: self.locks.locking(),
         }
     }
+}
+
+fn repeat_help() -> String {
+    format!(
+        "Attempts of each case; without it as the files set, {} in a survey, {} of a generated mask",
+        defaults::SURVEY_REPEAT,
+        defaults::GENERATED_REPEAT
+    )
 }
 
 /// The labels by name.
@@ -181,6 +199,7 @@ pub(super) fn run(arguments: RunArguments) -> Exit {
         asked,
         junit,
         verbose,
+        quiet,
         allow,
         allow_skip,
         require,
@@ -201,6 +220,7 @@ pub(super) fn run(arguments: RunArguments) -> Exit {
         exclude: left_out.exclude,
         junit,
         verbose,
+        quiet,
         allow,
         allow_skip,
         require,

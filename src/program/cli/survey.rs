@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use super::argument;
 use super::output::{fail, print};
-use super::run::WorkerArguments;
+use super::run::{ASKED, HOW_OFTEN, WRITTEN, WorkerArguments};
 use super::with_workers;
 use crate::run::{self, PythonOptions, SurveyOptions};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::SurveyKind;
+use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_render::survey as render;
 
 #[derive(Debug, clap::Args)]
@@ -23,39 +24,47 @@ pub(super) struct SurveyArguments {
     #[command(flatten)]
     asked: WorkerArguments,
     /// Resume the survey in this folder.
-    #[arg(long, value_name = "DIR", conflicts_with = "out")]
+    #[arg(long, value_name = "DIR", conflicts_with = "out", help_heading = HOW_OFTEN)]
     resume: Option<PathBuf>,
     /// `mask`: also generate N masks and compare the driver with the rule.
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = argument::generate)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = argument::generate, help_heading = ASKED)]
     generate: usize,
     /// `calls`: how many GPUs a worker sees. With one the survey finds
     /// whether a call reads the mask and whether it makes a context; with two, on which GPUs.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = ASKED)]
     visible_gpus: u32,
     #[command(flatten)]
     of_python: PythonSurveyArguments,
 }
 
+fn jobs_help() -> String {
+    let (cpus, most) = (defaults::CPUS_PER_JOB, defaults::MOST_JOBS);
+    format!("`python`: how many rows run at once; without it one for every {cpus} CPUs, at most {most}")
+}
+
+fn timeout_help() -> String {
+    let default = defaults::ROW_TIMEOUT_S;
+    format!("`python`: kill a process that runs longer, with its children, such as 90s or 5m; {default}s if not given")
+}
+
 /// What only `survey python` takes.
 #[derive(Debug, clap::Args)]
 struct PythonSurveyArguments {
-    /// `python`: how many rows run at once; without it a quarter of the CPUs, at most 16.
-    #[arg(long, value_name = "N", value_parser = argument::jobs)]
+    #[arg(help = jobs_help(), long, value_name = "N", value_parser = argument::jobs, help_heading = HOW_OFTEN)]
     jobs: Option<usize>,
-    /// `python`: kill a process that runs longer, with its children, such as 90s or 5m; 60s if not given.
-    #[arg(long, value_name = "DURATION", value_parser = argument::timeout)]
+    #[arg(help = timeout_help(), long, value_name = "DURATION", value_parser = argument::timeout, help_heading = HOW_OFTEN)]
     timeout: Option<Duration>,
     /// `python`: ask the rows of this file instead of those that come with the program.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = ASKED)]
     rows: Option<PathBuf>,
     /// Allow what --rows needs: code.
-    #[arg(long, value_name = "HAZARD", value_parser = ["code"])]
+    #[arg(long, value_name = "HAZARD", value_parser = ["code"], help_heading = ASKED)]
     allow: Vec<String>,
     /// `python`: keep the trace of each attempt in the run's folder.
-    #[arg(long)]
+    #[arg(long, help_heading = WRITTEN)]
     keep_traces: bool,
     /// `python`: print the rows with their code, and ask nothing.
-    #[arg(long)]
+    #[arg(long, help_heading = ASKED)]
     list: bool,
 }
 

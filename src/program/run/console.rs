@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::RunOptions;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::report::{Report, ScenarioReport};
@@ -20,6 +21,8 @@ use cuda_pitfalls_render::full::{self, Style};
 pub(super) struct Console {
     json: bool,
     verbose: bool,
+    /// Whether only failures and the end are told.
+    quiet: bool,
     width: usize,
     style: Style,
     bar: ProgressBar,
@@ -33,19 +36,24 @@ pub(super) struct Console {
 }
 
 impl Console {
-    pub(super) fn new(json: bool, verbose: bool) -> Console {
+    pub(super) fn new(options: &RunOptions) -> Console {
+        let RunOptions { json, verbose, quiet, .. } = *options;
         let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
         let (width, colour) = match json {
             true => (terminal::width(&stderr), terminal::is_coloured(&stderr)),
             false => (terminal::width(&stdout), terminal::is_coloured(&stdout)),
         };
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        let bar = ProgressBar::with_draw_target(
+            None,
+            if quiet { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() },
+        );
         if let Ok(style) = ProgressStyle::with_template("{spinner} {pos}/{len} {elapsed} {wide_msg}") {
             bar.set_style(style);
         }
         Console {
             json,
             verbose,
+            quiet,
             width,
             style: if colour { Style::Colour } else { Style::Plain },
             bar,
@@ -96,6 +104,12 @@ impl Console {
         self.bar.tick();
     }
 
+    /// How much of a run was done.
+    pub(super) fn progress(&self, done: usize, all: usize) {
+        self.bar.set_length(all as u64);
+        self.bar.set_position(done as u64);
+    }
+
     pub(super) fn tick(&self) {
         self.bar.tick();
     }
@@ -109,6 +123,9 @@ impl Console {
             self.asked.questions = planned().map(|it| it.scenario.as_str()).collect::<HashSet<_>>().len();
             self.asked.variants = planned().count();
         }
+        if self.quiet {
+            return;
+        }
         if self.verbose {
             self.say(&full::header(&report.run, &report.machine, report.provenance, self.width));
         } else {
@@ -118,7 +135,6 @@ impl Console {
 
     /// An instance is done. Its question is told when all of its instances are.
     pub(super) fn scenario(&mut self, done: &ScenarioReport) {
-        self.bar.inc(1);
         let coming = self.coming.entry(done.scenario.clone()).or_insert(1);
         *coming = coming.saturating_sub(1);
         let is_last = *coming == 0;
@@ -134,6 +150,13 @@ impl Console {
 
     /// Tells one question, with a blank line between the head and the first.
     fn tell(&mut self, answers: &[InstanceAnswer]) {
+        let failures: Vec<InstanceAnswer>;
+        let answers = if self.quiet {
+            failures = answers.iter().filter(|answer| answer.is_failure()).cloned().collect();
+            &failures
+        } else {
+            answers
+        };
         let block = answer::question(answers, self.width, self.style);
         if !block.is_empty() {
             self.say(&if self.spoken { block } else { format!("\n{block}") });

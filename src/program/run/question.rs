@@ -99,6 +99,12 @@ impl OpenQuestion {
         self.rounds + 1 >= repeat(done)
     }
 
+    /// Rounds that were made, and those still to be made.
+    pub(super) fn progress(&self, done: &ScenarioReport) -> (usize, usize) {
+        let to_make = if self.is_done() { 0 } else { repeat(done).saturating_sub(self.rounds) };
+        (self.rounds as usize, to_make as usize)
+    }
+
     /// Asks for at most this many rounds, at least those that were made.
     pub(super) fn limit(&mut self, done: &mut ScenarioReport, rounds: u32) {
         let Some(plan) = done.plan.as_mut().filter(|_| !self.is_done()) else { return };

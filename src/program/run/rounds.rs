@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::calibrate::Calibrator;
 use super::console::Console;
 use super::open::host_unsafe;
+use super::progress;
 use super::question::{self, OpenQuestion};
 use super::session::Session;
 use super::spool::{self, Spool};
@@ -36,6 +37,8 @@ pub(super) struct Rounds<'a> {
     /// Whether a question may fault a GPU: those come last.
     faulting: Vec<bool>,
     spool: Spool,
+    /// When the first question was asked.
+    asked_ns: u64,
     /// When the report was written last, and how long that took.
     written_ns: u64,
     writing_ns: u64,
@@ -78,6 +81,7 @@ impl<'a> Rounds<'a> {
             questions,
             faulting,
             spool,
+            asked_ns: written_ns,
             written_ns,
             writing_ns: 0,
         })
@@ -86,13 +90,22 @@ impl<'a> Rounds<'a> {
     /// Says what will be asked, and how long it will take.
     pub(super) fn announce(&mut self, expected: Duration) {
         self.console.header(self.report, Some(expected));
-        self.console.start(self.questions.len() as u64);
+        self.asked_ns = clock::now_ns();
+    }
+
+    /// Shows how much was asked, and how long the rest will take. What this machine cannot answer counts for nothing.
+    fn show_progress(&self, what: &str) {
+        let each = self.questions.iter().zip(&self.report.scenarios).map(|(question, done)| question.progress(done));
+        let (made, to_make) = each.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        self.console.progress(made, made + to_make);
+        let left = progress::left(clock::now_ns() - self.asked_ns, made, made + to_make);
+        self.console.status(&format!("{left} · {what}"));
     }
 
     /// Asks all of it, or as much as the user, the host and the budget allow.
     pub(super) fn ask(&mut self) -> Result<(), Failure> {
         for place in 0..self.questions.len() {
-            if self.question(place).is_some_and(OpenQuestion::is_done) {
+            if self.is_done(place) {
                 self.tell(place);
             }
         }
@@ -111,8 +124,8 @@ impl<'a> Rounds<'a> {
         self.close()
     }
 
-    fn question(&self, place: usize) -> Option<&OpenQuestion> {
-        self.questions.get(place)
+    fn is_done(&self, place: usize) -> bool {
+        self.questions.get(place).is_some_and(OpenQuestion::is_done)
     }
 
     /// Whether nothing more may be started.
@@ -129,6 +142,9 @@ impl<'a> Rounds<'a> {
             if self.is_over() {
                 return Ok(());
             }
+            if let Some(done) = self.report.scenarios.get(place).filter(|_| !self.is_done(place)) {
+                self.show_progress(&format!("round {} · {}", round + 1, done.name));
+            }
             let (Some(question), Some(done)) = (self.questions.get_mut(place), self.report.scenarios.get_mut(place))
             else {
                 continue;
@@ -136,7 +152,6 @@ impl<'a> Rounds<'a> {
             if question.is_done() {
                 continue;
             }
-            self.console.status(&format!("round {} · {}", round + 1, done.name));
             self.session.use_runtime(question.runtime);
             let is_last = question.is_last_round(done);
             let console = &*self.console;

@@ -6,7 +6,6 @@
 
 mod ask;
 mod exported;
-mod progress;
 pub(super) mod python;
 mod resume;
 mod select;
@@ -22,6 +21,7 @@ use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::{Survey, SurveyKind};
 use cuda_pitfalls_core::catalogue;
+use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::report::{Report, Store, read};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_instrument::supervisor::Interrupt;
@@ -43,21 +43,15 @@ pub struct SurveyOptions {
     pub python: PythonOptions,
 }
 
-/// Attempts of each question, unless the command line says otherwise.
-const REPEAT: u32 = 3;
-
-/// Attempts of each generated mask, likewise: what the rule predicts is the second witness.
-const REPEAT_GENERATED: u32 = 1;
-
 impl SurveyOptions {
     /// Attempts of each case of a question.
     fn repeat(&self) -> u32 {
-        self.repeat_or(REPEAT)
+        self.repeat_or(defaults::SURVEY_REPEAT)
     }
 
-    /// Attempts of each generated mask.
+    /// Attempts of each generated mask. What the rule predicts is the second witness.
     fn repeat_generated(&self) -> u32 {
-        self.repeat_or(REPEAT_GENERATED)
+        self.repeat_or(defaults::GENERATED_REPEAT)
     }
 
     fn repeat_or(&self, default: u32) -> u32 {
@@ -79,7 +73,7 @@ const CONTROLS: [&str; 5] = [
 
 /// Asks, prints, writes, and says how it ended. `program` is this binary: workers are it again.
 pub fn survey(options: &SurveyOptions, program: &Path, interrupt: Interrupt) -> Exit {
-    let mut console = Console::new(options.run.json, false);
+    let mut console = Console::new(&options.run);
     ending::catching(|| go(options, program, interrupt, &mut console))
         .unwrap_or_else(|failure| ending::fail(&mut console, &failure))
 }

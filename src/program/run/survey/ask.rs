@@ -1,11 +1,12 @@
 //! Asking: every question on every libcudart that it is about, and the document that grows by it.
 
+use super::super::progress::Progress;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::super::open::host_unsafe;
 use super::super::{Failure, ending, question};
-use super::progress::Progress;
+
 use super::{SurveyRun, exported, resume};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::calls::{self, CallRow};

@@ -13,8 +13,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::super::Failure;
+use super::super::progress::Progress;
 use super::ask::WRITE_EVERY;
-use super::progress::Progress;
+
 use super::{SurveyRun, resume, select};
 use attempt::Attempts;
 use cuda_pitfalls_answers::exit::Exit;
@@ -22,6 +23,7 @@ use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::python::{self, Control, INSTRUMENT, List, PythonLine, PythonRow};
 use cuda_pitfalls_core::catalogue::{Invalid, SelectError};
 use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::input;
 use cuda_pitfalls_core::machine::Interpreter;
 use cuda_pitfalls_core::scenario::python::lacks;
@@ -45,18 +47,15 @@ pub struct PythonOptions {
 }
 
 /// How long a process of a row may run, unless the command line or the row says otherwise.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(defaults::ROW_TIMEOUT_S);
 /// How long a process of a control may run at least: a short limit for rows says nothing about the instrument.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
-/// By default a quarter of the CPUs is used, and no more than this many: an interpreter that imports a framework
-/// takes a CPU, its tracer another, and the driver initialises one process after the other.
-const MOST_JOBS: usize = 16;
-
 impl PythonOptions {
-    /// How many rows run at once.
+    /// How many rows run at once. By default most CPUs stay free: an interpreter that imports a framework takes a CPU,
+    /// its tracer another, and the driver initialises one process after the other.
     fn jobs(&self) -> usize {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        self.jobs.unwrap_or((cpus / 4).clamp(1, MOST_JOBS))
+        self.jobs.unwrap_or((cpus / defaults::CPUS_PER_JOB).clamp(1, defaults::MOST_JOBS))
     }
 
     /// How long a process of a line may run.

@@ -1,4 +1,4 @@
-//! How far a survey is, and how long it will take.
+//! How far a run or a survey is, and how long it will take.
 
 use std::io::IsTerminal;
 
@@ -7,7 +7,7 @@ use cuda_pitfalls_core::clock;
 /// Without a terminal there is no progress bar; a line is printed this often instead.
 const SAY_EVERY_NS: u64 = 30_000_000_000;
 
-/// Questions done and to do.
+/// Questions of a survey, done and to do.
 pub(super) struct Progress {
     all: usize,
     done: usize,
@@ -39,7 +39,8 @@ impl Progress {
     }
 }
 
-fn left(gone_ns: u64, done: usize, all: usize) -> String {
+/// Time left, if the rest takes as long as what was done.
+pub(super) fn left(gone_ns: u64, done: usize, all: usize) -> String {
     let Some(each) = gone_ns.checked_div(done as u64).filter(|_| done > 0) else {
         return "time left not known yet".to_string();
     };
