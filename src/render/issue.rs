@@ -49,17 +49,18 @@ pub struct Attached {
     pub text: String,
 }
 
-/// Parts of the text, which a template gives headings of its own.
-struct IssueSections {
-    title: String,
-    synopsis: String,
-    asked: String,
-    expected: String,
-    happened: String,
-    plain: String,
-    steps: String,
-    reproducers: String,
-    versions: String,
+/// Parts of the text, which a template gives headings of its own. They are Markdown.
+pub(crate) struct IssueSections {
+    /// Without the mark of a heading.
+    pub(crate) title: String,
+    pub(crate) synopsis: String,
+    pub(crate) asked: String,
+    pub(crate) expected: String,
+    pub(crate) happened: String,
+    pub(crate) plain: String,
+    pub(crate) steps: String,
+    pub(crate) reproducers: String,
+    pub(crate) versions: String,
 }
 
 /// The text, of at most [`MOST`] characters. The report has the scenarios that it is about, and no others.
@@ -82,7 +83,7 @@ pub fn issue(report: &ReportView<'_>, attached: &[Attached], tracker: Option<Tra
                 .push(format!("{count} of {} questions (the report in the archive has them)", report.scenarios.len()));
         }
         let scenarios = report.scenarios.get(..shown).unwrap_or_default();
-        let text = whole(report, scenarios, attached, &sources, tracker);
+        let text = arranged(&IssueSections::of(report, scenarios, attached, &sources), tracker);
         let note = match left_out.as_slice() {
             [] => String::new(),
             all => {
@@ -107,22 +108,23 @@ pub fn issue(report: &ReportView<'_>, attached: &[Attached], tracker: Option<Tra
     }
 }
 
-fn cut(text: &str, most: usize) -> String {
+pub(crate) fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most { text.to_owned() } else { text.chars().take(most - 1).chain(['…']).collect() }
 }
 
-fn whole(
-    report: &ReportView<'_>,
-    scenarios: &[ScenarioView<'_>],
-    attached: &[Attached],
-    sources: &[&Attached],
-    tracker: Option<Tracker>,
-) -> String {
-    let parts = IssueSections::of(report, scenarios, attached, sources);
-    let IssueSections { title, synopsis, asked, plain, expected, happened, steps, reproducers, versions } = &parts;
+/// The parts under the headings of a template. A tracker has a field of its own for the title.
+pub(crate) fn arranged(parts: &IssueSections, tracker: Option<Tracker>) -> String {
+    let IssueSections { title, synopsis, asked, plain, expected, happened, steps, reproducers, versions } = parts;
+    let title = match tracker {
+        None => format!("# {title}"),
+        Some(_) => format!("Title: {title}"),
+    };
+    // Templates with one field for both.
+    let (labelled_expected, labelled_happened) =
+        (&format!("**Expected**\n\n{expected}"), &format!("**What happened**\n\n{happened}"));
     let sections: Vec<(&str, Vec<&String>)> = match tracker {
         None => vec![
-            ("", vec![title, synopsis]),
+            ("", vec![synopsis]),
             ("Expected", vec![expected]),
             ("What happened", vec![happened]),
             ("Reproducer", vec![plain]),
@@ -130,11 +132,11 @@ fn whole(
             ("Attached: steps and measuring programs", vec![steps, reproducers]),
         ],
         Some(Tracker::Pytorch) => vec![
-            ("🐛 Describe the bug", vec![asked, expected, happened, plain, steps, reproducers]),
+            ("🐛 Describe the bug", vec![asked, labelled_expected, labelled_happened, plain, steps, reproducers]),
             ("Versions", vec![versions]),
         ],
         Some(Tracker::Cupy) => vec![
-            ("Description", vec![asked, expected, happened]),
+            ("Description", vec![asked, labelled_expected, labelled_happened]),
             ("To Reproduce", vec![plain, steps, reproducers]),
             ("Installation", vec![]),
             ("Environment", vec![versions]),
@@ -148,7 +150,7 @@ fn whole(
             ("System", vec![versions]),
         ],
     };
-    let mut out = String::new();
+    let mut out = title + "\n\n";
     for (heading, texts) in sections {
         if !heading.is_empty() {
             let _ = writeln!(out, "### {heading}\n");
@@ -183,8 +185,8 @@ impl IssueSections {
         let first = scenarios.first();
         IssueSections {
             title: match first {
-                Some(one) if !many => format!("# {} {}", markdown(one.question), markdown(&capital(answer::word(one)))),
-                _ => format!("# {} answers were not expected", scenarios.len()),
+                Some(one) if !many => format!("{} {}", markdown(one.question), markdown(&capital(answer::word(one)))),
+                _ => format!("{} answers were not expected", scenarios.len()),
             },
             synopsis: match first {
                 Some(one) if !many => format!("Scenario {} of cuda-pitfalls.", markdown(one.name)),
@@ -339,7 +341,7 @@ fn capital(word: &str) -> String {
 }
 
 /// A text that a reader opens if it is wanted.
-fn folded(summary: &str, text: &str) -> String {
+pub(crate) fn folded(summary: &str, text: &str) -> String {
     if text.trim().is_empty() {
         return String::new();
     }
@@ -347,7 +349,7 @@ fn folded(summary: &str, text: &str) -> String {
 }
 
 /// The calls alone, of each question in the first language that it has.
-fn plain(attached: &[Attached]) -> String {
+pub(crate) fn plain(attached: &[Attached]) -> String {
     let mut out = String::new();
     let mut told: Vec<&str> = Vec::new();
     for one in attached.iter().filter(|one| one.is_plain) {
@@ -416,7 +418,7 @@ fn versions(report: &ReportView<'_>, scenarios: &[ScenarioView<'_>]) -> String {
 }
 
 /// A fence longer than any run of backticks in a text.
-fn fence(text: &str) -> String {
+pub(crate) fn fence(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     "`".repeat(longest.max(2) + 1)
 }
@@ -498,6 +500,9 @@ mod tests {
         assert!(has(Tracker::Pytorch, "🐛 Describe the bug") && has(Tracker::Pytorch, "Versions"));
         assert!(has(Tracker::Cupy, "To Reproduce") && has(Tracker::Cupy, "Installation"));
         assert!(has(Tracker::Nvidia, "Synopsis") && has(Tracker::Nvidia, "System"));
+        for tracker in [Tracker::Pytorch, Tracker::Cupy, Tracker::Nvidia] {
+            assert!(issue(&report.view(), &[], Some(tracker)).starts_with("Title: "), "{tracker:?}");
+        }
     }
 
     #[test]

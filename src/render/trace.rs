@@ -3,10 +3,12 @@
 //! Every form is made of the same `entry`s: an important event, or a group of equal ones, with the
 //! user's own line, what it did to memory, and the pitfalls that begin there.
 
+mod change;
 mod chrome;
 mod entry;
 mod github;
 mod html;
+mod issue;
 mod junit;
 mod markdown;
 mod place;
@@ -20,6 +22,8 @@ pub use summary::{
 };
 
 use super::Format;
+use super::issue::{Attached, Tracker};
+use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::text::lines;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 use cuda_pitfalls_trace::policy::{PolicyOutcome, Violation};
@@ -82,6 +86,18 @@ pub fn github(trace: &Trace, findings: &[Finding], outcome: &PolicyOutcome) -> S
 /// A page for an issue or a job summary.
 pub fn markdown(trace: &Trace, findings: &[Finding], outcome: &PolicyOutcome) -> String {
     markdown::page(&Seen::new(trace, findings, outcome))
+}
+
+/// The text of an issue about it; `proofs` are the scenarios that its findings name, `attached` their reproducers.
+pub fn issue(
+    trace: &Trace,
+    findings: &[Finding],
+    proofs: &[Scenario],
+    attached: &[Attached],
+    tracker: Option<Tracker>,
+) -> String {
+    let outcome = PolicyOutcome::default();
+    issue::issue(&Seen::new(trace, findings, &outcome), proofs, attached, tracker)
 }
 
 /// The summary, as `trace --json` prints it; its schema is [`schema`].

@@ -343,6 +343,49 @@ fn a_bundle_has_everything_and_redacted_nothing_of_the_machine() {
     scratch.run(&["export", "mask-after-dlopen", "--as", "c"]).ended(2, "usage");
 }
 
+#[test]
+fn a_bundle_of_a_trace_has_the_line_the_proof_and_no_path() {
+    let scratch = Scratch::new();
+    let archive = scratch.path().join("bundle.tar.gz").to_string_lossy().into_owned();
+    let given =
+        fs::read_to_string(root().join("reports/traces/h200-x2/torch_late_mask/trace.ndjson")).expect("a trace");
+    assert!(given.contains("\"folder\":\"(redacted)\""), "the committed trace is redacted");
+    let given = given.replacen("\"folder\":\"(redacted)\"", "\"folder\":\"/home/alice/project\"", 1);
+    let trace = scratch.path().join("given.ndjson");
+    fs::write(&trace, given).expect("a file of our own");
+    let trace = trace.to_string_lossy().into_owned();
+    let ran = scratch.run(&["bundle", &trace, "--redact", "--issue", "pytorch", "--out", &archive]);
+    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let files = unpacked(Path::new(&archive));
+    for name in ["trace.ndjson", "trace.html", "summary.json", "issue.md"] {
+        assert!(files.contains_key(name), "{name}: {:?}", files.keys());
+    }
+    let issue = files.get("issue.md").expect("a text to paste");
+    assert!(issue.starts_with("Title: CUDA\\_VISIBLE\\_DEVICES"), "{issue}");
+    assert!(issue.contains("python3 mask-after-cuinit.py") && files.contains_key("mask-after-cuinit.py"), "{issue}");
+    assert!(files.values().all(|text| !text.contains("/home/alice")));
+    // It can be read again, and it is refused where it makes no sense.
+    let path = scratch.path().join("trace.ndjson");
+    fs::write(&path, files.get("trace.ndjson").expect("the trace")).expect("a file of our own");
+    assert_eq!(scratch.run(&["render", &path.to_string_lossy()]).code, Some(0));
+    scratch.run(&["bundle", &trace, "mask-after-cuinit", "--out", "other.tar.gz"]).ended(2, "usage");
+}
+
+#[test]
+fn a_report_in_which_nothing_was_measured_is_not_packed() {
+    let scratch = Scratch::new();
+    // It needs two GPUs.
+    scratch.simulate("sim:h200-x1", &["mask-after-device-count"], &["--quick"]).0.ended(5, "skipped");
+    let report = fs::read_dir(scratch.reports()).expect("a run").flatten().next().expect("a folder").path();
+    for name in [None, Some("mask-after-device-count")] {
+        let report = report.to_string_lossy();
+        let arguments: Vec<&str> = ["bundle", &*report].into_iter().chain(name).collect();
+        let ran = scratch.run(&arguments);
+        ran.ended(4, "nothing_measured");
+        assert!(ran.stderr.contains("nothing was measured"), "{}", ran.stderr);
+    }
+}
+
 /// Every instance that can be said plainly, in each language.
 fn plainly() -> Vec<Written> {
     let scenarios = catalogue::select(&[]).expect("the scenarios can be read");

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use super::change::changes;
 use super::entry::{Entries, TraceEntry, entries, late_write};
 use super::{Seen, place, totals, unseen};
 use crate::tally;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::{self, columns};
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
-use cuda_pitfalls_trace::{EventKind, TraceEvent};
 
 /// The most entries that are listed, but for those with a pitfall or a violation.
 const MOST: usize = 40;
@@ -159,9 +159,7 @@ fn to_change(seen: &Seen, width: usize) -> String {
     let mut out = "\nWhat to change\n".to_owned();
     for (change, times) in changes.iter().take(MOST_CHANGES) {
         let again = if *times > 1 { format!(" ({times} times)") } else { String::new() };
-        let at = change.at.as_ref().map(|at| format!("{at}: ")).unwrap_or_default();
-        let read = change.read_at.as_ref().map(|read| format!("; CUDA was initialised at {read}")).unwrap_or_default();
-        out.push_str(&sentence("  ", &format!("{at}{}{read}{again}", change.title), width));
+        out.push_str(&sentence("  ", &format!("{}{again}", change.sentence()), width));
         out.push_str(&aside(INDENT, change.workaround, change.scenario, width));
     }
     if changes.len() > MOST_CHANGES {
@@ -169,37 +167,6 @@ fn to_change(seen: &Seen, width: usize) -> String {
         out.push_str(&sentence("  ", &format!("… and {left} more; the page has them"), width));
     }
     out
-}
-
-/// What is to be changed at one line.
-#[derive(PartialEq)]
-struct LineChange<'a> {
-    at: Option<String>,
-    /// The line that called `cuInit` too early.
-    read_at: Option<String>,
-    title: &'a str,
-    workaround: &'a str,
-    scenario: &'a str,
-}
-
-/// Of each pitfall, with how often it was found. A note asks for no change; the page has what one can do about it.
-fn changes<'a>(seen: &Seen<'a>) -> Vec<(LineChange<'a>, usize)> {
-    let change = |finding: &'a Finding| {
-        let event = finding.events.first().and_then(|index| seen.trace.events.get(*index));
-        let at = event.and_then(|event| place::place(seen.trace, event)).map(|place| super::entry::shown(&place));
-        let is_init = |event: &&TraceEvent| matches!(event.what, EventKind::Init { .. });
-        let after = finding.events.iter().skip(1).filter_map(|index| seen.trace.events.get(*index)).find(is_init);
-        let read_at = after.and_then(|event| place::place(seen.trace, event)).map(|place| super::entry::shown(&place));
-        LineChange { at, read_at, title: &finding.title, workaround: &finding.workaround, scenario: &finding.scenario }
-    };
-    let mut found: Vec<(LineChange<'a>, usize)> = Vec::new();
-    for change in seen.found(Severity::Pitfall).map(change) {
-        match found.iter_mut().find(|(known, _)| *known == change) {
-            Some((_, times)) => *times += 1,
-            None => found.push((change, 1)),
-        }
-    }
-    found
 }
 
 /// The way to the call, broken before arrows.

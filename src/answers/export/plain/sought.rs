@@ -11,8 +11,17 @@ use super::super::program::EffectQuestion;
 /// # Errors
 /// A question that the output of the calls does not answer.
 pub(super) fn sentence(questions: &[EffectQuestion<'_>]) -> Result<String, Refusal> {
-    let parts: Vec<String> = questions.iter().map(part).collect::<Result<_, _>>()?;
+    let told = questions.iter().filter(|question| !is_told_by_contexts(question, questions));
+    let parts: Vec<String> = told.map(part).collect::<Result<_, _>>()?;
     Ok(if parts.is_empty() { "what the calls return".to_string() } else { parts.join("; ") })
+}
+
+/// Whether the question about contexts says the same: one that grew memory by a context, on a GPU that it names.
+fn is_told_by_contexts(question: &EffectQuestion<'_>, all: &[EffectQuestion<'_>]) -> bool {
+    let EffectQuestion::Memory { at: label, gpu: Some(gpu), classes, .. } = question else { return false };
+    let names = |gpus: &str| gpus == "all" || gpus.split(',').any(|name| name == format!("gpu{gpu}"));
+    let is_same = |other: &EffectQuestion<'_>| matches!(other, EffectQuestion::Contexts { at, gpus } if at == label && names(gpus));
+    classes.len() == 1 && classes.iter().all(|class| *class == "context") && all.iter().any(is_same)
 }
 
 fn part(question: &EffectQuestion<'_>) -> Result<String, Refusal> {

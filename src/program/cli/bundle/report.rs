@@ -1,0 +1,110 @@
+//! A bundle of a report: the scenario files, reproducers, the report reduced to what it is about, and the text.
+
+use super::{ArchiveFile, BundleArguments, attach, host, stem, user, write};
+use crate::cli::output::fail;
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::export::Language;
+use cuda_pitfalls_core::catalogue;
+use cuda_pitfalls_core::report::{ReportView, Stored, StoredReport};
+use cuda_pitfalls_core::text::redact::Redactor;
+use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Verdict};
+use cuda_pitfalls_render::issue::{self, Attached};
+use cuda_pitfalls_render::worded;
+
+pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
+    let mut report = match Stored::open(&arguments.report).and_then(|stored| stored.report()) {
+        Ok(report) => worded(report),
+        Err(error) => return fail(error, Exit::Usage, false),
+    };
+    let was_asked = |verdict: &Verdict| verdict.kind != Kind::Skipped;
+    if !report.view().scenarios.iter().any(|one| was_asked(one.verdict)) {
+        return fail("nothing was measured in this report", Exit::NothingMeasured, false);
+    }
+    reduce(&mut report, arguments.name.as_deref());
+    let view = report.view();
+    let Some(first) = view.scenarios.first() else {
+        let why = match &arguments.name {
+            Some(name) => {
+                format!("this report has no scenario `{name}`; `cuda-pitfalls render REPORT` lists those that it has")
+            }
+            None => {
+                "everything in this report is as expected; name the scenario that the bug report is about".to_string()
+            }
+        };
+        return fail(why, Exit::Usage, false);
+    };
+    if !view.scenarios.iter().any(|one| was_asked(one.verdict)) {
+        return fail(
+            format!("{} was not measured: {}", first.name, first.verdict.detail),
+            Exit::NothingMeasured,
+            false,
+        );
+    }
+    let stem = if view.scenarios.len() == 1 { stem(first.name) } else { "unexpected".to_string() };
+    let mut entries = Vec::new();
+    // They come with the program, and say nothing of this machine.
+    let attached = sources(&view, &mut entries);
+    if arguments.redact {
+        report = match redacted(&report) {
+            Ok(redacted) => redacted,
+            Err(error) => return fail(format!("the redacted report cannot be read: {error}"), Exit::Internal, false),
+        };
+    }
+    let document = serde_json::to_value(&report).unwrap_or_default();
+    entries.push(ArchiveFile { name: "report.json".into(), text: format!("{document:#}\n") });
+    let issue = issue::issue(&report.view(), &attached, arguments.issue);
+    entries.push(ArchiveFile { name: "issue.md".into(), text: issue });
+    write(arguments, &stem, &entries)
+}
+
+/// Keeps what the bug report is about.
+fn reduce(report: &mut StoredReport, name: Option<&str>) {
+    let is_kept = |instance: &str, scenario: &str, verdict: &Verdict| match name {
+        Some(name) => instance == name || scenario == name || scenario.rsplit('/').next() == Some(name),
+        None => verdict.expectation == ExpectationMet::Unexpected,
+    };
+    match report {
+        StoredReport::Whole(whole) => whole.scenarios.retain(|one| is_kept(&one.name, &one.scenario, &one.verdict)),
+        StoredReport::Compact(kept) => kept.scenarios.retain(|one| is_kept(&one.name, one.scenario(), &one.verdict)),
+    }
+}
+
+/// The same report without what tells where it was made.
+fn redacted(report: &StoredReport) -> Result<StoredReport, serde_json::Error> {
+    let mut document = serde_json::to_value(report)?;
+    Redactor::new(&host(), &user()).json(&mut document);
+    Ok(match report {
+        StoredReport::Whole(_) => StoredReport::Whole(serde_json::from_value(document)?),
+        StoredReport::Compact(_) => StoredReport::Compact(serde_json::from_value(document)?),
+    })
+}
+
+/// The scenario files, and a reproducer in each language that they can be written in.
+fn sources(report: &ReportView<'_>, entries: &mut Vec<ArchiveFile>) -> Vec<Attached> {
+    let mut attached = Vec::new();
+    let mut told: Vec<&str> = Vec::new();
+    for one in &report.scenarios {
+        let Some(file) = catalogue::embedded().find(|file| file.name == one.scenario) else { continue };
+        let is_first = !told.contains(&one.name);
+        if !told.contains(&one.scenario) {
+            told.push(one.scenario);
+            entries.push(ArchiveFile { name: format!("{}.toml", stem(one.scenario)), text: file.source.to_string() });
+        }
+        let Ok(scenarios) = catalogue::select(&[one.scenario.to_owned()]) else { continue };
+        let found = scenarios.iter().find_map(|scenario| {
+            let instance = scenario.instances.iter().find(|instance| instance.name == one.name);
+            instance.map(|instance| (scenario, instance))
+        });
+        // A scenario that ran on several libcudarts is in a report several times.
+        let Some((scenario, instance)) = found.filter(|_| is_first) else { continue };
+        told.push(one.name);
+        for language in [Language::Python, Language::C] {
+            for is_plain in [true, false] {
+                let Some(written) = attach(scenario, instance, language, is_plain) else { continue };
+                entries.push(ArchiveFile { name: written.file.clone(), text: written.text.clone() });
+                attached.push(written);
+            }
+        }
+    }
+    attached
+}

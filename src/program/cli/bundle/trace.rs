@@ -1,0 +1,86 @@
+//! A bundle of a trace: the trace, its summary and its page, the scenarios that prove what was found with their plain
+//! reproducers, and the text.
+
+use std::collections::BTreeSet;
+
+use super::{ArchiveFile, BundleArguments, attach, host, stem, user, write};
+use crate::cli::output::fail;
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::export::Language;
+use cuda_pitfalls_core::catalogue;
+use cuda_pitfalls_core::scenario::Scenario;
+use cuda_pitfalls_core::text::redact::Redactor;
+use cuda_pitfalls_render::issue::Attached;
+use cuda_pitfalls_render::trace as render;
+use cuda_pitfalls_trace::diagnosis::{self, Finding, Severity};
+use cuda_pitfalls_trace::policy::PolicyOutcome;
+use cuda_pitfalls_trace::{Trace, TraceError, redacted};
+
+/// The most scenarios that are packed.
+const MOST_PROOFS: usize = 10;
+
+pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
+    if let Some(name) = &arguments.name {
+        let why = format!("`{name}`: a trace is packed whole; `export {name}` writes the reproducer of one scenario");
+        return fail(why, Exit::Usage, false);
+    }
+    let (trace, text) = match read(arguments) {
+        Ok(read) => read,
+        Err(error) => return fail(error, Exit::Usage, false),
+    };
+    let (findings, outcome) = (diagnosis::findings(&trace), PolicyOutcome::default());
+    let proofs = proofs(&findings);
+    let mut entries: Vec<ArchiveFile> = Vec::new();
+    let attached = sources(&proofs, &mut entries);
+    let mut add = |name: &str, text: String| entries.push(ArchiveFile { name: name.to_owned(), text });
+    add("summary.json", format!("{:#}\n", render::json(&trace, &findings, &outcome)));
+    add("trace.html", render::html(&trace, &findings, &outcome));
+    add("trace.ndjson", text);
+    add("issue.md", render::issue(&trace, &findings, &proofs, &attached, arguments.issue));
+    let stem = findings.first().map_or_else(|| "trace".to_owned(), |finding| format!("trace-{}", stem(&finding.rule)));
+    write(arguments, &stem, &entries)
+}
+
+/// The trace and its lines; redacted, if that was asked for, before anything is made of them.
+fn read(arguments: &BundleArguments) -> Result<(Trace, String), TraceError> {
+    let mut text = String::new();
+    let mut redactor = Redactor::new(&host(), &user());
+    cuda_pitfalls_trace::lines(&arguments.report, |line| {
+        let line = if arguments.redact {
+            let mut value = serde_json::to_value(redacted(line)).unwrap_or_default();
+            redactor.json(&mut value);
+            value.to_string()
+        } else {
+            serde_json::to_string(&line).unwrap_or_default()
+        };
+        text.push_str(&line);
+        text.push('\n');
+    })?;
+    Ok((Trace::read(text.as_bytes(), &arguments.report)?, text))
+}
+
+/// The scenarios that prove the pitfalls that were found.
+fn proofs(findings: &[Finding]) -> Vec<Scenario> {
+    let pitfalls = findings.iter().filter(|finding| finding.severity == Severity::Pitfall);
+    let mut known: BTreeSet<&str> = BTreeSet::new();
+    let names = pitfalls.map(|it| it.scenario.as_str()).filter(|name| known.insert(name)).take(MOST_PROOFS);
+    names.filter_map(|name| catalogue::select(&[name.to_owned()]).ok()?.into_iter().next()).collect()
+}
+
+/// The scenario files, and the reproducer of each in the languages that it can be written in: the calls alone, or if
+/// those show nothing the program that measures.
+fn sources(proofs: &[Scenario], entries: &mut Vec<ArchiveFile>) -> Vec<Attached> {
+    let mut attached = Vec::new();
+    for scenario in proofs {
+        let Some(file) = catalogue::embedded().find(|file| file.name == scenario.name) else { continue };
+        entries.push(ArchiveFile { name: format!("{}.toml", stem(&scenario.name)), text: file.source.to_string() });
+        let Some(instance) = scenario.instances.first() else { continue };
+        for language in [Language::Python, Language::C] {
+            let write = |is_plain| attach(scenario, instance, language, is_plain);
+            let Some(written) = write(true).or_else(|| write(false)) else { continue };
+            entries.push(ArchiveFile { name: written.file.clone(), text: written.text.clone() });
+            attached.push(written);
+        }
+    }
+    attached
+}

@@ -1,0 +1,49 @@
+//! What a trace's reader is to change, line by line: the same in every form.
+
+use super::{Seen, entry, place};
+use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
+use cuda_pitfalls_trace::{EventKind, TraceEvent};
+
+/// What is to be changed at one line.
+#[derive(PartialEq)]
+pub(super) struct LineChange<'a> {
+    /// The user's own line.
+    pub(super) at: Option<String>,
+    /// The line that called `cuInit` too early.
+    read_at: Option<String>,
+    /// What is wrong there.
+    pub(super) title: &'a str,
+    /// What to write.
+    pub(super) workaround: &'a str,
+    /// The scenario that proves it.
+    pub(super) scenario: &'a str,
+}
+
+impl LineChange<'_> {
+    /// Where, and what is wrong there.
+    pub(super) fn sentence(&self) -> String {
+        let at = self.at.as_ref().map(|at| format!("{at}: ")).unwrap_or_default();
+        let read = self.read_at.as_ref().map(|read| format!("; CUDA was initialised at {read}")).unwrap_or_default();
+        format!("{at}{}{read}", self.title)
+    }
+}
+
+/// Of each pitfall, with how often it was found. A note asks for no change; the page has what one can do about it.
+pub(super) fn changes<'a>(seen: &Seen<'a>) -> Vec<(LineChange<'a>, usize)> {
+    let change = |finding: &'a Finding| {
+        let event = finding.events.first().and_then(|index| seen.trace.events.get(*index));
+        let at = event.and_then(|event| place::place(seen.trace, event)).map(|place| entry::shown(&place));
+        let is_init = |event: &&TraceEvent| matches!(event.what, EventKind::Init { .. });
+        let after = finding.events.iter().skip(1).filter_map(|index| seen.trace.events.get(*index)).find(is_init);
+        let read_at = after.and_then(|event| place::place(seen.trace, event)).map(|place| entry::shown(&place));
+        LineChange { at, read_at, title: &finding.title, workaround: &finding.workaround, scenario: &finding.scenario }
+    };
+    let mut found: Vec<(LineChange<'a>, usize)> = Vec::new();
+    for change in seen.found(Severity::Pitfall).map(change) {
+        match found.iter_mut().find(|(known, _)| *known == change) {
+            Some((_, times)) => *times += 1,
+            None => found.push((change, 1)),
+        }
+    }
+    found
+}

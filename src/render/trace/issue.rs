@@ -1,0 +1,161 @@
+//! What a trace shows, as the text of an issue, ready to paste: the program's own line, what people expect there, what
+//! happened, and a plain reproducer of the scenario that proves it.
+
+use std::fmt::Write as _;
+
+use super::change::{LineChange, changes};
+use super::{Seen, place, totals, unseen};
+use crate::issue::{Attached, IssueSections, MOST, Tracker, arranged, cut, folded, plain};
+use cuda_pitfalls_core::scenario::Scenario;
+use cuda_pitfalls_core::text::escape::{markdown, shorten, visible};
+use cuda_pitfalls_core::text::units;
+use cuda_pitfalls_trace::diagnosis::Severity;
+
+/// The most findings that are told.
+const MOST_FINDINGS: usize = 10;
+/// The most bytes of the command.
+const LONGEST_COMMAND: usize = 500;
+
+/// The text, of at most [`MOST`] characters. `proofs` are the scenarios that the findings name.
+pub(super) fn issue(seen: &Seen, proofs: &[Scenario], attached: &[Attached], tracker: Option<Tracker>) -> String {
+    let changes = changes(seen);
+    let sections = IssueSections {
+        title: title(seen, &changes),
+        synopsis: format!("{}.", markdown(&totals::parts(seen).join(", "))),
+        asked: format!("Seen in a trace of the program: {}.", markdown(&totals::parts(seen).join(", "))),
+        expected: expected(proofs),
+        happened: happened(seen),
+        plain: reproducer(proofs, attached),
+        steps: folded("What to change in the program", &to_change(&changes)),
+        reproducers: "The archive has the trace itself (`trace.ndjson`), its summary, the page `trace.html`, and the \
+                      scenarios; `cuda-pitfalls run` measures them."
+            .to_owned(),
+        versions: versions(seen),
+    };
+    cut(&arranged(&sections, tracker), MOST)
+}
+
+/// The first thing to change, with its line.
+fn title(seen: &Seen, changes: &[(LineChange<'_>, usize)]) -> String {
+    let Some((first, _)) = changes.first() else {
+        let what =
+            if seen.violations.is_empty() { "No pitfall was found" } else { "The program did what is forbidden" };
+        return format!("{what}: {}", markdown(&command(seen)));
+    };
+    let at = first.at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
+    let mut letters = first.title.chars();
+    let title: String = letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect();
+    markdown(&format!("{title}{at}"))
+}
+
+/// What people believe of what was found, as the scenarios say it, and what was measured.
+fn expected(proofs: &[Scenario]) -> String {
+    let belief = |scenario: &Scenario| {
+        let belief = if scenario.folklore.is_empty() { "not what happened" } else { &scenario.folklore };
+        format!("- {} {}", markdown(&scenario.question), markdown(belief))
+    };
+    let beliefs: Vec<String> = proofs.iter().map(belief).collect();
+    if beliefs.is_empty() { "Nothing was expected.".to_owned() } else { beliefs.join("\n") }
+}
+
+/// What was found and where, with the way from the program's line to the call.
+fn happened(seen: &Seen) -> String {
+    let mut out = String::new();
+    for banner in unseen::banners(seen.trace) {
+        let _ = writeln!(out, "**{}**\n", markdown(&banner));
+    }
+    for violation in seen.violations.iter().take(MOST_FINDINGS) {
+        let _ = writeln!(out, "- {}", markdown(&super::text::forbidden(&violation.forbidden, &violation.says)));
+    }
+    for finding in seen.found(Severity::Pitfall).take(MOST_FINDINGS) {
+        let memory = finding.bytes.map(|bytes| format!(" ({})", units::delta(bytes))).unwrap_or_default();
+        let _ = writeln!(out, "- {}{}", markdown(&finding.says), markdown(&memory));
+        for event in finding.events.iter().filter_map(|index| seen.trace.events.get(*index)).take(2) {
+            let when = place::since_start(seen.trace, event.t_ns);
+            let _ = writeln!(out, "  - {when}: {}", markdown(&place::chain(event).join(" → ")));
+        }
+    }
+    let left = seen.found(Severity::Pitfall).count().saturating_sub(MOST_FINDINGS);
+    if left > 0 {
+        let _ = writeln!(out, "- … and {left} more; the trace in the archive has them.");
+    }
+    let missing = unseen::unseen(&seen.history);
+    if !missing.is_empty() {
+        let _ = writeln!(out, "\nNot everything was seen: {}.", markdown(&missing.join("; ")));
+    }
+    if out.is_empty() { "Nothing was found.".to_owned() } else { out }
+}
+
+/// The calls that show the same, or the programs of the archive that measure it.
+fn reproducer(proofs: &[Scenario], attached: &[Attached]) -> String {
+    if attached.iter().any(|one| one.is_plain) {
+        return plain(attached);
+    }
+    let named = |scenario: &Scenario| format!("`cuda-pitfalls run {}` asks it.", visible(&scenario.name));
+    let programs = attached.iter().map(|one| {
+        let commands: Vec<String> = one.commands.iter().map(|line| visible(line)).collect();
+        format!("A program of the archive measures it:\n\n```sh\n{}\n```", commands.join("\n"))
+    });
+    programs.take(1).chain(proofs.iter().map(named)).collect::<Vec<_>>().join("\n\n")
+}
+
+fn to_change(changes: &[(LineChange<'_>, usize)]) -> String {
+    let line = |(change, _): &(LineChange<'_>, usize)| {
+        format!("- {}: {} ({})", markdown(&change.sentence()), markdown(change.workaround), markdown(change.scenario))
+    };
+    changes.iter().take(MOST_FINDINGS).map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn command(seen: &Seen) -> String {
+    shorten(&seen.trace.start.command.join(" "), LONGEST_COMMAND)
+}
+
+fn versions(seen: &Seen) -> String {
+    let start = &seen.trace.start;
+    let commit = start.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
+    let mut rows = vec![
+        ("command", command(seen)),
+        ("driver", place::short(start.driver_version.as_deref().unwrap_or("not known"))),
+    ];
+    rows.extend(start.gpus.iter().map(|gpu| ("GPU", crate::words::gpu(gpu))));
+    rows.push(("cuda-pitfalls", format!("{}{commit}, trace of {}, on {}", start.version, start.started_at, start.on)));
+    let row = |(name, value): (&str, String)| format!("| {name} | {} |\n", markdown(&value));
+    format!("| | |\n| --- | --- |\n{}", rows.into_iter().map(row).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_pitfalls_trace::fixture::programs as fixture;
+
+    #[test]
+    fn the_line_comes_first_and_what_people_believe_before_what_happened() {
+        let trace = fixture::trace();
+        let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
+        let seen = Seen::new(&trace, &findings, &outcome);
+        let proofs = cuda_pitfalls_core::catalogue::select(&["visibility/mask-after-cuinit".to_owned()]).unwrap();
+        let text = issue(&seen, &proofs, &[], None);
+        assert!(text.starts_with("# CUDA\\_VISIBLE\\_DEVICES is set after it was read (cli.py:88)\n"), "{text}");
+        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part}:\n{text}"));
+        assert!(at("### Expected") < at("### What happened") && at("### Reproducer") < at("### Versions"));
+        assert!(text.contains("torch.cuda.is\\_available"), "{text}");
+        for tracker in [Tracker::Pytorch, Tracker::Cupy, Tracker::Nvidia] {
+            assert!(issue(&seen, &proofs, &[], Some(tracker)).starts_with("Title: CUDA"), "{tracker:?}");
+        }
+    }
+
+    #[test]
+    fn a_trace_in_which_nothing_was_found_says_so() {
+        let trace = fixture::quiet();
+        let text = issue(&Seen::bare(&trace), &[], &[], None);
+        assert!(text.starts_with("# No pitfall was found: ") && text.contains("Nothing was expected."), "{text}");
+    }
+
+    #[test]
+    fn hostile_text_stays_text() {
+        let (findings, outcome) = fixture::hostile_findings();
+        let text = issue(&Seen::new(&fixture::hostile(), &findings, &outcome), &[], &[], None);
+        let outside: String = text.split("```").step_by(2).collect();
+        assert!(!outside.contains("<img") && !outside.contains("<script"), "{outside}");
+    }
+}
