@@ -47,16 +47,21 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The GPUs and the driver in a few words: `2× NVIDIA H200, driver 580.159.04`.
+    /// The GPUs and the driver in a few words, as [`summary`] says them.
     pub fn summary(&self) -> String {
-        let models = tally(self.gpus.iter().map(|gpu| gpu.name.as_deref().unwrap_or("GPU of unknown name")));
-        let mut words: Vec<String> = models.into_iter().map(|(name, count)| format!("{count}× {name}")).collect();
-        if words.is_empty() {
-            words.push("no GPU".to_owned());
-        }
-        words.extend(self.driver_version.as_ref().map(|version| format!("driver {version}")));
-        words.join(", ")
+        summary(&self.gpus, self.driver_version.as_deref())
     }
+}
+
+/// GPUs and a driver in a few words: `2× NVIDIA H200, driver 580.159.04`.
+pub fn summary(gpus: &[Gpu], driver_version: Option<&str>) -> String {
+    let models = tally(gpus.iter().map(|gpu| gpu.name.as_deref().unwrap_or("GPU of unknown name")));
+    let mut words: Vec<String> = models.into_iter().map(|(name, count)| format!("{count}× {name}")).collect();
+    if words.is_empty() {
+        words.push("no GPU".to_owned());
+    }
+    words.extend(driver_version.map(|version| format!("driver {version}")));
+    words.join(", ")
 }
 
 /// Something that the machine lacks, found before the first step.

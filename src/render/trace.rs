@@ -12,6 +12,7 @@ mod issue;
 mod junit;
 mod markdown;
 mod place;
+mod proof;
 mod summary;
 mod text;
 mod totals;

@@ -19,7 +19,17 @@ pub(super) struct LineChange<'a> {
     pub(super) scenario: &'a str,
 }
 
-impl LineChange<'_> {
+impl<'a> LineChange<'a> {
+    /// What one finding asks for.
+    pub(super) fn of(seen: &Seen<'a>, finding: &'a Finding) -> LineChange<'a> {
+        let event = finding.events.first().and_then(|index| seen.trace.events.get(*index));
+        let at = event.and_then(|event| place::place(seen.trace, event)).map(|place| entry::shown(&place));
+        let is_init = |event: &&TraceEvent| matches!(event.what, EventKind::Init { .. });
+        let after = finding.events.iter().skip(1).filter_map(|index| seen.trace.events.get(*index)).find(is_init);
+        let read_at = after.and_then(|event| place::place(seen.trace, event)).map(|place| entry::shown(&place));
+        LineChange { at, read_at, title: &finding.title, workaround: &finding.workaround, scenario: &finding.scenario }
+    }
+
     /// Where, and what is wrong there.
     pub(super) fn sentence(&self) -> String {
         let at = self.at.as_ref().map(|at| format!("{at}: ")).unwrap_or_default();
@@ -30,16 +40,8 @@ impl LineChange<'_> {
 
 /// Of each pitfall, with how often it was found. A note asks for no change; the page has what one can do about it.
 pub(super) fn changes<'a>(seen: &Seen<'a>) -> Vec<(LineChange<'a>, usize)> {
-    let change = |finding: &'a Finding| {
-        let event = finding.events.first().and_then(|index| seen.trace.events.get(*index));
-        let at = event.and_then(|event| place::place(seen.trace, event)).map(|place| entry::shown(&place));
-        let is_init = |event: &&TraceEvent| matches!(event.what, EventKind::Init { .. });
-        let after = finding.events.iter().skip(1).filter_map(|index| seen.trace.events.get(*index)).find(is_init);
-        let read_at = after.and_then(|event| place::place(seen.trace, event)).map(|place| entry::shown(&place));
-        LineChange { at, read_at, title: &finding.title, workaround: &finding.workaround, scenario: &finding.scenario }
-    };
     let mut found: Vec<(LineChange<'a>, usize)> = Vec::new();
-    for change in seen.found(Severity::Pitfall).map(change) {
+    for change in seen.found(Severity::Pitfall).map(|finding| LineChange::of(seen, finding)) {
         match found.iter_mut().find(|(known, _)| *known == change) {
             Some((_, times)) => *times += 1,
             None => found.push((change, 1)),

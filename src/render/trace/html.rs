@@ -8,9 +8,11 @@ mod timeline;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
+use super::change::LineChange;
 use super::entry::{Entries, TraceEntry, entries, late_write, shown};
-use super::{Seen, alike, place, text, totals, unseen};
+use super::{Seen, alike, place, proof, text, totals, unseen};
 use crate::html::page;
+use cuda_pitfalls_core::machine;
 use cuda_pitfalls_core::text::counts::{counted, grouped};
 use cuda_pitfalls_core::text::escape::html;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
@@ -28,6 +30,8 @@ const ENTRIES_BYTES: usize = 1_300_000;
 const MOST_FRAMES: usize = 80;
 /// The most cards of pitfalls, and of violations.
 const MOST_CARDS: usize = 40;
+/// The most links from an event to the cards about it.
+const MOST_LINKS: usize = 5;
 /// The most rows of a table of counts.
 const MOST_ROWS: usize = 150;
 
@@ -57,6 +61,7 @@ pub(super) fn page(seen: &Seen) -> String {
     }
     timeline::draw(&mut out, trace, &made.all, &listed);
     events(&mut out, seen, &made, &listed);
+    proof::sections(&mut out, seen);
     counts(&mut out, trace);
     machine(&mut out, trace);
     out + page::END
@@ -105,7 +110,8 @@ fn head(out: &mut String, seen: &Seen, command: &str) {
     });
     let _ = writeln!(
         out,
-        "<p><code>{}</code></p>\n<p class=\"dim\">Started {} in <code>{}</code>{}{}, on {}, cuda-pitfalls {}.</p>\n</header>",
+        "<p class=\"machine\">{}</p>\n<p><code>{}</code></p>\n<p class=\"dim\">Started {} in <code>{}</code>{}{}, on {}, cuda-pitfalls {}.</p>\n</header>",
+        html(&machine::summary(&start.gpus, start.driver_version.as_deref())),
         html(&cuda_pitfalls_core::text::escape::shorten(command, 1000)),
         html(&place::short(&start.started_at)),
         html(&place::short(&start.folder)),
@@ -147,34 +153,40 @@ fn cards(out: &mut String, seen: &Seen, made: &Entries, listed: &HashSet<usize>)
         let lines: String = seen.undecided.iter().map(|line| format!("<li>{}</li>\n", html(line))).collect();
         let _ = writeln!(out, "<h2>Not decided</h2>\n<ul class=\"failed\">\n{lines}</ul>");
     }
-    for (severity, heading) in [(Severity::Pitfall, "Pitfalls"), (Severity::Note, "Notes")] {
+    for (severity, heading) in [(Severity::Pitfall, "What to change"), (Severity::Note, "Notes")] {
         let groups = grouped(seen.found(severity).take(10_000).map(|finding| (alike(finding), finding)));
         if !groups.is_empty() {
             let _ = writeln!(out, "<h2>{heading}</h2>");
         }
         for (_, findings) in groups.iter().take(MOST_CARDS) {
-            card(out, severity, findings, link);
+            card(out, seen, findings, link);
         }
         more(out, groups.len(), MOST_CARDS, "findings");
     }
 }
 
-/// What a rule found, perhaps several times.
-fn card(out: &mut String, severity: Severity, findings: &[&Finding], link: impl Fn(Option<usize>) -> Option<String>) {
+/// What a rule found, perhaps several times: where and what, what to write, and how it came to it.
+fn card(out: &mut String, seen: &Seen, findings: &[&Finding], link: impl Fn(Option<usize>) -> Option<String>) {
     let Some(finding) = findings.first() else { return };
     let times = if findings.len() > 1 { format!(" ({} times)", findings.len()) } else { String::new() };
     let places: Vec<String> = finding.events.iter().filter_map(|event| link(Some(*event))).take(3).collect();
     let _ = writeln!(
         out,
-        "<section class=\"card {}\">\n<h3>{}{times}</h3>\n<p>{}.</p>\n<p><strong>Workaround:</strong> {}</p>\n\
-         <p>{}</p>\n<p class=\"dim\">Proven by a scenario: <code>cuda-pitfalls explain {}</code></p>\n</section>",
-        severity.name(),
-        html(&finding.title),
-        html(&finding.says),
+        "<section class=\"card {}\" id=\"f{}\">\n<h3>{}{times}</h3>\n<p><strong>Instead:</strong> {}</p>\n<p>{}.</p>\n<p>{}</p>\n\
+         <p class=\"dim\">Proven by {}</p>\n</section>",
+        finding.severity.name(),
+        number(seen, finding),
+        html(&LineChange::of(seen, finding).sentence()),
         html(&finding.workaround),
+        html(&finding.says),
         places.join(" · "),
-        html(&finding.scenario),
+        proof::link(seen, &finding.scenario),
     );
+}
+
+/// The number of the card that tells a finding: that of the first one which is told by the same words.
+fn number(seen: &Seen, finding: &Finding) -> usize {
+    seen.findings.iter().position(|other| alike(other) == alike(finding)).unwrap_or_default()
 }
 
 fn more(out: &mut String, all: usize, most: usize, what: &str) {
@@ -222,8 +234,20 @@ fn event(out: &mut String, seen: &Seen, entry: &TraceEntry, place: usize) {
     for detail in &entry.details {
         let _ = writeln!(out, "<p>{}</p>", html(detail));
     }
+    // A card has said what is wrong here.
+    let mut cards: Vec<usize> = Vec::new();
+    for finding in entry.findings.iter().filter_map(|index| seen.findings.get(*index)) {
+        let card = number(seen, finding);
+        if !cards.contains(&card) && cards.len() < MOST_LINKS {
+            cards.push(card);
+            let _ = writeln!(out, "<p class=\"warning\"><a href=\"#f{card}\">{}</a></p>", html(&finding.title));
+        }
+    }
+    let has_card = |event: usize| seen.findings.iter().any(|finding| finding.events.contains(&event));
     for late in entry.late.iter().take(10) {
-        let _ = writeln!(out, "<p class=\"warning\">{}</p>", html(&late_write(seen.trace, late)));
+        if !has_card(late.event) {
+            let _ = writeln!(out, "<p class=\"warning\">{}</p>", html(&late_write(seen.trace, late)));
+        }
         if let Some(event) = seen.trace.events.get(late.event) {
             stack(out, event, "Stack of this write");
         }
@@ -368,7 +392,8 @@ mod tests {
         let page = page(&fixture::trace());
         let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}"));
         assert!(
-            at("<h2>Forbidden</h2>") < at("<h2>Pitfalls</h2>") && at("<h2>Pitfalls</h2>") < at("<h2>Timeline</h2>")
+            at("<h2>Forbidden</h2>") < at("<h2>What to change</h2>")
+                && at("<h2>What to change</h2>") < at("<h2>Timeline</h2>")
         );
         assert!(at("<h2>Timeline</h2>") < at("<h2>Events</h2>") && at("<h2>Events</h2>") < at("<h2>Counts</h2>"));
         let links: Vec<&str> = page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()).collect();
@@ -376,9 +401,14 @@ mod tests {
         for link in links {
             assert!(page.contains(&format!("id=\"{link}\"")), "{link}");
         }
-        for part in ["context, never used afterwards", "410 ms too late: no effect", "torch.cuda.set_device(1) first"] {
-            assert!(page.contains(part), "{part}");
+        for once in [
+            "CUDA_VISIBLE_DEVICES after cuInit has read it",
+            "<strong>Instead:</strong> torch.cuda.set_device(1) first",
+        ] {
+            assert_eq!(page.matches(once).count(), 1, "{once}");
         }
+        assert!(page.contains("context, never used afterwards"));
+        assert!(page.contains("<a href=\"#p0\">visibility/mask-after-cuinit</a>"), "the proof is a link");
     }
 
     #[test]

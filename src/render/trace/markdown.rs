@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use super::change::LineChange;
 use super::entry::{TraceEntry, entries, late_write};
-use super::{Seen, alike, place, text, totals, unseen};
-use cuda_pitfalls_core::text::counts::{counted, grouped};
+use super::{Seen, alike, place, proof, text, totals, unseen};
+use cuda_pitfalls_core::machine;
+use cuda_pitfalls_core::text::counts::grouped;
 use cuda_pitfalls_core::text::escape::{html, markdown};
 use cuda_pitfalls_trace::TraceEvent;
 use cuda_pitfalls_trace::diagnosis::Severity;
@@ -25,29 +27,30 @@ pub(super) fn page(seen: &Seen) -> String {
     let took = trace.end.as_ref().map_or_else(String::new, |end| format!(", {}", place::since_start(trace, end.t_ns)));
     let _ = writeln!(
         out,
-        "{} · driver {} · {} · {}{took}\n",
+        "{} · {} · {}{took}\n",
         code(&cuda_pitfalls_core::text::escape::shorten(&start.command.join(" "), 500)),
-        markdown(&place::short(start.driver_version.as_deref().unwrap_or("not known"))),
-        counted(start.gpus.len() as u64, "GPU"),
+        markdown(&machine::summary(&start.gpus, start.driver_version.as_deref())),
         markdown(&place::short(&start.started_at)),
     );
     if !seen.findings.is_empty() || !seen.violations.is_empty() || !seen.undecided.is_empty() {
-        out.push_str("## Found\n\n");
+        out.push_str("## What to change\n\n");
     }
     let mut known: Vec<String> = Vec::new();
     let violations = seen
         .violations
         .iter()
         .map(|violation| format!("- **{}**\n", markdown(&text::forbidden(&violation.forbidden, &violation.says))));
-    let groups = grouped(seen.findings.iter().map(|finding| (alike(finding), finding)));
+    let in_order = seen.found(Severity::Pitfall).chain(seen.found(Severity::Note));
+    let groups = grouped(in_order.map(|finding| (alike(finding), finding)));
     let findings = groups.iter().filter_map(|(_, all)| all.first()).map(|finding| {
         format!(
-            "- {}**{}**: {}\n  - workaround: {}\n  - proven by the scenario {}\n",
+            "- {}**{}**\n  - instead: {}\n  - {}\n  - proven by {}{}\n",
             if finding.severity == Severity::Note { "note: " } else { "" },
-            markdown(&finding.title),
-            markdown(&finding.says),
+            markdown(&LineChange::of(seen, finding).sentence()),
             markdown(&finding.workaround),
-            code(&finding.scenario)
+            markdown(&finding.says),
+            code(&finding.scenario),
+            proof::find(&finding.scenario).map(|it| markdown(&proof::answer(&it))).unwrap_or_default()
         )
     });
     let undecided = seen.undecided.iter().map(|line| format!("- **not decided: {}**\n", markdown(line)));
@@ -106,7 +109,8 @@ fn event(seen: &Seen, entry: &TraceEntry) -> String {
     for detail in &entry.details {
         let _ = writeln!(out, "<br>{}", markdown(detail));
     }
-    for late in entry.late.iter().take(4) {
+    let has_finding = |event: usize| seen.findings.iter().any(|finding| finding.events.contains(&event));
+    for late in entry.late.iter().filter(|late| !has_finding(late.event)).take(4) {
         let _ = writeln!(out, "<br>**{}**", markdown(&late_write(seen.trace, late)));
     }
     out.push_str(&stack(event));
@@ -152,7 +156,7 @@ mod tests {
     fn pitfalls_come_first_and_stacks_are_folded() {
         let page = of(&fixture::trace());
         let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}\n{page}"));
-        assert!(at("## Found") < at("## Events"));
+        assert!(at("## What to change") < at("## Events"));
         assert!(at("torch.cuda.set\\_device(1) first") < at("<details><summary>stack</summary>"));
         assert!(page.contains("<code>train.py:12 &lt;module&gt;</code> → <code>cli.py:88 setup</code>"), "{page}");
         assert_eq!(page.matches("<details>").count(), page.matches("</details>").count());
