@@ -240,6 +240,9 @@ fn what_is_forbidden_is_reported_in_every_form_at_the_users_own_line() {
     let summary = ran.stderr.lines().find(|line| line.starts_with('{')).expect("a summary");
     let summary: serde_json::Value = serde_json::from_str(summary).expect("JSON");
     assert_eq!(summary["violations"][0]["forbidden"], "stray", "{summary}");
+    let text = fs::read_to_string(&script).expect("the script");
+    let source = text.lines().nth(line as usize - 1).expect("the line").trim();
+    assert_eq!(summary["violations"][0]["at"]["source"], source, "{summary}");
     let at = format!("tests/traced/stray_context.py,line={line}");
     let annotation = ran.stderr.lines().find(|line| line.starts_with("::error") && line.contains(&at));
     assert!(annotation.is_some(), "{at} is not annotated:\n{}", ran.stderr);

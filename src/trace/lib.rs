@@ -39,7 +39,7 @@ pub const SCHEMA: &str = "cuda-pitfalls-trace";
 /// Readers refuse another major.
 pub const MAJOR: u32 = 1;
 /// Readers accept a newer minor and keep what they know.
-pub const MINOR: u32 = 3;
+pub const MINOR: u32 = 4;
 /// The file's name in the folder of a trace.
 pub const FILE: &str = "trace.ndjson";
 

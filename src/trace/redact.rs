@@ -41,6 +41,8 @@ fn redact_variables(variables: &mut BTreeMap<String, String>) {
 }
 
 fn redact_stack(stack: &mut Stack) {
+    // A line of code may hold a key.
+    stack.source = None;
     for frame in stack.frames.iter_mut().chain(&mut stack.meanwhile) {
         frame.file = frame.file.as_deref().map(keep_package);
         frame.module = frame.module.as_deref().map(keep_package);

@@ -15,6 +15,10 @@ pub struct Stack {
     /// no frame of the user's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub meanwhile: Vec<Frame>,
+    /// The innermost line of the user's own code, as its file had it when the stack was read, without blanks around it
+    /// and at most 200 characters of it; absent where the file could not be read with the program's own rights.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
     /// What is missing and why, in words; absent if nothing is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,

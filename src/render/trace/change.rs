@@ -11,6 +11,8 @@ pub(super) struct LineChange<'a> {
     pub(super) at: Option<String>,
     /// The line that called `cuInit` too early.
     read_at: Option<String>,
+    /// That line, as its file had it.
+    pub(super) source: Option<&'a str>,
     /// What is wrong there.
     pub(super) title: &'a str,
     /// What to write.
@@ -27,7 +29,15 @@ impl<'a> LineChange<'a> {
         let is_init = |event: &&TraceEvent| matches!(event.what, EventKind::Init { .. });
         let after = finding.events.iter().skip(1).filter_map(|index| seen.trace.events.get(*index)).find(is_init);
         let read_at = after.and_then(|event| place::place(seen.trace, event)).map(|place| entry::shown(&place));
-        LineChange { at, read_at, title: &finding.title, workaround: &finding.workaround, scenario: &finding.scenario }
+        let source = event.and_then(|event| event.stack.source.as_deref());
+        LineChange {
+            at,
+            source,
+            read_at,
+            title: &finding.title,
+            workaround: &finding.workaround,
+            scenario: &finding.scenario,
+        }
     }
 
     /// Where, and what is wrong there.

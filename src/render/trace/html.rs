@@ -169,19 +169,26 @@ fn cards(out: &mut String, seen: &Seen, made: &Entries, listed: &HashSet<usize>)
 fn card(out: &mut String, seen: &Seen, findings: &[&Finding], link: impl Fn(Option<usize>) -> Option<String>) {
     let Some(finding) = findings.first() else { return };
     let times = if findings.len() > 1 { format!(" ({} times)", findings.len()) } else { String::new() };
+    let change = LineChange::of(seen, finding);
     let places: Vec<String> = finding.events.iter().filter_map(|event| link(Some(*event))).take(3).collect();
     let _ = writeln!(
         out,
-        "<section class=\"card {}\" id=\"f{}\">\n<h3>{}{times}</h3>\n<p><strong>Instead:</strong> {}</p>\n<p>{}.</p>\n<p>{}</p>\n\
+        "<section class=\"card {}\" id=\"f{}\">\n<h3>{}{times}</h3>\n{}<p><strong>Instead:</strong> {}</p>\n<p>{}.</p>\n<p>{}</p>\n\
          <p class=\"dim\">Proven by {}</p>\n</section>",
         finding.severity.name(),
         number(seen, finding),
-        html(&LineChange::of(seen, finding).sentence()),
+        html(&change.sentence()),
+        source(change.source),
         html(&finding.workaround),
         html(&finding.says),
         places.join(" · "),
         proof::link(seen, &finding.scenario),
     );
+}
+
+/// A line of the user's own code, if it is known.
+fn source(line: Option<&str>) -> String {
+    line.map(|line| format!("<pre>{}</pre>\n", html(line))).unwrap_or_default()
 }
 
 /// The number of the card that tells a finding: that of the first one which is told by the same words.
@@ -231,6 +238,7 @@ fn event(out: &mut String, seen: &Seen, entry: &TraceEntry, place: usize) {
         place::since_start(seen.trace, event.t_ns),
         chain.join(" → "),
     );
+    out.push_str(&source(event.stack.source.as_deref()));
     for detail in &entry.details {
         let _ = writeln!(out, "<p>{}</p>", html(detail));
     }

@@ -44,9 +44,10 @@ pub(super) fn page(seen: &Seen) -> String {
     let groups = grouped(in_order.map(|finding| (alike(finding), finding)));
     let findings = groups.iter().filter_map(|(_, all)| all.first()).map(|finding| {
         format!(
-            "- {}**{}**\n  - instead: {}\n  - {}\n  - proven by {}{}\n",
+            "- {}**{}**\n{}  - instead: {}\n  - {}\n  - proven by {}{}\n",
             if finding.severity == Severity::Note { "note: " } else { "" },
             markdown(&LineChange::of(seen, finding).sentence()),
+            LineChange::of(seen, finding).source.map(|line| format!("  - {}\n", code(line))).unwrap_or_default(),
             markdown(&finding.workaround),
             markdown(&finding.says),
             code(&finding.scenario),
@@ -106,6 +107,9 @@ fn event(seen: &Seen, entry: &TraceEntry) -> String {
     let when = place::since_start(seen.trace, event.t_ns);
     let chain: Vec<String> = place::chain(event).iter().map(|part| code(part)).collect();
     let mut out = format!("**{}** {when}, {who}<br>\n{}\n", markdown(&entry.title()), chain.join(" → "));
+    if let Some(line) = &event.stack.source {
+        let _ = writeln!(out, "<br>{}", code(line));
+    }
     for detail in &entry.details {
         let _ = writeln!(out, "<br>{}", markdown(detail));
     }

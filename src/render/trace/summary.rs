@@ -8,14 +8,14 @@ use super::{Seen, unseen};
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_trace::history::{MASK, ProgramHistory};
-use cuda_pitfalls_trace::{ContextChange, ContextLife, EventKind, Trace, TraceProcess};
+use cuda_pitfalls_trace::{ContextChange, ContextLife, EventKind, Trace, TraceEvent, TraceProcess};
 
 /// The name of the schema.
 pub(super) const SCHEMA: &str = "cuda-pitfalls-trace-summary";
 /// Readers refuse another major.
 pub(super) const MAJOR: u32 = 1;
 /// Readers accept a newer minor and keep what they know.
-pub(super) const MINOR: u32 = 0;
+pub(super) const MINOR: u32 = 1;
 
 /// What a trace shows, without its events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -94,6 +94,9 @@ pub struct Position {
     pub file: String,
     /// The line.
     pub line: Option<u32>,
+    /// What stands there, at most 200 characters of it; absent where that is not known (since 1.1).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
 }
 
 /// A context.
@@ -168,8 +171,7 @@ pub(super) fn summary(seen: &Seen) -> TraceSummary {
     let (trace, start) = (seen.trace, &seen.trace.start);
     let since = |t_ns: u64| t_ns.saturating_sub(start.t_ns);
     let event = |index: Option<usize>| index.and_then(|index| trace.events.get(index));
-    let at =
-        |index: Option<usize>| place(trace, event(index)?).map(|place| Position { file: place.file, line: place.line });
+    let at = |index: Option<usize>| position(trace, event(index)?);
     let begun_by = |process| Some(process_summary(process, seen.history.begun_by(process)?));
     let processes = trace.processes.iter().filter_map(begun_by);
     let contexts = seen.history.contexts.iter().map(|life| context_summary(trace, life));
@@ -222,6 +224,12 @@ fn process_summary(process: &TraceProcess, program: &ProgramHistory) -> ProcessS
     }
 }
 
+/// The user's own line of an event.
+fn position(trace: &Trace, event: &TraceEvent) -> Option<Position> {
+    let place = place(trace, event)?;
+    Some(Position { file: place.file, line: place.line, source: event.stack.source.clone() })
+}
+
 fn context_summary(trace: &Trace, life: &ContextLife) -> ContextSummary {
     ContextSummary {
         after_ns: life.made.t_ns.saturating_sub(trace.start.t_ns),
@@ -230,7 +238,7 @@ fn context_summary(trace: &Trace, life: &ContextLife) -> ContextSummary {
         gpu: life.made.gpu.clone(),
         primary: matches!(life.made.what, EventKind::Context { change: ContextChange::Made, primary: true, .. }),
         bytes: life.bytes,
-        at: place(trace, life.made).map(|place| Position { file: place.file, line: place.line }),
+        at: position(trace, life.made),
         chain: place::chain(life.made),
         used: life.uses.map(|uses| !uses.is_none()),
         ended: life.ended.is_some(),

@@ -160,6 +160,9 @@ fn to_change(seen: &Seen, width: usize) -> String {
     for (change, times) in changes.iter().take(MOST_CHANGES) {
         let again = if *times > 1 { format!(" ({times} times)") } else { String::new() };
         out.push_str(&sentence("  ", &format!("{}{again}", change.sentence()), width));
+        if let Some(source) = change.source {
+            out.push_str(&sentence(INDENT, &format!("> {source}"), width));
+        }
         out.push_str(&aside(INDENT, change.workaround, change.scenario, width));
     }
     if changes.len() > MOST_CHANGES {

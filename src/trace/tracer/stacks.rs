@@ -8,6 +8,7 @@
 //! names of its libraries, is its own business, and may take for ever to read.
 
 mod reader;
+mod source;
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;

@@ -6,6 +6,8 @@ use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use py_spy::{Config, PythonSpy};
 
+use super::source;
+
 use crate::{Frame, FrameLanguage, FrameOwner, Stack};
 
 /// The tables of symbols of larger files are not read: it would take as long as the call itself.
@@ -100,7 +102,9 @@ impl StackReader {
             native.append(&mut python);
         }
         native.truncate(MOST_FRAMES);
-        Stack { frames: native, meanwhile, missing }
+        let mut stack = Stack { frames: native, meanwhile, source: None, missing };
+        stack.source = source::line(pid, &stack);
+        stack
     }
 
     /// The frames of Python on a thread. Where none of them is the user's: those of the newest thread that
