@@ -319,7 +319,10 @@ fn a_bundle_has_everything_and_redacted_nothing_of_the_machine() {
         "set-device-is-eager.toml",
     ];
     assert_eq!(names, wanted);
-    let exported = scratch.run(&["export", "set-device-is-eager", "--as", "python"]).stdout;
+    let file = scratch.path().join("set-device-is-eager.py");
+    scratch.run(&["export", "set-device-is-eager", "--as", "python", "--out", &file.to_string_lossy()]);
+    let exported = fs::read_to_string(&file).expect("the file");
+    assert!(exported.contains("\npython3 set-device-is-eager.py; echo $?\n"), "it says how it is started");
     assert_eq!(files.get("set-device-is-eager.py"), Some(&exported));
     let issue = files.get("issue.md").expect("a text to paste");
     let first = issue.split("<details>").next().unwrap_or_default();

@@ -131,7 +131,8 @@ fn header(program: &Reproducer<'_>) -> String {
         lines.extend(wrapped(&format!("Careful: {}", super::program::warning(*hazard))));
     }
     lines.push(String::new());
-    lines.push(compile_line(program, "reproducer.c", "reproducer"));
+    let stem = program.stem_or("reproducer");
+    lines.push(compile_line(program, &format!("{stem}.c"), stem));
     lines.push("./reproducer; echo $?".to_string());
     lines.push(String::new());
     lines.extend(wrapped(

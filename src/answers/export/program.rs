@@ -38,6 +38,8 @@ pub struct Reproducer<'s> {
     /// The instance of it.
     pub instance: &'s Instance,
     pub(super) cases: Vec<Sequence<'s>>,
+    /// What its file is called, without the suffix; each form has a name of its own if none.
+    stem: Option<String>,
 }
 
 /// A case.
@@ -188,7 +190,17 @@ impl<'s> Reproducer<'s> {
         }
         questions(&instance.effect)?;
         let cases = wanted.into_iter().map(Sequence::of).collect::<Result<_, _>>()?;
-        Ok(Reproducer { scenario, instance, cases })
+        Ok(Reproducer { scenario, instance, cases, stem: None })
+    }
+
+    /// The same for a file of this name, without its suffix: its text says how to compile and start it.
+    pub fn in_file(self, stem: &str) -> Reproducer<'s> {
+        Reproducer { stem: Some(stem.to_owned()), ..self }
+    }
+
+    /// What its file is called.
+    pub(super) fn stem_or<'a>(&'a self, otherwise: &'a str) -> &'a str {
+        self.stem.as_deref().unwrap_or(otherwise)
     }
 
     /// Whether its cases are Python lines.

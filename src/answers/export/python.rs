@@ -148,7 +148,7 @@ fn header(program: &Reproducer<'_>) -> String {
         lines.extend(words(&format!("Careful: {}", warning(*hazard)), 100));
     }
     lines.push(String::new());
-    lines.push("python3 reproducer.py; echo $?".to_string());
+    lines.push(format!("python3 {}.py; echo $?", program.stem_or("reproducer")));
     lines.push(String::new());
     let needs = if program.is_of_lines() {
         format!("and {}", needs(program).into_iter().collect::<Vec<_>>().join(", "))

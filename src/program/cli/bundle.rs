@@ -58,10 +58,10 @@ fn write(arguments: &BundleArguments, stem: &str, entries: &[ArchiveFile]) -> Ex
 }
 
 fn attach(scenario: &Scenario, instance: &Instance, language: Language, is_plain: bool) -> Option<Attached> {
-    let program = Reproducer::of(scenario, instance, None).ok()?;
+    let stem = stem(&instance.name) + if is_plain { "-plain" } else { "" };
+    let program = Reproducer::of(scenario, instance, None).ok()?.in_file(&stem);
     let form = if is_plain { plain } else { reproducer };
     let text = form(&program, language).ok()?;
-    let stem = stem(&instance.name) + if is_plain { "-plain" } else { "" };
     let file = format!("{stem}.{}", language.extension());
     let commands = match language {
         Language::Python => vec![format!("python3 {file}")],

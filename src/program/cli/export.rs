@@ -83,8 +83,18 @@ fn written(
 ) -> Result<String, CliError> {
     let form = if arguments.plain { plain } else { reproducer };
     let program = Reproducer::of(scenario, instance, arguments.case.as_deref());
-    let written = program.and_then(|program| form(&program, language));
+    let written = program.and_then(|program| match arguments.out.as_deref().and_then(file_stem) {
+        Some(stem) => form(&program.in_file(&stem), language),
+        None => form(&program, language),
+    });
     written.map_err(|refusal| CliError::Refused { name: instance.name.clone(), language, refusal })
+}
+
+/// What a file is called without its suffix; none if a shell or a comment would take it for more than a name.
+fn file_stem(path: &Path) -> Option<String> {
+    let stem = path.file_stem()?.to_str()?;
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    (stem.chars().all(is_plain) && !stem.starts_with('-')).then(|| stem.to_owned())
 }
 
 fn note(text: &str) {

@@ -46,7 +46,7 @@ pub(super) struct RunArguments {
     #[arg(long, value_name = "HAZARD", value_parser = argument::hazard, help_heading = ASKED)]
     allow: Vec<Hazard>,
     /// Accept that scenarios selected by their exact names were skipped, for this reason.
-    #[arg(long, value_name = "REASON", value_parser = argument::reason, help_heading = JUDGED)]
+    #[arg(long, value_name = "REASON", value_parser = argument::reason, help_heading = JUDGED, hide_short_help = true)]
     allow_skip: Option<String>,
     /// Exit 4 with fewer usable GPUs, or fewer conclusive answers: gpus=N, answers=N.
     #[arg(long, value_name = "WHAT=N", value_parser = argument::requirement, help_heading = JUDGED)]
@@ -55,13 +55,13 @@ pub(super) struct RunArguments {
     #[arg(long, value_name = "KEY=VALUE", value_parser = argument::label, help_heading = WRITTEN)]
     label: Vec<(String, String)>,
     /// Write this machine's host name into the report, as the label `host`.
-    #[arg(long, help_heading = WRITTEN)]
+    #[arg(long, help_heading = WRITTEN, hide_short_help = true)]
     label_host: bool,
     /// Write a report without steps, attempts and samples: small enough to keep one of every machine.
     #[arg(long, help_heading = WRITTEN)]
     compact: bool,
     /// Run only this part of the selection: every N-th instance, from the I-th.
-    #[arg(long, value_name = "I/N", value_parser = argument::shard, help_heading = ASKED)]
+    #[arg(long, value_name = "I/N", value_parser = argument::shard, help_heading = ASKED, hide_short_help = true)]
     shard: Option<Shard>,
     /// Stop after the first unexpected verdict.
     #[arg(long, help_heading = HOW_OFTEN)]
@@ -97,19 +97,19 @@ pub(super) struct WorkerArguments {
     #[arg(long, help_heading = WRITTEN)]
     json: bool,
     /// A libcudart to run on; may be given several times.
-    #[arg(long, value_name = "PATH", help_heading = WHERE)]
+    #[arg(long, value_name = "PATH", help_heading = WHERE, hide_short_help = true)]
     libcudart: Vec<PathBuf>,
     /// The Python interpreter that runs Python lines; without it $CUDA_PITFALLS_PYTHON, or the first
     /// python3 on PATH.
-    #[arg(long, value_name = "PATH", help_heading = WHERE)]
+    #[arg(long, value_name = "PATH", help_heading = WHERE, hide_short_help = true)]
     python: Option<PathBuf>,
     /// UUIDs of the GPUs that may be used, separated by commas.
-    #[arg(long, value_name = "UUIDS", value_delimiter = ',', help_heading = WHERE)]
+    #[arg(long, value_name = "UUIDS", value_delimiter = ',', help_heading = WHERE, hide_short_help = true)]
     gpus: Option<Vec<String>>,
     #[command(flatten)]
     locks: LockArguments,
     /// The seed of the order of attempts, below 2^53.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(..1 << 53), help_heading = HOW_OFTEN)]
+    #[arg(long, value_parser = clap::value_parser!(u64).range(..1 << 53), help_heading = HOW_OFTEN, hide_short_help = true)]
     seed: Option<u64>,
 }
 
@@ -117,13 +117,13 @@ pub(super) struct WorkerArguments {
 #[derive(Debug, clap::Args)]
 struct LockArguments {
     /// The folder of the lock files, one for each GPU; the same for all users of the GPUs.
-    #[arg(long, value_name = "DIR", default_value = defaults::LOCK_FOLDER, help_heading = WHERE)]
+    #[arg(long, value_name = "DIR", default_value = defaults::LOCK_FOLDER, help_heading = WHERE, hide_short_help = true)]
     lock_dir: PathBuf,
     /// Take no lock: another run on these GPUs at the same time disturbs this one.
-    #[arg(long, conflicts_with_all = ["lock_dir", "wait"], help_heading = WHERE)]
+    #[arg(long, conflicts_with_all = ["lock_dir", "wait"], help_heading = WHERE, hide_short_help = true)]
     no_lock: bool,
     /// How long to wait for another run, such as 90s, 10m or 0s.
-    #[arg(long, value_name = "DURATION", default_value = defaults::WAIT, value_parser = argument::duration, help_heading = WHERE)]
+    #[arg(long, value_name = "DURATION", default_value = defaults::WAIT, value_parser = argument::duration, help_heading = WHERE, hide_short_help = true)]
     wait: Duration,
 }
 

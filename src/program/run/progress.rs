@@ -1,6 +1,7 @@
 //! How far a run or a survey is, and how long it will take.
 
 use std::io::IsTerminal;
+use std::time::Duration;
 
 use cuda_pitfalls_core::clock;
 
@@ -44,7 +45,12 @@ pub(super) fn left(gone_ns: u64, done: usize, all: usize) -> String {
     let Some(each) = gone_ns.checked_div(done as u64).filter(|_| done > 0) else {
         return "time left not known yet".to_string();
     };
-    let seconds = each.saturating_mul(all.saturating_sub(done) as u64) / 1_000_000_000;
+    about(Duration::from_nanos(each.saturating_mul(all.saturating_sub(done) as u64)))
+}
+
+/// How long something is expected to take still.
+pub(super) fn about(left: Duration) -> String {
+    let seconds = left.as_secs();
     format!("about {}:{:02} min left", seconds / 60, seconds % 60)
 }
 

@@ -37,8 +37,9 @@ pub(super) struct Rounds<'a> {
     /// Whether a question may fault a GPU: those come last.
     faulting: Vec<bool>,
     spool: Spool,
-    /// When the first question was asked.
+    /// When the first question was asked, and how long all of them were expected to take.
     asked_ns: u64,
+    expected: Duration,
     /// When the report was written last, and how long that took.
     written_ns: u64,
     writing_ns: u64,
@@ -82,6 +83,7 @@ impl<'a> Rounds<'a> {
             faulting,
             spool,
             asked_ns: written_ns,
+            expected: Duration::ZERO,
             written_ns,
             writing_ns: 0,
         })
@@ -90,7 +92,7 @@ impl<'a> Rounds<'a> {
     /// Says what will be asked, and how long it will take.
     pub(super) fn announce(&mut self, expected: Duration) {
         self.console.header(self.report, Some(expected));
-        self.asked_ns = clock::now_ns();
+        (self.asked_ns, self.expected) = (clock::now_ns(), expected);
     }
 
     /// Shows how much was asked, and how long the rest will take. What this machine cannot answer counts for nothing.
@@ -98,7 +100,10 @@ impl<'a> Rounds<'a> {
         let each = self.questions.iter().zip(&self.report.scenarios).map(|(question, done)| question.progress(done));
         let (made, to_make) = each.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         self.console.progress(made, made + to_make);
-        let left = progress::left(clock::now_ns() - self.asked_ns, made, made + to_make);
+        let left = match made {
+            0 => progress::about(self.expected),
+            _ => progress::left(clock::now_ns() - self.asked_ns, made, made + to_make),
+        };
         self.console.status(&format!("{left} · {what}"));
     }
 

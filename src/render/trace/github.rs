@@ -7,7 +7,8 @@ use super::place::UserLine;
 use super::{Seen, alike, totals, unseen};
 use cuda_pitfalls_core::text::counts::grouped;
 use cuda_pitfalls_core::text::escape::{github_message, github_property, shorten};
-use cuda_pitfalls_trace::diagnosis::Severity;
+use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
+use cuda_pitfalls_trace::policy::Violation;
 
 /// The most annotations of a level.
 const MOST: usize = 50;
@@ -35,12 +36,20 @@ pub(super) fn lines(seen: &Seen) -> String {
     for ((forbidden, says, place), events) in grouped(violations).into_iter().take(MOST) {
         let event = events.first().copied().flatten();
         let title = format!("forbidden: {forbidden}");
-        out.push_str(&annotation("error", place, &title, &[says, where_it_was(seen, event), times(events.len())]));
+        let about = seen.findings.iter().find(|it| it.says == says && it.events.first().copied() == event);
+        let advice = about
+            .map(|finding| [format!("workaround: {}", finding.workaround), format!("scenario: {}", finding.scenario)]);
+        let mut lines = vec![says, where_it_was(seen, event)];
+        lines.extend(advice.into_iter().flatten());
+        lines.push(times(events.len()));
+        out.push_str(&annotation("error", place, &title, &lines));
     }
     for undecided in seen.undecided.iter().take(MOST) {
         out.push_str(&annotation("error", None, "cuda-pitfalls: undecided", std::slice::from_ref(undecided)));
     }
-    let findings = seen.findings.iter().map(|finding| {
+    // What was forbidden in the same words is told as that.
+    let others = seen.findings.iter().filter(|it| !seen.violations.iter().any(|violation| is_of(it, violation)));
+    let findings = others.map(|finding| {
         let event = finding.events.first().copied();
         ((alike(finding), own_place(seen, event)), (finding, event))
     });
@@ -61,6 +70,11 @@ pub(super) fn lines(seen: &Seen) -> String {
         out.push_str(&annotation("notice", None, "cuda-pitfalls: not seen", &missing));
     }
     out
+}
+
+/// Whether a finding is what the violation says.
+fn is_of(finding: &Finding, violation: &Violation) -> bool {
+    finding.says == violation.says && finding.events.first().copied() == violation.event
 }
 
 fn times(times: usize) -> String {
@@ -99,6 +113,17 @@ mod tests {
             "{shown}"
         );
         assert!(lines[3].starts_with("::warning file=train.py,line=52,title=") && lines.len() == 4, "{shown}");
+    }
+
+    #[test]
+    fn what_is_forbidden_in_the_words_of_a_pitfall_is_told_once() {
+        let trace = fixture::trace();
+        let (findings, mut outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
+        outcome.violations[0].says.clone_from(&findings[0].says);
+        outcome.violations[0].event = findings[0].events.first().copied();
+        let shown = lines(&Seen::new(&trace, &findings, &outcome));
+        assert_eq!(shown.matches(&findings[0].says).count(), 1, "{shown}");
+        assert!(shown.lines().any(|line| line.starts_with("::error file") && line.contains("workaround: ")), "{shown}");
     }
 
     #[test]

@@ -144,7 +144,13 @@ fn entry(seen: &Seen, entry: &TraceEntry, one_process: bool, width: usize) -> St
         }
     }
     for violation in entry.violations.iter().take(FEW).filter_map(|index| seen.violations.get(*index)) {
-        out.push_str(&sentence(INDENT, &forbidden(&violation.forbidden, &violation.says), width));
+        // The line above has said what a late write is.
+        let is_told = entry.late.iter().take(FEW).any(|late| violation.event == Some(late.event));
+        let words = match is_told {
+            true => format!("forbidden: {}", place::short(&violation.forbidden)),
+            false => forbidden(&violation.forbidden, &violation.says),
+        };
+        out.push_str(&sentence(INDENT, &words, width));
     }
     out
 }

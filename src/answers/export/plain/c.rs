@@ -79,7 +79,8 @@ pub(super) fn file(plain: &Plain<'_>) -> String {
 }
 
 fn header(plain: &Plain<'_>) -> String {
-    let run = [compile_line(plain.program, "plain.c", "plain"), plain.start("./plain")];
+    let stem = plain.program.stem_or("plain");
+    let run = [compile_line(plain.program, &format!("{stem}.c"), stem), plain.start(&format!("./{stem}"))];
     let lines =
         plain.header(&run).into_iter().flat_map(|line| if line.is_empty() { vec![line] } else { wrapped(&line) });
     let lines: String = lines.map(|line| format!(" * {}", comment(&line)).trim_end().to_string() + "\n").collect();

@@ -71,7 +71,7 @@ pub(super) fn file(plain: &Plain<'_>) -> Result<String, Refusal> {
 }
 
 fn header(plain: &Plain<'_>) -> String {
-    let mut run = vec![plain.start("python3 plain.py")];
+    let mut run = vec![plain.start(&format!("python3 {}.py", plain.program.stem_or("plain")))];
     let packages: Vec<&str> = needs(plain.program).into_iter().collect();
     if !packages.is_empty() {
         run.push(format!("It needs {}.", packages.join(", ")));
