@@ -15,6 +15,7 @@ mod place;
 mod proof;
 mod summary;
 mod text;
+mod told;
 mod totals;
 mod unseen;
 

@@ -1,5 +1,6 @@
 //! The summary: a row per question, what needs attention first, each linked to what was measured.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use super::filter::{Choice, ROW, filter};
@@ -15,24 +16,47 @@ use cuda_pitfalls_core::verdict::Provenance;
 /// More instances than this with one answer are folded.
 const MOST_INSTANCES: usize = 6;
 
+/// Of more folders there is no filter.
+const MOST_FOLDERS: usize = 24;
+
 /// The columns of the summary.
 const COLUMNS: [&str; 5] = ["Here", "Question", "Memory, trap / control", "Expected", "Attempts"];
 
 /// An instance and its place in the report, which its section is linked by.
 type Placed<'a, 'r> = (usize, &'a ScenarioView<'r>);
 
-/// Folders of the scenarios of a report. A filter shows those of one.
-pub(super) struct Folders<'r>(Vec<(&'r str, usize)>);
+/// Folders of the scenarios of a report, in the order in which they come, each with how many it has. A filter shows those
+/// of one. A report that is not ours may have any number.
+pub(super) struct Folders<'r> {
+    counts: Vec<(&'r str, usize)>,
+    places: HashMap<&'r str, usize>,
+}
 
 impl<'r> Folders<'r> {
-    /// In the order in which they come.
     pub(super) fn of(report: &ReportView<'r>) -> Folders<'r> {
-        Folders(tally(report.scenarios.iter().map(|scenario| folder(scenario.scenario))))
+        let mut folders = Folders { counts: Vec::new(), places: HashMap::new() };
+        for name in report.scenarios.iter().map(|scenario| folder(scenario.scenario)) {
+            let place = *folders.places.entry(name).or_insert(folders.counts.len());
+            match folders.counts.get_mut(place) {
+                Some((_, count)) => *count += 1,
+                None => folders.counts.push((name, 1)),
+            }
+        }
+        folders
     }
 
     fn class(&self, scenario: &ScenarioView<'_>) -> String {
-        let own = folder(scenario.scenario);
-        format!("f{}", self.0.iter().position(|(name, _)| *name == own).unwrap_or_default())
+        format!("f{}", self.places.get(folder(scenario.scenario)).copied().unwrap_or_default())
+    }
+
+    /// The choices of the filter; none where there are too many to choose from.
+    fn choices(&self) -> Vec<Choice> {
+        let choice = |(place, (name, count)): (usize, &(&str, usize))| Choice {
+            class: format!("f{place}"),
+            name: (*name).to_owned(),
+            count: *count,
+        };
+        if self.counts.len() > MOST_FOLDERS { Vec::new() } else { self.counts.iter().enumerate().map(choice).collect() }
     }
 
     /// What filters select an instance by.
@@ -77,13 +101,7 @@ fn filters(out: &mut String, report: &ReportView<'_>, folders: &Folders<'_>) {
     answers.push(Choice { class: "attention".to_owned(), name: "needs attention".to_owned(), count: attention });
     answers.retain(|choice| choice.count > 0);
     out.push_str(&filter("answer", "Show", ("all", all), &answers));
-    let folder = |(place, (name, count)): (usize, &(&str, usize))| Choice {
-        class: format!("f{place}"),
-        name: (*name).to_owned(),
-        count: *count,
-    };
-    let folders: Vec<Choice> = folders.0.iter().enumerate().map(folder).collect();
-    out.push_str(&filter("folder", "About", ("all", all), &folders));
+    out.push_str(&filter("folder", "About", ("all", all), &folders.choices()));
 }
 
 /// The rows: each answer that needs attention by itself, then the instances of each question together.
@@ -91,8 +109,16 @@ fn rows<'a, 'r>(report: &'a ReportView<'r>) -> Vec<Vec<Placed<'a, 'r>>> {
     let (mut first, rest): (Vec<_>, Vec<_>) =
         report.scenarios.iter().enumerate().partition(|(_, scenario)| needs_attention(scenario));
     first.sort_by_key(|(_, scenario)| std::cmp::Reverse(Standing::of(scenario.verdict)));
-    let rest = grouped(rest.into_iter().map(|placed| (placed.1.scenario, placed)));
-    first.into_iter().map(|placed| vec![placed]).chain(rest.into_iter().map(|(_, instances)| instances)).collect()
+    let mut rows: Vec<Vec<Placed<'a, 'r>>> = first.into_iter().map(|placed| vec![placed]).collect();
+    let mut places: HashMap<&str, usize> = HashMap::new();
+    for placed in rest {
+        let place = *places.entry(placed.1.scenario).or_insert(rows.len());
+        match rows.get_mut(place) {
+            Some(row) => row.push(placed),
+            None => rows.push(vec![placed]),
+        }
+    }
+    rows
 }
 
 fn row(out: &mut String, instances: &[Placed<'_, '_>], folders: &Folders<'_>) {

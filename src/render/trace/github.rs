@@ -2,13 +2,14 @@
 //!
 //! GitHub shows the first ten of each level, so equal ones are one.
 
+use std::collections::HashSet;
+
 use super::junit::{own_place, where_it_was};
 use super::place::UserLine;
 use super::{Seen, alike, totals, unseen};
 use cuda_pitfalls_core::text::counts::grouped;
 use cuda_pitfalls_core::text::escape::{github_message, github_property, shorten};
-use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
-use cuda_pitfalls_trace::policy::Violation;
+use cuda_pitfalls_trace::diagnosis::Severity;
 
 /// The most annotations of a level.
 const MOST: usize = 50;
@@ -48,7 +49,9 @@ pub(super) fn lines(seen: &Seen) -> String {
         out.push_str(&annotation("error", None, "cuda-pitfalls: undecided", std::slice::from_ref(undecided)));
     }
     // What was forbidden in the same words is told as that.
-    let others = seen.findings.iter().filter(|it| !seen.violations.iter().any(|violation| is_of(it, violation)));
+    let forbidden: HashSet<(&str, Option<usize>)> =
+        seen.violations.iter().map(|violation| (violation.says.as_str(), violation.event)).collect();
+    let others = seen.findings.iter().filter(|it| !forbidden.contains(&(&it.says, it.events.first().copied())));
     let findings = others.map(|finding| {
         let event = finding.events.first().copied();
         ((alike(finding), own_place(seen, event)), (finding, event))
@@ -70,11 +73,6 @@ pub(super) fn lines(seen: &Seen) -> String {
         out.push_str(&annotation("notice", None, "cuda-pitfalls: not seen", &missing));
     }
     out
-}
-
-/// Whether a finding is what the violation says.
-fn is_of(finding: &Finding, violation: &Violation) -> bool {
-    finding.says == violation.says && finding.events.first().copied() == violation.event
 }
 
 fn times(times: usize) -> String {

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 
 use super::change::LineChange;
 use super::entry::{Entries, TraceEntry, entries, late_write, shown};
+use super::told::Told;
 use super::{Seen, alike, place, proof, text, totals, unseen};
 use crate::html::page;
 use cuda_pitfalls_core::machine;
@@ -45,7 +46,8 @@ pub(super) fn page(seen: &Seen) -> String {
     let title = place::short(&format!("cuda-pitfalls trace: {}: {command}", totals.join(", ")));
     let mut out = page::head(page::POLICY, &title, OWN_STYLE);
     head(&mut out, seen, &command);
-    cards(&mut out, seen, &made, &listed);
+    let told = Told::of(seen);
+    cards(&mut out, seen, &told, &made, &listed);
     let unseen = unseen::unseen(&seen.history);
     if !unseen.is_empty() {
         let lines: String = unseen.iter().map(|line| format!("<li>{}</li>\n", html(line))).collect();
@@ -60,7 +62,7 @@ pub(super) fn page(seen: &Seen) -> String {
         let _ = writeln!(out, "<p>{nothing}</p>");
     }
     timeline::draw(&mut out, trace, &made.all, &listed);
-    events(&mut out, seen, &made, &listed);
+    events(&mut out, seen, &told, &made, &listed);
     proof::sections(&mut out, seen);
     counts(&mut out, trace);
     machine(&mut out, trace);
@@ -123,13 +125,13 @@ fn head(out: &mut String, seen: &Seen, command: &str) {
 }
 
 /// Violations and pitfalls, before all else.
-fn cards(out: &mut String, seen: &Seen, made: &Entries, listed: &HashSet<usize>) {
+fn cards<'a>(out: &mut String, seen: &Seen<'a>, told: &Told<'a>, made: &Entries, listed: &HashSet<usize>) {
     let link = |event: Option<usize>| {
         let event = event?;
         let place = made.all.iter().position(|entry| entry.events.contains(&event));
-        let told = seen.trace.events.get(event)?;
-        let when = place::since_start(seen.trace, told.t_ns);
-        let at = place::place(seen.trace, told).map(|place| format!("<code>{}</code>, ", html(&shown(&place))));
+        let shown_event = seen.trace.events.get(event)?;
+        let when = place::since_start(seen.trace, shown_event.t_ns);
+        let at = place::place(seen.trace, shown_event).map(|place| format!("<code>{}</code>, ", html(&shown(&place))));
         let when = match place.filter(|place| listed.contains(place)) {
             Some(place) => format!("<a href=\"#e{place}\">{when}</a>"),
             None => when,
@@ -159,14 +161,20 @@ fn cards(out: &mut String, seen: &Seen, made: &Entries, listed: &HashSet<usize>)
             let _ = writeln!(out, "<h2>{heading}</h2>");
         }
         for (_, findings) in groups.iter().take(MOST_CARDS) {
-            card(out, seen, findings, link);
+            card(out, seen, told, findings, link);
         }
         more(out, groups.len(), MOST_CARDS, "findings");
     }
 }
 
 /// What a rule found, perhaps several times: where and what, what to write, and how it came to it.
-fn card(out: &mut String, seen: &Seen, findings: &[&Finding], link: impl Fn(Option<usize>) -> Option<String>) {
+fn card<'a>(
+    out: &mut String,
+    seen: &Seen<'a>,
+    told: &Told<'a>,
+    findings: &[&'a Finding],
+    link: impl Fn(Option<usize>) -> Option<String>,
+) {
     let Some(finding) = findings.first() else { return };
     let times = if findings.len() > 1 { format!(" ({} times)", findings.len()) } else { String::new() };
     let change = LineChange::of(seen, finding);
@@ -176,7 +184,7 @@ fn card(out: &mut String, seen: &Seen, findings: &[&Finding], link: impl Fn(Opti
         "<section class=\"card {}\" id=\"f{}\">\n<h3>{}{times}</h3>\n{}<p><strong>Instead:</strong> {}</p>\n<p>{}.</p>\n<p>{}</p>\n\
          <p class=\"dim\">Proven by {}</p>\n</section>",
         finding.severity.name(),
-        number(seen, finding),
+        told.number(finding),
         html(&change.sentence()),
         source(change.source),
         html(&finding.workaround),
@@ -191,18 +199,13 @@ fn source(line: Option<&str>) -> String {
     line.map(|line| format!("<pre>{}</pre>\n", html(line))).unwrap_or_default()
 }
 
-/// The number of the card that tells a finding: that of the first one which is told by the same words.
-fn number(seen: &Seen, finding: &Finding) -> usize {
-    seen.findings.iter().position(|other| alike(other) == alike(finding)).unwrap_or_default()
-}
-
 fn more(out: &mut String, all: usize, most: usize, what: &str) {
     if all > most {
         let _ = writeln!(out, "<p class=\"dim\">… and {} more {what}; the document has them all.</p>", all - most);
     }
 }
 
-fn events(out: &mut String, seen: &Seen, made: &Entries, listed: &HashSet<usize>) {
+fn events<'a>(out: &mut String, seen: &Seen<'a>, told: &Told<'a>, made: &Entries, listed: &HashSet<usize>) {
     if made.all.is_empty() && made.summed.is_empty() {
         return;
     }
@@ -210,7 +213,7 @@ fn events(out: &mut String, seen: &Seen, made: &Entries, listed: &HashSet<usize>
     let mut left = 0;
     for (place, entry) in made.all.iter().enumerate() {
         if listed.contains(&place) && out.len() < ENTRIES_BYTES {
-            event(out, seen, entry, place);
+            event(out, seen, told, entry, place);
         } else {
             left += 1;
         }
@@ -221,17 +224,17 @@ fn events(out: &mut String, seen: &Seen, made: &Entries, listed: &HashSet<usize>
     }
 }
 
-fn event(out: &mut String, seen: &Seen, entry: &TraceEntry, place: usize) {
+fn event<'a>(out: &mut String, seen: &Seen<'a>, told: &Told<'a>, entry: &TraceEntry, place: usize) {
     let Some(event) = seen.trace.events.get(entry.first) else { return };
     let who = match entry.pids.as_slice() {
         [pid] => place::who(seen.trace, *pid),
         several => format!("{} processes", several.len()),
     };
-    let told = if is_told(entry) { " told" } else { "" };
+    let class = if is_told(entry) { " told" } else { "" };
     let chain: Vec<String> = place::chain(event).iter().map(|part| html(part)).collect();
     let _ = writeln!(
         out,
-        "<article class=\"event{told}\" id=\"e{place}\">\n<p><span class=\"dot {}\"></span><span class=\"title\">{}</span> \
+        "<article class=\"event{class}\" id=\"e{place}\">\n<p><span class=\"dot {}\"></span><span class=\"title\">{}</span> \
          <span class=\"when\">{} · {who}</span></p>\n<p class=\"chain\">{}</p>",
         timeline::class(entry.kind),
         html(&entry.title()),
@@ -245,15 +248,14 @@ fn event(out: &mut String, seen: &Seen, entry: &TraceEntry, place: usize) {
     // A card has said what is wrong here.
     let mut cards: Vec<usize> = Vec::new();
     for finding in entry.findings.iter().filter_map(|index| seen.findings.get(*index)) {
-        let card = number(seen, finding);
+        let card = told.number(finding);
         if !cards.contains(&card) && cards.len() < MOST_LINKS {
             cards.push(card);
             let _ = writeln!(out, "<p class=\"warning\"><a href=\"#f{card}\">{}</a></p>", html(&finding.title));
         }
     }
-    let has_card = |event: usize| seen.findings.iter().any(|finding| finding.events.contains(&event));
     for late in entry.late.iter().take(10) {
-        if !has_card(late.event) {
+        if !told.has_event(late.event) {
             let _ = writeln!(out, "<p class=\"warning\">{}</p>", html(&late_write(seen.trace, late)));
         }
         if let Some(event) = seen.trace.events.get(late.event) {

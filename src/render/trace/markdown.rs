@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::change::LineChange;
 use super::entry::{TraceEntry, entries, late_write};
+use super::told::Told;
 use super::{Seen, alike, place, proof, text, totals, unseen};
 use cuda_pitfalls_core::machine;
 use cuda_pitfalls_core::text::counts::grouped;
@@ -81,11 +82,11 @@ fn events(out: &mut String, seen: &Seen) {
         return;
     }
     out.push_str("\n## Events\n\n");
-    let mut left = 0;
+    let (mut left, told) = (0, Told::of(seen));
     for entry in &made.all {
-        let told = event(seen, entry);
-        if out.len() + told.len() < LIMIT {
-            out.push_str(&told);
+        let text = event(seen, &told, entry);
+        if out.len() + text.len() < LIMIT {
+            out.push_str(&text);
         } else {
             left += 1;
         }
@@ -98,7 +99,7 @@ fn events(out: &mut String, seen: &Seen) {
     }
 }
 
-fn event(seen: &Seen, entry: &TraceEntry) -> String {
+fn event(seen: &Seen, told: &Told, entry: &TraceEntry) -> String {
     let Some(event) = seen.trace.events.get(entry.first) else { return String::new() };
     let who = match entry.pids.as_slice() {
         [pid] => place::who(seen.trace, *pid),
@@ -113,8 +114,7 @@ fn event(seen: &Seen, entry: &TraceEntry) -> String {
     for detail in &entry.details {
         let _ = writeln!(out, "<br>{}", markdown(detail));
     }
-    let has_finding = |event: usize| seen.findings.iter().any(|finding| finding.events.contains(&event));
-    for late in entry.late.iter().filter(|late| !has_finding(late.event)).take(4) {
+    for late in entry.late.iter().filter(|late| !told.has_event(late.event)).take(4) {
         let _ = writeln!(out, "<br>**{}**", markdown(&late_write(seen.trace, late)));
     }
     out.push_str(&stack(event));

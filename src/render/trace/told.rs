@@ -1,0 +1,34 @@
+//! Which findings are told together, and which events they are about. A trace may have thousands of both.
+
+use std::collections::{HashMap, HashSet};
+
+use super::{Seen, alike};
+use cuda_pitfalls_trace::diagnosis::Finding;
+
+/// What the first part of a page tells, so that the rest need not repeat it.
+pub(super) struct Told<'a> {
+    /// The first finding of those that are told by the same words.
+    firsts: HashMap<(&'a str, String, &'a str), usize>,
+    events: HashSet<usize>,
+}
+
+impl<'a> Told<'a> {
+    pub(super) fn of(seen: &Seen<'a>) -> Told<'a> {
+        let mut firsts = HashMap::new();
+        for (place, finding) in seen.findings.iter().enumerate() {
+            firsts.entry(alike(finding)).or_insert(place);
+        }
+        let events = seen.findings.iter().flat_map(|finding| finding.events.iter().copied()).collect();
+        Told { firsts, events }
+    }
+
+    /// The number of what tells a finding.
+    pub(super) fn number(&self, finding: &'a Finding) -> usize {
+        self.firsts.get(&alike(finding)).copied().unwrap_or_default()
+    }
+
+    /// Whether a finding is about an event.
+    pub(super) fn has_event(&self, event: usize) -> bool {
+        self.events.contains(&event)
+    }
+}
