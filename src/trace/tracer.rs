@@ -1,8 +1,8 @@
-//! Traces an unmodified program: starts it behind two small libraries, answers their messages after it has read memory
-//! and stack, and writes the document.
+//! Traces an unmodified program: starts it with two small libraries in front, answers their messages after reading
+//! memory and stack, and writes the document.
 //!
-//! The program keeps its descriptors, its terminal and its process group. No thread of it waits longer than its own
-//! limit for an answer (src/fake/shim/post.rs).
+//! The program keeps its descriptors, its terminal and its process group. None of its threads waits for an answer
+//! longer than a fixed limit (src/fake/shim/post.rs).
 
 mod answer;
 mod caller;
@@ -50,16 +50,16 @@ pub use program::Ended;
 
 /// The longest wait between two checks.
 const TICK_NS: u64 = 200_000_000;
-/// The same while a process outside the trace runs, because only polling shows that it maps libcuda.
+/// The longest wait while a process outside the trace runs, because only polling shows that it maps libcuda.
 const SHORT_TICK_NS: u64 = 20_000_000;
 /// How often polled memory is written and processes are checked.
 const ROUND_NS: u64 = 1_000_000_000;
-/// How long the sampler rests between looks: a program runs for hours, and NVML contends with it.
+/// How long the sampler rests between readings: a program may run for hours, and NVML slows it down.
 const REST_US: u64 = 20_000;
 
 /// The longest wait for the sampler while a thread is parked, in milliseconds.
 const READING_MS: u64 = 1_500;
-/// Descriptors kept free of counts of processes.
+/// Descriptors that are not used for the counts of processes.
 const OWN_FILES: u64 = 128 + gate::FILES;
 
 /// What to trace, and how.
@@ -69,50 +69,50 @@ pub struct TraceOptions {
     pub command: Vec<OsString>,
     /// The commit that the program was built from, if it is known.
     pub commit: Option<String>,
-    /// The driver: real or simulated.
+    /// Where it runs: on the real driver or on the simulated machine.
     pub on: On,
-    /// The folder that gets the document.
+    /// The folder for the document.
     pub folder: PathBuf,
-    /// Whether writes of variables are watched, by `LD_PRELOAD`.
+    /// Whether writes of variables are watched, with `LD_PRELOAD`.
     pub preload: bool,
     /// Whether paths and arguments are left out of the document.
     pub redact: bool,
-    /// Whether to count the queries too that frameworks make before each small operation.
+    /// Whether to count queries too that frameworks make before each small operation.
     pub all_calls: bool,
-    /// How the program runs apart from its caller, if it does.
+    /// How the program runs apart from its caller; `None` if it does not.
     pub apart: Option<Apart>,
 }
 
-/// A program apart from its caller has no input and output, and ends with all of its children.
+/// A program that runs apart from its caller has no input or output, and ends together with all of its children.
 #[derive(Clone, Copy, Debug)]
 pub struct Apart {
-    /// How long it may run; then it is killed.
+    /// How long it may run before it is killed.
     pub limit: Duration,
 }
 
-/// A finished trace.
+/// A completed trace.
 #[derive(Debug)]
 pub struct Traced {
     /// How the program ended.
     pub ended: Ended,
-    /// Where the document is.
+    /// The path of the document.
     pub document: PathBuf,
     /// Why the document on disk is incomplete, if it is.
     pub lost: Option<String>,
 }
 
-/// Why a trace cannot start. The program was not started.
+/// Why a trace cannot start. The program was not started then.
 #[derive(Debug, thiserror::Error)]
 pub enum TracerError {
     /// The command line does not fit this machine.
     #[error("{0}")]
     Usage(String),
-    /// The program cannot be started.
+    /// The program could not be started.
     #[error("cannot start `{name}`: {source}", name = cuda_pitfalls_core::text::escape::terminal(.name))]
     Program {
         /// Its name.
         name: String,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The document cannot be written.
@@ -123,10 +123,10 @@ pub enum TracerError {
     Internal(String),
 }
 
-/// Traces a command to its end. `program` is this program's own file.
+/// Traces a command to its end. `program` is the path of this binary.
 ///
 /// # Errors
-/// Why the command was not started.
+/// The command was not started, and why.
 pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerError> {
     let internal = |error: &dyn std::fmt::Display| TracerError::Internal(error.to_string());
     let caller = Caller::take_over().map_err(|error| internal(&error))?;
@@ -143,7 +143,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     let simulated = Some(machine.links.as_path()).filter(|_| machine.on != "cuda");
     let environment = place.environment(simulated, options.preload);
     let started_ns = clock::now_ns();
-    // Set before the program starts: orphans of the program become our children, which identifies them.
+    // Before the program starts: its orphans then become our children, which identifies them.
     supervisor::adopt_orphans().map_err(|error| internal(&error))?;
     let before = supervisor::children();
     let program_itself = match TracedProgram::start(&options.command, &environment, caller, options.apart.is_some()) {
@@ -155,7 +155,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     };
     caller::allow_files();
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
-    // The program starts while NVML lists the GPUs; its first call waits for that.
+    // The program already starts while NVML lists the GPUs. Its first call waits for that.
     let sampler = machine.sampler.take().unwrap_or_else(|| SamplerClient::start(program, &machine.links, &home));
     let mut tracer = Tracer {
         stacks,
@@ -186,7 +186,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     Ok(Traced { ended, document: options.folder.join(crate::FILE), lost })
 }
 
-/// A trace under way.
+/// A running trace.
 struct Tracer {
     place: TraceFolder,
     gate: Gate,
@@ -196,12 +196,12 @@ struct Tracer {
     stacks: Stacks,
     writer: Writer,
     processes: Processes,
-    /// Calls that are being made, by process and number.
+    /// Calls that have begun and not ended, by process and number.
     pending: BTreeMap<(u32, u64), Pending>,
     gpus: Vec<Gpu>,
-    /// The memory of each GPU before the program was started.
+    /// The memory in use on each GPU before the program was started, in bytes.
     baseline: Vec<Option<u64>>,
-    /// The memory of each GPU as it was written last.
+    /// The memory in use on each GPU when it was last written, in bytes.
     written: BTreeMap<usize, u64>,
     watch: MemoryWatch,
     started_ns: u64,
@@ -281,7 +281,8 @@ impl Tracer {
         (used, gpus.iter().map(own).collect())
     }
 
-    /// As [`Tracer::read_memory`], for a parked thread: once it has moved on, a reading no longer shows its call.
+    /// Like [`Tracer::read_memory`], for a parked thread: after the thread has moved on, a reading no longer shows
+    /// its call.
     fn read_for(&mut self, pid: u32, waiting: &UnixStream) -> (Vec<Option<u64>>, Vec<u64>) {
         let read = self.read_memory(pid);
         if message::is_parked(waiting) { read } else { (vec![None; self.gpus.len()], Vec::new()) }
@@ -294,7 +295,7 @@ impl Tracer {
             self.watch.ran(&run);
             for change in run.changes {
                 let (t_ns, index, used_bytes) = (change.t_ns, change.gpu, change.used_bytes);
-                // Every run of the sampler begins with a reading, changed or not.
+                // Every period of the sampler begins with a reading, whether or not memory changed.
                 let is_same = self.written.get(&index).is_some_and(|last| last.abs_diff(used_bytes) < STEP_BYTES);
                 if !is_same {
                     self.written.insert(index, used_bytes);
@@ -306,7 +307,7 @@ impl Tracer {
         self.reap(program);
         for (pid, counts) in self.processes.gone() {
             self.stacks.forget(pid);
-            self.pending.retain(|(of, _), _| *of != pid);
+            self.pending.retain(|(owner, _), _| *owner != pid);
             self.writer.write(TraceLine::Counts(counts));
         }
         self.processes.look_for_unseen(program, &self.place.libraries());

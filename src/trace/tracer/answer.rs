@@ -1,4 +1,4 @@
-//! The answer to each message: what is noted of its process, and the event that is written.
+//! Handling each message: updating what is known of its process, and writing its event.
 
 use std::fs::File;
 use std::os::unix::net::UnixStream;
@@ -8,16 +8,16 @@ use super::{Tracer, processes};
 use crate::{EventKind, FrameOwner, Stack, TraceEvent, TraceLine, Witness};
 use cuda_pitfalls_core::clock;
 
-/// Why a stack is missing where many processes are forks of one.
+/// Why a stack is missing if many processes are forks of one program.
 const CROWD: &str = "the process is one of many forks, whose stacks are not read while they write variables";
 
-/// Why a stack is missing where there was more to look at than time.
+/// Why a stack is missing if there was not enough time to read it.
 const LATE: &str = "the thread was not looked at within two seconds, and went on";
 
-/// Calls of which the first half has come and the second has not; more are forgotten.
+/// The most calls whose begin was reported and whose end was not; further ones are forgotten.
 const MOST_PENDING: usize = 10_000;
 
-/// Something that is known of a call before it is made.
+/// What is known of a call before it is made.
 pub(super) struct Pending {
     t_ns: u64,
     used: Vec<Option<u64>>,
@@ -26,7 +26,7 @@ pub(super) struct Pending {
 }
 
 impl Tracer {
-    /// One message: what is noted, and what is written.
+    /// Handles one message: updates its process and writes its event.
     pub(super) fn take(&mut self, received: Delivery) {
         let Delivery { message, pid, counts, waiting } = received;
         if let Content::Notice(notice @ Notice::Lost { .. }) = message.content {
@@ -38,7 +38,7 @@ impl Tracer {
         }
         let Message { call, number, t_ns, tid, pthread, frames, device, uuid, status, elapsed_ns, content, .. } =
             message;
-        // Nothing was done before the program was started, or is done later than now.
+        // An event cannot be earlier than the program's start, or later than now.
         let t_ns = t_ns.min(clock::now_ns()).max(self.started_ns);
         let is_small = matches!(content, Content::Event(EventKind::Variable { .. } | EventKind::Forked { .. }));
         let tid = processes::thread_here(pid, tid);
@@ -50,7 +50,7 @@ impl Tracer {
             false if was_parked => self.stacks.read(pid, tid, pthread, &frames),
             false => Stack::unread(LATE),
         };
-        // A thread that gave up waiting meanwhile was read while it moved.
+        // A thread that stopped waiting was moving while its stack was read.
         let stack = if stack.frames.is_empty() || message::is_parked(&waiting) { stack } else { Stack::unread(LATE) };
         let what = match content {
             Content::Event(what) => what,
@@ -83,7 +83,7 @@ impl Tracer {
         self.writer.write(TraceLine::Event(Box::new(event)));
     }
 
-    /// Takes what a process says of itself.
+    /// Handles a message about a process itself.
     fn heed(&mut self, pid: u32, notice: Notice, counts: Option<File>) {
         match (notice, counts) {
             (Notice::Hello { devices, lanes, names }, Some(file)) => {
@@ -100,7 +100,7 @@ impl Tracer {
         }
     }
 
-    /// Keeps what is known of a call before it is made.
+    /// Stores what is known of a call before it is made.
     fn keep(&mut self, call: (u32, u64), pending: Pending) {
         if self.pending.len() >= MOST_PENDING {
             self.pending.pop_first();
@@ -108,8 +108,7 @@ impl Tracer {
         self.pending.insert(call, pending);
     }
 
-    /// An event with what is known from before its call: the change of memory, when the call was made,
-    /// and its stack.
+    /// Adds to an event what was known before its call: the change of memory, the time of the call, and the stack.
     fn with_memory(&mut self, mut event: TraceEvent, number: u64, waiting: &UnixStream) -> TraceEvent {
         let key = (event.pid, number);
         if matches!(event.what, EventKind::Init { witness: Witness::Forwarding, .. }) {
@@ -117,9 +116,10 @@ impl Tracer {
             self.keep(key, Pending { t_ns: event.t_ns, used, own, stack: event.stack.clone() });
             return event;
         }
-        // That cuInit is done has a time of its own.
+        // The end of cuInit has a time of its own.
         let is_done = matches!(event.what, EventKind::InitDone { .. });
-        // The two libraries in a process number their messages each by itself: no others have a first half.
+        // Each of the two libraries in a process numbers its own messages, and only these events have a message
+        // before the call.
         if !is_done && !matches!(event.what, EventKind::Context { .. } | EventKind::Module) {
             return event;
         }
@@ -140,7 +140,7 @@ impl Tracer {
         event
     }
 
-    /// Notes what an event means for its process. None if it is known already.
+    /// Updates a process after an event. `None` if the event is known already.
     fn noted(&mut self, pid: u32, mut what: EventKind, device: Option<i32>) -> Option<EventKind> {
         match &mut what {
             EventKind::Init { witness, .. } => self.processes.initialises(pid, *witness),
@@ -167,7 +167,7 @@ fn uuid_text(hex: &str) -> Option<String> {
     Some(format!("GPU-{}-{}-{}-{}-{}", part(0, 8)?, part(8, 12)?, part(12, 16)?, part(16, 20)?, part(20, 32)?))
 }
 
-/// Whether a call was made by a function of libcudart: its names begin with `cuda`, those of libcuda do not.
+/// Whether a function of libcudart made a call: its names begin with `cuda`, unlike those of libcuda.
 fn is_below_a_runtime(stack: &Stack) -> bool {
     stack.frames.iter().any(|frame| frame.owner == FrameOwner::Cuda && frame.function.starts_with("cuda"))
 }

@@ -1,5 +1,5 @@
-//! Process state from the caller that our runtime or the tracer changes: descriptors, signals and limits. The traced
-//! program gets it back as the caller set it.
+//! Properties that this process inherits from its caller, and that Rust's runtime or the tracer changes: descriptors,
+//! signals and limits. The traced program gets them back as the caller set them.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const SIGPIPE_IGNORED: u32 = 1 << 3;
 const STANDARD: [i32; 3] = [0, 1, 2];
 
-/// The state before the standard library opened `/dev/null` for closed descriptors and ignored SIGPIPE.
+/// The state before the standard library opened `/dev/null` for closed descriptors and set SIGPIPE to be ignored.
 static FOUND: AtomicU32 = AtomicU32::new(0);
 
 /// The function that the loader calls before `main`.
@@ -20,7 +20,7 @@ static LOOK: extern "C" fn() = look;
 extern "C" fn look() {
     let mut found = 0;
     for fd in STANDARD {
-        // SAFETY: a question about a number.
+        // SAFETY: it only reads the flags of a descriptor number.
         if unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1 {
             found |= 1 << fd;
         }
@@ -35,7 +35,7 @@ fn is_ignored(signal: i32) -> bool {
     cuda_pitfalls_instrument::supervisor::is_ignored(signal)
 }
 
-/// The state that the program gets back.
+/// The inherited state, which the program gets back.
 #[derive(Clone, Copy)]
 pub(super) struct Caller {
     found: u32,
@@ -45,11 +45,11 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// Records it, then changes it for the tracer: children can be waited for, and a write past the limit on file size
-    /// fails without a signal that kills.
+    /// Records the state, then changes it for the tracer: children can be waited for, and a write beyond the limit on
+    /// file size fails instead of killing.
     ///
     /// # Errors
-    /// What the system refused.
+    /// The system refused.
     pub(super) fn take_over() -> io::Result<Caller> {
         let ignores_children = is_ignored(libc::SIGCHLD);
         if ignores_children {
@@ -58,7 +58,7 @@ impl Caller {
             check(if set == libc::SIG_ERR { -1 } else { 0 })?;
         }
         if !is_ignored(libc::SIGXFSZ) {
-            // SAFETY: the handler does nothing. It ends at exec, so that the program meets the default action.
+            // SAFETY: the handler does nothing. It does not survive exec, so the program gets the default action.
             unsafe { signal_hook::low_level::register(libc::SIGXFSZ, || {}) }?;
         }
         let (mut mask, mut file_size) = (MaybeUninit::uninit(), MaybeUninit::<libc::rlimit>::uninit());
@@ -68,7 +68,7 @@ impl Caller {
             check(libc::getrlimit(libc::RLIMIT_FSIZE, file_size.as_mut_ptr()))?;
             (mask.assume_init(), file_size.assume_init())
         };
-        // The libraries and the trace are not the program's files. Only root can have more than the hard limit.
+        // The limit is for the program's files, not for those of the trace. Only root can exceed the hard limit.
         for most in [libc::RLIM_INFINITY, file_size.rlim_max] {
             let own = libc::rlimit { rlim_cur: most, rlim_max: most };
             // SAFETY: the struct is whole.
@@ -79,12 +79,12 @@ impl Caller {
         Ok(Caller { found: FOUND.load(Ordering::Relaxed), ignores_children, mask, file_size })
     }
 
-    /// Restores it in a process between fork and exec.
+    /// Restores the state in a process between fork and exec.
     ///
     /// # Errors
-    /// What the system refused.
+    /// The system refused.
     pub(super) fn hand_on(&self) -> io::Result<()> {
-        // SAFETY: every call may be made between fork and exec, and the structs are whole.
+        // SAFETY: every call is allowed between fork and exec, and the structs are complete.
         unsafe {
             for fd in STANDARD.into_iter().filter(|fd| self.found & (1 << fd) != 0) {
                 libc::close(fd);
@@ -105,8 +105,8 @@ fn check(result: i32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Raises our limit on open files to the hard limit, because each process with a CUDA call takes a descriptor. Call it
-/// after the program has started, which keeps its own limit.
+/// Raises our limit on open files to the hard limit, because every process with a CUDA call needs a descriptor. Must be
+/// called after the program was started, so that it keeps its own limit.
 pub(super) fn allow_files() {
     let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     limit.current = limit.maximum;

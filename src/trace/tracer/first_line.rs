@@ -16,7 +16,7 @@ impl Tracer {
     /// Writes the first line.
     pub(super) fn begin(&mut self, machine: &TraceTarget, options: &TraceOptions, started_ns: u64) {
         let mut driver_version = None;
-        // What was loaded decides, not what was asked for: a simulated figure is never a measured one.
+        // The loaded libraries decide, not the options: simulated results must never pass for measured ones.
         let mut is_simulated = machine.is_simulated;
         if let Ok(inventory) = &self.sampler.inventory {
             is_simulated |= inventory.simulated;
@@ -69,8 +69,10 @@ impl Tracer {
                 .push("/dev/shm/cuda_injection_path_shm exists, and may keep the driver from calling our hook".into());
         }
         let users = self.sampler.sweep().map(|sweep| sweep.gpus).unwrap_or_default();
-        for (index, gpu) in
-            users.iter().enumerate().filter(|(_, gpu)| gpu.processes.as_ref().is_some_and(|it| !it.is_empty()))
+        for (index, gpu) in users
+            .iter()
+            .enumerate()
+            .filter(|(_, gpu)| gpu.processes.as_ref().is_some_and(|processes| !processes.is_empty()))
         {
             let others = match gpu.processes.as_ref().map_or(0, Vec::len) {
                 1 => "another process has a context there".to_string(),

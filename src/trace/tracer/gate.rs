@@ -1,5 +1,5 @@
-//! Where messages come in: on a thread of its own, because who gives up waiting and ends cannot be recognised any more,
-//! while reading a stack or memory takes its time.
+//! Receiving messages, on a separate thread: a sender that gives up waiting and ends can no longer be identified, and
+//! reading a stack or memory takes time.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -17,40 +17,40 @@ use super::peers::{Peer, Peers};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_instrument::supervisor::timespec;
 
-/// So many messages wait to be taken. The others wait in their connections.
+/// How many messages may wait to be taken. The others wait in their connections.
 const MOST_WAITING: usize = 1024;
-/// So many connections may have sent less than a message.
+/// How many connections may have sent a part of a message.
 const MOST_INCOMING: usize = 256;
-/// So many connections are accepted before those that are there are read.
+/// How many connections are accepted before the existing ones are read.
 const MOST_AT_ONCE: usize = 64;
-/// How long the thread waits at most before it looks around.
+/// The longest wait of the thread before it checks everything again.
 const TICK_NS: u64 = 100_000_000;
-/// How long it goes on when it is to stop and there is always one more.
+/// How long the thread goes on after it was told to stop, if messages keep arriving.
 const LAST_NS: u64 = 500_000_000;
 
-/// Descriptors that this takes at most.
+/// The most descriptors that this uses.
 pub(super) const FILES: u64 = (MOST_WAITING + MOST_INCOMING + MOST_AT_ONCE) as u64;
 
-/// Who was turned away.
+/// Counts of the connections that were refused.
 #[derive(Default)]
 struct Refusals {
     strangers: AtomicU64,
     gone: AtomicU64,
 }
 
-/// The gate.
+/// The tracer's end of the gate.
 pub(super) struct Gate {
     messages: Receiver<Box<Delivery>>,
-    /// Can be read when a message has come; shut when the thread is to stop.
+    /// Readable when a message has arrived; closed when the thread has to stop.
     bell: UnixStream,
     refused: Arc<Refusals>,
 }
 
 impl Gate {
-    /// Opens it.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// What the system refused.
+    /// The system refused.
     pub(super) fn open(listener: UnixListener) -> std::io::Result<Gate> {
         let (bell, rope) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;
@@ -59,22 +59,22 @@ impl Gate {
         let refused = Arc::new(Refusals::default());
         let (incoming, room, peers) = (VecDeque::new(), vec![0; 64 << 10], Peers::new());
         let keeper = Keeper { listener, rope, queue, peers, refused: refused.clone(), incoming, room };
-        // The program ends without waiting for it.
+        // Nobody waits for the thread at the program's end.
         std::thread::Builder::new().name("gate".into()).spawn(move || keeper.keep())?;
         Ok(Gate { messages, bell, refused })
     }
 
-    /// The next message that has come; none if there is none.
+    /// The next message that has arrived; `None` if there is none.
     pub(super) fn next(&self) -> Option<Box<Delivery>> {
         self.messages.try_recv().ok()
     }
 
-    /// Has no more let in than what has come. [`Gate::rest`] hands it over.
+    /// Admits no more connections. [`Gate::rest`] returns the messages that have arrived.
     pub(super) fn close(&self) {
         let _ = self.bell.shutdown(Shutdown::Write);
     }
 
-    /// The next message after [`Gate::close`]; none if there will be none, or none has come by a deadline.
+    /// The next message after [`Gate::close`]. An error if there are no more, or none arrived before the deadline.
     pub(super) fn rest(&self, deadline_ns: u64) -> Result<Box<Delivery>, IsLast> {
         let left = deadline_ns.saturating_sub(clock::now_ns());
         if left == 0 {
@@ -86,42 +86,42 @@ impl Gate {
         }
     }
 
-    /// What to poll.
+    /// The descriptor to poll.
     pub(super) fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.bell.as_fd()
     }
 
-    /// Takes note of the bell.
+    /// Clears the signal that a message has arrived.
     pub(super) fn heard(&self) {
         let mut rings = [0; 1024];
         while (&self.bell).read(&mut rings).is_ok_and(|read| read == rings.len()) {}
     }
 
-    /// How many connections were not of processes of the program.
+    /// How many connections did not come from processes of the program.
     pub(super) fn strangers(&self) -> u64 {
         self.refused.strangers.load(Ordering::Relaxed)
     }
 
-    /// How many may have been of processes of the program that had ended.
+    /// How many connections may have come from processes of the program that had ended.
     pub(super) fn gone(&self) -> u64 {
         self.refused.gone.load(Ordering::Relaxed)
     }
 }
 
-/// Whether there is no message any more, or only none in time.
+/// No message: true if there are no more, false if none arrived in time.
 #[derive(Debug)]
 pub(super) struct IsLast(pub(super) bool);
 
-/// The thread's side.
+/// The state of the thread.
 struct Keeper {
     listener: UnixListener,
     rope: UnixStream,
     queue: SyncSender<Box<Delivery>>,
     peers: Peers,
     refused: Arc<Refusals>,
-    /// Connections whose message has not come as a whole, in the order of their coming.
+    /// Connections with incomplete messages, oldest first.
     incoming: VecDeque<Incoming>,
-    /// Where messages are read to.
+    /// The buffer for messages.
     room: Vec<u8>,
 }
 
@@ -142,21 +142,21 @@ impl Keeper {
         }
     }
 
-    /// Waits until something has come. True if no more is to be let in.
+    /// Waits until something has arrived. True if no more connections are to be admitted.
     fn wait(&self) -> bool {
         let listener = self.listener.as_fd();
         let mut fds = vec![PollFd::new(&self.rope, PollFlags::RDHUP)];
         fds.push(PollFd::from_borrowed_fd(listener, PollFlags::IN));
-        fds.extend(self.incoming.iter().map(|it| PollFd::new(&it.connection, PollFlags::IN)));
+        fds.extend(self.incoming.iter().map(|incoming| PollFd::new(&incoming.connection, PollFlags::IN)));
         let ready = poll(&mut fds, Some(&timespec(TICK_NS))).is_ok();
         ready && fds.first().is_some_and(|rope| rope.revents().intersects(PollFlags::RDHUP | PollFlags::HUP))
     }
 
-    /// Accepts connections and looks at who is there. What is dropped is closed, which ends its wait. True if there are no
-    /// more.
+    /// Accepts connections and identifies their processes. A refused connection is closed, which ends the wait of its
+    /// sender. True if there are no more connections.
     fn accept(&mut self) -> bool {
         for _ in 0..MOST_AT_ONCE {
-            // The oldest has had the longest time; what comes over it is the program's own fault.
+            // The oldest connection has had the most time. Only the program itself can cause so many.
             if self.incoming.len() >= MOST_INCOMING {
                 self.incoming.pop_front();
             }
@@ -174,7 +174,7 @@ impl Keeper {
         false
     }
 
-    /// Reads what has come. None if nobody takes messages any more.
+    /// Reads what has arrived. `None` if nobody takes messages any more.
     fn read(&mut self) -> Option<()> {
         for incoming in std::mem::take(&mut self.incoming) {
             match incoming.read(&mut self.room, clock::now_ns()) {

@@ -1,9 +1,9 @@
-//! Where the files of a trace may be that the traced program goes on naming after the trace: a folder whose name can never
-//! become another user's.
+//! A safe folder for those files of a trace whose paths the traced program keeps after the trace: its name can never
+//! belong to another user.
 //!
-//! A process that outlives its trace keeps the paths of the trace's libraries in its environment. Whoever can create these
-//! paths again runs code in its next child. So they are in a folder that only this user can write to, and only this user
-//! or root can rename or remove a folder above it. The folder itself is never removed.
+//! A process that outlives its trace keeps the paths of the trace's libraries in its environment. Whoever can create
+//! these paths again runs code in its next child. So they are in a folder that only this user can write to, and only
+//! this user or root can rename or remove a folder above it. The folder itself is never removed.
 
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io::ErrorKind;
@@ -22,12 +22,12 @@ const SHARED_NAME: &str = "cuda-pitfalls-of-";
 /// Others can open files by name, because a traced program may change its user; they cannot list the folder.
 const MODE: u32 = 0o711;
 
-/// Bits of a mode.
+/// Permission bits.
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 const PASSABLE_BY_ALL: u32 = 0o001;
 
-/// A possible place of the folder.
+/// A folder in which the folder of traces may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Candidate {
     /// A folder of this user or root; created if it is missing.
@@ -39,15 +39,15 @@ enum Candidate {
 /// Why the folder of a trace cannot be made.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PlaceError {
-    /// No place is suitable.
+    /// No folder is suitable.
     #[error("no folder is safe to keep the libraries of the trace in: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Nowhere(Vec<PlaceError>),
-    /// The system refused it, or others could change what is in it.
+    /// The system refused the folder, or others could change its content.
     #[error("{}: {why}", path.display())]
     Refused {
         /// The folder.
         path: PathBuf,
-        /// What the system said, or who could change it.
+        /// The error of the system, or who could change the folder.
         why: String,
     },
     /// A folder above it cannot be made.
@@ -55,55 +55,55 @@ pub(super) enum PlaceError {
     NotMade {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         why: String,
     },
-    /// The loader would take a part of its name for something else.
+    /// The loader would interpret a character of the path.
     #[error("the name of {} has a `{character}`, which LD_PRELOAD and LD_LIBRARY_PATH cannot carry", path.display())]
     Name {
         /// The folder.
         path: PathBuf,
-        /// What the loader would take for something else.
+        /// The character.
         character: char,
     },
-    /// Somebody else's folder has its name.
+    /// The name belongs to a folder of another user.
     #[error("{} is there, and is not this user's own folder", .0.display())]
     Taken(PathBuf),
-    /// No code can be mapped from it.
+    /// Code cannot be executed from the folder.
     #[error("{0}")]
     NoExec(String),
-    /// A private folder cannot be made in it.
+    /// A private folder cannot be made in this folder.
     #[error("no folder could be made in {}: {why}", path.display())]
     NoFolder {
-        /// The place.
+        /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         why: String,
     },
-    /// Its socket would have a name that is too long.
+    /// The path of its socket would be too long.
     #[error("the path {} is too long for a socket", .0.display())]
     TooLong(PathBuf),
-    /// The hook cannot be put beside it.
+    /// The hook library cannot be written beside it.
     #[error("{} could not be written: {why}", path.display())]
     Hook {
-        /// Its file.
+        /// The path of the library.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         why: String,
     },
 }
 
 impl PlaceError {
-    /// What the system refused about a path.
+    /// The error for a path that the system refused.
     pub(super) fn refused(path: &Path, error: std::io::Error) -> PlaceError {
         PlaceError::Refused { path: path.to_path_buf(), why: error.to_string() }
     }
 }
 
-/// Tries an action in one suitable folder after the other until it succeeds.
+/// Tries an action in one suitable folder after another, until it succeeds.
 ///
 /// # Errors
-/// The reason for each folder if it succeeds in none.
+/// The action failed in all folders; the error has the reason for each.
 pub(super) fn within<T>(mut attempt: impl FnMut(&Path) -> Result<T, PlaceError>) -> Result<T, PlaceError> {
     let mut refused: Vec<PlaceError> = Vec::new();
     for place in places(geteuid().is_root(), |name| std::env::var_os(name).map(PathBuf::from)) {
@@ -116,12 +116,13 @@ pub(super) fn within<T>(mut attempt: impl FnMut(&Path) -> Result<T, PlaceError>)
     Err(PlaceError::Nowhere(refused))
 }
 
-/// The places in the order in which they are tried.
+/// The candidates, in the order in which they are tried.
 fn places(is_root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<Candidate> {
     let named = |name: &str| variable(name).filter(|path| path.is_absolute());
     let mut all: Vec<Candidate> = named("XDG_CACHE_HOME").map(Candidate::Own).into_iter().collect();
     if is_root {
-        // /run is empty after a restart, when no process names a library any more; on some systems nothing runs from it.
+        // /run is empty after a restart, when no process uses a library any more. On some systems, nothing can be
+        // executed there.
         all.extend(["/run", "/var/lib"].map(|path| Candidate::Own(PathBuf::from(path))));
     }
     all.extend(named("HOME").map(|home| Candidate::Own(home.join(".cache"))));
@@ -131,14 +132,14 @@ fn places(is_root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<Cand
     all
 }
 
-/// The folder at a place; created if it is missing.
+/// Opens the folder at this place, and makes it if it does not exist.
 fn open(place: &Candidate) -> Result<PathBuf, PlaceError> {
     let (Candidate::Own(base) | Candidate::Shared(base)) = place;
     if matches!(place, Candidate::Own(_)) && !base.exists() {
         let made = DirBuilder::new().mode(0o700).create(base);
         made.map_err(|error| PlaceError::NotMade { path: base.clone(), why: error.to_string() })?;
     }
-    // Resolves links, which others may own.
+    // Resolves links, because others may own them.
     let base = fs::canonicalize(base).map_err(|error| PlaceError::refused(base, error))?;
     if let Some(byte) = base.as_os_str().as_bytes().iter().find(|byte| b" :;$".contains(byte)) {
         let character = char::from(*byte);
@@ -146,7 +147,7 @@ fn open(place: &Candidate) -> Result<PathBuf, PlaceError> {
     }
     for folder in base.ancestors() {
         let data = fs::symlink_metadata(folder).map_err(|error| PlaceError::refused(folder, error))?;
-        // Root's program may become another user's, which must find its libraries.
+        // A program of root may change its user, and then still has to find its libraries.
         let why = unsafe_ancestor(&data).or_else(|| {
             let is_closed = geteuid().is_root() && data.mode() & PASSABLE_BY_ALL == 0;
             is_closed.then_some("other users may not pass through it")
@@ -162,12 +163,12 @@ fn open(place: &Candidate) -> Result<PathBuf, PlaceError> {
     }
 }
 
-/// Why others could replace a folder in this one, if they can.
+/// Why others could replace a folder inside this one; `None` if they cannot.
 fn unsafe_ancestor(data: &Metadata) -> Option<&'static str> {
     if !data.is_dir() {
         return Some("it is no folder");
     }
-    // The owner of `/` can replace everything; in a user namespace it is neither root nor this user.
+    // The owner of `/` can replace everything. In a user namespace this is neither root nor this user.
     let root = fs::symlink_metadata("/").map_or(0, |data| data.uid());
     if ![0, root, geteuid().as_raw()].contains(&data.uid()) {
         return Some("it belongs to another user");
@@ -177,12 +178,12 @@ fn unsafe_ancestor(data: &Metadata) -> Option<&'static str> {
     is_open.then_some("others can write to it")
 }
 
-/// Whether a folder is this user's alone.
+/// Whether only this user owns and can write to a folder.
 fn is_own(data: &Metadata) -> bool {
     data.is_dir() && data.uid() == geteuid().as_raw() && data.mode() & WRITABLE_BY_OTHERS == 0
 }
 
-/// Makes the folder of a name, or takes the one that is there if it is this user's.
+/// Makes the folder at this path, or uses the existing one if it belongs to this user.
 fn own(path: &Path) -> Result<PathBuf, PlaceError> {
     let failed = |error: std::io::Error| PlaceError::refused(path, error);
     match DirBuilder::new().mode(0o700).create(path) {
@@ -197,7 +198,7 @@ fn own(path: &Path) -> Result<PathBuf, PlaceError> {
     Ok(path.to_path_buf())
 }
 
-/// Takes this user's folder in a parent that all users share, or creates one. Ignores folders of others.
+/// Finds this user's folder in one that all users share, or makes one. Folders of others are ignored.
 fn shared(base: &Path) -> Result<PathBuf, PlaceError> {
     let prefix = format!("{SHARED_NAME}{}-", geteuid().as_raw());
     let entries = fs::read_dir(base).into_iter().flatten().flatten();
@@ -257,7 +258,7 @@ mod tests {
         mode(0o1777);
         let first = open(&Candidate::Shared(base.path().into())).unwrap();
         assert_eq!(first, open(&Candidate::Shared(base.path().into())).unwrap(), "one is made, and used again");
-        // A link of that name is no folder of ours, and another is made.
+        // A link of that name is not our folder, so another folder is made.
         fs::remove_dir(&first).unwrap();
         std::os::unix::fs::symlink(base.path(), &first).unwrap();
         assert_ne!(first, open(&Candidate::Shared(base.path().into())).unwrap());

@@ -1,4 +1,4 @@
-//! The last lines of a trace: what was told before the program ended, and what was not seen.
+//! The last lines of a trace: messages that arrived before the program ended, and what was not seen.
 
 use super::Tracer;
 use super::gate::IsLast;
@@ -9,15 +9,15 @@ use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_instrument::supervisor;
 
-/// Memory that rose by this much on a GPU without a context of a process that is seen is reported.
+/// Memory that rises by at least this much, in bytes, on a GPU without a known context is reported.
 const UNEXPLAINED_BYTES: u64 = 64 << 20;
-/// Messages that are still there when the program has ended are taken for so long.
+/// How long messages are still taken after the program's end.
 const LAST_NS: u64 = 3_000_000_000;
-/// So many connections of strangers keep processes of the program from being heard.
+/// From this many refused connections on, messages of the program's own processes may be missing.
 const MOST_STRANGERS: u64 = 1_000;
 
 impl Tracer {
-    /// Takes what was told before the program ended, and says what was not heard.
+    /// Takes the messages that arrived before the program ended, and reports what could not be taken.
     fn hear_the_last(&mut self) {
         let deadline_ns = clock::now_ns() + LAST_NS;
         self.gate.close();

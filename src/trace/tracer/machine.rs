@@ -1,4 +1,4 @@
-//! The machine that is traced on, and whether its driver is real.
+//! The machine on which the program is traced, and whether its driver is real.
 
 use std::path::{Path, PathBuf};
 
@@ -11,23 +11,23 @@ use cuda_pitfalls_instrument::{libraries, simulated};
 
 /// The libraries of the machine.
 pub(super) struct TraceTarget {
-    /// The real libcuda; none if there is none.
+    /// The path of the real libcuda; `None` if there is none.
     pub(super) libcuda: Option<PathBuf>,
-    /// The folder of links that the sampler finds NVML in.
+    /// The folder of links in which the sampler finds NVML.
     pub(super) links: PathBuf,
     /// Whether the libraries are the simulated machine's.
     pub(super) is_simulated: bool,
     /// `cuda` or `sim:<machine>`.
     pub(super) on: String,
-    /// The sampler, where one had to be asked whether there is a GPU.
+    /// The sampler, if it was needed to find out whether there is a GPU.
     pub(super) sampler: Option<SamplerClient>,
 }
 
 impl TraceTarget {
-    /// Finds the libraries in a process of its own, or lays out the simulated machine.
+    /// Finds the libraries in a separate process, or prepares the simulated machine.
     ///
     /// # Errors
-    /// The machine is not known, or it cannot be told whether its driver is real.
+    /// The machine is unknown, or it is unknown whether its driver is real.
     pub(super) fn find(
         program: &Path,
         options: &TraceOptions,

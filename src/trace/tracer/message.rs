@@ -1,7 +1,7 @@
-//! What the libraries in a traced program send: one JSON object per connection (src/fake/shim/post.rs).
+//! The messages of the libraries in a traced program: one JSON object per connection (src/fake/shim/post.rs).
 //!
-//! A program may send anything. What is too long, comes too late, or is not what the libraries send is dropped, and so
-//! is a descriptor that is not memory of a fixed length.
+//! A program may send anything. A message that is too long, too late or invalid is dropped, and so is a descriptor
+//! that is not memory of a fixed length.
 
 use std::fs::File;
 use std::io::IoSliceMut;
@@ -17,81 +17,82 @@ use serde::Deserialize;
 
 use crate::EventKind;
 
-/// Longer messages are not read: a stack has some kilobytes, the list of names twenty, and a socket takes no more at once.
+/// The longest message: a stack takes some kilobytes, the list of names twenty, and a socket does not take more at
+/// once.
 const LONGEST: usize = 256 << 10;
-/// A message is sent whole and at once; its sender waits no longer than this.
+/// How long a sender waits for an answer. It sends its message whole and at once.
 pub(super) const PATIENCE_NS: u64 = 2_000_000_000;
-/// More devices than a process can see (src/fake/shim/counts.rs).
+/// At least as many devices as a process can see (src/fake/shim/counts.rs).
 const MOST_DEVICES: usize = 64;
-/// More lanes than a process has, and more functions than there are (src/fake/shim/counts.rs).
+/// At least as many lanes as a process has, and as many functions as there are (src/fake/shim/counts.rs).
 const MOST_LANES: usize = 64;
 const MOST_NAMES: usize = 4096;
-/// Names of functions, kinds and variables are shorter.
+/// The longest name of a function, kind or variable.
 const LONGEST_NAME: usize = 128;
-/// More frames are not sent (src/fake/shim/c.rs).
+/// The most frames that are sent (src/fake/shim/c.rs).
 const MOST_FRAMES: usize = 128;
 
 /// A message.
 #[derive(Debug, Deserialize)]
 pub(super) struct Message {
     pub(super) call: String,
-    /// Pairs what came before a call with what came after it.
+    /// The number that the messages before and after one call have in common.
     pub(super) number: u64,
     pub(super) t_ns: u64,
-    /// The thread as the program's own PID namespace numbers it.
+    /// The thread's ID in the program's own PID namespace.
     pub(super) tid: u32,
-    /// The thread as the C library knows it.
+    /// The thread's ID in the C library.
     pub(super) pthread: u64,
-    /// Return addresses, innermost first; absent where the stack is not asked for.
+    /// Return addresses, innermost first; absent if no stack is needed.
     #[serde(default)]
     pub(super) frames: Vec<u64>,
     pub(super) device: Option<i32>,
-    /// The GPU's UUID in hex; empty where the driver did not say.
+    /// The GPU's UUID in hex; empty if the driver did not say.
     pub(super) uuid: Option<String>,
     pub(super) status: Option<i64>,
     pub(super) elapsed_ns: Option<u64>,
-    /// Whether its thread waits until it is answered.
+    /// Whether the thread waits for an answer.
     pub(super) parked: bool,
     #[serde(flatten)]
     pub(super) content: Content,
 }
 
-/// What it says.
+/// The content of a message.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Content {
-    /// An event, as the document has it, but for UUIDs in hex.
+    /// An event as in the document, except that UUIDs are in hex.
     Event(EventKind),
-    /// Anything else.
+    /// Any other message.
     Notice(Notice),
 }
 
-/// A message that is no event.
+/// A message that is not an event.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Notice {
-    /// A process counts from now on, in memory that comes with the message.
+    /// A process begins to count, in memory whose descriptor comes with the message.
     Hello { devices: usize, lanes: usize, names: Vec<String> },
-    /// A call is about to be made whose effect on memory is wanted.
+    /// A call is about to be made, and memory has to be read before it.
     Before,
-    /// A process has written so many variables that it tells no more of them.
+    /// A process has written so many variables that it reports no more of them.
     Silent,
-    /// A program is about to be started without the trace's variables.
+    /// A program is about to be started without the variables of the trace.
     Lost { program: String },
 }
 
-/// A message with who sent it, by the kernel's word. Dropping the connection lets its thread go on.
+/// A message and its sender, as the kernel identifies it. Dropping the connection lets the thread continue.
 pub(super) struct Delivery {
     pub(super) message: Message,
-    /// The process in our PID namespace.
+    /// The PID of the process in our namespace.
     pub(super) pid: u32,
-    /// The memory of its counts, if it came with the message and is as the message says.
+    /// The memory with its counts, if it came with the message and has the stated size.
     pub(super) counts: Option<File>,
-    /// The connection that its thread waits on.
+    /// The connection on which the thread waits.
     pub(super) waiting: UnixStream,
 }
 
-/// Whether the thread that sent a message still waits: one that does not has moved on.
+/// Whether the thread that sent a message still waits for its answer.
 pub(super) fn is_parked(waiting: &UnixStream) -> bool {
     let mut fds = [PollFd::new(waiting, PollFlags::RDHUP)];
     let gone = PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR;
@@ -99,9 +100,9 @@ pub(super) fn is_parked(waiting: &UnixStream) -> bool {
         && fds.iter().all(|fd| !fd.revents().intersects(gone))
 }
 
-/// A connection whose message has not come as a whole.
+/// A connection whose message is incomplete.
 pub(super) struct Incoming {
-    /// What to poll.
+    /// The connection to poll.
     pub(super) connection: UnixStream,
     pid: u32,
     deadline_ns: u64,
@@ -109,24 +110,24 @@ pub(super) struct Incoming {
     passed: Option<OwnedFd>,
 }
 
-/// What has become of a connection.
+/// The state of a connection after reading.
 pub(super) enum Arrival {
-    /// The message has come.
+    /// The message is complete.
     Whole(Box<Delivery>),
-    /// More is to come.
+    /// The message is incomplete.
     More(Incoming),
-    /// It is dropped.
+    /// The connection was dropped.
     Dropped,
 }
 
 impl Incoming {
-    /// A connection of a process that may tell something.
+    /// A connection of a process that may send messages.
     pub(super) fn new(connection: UnixStream, pid: u32, now_ns: u64) -> Incoming {
         let deadline_ns = now_ns.saturating_add(PATIENCE_NS);
         Incoming { connection, pid, deadline_ns, bytes: Vec::new(), passed: None }
     }
 
-    /// Takes what has come, without waiting. `room` is where it is read to.
+    /// Reads what has arrived, without waiting, into the buffer `room`.
     pub(super) fn read(mut self, room: &mut [u8], now_ns: u64) -> Arrival {
         loop {
             let mut beside = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
@@ -168,12 +169,12 @@ impl Incoming {
     }
 }
 
-/// How much memory the counts of a process take (src/fake/shim/counts.rs).
+/// The size of the memory with the counts of a process, in bytes (src/fake/shim/counts.rs).
 pub(super) fn counted_bytes(devices: usize, lanes: usize, names: usize) -> u64 {
     (lanes * (2 * names + 3 * devices) * size_of::<u64>()) as u64
 }
 
-/// Whether a descriptor is that of memory of this length, which nobody can change.
+/// Whether a descriptor is that of memory of this length, which is sealed against changes.
 fn is_sealed(fd: &OwnedFd, bytes: u64) -> bool {
     let seals = rustix::fs::fcntl_get_seals(fd);
     let is_fixed = seals.is_ok_and(|seals| seals.contains(SealFlags::SHRINK | SealFlags::GROW));
@@ -181,7 +182,7 @@ fn is_sealed(fd: &OwnedFd, bytes: u64) -> bool {
 }
 
 impl Message {
-    /// Whether it is one that the libraries could have sent.
+    /// Whether the libraries could have sent this message.
     fn is_valid(&self) -> bool {
         let is_device = |device: i32| usize::try_from(device).is_ok_and(|device| device < MOST_DEVICES);
         let is_right = match &self.content {
@@ -201,12 +202,12 @@ impl Message {
             }
             Content::Event(_) | Content::Notice(_) => true,
         };
-        // Who says hello has not made a call.
+        // A process that says hello has made no call.
         let is_hello = matches!(self.content, Content::Notice(Notice::Hello { .. }));
         is_right
             && (is_word(&self.call) || (is_hello && self.call.is_empty()))
             && self.frames.len() <= MOST_FRAMES
-            // The driver calls a device that it does not know -1.
+            // The driver's number for an unknown device is -1.
             && self.device.is_none_or(|device| device == -1 || is_device(device))
             && self.uuid.as_deref().is_none_or(is_uuid)
     }
@@ -218,7 +219,7 @@ fn is_word(text: &str) -> bool {
     !text.is_empty() && text.len() <= LONGEST_NAME && text.bytes().all(is_of_names)
 }
 
-/// Whether a text is the name of a variable that the libraries tell of.
+/// Whether a text is the name of a variable that the libraries report.
 fn is_variable(text: &str) -> bool {
     text.len() <= LONGEST_NAME
         && cuda_pitfalls_fake::is_of_cuda(text.as_bytes())
@@ -234,7 +235,7 @@ fn is_uuid(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// What a message becomes that comes in one piece.
+    /// The message in a text that arrived in one piece.
     fn received(text: &str, passed: Option<OwnedFd>) -> Option<Delivery> {
         let (ours, _theirs) = UnixStream::pair().unwrap();
         Incoming { connection: ours, pid: 1, deadline_ns: 0, bytes: text.into(), passed }.whole()

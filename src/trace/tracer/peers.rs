@@ -1,7 +1,7 @@
 //! Who may send messages to the tracer: the traced program and its descendants, as the kernel identifies them.
 //!
-//! The tracer is the reaper of its descendants, so their chain of parents leads to it even if some have ended. A process
-//! that has been waited for can no longer be identified.
+//! Orphans of the program become children of the tracer, so every descendant's chain of parents leads to it, even if
+//! some of them have ended. A process that has been waited for can no longer be identified.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 
 use rustix::process::{geteuid, getpid, getuid};
 
-/// The option of sockets that rustix does not have.
+/// A socket option that rustix lacks.
 const SO_PEERPIDFD: i32 = 77;
 /// The longest chain of parents that is followed.
 const MOST_PARENTS: usize = 4096;
@@ -22,7 +22,7 @@ const TRIES: u32 = 4;
 pub(super) enum Peer {
     /// A process of the program, by its PID.
     Ours(u32),
-    /// It has ended, and may have been a process of the program.
+    /// It has ended. It may have been a process of the program.
     Gone,
     /// Anything else.
     Stranger,
@@ -43,7 +43,7 @@ impl Peers {
         Peers { tracer: getpid().as_raw_nonzero().get() as u32, known: BTreeMap::new(), users: users.into() }
     }
 
-    /// Identifies the other end of a connection.
+    /// Identifies the process at the other end of a connection.
     pub(super) fn of(&mut self, connection: &UnixStream) -> Peer {
         let Ok(credentials) = rustix::net::sockopt::socket_peercred(connection) else { return Peer::Stranger };
         let (pid, user) = (credentials.pid.as_raw_nonzero().get() as u32, credentials.uid.as_raw());
@@ -61,7 +61,7 @@ impl Peers {
         Peer::Ours(pid)
     }
 
-    /// The start time of a process, if it descends from us.
+    /// The start time of a process if it is a descendant of ours.
     fn descends(&self, pid: u32) -> Option<u64> {
         let (_, started) = stat(pid)?;
         if self.known.get(&pid) == Some(&started) || (0..TRIES).any(|_| leads_to(pid, self.tracer)) {
@@ -71,7 +71,7 @@ impl Peers {
     }
 }
 
-/// Whether the parents of a process lead to another.
+/// Whether the chain of parents of a process leads to another process.
 fn leads_to(pid: u32, ancestor: u32) -> bool {
     let mut at = pid;
     for _ in 0..MOST_PARENTS {
@@ -84,7 +84,7 @@ fn leads_to(pid: u32, ancestor: u32) -> bool {
     false
 }
 
-/// The parent of a process, and when it was started.
+/// The parent of a process, and its start time.
 fn stat(pid: u32) -> Option<(u32, u64)> {
     let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let text = String::from_utf8_lossy(&text);
@@ -94,10 +94,10 @@ fn stat(pid: u32) -> Option<(u32, u64)> {
     Some((parent, fields.nth(17)?.parse().ok()?))
 }
 
-/// The process at the other end. None before Linux 6.5, which cannot say.
+/// A handle on the process at the other end; `None` before Linux 6.5, which does not provide it.
 ///
 /// # Errors
-/// It has been waited for.
+/// The process has been waited for.
 fn handle(connection: &UnixStream) -> std::io::Result<Option<OwnedFd>> {
     let mut fd = -1i32;
     let mut length = size_of::<i32>() as libc::socklen_t;
@@ -128,7 +128,7 @@ mod tests {
 
     use super::*;
 
-    /// Who connects, as a process that runs Python.
+    /// A process that runs Python and connects, and how it is identified.
     fn connects(parent: u32, script: &str) -> (Peer, std::process::Child) {
         let folder = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(folder.path().join("socket")).unwrap();
@@ -149,12 +149,12 @@ mod tests {
         assert_eq!(peer, Peer::Ours(child.id()));
         drop(child.stdin.take());
         child.wait().unwrap();
-        // A grandchild is, too.
+        // A grandchild belongs to the program, too.
         let (peer, mut child) = connects(own, &format!("{CONNECT}if os.fork() == 0: go()\nelse: os.wait()"));
         assert!(matches!(peer, Peer::Ours(pid) if pid != child.id()), "{peer:?}");
         drop(child.stdin.take());
         child.wait().unwrap();
-        // It descends from us, and not from that process.
+        // The sender descends from us, but not from that process.
         let mut other = Command::new("sleep").arg("60").spawn().unwrap();
         let (peer, mut child) = connects(other.id(), &format!("{CONNECT}go()"));
         assert_eq!(peer, Peer::Stranger);

@@ -1,4 +1,4 @@
-//! The folder of a trace: its libraries, its socket, and what its processes share with the tracer.
+//! The folder of a trace: its libraries, its socket, and a file that its processes share with the tracer.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -15,39 +15,39 @@ use cuda_pitfalls_instrument::folder::Folder;
 use cuda_pitfalls_instrument::forwarding::{self, ForwardingError};
 use cuda_pitfalls_instrument::traced::{CUDA_FOLDER, HOOK, VARIABLE, hook_beside};
 
-/// The names in the folder (src/fake/shim/post.rs).
+/// The names of files in the folder (src/fake/shim/post.rs).
 const SOCKET_NAME: &str = "socket";
 const TALLY_NAME: &str = "tally";
 /// The numbers that every process shares with the tracer: how many seccomp filters the tracer has, and how often a
-/// process began not to tell what it does.
+/// process stopped reporting.
 const TALLY_WORDS: usize = 2;
 
 /// The longest path of the folder, so that its socket has room (src/fake/shim/post.rs).
 const LONGEST: usize = 100;
 
-/// How many processes can wait to be looked at; the system may allow fewer.
+/// How many connections can wait to be accepted; the system may allow fewer.
 const WAITING: i32 = 4096;
 
-/// The folder.
+/// The folder of a trace.
 pub(super) struct TraceFolder {
     folder: Folder,
-    /// The hook, which stays after the trace.
+    /// The path of the hook library, which stays after the trace.
     hook: PathBuf,
-    /// The forwarding libcuda's folder, to be first in `LD_LIBRARY_PATH`; none without a libcuda.
+    /// The folder of the forwarding libcuda, for the front of `LD_LIBRARY_PATH`; `None` without a libcuda.
     search: Option<PathBuf>,
-    /// Where messages come in.
+    /// The socket for messages.
     listener: UnixListener,
     tally: File,
 }
 
 impl TraceFolder {
-    /// Makes the folder where its name can never become another user's.
+    /// Makes the folder in a place where its name can never belong to another user.
     ///
     /// # Errors
-    /// What the system refused, or who could change every place.
+    /// Every place was refused, by the system or because others could change it.
     pub(super) fn create() -> Result<TraceFolder, PlaceError> {
         guarded::within(|place| {
-            // Root's program may become another user's; nobody else's can.
+            // Only a program of root may change its user.
             let is_root = geteuid().is_root();
             let folder = Folder::create_in(place, is_root)
                 .map_err(|error| PlaceError::NoFolder { path: place.to_path_buf(), why: error.to_string() })?;
@@ -64,11 +64,11 @@ impl TraceFolder {
         })
     }
 
-    /// Puts the library before the libcuda at a path. `all_calls` is whether questions are counted, too, that frameworks
-    /// ask before each small operation.
+    /// Makes the forwarding library for the libcuda at this path. `all_calls` decides whether queries are counted too
+    /// that frameworks make before each small operation.
     ///
     /// # Errors
-    /// What the system refused, or what is wrong with the libcuda.
+    /// The system refused a file, or the libcuda cannot be used.
     pub(super) fn forward(&mut self, libcuda: &Path, all_calls: bool) -> Result<(), ForwardingError> {
         let folder = self.path().join(CUDA_FOLDER);
         forwarding::lay_out(&folder, libcuda, self.path().as_os_str().as_bytes(), all_calls)?;
@@ -76,8 +76,8 @@ impl TraceFolder {
         Ok(())
     }
 
-    /// What changes in the program's environment: `simulated` is the folder of the simulated machine's
-    /// libraries, which the program has to find too.
+    /// The changes of the program's environment. `simulated` is the folder of the simulated machine's libraries,
+    /// which the program has to find too.
     pub(super) fn environment(&self, simulated: Option<&Path>, preload: bool) -> Vec<(OsString, OsString)> {
         let before = |name: &str, parts: &[&Path], between: &str| {
             let mut value = OsString::new();
@@ -106,26 +106,26 @@ impl TraceFolder {
         all
     }
 
-    /// Where messages come in.
+    /// A second handle on the socket for messages.
     ///
     /// # Errors
-    /// What the system refused.
+    /// The system refused.
     pub(super) fn listen(&self) -> io::Result<UnixListener> {
         self.listener.try_clone()
     }
 
-    /// Its path.
+    /// The path of the folder.
     pub(super) fn path(&self) -> &Path {
         self.folder.path()
     }
 
-    /// The libraries of the trace: frames in them are ours.
+    /// The paths of the trace's own libraries, whose frames are left out of stacks.
     pub(super) fn libraries(&self) -> Vec<String> {
         let all = self.search.iter().chain([&self.hook]);
         all.map(|path| path.to_string_lossy().into_owned()).collect()
     }
 
-    /// How often a process began not to tell what it does; none if that cannot be read.
+    /// How often a process stopped reporting; `None` if that cannot be read.
     pub(super) fn silent(&self) -> Option<u64> {
         let mut words = [0; TALLY_WORDS * size_of::<u64>()];
         self.tally.read_exact_at(&mut words, 0).ok()?;
@@ -133,7 +133,7 @@ impl TraceFolder {
     }
 }
 
-/// Has the hook at its name. Another trace may do so at the same moment.
+/// Writes the hook library, unless it is there. Another trace may write it at the same moment.
 fn keep(hook: &Path) -> io::Result<()> {
     let folder = hook.parent().unwrap_or(hook);
     match fs::create_dir(folder) {
@@ -143,14 +143,14 @@ fn keep(hook: &Path) -> io::Result<()> {
     if !is_kept(hook) {
         let mut new = tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempfile_in(folder)?;
         new.write_all(HOOK)?;
-        // The umask takes from the mode.
+        // The umask may have removed permissions.
         new.as_file().set_permissions(Permissions::from_mode(0o755))?;
         new.persist(hook)?;
     }
     fs::set_permissions(folder, Permissions::from_mode(0o755))
 }
 
-/// Whether the hook is there as a whole.
+/// Whether the hook library is there and complete.
 fn is_kept(hook: &Path) -> bool {
     let mut bytes = Vec::new();
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(hook);
@@ -165,30 +165,30 @@ fn is_kept(hook: &Path) -> bool {
     read.is_ok() && bytes == HOOK
 }
 
-/// Listens where messages come in. Who connects is looked at by the tracer; a program of root's may change its user.
+/// Makes the socket for messages. The tracer identifies its peers. If `is_open`, the program may change its user.
 fn listen(socket: &Path, is_open: bool) -> io::Result<UnixListener> {
     let listener = UnixListener::bind(socket)?;
-    // Again, for more than the standard library's number of waiting processes.
+    // A second call, because the standard library's limit on waiting connections is too small.
     rustix::net::listen(&listener, WAITING)?;
     listener.set_nonblocking(true)?;
     fs::set_permissions(socket, Permissions::from_mode(if is_open { 0o666 } else { 0o600 }))?;
     Ok(listener)
 }
 
-/// Makes the file that every process shares with the tracer. It is written in full, so that no process meets a full disk
-/// in its memory.
+/// Makes the file that every process shares with the tracer. It is written in full, so that a full disk causes no
+/// fault in a process that maps it.
 fn tally(path: &Path) -> io::Result<File> {
     let mut file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)?;
     let mut page = vec![0; 4096];
     let filters = filters().unwrap_or(u64::MAX).to_ne_bytes();
     page.iter_mut().zip(filters).for_each(|(to, from)| *to = from);
     file.write_all(&page)?;
-    // Others may read how many filters there are, and write nothing.
+    // Other users may read the number of filters, but write nothing.
     file.set_permissions(Permissions::from_mode(0o644))?;
     Ok(file)
 }
 
-/// How many seccomp filters this process has; none if the kernel does not say.
+/// How many seccomp filters this process has; `None` if the kernel does not say.
 fn filters() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:")?.trim().parse().ok())

@@ -1,4 +1,4 @@
-//! What is known of each process of the traced program.
+//! What is known about each process of the traced program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -10,54 +10,54 @@ use super::stacks::Stacks;
 use crate::{CallCount, ContextChange, ProcessCounts, TraceProcess, Uses, Witness};
 use cuda_pitfalls_core::clock;
 
-/// More processes are not looked at for a libcuda in one round.
+/// How many processes are checked for a libcuda in one round.
 const MOST_LOOKED_AT: usize = 64;
-/// What is not seen of a program of libcudart on the simulated machine. It is no fault of the program.
+/// What is not seen of a program with libcudart on the simulated machine. This is no fault of the program.
 const SIMULATED_RUNTIME: &str = "the simulated libcudart makes contexts without calling libcuda, as no real one does: on \
                                  the simulated machine contexts and calls of programs of libcudart are not seen";
-/// More is not read of a process's arguments or its map of memory.
+/// How many bytes of a process's arguments or memory map are read.
 const MOST_ARGUMENTS: u64 = 64 << 10;
-/// A longer environment is cut.
+/// How many bytes of an environment are read.
 const MOST_ENVIRONMENT: u64 = 256 << 10;
 const MOST_MAPS: u64 = 64 << 20;
-/// A process counts in one piece of memory for each program that it becomes; more are not kept.
+/// A process has one piece of memory with counts for each program that it runs; this many are kept.
 const MOST_PAGES: usize = 16;
-/// More sentences about what was not seen are counted.
+/// How many sentences about what was not seen are kept; further ones are only counted.
 const MOST_SENTENCES: usize = 200;
-/// Longer names of programs are cut off.
+/// The longest name of a program; longer ones are cut off.
 const LONGEST_PROGRAM: usize = 4096;
-/// After so many processes of one program image, which are forks of each other, they are a crowd.
+/// From this many processes on that are forks of one program, their stacks are not read while they write variables.
 const CROWD: u32 = 64;
 
-/// The processes that sent anything.
+/// The processes that sent messages.
 #[derive(Default)]
 pub(super) struct Processes {
     known: BTreeMap<u32, ProcessRecord>,
-    /// Processes that mapped a libcuda and not ours, with what they run.
+    /// Processes that mapped a libcuda other than ours, with their programs.
     elsewhere: BTreeMap<u32, String>,
-    /// UUIDs of GPUs on which a process that is seen had a context.
+    /// UUIDs of GPUs on which a known process had a context.
     with_context: BTreeSet<String>,
-    /// Processes that went on without the trace's variables, with what they run. They are watched for a
-    /// libcuda until they end.
+    /// Processes that continue without the trace's variables, with their programs. Until they end, they are checked
+    /// for a libcuda.
     lost: BTreeMap<u32, String>,
-    /// Processes that had ended when they were looked over last.
+    /// Processes that had ended at the last check.
     ended: BTreeSet<u32>,
-    /// How many processes each program image has, and the Python in it.
+    /// For each program image, how many processes have it, and which Python.
     images: BTreeMap<Image, Family>,
-    /// The pieces of memory that are kept open, and how many may be.
+    /// How many pieces of memory are kept open, and how many may be.
     pages: usize,
     most_pages: usize,
-    /// Whether the libraries are the simulated machine's: its libcudart initialises the driver and makes contexts without
-    /// calling libcuda, as no real one does.
+    /// Whether the libraries are the simulated machine's. Its libcudart initialises the driver and makes contexts
+    /// without calling libcuda, unlike a real one.
     is_simulated: bool,
     not_seen: Vec<String>,
     unsaid: usize,
 }
 
-/// What tells a program in a process from the one before it, and is the same in its forks.
+/// A value that distinguishes successive programs in a process and is the same in forks.
 type Image = (PathBuf, String);
 
-/// The processes of one image.
+/// The processes of one program image.
 #[derive(Default)]
 struct Family {
     processes: u32,
@@ -66,7 +66,7 @@ struct Family {
 
 #[derive(Default)]
 struct ProcessRecord {
-    /// What it runs: another program has other events.
+    /// The program image. Another program in the same process has its own events.
     image: Option<Image>,
     pages: Vec<Page>,
     /// UUIDs by ordinal.
@@ -78,11 +78,11 @@ struct ProcessRecord {
     /// Whether the simulated libcudart initialised the driver.
     has_simulated_runtime: bool,
     forwarded: bool,
-    /// Whether libcuda asked for the mask before it called the hook.
+    /// Whether libcuda read the mask before it called the hook.
     read_before_hook: bool,
 }
 
-/// The memory in which a process counts (src/fake/shim/counts.rs).
+/// The memory with a process's counts (src/fake/shim/counts.rs).
 struct Page {
     file: File,
     names: Vec<String>,
@@ -91,7 +91,7 @@ struct Page {
 }
 
 impl Page {
-    /// The words of one lane, added up over all lanes.
+    /// The sums of the counts over all lanes.
     fn sums(&self) -> Vec<u64> {
         let words = 2 * self.names.len() + 3 * self.devices;
         let mut sums = vec![0u64; words];
@@ -110,7 +110,7 @@ impl Page {
     }
 }
 
-/// The value of a variable in an environment as the kernel shows it, if it is a number.
+/// The value of a variable in the text of an environment, if it is a number.
 fn number_in(environment: &[u8], name: &str) -> Option<u32> {
     let value = environment
         .split(|byte| *byte == 0)
@@ -119,31 +119,31 @@ fn number_in(environment: &[u8], name: &str) -> Option<u32> {
 }
 
 impl Processes {
-    /// Nothing is known yet. `most_pages` is how many descriptors may be kept.
+    /// No processes yet. `most_pages` is how many descriptors may be kept.
     pub(super) fn new(most_pages: usize, is_simulated: bool) -> Processes {
         Processes { most_pages, is_simulated, ..Processes::default() }
     }
 
-    /// Notes that a process sent something. What is to be written of it, if it is new or has become
-    /// another program.
+    /// Records that a process sent a message. Returns an entry for the document if the process is new or runs another
+    /// program.
     pub(super) fn meet(&mut self, pid: u32, t_ns: u64, stacks: &mut Stacks) -> Option<TraceProcess> {
         let image = image_of(pid);
         let is_new = !self.known.contains_key(&pid);
         let known = self.known.entry(pid).or_default();
         self.elsewhere.remove(&pid);
-        // A process that has ended since has none.
+        // A process that has ended since has no image.
         if !is_new && (image.is_none() || known.image == image) {
             return None;
         }
         let pages = std::mem::take(&mut known.pages);
         *known = ProcessRecord { image, pages, ..ProcessRecord::default() };
         stacks.forget(pid);
-        // A fork has the Python of its parent.
+        // A fork has its parent's Python.
         let family = known.image.clone().map(|image| self.images.entry(image).or_default());
         let (python, no_python) = match family {
             Some(family) => {
                 family.processes += 1;
-                // What was refused may have been too early in the interpreter's life.
+                // An earlier attempt may have failed because the interpreter was not initialised yet.
                 if family.python.0.is_none() {
                     family.python = stacks.python(pid);
                 }
@@ -167,14 +167,14 @@ impl Processes {
         })
     }
 
-    /// Learns the UUID of an ordinal.
+    /// Records the UUID of an ordinal.
     pub(super) fn name_gpu(&mut self, pid: u32, device: Option<i32>, gpu: Option<&str>) {
         if let (Some(known), Some(device), Some(gpu)) = (self.known.get_mut(&pid), device, gpu) {
             known.gpus.insert(device, gpu.to_owned());
         }
     }
 
-    /// Keeps the memory in which a process counts.
+    /// Stores the memory with a process's counts.
     pub(super) fn count(&mut self, pid: u32, file: File, names: Vec<String>, devices: usize, lanes: usize) {
         let Some(known) = self.known.get_mut(&pid) else { return };
         if known.pages.len() < MOST_PAGES && self.pages < self.most_pages {
@@ -185,13 +185,13 @@ impl Processes {
         }
     }
 
-    /// Whether a process is one of so many forks of one program that not each can be looked at while it waits.
+    /// Whether a process is one of so many forks of one program that there is not enough time to read each stack.
     pub(super) fn is_in_a_crowd(&self, pid: u32) -> bool {
         let image = self.known.get(&pid).and_then(|known| known.image.as_ref());
         image.and_then(|image| self.images.get(image)).is_some_and(|family| family.processes > CROWD)
     }
 
-    /// Notes what could not be seen, in words.
+    /// Records something that could not be seen, in words.
     pub(super) fn unseen(&mut self, why: String) {
         if self.not_seen.contains(&why) {
             return;
@@ -202,7 +202,7 @@ impl Processes {
         }
     }
 
-    /// Notes who saw `cuInit`.
+    /// Records which library reported `cuInit`.
     pub(super) fn initialises(&mut self, pid: u32, witness: Witness) {
         if let Some(known) = self.known.get_mut(&pid) {
             match witness {
@@ -212,22 +212,22 @@ impl Processes {
         }
     }
 
-    /// Notes that a function of libcudart called `cuInit`.
+    /// Records that a function of libcudart called `cuInit`.
     pub(super) fn note_runtime(&mut self, pid: u32) {
         if let Some(known) = self.known.get_mut(&pid) {
             known.has_simulated_runtime |= self.is_simulated;
         }
     }
 
-    /// Notes that libcuda asked for the mask.
+    /// Records that libcuda read the mask.
     pub(super) fn reads_mask(&mut self, pid: u32, after_hook: bool) {
         if let Some(known) = self.known.get_mut(&pid) {
             known.read_before_hook |= !after_hook;
         }
     }
 
-    /// Notes a change of a context. False if it is known already: of two threads that retain a
-    /// primary context at once, both may report it.
+    /// Records a change of a context. False if it is known already: if two threads retain a primary context at the
+    /// same time, both may report it.
     pub(super) fn context(
         &mut self,
         pid: u32,
@@ -254,16 +254,16 @@ impl Processes {
         self.with_context.contains(uuid)
     }
 
-    /// The counts of processes that have ended, once.
+    /// The counts of processes that have ended, each once.
     pub(super) fn gone(&mut self) -> Vec<(u32, ProcessCounts)> {
         let gone: BTreeSet<u32> = self.known.keys().copied().filter(|pid| !is_alive(*pid)).collect();
-        // At the second look: what it told last may be on its way at the first.
+        // Only at the second check: at the first one, the process's last message may not have arrived.
         let before = std::mem::replace(&mut self.ended, gone);
         let gone: Vec<u32> = self.ended.intersection(&before).copied().collect();
         gone.into_iter().filter_map(|pid| Some((pid, self.end(pid)?))).collect()
     }
 
-    /// The counts of all others, at the end.
+    /// The counts of all other processes, at the end.
     pub(super) fn rest(&mut self) -> Vec<ProcessCounts> {
         let alive: Vec<u32> = self.known.keys().copied().filter(|pid| is_alive(*pid)).collect();
         if !alive.is_empty() {
@@ -307,22 +307,22 @@ impl Processes {
         (!known.pages.is_empty()).then(|| known.counts(pid))
     }
 
-    /// Notes that a process starts a program without the trace's variables, or becomes one.
+    /// Records that a process starts a program without the trace's variables, or replaces itself by one.
     pub(super) fn lost(&mut self, pid: u32, program: String) {
         self.lost.insert(pid, program.chars().take(LONGEST_PROGRAM).collect());
     }
 
-    /// Whether the simulated libcudart was used: its contexts are not seen, so memory that rises needs no other program.
+    /// Whether the simulated libcudart was used. Its contexts are not seen, so memory may rise without another program.
     pub(super) fn has_simulated_runtime(&self) -> bool {
         self.not_seen.iter().any(|why| why == SIMULATED_RUNTIME)
     }
 
-    /// Whether a process that went on without the trace's variables still runs.
+    /// Whether a process that continued without the trace's variables still runs.
     pub(super) fn has_lost(&self) -> bool {
         !self.lost.is_empty()
     }
 
-    /// Looks whether one of these, or a child of one, has mapped a libcuda that is not ours.
+    /// Checks whether such a process, or a child of one, has mapped a libcuda that is not ours.
     pub(super) fn watch_lost(&mut self, ours: &[String]) {
         let lost: Vec<u32> = self.lost.keys().copied().collect();
         for pid in lost {
@@ -334,7 +334,7 @@ impl Processes {
         }
     }
 
-    /// Looks for processes of the program that have mapped a libcuda which is not ours.
+    /// Finds processes of the program that have mapped a libcuda that is not ours.
     pub(super) fn look_for_unseen(&mut self, program: u32, ours: &[String]) {
         for pid in descendants(program).into_iter().take(MOST_LOOKED_AT) {
             if self.known.contains_key(&pid) || self.elsewhere.contains_key(&pid) {
@@ -364,7 +364,7 @@ impl Processes {
 }
 
 impl ProcessRecord {
-    /// Reads what the process counted, which can be read after its end too.
+    /// Reads a process's counts, which remain readable after its end.
     fn counts(&self, pid: u32) -> ProcessCounts {
         let mut counts = ProcessCounts { t_ns: clock::now_ns(), pid, ..ProcessCounts::default() };
         for device in self.primary.iter().filter_map(|device| self.gpus.get(device)) {
@@ -398,7 +398,7 @@ impl ProcessRecord {
     }
 }
 
-/// The beginning of a file.
+/// The first bytes of a file.
 fn read(path: &str, most: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(most).read_to_end(&mut bytes)?;
@@ -406,7 +406,7 @@ fn read(path: &str, most: u64) -> std::io::Result<Vec<u8>> {
 }
 
 fn is_alive(pid: u32) -> bool {
-    // A process that has ended and was not waited for yet has no more to say.
+    // A process that has ended and was not waited for yet sends no more messages.
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
 }
@@ -416,8 +416,8 @@ fn parent_of(pid: u32) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
 }
 
-/// What tells a program in a process from the one before it: its file, and where the kernel put its
-/// stack. Its command line does not: programs write over their own, to show what they do.
+/// A value that distinguishes successive programs in a process: the file, and the address of the stack. The command
+/// line would not do, because programs overwrite it to show their state.
 fn image_of(pid: u32) -> Option<Image> {
     let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
@@ -430,7 +430,7 @@ fn program_of(pid: u32) -> String {
     fs::read_link(format!("/proc/{pid}/exe")).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// All processes below one.
+/// All descendants of a process.
 fn descendants(pid: u32) -> Vec<u32> {
     let mut all = vec![pid];
     let mut at = 0;
@@ -445,7 +445,7 @@ fn descendants(pid: u32) -> Vec<u32> {
     all
 }
 
-/// A thread as our PID namespace numbers it, from its number in the program's own.
+/// The ID of a thread in our PID namespace, from its ID in the program's own.
 pub(super) fn thread_here(pid: u32, tid: u32) -> u32 {
     if Path::new(&format!("/proc/{pid}/task/{tid}")).exists() {
         return tid;

@@ -1,4 +1,4 @@
-//! Starts the traced program as its caller would have.
+//! Starting the traced program in the way its caller would have.
 
 use std::ffi::OsString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,9 +13,9 @@ use super::TracerError;
 use super::caller::Caller;
 use cuda_pitfalls_instrument::supervisor::is_ignored;
 
-/// The PID that gets signals that another process sends to us; 0 if there is none yet.
+/// The PID to which signals from other processes are forwarded; 0 before the program has started.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
-/// The signal that came before the program was started; 0 if none did.
+/// A signal that arrived before the program was started; 0 if none did.
 static EARLY: AtomicI32 = AtomicI32::new(0);
 
 /// How a program ended.
@@ -27,15 +27,15 @@ pub struct Ended {
     pub signal: Option<i32>,
 }
 
-/// A program under way.
+/// A running program.
 pub(super) struct TracedProgram {
     child: Child,
     pidfd: OwnedFd,
 }
 
 impl TracedProgram {
-    /// Starts a command with a changed environment, with our terminal, descriptors and process group. If it runs `apart`,
-    /// it has neither input nor output, and is killed when we end.
+    /// Starts a command with a changed environment, and with our terminal, descriptors and process group. If it runs
+    /// `apart`, it has neither input nor output, and is killed when this process ends.
     pub(super) fn start(
         command: &[OsString],
         environment: &[(OsString, OsString)],
@@ -51,10 +51,10 @@ impl TracedProgram {
         started.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
         if apart {
             started.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            // SAFETY: between fork and exec one system call is made, which allocates nothing.
+            // SAFETY: the closure makes one system call, which allocates nothing.
             unsafe { started.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
         } else {
-            // SAFETY: between fork and exec system calls are made, which allocate nothing.
+            // SAFETY: the closure makes system calls, which allocate nothing.
             unsafe { started.pre_exec(move || caller.hand_on()) };
         }
         let child = started.spawn().map_err(failed)?;
@@ -73,12 +73,12 @@ impl TracedProgram {
         self.child.id()
     }
 
-    /// Kills it, but not its children.
+    /// Kills the program, but not its children.
     pub(super) fn kill(&mut self) {
         let _ = self.child.kill();
     }
 
-    /// How it ended, if it has.
+    /// How the program ended; `None` if it still runs.
     pub(super) fn ended(&mut self) -> Option<Ended> {
         let status = self.child.try_wait().ok()??;
         PROGRAM.store(0, Ordering::SeqCst);
@@ -92,19 +92,21 @@ impl AsFd for TracedProgram {
     }
 }
 
-/// Forwards signals that another process sends to us alone. The program gets signals of the terminal by itself, because
-/// it is in the foreground as we are. A signal that our caller ignores, as `nohup` does, stays ignored.
+/// Installs handlers that forward signals that another process sends to us alone. Signals of the terminal reach the
+/// program directly, because it is in the foreground too. A signal that our caller ignores, as with `nohup`, stays
+/// ignored.
 fn take_signals() -> std::io::Result<()> {
-    for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2].into_iter().filter(|it| !is_ignored(*it)) {
+    for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2].into_iter().filter(|signal| !is_ignored(*signal))
+    {
         let pass_on = move |info: &libc::siginfo_t| {
             let program = PROGRAM.load(Ordering::SeqCst);
-            // A positive code is the kernel's own, as for a key of the terminal.
+            // A positive code means that the kernel sent the signal, for instance for a key of the terminal.
             if info.si_code > 0 {
                 return;
             }
             match program {
                 0 => EARLY.store(signal, Ordering::SeqCst),
-                // SAFETY: kill may be called in a handler.
+                // SAFETY: kill is allowed in a handler.
                 program => drop(unsafe { libc::kill(program, signal) }),
             }
         };

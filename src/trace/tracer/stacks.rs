@@ -1,11 +1,10 @@
-//! Stacks of parked threads, read from outside: the only user of py-spy and blazesym.
+//! Reading the stacks of parked threads from outside. The only user of py-spy and blazesym.
 //!
-//! The libraries in the program send return addresses; here they get names. Frames of Python are
-//! read from the interpreter's memory, whether its lock is held or not: a parked thread does not
-//! move.
+//! The libraries in the program send return addresses, which get names here. Frames of Python are read from the
+//! interpreter's memory, whether or not its lock is held, because a parked thread does not move.
 //!
-//! They are read on a thread of its own: what a program has in its memory, and what lies under the
-//! names of its libraries, is its own business, and may take for ever to read.
+//! Stacks are read on a separate thread: the memory of a program and the files of its libraries are not under our
+//! control, and reading them may take for ever.
 
 mod reader;
 mod source;
@@ -16,42 +15,42 @@ use std::time::Duration;
 use crate::Stack;
 use reader::StackReader;
 
-/// A parked thread waits no longer than this.
+/// How long a parked thread waits at most.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What a reading comes to that is not done in time.
+/// The reason for a stack that was not read in time.
 const SLOW: &str = "it could not be read within two seconds";
 
-/// What is to be read.
+/// A query to the reading thread.
 enum StackQuery {
     Forget(u32),
     Python(u32),
     Stack { pid: u32, tid: u32, pthread: u64, frames: Vec<u64> },
 }
 
-/// What was read.
+/// An answer of the reading thread.
 enum StackAnswer {
     Python((Option<String>, Option<String>)),
     Stack(Stack),
 }
 
-/// Reads stacks of the processes of one program.
+/// Reads the stacks of the processes of one program.
 pub(super) struct Stacks {
     questions: Sender<StackQuery>,
     answers: Receiver<StackAnswer>,
-    /// How many answers nobody waits for any more.
+    /// How many answers will come too late for their callers.
     late: usize,
 }
 
 impl Stacks {
-    /// For a trace whose libraries have paths that begin so.
+    /// A reader that leaves out frames of libraries whose paths begin with `ours`.
     ///
     /// # Errors
     /// No thread can be started.
     pub(super) fn new(ours: Vec<String>) -> std::io::Result<Stacks> {
         let (questions, asked) = channel();
         let (answer, answers) = channel();
-        // The program ends without waiting for it.
+        // Nobody waits for the thread at the program's end.
         std::thread::Builder::new().name("stacks".into()).spawn(move || {
             let mut names = StackReader::new(ours);
             for question in asked {
@@ -73,7 +72,7 @@ impl Stacks {
         Ok(Stacks { questions, answers, late: 0 })
     }
 
-    /// Forgets a process that has ended or become another program.
+    /// Forgets a process that has ended or runs another program.
     pub(super) fn forget(&mut self, pid: u32) {
         let _ = self.questions.send(StackQuery::Forget(pid));
     }
@@ -94,7 +93,8 @@ impl Stacks {
         }
     }
 
-    /// Asks, and waits as long as a thread does. While an earlier answer is late, nothing is asked.
+    /// Sends a query, and waits as long as a parked thread does. As long as an earlier answer is late, no query is
+    /// sent.
     fn ask(&mut self, question: StackQuery) -> Option<StackAnswer> {
         while self.late > 0 && self.answers.try_recv().is_ok() {
             self.late -= 1;

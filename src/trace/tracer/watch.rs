@@ -14,20 +14,20 @@ struct Readings {
 pub(super) struct MemoryWatch(Vec<Readings>);
 
 impl MemoryWatch {
-    /// Starts with the readings before the program was started, in NVML order.
+    /// Begins with the readings from before the program's start, in NVML order.
     pub(super) fn begin(used: &[Option<u64>], now_ns: u64) -> MemoryWatch {
         let readings = |used: &Option<u64>| Readings { last_ns: used.map(|_| now_ns), longest_ns: 0 };
         MemoryWatch(used.iter().map(readings).collect())
     }
 
-    /// Records what the sampler read by itself.
+    /// Records the readings of background polling.
     pub(super) fn ran(&mut self, run: &FreeRun) {
         let end_ns = run.t_ns.saturating_add(run.elapsed_ns);
         for (gpu, readings) in self.0.iter_mut().enumerate() {
-            // Every run begins with a reading of each GPU that can be read.
+            // Every period begins with a reading of each GPU that can be read.
             let Some(first) = run.changes.iter().find(|change| change.gpu == gpu) else { continue };
             readings.at(first.t_ns);
-            // The readings that were left out may have been large.
+            // The dropped readings may have been large.
             let within = if run.truncated { run.elapsed_ns } else { run.longest_gap_ns };
             readings.longest_ns = readings.longest_ns.max(within);
             readings.last_ns = Some(end_ns);
@@ -73,7 +73,7 @@ mod tests {
     fn the_longest_time_without_a_reading_is_kept() {
         let mut watch = MemoryWatch::begin(&[Some(0), Some(0), None], 100);
         watch.ran(&run(110, 90, &[0, 1]));
-        // GPU 1 is not read in this one.
+        // This period does not read GPU 1.
         watch.ran(&run(210, 90, &[0]));
         watch.ran(&run(310, 90, &[0, 1]));
         watch.read(&[Some(0), Some(0), Some(0)], 405);

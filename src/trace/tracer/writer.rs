@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use super::TracerError;
 use crate::{TraceLine, redacted};
 
-/// Further events are counted and left out: a program that creates contexts for a day would fill the disk.
+/// The most events. Further ones are only counted: a program that makes contexts for a day would fill the disk.
 const MOST_EVENTS: u64 = 10_000;
-/// Likewise changes of memory.
+/// The most changes of memory, for the same reason.
 const MOST_MEMORY: u64 = 200_000;
 
-/// The longest document, in bytes: the program decides how long its messages are.
+/// The longest document, in bytes, because the program decides how long its messages are.
 const MOST_BYTES: u64 = 256 << 20;
 
-/// Writes lines. A failure is reported at the end, because the program goes on.
+/// Writes lines. A failure is reported at the end, so that the program can continue.
 pub(super) struct Writer {
     path: PathBuf,
     file: BufWriter<File>,
@@ -28,12 +28,13 @@ pub(super) struct Writer {
     bytes: u64,
     /// How many lines were left out.
     pub(super) left_out: u64,
-    /// The most memory in use on each GPU.
+    /// The most memory in use on each GPU, in bytes.
     pub(super) peaks: BTreeMap<usize, u64>,
 }
 
 impl Writer {
-    /// Makes the folder and the file. They are this user's alone: arguments and variables of a program may be secret.
+    /// Makes the folder and the file. Only this user can read them, because arguments and variables of a program may be
+    /// secret.
     pub(super) fn create(folder: &Path, redact: bool) -> Result<Writer, TracerError> {
         let path = folder.join(crate::FILE);
         let file = folder
@@ -46,7 +47,7 @@ impl Writer {
         Ok(Writer { path, file: BufWriter::new(file), failed, redact, events, memory, bytes, left_out, peaks })
     }
 
-    /// Removes the file and its folder, because there is nothing to trace.
+    /// Removes the file and its folder, because nothing was traced.
     pub(super) fn discard(self) {
         let _ = remove_file(&self.path);
         let _ = self.path.parent().map(remove_dir);
@@ -85,7 +86,7 @@ impl Writer {
         self.note(written);
     }
 
-    /// Flushes to the system, so that readers see the lines and a kill does not lose them.
+    /// Flushes the lines to the system, so that readers see them and a kill does not lose them.
     pub(super) fn flush(&mut self) {
         if self.failed.is_none() {
             let flushed = self.file.flush();

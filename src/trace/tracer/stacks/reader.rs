@@ -1,4 +1,4 @@
-//! Names for the frames of a stopped thread, from the files and the memory of its process.
+//! Names for the frames of a stopped thread, from its process's files and memory.
 
 use std::collections::BTreeMap;
 
@@ -10,29 +10,29 @@ use super::source;
 
 use crate::{Frame, FrameLanguage, FrameOwner, Stack};
 
-/// The tables of symbols of larger files are not read: it would take as long as the call itself.
+/// The largest file whose symbol table is read: a larger one would take as long as the call itself.
 const LARGEST_MODULE: u64 = 64 << 20;
 /// Line numbers are looked up in files up to this size.
 const LARGEST_DEBUG: u64 = 256 << 20;
-/// Other threads run while one is read, and may move under the reader.
+/// How often a stack is read: other threads run meanwhile, and may change memory under the reader.
 const TRIES: u32 = 3;
-/// More frames are left out.
+/// The most frames of a stack.
 const MOST_FRAMES: usize = 128;
 
 /// Gives names to frames.
 pub(super) struct StackReader {
-    /// How the paths of the libraries of the trace begin: their frames are left out.
+    /// The prefixes of the paths of the trace's own libraries, whose frames are left out.
     ours: Vec<String>,
     pythons: BTreeMap<u32, PythonMemory>,
     symbolizer: Symbolizer,
 }
 
-/// What is known of the Python of a process.
+/// The Python interpreter in a process.
 enum PythonMemory {
     Readable(Box<PythonSpy>),
-    /// None is mapped.
+    /// No interpreter is mapped.
     Absent,
-    /// It cannot be read.
+    /// Its memory cannot be read.
     Refused(UnreadStack),
 }
 
@@ -74,7 +74,7 @@ impl StackReader {
     }
 
     fn open(&mut self, pid: u32) -> &mut PythonMemory {
-        // What was refused may have been too early in the interpreter's life.
+        // An earlier attempt may have failed because the interpreter was not initialised yet.
         if !matches!(self.pythons.get(&pid), Some(PythonMemory::Readable(_))) {
             self.pythons.insert(pid, open(pid));
         }
@@ -96,7 +96,7 @@ impl StackReader {
             }
         }
         if !python.is_empty() {
-            // Below the first frame of the interpreter the native stack repeats what Python's says.
+            // Below the first frame of the interpreter, the native stack shows the same calls as Python's stack.
             let interpreter = native.iter().position(|frame| frame.module.as_deref().is_some_and(is_python));
             native.truncate(interpreter.unwrap_or(native.len()));
             native.append(&mut python);
@@ -107,8 +107,8 @@ impl StackReader {
         stack
     }
 
-    /// The frames of Python on a thread. Where none of them is the user's: those of the newest thread that
-    /// has one.
+    /// The Python frames of a thread. If none of them belongs to the user, also those of the newest thread that has
+    /// one.
     fn python_frames(&mut self, pid: u32, tid: u32, pthread: u64) -> Result<(Vec<Frame>, Vec<Frame>), UnreadStack> {
         let spy = match self.open(pid) {
             PythonMemory::Readable(spy) => spy,
@@ -119,8 +119,8 @@ impl StackReader {
         for _ in 0..TRIES {
             match spy.get_stack_traces() {
                 Ok(traces) => {
-                    // A child that has just been forked still has its parent's number of the thread; before 3.11
-                    // Python has none at all. What the C library calls the thread is the same in both.
+                    // A freshly forked child still stores its parent's thread ID, and before 3.11 Python stores none.
+                    // The ID in the C library is the same in both processes.
                     let by_number = traces.iter().position(|trace| trace.os_thread_id == Some(u64::from(tid)));
                     let found = by_number.or_else(|| traces.iter().position(|trace| trace.thread_id == pthread));
                     let mut stacks: Vec<Vec<Frame>> = traces.iter().map(|trace| frames_of(&trace.frames)).collect();
@@ -144,9 +144,11 @@ impl StackReader {
             std::fs::read_link(format!("/proc/{pid}/exe")).ok().map(|path| path.to_string_lossy().into_owned());
         let mut named = Vec::new();
         for (index, address) in frames.iter().enumerate() {
-            // A return address is behind the call; the call may be the last of its line.
+            // A return address follows the call, which may be the last one of its line.
             let address = address.saturating_sub(u64::from(index > 0));
-            let Some(mapping) = mappings.iter().find(|it| (it.start..it.end).contains(&address)) else { continue };
+            let Some(mapping) = mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address)) else {
+                continue;
+            };
             if self.ours.iter().any(|ours| mapping.path.starts_with(ours)) {
                 continue;
             }
@@ -177,11 +179,11 @@ impl StackReader {
     }
 }
 
-/// Where code is that was given to Python as text: by `-c`, or on its standard input.
+/// The file names of code that Python got as text: by `-c`, or from standard input.
 const GIVEN: [&str; 2] = ["<string>", "<stdin>"];
 
 fn frames_of(frames: &[py_spy::Frame]) -> Vec<Frame> {
-    // Packages make code of text too, but what Python itself began with is the user's own.
+    // Packages may also make code from text, but the code that Python began with belongs to the user.
     let given = frames.last().map(|first| first.filename.as_str()).filter(|file| GIVEN.contains(file));
     let frame = |frame: &py_spy::Frame| {
         let mut named = Frame::python(&frame.name, &frame.filename, u32::try_from(frame.line).unwrap_or(0));
@@ -207,7 +209,7 @@ fn open(pid: u32) -> PythonMemory {
     }
 }
 
-/// Whether a file is an interpreter of Python.
+/// Whether a file is a Python interpreter.
 fn is_python(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.starts_with("libpython") || (name.starts_with("python") && !name.contains(".so"))
