@@ -1,4 +1,4 @@
-//! A run, from selected scenarios to a durable report and an exit code.
+//! A run: from selected scenarios to a durable report and an exit code.
 
 mod calibrate;
 mod console;
@@ -40,14 +40,14 @@ use lock::{LockRefusal, Locks};
 use rounds::Rounds;
 use session::Session;
 
-/// Everything the command line can say about a run.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// What [`catalogue::Selection::of`] takes; the essential set if empty.
+    /// The selectors for [`catalogue::Selection::of`]; the essential set if empty.
     pub selectors: Vec<String>,
-    /// Selectors of what is left out, as behind a `!`.
+    /// Selectors of scenarios to exclude, like those with a `!`.
     pub exclude: Vec<String>,
-    /// What the caller says of this run, for whoever reads many reports.
+    /// Labels of the run, for readers of many reports.
     pub labels: BTreeMap<String, String>,
     /// Whether the report is a compact one.
     pub compact: bool,
@@ -59,54 +59,53 @@ pub struct RunOptions {
     pub repeat: Option<u32>,
     /// One attempt of each case.
     pub quick: bool,
-    /// One JSON document on stdout, everything for people on stderr.
+    /// Whether stdout gets one JSON document, and all output for people goes to stderr.
     pub json: bool,
-    /// Every case of every scenario and a table, instead of answers.
+    /// Whether to print every case of every scenario, and a table, instead of answers.
     pub verbose: bool,
     /// Failures and the counts at the end only.
     pub quiet: bool,
     /// Where to write JUnit too.
     pub junit: Option<PathBuf>,
-    /// The libcudarts to run on, instead of the one the loader finds.
+    /// The libcudarts to use, instead of the one that the loader finds.
     pub libcudart: Vec<PathBuf>,
-    /// The Python interpreter that runs lines, instead of the one of the environment.
+    /// The Python interpreter for lines, instead of that of the environment.
     pub python: Option<PathBuf>,
-    /// UUIDs of the GPUs that may be used; all if none.
+    /// UUIDs of the GPUs that may be used; all GPUs if `None`.
     pub gpus: Option<Vec<String>>,
     /// Hazards that are allowed.
     pub allow: Vec<Hazard>,
-    /// Why skipped scenarios are fine, if they are.
+    /// Why skipped scenarios are no failure; `None` if they are.
     pub allow_skip: Option<String>,
-    /// What there must be, or the run ends with [`Exit::NothingMeasured`].
+    /// What the run must have; otherwise it ends with [`Exit::NothingMeasured`].
     pub require: Vec<Requirement>,
-    /// The part of the selected instances that is asked; all if none.
+    /// The part of the selected instances to ask; all if `None`.
     pub shard: Option<Shard>,
     /// Whether the first unexpected verdict ends the run.
     pub fail_fast: bool,
-    /// Whether only to say what would run: no worker, no report.
+    /// Whether only to print what would run, without worker and report.
     pub dry_run: bool,
-    /// The seed of the order of attempts; from the clock if none.
+    /// The seed of the order of attempts; taken from the clock if `None`.
     pub seed: Option<u64>,
-    /// How other runs are kept off the GPUs.
+    /// How to keep other runs off the GPUs.
     pub locking: Locking,
 }
 
-/// The most characters of a label in the name of a folder.
+/// The most characters that a label contributes to the name of a folder.
 const LONGEST_NAME: usize = 64;
 
-/// How long a run of the default set may take, if the command line does not say how often to ask.
+/// How long a run of the default set may take, unless the command line sets the number of attempts.
 const BUDGET: Duration = Duration::from_secs(60);
 
 impl RunOptions {
-    /// How long the run should take at most; as long as it takes if none. A first run is to answer in
-    /// a minute: it makes as many rounds as fit, and at least one.
+    /// How long the run may take; `None` for no limit. A first run should answer within a minute: it makes as many
+    /// rounds as fit, and at least one.
     fn budget(&self) -> Option<Duration> {
         let is_default = self.selectors.iter().all(|selector| selector.starts_with('!') || selector == "essential");
         (is_default && self.repeat.is_none() && !self.quick).then_some(BUDGET)
     }
 
-    /// The selectors as one list: what is left out stands behind a `!`, and the set that is meant
-    /// where none is given has its name.
+    /// All selectors as one list: exclusions begin with `!`, and the default set appears by its name.
     fn selected(&self) -> Vec<String> {
         let is_default = self.selectors.iter().all(|selector| selector.starts_with('!'));
         let default = is_default.then(|| "essential".to_string());
@@ -115,7 +114,7 @@ impl RunOptions {
     }
 }
 
-/// Why a run could not begin or not end properly.
+/// Why a run could not begin or not complete.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error("{0}")]
@@ -143,7 +142,7 @@ impl Failure {
     }
 }
 
-/// Runs, prints, writes, and says how it ended. `program` is this binary: workers are it again.
+/// Runs, prints, writes, and returns the exit code. `program` is the path of this binary, which workers run too.
 pub fn run(options: &RunOptions, program: &Path, interrupt: Interrupt) -> Exit {
     let mut console = Console::new(options);
     let mut junit = None;
@@ -168,7 +167,7 @@ fn go(
     console: &mut Console,
     junit: &mut Option<JunitFile>,
 ) -> Result<Exit, Failure> {
-    // A run may take an hour: what cannot be written then is better known now.
+    // A run may take an hour, so an unwritable file is reported now.
     if let Some(path) = &options.junit {
         let prepared = JunitFile::prepare(path);
         let cannot = |error| Failure::Usage(format!("--junit: cannot write `{}`: {error}", path.display()));
@@ -239,19 +238,19 @@ fn ask(
     let repeat = if options.quick { Some(1) } else { options.repeat };
     console.expects(&selection.scenarios, session.runtimes.len(), repeat);
     let mut rounds = Rounds::plan(session, report, console, store, options, &selection)?;
-    // What is asked stands in the plans: the files are a third of what this process would hold.
+    // The plans have everything that is needed, and the files are a third of this process's memory.
     drop(selection);
     rounds.calibrator = calibrator;
     rounds.announce(expected);
     rounds.ask()
 }
 
-/// A process that could not be ended, in words.
+/// A sentence about a process that could not be ended, if there is one.
 fn unkillable(session: &Session) -> Option<String> {
     session.supervisor.unkillable().map(|pid| format!("process {pid} could not be killed"))
 }
 
-/// Keeps other runs off the GPUs of this one, as long as the locks live.
+/// Locks the GPUs of this run against other runs, until the locks are dropped.
 fn locks(
     options: &RunOptions,
     session: &mut Session,
@@ -259,7 +258,7 @@ fn locks(
     console: &Console,
 ) -> Result<Locks, Failure> {
     if session.on != "cuda" {
-        // Each run has a simulated machine of its own.
+        // Each run has its own simulated machine.
         return Ok(Locks::default());
     }
     let all: Vec<String> = session.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
@@ -279,14 +278,14 @@ fn locks(
     }
 }
 
-/// The name of a run and of its folder: the machine, if a label says which it is, and when it began.
+/// The name of a run and of its folder: the machine, if a label names it, and the start time.
 fn id(labels: &BTreeMap<String, String>, started_ns: u64) -> String {
     let machine = ["node", "host"].iter().find_map(|name| labels.get(*name)).map(|name| format!("{}-", as_file(name)));
     let random = (started_ns ^ u64::from(std::process::id())) & 0xffff;
     format!("{}{}-{random:04x}", machine.unwrap_or_default(), clock::utc_compact())
 }
 
-/// A label as a part of a file's name: of characters that no shell and no file system takes for more.
+/// A label as part of a file name, with only those characters that have no special meaning to shells and file systems.
 fn as_file(label: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
     let name: String = label.chars().take(LONGEST_NAME).map(plain).collect();
@@ -316,7 +315,7 @@ fn blank(options: &RunOptions, session: &Session) -> Report {
             stopped_by: None,
             not_run: Vec::new(),
             on: session.on.clone(),
-            // JSON numbers are exact up to 2^53 for every reader.
+            // Every JSON reader is exact up to 2^53.
             seed: seed & ((1 << 53) - 1),
             allowed: options.allow.iter().map(|hazard| hazard.name().to_string()).collect(),
             interrupted: None,

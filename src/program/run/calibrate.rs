@@ -1,11 +1,11 @@
-//! The instrument, measured before the first question beside whichever processes are there: a
-//! worker that makes no CUDA call must show nothing; what `cuInit` alone takes; and one that makes a
-//! context and a known allocation must show both.
+//! Calibration: before the first question, the instrument is measured with three workers, beside whichever processes
+//! are on the GPUs. A worker that makes no CUDA call must show no change; a worker that calls `cuInit` shows what
+//! that takes; a worker that makes a context and an allocation of known size must show both.
 //!
-//! Without the first, a change that is seen may be noise; without the last, no change may mean that
-//! we cannot see it. What `cuInit` takes is paid once per GPU by the first client, so a co-tenant
-//! changes it. All of it are ordinary attempts, kept in the report, each made twice: where two differ,
-//! or another process was at work, the GPU's calibration is not sound and its memory is not judged.
+//! Without the first, a change may be noise. Without the last, no change may mean that we cannot see it. The first
+//! client of a GPU pays what `cuInit` takes, so that figure depends on co-tenants. All workers are ordinary attempts,
+//! each made twice and kept in the report. If two attempts differ, or another process was at work, the GPU's
+//! calibration is not sound, and its memory is not judged.
 
 mod controls;
 mod reading;
@@ -26,24 +26,25 @@ use cuda_pitfalls_core::sample::{FreeRun, Sweep};
 use cuda_pitfalls_instrument::supervisor::SupervisorError;
 use reading::{change, is_listed, largest_change, used_before};
 
-/// Nothing smaller than this is told apart from noise: the driver takes memory in 2 MiB blocks.
+/// The smallest noise level: the driver takes memory in blocks of 2 MiB.
 const SMALLEST_EPSILON: u64 = 2 << 20;
-/// How long memory has to stay as it is before anything is calibrated. A process that only calls
-/// `cuInit` again and again leaves the GPU alone for a fraction of a second in between.
+/// How long memory must stay unchanged before calibration. A process that calls `cuInit` again and again leaves the GPU
+/// alone for a fraction of a second in between.
 const QUIET: Duration = Duration::from_millis(400);
-/// How often a disturbed calibration is tried.
+/// How often a calibration that was disturbed is tried.
 const TRIES: u32 = 3;
 /// How often a run may calibrate again because co-tenants came or left.
 const MOST_AGAIN: u32 = 5;
 
-/// The calibration of a run, and of the GPUs that may be used.
+/// The calibration of a run: which GPUs may be used, and how often to calibrate.
 pub(super) struct Calibrator {
     usable: Vec<String>,
     again: u32,
 }
 
 impl Calibrator {
-    /// Records who is there, measures every GPU that may be used, and warns of what it could not tell.
+    /// Records co-tenants, calibrates every GPU that may be used, and adds warnings about figures that could not be
+    /// measured.
     pub(super) fn calibrate(session: &mut Session, report: &mut Report) -> Calibrator {
         let all: Vec<String> = session.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
         let restrict = session.restrict.clone().unwrap_or_else(|| all.clone());
@@ -57,9 +58,9 @@ impl Calibrator {
         calibrator
     }
 
-    /// Calibrates again where it is needed: on GPUs whose memory is not what it was when they were
-    /// calibrated, and, if `unsound_too`, where the last calibration was not sound. At most a few
-    /// times in a run, so that a busy machine does not keep it from asking. True if it did.
+    /// Calibrates again the GPUs whose memory differs from that at their calibration and, if `unsound_too`, those
+    /// whose calibration is not sound. The number of times per run is limited, so that a busy machine does not keep a
+    /// run from asking. Returns whether it calibrated.
     pub(super) fn renew(&mut self, session: &mut Session, report: &mut Report, unsound_too: bool) -> bool {
         if self.again >= MOST_AGAIN || session.supervisor.interrupt.check() {
             return false;
@@ -84,7 +85,7 @@ impl Calibrator {
         true
     }
 
-    /// Calibrates some GPUs, each until it is sound or its tries are used up.
+    /// Calibrates these GPUs, each until its calibration is sound or its tries are used up.
     fn measure(&mut self, session: &mut Session, report: &mut Report, gpus: &[String]) {
         let mut left = gpus.to_vec();
         for turn in 1..=TRIES {
@@ -98,7 +99,7 @@ impl Calibrator {
                 taken.push(gpu(session, uuid, &quiet, &null));
             }
             left = taken.iter().filter(|found| !found.figures.sound).map(|found| found.figures.uuid.clone()).collect();
-            // Of an unsound one the last try is kept.
+            // Of an unsound calibration, the last try is kept.
             report.run.calibration.extend(taken.into_iter().filter(|found| found.figures.sound || turn == TRIES));
             if left.is_empty() {
                 return;
@@ -106,7 +107,7 @@ impl Calibrator {
         }
     }
 
-    /// What the first calibration means for the whole run.
+    /// Adds warnings about what the first calibration means for the whole run.
     fn tell(&self, session: &mut Session, report: &mut Report) {
         let found = report.run.calibrations();
         let warnings: Vec<String> = found
@@ -130,7 +131,7 @@ impl Calibrator {
     }
 }
 
-/// Who holds memory on which GPU.
+/// The processes and the memory on each GPU.
 fn co_tenants(uuids: &[String], sweep: &Sweep) -> Vec<CoTenancy> {
     let there = uuids.iter().zip(&sweep.gpus).filter(|(_, reading)| {
         let listed = reading.processes.as_ref().is_some_and(|processes| !processes.is_empty());
@@ -145,8 +146,8 @@ fn co_tenants(uuids: &[String], sweep: &Sweep) -> Vec<CoTenancy> {
         .collect()
 }
 
-/// Watches memory while no worker is there. Who is at work on one GPU may come to any other, so a
-/// change on one of ours disturbs them all.
+/// Watches memory while there is no worker. A process at work on one GPU may use any other, so a change on one of our
+/// GPUs disturbs the calibration of all.
 fn quiet(session: &mut Session, usable: &[String]) -> Result<(), Unsound> {
     let sampler = &mut session.supervisor.sampler;
     let watched = sampler.free_run().and_then(|()| {
@@ -156,14 +157,14 @@ fn quiet(session: &mut Session, usable: &[String]) -> Result<(), Unsound> {
     let run: FreeRun = watched?;
     let is_ours = |gpu: usize| session.machine.gpus.get(gpu).is_some_and(|gpu| usable.contains(&gpu.uuid));
     let mut seen = BTreeSet::new();
-    // The first entry of a GPU is what was there.
+    // The first entry of a GPU is its initial memory.
     match run.changes.iter().find(|change| is_ours(change.gpu) && !seen.insert(change.gpu)) {
         None => Ok(()),
         Some(_) => Err(Unsound::Disturbed),
     }
 }
 
-/// One GPU, measured twice.
+/// Calibrates one GPU, with two attempts of each kind.
 fn gpu(
     session: &mut Session,
     uuid: &str,
@@ -192,7 +193,7 @@ fn gpu(
         Ok(null) => tries.push(null.clone()),
         Err(error) => why = why.or(Some(error.to_string())),
     }
-    // Twice, the second time backwards.
+    // Twice, the second time in reverse order.
     for case in [init_case(uuid), positive_case(uuid), positive_case(uuid), init_case(uuid)] {
         if why.is_some() {
             break;
@@ -211,7 +212,7 @@ fn gpu(
     Calibrated { figures: found, attempts: tries.into_iter().map(as_attempt).collect() }
 }
 
-/// Takes the figures from the attempts: those of the first of each kind.
+/// Takes the figures from the first attempt of each kind.
 fn read(found: &mut Calibration, tries: &[(CasePlan, Recording)], gpu: usize) {
     let first = |name: &str| tries.iter().find(|(case, _)| case.name == name).map(|(_, recording)| recording);
     if let Some(null) = first(NULL) {
@@ -229,7 +230,7 @@ fn read(found: &mut Calibration, tries: &[(CasePlan, Recording)], gpu: usize) {
     }
 }
 
-/// Whether an attempt does not count, by the rules that every attempt is held against.
+/// Why an attempt does not count, by the rules for all attempts.
 fn disturbed(session: &Session, found: &Calibration, tries: &[(CasePlan, Recording)]) -> Option<String> {
     let provisional = [found.clone()];
     let scene = Scene { calibration: &provisional, gpus: &session.machine.gpus };
@@ -239,7 +240,7 @@ fn disturbed(session: &Session, found: &Calibration, tries: &[(CasePlan, Recordi
     })
 }
 
-/// Whether controls did not show what they must, or two that are alike did not show the same.
+/// Why the calibration is not sound: a control did not show what it must, or two attempts of one kind differ.
 fn differs(found: &Calibration, tries: &[(CasePlan, Recording)], gpu: usize) -> Option<String> {
     let near = |a: Option<u64>, b: Option<u64>| a.zip(b).is_some_and(|(a, b)| a.abs_diff(b) <= found.epsilon_bytes / 2);
     for (case, recording) in tries {

@@ -17,7 +17,7 @@ use cuda_pitfalls_instrument::output;
 use cuda_pitfalls_render::answer::{self, Ending, InstanceAnswer, ReportPlace, Workload};
 use cuda_pitfalls_render::full::{self, Style};
 
-/// Where a run speaks. With `--json`, stdout is for one document and people read stderr.
+/// The output of a run. With `--json`, stdout gets one document and text for people goes to stderr.
 pub(super) struct Console {
     json: bool,
     verbose: bool,
@@ -27,9 +27,9 @@ pub(super) struct Console {
     style: Style,
     bar: ProgressBar,
     asked: Workload,
-    /// How many instances of each scenario are still to come.
+    /// How many instances of each scenario are not done yet.
     coming: BTreeMap<String, usize>,
-    /// What is known of scenarios of which an instance is still to come.
+    /// The answers of scenarios with an instance that is not done yet.
     known: BTreeMap<String, Vec<InstanceAnswer>>,
     spoken: bool,
     finished: bool,
@@ -65,8 +65,8 @@ impl Console {
         }
     }
 
-    /// Tells what will be asked, on how many libcudarts: instances of one scenario are told together,
-    /// when the last one is done. `repeat` is the number of attempts, if the files do not say it.
+    /// Sets what will be asked, on how many libcudarts. The instances of one scenario are printed together when the
+    /// last one is done. `repeat` is the number of attempts, if the files do not decide it.
     pub(super) fn expects(&mut self, scenarios: &[Scenario], runtimes: usize, repeat: Option<u32>) {
         for scenario in scenarios {
             let runtimes = if scenario.has_python_lines() { 1 } else { runtimes.max(1) };
@@ -74,10 +74,10 @@ impl Console {
         }
         self.asked.questions = self.coming.len();
         self.asked.variants = self.coming.values().sum();
-        self.asked.attempts = repeat.or_else(|| scenarios.iter().map(|it| it.repeat).max()).unwrap_or(0);
+        self.asked.attempts = repeat.or_else(|| scenarios.iter().map(|scenario| scenario.repeat).max()).unwrap_or(0);
     }
 
-    /// Prints for people. A closed pipe is not an error of the run.
+    /// Prints text for people. A closed pipe is no error of the run.
     fn say(&self, text: &str) {
         self.bar.suspend(|| {
             let text = format!("{}\n", text.trim_end());
@@ -99,8 +99,8 @@ impl Console {
         self.bar.set_length(scenarios);
     }
 
-    pub(super) fn status(&self, what: &str) {
-        self.bar.set_message(escape::terminal(what));
+    pub(super) fn status(&self, activity: &str) {
+        self.bar.set_message(escape::terminal(activity));
         self.bar.tick();
     }
 
@@ -114,13 +114,13 @@ impl Console {
         self.bar.tick();
     }
 
-    /// The head of the run; `expected` is how long it will take, where that is known.
+    /// Prints the head of the run. `expected` is how long it will take, if that is known.
     pub(super) fn header(&mut self, report: &Report, expected: Option<Duration>) {
         self.asked.expected = expected;
-        // The head tells what this machine can be asked, and not what was selected.
-        let planned = || report.scenarios.iter().filter(|it| it.plan.is_some());
+        // The head is about what this machine can be asked, rather than about what was selected.
+        let planned = || report.scenarios.iter().filter(|scenario| scenario.plan.is_some());
         if planned().next().is_some() {
-            self.asked.questions = planned().map(|it| it.scenario.as_str()).collect::<HashSet<_>>().len();
+            self.asked.questions = planned().map(|scenario| scenario.scenario.as_str()).collect::<HashSet<_>>().len();
             self.asked.variants = planned().count();
         }
         if self.quiet {
@@ -133,7 +133,7 @@ impl Console {
         }
     }
 
-    /// An instance is done. Its question is told when all of its instances are.
+    /// Takes note that an instance is done. Its scenario is printed when all of its instances are.
     pub(super) fn scenario(&mut self, done: &ScenarioReport) {
         let coming = self.coming.entry(done.scenario.clone()).or_insert(1);
         *coming = coming.saturating_sub(1);
@@ -148,7 +148,7 @@ impl Console {
         }
     }
 
-    /// Tells one question, with a blank line between the head and the first.
+    /// Prints one question, with an empty line between the head and the first.
     fn tell(&mut self, answers: &[InstanceAnswer]) {
         let failures: Vec<InstanceAnswer>;
         let answers = if self.quiet {
@@ -164,7 +164,7 @@ impl Console {
         }
     }
 
-    /// One question of a survey is done; a line for those who see no bar, if there is one.
+    /// Prints progress after a question of a survey, if there is a line and no progress bar.
     pub(super) fn step(&self, line: Option<String>) {
         if let Some(line) = line {
             output::tell(&format!("cuda-pitfalls: {line}"));
@@ -172,14 +172,14 @@ impl Console {
         self.bar.inc(1);
     }
 
-    /// The end of a survey: its tables, or its document for a program.
+    /// Prints the end of a survey: its tables or, for a program, its document.
     pub(super) fn surveyed(&mut self, text: &str, document: &str, exit: Exit) -> Exit {
         self.bar.finish_and_clear();
         self.say(text);
         self.hand_over(document, exit)
     }
 
-    /// A run that was not started: what it would do, or its document for a program.
+    /// Prints what a run would do or, for a program, its document.
     pub(super) fn previewed(&mut self, text: &str, document: &str, exit: Exit) -> Exit {
         self.bar.finish_and_clear();
         self.say(text);
@@ -194,7 +194,7 @@ impl Console {
         if self.verbose {
             self.say(&full::totals(&report.view(), &place, (exit.code(), exit.name()), self.width));
         } else {
-            // Of an interrupted run some instances are not done: what is known is told all the same.
+            // An interrupted run has instances that are not done; the known answers are printed nevertheless.
             for answers in std::mem::take(&mut self.known).values() {
                 self.tell(answers);
             }
@@ -233,7 +233,7 @@ impl Console {
         exit
     }
 
-    /// A run that could not begin or not end: with `--json` there is still one document.
+    /// Prints that a run could not begin or not complete. With `--json` there still is one document.
     pub(super) fn failed(&mut self, why: &str, exit: Exit) {
         self.bar.finish_and_clear();
         output::tell(&format!("cuda-pitfalls: {}", why.trim_end()));

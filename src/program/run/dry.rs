@@ -9,7 +9,7 @@ use cuda_pitfalls_core::catalogue::Selection;
 use cuda_pitfalls_core::report::Required;
 use cuda_pitfalls_render::preview;
 
-/// Says what the options would run, and how that would end.
+/// Prints what the options would run, and how the run would end.
 pub(super) fn run(options: &RunOptions, session: &mut Session, selection: &Selection, console: &mut Console) -> Exit {
     console.warn(&session.notes);
     let preview = look_ahead(options, session, selection);
@@ -17,7 +17,7 @@ pub(super) fn run(options: &RunOptions, session: &mut Session, selection: &Selec
     console.previewed(&preview::text(&preview), &document, preview.exit())
 }
 
-/// What the options would run here.
+/// A preview of the run with these options.
 pub(super) fn look_ahead(options: &RunOptions, session: &mut Session, selection: &Selection) -> Preview {
     let mut preview = Preview::new(&session.on, &session.machine, session.provenance);
     for place in 0..session.runtimes.len().max(1) {

@@ -1,4 +1,4 @@
-//! The end of a run: what stopped it, its exit code in its document, the document on disk, and the last line on stderr.
+//! The end of a run: its signal and exit code in the document, the document on disk, and the last line on stderr.
 
 use super::console::Console;
 use super::session::Session;
@@ -9,18 +9,18 @@ use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::report::{ExitCode, Report, Store, StoreError};
 use cuda_pitfalls_instrument::supervisor::signal_name;
 
-/// A document that says how its run ended.
+/// A document that records how its run ended.
 pub(super) trait RunDocument {
-    /// Notes when the run ended, and the signal that stopped it, if one did.
+    /// Records when the run ended, and the signal that stopped it, if any.
     fn note_end(&mut self, finished_at: String, signal: Option<String>);
 
-    /// The exit code of what is in the document, if the document is on disk.
+    /// The exit code that the content of the document means, if the document is on disk.
     fn exit(&self) -> Exit;
 
-    /// Notes the exit code.
+    /// Records the exit code.
     fn set_exit(&mut self, code: ExitCode);
 
-    /// Puts the document in place of the one before.
+    /// Replaces the document on disk.
     fn write(&self, store: &Store) -> Result<(), StoreError>;
 }
 
@@ -66,14 +66,14 @@ impl<R: Row> RunDocument for SurveyDocument<R> {
     }
 }
 
-/// Notes how a run ended, and returns its exit code if the document gets to disk.
+/// Records how a run ended, and returns the exit code that applies if the document gets to disk.
 pub(super) fn note(document: &mut impl RunDocument, session: &Session) -> Exit {
     document.note_end(clock::utc(), session.supervisor.interrupt.signal().map(signal_name));
     document.exit()
 }
 
-/// Writes a document for the last time, with the exit code in it. Where that fails, a document that
-/// is on disk already must not promise another code.
+/// Writes a document for the last time, with the exit code in it. If that fails, a document that is on disk already
+/// must not have another code.
 pub(super) fn write(document: &mut impl RunDocument, store: &Store, exit: Exit) -> Result<(), Failure> {
     let code = |exit: Exit| ExitCode { code: exit.code(), name: exit.name().to_string() };
     document.set_exit(code(exit));
@@ -85,8 +85,8 @@ pub(super) fn write(document: &mut impl RunDocument, store: &Store, exit: Exit) 
     Ok(written?)
 }
 
-/// Writes a document for the last time and hands it over, which may make the exit code a worse one: then it is written
-/// again. `hand_over` prints, and returns the exit code that it named on stderr.
+/// Writes a document for the last time and hands it over. If handing it over makes the exit code worse, the document is
+/// written again. `hand_over` prints, and returns the exit code that it named on stderr.
 pub(super) fn finish<D: RunDocument>(
     document: &mut D,
     store: &Store,
@@ -101,13 +101,13 @@ pub(super) fn finish<D: RunDocument>(
     Ok(ended)
 }
 
-/// A panic is a fault of the harness, and ends like any other.
+/// Turns a panic into a failure, because a panic is a fault of the harness.
 pub(super) fn catching<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
     caught.unwrap_or_else(|_| Err(Failure::Internal("the harness panicked (see above)".to_string())))
 }
 
-/// The end of a run that could not begin, or not end properly.
+/// Ends a run that could not begin or not complete.
 pub(super) fn fail(console: &mut Console, failure: &Failure) -> Exit {
     console.failed(&failure.to_string(), failure.exit());
     failure.exit()

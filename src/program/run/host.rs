@@ -1,4 +1,4 @@
-//! Facts about this host that take no GPU: kernel, namespaces, containers, environment.
+//! Facts about this host that need no GPU: kernel, namespaces, containers, environment.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use cuda_pitfalls_core::machine::Isolation;
 /// The inode of the first PID namespace, fixed by the kernel.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// Variables about GPUs that may have been set by a scheduler or a user. No others are recorded.
+/// Variables about GPUs that a scheduler or a user may have set. No others are recorded.
 const RECORDED: [&str; 14] = [
     "CUDA_VISIBLE_DEVICES",
     "CUDA_DEVICE_ORDER",
@@ -27,7 +27,7 @@ const RECORDED: [&str; 14] = [
     "SLURM_JOB_GPUS",
 ];
 
-/// What stands between this process and the GPUs, before NVML was asked.
+/// The containers and namespaces around this process, before NVML is asked.
 pub(super) fn isolation() -> Isolation {
     let namespace = fs::read_link("/proc/self/ns/pid").ok();
     Isolation {
@@ -53,13 +53,13 @@ fn container() -> Option<String> {
 /// Where the kernel lists the devices of the PCI bus.
 const PCI: &str = "/sys/bus/pci/devices";
 
-/// How many GPUs of NVIDIA the PCI bus lists for the driver; none in a container, which may have been lent some of them.
+/// How many NVIDIA GPUs the PCI bus lists for the driver; `None` in a container, to which only some may belong.
 pub(super) fn pci_gpus() -> Option<u64> {
     if container().is_some() { None } else { listed_gpus(Path::new(PCI)) }
 }
 
-/// Those that the driver has taken; where it has taken none, all that are left to it. What is handed to a virtual machine
-/// is not the driver's, and neither is a part of a GPU that was divided among them.
+/// The number of GPUs that the driver has bound; if it has bound none, the number of GPUs that no other driver has. A
+/// GPU that is passed to a virtual machine does not belong to the driver, nor does a part of a divided GPU.
 fn listed_gpus(devices: &Path) -> Option<u64> {
     let (mut taken, mut left) = (0, 0);
     for device in fs::read_dir(devices).ok()?.flatten().map(|entry| entry.path()) {
@@ -89,13 +89,13 @@ pub(super) fn environment() -> BTreeMap<String, String> {
     RECORDED.iter().filter_map(|name| std::env::var(name).ok().map(|value| ((*name).to_string(), value))).collect()
 }
 
-/// Whether an MPS control pipe is where a client would look.
+/// Whether an MPS control pipe is at the place where clients look for it.
 pub(super) fn mps() -> bool {
     let folder = std::env::var("CUDA_MPS_PIPE_DIRECTORY").unwrap_or_else(|_| "/tmp/nvidia-mps".to_string());
     fs::exists(format!("{folder}/control")).unwrap_or(false)
 }
 
-/// The largest resident set of this process so far.
+/// The largest resident set of this process so far, in bytes.
 pub(super) fn peak_rss_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -1,4 +1,4 @@
-//! The JUnit file beside the report: never stale, never partial.
+//! The JUnit file of a run, which is never stale and never partial.
 
 use std::fs;
 use std::io::{self, Write};
@@ -10,17 +10,17 @@ use cuda_pitfalls_core::report::Report;
 use cuda_pitfalls_core::text::{escape, lines};
 use cuda_pitfalls_render::{self as render, Format, Prepared};
 
-/// A JUnit file that a run is to leave.
+/// The JUnit file that a run will write.
 pub(super) struct JunitFile {
     path: PathBuf,
 }
 
 impl JunitFile {
-    /// Puts a file in place that says that the run has not ended: what a run before left there must
-    /// not pass for what this one found, however this one ends.
+    /// Writes a file that says that the run has not ended, so that the result of an earlier run cannot be taken for
+    /// that of this one, however this one ends.
     ///
     /// # Errors
-    /// The path is a link, a folder, a device or a pipe; or the system refused.
+    /// The path is a link, a folder, a device or a pipe, or the system refused.
     pub(super) fn prepare(path: &Path) -> io::Result<JunitFile> {
         match fs::symlink_metadata(path) {
             Ok(data) if !data.is_file() => {
@@ -34,21 +34,20 @@ impl JunitFile {
         Ok(file)
     }
 
-    /// Puts the results of a run in place.
+    /// Writes the results of a run.
     ///
     /// # Errors
-    /// What the system refused.
+    /// The system refused.
     pub(super) fn write(&self, report: &Report) -> io::Result<()> {
         self.put(&render::render(&Prepared::Fresh(report), Format::Junit, lines::WIDTH).unwrap_or_default())
     }
 
-    /// Says that the run failed, and why. A file that cannot be written still says that the run has
-    /// not ended.
+    /// Writes that the run failed, and why. If that is impossible, the file still says that the run has not ended.
     pub(super) fn fail(&self, why: &str) {
         let _ = self.put(&unfinished(why));
     }
 
-    /// Written beside its place and renamed, so that a link is replaced and not followed.
+    /// Writes another file and renames it, so that a link is replaced rather than followed.
     fn put(&self, text: &str) -> io::Result<()> {
         let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let mut file = tempfile::NamedTempFile::new_in(folder)?;

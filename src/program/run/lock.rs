@@ -1,12 +1,12 @@
 //! One run at a time on a GPU: a lock file for each GPU, by UUID.
 //!
-//! Two runs on one GPU would count each other's memory. The locks are the kernel's
-//! (`flock`), so that one whose holder died is free. The folder is the same for every user of the
-//! host and is not `TMPDIR`, which schedulers set per job. Where it cannot be shared (two containers),
-//! the rules about co-tenants have to notice the other run (docs/how-it-measures.md).
+//! Two runs on one GPU would count each other's memory. The locks are those of the kernel (`flock`), so the lock of a
+//! run that died is free. The folder is the same for every user of the host. It is not in `TMPDIR`, which schedulers
+//! set per job. Two containers may not share the folder; then the rules about co-tenants have to notice the other run
+//! (docs/how-it-measures.md).
 //!
-//! Any user can hold a lock of that folder. Root's runs keep one another off by locks in a folder of root's own, and go
-//! on without the shared one when the time to wait is over, so that nobody silences a health check.
+//! Any user can hold a lock in that folder. So root's runs lock each other out by a folder of root's own. If the shared
+//! lock is still held at the end of the waiting time, they continue without it: nobody can stop a health check.
 
 mod file;
 
@@ -20,27 +20,28 @@ use cuda_pitfalls_core::{clock, defaults};
 use cuda_pitfalls_instrument::supervisor::Interrupt;
 use file::{OWN, SHARED, holder, open, sign};
 
-/// Where root's own locks are.
+/// The folder of root's own locks.
 const ROOT_FOLDER: &str = "/run/cuda-pitfalls-locks";
 
-/// How often a lock is tried.
+/// How often to try a lock.
 const EVERY: Duration = Duration::from_millis(100);
-/// How often the user is told that the run still waits.
+/// How often to tell the user that the run still waits.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// What the command line says about locks.
+/// The options about locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Locking {
-    /// The folder of the lock files; none to take no locks.
+    /// The folder of the lock files; `None` for no locks.
     pub folder: Option<PathBuf>,
-    /// A folder that only this user can write to: who has its locks does not wait for those of the other without end.
+    /// A folder to which only this user can write. A run that holds its locks waits for the shared ones only for a
+    /// limited time.
     pub own: Option<PathBuf>,
-    /// How long to wait for another run; zero to try once.
+    /// How long to wait for another run; zero tries once.
     pub wait: Duration,
 }
 
 impl Locking {
-    /// Locks in a folder. Root has a folder of its own beside the one that all users share.
+    /// Locks in this folder. Root also uses a folder of its own.
     pub fn new(folder: PathBuf, wait: Duration) -> Locking {
         let is_shared = folder == Path::new(defaults::LOCK_FOLDER);
         let own = (is_shared && rustix::process::geteuid().is_root()).then(|| PathBuf::from(ROOT_FOLDER));
@@ -53,25 +54,25 @@ impl Locking {
     }
 }
 
-/// The locks of a run, held until it is dropped.
+/// The locks of a run, held until this is dropped.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
     _files: Vec<File>,
-    /// What kept a lock from being taken at all, in words for the user.
+    /// Why locks could not be taken at all, in words for the user.
     pub(super) notes: Vec<String>,
 }
 
-/// Why a run does not begin.
+/// Why a run cannot begin.
 #[derive(Debug)]
 pub(super) enum LockRefusal {
-    /// Another run has a GPU, and the time to wait is over. In words.
+    /// Another run holds a GPU, and the waiting time is over; in words.
     Busy(String),
-    /// The user stopped the run while it waited.
+    /// The user stopped the run while it was waiting.
     Interrupted,
 }
 
-/// Takes the locks of these GPUs, in the order of their UUIDs so that two runs cannot wait for each
-/// other. A folder that cannot be used is no reason not to measure: it is noted.
+/// Takes the locks of these GPUs in the order of their UUIDs, so that two runs cannot wait for each other. A folder
+/// that cannot be used does not stop the run: it is noted.
 pub(super) fn take(
     locking: &Locking,
     uuids: &[String],
@@ -93,7 +94,7 @@ pub(super) fn take(
                     locks._files.push(file);
                     is_own_held = true;
                 }
-                // A container may have no such place: then the shared lock is obeyed like anybody's.
+                // A container may lack the folder; then root waits for the shared lock like everybody.
                 Err(error) if is_absent(&error) => {}
                 Err(error) => locks.notes.push(unusable(own, uuid, &error)),
             }

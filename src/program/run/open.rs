@@ -1,4 +1,4 @@
-//! Verdicts of questions that have no answer, and why a host must not be used further.
+//! Verdicts of questions without an answer, and reasons why a host must not be used further.
 
 use cuda_pitfalls_core::report::ScenarioReport;
 use cuda_pitfalls_core::verdict::Provenance;
@@ -23,11 +23,11 @@ pub(super) fn nothing(provenance: Provenance, kind: Kind, reason: Reason, detail
     }
 }
 
-/// What a scenario that could not be run at all concludes.
+/// The verdict of a scenario that could not be run at all.
 pub(super) fn troubled(provenance: Provenance, trouble: &SupervisorError) -> Verdict {
     let detail = trouble.to_string();
     match trouble {
-        // The simulated machine exports what it models; the rest it does not know.
+        // The simulated machine exports exactly what it models, so a missing symbol is not modelled.
         SupervisorError::Missing(_) if provenance == Provenance::Simulated => {
             nothing(provenance, Kind::Inconclusive, Reason::NotModelled, detail)
         }
@@ -39,11 +39,10 @@ pub(super) fn troubled(provenance: Provenance, trouble: &SupervisorError) -> Ver
     }
 }
 
-/// What NVML answers for a GPU that nothing can be done with until it is reset.
+/// NVML's errors for a GPU that cannot be used until it is reset.
 const LOST: [&str; 2] = ["NVML_ERROR_GPU_IS_LOST", "NVML_ERROR_RESET_REQUIRED"];
 
-/// Why the host must not be used further: a worker of this scenario could not be killed, or NVML
-/// says that a GPU is lost.
+/// Why the host must not be used further: a worker of this scenario could not be killed, or NVML reports a lost GPU.
 pub(super) fn host_unsafe(done: &ScenarioReport) -> Option<String> {
     if done.verdict.reason == Some(Reason::Unkillable) {
         return Some(format!("{}: {}", done.name, done.verdict.detail));

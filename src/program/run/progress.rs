@@ -22,13 +22,13 @@ impl Progress {
         Progress { all, done: 0, started_ns: now, said_ns: now }
     }
 
-    /// Time left, if the rest takes as long as what was done.
+    /// The time left, if the remaining questions take as long as those before.
     pub(super) fn left(&self) -> String {
         let gone = clock::now_ns() - self.started_ns;
         left(gone, self.done, self.all)
     }
 
-    /// One more is done. What there is to say about it, where no bar shows it.
+    /// Counts one more question. Returns a line to print if no progress bar shows it.
     pub(super) fn done(&mut self) -> Option<String> {
         self.done += 1;
         let now = clock::now_ns();

@@ -1,4 +1,4 @@
-//! The interpreter that runs Python lines: found, asked once, and started as a worker from then on.
+//! The interpreter for Python lines: finding it, asking it once for its packages, and preparing it as a worker.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -18,20 +18,20 @@ use cuda_pitfalls_instrument::forwarding::ForwardingError;
 use cuda_pitfalls_instrument::supervisor::{PythonWorker, SupervisorError, ask_python};
 use cuda_pitfalls_instrument::{forwarding, traced};
 
-/// Names the interpreter where the command line does not.
+/// The variable that names the interpreter if the command line does not.
 const VARIABLE: &str = "CUDA_PITFALLS_PYTHON";
-/// What is looked for on PATH where nothing names one.
+/// The name that is searched on PATH if no interpreter is named.
 const USUAL: &str = "python3";
-/// Where packages are that are not the interpreter's own.
+/// The variable with additional folders of packages.
 const PACKAGES: &str = "PYTHONPATH";
 const USER_PACKAGES: &str = "PYTHONUSERBASE";
 
 impl Session {
-    /// Finds what runs the Python lines of these scenarios, if they have any, and what it has of the
-    /// packages that they need. That there is none is the machine's lack, unless one was named.
+    /// Finds the interpreter for the Python lines of these scenarios, if they have any, and its versions of the
+    /// packages that they need. If there is none, the machine lacks it, unless one was named.
     ///
     /// # Errors
-    /// The one that was named is none, or the system refused a file.
+    /// The named file is no interpreter, or the system refused a file.
     pub(super) fn use_python(
         &mut self,
         given: Option<&Path>,
@@ -44,8 +44,8 @@ impl Session {
         self.find(given, |session, place| session.ask(place, scenarios, program)).map(drop)
     }
 
-    /// Finds the interpreter of programs that run in the caller's own environment, and what it has of these
-    /// packages. None where there is none, which is the machine's lack, unless one was named.
+    /// Finds the interpreter of programs that run in the caller's own environment, and its versions of these
+    /// packages. If there is none, the machine lacks it, unless one was named.
     ///
     /// # Errors
     /// As for [`Session::use_python`].
@@ -62,7 +62,7 @@ impl Session {
         })
     }
 
-    /// Finds an interpreter, and asks it something. None where there is none.
+    /// Finds an interpreter, and asks it something; `None` if there is no interpreter.
     fn find<T>(
         &mut self,
         given: Option<&Path>,
@@ -87,7 +87,7 @@ impl Session {
         }
     }
 
-    /// Asks the interpreter at a place.
+    /// Asks the interpreter at this path for its packages.
     fn ask(&mut self, place: PathBuf, scenarios: &[Scenario], program: &Path) -> Result<(), PythonError> {
         let mut worker = self.worker(place)?;
         let itself = ask_python(program, &worker, None, &[])?;
@@ -103,13 +103,13 @@ impl Session {
         Ok(())
     }
 
-    /// What a worker is started with: its file, and the library that counts.
+    /// What starts a worker: the file with its program, and the library that counts driver calls.
     fn worker(&self, executable: PathBuf) -> Result<PythonWorker, PythonError> {
         let folder = self.folder().join("python");
         fs::create_dir_all(&folder)?;
         let script = folder.join("worker.py");
         fs::write(&script, python::WORKER)?;
-        // A trace of this run counts already.
+        // A trace of this run already counts the calls.
         let forwarding = match (traced::libcuda(), &self.libcuda) {
             (Some(traced), _) => Some(traced),
             (None, Some(libcuda)) => {
@@ -143,7 +143,7 @@ enum PythonError {
     Unusable(#[from] SupervisorError),
 }
 
-/// The names of all packages that scenarios need, or whose versions their expectations ask about.
+/// The names of all packages that scenarios need, or whose versions their expectations mention.
 fn packages(scenarios: &[Scenario]) -> Vec<String> {
     let instances = || scenarios.iter().flat_map(|scenario| &scenario.instances);
     let cases = || instances().flat_map(|instance| &instance.cases);
@@ -157,11 +157,12 @@ fn packages(scenarios: &[Scenario]) -> Vec<String> {
     names.into_iter().collect()
 }
 
-/// Takes a build without CUDA for no installation: what it answers is no answer about CUDA. Says so in words.
+/// Removes packages that were built without CUDA, because their behaviour says nothing about CUDA. Returns a sentence
+/// about each.
 fn take_out_builds_without_cuda(found: &mut Interpreter) -> Vec<String> {
     let mut notes = Vec::new();
     for (name, version) in &mut found.packages {
-        // PEP 440: the local label, as in `2.9.0+cpu`.
+        // The local label of PEP 440, as in `2.9.0+cpu`.
         let is_without = |version: &String| version.split_once('+').is_some_and(|(_, label)| label.starts_with("cpu"));
         if let Some(version) = version.take_if(|version| is_without(version)) {
             notes.push(format!("{name} {version} is built without CUDA: it is taken for not installed"));
@@ -170,7 +171,7 @@ fn take_out_builds_without_cuda(found: &mut Interpreter) -> Vec<String> {
     notes
 }
 
-/// A worker has another HOME than its caller, and finds the same packages.
+/// The variables with which a worker, whose HOME differs from its caller's, finds the same packages.
 fn packages_of_caller() -> BTreeMap<String, OsString> {
     let value = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
     let mut all = BTreeMap::new();
@@ -180,8 +181,8 @@ fn packages_of_caller() -> BTreeMap<String, OsString> {
     all
 }
 
-/// The file that a name means, as a shell finds it: on PATH, unless it has a slash. Links stay, because by
-/// its own name an interpreter knows its virtual environment.
+/// The path of a command as a shell finds it: on PATH, unless the name has a slash. Links are not resolved, because an
+/// interpreter recognises its virtual environment by the name under which it was started.
 fn on_path(name: &Path) -> Result<PathBuf, PythonError> {
     let is_program =
         |path: &Path| fs::metadata(path).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0);

@@ -1,8 +1,7 @@
-//! One instance of a scenario on one libcudart: planned, asked in rounds, and judged.
+//! One instance of a scenario on one libcudart: planning it, asking it in rounds, and judging it.
 //!
-//! A round is one attempt of every case. A run asks the first round of every question, then the
-//! second, so that one that is stopped has an answer to all of them; a survey asks one question to
-//! its end and then the next.
+//! A round is one attempt of every case. A run asks the first round of every question, then the second, and so on. So a
+//! run that is stopped has an answer to every question. A survey completes one question before it begins the next.
 
 use std::collections::VecDeque;
 
@@ -18,30 +17,30 @@ use cuda_pitfalls_core::scenario::{Instance, Scenario};
 use cuda_pitfalls_core::verdict::{Kind, Reason, Verdict};
 use cuda_pitfalls_instrument::supervisor::SupervisorError;
 
-/// A question that is being asked. What is known of it is in its [`ScenarioReport`].
+/// A question that is being asked. Its results are in its [`ScenarioReport`].
 pub(super) struct OpenQuestion {
-    /// The place of its libcudart.
+    /// The index of its libcudart.
     pub(super) runtime: usize,
-    /// Cases in the order in which attempts are still to be made.
+    /// The cases of the remaining attempts, in order.
     pending: VecDeque<usize>,
-    /// Attempts made so far.
+    /// How many attempts were made.
     made: u32,
-    /// Rounds made in full.
+    /// How many whole rounds were made.
     rounds: u32,
     state: State,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Nothing was started for it.
+    /// No process was started for it.
     Planned,
-    /// Its needs are there, and attempts are being made.
+    /// Its needs were checked, and attempts are being made.
     Begun,
     /// It has its verdict.
     Done,
 }
 
-/// Plans an instance on a libcudart. One that the machine cannot answer is done.
+/// Plans an instance on a libcudart. If the machine cannot answer it, it is done.
 pub(super) fn plan(
     session: &mut Session,
     scenario: &Scenario,
@@ -94,7 +93,7 @@ impl OpenQuestion {
         self.state != State::Planned
     }
 
-    /// Whether the next round is its last.
+    /// Whether the next round is the last one.
     pub(super) fn is_last_round(&self, done: &ScenarioReport) -> bool {
         self.rounds + 1 >= repeat(done)
     }
@@ -113,7 +112,7 @@ impl OpenQuestion {
         self.pending.truncate(left);
     }
 
-    /// Makes one attempt of every case. A question that cannot be asked after all is done then.
+    /// Makes one attempt of every case. If the question cannot be asked after all, it is done.
     pub(super) fn round(&mut self, session: &mut Session, run: &Run, done: &mut ScenarioReport, tick: &dyn Fn()) {
         let Some(plan) = done.plan.clone() else { return };
         let asked = self.ask(session, run, &plan, done, plan.cases.len(), tick);
@@ -127,9 +126,10 @@ impl OpenQuestion {
         }
     }
 
-    /// Makes again what others disturbed, makes sure of a surprise, and judges. Attempts must be whole.
+    /// Repeats attempts that others disturbed, confirms an unexpected verdict, and judges. All attempts must be in
+    /// memory.
     ///
-    /// If `is_over`, no more attempts are made: what is there in full rounds is judged.
+    /// If `is_over`, no more attempts are made, and the whole rounds so far are judged.
     pub(super) fn conclude(
         &mut self,
         session: &mut Session,
@@ -177,7 +177,7 @@ impl OpenQuestion {
         Ok(())
     }
 
-    /// Repeats attempts that another process disturbed, within bounds.
+    /// Repeats attempts that another process disturbed, up to a limit.
     fn make_again(
         &mut self,
         session: &mut Session,
@@ -197,7 +197,7 @@ impl OpenQuestion {
         }
     }
 
-    /// Makes so many of the attempts that are pending. False if it had to stop before.
+    /// Makes this many of the remaining attempts. False if it had to stop earlier.
     fn ask(
         &mut self,
         session: &mut Session,
@@ -208,7 +208,7 @@ impl OpenQuestion {
         tick: &dyn Fn(),
     ) -> Result<bool, SupervisorError> {
         let timeouts = plan.timeouts();
-        // Of a single case the first attempt tells.
+        // If there is a single case, its first attempt shows what is missing.
         if self.state == State::Planned && plan.cases.len() > 1 {
             let experiments: Vec<Experiment> = plan.cases.iter().map(|case| case.experiment(timeouts)).collect();
             session.supervisor.look_for_needs(&experiments)?;
@@ -229,7 +229,7 @@ impl OpenQuestion {
             kept.attempts.push(attempt);
             tick();
         }
-        // An attempt that was interrupted is not one.
+        // An interrupted attempt does not count.
         Ok(!session.supervisor.interrupt.check())
     }
 
@@ -241,7 +241,7 @@ impl OpenQuestion {
         self.state = State::Done;
     }
 
-    /// Nothing more is started on a host that is unsafe.
+    /// Concludes the question without an attempt, because the host is unsafe.
     pub(super) fn refuse(&mut self, session: &Session, done: &mut ScenarioReport, why: &str) {
         if self.state == State::Planned {
             done.plan = None;
@@ -252,12 +252,12 @@ impl OpenQuestion {
     }
 }
 
-/// Attempts of each case that are wanted.
+/// The number of attempts that each case should have.
 pub(super) fn repeat(done: &ScenarioReport) -> u32 {
     done.plan.as_ref().map_or(0, |plan| plan.repeat)
 }
 
-/// Asks one instance to its end.
+/// Asks one instance until it is done.
 pub(super) fn answer(
     session: &mut Session,
     scenario: &Scenario,
@@ -282,7 +282,7 @@ pub(super) fn answer(
     done
 }
 
-/// What the command line and the moment decide about plans.
+/// The options of plans, from the command line and the current state of the GPUs.
 pub(super) fn planning(session: &mut Session, options: &RunOptions, runtime: usize) -> plan::Options {
     plan::Options {
         repeat: options.repeat,
@@ -302,12 +302,12 @@ fn judged(session: &Session, run: &Run, plan: &Plan, done: &mut ScenarioReport) 
     judge::judge(plan, &mut done.cases, &scene, &facts)
 }
 
-/// Whether a process could not be killed: nothing more may be started then.
+/// Whether a process could not be killed, so that no more may be started.
 fn is_stuck(cases: &[CaseReport]) -> bool {
     cases.iter().flat_map(|case| &case.attempts).any(|attempt| attempt.recording.exit.unkillable)
 }
 
-/// GPUs on which other processes run right now.
+/// UUIDs of the GPUs on which other processes are running now.
 fn busy(session: &mut Session) -> Vec<String> {
     let Ok(sweep) = session.supervisor.sampler.sweep() else { return Vec::new() };
     let is_busy =

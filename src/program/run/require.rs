@@ -1,10 +1,9 @@
-//! `--require`: what a run must have, so that a runner that lost a GPU does not
-//! look healthy.
+//! `--require`: what a run must have, so that a runner that lost a GPU does not look healthy.
 
 use super::session::Session;
 use cuda_pitfalls_core::report::{Report, Required, Requirement};
 
-/// Holds what is required of the machine against it, before anything runs.
+/// Compares the requirements on the machine with the machine, before anything runs.
 pub(super) fn gpus(report: &mut Report, session: &Session) {
     for requirement in &mut report.run.require {
         if requirement.what == Required::Gpus {
@@ -13,7 +12,7 @@ pub(super) fn gpus(report: &mut Report, session: &Session) {
     }
 }
 
-/// Whether nothing that is known by now falls short.
+/// Whether every requirement that can be decided now is met.
 pub(super) fn is_met(report: &Report) -> bool {
     !report.run.require.iter().any(Requirement::is_unmet)
 }

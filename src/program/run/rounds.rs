@@ -1,6 +1,5 @@
-//! Asking every question of a run in rounds: one attempt of every case of every question, then the
-//! second, and so on. A run that is stopped after a while has an answer to every question, though
-//! from fewer attempts.
+//! Asking the questions of a run in rounds: one attempt of every case of every question, then the second, and so on. A
+//! run that is stopped early has an answer to every question, although from fewer attempts.
 
 use std::time::Duration;
 
@@ -18,23 +17,22 @@ use cuda_pitfalls_core::report::{Report, Store, StoreError};
 use cuda_pitfalls_core::scenario::{Hazard, Instance, Scenario};
 use cuda_pitfalls_core::verdict::ExpectationMet;
 
-/// The report is written at least this often while attempts are made: a kill loses no more.
+/// How often the report is written at least while attempts are made, so that a kill loses no more than this.
 const WRITE_EVERY_NS: u64 = 1_000_000_000;
-/// It is written after every answer too, as long as that takes no longer than this.
+/// The report is also written after every answer, if writing takes no longer than this.
 const QUICK_WRITE_NS: u64 = 50_000_000;
 
-/// All questions of a run, and where what is known of them goes. The place of a question is that of
-/// its part in the report.
+/// All questions of a run, and the report that gets their results. A question has the same index in both.
 pub(super) struct Rounds<'a> {
     session: &'a mut Session,
     report: &'a mut Report,
     console: &'a mut Console,
     store: &'a Store,
-    /// Absent where NVML does not answer.
+    /// `None` if NVML does not answer.
     pub(super) calibrator: Option<Calibrator>,
     options: &'a RunOptions,
     questions: Vec<OpenQuestion>,
-    /// Whether a question may fault a GPU: those come last.
+    /// Whether a question may cause a GPU fault. Such questions are asked last.
     faulting: Vec<bool>,
     spool: Spool,
     /// When the first question was asked, and how long all of them were expected to take.
@@ -60,7 +58,7 @@ impl<'a> Rounds<'a> {
         let (mut questions, mut faulting) = (Vec::new(), Vec::new());
         for runtime in 0..session.runtimes.len().max(1) {
             for (scenario, instance) in in_order(&selection.scenarios) {
-                // A framework has a libcudart of its own.
+                // A framework brings its own libcudart.
                 if runtime > 0 && scenario.has_python_lines() {
                     continue;
                 }
@@ -89,7 +87,7 @@ impl<'a> Rounds<'a> {
         })
     }
 
-    /// Says what will be asked, and how long it will take.
+    /// Prints what will be asked, and how long it will take.
     pub(super) fn announce(&mut self, expected: Duration) {
         self.console.header(self.report, Some(expected));
         (self.asked_ns, self.expected) = (clock::now_ns(), expected);
@@ -107,7 +105,7 @@ impl<'a> Rounds<'a> {
         self.console.status(&format!("{left} · {what}"));
     }
 
-    /// Asks all of it, or as much as the user, the host and the budget allow.
+    /// Asks all questions, or as many rounds as the user, the host and the budget allow.
     pub(super) fn ask(&mut self) -> Result<(), Failure> {
         for place in 0..self.questions.len() {
             if self.is_done(place) {
@@ -140,7 +138,7 @@ impl<'a> Rounds<'a> {
             || self.report.run.host_unsafe.is_some()
     }
 
-    /// One round of each of these questions that is still open.
+    /// Makes one round of each of these questions that is not done.
     fn round(&mut self, places: &[usize], round: u32) -> Result<(), Failure> {
         self.renew(round > 0);
         for &place in places {
@@ -182,14 +180,14 @@ impl<'a> Rounds<'a> {
         Ok(())
     }
 
-    /// Calibrates again where co-tenants came or left.
+    /// Calibrates again if co-tenants came or left.
     fn renew(&mut self, unsound_too: bool) {
         if let Some(calibrator) = &mut self.calibrator {
             calibrator.renew(self.session, self.report, unsound_too);
         }
     }
 
-    /// Cuts the number of rounds to what fits, now that it is known how long one takes here.
+    /// Limits the number of rounds to what fits into the budget, now that the time of a round on this machine is known.
     fn keep_to_budget(&mut self, places: &[usize], round_ns: u64) {
         let Some(budget) = self.options.budget() else { return };
         let spent = Duration::from_nanos(clock::now_ns() - self.report.run.started_ns);
@@ -203,8 +201,8 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// What is left open when nothing more may be started is judged by the rounds that it has; what
-    /// was never begun is listed and leaves the report.
+    /// When nothing more may be started: judges open questions by their rounds, and moves questions that never began
+    /// from the report to its list of questions that were not run.
     fn close(&mut self) -> Result<(), Failure> {
         let is_interrupted = self.session.supervisor.interrupt.check();
         let host_unsafe = self.report.run.host_unsafe.clone();
@@ -230,7 +228,7 @@ impl<'a> Rounds<'a> {
             }
             self.tell(place);
         }
-        // The last report of a run is written by the caller, and not every answer was.
+        // The caller writes the last report of a run, and earlier ones may lack answers.
         self.report.machine.libraries.clone_from(&self.session.machine.libraries);
         let questions = &self.questions;
         let mut answered = questions.iter().map(OpenQuestion::is_done);
@@ -257,7 +255,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Writes the report, if that is due or there is an answer to keep.
+    /// Writes the report, if that is due or there is a new answer.
     fn write(&mut self, is_answer: bool) -> Result<(), Failure> {
         let now = clock::now_ns();
         self.report.run.elapsed_ns = now - self.report.run.started_ns;
@@ -276,7 +274,7 @@ fn may_fault(scenario: &Scenario) -> bool {
     scenario.hazards.contains(&Hazard::Fault)
 }
 
-/// Instances in the order in which they run: what may fault a GPU comes last.
+/// The instances in the order in which they run: those that may cause a GPU fault come last.
 fn in_order(scenarios: &[Scenario]) -> Vec<(&Scenario, &Instance)> {
     let mut order: Vec<_> = scenarios
         .iter()

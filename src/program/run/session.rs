@@ -1,4 +1,4 @@
-//! The session: the machine or the simulated machine, its libraries, the sampler.
+//! The session of a run: the real or simulated machine, its libraries, and the sampler.
 
 use std::path::{Path, PathBuf};
 
@@ -15,26 +15,26 @@ use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_instrument::supervisor::{self, Interrupt, Supervisor, SupervisorError};
 use cuda_pitfalls_instrument::{libraries, simulated, traced};
 
-/// Everything that stays up while scenarios run.
+/// Everything that lasts while scenarios run.
 pub(super) struct Session {
     pub(super) supervisor: Supervisor,
     pub(super) machine: Machine,
     pub(super) provenance: Provenance,
     /// `cuda` or `sim:<machine>`.
     pub(super) on: String,
-    /// What the user should know, said before the first scenario and kept in the report.
+    /// Notes for the user, printed before the first scenario and stored in the report.
     pub(super) notes: Vec<String>,
     /// The libcudarts, each with its folder of links.
     pub(super) runtimes: Vec<(Runtime, PathBuf)>,
-    /// The GPUs the caller may use, if restricted.
+    /// UUIDs of the GPUs that may be used; `None` for all.
     pub(super) restrict: Option<Vec<String>>,
-    /// The libcuda that workers are pointed at, if there is one.
+    /// The libcuda that workers use, if there is one.
     pub(super) libcuda: Option<PathBuf>,
     /// The folder of the simulated machine's libraries.
     pub(super) simulated_links: Option<PathBuf>,
-    /// A private folder for what processes write.
+    /// A private folder for files that processes write.
     pub(super) home: PathBuf,
-    /// Private; removed when the run ends.
+    /// The private folder of the run, which is removed at its end.
     folder: Folder,
 }
 
@@ -86,7 +86,7 @@ impl Session {
         Ok(session)
     }
 
-    /// Makes one attempt of an experiment. The libraries that it mapped are the machine's from then on.
+    /// Makes one attempt of an experiment. The libraries that it maps are added to the machine's.
     ///
     /// # Errors
     /// The worker could not be started, or lacks what its steps need.
@@ -96,7 +96,7 @@ impl Session {
         Ok(recording)
     }
 
-    /// This program, which every process of the run is again.
+    /// The path of this program, which every process of the run runs.
     pub(super) fn program(&self) -> &Path {
         self.supervisor.program()
     }
@@ -121,14 +121,14 @@ impl Session {
         self.folder.path()
     }
 
-    /// Points workers at one of the libcudarts.
+    /// Makes workers use the libcudart at this index.
     pub(super) fn use_runtime(&mut self, place: usize) {
         if let Some((_, links)) = self.runtimes.get(place) {
             self.supervisor.use_links(links);
         }
     }
 
-    /// The libcudart in use.
+    /// The libcudart at this index.
     pub(super) fn runtime(&self, place: usize) -> Option<Runtime> {
         self.runtimes.get(place).map(|(runtime, _)| runtime.clone())
     }
@@ -146,7 +146,7 @@ impl Session {
         }
     }
 
-    /// A scheduler that set CUDA_VISIBLE_DEVICES lent us those GPUs and no others.
+    /// Restricts the run to the GPUs of an inherited CUDA_VISIBLE_DEVICES, which a scheduler may have set.
     fn obey_inherited_mask(&mut self) {
         let Some(mask) = self.machine.environment.get("CUDA_VISIBLE_DEVICES") else { return };
         let gpus = &self.machine.gpus;
@@ -173,8 +173,8 @@ fn no_folder(error: std::io::Error) -> Failure {
     Failure::Usage(format!("cannot make a private folder in `{}` (TMPDIR): {error}", place.display()))
 }
 
-/// The libraries of a session: the links that decide which are meant, what they said of themselves,
-/// the libcudarts each with its own links, and `cuda` or `sim:<machine>`.
+/// The libraries of a session: the folder of links, their versions, the libcudarts with their folders of links, and
+/// `cuda` or `sim:<machine>`.
 type Environment = (PathBuf, Versions, Vec<(Runtime, PathBuf)>, String);
 
 fn simulated(machine: Option<&str>, folder: &Path, program: &Path, home: &Path) -> Result<Environment, Failure> {
@@ -206,8 +206,9 @@ fn real(options: &RunOptions, folder: &Path, program: &Path, home: &Path) -> Res
     Ok((links, libraries.found, runtimes, "cuda".to_string()))
 }
 
-/// What was loaded decides what results are, not what was asked for. Refused is a mixture, what
-/// cannot be told, and a real library where a simulated one was asked for.
+/// Whether the loaded libraries are simulated. They decide what results are, rather than the command line. It is an
+/// error if real and simulated libraries are mixed, if it is unknown which they are, or if a library is real although
+/// `on` is a simulated machine.
 fn is_simulated(supervisor: &Supervisor, found: &Versions, on: &str) -> Result<bool, Failure> {
     let inventory = supervisor.sampler.inventory.as_ref().ok();
     let refuse = |why: String| Failure::Internal(format!("{why}: refusing to measure"));

@@ -1,5 +1,5 @@
-//! Attempts of questions that are not being asked right now, in a file without a name. The parent
-//! stays small, however many attempts a run makes.
+//! Keeps attempts of questions that are not being asked now in a file without a name. So the parent stays small,
+//! however many attempts a run makes.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::Failure;
 use cuda_pitfalls_core::report::{Attempt, CaseReport, Elsewhere, Whole};
 
-/// A file that is gone when the run ends, however it ends.
+/// A file that the system removes at the end of the run, however it ends.
 #[derive(Debug)]
 pub(super) struct Spool {
     file: Arc<File>,
@@ -34,16 +34,18 @@ impl Whole for SpooledAttempt {
 }
 
 impl Spool {
+    /// Makes the file in this folder.
+    ///
     /// # Errors
     /// The system has no room for a file in this folder.
     pub(super) fn create(folder: &Path) -> io::Result<Spool> {
         Ok(Spool { file: Arc::new(tempfile::tempfile_in(folder)?), end: 0 })
     }
 
-    /// Puts every whole attempt away, and leaves a light one in its place.
+    /// Moves every whole attempt to the file, and leaves a light one in its place.
     ///
     /// # Errors
-    /// The disk is full, say. Attempts that could not be put away stay whole.
+    /// The file cannot be written, for instance because the disk is full. Attempts that could not be moved stay whole.
     pub(super) fn put_away(&mut self, cases: &mut [CaseReport]) -> io::Result<()> {
         for attempt in cases.iter_mut().flat_map(|case| &mut case.attempts) {
             if attempt.elsewhere.is_some() {
@@ -59,17 +61,17 @@ impl Spool {
     }
 }
 
-/// Brings every attempt back whole.
+/// Brings all attempts back whole.
 ///
 /// # Errors
-/// One cannot be read back.
+/// An attempt cannot be read back.
 pub(super) fn bring_back(cases: &mut [CaseReport]) -> Result<(), Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::Internal(format!("an attempt cannot be read back: {error}"));
     for attempt in cases.iter_mut().flat_map(|case| &mut case.attempts) {
         let Some(elsewhere) = attempt.elsewhere.take() else { continue };
         let text = elsewhere.0.text().map_err(|error| failed(&error))?;
         let whole: Attempt = serde_json::from_str(&text).map_err(|error| failed(&error))?;
-        // What is in memory was judged last.
+        // The judgement in memory is newer than the one in the file.
         *attempt = Attempt { judged: std::mem::take(&mut attempt.judged), ..whole };
     }
     Ok(())
@@ -102,7 +104,7 @@ mod tests {
                 .iter()
                 .all(|attempt| attempt.recording.events.is_empty() && attempt.recording.sweeps.is_empty())
         );
-        // As a document it is what it was.
+        // It serializes to the same document.
         assert_eq!(serde_json::to_string(&kept).unwrap(), serde_json::to_string(&whole).unwrap());
         kept[0].attempts.push(whole[0].attempts[1].clone());
         spool.put_away(&mut kept).unwrap();

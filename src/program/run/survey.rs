@@ -1,8 +1,8 @@
 //! A survey on this machine: the instrument's controls first, then every question, row by row.
 //!
-//! The controls are scenarios like any other, and their report is written beside the survey. If one
-//! of them does not behave, nothing is surveyed: rows of an instrument that is wrong are worse than
-//! none. Rows are on disk within seconds, so a killed survey resumes where it stopped.
+//! The controls are scenarios, and their report is written beside the survey. If one of them fails, nothing is
+//! surveyed, because rows of a faulty instrument are worse than none. Rows are on disk within seconds, so a killed
+//! survey resumes where it stopped.
 
 mod ask;
 mod exported;
@@ -26,20 +26,20 @@ use cuda_pitfalls_core::report::{Report, Store, read};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_instrument::supervisor::Interrupt;
 
-/// Everything the command line can say about a survey.
+/// The options of a survey.
 #[derive(Clone, Debug)]
 pub struct SurveyOptions {
-    /// Which survey.
+    /// The kind of survey.
     pub kind: SurveyKind,
-    /// Where, how often, on which libcudarts; `run.selectors` choose among the questions.
+    /// Where and how often to ask, and on which libcudarts; `run.selectors` choose among the questions.
     pub run: RunOptions,
-    /// The folder of a survey to go on with.
+    /// The folder of a survey to resume.
     pub resume: Option<PathBuf>,
-    /// How many masks to generate and compare with the rule, beside the listed ones.
+    /// How many masks to generate and compare with the rule, in addition to the listed ones.
     pub generate: usize,
     /// How many GPUs the worker of `calls` sees.
     pub visible_gpus: u32,
-    /// What only `python` takes.
+    /// The options of `survey python` alone.
     pub python: PythonOptions,
 }
 
@@ -59,10 +59,10 @@ impl SurveyOptions {
     }
 }
 
-/// What must behave before anything is asked: that looking makes no context and changes nothing,
-/// that the mask which is set afterwards hides every GPU, that a mask already read can be told from one
-/// that is not, and that a mask of UUIDs keeps a worker off every other GPU. The first two can be
-/// asked where there is one GPU; the others are left out there.
+/// The controls, which must succeed before anything is asked: probing makes no context and changes nothing; the mask
+/// that is set afterwards hides every GPU; a mask that was already read can be distinguished from one that was not;
+/// and a mask of UUIDs keeps a worker off every other GPU. On a machine with one GPU, only the first two can be
+/// asked.
 const CONTROLS: [&str; 5] = [
     "instrument/probes-make-no-context",
     "visibility/empty-mask-hides-all",
@@ -71,7 +71,7 @@ const CONTROLS: [&str; 5] = [
     "instrument/uuid-mask-touches-no-other-gpu",
 ];
 
-/// Asks, prints, writes, and says how it ended. `program` is this binary: workers are it again.
+/// Asks, prints, writes, and returns the exit code. `program` is the path of this binary, which workers run too.
 pub fn survey(options: &SurveyOptions, program: &Path, interrupt: Interrupt) -> Exit {
     let mut console = Console::new(&options.run);
     ending::catching(|| go(options, program, interrupt, &mut console))
@@ -84,7 +84,7 @@ struct SurveyRun<'a> {
     run: RunOptions,
     session: Session,
     report: Report,
-    /// Where the report and the survey go.
+    /// The folder of the report and the survey.
     folder: PathBuf,
     /// Whether that folder stays.
     is_kept: bool,
@@ -94,7 +94,7 @@ struct SurveyRun<'a> {
 fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &mut Console) -> Result<Exit, Failure> {
     let mut run = options.run.clone();
     run.repeat = Some(options.repeat());
-    // What cannot be asked is better known before the machine is touched.
+    // Options that exclude each other are reported before the machine is touched.
     select::check(options)?;
     let stored = options.resume.as_deref().map(resume::open).transpose()?;
     let mut session = Session::set(&run, program, interrupt)?;
@@ -107,7 +107,7 @@ fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &m
             resume::same_question(&survey, options)?;
             resume::same_machine(&survey, &session)?;
             run.seed = Some(survey.header().seed);
-            // The controls of lines of Python are rows of the survey itself.
+            // The controls of Python lines are rows of the survey itself.
             let is_python = options.kind == SurveyKind::Python;
             (if is_python { blank(&run, &session) } else { read(folder)? }, folder.clone())
         }
@@ -129,7 +129,7 @@ fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &m
 }
 
 impl SurveyRun<'_> {
-    /// Chooses the questions, proves the instrument, and asks.
+    /// Chooses the questions, runs the controls, and asks.
     fn make<R: Row>(
         mut self,
         asked: impl Fn(&SurveyRun<'_>) -> Result<ask::SurveyItems<R>, Failure>,
@@ -140,7 +140,7 @@ impl SurveyRun<'_> {
         let (items, left_out) = asked(&self)?;
         let items = select::chosen(items, &self.run.selectors)?;
         if self.options.resume.is_some() {
-            // Who else is there may have changed since, and stamps of another boot mean nothing here.
+            // Co-tenants may have changed since, and timestamps of another boot are not comparable.
             self.report.run.calibration.clear();
             self.calibrate();
         } else {
@@ -155,12 +155,12 @@ impl SurveyRun<'_> {
         self.ask(&items, left_out)
     }
 
-    /// The folder of the run, made if it is not there.
+    /// The folder of the run, which is made if it does not exist.
     fn store(&self) -> Result<Store, Failure> {
         Ok(Store::at(&self.folder)?)
     }
 
-    /// Runs the instrument's controls, and notes in the report that is about them how they ended.
+    /// Runs the controls, and records in their report how they ended.
     fn controls(&mut self, store: &Store) -> Result<Exit, Failure> {
         store.write(&self.report)?;
         self.calibrate();
@@ -168,7 +168,7 @@ impl SurveyRun<'_> {
         let scenarios = catalogue::select(&names).map_err(|error| Failure::Internal(error.to_string()))?;
         self.session.use_runtime(0);
         self.report.run.selectors = names.to_vec();
-        // A machine with one GPU cannot be asked about a second one.
+        // On a machine with one GPU, controls that need a second one are skipped.
         self.report.run.allow_skip = Some("a control may need more GPUs than this machine has".to_string());
         for scenario in &scenarios {
             self.control(scenario);
@@ -201,7 +201,7 @@ impl SurveyRun<'_> {
         }
     }
 
-    /// The controls did not behave, so there is nothing to ask with.
+    /// Ends the survey without rows, because the controls failed.
     fn refuse(mut self, store: &Store, exit: Exit) -> Result<Exit, Failure> {
         let why = match exit {
             Exit::NothingMeasured => "none of the instrument's controls can be run here, so nothing was surveyed",
@@ -214,5 +214,5 @@ impl SurveyRun<'_> {
     }
 }
 
-/// How many masks `--generate` may ask for.
+/// The most masks that `--generate` takes.
 pub const MOST_GENERATED: usize = 100_000;

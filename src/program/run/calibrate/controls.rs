@@ -3,17 +3,17 @@
 use cuda_pitfalls_core::experiment::{Step, Timeouts};
 use cuda_pitfalls_core::plan::{CasePlan, Plan};
 
-/// How much the positive control allocates: far from what contexts cost, small enough for any GPU.
+/// How much the positive control allocates: very different from the cost of a context, and small enough for any GPU.
 pub(super) const ALLOCATED_BYTES: u64 = 256 << 20;
 
-/// The first start of CUDA on a machine can take long; a hang must still end.
+/// Generous deadlines, because the first start of CUDA on a machine can take long. A hang must still end.
 pub(super) const TIMEOUTS: Timeouts = Timeouts { step_ms: 60_000, attempt_ms: 120_000 };
 
 /// A worker that makes no CUDA call.
 pub(super) const NULL: &str = "null";
-/// A worker that only calls `cuInit`.
+/// A worker that calls `cuInit` alone.
 pub(super) const INIT: &str = "init";
-/// A worker that makes a context and a known allocation.
+/// A worker that makes a context and an allocation of known size.
 pub(super) const POSITIVE: &str = "context";
 
 pub(super) fn null_case() -> CasePlan {
@@ -39,7 +39,7 @@ fn case(name: &str, steps: Vec<Step>, mask: Option<&str>) -> CasePlan {
     CasePlan { name: name.to_string(), mask, steps, ..CasePlan::default() }
 }
 
-/// A plan that asks nothing: what the rules of validity need to know of a case.
+/// A plan without a question, with what the rules of validity need to know about a case.
 pub(super) fn plan_of(case: &CasePlan) -> Plan {
     Plan { cases: vec![case.clone()], ..Plan::default() }
 }

@@ -1,8 +1,8 @@
-//! Figures of one GPU, read off an attempt.
+//! The figures of one GPU, from an attempt.
 
 use cuda_pitfalls_core::recording::Recording;
 
-/// The change from one step (or from before the first) to another.
+/// The change in bytes from one step (`None` for the baseline) to another.
 pub(super) fn change(recording: &Recording, from: Option<usize>, to: usize, gpu: usize) -> Option<u64> {
     let start = match from {
         Some(step) => used_after(recording, step, gpu),
@@ -11,12 +11,12 @@ pub(super) fn change(recording: &Recording, from: Option<usize>, to: usize, gpu:
     Some(used_after(recording, to, gpu)?.saturating_sub(start?))
 }
 
-/// `used` before the first step.
+/// `used` before the first step, in bytes.
 pub(super) fn used_before(recording: &Recording, gpu: usize) -> Option<u64> {
     recording.sweeps.first()?.sweep.gpus.get(gpu)?.used_bytes
 }
 
-/// `used` after a step: the last sweep up to it, since equal ones are left out.
+/// `used` after a step, in bytes: that of the last sweep up to it, since equal sweeps are left out.
 fn used_after(recording: &Recording, step: usize, gpu: usize) -> Option<u64> {
     let up_to = |sweep: &&cuda_pitfalls_core::recording::BarrierSweep| {
         !sweep.after_exit && sweep.step.is_none_or(|at| at <= step)

@@ -1,4 +1,4 @@
-//! The lock file of a GPU: found or made in a folder that others may be able to write to, and what is written in it.
+//! The lock file of a GPU: opening it safely in a folder to which others may write, and its content.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -10,27 +10,27 @@ use rustix::io::Errno;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::escape;
 
-/// What is read of a lock file at most: anybody may have written into it.
+/// The most bytes read from a lock file, because anybody may have written into it.
 const MOST_WORDS: u64 = 200;
 
-/// Who may do what in a folder of locks.
+/// The permissions of a folder of locks and of its files.
 #[derive(Clone, Copy)]
 pub(super) struct Access {
     folder: u32,
     file: u32,
 }
 
-/// Everybody makes locks, and nobody removes those of another.
+/// Everybody makes locks, and nobody removes those of others.
 pub(super) const SHARED: Access = Access { folder: 0o1777, file: 0o666 };
-/// This user alone.
+/// Only this user has access.
 pub(super) const OWN: Access = Access { folder: 0o700, file: 0o600 };
 
-/// The lock file of a GPU, in a folder that is made if it is not there.
+/// Opens the lock file of a GPU, in a folder that is made if it does not exist.
 ///
-/// Whoever owns the folder can take its files away, and whoever can write to it can put any name there, so it is looked at
-/// before it is used, whatever the kernel protects (`fs.protected_*`): no link, root's or our own, and with the sticky
-/// bit where others can write. Its files are opened in the folder that was looked at, and nothing but a regular file
-/// with one name is a lock.
+/// The owner of the folder can remove its files, and everybody who can write to it can put any name there. So the
+/// folder is checked before use, whatever the kernel protects (`fs.protected_*`): it must be no link, must belong to
+/// root or to us, and must have the sticky bit if others can write to it. Files are opened relative to the checked
+/// folder, and only a regular file with a single name is a lock.
 pub(super) fn open(folder: &Path, uuid: &str, access: Access) -> io::Result<File> {
     let is_new = match rustix::fs::mkdir(folder, Mode::from_raw_mode(access.folder)) {
         Ok(()) => true,
@@ -50,7 +50,7 @@ pub(super) fn open(folder: &Path, uuid: &str, access: Access) -> io::Result<File
         return Err(io::Error::other(why));
     }
     if is_new {
-        // The umask took from the mode, and others have to get in.
+        // The umask may have removed permissions that others need.
         rustix::fs::fchmod(&opened, Mode::from_raw_mode(access.folder))?;
     } else if found.st_mode & 0o022 != 0 && found.st_mode & 0o1000 == 0 {
         return Err(io::Error::other("others can write to it, and it has no sticky bit: `chmod 1777` sets it"));
@@ -58,7 +58,7 @@ pub(super) fn open(folder: &Path, uuid: &str, access: Access) -> io::Result<File
     let name = format!("{}.lock", uuid.replace('/', "_"));
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let existing = || rustix::fs::openat(&opened, &name, flags, Mode::empty());
-    // Opened without O_CREAT first: the kernel may refuse O_CREAT on another user's file in such a folder.
+    // First without O_CREAT: the kernel may refuse O_CREAT on another user's file in such a folder.
     let file = match existing() {
         Err(Errno::NOENT) => {
             let mode = Mode::from_raw_mode(access.file);
@@ -67,7 +67,7 @@ pub(super) fn open(folder: &Path, uuid: &str, access: Access) -> io::Result<File
                     rustix::fs::fchmod(&file, mode)?;
                     file
                 }
-                // Another run made it at this moment.
+                // Another run made it at the same moment.
                 Err(Errno::EXIST) => existing()?,
                 Err(error) => return Err(error.into()),
             }
@@ -75,7 +75,7 @@ pub(super) fn open(folder: &Path, uuid: &str, access: Access) -> io::Result<File
         other => other?,
     };
     let found = rustix::fs::fstat(&file)?;
-    // A second name may be that of a file of ours, which would be written over.
+    // A second name may be that of a file of ours, which would be overwritten.
     if FileType::from_raw_mode(found.st_mode) == FileType::RegularFile && found.st_nlink == 1 {
         Ok(File::from(file))
     } else {
@@ -83,7 +83,7 @@ pub(super) fn open(folder: &Path, uuid: &str, access: Access) -> io::Result<File
     }
 }
 
-/// Writes who holds the lock, for those who wait.
+/// Writes into the lock file who holds it, for runs that wait.
 pub(super) fn sign(file: &mut File) {
     let words = format!(
         "the run of process {} (user {}), since {}",
@@ -91,11 +91,11 @@ pub(super) fn sign(file: &mut File) {
         rustix::process::geteuid().as_raw(),
         clock::utc()
     );
-    // Whoever waits can do without it.
+    // The text is only a help for those who wait.
     let _ = file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0))).and_then(|_| file.write_all(words.as_bytes()));
 }
 
-/// Who holds the lock, by its own word.
+/// Who holds the lock, according to the file.
 pub(super) fn holder(file: &mut File) -> String {
     let mut bytes = Vec::new();
     let read = file.seek(SeekFrom::Start(0)).and_then(|_| file.take(MOST_WORDS).read_to_end(&mut bytes));

@@ -38,7 +38,7 @@ fn who_waits_gets_it_when_it_is_free() {
     let patient = locking(folder.path(), Duration::from_secs(600));
     let mut first = taken(&patient, &["GPU-a"]).0.ok();
     let mut said = Vec::new();
-    // It is free as soon as the other has said that it waits.
+    // The other run releases its lock as soon as this one reports that it waits.
     let second = take(&patient, &["GPU-a".to_owned()], &mut Interrupt::none(), &mut |words| {
         said.push(words.to_owned());
         drop(first.take());
@@ -63,7 +63,7 @@ fn everybody_can_open_the_folder_and_links_are_not_followed() {
     let (linked, _) = taken(&at_once, &["GPU-b"]);
     assert_eq!(linked.unwrap().notes.len(), 1);
     assert_eq!(std::fs::read_to_string(&target).unwrap(), "precious");
-    // No locks at all, if the user says so.
+    // No locks, if the user wants none.
     assert!(taken(&Locking::none(), &["GPU-a"]).0.unwrap().notes.is_empty());
 }
 
@@ -92,7 +92,7 @@ fn who_has_a_folder_of_its_own_is_kept_off_by_nobody_else() {
     assert!(note.starts_with("GPU-a is in use by the run of process") && note.contains("goes on beside it"), "{note}");
     let mode = |name: &str| std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode() & 0o7777;
     assert_eq!((mode("own"), mode("own/GPU-a.lock")), (0o700, 0o600));
-    // Another of its own runs is waited for, and it keeps others off where it can.
+    // Root waits for its own other run, and locks others out where it can.
     assert!(matches!(taken(&root, &["GPU-a"]).0, Err(LockRefusal::Busy(_))));
     assert!(matches!(taken(&shared, &["GPU-b"]).0, Err(LockRefusal::Busy(_))));
     drop((held, first));
@@ -109,7 +109,7 @@ fn a_folder_that_others_could_change_holds_no_lock() {
         assert!(locks._files.is_empty(), "{:?}", locks.notes);
         locks.notes.concat()
     };
-    // A link, to a folder that would do.
+    // A link, even to a suitable folder.
     let target = folder.path().join("target");
     std::fs::create_dir(&target).unwrap();
     std::fs::set_permissions(&target, Permissions::from_mode(0o1777)).unwrap();
@@ -117,19 +117,19 @@ fn a_folder_that_others_could_change_holds_no_lock() {
     assert!(note().contains("it is a link, or no folder"), "{}", note());
     assert_eq!(std::fs::read_dir(&target).unwrap().count(), 0, "the link was followed");
     std::fs::remove_file(&locks).unwrap();
-    // Without the sticky bit.
+    // A folder without the sticky bit.
     std::fs::rename(&target, &locks).unwrap();
     std::fs::set_permissions(&locks, Permissions::from_mode(0o777)).unwrap();
     assert!(note().contains("no sticky bit"), "{}", note());
     std::fs::set_permissions(&locks, Permissions::from_mode(0o1777)).unwrap();
-    // A second name of a file of ours.
+    // A second name of one of our files.
     let precious = folder.path().join("precious");
     std::fs::write(&precious, "precious").unwrap();
     std::fs::hard_link(&precious, locks.join("GPU-a.lock")).unwrap();
     assert!(note().contains("with one name"), "{}", note());
     assert_eq!(std::fs::read_to_string(&precious).unwrap(), "precious");
     std::fs::remove_file(locks.join("GPU-a.lock")).unwrap();
-    // Another user's.
+    // A file of another user.
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::chown(&locks, Some(65534), None).unwrap();
         assert!(note().contains("it belongs to user 65534"), "{}", note());

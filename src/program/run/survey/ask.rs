@@ -1,4 +1,4 @@
-//! Asking: every question on every libcudart that it is about, and the document that grows by it.
+//! Asking every question of a survey on each of its libcudarts, and writing the rows.
 
 use super::super::progress::Progress;
 use std::collections::BTreeSet;
@@ -21,10 +21,10 @@ use cuda_pitfalls_core::observe::Scene;
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_render::survey as render;
 
-/// Rows are written at most this often, and when the survey ends: a kill loses no more.
+/// How often rows are written at most, besides at the end, so that a kill loses no more than this.
 pub(super) const WRITE_EVERY: Duration = Duration::from_secs(1);
 
-/// What is asked, and what there is beside.
+/// The questions of a survey, and what it leaves out.
 pub(super) type SurveyItems<R> = (Vec<Item<R>>, Vec<LeftOut>);
 
 pub(super) fn calls(survey_run: &SurveyRun<'_>) -> Result<SurveyItems<CallRow>, Failure> {
@@ -50,7 +50,7 @@ fn invalid(file: Invalid) -> Failure {
     Failure::Internal(SelectError::Invalid(vec![file]).render(false))
 }
 
-/// One question on the libcudart at a place.
+/// One question, on the libcudart at an index.
 struct SurveyJob {
     item: usize,
     place: usize,
@@ -58,7 +58,7 @@ struct SurveyJob {
 }
 
 impl SurveyRun<'_> {
-    /// Asks everything that has no row yet.
+    /// Asks all questions that have no row yet.
     pub(super) fn ask<R: Row>(&mut self, items: &[Item<R>], left_out: Vec<LeftOut>) -> Result<Exit, Failure>
     where
         Survey: From<SurveyDocument<R>>,
@@ -100,7 +100,7 @@ impl SurveyRun<'_> {
         self.end(document)
     }
 
-    /// The questions that have no row yet: what is asked once first, then libcudart by libcudart.
+    /// The questions without a row: first those that are asked once, then the others, libcudart by libcudart.
     fn jobs<R: Row>(&self, items: &[Item<R>], document: &SurveyDocument<R>) -> Vec<SurveyJob> {
         let mut known: BTreeSet<String> = document.rows.iter().map(Row::key).collect();
         let mut jobs = Vec::new();
@@ -110,7 +110,7 @@ impl SurveyRun<'_> {
                 let version = runtime.as_ref().and_then(|runtime| runtime.version.as_deref());
                 let version = version.filter(|_| item.question.of_libcudart);
                 let key = keyed(&item.question.key, version);
-                // Of two libcudarts of one version the first is asked: a row is known by its version.
+                // Of two libcudarts of one version only the first is asked, because rows are identified by version.
                 if (item.question.of_libcudart || place == 0) && known.insert(key.clone()) {
                     jobs.push(SurveyJob { item: number, place, key });
                 }
@@ -119,7 +119,7 @@ impl SurveyRun<'_> {
         jobs
     }
 
-    /// Asks one question. None if the user stopped it: what is not finished has no row.
+    /// Asks one question. `None` if the user stopped it: an unfinished question has no row.
     fn row<R: Row>(&mut self, item: &Item<R>, job: &SurveyJob, header: &mut Header) -> Option<R> {
         let asked = &item.question.scenario;
         let instance = asked.instances.first()?;
@@ -132,7 +132,7 @@ impl SurveyRun<'_> {
             return None;
         }
         header.attempts_ns +=
-            done.cases.iter().flat_map(|case| &case.attempts).map(|it| it.recording.wall_ns).sum::<u64>();
+            done.cases.iter().flat_map(|case| &case.attempts).map(|attempt| attempt.recording.wall_ns).sum::<u64>();
         if let Some(unsafe_host) = host_unsafe(&done) {
             header.host_unsafe.get_or_insert(unsafe_host);
         }
@@ -179,7 +179,7 @@ impl SurveyRun<'_> {
         Ok(self.store()?.put(R::KIND.file(), document).map(drop)?)
     }
 
-    /// Closes the document, prints it and says how it ended.
+    /// Completes the document, prints it, and returns the exit code.
     pub(super) fn end<R: Row>(&mut self, mut document: SurveyDocument<R>) -> Result<Exit, Failure>
     where
         Survey: From<SurveyDocument<R>>,

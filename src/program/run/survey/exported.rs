@@ -1,4 +1,5 @@
-//! What the libraries export and the survey does not ask: read from the files, nothing is loaded.
+//! Functions that the libraries export and that the survey does not ask about, read from the files without loading
+//! them.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,11 +11,11 @@ use cuda_pitfalls_answers::survey::calls::Recipes;
 use cuda_pitfalls_answers::survey::document::LeftOut;
 use cuda_pitfalls_core::machine::Machine;
 
-/// The reason where a symbol is in no list: a newer library brought it.
+/// The reason for a symbol that no list names, for instance because a newer library added it.
 const NO_RECIPE: &str = "no recipe yet: scenarios/surveys/calls.toml does not name it";
 
-/// Every exported call of libcuda and of the libcudarts that no recipe makes, with the reason. Where
-/// no library can be read, the patterns themselves.
+/// Every exported function of libcuda and of the libcudarts that no recipe calls, with the reason. If no library can be
+/// read, the patterns themselves.
 pub(super) fn left_out(recipes: &Recipes, machine: &Machine) -> Vec<LeftOut> {
     let driver =
         machine.libraries.iter().map(|library| library.path.as_str()).filter(|path| path.contains("libcuda.so"));
@@ -35,8 +36,8 @@ pub(super) fn left_out(recipes: &Recipes, machine: &Machine) -> Vec<LeftOut> {
     found.into_iter().map(|(name, reason)| LeftOut { name, reason }).collect()
 }
 
-/// The functions that a library exports and that are named like CUDA's. Of the file only the tables
-/// of symbols are read: libcuda has a hundred megabytes.
+/// The exported functions that are named like those of CUDA. Only the symbol tables of the file are read, because
+/// libcuda has a hundred megabytes.
 fn calls(library: impl Read + Seek) -> Vec<String> {
     let cache = ReadCache::new(library);
     let Ok(file) = object::File::parse(&cache) else { return Vec::new() };
@@ -45,7 +46,8 @@ fn calls(library: impl Read + Seek) -> Vec<String> {
     names.filter(|name| is_call(name)).collect()
 }
 
-/// `cuInit`, `cudaMalloc`, and what nvcc's code calls, `__cudaRegisterFunction`: not `cudbg…` or `_Z…`.
+/// Whether a name is like `cuInit`, `cudaMalloc`, or `__cudaRegisterFunction` of nvcc's code, rather than `cudbg…` or
+/// `_Z…`.
 fn is_call(name: &str) -> bool {
     let name = name.strip_prefix("__").unwrap_or(name);
     let rest = name.strip_prefix("cuda").or_else(|| name.strip_prefix("cu"));

@@ -1,9 +1,9 @@
-//! `survey python` on this machine: the interpreter, the controls, then row by row, several at once.
+//! `survey python` on this machine: the interpreter, the controls, then the rows, several at once.
 //!
-//! Each attempt is a process of this program that traces one fresh interpreter (`__tracer`): what reads the stacks of
-//! a foreign process is kept out of the parent. Rows run at once, because each has its own process and most of
-//! its time is an import. Memory cannot be told apart so: the last attempt of a row that makes contexts runs while
-//! nothing else does.
+//! Each attempt is a process of this program (`__tracer`) that traces one fresh interpreter, so that code that reads
+//! the stacks of other processes stays out of the parent. Rows run at the same time, because each has its own process
+//! and spends most of its time importing. But then it is unknown which row takes which memory. So the last attempt of
+//! a row that makes contexts runs alone.
 
 mod attempt;
 mod pool;
@@ -31,16 +31,16 @@ use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::verdict::Reason;
 use pool::RowJob;
 
-/// What the command line says of `survey python` alone.
+/// The options of `survey python` alone.
 #[derive(Clone, Debug, Default)]
 pub struct PythonOptions {
-    /// How many rows run at once; by the number of CPUs if none.
+    /// How many rows run at once; by the number of CPUs if `None`.
     pub jobs: Option<usize>,
-    /// How long a process of a row may run; `TIMEOUT` if none.
+    /// How long a process of a row may run; `TIMEOUT` if `None`.
     pub timeout: Option<Duration>,
-    /// The file that has the rows, instead of the list that comes with the program.
+    /// A file with rows, instead of the list that comes with the program.
     pub rows: Option<PathBuf>,
-    /// Whether code that did not come with the program may run.
+    /// Whether code may run that did not come with the program.
     pub allow_code: bool,
     /// Whether to keep the traces in the run's folder.
     pub keep_traces: bool,
@@ -71,12 +71,12 @@ pub enum RowsError {
     /// The file cannot be read.
     #[error("--rows {}: {source}", cuda_pitfalls_core::text::escape::terminal(name))]
     Unreadable {
-        /// Its name.
+        /// The file.
         name: String,
-        /// What the system said.
+        /// The error of the system.
         source: std::io::Error,
     },
-    /// What is wrong with the list, with its place.
+    /// The list has errors.
     #[error("{}", .0.render(false))]
     Invalid(SelectError),
 }
@@ -87,10 +87,10 @@ impl From<Invalid> for RowsError {
     }
 }
 
-/// The rows that are asked about.
+/// The list of rows.
 ///
 /// # Errors
-/// The file cannot be read, or is no list.
+/// The file cannot be read, or is not a valid list.
 pub fn list(rows: Option<&std::path::Path>) -> Result<List, RowsError> {
     let Some(path) = rows else { return Ok(python::built_in()?) };
     let name = path.to_string_lossy();
@@ -100,7 +100,7 @@ pub fn list(rows: Option<&std::path::Path>) -> Result<List, RowsError> {
 }
 
 impl SurveyRun<'_> {
-    /// Asks every chosen line.
+    /// Asks all chosen lines.
     pub(super) fn python(mut self) -> Result<Exit, Failure> {
         let options = self.options.python.clone();
         let List { lines, left_out } =
@@ -130,7 +130,7 @@ impl SurveyRun<'_> {
             let folder = self.options.python.keep_traces.then(|| self.folder.join("traces"));
             let attempts = Attempts::new(&self.session, python, folder, self.options.repeat(), jobs);
             let controls: Vec<Control> = python::controls(&visible);
-            // Again in every sitting: stored rows were asked by another one.
+            // The controls are asked again after each resumption, because stored rows come from another session.
             document.rows.retain(|row| row.framework != INSTRUMENT);
             if self.session.has_libcuda() && !self.hold(&attempts, controls, &mut document)? {
                 document.survey.elapsed_ns = spent + (clock::now_ns() - started);
@@ -138,20 +138,25 @@ impl SurveyRun<'_> {
             }
             self.ask_lines(&lines, &attempts, &mut document, (started, spent))?;
         } else {
-            let missing = self.session.machine.unavailable.iter().find(|it| it.reason == Reason::NoPython.name());
+            let missing = self
+                .session
+                .machine
+                .unavailable
+                .iter()
+                .find(|unavailable| unavailable.reason == Reason::NoPython.name());
             let detail = missing.map(|missing| missing.detail.clone()).unwrap_or_default();
             let row = |line: &PythonLine| PythonRow::of(line, None).unmeasured(Reason::NoPython, detail.clone());
             document.rows = lines.iter().map(row).collect();
         }
         let place = |row: &PythonRow| lines.iter().position(|line| line.id == row.id);
-        // Controls first, then the order of the list, whichever row was done first.
+        // Controls first, then in the order of the list, whatever order they were done in.
         document.rows.sort_by_key(place);
         document.complete = lines.iter().all(|line| document.rows.iter().any(|row| row.id == line.id));
         document.survey.elapsed_ns = spent + (clock::now_ns() - started);
         self.end(document)
     }
 
-    /// NVML indices of the GPUs that processes of rows see, in their order.
+    /// NVML indices of the GPUs that processes of rows see, in CUDA order.
     fn visible(&self) -> Vec<u32> {
         let gpus = &self.session.machine.gpus;
         let place = |uuid: &String| gpus.iter().position(|gpu| gpu.uuid == *uuid);
@@ -163,7 +168,7 @@ impl SurveyRun<'_> {
         places.into_iter().filter_map(|place| u32::try_from(place).ok()).collect()
     }
 
-    /// Asks the controls. False if the instrument does not show what they do.
+    /// Asks the controls. False if one of them fails.
     fn hold(
         &mut self,
         attempts: &Attempts,
@@ -187,23 +192,23 @@ impl SurveyRun<'_> {
         Ok(held == controls.len())
     }
 
-    /// The controls did not hold, so there is nothing to ask with.
+    /// Ends the survey without rows, because the controls failed.
     fn refuse_rows(mut self, document: SurveyDocument<PythonRow>) -> Result<Exit, Failure> {
         if self.session.supervisor.interrupt.signal().is_none() {
             let why = "the instrument's controls did not all hold, so nothing was asked";
             self.console.warn(&[why.to_string()]);
         }
-        // Everything was asked that there is to ask with such an instrument.
+        // With a faulty instrument, the controls are all that there is to ask.
         let complete = document.rows.iter().any(Row::is_unexpected);
         self.end(SurveyDocument { complete, ..document })
     }
 
-    /// What is made of a line.
+    /// The job for a line.
     fn job(&self, line: &PythonLine) -> RowJob {
         RowJob { line: line.clone(), limit: self.options.python.limit(line) }
     }
 
-    /// Asks the lines that have no row yet.
+    /// Asks the lines without a row.
     fn ask_lines(
         &mut self,
         lines: &[PythonLine],
@@ -250,7 +255,7 @@ impl SurveyRun<'_> {
         failed.map_or(Ok(()), |error| Err(Failure::from(error)))
     }
 
-    /// Why a line cannot be asked here; none if it can.
+    /// Why a line cannot be asked here; `None` if it can.
     fn lacks(&self, line: &PythonLine, about: &Interpreter) -> Option<(Reason, String)> {
         if let Some(detail) = line.needs.iter().find_map(|need| lacks(need, about)) {
             return Some((Reason::NoPackage, detail));

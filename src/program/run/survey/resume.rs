@@ -10,7 +10,7 @@ use cuda_pitfalls_answers::survey::{Survey, SurveyKind};
 use cuda_pitfalls_core::report::{StoreError, Stored};
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// The survey in the folder of a run.
+/// Reads the survey in the folder of a run.
 pub(super) fn open(folder: &Path) -> Result<Survey, Failure> {
     let files = SurveyKind::ALL.map(|kind| folder.join(kind.file()));
     let Some(path) = files.iter().find(|path| path.is_file()) else {
@@ -23,7 +23,7 @@ pub(super) fn open(folder: &Path) -> Result<Survey, Failure> {
     survey.map_err(refused)
 }
 
-/// The same document with rows of a known type.
+/// Reads the survey with rows of a known type.
 pub(super) fn document<R: Row>(folder: &Path) -> Result<SurveyDocument<R>, Failure> {
     let stored = Stored::open(&folder.join(R::KIND.file()))?;
     let mut document: SurveyDocument<R> = stored.parse(R::KIND.schema(), MAJOR)?;
@@ -35,8 +35,8 @@ pub(super) fn document<R: Row>(folder: &Path) -> Result<SurveyDocument<R>, Failu
     Ok(document)
 }
 
-/// Rows of two ways of asking do not belong into one document, and one that was asked less of would
-/// be taken for whole.
+/// Refuses to resume a survey with other options: rows that were asked in two ways do not belong in one document, and a
+/// partial survey would look complete.
 pub(super) fn same_question(survey: &Survey, options: &SurveyOptions) -> Result<(), Failure> {
     let header = survey.header();
     let refused = |why: String| Err(Failure::Usage(format!("--resume: {why}")));
@@ -56,7 +56,7 @@ pub(super) fn same_question(survey: &Survey, options: &SurveyOptions) -> Result<
         return refused(format!("it was started with --generate {}", header.generate));
     }
     if header.generate > 0 && options.repeat_generated() != header.repeat_generated {
-        // One of them has the default of listed forms, and the other the same number by --repeat.
+        // One of the two has the default of listed forms, the other has the same number by --repeat.
         let begun = if options.run.repeat.is_some() { "without" } else { "with" };
         return refused(format!("it was started {begun} --repeat {}", header.repeat));
     }
@@ -73,7 +73,7 @@ pub(super) fn same_question(survey: &Survey, options: &SurveyOptions) -> Result<
     Ok(())
 }
 
-/// Neither do rows of two machines, nor real and simulated ones.
+/// Refuses to mix rows of two machines, or real and simulated ones.
 pub(super) fn same_machine(survey: &Survey, session: &Session) -> Result<(), Failure> {
     let (then, now) = (survey.machine(), &session.machine);
     let uuids = |machine: &cuda_pitfalls_core::machine::Machine| -> Vec<String> {
@@ -83,7 +83,7 @@ pub(super) fn same_machine(survey: &Survey, session: &Session) -> Result<(), Fai
         machine.libcudart.iter().map(|runtime| runtime.version.clone()).collect()
     };
     let simulated = |provenance: Provenance| provenance == Provenance::Simulated;
-    let what = if simulated(survey.provenance()) != simulated(session.provenance) {
+    let subject = if simulated(survey.provenance()) != simulated(session.provenance) {
         "where it was started: one is the simulated machine"
     } else if then.driver_version != now.driver_version {
         "the driver it was started on"
@@ -94,5 +94,5 @@ pub(super) fn same_machine(survey: &Survey, session: &Session) -> Result<(), Fai
     } else {
         return Ok(());
     };
-    Err(Failure::Usage(format!("--resume: this is not {what}; start a new one")))
+    Err(Failure::Usage(format!("--resume: this is not {subject}; start a new one")))
 }

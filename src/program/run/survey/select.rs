@@ -1,4 +1,4 @@
-//! Choosing among the questions of a survey, by name, glob or set.
+//! Choosing among the questions of a survey, by name, glob or group.
 
 use super::super::Failure;
 use super::SurveyOptions;
@@ -7,9 +7,9 @@ use cuda_pitfalls_answers::survey::{Item, SurveyKind};
 use cuda_pitfalls_core::scenario::nearest;
 use cuda_pitfalls_core::text::escape;
 
-/// Refuses what makes no sense together, before anything is touched.
+/// Refuses options that exclude each other, before the machine is touched.
 pub(super) fn check(options: &SurveyOptions) -> Result<(), Failure> {
-    let only = |kind: SurveyKind, what: &str| Failure::Usage(format!("{what} belongs to `survey {}`", kind.name()));
+    let only = |kind: SurveyKind, option: &str| Failure::Usage(format!("{option} belongs to `survey {}`", kind.name()));
     if options.generate > 0 && options.kind != SurveyKind::Mask {
         return Err(only(SurveyKind::Mask, "--generate"));
     }
@@ -41,12 +41,12 @@ pub(super) fn check(options: &SurveyOptions) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What can be chosen.
+/// Something that can be chosen.
 pub(super) trait Choice {
-    /// Its name, unique.
+    /// Its name, which is unique.
     fn key(&self) -> &str;
 
-    /// Names by which it is chosen together with others.
+    /// Names of groups to which it belongs.
     fn groups(&self) -> Vec<&str>;
 }
 
@@ -70,8 +70,8 @@ impl Choice for PythonLine {
     }
 }
 
-/// The questions that the selectors mean, less those that a selector behind a `!` means; of all, if
-/// no selector stands without one.
+/// The questions that match a selector, without those that match a selector with `!`. If all selectors have `!`, they
+/// are taken out of all questions.
 pub(super) fn chosen<C: Choice>(items: Vec<C>, selectors: &[String]) -> Result<Vec<C>, Failure> {
     let mut keep = vec![selectors.iter().all(|selector| selector.starts_with('!')); items.len()];
     let (without, with): (Vec<&String>, Vec<_>) = selectors.iter().partition(|selector| selector.starts_with('!'));
@@ -89,13 +89,13 @@ pub(super) fn chosen<C: Choice>(items: Vec<C>, selectors: &[String]) -> Result<V
     Ok(items.into_iter().zip(keep).filter(|(_, keep)| *keep).map(|(item, _)| item).collect())
 }
 
-/// Which of the questions one selector means.
+/// For each question, whether it matches a selector.
 fn meant<C: Choice>(items: &[C], selector: &str) -> Vec<bool> {
     let pattern = glob::Pattern::new(selector).ok().filter(|_| selector.contains(['*', '?']));
     let is_matched = |name: &str| pattern.as_ref().is_some_and(|pattern| pattern.matches(name));
     let is_meant = |item: &C| {
         let key = item.key();
-        // A mask's key is quoted; who asks for one writes it without.
+        // The key of a mask is quoted, but selectors need no quotes.
         let plain = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(key);
         let of_set = item.groups().iter().any(|group| group.eq_ignore_ascii_case(selector) || is_matched(group));
         of_set || [key, plain].contains(&selector) || is_matched(plain)

@@ -1,4 +1,4 @@
-//! One attempt of a row: its files, its tracer, and what came of it.
+//! One attempt of a row: its files, its tracer, and its result.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -17,14 +17,15 @@ use cuda_pitfalls_instrument::supervisor::{Errand, ErrandEnd, SupervisorError, r
 use cuda_pitfalls_trace::Trace;
 
 const ROW: &str = include_str!("row.py");
-/// Beyond the row's own limit, for the tracer to start and to end: the driver may take long to say what it is.
+/// Additional time for the tracer to start and to end: the driver may take long to report its version.
 const GRACE: Duration = Duration::from_secs(90);
-/// From SIGTERM to SIGKILL, for a tracer.
+/// The time from SIGTERM to SIGKILL for a tracer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The GPUs that a process sees.
+/// The variable with the GPUs that a process sees.
 const MASK: &str = "CUDA_VISIBLE_DEVICES";
 
-/// Variables that name the folders of frameworks' caches: what one attempt compiled is no help to the next.
+/// Variables with the folders of frameworks' caches. Each attempt has its own, so that it does not profit from what an
+/// earlier one compiled.
 const CACHES: [&str; 6] = [
     "XDG_CACHE_HOME",
     "TRITON_CACHE_DIR",
@@ -34,7 +35,7 @@ const CACHES: [&str; 6] = [
     "CUDA_CACHE_PATH",
 ];
 
-/// Where an interpreter finds modules, beside its own folders.
+/// The variable with the folders in which an interpreter finds modules, in addition to its own.
 const MODULES: &str = "PYTHONPATH";
 
 /// Makes attempts, from several threads.
@@ -43,11 +44,11 @@ pub(super) struct Attempts {
     python: PathBuf,
     on: String,
     mask: Option<String>,
-    /// A private folder.
+    /// A private folder for files of attempts.
     folder: PathBuf,
-    /// Where traces are kept, if they are.
+    /// The folder in which traces are kept, if they are.
     traces: Option<PathBuf>,
-    /// PYTHONPATH, if it is set, with absolute paths.
+    /// PYTHONPATH with absolute paths, if it is set.
     modules: Option<OsString>,
     repeat: u32,
     jobs: usize,
@@ -55,7 +56,7 @@ pub(super) struct Attempts {
     spent_ns: AtomicU64,
     /// Whether the user wants to stop.
     pub(super) stop: AtomicBool,
-    /// A tracer that could not be killed, if there is one; nothing more is asked then.
+    /// The PID of a tracer that could not be killed, or 0. Nothing more is asked then.
     unkillable: AtomicU32,
 }
 
@@ -83,19 +84,19 @@ impl Attempts {
         self.jobs
     }
 
-    /// A process that could not be killed, in words.
+    /// A sentence about a process that could not be killed, if there is one.
     pub(super) fn unkillable(&self) -> Option<String> {
         let pid = self.unkillable.load(Ordering::Relaxed);
         (pid != 0).then(|| format!("process {pid} could not be killed"))
     }
 
-    /// The wall time of all attempts, added up.
+    /// The wall time of all attempts, added up, in nanoseconds.
     pub(super) fn spent_ns(&self) -> u64 {
         self.spent_ns.load(Ordering::Relaxed)
     }
 
-    /// The attempts of a row that may run beside others: all, but the last of a row that makes contexts. None if the
-    /// user stopped it.
+    /// Makes the attempts of a row that may run beside others: all of them, except the last one of a row that makes
+    /// contexts. `None` if the user stopped it.
     pub(super) fn together(&self, job: &RowJob) -> Option<Vec<PythonAttempt>> {
         let mut attempts = Vec::new();
         for number in 1..=self.repeat {
@@ -103,7 +104,7 @@ impl Attempts {
                 break;
             }
             attempts.push(self.attempt_unless_stopped(job, self.jobs == 1)?);
-            // It would hang again, and each time until the limit.
+            // Further attempts would also hang until the time limit.
             if attempts.last().is_some_and(hangs) {
                 break;
             }
@@ -111,8 +112,8 @@ impl Attempts {
         Some(attempts)
     }
 
-    /// Adds the attempt that runs alone, while nothing else does, for a row that makes contexts: one attempt beside
-    /// others does not tell how much memory is its own. None if the user stopped it.
+    /// Makes the last attempt of a row that makes contexts, while nothing else runs: beside other rows, it is unknown
+    /// how much memory is its own. `None` if the user stopped it.
     pub(super) fn alone(&self, job: &RowJob, mut attempts: Vec<PythonAttempt>) -> Option<Vec<PythonAttempt>> {
         if wants_to_be_alone(&attempts) {
             attempts.push(self.attempt_unless_stopped(job, true)?);
@@ -149,13 +150,13 @@ impl Attempts {
             }
             Err(_) => made,
         };
-        // What stays is removed with the private folder.
+        // Otherwise it is removed with the private folder.
         let _ = fs::remove_dir_all(&folder);
         self.spent_ns.fetch_add(clock::now_ns() - began, Ordering::Relaxed);
         Some(made)
     }
 
-    /// Runs a tracer to its end. What it complained of, in words; None if it was stopped.
+    /// Runs a tracer to its end. Returns its complaint, if it has one; `None` if it was stopped.
     fn trace(&self, job: &RowJob, folder: &Path, trace: &Path) -> Result<Option<String>, SupervisorError> {
         lay_out(folder, &job.line).map_err(SupervisorError::system)?;
         let mut arguments: Vec<OsString> = ["--on", &self.on, "--limit-ms"].map(OsString::from).into();
@@ -185,7 +186,7 @@ impl Attempts {
         }
     }
 
-    /// The caller's environment, with what is set for a row.
+    /// The caller's environment, changed for a row.
     fn environment(&self, line: &PythonLine, folder: &Path) -> BTreeMap<OsString, OsString> {
         let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         let cache = |name: &str| (OsString::from(name), folder.join("cache").join(name).into_os_string());
@@ -198,7 +199,7 @@ impl Attempts {
     }
 }
 
-/// Where the caller's interpreter finds modules, as it is from any folder.
+/// The caller's PYTHONPATH with absolute paths, so that it is valid in any folder.
 fn modules() -> Option<OsString> {
     let paths = std::env::var_os(MODULES)?;
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
@@ -206,7 +207,7 @@ fn modules() -> Option<OsString> {
     std::env::join_paths(paths).ok()
 }
 
-/// Whether a row makes contexts, and no attempt of it ran alone yet.
+/// Whether a row makes contexts, and none of its attempts has run alone.
 pub(super) fn wants_to_be_alone(attempts: &[PythonAttempt]) -> bool {
     let has_contexts = |made: &PythonAttempt| made.seen.context_on.as_ref().is_some_and(|on| !on.is_empty());
     attempts.iter().any(has_contexts) && !attempts.iter().any(|made| made.seen.alone || hangs(made))
@@ -224,7 +225,7 @@ fn lay_out(folder: &Path, line: &PythonLine) -> io::Result<()> {
     fs::write(folder.join("ask.py"), line.ask.clone() + "\n")
 }
 
-/// A row's name as a part of a path.
+/// The name of a row as part of a path.
 fn file_name(id: &str) -> String {
     let kept = id.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' });
     kept.take(60).collect()

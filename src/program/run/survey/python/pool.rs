@@ -1,4 +1,4 @@
-//! Rows at once: a few threads, each with one row at a time.
+//! Asking several rows at once, on a few threads with one row each at a time.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -10,33 +10,33 @@ use super::attempt::{Attempts, wants_to_be_alone};
 use cuda_pitfalls_answers::survey::python::{PythonAttempt, PythonLine};
 use cuda_pitfalls_instrument::supervisor::Interrupt;
 
-/// How often the user is looked after.
+/// How often to check whether the user wants to stop.
 const TICK: Duration = Duration::from_millis(50);
 
-/// Rows of a batch, for each thread. What is stopped midway loses a batch at most.
+/// How many rows of a batch there are per thread. A survey that is stopped loses at most one batch.
 const BATCH: usize = 4;
 
-/// A row to be asked.
+/// A row to ask.
 #[derive(Clone, Debug)]
 pub(super) struct RowJob {
     /// The line.
     pub(super) line: PythonLine,
-    /// How long a process of it may run.
+    /// How long a process of the row may run.
     pub(super) limit: Duration,
 }
 
-/// What the caller is told.
+/// An event for the caller.
 pub(super) enum PoolEvent {
     /// The row at this index is done.
     Done(usize, Vec<PythonAttempt>),
-    /// Time has passed.
+    /// Some time has passed.
     Tick,
 }
 
-/// Asks all rows, and tells of each when it is done, in any order. A row that the user stopped is not told of.
+/// Asks all rows, and reports each of them when it is done, in any order. Rows that the user stopped are not reported.
 ///
-/// Rows are asked in batches: the attempts of a batch that may run at once, then, one after the other, those that
-/// must run alone. To change between the two for every row would let all threads wait for the slowest each time.
+/// Rows are asked in batches: first the attempts that may run at the same time, then, one after the other, those that
+/// must run alone. If each row switched between the two, all threads would wait for the slowest one each time.
 pub(super) fn run(attempts: &Attempts, jobs: Vec<RowJob>, interrupt: &mut Interrupt, mut tell: impl FnMut(PoolEvent)) {
     let mut rows: VecDeque<PoolRow> =
         jobs.into_iter().enumerate().map(|(at, job)| PoolRow { at, job, made: Vec::new() }).collect();
@@ -60,15 +60,15 @@ pub(super) fn run(attempts: &Attempts, jobs: Vec<RowJob>, interrupt: &mut Interr
     }
 }
 
-/// A row and what was made of it so far.
+/// A row, and its attempts so far.
 struct PoolRow {
-    /// Where the caller has it.
+    /// The caller's index of the row.
     at: usize,
     job: RowJob,
     made: Vec<PythonAttempt>,
 }
 
-/// Does one thing with each row, several rows at once. Tells of each that is done, and of none when time has passed.
+/// Does one thing with each row, several rows at once. Reports each row that is done, and ticks in between.
 fn stage(
     attempts: &Attempts,
     threads: usize,
