@@ -1,9 +1,8 @@
-//! Published sentences, each compared with measurements.
+//! Published claims, compared with measurements.
 //!
-//! [`load`] reads an article's file, [`weigh`] compares its claims with reports. A row states a
-//! verdict and names the answers that support it; the verdict is given only as long as every
-//! one of these answers was measured and is as the row says. Nothing here touches a clock, a file,
-//! the environment or a GPU.
+//! [`load`] reads an article's file, and [`weigh`] compares its claims with reports. A row states a verdict and names
+//! the answers that support it. The verdict is shown only if every one of these answers was measured and is as the
+//! row says. Nothing here uses a clock, a file, the environment or a GPU.
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
@@ -22,45 +21,45 @@ pub use weigh::{ClaimAnswer, Held, Ledger, Support, Weighed, weigh};
 
 use cuda_pitfalls_core::scenario::Range;
 
-/// One published text and what it claims.
+/// One published text and its claims.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Article {
     /// The file's name without `.toml`.
     pub name: String,
     /// The title, in English and in our own words.
     pub title: String,
-    /// Title, author and day of the text, as it was published.
+    /// Title, author and date of the text, as published.
     pub source: String,
-    /// What a reader has to know about all of its claims. Empty for most.
+    /// A note about all of its claims; usually empty.
     pub note: String,
     /// The claims, in the order of the text.
     pub claims: Vec<Claim>,
 }
 
-/// One sentence that can be true or false.
+/// One sentence that is true or false.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// `S<article>-<number>`.
     pub id: String,
     /// The claim in our own words.
     pub says: String,
-    /// What the row has to say beside its verdict. Empty for most.
+    /// A note beside the verdict; usually empty.
     pub note: String,
-    /// The verdict and what supports it, or why there can be none.
+    /// The verdict and what supports it, or why the claim cannot be tested.
     pub row: Assessment,
 }
 
 impl Claim {
-    /// Whether CUDA calls alone decide it, and no line of a framework does. The articles are about frameworks.
+    /// Whether CUDA calls alone decide the claim, without lines of a framework. The articles are about frameworks.
     pub fn is_of_calls_only(&self) -> bool {
         match &self.row {
-            Assessment::Tested(tested) => !tested.shown_by.iter().any(|it| it.in_framework),
+            Assessment::Tested(tested) => !tested.shown_by.iter().any(|answer| answer.in_framework),
             Assessment::Untestable(_) => false,
         }
     }
 }
 
-/// What is said of a claim.
+/// How a claim is assessed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Assessment {
     /// No run of this program can decide it, for this reason.
@@ -69,33 +68,33 @@ pub enum Assessment {
     Tested(Tested),
 }
 
-/// A verdict with the answers that support it.
+/// A verdict, and the answers that support it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tested {
-    /// What the row states.
+    /// The verdict that the row states.
     pub stated: Stated,
-    /// Under which condition the claim holds. Empty but for a qualified one.
+    /// The condition under which the claim holds; empty unless it is qualified.
     pub condition: String,
-    /// What is really behind what was observed. Empty for a confirmed claim.
+    /// The real cause of what people observed; empty for a confirmed claim.
     pub cause: String,
     /// The answers that decide the claim.
     pub shown_by: Vec<Expects>,
-    /// The answers that show the cause.
+    /// The answers that show this cause.
     pub cause_shown_by: Vec<Expects>,
-    /// The figures to print beside it.
+    /// The figures to print beside the verdict.
     pub numbers: Vec<Figure>,
 }
 
-/// A claim compared with measurements.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stated {
-    /// It is so.
+    /// The claim is true.
     Confirmed,
-    /// It is not so.
+    /// The claim is false.
     Refuted,
-    /// It is so under a condition.
+    /// The claim is true under a condition.
     Qualified,
-    /// It says what may happen, and it was not seen: attempts cannot refute that.
+    /// The claim says what may happen, and it did not happen. Attempts cannot refute such a claim.
     NotSeen,
 }
 
@@ -114,37 +113,37 @@ impl Stated {
 /// The answer that a row needs from a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expects {
-    /// As the row names it: a scenario for all its instances, or one instance.
+    /// The name in the row: a scenario, for all of its instances, or one instance.
     pub scenario: String,
-    /// The instances that are meant, in the order of the scenario's file.
+    /// The instances, in the order of the scenario's file.
     pub instances: Vec<String>,
-    /// Whether it runs the lines of a framework.
+    /// Whether the scenario runs lines of a framework.
     pub in_framework: bool,
     /// The answer.
     pub verdict: cuda_pitfalls_core::scenario::Expected,
-    /// Only answers with a libcudart in this range count.
+    /// Only answers with a libcudart in this range count; `None` for any.
     pub libcudart: Option<Range>,
-    /// What a case has to have shown beside the verdict, which speaks of trap and control alone.
+    /// A fact that a case must have shown. The verdict only compares trap and control.
     pub fact: Option<Wanted>,
-    /// What this answer shows about the claim. Empty where the scenario's name says it.
+    /// What this answer shows about the claim; empty if the scenario's name says it.
     pub shows: String,
 }
 
 /// A fact of a step that a row needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// Which fact; of whichever instance is asked.
+    /// The fact, for any instance that is asked.
     pub figure: Figure,
-    /// What it has to be, in every outcome of the case.
+    /// Its value in every outcome of the case.
     pub is: serde_json::Value,
 }
 
-/// The scenario that an instance belongs to, which is also the name of its page.
+/// The scenario of an instance, which is also the name of its page.
 pub fn scenario_of(instance: &str) -> &str {
     instance.split_once('[').map_or(instance, |(scenario, _)| scenario)
 }
 
-/// Whether an answer with this libcudart is in a range. Where none is asked for, every one is.
+/// Whether the libcudart of an answer is in a range; true without a range.
 fn is_meant(range: Option<&Range>, libcudart: Option<&str>) -> bool {
     range.is_none_or(|range| libcudart.is_some_and(|version| range.matches(version)))
 }

@@ -1,4 +1,4 @@
-//! Exit codes: what each means, which of several wins, and the one function that computes them.
+//! Exit codes: their meanings, which of several takes precedence, and the function that computes them.
 
 use crate::survey::SurveyDocument;
 use crate::survey::document::Row;
@@ -9,32 +9,32 @@ use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Reason, Verdict};
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Exit {
-    /// All conclusive and as expected, and at least one attempt ran.
+    /// Everything was conclusive and as expected, and at least one attempt ran.
     Ok,
-    /// A conclusive verdict that is not the expected one.
+    /// A conclusive verdict is not the expected one.
     Unexpected,
-    /// A command line or a scenario that is not valid; nothing ran.
+    /// The command line or a scenario is not valid, and nothing ran.
     Usage,
-    /// A question that ran and was not answered.
+    /// A question ran and was not answered.
     Inconclusive,
-    /// Nothing was measured, or fewer than was required.
+    /// Nothing was measured, or less than was required.
     NothingMeasured,
     /// A scenario that was selected by its exact name was skipped.
     Skipped,
-    /// A worker or a GPU was left in a state that is unsafe to go on with.
+    /// A worker or a GPU was left in a state in which the host must not be used further.
     HostUnsafe,
-    /// A fault of the harness.
+    /// The harness failed.
     Internal,
-    /// The report could not be written to last.
+    /// The report could not be written durably.
     NotDurable,
     /// SIGINT ended the run, after a partial report.
     Interrupted,
-    /// SIGTERM, or another signal of that kind, ended the run, after a partial report.
+    /// SIGTERM or a similar signal ended the run, after a partial report.
     Terminated,
 }
 
 impl Exit {
-    /// All of them, worst first: of several that apply, the first counts.
+    /// All exit codes, worst first. If several apply, the first one counts.
     pub const WORST_FIRST: [Exit; 11] = [
         Exit::Internal,
         Exit::NotDurable,
@@ -49,7 +49,7 @@ impl Exit {
         Exit::Ok,
     ];
 
-    /// The number the shell sees.
+    /// The exit code that the shell sees.
     pub const fn code(self) -> i32 {
         match self {
             Exit::Ok => 0,
@@ -82,7 +82,7 @@ impl Exit {
         }
     }
 
-    /// What it means, as help and documentation say it: a clause without a full stop.
+    /// The meaning, for help and documentation: a clause without a full stop.
     pub const fn meaning(self) -> &'static str {
         match self {
             Exit::Ok => "all conclusive and as expected, at least one attempt ran, and the report is on disk",
@@ -101,7 +101,7 @@ impl Exit {
         }
     }
 
-    /// Every code with its name and meaning, by number, for `--help`.
+    /// Every exit code with its name and meaning, by number, for `--help`.
     pub fn help() -> String {
         let mut all = Exit::WORST_FIRST;
         all.sort_by_key(|exit| exit.code());
@@ -116,15 +116,15 @@ impl Exit {
         format!("| {} | `{}` | {} |", self.code(), self.name(), self.meaning())
     }
 
-    /// The worse of two.
+    /// The worse of two exit codes.
     pub fn worst(self, other: Exit) -> Exit {
         Exit::WORST_FIRST.into_iter().find(|exit| *exit == self || *exit == other).unwrap_or(Exit::Internal)
     }
 
-    /// How a run that left this report ends, if the report itself is on disk.
+    /// The exit code of a run with this report, if the report itself is on disk.
     ///
-    /// `Ok` has to be earned: a report that is not complete, or in which nothing was measured,
-    /// never gets it, and what this function does not foresee is a fault of the harness.
+    /// `Ok` needs a complete report with at least one measurement. A case that this function does not foresee is a
+    /// fault of the harness.
     pub fn of_report(report: &ReportView<'_>) -> Exit {
         let verdicts = || report.scenarios.iter().map(|scenario| &scenario.verdict);
         let some = |kind: Kind| verdicts().any(|verdict| verdict.kind == kind && !is_unmodelled(verdict));
@@ -139,22 +139,22 @@ impl Exit {
             Exit::Interrupted => interrupted == Some("SIGINT"),
             Exit::Terminated => interrupted.is_some_and(|signal| signal != "SIGINT"),
             Exit::Unexpected => verdicts().any(|verdict| verdict.expectation == ExpectationMet::Unexpected),
-            // Where the simulated machine models none of it, that is the news.
+            // If the simulated machine models none of the questions, that is the result.
             Exit::Inconclusive => some(Kind::Inconclusive) || (!measured && unknown()),
             Exit::Skipped => report.scenarios.iter().any(|scenario| is_missed(report, scenario)),
             Exit::NothingMeasured => !measured || !required,
             Exit::Ok => {
-                let is_fine = |it: &Verdict| it.kind.is_conclusive() || it.kind == Kind::Skipped;
-                measured && report.complete && verdicts().all(|it| is_fine(it) || is_unmodelled(it))
+                let is_fine = |verdict: &Verdict| verdict.kind.is_conclusive() || verdict.kind == Kind::Skipped;
+                measured && report.complete && verdicts().all(|verdict| is_fine(verdict) || is_unmodelled(verdict))
             }
-            // Known to the caller alone; see `worst`.
+            // Only the caller knows these; see `worst`.
             Exit::NotDurable | Exit::Usage => false,
         };
         Exit::WORST_FIRST.into_iter().find(|exit| applies(*exit)).unwrap_or(Exit::Internal)
     }
 
-    /// How a survey that left this document ends, if the document itself is on disk. What a machine,
-    /// a libcudart or the simulated machine does not have is no fault of a survey of everything.
+    /// The exit code of a survey with this document, if the document itself is on disk. A survey covers everything,
+    /// so rows that a machine, a libcudart or the simulated machine cannot have are no failure.
     pub fn of_survey<R: Row>(document: &SurveyDocument<R>) -> Exit {
         let rows = || document.rows.iter();
         let interrupted = document.survey.interrupted.as_deref();
@@ -175,7 +175,8 @@ impl Exit {
     }
 }
 
-/// Whether a worker or a GPU was left in a state that is unsafe to go on with, whatever noted it.
+/// Whether a worker or a GPU was left in a state in which the host must not be used further, according to any part of
+/// the report.
 pub fn is_host_unsafe(report: &ReportView<'_>) -> bool {
     let mut attempts = report.scenarios.iter().flat_map(|scenario| &scenario.cases).flat_map(|case| case.attempts);
     let mut reasons = report.scenarios.iter().filter_map(|scenario| scenario.verdict.reason);
@@ -187,16 +188,16 @@ pub fn is_host_unsafe(report: &ReportView<'_>) -> bool {
         || reasons.any(|reason| matches!(reason, Reason::Unkillable | Reason::HostUnsafe))
 }
 
-/// Whether attempts of this scenario were made, and say something.
+/// Whether attempts of this scenario were made and at least one says something.
 pub fn is_measured(scenario: &ScenarioView<'_>) -> bool {
     let ran = scenario.cases.iter().any(|case| case.made > 0);
     let says_something = !matches!(scenario.verdict.kind, Kind::Skipped | Kind::HarnessError);
     ran && says_something && !is_unmodelled(scenario.verdict)
 }
 
-/// Whether this scenario was skipped and that counts: it was selected by its exact name
-/// and `--allow-skip` was not given. Without any GPU nothing was measured, which has an exit code of
-/// its own. A scenario that was skipped for another reason than a need should have run.
+/// Whether this scenario was skipped and that is a failure: it was selected by its exact name, without
+/// `--allow-skip`. Without any GPU nothing was measured, which has its own exit code. A scenario that was skipped
+/// although its needs are met should have run.
 pub fn is_missed(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> bool {
     let verdict = &scenario.verdict;
     let has_no_gpu = verdict.reason.is_some_and(Reason::is_no_gpu);
@@ -206,7 +207,7 @@ pub fn is_missed(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> bool {
         && !report.is_not_applicable(scenario)
 }
 
-/// What the simulated machine does not model does not count there.
+/// Whether the simulated machine does not model the question, so that its verdict does not count there.
 pub fn is_unmodelled(verdict: &Verdict) -> bool {
     verdict.provenance == Provenance::Simulated && verdict.reason == Some(Reason::NotModelled)
 }

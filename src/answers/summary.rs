@@ -1,5 +1,5 @@
-//! What the committed surveys and reports say, in short. It is part of the program, so that [`crate::explain`]
-//! answers where there is no checkout. `scenarios/surveys/summary.json` has it; `cargo xtask bless` writes that file.
+//! A summary of the committed surveys and reports. It is part of the program, so that [`crate::explain`] answers
+//! without a checkout. It is stored in `scenarios/surveys/summary.json`, which `cargo xtask bless` writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,32 +16,32 @@ use cuda_pitfalls_core::verdict::Reason;
 
 const SOURCE: &str = cuda_pitfalls_scenarios::SUMMARY;
 
-/// All of it.
+/// The summary.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The machine of each committed report, in words, by the name that `evidence` has: `reports/h200-x2`.
+    /// A description of the machine of each committed report, by its name in `evidence`: `reports/h200-x2`.
     pub machines: BTreeMap<String, String>,
-    /// On what the answer to each question rests, by the scenario's name. One without an answer is not there.
+    /// The evidence for the answer of each question, by scenario name. Questions without an answer are missing.
     #[serde(default)]
     pub answers: BTreeMap<String, Basis>,
-    /// What each call does as the first of a process, by its name.
+    /// What each call does as the first call of a process, by name.
     pub calls: Vec<CallFacts>,
-    /// What each line of Python does in a fresh interpreter, in the order of the survey.
+    /// What each Python line does in a fresh interpreter, in the order of the survey.
     pub lines: Vec<LineFacts>,
     /// When each environment variable is read.
     pub variables: Vec<VariableFacts>,
 }
 
-/// On what an answer rests: the runs that asked the question as it is today and came to a verdict.
+/// The evidence for an answer: the runs that asked the question as it is today and reached a verdict.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Basis {
-    /// The fewest attempts that counted of the trap or the control in one of the runs.
+    /// The smallest number of attempts that counted, of trap and control and over the runs.
     pub least: u32,
-    /// The most.
+    /// The largest such number.
     pub most: u32,
-    /// How many runs.
+    /// The number of runs.
     pub runs: u32,
-    /// How many of them were interrupted.
+    /// The number of runs that were interrupted.
     pub interrupted: u32,
     /// The machines, by number and model of their GPUs: `2 × NVIDIA H200`.
     pub machines: Vec<String>,
@@ -50,17 +50,17 @@ pub struct Basis {
 }
 
 impl Basis {
-    /// Whether one attempt of each case is all that there is.
+    /// Whether there is only one attempt of each case.
     pub const fn is_single(&self) -> bool {
         self.runs == 1 && self.least == 1
     }
 
-    /// Whether no run was finished.
+    /// Whether every run was interrupted.
     pub const fn is_of_interrupted_runs(&self) -> bool {
         self.interrupted == self.runs
     }
 
-    /// All of it in a phrase: `3 to 5 attempts of each case in each of 2 runs, on 1 and 2 × NVIDIA H200`.
+    /// The evidence as a phrase: `3 to 5 attempts of each case in each of 2 runs, on 1 and 2 × NVIDIA H200`.
     pub fn sentence(&self) -> String {
         let attempts = match (self.least, self.most) {
             (1, 1) => "1 attempt".to_owned(),
@@ -79,7 +79,7 @@ impl Basis {
     }
 }
 
-/// Machines with their models once: `1, 2 and 4 × NVIDIA H200`.
+/// Machines with each model once: `1, 2 and 4 × NVIDIA H200`.
 pub fn machines_in_words(machines: &[String]) -> String {
     let mut models: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
     for (gpus, model) in machines.iter().filter_map(|machine| machine.split_once(" × ")) {
@@ -104,16 +104,17 @@ fn listed(words: &[String]) -> String {
     }
 }
 
-/// What one call does as the first of a process.
+/// What one call does as the first call of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallFacts {
-    /// The C symbol; behind a dash what tells several ways to call it apart.
+    /// The C symbol; if the call is asked in several ways, followed by a dash and a word for the way.
     pub call: String,
-    /// The library that has it.
+    /// The library of the call.
     pub library: String,
-    /// The machine that measured it, in words.
+    /// The machine on which it was measured, in words.
     pub on: String,
-    /// Versions that do alike, from the oldest on; one for a library of which one version was asked.
+    /// Groups of versions with equal behaviour, oldest first; a single group if only one version of the library was
+    /// asked.
     pub runs: Vec<CallRun>,
 }
 
@@ -127,43 +128,43 @@ impl CallFacts {
 /// What a call does with some versions of libcudart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallRun {
-    /// The versions of libcudart: `11.7 to 13.5`. Empty for other libraries.
+    /// The versions of libcudart, such as `11.7 to 13.5`. Empty for other libraries.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub versions: String,
-    /// Whether it reads the mask; absent where a call before it had.
+    /// Whether it reads the mask; absent if an earlier call had read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reads_mask: Option<bool>,
     /// Whether it makes a context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub makes_context: Option<bool>,
-    /// By how much NVML's `used` grew, GPU by GPU, with the newest of these versions.
+    /// By how much NVML's `used` grew on each GPU, with the newest of these versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_bytes: Option<Vec<i64>>,
-    /// What it returned, by name.
+    /// The name of the status that it returned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<String>,
 }
 
-/// What one line of Python does.
+/// What one Python line does.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LineFacts {
-    /// What the survey calls it: `torch.cuda.is_available`.
+    /// Its name in the survey: `torch.cuda.is_available`.
     pub id: String,
     /// The versions of the packages that it needs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub versions: BTreeMap<String, String>,
-    /// The machine that measured it, in words.
+    /// The machine on which it was measured, in words.
     pub on: String,
-    /// Whether it reads the mask; absent where the lines before it had.
+    /// Whether it reads the mask; absent if earlier lines had read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reads_mask: Option<bool>,
-    /// Where in the framework it comes to `cuInit`.
+    /// The place in the framework that calls `cuInit`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     /// NVML indices of the GPUs on which it makes a context.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_on: Option<Vec<u32>>,
-    /// By how much NVML's `used` grew, GPU by GPU.
+    /// By how much NVML's `used` grew on each GPU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_bytes: Option<Vec<i64>>,
     /// The exception that it raised.
@@ -178,11 +179,11 @@ pub struct VariableFacts {
     pub variable: String,
     /// The value that was set.
     pub value: String,
-    /// The machine that measured it, in words.
+    /// The machine on which it was measured, in words.
     pub on: String,
-    /// Whether it did anything at all.
+    /// Whether it had any effect.
     pub has_effect: bool,
-    /// The last moment at which setting it still took effect.
+    /// The last moment at which setting it had an effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_at: Option<String>,
 }
@@ -193,14 +194,14 @@ pub fn embedded() -> Summary {
 }
 
 impl Summary {
-    /// Of these surveys, of the machines of these reports, each behind the name of its folder, and of what answers
-    /// rest on.
+    /// The summary of these surveys, of the machines of these reports (each with the name of its folder), and of the
+    /// evidence for answers.
     pub fn of(surveys: &[Survey], reports: &[(String, Machine)], answers: BTreeMap<String, Basis>) -> Summary {
         let machines = reports.iter().map(|(name, machine)| (format!("reports/{name}"), in_words(machine))).collect();
         let mut summary = Summary { machines, answers, ..Summary::default() };
         let mut calls: Vec<(&CallRow, String)> = Vec::new();
         let mut surveys: Vec<&Survey> = surveys.iter().collect();
-        surveys.sort_by(|one, other| one.header().started_at.cmp(&other.header().started_at));
+        surveys.sort_by(|survey, other| survey.header().started_at.cmp(&other.header().started_at));
         for survey in surveys {
             let machine = survey.machine();
             match survey {
@@ -216,10 +217,10 @@ impl Summary {
         summary
     }
 
-    /// The text of the file as it should be: a line for each entry.
+    /// The text of the file as it should be, with one line per entry.
     pub fn text(&self) -> String {
         fn list<T: Serialize>(name: &str, all: &[T]) -> String {
-            let lines: Vec<String> = all.iter().map(|one| serde_json::to_string(one).unwrap_or_default()).collect();
+            let lines: Vec<String> = all.iter().map(|entry| serde_json::to_string(entry).unwrap_or_default()).collect();
             format!("\"{name}\": [\n{}\n]", lines.join(",\n"))
         }
         let machines = serde_json::to_string_pretty(&self.machines).unwrap_or_default();
@@ -233,7 +234,7 @@ impl Summary {
         format!("{{\"machines\": {machines},\n\"answers\": {{\n{answers}\n}},\n{}}}\n", lists.join(",\n"))
     }
 
-    /// Of several rows about one line the last that was measured counts.
+    /// Adds a row about a line. Of several rows about one line, the last measured one counts.
     fn add_line(&mut self, row: &PythonRow, machine: &Machine) {
         if row.framework == INSTRUMENT || row.standing.unmeasured.is_some() {
             return;
@@ -273,12 +274,12 @@ impl Summary {
 /// The GPUs, the driver and the libcudarts of a machine: `2× NVIDIA H200, driver 580.159.04, libcudart 13.0`.
 fn in_words(machine: &Machine) -> String {
     let versions: BTreeSet<Version> =
-        machine.libcudart.iter().filter_map(|one| one.version.as_deref()).map(number).collect();
+        machine.libcudart.iter().filter_map(|runtime| runtime.version.as_deref()).map(number).collect();
     let versions: Vec<Version> = versions.into_iter().collect();
     let libcudart = match versions.as_slice() {
         [] => String::new(),
         some if some.len() <= 3 => {
-            format!(", libcudart {}", some.iter().map(|it| name(it)).collect::<Vec<_>>().join(", "))
+            format!(", libcudart {}", some.iter().map(|version| name(version)).collect::<Vec<_>>().join(", "))
         }
         [first, .., last] => format!(", {} libcudarts from {} to {}", versions.len(), name(first), name(last)),
         [only] => format!(", libcudart {}", name(only)),
@@ -286,7 +287,7 @@ fn in_words(machine: &Machine) -> String {
     machine.summary() + &libcudart
 }
 
-/// Each call with what it does, by name. Rows are in the order in which they were measured.
+/// What each call does, by name. Rows are in the order in which they were measured.
 fn of_calls(rows: &[(&CallRow, String)]) -> Vec<CallFacts> {
     let standing = latest(rows.iter().map(|(row, _)| *row));
     let all: BTreeSet<Version> =
@@ -306,7 +307,7 @@ fn of_calls(rows: &[(&CallRow, String)]) -> Vec<CallFacts> {
     facts.filter(|facts| !facts.runs.is_empty()).collect()
 }
 
-/// Versions in order, as runs that do alike. One that does not export the call ends a run.
+/// Groups of consecutive versions with equal behaviour. A version that does not export the call ends a group.
 fn runs(versions: &BTreeMap<Version, &CallRow>, all: &[Version]) -> Vec<CallRun> {
     let mut found: Vec<(Vec<Version>, CallRun)> = Vec::new();
     let mut is_broken = true;
@@ -328,7 +329,7 @@ fn runs(versions: &BTreeMap<Version, &CallRow>, all: &[Version]) -> Vec<CallRun>
         match found.last_mut() {
             Some((alike, known)) if !is_broken && is_alike(known) => {
                 alike.push(version.clone());
-                // What it takes is that of the newest.
+                // The memory is that of the newest version.
                 known.used_bytes = run.used_bytes.or_else(|| known.used_bytes.take());
             }
             _ => found.push((vec![version.clone()], run)),
@@ -391,12 +392,13 @@ mod tests {
     fn every_question_with_an_expectation_has_a_basis() {
         let scenarios = cuda_pitfalls_core::catalogue::select(&[]).expect("they are valid");
         let summary = embedded();
-        let expects =
-            |one: &&cuda_pitfalls_core::scenario::Scenario| one.instances.iter().any(|it| !it.expect.is_empty());
+        let expects = |scenario: &&cuda_pitfalls_core::scenario::Scenario| {
+            scenario.instances.iter().any(|instance| !instance.expect.is_empty())
+        };
         let without: Vec<&str> = scenarios
             .iter()
             .filter(expects)
-            .map(|one| one.name.as_str())
+            .map(|scenario| scenario.name.as_str())
             .filter(|name| summary.answers.get(*name).is_none_or(|basis| basis.runs == 0 || basis.newest.is_empty()))
             .collect();
         assert!(without.is_empty(), "{without:?}");

@@ -1,10 +1,10 @@
-//! Surveys: one question asked of a whole axis (every call, every mask, every variable), as rows.
+//! Surveys: one question asked about every item of an axis (every call, every mask, every variable), with a row for
+//! each.
 //!
-//! A survey's questions are scenarios like any other, written by a recipe instead of by hand, so
-//! everything that makes an attempt count holds for them too. What one question showed is reduced
-//! to a row; rows make a document, which lies beside the report of the instrument's controls. The
-//! questions of `survey python` are lines of Python, each in a program that is traced.
-//! Everything here is pure; `crate::run` asks the questions.
+//! A survey's questions are scenarios that a recipe makes, so all rules about attempts apply to them too. The result
+//! of a question is reduced to a row. The rows make a document, which is stored beside the report of the instrument's
+//! controls. The questions of `survey python` are Python lines, each in a program that is traced. Everything here is
+//! pure; `crate::run` asks the questions.
 
 pub mod calls;
 pub mod document;
@@ -20,21 +20,21 @@ pub use question::{Item, SurveyAnswer, SurveyQuestion};
 pub use row::{RowAttempts, Unmeasured, keyed};
 pub use stored::{Survey, schema};
 
-/// Which survey.
+/// The kind of survey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum SurveyKind {
-    /// Which call reads the mask, which makes a context, and what memory appears.
+    /// Which calls read the mask, which make a context, and what memory they take.
     Calls,
-    /// The grammar of `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER` as the driver reads it.
+    /// How the driver reads `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`.
     Mask,
     /// When each environment variable is read.
     Env,
-    /// What lines of Python do: which reads the mask, and which makes a context.
+    /// What Python lines do: which read the mask, and which make a context.
     Python,
 }
 
 impl SurveyKind {
-    /// All of them.
+    /// All kinds.
     pub const ALL: [SurveyKind; 4] = [SurveyKind::Calls, SurveyKind::Mask, SurveyKind::Env, SurveyKind::Python];
 
     /// The word on the command line.
@@ -57,7 +57,7 @@ impl SurveyKind {
         }
     }
 
-    /// The file's name in the folder of a run.
+    /// The name of the file in the folder of a run.
     pub fn file(self) -> &'static str {
         match self {
             SurveyKind::Calls => "survey-calls.json",

@@ -1,4 +1,4 @@
-//! The reports that claims are compared with, and finding an answer in them.
+//! The reports with which claims are compared, and finding answers in them.
 
 use cuda_pitfalls_core::judge;
 use cuda_pitfalls_core::machine::Interpreter;
@@ -7,16 +7,16 @@ use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::scenario::python::with_needed;
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// The reports of one sitting: several measured ones, or any single one.
+/// Reports to use together: several measured ones, or any single one.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
     sources: Vec<NamedReport>,
 }
 
-/// A report and what it is called.
+/// A report and its name.
 #[derive(Clone, Debug)]
 pub struct NamedReport {
-    /// The name of its folder, or the path that was given.
+    /// The name of its folder, or the path on the command line.
     pub name: String,
     /// The report.
     pub report: Report,
@@ -29,15 +29,15 @@ pub struct EvidenceSource {
     pub report: String,
     /// The GPUs and the driver: `2× NVIDIA H200, driver 580.159.04`.
     pub machine: String,
-    /// The version of libcudart; none if it would not say, and for Python lines.
+    /// The version of libcudart; `None` if it is unknown, and for Python lines.
     pub libcudart: Option<String>,
-    /// The interpreter with the packages that the lines need; none for C calls.
+    /// The interpreter, with the packages that the lines need; `None` for C calls.
     pub python: Option<Interpreter>,
 }
 
 impl Evidence {
-    /// Reports to take together. Their verdicts are computed again from their attempts, as today's files ask:
-    /// a report that merely says what the answer was is no evidence.
+    /// The reports, with verdicts that are computed again from their attempts, as today's files ask. A report's own
+    /// claim to an answer is not evidence.
     pub fn new(mut sources: Vec<NamedReport>, scenarios: &[Scenario]) -> Evidence {
         for source in &mut sources {
             judge::plan_as_today(&mut source.report, scenarios);
@@ -46,7 +46,7 @@ impl Evidence {
         Evidence { sources }
     }
 
-    /// Reports made by hand, which have verdicts and no attempts.
+    /// Reports made for tests, with verdicts but no attempts.
     pub(super) fn unjudged(sources: Vec<NamedReport>) -> Evidence {
         Evidence { sources }
     }
@@ -56,14 +56,17 @@ impl Evidence {
         &self.sources
     }
 
-    /// Whether a simulated machine answered anywhere. Then nothing is said to be measured.
+    /// Whether a simulated machine answered in any report. Then nothing counts as measured.
     pub fn is_simulated(&self) -> bool {
         self.sources.iter().any(|source| source.report.provenance == Provenance::Simulated)
     }
 
-    /// Every report's part on one instance, whatever came of it.
+    /// The results of one instance in every report, whatever the verdict.
     pub(super) fn of<'e>(&'e self, instance: &'e str) -> impl Iterator<Item = (EvidenceSource, &'e ScenarioReport)> {
-        let parts = self.sources.iter().flat_map(|source| source.report.scenarios.iter().map(move |it| (source, it)));
+        let parts = self
+            .sources
+            .iter()
+            .flat_map(|source| source.report.scenarios.iter().map(move |scenario| (source, scenario)));
         let own = parts.filter(move |(_, scenario)| scenario.name == instance);
         own.map(|(source, scenario)| (EvidenceSource::of(source, scenario), scenario))
     }
@@ -80,7 +83,7 @@ impl EvidenceSource {
     }
 }
 
-/// What the lines of a scenario ran in; none for C calls.
+/// The interpreter of a scenario's lines; `None` for C calls.
 fn interpreter(report: &Report, scenario: &ScenarioReport) -> Option<Interpreter> {
     let cases = || scenario.plan.iter().flat_map(|plan| &plan.cases).filter_map(|case| case.python.as_ref());
     let python = report.machine.python.as_ref().filter(|_| cases().next().is_some())?;

@@ -1,4 +1,4 @@
-//! A measured figure that a row prints, and reading it from a report.
+//! A measured figure that a row prints, and how to read it from a report.
 
 use serde_json::{Value, json};
 
@@ -10,10 +10,10 @@ use cuda_pitfalls_core::scenario::Range;
 use cuda_pitfalls_core::text::counts::grouped;
 use cuda_pitfalls_core::text::units;
 
-/// The fact that has a figure for each output.
+/// The fact with a figure for each output.
 const VALUE: &str = "value";
 
-/// Which figure to print: a fact of one step of one case.
+/// A figure to print: a fact of one step of one case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Figure {
     /// The instance.
@@ -22,20 +22,20 @@ pub struct Figure {
     pub case: String,
     /// The label of the step; empty for how the worker ended.
     pub at: String,
-    /// What of it.
+    /// The kind of fact.
     pub fact: Printed,
-    /// On which GPU; on each where none is named.
+    /// The GPU; `None` for each GPU.
     pub gpu: Option<String>,
-    /// Only with a libcudart in this range.
+    /// Only measurements with a libcudart in this range count; `None` for any.
     pub libcudart: Option<Range>,
-    /// What the figure is. Empty where its place says it.
+    /// A description of the figure; empty if its place in the row describes it.
     pub says: String,
 }
 
-/// What of a case to print, in the words of a scenario's checks.
+/// What to print of a case, in the words of a scenario's checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Printed {
-    /// The fact of a step with this key; of `value`, the output with this name.
+    /// The fact of a step with this key; for `value`, also the name of the output.
     Fact(&'static str, Option<String>),
     /// How long the call took.
     Elapsed,
@@ -44,13 +44,13 @@ pub enum Printed {
 }
 
 impl Printed {
-    /// The words for all but outputs.
+    /// The words of all kinds but outputs.
     pub(super) fn words() -> impl Iterator<Item = &'static str> {
         let facts = KINDS.iter().map(|kind| kind.key).filter(|key| *key != VALUE);
         facts.chain(["elapsed", "exit"])
     }
 
-    /// Reads one of [`Printed::words`], or `value.<name>`.
+    /// Parses one of [`Printed::words`], or `value.<name>`.
     pub(super) fn parse(word: &str) -> Option<Printed> {
         match (word, word.split_once('.')) {
             ("elapsed", _) => Some(Printed::Elapsed),
@@ -71,28 +71,28 @@ impl Printed {
     }
 }
 
-/// A figure and what it was found to be.
+/// A figure and its values in reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FigureReadings<'a> {
-    /// Which.
+    /// The figure.
     pub figure: &'a Figure,
-    /// In each report that has it.
+    /// Its value in each report that has it.
     pub readings: Vec<FigureReading>,
 }
 
-/// A figure in one report.
+/// The value of a figure in one report.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FigureReading {
-    /// Where.
+    /// Where it was measured.
     pub place: EvidenceSource,
-    /// In words.
+    /// The value in words.
     pub text: String,
-    /// Exactly: bytes, nanoseconds, a name, a list, or an object by GPU.
+    /// The exact value: bytes, nanoseconds, a name, a list, or an object by GPU.
     pub value: Value,
 }
 
 impl<'a> FigureReadings<'a> {
-    /// Looks a figure up in every report that answered its question.
+    /// Reads a figure in every report that answered its question.
     pub(super) fn of(figure: &'a Figure, evidence: &Evidence) -> FigureReadings<'a> {
         let answered = evidence.of(&figure.scenario).filter(|(place, scenario)| {
             scenario.verdict.kind.is_conclusive() && is_meant(figure.libcudart.as_ref(), place.libcudart.as_deref())
@@ -104,26 +104,26 @@ impl<'a> FigureReadings<'a> {
         FigureReadings { figure, readings: readings.collect() }
     }
 
-    /// The different readings in words, each with the places that have it.
+    /// The distinct values in words, each with the places where it was measured.
     pub fn distinct(&self) -> Vec<(&str, Vec<&EvidenceSource>)> {
         grouped(self.readings.iter().map(|reading| (reading.text.as_str(), &reading.place)))
     }
 }
 
-/// Whether a figure is this in every outcome; none if it could not be read.
+/// Whether a figure has this value in every outcome; `None` if it could not be read.
 pub(super) fn is(figure: &Figure, scenario: &ScenarioReport, wanted: &Value) -> Option<bool> {
     let outcomes = &scenario.case(&figure.case)?.outcomes;
     let mut all = (!outcomes.is_empty()).then_some(true);
     for outcome in outcomes {
         let (_, value) = read(figure, outcome)?;
-        // A status is named by its C name; its number stands beside it for the reader.
-        let is = value == *wanted || value.get("name").is_some_and(|name| name == wanted);
-        all = all.map(|so_far| so_far && is);
+        // A status is compared by its C name; its number is only for the reader.
+        let holds = value == *wanted || value.get("name").is_some_and(|name| name == wanted);
+        all = all.map(|so_far| so_far && holds);
     }
     all
 }
 
-/// A figure in words and exactly, in one outcome.
+/// A figure in one outcome: in words, and exactly.
 fn read(figure: &Figure, outcome: &Outcome) -> Option<(String, Value)> {
     let Observation { end, .. } = &outcome.observation;
     let look = || Look::at(&outcome.observation, &figure.at);

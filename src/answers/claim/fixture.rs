@@ -61,7 +61,7 @@ does = "nothing"
 steps = [{ mark = {}, label = "look" }]
 "#;
 
-/// What the article can name: `context/guard`, and `context/query` in two instances.
+/// The scenarios that the article names: `context/guard`, and `context/query` with two instances.
 pub fn scenarios() -> Vec<Scenario> {
     let load = |name: &str, parameters: &str| {
         scenario::load(name, "test.toml", &SCENARIO.replace("PARAMETERS", parameters), &[]).unwrap()
@@ -69,12 +69,12 @@ pub fn scenarios() -> Vec<Scenario> {
     vec![load("context/guard", ""), load("context/query", "[parameters]\nq = [\"a\", \"b\"]")]
 }
 
-/// The article, read.
+/// The loaded article.
 pub fn articles() -> Vec<Article> {
     vec![load("s7-test", "scenarios/claims/s7-test.toml", SOURCE, &scenarios()).unwrap()]
 }
 
-/// A report's part on an instance, in which its trap showed a context.
+/// A report's results of an instance whose trap showed a context.
 pub fn answer(instance: &str, kind: &str, libcudart: &str) -> ScenarioReport {
     let step = json!({
         "label": "look", "returned": true, "status": {"code": 0, "name": "cudaSuccess"}, "elapsed_ns": 1,
@@ -91,7 +91,7 @@ pub fn answer(instance: &str, kind: &str, libcudart: &str) -> ScenarioReport {
     serde_json::from_value(report).unwrap()
 }
 
-/// Answers that bear the whole article out.
+/// Answers that support the whole article.
 pub fn answers() -> Vec<ScenarioReport> {
     vec![
         answer("context/guard", "reproduced", "13.0"),
@@ -101,7 +101,7 @@ pub fn answers() -> Vec<ScenarioReport> {
     ]
 }
 
-/// Reports of these parts, called `first`, `second`, ….
+/// Reports with these results, named `first`, `second`, ….
 pub fn evidence(provenance: &str, reports: Vec<Vec<ScenarioReport>>) -> Evidence {
     let names = ["first", "second", "third"];
     let source = |(name, scenarios): (&str, Vec<ScenarioReport>)| {
@@ -114,7 +114,7 @@ pub fn evidence(provenance: &str, reports: Vec<Vec<ScenarioReport>>) -> Evidence
             },
             "machine": cuda_pitfalls_core::plan::fixture::machine(2), "scenarios": [], "complete": true,
         });
-        // Answers without a plan cannot be read: nothing would say what was run.
+        // A report with an answer but without a plan would be refused.
         let report = Report { scenarios, ..serde_json::from_value(report).unwrap() };
         NamedReport { name: name.to_owned(), report }
     };

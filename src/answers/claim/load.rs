@@ -1,7 +1,7 @@
-//! Reading an article's file: strict, each error with its place.
+//! Reading an article's file strictly. Every error has its place.
 //!
-//! What a row names has to exist, down to the label of a step, so that a scenario which is renamed
-//! cannot leave a claim without its test.
+//! Everything that a row names must exist, down to the label of a step, so that a renamed scenario cannot leave a claim
+//! without its test.
 
 mod file;
 
@@ -14,8 +14,10 @@ use self::file::{ArticleFile, RawClaim, RawExpects, RawFigure};
 use super::{Article, Assessment, Claim, Expects, Figure, Printed, Stated, Tested, Wanted, scenario_of};
 use cuda_pitfalls_core::scenario::{Case, Diagnostic, Instance, Range, Scenario, nearest};
 
-/// The articles that come with the program, by name; or every error of the first file with errors,
-/// and its text.
+/// The articles that come with the program, by name.
+///
+/// # Errors
+/// Every error of the first file with errors, and its text.
 pub fn load_all(scenarios: &[Scenario]) -> Result<Vec<Article>, (Vec<Diagnostic>, String)> {
     let mut files: Vec<(&str, &str)> = cuda_pitfalls_scenarios::beside("claims")
         .filter_map(|(path, text)| Some((path.strip_suffix(".toml")?, text)))
@@ -28,10 +30,13 @@ pub fn load_all(scenarios: &[Scenario]) -> Result<Vec<Article>, (Vec<Diagnostic>
     files.into_iter().map(load).collect()
 }
 
-/// Turns the text of a file into an article, or into what is wrong with it, sorted by place.
+/// Parses the text of an article's file.
 ///
-/// `name` is what the article will be called, `file` what messages call the file, and `scenarios`
-/// what rows can name.
+/// `name` is the name of the article, `file` the name of the file in messages, and `scenarios` are those that rows can
+/// name.
+///
+/// # Errors
+/// Every error of the file, sorted by place.
 pub fn load(name: &str, file: &str, source: &str, scenarios: &[Scenario]) -> Result<Article, Vec<Diagnostic>> {
     let mut reader = ClaimReader { file, scenarios, errors: Vec::new() };
     let parsed: ArticleFile = match toml::from_str(source) {
@@ -81,7 +86,7 @@ impl<'a> ClaimReader<'a> {
         }
     }
 
-    /// What a reader needs to find the text: title, author and day.
+    /// Title, author and date, by which a reader can find the text.
     fn citation(
         &mut self,
         title: Spanned<String>,
@@ -148,12 +153,15 @@ impl<'a> ClaimReader<'a> {
             stated,
             condition: self.optional(raw.condition.take()),
             cause: self.optional(raw.cause.take()),
-            shown_by: std::mem::take(&mut raw.shown_by).into_iter().filter_map(|it| self.expects(it)).collect(),
+            shown_by: std::mem::take(&mut raw.shown_by)
+                .into_iter()
+                .filter_map(|expects| self.expects(expects))
+                .collect(),
             cause_shown_by: {
                 let raw = std::mem::take(&mut raw.cause_shown_by);
-                raw.into_iter().filter_map(|it| self.expects(it)).collect()
+                raw.into_iter().filter_map(|expects| self.expects(expects)).collect()
             },
-            numbers: std::mem::take(&mut raw.numbers).into_iter().filter_map(|it| self.figure(it)).collect(),
+            numbers: std::mem::take(&mut raw.numbers).into_iter().filter_map(|figure| self.figure(figure)).collect(),
         })
     }
 
@@ -200,7 +208,7 @@ impl<'a> ClaimReader<'a> {
         self.figure_of(&instances, raw)
     }
 
-    /// A figure that each of these instances has.
+    /// Reads a figure that each of these instances must have.
     fn figure_of(&mut self, instances: &[&'a Instance], raw: RawFigure) -> Option<Figure> {
         let fact = Printed::parse(raw.fact.get_ref());
         if fact.is_none() {
@@ -232,7 +240,7 @@ impl<'a> ClaimReader<'a> {
         })
     }
 
-    /// The instances that a name means: one, or all of a scenario.
+    /// The instances with a name: one instance, or all of a scenario.
     fn instances(&mut self, name: &Spanned<String>) -> Option<Vec<&'a Instance>> {
         let word = name.get_ref().as_str();
         let scenarios = self.scenarios;
@@ -243,7 +251,8 @@ impl<'a> ClaimReader<'a> {
         if let Some(instance) = all().find(|instance| instance.name == word) {
             return Some(vec![instance]);
         }
-        let of_scenario = all().map(|it| it.name.as_str()).filter(|it| scenario_of(it) == scenario_of(word));
+        let of_scenario =
+            all().map(|instance| instance.name.as_str()).filter(|instance| scenario_of(instance) == scenario_of(word));
         let names = scenarios.iter().map(|scenario| scenario.name.as_str()).chain(of_scenario);
         self.error(name.span(), format!("there is no scenario `{word}`"), nearest(word, names));
         None
@@ -269,7 +278,7 @@ impl<'a> ClaimReader<'a> {
         }
     }
 
-    /// Text with something in it, its line breaks made blanks.
+    /// Text that is not empty, with spaces in place of line breaks.
     fn sentence(&mut self, text: Spanned<String>) -> String {
         let words: Vec<&str> = text.get_ref().split_whitespace().collect();
         if words.is_empty() {

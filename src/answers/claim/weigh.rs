@@ -1,4 +1,4 @@
-//! Claims × reports → what is said of each claim.
+//! Comparing claims with reports.
 
 use super::{
     Article, Assessment, Claim, Evidence, EvidenceSource, Expects, FigureReadings, Stated, Tested, figure, is_meant,
@@ -8,21 +8,21 @@ use cuda_pitfalls_core::report::ScenarioReport;
 use cuda_pitfalls_core::scenario::Expected;
 use cuda_pitfalls_core::verdict::{Kind, Verdict};
 
-/// All claims with what follows for them from some reports.
+/// All claims, and what follows for them from some reports.
 #[derive(Clone, Debug)]
 pub struct Ledger<'a> {
-    /// Article by article.
+    /// The articles with their claims.
     pub articles: Vec<(&'a Article, Vec<Weighed<'a>>)>,
-    /// Whether a simulated machine answered. Then nothing in here is measured.
+    /// Whether a simulated machine answered. Then nothing counts as measured.
     pub simulated: bool,
 }
 
-/// A claim with what follows for it.
+/// A claim, and what follows for it.
 #[derive(Clone, Debug)]
 pub struct Weighed<'a> {
     /// The claim.
     pub claim: &'a Claim,
-    /// Whether what its row states stands; none if nothing is stated.
+    /// Whether the stated verdict holds; `None` if no verdict is stated.
     pub held: Option<Held>,
     /// The answers that decide it.
     pub shown_by: Vec<Support<'a>>,
@@ -32,47 +32,46 @@ pub struct Weighed<'a> {
     pub numbers: Vec<FigureReadings<'a>>,
 }
 
-/// What a row needs of a scenario and what was found, an entry per instance and report.
+/// An answer that a row needs, and what was found, with one entry per instance and report.
 #[derive(Clone, Debug)]
 pub struct Support<'a> {
-    /// What the row needs.
+    /// The answer that the row needs.
     pub expects: &'a Expects,
-    /// Whether it was found so.
+    /// Whether it was found.
     pub held: Held,
-    /// What was found. An instance that no report has is in here too, without an answer.
+    /// What was found. An instance that is in no report has an entry without an answer.
     pub answers: Vec<ClaimAnswer>,
 }
 
-/// What one report says on one instance.
+/// The answer of one report about one instance.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimAnswer {
     /// The instance.
     pub instance: String,
-    /// The verdict; none if no report has the instance.
+    /// The verdict; `None` if no report has the instance.
     pub verdict: Option<Verdict>,
     /// Where it was measured.
     pub place: Option<EvidenceSource>,
-    /// Whether the fact that the row needs beside the verdict was found; none if it could not be
-    /// read. True where none is needed.
+    /// Whether the fact that the row needs was found; `None` if it could not be read, and true if no fact is needed.
     pub fact: Option<bool>,
-    /// Whether something else was found than the row needs.
+    /// Whether the report contradicts the row.
     pub contradicts: bool,
 }
 
-/// Whether what a row states was found, mildest first.
+/// Whether what a row states was found, from the best to the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Held {
-    /// All of it was.
+    /// All of it was found.
     Stands,
-    /// None of it was looked for, or nothing could be concluded.
+    /// None of it was measured, or nothing could be concluded.
     NotMeasured,
-    /// Some of it was found, and some not looked for.
+    /// Some of it was found, and some was not measured.
     Open,
-    /// Something else was found, somewhere.
+    /// Some report contradicts it.
     Contradicted,
 }
 
-/// Holds claims against reports.
+/// Compares claims with reports.
 pub fn weigh<'a>(articles: &'a [Article], evidence: &Evidence) -> Ledger<'a> {
     let weighed = |article: &'a Article| {
         let claims = article.claims.iter().map(|claim| Weighed::of(claim, evidence));
@@ -87,14 +86,15 @@ impl<'a> Weighed<'a> {
             let (shown_by, cause_shown_by, numbers) = (Vec::new(), Vec::new(), Vec::new());
             return Weighed { claim, held: None, shown_by, cause_shown_by, numbers };
         };
-        let supports = |all: &'a [Expects]| all.iter().map(|one| Support::of(one, evidence)).collect::<Vec<_>>();
+        let supports =
+            |all: &'a [Expects]| all.iter().map(|expects| Support::of(expects, evidence)).collect::<Vec<_>>();
         let (shown_by, cause_shown_by) = (supports(shown_by), supports(cause_shown_by));
         let held = together(shown_by.iter().chain(&cause_shown_by).map(|support| support.held));
         let numbers = numbers.iter().map(|figure| FigureReadings::of(figure, evidence)).collect();
         Weighed { claim, held: Some(held), shown_by, cause_shown_by, numbers }
     }
 
-    /// The verdict, while it stands: never on less than all of what the row needs.
+    /// The verdict, if it holds. It needs every answer of the row.
     pub fn verdict(&self) -> Option<Stated> {
         match &self.claim.row {
             Assessment::Tested(tested) if self.held == Some(Held::Stands) => Some(tested.stated),
@@ -117,8 +117,7 @@ impl<'a> Support<'a> {
 }
 
 impl ClaimAnswer {
-    /// What each report says on an instance. Where one has an answer, the machines that could give
-    /// none are left out.
+    /// The answers of all reports about an instance. If some report has an answer, reports without one are left out.
     fn all(expects: &Expects, instance: &str, evidence: &Evidence) -> Vec<ClaimAnswer> {
         let of_report = |(place, scenario): (EvidenceSource, &ScenarioReport)| {
             let kind = scenario.verdict.kind;
@@ -144,14 +143,14 @@ impl ClaimAnswer {
         all
     }
 
-    /// Whether the question was answered, and what the row needs beside it could be read.
+    /// Whether the question was answered, and the fact that the row needs could be read.
     pub fn is_conclusive(&self) -> bool {
         self.verdict.as_ref().is_some_and(|verdict| verdict.kind.is_conclusive())
             && (self.contradicts || self.fact.is_some())
     }
 }
 
-/// The verdict that a row needs, as a report has it.
+/// The verdict that a row needs, as reports store it.
 pub fn wanted(expected: Expected) -> Kind {
     match expected {
         Expected::Reproduced => Kind::Reproduced,
@@ -159,7 +158,7 @@ pub fn wanted(expected: Expected) -> Kind {
     }
 }
 
-/// What the reports say together on one instance: one that contradicts is not outvoted.
+/// What the reports say together about one instance: a single contradiction decides.
 fn together_in_reports(answers: &[ClaimAnswer]) -> Held {
     if answers.iter().any(|answer| answer.contradicts) {
         Held::Contradicted
@@ -191,12 +190,12 @@ impl<'a> Ledger<'a> {
         self.articles.iter().flat_map(|(article, claims)| claims.iter().map(move |claim| (*article, claim)))
     }
 
-    /// How the command ends: 0 only if measurements support every testable claim.
+    /// The exit code: 0 only if measurements support every testable claim.
     pub fn exit(&self) -> Exit {
         let has_any = |held: Held| self.claims().any(|(_, claim)| claim.held == Some(held));
         let any = has_any(Held::Stands) || has_any(Held::Open) || has_any(Held::Contradicted);
         if self.simulated || !any {
-            // What a simulated machine says is no measurement, whatever it says.
+            // Answers of a simulated machine are not measurements.
             Exit::NothingMeasured
         } else if has_any(Held::Contradicted) {
             Exit::Unexpected
@@ -214,7 +213,7 @@ mod tests {
     use crate::claim::fixture::{answer, answers, articles, evidence};
     use cuda_pitfalls_core::report::ScenarioReport;
 
-    /// How the three claims stand on these reports, and how the command would end.
+    /// What these reports mean for the three claims, and for the exit code.
     fn stand(provenance: &str, reports: Vec<Vec<ScenarioReport>>) -> (Vec<Option<Held>>, Exit) {
         let articles = articles();
         let ledger = weigh(&articles, &evidence(provenance, reports));
@@ -250,7 +249,7 @@ mod tests {
         other[3] = answer("context/query[q=b]", "reproduced", "13.0");
         let held = vec![Some(Held::Stands), Some(Held::Contradicted), None];
         assert_eq!(stand("measured", vec![answers(), other]), (held, Exit::Unexpected));
-        // The same verdict on another libcudart than the row speaks of.
+        // The same verdict, but with another libcudart than the row needs.
         let other = vec![answer("context/guard", "reproduced", "11.8")];
         assert_eq!(stand("measured", vec![answers(), other]).0[0], Some(Held::Contradicted));
     }

@@ -1,4 +1,4 @@
-//! Reports for tests: every combination of what a run can come to.
+//! Reports for tests, for every combination of results.
 
 #![allow(missing_docs, reason = "the names of the bits say it")]
 
@@ -6,12 +6,12 @@ use cuda_pitfalls_core::judge::fixture::{report, scenario};
 use cuda_pitfalls_core::report::{Report, Required, Requirement, ScenarioReport};
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Reason};
 
-/// What a run came to: a bit for each thing.
+/// The results of a run, one bit for each.
 #[derive(Clone, Copy, Debug)]
 pub struct Came(pub u32);
 
 impl Came {
-    /// Whether it came to this.
+    /// Whether the run has this result.
     pub fn to(self, bit: u32) -> bool {
         self.0 >> bit & 1 == 1
     }
@@ -34,7 +34,7 @@ pub const REQUIREMENT_UNMET: u32 = 13;
 pub const STOPPED: u32 = 14;
 pub const BITS: u32 = 15;
 
-/// A report of a run that came to this.
+/// A report of a run with these results.
 pub fn made(came: Came) -> Report {
     use ExpectationMet::{AsExpected, NoExpectation, Unexpected};
     let table = [

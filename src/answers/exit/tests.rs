@@ -1,4 +1,4 @@
-//! Every combination of what a run can come to, held against a second way of telling the code.
+//! Every combination of results, compared with an independent rule for the exit code.
 
 use super::Exit;
 use super::fixture::*;
@@ -6,7 +6,7 @@ use cuda_pitfalls_core::judge::fixture::{report, scenario};
 use cuda_pitfalls_core::report::{Required, Requirement, ScenarioReport};
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Reason};
 
-/// The rules of design.md §4 as a decision list, by bits and not by reports.
+/// The exit code by the rules of docs/design, as a decision list over bits.
 fn oracle(came: Came) -> i32 {
     let interrupted = came.to(SIGINT) || came.to(SIGTERM);
     let measured = [FINE, NO_EXPECTATION, UNEXPECTED, INCONCLUSIVE].iter().any(|&bit| came.to(bit));
@@ -25,7 +25,7 @@ fn oracle(came: Came) -> i32 {
         (_, true, ..) => 3,
         (_, _, true, ..) => 5,
         (_, _, _, false, _) | (.., true) => 4,
-        // A run that was stopped has an unexpected verdict; one that has none is not understood.
+        // A stopped run has an unexpected verdict; one without is an internal error.
         _ if came.to(INCOMPLETE) => 70,
         _ => 0,
     }
@@ -104,7 +104,7 @@ fn what_the_machine_cannot_answer_counts_only_where_it_was_asked_for_by_name() {
         scenario: "test/other".into(),
         ..scenario(Kind::Skipped, Some(reason), NoExpectation, 0)
     };
-    // Every reason for which a scenario can be skipped.
+    // Every reason why a scenario can be skipped.
     for word in [
         "no_nvml",
         "no_driver",
@@ -135,7 +135,7 @@ fn what_the_machine_cannot_answer_counts_only_where_it_was_asked_for_by_name() {
         if !reason.is_need() {
             continue;
         }
-        // A report that was made before scenarios said how they were selected.
+        // A report from before scenarios stored how they were selected.
         let by_name = if reason.is_no_gpu() { Exit::Ok } else { Exit::Skipped };
         assert_eq!(code(vec![fine(), skipped(reason)], &["test/other"]), by_name, "{word}");
         let alone = if reason.is_no_gpu() { Exit::NothingMeasured } else { Exit::Skipped };
@@ -164,7 +164,7 @@ fn answers_are_counted_in_the_report_as_it_is() {
     assert_eq!(Exit::of_report(&report.view()), Exit::Ok);
 }
 
-/// What surveys come to.
+/// The exit codes of surveys.
 mod survey {
     use serde_json::{Value, json};
 
@@ -183,7 +183,7 @@ mod survey {
         json!({"unmeasured": {"reason": reason, "detail": ""}, "attempts": 0, "as_predicted": null})
     }
 
-    /// How a survey ends that has a good row and one with other fields, and is itself otherwise too.
+    /// The exit code of a survey with one good row and one with other fields, and with other fields in the document.
     fn ends(provenance: &str, of_row: Value, of_document: Value, of_survey: Value) -> Exit {
         let but = |mut value: Value, fields: Value| {
             value.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());

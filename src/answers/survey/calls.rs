@@ -1,8 +1,8 @@
-//! `survey calls`: what each call does as the first of a process.
+//! `survey calls`: what each call does as the first call of a process.
 //!
-//! The call is made, then the mask is set to nothing, then `cuInit` and a count ask what the driver
-//! still sees. A driver that had read its mask by then shows its GPUs, another one shows none: one
-//! visible GPU is enough to tell, and a start of the driver is the price of an attempt.
+//! After the call, the mask is set to nothing; then `cuInit` and a count show which GPUs the driver sees. If it had
+//! read the mask already, it shows its GPUs, otherwise none. One visible GPU is enough for this, and a start of the
+//! driver is most of the cost of an attempt.
 
 mod answer;
 #[doc(hidden)]
@@ -29,43 +29,41 @@ use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::observe::Scene;
 use cuda_pitfalls_core::report::ScenarioReport;
 
-/// Labels of the steps that follow the call.
+/// Labels of the steps after the call.
 const INIT: &str = "init-after";
 const COUNT: &str = "count-after";
-/// What `cuInit` returns if the mask that it reads shows no GPU.
+/// The status of `cuInit` if the mask shows no GPU.
 const NO_DEVICE: i64 = 100;
 
 /// One call on one libcudart.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CallRow {
-    /// The exact C symbol, or the recipe's name where a call is asked in several ways.
+    /// The exact C symbol, or the recipe's name if a call is asked in several ways.
     pub call: String,
-    /// The library that has it.
+    /// The library of the call.
     pub library: String,
     /// The version of libcudart, such as `13.0`; null for calls of other libraries.
     pub libcudart_version: Option<String>,
-    /// The calls that were made before it, by their C symbols, because they alone give it what it
-    /// works on (since 1.3).
+    /// The calls before it, by their C symbols, which make the handles or memory that it needs (since 1.3).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<String>,
     /// How many GPUs the process could see.
     pub visible_gpus: u32,
-    /// Whether a mask that is set right after the call has no effect any more; null where what was
-    /// called before had initialised the driver already.
+    /// Whether a mask that is set right after the call has no effect; null if an earlier call had initialised the
+    /// driver.
     pub freezes_visibility: Option<bool>,
-    /// CUDA ordinals of the GPUs on which there is a context after the call.
+    /// CUDA ordinals of the GPUs that have a context after the call.
     pub context_on: Option<Vec<u32>>,
-    /// Bytes by which NVML's `used` had grown after the call, GPU by GPU in NVML order; of attempts
-    /// that differ within the noise, the median.
+    /// Bytes by which NVML's `used` grew, GPU by GPU in NVML order. If attempts differ within the noise, the median.
     pub device_used_bytes: Option<Vec<i64>>,
-    /// What the call returned, by its C name; null where it returns text.
+    /// What the call returned, by its C name; null if it returns text.
     pub status: Option<String>,
-    /// How long the call took; the median.
+    /// How long the call took: the median.
     pub elapsed_ns: Option<u64>,
-    /// How the attempts went.
+    /// How many attempts count, and why others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
-    /// What each attempt that counts showed, in the order they were made.
+    /// What each attempt that counts showed, in the order in which they were made.
     pub seen: Vec<CallSeen>,
 }
 
@@ -74,12 +72,12 @@ pub struct CallRow {
 pub struct CallSeen {
     /// As in the row.
     pub freezes_visibility: Option<bool>,
-    /// Whether what was called before had initialised the driver; null where nothing was (since 1.3).
+    /// Whether an earlier call had initialised the driver; null if there was none (since 1.3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialised_before: Option<bool>,
     /// As in the row.
     pub context_on: Vec<u32>,
-    /// As in the row; null where NVML could not be read.
+    /// As in the row; null if NVML could not be read.
     pub device_used_bytes: Vec<Option<i64>>,
     /// As in the row.
     pub status: Option<String>,
@@ -103,8 +101,7 @@ impl Row for CallRow {
     }
 }
 
-/// One row of each call on each libcudart: of several the one that measured, of those the one of the
-/// worker that saw most GPUs, of those the last.
+/// One row per call and libcudart. Measured rows come first, then those of workers that saw more GPUs, then later ones.
 pub fn latest<'a>(rows: impl Iterator<Item = &'a CallRow>) -> Vec<&'a CallRow> {
     let mut standing: BTreeMap<(&str, &str, Option<&str>), &CallRow> = BTreeMap::new();
     let rank = |row: &CallRow| (row.standing.unmeasured.is_none(), row.visible_gpus);
@@ -118,10 +115,10 @@ pub fn latest<'a>(rows: impl Iterator<Item = &'a CallRow>) -> Vec<&'a CallRow> {
     standing.into_values().collect()
 }
 
-/// The questions, one for each recipe; a worker sees so many GPUs.
+/// The questions, one per recipe, for a worker that sees this many GPUs.
 ///
 /// # Errors
-/// What is wrong with a recipe.
+/// The recipes have an error.
 pub fn items(visible_gpus: u32) -> Result<Vec<Item<CallRow>>, Invalid> {
     let item = |recipe: Recipe| -> Result<Item<CallRow>, Invalid> {
         let question = recipe.question();
@@ -134,7 +131,7 @@ pub fn items(visible_gpus: u32) -> Result<Vec<Item<CallRow>>, Invalid> {
     recipes(visible_gpus)?.calls.into_iter().map(item).collect()
 }
 
-/// Reduces what was asked with a recipe to its row.
+/// Reduces the results of a recipe to its row.
 fn row(recipe: &Recipe, done: &ScenarioReport, scene: &Scene) -> CallRow {
     let seen = showed::seen(recipe, done, scene);
     let runtime = done.libcudart.as_ref().filter(|_| recipe.origin == CallLibrary::Runtime);
@@ -163,7 +160,7 @@ fn row(recipe: &Recipe, done: &ScenarioReport, scene: &Scene) -> CallRow {
     }
 }
 
-/// The median of each GPU, unless attempts differ by more than noise.
+/// The median of each GPU in bytes, unless attempts differ by more than noise.
 fn used(seen: &[CallSeen], gpus: usize, noise: i64, standing: &mut RowAttempts) -> Option<Vec<i64>> {
     let mut medians = Vec::new();
     for gpu in 0..gpus {
@@ -179,7 +176,7 @@ fn used(seen: &[CallSeen], gpus: usize, noise: i64, standing: &mut RowAttempts) 
     Some(medians)
 }
 
-/// The middle one; of two, the smaller.
+/// The median; of two middle values, the smaller one.
 fn median<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
     values.sort_unstable();
     values.get(values.len().saturating_sub(1) / 2).copied()

@@ -1,4 +1,4 @@
-//! The document of a survey: who asked, where, and rows of one kind.
+//! The document of a survey: how and where it was asked, and its rows.
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -10,9 +10,9 @@ use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{ExitCode, SchemaId};
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// Readers refuse another major.
+/// Readers refuse documents of another major version.
 pub const MAJOR: u32 = 1;
-/// Readers accept a newer minor and keep what they know.
+/// Readers accept documents of a newer minor version and ignore what they do not know.
 pub const MINOR: u32 = 3;
 
 /// One survey on one machine.
@@ -22,22 +22,22 @@ pub const MINOR: u32 = 3;
 pub struct SurveyDocument<R> {
     /// Which document this is.
     pub schema: SchemaId,
-    /// Whether a real driver answered. Simulated rows are never evidence.
+    /// Whether a real driver or the simulated machine answered. Simulated rows are not evidence.
     pub provenance: Provenance,
     /// How it was asked.
     pub survey: Header,
-    /// The host, as in the report beside this document.
+    /// The host, as in the report of the controls.
     pub machine: Machine,
-    /// One per question and libcudart, in the order in which they were asked.
+    /// One row per question and libcudart, in the order in which they were asked.
     pub rows: Vec<R>,
-    /// What there is and was not asked, with the reason.
+    /// What is not asked about, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
-    /// Whether every question has its row. A survey without this can be resumed.
+    /// Whether every question has its row. Otherwise the survey can be resumed.
     pub complete: bool,
 }
 
-/// A survey as it is read, before it is known that its parts can all be true.
+/// A survey that was parsed, but not checked.
 #[derive(Deserialize)]
 struct StoredDocument<R> {
     schema: SchemaId,
@@ -74,11 +74,11 @@ pub struct Header {
     pub started_at: String,
     /// RFC 3339, UTC; null while it goes on.
     pub finished_at: Option<String>,
-    /// Wall time spent on it, over all sittings.
+    /// Wall time of the survey, over all sessions.
     pub elapsed_ns: u64,
-    /// Of that, wall time in which attempts of rows were under way, from a worker's start to its end.
+    /// The part of it in which attempts of rows were under way, from a worker's start to its end.
     pub attempts_ns: u64,
-    /// How often it was taken up again.
+    /// How often the survey was resumed.
     pub resumed: u32,
     /// What was selected on the command line; empty for all.
     pub selectors: Vec<String>,
@@ -91,14 +91,13 @@ pub struct Header {
     pub repeat_generated: u32,
     /// The seed of the order of attempts and of generated questions.
     pub seed: u64,
-    /// How many masks were to be generated, on top of those that are listed (since 1.1).
+    /// How many masks to generate in addition to the listed ones (since 1.1).
     #[serde(default)]
     pub generate: u64,
-    /// How many GPUs a worker of `survey calls` sees (since 1.1; its rows have said so from the first).
+    /// How many GPUs a worker of `survey calls` sees (since 1.1; rows always have it).
     #[serde(default = "one")]
     pub visible_gpus: u32,
-    /// Why nothing further was asked of this host, such as a GPU that was lost; null while there was
-    /// no reason (since 1.1).
+    /// Why nothing further was asked of this host, such as a lost GPU; null if there was no reason (since 1.1).
     #[serde(default)]
     pub host_unsafe: Option<String>,
     /// The signal that ended it early.
@@ -111,7 +110,7 @@ fn one() -> u32 {
     1
 }
 
-/// Something that was not asked.
+/// Something that was not asked about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct LeftOut {
     /// Its name, or a pattern for several (`*_ptsz`).
@@ -120,18 +119,18 @@ pub struct LeftOut {
     pub reason: String,
 }
 
-/// What every row can say about itself.
+/// The properties of every row.
 pub trait Row: Clone + Serialize + DeserializeOwned {
-    /// The survey it belongs to.
+    /// The survey of the row.
     const KIND: SurveyKind;
 
-    /// What the question was, unique in the document.
+    /// The subject of the question, unique in the document.
     fn key(&self) -> String;
 
-    /// How its attempts went.
+    /// How many attempts count, and why others do not.
     fn standing(&self) -> &RowAttempts;
 
-    /// Whether what was asked is told; a row that was not measured tells nothing.
+    /// Whether the row has facts; a row that was not measured has none.
     fn has_facts(&self) -> bool;
 
     /// Whether the row has its facts, and its attempts agree on them.
@@ -140,12 +139,12 @@ pub trait Row: Clone + Serialize + DeserializeOwned {
         standing.unmeasured.is_none() && standing.disagreement.is_empty() && self.has_facts()
     }
 
-    /// Whether it is there to check the instrument, and answers nothing.
+    /// Whether the row is a control of the instrument.
     fn is_control(&self) -> bool {
         false
     }
 
-    /// Whether the driver did something else than a rule of ours says.
+    /// Whether the driver contradicts one of our rules.
     fn is_unexpected(&self) -> bool {
         false
     }

@@ -1,8 +1,8 @@
 //! `survey env`: when each environment variable is read.
 //!
-//! The same calls are made again and again, and each time the variable is set at another moment: in
-//! the environment at exec, right before one step or another, or never. An observable says whether
-//! it took effect. The last moment at which it still did is where the driver reads it.
+//! The same calls are made many times, and the variable is set at a different moment each time: at exec, right before
+//! one of the steps, or never. An observable shows whether it had an effect. The driver reads the variable after the
+//! last moment at which setting it has an effect.
 
 mod variable;
 
@@ -22,9 +22,8 @@ use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::judge::{Facts, Shows, shows};
 use cuda_pitfalls_core::observe::observe;
 
-/// Where a variable is read that has an effect at exec and none when it is set before the first call
-/// of the process: it was read while the library was loaded, or it is not read from the process's
-/// own copy of the environment.
+/// When a variable is read that has an effect at exec but none when it is set before the first call: while the
+/// library is loaded, or not from the process's own copy of the environment.
 pub const EXEC: &str = "exec or library load";
 
 /// One environment variable.
@@ -34,17 +33,17 @@ pub struct EnvRow {
     pub variable: String,
     /// The value that was set.
     pub value: String,
-    /// What proves that it took effect, in a sentence.
+    /// The proof that the variable had an effect, in a sentence.
     pub observable: String,
-    /// Whether the observable shows when the variable is set at exec; null where that was not told,
-    /// and where it shows when the variable is unset too.
+    /// Whether the observable shows if the variable is set at exec; null if that is unknown, or if the observable
+    /// also shows without the variable.
     pub has_effect: Option<bool>,
-    /// What latches it: the call after which setting it is too late, in words such as `cuInit` or
-    /// `first context`; `each use` where it is never too late; null where it was not told.
+    /// The latch point: the call after which setting the variable has no effect, in words such as `cuInit` or `first
+    /// context`; `each use` if there is none; null if it is unknown.
     pub latched_at: Option<String>,
-    /// What setting it at each moment did, from the earliest on.
+    /// The effect of setting it at each moment, earliest first.
     pub moments: Vec<Moment>,
-    /// How the attempts went.
+    /// How many attempts count, and why others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
 }
@@ -54,10 +53,9 @@ pub struct EnvRow {
 pub struct Moment {
     /// The label of the step before which it was set.
     pub before: String,
-    /// What that step does, as `latched_at` has it.
+    /// What that step does, in the words of `latched_at`.
     pub does: String,
-    /// Whether the observable showed; null where attempts disagree, where one of them could not
-    /// tell, or where none counts.
+    /// Whether the observable showed; null if attempts disagree, if one of them could not decide it, or if none counts.
     pub effect: Option<bool>,
 }
 
@@ -77,10 +75,10 @@ impl Row for EnvRow {
     }
 }
 
-/// Every variable that comes with the program, as a question.
+/// The questions about all variables that come with the program.
 ///
 /// # Errors
-/// What is wrong with the list, or with a question that was made of it.
+/// The list, or a question made from it, has an error.
 pub fn items() -> Result<Vec<Item<EnvRow>>, Invalid> {
     let item = |variable: EnvVariable| -> Result<Item<EnvRow>, Invalid> {
         let question = variable.question();
@@ -89,7 +87,7 @@ pub fn items() -> Result<Vec<Item<EnvRow>>, Invalid> {
     variables()?.into_iter().map(item).collect()
 }
 
-/// Reduces what was asked about a variable to its row.
+/// Reduces the results about a variable to its row.
 pub fn row(variable: &EnvVariable, answered: &SurveyAnswer<'_>) -> EnvRow {
     let mut standing = RowAttempts::of(answered.report);
     let at_exec = effect(AT_EXEC, answered, &mut standing);
@@ -101,7 +99,7 @@ pub fn row(variable: &EnvVariable, answered: &SurveyAnswer<'_>) -> EnvRow {
     let moments: Vec<Moment> = variable.moments.iter().map(moment).collect();
     let unset = effect(NEVER, answered, &mut standing);
     let has_effect = match (at_exec, unset) {
-        // What shows without the variable too proves nothing about it.
+        // An observable that also shows without the variable proves nothing.
         (Some(at_exec), Some(false)) => Some(at_exec),
         _ => None,
     };
@@ -118,8 +116,8 @@ pub fn row(variable: &EnvVariable, answered: &SurveyAnswer<'_>) -> EnvRow {
 
 /// Whether the attempts of a case showed the observable.
 ///
-/// Those that could tell and disagree make a disagreement. One that could not tell makes none, but
-/// leaves it open: what one attempt did not reach, the others do not answer for it.
+/// If attempts that could decide it disagree, that is a disagreement. If an attempt could not decide it, the result is
+/// unknown, because the other attempts say nothing about this one.
 fn effect(case: &str, answered: &SurveyAnswer<'_>, standing: &mut RowAttempts) -> Option<bool> {
     let plan = answered.report.plan.as_ref()?;
     let planned = plan.case(case)?;
@@ -140,9 +138,8 @@ fn effect(case: &str, answered: &SurveyAnswer<'_>, standing: &mut RowAttempts) -
     agreed.filter(|_| !shown.iter().any(is_open))
 }
 
-/// What the last moment does at which setting the variable still took effect, if every earlier one
-/// took effect and the next did not. Moments that contradict this order, or that could not be told
-/// where it matters, make no answer.
+/// What the step does before which setting the variable still had an effect, if it also had one at all earlier moments
+/// and none at the next. `None` if moments contradict this order, or if one that matters is unknown.
 fn latched_at(moments: &[Moment]) -> Option<String> {
     let is_early = |moment: &&Moment| moment.effect == Some(true);
     let early = moments.iter().take_while(is_early).count();

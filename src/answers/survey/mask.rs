@@ -1,7 +1,7 @@
 //! `survey mask`: how the driver reads `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`.
 //!
-//! A worker is started with the mask, calls `cuInit`, counts, and lists the GPUs that it sees, in order.
-//! The row also has what `mask::parse` predicts for the same text.
+//! A worker is started with the mask, calls `cuInit`, and lists the GPUs that it sees, in order. The row also has what
+//! `mask::parse` predicts for the same text.
 
 use std::collections::BTreeSet;
 
@@ -19,37 +19,37 @@ use cuda_pitfalls_core::mask::{self, Form, MissingGpus, Template};
 use cuda_pitfalls_core::observe::{Scene, observe};
 use cuda_pitfalls_core::report::{Attempt, ScenarioReport};
 
-/// The group of forms that were generated.
+/// The group of generated masks.
 pub const GENERATED: &str = "Generated";
 
 /// One mask.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MaskRow {
-    /// What the form belongs to, such as `Numbers`; `Generated` for one that a generator wrote.
+    /// The group of the form, such as `Numbers`; `Generated` for generated masks.
     pub group: String,
     /// `CUDA_VISIBLE_DEVICES`, with GPUs' UUIDs as `<uuid0>`, `<uuid1>`, … in NVML order; null if unset.
     pub mask: Option<String>,
-    /// `CUDA_DEVICE_ORDER`; null where the form has none, and every worker is given `PCI_BUS_ID`.
+    /// `CUDA_DEVICE_ORDER`; null if the form sets none and every worker has `PCI_BUS_ID`.
     pub order: Option<String>,
     /// Why the form is of interest.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// What `cuInit` returned, by its C name.
     pub status: Option<String>,
-    /// What `cuDeviceGetCount` gave afterwards; 0 where `cuInit` failed.
+    /// The result of `cuDeviceGetCount` afterwards; 0 if `cuInit` failed.
     pub count: Option<u32>,
     /// NVML indices of the visible GPUs in CUDA order.
     pub gpus: Option<Vec<u32>>,
-    /// What the rule says.
+    /// The rule's prediction.
     pub predicted: Predicted,
-    /// Whether the driver did as the rule says; null where the driver was not asked or not clear.
+    /// Whether the driver did what the rule predicts; null if it was not asked, or attempts disagree.
     pub as_predicted: Option<bool>,
-    /// How the attempts went.
+    /// How many attempts count, and why others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
 }
 
-/// What `mask::parse` says.
+/// The prediction of `mask::parse`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Predicted {
     /// The status of `cuInit`, by its C name.
@@ -86,22 +86,22 @@ fn key(mask: Option<&str>, order: Option<&str>) -> String {
     }
 }
 
-/// The masks that a generator writes.
+/// Which masks to generate.
 #[derive(Clone, Copy, Debug)]
 pub struct Generated {
-    /// What they are made from.
+    /// The seed of the generator.
     pub seed: u64,
-    /// How many there are, on top of the listed ones.
+    /// How many masks, in addition to the listed ones.
     pub masks: usize,
-    /// Attempts of each.
+    /// Attempts of each mask.
     pub repeat: u32,
 }
 
-/// Every listed form, and on top of these the generated masks; and what this machine with these
-/// UUIDs, in NVML order, has too few GPUs for.
+/// Every listed form and the generated masks, as questions; and the forms for which this machine has too few GPUs.
+/// `uuids` are in NVML order.
 ///
 /// # Errors
-/// What is wrong with the list.
+/// The list has an error.
 pub fn items(generated: Generated, uuids: &[String]) -> Result<(Vec<Item<MaskRow>>, Vec<LeftOut>), Invalid> {
     let (mut items, mut left_out, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
     for (group, form) in mask::forms()? {
@@ -116,7 +116,7 @@ pub fn items(generated: Generated, uuids: &[String]) -> Result<(Vec<Item<MaskRow
             }
         }
     }
-    // Some of the generated masks are listed, too.
+    // Some generated masks may be among the listed ones.
     let most = if generated.masks == 0 { 0 } else { generated.masks + known.len() };
     let mut missing = generated.masks;
     for template in mask::generate(generated.seed, most, uuids.len()) {
@@ -130,10 +130,10 @@ pub fn items(generated: Generated, uuids: &[String]) -> Result<(Vec<Item<MaskRow
     Ok((items, left_out))
 }
 
-/// A mask to be asked about, on a machine whose GPUs have these UUIDs in NVML order.
+/// The question about a mask, on a machine with these UUIDs in NVML order.
 ///
 /// # Errors
-/// What the machine lacks for it.
+/// The machine has too few GPUs.
 fn item(form: &Form, group: &str, uuids: &[String]) -> Result<Item<MaskRow>, MissingGpus> {
     let text = form.mask.as_ref().map(|template| template.fill(uuids)).transpose()?;
     let predicted = predicted(text.as_deref(), form.order.as_deref(), uuids);
@@ -168,7 +168,7 @@ fn draft() -> Draft {
     }
 }
 
-/// A survey whose rows are compared with today's rule, on its own machine.
+/// The survey with predictions of today's rule, for the machine of the survey.
 pub fn by_todays_rule(document: &SurveyDocument<MaskRow>) -> SurveyDocument<MaskRow> {
     let uuids: Vec<String> = document.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
     let rows = document.rows.iter().map(|row| row.by_todays_rule(&uuids)).collect();
@@ -176,8 +176,8 @@ pub fn by_todays_rule(document: &SurveyDocument<MaskRow>) -> SurveyDocument<Mask
 }
 
 impl MaskRow {
-    /// The row compared with today's rule, on a machine whose GPUs have these UUIDs in
-    /// NVML order. What was measured stays; one whose text cannot be read stays as it is.
+    /// The row with the prediction of today's rule, on a machine with these UUIDs in NVML order. What was measured
+    /// stays, and a row whose mask cannot be parsed stays as it is.
     fn by_todays_rule(&self, uuids: &[String]) -> MaskRow {
         let filled = self.mask.as_ref().map(|mask| Template::parse(mask).ok()?.fill(uuids).ok());
         match filled {

@@ -1,7 +1,7 @@
-//! `survey python`: what a line of Python does to CUDA in a fresh process.
+//! `survey python`: what a Python line does to CUDA in a fresh process.
 //!
-//! The line and the lines before it run in an interpreter that is traced. What the process does from the moment at
-//! which the line begins is the line's; what it did before is not.
+//! The line, and the lines before it, run in an interpreter that is traced. Everything that the process does after the
+//! line begins counts as the line's doing.
 
 mod control;
 mod list;
@@ -22,15 +22,15 @@ use super::row::{RowAttempts, Unmeasured};
 use cuda_pitfalls_core::machine::Interpreter;
 use cuda_pitfalls_core::verdict::Reason;
 
-/// What a row of the instrument's controls belongs to.
+/// The group of the instrument's controls.
 pub const INSTRUMENT: &str = "instrument";
 
 /// One line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PythonRow {
-    /// What the row is called, such as `torch.cuda.is_available`.
+    /// The name of the row, such as `torch.cuda.is_available`.
     pub id: String,
-    /// The group it belongs to, such as `torch`; `instrument` for a control of the instrument.
+    /// Its group, such as `torch`; `instrument` for a control of the instrument.
     pub framework: String,
     /// The versions of the packages that it needs.
     pub versions: BTreeMap<String, String>,
@@ -42,71 +42,71 @@ pub struct PythonRow {
     /// Variables that were set before the interpreter started.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// Why it is asked.
+    /// Why the line is of interest.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
     /// Whether the code before it had initialised the driver already.
     pub initialised_before: Option<bool>,
-    /// NVML indices of the GPUs on which the code before it had made a context that was there.
+    /// NVML indices of the GPUs on which the code before it had made a context that still existed.
     pub context_before: Option<Vec<u32>>,
-    /// Whether it calls `cuInit` in a process that had not initialised the driver; null where the code before it had,
-    /// and where there is no libcuda.
+    /// Whether it calls `cuInit` in a process whose driver was not initialised; null if the code before it had
+    /// initialised the driver, or if there is no libcuda.
     pub calls_cuinit: Option<bool>,
-    /// Whether it reads the mask, so that one which is set later has no effect; null where the code before it
-    /// had initialised the driver, and where `cuInit` failed before it read the mask.
+    /// Whether it reads the mask, so that a mask that is set later has no effect; null if the code before it had
+    /// initialised the driver, or if `cuInit` failed before it read the mask.
     pub reads_mask: Option<bool>,
-    /// The value that it read; null where the variable was not set, or was not read.
+    /// The mask that it read; null if the variable was not set, or was not read.
     pub mask: Option<String>,
-    /// What `cuInit` returned, by its C name; null where it was not called.
+    /// What `cuInit` returned, by its C name; null if it was not called.
     pub init_status: Option<String>,
-    /// Whether it was a child process that called `cuInit`.
+    /// Whether a child process called `cuInit`.
     pub in_child: Option<bool>,
-    /// The innermost public function of a package on the way to `cuInit`, and where it stood:
-    /// `torch/cuda/__init__.py:180 is_available`. `ask.py:1` is the asked code itself.
+    /// The innermost public function of a package in the stack of `cuInit`, and where it was:
+    /// `torch/cuda/__init__.py:180 is_available`. `ask.py:1` means the line itself.
     pub at: Option<String>,
-    /// The function of a package that the line called on that way: `accelerate/state.py:180 PartialState.__init__`.
+    /// The function of a package in that stack that the line called: `accelerate/state.py:180 PartialState.__init__`.
     pub entry: Option<String>,
-    /// The packages' functions on that way, outermost first.
+    /// The packages' functions in that stack, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub way: Vec<String>,
-    /// The call of libcudart, or of another library of CUDA's, by which it came to `cuInit`; null where there was none.
+    /// The call of libcudart or of another CUDA library that called `cuInit`; null if there was none.
     pub through: Option<String>,
     /// NVML indices of the GPUs on which it makes a context.
     pub context_on: Option<Vec<u32>>,
-    /// As `at`, of the first of these contexts.
+    /// Like `at`, for the first of these contexts.
     pub context_at: Option<String>,
-    /// What these contexts took, in the order of `context_on`; null where no attempt could tell it.
+    /// What these contexts took, in the order of `context_on`; null if no attempt could show it.
     pub context_bytes: Option<Vec<i64>>,
-    /// Bytes by which NVML's `used` grew at most, GPU by GPU in NVML order, from right before it on; null where no
-    /// attempt was made alone.
+    /// The most by which NVML's `used` grew after the line began, GPU by GPU in NVML order; null if no attempt ran
+    /// alone.
     pub device_used_bytes: Option<Vec<i64>>,
-    /// The exception that it raised; null where it raised none.
+    /// The exception that it raised; null if there was none.
     pub raised: Option<Raised>,
-    /// Its value, where the last statement is an expression: of plain values as Python writes them, otherwise the
-    /// name of the type. Null where attempts differ.
+    /// Its value, if the last statement is an expression: plain values as Python writes them, otherwise the name of
+    /// the type. Null if attempts differ.
     pub value: Option<String>,
-    /// How long it took; the median.
+    /// How long it took: the median.
     pub elapsed_ns: Option<u64>,
-    /// How its process ended, where that was not with exit code 0: `SIGSEGV`, `exit code 3`.
+    /// How its process ended, unless with exit code 0: `SIGSEGV`, `exit code 3`.
     pub left: Option<String>,
-    /// Of a control: whether it did what the instrument must see.
+    /// For a control: whether it showed what it must.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub as_expected: Option<bool>,
-    /// How the attempts went.
+    /// How many attempts count, and why others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
     /// What each attempt showed.
     pub seen: Vec<PythonSeen>,
 }
 
-/// A place without the number of its line, which another version has where nothing behaves differently.
+/// A place without its line number, which differs between versions that behave alike.
 pub(crate) fn without_line(at: &str) -> String {
     let Some((file, rest)) = at.split_once(':') else { return at.to_string() };
     let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
     format!("{file}{rest}")
 }
 
-/// What one attempt showed. Fields are as those of the row.
+/// What one attempt showed. The fields have the meanings of the row's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PythonSeen {
     /// As in the row.
@@ -148,7 +148,7 @@ pub struct PythonSeen {
     /// Why the attempt does not count, by a word of [`Reason`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invalid: Option<String>,
-    /// Whether no other attempt ran meanwhile.
+    /// Whether no other attempt ran at the same time.
     pub alone: bool,
 }
 
@@ -177,7 +177,7 @@ impl Row for PythonRow {
 }
 
 impl PythonRow {
-    /// A row about a line that nothing was seen of yet.
+    /// A row without results for this line.
     pub fn of(line: &PythonLine, interpreter: Option<&Interpreter>) -> PythonRow {
         let version = |name: &String| interpreter?.packages.get(name)?.clone();
         PythonRow {
@@ -192,13 +192,13 @@ impl PythonRow {
         }
     }
 
-    /// The same row, which could not be asked.
+    /// The row, marked as not measured.
     pub fn unmeasured(mut self, reason: Reason, detail: String) -> PythonRow {
         self.standing.unmeasured = Some(Unmeasured { reason, detail });
         self
     }
 
-    /// The same row with what attempts showed, in the order in which they were made.
+    /// The row with the results of these attempts, in the order in which they were made.
     pub fn with(mut self, attempts: Vec<PythonAttempt>) -> PythonRow {
         let counting: Vec<&PythonSeen> =
             attempts.iter().filter(|made| made.invalid.is_none()).map(|made| &made.seen).collect();
@@ -212,7 +212,7 @@ impl PythonRow {
             )*};
         }
         agree!(initialised_before context_before calls_cuinit reads_mask mask init_status in_child context_on left);
-        // What is told by a stack is not known from an attempt whose stack could not be read.
+        // An attempt whose stack could not be read says nothing about the fields that come from the stack.
         macro_rules! agree_where_read {
             ($unread:expr; $($fact:ident)*) => {$(
                 let read = counting.iter().filter(|seen| !$unread(seen)).map(|seen| seen.$fact.clone());
@@ -224,7 +224,7 @@ impl PythonRow {
         agree_where_read!(|seen: &PythonSeen| has_contexts(seen) && seen.context_at.is_none(); context_at);
         let kinds = counting.iter().map(|seen| seen.raised.as_ref().map(|raised| raised.kind.as_str()));
         let is_agreed = standing.agreed("raised", kinds).is_some();
-        // What a line gave back where nothing else can be told is known from attempts that do not count.
+        // The value of a line is also known from attempts that do not count, if no others exist.
         let showing: Vec<&PythonSeen> = match counting.is_empty() {
             true => attempts.iter().map(|made| &made.seen).collect(),
             false => counting.clone(),
@@ -234,7 +234,7 @@ impl PythonRow {
         let value = first.and_then(|seen| seen.value.clone());
         self.value = value.filter(|value| showing.iter().all(|seen| seen.value.as_ref() == Some(value)));
         self.way = attempts.iter().find(|made| made.invalid.is_none()).map(|made| made.way.clone()).unwrap_or_default();
-        // NVML's figure for a process, which is all that is known beside others, is a few MiB lower.
+        // NVML's figure for a single process, the only one that is known beside other attempts, is a few MiB lower.
         let alone = || counting.iter().filter(|seen| seen.alone).filter_map(|seen| seen.context_bytes.as_ref());
         let beside = || counting.iter().filter_map(|seen| seen.context_bytes.as_ref());
         self.context_bytes = if alone().next().is_some() { medians(alone()) } else { medians(beside()) };
@@ -254,7 +254,7 @@ impl PythonRow {
     }
 }
 
-/// The median of each GPU; none if lists differ in length, or there is none.
+/// The median of each GPU; `None` if the lists differ in length, or there are none.
 fn medians<'a>(lists: impl Iterator<Item = &'a Vec<i64>>) -> Option<Vec<i64>> {
     let lists: Vec<&Vec<i64>> = lists.collect();
     let length = lists.first()?.len();
@@ -264,7 +264,7 @@ fn medians<'a>(lists: impl Iterator<Item = &'a Vec<i64>>) -> Option<Vec<i64>> {
     (0..length).map(|at| median(lists.iter().filter_map(|list| list.get(at).copied()).collect())).collect()
 }
 
-/// The middle one; of two, the smaller.
+/// The median; of two middle values, the smaller one.
 fn median<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
     values.sort_unstable();
     values.get(values.len().saturating_sub(1) / 2).copied()

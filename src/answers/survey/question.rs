@@ -1,4 +1,4 @@
-//! A question of a survey: a scenario that a recipe makes.
+//! A question of a survey: a scenario made from a recipe.
 
 use std::collections::BTreeMap;
 
@@ -11,57 +11,57 @@ use cuda_pitfalls_core::report::ScenarioReport;
 use cuda_pitfalls_core::scenario::{Case, Check, Gpus, Instance, Needs, Scenario};
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// The most that one step of a survey may take: the slowest start of a driver takes a few seconds,
-/// and a call that hangs is met in every attempt.
+/// The longest that one step of a survey may take, in milliseconds: the slowest start of a driver takes a few seconds,
+/// and a call that hangs does so in every attempt.
 const STEP_TIMEOUT_MS: u64 = 10_000;
 
 /// One question of a survey.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SurveyQuestion {
-    /// What the question is about, unique in the survey: a call, a mask, a variable. A row's key
-    /// is this, and the version of libcudart where it is asked of each.
+    /// The subject of the question, unique in the survey: a call, a mask, a variable. The key of a row is this and,
+    /// if the question is asked for each libcudart, its version.
     pub key: String,
-    /// Names by which it can be selected together with others.
+    /// Names of groups with which it can be selected.
     pub sets: Vec<String>,
-    /// Whether it is asked once for each libcudart.
+    /// Whether it is asked for each libcudart.
     pub of_libcudart: bool,
-    /// What is asked.
+    /// The scenario.
     pub scenario: Scenario,
 }
 
-/// A question, and what makes a row of what it showed.
+/// A question, and how to make a row from its results.
 pub struct Item<R> {
-    /// What is asked.
+    /// The question.
     pub question: SurveyQuestion,
-    /// Attempts, where they are other than those of the survey.
+    /// The number of attempts, if it differs from that of the survey.
     pub repeat: Option<u32>,
-    /// Reduces what was seen to a row.
+    /// Reduces the results to a row.
     pub reduce: Box<dyn Fn(&SurveyAnswer<'_>) -> R>,
 }
 
-/// Everything that a row is made of.
+/// The results from which a row is made.
 #[derive(Clone, Copy, Debug)]
 pub struct SurveyAnswer<'a> {
-    /// What happened.
+    /// The results of the scenario.
     pub report: &'a ScenarioReport,
-    /// What is known about the machine's GPUs.
+    /// The machine's GPUs and calibrations.
     pub scene: &'a Scene<'a>,
-    /// What conditions can ask about.
+    /// The machine, for conditions.
     pub machine: &'a Machine,
-    /// Who answered.
+    /// Who answered the calls.
     pub provenance: Provenance,
 }
 
-/// What a question asks, before it is a scenario.
+/// The content of a question's scenario.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Draft {
     /// The scenario's name, such as `survey-calls/cudaMalloc`.
     pub(super) name: String,
     /// The question, ending in a question mark.
     pub(super) question: String,
-    /// How many GPUs the worker's mask names; no mask if none is given.
+    /// How many GPUs the worker's mask names; `None` for no mask.
     pub(super) gpus: Option<u32>,
-    /// The checks that make the effect; only that the worker left in good order if there are none.
+    /// The checks of the effect; if empty, that the worker exits normally.
     pub(super) effect: Vec<Check>,
     /// The cases; the first is the `trap`.
     pub(super) cases: Vec<DraftCase>,
@@ -72,7 +72,7 @@ pub(super) struct Draft {
 pub(super) struct DraftCase {
     /// `trap`, `control`, …
     pub(super) name: String,
-    /// What is special about it.
+    /// What is special about the case.
     pub(super) does: String,
     /// Environment at exec.
     pub(super) env: BTreeMap<String, String>,
@@ -81,7 +81,7 @@ pub(super) struct DraftCase {
 }
 
 impl Draft {
-    /// The scenario.
+    /// The scenario with this content.
     pub(super) fn scenario(self) -> Scenario {
         let gpus = self.gpus.map_or(Gpus::All, Gpus::Masked);
         let case = |DraftCase { name, does, env, steps }| Case {

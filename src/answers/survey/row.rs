@@ -1,4 +1,4 @@
-//! What every row says about its attempts, whatever they were about.
+//! The attempts of a row, in every survey.
 
 use std::collections::BTreeMap;
 
@@ -9,18 +9,18 @@ use cuda_pitfalls_core::report::ScenarioReport;
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_core::verdict::Reason;
 
-/// How the attempts of a row went.
+/// The attempts of a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RowAttempts {
-    /// Attempts that count.
+    /// How many attempts count.
     pub attempts: u32,
-    /// Attempts that were made and do not count, by the reason's word.
+    /// How many attempts do not count, by the word of the reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub invalid: BTreeMap<String, u32>,
-    /// The facts of this row on which attempts that count disagree; those are null in the row.
+    /// Names of facts on which the attempts that count disagree. These facts are null in the row.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disagreement: Vec<String>,
-    /// Why nothing was measured; null where something was.
+    /// Why nothing was measured; null if something was.
     pub unmeasured: Option<Unmeasured>,
 }
 
@@ -29,17 +29,17 @@ pub struct RowAttempts {
 pub struct Unmeasured {
     /// A word of `Reason`.
     pub reason: Reason,
-    /// What is missing, in words.
+    /// A description of what is missing.
     pub detail: String,
 }
 
-/// What identifies a row: what was asked, and the version of libcudart where it was asked of each.
+/// The key of a row: the subject of the question and, if it is asked for each libcudart, the version.
 pub fn keyed(question: &str, libcudart: Option<&str>) -> String {
     libcudart.map_or_else(|| question.to_string(), |version| format!("{question} ({version})"))
 }
 
 impl RowAttempts {
-    /// How the attempts of a question went, from what was kept of them.
+    /// The attempts of a question, from its results.
     pub fn of(done: &ScenarioReport) -> RowAttempts {
         let attempts = || done.cases.iter().flat_map(|case| &case.attempts);
         let counting = attempts().filter(|attempt| attempt.judged.invalid.is_empty()).count();
@@ -58,7 +58,7 @@ impl RowAttempts {
         }
     }
 
-    /// The one value on which all attempts agree. Several make a disagreement about `fact`, and none.
+    /// The value on which all attempts agree. If there are several values, records a disagreement about `fact`.
     pub fn agreed<T: PartialEq>(&mut self, fact: &str, seen: impl IntoIterator<Item = T>) -> Option<T> {
         let mut seen = seen.into_iter();
         let first = seen.next()?;
@@ -69,8 +69,8 @@ impl RowAttempts {
         None
     }
 
-    /// Whether the row could not be had here by design: what the simulated machine does not model, and
-    /// what this machine or this libcudart does not have.
+    /// Whether the row cannot exist here: the simulated machine does not model it, or the machine or this libcudart
+    /// lacks something.
     pub fn is_left_out(&self, provenance: Provenance) -> bool {
         let simulated = provenance == Provenance::Simulated;
         let is_partly_modelled = simulated && self.invalid.contains_key(&Reason::NotModelled.name());

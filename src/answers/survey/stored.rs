@@ -1,4 +1,4 @@
-//! A survey of any kind, as it is read back.
+//! A stored survey of any kind.
 
 use super::SurveyKind;
 use super::calls::CallRow;
@@ -10,7 +10,7 @@ use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{StoreError, Stored};
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// A survey of any kind, as it is read back.
+/// A stored survey of any kind.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Survey {
     /// `survey-calls.json`.
@@ -48,7 +48,7 @@ impl From<SurveyDocument<PythonRow>> for Survey {
 }
 
 impl Survey {
-    /// The survey in a document that was read; none if it is no survey.
+    /// The survey in a stored document; `None` if it is no survey.
     pub fn of(stored: &Stored) -> Option<Result<Survey, StoreError>> {
         let kind = SurveyKind::ALL.into_iter().find(|kind| kind.schema() == stored.name())?;
         Some(match kind {
@@ -59,7 +59,7 @@ impl Survey {
         })
     }
 
-    /// Which one it is.
+    /// The kind of survey.
     pub fn kind(&self) -> SurveyKind {
         match self {
             Survey::Calls(_) => SurveyKind::Calls,

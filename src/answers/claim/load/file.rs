@@ -1,4 +1,4 @@
-//! An article's file as it is written: every key that there is, and no other.
+//! An article's file as it is written. Unknown keys are errors.
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -6,16 +6,16 @@ use toml::Spanned;
 use crate::claim::Stated;
 use cuda_pitfalls_core::scenario::Expected;
 
-/// A whole file.
+/// The whole file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ArticleFile {
     pub(super) article: Spanned<String>,
-    /// The title as it was published.
+    /// The title as published.
     pub(super) title: Spanned<String>,
-    /// Who is named as its author.
+    /// The author, if one is named.
     pub(super) author: Option<Spanned<String>>,
-    /// The day, `2025-05-23`.
+    /// The date, such as `2025-05-23`.
     pub(super) published: Spanned<String>,
     pub(super) note: Option<Spanned<String>>,
     pub(super) claim: Vec<RawClaim>,

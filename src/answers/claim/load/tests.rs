@@ -2,7 +2,7 @@ use super::*;
 use crate::claim::fixture::{SOURCE, scenarios};
 use cuda_pitfalls_core::scenario::Expected;
 
-/// What is said against a file in which one thing was changed.
+/// The errors of a file in which one text was replaced.
 fn said(from: &str, to: &str) -> Vec<String> {
     assert!(SOURCE.contains(from), "{from}");
     let source = SOURCE.replacen(from, to, 1);

@@ -1,33 +1,33 @@
-//! What a call's answer means for its row: after an error it shows what was done before the error.
+//! What the status of a call means for its row: after an error, the row only shows what the call did before the error.
 
 use super::CallRow;
 
-/// What a call's own answer says about the rest of its row.
+/// What the status of a call means for the rest of its row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CallAnswer {
-    /// It did what it was asked.
+    /// The call succeeded.
     Succeeded,
-    /// It said that its library is not initialised, and did not look at its arguments.
+    /// The library was not initialised, and the call did not look at its arguments.
     NotInitialised,
-    /// It said that this library, driver or GPU does not do it.
+    /// The library, driver or GPU does not support the call.
     NotSupported,
-    /// It returned another error: it may do more with arguments that work.
+    /// Another error: the call may do more with other arguments.
     Refused,
 }
 
 impl CallRow {
-    /// The C function: the row's name without what tells several rows of one function apart.
+    /// The C function: the row's name without the suffix that distinguishes several rows of one function.
     pub fn function(&self) -> &str {
         self.call.split_once('-').map_or(self.call.as_str(), |(function, _)| function)
     }
 
-    /// What the call's own answer says; none if nothing was measured or attempts differ.
+    /// What the status of the call means; `None` if nothing was measured or attempts differ.
     pub fn answer(&self) -> Option<CallAnswer> {
         if self.standing.unmeasured.is_some() || self.standing.disagreement.iter().any(|fact| fact == "status") {
             return None;
         }
         Some(match self.status.as_deref() {
-            // A text, and the handle of a library that was opened, come without a status.
+            // Calls that return text, or open a library, have no status.
             None => CallAnswer::Succeeded,
             Some(name) if SUCCESSES.contains(&name) => CallAnswer::Succeeded,
             Some(name) if NOT_INITIALISED.contains(&name) => CallAnswer::NotInitialised,
@@ -36,15 +36,15 @@ impl CallRow {
         })
     }
 
-    /// Whether what was called before had initialised the driver, as every attempt shows.
+    /// Whether earlier calls had initialised the driver, in every attempt.
     pub fn is_initialised_before(&self) -> bool {
         !self.before.is_empty()
             && !self.seen.is_empty()
-            && self.seen.iter().all(|it| it.initialised_before == Some(true))
+            && self.seen.iter().all(|attempt| attempt.initialised_before == Some(true))
     }
 }
 
-/// What a call of each library returns that did what it was asked.
+/// Statuses of calls that succeeded.
 const SUCCESSES: [&str; 8] = [
     "CUDA_SUCCESS",
     "cudaSuccess",
@@ -55,9 +55,9 @@ const SUCCESSES: [&str; 8] = [
     "ncclSuccess",
     "OK",
 ];
-/// What a call returns that asks for an initialised library first.
+/// Statuses of calls whose library is not initialised.
 const NOT_INITIALISED: [&str; 2] = ["CUDA_ERROR_NOT_INITIALIZED", "NVML_ERROR_UNINITIALIZED"];
-/// What a call returns that the library, driver or GPU does not do, whatever the arguments.
+/// Statuses of calls that the library, driver or GPU does not support, whatever the arguments.
 const NOT_SUPPORTED: [&str; 4] = [
     "CUDA_ERROR_NOT_SUPPORTED",
     "cudaErrorNotSupported",

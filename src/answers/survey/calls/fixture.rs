@@ -1,4 +1,4 @@
-//! Rows to try surveys and their pages on.
+//! Rows for tests of surveys and of their pages.
 
 #![allow(
     clippy::unwrap_used,
@@ -30,7 +30,7 @@ pub fn row(version: &str, freezes: bool, context: bool) -> CallRow {
     }
 }
 
-/// One that has no facts.
+/// A row without facts, for this reason.
 pub fn absent(version: &str, reason: Reason) -> CallRow {
     let unmeasured = Unmeasured { reason, detail: String::new() };
     let standing = RowAttempts { unmeasured: Some(unmeasured), ..RowAttempts::default() };

@@ -1,4 +1,4 @@
-//! How each call is made: `scenarios/surveys/calls.toml`, read strictly.
+//! How each call is made. `scenarios/surveys/calls.toml` is read strictly.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +16,14 @@ use cuda_pitfalls_core::scenario::{Diagnostic, Excerpts};
 const PATH: &str = "scenarios/surveys/calls.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::CALLS;
 
-/// Everything that the file says.
+/// The content of the file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recipes {
     /// The calls, in the order of the file.
     pub calls: Vec<Recipe>,
-    /// Patterns of calls that refuse every argument that a first call can have, with the reason.
+    /// Patterns of calls that refuse all arguments that a first call can have, with the reason.
     pub refused: Vec<LeftOut>,
-    /// Patterns of names that are exported and not asked.
+    /// Patterns of exported names that are not asked about, with the reason.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -39,53 +39,53 @@ struct Set {
 }
 
 impl Recipes {
-    /// Why a call that a library exports is not asked; none if nothing is said of it.
+    /// Why an exported call is not asked about; `None` if the file gives no reason.
     pub fn why_left_out(&self, name: &str) -> Option<&str> {
         reason(&self.left_out, name)
     }
 
-    /// Why no argument that a first call can have works with a call; none if nothing is said of it.
+    /// Why no argument that a first call can have works with a call; `None` if the file gives no reason.
     pub fn why_refused(&self, symbol: &str) -> Option<&str> {
         reason(&self.refused, symbol)
     }
 }
 
-fn reason<'a>(of: &'a [LeftOut], name: &str) -> Option<&'a str> {
+fn reason<'a>(patterns: &'a [LeftOut], name: &str) -> Option<&'a str> {
     let is_meant = |pattern: &str| glob::Pattern::new(pattern).is_ok_and(|pattern| pattern.matches(name));
-    of.iter().find(|left| is_meant(&left.name)).map(|left| left.reason.as_str())
+    patterns.iter().find(|left| is_meant(&left.name)).map(|left| left.reason.as_str())
 }
 
 /// How one call is made.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recipe {
-    /// The C symbol, or the label where a call is asked in several ways.
+    /// The C symbol, or the label if a call is asked in several ways.
     pub name: String,
-    /// The library that has it.
+    /// The library of the call.
     pub origin: CallLibrary,
     /// The symbol.
     pub symbol: String,
-    /// What the step is called in the question.
+    /// The label of the step in the question.
     pub label: String,
-    /// How many GPUs the worker is to see.
+    /// How many GPUs the worker sees.
     pub visible_gpus: u32,
-    /// The calls that are made before it, because they alone give it what it works on.
+    /// The calls before it, which make the handles or memory that it needs.
     pub before: Vec<EarlierCall>,
-    /// The sets that it belongs to.
+    /// The groups that it belongs to.
     pub sets: Vec<String>,
-    /// The calls before it, and then the call itself.
+    /// The earlier calls, then the call itself.
     steps: Vec<Step>,
 }
 
-/// A call that is made before the one in question.
+/// A call before the one in question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EarlierCall {
     /// The symbol.
     pub symbol: String,
-    /// What the step is called in the question.
+    /// The label of the step in the question.
     pub label: String,
 }
 
-/// What is wrong with a recipe.
+/// An error in a recipe.
 #[derive(Debug, thiserror::Error)]
 enum RecipeError {
     #[error("no call is called `{0}`")]
@@ -104,7 +104,7 @@ enum RecipeError {
 #[serde(deny_unknown_fields)]
 struct RecipesFile {
     calls: Vec<Spanned<Table>>,
-    /// Steps that give calls what they work on, by a name.
+    /// Steps that make handles or memory for calls, by name.
     #[serde(default)]
     before: BTreeMap<String, Vec<Table>>,
     #[serde(default)]
@@ -122,10 +122,10 @@ struct NamesGroup {
     reason: String,
 }
 
-/// The recipes that come with the program, each for a worker that sees so many GPUs.
+/// The recipes that come with the program, for workers that see this many GPUs.
 ///
 /// # Errors
-/// What is wrong with the file, with its place.
+/// The errors of the file, with their places.
 pub fn recipes(visible_gpus: u32) -> Result<Recipes, Invalid> {
     read(SOURCE, visible_gpus)
 }
@@ -179,7 +179,7 @@ fn call_of(step: &Table) -> Result<&'static Call, RecipeError> {
     step.keys().find_map(|key| calls::find(key)).ok_or_else(unknown)
 }
 
-/// What is called before a step, by the name that the step gives; the step is left without it.
+/// The earlier steps that a step refers to by name. The reference is removed from the step.
 fn before(
     step: &mut Table,
     label: &str,
@@ -219,7 +219,7 @@ impl Recipe {
         };
         let before = before(&mut written, &label, known)?;
         let gpus = gpus(&mut written)?;
-        // A call that is also made to ask afterwards needs a label of its own in the question.
+        // A call that also occurs among the later steps needs a label of its own.
         let in_question = format!("the-{label}");
         written.insert("label".into(), in_question.clone().into());
         let (before, mut tables): (Vec<EarlierCall>, Vec<Table>) = before.into_iter().unzip();
@@ -238,7 +238,7 @@ impl Recipe {
         })
     }
 
-    /// What is asked: the call, then a mask that shows nothing, then what the driver still sees.
+    /// The question: the call, then a mask that shows no GPU, then which GPUs the driver sees.
     pub fn question(&self) -> SurveyQuestion {
         let mut steps = self.steps.clone();
         steps.extend([

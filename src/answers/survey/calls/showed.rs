@@ -1,4 +1,4 @@
-//! What the attempts at a call showed.
+//! What the attempts of a call showed.
 
 use super::recipe::Recipe;
 use super::{COUNT, CallSeen, INIT, NO_DEVICE};
@@ -12,7 +12,7 @@ use cuda_pitfalls_core::verdict::Reason;
 /// What each attempt that counts showed.
 ///
 /// # Errors
-/// Why an attempt shows nothing about the call.
+/// An attempt shows nothing about the call, and why.
 pub(super) fn seen(recipe: &Recipe, done: &ScenarioReport, scene: &Scene) -> Result<Vec<CallSeen>, Unmeasured> {
     let (Some(plan), Some(case)) = (&done.plan, done.cases.first()) else { return Ok(Vec::new()) };
     let Some(planned) = plan.case(&case.name) else { return Ok(Vec::new()) };
@@ -24,7 +24,7 @@ pub(super) fn seen(recipe: &Recipe, done: &ScenarioReport, scene: &Scene) -> Res
     counting.filter_map(|attempt| row(observe(plan, planned, &attempt.recording, scene))).collect()
 }
 
-/// Why what was called before leaves nothing to ask: it failed, or it made the context itself.
+/// Why the earlier calls leave nothing to ask about: one failed, or made the context itself.
 fn unfit(recipe: &Recipe, plan: &Plan, shown: &Observation) -> Option<Unmeasured> {
     let because = |detail: String| Unmeasured { reason: Reason::Unobservable, detail };
     recipe.before.iter().find_map(|before| {
@@ -53,7 +53,7 @@ fn of(recipe: &Recipe, plan: &Plan, shown: &Observation, scene: &Scene) -> Optio
     };
     let masked = plan.gpus.iter().take(plan.used_gpus).enumerate();
     let context_on = masked.filter(|(_, uuid)| has_context(plan, call, uuid));
-    let used = |uuid: &str| memory(plan, call, uuid).and_then(|it| it.used_bytes);
+    let used = |uuid: &str| memory(plan, call, uuid).and_then(|memory| memory.used_bytes);
     Some(CallSeen {
         freezes_visibility,
         initialised_before,
@@ -68,14 +68,13 @@ fn memory<'a>(plan: &Plan, step: &'a StepObservation, uuid: &str) -> Option<&'a 
     plan.gpu_name(uuid).and_then(|name| step.memory.get(&name))
 }
 
-/// Whether there was a context on a GPU after a step.
+/// Whether a GPU had a context after a step.
 fn has_context(plan: &Plan, step: &StepObservation, uuid: &str) -> bool {
     let name = plan.gpu_name(uuid);
     let active = step.contexts.as_ref().is_some_and(|list| name.as_ref().is_some_and(|name| list.contains(name)));
-    // A context that is neither primary nor current is known by its memory alone. One that is
-    // current and takes none is no more than a handle: libcudart 11's cudaSetDevice makes the
-    // primary context current and leaves it inactive.
-    match memory(plan, step, uuid).and_then(|it| it.class) {
+    // A context that is neither primary nor current shows only in memory. A current context that takes no memory is
+    // only a handle: cudaSetDevice of libcudart 11 makes the primary context current and leaves it inactive.
+    match memory(plan, step, uuid).and_then(|memory| memory.class) {
         Some(class) => active || matches!(class, Class::Context | Class::Allocation),
         None => active || name.is_some() && step.current == name,
     }

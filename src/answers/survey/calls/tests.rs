@@ -8,8 +8,8 @@ use cuda_pitfalls_core::verdict::{ExpectationMet, Kind as VerdictKind};
 
 const MIB: u64 = 1 << 20;
 
-/// One attempt: memory of two GPUs after the call, whether the first one's primary context is active
-/// and whether a context of it is current, and what `cuInit` and the count return afterwards.
+/// One attempt: the memory of two GPUs after the call, whether the first GPU's primary context is active and whether
+/// one of its contexts is current, and what `cuInit` and the count return afterwards.
 struct AttemptScript {
     used: [u64; 2],
     active: bool,
@@ -100,8 +100,7 @@ fn without_an_attempt_that_counts_a_row_says_why_it_has_no_facts() {
     assert!(row.context_on.is_none() && row.device_used_bytes.is_none() && row.elapsed_ns.is_none());
 }
 
-/// What the call before the one in question did: its status, whether the driver was initialised
-/// after it, and whether there was a context.
+/// The earlier call: its status, whether the driver was initialised after it, and whether there was a context.
 #[derive(Clone, Copy)]
 struct Earlier {
     status: i64,
@@ -111,7 +110,7 @@ struct Earlier {
 
 const CREATED: Earlier = Earlier { status: 0, initialised: true, active: false };
 
-/// The row of a call that is asked after another one, and makes a context.
+/// The row of a call that is asked after an earlier call, and makes a context.
 fn row_after(earlier: Earlier) -> CallRow {
     let mut recipes = recipes(2).expect("the recipes are valid").calls;
     let asked_after = |recipe: &Recipe| recipe.before.len() == 1;

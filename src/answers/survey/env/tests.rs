@@ -39,7 +39,7 @@ fn variable() -> EnvVariable {
     read(OPEN).unwrap().0.remove(0)
 }
 
-/// What the query of an attempt returns, if it is made.
+/// What the query of an attempt returns; `None` if it is not reached.
 type Returned = Option<i64>;
 
 const EFFECT: Returned = Some(0);
@@ -53,7 +53,7 @@ fn attempt(returned: Returned) -> Attempt {
     Attempt::new(0, script.recording())
 }
 
-/// What was made of a variable's question, case by case.
+/// The results of a variable's question, by case.
 fn done(cases: &[(&str, &[Returned])]) -> ScenarioReport {
     let planned = cases.iter().map(|(name, _)| case(name, &["cuStreamQuery"])).collect();
     let mut plan = plan(1, planned);
@@ -74,7 +74,7 @@ fn row_of(done: &ScenarioReport) -> EnvRow {
     row(&variable(), &SurveyAnswer { report: done, scene: &scene, machine: &machine, provenance: Provenance::Measured })
 }
 
-/// A row of three attempts that agree: at exec, before each of the three moments, never.
+/// A row from three attempts that agree: at exec, before each of the three moments, never.
 fn told(exec: Returned, moments: [Returned; 3], never: Returned) -> EnvRow {
     let [init, context, query] = moments.map(|returned| [returned; 3]);
     row_of(&done(&[

@@ -1,4 +1,4 @@
-//! What is asked about each variable: `scenarios/surveys/env.toml`, read strictly.
+//! The variables to ask about. `scenarios/surveys/env.toml` is read strictly.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -16,23 +16,23 @@ use cuda_pitfalls_core::scenario::{Check, Diagnostic, Excerpts, Gpus};
 const PATH: &str = "scenarios/surveys/env.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::VARIABLES;
 
-/// The case in which the variable is there at exec.
+/// The case in which the variable is set at exec.
 pub(super) const AT_EXEC: &str = "trap";
 /// The case in which it is never set.
 pub(super) const NEVER: &str = "control";
-/// What the step is called that sets the variable.
+/// The label of the step that sets the variable.
 const SET: &str = "set-the-variable";
 
-/// One documented variable, and what proves that it took effect.
+/// One documented variable, and the proof that it had an effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EnvVariable {
     /// The variable.
     pub name: String,
     /// The value to set.
     pub value: String,
-    /// What it is documented to do, in a sentence.
+    /// Its documented meaning, in a sentence.
     pub about: String,
-    /// What proves that it took effect, in a sentence.
+    /// The proof that it had an effect, in a sentence.
     pub observable: String,
     /// The page that documents it.
     pub source: String,
@@ -44,13 +44,13 @@ pub struct EnvVariable {
     steps: Vec<Step>,
     /// The call that sets the variable.
     set: Step,
-    /// The checks that hold where the variable took effect, and do not where it is unset.
+    /// Checks that hold if the variable had an effect, and fail if it is not set.
     effect: Vec<Check>,
-    /// When it is set, from the earliest moment on.
+    /// The moments at which it is set, earliest first.
     pub moments: Vec<LatchMoment>,
 }
 
-/// A variable as the list has it.
+/// A variable as the file has it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawVariable {
@@ -76,7 +76,7 @@ struct RawVariable {
 pub struct LatchMoment {
     /// The step's label.
     pub before: String,
-    /// What that step does, such as `cuInit`; `each use` where the same was done before.
+    /// What that step does, such as `cuInit`; `each use` if an earlier step did the same.
     pub does: String,
 }
 
@@ -115,18 +115,18 @@ struct RawLeftOut {
     reason: String,
 }
 
-/// The variables that are asked about, in the order of the list.
+/// The variables to ask about, in the order of the list.
 ///
 /// # Errors
-/// What is wrong with the list, with its place.
+/// The errors of the list, with their places.
 pub fn variables() -> Result<Vec<EnvVariable>, Invalid> {
     read(SOURCE).map(|(variables, _)| variables)
 }
 
-/// Documented variables that are not asked about, each with the reason.
+/// Documented variables that are not asked about, with the reasons.
 ///
 /// # Errors
-/// What is wrong with the list, with its place.
+/// The errors of the list, with their places.
 pub fn left_out() -> Result<Vec<LeftOut>, Invalid> {
     read(SOURCE).map(|(_, left_out)| left_out)
 }
@@ -174,7 +174,7 @@ impl RawVariable {
 }
 
 impl EnvVariable {
-    /// What the reader of scenarios could not say.
+    /// An error that the reader of scenarios cannot find.
     fn wrong(&self) -> Option<String> {
         if self.moments.is_empty() {
             return Some("`moments` is empty, and nothing could be determined".to_string());
@@ -195,7 +195,7 @@ impl EnvVariable {
         self.steps.iter().position(|step| step.label == label)
     }
 
-    /// What is asked: the same calls with the variable at exec, set at each moment, and never.
+    /// The question: the same calls with the variable at exec, set at each moment, and never.
     pub fn question(&self) -> SurveyQuestion {
         let mut cases = vec![DraftCase {
             name: AT_EXEC.to_string(),
@@ -228,7 +228,7 @@ impl EnvVariable {
         SurveyQuestion { key: self.name.clone(), sets: Vec::new(), of_libcudart: false, scenario: draft.scenario() }
     }
 
-    /// The calls, with one that sets the variable right before the step at this place.
+    /// The calls, with one that sets the variable right before the step at this index.
     fn steps_with_set(&self, place: Option<usize>) -> Vec<Step> {
         let mut steps = self.steps.clone();
         if let Some(place) = place.filter(|place| *place <= steps.len()) {

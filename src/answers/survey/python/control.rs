@@ -1,12 +1,12 @@
-//! The controls of the instrument: lines of which it is known what they do, by ctypes. If one of them is seen to do
-//! anything else, no row can be believed.
+//! The controls of the instrument: lines whose behaviour is known, because they call CUDA by ctypes. If a control shows
+//! anything else, no row can be trusted.
 
 use super::{INSTRUMENT, PythonLine, PythonRow};
 
 const OPEN: &str = "import ctypes\nlibcuda = ctypes.CDLL(\"libcuda.so.1\")";
 const RETAIN: &str = "libcuda.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), ";
 
-/// A line, and whether a row of it shows what it does.
+/// A line, and what its row must show.
 pub struct Control {
     /// The line.
     pub line: PythonLine,
@@ -19,13 +19,13 @@ pub struct Control {
 struct ControlFacts {
     initialised_before: bool,
     calls_cuinit: Option<bool>,
-    /// None where it is not known whether `cuInit` succeeds.
+    /// `None` if it is unknown whether `cuInit` succeeds.
     reads_mask: Option<Option<bool>>,
     context_on: Vec<u32>,
 }
 
 impl Control {
-    /// The row, with whether it shows what it must.
+    /// The row, with the result of the control.
     pub fn held(&self, row: PythonRow) -> PythonRow {
         let ControlFacts { initialised_before, calls_cuinit, reads_mask, context_on } = &self.shows;
         let is_shown = row.standing.unmeasured.is_none()
@@ -37,7 +37,7 @@ impl Control {
     }
 }
 
-/// The controls for processes that see these GPUs, by their NVML indices in the order of a mask or of `PCI_BUS_ID`.
+/// The controls for processes that see these GPUs, as NVML indices in the order of a mask or of `PCI_BUS_ID`.
 pub fn controls(visible: &[u32]) -> Vec<Control> {
     let line = |id: &str, before: &[&str], ask: String| PythonLine {
         id: format!("{INSTRUMENT}: {id}"),

@@ -1,4 +1,4 @@
-//! The rows that are asked: `scenarios/surveys/python.toml`, or a file in the same format; read strictly.
+//! The rows to ask: `scenarios/surveys/python.toml`, or a file of the same format, read strictly.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,36 +12,36 @@ use cuda_pitfalls_core::source::tree::{Node, SourceSpan, TreeEntry};
 const PATH: &str = "scenarios/surveys/python.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::LINES;
 
-/// A list of thousands of rows is no list that a person wrote.
+/// The largest file, in bytes. No person writes a list of thousands of rows.
 pub const MOST_BYTES: usize = 1 << 20;
 
 const KEYS: [&str; 9] = ["id", "framework", "needs", "before", "ask", "env", "gpus", "timeout_s", "note"];
 
-/// A line of Python that is asked about.
+/// A Python line to ask about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PythonLine {
-    /// What a selector names, unique in the list.
+    /// Its name for selectors, unique in the list.
     pub id: String,
-    /// The group that it is selected with, such as `torch`.
+    /// The group with which it can be selected, such as `torch`.
     pub framework: String,
-    /// What must be installed, as in a case.
+    /// The packages that it needs, as in a case.
     pub needs: Vec<String>,
-    /// The code that runs before it and is not asked about.
+    /// The code that runs before it.
     pub before: Vec<String>,
-    /// The code that is asked about.
+    /// The code in question.
     pub ask: String,
     /// Variables that are set before the interpreter starts.
     pub env: BTreeMap<String, String>,
     /// How many GPUs it needs.
     pub gpus: u32,
-    /// How long a process may run, in seconds, where that is longer than for others.
+    /// How long a process may run, in seconds, if longer than for other rows.
     pub timeout_s: Option<u64>,
-    /// Why it is asked.
+    /// Why the line is of interest.
     pub note: String,
 }
 
 impl PythonLine {
-    /// The packages that it names among its needs.
+    /// The packages among its needs.
     pub fn packages(&self) -> BTreeSet<String> {
         let needs = self.needs.iter().filter_map(|need| PackageRequirement::parse(need).ok());
         let names = needs.flat_map(|PackageRequirement(packages)| packages).map(|package| package.name);
@@ -52,24 +52,24 @@ impl PythonLine {
 /// The rows of a list, and what it leaves out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct List {
-    /// In the order of the file.
+    /// The rows, in the order of the file.
     pub lines: Vec<PythonLine>,
-    /// What there is and is not asked.
+    /// What is not asked about, with the reason.
     pub left_out: Vec<LeftOut>,
 }
 
 /// The list that comes with the program.
 ///
 /// # Errors
-/// What is wrong with it, with its place.
+/// The errors of the list, with their places.
 pub fn built_in() -> Result<List, Invalid> {
     read(PATH, SOURCE)
 }
 
-/// A list from its text; `path` is named in errors.
+/// Parses a list; errors name `path`.
 ///
 /// # Errors
-/// Everything that is wrong with it, each with its place.
+/// Every error of the list, with its place.
 pub fn read(path: &str, source: &str) -> Result<List, Invalid> {
     let mut reader = Reader::new(path, source, &[]);
     let list = list(&mut reader);

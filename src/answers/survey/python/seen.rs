@@ -1,4 +1,4 @@
-//! From the trace of one attempt, and from what the row's program said meanwhile, to what the line did.
+//! From the trace of an attempt, and the messages of the row's program, to what the line did.
 
 use std::collections::BTreeSet;
 
@@ -11,48 +11,48 @@ use cuda_pitfalls_core::verdict::{Invalidation, Reason};
 use cuda_pitfalls_trace::history::{Init, MASK};
 use cuda_pitfalls_trace::{ContextLife, Frame, FrameLanguage, FrameOwner, History, Stack, Trace, Witness, status_name};
 
-/// A name of a function or a file, and the text of an exception or a value, are cut to this many bytes.
+/// Names of functions and files, and the texts of exceptions and values, are cut to this many bytes.
 const LONGEST: usize = 200;
-/// The most functions on the way to a call: so many of the outermost, and so many of the innermost.
+/// The most functions in a stack: this many outermost ones, and this many innermost ones.
 const MOST_FRAMES: (usize, usize) = (8, 16);
 
 /// An exception.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Raised {
-    /// Its type's name, such as `RuntimeError`.
+    /// The name of its type, such as `RuntimeError`.
     pub kind: String,
     /// The first line of its text.
     pub message: String,
 }
 
-/// What the program of a row says, a line at a time.
+/// A message of a row's program, one per line.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "said", rename_all = "snake_case")]
 pub enum ProgramMessage {
-    /// The asked code begins.
+    /// The code in question begins.
     Ask {
-        /// By `CLOCK_MONOTONIC`.
+        /// The time, by `CLOCK_MONOTONIC`.
         t_ns: u64,
-        /// The process.
+        /// The PID.
         pid: u32,
     },
-    /// The asked code has ended.
+    /// The code in question has ended.
     End {
-        /// By `CLOCK_MONOTONIC`.
+        /// The time, by `CLOCK_MONOTONIC`.
         t_ns: u64,
         /// Its value, if it has one.
         value: Option<String>,
         /// The exception that ended it.
         raised: Option<Raised>,
     },
-    /// The code before the asked one was ended by an exception.
+    /// An exception ended the code before the code in question.
     Setup {
         /// The exception.
         raised: Raised,
     },
 }
 
-/// Everything that the program of a row said.
+/// All messages of a row's program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Said {
     ask: Option<(u64, u32)>,
@@ -61,7 +61,7 @@ pub struct Said {
 }
 
 impl Said {
-    /// What it said, from its text: a JSON object a line. What is none of these is left out.
+    /// Parses the messages: one JSON object per line. Other lines are ignored.
     pub fn read(text: &str) -> Said {
         let mut said = Said::default();
         for word in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
@@ -82,31 +82,31 @@ fn shortened(Raised { kind, message }: Raised) -> Raised {
     Raised { kind: shorten(&kind, LONGEST), message: shorten(&message, LONGEST) }
 }
 
-/// An attempt that was made.
+/// The result of an attempt.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PythonAttempt {
     /// What it showed.
     pub seen: PythonSeen,
-    /// The packages' functions on the way to `cuInit`, outermost first.
+    /// The packages' functions in the stack of `cuInit`, outermost first.
     pub way: Vec<String>,
     /// Why it does not count.
     pub invalid: Option<Invalidation>,
 }
 
 impl PythonAttempt {
-    /// An attempt of which nothing is known but why.
+    /// An attempt of which only the reason is known why it does not count.
     pub fn failed(reason: Reason, detail: impl Into<String>) -> PythonAttempt {
         PythonAttempt { invalid: Some(Invalidation { reason, detail: detail.into() }), ..PythonAttempt::default() }
     }
 
-    /// What it showed, with the word for why it does not count.
+    /// What it showed, with the word for the reason why it does not count.
     pub fn into_seen(self) -> PythonSeen {
         PythonSeen { invalid: self.invalid.map(|invalid| invalid.reason.name()), ..self.seen }
     }
 }
 
-/// What an attempt showed. `folder` is that of the row's own files, `limit_ns` how long it could run, and `alone`
-/// whether no other attempt ran meanwhile.
+/// The result of an attempt. `folder` has the row's own files, `limit_ns` is its time limit, and `alone` is whether no
+/// other attempt ran at the same time.
 pub fn made(trace: &Trace, said: &Said, folder: &str, limit_ns: u64, alone: bool) -> PythonAttempt {
     let left = left(trace);
     let mut made =
@@ -132,7 +132,7 @@ pub fn made(trace: &Trace, said: &Said, folder: &str, limit_ns: u64, alone: bool
     made
 }
 
-/// How the program ended, where that was not as it should.
+/// How the program ended, unless normally.
 fn left(trace: &Trace) -> Option<String> {
     let end = trace.end.as_ref()?;
     let code = end.code.filter(|code| *code != 0).map(|code| format!("exit code {code}"));
@@ -147,7 +147,7 @@ fn invalid(trace: &Trace, said: &Said, left: Option<&str>, limit_ns: u64) -> Opt
     if let Some(Raised { kind, message }) = &said.setup {
         let reason = match kind.as_str() {
             "ModuleNotFoundError" => Reason::NoPackage,
-            // Most lines of frameworks can do nothing else then.
+            // Without libcuda, most lines of frameworks can do nothing.
             _ if !has_libcuda => Reason::NoLibcuda,
             _ => Reason::SetupRaised,
         };
@@ -173,7 +173,7 @@ fn invalid(trace: &Trace, said: &Said, left: Option<&str>, limit_ns: u64) -> Opt
         .then(|| Invalidation { reason: Reason::Unobservable, detail: "it did more than a trace holds".to_string() })
 }
 
-/// What the line did, in its process and in children.
+/// What the line did, in its own process and in children.
 struct LineHistory<'a> {
     trace: &'a Trace,
     history: History<'a>,
@@ -183,7 +183,7 @@ struct LineHistory<'a> {
 }
 
 impl LineHistory<'_> {
-    /// What it did to initialise the driver.
+    /// Fills in how the line initialised the driver.
     fn init(&self, made: &mut PythonAttempt) {
         let was_before = |init: &Init| init.returned.is_some_and(|(_, returned)| returned.t_ns < self.ask_ns);
         let own = || self.history.programs.iter().filter(|program| program.pid == self.pid);
@@ -206,15 +206,16 @@ impl LineHistory<'_> {
         made.way = self.way(stack);
     }
 
-    /// The first `cuInit` that began from the moment at which the line began: its process, and where it was called.
+    /// The first `cuInit` after the line began: its process, and its stack.
     fn first_init(&self) -> Option<(u32, &Init<'_>, &Stack)> {
-        let inits = self.history.programs.iter().flat_map(|program| program.inits.iter().map(|it| (program.pid, it)));
+        let inits =
+            self.history.programs.iter().flat_map(|program| program.inits.iter().map(|init| (program.pid, init)));
         let begun = inits.filter_map(|(pid, init)| Some((pid, init, init.begun.first()?.1)));
         let first = begun.filter(|(.., begun)| begun.t_ns >= self.ask_ns).min_by_key(|(.., begun)| begun.t_ns);
         first.map(|(pid, init, begun)| (pid, init, &begun.stack))
     }
 
-    /// What it did with contexts.
+    /// Fills in what the line did with contexts.
     fn contexts(&self, seen: &mut PythonSeen) {
         let lives = &self.history.contexts;
         let index = |life: &&ContextLife| u32::try_from(self.trace.gpu_index(life.made.gpu.as_deref())?).ok();
@@ -226,7 +227,7 @@ impl LineHistory<'_> {
             lives.map(|life| index(&life)).collect::<Option<BTreeSet<u32>>>().map(|on| on.into_iter().collect())
         };
         seen.context_before = on(&mut lives.iter().filter(was_there));
-        // A libcuda that was opened by its address shows its hook, and nothing that is done with it.
+        // A libcuda that was opened by its address only shows its hook, but no calls.
         let during = self.history.programs.iter().filter(|program| program.last_seen_ns() >= self.ask_ns);
         let mut by_address = during.filter(|program| {
             let by = |witness| program.inits.iter().any(|init| init.is_seen_by(witness));
@@ -237,7 +238,7 @@ impl LineHistory<'_> {
         }
         seen.context_on = on(&mut lives.iter().filter(is_own));
         seen.context_at = lives.iter().find(is_own).and_then(|life| self.at(&life.made.stack));
-        // The change of a GPU's memory may be another attempt's where others run.
+        // Beside other attempts, a change of a GPU's memory may be theirs.
         let bytes = |life: &ContextLife| if seen.alone { life.bytes } else { life.made.own_bytes };
         let of_gpu = |gpu: &u32| {
             lives.iter().filter(is_own).filter(|life| index(life) == Some(*gpu)).map(bytes).sum::<Option<i64>>()
@@ -245,7 +246,7 @@ impl LineHistory<'_> {
         seen.context_bytes = seen.context_on.as_ref().and_then(|on| on.iter().map(of_gpu).collect());
     }
 
-    /// By how much the memory of each GPU grew at most.
+    /// The most by which the memory of each GPU grew, in bytes.
     fn used(&self) -> Option<Vec<i64>> {
         let trace = self.trace;
         let of_gpu = |(index, start): (usize, &Option<u64>)| {
@@ -263,8 +264,8 @@ impl LineHistory<'_> {
         trace.start.used_bytes.iter().enumerate().map(of_gpu).collect()
     }
 
-    /// The innermost public function of a package on a stack; where there is none, any function of a package; and where
-    /// there is none either, the line of the row's own.
+    /// The innermost public function of a package in a stack; without one, any function of a package; without that, the
+    /// line of the row's own code.
     fn at(&self, stack: &Stack) -> Option<String> {
         let frames = || stack.frames.iter();
         let is_python = |frame: &&Frame| frame.language == FrameLanguage::Python;
@@ -276,7 +277,7 @@ impl LineHistory<'_> {
         found.or_else(|| stack.users()).map(|frame| self.named(frame))
     }
 
-    /// The functions of packages on a stack, and others that are not the row's own, outermost first.
+    /// The functions in a stack that are not the row's own, outermost first.
     fn way(&self, stack: &Stack) -> Vec<String> {
         let is_shown = |frame: &&Frame| {
             let is_code = frame.language == FrameLanguage::Python && frame.owner != FrameOwner::System;
@@ -291,13 +292,13 @@ impl LineHistory<'_> {
         way
     }
 
-    /// Whether a frame is of the row's own code, or of text that multiprocessing starts a child with.
+    /// Whether a frame belongs to the row's own code, or to code with which multiprocessing starts a child.
     fn is_own(&self, frame: &Frame) -> bool {
         frame.file.as_deref().is_some_and(|file| file.starts_with(self.folder) || file.starts_with('<'))
     }
 
-    /// `torch/cuda/__init__.py:180 is_available`; of the row's own code `ask.py:1`; of machine code the function, or the
-    /// library where its functions have no names.
+    /// A frame as text: `torch/cuda/__init__.py:180 is_available`; `ask.py:1` for the row's own code; for machine
+    /// code the function, or the library if its functions have no names.
     fn named(&self, frame: &Frame) -> String {
         let name = match (frame.package_file(), frame.line, frame.language) {
             (Some(file), Some(line), FrameLanguage::Python) => format!("{file}:{line} {}", frame.function),
@@ -310,7 +311,7 @@ impl LineHistory<'_> {
     }
 }
 
-/// The outermost function of CUDA's own libraries by which a stack came to the driver.
+/// The outermost function of CUDA's own libraries in the stack of a driver call.
 fn through(stack: &Stack) -> Option<String> {
     let below = stack.frames.iter().take_while(|frame| matches!(frame.owner, FrameOwner::Cuda | FrameOwner::System));
     let is_call = |frame: &&Frame| frame.owner == FrameOwner::Cuda && frame.language == FrameLanguage::Native;

@@ -1,4 +1,4 @@
-//! Rows of traces that are made up.
+//! Rows from artificial traces.
 
 use super::*;
 use cuda_pitfalls_trace::fixture::{CONTEXT, INIT, PID, TraceBuilder, stack};
@@ -7,7 +7,7 @@ use cuda_pitfalls_trace::{End, EventKind, Frame, FrameLanguage, FrameOwner, Stac
 const FOLDER: &str = "/tmp/run/row-0";
 const SECOND: u64 = 1_000_000_000;
 
-/// What a program says that asks at one time and ends at another, in milliseconds.
+/// The messages of a program whose line begins and ends at these times, in milliseconds.
 fn said(ask_ms: u64, end_ms: u64) -> Said {
     let (ask, end) = (ask_ms * 1_000_000, end_ms * 1_000_000);
     Said::read(&format!(
@@ -20,14 +20,14 @@ fn shown(trace: &Trace, said: &Said, alone: bool) -> PythonAttempt {
     made(trace, said, FOLDER, 60 * SECOND, alone)
 }
 
-/// A stack of the row's own line below functions of packages.
+/// A stack with functions of packages above the row's own line.
 fn asked(frames: &[(&str, &str, u32)]) -> Stack {
     let mut stack = stack(frames);
     stack.frames.push(Frame::python("<module>", &format!("{FOLDER}/ask.py"), 1));
     stack
 }
 
-/// `cuInit` as the forwarding library and the hook tell it.
+/// `cuInit` as the forwarding library and the hook report it.
 fn init(trial: TraceBuilder, mask: &str) -> TraceBuilder {
     let variables = [("CUDA_VISIBLE_DEVICES".to_string(), mask.to_string())].into();
     trial
@@ -35,7 +35,7 @@ fn init(trial: TraceBuilder, mask: &str) -> TraceBuilder {
         .init(&[("CUDA_VISIBLE_DEVICES", mask)], &[0, 1])
 }
 
-/// A line that asks torch for its GPUs by way of accelerate, and puts something on GPU 1.
+/// A line that asks torch for its GPUs by way of accelerate, and allocates on GPU 1.
 fn line() -> TraceBuilder {
     let way = [
         ("__init__", "accelerate/state.py", 180),
@@ -291,7 +291,7 @@ fn a_control_holds_only_if_it_shows_everything() {
     assert_eq!(held(&asks), [no, yes, no]);
     assert_eq!(held(&makes), [no, no, yes]);
     assert_eq!(held(&PythonRow::default().unmeasured(Reason::System, String::new())), [no, no, no]);
-    // Where NVML lists no GPU there may be one that cuInit finds.
+    // If NVML lists no GPU, cuInit may still find one.
     let without = controls(&[]);
     let held: Vec<Option<bool>> = without.iter().map(|control| control.held(asks.clone()).as_expected).collect();
     assert_eq!(held, [no, yes]);
