@@ -1,7 +1,7 @@
-//! The sentences that count: how many questions and claims there are, and on what the answers rest. README.md has
-//! them in short, docs/results.md in full.
+//! Sentences with counts: how many questions and claims there are, and the evidence for the answers. README.md has
+//! short ones, docs/results.md long ones.
 //!
-//! Pure: the pages have a pair of comments around each, and what stands between them is made here.
+//! Pure: these pages have a pair of comments around each sentence, and the text between them is generated here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,12 +21,12 @@ pub struct Claims {
     qualified: usize,
     not_seen: usize,
     untestable: usize,
-    /// Of those with a verdict the ones that no line of a framework decides.
+    /// How many claims with a verdict do not depend on a line of a framework.
     calls_only: usize,
 }
 
 impl Claims {
-    /// Of claims that were compared with reports.
+    /// The numbers of claims in a ledger.
     pub fn of(ledger: &Ledger) -> Claims {
         let verdicts = |stated: Stated| ledger.claims().filter(|(_, claim)| claim.verdict() == Some(stated)).count();
         let is_untestable = |row: &Assessment| matches!(row, Assessment::Untestable(_));
@@ -82,22 +82,22 @@ fn was(count: usize) -> String {
     if count == 1 { "1 was".to_owned() } else { format!("{count} were") }
 }
 
-/// What is counted.
+/// What the sentences count.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted<'a> {
     /// All scenarios.
     pub scenarios: &'a [Scenario],
-    /// On what the answer of each rests, by name.
+    /// The evidence for each answer, by scenario name.
     pub bases: &'a BTreeMap<String, Basis>,
     /// All claims.
     pub claims: &'a Claims,
 }
 
 impl Counted<'_> {
-    /// README.md with its counts made anew.
+    /// README.md with new counts.
     ///
     /// # Errors
-    /// A pair of comments that is not there.
+    /// A pair of comments is missing.
     pub fn in_readme(&self, page: &str) -> Result<String, TaskError> {
         let answered = format!(
             "{} of {} questions have an answer, measured on {}: [docs/results.md](docs/results.md) is a page of them, \
@@ -109,10 +109,10 @@ impl Counted<'_> {
         between(&between(page, "answers", &answered)?, "claims", &self.claims.short())
     }
 
-    /// docs/results.md with its counts made anew.
+    /// docs/results.md with new counts.
     ///
     /// # Errors
-    /// A pair of comments that is not there.
+    /// A pair of comments is missing.
     pub fn in_results(&self, page: &str) -> Result<String, TaskError> {
         between(&between(page, "answers", &self.answers())?, "claims", &self.claims.sentence())
     }
@@ -145,7 +145,7 @@ impl Counted<'_> {
     }
 }
 
-/// A text with what is between two comments replaced.
+/// A text in which the part between two comments is replaced.
 fn between(text: &str, name: &str, made: &str) -> Result<String, TaskError> {
     let (from, to) = (format!("<!-- made: {name} -->\n"), "\n<!-- end -->");
     let missing = || format!("the page has no `{}` with a `{}` behind it", from.trim_end(), to.trim_start());

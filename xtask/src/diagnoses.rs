@@ -1,4 +1,4 @@
-//! The rules of `trace` as a page: what each finds, how it is known, and what to write instead.
+//! The rules of `trace` as a page: what each rule finds, how, and what to write instead.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -23,9 +23,9 @@ A scenario is a minimal program that proves the pitfall on this machine (`cuda-p
 | --- | --- | --- | --- |
 ";
 
-/// What is said of a rule that finds nothing in any committed trace of a real program.
+/// The sentence about a rule that finds nothing in any committed trace of a real program.
 pub const NEVER_FOUND: &str = "It was found in no committed trace of a real program, only in tests.";
-/// What is said of a workaround that was not run.
+/// The words for a workaround that was not run.
 pub const NOT_RUN: &str = "not run";
 
 const CLUES: &str = "
@@ -34,11 +34,11 @@ const CLUES: &str = "
 A rule is a file `scenarios/diagnoses/<name>.toml`: a comment that says what goes wrong and why, then `title`, `severity` (`pitfall` or `note`), `scenario`, `evidence`, `when`, `says`, `workaround` (with `any` and a key for each framework), and `instead_of`, which names the rules that say less about the same events. `leaves_open` names the rules about whose pitfall nothing is known where this one finds something: `--forbid` does not decide them then. A key of `workaround` may be a function in quotes, such as `torch.cuda.is_available`: it stands before the framework's where the function is on the stack. `shown` says where each workaround was run: `scenario case`, or a program below `reports/traces/programs`. `when` is a table, or a list of tables of which one must hold: `clue` is one of the kinds below, and each attribute has the value that it must have, or a list of values of which it must have one. `stack_has` lists functions of which one must be on the stack, and `package` packages of which one must have made the call. In `says` and `workaround`, `{attribute}` stands for its value. An attribute that is not known has no value, and nothing that is asked of it holds. `cuda-pitfalls schema diagnosis` prints the format for editors.
 ";
 
-/// A committed trace of a real program, and what today's rules find in it.
+/// A committed trace of a real program, and the findings of today's rules in it.
 pub struct Traced {
     /// Its folder below `reports/traces`, such as `h200-x2/torch_fork`.
     pub name: String,
-    /// What the rules find.
+    /// The findings.
     pub findings: Vec<Finding>,
 }
 
@@ -47,7 +47,7 @@ impl Traced {
         self.findings.iter().any(|finding| finding.rule == rule.name)
     }
 
-    /// The program that was traced, where the folder bears its name.
+    /// The traced program, which gives the folder its name.
     fn program(&self) -> &str {
         self.name.rsplit('/').next().unwrap_or_default()
     }
@@ -113,7 +113,7 @@ fn section(rule: &DiagnosisRule, traces: &[Traced], measured: &[Measurement]) ->
     text
 }
 
-/// Where a workaround was run, as far as committed reports and traces show it; empty if none does.
+/// Where a workaround was run, according to committed reports and traces; empty if it was not.
 fn runs(rule: &DiagnosisRule, framework: &str, traces: &[Traced], measured: &[Measurement]) -> Vec<String> {
     let shown = rule.shown(framework).iter();
     shown
@@ -136,15 +136,18 @@ fn runs(rule: &DiagnosisRule, framework: &str, traces: &[Traced], measured: &[Me
         .collect()
 }
 
-/// The committed reports in which a case has attempts that count and its scenario a conclusive verdict.
+/// The committed reports with attempts of a case that count, and a conclusive verdict on its scenario.
 fn reports<'m>(measured: &'m [Measurement], scenario: &str, case: &str) -> BTreeSet<&'m str> {
-    let is_conclusive = |it: &&Measurement| matches!(it.part.verdict.kind, Kind::Reproduced | Kind::NotReproduced);
-    let is_run = |it: &&Measurement| it.part.cases.iter().any(|one| one.name == case && !one.attempts.is_empty());
-    let of_scenario = measured.iter().filter(|it| it.part.scenario == scenario);
-    of_scenario.filter(is_conclusive).filter(is_run).map(|it| it.report.as_str()).collect()
+    let is_conclusive =
+        |measurement: &&Measurement| matches!(measurement.part.verdict.kind, Kind::Reproduced | Kind::NotReproduced);
+    let is_run = |measurement: &&Measurement| {
+        measurement.part.cases.iter().any(|case_report| case_report.name == case && !case_report.attempts.is_empty())
+    };
+    let of_scenario = measured.iter().filter(|measurement| measurement.part.scenario == scenario);
+    of_scenario.filter(is_conclusive).filter(is_run).map(|measurement| measurement.report.as_str()).collect()
 }
 
-/// What is asked, in words.
+/// A condition in words.
 fn when(when: &RuleCondition) -> String {
     let mut asked = vec![format!("a clue [`{0}`](#{0}) was seen", when.clue.name)];
     for (name, wanted) in &when.is {

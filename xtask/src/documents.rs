@@ -1,5 +1,4 @@
-//! Every committed document that is made from something else: its path, its text, and whether that
-//! is what lies there.
+//! Every generated document that is committed: its path, its text, and whether the committed text is up to date.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,21 +20,21 @@ use cuda_pitfalls::trace;
 use crate::explain::Phrasings;
 use crate::{TaskError, counts, diagnoses, explain, export, page, provenance, steps};
 
-/// A page with two generated sentences, as README.md has them.
+/// The page that has generated sentences, like README.md.
 pub const RESULTS: &str = "docs/results.md";
 
-/// Texts by their paths from the root of the repository.
+/// Texts of documents by their paths below the root of the repository.
 pub type Documents = BTreeMap<String, String>;
 
-/// The repository's folder.
+/// The root of the repository.
 pub fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// All documents.
+/// All generated documents.
 ///
 /// # Errors
-/// Something that they are made from cannot be read or is not valid.
+/// A source of the documents cannot be read or is not valid.
 pub fn all() -> Result<Documents, TaskError> {
     let scenarios = catalogue::select(&[])?;
     let (sources, measured) = read(&scenarios)?;
@@ -59,18 +58,18 @@ pub fn all() -> Result<Documents, TaskError> {
     Ok(made)
 }
 
-/// What committed reports say of the scenarios as they are today.
+/// What committed reports say about today's scenarios.
 ///
 /// # Errors
-/// A committed report that cannot be read.
+/// A committed report cannot be read.
 pub fn measured(scenarios: &[Scenario]) -> Result<Vec<page::Measurement>, TaskError> {
     Ok(read(scenarios)?.1)
 }
 
-/// The committed reports, and what they say of the scenarios as they are today.
+/// The committed reports, and what they say about today's scenarios.
 ///
 /// # Errors
-/// A committed report that cannot be read.
+/// A committed report cannot be read.
 pub fn read(scenarios: &[Scenario]) -> Result<(Vec<provenance::Source>, Vec<page::Measurement>), TaskError> {
     let (mut sources, mut measured) = (Vec::new(), Vec::new());
     for (name, file) in committed(report::REPORT)? {
@@ -82,23 +81,23 @@ pub fn read(scenarios: &[Scenario]) -> Result<(Vec<provenance::Source>, Vec<page
     Ok((sources, measured))
 }
 
-/// The runs of which the program's commit is not known, with how many of their questions no commit has.
+/// The runs whose program was built from an unknown commit, with the number of their questions that are in no commit.
 ///
 /// # Errors
-/// A file that cannot be read or is not valid.
+/// A file cannot be read or is not valid.
 pub fn uncommitted() -> Result<BTreeMap<String, usize>, TaskError> {
     provenance::uncommitted(&fs::read_to_string(root().join("reports/provenance.toml"))?)
 }
 
-/// What today's rules find in the committed traces of real programs, by name.
+/// The findings of today's rules in the committed traces of real programs, by name.
 ///
 /// # Errors
-/// A committed trace that cannot be read.
+/// A committed trace cannot be read.
 pub fn traced() -> Result<Vec<diagnoses::Traced>, TaskError> {
     let mut traced = Vec::new();
     for listed in evidence::listed() {
         let Some(name) =
-            listed.name.strip_prefix("traces/").and_then(|it| it.strip_suffix(&format!("/{}", trace::FILE)))
+            listed.name.strip_prefix("traces/").and_then(|name| name.strip_suffix(&format!("/{}", trace::FILE)))
         else {
             continue;
         };
@@ -108,13 +107,13 @@ pub fn traced() -> Result<Vec<diagnoses::Traced>, TaskError> {
     Ok(traced)
 }
 
-/// The pages of scenarios, with what was measured of them, and their index.
+/// The pages of scenarios, with their measurements, and the index.
 pub fn pages(scenarios: &[Scenario], measured: &[page::Measurement]) -> Documents {
     let pages = scenarios.iter().map(|scenario| (page::path(scenario), page::page(scenario, measured)));
     pages.chain([(page::index_path(), page::index(scenarios))]).collect()
 }
 
-/// What `cuda-pitfalls schema` prints.
+/// The schemas that `cuda-pitfalls schema` prints.
 fn schemas() -> Documents {
     let of_surveys = survey::SurveyKind::ALL
         .map(|kind| (format!("reports/survey-{}.schema.json", kind.name()), json::document(&survey::schema(kind))));
@@ -131,7 +130,7 @@ fn schemas() -> Documents {
     others.into_iter().chain(of_surveys).collect()
 }
 
-/// A page for each kind of survey, from all committed surveys of the kind.
+/// A page for each kind of survey, from all committed surveys of that kind.
 fn surveys() -> Result<Documents, TaskError> {
     let mut pages = BTreeMap::new();
     for kind in survey::SurveyKind::ALL {
@@ -151,10 +150,10 @@ fn explain_page(scenarios: &[Scenario]) -> Result<String, TaskError> {
     Ok(explain::page(&phrasings, scenarios, &summary::embedded()))
 }
 
-/// What the committed surveys and reports say, in short.
+/// A summary of the committed surveys and reports.
 ///
 /// # Errors
-/// A committed report or survey that cannot be read.
+/// A committed report or survey cannot be read.
 pub fn made_summary(measured: &[page::Measurement]) -> Result<Summary, TaskError> {
     let mut surveys = Vec::new();
     for kind in survey::SurveyKind::ALL {
@@ -169,9 +168,9 @@ pub fn made_summary(measured: &[page::Measurement]) -> Result<Summary, TaskError
     Ok(Summary::of(&surveys, &reports, page::bases(measured)))
 }
 
-/// What the committed reports make of the claims.
+/// What the committed reports mean for the claims.
 struct Claims {
-    /// docs/claims.md.
+    /// The text of docs/claims.md.
     page: String,
     counts: counts::Claims,
 }
@@ -191,12 +190,12 @@ fn claims(scenarios: &[Scenario]) -> Result<Claims, TaskError> {
     Ok(Claims { page, counts: counts::Claims::of(&ledger) })
 }
 
-/// The committed reports or surveys in files of this name, each with its folder's name.
+/// The committed reports or surveys with this file name, each with the name of its folder.
 fn committed(file: &str) -> Result<Vec<(String, PathBuf)>, TaskError> {
     Ok(evidence::documents(&root().join("reports"), file)?)
 }
 
-/// The pages of scenarios that are no more.
+/// The committed pages of scenarios that no longer exist.
 fn left(made: &Documents) -> Result<Vec<String>, TaskError> {
     let mut left = Vec::new();
     let mut folders = vec![root().join(page::FOLDER)];
@@ -214,21 +213,21 @@ fn left(made: &Documents) -> Result<Vec<String>, TaskError> {
     Ok(left)
 }
 
-/// Of these documents those that are not committed so, and the pages of scenarios that are no more.
+/// The paths of documents whose committed text differs, and of pages of scenarios that no longer exist.
 ///
 /// # Errors
-/// A folder that cannot be read.
+/// A folder cannot be read.
 pub fn stale(made: &Documents) -> Result<Vec<String>, TaskError> {
     let is_stale = |path: &str, text: &str| fs::read_to_string(root().join(path)).unwrap_or_default() != text;
     let stale = made.iter().filter(|(path, text)| is_stale(path, text)).map(|(path, _)| path.clone());
     Ok(stale.chain(left(made)?).collect())
 }
 
-/// Writes what is out of date of these documents, removes the pages of scenarios that are no more,
-/// and says which these were.
+/// Writes the documents that are out of date, and removes pages of scenarios that no longer exist. Returns the paths of
+/// both.
 ///
 /// # Errors
-/// A folder that cannot be read, and a file that cannot be written or removed.
+/// A folder cannot be read, or a file cannot be written or removed.
 pub fn bless(made: &Documents) -> Result<Vec<String>, TaskError> {
     let stale = stale(made)?;
     for path in &stale {

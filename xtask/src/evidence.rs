@@ -11,11 +11,11 @@ use cuda_pitfalls::verdict::Provenance;
 
 use crate::TaskError;
 
-/// Makes the list say of folders below `reports/` what they hold now: all of their files but the prose. One that is
-/// no more loses its lines. Returns the lines that are new.
+/// Updates the list of evidence for these folders below `reports/`: it gets all of their files except prose. A folder
+/// that no longer exists loses its lines. Returns the names in new lines.
 ///
 /// # Errors
-/// A folder that is not below `reports/`, a simulated document in it, or a file that cannot be read or written.
+/// A folder is not below `reports/` or has a simulated document, or a file cannot be read or written.
 pub fn list(root: &Path, folders: &[String]) -> Result<Vec<String>, TaskError> {
     let path = root.join(LIST);
     let before = parse(&fs::read_to_string(&path)?);
@@ -27,7 +27,7 @@ pub fn list(root: &Path, folders: &[String]) -> Result<Vec<String>, TaskError> {
             return Err(format!("`{folder}` is no folder below `reports`, such as reports/h200-x2").into());
         }
         let below = below.components().map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/");
-        list.retain(|one| !one.name.starts_with(&format!("{below}/")));
+        list.retain(|entry| !entry.name.starts_with(&format!("{below}/")));
         let found = files(&root.join("reports"), &below)?;
         if found.is_empty() && before.len() == list.len() {
             return Err(format!("`{folder}` has no file").into());
@@ -36,11 +36,11 @@ pub fn list(root: &Path, folders: &[String]) -> Result<Vec<String>, TaskError> {
     }
     list.sort();
     fs::write(&path, text(&list))?;
-    list.retain(|one| !before.contains(one));
-    Ok(list.into_iter().map(|one| one.name).collect())
+    list.retain(|entry| !before.contains(entry));
+    Ok(list.into_iter().map(|entry| entry.name).collect())
 }
 
-/// The files of a folder and of the folders in it, as the list has them.
+/// The files of a folder and its subfolders, as entries of the list.
 fn files(reports: &Path, below: &str) -> Result<Vec<Listed>, TaskError> {
     let folder = reports.join(below);
     let mut found = Vec::new();
@@ -63,7 +63,7 @@ fn files(reports: &Path, below: &str) -> Result<Vec<Listed>, TaskError> {
     Ok(found)
 }
 
-/// Whether a document says that no real driver answered. What is no report, survey or trace does not say so.
+/// Whether a document says that no real driver answered; false for anything but a report, survey or trace.
 fn is_simulated(path: &Path) -> Result<bool, TaskError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     if name == FILE {

@@ -1,5 +1,5 @@
-//! The page about `export`, with the calls of three reproducers, what cannot be written, and how the others ended on a
-//! GPU beside the verdict of `run`.
+//! The page about `export`: the calls of three reproducers, questions that cannot be exported, and how the reproducers
+//! ended on a GPU, compared with the verdicts of `run`.
 
 use cuda_pitfalls::export::{Language, Offer, Reproducer, reproducer};
 use cuda_pitfalls::scenario::Scenario;
@@ -9,19 +9,19 @@ use cuda_pitfalls::verdict::Kind;
 use crate::TaskError;
 use crate::page::{Measurement, verdict_of};
 
-/// The prose, in which `{{…}}` is filled in.
+/// The text of the page, in which `{{…}}` is filled in.
 const PROSE: &str = include_str!("export.md");
-/// The questions whose reproducers are shown, by what the prose calls them.
+/// The questions whose reproducers are shown, by their names in the text.
 const SHOWN: [(&str, &str, Language); 3] = [
     ("c", "context/set-device-is-eager", Language::C),
     ("python", "visibility/mask-after-device-count", Language::Python),
     ("lines", "framework/torch-is-available-then-mask", Language::Python),
 ];
 
-/// How reproducers ended on two GPUs: a table with a head, after lines of comment.
+/// How reproducers ended on two GPUs: a table with a heading, after lines of comment.
 const ENDED: &str = include_str!("../../reports/reproducers-h200-x2/exit-codes.tsv");
 
-/// Why a reproducer need not end as `run` did, by its question.
+/// Why a reproducer may end differently from `run`, by its question.
 const REASONS: [(&str, &str); 1] = [(
     "context/reset-takes-it-from-others",
     "the handle of the stream is stale after the reset, and libcudart reads the memory where it was: here that ended \
@@ -33,14 +33,14 @@ struct Ended<'t> {
     question: &'t str,
     language: &'t str,
     code: i32,
-    /// What the machine did not have that the question needs.
+    /// What the machine lacked for the question.
     lacks: Option<&'t str>,
 }
 
-/// What the table says.
+/// Parses the table.
 ///
 /// # Errors
-/// A row without a code.
+/// A row has no exit code.
 fn ended(table: &str) -> Result<Vec<Ended<'_>>, TaskError> {
     let rows = table.lines().filter(|row| !row.starts_with('#')).skip(1);
     rows.map(|row| match row.split('\t').collect::<Vec<_>>().as_slice() {
@@ -52,30 +52,44 @@ fn ended(table: &str) -> Result<Vec<Ended<'_>>, TaskError> {
     .collect()
 }
 
-/// How many ended as `run` says, and which did not.
+/// A sentence on how many reproducers ended as `run` says, and which did not.
 ///
 /// # Errors
-/// A reproducer that ended differently, without a reason in [`REASONS`].
+/// A reproducer ended differently, without a reason in [`REASONS`].
 fn on_gpus(measured: &[Measurement]) -> Result<String, TaskError> {
     let ended = ended(ENDED)?;
-    let (with_all, lacking): (Vec<&Ended>, Vec<&Ended>) = ended.iter().partition(|one| one.lacks.is_none());
+    let (with_all, lacking): (Vec<&Ended>, Vec<&Ended>) =
+        ended.iter().partition(|reproducer| reproducer.lacks.is_none());
     let mut counts: Vec<[usize; 2]> = vec![[0; 2]; 3];
     let mut differ = Vec::new();
-    for one in with_all {
-        let expected = match verdict_of(measured, one.question) {
+    for reproducer in with_all {
+        let expected = match verdict_of(measured, reproducer.question) {
             Some(Kind::Reproduced) => 0,
             Some(Kind::NotReproduced) => 1,
-            _ => return Err(format!("{} was run as {} and not measured", one.question, one.language).into()),
+            _ => {
+                return Err(
+                    format!("{} was run as {} and not measured", reproducer.question, reproducer.language).into()
+                );
+            }
         };
-        let kind = if one.question.starts_with("framework/") { 2 } else { usize::from(one.language == "python") };
+        let kind = if reproducer.question.starts_with("framework/") {
+            2
+        } else {
+            usize::from(reproducer.language == "python")
+        };
         if let Some([same, all]) = counts.get_mut(kind) {
             *all += 1;
-            *same += usize::from(one.code == expected);
+            *same += usize::from(reproducer.code == expected);
         }
-        if one.code != expected {
-            let why = REASONS.iter().find(|(question, _)| *question == one.question).map(|(_, why)| why);
-            let why = why.ok_or_else(|| format!("{} in {}: {} and no reason", one.question, one.language, one.code))?;
-            differ.push(format!("| `{}` | {} | {} | {expected} | {why} |", one.question, one.language, one.code));
+        if reproducer.code != expected {
+            let why = REASONS.iter().find(|(question, _)| *question == reproducer.question).map(|(_, why)| why);
+            let why = why.ok_or_else(|| {
+                format!("{} in {}: {} and no reason", reproducer.question, reproducer.language, reproducer.code)
+            })?;
+            differ.push(format!(
+                "| `{}` | {} | {} | {expected} | {why} |",
+                reproducer.question, reproducer.language, reproducer.code
+            ));
         }
     }
     let [c, python, lines] = [0, 1, 2].map(|kind| counts.get(kind).copied().unwrap_or_default());
@@ -92,13 +106,13 @@ fn on_gpus(measured: &[Measurement]) -> Result<String, TaskError> {
         python[1],
         lines[0],
         lines[1],
-        lacking.iter().filter(|one| one.code == 2).count(),
+        lacking.iter().filter(|reproducer| reproducer.code == 2).count(),
         differ.join("\n")
     ))
 }
 
-/// The part of a reproducer that is its question's own: its cases and its effect, without what runs and measures them.
-/// None if it is not where the emitter puts it.
+/// The part of a reproducer that belongs to its question: its cases and its effect, without the code that runs and
+/// measures them. `None` if the emitter puts it elsewhere.
 fn calls(text: &str, language: Language) -> Option<&str> {
     let (first, after) = match language {
         Language::C => ("/* trap: ", "#define QUESTION "),
@@ -112,14 +126,15 @@ fn calls(text: &str, language: Language) -> Option<&str> {
 /// The page.
 ///
 /// # Errors
-/// One of the reproducers cannot be written, or one ended differently without a reason.
+/// A reproducer cannot be written, or ended differently without a reason.
 pub fn page(scenarios: &[Scenario], measured: &[Measurement]) -> Result<String, TaskError> {
-    let instances = || scenarios.iter().flat_map(|one| one.instances.iter().map(move |instance| (one, instance)));
+    let instances =
+        || scenarios.iter().flat_map(|scenario| scenario.instances.iter().map(move |instance| (scenario, instance)));
     let offers: Vec<Offer> = instances().map(|(scenario, instance)| Offer::of(scenario, instance)).collect();
     let refused = offers.iter().filter(|offer| offer.written().next().is_none());
     let rows: Vec<String> = refused
         .map(|offer| {
-            // Of lines the reason that is not about the language is the one.
+            // For Python lines, the reason that is not about the language.
             let why = offer.languages.iter().rev().find_map(|(_, why)| why.as_ref());
             format!("| `{}` | {} |", offer.name, markdown(&why.map(ToString::to_string).unwrap_or_default()))
         })

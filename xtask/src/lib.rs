@@ -1,5 +1,5 @@
-//! What is done for the repository and not by the program: the committed documents that are made
-//! from scenarios, the tables of calls and the committed reports.
+//! Tasks for the repository that are not part of the program: they generate the committed documents from scenarios, the
+//! tables of calls and the committed reports.
 
 #![forbid(unsafe_code)]
 
@@ -13,5 +13,5 @@ pub mod page;
 pub mod provenance;
 pub mod steps;
 
-/// Why a task cannot be done: a scenario that is not valid, or a file that cannot be read or written.
+/// Why a task failed, such as a scenario that is not valid, or a file that cannot be read or written.
 pub type TaskError = Box<dyn std::error::Error>;

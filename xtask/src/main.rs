@@ -1,6 +1,5 @@
-//! `cargo xtask bless` writes the documents anew, and then the outputs that pages show; `cargo xtask check` lists
-//! documents that are out of date. `cargo xtask evidence reports/FOLDER…` adds what was measured to the list of
-//! evidence.
+//! `cargo xtask bless` writes the generated documents, and then the outputs that pages show. `cargo xtask check` lists
+//! documents that are out of date. `cargo xtask evidence reports/FOLDER…` adds measurements to the list of evidence.
 
 use std::process::{Command, ExitCode};
 
@@ -33,10 +32,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes what is out of date, and returns the paths of the documents among it.
+/// Writes the documents that are out of date, and returns their paths.
 fn blessed() -> Result<Vec<String>, TaskError> {
     let written = bless(&all()?)?;
-    // Outputs come from the program itself, which Cargo builds for its tests.
+    // The program itself makes the outputs; Cargo builds it for its tests.
     let mut test = Command::new(env!("CARGO"));
     test.args(["test", "--locked", "--test", "suite", "--", "readme::excerpts"]);
     let status = test.current_dir(root()).env("CUDA_PITFALLS_BLESS", "1").status()?;

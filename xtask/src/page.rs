@@ -1,7 +1,6 @@
-//! Pages for people: a scenario and what was measured of it, for readers who have the symptom, and an index by symptom.
+//! Pages for people: a scenario with its measurements, for readers who have the symptom, and an index by symptom.
 //!
-//! Pure: from scenarios and reports to Markdown. Nothing here reads a report from a disk or writes a
-//! page to it; [`crate::documents`] does both.
+//! Pure: scenarios and reports become Markdown. [`crate::documents`] reads the reports and writes the pages.
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
@@ -26,20 +25,20 @@ use cuda_pitfalls::scenario::{Check, Expected, Instance, Needs, Scenario, sympto
 use self::measured::Reference;
 use self::prose::{bullet, capitalised, code, escaped, link, paragraph, prose, value};
 
-/// Where pages lie, from the root of the repository.
+/// The folder of the pages, below the root of the repository.
 pub const FOLDER: &str = "docs/pitfalls";
 
-/// Where the page of a scenario lies, from the root of the repository.
+/// The path of a scenario's page, below the root of the repository.
 pub fn path(scenario: &Scenario) -> String {
     format!("{FOLDER}/{}.md", scenario.name)
 }
 
-/// Whether the pitfall is there, going by what the file expects.
+/// Whether the pitfall exists, according to the expectations of the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pitfall {
-    /// Somewhere at least.
+    /// On some machine at least.
     Happens,
-    /// Nowhere that was looked at.
+    /// On no machine that was measured.
     Harmless,
     /// Not measured yet.
     Open,
@@ -48,7 +47,7 @@ enum Pitfall {
 impl Pitfall {
     fn of(scenario: &Scenario) -> Pitfall {
         let mut expected = scenario.instances.iter().flat_map(|instance| &instance.expect).peekable();
-        match (expected.peek().is_some(), expected.any(|it| it.verdict == Expected::Reproduced)) {
+        match (expected.peek().is_some(), expected.any(|expectation| expectation.verdict == Expected::Reproduced)) {
             (_, true) => Pitfall::Happens,
             (true, false) => Pitfall::Harmless,
             (false, false) => Pitfall::Open,
@@ -56,9 +55,10 @@ impl Pitfall {
     }
 }
 
-/// The page of a scenario, with what was measured of it, and of other scenarios, so far.
+/// The page of a scenario, with the measurements of this and other scenarios.
 pub fn page(scenario: &Scenario, measured: &[Measurement]) -> String {
-    let own: Vec<&Measurement> = measured.iter().filter(|one| one.part.scenario == scenario.name).collect();
+    let own: Vec<&Measurement> =
+        measured.iter().filter(|measurement| measurement.part.scenario == scenario.name).collect();
     let reference = Reference::of(scenario, &own);
     let Some(instance) = reference.instance(scenario) else { return String::new() };
     let standing = Pitfall::of(scenario);
@@ -90,7 +90,7 @@ fn answer(out: &mut String, scenario: &Scenario) {
     }
 }
 
-/// What the file calls the effect, and what people believe.
+/// Writes the question, what the file calls the effect, and the common belief.
 fn see(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pitfall) {
     let (title, order, shows) = match standing {
         Pitfall::Happens => ("What you see", "The order that people write", "It shows as"),
@@ -108,7 +108,7 @@ fn see(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pit
     paragraph(out, &format!("Common belief: “{}”", prose(&scenario.folklore)));
 }
 
-/// A check as a person reads it.
+/// A check in words.
 fn effect(check: &Check) -> String {
     let words = match &check.facts.exit {
         Some(exit) => capitalised(&exit.sentence().replace("the worker", "the process")),
@@ -123,7 +123,7 @@ fn effect(check: &Check) -> String {
     }
 }
 
-/// The comment at the top of the file and, where no version decides, the reasons of the verdicts.
+/// Writes the comment at the top of the file and, if no version decides, the reasons of the verdicts.
 fn why(out: &mut String, scenario: &Scenario) {
     let expect = scenario.instances.first().map(|instance| instance.expect.as_slice()).unwrap_or_default();
     let reasons = if versions::matter(expect) { Vec::new() } else { since::reasons(expect) };
@@ -142,7 +142,7 @@ fn why(out: &mut String, scenario: &Scenario) {
     }
 }
 
-/// Where the calls behind the lines are a question of their own.
+/// Writes a link to the scenario that asks about the calls behind the lines.
 fn twin(out: &mut String, scenario: &Scenario) {
     if let Some(twin) = &scenario.twin {
         let up = "../".repeat(scenario.name.matches('/').count());
@@ -171,9 +171,9 @@ fn run(out: &mut String, scenario: &Scenario) {
     let packages: BTreeSet<&String> =
         first.iter().filter_map(|case| case.python.as_ref()).flat_map(|python| &python.needs).collect();
     let packages: String = packages.iter().map(|package| format!(", {}", prose(package))).collect();
-    let what = if scenario.has_python_lines() { "lines" } else { "calls" };
+    let subject = if scenario.has_python_lines() { "lines" } else { "calls" };
     let file = link(&file, &format!("{up}{file}"));
-    let words = format!("It needs {}{packages}. The {what} and checks: {file}.", needs(&scenario.needs));
+    let words = format!("It needs {}{packages}. The {subject} and checks: {file}.", needs(&scenario.needs));
     paragraph(out, &words);
 }
 

@@ -1,7 +1,7 @@
-//! Where each committed report comes from: its machine, its program, whether its run was finished, and
-//! how much of it is what today's files ask.
+//! The provenance of each committed report: its machine, its program, whether its run was completed, and how many of
+//! its questions today's files ask in the same way.
 //!
-//! Pure: from facts about reports to Markdown.
+//! Pure: facts about reports become Markdown.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use cuda_pitfalls::text::escape;
 use crate::TaskError;
 use crate::page::Measurement;
 
-/// What is told of one report.
+/// The facts about one report.
 #[derive(Clone, Debug)]
 pub struct Source {
     name: String,
@@ -22,16 +22,16 @@ pub struct Source {
     commit: Option<String>,
     interrupted: Option<String>,
     beside: usize,
-    /// How many questions it has; one with parameters or several libcudarts counts as often.
+    /// The number of its questions, counted once for each combination of parameters and each libcudart.
     asked: usize,
-    /// How many of these make the calls that today's files make.
+    /// How many of these make the same calls as today's files.
     today: usize,
-    /// Of these those on which it holds another verdict than today's question makes of its attempts.
+    /// For how many of these the report stores another verdict than today's question gives.
     otherwise: usize,
 }
 
 impl Source {
-    /// Of a report and of what its measurements are today.
+    /// The facts about a report with these measurements.
     pub fn of(name: &str, report: &Report, measured: &[Measurement]) -> Source {
         let run = &report.run;
         let ended = (!report.complete).then(|| "not finished".to_owned());
@@ -45,11 +45,11 @@ impl Source {
             beside: run.co_tenants.len(),
             asked: report.scenarios.len(),
             today: measured.len(),
-            otherwise: measured.iter().filter(|one| one.is_asked_otherwise()).count(),
+            otherwise: measured.iter().filter(|measurement| measurement.is_asked_otherwise()).count(),
         }
     }
 
-    /// Whether it says from which commit its program was built, and nothing had changed beside it.
+    /// Whether the report names the commit from which its program was built, without changes to it.
     pub fn has_clean_commit(&self) -> bool {
         self.commit.as_ref().is_some_and(|commit| !commit.ends_with("-dirty"))
     }
@@ -60,18 +60,18 @@ impl Source {
     }
 }
 
-/// The runs without a clean commit, with how many of their questions are files that no commit has.
+/// The runs without a clean commit, with the number of their questions that are in no commit.
 ///
 /// # Errors
-/// What is wrong with the file, in words.
+/// The file is not valid.
 pub fn uncommitted(source: &str) -> Result<BTreeMap<String, usize>, TaskError> {
     toml::from_str(source).map_err(|error| format!("reports/provenance.toml: {error}").into())
 }
 
 /// docs/provenance.md.
 pub fn page(sources: &[Source], uncommitted: &BTreeMap<String, usize>) -> String {
-    let count = |is: &dyn Fn(&Source) -> bool| sources.iter().filter(|one| is(one)).count();
-    let asked: usize = sources.iter().map(|one| one.asked).sum();
+    let count = |holds: &dyn Fn(&Source) -> bool| sources.iter().filter(|source| holds(source)).count();
+    let asked: usize = sources.iter().map(|source| source.asked).sum();
     let unknown: usize = uncommitted.values().sum();
     let mut out = OPENING.to_owned();
     let _ = writeln!(
@@ -80,28 +80,28 @@ pub fn page(sources: &[Source], uncommitted: &BTreeMap<String, usize>) -> String
          Of their {asked} questions {unknown} are of a file that is in no commit: what it asked is in the report, \
          with its calls and checks. Newer reports have to name the commit of a clean checkout, which a test holds.\n",
         sources.len(),
-        count(&|one| one.commit.is_none()),
-        count(&|one| one.commit.is_some() && !one.has_clean_commit()),
-        count(&|one| one.interrupted.is_some()),
+        count(&|source| source.commit.is_none()),
+        count(&|source| source.commit.is_some() && !source.has_clean_commit()),
+        count(&|source| source.interrupted.is_some()),
     );
     out.push_str(
         "| report | machine | started | program | run | questions | file in no commit | asked today | other verdict then |\n\
          | --- | --- | --- | --- | --- | --- | --- | --- | --- |\n",
     );
-    for one in sources {
-        let commit = one.commit.as_ref().map_or_else(|| "no commit".to_owned(), |commit| format!("`{commit}`"));
-        let mut run = vec![one.interrupted.clone().unwrap_or_else(|| "finished".to_owned())];
-        run.extend((one.beside > 0).then(|| "beside other processes".to_owned()));
+    for source in sources {
+        let commit = source.commit.as_ref().map_or_else(|| "no commit".to_owned(), |commit| format!("`{commit}`"));
+        let mut run = vec![source.interrupted.clone().unwrap_or_else(|| "finished".to_owned())];
+        run.extend((source.beside > 0).then(|| "beside other processes".to_owned()));
         let cells = [
-            format!("[{0}](../reports/{0}/report.json)", one.name),
-            escape::markdown(&one.machine),
-            escape::markdown(&one.started_at),
-            format!("{}, {commit}", escape::markdown(&one.version)),
+            format!("[{0}](../reports/{0}/report.json)", source.name),
+            escape::markdown(&source.machine),
+            escape::markdown(&source.started_at),
+            format!("{}, {commit}", escape::markdown(&source.version)),
             escape::markdown(&run.join(", ")),
-            one.asked.to_string(),
-            uncommitted.get(&one.name).copied().unwrap_or_default().to_string(),
-            one.today.to_string(),
-            one.otherwise.to_string(),
+            source.asked.to_string(),
+            uncommitted.get(&source.name).copied().unwrap_or_default().to_string(),
+            source.today.to_string(),
+            source.otherwise.to_string(),
         ];
         let _ = writeln!(out, "| {} |", cells.join(" | "));
     }

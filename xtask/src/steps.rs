@@ -1,4 +1,4 @@
-//! The steps as a page, from the tables of calls: what each call does, takes and gives.
+//! The steps as a page, from the tables of calls: what each call does, takes and returns.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -46,7 +46,7 @@ pub fn page() -> String {
     text
 }
 
-/// Every set of constants that an argument takes, once.
+/// Every group of constants that an argument takes, once.
 fn constants() -> impl Iterator<Item = &'static Constants> {
     let params = calls::all().flat_map(|call| &call.params);
     let used = params.filter_map(|param| match param.kind {
@@ -58,18 +58,19 @@ fn constants() -> impl Iterator<Item = &'static Constants> {
 
 fn arguments(call: &Call) -> String {
     let inputs = call.inputs().map(|param| format!("`{}`: {}", param.name, of_type(param)));
-    let bound = call.binds().map(|of| format!("`as`: {of}{}", if of == ACTOR { " (required)" } else { "" }));
+    let bound =
+        call.binds().map(|handle| format!("`as`: {handle}{}", if handle == ACTOR { " (required)" } else { "" }));
     inputs.chain(bound).collect::<Vec<_>>().join(", ")
 }
 
 fn of_type(param: &Param) -> String {
-    let of = match param.kind {
+    let kind = match param.kind {
         ParamKind::I32 | ParamKind::U32 | ParamKind::U64 | ParamKind::Dim3 => "integer".to_string(),
         ParamKind::Bytes => "bytes".to_string(),
         ParamKind::Text => "text".to_string(),
         ParamKind::Constant(constants) => constants.name.to_string(),
-        ParamKind::Handle(of) => format!("handle of a {of}"),
-        ParamKind::FatBinary(of) => format!("handle of an {of}"),
+        ParamKind::Handle(kind) => format!("handle of a {kind}"),
+        ParamKind::FatBinary(kind) => format!("handle of an {kind}"),
         ParamKind::Ptx => "kernel file".to_string(),
         ParamKind::Arguments => "list of integers and handles".to_string(),
         ParamKind::Actor => ACTOR.to_string(),
@@ -77,14 +78,14 @@ fn of_type(param: &Param) -> String {
         ParamKind::Location => "integer or `\"host\"`".to_string(),
         ParamKind::In(template) if template.width == 8 => "bytes, or `UINT64_MAX`".to_string(),
         ParamKind::In(_) => "integer".to_string(),
-        ParamKind::Block(of, _) => format!("handle of an {of}, of any process"),
+        ParamKind::Block(kind, _) => format!("handle of an {kind}, of any process"),
         ParamKind::Fixed(_) | ParamKind::Out(_) => String::new(),
     };
     match (param.default, param.kind) {
-        (None, _) => of,
-        (Some(0), ParamKind::Handle(_)) => format!("{of} = NULL"),
-        (Some(0), ParamKind::Arguments) => format!("{of} = none"),
-        (Some(value), _) => format!("{of} = {value}"),
+        (None, _) => kind,
+        (Some(0), ParamKind::Handle(_)) => format!("{kind} = NULL"),
+        (Some(0), ParamKind::Arguments) => format!("{kind} = none"),
+        (Some(value), _) => format!("{kind} = {value}"),
     }
 }
 

@@ -1,7 +1,6 @@
-//! The committed documents are those that scenarios, the tables of calls and the committed reports make.
+//! The committed documents match the scenarios, tables of calls and reports from which they are generated.
 //!
-//! `cargo xtask bless` writes them anew, and so does `CUDA_PITFALLS_BLESS=1` on this test; read the
-//! diff.
+//! `cargo xtask bless` writes them, and so does `CUDA_PITFALLS_BLESS=1` with this test; read the diff.
 
 use std::fs;
 
@@ -24,7 +23,7 @@ fn the_committed_documents_are_those_that_are_made_and_are_marked_for_reviewers(
             None => *pattern == path,
         })
     };
-    // Two sentences of each of these pages are generated; a reviewer reads the rest.
+    // Only some sentences of these pages are generated; reviewers read the rest.
     let is_read = |path: &String| path == "README.md" || path == RESULTS;
     let unmarked: Vec<&String> = made.keys().filter(|path| !is_read(path) && !is_marked(path)).collect();
     assert!(unmarked.is_empty(), ".gitattributes does not mark {unmarked:#?}");

@@ -1,4 +1,4 @@
-//! The pages in `docs/pitfalls/`: what they link to is there, and they say what the reports say.
+//! The pages in `docs/pitfalls/`: their links resolve, and they agree with the reports.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use xtask::documents::{self, root};
 use xtask::page::{self, Measurement};
 use xtask::provenance::Source;
 
-/// What all pages are made from. The reports are read once for all tests.
+/// The sources of all pages. The reports are read once for all tests.
 struct Made {
     scenarios: Vec<Scenario>,
     sources: Vec<Source>,
@@ -30,41 +30,44 @@ fn made() -> &'static Made {
     })
 }
 
-/// A page, and the rows of its table that link a report.
-fn rows<'p>(pages: &'p BTreeMap<String, String>, one: &Measurement) -> Vec<&'p str> {
-    let page = &pages[&format!("{}/{}.md", page::FOLDER, one.part.scenario)];
-    let link = format!("/reports/{}/report.json) |", one.report);
+/// The rows of the scenario's page that link the report of a measurement.
+fn rows<'p>(pages: &'p BTreeMap<String, String>, measurement: &Measurement) -> Vec<&'p str> {
+    let page = &pages[&format!("{}/{}.md", page::FOLDER, measurement.part.scenario)];
+    let link = format!("/reports/{}/report.json) |", measurement.report);
     page.lines().filter(|line| line.contains(&link)).collect()
 }
 
 #[test]
 fn no_page_contradicts_the_report_that_it_links() {
     let Made { measured, pages, .. } = made();
-    let otherwise: Vec<&Measurement> = measured.iter().filter(|one| one.is_asked_otherwise()).collect();
+    let otherwise: Vec<&Measurement> = measured.iter().filter(|measurement| measurement.is_asked_otherwise()).collect();
     let silent: Vec<String> = otherwise
         .iter()
-        .filter(|one| {
-            let told = one.told();
+        .filter(|measurement| {
+            let told = measurement.told();
             let (_, then) = told.split_once(" (as asked then: ").expect("the verdict then is told");
-            !rows(pages, one).iter().any(|row| row.contains(then.trim_end_matches(')')))
+            !rows(pages, measurement).iter().any(|row| row.contains(then.trim_end_matches(')')))
         })
-        .map(|one| format!("{} in {}: {}", one.part.name, one.report, one.told()))
+        .map(|measurement| format!("{} in {}: {}", measurement.part.name, measurement.report, measurement.told()))
         .collect();
     assert!(silent.is_empty(), "{silent:#?}");
-    // Rows are known that have to say so; without any this test would hold nothing.
+    // At least this many rows have to say so; otherwise the test would check nothing.
     assert!(otherwise.len() >= 11, "only {}", otherwise.len());
-    let of_others = measured.iter().filter(|one| !one.is_asked_otherwise()).all(|one| !one.told().contains("as asked"));
+    let of_others = measured
+        .iter()
+        .filter(|measurement| !measurement.is_asked_otherwise())
+        .all(|measurement| !measurement.told().contains("as asked"));
     assert!(of_others);
 }
 
 #[test]
 fn what_was_interrupted_says_so_in_its_row() {
     let Made { measured, pages, .. } = made();
-    let of_interrupted: Vec<&Measurement> = measured.iter().filter(|one| one.interrupted).collect();
+    let of_interrupted: Vec<&Measurement> = measured.iter().filter(|measurement| measurement.interrupted).collect();
     assert!(of_interrupted.len() > 100, "only {}", of_interrupted.len());
-    for one in of_interrupted {
-        let rows = rows(pages, one);
-        assert!(rows.iter().any(|row| row.contains("run interrupted")), "{}: {rows:#?}", one.part.name);
+    for measurement in of_interrupted {
+        let rows = rows(pages, measurement);
+        assert!(rows.iter().any(|row| row.contains("run interrupted")), "{}: {rows:#?}", measurement.part.name);
     }
 }
 
@@ -77,16 +80,16 @@ fn a_page_names_the_versions_that_were_measured_and_no_newer_ones() {
     };
     let wrong: Vec<&String> = pages.iter().filter(|(_, text)| has_newer(text)).map(|(path, _)| path).collect();
     assert!(wrong.is_empty(), "{wrong:?}");
-    // "With torch 2.11" is said because the file expects it of 2.11 and newer: so 2.11 was measured.
+    // "With torch 2.11" is written because the file expects it of 2.11 and newer, so 2.11 must have been measured.
     let mut seen = 0;
     let mut unmeasured = Vec::new();
     for scenario in scenarios {
         let packages = scenario.instances.iter().flat_map(|it| &it.expect).flat_map(|it| &it.when.packages);
         for (name, version) in packages.filter_map(|package| package.split_once(" >= ")) {
-            let is_measured = |one: &Measurement| {
-                let found = one.machine.python.iter().flat_map(|python| &python.packages);
+            let is_measured = |measurement: &Measurement| {
+                let found = measurement.machine.python.iter().flat_map(|python| &python.packages);
                 let of_it = found.filter(|(found, _)| *found == name || found.starts_with(&format!("{name}-cuda")));
-                one.part.scenario == scenario.name
+                measurement.part.scenario == scenario.name
                     && of_it.flat_map(|(_, version)| version).any(|found| found.starts_with(version))
             };
             seen += 1;
@@ -102,7 +105,8 @@ fn a_page_names_the_versions_that_were_measured_and_no_newer_ones() {
 #[test]
 fn a_new_report_names_the_commit_of_a_clean_checkout() {
     let known = documents::uncommitted().expect("reports/provenance.toml is valid");
-    let without: Vec<&str> = made().sources.iter().filter(|one| !one.has_clean_commit()).map(Source::name).collect();
+    let without: Vec<&str> =
+        made().sources.iter().filter(|measurement| !measurement.has_clean_commit()).map(Source::name).collect();
     let new: Vec<&&str> = without.iter().filter(|name| !known.contains_key(**name)).collect();
     assert!(new.is_empty(), "their program was not built from a clean commit; build in a clean checkout, run: {new:?}");
     let stale: Vec<&String> = known.keys().filter(|name| !without.contains(&name.as_str())).collect();
@@ -115,7 +119,7 @@ fn every_link_of_a_page_leads_somewhere() {
     let (mut dead, mut seen) = (Vec::new(), 0);
     for (page, text) in made {
         let folder = Path::new(page).parent().expect("a page lies in a folder");
-        // Code between fences may have what looks like a link.
+        // Code between fences may contain text that looks like a link.
         let prose: String = text.split("\n```").step_by(2).collect();
         for link in prose.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
             seen += 1;
@@ -161,8 +165,8 @@ fn rules_page() -> String {
     diagnoses::page(&documents::traced().expect("the traces can be read"), &measured)
 }
 
-/// A rule says where it was found or that it was not, and a workaround where it was run or that it was not: as the
-/// committed traces and reports show it, and not as its file says.
+/// The page says of each rule where it was found or that it was not, and of each workaround where it was run or that it
+/// was not, according to the committed traces and reports.
 #[test]
 fn every_rule_says_where_it_was_found_and_every_workaround_where_it_was_run() {
     let page = rules_page();

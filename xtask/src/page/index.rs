@@ -1,4 +1,4 @@
-//! The index: by symptom and by catalogue number. The folders beside it are the subjects.
+//! The index of the pages, by symptom and by catalogue number.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -18,7 +18,7 @@ const GROUPS: [(char, &str); 6] = [
     ('F', "Processes, errors, versions"),
 ];
 
-/// The page that leads to all others.
+/// The page with links to all others.
 pub fn index(scenarios: &[Scenario]) -> String {
     let mut out = "<!-- Made from scenarios/; see CONTRIBUTING.md. -->\n# Pitfalls by symptom\n".to_owned();
     paragraph(
@@ -32,17 +32,17 @@ pub fn index(scenarios: &[Scenario]) -> String {
          what the links below end in.",
     );
     let named: Vec<&symptom::Symptom> =
-        symptom::all().iter().filter(|one| scenarios.iter().any(|scenario| has(scenario, one))).collect();
+        symptom::all().iter().filter(|symptom| scenarios.iter().any(|scenario| has(scenario, symptom))).collect();
     out.push('\n');
-    for one in &named {
-        bullet(&mut out, &link(&prose(&one.sentence), &format!("#{}", one.id)));
+    for symptom in &named {
+        bullet(&mut out, &link(&prose(&symptom.sentence), &format!("#{}", symptom.id)));
     }
-    let subjects: BTreeSet<&str> = scenarios.iter().filter_map(|one| one.name.split('/').next()).collect();
-    let subjects: Vec<String> = subjects.iter().map(|one| link(one, one)).collect();
+    let subjects: BTreeSet<&str> = scenarios.iter().filter_map(|scenario| scenario.name.split('/').next()).collect();
+    let subjects: Vec<String> = subjects.iter().map(|subject| link(subject, subject)).collect();
     let number = link("catalogue number", "#by-catalogue-number");
     paragraph(&mut out, &format!("Or look by subject ({}) or by {number}.", subjects.join(", ")));
-    for one in named {
-        by_symptom(&mut out, one, scenarios);
+    for symptom in named {
+        by_symptom(&mut out, symptom, scenarios);
     }
     without_symptom(&mut out, scenarios);
     by_number(&mut out, scenarios);
@@ -53,7 +53,7 @@ fn has(scenario: &Scenario, symptom: &symptom::Symptom) -> bool {
     scenario.symptoms.contains(&symptom.id)
 }
 
-/// The causes first, and then what looks like one and is none.
+/// Writes the scenarios of a symptom: first the causes, then those that look like a cause and are none.
 fn by_symptom(out: &mut String, symptom: &symptom::Symptom, scenarios: &[Scenario]) {
     let _ = writeln!(out, "\n<a id=\"{}\"></a>\n\n## {}", symptom.id, prose(&symptom.sentence));
     let met = |standing: Pitfall| {
@@ -65,19 +65,19 @@ fn by_symptom(out: &mut String, symptom: &symptom::Symptom, scenarios: &[Scenari
         (Pitfall::Open, Some("Asked, and not measured yet:")),
     ];
     for (standing, title) in titles {
-        let mut of = met(standing).peekable();
-        if of.peek().is_none() {
+        let mut entries = met(standing).peekable();
+        if entries.peek().is_none() {
             continue;
         }
         title.iter().for_each(|title| paragraph(out, title));
         out.push('\n');
-        for scenario in of {
+        for scenario in entries {
             bullet(out, &entry(scenario, standing));
         }
     }
 }
 
-/// The question as a link, the answer, and the fix where one is needed.
+/// An entry: the question as a link, the answer, and the workaround if one is needed.
 fn entry(scenario: &Scenario, standing: Pitfall) -> String {
     let mut words = format!("{} {}", question(scenario), prose(brief(&scenario.answer)));
     if standing == Pitfall::Happens && !scenario.remedy.is_empty() {
@@ -91,11 +91,11 @@ fn question(scenario: &Scenario) -> String {
 }
 
 fn without_symptom(out: &mut String, scenarios: &[Scenario]) {
-    let mut of = scenarios.iter().filter(|scenario| scenario.symptoms.is_empty()).peekable();
-    if of.peek().is_some() {
+    let mut entries = scenarios.iter().filter(|scenario| scenario.symptoms.is_empty()).peekable();
+    if entries.peek().is_some() {
         out.push_str("\n## About the instrument itself\n\n");
     }
-    of.for_each(|scenario| bullet(out, &question(scenario)));
+    entries.for_each(|scenario| bullet(out, &question(scenario)));
 }
 
 fn by_number(out: &mut String, scenarios: &[Scenario]) {
@@ -104,8 +104,8 @@ fn by_number(out: &mut String, scenarios: &[Scenario]) {
     for (letter, title) in GROUPS {
         let mut numbers: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for scenario in scenarios {
-            let of = scenario.tags.iter().filter(|tag| tag.starts_with(letter) && is_number(tag));
-            for tag in of {
+            let tags = scenario.tags.iter().filter(|tag| tag.starts_with(letter) && is_number(tag));
+            for tag in tags {
                 let short = scenario.name.rsplit('/').next().unwrap_or_default();
                 numbers.entry(tag).or_default().push(link(&escaped(short), &format!("{}.md", scenario.name)));
             }
@@ -120,12 +120,12 @@ fn by_number(out: &mut String, scenarios: &[Scenario]) {
     }
 }
 
-/// Whether a tag is a number of the catalogue, such as `A01`.
+/// Whether a tag is a catalogue number, such as `A01`.
 fn is_number(tag: &str) -> bool {
     tag.len() == 3 && tag.bytes().skip(1).all(|byte| byte.is_ascii_digit())
 }
 
-/// Where the index lies, from the root of the repository.
+/// The path of the index, below the root of the repository.
 pub fn path() -> String {
     format!("{FOLDER}/README.md")
 }

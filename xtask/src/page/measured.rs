@@ -1,4 +1,4 @@
-//! What committed reports show about the scenarios as they are today.
+//! What committed reports show about today's scenarios.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,34 +16,34 @@ use cuda_pitfalls::verdict::{Kind, Provenance, Verdict};
 use super::prose::{escaped, link, paragraph, prose};
 use super::table::Table;
 
-/// The libcudart that tables of one measurement are from, where there is a choice.
+/// The libcudart of tables with a single measurement, if there is a choice.
 const USUAL_LIBCUDART: &str = "13.0";
-/// And the number of GPUs: the fewest on which one can be used and another not.
+/// The number of GPUs of such tables: the smallest with a used and an unused GPU.
 const USUAL_GPUS: usize = 2;
 
-/// One instance of a scenario as one report has it, judged by what the file says today.
+/// One instance of a scenario in one report, judged by today's file.
 #[derive(Clone, Debug)]
 pub struct Measurement {
     /// The folder of the report, below `reports/`.
     pub report: String,
-    /// When its run was started.
+    /// When its run was started, RFC 3339 in UTC.
     pub started_at: String,
-    /// The machine it is from.
+    /// The machine of the report.
     pub machine: Machine,
     /// Whether no other process was on its GPUs.
     pub alone: bool,
-    /// Whether its run ended before it was through.
+    /// Whether its run was interrupted.
     pub interrupted: bool,
-    /// The verdict that the report holds, on the question as it was asked then.
+    /// The verdict that the report stores, on the question as it was asked then.
     pub then: Verdict,
-    /// What of the question is not today's, in words: another effect, other cases.
+    /// What differs from today's question, in words: another effect, other cases.
     pub changed: Option<&'static str>,
-    /// What was measured, without the calls and readings of its attempts.
+    /// The results, without the events and readings of attempts.
     pub part: ScenarioReport,
 }
 
-/// What a report says about these scenarios. What was not run, was simulated, or was measured with
-/// other calls than the file has today is left out.
+/// The measurements in a report of these scenarios. Scenarios that were not run, were simulated, or were measured with
+/// other calls than today's are left out.
 pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<Measurement> {
     let figures = report.run.calibrations();
     let scene = Scene { calibration: &figures, gpus: &report.machine.gpus };
@@ -85,26 +85,31 @@ pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<
     judged.map(measurement).collect()
 }
 
-/// What an effect asks for, without where it stands in the file.
+/// The requirements of an effect, without their places in the file.
 fn effect(checks: &[Check]) -> Vec<(&str, String, String)> {
     checks.iter().map(|check| (check.at.as_str(), format!("{:?}", check.facts), format!("{:?}", check.when))).collect()
 }
 
-/// On what the answer to each question rests: every run that came to a verdict on it.
+/// The evidence for the answer to each question: every run that reached a verdict on it.
 pub fn bases(measured: &[Measurement]) -> BTreeMap<String, Basis> {
     let mut by: BTreeMap<&str, Vec<&Measurement>> = BTreeMap::new();
-    for one in measured.iter().filter(|one| one.is_conclusive()) {
-        by.entry(&one.part.scenario).or_default().push(one);
+    for measurement in measured.iter().filter(|measurement| measurement.is_conclusive()) {
+        by.entry(&measurement.part.scenario).or_default().push(measurement);
     }
-    by.into_iter().map(|(name, of)| (name.to_owned(), basis(&of))).collect()
+    by.into_iter().map(|(name, measurements)| (name.to_owned(), basis(&measurements))).collect()
 }
 
-fn basis(of: &[&Measurement]) -> Basis {
-    let attempts: Vec<u32> = of.iter().flat_map(|one| one.part.cases.iter().filter(decides).map(counted)).collect();
-    let runs: BTreeMap<&str, bool> = of.iter().map(|one| (one.report.as_str(), one.interrupted)).collect();
-    let machines: BTreeSet<(usize, String)> = of.iter().map(|one| (one.machine.gpus.len(), one.gpus())).collect();
+fn basis(measurements: &[&Measurement]) -> Basis {
+    let attempts: Vec<u32> = measurements
+        .iter()
+        .flat_map(|measurement| measurement.part.cases.iter().filter(decides).map(counted))
+        .collect();
+    let runs: BTreeMap<&str, bool> =
+        measurements.iter().map(|measurement| (measurement.report.as_str(), measurement.interrupted)).collect();
+    let machines: BTreeSet<(usize, String)> =
+        measurements.iter().map(|measurement| (measurement.machine.gpus.len(), measurement.gpus())).collect();
     let mut newest: BTreeMap<String, String> = BTreeMap::new();
-    for (name, version) in of.iter().flat_map(|one| one.versions()) {
+    for (name, version) in measurements.iter().flat_map(|measurement| measurement.versions()) {
         let known = newest.entry(name).or_default();
         if number(&version) > number(known) {
             *known = version;
@@ -125,7 +130,7 @@ fn decides(case: &&CaseReport) -> bool {
     matches!(case.name.as_str(), "trap" | "control")
 }
 
-/// How many attempts at a case count.
+/// How many attempts of a case count.
 fn counted(case: &CaseReport) -> u32 {
     case.outcomes.iter().map(|outcome| outcome.count).sum()
 }
@@ -136,21 +141,20 @@ impl Measurement {
         self.part.libcudart.as_ref().and_then(|runtime| runtime.version.as_deref()).unwrap_or("unknown")
     }
 
-    /// What the calls or the lines ran on, beside the driver: libcudart, or the interpreter and those packages
-    /// that the lines need.
+    /// The software beside the driver: libcudart, or the interpreter and those packages that the lines need.
     pub(super) fn software(&self) -> String {
         let cases = self.part.plan.iter().flat_map(|plan| &plan.cases);
-        let needs = cases.filter_map(|case| case.python.as_ref()).flat_map(|it| &it.needs);
+        let needs = cases.filter_map(|case| case.python.as_ref()).flat_map(|python| &python.needs);
         let Some(python) = self.machine.python.as_ref().filter(|_| self.is_of_lines()) else {
             return format!("libcudart {}", self.libcudart());
         };
         format!("Python {}{}", python.version, words::packages(&with_needed(needs, python)))
     }
 
-    /// The packages that its lines need, or libcudart, each with the version that was measured.
+    /// The measured versions of the packages that its lines need, or of libcudart.
     fn versions(&self) -> Vec<(String, String)> {
         let cases = self.part.plan.iter().flat_map(|plan| &plan.cases);
-        let needs = cases.filter_map(|case| case.python.as_ref()).flat_map(|it| &it.needs);
+        let needs = cases.filter_map(|case| case.python.as_ref()).flat_map(|python| &python.needs);
         let Some(python) = self.machine.python.as_ref().filter(|_| self.is_of_lines()) else {
             return vec![("libcudart".to_owned(), self.libcudart().to_owned())];
         };
@@ -159,23 +163,23 @@ impl Measurement {
         if found.is_empty() { vec![("Python".to_owned(), python.version.clone())] } else { found }
     }
 
-    /// Whether lines of Python were measured.
+    /// Whether it is a measurement of Python lines.
     pub(super) fn is_of_lines(&self) -> bool {
         self.part.plan.iter().flat_map(|plan| &plan.cases).any(|case| case.python.is_some())
     }
 
-    /// Whether it came to a verdict.
+    /// Whether it reached a conclusive verdict.
     fn is_conclusive(&self) -> bool {
         self.part.verdict.kind.is_conclusive()
     }
 
-    /// Whether the report holds another verdict than today's question makes of its attempts.
+    /// Whether the report stores another verdict than today's question gives.
     pub fn is_asked_otherwise(&self) -> bool {
         self.then.kind != self.part.verdict.kind
     }
 
-    /// Whether the pitfall showed, with what the report itself says where that is not the same, and with what was
-    /// another then where it is.
+    /// Whether the pitfall showed, in words. If the report stores another verdict, or the question differed, that is
+    /// added.
     pub fn told(&self) -> String {
         let now = happened(&self.part.verdict);
         if !self.is_asked_otherwise() {
@@ -198,14 +202,15 @@ impl Measurement {
     }
 }
 
-/// What the latest conclusive measurement of an instance says: on two GPUs where it was measured on them, and
-/// of calls on the usual libcudart.
+/// The verdict of the latest conclusive measurement of an instance: if possible on two GPUs and, for calls, with the
+/// usual libcudart.
 pub fn verdict_of(measured: &[Measurement], instance: &str) -> Option<Kind> {
-    let of_it = measured.iter().filter(|one| one.part.name == instance);
-    let usual = of_it.filter(|one| one.is_of_lines() || one.libcudart() == USUAL_LIBCUDART);
-    let conclusive = usual.filter(|one| one.part.verdict.kind.is_conclusive());
-    let latest = conclusive.max_by_key(|one| (one.machine.gpus.len() == USUAL_GPUS, &one.started_at));
-    latest.map(|one| one.part.verdict.kind)
+    let of_it = measured.iter().filter(|measurement| measurement.part.name == instance);
+    let usual = of_it.filter(|measurement| measurement.is_of_lines() || measurement.libcudart() == USUAL_LIBCUDART);
+    let conclusive = usual.filter(|measurement| measurement.part.verdict.kind.is_conclusive());
+    let latest =
+        conclusive.max_by_key(|measurement| (measurement.machine.gpus.len() == USUAL_GPUS, &measurement.started_at));
+    latest.map(|measurement| measurement.part.verdict.kind)
 }
 
 const DOES_NOT_SHOW: &str = "does not show";
@@ -222,31 +227,37 @@ pub(super) fn happened(verdict: &Verdict) -> String {
     }
 }
 
-/// The one report and libcudart that tables of what was seen are from.
+/// The report and libcudart of a page's tables.
 pub(super) struct Reference<'m> {
-    /// Its measurements of the scenario, in the order of its instances.
+    /// Its measurements of the scenario, in the order of the instances.
     pub(super) of: Vec<&'m Measurement>,
 }
 
 impl<'m> Reference<'m> {
-    /// The usual machine and libcudart if they were measured, with no other process there, and the latest report of those.
+    /// The latest report of the usual machine and libcudart without other processes, if there is one.
     pub(super) fn of(scenario: &Scenario, own: &[&'m Measurement]) -> Reference<'m> {
-        let rank = |one: &Measurement| {
-            let is_usual = (one.alone, one.machine.gpus.len() == USUAL_GPUS, one.libcudart() == USUAL_LIBCUDART);
-            (is_usual, one.started_at.clone(), one.report.clone(), one.libcudart().to_owned())
+        let rank = |measurement: &Measurement| {
+            let is_usual = (
+                measurement.alone,
+                measurement.machine.gpus.len() == USUAL_GPUS,
+                measurement.libcudart() == USUAL_LIBCUDART,
+            );
+            (is_usual, measurement.started_at.clone(), measurement.report.clone(), measurement.libcudart().to_owned())
         };
-        let best = own.iter().map(|one| rank(one)).max();
-        let same = |name: &str| own.iter().find(|one| one.part.name == name && Some(rank(one)) == best).copied();
+        let best = own.iter().map(|measurement| rank(measurement)).max();
+        let same = |name: &str| {
+            own.iter().find(|measurement| measurement.part.name == name && Some(rank(measurement)) == best).copied()
+        };
         Reference { of: scenario.instances.iter().filter_map(|instance| same(&instance.name)).collect() }
     }
 
-    /// The measurement to show in full: the first in which the pitfall is there, or else the first.
+    /// The measurement to show in full: the first in which the pitfall showed, otherwise the first.
     pub(super) fn shown(&self) -> Option<&'m Measurement> {
-        let there = self.of.iter().find(|one| one.part.verdict.kind == Kind::Reproduced);
+        let there = self.of.iter().find(|measurement| measurement.part.verdict.kind == Kind::Reproduced);
         there.or(self.of.first()).copied()
     }
 
-    /// The instance that was measured so, or the first.
+    /// The instance of that measurement, otherwise the first.
     pub(super) fn instance<'s>(&self, scenario: &'s Scenario) -> Option<&'s Instance> {
         let shown = self.shown();
         let is_shown = |instance: &&Instance| shown.is_some_and(|shown| shown.part.name == instance.name);
@@ -254,42 +265,43 @@ impl<'m> Reference<'m> {
     }
 }
 
-/// The table of machines, a row for each report and libcudart.
+/// Writes the table of machines, with a row for each report and libcudart.
 pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement]) {
     out.push_str("\n## Measured\n");
     if own.is_empty() {
         out.push_str("\nNot measured yet.\n");
         return;
     }
-    let key = |one: &Measurement| {
-        let number = one.part.libcudart.as_ref().and_then(|it| it.number);
-        (one.machine.gpus.len(), number, one.report.clone())
+    let key = |measurement: &Measurement| {
+        let number = measurement.part.libcudart.as_ref().and_then(|runtime| runtime.number);
+        (measurement.machine.gpus.len(), number, measurement.report.clone())
     };
-    let mut rows: Vec<_> = own.iter().map(|one| key(one)).collect();
+    let mut rows: Vec<_> = own.iter().map(|measurement| key(measurement)).collect();
     rows.sort();
     rows.dedup();
-    let conclusive: Vec<&Measurement> = own.iter().filter(|one| one.is_conclusive()).copied().collect();
+    let conclusive: Vec<&Measurement> = own.iter().filter(|measurement| measurement.is_conclusive()).copied().collect();
     if !conclusive.is_empty() {
         paragraph(out, &format!("The answer rests on {}.", prose(&basis(&conclusive).sentence())));
     }
     let software = if scenario.has_python_lines() { "Python" } else { "libcudart" };
     let mut table = Table::new(["machine", "driver", software, "attempts of each case", "the pitfall", "report"]);
     for row in rows {
-        let of: Vec<&Measurement> = own.iter().filter(|one| key(one) == row).copied().collect();
-        let Some(first) = of.first() else { continue };
+        let measurements: Vec<&Measurement> =
+            own.iter().filter(|measurement| key(measurement) == row).copied().collect();
+        let Some(first) = measurements.first() else { continue };
         let report = format!("../../../reports/{}/report.json", first.report);
         table.row([
             first.gpus(),
             prose(first.driver()),
             prose(first.software().trim_start_matches(&format!("{software} "))),
-            attempts(&of),
-            together(scenario, &of),
+            attempts(&measurements),
+            together(scenario, &measurements),
             link(&escaped(&first.report), &report),
         ]);
     }
     table.write(out);
     let mut notes = "“Shows” means: in every attempt of the trap, and in none of the control.".to_owned();
-    if own.iter().any(|one| one.is_asked_otherwise()) {
+    if own.iter().any(|measurement| measurement.is_asked_otherwise()) {
         notes.push_str(
             " “As asked then” is the verdict that the report holds: the question was changed after it was asked, and \
              the word before it is what today's question makes of the same recorded attempts.",
@@ -299,19 +311,23 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
 }
 
 /// How many attempts count: `5`, or `4 to 5`.
-fn attempts(of: &[&Measurement]) -> String {
-    let counts: Vec<u32> = of.iter().flat_map(|one| &one.part.cases).map(counted).collect();
+fn attempts(measurements: &[&Measurement]) -> String {
+    let counts: Vec<u32> = measurements.iter().flat_map(|measurement| &measurement.part.cases).map(counted).collect();
     let attempts = match (counts.iter().min(), counts.iter().max()) {
         (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
         (Some(least), _) => least.to_string(),
         (None, _) => String::new(),
     };
-    if of.iter().any(|one| one.interrupted) { format!("{attempts}, run interrupted") } else { attempts }
+    if measurements.iter().any(|measurement| measurement.interrupted) {
+        format!("{attempts}, run interrupted")
+    } else {
+        attempts
+    }
 }
 
-/// What several instances showed: one word, or how many values showed which.
-fn together(scenario: &Scenario, of: &[&Measurement]) -> String {
-    let all: Vec<String> = of.iter().map(|one| one.told()).collect();
+/// What several instances showed: one word, or how many values showed what.
+fn together(scenario: &Scenario, measurements: &[&Measurement]) -> String {
+    let all: Vec<String> = measurements.iter().map(|measurement| measurement.told()).collect();
     if scenario.instances.len() == 1 {
         return all.first().cloned().unwrap_or_default();
     }

@@ -1,4 +1,4 @@
-//! The order that works, beside the one that does not.
+//! The section with the order that works beside the order that does not.
 
 use std::fmt::Write as _;
 
@@ -11,10 +11,10 @@ use super::prose::{capitalised, code, fenced, paragraph, prose, value};
 use super::showed::mib;
 use super::table::Table;
 
-/// Longer lists of calls are cut in the middle; the file has them all.
+/// Longer lists of calls are shortened in the middle.
 const MOST_ROWS: usize = 24;
 
-/// The section of a page.
+/// Writes the section.
 pub(super) fn section(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pitfall) {
     let (title, trap_is, control_is) = match standing {
         Pitfall::Happens => ("The order that works", "trap", "control, which works"),
@@ -32,7 +32,7 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, instance: &Instance
     let shown: Vec<(&str, &Case)> = shown.into_iter().filter_map(|(word, case)| Some((word, case?))).collect();
     if !instance.values.is_empty() {
         let values: Vec<String> =
-            instance.values.iter().map(|(name, one)| format!("{} = {}", prose(name), value(one))).collect();
+            instance.values.iter().map(|(name, scalar)| format!("{} = {}", prose(name), value(scalar))).collect();
         paragraph(out, &format!("With {}:", values.join(", ")));
     }
     if shown.iter().any(|(_, case)| case.python.is_some()) {
@@ -76,7 +76,7 @@ fn no_control(out: &mut String, scenario: &Scenario) {
     }
 }
 
-/// What a process starts with.
+/// The state in which a process starts, in words.
 fn start(case: &Case) -> String {
     let gpus = match case.gpus {
         Gpus::All => "all GPUs".to_owned(),
@@ -87,7 +87,7 @@ fn start(case: &Case) -> String {
     std::iter::once(gpus).chain(variables).collect::<Vec<_>>().join(", ")
 }
 
-/// A step as a call in C, with what it binds, where it runs, and its name where checks use it.
+/// A step as a C call, with the name that it binds, where it runs, and its label if checks use it.
 fn call(instance: &Instance, step: &Step) -> String {
     if step.has(Effect::Marks) {
         return format!("(look){}", named(instance, step));
@@ -114,14 +114,14 @@ fn call(instance: &Instance, step: &Step) -> String {
     words + &named(instance, step)
 }
 
-/// The label of a step, if a check calls it by that.
+/// The label of a step, if a check uses it.
 fn named(instance: &Instance, step: &Step) -> String {
     let checks = instance.effect.iter().chain(instance.cases.iter().flat_map(|case| &case.expect));
     let is_used = step.label != step.call && checks.into_iter().any(|check| check.at == step.label);
     if is_used { format!(" ← {}", code(&step.label)) } else { String::new() }
 }
 
-/// A text with what the plan fills in said in words.
+/// A text in which templates of the plan are replaced by words.
 fn planned(text: &str) -> String {
     let mut words = text.replace("${gpus}", "number of GPUs");
     for place in 0..8 {

@@ -1,5 +1,4 @@
-//! Words of a scenario as Markdown: C names become code, what Markdown would act on is taken
-//! literally, and lines are short.
+//! Text of a scenario as Markdown: C names become code, special characters are escaped, and lines are short.
 
 use std::fmt::Write as _;
 
@@ -7,15 +6,15 @@ use cuda_pitfalls::scenario::Scalar;
 use cuda_pitfalls::text::escape::visible;
 use cuda_pitfalls_calls as calls;
 
-/// The longest line, but for words and links that are longer.
+/// The longest line. Single words and links may be longer.
 const WIDTH: usize = 100;
 
-/// Text on one line with nothing in it that acts, and nothing added.
+/// Text on one line, with special characters escaped and nothing added.
 pub(super) fn escaped(text: &str) -> String {
     text.split_whitespace().map(visible).collect::<Vec<_>>().join(" ")
 }
 
-/// A sentence as Markdown. What stands between backticks is code already.
+/// A sentence as Markdown. Text between backticks is code.
 pub(super) fn prose(text: &str) -> String {
     let text = escaped(text);
     let mut out = String::with_capacity(text.len());
@@ -47,13 +46,13 @@ fn is_word(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_'
 }
 
-/// What stands in parentheses right behind a name, as in `cudaSetDevice(0)`.
+/// The parentheses right after a name, as in `cudaSetDevice(0)`.
 fn arguments(text: &str) -> Option<&str> {
     let text = text.get(..=text.find(')')?)?;
     (text.starts_with('(') && text.len() <= 40 && !text.contains('`')).then_some(text)
 }
 
-/// Whether a word is a name in C: of a call, a status, a variable or a signal.
+/// Whether a word is a C name: of a call, a status, a variable or a signal.
 fn is_c_name(word: &str) -> bool {
     let followed_by = |prefix: &str, test: fn(char) -> bool| {
         word.strip_prefix(prefix).and_then(|rest| rest.chars().next()).is_some_and(test)
@@ -69,7 +68,7 @@ fn is_c_name(word: &str) -> bool {
         || is_call(word)
 }
 
-/// Code within a line. Quotes show what a reader would not see: blanks at an end, or nothing at all.
+/// Code within a line. Quotes show whitespace at the ends, and empty text.
 pub(super) fn code(text: &str) -> String {
     let text = visible(text);
     if text.is_empty() || text.trim() != text {
@@ -78,7 +77,7 @@ pub(super) fn code(text: &str) -> String {
     if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
 }
 
-/// A text that begins a sentence.
+/// A text with a capital first letter.
 pub(super) fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
@@ -89,25 +88,25 @@ pub(super) fn value(value: &Scalar) -> String {
     code(&value.to_string())
 }
 
-/// A link; the words are Markdown already.
+/// A link; `words` are Markdown.
 pub(super) fn link(words: &str, to: &str) -> String {
     format!("[{words}]({to})")
 }
 
-/// The first sentences of a text, as many as it takes to say something.
+/// The first sentences of a text, until they are long enough to be useful.
 pub(super) fn brief(text: &str) -> &str {
     let ends = text.match_indices(['.', '?']).map(|(at, _)| at + 1);
     let mut ends = ends.filter(|end| text.get(*end..).is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')));
     ends.find(|end| *end > 40).and_then(|end| text.get(..end)).unwrap_or(text)
 }
 
-/// A paragraph after an empty line.
+/// Writes a paragraph after an empty line.
 pub(super) fn paragraph(out: &mut String, words: &str) {
     out.push('\n');
     wrapped(out, words, "", "");
 }
 
-/// A block of code in a language, each line with nothing in it that acts.
+/// Writes a block of code in a language, with special characters escaped.
 pub(super) fn fenced(out: &mut String, language: &str, rows: impl Iterator<Item = String>) {
     let rows: Vec<String> = rows.map(|row| visible(&row)).collect();
     let runs = rows.iter().flat_map(|row| row.split(|c| c != '`')).map(str::len);
@@ -115,12 +114,12 @@ pub(super) fn fenced(out: &mut String, language: &str, rows: impl Iterator<Item 
     let _ = writeln!(out, "\n{fence}{language}\n{}\n{fence}", rows.join("\n"));
 }
 
-/// A line of a list.
+/// Writes an item of a list.
 pub(super) fn bullet(out: &mut String, words: &str) {
     wrapped(out, words, "- ", "  ");
 }
 
-/// Lines of at most the width. Code is not broken, and no line begins with what would be a list.
+/// Writes lines of at most the width. Code is not broken, and no line begins like an item of a list.
 fn wrapped(out: &mut String, words: &str, first: &str, others: &str) {
     let mut line = first.to_owned();
     let mut is_empty = true;
@@ -144,7 +143,7 @@ fn wrapped(out: &mut String, words: &str, first: &str, others: &str) {
     out.push('\n');
 }
 
-/// What stands between blanks; a piece of code is one, with the blanks in it.
+/// The pieces between spaces; code is a single piece, with its spaces.
 fn pieces(words: &str) -> Vec<&str> {
     let mut pieces = Vec::new();
     let (mut start, mut in_code) = (0, false);

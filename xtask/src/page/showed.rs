@@ -1,4 +1,4 @@
-//! What the cases showed at the steps that checks speak of, in one measurement.
+//! The section with what the cases showed, at the steps that checks name, in one measurement.
 
 use cuda_pitfalls::event::Value;
 use cuda_pitfalls::fact::words::{in_order, status};
@@ -14,14 +14,14 @@ use super::measured::{Measurement, Reference};
 use super::prose::{code, escaped, fenced, link, paragraph, prose};
 use super::table::Table;
 
-/// What checks ask about, beside what is always told.
+/// What checks ask about, in addition to what is always shown.
 struct Asked<'a> {
     checks: Vec<&'a Check>,
 }
 
 impl<'a> Asked<'a> {
-    fn of(one: &'a Measurement, case: &str) -> Asked<'a> {
-        let plan = one.part.plan.as_ref();
+    fn of(measurement: &'a Measurement, case: &str) -> Asked<'a> {
+        let plan = measurement.part.plan.as_ref();
         let own = plan.and_then(|plan| plan.case(case)).map(|case| case.expect.as_slice()).unwrap_or_default();
         let effect = plan.map(|plan| plan.effect.as_slice()).unwrap_or_default();
         Asked { checks: effect.iter().chain(own).collect() }
@@ -40,9 +40,9 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// The section of a page: a table of the reference measurement.
+/// Writes the section: a table of the reference measurement.
 pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Reference<'_>) {
-    let Some(one) = reference.shown() else { return };
+    let Some(measurement) = reference.shown() else { return };
     let facts = FactKind::columns();
     let headings = facts.iter().map(|kind| match kind.told {
         Told::Alone { heading, .. } => heading,
@@ -50,9 +50,9 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Referen
     });
     let mut table = Table::new(["case", "after", "returned"].into_iter().chain(headings).chain(["change in memory"]));
     let mut ends = false;
-    for case in &one.part.cases {
+    for case in &measurement.part.cases {
         let Some(outcome) = case.outcomes.first() else { continue };
-        let asked = Asked::of(one, &case.name);
+        let asked = Asked::of(measurement, &case.name);
         let mut name = prose(&case.name);
         for look in Look::all(&outcome.observation) {
             let step = look.step;
@@ -76,34 +76,39 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Referen
     if table.is_empty() {
         return;
     }
-    let of = if scenario.parameters.is_empty() { String::new() } else { format!(", for {}", values(one)) };
-    let report = link(&escaped(&one.report), &format!("../../../reports/{}/report.json", one.report));
-    let words =
-        format!("On {}, driver {}, {} ({report}){of}:", one.gpus(), prose(one.driver()), prose(&one.software()));
+    let parameters =
+        if scenario.parameters.is_empty() { String::new() } else { format!(", for {}", values(measurement)) };
+    let report = link(&escaped(&measurement.report), &format!("../../../reports/{}/report.json", measurement.report));
+    let words = format!(
+        "On {}, driver {}, {} ({report}){parameters}:",
+        measurement.gpus(),
+        prose(measurement.driver()),
+        prose(&measurement.software())
+    );
     paragraph(out, &words);
     table.write(out);
-    each_line(out, one);
-    let others: Vec<String> = one
+    each_line(out, measurement);
+    let others: Vec<String> = measurement
         .part
         .cases
         .iter()
         .filter(|case| !matches!(case.name.as_str(), "trap" | "control"))
-        .filter_map(|case| does(one, case))
+        .filter_map(|case| does(measurement, case))
         .collect();
     let mut notes = vec!["`gpu0`, `gpu1`, …: the GPUs in CUDA's order without a mask, the used ones first. An empty cell was not asked, or could not be known.".to_owned()];
     notes.extend(others);
-    notes.extend(one.part.cases.iter().filter_map(mixed));
+    notes.extend(measurement.part.cases.iter().filter_map(mixed));
     if ends {
         notes.push("The end is the exit code (0 with every step made), or the signal.".to_owned());
     }
     paragraph(out, &notes.join(" "));
 }
 
-/// The Python of the trap and of the control, with what each line gave and called.
-fn each_line(out: &mut String, one: &Measurement) {
-    let plan = one.part.plan.as_ref();
+/// Writes the Python of trap and control, with what each line returned and called.
+fn each_line(out: &mut String, measurement: &Measurement) {
+    let plan = measurement.part.plan.as_ref();
     for name in ["trap", "control"] {
-        let Some(case) = one.part.case(name) else { continue };
+        let Some(case) = measurement.part.case(name) else { continue };
         let Some(program) = lines::of_case(plan.and_then(|plan| plan.case(name)), &case.view()) else { continue };
         paragraph(out, &format!("Line by line, the {name}:"));
         let gpus = plan.map(|plan| plan.gpus.as_slice()).unwrap_or_default();
@@ -116,19 +121,22 @@ fn each_line(out: &mut String, one: &Measurement) {
 }
 
 /// The values of an instance's parameters.
-fn values(one: &Measurement) -> String {
-    let values =
-        one.part.parameters.iter().map(|(name, value)| format!("{} {}", prose(name), super::prose::value(value)));
+fn values(measurement: &Measurement) -> String {
+    let values = measurement
+        .part
+        .parameters
+        .iter()
+        .map(|(name, value)| format!("{} {}", prose(name), super::prose::value(value)));
     values.collect::<Vec<_>>().join(", ")
 }
 
-/// What is special about a case other than the two that are compared.
-fn does(one: &Measurement, case: &CaseReport) -> Option<String> {
-    let plan = one.part.plan.as_ref()?.case(&case.name)?;
+/// The description of a case, unless it is the trap or the control.
+fn does(measurement: &Measurement, case: &CaseReport) -> Option<String> {
+    let plan = measurement.part.plan.as_ref()?.case(&case.name)?;
     Some(format!("*{}*: {}.", prose(&case.name), prose(plan.does.trim_end_matches('.'))))
 }
 
-/// How often the outcome in the table was seen, where there were others.
+/// How often the outcome in the table was seen, if there were others.
 fn mixed(case: &CaseReport) -> Option<String> {
     let others = case.outcomes.len().checked_sub(2)? + 1;
     Some(format!(
@@ -138,14 +146,14 @@ fn mixed(case: &CaseReport) -> Option<String> {
     ))
 }
 
-/// What was seen of a fact, where it was asked for or is always told.
+/// The cell of a fact, if checks ask about it or it is always shown.
 fn cell(kind: &FactKind, asked: &Asked<'_>, look: &Look<'_>) -> String {
     let is_shown = asked.asks(kind) || matches!(kind.told, Told::Alone { unasked: Unasked::Always, .. });
     let seen = (kind.seen)(look, None).filter(|_| is_shown);
     seen.map(|seen| prose(&seen.cell.replace(',', ", ").replace("no GPU", "none"))).unwrap_or_default()
 }
 
-/// The status, and the values that checks ask for.
+/// The status, and the values that checks ask about.
 fn returned(step: &StepObservation, checks: &[&Check]) -> String {
     if !step.returned {
         return "did not return".to_owned();
@@ -159,7 +167,7 @@ fn returned(step: &StepObservation, checks: &[&Check]) -> String {
     words.join(", ")
 }
 
-/// A value; a large round number is shown as a size too.
+/// A value; a large round number is also shown as a size.
 fn value(value: &Value) -> String {
     match value {
         Value::Int(number) if *number >= 1 << 20 && *number % (1 << 16) == 0 => format!("{number} ({})", mib(*number)),
@@ -169,7 +177,7 @@ fn value(value: &Value) -> String {
     }
 }
 
-/// The change in memory of each GPU where there is one.
+/// The changes in memory, by GPU.
 fn memory(step: &StepObservation) -> String {
     let changed = |memory: &MemoryObservation| memory.used_bytes != Some(0) || memory.peak_bytes.is_some();
     let shown = |(gpu, memory): (&String, &MemoryObservation)| {
@@ -190,7 +198,7 @@ fn change(bytes: i64) -> String {
     }
 }
 
-/// A size in MiB, exact: with up to four digits behind the point, or with the bytes beside it.
+/// A size in MiB, exactly: with up to four decimal places, or followed by the bytes.
 pub(super) fn mib(bytes: i64) -> String {
     const MIB: i64 = 1 << 20;
     if bytes < MIB {
@@ -207,9 +215,11 @@ pub(super) fn mib(bytes: i64) -> String {
 }
 
 /// What a trap showed at the steps of the effect, in a few words.
-pub(super) fn briefly(one: &Measurement) -> String {
-    let effect = one.part.plan.as_ref().map(|plan| plan.effect.as_slice()).unwrap_or_default();
-    let Some(outcome) = one.part.case("trap").and_then(|case| case.outcomes.first()) else { return String::new() };
+pub(super) fn briefly(measurement: &Measurement) -> String {
+    let effect = measurement.part.plan.as_ref().map(|plan| plan.effect.as_slice()).unwrap_or_default();
+    let Some(outcome) = measurement.part.case("trap").and_then(|case| case.outcomes.first()) else {
+        return String::new();
+    };
     let mut words: Vec<String> = Vec::new();
     for (place, check) in effect.iter().enumerate() {
         let is_repeated = effect.iter().take(place).any(|other| other.at == check.at);

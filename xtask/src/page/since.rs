@@ -1,4 +1,4 @@
-//! Since which version: what the file expects where, and what each version showed.
+//! The section on versions: what the file expects of each, and what each showed.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::measured::{Measurement, happened};
 use super::prose::{bullet, capitalised, code, paragraph, prose, value};
 use super::table::Table;
 
-/// The section of a page.
+/// Writes the section.
 pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement]) {
     let expect = scenario.instances.first().map(|instance| instance.expect.as_slice()).unwrap_or_default();
     let details = details(scenario);
@@ -45,7 +45,7 @@ pub(super) fn reasons(expect: &[Expectation]) -> Vec<String> {
     lines.iter().zip(expect).map(sentence).collect()
 }
 
-/// What the file says about single steps that differs from version to version.
+/// Expectations of the file about single steps that differ between versions.
 fn details(scenario: &Scenario) -> Vec<String> {
     let mut said = Vec::new();
     let cases = scenario.instances.iter().flat_map(|instance| &instance.cases);
@@ -62,12 +62,12 @@ fn details(scenario: &Scenario) -> Vec<String> {
     said
 }
 
-/// Which versions were tried, and that others were not.
+/// Which versions were measured, and that others were not.
 fn tried(own: &[&Measurement]) -> String {
-    let drivers: BTreeSet<&str> = own.iter().map(|one| one.driver()).collect();
+    let drivers: BTreeSet<&str> = own.iter().map(|measurement| measurement.driver()).collect();
     let drivers = drivers.into_iter().collect::<Vec<_>>().join(" and ");
-    let software = if own.iter().any(|one| one.is_of_lines()) {
-        let all: BTreeSet<String> = own.iter().map(|one| one.software()).collect();
+    let software = if own.iter().any(|measurement| measurement.is_of_lines()) {
+        let all: BTreeSet<String> = own.iter().map(|measurement| measurement.software()).collect();
         all.into_iter().collect::<Vec<_>>().join("; ")
     } else {
         let versions: Vec<String> = in_order(own).into_iter().map(|(_, version)| version).collect();
@@ -77,28 +77,29 @@ fn tried(own: &[&Measurement]) -> String {
     format!("Measured with {software} on driver {drivers}. Other versions, newer ones too: not measured.")
 }
 
-/// The versions of libcudart that were measured, oldest first.
+/// The measured versions of libcudart, oldest first.
 pub(super) fn in_order(own: &[&Measurement]) -> Vec<(Option<i32>, String)> {
-    let version =
-        |one: &&Measurement| (one.part.libcudart.as_ref().and_then(|it| it.number), one.libcudart().to_owned());
+    let version = |measurement: &&Measurement| {
+        (measurement.part.libcudart.as_ref().and_then(|runtime| runtime.number), measurement.libcudart().to_owned())
+    };
     let all: BTreeSet<_> = own.iter().map(version).collect();
     all.into_iter().collect()
 }
 
-/// What measurements of one thing showed: once if all say the same.
-pub(super) fn shown(of: impl Iterator<Item = String>) -> String {
-    let different: BTreeSet<String> = of.collect();
+/// What measurements of one thing showed; only once if they all agree.
+pub(super) fn shown(measurements: impl Iterator<Item = String>) -> String {
+    let different: BTreeSet<String> = measurements.collect();
     different.into_iter().collect::<Vec<_>>().join(" / ")
 }
 
-/// A row for each version, where there are several.
+/// A table with a row for each version, if there are several.
 fn table(own: &[&Measurement]) -> Table {
     let mut table = Table::new(["libcudart", "the pitfall"]);
     let versions = in_order(own);
     if versions.len() > 1 {
         for (_, version) in versions {
-            let of = own.iter().filter(|one| one.libcudart() == version);
-            table.row([prose(&version), shown(of.map(|one| happened(&one.part.verdict)))]);
+            let measurements = own.iter().filter(|measurement| measurement.libcudart() == version);
+            table.row([prose(&version), shown(measurements.map(|measurement| happened(&measurement.part.verdict)))]);
         }
     }
     table

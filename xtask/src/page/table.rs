@@ -1,6 +1,6 @@
-//! A table in Markdown, without its empty columns.
+//! A Markdown table without its empty columns.
 
-/// Rows below a head. Cells are Markdown already.
+/// Rows below a heading. Cells are Markdown.
 pub(super) struct Table {
     head: Vec<String>,
     rows: Vec<Vec<String>>,
@@ -20,7 +20,7 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The table after an empty line; nothing if it has no rows.
+    /// Writes the table after an empty line; nothing if it has no rows.
     pub(super) fn write(&self, out: &mut String) {
         if self.rows.is_empty() {
             return;

@@ -1,4 +1,4 @@
-//! What each value of the parameters showed: a row for each instance.
+//! The section on parameters: what each value showed, with a row for each instance.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::showed::briefly;
 use super::since::{in_order, shown};
 use super::table::Table;
 
-/// The section of a page; nothing for a scenario without parameters, or of which nothing is known.
+/// Writes the section; nothing for a scenario without parameters, or without measurements.
 pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement], reference: &Reference<'_>) {
     if scenario.parameters.is_empty() || own.is_empty() {
         return;
@@ -19,7 +19,7 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
     let versions: Vec<String> = in_order(own).into_iter().map(|(_, version)| version).collect();
     let verdicts: Vec<BTreeMap<&String, String>> =
         scenario.instances.iter().map(|instance| by_version(instance, own, &versions)).collect();
-    let is_same = |all: &BTreeMap<&String, String>| all.values().all(|one| Some(one) == all.values().next());
+    let is_same = |all: &BTreeMap<&String, String>| all.values().all(|text| Some(text) == all.values().next());
     let names = scenario.parameters.iter().map(|(name, _)| prose(name));
     let columns: Vec<Option<&String>> = match verdicts.iter().all(is_same) {
         true => vec![None],
@@ -38,17 +38,23 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
             Some(version) => verdicts.get(version).cloned().unwrap_or_else(|| "not measured".to_owned()),
             None => verdicts.values().next().cloned().unwrap_or_else(|| "not measured".to_owned()),
         };
-        let seen = reference.of.iter().find(|one| one.part.name == instance.name).map(|one| briefly(one));
+        let seen = reference
+            .of
+            .iter()
+            .find(|measurement| measurement.part.name == instance.name)
+            .map(|measurement| briefly(measurement));
         table.row(values.chain(columns.iter().map(verdict)).chain([seen.unwrap_or_default()]));
     }
     table.write(out);
 }
 
-/// What an instance showed with each version that it was measured with.
+/// What an instance showed with each version with which it was measured.
 fn by_version<'v>(instance: &Instance, own: &[&Measurement], versions: &'v [String]) -> BTreeMap<&'v String, String> {
     let with = |version: &'v String| {
-        let of = own.iter().filter(|one| one.part.name == instance.name && one.libcudart() == version.as_str());
-        let words = shown(of.map(|one| happened(&one.part.verdict)));
+        let measurements = own.iter().filter(|measurement| {
+            measurement.part.name == instance.name && measurement.libcudart() == version.as_str()
+        });
+        let words = shown(measurements.map(|measurement| happened(&measurement.part.verdict)));
         (!words.is_empty()).then_some((version, words))
     };
     versions.iter().filter_map(with).collect()
