@@ -257,16 +257,7 @@ pub fn main() -> Exit {
         CliCommand::Trace(arguments) => trace::trace(*arguments),
         CliCommand::List { selectors, left_out, symptoms, json } => list(&selectors, &left_out.exclude, symptoms, json),
         CliCommand::Explain(arguments) => explain::explain(&arguments),
-        CliCommand::Show { selectors, left_out } => {
-            match Selection::of(&selectors, &left_out.exclude, catalogue::Unselected::All) {
-                Ok(selection) => {
-                    let width = terminal::width(&std::io::stdout());
-                    let pages = selection.scenarios.iter().map(|scenario| listing::show::text(scenario, width));
-                    print(&pages.collect::<Vec<_>>().join("\n"))
-                }
-                Err(error) => fail_rendered(&error.render(is_styled()), Exit::Usage, false),
-            }
-        }
+        CliCommand::Show { selectors, left_out } => show(&selectors, &left_out.exclude),
         CliCommand::Check { files } => check(&files),
         CliCommand::Judge { report, files, json, verbose, allow_skip } => {
             judge::again(&report, &files, json, verbose, allow_skip)
@@ -335,6 +326,18 @@ fn list(selectors: &[String], left_out: &[String], symptoms: bool, json: bool) -
         }
         Ok(outlines) => print(&listing::list_text(&outlines, terminal::width(&std::io::stdout()))),
         Err(error) => fail_rendered(&error.render(is_styled()), Exit::Usage, json),
+    }
+}
+
+/// Prints what scenarios ask, do and expect.
+fn show(selectors: &[String], left_out: &[String]) -> Exit {
+    match Selection::of(selectors, left_out, catalogue::Unselected::All) {
+        Ok(selection) => {
+            let width = terminal::width(&std::io::stdout());
+            let pages = selection.scenarios.iter().map(|scenario| listing::show::text(scenario, width));
+            print(&pages.collect::<Vec<_>>().join("\n"))
+        }
+        Err(error) => fail_rendered(&error.render(is_styled()), Exit::Usage, false),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Every form is made of the same `entry`s: an important event, or a group of equal ones, with the
 //! user's own line, what it did to memory, and the pitfalls that begin there.
 
+mod cards;
 mod change;
 mod chrome;
 mod entry;
@@ -15,7 +16,6 @@ mod place;
 mod proof;
 mod summary;
 mod text;
-mod told;
 mod totals;
 mod unseen;
 

@@ -15,7 +15,7 @@ const WIDEST: usize = 100;
 /// One scenario in words: what is asked, answered and to be done, how to ask it here; then which calls are made, what is
 /// expected and why. Of several instances it shows the first.
 pub fn text(scenario: &Scenario, width: usize) -> String {
-    let mut page = Page { text: format!("{}\n", terminal(&scenario.name)), width: width.min(WIDEST) };
+    let mut page = ScenarioPage { text: format!("{}\n", terminal(&scenario.name)), width: width.min(WIDEST) };
     page.head(scenario);
     page.text.push('\n');
     page.fields(scenario);
@@ -25,12 +25,12 @@ pub fn text(scenario: &Scenario, width: usize) -> String {
 }
 
 /// The page in the making.
-struct Page {
+struct ScenarioPage {
     text: String,
     width: usize,
 }
 
-impl Page {
+impl ScenarioPage {
     fn field(&mut self, name: &str, value: &str) {
         if !value.trim().is_empty() {
             self.text.push_str(&broken(&format!("  {name:13} "), &plain(value), self.width));

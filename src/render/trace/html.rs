@@ -8,9 +8,9 @@ mod timeline;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 
+use super::cards::FindingCards;
 use super::change::LineChange;
 use super::entry::{Entries, TraceEntry, entries, late_write, shown};
-use super::told::Told;
 use super::{Seen, alike, place, proof, text, totals, unseen};
 use crate::html::page;
 use cuda_pitfalls_core::machine;
@@ -46,8 +46,8 @@ pub(super) fn page(seen: &Seen) -> String {
     let title = place::short(&format!("cuda-pitfalls trace: {}: {command}", totals.join(", ")));
     let mut out = page::head(page::POLICY, &title, OWN_STYLE);
     head(&mut out, seen, &command);
-    let told = Told::of(seen);
-    cards(&mut out, seen, &told, &made, &listed);
+    let found = FindingCards::of(seen);
+    cards(&mut out, seen, &found, &made, &listed);
     let unseen = unseen::unseen(&seen.history);
     if !unseen.is_empty() {
         let lines: String = unseen.iter().map(|line| format!("<li>{}</li>\n", html(line))).collect();
@@ -62,7 +62,7 @@ pub(super) fn page(seen: &Seen) -> String {
         let _ = writeln!(out, "<p>{nothing}</p>");
     }
     timeline::draw(&mut out, trace, &made.all, &listed);
-    events(&mut out, seen, &told, &made, &listed);
+    events(&mut out, seen, &found, &made, &listed);
     proof::sections(&mut out, seen);
     counts(&mut out, trace);
     machine(&mut out, trace);
@@ -125,7 +125,7 @@ fn head(out: &mut String, seen: &Seen, command: &str) {
 }
 
 /// Violations and pitfalls, before all else.
-fn cards<'a>(out: &mut String, seen: &Seen<'a>, told: &Told<'a>, made: &Entries, listed: &HashSet<usize>) {
+fn cards<'a>(out: &mut String, seen: &Seen<'a>, found: &FindingCards<'a>, made: &Entries, listed: &HashSet<usize>) {
     let link = |event: Option<usize>| {
         let event = event?;
         let place = made.all.iter().position(|entry| entry.events.contains(&event));
@@ -161,7 +161,7 @@ fn cards<'a>(out: &mut String, seen: &Seen<'a>, told: &Told<'a>, made: &Entries,
             let _ = writeln!(out, "<h2>{heading}</h2>");
         }
         for (_, findings) in groups.iter().take(MOST_CARDS) {
-            card(out, seen, told, findings, link);
+            card(out, seen, found, findings, link);
         }
         more(out, groups.len(), MOST_CARDS, "findings");
     }
@@ -171,7 +171,7 @@ fn cards<'a>(out: &mut String, seen: &Seen<'a>, told: &Told<'a>, made: &Entries,
 fn card<'a>(
     out: &mut String,
     seen: &Seen<'a>,
-    told: &Told<'a>,
+    found: &FindingCards<'a>,
     findings: &[&'a Finding],
     link: impl Fn(Option<usize>) -> Option<String>,
 ) {
@@ -184,7 +184,7 @@ fn card<'a>(
         "<section class=\"card {}\" id=\"f{}\">\n<h3>{}{times}</h3>\n{}<p><strong>Instead:</strong> {}</p>\n<p>{}.</p>\n<p>{}</p>\n\
          <p class=\"dim\">Proven by {}</p>\n</section>",
         finding.severity.name(),
-        told.number(finding),
+        found.number(finding),
         html(&change.sentence()),
         source(change.source),
         html(&finding.workaround),
@@ -205,7 +205,7 @@ fn more(out: &mut String, all: usize, most: usize, what: &str) {
     }
 }
 
-fn events<'a>(out: &mut String, seen: &Seen<'a>, told: &Told<'a>, made: &Entries, listed: &HashSet<usize>) {
+fn events<'a>(out: &mut String, seen: &Seen<'a>, found: &FindingCards<'a>, made: &Entries, listed: &HashSet<usize>) {
     if made.all.is_empty() && made.summed.is_empty() {
         return;
     }
@@ -213,7 +213,7 @@ fn events<'a>(out: &mut String, seen: &Seen<'a>, told: &Told<'a>, made: &Entries
     let mut left = 0;
     for (place, entry) in made.all.iter().enumerate() {
         if listed.contains(&place) && out.len() < ENTRIES_BYTES {
-            event(out, seen, told, entry, place);
+            event(out, seen, found, entry, place);
         } else {
             left += 1;
         }
@@ -224,7 +224,7 @@ fn events<'a>(out: &mut String, seen: &Seen<'a>, told: &Told<'a>, made: &Entries
     }
 }
 
-fn event<'a>(out: &mut String, seen: &Seen<'a>, told: &Told<'a>, entry: &TraceEntry, place: usize) {
+fn event<'a>(out: &mut String, seen: &Seen<'a>, found: &FindingCards<'a>, entry: &TraceEntry, place: usize) {
     let Some(event) = seen.trace.events.get(entry.first) else { return };
     let who = match entry.pids.as_slice() {
         [pid] => place::who(seen.trace, *pid),
@@ -248,14 +248,14 @@ fn event<'a>(out: &mut String, seen: &Seen<'a>, told: &Told<'a>, entry: &TraceEn
     // A card has said what is wrong here.
     let mut cards: Vec<usize> = Vec::new();
     for finding in entry.findings.iter().filter_map(|index| seen.findings.get(*index)) {
-        let card = told.number(finding);
+        let card = found.number(finding);
         if !cards.contains(&card) && cards.len() < MOST_LINKS {
             cards.push(card);
             let _ = writeln!(out, "<p class=\"warning\"><a href=\"#f{card}\">{}</a></p>", html(&finding.title));
         }
     }
     for late in entry.late.iter().take(10) {
-        if !told.has_event(late.event) {
+        if !found.has_event(late.event) {
             let _ = writeln!(out, "<p class=\"warning\">{}</p>", html(&late_write(seen.trace, late)));
         }
         if let Some(event) = seen.trace.events.get(late.event) {

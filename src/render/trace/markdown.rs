@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
+use super::cards::FindingCards;
 use super::change::LineChange;
 use super::entry::{TraceEntry, entries, late_write};
-use super::told::Told;
 use super::{Seen, alike, place, proof, text, totals, unseen};
 use cuda_pitfalls_core::machine;
 use cuda_pitfalls_core::text::counts::grouped;
@@ -82,9 +82,9 @@ fn events(out: &mut String, seen: &Seen) {
         return;
     }
     out.push_str("\n## Events\n\n");
-    let (mut left, told) = (0, Told::of(seen));
+    let (mut left, found) = (0, FindingCards::of(seen));
     for entry in &made.all {
-        let text = event(seen, &told, entry);
+        let text = event(seen, &found, entry);
         if out.len() + text.len() < LIMIT {
             out.push_str(&text);
         } else {
@@ -99,7 +99,7 @@ fn events(out: &mut String, seen: &Seen) {
     }
 }
 
-fn event(seen: &Seen, told: &Told, entry: &TraceEntry) -> String {
+fn event(seen: &Seen, found: &FindingCards, entry: &TraceEntry) -> String {
     let Some(event) = seen.trace.events.get(entry.first) else { return String::new() };
     let who = match entry.pids.as_slice() {
         [pid] => place::who(seen.trace, *pid),
@@ -114,7 +114,7 @@ fn event(seen: &Seen, told: &Told, entry: &TraceEntry) -> String {
     for detail in &entry.details {
         let _ = writeln!(out, "<br>{}", markdown(detail));
     }
-    for late in entry.late.iter().filter(|late| !told.has_event(late.event)).take(4) {
+    for late in entry.late.iter().filter(|late| !found.has_event(late.event)).take(4) {
         let _ = writeln!(out, "<br>**{}**", markdown(&late_write(seen.trace, late)));
     }
     out.push_str(&stack(event));

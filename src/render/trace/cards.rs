@@ -6,20 +6,20 @@ use super::{Seen, alike};
 use cuda_pitfalls_trace::diagnosis::Finding;
 
 /// What the first part of a page tells, so that the rest need not repeat it.
-pub(super) struct Told<'a> {
+pub(super) struct FindingCards<'a> {
     /// The first finding of those that are told by the same words.
     firsts: HashMap<(&'a str, String, &'a str), usize>,
     events: HashSet<usize>,
 }
 
-impl<'a> Told<'a> {
-    pub(super) fn of(seen: &Seen<'a>) -> Told<'a> {
+impl<'a> FindingCards<'a> {
+    pub(super) fn of(seen: &Seen<'a>) -> FindingCards<'a> {
         let mut firsts = HashMap::new();
         for (place, finding) in seen.findings.iter().enumerate() {
             firsts.entry(alike(finding)).or_insert(place);
         }
         let events = seen.findings.iter().flat_map(|finding| finding.events.iter().copied()).collect();
-        Told { firsts, events }
+        FindingCards { firsts, events }
     }
 
     /// The number of what tells a finding.
