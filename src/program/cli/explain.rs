@@ -20,7 +20,7 @@ const MOST_BYTES: usize = 1 << 20;
 pub(super) const ENDS: &str = "\
 Exits 0 if something was found, 4 if nothing in the words is about CUDA start-up, 2 if there is nothing to look up.
 
-`explain -` passes its input through to stdout, as it comes and to its end, and then answers on stderr. What is typed at
+`explain -` passes its input through to stdout, as it comes and to its end, and then answers on stderr. What is typed at \
 a terminal is not repeated, and --json prints nothing but its document; both answer on stdout.
 
 Examples:

@@ -13,8 +13,8 @@ use cuda_pitfalls_core::scenario::{Instance, Scenario};
 
 /// What the program that is written does.
 pub(super) const ENDS: &str = "\
-The file runs trap and control, each in a fresh process, reads memory by NVML and prints one table.
-It exits 0 if the effect shows in the trap and not in the control, 1 if it does not show in the trap,
+The file runs trap and control, each in a fresh process, reads memory by NVML and prints one table. \
+It exits 0 if the effect shows in the trap and not in the control, 1 if it does not show in the trap, \
 2 if it cannot be told.";
 
 #[derive(Debug, clap::Args)]

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::CliError;
 use super::output::{fail_in_document, is_styled, named, put};
+use super::run::WRITTEN;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::{clock, defaults, input};
@@ -26,51 +27,55 @@ const STDERR: &str = "-";
 
 /// How `trace` ends.
 pub(super) const ENDS: &str = "\
-The exit code is the program's own, or its signal. With --forbid, --max-bytes or --expect: 1 if the program
-did what is forbidden, 3 if that cannot be decided because the trace saw less, 74 if the trace is not whole on
-disk. Without them such a trace is reported on stderr, and the exit code stays the program's. Nothing is started,
-and the exit code is 2 if the command line is not valid, 70 or 74 if the trace cannot begin, and 126 or 127 if
+The exit code is the program's own, or its signal. With --forbid, --max-bytes or --expect: 1 if the program \
+did what is forbidden, 3 if that cannot be decided because the trace saw less, 74 if the trace is not whole on \
+disk. Without them such a trace is reported on stderr, and the exit code stays the program's. Nothing is started, \
+and the exit code is 2 if the command line is not valid, 70 or 74 if the trace cannot begin, and 126 or 127 if \
 the program cannot be started.";
+
+/// Groups of options in the help, beside [`WRITTEN`].
+const FORBIDDEN: &str = "What is forbidden";
+const TRACED: &str = "How it is traced";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct TraceArguments {
     /// Exit 1 if the program does this: cuinit, context, context:gpu0, stray, late-mask, fork, error, or
     /// the name of a rule; several with commas or by giving it again.
-    #[arg(long, value_name = "WHAT")]
+    #[arg(long, value_name = "WHAT", help_heading = FORBIDDEN)]
     forbid: Vec<String>,
     /// Exit 1 if the memory of a GPU grows by more than this, such as gpu1=2GiB.
-    #[arg(long, value_name = "GPU=BYTES")]
+    #[arg(long, value_name = "GPU=BYTES", help_heading = FORBIDDEN)]
     max_bytes: Vec<String>,
     /// A TOML file that says what is forbidden and expected: forbid, max-bytes, contexts, exit.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = FORBIDDEN)]
     expect: Option<PathBuf>,
     /// Parent folder of the trace's folder.
-    #[arg(long, default_value = defaults::REPORTS)]
+    #[arg(long, default_value = defaults::REPORTS, help_heading = WRITTEN)]
     out: PathBuf,
     /// The page, if not trace.html in the trace's folder, which is private to you: arguments of programs may be secret.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     html: Option<PathBuf>,
     /// Write JUnit XML too.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     junit: Option<PathBuf>,
     /// Print annotations for a GitHub Actions log too, on stderr.
-    #[arg(long)]
+    #[arg(long, help_heading = WRITTEN)]
     github: bool,
     /// The summary as one JSON document: in this file, beside the text; without a file on stderr, instead of the text.
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = STDERR)]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = STDERR, help_heading = WRITTEN)]
     json: Option<PathBuf>,
     /// Where: `cuda` (this machine's driver), `sim[:MACHINE]` (the simulated machine), or `auto`.
-    #[arg(long, default_value = defaults::ON, value_parser = super::argument::on)]
+    #[arg(long, default_value = defaults::ON, value_parser = super::argument::on, help_heading = TRACED)]
     on: On,
     /// Do not watch writes of environment variables, which needs LD_PRELOAD.
-    #[arg(long)]
+    #[arg(long, help_heading = TRACED)]
     no_preload: bool,
-    /// Leave paths and arguments out of the document.
-    #[arg(long)]
+    /// Leave paths, arguments and lines of code out of the document.
+    #[arg(long, help_heading = WRITTEN)]
     redact: bool,
     /// Count questions too that frameworks ask before each small operation, such as cuCtxGetDevice: counting them
     /// would show in the time of a program that launches many small kernels.
-    #[arg(long)]
+    #[arg(long, help_heading = TRACED)]
     all_calls: bool,
     /// The command and its arguments. A `--` before them is needed only where the command begins with a dash.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
