@@ -36,7 +36,7 @@ pub(super) fn section(
     let _ = writeln!(
         out,
         "<section id=\"s{place}\" class=\"{}\">\n<h3>{}</h3>\n<p>{answer}{}</p>\n<p><span class=\"badge {}\">{} {}</span> {}</p>",
-        folders.classes(scenario),
+        folders.classes(std::iter::once(scenario)),
         html(scenario.name),
         html(scenario.question),
         super::class(standing),

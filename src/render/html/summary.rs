@@ -1,6 +1,6 @@
 //! The summary: a row per question, what needs attention first, each linked to what was measured.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use super::filter::{Choice, ROW, filter};
@@ -18,6 +18,9 @@ const MOST_INSTANCES: usize = 6;
 
 /// Of more folders there is no filter.
 const MOST_FOLDERS: usize = 24;
+
+/// The class of what needs attention.
+const ATTENTION: &str = "attention";
 
 /// The columns of the summary.
 const COLUMNS: [&str; 5] = ["Here", "Question", "Memory, trap / control", "Expected", "Attempts"];
@@ -59,10 +62,18 @@ impl<'r> Folders<'r> {
         if self.counts.len() > MOST_FOLDERS { Vec::new() } else { self.counts.iter().enumerate().map(choice).collect() }
     }
 
-    /// What filters select an instance by.
-    pub(super) fn classes(&self, scenario: &ScenarioView<'_>) -> String {
-        let attention = if needs_attention(scenario) { " attention" } else { "" };
-        format!("{ROW} {} {}{attention}", Bearing::of_scenario(scenario).class(), self.class(scenario))
+    /// The classes by which filters select what shows these instances, behind blanks.
+    pub(super) fn classes<'a>(&self, instances: impl Iterator<Item = &'a ScenarioView<'r>>) -> String
+    where
+        'r: 'a,
+    {
+        let mut classes = BTreeSet::from([ROW.to_owned()]);
+        for scenario in instances {
+            classes.insert(Bearing::of_scenario(scenario).class().to_owned());
+            classes.insert(self.class(scenario));
+            classes.extend(needs_attention(scenario).then(|| ATTENTION.to_owned()));
+        }
+        classes.into_iter().collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -98,7 +109,7 @@ fn filters(out: &mut String, report: &ReportView<'_>, folders: &Folders<'_>) {
     };
     let mut answers: Vec<Choice> = Bearing::ALL.into_iter().map(bearing).collect();
     let attention = report.scenarios.iter().filter(|it| needs_attention(it)).count();
-    answers.push(Choice { class: "attention".to_owned(), name: "needs attention".to_owned(), count: attention });
+    answers.push(Choice { class: ATTENTION.to_owned(), name: "needs attention".to_owned(), count: attention });
     answers.retain(|choice| choice.count > 0);
     out.push_str(&filter("answer", "Show", ("all", all), &answers));
     out.push_str(&filter("folder", "About", ("all", all), &folders.choices()));
@@ -123,14 +134,6 @@ fn rows<'a, 'r>(report: &'a ReportView<'r>) -> Vec<Vec<Placed<'a, 'r>>> {
 
 fn row(out: &mut String, instances: &[Placed<'_, '_>], folders: &Folders<'_>) {
     let Some((_, first)) = instances.first() else { return };
-    let mut classes: Vec<String> = Vec::new();
-    for class in
-        instances.iter().flat_map(|(_, it)| folders.classes(it).split(' ').map(str::to_owned).collect::<Vec<_>>())
-    {
-        if !classes.contains(&class) {
-            classes.push(class);
-        }
-    }
     let alone = instances.len() == 1;
     let memory: Vec<String> = facts::trap_and_control(first).iter().map(|line| html(line)).collect();
     let attempts = |name| first.case(name).map(|case| format!("{name} {}", facts::frequency(case)));
@@ -145,7 +148,7 @@ fn row(out: &mut String, instances: &[Placed<'_, '_>], folders: &Folders<'_>) {
     // On a narrow page cells stand below each other, each behind the name of its column.
     let cell = |(name, cell): (&&str, &String)| format!("<td data-name=\"{name}\">{cell}</td>");
     let cells: String = COLUMNS.iter().zip(&cells).map(cell).collect();
-    let _ = writeln!(out, "<tr class=\"{}\">{cells}</tr>", classes.join(" "));
+    let _ = writeln!(out, "<tr class=\"{}\">{cells}</tr>", folders.classes(instances.iter().map(|(_, it)| *it)));
 }
 
 /// The answer in a word, in the colour of what it means.
