@@ -295,6 +295,8 @@ fn a_survey_is_rendered_as_text_markdown_and_a_page_alone() {
     let scratch = Scratch::new();
     survey(&scratch, &["calls", "cuInit", "--on", "sim:h200-x1", "--quick"]).ended(0, "ok");
     let file = folder(&scratch).join(SurveyKind::Calls.file()).to_string_lossy().into_owned();
+    let quiet = survey(&scratch, &["calls", "cuInit", "--on", "sim:h200-x1", "--quick", "--quiet"]).stdout;
+    assert!(quiet.starts_with("SIMULATED, 1 of 1 rows"), "the end alone: {quiet}");
     // The folder has the report of the controls too.
     let folder = folder(&scratch).to_string_lossy().into_owned();
     let forms = [

@@ -36,8 +36,13 @@ pub struct NamedSurvey {
 pub fn text(survey: &Survey, path: &str) -> String {
     let sections = sections(std::slice::from_ref(&NamedSurvey { name: String::new(), survey: survey.clone() }));
     let shown = sections.iter().filter(|section| !section.only_on_pages);
-    let mut out: Vec<String> = shown.map(Section::text).collect();
-    out.push(totals(survey));
+    let tables: Vec<String> = shown.map(Section::text).collect();
+    tables.join("\n") + "\n" + &ending(survey, path)
+}
+
+/// The counts of a survey, where it is and how it ended.
+pub fn ending(survey: &Survey, path: &str) -> String {
+    let mut out = vec![totals(survey)];
     if let Some(left_out) = left_out_text(survey) {
         out.push(left_out);
     }

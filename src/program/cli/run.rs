@@ -36,11 +36,8 @@ pub(super) struct RunArguments {
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     junit: Option<PathBuf>,
     /// Show every case of every scenario and a table, instead of one answer per question.
-    #[arg(short, long, help_heading = WRITTEN)]
+    #[arg(short, long, conflicts_with = "quiet", help_heading = WRITTEN)]
     verbose: bool,
-    /// Print failures and the counts at the end only, and no progress.
-    #[arg(short, long, conflicts_with = "verbose", help_heading = WRITTEN)]
-    quiet: bool,
     /// Allow a hazard: fault, oversubscribe, bigmem, root, settings, code (Python lines of files of
     /// your own).
     #[arg(long, value_name = "HAZARD", value_parser = argument::hazard, help_heading = ASKED)]
@@ -96,6 +93,9 @@ pub(super) struct WorkerArguments {
     /// One JSON document on stdout (the report; on failure, the error).
     #[arg(long, help_heading = WRITTEN)]
     json: bool,
+    /// Print failures and the counts at the end only, and no progress.
+    #[arg(short, long, help_heading = WRITTEN)]
+    quiet: bool,
     /// A libcudart to run on; may be given several times.
     #[arg(long, value_name = "PATH", help_heading = WHERE, hide_short_help = true)]
     libcudart: Vec<PathBuf>,
@@ -146,7 +146,7 @@ impl WorkerArguments {
             quick: self.quick,
             json: self.json,
             verbose: false,
-            quiet: false,
+            quiet: self.quiet,
             junit: None,
             libcudart: self.libcudart,
             python: self.python,
@@ -199,7 +199,6 @@ pub(super) fn run(arguments: RunArguments) -> Exit {
         asked,
         junit,
         verbose,
-        quiet,
         allow,
         allow_skip,
         require,
@@ -220,7 +219,6 @@ pub(super) fn run(arguments: RunArguments) -> Exit {
         exclude: left_out.exclude,
         junit,
         verbose,
-        quiet,
         allow,
         allow_skip,
         require,

@@ -166,7 +166,7 @@ impl Console {
 
     /// Prints progress after a question of a survey, if there is a line and no progress bar.
     pub(super) fn step(&self, line: Option<String>) {
-        if let Some(line) = line {
+        if let Some(line) = line.filter(|_| !self.quiet) {
             output::tell(&format!("cuda-pitfalls: {line}"));
         }
         self.bar.inc(1);

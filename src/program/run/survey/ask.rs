@@ -189,7 +189,8 @@ impl SurveyRun<'_> {
         ending::finish(&mut document, &store, exit, |document| {
             let json = serde_json::to_string(document).unwrap_or_default();
             let path = self.folder.join(R::KIND.file());
-            let text = render::text(&Survey::from(document.clone()), &path.to_string_lossy());
+            let form = if self.run.quiet { render::ending } else { render::text };
+            let text = form(&Survey::from(document.clone()), &path.to_string_lossy());
             self.console.surveyed(&text, &json, exit)
         })
     }
