@@ -1,8 +1,9 @@
 //! The user's own line, as its file has it.
 //!
 //! A program says itself in which file its code is, and may name any file. So its tracer reads none that the program
-//! could not read: only where both have the same rights and see the same files. What lies under the name may take for
-//! ever to read; the caller does not wait for it.
+//! could not read: only where both have the same rights and see the same files. A trace may be handed on, so that only
+//! files with the suffix of a programming language are read. What lies under the name may take for ever to read; the
+//! caller does not wait for it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Read as _};
@@ -17,6 +18,11 @@ const LARGEST: u64 = 4 << 20;
 const LONGEST: usize = 200;
 /// What a process may do, in the kernel's words: lines of its status.
 const RIGHTS: [&str; 4] = ["Uid:", "Gid:", "Groups:", "CapEff:"];
+/// The suffixes of files that are read.
+const SUFFIXES: [&str; 19] = [
+    "c", "cc", "cpp", "cu", "cuh", "cxx", "f", "f90", "go", "h", "hh", "hpp", "hxx", "inl", "jl", "py", "pyx", "rs",
+    "zig",
+];
 /// Folders whose files are no source code.
 const SYSTEM: [&str; 3] = ["/proc", "/sys", "/dev"];
 
@@ -35,7 +41,8 @@ fn absolute(pid: u32, file: &str) -> Option<PathBuf> {
         return None;
     }
     let path = fs::read_link(format!("/proc/{pid}/cwd")).ok()?.join(file).canonicalize().ok()?;
-    (!SYSTEM.iter().any(|folder| path.starts_with(folder))).then_some(path)
+    let is_source = path.extension().is_some_and(|suffix| SUFFIXES.iter().any(|known| suffix == *known));
+    (is_source && !SYSTEM.iter().any(|folder| path.starts_with(folder))).then_some(path)
 }
 
 /// Whether a process has exactly our rights and sees our files.
@@ -100,7 +107,10 @@ mod tests {
         assert_eq!(at(&fifo, 1), None, "nobody writes to it");
         let large = folder.path().join("large.py");
         File::create(&large).unwrap().set_len(LARGEST + 1).unwrap();
-        for path in [large, folder.path().to_owned(), "/proc/self/environ".into(), "/dev/zero".into()] {
+        let (secret, alias) = (folder.path().join("shadow"), folder.path().join("alias.py"));
+        fs::write(&secret, "root:x:0\n").unwrap();
+        std::os::unix::fs::symlink(&secret, &alias).unwrap();
+        for path in [large, secret, alias, folder.path().to_owned(), "/proc/self/environ".into(), "/dev/zero".into()] {
             assert_eq!(at(&path, 1), None, "{}", path.display());
         }
     }
