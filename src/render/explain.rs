@@ -39,6 +39,9 @@ pub fn text(explanation: &Explanation<'_>, width: usize) -> String {
     }
 }
 
+/// From so many measured causes on, nothing else is shown beside them.
+const ENOUGH_CAUSES: usize = 2;
+
 /// What is claimed: an error with its causes, or the first scenario in full.
 fn claimed(explanation: &Explanation<'_>, width: usize) -> String {
     let mut out = facts(explanation, width);
@@ -50,7 +53,10 @@ fn claimed(explanation: &Explanation<'_>, width: usize) -> String {
         let mut causes = advice.into_iter().flat_map(|advice| &advice.causes);
         causes.any(|cause| cause.scenario.as_deref() == Some(answer.scenario.name.as_str()))
     };
-    let short: Vec<&ScenarioAnswer<'_>> = rest.iter().filter(|answer| !is_cause(answer)).collect();
+    // Beside several measured causes, questions that only share words with the text lead away from them.
+    let measured = advice.iter().flat_map(|advice| &advice.causes).filter(|cause| cause.scenario.is_some()).count();
+    let is_shown = |answer: &&ScenarioAnswer<'_>| measured < ENOUGH_CAUSES && !is_cause(answer);
+    let short: Vec<&ScenarioAnswer<'_>> = rest.iter().filter(is_shown).collect();
     for answer in full {
         if !out.is_empty() {
             out.push('\n');
