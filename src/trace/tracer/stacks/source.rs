@@ -16,8 +16,9 @@ use crate::{Frame, Stack};
 const LARGEST: u64 = 4 << 20;
 /// The most characters that are kept of a line.
 const LONGEST: usize = 200;
-/// What a process may do, in the kernel's words: lines of its status.
-const RIGHTS: [&str; 4] = ["Uid:", "Gid:", "Groups:", "CapEff:"];
+/// What a process may do, in the kernel's words: lines of its status. A sandbox made with Landlock or seccomp needs
+/// `NoNewPrivs`, or shows in the number of filters.
+const RIGHTS: [&str; 6] = ["Uid:", "Gid:", "Groups:", "CapEff:", "NoNewPrivs:", "Seccomp_filters:"];
 /// The suffixes of files that are read.
 const SUFFIXES: [&str; 19] = [
     "c", "cc", "cpp", "cu", "cuh", "cxx", "f", "f90", "go", "h", "hh", "hpp", "hxx", "inl", "jl", "py", "pyx", "rs",
@@ -62,8 +63,10 @@ fn may_read_as(pid: u32) -> Option<bool> {
 
 /// One line of a file, numbered from 1.
 fn read(path: &Path, number: u32) -> Option<String> {
-    // A FIFO must not make us wait for its other end.
-    let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
+    // To open a device can do something. The name may also come to mean another file now: a link is not followed, a FIFO
+    // does not make us wait, and what was opened is looked at again.
+    fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
     let file: File = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
     let data = file.metadata().ok()?;
     if !data.is_file() || data.len() == 0 || data.len() > LARGEST {
@@ -77,6 +80,9 @@ fn read(path: &Path, number: u32) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::process::CommandExt as _;
+    use std::process::Command;
+
     use super::*;
     use crate::fixture;
 
@@ -117,13 +123,23 @@ mod tests {
 
     #[test]
     fn a_process_with_other_rights_is_not_read_for() {
-        assert_eq!(may_read_as(std::process::id()), Some(true));
-        // The first process is another user's, or has a group or a capability of its own, or is us as root.
-        let status = |process: &str| fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-        let uid = |process: &str| status(process).lines().find(|line| line.starts_with("Uid:")).map(str::to_owned);
-        if uid("1") != uid("self") {
-            assert_ne!(may_read_as(1), Some(true));
-        }
+        let may_read_as_sleeper = |gives_up: bool| {
+            let mut sleeper = Command::new("sleep");
+            sleeper.arg("60");
+            // SAFETY: prctl may be called between fork and exec.
+            unsafe {
+                sleeper.pre_exec(move || {
+                    let done = if gives_up { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } else { 0 };
+                    if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+                });
+            }
+            let mut sleeper = sleeper.spawn().unwrap();
+            let may = may_read_as(sleeper.id());
+            sleeper.kill().and_then(|()| sleeper.wait()).unwrap();
+            may
+        };
+        assert_eq!(may_read_as_sleeper(false), Some(true));
+        assert_eq!(may_read_as_sleeper(true), Some(false));
         assert_eq!(may_read_as(u32::MAX), None);
     }
 }
