@@ -90,7 +90,13 @@ pub fn markdown(trace: &Trace, findings: &[Finding], outcome: &PolicyOutcome) ->
     markdown::page(&Seen::new(trace, findings, outcome))
 }
 
-/// The text of an issue about it; `proofs` are the scenarios that its findings name, `attached` their reproducers.
+/// The scenarios that prove the pitfalls of a trace, each once.
+pub fn proofs(findings: &[Finding]) -> Vec<Scenario> {
+    proof::scenarios(findings.iter().filter(|finding| finding.severity == Severity::Pitfall))
+}
+
+/// The text of an issue about a stored trace, whose policy is not known; `proofs` are its [`proofs`], `attached` their
+/// reproducers.
 pub fn issue(
     trace: &Trace,
     findings: &[Finding],

@@ -13,7 +13,8 @@ use std::fmt::Write as _;
 
 use super::cards::FindingCards;
 use super::entry::{Entries, TraceEntry, entries};
-use super::{Seen, place, proof, totals, unseen};
+use super::proof::Proofs;
+use super::{Seen, place, totals, unseen};
 use crate::html::page;
 use cuda_pitfalls_core::machine;
 use cuda_pitfalls_core::text::counts::counted;
@@ -39,7 +40,8 @@ pub(super) fn page(seen: &Seen) -> String {
     let mut out = page::head(page::POLICY, &title, OWN_STYLE);
     head(&mut out, seen, &command);
     let found = FindingCards::of(seen);
-    cards::draw(&mut out, seen, &found, &made, &listed);
+    let proofs = Proofs::of(seen.findings);
+    cards::draw(&mut out, seen, (&found, &proofs), &made, &listed);
     let unseen = unseen::unseen(&seen.history);
     if !unseen.is_empty() {
         let lines: String = unseen.iter().map(|line| format!("<li>{}</li>\n", html(line))).collect();
@@ -55,7 +57,7 @@ pub(super) fn page(seen: &Seen) -> String {
     }
     timeline::draw(&mut out, trace, &made.all, &listed);
     events::draw(&mut out, seen, &found, &made, &listed);
-    proof::sections(&mut out, seen);
+    proofs.sections(&mut out);
     counts::draw(&mut out, trace);
     machine(&mut out, trace);
     out + page::END

@@ -38,9 +38,7 @@ pub(super) fn issue(seen: &Seen, proofs: &[Scenario], attached: &[Attached], tra
 /// The first thing to change, with its line.
 fn title(seen: &Seen, changes: &[(LineChange<'_>, usize)]) -> String {
     let Some((first, _)) = changes.first() else {
-        let what =
-            if seen.violations.is_empty() { "No pitfall was found" } else { "The program did what is forbidden" };
-        return format!("{what}: {}", markdown(&command(seen)));
+        return format!("No pitfall was found: {}", markdown(&command(seen)));
     };
     let at = first.at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
     let mut letters = first.title.chars();
@@ -63,9 +61,6 @@ fn happened(seen: &Seen) -> String {
     let mut out = String::new();
     for banner in unseen::banners(seen.trace) {
         let _ = writeln!(out, "**{}**\n", markdown(&banner));
-    }
-    for violation in seen.violations.iter().take(MOST_FINDINGS) {
-        let _ = writeln!(out, "- {}", markdown(&super::text::forbidden(&violation.forbidden, &violation.says)));
     }
     for finding in seen.found(Severity::Pitfall).take(MOST_FINDINGS) {
         let memory = finding.bytes.map(|bytes| format!(" ({})", units::delta(bytes))).unwrap_or_default();

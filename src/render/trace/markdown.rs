@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use super::cards::FindingCards;
 use super::change::LineChange;
 use super::entry::{TraceEntry, entries, late_write};
-use super::{Seen, alike, place, proof, text, totals, unseen};
+use super::proof::Proofs;
+use super::{Seen, alike, place, text, totals, unseen};
 use cuda_pitfalls_core::machine;
 use cuda_pitfalls_core::text::counts::grouped;
 use cuda_pitfalls_core::text::escape::{html, markdown};
@@ -41,6 +42,7 @@ pub(super) fn page(seen: &Seen) -> String {
         .violations
         .iter()
         .map(|violation| format!("- **{}**\n", markdown(&text::forbidden(&violation.forbidden, &violation.says))));
+    let proofs = Proofs::of(seen.findings);
     let in_order = seen.found(Severity::Pitfall).chain(seen.found(Severity::Note));
     let groups = grouped(in_order.map(|finding| (alike(finding), finding)));
     let findings = groups.iter().filter_map(|(_, all)| all.first()).map(|finding| {
@@ -52,7 +54,7 @@ pub(super) fn page(seen: &Seen) -> String {
             markdown(&finding.workaround),
             markdown(&finding.says),
             code(&finding.scenario),
-            proof::find(&finding.scenario).map(|it| markdown(&proof::answer(&it))).unwrap_or_default()
+            markdown(&proofs.answer(&finding.scenario))
         )
     });
     let undecided = seen.undecided.iter().map(|line| format!("- **not decided: {}**\n", markdown(line)));

@@ -1,68 +1,70 @@
-//! The scenarios that prove what was found: what they ask and what was measured.
+//! The scenarios that prove findings: their questions, answers and calls.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use super::Seen;
 use crate::listing::show;
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::text::escape::html;
+use cuda_pitfalls_trace::diagnosis::Finding;
 
-/// The most scenarios that a page has.
+/// The most scenarios of one trace.
 const MOST: usize = 20;
-/// How wide they are laid out.
+/// The width of their text on a page, in columns.
 const WIDTH: usize = 90;
 
-/// A scenario that comes with the program.
-pub(super) fn find(name: &str) -> Option<Scenario> {
-    let all = catalogue::select(&[name.to_owned()]).ok()?;
-    all.into_iter().find(|scenario| scenario.name == name)
+/// The scenarios that these findings name, each once, in the order of the findings and at most [`MOST`].
+pub(super) fn scenarios<'a>(findings: impl Iterator<Item = &'a Finding>) -> Vec<Scenario> {
+    let mut known: HashSet<&str> = HashSet::new();
+    let names = findings.map(|finding| finding.scenario.as_str()).filter(|name| known.insert(name)).take(MOST);
+    names.filter_map(|name| catalogue::select(&[name.to_owned()]).ok()?.into_iter().next()).collect()
 }
 
-/// Its question and its answer, behind a colon.
-pub(super) fn answer(scenario: &Scenario) -> String {
+/// The scenarios of a page.
+pub(super) struct Proofs(Vec<Scenario>);
+
+impl Proofs {
+    pub(super) fn of(findings: &[Finding]) -> Proofs {
+        Proofs(scenarios(findings.iter()))
+    }
+
+    /// The question and the answer of a scenario, behind a colon; empty for one that the page does not have.
+    pub(super) fn answer(&self, name: &str) -> String {
+        self.0.iter().find(|scenario| scenario.name == name).map(answer).unwrap_or_default()
+    }
+
+    /// The name of a scenario, as a link to its section if the page has one.
+    pub(super) fn link(&self, name: &str) -> String {
+        match self.0.iter().position(|scenario| scenario.name == name) {
+            Some(place) => format!("<a href=\"#p{place}\">{}</a>", html(name)),
+            None => html(name),
+        }
+    }
+
+    /// A folded section for each scenario.
+    pub(super) fn sections(&self, out: &mut String) {
+        if !self.0.is_empty() {
+            out.push_str("<h2>The scenarios that prove it</h2>\n");
+        }
+        for (place, scenario) in self.0.iter().enumerate() {
+            let _ = writeln!(
+                out,
+                "<details id=\"p{place}\"><summary>{}{}</summary>\n<pre>{}</pre></details>",
+                html(&scenario.name),
+                html(&answer(scenario)),
+                text(scenario),
+            );
+        }
+    }
+}
+
+fn answer(scenario: &Scenario) -> String {
     format!(": {} {}", scenario.question, scenario.answer).trim_end().to_owned()
 }
 
-/// The names of the scenarios that findings name, each once.
-fn names<'a>(seen: &Seen<'a>) -> Vec<&'a str> {
-    let mut names: Vec<&str> = Vec::new();
-    for finding in seen.findings {
-        if !names.contains(&finding.scenario.as_str()) && names.len() < MOST {
-            names.push(&finding.scenario);
-        }
-    }
-    names
-}
-
-/// The name of a scenario, as a link to its section where the page has one.
-pub(super) fn link(seen: &Seen, name: &str) -> String {
-    match names(seen).iter().position(|other| *other == name).filter(|_| find(name).is_some()) {
-        Some(place) => format!("<a href=\"#p{place}\">{}</a>", html(name)),
-        None => html(name),
-    }
-}
-
-/// What `show` says of it, without addresses, which a page has none of. Escaped by line, to keep the breaks.
+/// The text of `show` without its sources, because pages have no addresses. Escaped line by line to keep the breaks.
 fn text(scenario: &Scenario) -> String {
     let scenario = Scenario { sources: Vec::new(), ..scenario.clone() };
     show::text(&scenario, WIDTH).lines().map(|line| html(line) + "\n").collect()
-}
-
-/// A folded section for each scenario.
-pub(super) fn sections(out: &mut String, seen: &Seen) {
-    let known = names(seen).into_iter().enumerate().filter_map(|(place, name)| Some((place, find(name)?)));
-    let known: Vec<(usize, Scenario)> = known.collect();
-    if !known.is_empty() {
-        out.push_str("<h2>The scenarios that prove it</h2>\n");
-    }
-    for (place, scenario) in known {
-        let _ = writeln!(
-            out,
-            "<details id=\"p{place}\"><summary>{}{}</summary>\n<pre>{}</pre></details>",
-            html(&scenario.name),
-            html(&answer(&scenario)),
-            text(&scenario),
-        );
-    }
 }

@@ -1,8 +1,6 @@
 //! A bundle of a trace: the trace, its summary and its page, the scenarios that prove what was found with their plain
 //! reproducers, and the text.
 
-use std::collections::BTreeSet;
-
 use super::{ArchiveFile, BundleArguments, attach, host, stem, user, write};
 use crate::cli::output::fail;
 use cuda_pitfalls_answers::exit::Exit;
@@ -12,12 +10,9 @@ use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::text::redact::Redactor;
 use cuda_pitfalls_render::issue::Attached;
 use cuda_pitfalls_render::trace as render;
-use cuda_pitfalls_trace::diagnosis::{self, Finding, Severity};
+use cuda_pitfalls_trace::diagnosis::{self, Severity};
 use cuda_pitfalls_trace::policy::PolicyOutcome;
 use cuda_pitfalls_trace::{Trace, TraceError, redacted};
-
-/// The most scenarios that are packed.
-const MOST_PROOFS: usize = 10;
 
 pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
     if let Some(name) = &arguments.name {
@@ -29,15 +24,16 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
         Err(error) => return fail(error, Exit::Usage, false),
     };
     let (findings, outcome) = (diagnosis::findings(&trace), PolicyOutcome::default());
-    let proofs = proofs(&findings);
+    let proofs = render::proofs(&findings);
     let mut entries: Vec<ArchiveFile> = Vec::new();
     let attached = sources(&proofs, &mut entries);
     let mut add = |name: &str, text: String| entries.push(ArchiveFile { name: name.to_owned(), text });
     add("summary.json", format!("{:#}\n", render::json(&trace, &findings, &outcome)));
     add("trace.html", render::html(&trace, &findings, &outcome));
-    add("trace.ndjson", text);
+    add(cuda_pitfalls_trace::FILE, text);
     add("issue.md", render::issue(&trace, &findings, &proofs, &attached, arguments.issue));
-    let stem = findings.first().map_or_else(|| "trace".to_owned(), |finding| format!("trace-{}", stem(&finding.rule)));
+    let pitfall = findings.iter().find(|finding| finding.severity == Severity::Pitfall);
+    let stem = pitfall.map_or_else(|| "trace".to_owned(), |finding| format!("trace-{}", stem(&finding.rule)));
     write(arguments, &stem, &entries)
 }
 
@@ -57,14 +53,6 @@ fn read(arguments: &BundleArguments) -> Result<(Trace, String), TraceError> {
         text.push('\n');
     })?;
     Ok((Trace::read(text.as_bytes(), &arguments.report)?, text))
-}
-
-/// The scenarios that prove the pitfalls that were found.
-fn proofs(findings: &[Finding]) -> Vec<Scenario> {
-    let pitfalls = findings.iter().filter(|finding| finding.severity == Severity::Pitfall);
-    let mut known: BTreeSet<&str> = BTreeSet::new();
-    let names = pitfalls.map(|it| it.scenario.as_str()).filter(|name| known.insert(name)).take(MOST_PROOFS);
-    names.filter_map(|name| catalogue::select(&[name.to_owned()]).ok()?.into_iter().next()).collect()
 }
 
 /// The scenario files, and the reproducer of each in the languages that it can be written in: the calls alone, or if

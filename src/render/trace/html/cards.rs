@@ -7,7 +7,8 @@ use super::{more, source};
 use crate::trace::cards::FindingCards;
 use crate::trace::change::LineChange;
 use crate::trace::entry::{Entries, shown};
-use crate::trace::{Seen, alike, place, proof};
+use crate::trace::proof::Proofs;
+use crate::trace::{Seen, alike, place};
 use cuda_pitfalls_core::text::counts::grouped;
 use cuda_pitfalls_core::text::escape::html;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
@@ -19,7 +20,7 @@ const MOST_CARDS: usize = 40;
 pub(super) fn draw<'a>(
     out: &mut String,
     seen: &Seen<'a>,
-    found: &FindingCards<'a>,
+    (found, proofs): (&FindingCards<'a>, &Proofs),
     made: &Entries,
     listed: &HashSet<usize>,
 ) {
@@ -58,7 +59,7 @@ pub(super) fn draw<'a>(
             let _ = writeln!(out, "<h2>{heading}</h2>");
         }
         for (_, findings) in groups.iter().take(MOST_CARDS) {
-            card(out, seen, found, findings, link);
+            card(out, seen, (found, proofs), findings, link);
         }
         more(out, groups.len(), MOST_CARDS, "findings");
     }
@@ -68,7 +69,7 @@ pub(super) fn draw<'a>(
 fn card<'a>(
     out: &mut String,
     seen: &Seen<'a>,
-    found: &FindingCards<'a>,
+    (found, proofs): (&FindingCards<'a>, &Proofs),
     findings: &[&'a Finding],
     link: impl Fn(Option<usize>) -> Option<String>,
 ) {
@@ -87,6 +88,6 @@ fn card<'a>(
         html(&finding.workaround),
         html(&finding.says),
         places.join(" · "),
-        proof::link(seen, &finding.scenario),
+        proofs.link(&finding.scenario),
     );
 }
