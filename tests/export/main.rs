@@ -8,6 +8,7 @@ use crate::common;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -359,6 +360,8 @@ fn a_bundle_of_a_trace_has_the_line_the_proof_and_no_path() {
     let trace = trace.to_string_lossy().into_owned();
     let ran = scratch.run(&["bundle", &trace, "--redact", "--issue", "pytorch", "--out", &archive]);
     assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let mode = fs::metadata(&archive).expect("the archive").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600, "a trace is its maker's alone, and so is an archive of it");
     let files = unpacked(Path::new(&archive));
     for name in ["trace.ndjson", "trace.html", "summary.json", "issue.md"] {
         assert!(files.contains_key(name), "{name}: {:?}", files.keys());

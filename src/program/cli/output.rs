@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
+use std::path::{Component, Path};
 
 use super::error::CliError;
 use crate::terminal;
@@ -71,12 +71,12 @@ pub(super) fn put(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) 
     if is_of_the_system(path) {
         return write(&mut OpenOptions::new().write(true).open(path)?);
     }
-    let file = written(path, write)?;
+    let file = written(path, EVERYBODY, write)?;
     file.persist(path).map_err(|error| error.error)?;
     Ok(())
 }
 
-/// The same for a file that must not be there yet.
+/// The same for a file that must not be there yet, and that only this user may read: an archive may hold a private trace.
 ///
 /// # Errors
 /// `AlreadyExists`, or what the system refused. Nothing is left in its place then.
@@ -85,19 +85,28 @@ pub(super) fn put_new(path: &Path, write: impl FnOnce(&mut File) -> io::Result<(
     if fs::symlink_metadata(path).is_ok() {
         return Err(io::ErrorKind::AlreadyExists.into());
     }
-    let file = written(path, write)?;
+    let file = written(path, OWNER, write)?;
     file.persist_noclobber(path).map_err(|error| error.error)?;
     Ok(())
 }
 
 fn is_of_the_system(path: &Path) -> bool {
-    std::path::absolute(path).is_ok_and(|path| path.starts_with("/dev") && !path.starts_with("/dev/shm"))
+    let climbs = path.components().any(|part| part == Component::ParentDir);
+    !climbs && std::path::absolute(path).is_ok_and(|path| path.starts_with("/dev") && !path.starts_with("/dev/shm"))
 }
 
-fn written(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<tempfile::NamedTempFile> {
+/// Modes of files that are written; the umask takes bits away.
+const EVERYBODY: u32 = 0o666;
+const OWNER: u32 = 0o600;
+
+fn written(
+    path: &Path,
+    mode: u32,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<tempfile::NamedTempFile> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let everybody = Permissions::from_mode(0o666);
-    let mut file = tempfile::Builder::new().prefix(".cuda-pitfalls-").permissions(everybody).tempfile_in(folder)?;
+    let mode = Permissions::from_mode(mode);
+    let mut file = tempfile::Builder::new().prefix(".cuda-pitfalls-").permissions(mode).tempfile_in(folder)?;
     write(file.as_file_mut())?;
     file.as_file().sync_all()?;
     Ok(file)
@@ -138,7 +147,7 @@ mod tests {
         for path in ["/dev/null", "/dev/stdout", "/dev/fd/1"] {
             assert!(is_of_the_system(Path::new(path)), "{path}");
         }
-        for path in ["/dev/shm/report.xml", "report.xml", "/home/user/dev/report.xml"] {
+        for path in ["/dev/shm/report.xml", "report.xml", "/home/user/dev/report.xml", "/dev/../tmp/report.xml"] {
             assert!(!is_of_the_system(Path::new(path)), "{path}");
         }
     }
