@@ -161,7 +161,7 @@ fn colours_are_as_the_command_line_says() {
     let scratch = Scratch::new();
     for (choice, is_coloured) in [("always", true), ("never", false), ("auto", false)] {
         let ran = scratch.run(&["run", "mask-after-device-count", "--quick", "--on", "sim:h200-x2", "--color", choice]);
-        // What bites is yellow, whether it was expected or not.
+        // A pitfall that shows is yellow, whether that was expected or not.
         assert_eq!(ran.stdout.contains("\x1b[1;33myes (sim)\x1b[0m"), is_coloured, "{choice}: {}", ran.stdout);
         assert_eq!(ran.stdout.contains('\x1b'), is_coloured, "{choice}: {}", ran.stdout);
     }

@@ -60,12 +60,12 @@ fn a_filter_shows_the_rows_that_its_label_counts() {
         let count = label.and_then(|(label, _)| label.rsplit(' ').next()?.parse().ok());
         (count.unwrap_or_else(|| panic!("{id} has a label")), seen[id][1].as_u64().unwrap())
     };
-    for id in ["answer-all", "answer-bites", "answer-absent", "folder-f0", "folder-f1"] {
+    for id in ["answer-all", "answer-shows", "answer-absent", "folder-f0", "folder-f1"] {
         let (labelled, sections) = counted(id);
         assert_eq!(labelled, sections, "{id}: {seen:#}");
         let rows = seen[id][0].as_u64().unwrap();
         assert!(0 < rows && rows <= sections, "{id}: {seen:#}");
     }
-    let (all, bites) = (counted("answer-all").1, counted("answer-bites").1);
-    assert!(bites < all && bites + counted("answer-absent").1 == all, "{seen:#}");
+    let (all, shows) = (counted("answer-all").1, counted("answer-shows").1);
+    assert!(shows < all && shows + counted("answer-absent").1 == all, "{seen:#}");
 }

@@ -364,6 +364,14 @@ mod tests {
     }
 
     #[test]
+    fn measured_causes_stand_alone_and_other_advice_does_not() {
+        let many = shown("RuntimeError: No CUDA GPUs are available", 80);
+        assert!(many.matches("  measured: ").count() >= ENOUGH_CAUSES && !many.contains("Questions near it"), "{many}");
+        let none = shown("Failed to initialize NVML: Unknown Error docker container", 80);
+        assert!(none.matches("  measured: ").count() < ENOUGH_CAUSES && none.contains("Possible causes"), "{none}");
+    }
+
+    #[test]
     fn a_line_of_a_framework_is_answered_in_python_on_one_screen() {
         let text = shown("torch.cuda.is_available mask ignored", 80);
         assert!(text.starts_with("In a fresh process torch.cuda.is_available reads the mask (at\ntorch/"), "{text}");

@@ -14,8 +14,8 @@ use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 
 use super::answer::ReportPlace;
 use super::applicable;
-use super::bearing::Bearing;
 use super::facts;
+use super::impact::Impact;
 use super::lines;
 use super::tally::{self, Standing};
 use cuda_pitfalls_core::text::escape::terminal;
@@ -46,12 +46,12 @@ impl Style {
     }
 
     /// An answer in the colour of what it means to whom it concerns.
-    pub(super) fn answer(self, bearing: Bearing, words: &str) -> String {
-        let code = match bearing {
-            Bearing::Bites => "1;33",
-            Bearing::Harmless => "36",
-            Bearing::Absent => "32",
-            Bearing::Open => "90",
+    pub(super) fn answer(self, impact: Impact, words: &str) -> String {
+        let code = match impact {
+            Impact::Shows => "1;33",
+            Impact::Harmless => "36",
+            Impact::Absent => "32",
+            Impact::Unknown => "90",
         };
         self.in_colour(code, words)
     }

@@ -1,61 +1,61 @@
-//! What an answer means to whom it concerns: whether the pitfall bites on this machine.
+//! Whether a pitfall shows on this machine, and whether something has to be done about it.
 //!
-//! [`super::tally::Standing`] says whether an answer is the expected one, which is what a maintainer of expectations
-//! asks. An expected yes is no good news for a user.
+//! [`super::tally::Standing`] is another question: whether the answer is the expected one. A yes may be expected and
+//! still cost its user memory.
 
 use cuda_pitfalls_core::report::ScenarioView;
 use cuda_pitfalls_core::scenario::needs_nothing;
 use cuda_pitfalls_core::verdict::Kind;
 
-/// What an answer means, what calls for action first.
+/// What an answer means for a user. The first variant calls for action most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Bearing {
+pub enum Impact {
     /// The pitfall shows.
-    Bites,
-    /// What is asked about happens, and nothing has to be done.
+    Shows,
+    /// The pitfall shows, and nothing has to be done.
     Harmless,
     /// The pitfall does not show.
     Absent,
     /// There is no answer.
-    Open,
+    Unknown,
 }
 
-impl Bearing {
+impl Impact {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Bearing; 4] = [Bearing::Bites, Bearing::Harmless, Bearing::Absent, Bearing::Open];
+    pub const ALL: [Impact; 4] = [Impact::Shows, Impact::Harmless, Impact::Absent, Impact::Unknown];
 
-    /// What an answer of this kind means; `remedy` is the workaround, if the report has one.
-    pub fn of(kind: Kind, remedy: Option<&str>) -> Bearing {
+    /// The impact of a verdict; `remedy` is the workaround, if the report has one.
+    pub fn of(kind: Kind, remedy: Option<&str>) -> Impact {
         match kind {
-            Kind::Reproduced if remedy.is_some_and(needs_nothing) => Bearing::Harmless,
-            Kind::Reproduced => Bearing::Bites,
-            Kind::NotReproduced => Bearing::Absent,
-            Kind::Inconclusive | Kind::Skipped | Kind::HarnessError => Bearing::Open,
+            Kind::Reproduced if remedy.is_some_and(needs_nothing) => Impact::Harmless,
+            Kind::Reproduced => Impact::Shows,
+            Kind::NotReproduced => Impact::Absent,
+            Kind::Inconclusive | Kind::Skipped | Kind::HarnessError => Impact::Unknown,
         }
     }
 
-    /// What the answer of an instance means.
-    pub fn of_scenario(scenario: &ScenarioView<'_>) -> Bearing {
-        Bearing::of(scenario.verdict.kind, scenario.remedy)
+    /// The impact of the answer to one instance.
+    pub fn of_scenario(scenario: &ScenarioView<'_>) -> Impact {
+        Impact::of(scenario.verdict.kind, scenario.remedy)
     }
 
-    /// The class that gives it its colour on a page, and what a filter selects by.
+    /// The CSS class on a page: it sets the colour, and filters select by it.
     pub(super) fn class(self) -> &'static str {
         match self {
-            Bearing::Bites => "bites",
-            Bearing::Harmless => "harmless",
-            Bearing::Absent => "absent",
-            Bearing::Open => "open",
+            Impact::Shows => "shows",
+            Impact::Harmless => "harmless",
+            Impact::Absent => "absent",
+            Impact::Unknown => "unknown",
         }
     }
 
-    /// What is counted under it.
+    /// The label of a filter and of a count.
     pub fn name(self) -> &'static str {
         match self {
-            Bearing::Bites => "shows here",
-            Bearing::Harmless => "shows, nothing to do",
-            Bearing::Absent => "does not show",
-            Bearing::Open => "no answer",
+            Impact::Shows => "shows here",
+            Impact::Harmless => "shows, nothing to do",
+            Impact::Absent => "does not show",
+            Impact::Unknown => "no answer",
         }
     }
 }
@@ -65,12 +65,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_shows_bites_unless_nothing_has_to_be_done() {
-        assert_eq!(Bearing::of(Kind::Reproduced, Some("Set the mask first.")), Bearing::Bites);
-        assert_eq!(Bearing::of(Kind::Reproduced, Some("None needed.")), Bearing::Harmless);
-        assert_eq!(Bearing::of(Kind::Reproduced, None), Bearing::Bites);
-        assert_eq!(Bearing::of(Kind::Reproduced, Some("")), Bearing::Bites, "no workaround is known");
-        assert_eq!(Bearing::of(Kind::NotReproduced, Some("None needed.")), Bearing::Absent);
-        assert_eq!(Bearing::of(Kind::Skipped, None), Bearing::Open);
+    fn a_pitfall_that_shows_is_harmless_only_if_its_remedy_says_so() {
+        assert_eq!(Impact::of(Kind::Reproduced, Some("Set the mask first.")), Impact::Shows);
+        assert_eq!(Impact::of(Kind::Reproduced, Some("None needed.")), Impact::Harmless);
+        assert_eq!(Impact::of(Kind::Reproduced, None), Impact::Shows);
+        assert_eq!(Impact::of(Kind::Reproduced, Some("")), Impact::Shows, "no workaround is known");
+        assert_eq!(Impact::of(Kind::NotReproduced, Some("None needed.")), Impact::Absent);
+        assert_eq!(Impact::of(Kind::Skipped, None), Impact::Unknown);
     }
 }

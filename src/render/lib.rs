@@ -9,7 +9,6 @@
 
 pub mod answer;
 pub mod applicable;
-pub mod bearing;
 pub mod change;
 pub mod claims;
 pub mod compare;
@@ -19,6 +18,7 @@ pub mod fleet;
 pub mod full;
 pub mod github;
 pub mod html;
+pub mod impact;
 pub mod issue;
 pub mod junit;
 pub mod lines;

@@ -1,8 +1,8 @@
 //! One question: its answer, for which values, what failed, and the workaround.
 
 use super::{InstanceAnswer, WIDEST, values};
-use crate::bearing::Bearing;
 use crate::full::Style;
+use crate::impact::Impact;
 use crate::tally::Standing;
 use crate::words::reason;
 use cuda_pitfalls_core::scenario::is_workaround;
@@ -62,7 +62,7 @@ pub(super) fn word_of(kind: Kind, question: &str, fits: bool) -> &'static str {
 struct QuestionBlock<'a> {
     word: String,
     /// What the answer means; none of a failure, which comes before what it would mean.
-    bearing: Option<Bearing>,
+    impact: Option<Impact>,
     standing: Standing,
     question: &'a str,
     name: &'a str,
@@ -83,8 +83,8 @@ impl QuestionBlock<'_> {
         for (place, line) in lines.iter().enumerate() {
             let head = if place == 0 {
                 let fill = " ".repeat(indent.saturating_sub(columns(&self.word)));
-                let word = match self.bearing {
-                    Some(bearing) => style.answer(bearing, &self.word),
+                let word = match self.impact {
+                    Some(impact) => style.answer(impact, &self.word),
                     None => style.paint(self.standing, &self.word),
                 };
                 word + &fill
@@ -154,7 +154,7 @@ fn failed(answer: &InstanceAnswer, width: usize, style: Style) -> String {
     }
     let block = QuestionBlock {
         word,
-        bearing: None,
+        impact: None,
         standing: answer.standing(),
         question: &answer.question,
         name: &answer.name,
@@ -208,7 +208,7 @@ fn answered(first: &InstanceAnswer, answers: &[&InstanceAnswer], of: usize, widt
     }
     lines.extend(workaround(&yes, room));
     let standing = answers.iter().map(|answer| answer.standing()).max().unwrap_or(Standing::Answered);
-    let bearing = answers.iter().map(|it| Bearing::of(it.verdict.kind, it.remedy.as_deref())).min();
+    let impact = answers.iter().map(|it| Impact::of(it.verdict.kind, it.remedy.as_deref())).min();
     // The values of a single instance stand beside its question if there is room, else in its name.
     let values = first.name.strip_prefix(first.scenario.as_str()).unwrap_or_default();
     let with_values = format!("{} {values}", first.question);
@@ -220,7 +220,7 @@ fn answered(first: &InstanceAnswer, answers: &[&InstanceAnswer], of: usize, widt
         (_, true) => format!("{} (all {of})", first.scenario),
         (_, false) => first.scenario.clone(),
     };
-    let block = QuestionBlock { word: answer, bearing, standing, question, name: &name, below: lines };
+    let block = QuestionBlock { word: answer, impact, standing, question, name: &name, below: lines };
     block.lines(indent, width, style)
 }
 

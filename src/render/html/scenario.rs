@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::bearing::Bearing;
+use crate::impact::Impact;
 use crate::tally::Standing;
 use crate::{answer, facts, lines, steps};
 use cuda_pitfalls_core::plan::CasePlan;
@@ -28,9 +28,9 @@ pub(super) fn section(
 ) {
     let verdict = &scenario.verdict;
     let standing = Standing::of(verdict);
-    let bearing = Bearing::of_scenario(scenario).class();
+    let impact = Impact::of_scenario(scenario).class();
     let answer = match answer::word(scenario) {
-        word @ ("yes" | "no") => format!("<strong class=\"here {bearing}\">{word}</strong> "),
+        word @ ("yes" | "no") => format!("<strong class=\"here {impact}\">{word}</strong> "),
         _ => String::new(),
     };
     let _ = writeln!(

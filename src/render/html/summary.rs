@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use super::filter::{Choice, ROW, filter};
-use crate::bearing::Bearing;
+use crate::impact::Impact;
 use crate::tally::Standing;
 use crate::{answer, facts, words};
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
-use cuda_pitfalls_core::scenario::is_workaround;
+use cuda_pitfalls_core::scenario::{is_workaround, subject};
 use cuda_pitfalls_core::text::counts::{grouped, tally};
 use cuda_pitfalls_core::text::escape::html;
 use cuda_pitfalls_core::verdict::Provenance;
@@ -69,7 +69,7 @@ impl<'r> Folders<'r> {
     {
         let mut classes = BTreeSet::from([ROW.to_owned()]);
         for scenario in instances {
-            classes.insert(Bearing::of_scenario(scenario).class().to_owned());
+            classes.insert(Impact::of_scenario(scenario).class().to_owned());
             classes.insert(self.class(scenario));
             classes.extend(needs_attention(scenario).then(|| ATTENTION.to_owned()));
         }
@@ -77,8 +77,9 @@ impl<'r> Folders<'r> {
     }
 }
 
+/// The folder of a scenario; a file of the user's own is alone in one.
 fn folder(name: &str) -> &str {
-    name.split_once('/').map_or(name, |(folder, _)| folder)
+    Some(subject::folder_of(name)).filter(|folder| !folder.is_empty()).unwrap_or(name)
 }
 
 fn needs_attention(scenario: &ScenarioView<'_>) -> bool {
@@ -102,12 +103,12 @@ pub(super) fn section(out: &mut String, report: &ReportView<'_>, folders: &Folde
 
 fn filters(out: &mut String, report: &ReportView<'_>, folders: &Folders<'_>) {
     let all = report.scenarios.len();
-    let bearing = |bearing: Bearing| Choice {
-        class: bearing.class().to_owned(),
-        name: bearing.name().to_owned(),
-        count: report.scenarios.iter().filter(|it| Bearing::of_scenario(it) == bearing).count(),
+    let impact = |impact: Impact| Choice {
+        class: impact.class().to_owned(),
+        name: impact.name().to_owned(),
+        count: report.scenarios.iter().filter(|it| Impact::of_scenario(it) == impact).count(),
     };
-    let mut answers: Vec<Choice> = Bearing::ALL.into_iter().map(bearing).collect();
+    let mut answers: Vec<Choice> = Impact::ALL.into_iter().map(impact).collect();
     let attention = report.scenarios.iter().filter(|it| needs_attention(it)).count();
     answers.push(Choice { class: ATTENTION.to_owned(), name: "needs attention".to_owned(), count: attention });
     answers.retain(|choice| choice.count > 0);
@@ -158,18 +159,18 @@ fn here(instances: &[Placed<'_, '_>]) -> String {
         [(word, _)] => word,
         _ => "some",
     };
-    let Some(bearing) = instances.iter().map(|(_, it)| Bearing::of_scenario(it)).min() else { return String::new() };
+    let Some(impact) = instances.iter().map(|(_, it)| Impact::of_scenario(it)).min() else { return String::new() };
     let simulated = instances.iter().any(|(_, it)| it.verdict.provenance == Provenance::Simulated);
     let simulated = if simulated { "<div class=\"dim\">simulated</div>" } else { "" };
-    format!("<strong class=\"here {}\">{}</strong>{simulated}", bearing.class(), html(word))
+    format!("<strong class=\"here {}\">{}</strong>{simulated}", impact.class(), html(word))
 }
 
 /// The question, its workaround where it is needed, and links to what was measured.
 fn question(instances: &[Placed<'_, '_>]) -> String {
     let Some((place, first)) = instances.first() else { return String::new() };
     let mut cell = format!("<div class=\"question\">{}</div>", html(first.question));
-    let bites = instances.iter().map(|(_, it)| it).find(|it| Bearing::of_scenario(it) == Bearing::Bites);
-    if let Some(remedy) = bites.and_then(|it| it.remedy).filter(|remedy| is_workaround(remedy)) {
+    let showing = instances.iter().map(|(_, it)| it).find(|it| Impact::of_scenario(it) == Impact::Shows);
+    if let Some(remedy) = showing.and_then(|it| it.remedy).filter(|remedy| is_workaround(remedy)) {
         let _ = write!(cell, "<div class=\"remedy\">→ {}</div>", html(remedy));
     }
     for reason in why(first) {
