@@ -415,6 +415,9 @@ fn plain_reproducers_compile_and_have_no_harness() {
         count(Language::C),
         count(Language::Python)
     );
+    let once = files.iter().find(|file| file.name.starts_with("context/first-call-makes-one")).expect("it is plain");
+    let sought = once.text.lines().rfind(|line| line.contains("Look for: ")).expect("what to look for");
+    assert_eq!(sought.matches("has grown by a context").count(), 1, "contexts and memory say the same: {sought}");
     let mut wrong = Vec::new();
     let (mut c_files, mut python_files) = (Vec::new(), Vec::new());
     for (index, file) in files.iter().enumerate() {
