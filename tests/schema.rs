@@ -44,6 +44,7 @@ fn the_committed_schemas_are_those_that_the_program_prints() {
         ("survey-calls", "reports/survey-calls.schema.json"),
         ("survey-mask", "reports/survey-mask.schema.json"),
         ("survey-env", "reports/survey-env.schema.json"),
+        ("survey-needs", "reports/survey-needs.schema.json"),
         ("survey-python", "reports/survey-python.schema.json"),
         ("trace", "reports/trace.schema.json"),
         ("trace-summary", "reports/trace-summary.schema.json"),

@@ -210,7 +210,7 @@ impl Summary {
                 }
                 Survey::Env(document) => document.rows.iter().for_each(|row| summary.add_variable(row, machine)),
                 Survey::Python(document) => document.rows.iter().for_each(|row| summary.add_line(row, machine)),
-                Survey::Mask(_) => {}
+                Survey::Mask(_) | Survey::Needs(_) => {}
             }
         }
         summary.calls = of_calls(&calls);

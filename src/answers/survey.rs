@@ -10,6 +10,7 @@ pub mod calls;
 pub mod document;
 pub mod env;
 pub mod mask;
+pub mod needs;
 pub mod python;
 mod question;
 mod row;
@@ -29,13 +30,16 @@ pub enum SurveyKind {
     Mask,
     /// When each environment variable is read.
     Env,
+    /// What CUDA and NVML need from the operating system, and what each refusal causes.
+    Needs,
     /// What Python lines do: which read the mask, and which make a context.
     Python,
 }
 
 impl SurveyKind {
     /// All kinds.
-    pub const ALL: [SurveyKind; 4] = [SurveyKind::Calls, SurveyKind::Mask, SurveyKind::Env, SurveyKind::Python];
+    pub const ALL: [SurveyKind; 5] =
+        [SurveyKind::Calls, SurveyKind::Mask, SurveyKind::Env, SurveyKind::Needs, SurveyKind::Python];
 
     /// The word on the command line.
     pub fn name(self) -> &'static str {
@@ -43,6 +47,7 @@ impl SurveyKind {
             SurveyKind::Calls => "calls",
             SurveyKind::Mask => "mask",
             SurveyKind::Env => "env",
+            SurveyKind::Needs => "needs",
             SurveyKind::Python => "python",
         }
     }
@@ -53,6 +58,7 @@ impl SurveyKind {
             SurveyKind::Calls => "cuda-pitfalls-survey-calls",
             SurveyKind::Mask => "cuda-pitfalls-survey-mask",
             SurveyKind::Env => "cuda-pitfalls-survey-env",
+            SurveyKind::Needs => "cuda-pitfalls-survey-needs",
             SurveyKind::Python => "cuda-pitfalls-survey-python",
         }
     }
@@ -63,6 +69,7 @@ impl SurveyKind {
             SurveyKind::Calls => "survey-calls.json",
             SurveyKind::Mask => "survey-mask.json",
             SurveyKind::Env => "survey-env.json",
+            SurveyKind::Needs => "survey-needs.json",
             SurveyKind::Python => "survey-python.json",
         }
     }

@@ -100,11 +100,13 @@ pub enum Effect {
     ExitsAtOnce,
     /// Opens a library.
     OpensLibrary,
+    /// Refuses a file or a system call from then on.
+    Refuses,
 }
 
 impl Effect {
     /// Every effect by its word in the tables.
-    pub(crate) const WORDS: [(&str, Effect); 14] = [
+    pub(crate) const WORDS: [(&str, Effect); 15] = [
         ("marks", Effect::Marks),
         ("inert", Effect::Inert),
         ("names-variable", Effect::NamesVariable),
@@ -119,6 +121,7 @@ impl Effect {
         ("exits", Effect::Exits),
         ("exits-at-once", Effect::ExitsAtOnce),
         ("opens-library", Effect::OpensLibrary),
+        ("refuses", Effect::Refuses),
     ];
 }
 

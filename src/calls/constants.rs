@@ -63,6 +63,9 @@ pub static BUILT_IN_STREAMS: LazyLock<&Constants> = LazyLock::new(|| known("stre
 /// Files that a worker may open with `dlopen`, by index in this list.
 pub static LIBRARY_FILES: LazyLock<&Constants> = LazyLock::new(|| known("library file"));
 
+/// Errors by their Linux numbers (x86-64 and aarch64).
+pub static ERRNOS: LazyLock<&Constants> = LazyLock::new(|| known("errno"));
+
 /// Signals by their Linux numbers (x86-64 and aarch64).
 pub static SIGNALS: LazyLock<&Constants> = LazyLock::new(|| known("signal"));
 

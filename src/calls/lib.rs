@@ -63,7 +63,7 @@ pub mod status;
 pub use call::{
     ACTOR, Call, EarlierPrototype, Effect, LIBRARY_COPY, Param, RETURNED_TEXT, RETURNED_TEXT_BYTES, Returns,
 };
-pub use constants::{BUILT_IN_STREAMS, Constants, LIBRARY_FILES, SIGNALS};
+pub use constants::{BUILT_IN_STREAMS, Constants, ERRNOS, LIBRARY_FILES, SIGNALS};
 pub use kind::{Output, ParamKind, UINT64_MAX};
 pub use library::CallLibrary;
 pub use structs::{FieldType, InputStruct, Layout, PresetWord, StructField};

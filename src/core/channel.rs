@@ -1,11 +1,13 @@
 //! A socket that carries one JSON document per line, between one reader and one writer.
 
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
+use std::mem::MaybeUninit;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -22,6 +24,8 @@ const LONGEST_LINE: usize = 4 << 20;
 pub struct Channel {
     stream: UnixStream,
     pending: Vec<u8>,
+    /// The last descriptor that was sent along and not yet taken.
+    sent_along: Option<OwnedFd>,
     closed: bool,
 }
 
@@ -52,7 +56,7 @@ impl Channel {
     }
 
     fn new(stream: UnixStream) -> Channel {
-        Channel { stream, pending: Vec::new(), closed: false }
+        Channel { stream, pending: Vec::new(), sent_along: None, closed: false }
     }
 
     /// The end that a parent left at an inherited descriptor.
@@ -138,7 +142,7 @@ impl Channel {
         }
         let mut buffer = [0; 16384];
         let read = loop {
-            match self.stream.read(&mut buffer) {
+            match self.read(&mut buffer) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) if error.kind() == io::ErrorKind::ConnectionReset => break 0,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
@@ -154,6 +158,26 @@ impl Channel {
             return Err(ChannelError::Nonsense(format!("a line of more than {LONGEST_LINE} bytes")));
         }
         Ok(())
+    }
+
+    /// Reads bytes, and keeps a descriptor that was sent along. All but the last are closed: no process of ours sends
+    /// several, and others must not use up the descriptors of the reader.
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut along = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let read = recvmsg(&self.stream, &mut [io::IoSliceMut::new(buffer)], &mut along, flags)?;
+        for message in along.drain() {
+            if let RecvAncillaryMessage::ScmRights(descriptors) = message {
+                self.sent_along = descriptors.last().or(self.sent_along.take());
+            }
+        }
+        Ok(read.bytes)
+    }
+
+    /// The last descriptor that was sent along.
+    pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
+        self.sent_along.take()
     }
 
     /// Closes the sending direction: the other side reads the end of the channel. What it sends can still be read here.

@@ -15,7 +15,7 @@ use crate::experiment::Step;
 
 /// The version of the protocol between parent, worker and sampler. The parent names it on the command line of every
 /// process it starts. A process of another version exits at once: the program's file may be replaced during a run.
-pub const PROTOCOL: u32 = 3;
+pub const PROTOCOL: u32 = 4;
 
 /// A message from the parent to a process of the worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -31,6 +31,9 @@ pub enum Command {
         probes: bool,
         /// The name of a process that a step started; none for the first one.
         process: Option<String>,
+        /// Whether the filter of a `seccomp` step is there before any library is loaded.
+        #[serde(default)]
+        filtered: bool,
     },
     /// Make this call.
     Run {
@@ -118,6 +121,8 @@ pub enum Event {
         /// The state.
         probe: Probe,
     },
+    /// The process has a filter on its system calls. The descriptor that is sent along is what answers it.
+    Filtered,
     /// The worker itself failed, so the attempt says nothing about CUDA.
     Broken {
         /// What failed.

@@ -22,6 +22,7 @@ pub mod event;
 pub mod experiment;
 pub mod python;
 pub mod recording;
+pub mod refusal;
 pub mod sample;
 pub mod verdict;
 

@@ -1,6 +1,8 @@
 //! Everything that happened in one attempt, as the supervisor saw it. Nothing is judged here, and nothing changes once
 //! the attempt is over.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -40,9 +42,43 @@ pub struct Recording {
     /// The last bytes of the worker's stderr, if it wrote any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub stderr_tail: String,
+    /// The system calls that were made under the filter of a `seccomp` step, by step; empty without one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub system_calls: Vec<StepSystemCalls>,
     /// The libraries that its processes mapped. A report lists them once for all attempts.
     #[serde(skip)]
     pub libraries: Vec<MappedLibrary>,
+}
+
+/// The system calls that all processes under a filter made from the begin of one step to that of the next. Those of
+/// the worker's own channel are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StepSystemCalls {
+    /// The step; null before the first, while the libraries are loaded.
+    pub step: Option<usize>,
+    /// How often each system call was made.
+    pub calls: BTreeMap<String, u64>,
+    /// The paths that they named, as [`crate::refusal::plain`] writes them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub paths: BTreeMap<String, PathUse>,
+    /// What got an error because a step refuses it, as `openat /dev/nvidia0: EPERM`, and how often.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub refused: BTreeMap<String, u64>,
+    /// What got an error because it would have changed the machine.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub protected: BTreeMap<String, u64>,
+}
+
+/// How the program used a path.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct PathUse {
+    /// The system calls that named it.
+    pub calls: BTreeSet<String>,
+    /// Whether it was there, when it was first named.
+    pub exists: bool,
+    /// Whether it was opened to be written.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub written: bool,
 }
 
 /// An event, and the process that sent it.
@@ -106,6 +142,7 @@ impl Recording {
             events: Vec::new(),
             sweeps: Vec::new(),
             free_run: None,
+            system_calls: Vec::new(),
             libraries: Vec::new(),
             ..*self
         }

@@ -75,6 +75,10 @@ pub struct Gpu {
     pub reserved_bytes: Option<u64>,
     /// `Default`, `ExclusiveProcess`, …
     pub compute_mode: Option<String>,
+    /// The number of its device file, `/dev/nvidia0` for 0; null where NVML did not say, and absent before 1.9 of
+    /// reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_minor: Option<u32>,
     /// Whether the driver stays loaded without clients.
     pub persistence: Option<bool>,
     /// Whether MIG is on; null where the GPU has none.

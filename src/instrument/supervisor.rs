@@ -17,6 +17,7 @@ mod reading;
 mod receive;
 mod sampling;
 mod spawn;
+mod watch;
 
 pub use attempt::{SupervisorError, signal_name};
 pub use end::{adopt_orphans, children, reap_orphans, timespec};

@@ -7,6 +7,7 @@
 
 mod action;
 mod call;
+mod filter;
 mod leaving;
 mod library;
 mod probe;
@@ -22,6 +23,7 @@ use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::{Command, Event, PROTOCOL, SetAside, Status, Value};
 use cuda_pitfalls_core::experiment::Step;
+use cuda_pitfalls_core::refusal;
 use leaving::Leaving;
 use symbols::Symbols;
 
@@ -66,13 +68,22 @@ struct CallResult {
 pub unsafe fn run(fd: RawFd) -> ! {
     // SAFETY: the caller guarantees the descriptor.
     let mut channel = unsafe { Channel::inherited(fd) };
-    let Ok(Command::Prepare { calls, channels, probes, process }) = channel.receive() else {
+    let Ok(Command::Prepare { calls, channels, probes, process, filtered }) = channel.receive() else {
         std::process::exit(70);
     };
     report_panics(fd);
     // Processes that steps start get only their own descriptor.
     leaving::close_at_exec(channels.values().map(|set_aside| set_aside.fd).chain([fd]));
-    let (symbols, missing) = Symbols::resolve(&calls, probes);
+    let mut lacks = None;
+    if calls.iter().any(|call| call == refusal::STEP) {
+        lacks = filter::missing();
+    }
+    if filtered && lacks.is_none() {
+        let set_aside: Vec<RawFd> = channels.values().map(|set_aside| set_aside.fd).collect();
+        lacks = filter::install(&channel, &set_aside).err().map(|error| format!("seccomp: error {error}"));
+    }
+    let (symbols, mut missing) = Symbols::resolve(&calls, probes);
+    missing.extend(lacks);
     let mapped = crate::mapped::mapped();
     if let Some(path) = mapped.unknown.first() {
         let message = format!("{path} is mapped, and it is unknown whether it is simulated");

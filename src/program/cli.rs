@@ -229,6 +229,8 @@ enum SchemaOf {
     SurveyMask,
     /// What `survey env` writes.
     SurveyEnv,
+    /// What `survey needs` writes.
+    SurveyNeeds,
     /// What `survey python` writes.
     SurveyPython,
     /// A line of a trace.
@@ -307,6 +309,7 @@ fn schema_of(of: SchemaOf) -> serde_json::Value {
         SchemaOf::SurveyCalls => survey_schema(SurveyKind::Calls),
         SchemaOf::SurveyMask => survey_schema(SurveyKind::Mask),
         SchemaOf::SurveyEnv => survey_schema(SurveyKind::Env),
+        SchemaOf::SurveyNeeds => survey_schema(SurveyKind::Needs),
         SchemaOf::SurveyPython => survey_schema(SurveyKind::Python),
         SchemaOf::Trace => document::schema(),
         SchemaOf::TraceSummary => cuda_pitfalls_render::trace::schema(),

@@ -8,6 +8,7 @@ mod cell;
 mod changes;
 mod env;
 mod mask;
+mod needs;
 mod python;
 mod section;
 
@@ -75,6 +76,7 @@ fn title(kind: SurveyKind) -> &'static str {
         SurveyKind::Calls => "What each call does as the first of a process",
         SurveyKind::Mask => "How the driver reads CUDA_VISIBLE_DEVICES",
         SurveyKind::Env => "When each environment variable is read",
+        SurveyKind::Needs => "What CUDA needs from the operating system",
         SurveyKind::Python => "Which line of Python initialises CUDA",
     }
 }
@@ -91,6 +93,7 @@ pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
         SurveyKind::Calls => calls::OPENING,
         SurveyKind::Mask => mask::OPENING,
         SurveyKind::Env => env::OPENING,
+        SurveyKind::Needs => needs::OPENING,
         SurveyKind::Python => python::OPENING,
     };
     let simulated = sources.iter().any(|source| source.survey.provenance() == Provenance::Simulated);
@@ -106,12 +109,14 @@ pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
 }
 
 fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
-    let (mut calls, mut masks, mut variables, mut lines) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut calls, mut masks, mut variables) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut needs, mut lines) = (Vec::new(), Vec::new());
     for source in sources {
         match &source.survey {
             Survey::Calls(document) => calls.push(document),
             Survey::Mask(document) => masks.push(document),
             Survey::Env(document) => variables.push(document),
+            Survey::Needs(document) => needs.push(document),
             Survey::Python(document) => lines.push(document),
         }
     }
@@ -124,6 +129,9 @@ fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
     }
     if !variables.is_empty() {
         sections.extend(env::sections(&variables));
+    }
+    if !needs.is_empty() {
+        sections.extend(needs::sections(&needs));
     }
     if !lines.is_empty() {
         sections.extend(python::sections(&lines));
@@ -139,7 +147,7 @@ fn measured_on(sources: &[NamedSurvey]) -> Section {
         vec![
             source.name.clone(),
             survey.machine().summary(),
-            format!("{}{}", rows(survey), if survey.is_complete() { "" } else { ", not finished" }),
+            format!("{}{}", survey.about().rows, if survey.is_complete() { "" } else { ", not finished" }),
             attempts(survey),
             units::duration(survey.header().elapsed_ns),
         ]
@@ -168,21 +176,13 @@ fn attempts(survey: &Survey) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-fn rows(survey: &Survey) -> usize {
-    match survey {
-        Survey::Calls(document) => document.rows.len(),
-        Survey::Mask(document) => document.rows.len(),
-        Survey::Env(document) => document.rows.len(),
-        Survey::Python(document) => document.rows.len(),
-    }
-}
-
 /// How many rows have facts, in a line.
 fn totals(survey: &Survey) -> String {
     match survey {
         Survey::Calls(document) => totals_of(document),
         Survey::Mask(document) => totals_of(document),
         Survey::Env(document) => totals_of(document),
+        Survey::Needs(document) => totals_of(document),
         Survey::Python(document) => totals_of(document),
     }
 }
@@ -230,12 +230,7 @@ fn disagreements<'a, R: Row + 'a>(rows: impl Iterator<Item = &'a R>) -> Section 
 
 /// How many were not asked; the names would fill screens.
 fn left_out_text(survey: &Survey) -> Option<String> {
-    let count = match survey {
-        Survey::Calls(document) => document.left_out.len(),
-        Survey::Mask(document) => document.left_out.len(),
-        Survey::Env(document) => document.left_out.len(),
-        Survey::Python(document) => document.left_out.len(),
-    };
+    let count = survey.about().left_out.len();
     (count > 0).then(|| format!("{count} more were not asked; the document lists which and why"))
 }
 

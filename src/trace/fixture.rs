@@ -59,6 +59,7 @@ impl TraceBuilder {
             compute_capability: None,
             total_bytes: None,
             reserved_bytes: None,
+            device_minor: None,
             compute_mode: None,
             persistence: None,
             mig: None,

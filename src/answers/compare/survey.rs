@@ -7,6 +7,7 @@ use crate::survey::calls::CallRow;
 use crate::survey::document::Row;
 use crate::survey::env::EnvRow;
 use crate::survey::mask::MaskRow;
+use crate::survey::needs::{NeedRow, returned};
 use crate::survey::python::{PythonRow, without_line};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES;
@@ -98,6 +99,18 @@ impl Compared for MaskRow {
         let mut against = Changes::between(self, other);
         against.fact("as the rule says", yes(self.as_predicted), yes(other.as_predicted));
         if against.found.is_empty() { changes.found } else { against.found }
+    }
+}
+
+impl Compared for NeedRow {
+    fn changes(&self, other: &NeedRow) -> Vec<FactDifference> {
+        let mut changes = Changes::between(self, other);
+        let returned = |row: &NeedRow| row.statuses.as_deref().map(returned);
+        changes.fact("returned", returned(self), returned(other));
+        changes.fact("GPUs", listed(&self.gpus), listed(&other.gpus));
+        let died = |row: &NeedRow| Some(row.died.as_ref().map_or("no".to_string(), |died| died.by.clone()));
+        changes.fact("died", died(self), died(other));
+        changes.found
     }
 }
 

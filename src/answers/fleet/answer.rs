@@ -233,6 +233,7 @@ pub(super) fn surveyed(text: &[u8]) -> Result<Digest, Refused> {
         SurveyKind::Calls => serde_json::from_slice(text).map(Survey::Calls),
         SurveyKind::Mask => serde_json::from_slice(text).map(Survey::Mask),
         SurveyKind::Env => serde_json::from_slice(text).map(Survey::Env),
+        SurveyKind::Needs => serde_json::from_slice(text).map(Survey::Needs),
         SurveyKind::Python => serde_json::from_slice(text).map(Survey::Python),
     };
     let survey = kind.map(read).ok_or_else(|| invalid("it is no survey"))?.map_err(|error| refused(&error))?;

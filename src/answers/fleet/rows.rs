@@ -6,6 +6,7 @@ use crate::survey::calls::CallRow;
 use crate::survey::document::Row;
 use crate::survey::env::EnvRow;
 use crate::survey::mask::MaskRow;
+use crate::survey::needs::{NeedRow, returned};
 use crate::survey::python::{PythonRow, without_line};
 use cuda_pitfalls_core::fact::{Change, RowFact};
 use cuda_pitfalls_core::verdict::Kind;
@@ -16,6 +17,7 @@ pub(super) fn answers(survey: &Survey) -> Vec<MachineAnswer> {
         Survey::Calls(document) => document.rows.iter().filter_map(answer).collect(),
         Survey::Mask(document) => document.rows.iter().filter_map(answer).collect(),
         Survey::Env(document) => document.rows.iter().filter_map(answer).collect(),
+        Survey::Needs(document) => document.rows.iter().filter_map(answer).collect(),
         Survey::Python(document) => document.rows.iter().filter_map(answer).collect(),
     }
 }
@@ -99,6 +101,20 @@ impl Answers for MaskRow {
             RowFact::CuInit(self.status.clone().unwrap_or_default()),
             RowFact::Gpus(self.gpus.clone()),
             RowFact::AsPredicted(self.as_predicted),
+        ]
+    }
+}
+
+impl Answers for NeedRow {
+    fn asked(&self) -> String {
+        String::new()
+    }
+
+    fn facts(&self) -> Vec<RowFact> {
+        vec![
+            RowFact::Returned(self.statuses.as_deref().map(returned)),
+            RowFact::Gpus(self.gpus.clone()),
+            RowFact::Left(self.died.as_ref().map(|died| died.by.clone())),
         ]
     }
 }

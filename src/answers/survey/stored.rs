@@ -2,9 +2,10 @@
 
 use super::SurveyKind;
 use super::calls::CallRow;
-use super::document::{Header, MAJOR, SurveyDocument};
+use super::document::{Header, LeftOut, MAJOR, SurveyDocument};
 use super::env::EnvRow;
 use super::mask::MaskRow;
+use super::needs::NeedRow;
 use super::python::PythonRow;
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{StoreError, Stored};
@@ -19,6 +20,8 @@ pub enum Survey {
     Mask(SurveyDocument<MaskRow>),
     /// `survey-env.json`.
     Env(SurveyDocument<EnvRow>),
+    /// `survey-needs.json`.
+    Needs(SurveyDocument<NeedRow>),
     /// `survey-python.json`.
     Python(SurveyDocument<PythonRow>),
 }
@@ -41,10 +44,33 @@ impl From<SurveyDocument<EnvRow>> for Survey {
     }
 }
 
+impl From<SurveyDocument<NeedRow>> for Survey {
+    fn from(document: SurveyDocument<NeedRow>) -> Survey {
+        Survey::Needs(document)
+    }
+}
+
 impl From<SurveyDocument<PythonRow>> for Survey {
     fn from(document: SurveyDocument<PythonRow>) -> Survey {
         Survey::Python(document)
     }
+}
+
+/// What all surveys have.
+#[derive(Clone, Copy, Debug)]
+pub struct About<'a> {
+    /// Who answered.
+    pub provenance: Provenance,
+    /// How it was asked.
+    pub header: &'a Header,
+    /// The host.
+    pub machine: &'a Machine,
+    /// How many rows it has.
+    pub rows: usize,
+    /// What was not asked about.
+    pub left_out: &'a [LeftOut],
+    /// Whether it has all its rows.
+    pub complete: bool,
 }
 
 impl Survey {
@@ -55,6 +81,7 @@ impl Survey {
             SurveyKind::Calls => stored.parse(kind.schema(), MAJOR).map(Survey::Calls),
             SurveyKind::Mask => stored.parse(kind.schema(), MAJOR).map(Survey::Mask),
             SurveyKind::Env => stored.parse(kind.schema(), MAJOR).map(Survey::Env),
+            SurveyKind::Needs => stored.parse(kind.schema(), MAJOR).map(Survey::Needs),
             SurveyKind::Python => stored.parse(kind.schema(), MAJOR).map(Survey::Python),
         })
     }
@@ -65,48 +92,44 @@ impl Survey {
             Survey::Calls(_) => SurveyKind::Calls,
             Survey::Mask(_) => SurveyKind::Mask,
             Survey::Env(_) => SurveyKind::Env,
+            Survey::Needs(_) => SurveyKind::Needs,
             Survey::Python(_) => SurveyKind::Python,
+        }
+    }
+
+    /// What all surveys have: everything but the rows themselves.
+    pub fn about(&self) -> About<'_> {
+        fn about<R>(document: &SurveyDocument<R>) -> About<'_> {
+            let SurveyDocument { provenance, survey: header, machine, rows, left_out, complete, .. } = document;
+            About { provenance: *provenance, header, machine, rows: rows.len(), left_out, complete: *complete }
+        }
+        match self {
+            Survey::Calls(document) => about(document),
+            Survey::Mask(document) => about(document),
+            Survey::Env(document) => about(document),
+            Survey::Needs(document) => about(document),
+            Survey::Python(document) => about(document),
         }
     }
 
     /// How it was asked.
     pub fn header(&self) -> &Header {
-        match self {
-            Survey::Calls(document) => &document.survey,
-            Survey::Mask(document) => &document.survey,
-            Survey::Env(document) => &document.survey,
-            Survey::Python(document) => &document.survey,
-        }
+        self.about().header
     }
 
     /// The host.
     pub fn machine(&self) -> &Machine {
-        match self {
-            Survey::Calls(document) => &document.machine,
-            Survey::Mask(document) => &document.machine,
-            Survey::Env(document) => &document.machine,
-            Survey::Python(document) => &document.machine,
-        }
+        self.about().machine
     }
 
     /// Whether it has all its rows.
     pub fn is_complete(&self) -> bool {
-        match self {
-            Survey::Calls(document) => document.complete,
-            Survey::Mask(document) => document.complete,
-            Survey::Env(document) => document.complete,
-            Survey::Python(document) => document.complete,
-        }
+        self.about().complete
     }
 
     /// Who answered.
     pub fn provenance(&self) -> Provenance {
-        match self {
-            Survey::Calls(document) => document.provenance,
-            Survey::Mask(document) => document.provenance,
-            Survey::Env(document) => document.provenance,
-            Survey::Python(document) => document.provenance,
-        }
+        self.about().provenance
     }
 }
 
@@ -116,6 +139,7 @@ pub fn schema(kind: SurveyKind) -> serde_json::Value {
         SurveyKind::Calls => schemars::schema_for!(SurveyDocument<CallRow>),
         SurveyKind::Mask => schemars::schema_for!(SurveyDocument<MaskRow>),
         SurveyKind::Env => schemars::schema_for!(SurveyDocument<EnvRow>),
+        SurveyKind::Needs => schemars::schema_for!(SurveyDocument<NeedRow>),
         SurveyKind::Python => schemars::schema_for!(SurveyDocument<PythonRow>),
     };
     serde_json::to_value(schema).unwrap_or_default()

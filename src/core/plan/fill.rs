@@ -54,6 +54,10 @@ impl Filler<'_> {
                 let known = self.inventory.iter().find(|gpu| gpu.uuid == *uuid);
                 Ok(known.and_then(|gpu| gpu.pci_bus_id.clone()))
             }
+            Some(uuid) if form == "device" => {
+                let known = self.inventory.iter().find(|gpu| gpu.uuid == *uuid);
+                Ok(known.and_then(|gpu| gpu.device_minor).map(|minor| format!("/dev/nvidia{minor}")))
+            }
             Some(uuid) => Ok(in_form(uuid, form)),
             None => Err(Unmet {
                 reason: Reason::TooFewGpus,

@@ -33,6 +33,7 @@ pub fn gpu(uuid: &str) -> Gpu {
         compute_capability: Some("9.0".into()),
         total_bytes: Some(150 << 30),
         reserved_bytes: None,
+        device_minor: None,
         compute_mode: None,
         persistence: Some(true),
         mig: Some(false),

@@ -1,6 +1,6 @@
 //! The few C functions the library needs, declared by hand so that it builds with nothing but std.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::path::PathBuf;
 
 pub const PROT_READ_WRITE: c_int = 1 | 2;
@@ -24,6 +24,9 @@ unsafe extern "C" {
     fn dlsym(library: *mut c_void, name: *const c_char) -> *mut c_void;
     fn dladdr(address: *const c_void, info: *mut DlInfo) -> c_int;
     pub fn mmap(at: *mut c_void, bytes: usize, prot: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void;
+    fn open(path: *const c_char, flags: c_int, ...) -> c_int;
+    fn close(fd: c_int) -> c_int;
+    fn syscall(number: c_long, ...) -> c_long;
     pub fn munmap(at: *mut c_void, bytes: usize) -> c_int;
 }
 
@@ -49,6 +52,31 @@ pub fn env(name: &CStr) -> Option<Vec<u8>> {
         let value = getenv(name.as_ptr());
         (!value.is_null()).then(|| CStr::from_ptr(value).to_bytes().to_vec())
     }
+}
+
+/// The error with which a file cannot be opened to be read; 0 if it can.
+pub fn open_error(path: &CStr) -> i32 {
+    const O_CLOEXEC: c_int = 0o2_000_000;
+    // SAFETY: the path ends in NUL, and the descriptor is closed at once.
+    let opened = unsafe { open(path.as_ptr(), O_CLOEXEC) };
+    if opened < 0 {
+        return last_error();
+    }
+    // SAFETY: see above.
+    unsafe { close(opened) };
+    0
+}
+
+/// The error of a system call whose arguments are all -1, which is no address, no descriptor and no size; 0 if it needs none of them.
+pub fn bad_call(number: i64) -> i32 {
+    const NONE: c_long = -1;
+    // SAFETY: the kernel refuses the arguments or does not read them.
+    let made = unsafe { syscall(number as c_long, NONE, NONE, NONE, NONE, NONE, NONE) };
+    if made < 0 { last_error() } else { 0 }
+}
+
+fn last_error() -> i32 {
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
 /// A function of a library that the loader finds by this path or name; `None` where it finds no such library, or no such function in

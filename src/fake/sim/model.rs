@@ -23,6 +23,7 @@ pub mod module;
 /// Names of status codes, from the table that the program has too: a link to it, so that a package of this
 /// crate, which has none of `calls/`, has the file.
 pub mod names;
+pub mod needs;
 pub mod pool;
 pub mod primary;
 pub mod ptx;

@@ -19,16 +19,31 @@ pub mod status {
 use crate::c;
 use crate::machine::gpu::Gpu;
 use crate::machine::{Machine, machine};
+use crate::model::needs;
 use crate::pointer::Out;
 use status::*;
 use std::ffi::c_char;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// How often NVML was initialised without being shut down.
 static OPENINGS: AtomicU32 = AtomicU32::new(0);
 
 /// The process that did so. A forked child has to do it anew (process/nvml-across-a-fork).
 static OPENER: AtomicU32 = AtomicU32::new(0);
+
+/// The GPUs that NVML counted when it was initialised, a bit for each: those whose device file could be opened.
+static COUNTED: AtomicU64 = AtomicU64::new(0);
+
+fn count(gpus: usize) {
+    let bits = (0..gpus.min(64)).filter(|gpu| needs::may_open(*gpu)).map(|gpu| 1 << gpu);
+    COUNTED.store(bits.fold(0, |all, bit| all | bit), Ordering::Release);
+}
+
+/// The GPUs by NVML index.
+fn counted() -> Vec<usize> {
+    let bits = COUNTED.load(Ordering::Acquire);
+    (0..64).filter(|gpu| bits & (1 << gpu) != 0).collect()
+}
 
 /// Whether this process initialised NVML.
 fn is_open() -> bool {

@@ -32,6 +32,7 @@ use crate::model::library::{Kernel, Library};
 use crate::model::mapping::Mappings;
 use crate::model::mask::{self, Unusable};
 use crate::model::module::{Function, Module};
+use crate::model::needs;
 use crate::model::pool::{Pool, PoolMemory};
 use crate::model::status::*;
 use crate::model::stream::Event;
@@ -134,6 +135,7 @@ impl Process {
             Phase::NoDevice if !FAILED_INIT_REREADS => return Err(NO_DEVICE),
             Phase::NoDevice | Phase::Refused | Phase::Fresh => {}
         }
+        needs::of_init()?;
         self.start(machine::machine().map_err(no_machine)?, Environment::read())?;
         exit::register();
         Ok(())
@@ -142,7 +144,10 @@ impl Process {
     /// Initialises on a given machine with a given environment.
     pub fn start(&mut self, machine: &'static Machine, environment: Environment) -> Outcome {
         let gpus = &machine.description.gpus;
+        // A GPU whose file may not be opened is not counted, so a mask never names it.
+        let allowed = |ordered: Vec<usize>| ordered.into_iter().filter(|gpu| needs::may_open(*gpu)).collect::<Vec<_>>();
         let visible = mask::device_order(environment.order.as_deref(), gpus)
+            .map(allowed)
             .and_then(|ordered| mask::visible(environment.mask.as_deref(), &ordered, gpus));
         // Nothing has been taken yet: a failed `cuInit` leaves no trace on any GPU.
         let visible = match visible {

@@ -39,6 +39,7 @@ fn gpu(device: &Device) -> Gpu {
     let mode = device.compute_mode().map_err(|error| fact("compute_mode", error)).ok();
     let persistence = device.is_in_persistent_mode().map_err(|error| fact("persistence", error)).ok();
     let mig = device.mig_mode().map_err(|error| fact("mig", error)).ok();
+    let minor = device.minor_number().map_err(|error| fact("device_minor", error)).ok();
     let uuid = device.uuid().unwrap_or_else(|error| format!("unreadable: {error}"));
     Gpu {
         uuid,
@@ -48,6 +49,7 @@ fn gpu(device: &Device) -> Gpu {
         total_bytes: memory.as_ref().map(|memory| memory.total),
         reserved_bytes: memory.as_ref().map(|memory| memory.reserved),
         compute_mode: mode.map(|mode| format!("{mode:?}")),
+        device_minor: minor,
         persistence,
         mig: mig.map(|mig| mig.current == 1),
         unread,

@@ -6,9 +6,10 @@ use std::os::unix::process::ExitStatusExt;
 use cuda_pitfalls_calls::{Effect, SIGNALS};
 
 use super::conversation::{Conversation, Waited, Want};
-use super::launch::{fresh_process, missing_in, process_of};
+use super::launch::{fresh_process, is_filtered_at_once, missing_in, process_of};
 use super::output::Tail;
 use super::reading::incident;
+use super::watch::Watch;
 use super::{SHORT_GRACE_MS, Supervisor, TERM_GRACE_MS, end, libraries};
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::clock;
@@ -159,6 +160,16 @@ impl Supervisor {
             {
                 talk.say(&child.to_string(), &Command::Finish);
             }
+            if let Some(watch) = &talk.watch {
+                watch.begin(index);
+                let is_in_force = index == 0 && is_filtered_at_once(experiment);
+                if step.has(Effect::Refuses)
+                    && !is_in_force
+                    && let Err(error) = watch.refuse(step)
+                {
+                    return incident(recording, Reason::Protocol, error.to_string());
+                }
+            }
             talk.say(
                 &process,
                 &Command::Run { step: index, call: step.clone(), bytes: talk.bytes_for(&experiment.steps, step) },
@@ -229,7 +240,7 @@ impl Supervisor {
 
 /// Collects the exit status, all events and output, and the processes that were left behind.
 fn reap(talk: Conversation, before: &Beforehand, sampler: Option<i32>, recording: &mut Recording) {
-    let Conversation { child, channels, events, .. } = talk;
+    let Conversation { child, channels, events, watch, .. } = talk;
     // Closing our ends tells forked children to exit.
     drop(channels);
     let ours: Vec<i32> = sampler.into_iter().chain([child.pid.as_raw_nonzero().get()]).collect();
@@ -257,6 +268,7 @@ fn reap(talk: Conversation, before: &Beforehand, sampler: Option<i32>, recording
     recording.overhead_ns = recording.wall_ns.saturating_sub(in_calls.sum());
     recording.pid = child.pid.as_raw_nonzero().get() as u32;
     recording.events = events;
+    recording.system_calls = watch.map(Watch::finish).unwrap_or_default();
     let finish = |tail: Option<Tail>| tail.map(Tail::finish).unwrap_or_default();
     (recording.stdout_bytes, recording.stdout_tail) = finish(child.stdout);
     (_, recording.stderr_tail) = finish(child.stderr);

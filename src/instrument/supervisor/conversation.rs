@@ -9,6 +9,7 @@ use super::SupervisorError;
 use super::end::timespec;
 use super::interrupt::Interrupt;
 use super::spawn::Child;
+use super::watch::Watch;
 use cuda_pitfalls_core::channel::{Channel, ChannelError};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::{Command, Event};
@@ -49,6 +50,8 @@ pub(super) struct Conversation {
     pub(super) channels: BTreeMap<String, Channel>,
     pub(super) events: Vec<ProcessEvent>,
     pub(super) ended: bool,
+    /// What answers the filters of the processes, if a step refuses something.
+    pub(super) watch: Option<Watch>,
     /// What failed in the parent. Waiting then ends, because the answer may never come.
     failed: Option<String>,
 }
@@ -56,7 +59,7 @@ pub(super) struct Conversation {
 impl Conversation {
     /// A conversation with a process that was just started.
     pub(super) fn new(child: Child, channels: BTreeMap<String, Channel>) -> Conversation {
-        Conversation { child, channels, events: Vec::new(), ended: false, failed: None }
+        Conversation { child, channels, events: Vec::new(), ended: false, watch: None, failed: None }
     }
 
     /// Sends a command to a process. If the process is gone, waiting will notice. If sending fails although it is
@@ -125,6 +128,10 @@ impl Conversation {
             loop {
                 match channel.take::<Event>() {
                     Ok(Some(Event::Broken { message })) => return Err(SupervisorError::Protocol(message)),
+                    Ok(Some(Event::Filtered)) => match (self.watch.as_mut(), channel.take_descriptor()) {
+                        (Some(watch), Some(listener)) => watch.answer(listener)?,
+                        _ => return Err(SupervisorError::Protocol("a filter that no step asked for".to_string())),
+                    },
                     Ok(Some(event)) => {
                         let process = (!name.is_empty()).then(|| name.clone());
                         self.events.push(ProcessEvent { process, event });

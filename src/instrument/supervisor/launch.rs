@@ -7,6 +7,7 @@ use cuda_pitfalls_calls::Effect;
 
 use super::conversation::{Conversation, Waited, Want};
 use super::spawn::{self, Spawn};
+use super::watch::Watch;
 use super::{Interrupt, Supervisor, SupervisorError, environment, role};
 use crate::traced;
 use cuda_pitfalls_core::channel::Channel;
@@ -64,20 +65,38 @@ impl Supervisor {
         let child =
             spawn::start(Spawn { program, role, arguments, environment, folder: None, inherit, capture: true })?;
         let mut talk = Conversation::new(child, channels);
-        talk.say("", &prepare(experiment, set_aside, None));
+        if experiment.steps.iter().any(|step| step.has(Effect::Refuses)) {
+            talk.watch = Some(Watch::new(&self.program, &self.home, &self.links)?);
+        }
+        let filtered = is_filtered_at_once(experiment);
+        if let (Some(watch), Some(first), true) = (&talk.watch, experiment.steps.first(), filtered) {
+            watch.refuse(first)?;
+        }
+        talk.say("", &prepare(experiment, set_aside, None, filtered));
         let deadline = clock::running_ns() + experiment.timeouts.step_ms * 1_000_000;
         let ready = talk.wait("", Want::Ready, deadline, &mut self.interrupt);
         Ok((talk, ready))
     }
 }
 
+/// Whether the first step refuses something, and so before the libraries are loaded.
+pub(super) fn is_filtered_at_once(experiment: &Experiment) -> bool {
+    experiment.steps.first().is_some_and(|step| step.has(Effect::Refuses) && step.on.is_none())
+}
+
 /// The first command to a process of the worker.
-fn prepare(experiment: &Experiment, channels: BTreeMap<String, SetAside>, process: Option<&str>) -> Command {
+fn prepare(
+    experiment: &Experiment,
+    channels: BTreeMap<String, SetAside>,
+    process: Option<&str>,
+    filtered: bool,
+) -> Command {
     Command::Prepare {
         calls: experiment.steps.iter().map(|step| step.call.clone()).collect(),
         channels,
         probes: experiment.probes,
         process: process.map(str::to_string),
+        filtered,
     }
 }
 
@@ -95,7 +114,7 @@ impl Conversation {
         deadline_ns: u64,
         interrupt: &mut Interrupt,
     ) -> Waited {
-        self.say(process, &prepare(experiment, BTreeMap::new(), Some(process)));
+        self.say(process, &prepare(experiment, BTreeMap::new(), Some(process), false));
         self.wait(process, Want::Ready, deadline_ns, interrupt)
     }
 

@@ -12,13 +12,13 @@ use std::time::Duration;
 
 use cuda_pitfalls_calls::{Call, CallLibrary, SIGNALS};
 
-use super::{CallResult, Thread, Worker, errno, lock};
+use super::{CallResult, Thread, Worker, errno, filter, lock};
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::{Status, Value};
 use cuda_pitfalls_core::scenario::{Scalar, Step};
 
-type Values = BTreeMap<String, Value>;
+pub(super) type Values = BTreeMap<String, Value>;
 type Action = fn(&Arc<Worker>, &Channel, &Step) -> Result<Values, i64>;
 
 /// Every harness step and its action.
@@ -56,6 +56,7 @@ const ACTIONS: &[(&str, Action)] = &[
     ("getrusage", own::getrusage),
     ("freopen", own::freopen),
     ("fread", own::fread),
+    ("seccomp", filter::seccomp),
     ("setsid", leave_grandchild),
 ];
 

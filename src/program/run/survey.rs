@@ -6,6 +6,7 @@
 
 mod ask;
 mod exported;
+mod needs;
 pub(super) mod python;
 mod resume;
 mod select;
@@ -124,6 +125,7 @@ fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &m
         SurveyKind::Calls => survey_run.make(ask::calls),
         SurveyKind::Mask => survey_run.make(ask::mask),
         SurveyKind::Env => survey_run.make(ask::env),
+        SurveyKind::Needs => survey_run.needs(),
         SurveyKind::Python => survey_run.python(),
     }
 }
@@ -139,6 +141,16 @@ impl SurveyRun<'_> {
     {
         let (items, left_out) = asked(&self)?;
         let items = select::chosen(items, &self.run.selectors)?;
+        if let Some(exit) = self.begin()? {
+            return Ok(exit);
+        }
+        let mut document = self.document(left_out)?;
+        self.ask(&items, &mut document)?;
+        self.end(document)
+    }
+
+    /// Runs the controls, or calibrates anew where a survey is resumed. The exit code of a survey that may not begin.
+    fn begin(&mut self) -> Result<Option<Exit>, Failure> {
         if self.options.resume.is_some() {
             // Co-tenants may have changed since, and timestamps of another boot are not comparable.
             self.report.run.calibration.clear();
@@ -147,12 +159,12 @@ impl SurveyRun<'_> {
             let store = Store::create(&parent(&self.run, &self.session, self.is_kept), &self.report.run.id)?;
             let exit = self.controls(&store)?;
             if exit != Exit::Ok {
-                return self.refuse(&store, exit);
+                return self.refuse(&store, exit).map(Some);
             }
             ending::write(&mut self.report, &store, exit)?;
         }
         self.console.header(&self.report, None);
-        self.ask(&items, left_out)
+        Ok(None)
     }
 
     /// The folder of the run, which is made if it does not exist.
@@ -202,13 +214,13 @@ impl SurveyRun<'_> {
     }
 
     /// Ends the survey without rows, because the controls failed.
-    fn refuse(mut self, store: &Store, exit: Exit) -> Result<Exit, Failure> {
+    fn refuse(&mut self, store: &Store, exit: Exit) -> Result<Exit, Failure> {
         let why = match exit {
             Exit::NothingMeasured => "none of the instrument's controls can be run here, so nothing was surveyed",
             Exit::Interrupted | Exit::Terminated => "interrupted before the first question",
             _ => "the instrument's controls did not all behave, so nothing was surveyed; see their report",
         };
-        let (console, is_kept) = (self.console, self.is_kept);
+        let (console, is_kept) = (&mut *self.console, self.is_kept);
         console.warn(&[why.to_string()]);
         ending::finish(&mut self.report, store, exit, |report| console.finish(report, &store.path(), is_kept, exit))
     }

@@ -52,6 +52,12 @@ fn line() -> Value {
            "raised": null, "value": "True", "elapsed_ns": 5, "left": null, "attempts": 3, "unmeasured": null, "seen": []})
 }
 
+fn need() -> Value {
+    json!({"program": "driver", "moment": "init", "refused": "/dev/nvidiactl", "error": "EPERM", "met": true,
+           "statuses": [{"call": "cuInit", "status": "CUDA_ERROR_NO_DEVICE"}], "gpus": [], "died": null,
+           "attempts": 3, "unmeasured": null})
+}
+
 fn calls(rows: &[Value]) -> Survey {
     Survey::Calls(document(rows, 1))
 }
@@ -61,6 +67,7 @@ fn survey(which: Which, row: Value, gpus: usize) -> Survey {
         Which::Calls => Survey::Calls(document(&[row], gpus)),
         Which::Mask => Survey::Mask(document(&[row], gpus)),
         Which::Env => Survey::Env(document(&[row], gpus)),
+        Which::Needs => Survey::Needs(document(&[row], gpus)),
         Which::Python => Survey::Python(document(&[row], gpus)),
     }
 }

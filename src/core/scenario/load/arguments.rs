@@ -10,6 +10,7 @@ use cuda_pitfalls_calls::{
 use super::diagnostic::{nearest, suggest};
 use super::reader::Reader;
 use super::tree::{Data, Node, SourceSpan, TreeEntry, TreeKey};
+use crate::refusal::{self, Refused};
 use crate::scenario::{Hazard, Scalar, environment};
 
 /// Larger allocations must be announced by a hazard, in bytes.
@@ -72,6 +73,14 @@ impl Arguments<'_, '_> {
                 self.reader.error(&key.place, format!("`{}` needs `{}`", call.name, param.name), help);
             }
         }
+        let refused = args.get(refusal::WHAT).map(ToString::to_string);
+        if call.has(Effect::Refuses)
+            && refused.as_deref().is_some_and(|refused| refused != refusal::NOTHING)
+            && !entries.iter().any(|entry| entry.key.text == refusal::ERROR)
+        {
+            let help = Some("write `with = \"EPERM\"`, or another error".to_string());
+            self.reader.error(&key.place, format!("`{}` needs `{}`", call.name, refusal::ERROR), help);
+        }
         if let (true, Some(Scalar::Text(name))) = (call.has(Effect::NamesVariable), args.get("name")) {
             let value = entries.iter().find(|entry| entry.key.text == "value");
             if let Some((value, Some(Scalar::Text(text)))) = value.map(|entry| (&entry.value, args.get("value"))) {
@@ -104,6 +113,7 @@ impl Arguments<'_, '_> {
             ParamKind::Text if param.name == "name" && call.has(Effect::NamesVariable) => {
                 variable(self.reader, node, self.in_python)
             }
+            ParamKind::Text if param.name == refusal::WHAT && call.has(Effect::Refuses) => self.refused(node),
             ParamKind::Text => self.reader.text(node).map(|text| Scalar::Text(text.to_string())),
             ParamKind::Constant(constants) => self.constant(constants, node),
             ParamKind::Handle(kind) | ParamKind::FatBinary(kind) => self.handle(param, Some(kind), node),
@@ -225,6 +235,19 @@ impl Arguments<'_, '_> {
         let kernels = self.reader.kernels;
         let name = self.reader.word(node, "kernel file", kernels)?;
         Some(Scalar::Text(name.to_string()))
+    }
+
+    /// What a filter refuses. The device file of a GPU is a template, which only the plan fills in.
+    fn refused(&mut self, node: &Node) -> Option<Scalar> {
+        let text = self.reader.text(node)?;
+        if !text.starts_with("${")
+            && let Err(error) = text.parse::<Refused>()
+        {
+            let help = "write a path such as \"/dev/nvidiactl\", a system call such as \"eventfd2\", \"${gpu0:device}\", or \"nothing\"";
+            self.reader.error(&node.place, error.to_string(), Some(help.to_string()));
+            return None;
+        }
+        Some(Scalar::Text(text.to_string()))
     }
 
     fn list(&mut self, param: &Param, node: &Node) -> Option<Scalar> {

@@ -13,7 +13,7 @@ use crate::scenario::Scalar;
 const MOST_INSTANCES: usize = 64;
 
 /// Other forms in which a template may write a GPU.
-const GPU_FORMS: [&str; 4] = ["short", "upper", "bare", "pci"];
+const GPU_FORMS: [&str; 5] = ["short", "upper", "bare", "pci", "device"];
 
 /// One parameter: its name, and its values with their places.
 struct Parameter {

@@ -7,6 +7,7 @@ pub const INVALID_VALUE: u32 = 1;
 pub const OUT_OF_MEMORY: u32 = 2;
 pub const NOT_INITIALIZED: u32 = 3;
 pub const DEINITIALIZED: u32 = 4;
+pub const INSUFFICIENT_DRIVER: u32 = 35;
 pub const DEVICE_UNAVAILABLE: u32 = 46;
 pub const INVALID_DEVICE_FUNCTION: u32 = 98;
 pub const NO_DEVICE: u32 = 100;
@@ -16,6 +17,7 @@ pub const UNSUPPORTED_LIMIT: u32 = 215;
 pub const PEER_ACCESS_UNSUPPORTED: u32 = 217;
 pub const JIT_COMPILATION_DISABLED: u32 = 223;
 pub const FILE_NOT_FOUND: u32 = 301;
+pub const OPERATING_SYSTEM: u32 = 304;
 pub const INVALID_HANDLE: u32 = 400;
 pub const NOT_FOUND: u32 = 500;
 pub const NOT_READY: u32 = 600;
@@ -27,6 +29,8 @@ pub const ASSERT: u32 = 710;
 pub const HOST_MEMORY_ALREADY_REGISTERED: u32 = 712;
 pub const HOST_MEMORY_NOT_REGISTERED: u32 = 713;
 pub const LAUNCH_FAILED: u32 = 719;
+pub const NOT_PERMITTED: u32 = 800;
+pub const NOT_SUPPORTED: u32 = 801;
 pub const UNKNOWN: u32 = 999;
 
 /// The model has no answer for this call with these arguments in this state. No real library uses this number.

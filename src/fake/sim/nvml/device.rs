@@ -1,7 +1,8 @@
 //! Devices: handles and what they are.
 
 use super::status::*;
-use super::{FIRST_HANDLE, HANDLE_STEP, call, call_on, put, put_text};
+use super::{FIRST_HANDLE, HANDLE_STEP, call, call_on, counted, put, put_text};
+use crate::model::needs;
 use crate::pointer::{Out, Text};
 use crate::symbols::symbols;
 use std::ffi::c_char;
@@ -19,13 +20,12 @@ pub struct PciInfo {
 }
 
 symbols! {
-    fn nvmlDeviceGetCount_v2(count: Out<u32>) = call(|machine| put(&count, machine.description.gpus.len() as u32));
+    fn nvmlDeviceGetCount_v2(count: Out<u32>) = call(|_| put(&count, counted().len() as u32));
 
-    fn nvmlDeviceGetHandleByIndex_v2(index: u32, device: Out<u64>) = call(|machine| {
-        if index as usize >= machine.description.gpus.len() {
-            return Err(INVALID_ARGUMENT);
-        }
-        put(&device, FIRST_HANDLE + u64::from(index) * HANDLE_STEP)
+    fn nvmlDeviceGetHandleByIndex_v2(index: u32, device: Out<u64>) = call(|_| {
+        let gpu = *counted().get(index as usize).ok_or(INVALID_ARGUMENT)?;
+        needs::nvml::of_handle(gpu)?;
+        put(&device, FIRST_HANDLE + gpu as u64 * HANDLE_STEP)
     });
 
     /// Takes the whole UUID only: the abbreviations that the mask allows name nothing here.

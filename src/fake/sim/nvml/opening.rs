@@ -1,10 +1,11 @@
 //! Initialisation, versions, error texts.
 
 use super::status::*;
-use super::{OPENER, OPENINGS, call, call_anyway, is_open, put, put_text};
+use super::{OPENER, OPENINGS, call, call_anyway, count, is_open, put, put_text};
 use crate::c;
 use crate::machine::description::Description;
 use crate::machine::{NoMachine, machine};
+use crate::model::needs;
 use crate::model::status::SIM_NOT_MODELLED;
 use crate::pointer::Out;
 use crate::symbols::symbols;
@@ -45,9 +46,13 @@ symbols! {
 }
 
 fn init() -> u32 {
+    if let Err(code) = needs::nvml::of_init() {
+        return code;
+    }
     match machine() {
-        Ok(_) => {
+        Ok(found) => {
             if !is_open() {
+                count(found.description.gpus.len());
                 OPENINGS.store(0, Ordering::Release);
                 OPENER.store(c::pid(), Ordering::Release);
             }

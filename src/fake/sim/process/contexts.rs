@@ -1,6 +1,7 @@
 //! The contexts of a process: what makes and destroys one, its limits and its peers.
 
 use crate::model::context::{Context, Owner};
+use crate::model::needs;
 use crate::model::status::*;
 use crate::model::thread::Thread;
 use crate::process::Process;
@@ -9,6 +10,7 @@ impl Process {
     /// Makes a context, and loads into it the libraries that are loaded into every new one.
     fn make_context(&mut self, handle: u64) -> Outcome {
         let devices = self.devices.len();
+        needs::of_context(self.contexts.get(handle)?.gpu)?;
         self.contexts.get_mut(handle)?.make(&mut self.account, devices)?;
         let owner = self.contexts.owner(handle).ok_or(INVALID_CONTEXT)?;
         self.load_libraries_into(owner).inspect_err(|_| self.end_context(handle))

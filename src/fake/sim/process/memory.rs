@@ -5,6 +5,7 @@ use crate::model::address::{DeviceMemory, Kind, Location};
 use crate::model::behaviour::MEM_FREE_NEEDS_CONTEXT;
 use crate::model::context::Owner;
 use crate::model::host::{HostKind, HostMemory};
+use crate::model::needs;
 use crate::model::status::*;
 use crate::model::thread::Thread;
 use crate::process::Process;
@@ -63,6 +64,7 @@ impl Process {
         if !matches!(flags, 1 | 2) {
             return Err(INVALID_VALUE);
         }
+        needs::of_managed_memory()?;
         self.allocate_host(owner, bytes, HostKind::Managed)
     }
 

@@ -2,6 +2,7 @@
 
 use crate::model::behaviour::{RUNTIME_KEEPS_NO_DEVICE, SET_DEVICE_EAGER_FROM};
 use crate::model::context::Owner;
+use crate::model::needs;
 use crate::model::status::*;
 use crate::model::thread::Thread;
 use crate::process::{Phase, Process};
@@ -12,6 +13,9 @@ impl Process {
         if self.runtime_found_none {
             // What it says once the driver has found a device after all is not known.
             return Err(if self.phase == Phase::Ready { SIM_NOT_MODELLED } else { NO_DEVICE });
+        }
+        if self.phase != Phase::Ready {
+            needs::of_runtime()?;
         }
         let outcome = self.init();
         self.runtime_found_none = RUNTIME_KEEPS_NO_DEVICE && outcome == Err(NO_DEVICE);

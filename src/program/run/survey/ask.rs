@@ -58,21 +58,22 @@ struct SurveyJob {
 }
 
 impl SurveyRun<'_> {
-    /// Asks all questions that have no row yet.
-    pub(super) fn ask<R: Row>(&mut self, items: &[Item<R>], left_out: Vec<LeftOut>) -> Result<Exit, Failure>
-    where
-        Survey: From<SurveyDocument<R>>,
-    {
-        let mut document = match &self.options.resume {
-            Some(folder) => resume::document::<R>(folder)?,
-            None => self.blank(left_out),
-        };
+    /// The document to fill: a new one, or that of the survey to resume.
+    pub(super) fn document<R: Row>(&self, left_out: Vec<LeftOut>) -> Result<SurveyDocument<R>, Failure> {
+        match &self.options.resume {
+            Some(folder) => resume::document::<R>(folder),
+            None => Ok(self.blank(left_out)),
+        }
+    }
+
+    /// Asks all questions that have no row yet. The document is complete if all of them got one.
+    pub(super) fn ask<R: Row>(&mut self, items: &[Item<R>], document: &mut SurveyDocument<R>) -> Result<(), Failure> {
         let started = clock::now_ns();
         let spent = document.survey.elapsed_ns;
-        let jobs = self.jobs(items, &document);
+        let jobs = self.jobs(items, document);
         let mut progress = Progress::new(jobs.len());
         let (mut written, mut place) = (clock::now_ns(), None);
-        self.put(&document)?;
+        self.put(document)?;
         self.console.start(jobs.len() as u64);
         for job in &jobs {
             if self.session.supervisor.interrupt.check() || document.survey.host_unsafe.is_some() {
@@ -90,14 +91,14 @@ impl SurveyRun<'_> {
             document.survey.elapsed_ns = spent + (clock::now_ns() - started);
             self.console.step(progress.done());
             if u128::from(clock::now_ns() - written) >= WRITE_EVERY.as_nanos() {
-                self.put(&document)?;
+                self.put(document)?;
                 written = clock::now_ns();
             }
         }
         let answered: BTreeSet<String> = document.rows.iter().map(Row::key).collect();
         document.complete = jobs.iter().all(|job| answered.contains(&job.key));
         document.survey.elapsed_ns = spent + (clock::now_ns() - started);
-        self.end(document)
+        Ok(())
     }
 
     /// The questions without a row: first those that are asked once, then the others, libcudart by libcudart.

@@ -89,6 +89,18 @@ pub(super) fn chosen<C: Choice>(items: Vec<C>, selectors: &[String]) -> Result<V
     Ok(items.into_iter().zip(keep).filter(|(_, keep)| *keep).map(|(item, _)| item).collect())
 }
 
+/// The questions that match the selectors, and every control: without it a row says nothing. None may match.
+pub(super) fn among<R>(items: Vec<Item<R>>, selectors: &[String]) -> Vec<Item<R>> {
+    let named = |selector: &String| meant(&items, selector.strip_prefix('!').unwrap_or(selector));
+    let mut keep = vec![selectors.iter().all(|selector| selector.starts_with('!')); items.len()];
+    for selector in selectors {
+        let kept = !selector.starts_with('!');
+        keep.iter_mut().zip(named(selector)).filter(|(_, meant)| *meant).for_each(|(keep, _)| *keep = kept);
+    }
+    let is_control = |item: &Item<R>| item.question.sets.iter().any(|set| set == "control");
+    items.into_iter().zip(keep).filter(|(item, keep)| *keep || is_control(item)).map(|(item, _)| item).collect()
+}
+
 /// For each question, whether it matches a selector.
 fn meant<C: Choice>(items: &[C], selector: &str) -> Vec<bool> {
     let pattern = glob::Pattern::new(selector).ok().filter(|_| selector.contains(['*', '?']));

@@ -1,0 +1,260 @@
+//! `survey needs`: what CUDA and NVML need from the operating system, and what each refusal causes.
+//!
+//! A program of a few calls runs under a filter that refuses nothing, which records every file and every system call
+//! that it asks for. Then it runs again for each of these, refused by one error after the other, at one moment after
+//! the other. What its calls return then is the row. Two controls stand before them: the program without a filter,
+//! and with a filter that refuses nothing, must do the same.
+
+mod programs;
+mod refusals;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use programs::{NeedsMoment, NeedsProgram};
+pub use refusals::{left_out, next};
+
+use super::SurveyKind;
+use super::document::Row;
+use super::question::SurveyAnswer;
+use super::row::RowAttempts;
+use cuda_pitfalls_core::event::{Event, Value};
+use cuda_pitfalls_core::plan::CasePlan;
+use cuda_pitfalls_core::recording::{PathUse, Recording};
+use cuda_pitfalls_core::report::Attempt;
+
+/// One program under one refusal.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct NeedRow {
+    /// The calls that the program makes.
+    pub program: NeedsProgram,
+    /// From when on something is refused.
+    pub moment: NeedsMoment,
+    /// The path of a file, with `*` for what differs between processes and machines, or the name of a system call;
+    /// `nothing` for a filter that refuses nothing, and null for a program without a filter.
+    pub refused: Option<String>,
+    /// The error that the program gets, such as `EPERM`; null if nothing is refused.
+    pub error: Option<String>,
+    /// Whether the program asked for it at all; null if nothing is refused or attempts disagree. A row in which it did
+    /// not says nothing.
+    pub met: Option<bool>,
+    /// What each call returned, in the order of the calls; null if attempts disagree.
+    pub statuses: Option<Vec<CallStatus>>,
+    /// The GPUs that the program sees, by CUDA or NVML ordinal, as NVML indices of this machine; null if attempts
+    /// disagree.
+    pub gpus: Option<Vec<u32>>,
+    /// How the program ended, if not by itself; null if it did, or if attempts disagree.
+    pub died: Option<Death>,
+    /// The files and system calls that it asked for, call by call; only where a filter refuses nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub asked: Vec<Asked>,
+    /// How many attempts count, and why others do not.
+    #[serde(flatten)]
+    pub standing: RowAttempts,
+}
+
+/// What one call returned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CallStatus {
+    /// The call, with a number if the program makes it several times.
+    pub call: String,
+    /// Its status, by the C name.
+    pub status: String,
+}
+
+/// The end of a program that did not leave by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Death {
+    /// A signal by its name, `hang`, `exit` and a code, or `child` if a child ended that had to make the calls.
+    pub by: String,
+    /// The call that was under way.
+    pub at: Option<String>,
+}
+
+/// What the processes of a program asked the system for during one call.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Asked {
+    /// The call; `load` for what comes before the first.
+    pub during: String,
+    /// How often each system call was made.
+    pub system_calls: BTreeMap<String, u64>,
+    /// The files that were named.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, PathUse>,
+}
+
+/// How a program ended whose child did.
+const CHILD: &str = "child";
+
+/// What comes before the first step.
+const LOAD: &str = "load";
+
+impl Row for NeedRow {
+    const KIND: SurveyKind = SurveyKind::Needs;
+
+    fn key(&self) -> String {
+        key(self.program, self.moment, self.refused.as_deref(), self.error.as_deref())
+    }
+
+    fn standing(&self) -> &RowAttempts {
+        &self.standing
+    }
+
+    fn has_facts(&self) -> bool {
+        self.statuses.is_some() && self.gpus.is_some()
+    }
+
+    fn is_control(&self) -> bool {
+        self.error.is_none()
+    }
+}
+
+impl NeedRow {
+    /// Whether the program is known to have done something else than in `control`.
+    pub fn differs(&self, control: &NeedRow) -> bool {
+        let is_other = self.statuses != control.statuses || self.gpus != control.gpus;
+        self.died.is_some() || (self.has_facts() && is_other)
+    }
+
+    /// The first call that did not return what it returns without a refusal, and its status.
+    pub fn first_failure(&self, control: &NeedRow) -> Option<&CallStatus> {
+        let usual = control.statuses.as_deref().unwrap_or_default();
+        self.statuses.as_deref()?.iter().find(|status| !usual.contains(status))
+    }
+
+    /// The control of a row among others: the same program at the same moment, with a filter that refuses nothing.
+    pub fn control<'a>(&self, rows: &'a [NeedRow]) -> Option<&'a NeedRow> {
+        control(rows, self.program, self.moment)
+    }
+}
+
+fn control(rows: &[NeedRow], program: NeedsProgram, moment: NeedsMoment) -> Option<&NeedRow> {
+    rows.iter()
+        .find(|row| (row.program, row.moment) == (program, moment) && row.error.is_none() && row.refused.is_some())
+}
+
+/// What calls returned, in a line.
+pub fn returned(statuses: &[CallStatus]) -> String {
+    let each = statuses.iter().map(|CallStatus { call, status }| format!("{call} {status}"));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// The controls of the instrument that failed: a program that does something else with a filter that refuses nothing
+/// than without one.
+pub fn disturbed(rows: &[NeedRow]) -> Vec<String> {
+    let free = rows.iter().filter(|row| row.refused.is_none());
+    free.filter(|free| free.control(rows).is_some_and(|filtered| filtered.differs(free))).map(Row::key).collect()
+}
+
+fn key(program: NeedsProgram, moment: NeedsMoment, refused: Option<&str>, error: Option<&str>) -> String {
+    let what = match (refused, error) {
+        (Some(refused), Some(error)) => format!("{refused} {error}"),
+        (Some(refused), None) => refused.to_string(),
+        (None, _) => "no filter".to_string(),
+    };
+    format!("{} {} {what}", program.name(), moment.name())
+}
+
+/// What one attempt showed.
+struct Seen {
+    met: bool,
+    statuses: Vec<CallStatus>,
+    gpus: Vec<u32>,
+    died: Option<Death>,
+}
+
+/// Reduces the results of a question to its row.
+fn row(
+    program: NeedsProgram,
+    moment: NeedsMoment,
+    refused: Option<&str>,
+    error: Option<&str>,
+    answered: &SurveyAnswer<'_>,
+) -> NeedRow {
+    let mut standing = RowAttempts::of(answered.report);
+    let case = answered.report.cases.first();
+    let planned = case.and_then(|case| answered.report.plan.as_ref()?.case(&case.name));
+    let attempts = case.map(|case| case.attempts.as_slice()).unwrap_or_default();
+    let counting: Vec<&Attempt> = attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty()).collect();
+    let uuids: Vec<&str> = answered.scene.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
+    let seen: Vec<Seen> =
+        counting.iter().filter_map(|attempt| Some(seen(planned?, &attempt.recording, &uuids, program))).collect();
+    let met = standing.agreed("met", seen.iter().map(|seen| seen.met));
+    let asked = match (refused, error, counting.first(), planned) {
+        (Some(_), None, Some(attempt), Some(planned)) => asked(planned, &attempt.recording),
+        _ => Vec::new(),
+    };
+    NeedRow {
+        program,
+        moment,
+        refused: refused.map(str::to_string),
+        error: error.map(str::to_string),
+        met: met.filter(|_| error.is_some()),
+        statuses: standing.agreed("statuses", seen.iter().map(|seen| seen.statuses.clone())),
+        gpus: standing.agreed("gpus", seen.iter().map(|seen| seen.gpus.clone())),
+        died: standing.agreed("died", seen.iter().map(|seen| seen.died.clone())).flatten(),
+        asked,
+        standing,
+    }
+}
+
+fn seen(planned: &CasePlan, recording: &Recording, uuids: &[&str], program: NeedsProgram) -> Seen {
+    let label = |step: usize| planned.steps.get(step).map(|step| step.label.as_str());
+    let (mut statuses, mut gpus) = (Vec::new(), Vec::new());
+    for said in &recording.events {
+        let Event::End { step, status: Some(status), values, .. } = &said.event else { continue };
+        let Some(label) = label(*step).filter(|label| program.makes(label)) else { continue };
+        let name = status.name.clone().unwrap_or_else(|| status.code.to_string());
+        statuses.push(CallStatus { call: label.to_string(), status: name });
+        if let (0, Some(Value::Text(uuid))) = (status.code, values.get("uuid")) {
+            let place = uuids.iter().position(|known| known == uuid);
+            gpus.extend(place.and_then(|place| u32::try_from(place).ok()));
+        }
+    }
+    let exit = &recording.exit;
+    let by = match (exit.deadline_at, &exit.signal, exit.code) {
+        (Some(_), ..) => Some("hang".to_string()),
+        (None, Some(signal), _) => Some(signal.clone()),
+        (None, None, Some(code)) if code != 0 => Some(format!("exit {code}")),
+        // A child of the worker died, and the worker itself did not.
+        _ => exit.died_at.map(|_| CHILD.to_string()),
+    };
+    let last = recording.events.iter().rev().find_map(|said| match &said.event {
+        Event::Begin { step, .. } => Some(*step),
+        _ => None,
+    });
+    let at = exit.deadline_at.or(exit.died_at).or(last).and_then(label).map(str::to_string);
+    let met = recording.system_calls.iter().any(|step| !step.refused.is_empty());
+    Seen { met, statuses, gpus, died: by.map(|by| Death { by, at }) }
+}
+
+/// What was asked for, by the call that was under way. Steps of the harness belong to the call after them.
+fn asked(planned: &CasePlan, recording: &Recording) -> Vec<Asked> {
+    let mut all: Vec<Asked> = Vec::new();
+    for step in &recording.system_calls {
+        let label = step.step.and_then(|step| planned.steps.get(step));
+        let during = label.map_or(LOAD, |step| step.label.as_str());
+        let (system_calls, files) = (step.calls.clone(), step.paths.clone());
+        all.push(Asked { during: during.to_string(), system_calls, files });
+    }
+    all
+}
+
+/// The names of everything that was asked for in these calls: files with how they were used, and system calls.
+fn of_calls(asked: &[Asked], is_of: impl Fn(&str) -> bool) -> (BTreeMap<&str, PathUse>, BTreeSet<&str>) {
+    let (mut files, mut calls) = (BTreeMap::<&str, PathUse>::new(), BTreeSet::new());
+    for asked in asked.iter().filter(|asked| is_of(&asked.during)) {
+        calls.extend(asked.system_calls.keys().map(String::as_str));
+        for (path, used) in &asked.files {
+            let all = files.entry(path).or_default();
+            all.calls.extend(used.calls.iter().cloned());
+            all.exists |= used.exists;
+            all.written |= used.written;
+        }
+    }
+    (files, calls)
+}

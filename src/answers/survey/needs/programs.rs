@@ -1,0 +1,190 @@
+//! The programs that `survey needs` runs, and when something is refused to them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use cuda_pitfalls_core::experiment::Step;
+use cuda_pitfalls_core::refusal;
+
+/// A program of a few calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NeedsProgram {
+    /// The driver: `cuInit`, a context, a launch, and memory of each kind.
+    Driver,
+    /// The runtime: a device count and an allocation.
+    Runtime,
+    /// NVML: its start, every GPU's handle, and its memory.
+    Nvml,
+}
+
+/// From when on something is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NeedsMoment {
+    /// Before the first call, with the libraries loaded.
+    Init,
+    /// After `cuInit` and before the first context.
+    Context,
+    /// After the first launch; in NVML, after `nvmlInit_v2`.
+    Use,
+    /// Before the process forks, and the child makes the calls.
+    Forked,
+    /// Before the process starts a fresh one, which loads the libraries and makes the calls.
+    Spawned,
+}
+
+impl NeedsProgram {
+    pub(super) const ALL: [NeedsProgram; 3] = [NeedsProgram::Driver, NeedsProgram::Runtime, NeedsProgram::Nvml];
+
+    /// The word for it in keys and selectors.
+    pub fn name(self) -> &'static str {
+        match self {
+            NeedsProgram::Driver => "driver",
+            NeedsProgram::Runtime => "runtime",
+            NeedsProgram::Nvml => "nvml",
+        }
+    }
+
+    /// The moments at which something is refused to it.
+    pub(super) fn moments(self) -> &'static [NeedsMoment] {
+        use NeedsMoment::{Context, Forked, Init, Spawned, Use};
+        match self {
+            NeedsProgram::Driver => &[Init, Context, Use, Forked, Spawned],
+            NeedsProgram::Runtime => &[Init],
+            NeedsProgram::Nvml => &[Init, Use],
+        }
+    }
+
+    /// Its calls on a machine with this many GPUs, each under a label of its own.
+    pub(super) fn calls(self, gpus: usize) -> Vec<Step> {
+        let step = |name: &str| Step::call(name, name);
+        let again = |name: &str| Step::call(name, &format!("{name} again"));
+        let ordinals = || (0..gpus.min(MOST_GPUS)).filter_map(|gpu| i64::try_from(gpu).ok());
+        let mut calls = Vec::new();
+        match self {
+            NeedsProgram::Driver => {
+                calls.extend([step("cuInit"), step("cuDeviceGetCount")]);
+                calls.extend(ordinals().map(|gpu| {
+                    Step::call("cuDeviceGetUuid_v2", &format!("cuDeviceGetUuid_v2 {gpu}")).with("device", gpu)
+                }));
+                let alloc = |step: Step| step.with("bytes", MIB);
+                let launch = |step: Step| step.with("function", "kernel");
+                calls.extend([
+                    step("cuDevicePrimaryCtxRetain").with("device", 0).bound_to("context"),
+                    step("cuCtxSetCurrent").with("context", "context"),
+                    alloc(step("cuMemAlloc_v2")).bound_to("memory"),
+                    step("cuModuleLoadData").with("ptx", "nothing").bound_to("module"),
+                    step("cuModuleGetFunction").with("module", "module").with("kernel", "nothing").bound_to("kernel"),
+                    launch(step("cuLaunchKernel")),
+                    step("cuCtxSynchronize"),
+                    alloc(again("cuMemAlloc_v2")).bound_to("more"),
+                    launch(again("cuLaunchKernel")),
+                    again("cuCtxSynchronize"),
+                    alloc(step("cuMemAllocManaged")).bound_to("managed"),
+                    alloc(step("cuMemHostAlloc")).with("flags", 0).bound_to("host"),
+                ]);
+                if gpus > 1 {
+                    let second = "cuDevicePrimaryCtxRetain of the second GPU";
+                    calls.push(Step::call("cuDevicePrimaryCtxRetain", second).with("device", 1).bound_to("second"));
+                }
+            }
+            NeedsProgram::Runtime => {
+                calls.extend([step("cudaGetDeviceCount"), step("cudaMalloc").with("bytes", MIB).bound_to("memory")]);
+            }
+            NeedsProgram::Nvml => {
+                calls.extend([step("nvmlInit_v2"), step("nvmlDeviceGetCount_v2")]);
+                for gpu in ordinals() {
+                    let handle = format!("gpu{gpu}");
+                    let of = |name: &str| Step::call(name, &format!("{name} {gpu}"));
+                    calls.extend([
+                        of("nvmlDeviceGetHandleByIndex_v2").with("index", gpu).bound_to(&handle),
+                        of("nvmlDeviceGetUUID").with("gpu", handle.as_str()),
+                        of("nvmlDeviceGetMemoryInfo").with("gpu", handle.as_str()),
+                    ]);
+                }
+            }
+        }
+        calls
+    }
+
+    /// Whether a step with this label is one of its calls, and not one of the harness.
+    pub(super) fn makes(self, label: &str) -> bool {
+        !HARNESS.contains(&label)
+    }
+
+    /// The label of the call before which something is refused at a moment.
+    fn before(self, moment: NeedsMoment) -> &'static str {
+        match (self, moment) {
+            (NeedsProgram::Driver, NeedsMoment::Context) => "cuDevicePrimaryCtxRetain",
+            (NeedsProgram::Driver, NeedsMoment::Use) => "cuMemAlloc_v2 again",
+            (NeedsProgram::Nvml, NeedsMoment::Use) => "nvmlDeviceGetCount_v2",
+            (NeedsProgram::Driver, _) => "cuInit",
+            (NeedsProgram::Runtime, _) => "cudaGetDeviceCount",
+            (NeedsProgram::Nvml, _) => "nvmlInit_v2",
+        }
+    }
+
+    /// Every step at a moment: the calls, and where something is refused. `refuses` is the step that does it; `None`
+    /// for no filter.
+    pub(super) fn steps(self, moment: NeedsMoment, gpus: usize, refuses: Option<Step>) -> Vec<Step> {
+        let calls = self.calls(gpus);
+        // Before the libraries are loaded, what the loader needs would be refused too.
+        let mut steps = vec![Step::call("mark", MARK)];
+        match moment {
+            NeedsMoment::Init | NeedsMoment::Context | NeedsMoment::Use => {
+                let first = calls.iter().position(|call| call.label == self.before(moment)).unwrap_or(0);
+                let (before, after) = calls.split_at(first);
+                steps.extend(before.iter().cloned().chain(refuses).chain(after.iter().cloned()));
+            }
+            NeedsMoment::Forked | NeedsMoment::Spawned => {
+                let start = if moment == NeedsMoment::Forked { "fork" } else { "posix_spawn" };
+                steps.extend(refuses);
+                steps.push(Step::call(start, START).bound_to(CHILD));
+                steps.extend(calls.into_iter().map(|call| Step { on: Some(CHILD.to_string()), ..call }));
+                steps.push(Step::call("waitpid", WAIT).with("actor", CHILD));
+            }
+        }
+        steps
+    }
+
+    /// Whether what is asked for during this call may be refused at a moment.
+    pub(super) fn is_after(self, moment: NeedsMoment, gpus: usize, during: &str) -> bool {
+        let calls = self.calls(gpus);
+        let place = |label: &str| calls.iter().position(|call| call.label == label);
+        place(during).is_some_and(|at| place(self.before(moment)).is_none_or(|first| at >= first))
+    }
+}
+
+impl NeedsMoment {
+    /// The word for it in keys and selectors.
+    pub fn name(self) -> &'static str {
+        match self {
+            NeedsMoment::Init => "init",
+            NeedsMoment::Context => "context",
+            NeedsMoment::Use => "use",
+            NeedsMoment::Forked => "forked",
+            NeedsMoment::Spawned => "spawned",
+        }
+    }
+}
+
+/// The step that refuses.
+pub(super) fn refusing(refused: &str, error: Option<&str>) -> Step {
+    Step::call(refusal::STEP, REFUSE).with(refusal::WHAT, refused).with(refusal::ERROR, error.unwrap_or("0"))
+}
+
+/// Labels of the steps that are no calls of a program.
+const HARNESS: [&str; 4] = [MARK, REFUSE, START, WAIT];
+const MARK: &str = "begin";
+const REFUSE: &str = "refuse";
+const START: &str = "start";
+const WAIT: &str = "wait";
+/// The actor of a child.
+const CHILD: &str = "child";
+
+/// Every allocation, in bytes.
+const MIB: i64 = 1 << 20;
+
+/// How many GPUs a program looks at.
+const MOST_GPUS: usize = 8;

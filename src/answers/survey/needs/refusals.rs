@@ -1,0 +1,181 @@
+//! What is refused, and in which order the questions are asked: each stage follows from the rows of those before.
+
+use super::programs::{NeedsMoment, NeedsProgram, refusing};
+use super::{NeedRow, control, key, of_calls, row};
+use crate::survey::document::{LeftOut, Row};
+use crate::survey::question::{Draft, DraftCase, Item, SurveyQuestion};
+use cuda_pitfalls_core::fact::{ExitCheck, FactSet};
+use cuda_pitfalls_core::refusal::{NOTHING, opens, plain};
+use cuda_pitfalls_core::scenario::Check;
+
+/// The errors by which a file is refused: by the kernel's device rules, by its mode or a security module, because it is
+/// not there, and because the process has no descriptor left.
+const FILE_ERRORS: [&str; 4] = ["EPERM", "EACCES", "ENOENT", "EMFILE"];
+/// The errors by which system calls are refused: by a filter, and by a kernel that does not have them.
+const CALL_ERRORS: [&str; 2] = ["EPERM", "ENOSYS"];
+/// The errors that are tried again in children.
+const CHILD_ERRORS: [&str; 2] = ["EPERM", "ENOSYS"];
+
+/// System calls that are not refused, because no program runs without them, and why.
+const NOT_REFUSED: [(&[&str], &str); 3] = [
+    (
+        &["mmap", "munmap", "mprotect", "mremap", "brk", "futex", "read", "write", "close", "exit", "exit_group"],
+        "No program runs without it: memory, locks, descriptors that are open, its end.",
+    ),
+    (
+        &["rt_sigreturn", "rt_sigaction", "rt_sigprocmask", "rseq", "set_robust_list", "set_tid_address", "arch_prctl"],
+        "The C library makes it for every thread and every signal.",
+    ),
+    (
+        &["seccomp", "prctl", "getpid", "wait4", "waitid", "execve", "vfork", "sigaltstack", "restart_syscall"],
+        "The harness makes it in the same process.",
+    ),
+];
+
+/// The key of a question that a fresh process of ours cannot be asked, without its error.
+const MAPS_OF_A_FRESH_PROCESS: &str = "driver spawned /proc/self/maps";
+/// What only the simulated driver reads.
+const SIMULATED_ALONE: &str = "/proc/self/task/*/stat";
+
+/// What is not asked about.
+pub fn left_out() -> Vec<LeftOut> {
+    let calls = NOT_REFUSED.iter().flat_map(|(calls, reason)| calls.iter().map(move |call| (*call, *reason)));
+    let calls = calls.map(|(name, reason)| LeftOut { name: name.to_string(), reason: reason.to_string() });
+    let files = [
+        ("*.so*", "The loader reads libraries; without one there is no program."),
+        ("/etc/ld.so.*", "The loader reads it, and not CUDA."),
+        (MAPS_OF_A_FRESH_PROCESS, "The harness reads it in a fresh process, to know which libraries are mapped."),
+        (SIMULATED_ALONE, "The simulated driver reads it, and no real one."),
+        ("~/*", "A private file of the process, such as the cache of compiled kernels."),
+    ];
+    let files = files.map(|(name, reason)| LeftOut { name: name.to_string(), reason: reason.to_string() });
+    calls.chain(files).collect()
+}
+
+/// The questions that follow from these rows, on a machine with this many GPUs; none if everything was asked.
+///
+/// First come the controls, then every refusal once, then in children those that changed anything, and at last those
+/// that changed anything again, `repeat` times.
+pub fn next(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item<NeedRow>> {
+    let stages: [&dyn Fn() -> Vec<Item<NeedRow>>; 3] =
+        [&|| controls(gpus, repeat), &|| refusals(rows, gpus), &|| in_children(rows, gpus)];
+    let is_new = |item: &Item<NeedRow>| rows.iter().all(|row| row.key() != item.question.key);
+    for stage in stages {
+        let new: Vec<Item<NeedRow>> = stage().into_iter().filter(is_new).collect();
+        if !new.is_empty() {
+            return new;
+        }
+    }
+    rows.iter().filter(|row| decides(row, rows, repeat)).map(|row| again(row, gpus, repeat)).collect()
+}
+
+/// Whether a row says that something is needed, by fewer attempts than are wanted.
+fn decides(row: &NeedRow, rows: &[NeedRow], repeat: u32) -> bool {
+    row.standing.attempts == 1 && repeat > 1 && row.control(rows).is_some_and(|control| row.differs(control))
+}
+
+fn again(row: &NeedRow, gpus: usize, repeat: u32) -> Item<NeedRow> {
+    item(row.program, row.moment, gpus, row.refused.as_deref(), row.error.as_deref(), repeat)
+}
+
+fn controls(gpus: usize, repeat: u32) -> Vec<Item<NeedRow>> {
+    let mut items = Vec::new();
+    for program in NeedsProgram::ALL {
+        for moment in program.moments() {
+            items.extend([None, Some(NOTHING)].map(|refused| item(program, *moment, gpus, refused, None, repeat)));
+        }
+    }
+    items
+}
+
+/// Everything that a program asked for after each moment, refused.
+fn refusals(rows: &[NeedRow], gpus: usize) -> Vec<Item<NeedRow>> {
+    let mut items = Vec::new();
+    for program in NeedsProgram::ALL {
+        let Some(record) = control(rows, program, NeedsMoment::Init) else { continue };
+        for moment in program.moments() {
+            if matches!(moment, NeedsMoment::Forked | NeedsMoment::Spawned) {
+                continue;
+            }
+            let (files, calls) = of_calls(&record.asked, |during| program.is_after(*moment, gpus, during));
+            for (path, used) in files.iter().filter(|(path, _)| may_be_refused(path)) {
+                let is_opened = used.calls.iter().any(|call| call.parse().is_ok_and(opens));
+                for error in FILE_ERRORS {
+                    // What is not there cannot be missing, and what is only looked at cannot be forbidden.
+                    if if error == "ENOENT" { used.exists } else { is_opened } {
+                        items.push(item(program, *moment, gpus, Some(path), Some(error), 1));
+                    }
+                }
+            }
+            for call in calls.iter().filter(|call| !NOT_REFUSED.iter().any(|(names, _)| names.contains(*call))) {
+                items.extend(CALL_ERRORS.map(|error| item(program, *moment, gpus, Some(call), Some(error), 1)));
+            }
+        }
+    }
+    items
+}
+
+fn may_be_refused(path: &str) -> bool {
+    let is_library = path.contains(".so.") || path.ends_with(".so");
+    path == plain(path) && path != SIMULATED_ALONE && !is_library && !path.starts_with("/etc/ld.so.")
+}
+
+/// What changed anything in the driver, refused to children.
+fn in_children(rows: &[NeedRow], gpus: usize) -> Vec<Item<NeedRow>> {
+    let needed = rows.iter().filter(|row| (row.program, row.moment) == (NeedsProgram::Driver, NeedsMoment::Init));
+    let needed = needed.filter(|row| row.control(rows).is_some_and(|control| row.differs(control)));
+    let tried = needed.filter(|row| row.error.as_deref().is_some_and(|error| CHILD_ERRORS.contains(&error)));
+    let items = tried.flat_map(|row| {
+        [NeedsMoment::Forked, NeedsMoment::Spawned]
+            .map(|moment| item(row.program, moment, gpus, row.refused.as_deref(), row.error.as_deref(), 1))
+    });
+    items.filter(|item| !item.question.key.starts_with(MAPS_OF_A_FRESH_PROCESS)).collect()
+}
+
+fn item(
+    program: NeedsProgram,
+    moment: NeedsMoment,
+    gpus: usize,
+    refused: Option<&str>,
+    error: Option<&str>,
+    repeat: u32,
+) -> Item<NeedRow> {
+    let refuses = refused.map(|refused| refusing(refused, error));
+    let case = DraftCase {
+        name: "trap".to_string(),
+        does: "the calls, with something refused".to_string(),
+        steps: program.steps(moment, gpus, refuses),
+        ..DraftCase::default()
+    };
+    // That it dies or hangs is an answer too.
+    let ends = ["SIGSEGV", "SIGABRT", "SIGBUS", "SIGSYS"].map(|signal| ExitCheck::Signal(signal.to_string()));
+    let ends = ends.into_iter().chain([ExitCheck::Code(0), ExitCheck::Deadline]).collect();
+    let facts = FactSet { exit: Some(ExitCheck::OneOf(ends)), ..FactSet::default() };
+    let draft = Draft {
+        name: "survey-needs/refused".to_string(),
+        question: "What does this refusal cause?".to_string(),
+        gpus: None,
+        effect: vec![Check { facts, ..Check::default() }],
+        cases: vec![case],
+    };
+    let mut scenario = draft.scenario();
+    // A probe is a call of the driver too, and would be recorded as one of the step.
+    scenario.instances.iter_mut().flat_map(|instance| &mut instance.cases).for_each(|case| case.probes = false);
+    let kind = match refused {
+        Some(refused) if refused.starts_with('/') => "file",
+        Some(NOTHING) | None => "control",
+        Some(_) => "call",
+    };
+    let sets = [Some(program.name()), Some(moment.name()), error, refused, Some(kind)];
+    let question = SurveyQuestion {
+        key: key(program, moment, refused, error),
+        sets: sets.into_iter().flatten().map(str::to_string).collect(),
+        of_libcudart: false,
+        scenario,
+    };
+    let (refused, error) = (refused.map(str::to_string), error.map(str::to_string));
+    let reduce = move |answered: &crate::survey::SurveyAnswer<'_>| {
+        row(program, moment, refused.as_deref(), error.as_deref(), answered)
+    };
+    Item { question, repeat: Some(repeat), reduce: Box::new(reduce) }
+}

@@ -1,0 +1,179 @@
+use std::collections::BTreeSet;
+
+use super::*;
+use cuda_pitfalls_calls as calls;
+use cuda_pitfalls_calls::Effect;
+use cuda_pitfalls_core::refusal::{self, NOTHING};
+
+fn row(
+    program: NeedsProgram,
+    moment: NeedsMoment,
+    refused: Option<&str>,
+    error: Option<&str>,
+    status: &str,
+) -> NeedRow {
+    NeedRow {
+        program,
+        moment,
+        refused: refused.map(str::to_string),
+        error: error.map(str::to_string),
+        met: error.map(|_| true),
+        statuses: Some(vec![CallStatus { call: "cuInit".to_string(), status: status.to_string() }]),
+        gpus: Some(vec![0]),
+        died: None,
+        asked: Vec::new(),
+        standing: RowAttempts { attempts: 1, ..RowAttempts::default() },
+    }
+}
+
+/// The controls of all programs on one GPU; that of the driver asked for these files and system calls in `cuInit`.
+fn controls(files: &[(&str, &str, bool)], calls: &[&str]) -> Vec<NeedRow> {
+    let mut rows: Vec<NeedRow> = next(&[], 1, 3)
+        .iter()
+        .map(|item| {
+            let mut words = item.question.key.splitn(3, ' ');
+            let program = match words.next() {
+                Some("driver") => NeedsProgram::Driver,
+                Some("runtime") => NeedsProgram::Runtime,
+                _ => NeedsProgram::Nvml,
+            };
+            let name = words.next().expect("a moment");
+            let moment = *program.moments().iter().find(|moment| moment.name() == name).expect("a moment");
+            let refused = words.next().filter(|what| *what == NOTHING);
+            row(program, moment, refused, None, "CUDA_SUCCESS")
+        })
+        .collect();
+    let used = |call: &str, exists| PathUse { calls: [call.to_string()].into(), exists, written: false };
+    let asked = Asked {
+        during: "cuInit".to_string(),
+        system_calls: calls.iter().map(|call| (call.to_string(), 1)).collect(),
+        files: files.iter().map(|(path, call, exists)| (path.to_string(), used(call, *exists))).collect(),
+    };
+    let record = rows.iter_mut().find(|row| row.key() == "driver init nothing").expect("a control");
+    record.asked = vec![asked];
+    rows
+}
+
+fn keys(rows: &[NeedRow]) -> Vec<String> {
+    next(rows, 1, 3).into_iter().map(|item| item.question.key).collect()
+}
+
+#[test]
+fn every_step_of_every_program_is_a_call_with_its_arguments() {
+    for gpus in [1, 2] {
+        for item in next(&[], gpus, 3) {
+            let key = &item.question.key;
+            let [instance] = item.question.scenario.instances.as_slice() else { panic!("{key}: one instance") };
+            let (mut bound, mut labels) = (BTreeSet::new(), BTreeSet::new());
+            for step in instance.cases.iter().flat_map(|case| &case.steps) {
+                let call = calls::find(&step.call).unwrap_or_else(|| panic!("{key}: no call {}", step.call));
+                for param in call.inputs() {
+                    let given = step.args.get(param.name);
+                    assert!(given.is_some() || param.default.is_some(), "{key}: {} needs `{}`", step.call, param.name);
+                    if let (calls::ParamKind::Handle(_), Some(name)) = (param.kind, given) {
+                        assert!(bound.contains(&name.to_string()), "{key}: nothing binds `{name}`");
+                    }
+                }
+                let inputs: Vec<&str> = call.inputs().map(|param| param.name).collect();
+                assert!(step.args.keys().all(|name| inputs.contains(&name.as_str())), "{key}: {:?}", step.args);
+                bound.extend(step.bind.clone());
+                assert!(labels.insert(step.label.clone()), "{key}: {} twice", step.label);
+            }
+            assert!(instance.cases.iter().all(|case| !case.probes), "{key}: a probe is a call too");
+        }
+    }
+}
+
+#[test]
+fn a_filter_never_stands_before_the_libraries_are_loaded() {
+    for item in next(&[], 1, 3) {
+        let steps = &item.question.scenario.instances[0].cases[0].steps;
+        assert!(!steps[0].has(Effect::Refuses), "{}", item.question.key);
+        let filters = steps.iter().filter(|step| step.call == refusal::STEP).count();
+        assert_eq!(filters, usize::from(item.question.key.ends_with(NOTHING)), "{}", item.question.key);
+    }
+}
+
+#[test]
+fn what_was_asked_for_is_refused_by_the_errors_that_it_can_have() {
+    let rows = controls(
+        &[
+            ("/dev/nvidiactl", "openat", true),
+            ("/dev/missing", "openat", false),
+            ("/sys/module/nvidia/initstate", "access", true),
+            ("/lib/libcuda.so.1", "openat", true),
+            ("~/.nv", "openat", true),
+        ],
+        &["eventfd2", "mmap"],
+    );
+    let expected = [
+        "driver init /dev/missing EPERM",
+        "driver init /dev/missing EACCES",
+        "driver init /dev/missing EMFILE",
+        "driver init /dev/nvidiactl EPERM",
+        "driver init /dev/nvidiactl EACCES",
+        "driver init /dev/nvidiactl ENOENT",
+        "driver init /dev/nvidiactl EMFILE",
+        "driver init /sys/module/nvidia/initstate ENOENT",
+        "driver init eventfd2 EPERM",
+        "driver init eventfd2 ENOSYS",
+    ];
+    assert_eq!(keys(&rows), expected);
+}
+
+#[test]
+fn what_changed_something_is_asked_in_children_and_then_again() {
+    let mut rows = controls(&[], &["eventfd2", "uname"]);
+    let init = |refused: &str, status: &str| {
+        row(NeedsProgram::Driver, NeedsMoment::Init, Some(refused), Some("EPERM"), status)
+    };
+    rows.extend([init("eventfd2", "CUDA_ERROR_OPERATING_SYSTEM"), init("uname", "CUDA_SUCCESS")]);
+    for call in ["eventfd2", "uname"] {
+        rows.push(NeedRow { error: Some("ENOSYS".to_string()), ..init(call, "CUDA_SUCCESS") });
+    }
+    assert_eq!(keys(&rows), ["driver forked eventfd2 EPERM", "driver spawned eventfd2 EPERM"]);
+    for moment in [NeedsMoment::Forked, NeedsMoment::Spawned] {
+        rows.push(row(NeedsProgram::Driver, moment, Some("eventfd2"), Some("EPERM"), "CUDA_SUCCESS"));
+    }
+    let again = next(&rows, 1, 3);
+    assert_eq!(again.iter().map(|item| item.question.key.as_str()).collect::<Vec<_>>(), ["driver init eventfd2 EPERM"]);
+    assert_eq!(again[0].repeat, Some(3));
+    rows.iter_mut().for_each(|row| row.standing.attempts = 3);
+    assert!(keys(&rows).is_empty());
+}
+
+#[test]
+fn a_row_that_was_not_measured_is_not_asked_for_ever() {
+    let mut rows = controls(&[], &["eventfd2"]);
+    for error in ["EPERM", "ENOSYS"] {
+        let mut unmeasured = row(NeedsProgram::Driver, NeedsMoment::Init, Some("eventfd2"), Some(error), "");
+        (unmeasured.statuses, unmeasured.gpus, unmeasured.standing.attempts) = (None, None, 0);
+        rows.push(unmeasured);
+    }
+    assert!(keys(&rows).is_empty());
+}
+
+#[test]
+fn a_filter_that_disturbs_is_noticed() {
+    let mut rows = controls(&[], &[]);
+    assert!(disturbed(&rows).is_empty());
+    let filtered = rows.iter_mut().find(|row| row.key() == "nvml use nothing").unwrap();
+    filtered.statuses =
+        Some(vec![CallStatus { call: "nvmlInit_v2".to_string(), status: "NVML_ERROR_UNKNOWN".to_string() }]);
+    assert_eq!(disturbed(&rows), ["nvml use no filter"]);
+}
+
+#[test]
+fn only_rows_with_a_refusal_are_no_controls() {
+    let rows = controls(&[], &[]);
+    assert!(rows.iter().all(Row::is_control));
+    let refused = row(NeedsProgram::Driver, NeedsMoment::Init, Some("uname"), Some("EPERM"), "CUDA_SUCCESS");
+    assert!(!refused.is_control());
+    let control = refused.control(&rows).expect("its control");
+    assert_eq!(control.key(), "driver init nothing");
+    assert!(!refused.differs(control));
+    let fewer = NeedRow { gpus: Some(Vec::new()), ..refused.clone() };
+    assert!(fewer.differs(control));
+    let died = NeedRow { died: Some(Death { by: "SIGSEGV".to_string(), at: None }), ..refused };
+    assert!(died.differs(control));
+}

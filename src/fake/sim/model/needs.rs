@@ -1,0 +1,165 @@
+//! What CUDA and NVML need of the operating system, as `survey needs` measured it on an H100 (reports/survey-needs-h100-x1).
+//!
+//! The simulated driver opens no device file. Where a filter answers the system calls of this process (a `seccomp` step), it asks for
+//! each of its needs under a folder that does not exist, and the filter says whether a step refuses it.
+
+use crate::c;
+use crate::model::status::*;
+use std::ffi::CString;
+
+/// The folder that stands for `/` of the simulated machine; the filter knows it (`cuda_pitfalls_core::refusal`).
+const ROOT: &str = "/cuda-pitfalls-sim";
+/// `EISNAM`: the filter's answer for a file in that folder that nobody refuses.
+const THERE: i32 = 120;
+
+const EPERM: i32 = 1;
+const ENOENT: i32 = 2;
+const EACCES: i32 = 13;
+const ENOSYS: i32 = 38;
+
+/// A system call by its number on x86-64.
+#[derive(Clone, Copy)]
+struct Call(i64);
+
+const POLL: Call = Call(7);
+const IOCTL: Call = Call(16);
+const DUP: Call = Call(32);
+const FCNTL: Call = Call(72);
+const CLONE3: Call = Call(435);
+const EVENTFD2: Call = Call(290);
+const PIPE2: Call = Call(293);
+const OPENAT: Call = Call(257);
+const STAT: Call = Call(4);
+const FSTAT: Call = Call(5);
+const GET_MEMPOLICY: Call = Call(239);
+
+/// Calls without which `cuInit` returns 304, beside those that a context needs too: socket, bind, listen, uname, unlink, gettid.
+const INIT_ALONE: [Call; 6] = [Call(41), Call(49), Call(50), Call(63), Call(87), Call(186)];
+/// Calls without which `cuInit`, and later the first context, return 304.
+const INIT_AND_CONTEXT: [Call; 4] = [EVENTFD2, FCNTL, PIPE2, POLL];
+
+/// The error by which something is refused; `None` if it is not.
+type Refused = Option<i32>;
+
+impl Call {
+    /// Makes the call with arguments that no kernel takes.
+    fn refused(self) -> Refused {
+        if !cfg!(target_arch = "x86_64") {
+            return None;
+        }
+        Some(c::bad_call(self.0)).filter(|errno| [EPERM, ENOSYS].contains(errno))
+    }
+}
+
+/// Whether a filter answers for the simulated machine.
+fn is_watched() -> bool {
+    // Where `open` itself is refused, its error is another one.
+    open("") != ENOENT
+}
+
+fn open(path: &str) -> i32 {
+    CString::new(format!("{ROOT}{path}")).map_or(0, |path| c::open_error(&path))
+}
+
+fn file(path: &str) -> Refused {
+    Some(open(path)).filter(|errno| *errno != THERE)
+}
+
+fn gpu_file(gpu: usize) -> Refused {
+    file(&format!("/dev/nvidia{gpu}"))
+}
+
+fn fails(is_refused: bool, code: u32) -> Outcome {
+    if is_refused { Err(code) } else { Ok(()) }
+}
+
+/// What `cuInit` needs, before it looks for GPUs.
+pub fn of_init() -> Outcome {
+    if !is_watched() {
+        return Ok(());
+    }
+    fails(file("/proc/self/maps").is_some(), OUT_OF_MEMORY)?;
+    let every_call = INIT_ALONE.iter().chain(&INIT_AND_CONTEXT).chain([&OPENAT]);
+    fails(every_call.filter(|call| call.refused().is_some()).count() > 0, OPERATING_SYSTEM)?;
+    // The C library makes its threads by another call where it has not this one.
+    fails(CLONE3.refused() == Some(EPERM), OPERATING_SYSTEM)?;
+    fails(file("/proc/self/task/1/comm").is_some(), OPERATING_SYSTEM)?;
+    fails(file("/dev/nvidiactl").is_some() || [IOCTL, STAT].iter().any(|call| call.refused().is_some()), NO_DEVICE)?;
+    fails(file("/dev/nvidia-uvm").is_some(), UNKNOWN)
+}
+
+/// What the runtime needs to load the driver.
+pub fn of_runtime() -> Outcome {
+    fails(is_watched() && [OPENAT, FSTAT].iter().any(|call| call.refused().is_some()), INSUFFICIENT_DRIVER)
+}
+
+/// Whether the device file of a GPU may be opened. CUDA and NVML count only such GPUs.
+pub fn may_open(gpu: usize) -> bool {
+    !is_watched() || gpu_file(gpu).is_none()
+}
+
+/// What a context on a GPU needs.
+pub fn of_context(gpu: usize) -> Outcome {
+    if !is_watched() {
+        return Ok(());
+    }
+    for refused in [OPENAT.refused(), file("/dev/nvidiactl"), gpu_file(gpu)].into_iter().flatten() {
+        return Err(if [EPERM, EACCES].contains(&refused) { NOT_PERMITTED } else { OPERATING_SYSTEM });
+    }
+    let every_call = INIT_AND_CONTEXT.iter().chain([&DUP, &IOCTL]);
+    fails(every_call.filter(|call| call.refused().is_some()).count() > 0, OPERATING_SYSTEM)?;
+    fails(CLONE3.refused() == Some(EPERM), OPERATING_SYSTEM)
+}
+
+/// What managed memory needs.
+pub fn of_managed_memory() -> Outcome {
+    if !is_watched() {
+        return Ok(());
+    }
+    fails(GET_MEMPOLICY.refused() == Some(ENOSYS), NOT_SUPPORTED)?;
+    match IOCTL.refused() {
+        None => Ok(()),
+        Some(EPERM) => Err(NOT_PERMITTED),
+        Some(_) => Err(NOT_SUPPORTED),
+    }
+}
+
+/// NVML's own status codes for what it needs.
+pub mod nvml {
+    use super::{EACCES, ENOENT, EPERM, FCNTL, IOCTL, OPENAT, STAT, file, gpu_file, is_watched};
+
+    const NO_PERMISSION: u32 = 4;
+    const DRIVER_NOT_LOADED: u32 = 9;
+    const OPERATING_SYSTEM: u32 = 17;
+    const LIB_RM_VERSION_MISMATCH: u32 = 18;
+    const UNKNOWN: u32 = 999;
+
+    /// What `nvmlInit` needs.
+    pub fn of_init() -> Result<(), u32> {
+        if !is_watched() {
+            return Ok(());
+        }
+        match file("/dev/nvidiactl") {
+            None => {}
+            Some(EPERM) => return Err(UNKNOWN),
+            Some(EACCES) => return Err(NO_PERMISSION),
+            Some(ENOENT) => return Err(DRIVER_NOT_LOADED),
+            Some(_) => return Err(OPERATING_SYSTEM),
+        }
+        for refused in [OPENAT.refused(), FCNTL.refused()].into_iter().flatten() {
+            return Err(if refused == EPERM { UNKNOWN } else { OPERATING_SYSTEM });
+        }
+        match (STAT.refused(), IOCTL.refused()) {
+            (Some(_), _) => Err(OPERATING_SYSTEM),
+            (None, Some(_)) => Err(LIB_RM_VERSION_MISMATCH),
+            (None, None) => Ok(()),
+        }
+    }
+
+    /// What the first handle of a GPU needs.
+    pub fn of_handle(gpu: usize) -> Result<(), u32> {
+        let needed =
+            || gpu_file(gpu).is_some() || [FCNTL, IOCTL, OPENAT, STAT].iter().any(|call| call.refused().is_some());
+        if is_watched() && needed() { Err(UNKNOWN) } else { Ok(()) }
+    }
+}

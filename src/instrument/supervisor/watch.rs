@@ -1,0 +1,308 @@
+//! Answering the system calls of processes that have a filter: they wait until a thread of ours lets each call pass, or
+//! gives it an error. What it saw is recorded by step.
+//!
+//! The thread only reads the memory of the waiting process, so nothing that the process does can hold it up.
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
+use syscalls::Sysno;
+
+use super::SupervisorError;
+use cuda_pitfalls_calls::{CallLibrary, status};
+use cuda_pitfalls_core::experiment::Step;
+use cuda_pitfalls_core::recording::StepSystemCalls;
+use cuda_pitfalls_core::refusal::{self, FilterAnswer, NamedFile, PathArgument, Refusal};
+
+/// The longest path that the kernel takes, in bytes, with its NUL.
+const LONGEST_PATH: usize = 4096;
+/// How many paths are recorded of one step: a program may name any number of them.
+const MOST_PATHS: usize = 2_000;
+/// Memory is read page by page: the next page may not be there.
+const PAGE: usize = 4096;
+
+/// The filters of one attempt.
+pub(super) struct Watch {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    /// Becomes readable when the threads must end.
+    stop: Arc<OwnedFd>,
+}
+
+/// What the threads of a watch share.
+struct Shared {
+    rules: Mutex<Vec<Refusal>>,
+    seen: Mutex<Vec<StepSystemCalls>>,
+    /// Private folders of the run, and what a recording calls them.
+    private: Vec<(PathBuf, &'static str)>,
+    /// This program.
+    program: PathBuf,
+}
+
+impl Watch {
+    /// A watch without filters. `program` is this program; `home` and `links` are the private folders of the run.
+    pub(super) fn new(program: &Path, home: &Path, links: &Path) -> Result<Watch, SupervisorError> {
+        let stop = eventfd(0, EventfdFlags::CLOEXEC).map_err(|error| SupervisorError::system(error.into()))?;
+        let private = vec![(home.to_path_buf(), "~"), (links.to_path_buf(), "~/libraries")];
+        let seen = Mutex::new(vec![StepSystemCalls::default()]);
+        let program = program.canonicalize().unwrap_or_else(|_| program.to_path_buf());
+        let shared = Shared { rules: Mutex::default(), seen, private, program };
+        Ok(Watch { shared: Arc::new(shared), threads: Vec::new(), stop: Arc::new(stop) })
+    }
+
+    /// Refuses what a step names, from now on, to every process with a filter.
+    pub(super) fn refuse(&self, step: &Step) -> Result<(), SupervisorError> {
+        lock(&self.shared.rules).push(rule(step)?);
+        Ok(())
+    }
+
+    /// Records what comes from now on as that of this step.
+    pub(super) fn begin(&self, step: usize) {
+        lock(&self.shared.seen).push(StepSystemCalls { step: Some(step), ..StepSystemCalls::default() });
+    }
+
+    /// Answers a filter, until no process has it any more.
+    pub(super) fn answer(&mut self, listener: OwnedFd) -> Result<(), SupervisorError> {
+        let (shared, stop) = (self.shared.clone(), self.stop.clone());
+        let thread = std::thread::Builder::new().name("watch".to_string());
+        let thread = thread.spawn(move || shared.serve(&listener, &stop)).map_err(SupervisorError::system)?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// What was seen, without steps of which there is nothing to say.
+    pub(super) fn finish(self) -> Vec<StepSystemCalls> {
+        let shared = self.shared.clone();
+        drop(self);
+        let seen = std::mem::take(&mut *lock(&shared.seen));
+        seen.into_iter().filter(|step| !step.calls.is_empty()).collect()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The rule of a `seccomp` step.
+fn rule(step: &Step) -> Result<Refusal, SupervisorError> {
+    let text = |name: &str| step.args.get(name).map_or_else(|| "0".to_string(), ToString::to_string);
+    let wrong = |why: String| SupervisorError::Protocol(format!("step `{}`: {why}", step.label));
+    let refused = text(refusal::WHAT).parse().map_err(|error: refusal::NotRefusable| wrong(error.to_string()))?;
+    let error = text(refusal::ERROR);
+    let number = cuda_pitfalls_calls::ERRNOS.value(&error).or_else(|| error.parse().ok());
+    let errno = number.and_then(|number| i32::try_from(number).ok()).filter(|number| *number >= 0);
+    Ok(Refusal { refused, errno: errno.ok_or_else(|| wrong(format!("`{error}` is no error")))? })
+}
+
+impl Shared {
+    /// Answers until the filter is gone, or the watch ends. A process that waits then gets `ENOSYS` from the kernel.
+    fn serve(&self, listener: &OwnedFd, stop: &OwnedFd) {
+        loop {
+            let mut fds = [PollFd::new(listener, PollFlags::IN), PollFd::new(stop, PollFlags::IN)];
+            if poll(&mut fds, None).is_err_and(|error| error != rustix::io::Errno::INTR) {
+                return;
+            }
+            let [asked, stopped] = fds.map(|fd| fd.revents());
+            if !stopped.is_empty() || (!asked.is_empty() && !asked.contains(PollFlags::IN)) {
+                return;
+            }
+            if asked.contains(PollFlags::IN) {
+                self.answer_one(listener);
+            }
+        }
+    }
+
+    fn answer_one(&self, listener: &OwnedFd) {
+        // SAFETY: all of its bits may be zero, as the kernel requires.
+        let mut asked = unsafe { std::mem::zeroed::<libc::seccomp_notif>() };
+        // SAFETY: the kernel fills in the struct. It fails if the process ended meanwhile.
+        if unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut asked) } != 0 {
+            return;
+        }
+        let error = Sysno::new(asked.data.nr as usize).and_then(|call| self.decide(&asked, call));
+        let let_pass = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32;
+        let answer = libc::seccomp_notif_resp {
+            id: asked.id,
+            val: 0,
+            error: error.map_or(0, |errno| -errno),
+            flags: if error.is_some() { 0 } else { let_pass },
+        };
+        // SAFETY: the kernel reads the struct. It fails if the process ended meanwhile.
+        unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw const answer) };
+    }
+
+    /// The error for a system call, which is recorded; `None` to let it pass.
+    fn decide(&self, asked: &libc::seccomp_notif, call: Sysno) -> Option<i32> {
+        let real = paths(asked, call);
+        let files: Vec<NamedFile> = real.iter().map(|path| self.named(path)).collect();
+        let answer = refusal::answer(&lock(&self.rules), call, &files);
+        let mut seen = lock(&self.seen);
+        let step = seen.last_mut()?;
+        *step.calls.entry(call.name().to_string()).or_insert(0) += 1;
+        for (file, _) in files.iter().zip(&real).filter(|(_, real)| !self.is_our_own(real)) {
+            if step.paths.len() >= MOST_PATHS && !step.paths.contains_key(&file.path) {
+                continue;
+            }
+            let used = step.paths.entry(file.path.clone()).or_default();
+            used.exists |= file.exists || file.is_simulated;
+            used.calls.insert(call.name().to_string());
+            used.written |= writes(asked, call);
+        }
+        let (errno, counts) = match answer {
+            FilterAnswer::Pass => return None,
+            FilterAnswer::Simulated(errno) => return Some(errno),
+            FilterAnswer::Refuse(errno) => (errno, &mut step.refused),
+            FilterAnswer::Protect(errno) => (errno, &mut step.protected),
+        };
+        let name = status::name(CallLibrary::Libc, i64::from(errno)).map_or_else(|| errno.to_string(), str::to_string);
+        let what =
+            [call.name()].into_iter().chain(files.iter().map(|file| file.path.as_str())).collect::<Vec<_>>().join(" ");
+        *counts.entry(format!("{what}: {name}")).or_insert(0) += 1;
+        Some(errno)
+    }
+
+    /// Whether a path is this program or its private folder, or a folder above one of them: libcuda looks at each of
+    /// them, and they tell of the machine alone. The same holds for the root of the simulated machine.
+    fn is_our_own(&self, path: &Path) -> bool {
+        let own = self.private.iter().map(|(folder, _)| folder).chain([&self.program]);
+        path == Path::new(refusal::SIMULATED)
+            || (path != Path::new("/") && own.into_iter().any(|own| own.starts_with(path)))
+    }
+
+    /// A file as the rules see it.
+    fn named(&self, path: &Path) -> NamedFile {
+        let simulated = path.strip_prefix(refusal::SIMULATED).ok();
+        let path = simulated.map_or_else(|| path.to_path_buf(), |rest| Path::new("/").join(rest));
+        NamedFile {
+            path: self.shown(&path),
+            is_simulated: simulated.is_some(),
+            exists: simulated.is_none() && path.symlink_metadata().is_ok(),
+            has_folder: simulated.is_none() && path.parent().is_some_and(Path::exists),
+        }
+    }
+
+    /// A path as a recording has it.
+    fn shown(&self, path: &Path) -> String {
+        let own = self.private.iter().find_map(|(folder, name)| Some((path.strip_prefix(folder).ok()?, name)));
+        match own {
+            Some((rest, name)) => Path::new(name).join(rest).to_string_lossy().trim_end_matches('/').to_string(),
+            None => refusal::plain(&path.to_string_lossy()),
+        }
+    }
+}
+
+/// The files that a system call names, as absolute paths. A path that cannot be read is left out.
+fn paths(asked: &libc::seccomp_notif, call: Sysno) -> Vec<PathBuf> {
+    let argument = |place: usize| asked.data.args.get(place).copied().unwrap_or(0);
+    let path = |place: usize| text(asked.pid, argument(place) as usize);
+    let below = |folder: String, path: PathBuf| match path.is_absolute() {
+        true => Some(path),
+        false => Some(std::fs::read_link(format!("/proc/{}/{folder}", asked.pid)).ok()?.join(path)),
+    };
+    let named = refusal::path_arguments(call).iter().filter_map(|argued| match *argued {
+        PathArgument::At(place) => below("cwd".to_string(), path(place)?),
+        PathArgument::Below(folder, place) => {
+            let folder = match argument(folder) as i32 {
+                libc::AT_FDCWD => "cwd".to_string(),
+                descriptor => format!("fd/{descriptor}"),
+            };
+            below(folder, path(place)?)
+        }
+        PathArgument::Socket(address, length) => {
+            socket(asked.pid, argument(address) as usize, argument(length) as usize)
+        }
+    });
+    let own = |path: PathBuf| match path.strip_prefix("/proc/self") {
+        Ok(rest) => Path::new("/proc").join(asked.pid.to_string()).join(rest),
+        Err(_) => path,
+    };
+    named.map(own).collect()
+}
+
+/// The path of the socket at an address; `None` for other kinds, and for one without a file.
+fn socket(pid: u32, address: usize, length: usize) -> Option<PathBuf> {
+    let mut bytes = [0; 128];
+    let read = read(pid, address, bytes.get_mut(..length.min(128))?)?;
+    let (family, path) = bytes.get(..read)?.split_at_checked(2)?;
+    let is_unix = u16::from_ne_bytes([family[0], family[1]]) == libc::AF_UNIX as u16;
+    let path = path.split(|byte| *byte == 0).next().filter(|path| is_unix && path.starts_with(b"/"))?;
+    Some(PathBuf::from(String::from_utf8_lossy(path).into_owned()))
+}
+
+/// Whether a call opens a file to write to it.
+fn writes(asked: &libc::seccomp_notif, call: Sysno) -> bool {
+    let flags = match call.name() {
+        "open" => asked.data.args[1],
+        "openat" => asked.data.args[2],
+        "creat" => return true,
+        _ => return false,
+    };
+    flags as i32 & libc::O_ACCMODE != libc::O_RDONLY
+}
+
+/// The C string at an address of a waiting process; `None` if it is empty, too long or not there.
+fn text(pid: u32, address: usize) -> Option<PathBuf> {
+    use std::os::unix::ffi::OsStringExt;
+    let mut text = Vec::new();
+    while text.len() < LONGEST_PATH {
+        let at = address.checked_add(text.len())?;
+        let mut page = [0; PAGE];
+        let read = read(pid, at, page.get_mut(..PAGE - at % PAGE)?)?;
+        let part = page.get(..read)?;
+        let end = part.iter().position(|byte| *byte == 0);
+        text.extend_from_slice(part.get(..end.unwrap_or(read))?);
+        if end.is_some() {
+            return (!text.is_empty()).then(|| PathBuf::from(std::ffi::OsString::from_vec(text)));
+        }
+    }
+    None
+}
+
+/// Reads memory of a waiting process. `None` if nothing could be read.
+fn read(pid: u32, address: usize, into: &mut [u8]) -> Option<usize> {
+    let ours = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let theirs = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
+    // SAFETY: the kernel writes at most that many bytes to our buffer, whatever the other address is.
+    let read = unsafe { libc::process_vm_readv(pid as libc::pid_t, &raw const ours, 1, &raw const theirs, 1, 0) };
+    usize::try_from(read).ok().filter(|read| *read > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_string_is_read_across_pages_and_no_further() {
+        let mut memory = vec![b'x'; 3 * PAGE];
+        let first = memory.as_ptr() as usize;
+        let start = PAGE - first % PAGE + PAGE - 3;
+        memory[start..start + 8].copy_from_slice(b"/dev/nv\0");
+        let found = text(std::process::id(), first + start);
+        assert_eq!(found, Some(PathBuf::from("/dev/nv")));
+        assert_eq!(text(std::process::id(), 8), None, "nothing is mapped there");
+        let endless = vec![b'/'; 2 * LONGEST_PATH];
+        assert_eq!(text(std::process::id(), endless.as_ptr() as usize), None);
+    }
+
+    #[test]
+    fn a_step_is_a_rule() {
+        let step = |what: &str, error: &str| {
+            rule(&Step::call(refusal::STEP, "x").with(refusal::WHAT, what).with(refusal::ERROR, error))
+        };
+        assert_eq!(step("/dev/nvidia0", "EPERM").unwrap().errno, 1);
+        assert_eq!(step("nothing", "0").unwrap().errno, 0);
+        assert!(step("/dev/nvidia0", "EVIL").is_err() && step("no-call", "EPERM").is_err());
+    }
+}

@@ -1,0 +1,103 @@
+//! The filter of a `seccomp` step: every system call of this process, of its threads and of what it starts goes to the
+//! parent, which lets it pass or answers it with an error. What it decides by is in [`cuda_pitfalls_core::refusal`].
+
+use std::mem::offset_of;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::Arc;
+
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+
+use super::action::Values;
+use super::{Worker, errno, lock};
+use cuda_pitfalls_core::channel::Channel;
+use cuda_pitfalls_core::event::Event;
+use cuda_pitfalls_core::scenario::Step;
+
+/// The architecture of system calls, from `linux/audit.h`.
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: u32 = 0xC000_003E;
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: u32 = 0xC000_00B7;
+
+/// The calls that carry the worker's own messages. On one of its channels they are not filtered.
+const MESSAGES: [i64; 6] =
+    [libc::SYS_read, libc::SYS_write, libc::SYS_sendto, libc::SYS_recvfrom, libc::SYS_sendmsg, libc::SYS_recvmsg];
+
+/// What is missing for a filter; `None` if the kernel can send system calls to another process.
+pub(super) fn missing() -> Option<String> {
+    // SAFETY: the kernel writes three 16-bit numbers.
+    let known = unsafe {
+        let mut sizes = std::mem::zeroed::<libc::seccomp_notif_sizes>();
+        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_NOTIF_SIZES, 0, &raw mut sizes)
+    };
+    (known != 0).then(|| "seccomp user notification (Linux 5.7)".to_string())
+}
+
+/// The action of the step. The parent knows what to refuse, and has put it in force already.
+pub(super) fn seccomp(worker: &Arc<Worker>, channel: &Channel, _: &Step) -> Result<Values, i64> {
+    let set_aside: Vec<RawFd> = lock(&worker.channels).values().map(|set_aside| set_aside.fd).collect();
+    install(channel, &set_aside)?;
+    Ok(Values::new())
+}
+
+/// Puts a filter on this process, and sends what answers it to the parent. Nothing happens if there is a filter
+/// already. The error is an `errno`.
+pub(super) fn install(channel: &Channel, set_aside: &[RawFd]) -> Result<(), i64> {
+    let own = channel.as_fd().as_raw_fd();
+    let spared: Vec<RawFd> = set_aside.iter().copied().chain([own]).collect();
+    let mut filter = program(&spared);
+    let mut message = serde_json::to_vec(&Event::Filtered).map_err(|_| 22i64)?;
+    message.push(b'\n');
+    rustix::thread::set_no_new_privs(true).map_err(|error| i64::from(error.raw_os_error()))?;
+    let program = libc::sock_fprog { len: u16::try_from(filter.len()).map_err(|_| 7i64)?, filter: filter.as_mut_ptr() };
+    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER
+        | libc::SECCOMP_FILTER_FLAG_TSYNC
+        | libc::SECCOMP_FILTER_FLAG_TSYNC_ESRCH;
+    // SAFETY: the program lives until the call returns.
+    let listener =
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
+    if listener < 0 {
+        // A process of which a parent has a filter inherits it, and cannot have another one.
+        return if errno() == i64::from(libc::EBUSY) { Ok(()) } else { Err(errno()) };
+    }
+    // From here until the parent has the listener, any other system call would wait for an answer for ever, so nothing
+    // is allocated.
+    // SAFETY: the kernel has just made this descriptor, for us alone.
+    let listener = unsafe { OwnedFd::from_raw_fd(listener as RawFd) };
+    let descriptors = [listener.as_fd()];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut along = SendAncillaryBuffer::new(&mut space);
+    along.push(SendAncillaryMessage::ScmRights(&descriptors));
+    let sent = sendmsg(channel, &[std::io::IoSlice::new(&message)], &mut along, SendFlags::NOSIGNAL);
+    sent.map(drop).map_err(|error| i64::from(error.raw_os_error()))
+}
+
+/// A program for the kernel: messages on `spared` descriptors pass, and so do calls of other architectures; every other
+/// call is sent to the listener.
+fn program(spared: &[RawFd]) -> Vec<libc::sock_filter> {
+    const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+    let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
+    // How many instructions to leave out if the value is `k`, and if it is not.
+    let jump = |k: u32, jt: usize, jf: usize| libc::sock_filter { code: EQUAL as u16, jt: jt as u8, jf: jf as u8, k };
+    let load = |offset: usize| statement(LOAD, offset as u32);
+    // Few enough that every jump fits in eight bits; messages on further channels are only answered by the parent.
+    let spared = spared.get(..spared.len().min(100)).unwrap_or_default();
+    // After the messages come: notify, load, the descriptors, notify, allow.
+    let to_descriptors = |place: usize| MESSAGES.len() - place;
+    let to_allow = |place: usize| spared.len() - place;
+    let mut filter = vec![
+        load(offset_of!(libc::seccomp_data, arch)),
+        jump(ARCHITECTURE, 1, 0),
+        statement(RETURN, libc::SECCOMP_RET_ALLOW),
+        load(offset_of!(libc::seccomp_data, nr)),
+    ];
+    filter.extend(MESSAGES.iter().enumerate().map(|(place, call)| jump(*call as u32, to_descriptors(place), 0)));
+    filter.push(statement(RETURN, libc::SECCOMP_RET_USER_NOTIF));
+    filter.push(load(offset_of!(libc::seccomp_data, args)));
+    filter.extend(spared.iter().enumerate().map(|(place, fd)| jump(*fd as u32, to_allow(place), 0)));
+    filter.push(statement(RETURN, libc::SECCOMP_RET_USER_NOTIF));
+    filter.push(statement(RETURN, libc::SECCOMP_RET_ALLOW));
+    filter
+}

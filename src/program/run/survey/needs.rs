@@ -1,0 +1,37 @@
+//! `survey needs`: its questions follow from its rows, so they are asked in stages.
+
+use super::super::Failure;
+use super::{SurveyRun, select};
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
+use cuda_pitfalls_answers::survey::needs::{self, NeedRow};
+
+impl SurveyRun<'_> {
+    /// Runs the controls, records what the programs ask for, and refuses it.
+    pub(super) fn needs(mut self) -> Result<Exit, Failure> {
+        if let Some(exit) = self.begin()? {
+            return Ok(exit);
+        }
+        let mut document: SurveyDocument<NeedRow> = self.document(needs::left_out())?;
+        let gpus = self.session.machine.gpus.len();
+        loop {
+            let asked = needs::next(&document.rows, gpus, self.options.repeat());
+            let items = select::among(asked, &self.run.selectors);
+            // A question that is asked again replaces its row.
+            document.rows.retain(|row| items.iter().all(|item| item.question.key != row.key()));
+            self.ask(&items, &mut document)?;
+            if items.is_empty() || !document.complete {
+                break;
+            }
+            let disturbed = needs::disturbed(&document.rows);
+            if !disturbed.is_empty() {
+                document.complete = false;
+                let why =
+                    format!("a filter that refuses nothing changes what the program does: {}", disturbed.join(", "));
+                self.console.warn(&[why]);
+                break;
+            }
+        }
+        self.end(document)
+    }
+}

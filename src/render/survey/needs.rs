@@ -1,0 +1,189 @@
+//! `survey needs`: what is needed, and what each refusal causes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::section::Section;
+use super::{disagreements, left_out};
+use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
+use cuda_pitfalls_answers::survey::needs::{NeedRow, NeedsMoment, NeedsProgram};
+
+pub(super) const OPENING: &str = "\
+A program of a few calls ran under a filter that saw every system call. It ran again for each file and each system call \
+that it had asked for, with that one refused by one error, from one moment on. Only the program was refused anything, \
+not the machine. A row says what the first call returned that did not return what it returns otherwise. Controls are \
+the program without a filter, and with a filter that refuses nothing.";
+
+pub(super) fn sections(documents: &[&SurveyDocument<NeedRow>]) -> Vec<Section> {
+    let mut sections = Vec::new();
+    for document in documents {
+        let title = |text: &str| match documents.len() {
+            1 => text.to_string(),
+            _ => format!("{text}: {}", document.machine.summary()),
+        };
+        let at = |is_early: bool| {
+            document.rows.iter().filter(move |row| (row.moment == NeedsMoment::Init) == is_early).collect::<Vec<_>>()
+        };
+        sections.push(needed(title("Needed from the start"), document, &at(true)));
+        sections.push(needed(title("Needed later, and by children"), document, &at(false)));
+        sections.push(errors(title("What an error comes from"), document));
+        sections.push(harmless(title("Refused without effect"), document));
+        sections.push(record(title("Asked for, call by call"), document));
+    }
+    sections.push(disagreements(documents.iter().flat_map(|document| &document.rows)));
+    sections.push(unmeasured(documents));
+    sections.push(left_out(documents.iter().flat_map(|document| &document.left_out)));
+    sections
+}
+
+/// What a row shows that its control does not; `None` for a row without effect.
+fn effect(row: &NeedRow, rows: &[NeedRow]) -> Option<String> {
+    let control = row.control(rows)?;
+    if row.is_control() || !row.is_conclusive() || !row.differs(control) {
+        return None;
+    }
+    if let Some(died) = &row.died {
+        if row.moment == NeedsMoment::Spawned && died.by == "child" {
+            return Some("the fresh process does not start".to_string());
+        }
+        let at = died.at.as_ref().map(|at| format!(" in {at}")).unwrap_or_default();
+        return Some(format!("{}{at}", died.by));
+    }
+    let (usual, seen) = (control.gpus.clone().unwrap_or_default(), row.gpus.clone().unwrap_or_default());
+    let failure = row.first_failure(control).map(|failure| format!("{}: {}", failure.call, failure.status));
+    // A GPU that is gone makes its ordinal fail too; that is the same thing, said once.
+    if !seen.is_empty() && seen != usual {
+        let gone: Vec<String> =
+            usual.iter().filter(|gpu| !seen.contains(gpu)).map(|gpu| format!("GPU {gpu}")).collect();
+        let first = seen.first().map(|gpu| format!("; ordinal 0 is GPU {gpu}")).unwrap_or_default();
+        return Some(format!("{} not counted{first}", gone.join(" and ")));
+    }
+    failure.or_else(|| Some("no GPU is seen".to_string()))
+}
+
+/// What is refused with which effect, and by which errors, in the order of the rows.
+type Effects<'a> = Vec<((&'a str, NeedsProgram, NeedsMoment, String), Vec<&'a str>)>;
+
+fn effects<'a>(document: &'a SurveyDocument<NeedRow>, rows: &[&'a NeedRow]) -> Effects<'a> {
+    let mut all: Effects<'a> = Vec::new();
+    for row in rows {
+        let (Some(effect), Some(refused), Some(error)) = (effect(row, &document.rows), &row.refused, &row.error) else {
+            continue;
+        };
+        let key = (refused.as_str(), row.program, row.moment, effect);
+        match all.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, errors)) => errors.push(error),
+            None => all.push((key, vec![error])),
+        }
+    }
+    all
+}
+
+fn needed(title: String, document: &SurveyDocument<NeedRow>, rows: &[&NeedRow]) -> Section {
+    let row = |((refused, program, moment, effect), errors): ((&str, _, NeedsMoment, String), Vec<&str>)| {
+        let who: NeedsProgram = program;
+        vec![refused.to_string(), who.name().to_string(), when(moment).to_string(), errors.join(", "), effect]
+    };
+    Section {
+        title,
+        header: ["refused", "to", "from", "with", "first effect"].map(str::to_string).to_vec(),
+        rows: effects(document, rows).into_iter().map(row).collect(),
+        code: vec![0, 3],
+        ..Section::default()
+    }
+}
+
+fn when(moment: NeedsMoment) -> &'static str {
+    match moment {
+        NeedsMoment::Init => "before the first call",
+        NeedsMoment::Context => "after cuInit",
+        NeedsMoment::Use => "in use",
+        NeedsMoment::Forked => "before a fork",
+        NeedsMoment::Spawned => "before a fresh process",
+    }
+}
+
+/// Each effect with everything that causes it.
+fn errors(title: String, document: &SurveyDocument<NeedRow>) -> Section {
+    let rows: Vec<&NeedRow> = document.rows.iter().collect();
+    let mut causes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for ((refused, _, moment, effect), errors) in effects(document, &rows) {
+        if matches!(moment, NeedsMoment::Forked | NeedsMoment::Spawned) {
+            continue;
+        }
+        causes.entry(effect).or_default().insert(format!("{refused} ({})", errors.join(", ")));
+    }
+    let row =
+        |(effect, causes): (String, BTreeSet<String>)| vec![effect, causes.into_iter().collect::<Vec<_>>().join("; ")];
+    Section {
+        title,
+        header: ["effect", "refused"].map(str::to_string).to_vec(),
+        rows: causes.into_iter().map(row).collect(),
+        only_on_pages: true,
+        ..Section::default()
+    }
+}
+
+/// What can be refused to a program that needs nothing of it.
+fn harmless(title: String, document: &SurveyDocument<NeedRow>) -> Section {
+    let mut all: BTreeMap<(NeedsProgram, NeedsMoment), BTreeMap<&str, Vec<&str>>> = BTreeMap::new();
+    for row in document.rows.iter().filter(|row| row.is_conclusive() && row.met == Some(true)) {
+        let is_harmless = row.control(&document.rows).is_some_and(|control| !row.differs(control));
+        if let (true, Some(refused), Some(error)) = (is_harmless, &row.refused, &row.error) {
+            all.entry((row.program, row.moment)).or_default().entry(refused).or_default().push(error);
+        }
+    }
+    let row = |((program, moment), refused): ((NeedsProgram, NeedsMoment), BTreeMap<&str, Vec<&str>>)| {
+        let refused = refused.into_iter().map(|(refused, errors)| format!("{refused} ({})", errors.join(", ")));
+        vec![program.name().to_string(), when(moment).to_string(), refused.collect::<Vec<_>>().join("; ")]
+    };
+    Section {
+        title,
+        header: ["to", "from", "refused"].map(str::to_string).to_vec(),
+        rows: all.into_iter().map(row).collect(),
+        only_on_pages: true,
+        ..Section::default()
+    }
+}
+
+/// The files and system calls of each call.
+fn record(title: String, document: &SurveyDocument<NeedRow>) -> Section {
+    let records = document.rows.iter().filter(|row| row.moment == NeedsMoment::Init);
+    let rows = records.flat_map(|row| {
+        row.asked.iter().map(|asked| {
+            let files = asked.files.iter().filter(|(path, _)| !path.contains(".so"));
+            let files = files.map(|(path, used)| {
+                let how = if used.written { " (written)" } else { "" };
+                format!("{path}{}{how}", if used.exists { "" } else { " (not there)" })
+            });
+            let calls = asked.system_calls.iter().map(|(call, times)| format!("{call} {times}"));
+            vec![
+                row.program.name().to_string(),
+                asked.during.clone(),
+                files.collect::<Vec<_>>().join("; "),
+                calls.collect::<Vec<_>>().join(", "),
+            ]
+        })
+    });
+    Section {
+        title,
+        header: ["program", "during", "files", "system calls"].map(str::to_string).to_vec(),
+        rows: rows.collect(),
+        code: vec![1],
+        only_on_pages: true,
+        ..Section::default()
+    }
+}
+
+fn unmeasured(documents: &[&SurveyDocument<NeedRow>]) -> Section {
+    let rows = documents.iter().flat_map(|document| &document.rows).filter_map(|row| {
+        let why = row.standing.unmeasured.as_ref()?;
+        Some(vec![row.key(), why.reason.name(), why.detail.clone()])
+    });
+    Section {
+        title: "Asked and not measured".to_string(),
+        header: ["row", "reason", "detail"].map(str::to_string).to_vec(),
+        rows: rows.collect(),
+        code: vec![0],
+        ..Section::default()
+    }
+}
