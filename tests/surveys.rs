@@ -11,6 +11,7 @@ use cuda_pitfalls::survey::calls::CallRow;
 use cuda_pitfalls::survey::document::Row;
 use cuda_pitfalls::survey::env::{self, EnvRow};
 use cuda_pitfalls::survey::mask::{MaskRow, by_todays_rule};
+use cuda_pitfalls::survey::needs::{EVERYTHING_ELSE, NeedRow};
 use cuda_pitfalls::survey::python::INSTRUMENT;
 use cuda_pitfalls::survey::{Survey, SurveyKind};
 use cuda_pitfalls::verdict::Provenance;
@@ -176,6 +177,36 @@ fn every_variable_that_the_simulated_machine_models_is_latched_as_on_gpus() {
         told += 1;
     }
     assert!(told >= 5, "only {told} are modelled");
+}
+
+#[test]
+fn what_is_refused_on_the_simulated_machine_causes_what_it_causes_on_gpus() {
+    let scratch = Scratch::new();
+    let ran = survey(&scratch, &["needs", "driver", "nvml", "--on", "sim:h200-x1", "--quick", "--json"]);
+    ran.ended(0, "ok");
+    let document = ran.json();
+    let errors = against_schema(SurveyKind::Needs, &document);
+    assert!(errors.is_empty(), "{errors:#?}");
+    let simulated: Vec<NeedRow> = serde_json::from_value(document["rows"].clone()).expect("rows");
+    let Survey::Needs(measured) = open(&root().join("reports/survey-needs-h100-x1/survey-needs.json")) else {
+        panic!("it is no survey of needs")
+    };
+    let (mut wrong, mut told) = (Vec::new(), 0);
+    // What is refused together is another list on each machine.
+    let one = |row: &&NeedRow| row.refused.as_deref().is_some_and(|refused| !refused.starts_with(EVERYTHING_ELSE));
+    for row in simulated.iter().filter(|row| row.is_conclusive()).filter(one) {
+        let Some(real) = measured.rows.iter().find(|real| real.key() == row.key()) else { continue };
+        // Of the driver's later calls, only the first that fails is modelled.
+        let failure =
+            |row: &NeedRow, rows: &[NeedRow]| row.control(rows).and_then(|usual| row.first_failure(usual).cloned());
+        let (shown, expected) = (failure(row, &simulated), failure(real, &measured.rows));
+        if (&shown, &row.gpus) != (&expected, &real.gpus) {
+            wrong.push(format!("{}: {shown:?} {:?}, real {expected:?} {:?}", row.key(), row.gpus, real.gpus));
+        }
+        told += 1;
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+    assert!(told >= 120, "only {told} are modelled");
 }
 
 #[test]

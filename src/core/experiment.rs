@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::python::{LINE, LINE_TEXT, Python};
+use crate::refusal;
 
 /// One experiment. Every attempt runs it in a fresh process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,6 +111,12 @@ impl Step {
             "waitpid" => format!("# os.waitpid(): process {} ends", plain("actor")),
             other => format!("# {other}"),
         }
+    }
+
+    /// Whether the step refuses a file or a system call; a filter that refuses nothing does not.
+    pub fn refuses_something(&self) -> bool {
+        let refused = self.args.get(refusal::WHAT).map(ToString::to_string);
+        self.has(Effect::Refuses) && refused.as_deref() != Some(refusal::NOTHING)
     }
 
     /// Whether the call starts a process, forked or fresh.

@@ -38,7 +38,7 @@ pub const SCHEMA: &str = "cuda-pitfalls-report";
 /// Readers refuse documents of another major version.
 pub const MAJOR: u32 = 1;
 /// Readers accept documents of a newer minor version and ignore what they do not know.
-pub const MINOR: u32 = 8;
+pub const MINOR: u32 = 9;
 /// A reader of a compact report must know this word: without attempts, verdicts cannot be judged again.
 pub const COMPACT: &str = "compact";
 /// A reader of a compact report since 1.7 must know this word too: what was seen is stored as facts, not sentences.

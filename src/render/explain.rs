@@ -367,7 +367,7 @@ mod tests {
     fn measured_causes_stand_alone_and_other_advice_does_not() {
         let many = shown("RuntimeError: No CUDA GPUs are available", 80);
         assert!(many.matches("  measured: ").count() >= ENOUGH_CAUSES && !many.contains("Questions near it"), "{many}");
-        let none = shown("Failed to initialize NVML: Unknown Error docker container", 80);
+        let none = shown("NVML: Driver/library version mismatch in my container", 80);
         assert!(none.matches("  measured: ").count() < ENOUGH_CAUSES && none.contains("Possible causes"), "{none}");
     }
 

@@ -144,7 +144,7 @@ fn run() -> Value {
     })
 }
 
-fn machine() -> Value {
+pub(super) fn machine() -> Value {
     let gpus = GPUS.map(|uuid| {
         json!({"uuid": uuid, "name": "NVIDIA H200", "pci_bus_id": "00000000:18:00.0", "compute_capability": "9.0",
                "total_bytes": 150_754_820_096u64, "reserved_bytes": 630 * MIB, "compute_mode": "Default",

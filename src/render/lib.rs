@@ -63,13 +63,36 @@ pub enum Format {
     Npd,
     /// A trace in the Chrome trace event format, which Perfetto opens.
     Chrome,
+    /// Of `survey needs`: a seccomp profile for container runtimes (OCI), of what is needed.
+    Oci,
+    /// Of `survey needs`: directives for a systemd unit.
+    Systemd,
+    /// Of `survey needs`: lines for an AppArmor profile.
+    Apparmor,
+    /// Of `survey needs`: Landlock rules, as options of setpriv (util-linux 2.40).
+    Landlock,
+    /// Of `survey needs`: the device files of a container, as options of docker and podman.
+    Devices,
     /// The compact report: the same document without steps, attempts and samples, in one line.
     Compact,
+}
+
+impl Format {
+    /// Whether reports have this form.
+    pub fn is_of_reports(self) -> bool {
+        !matches!(
+            self,
+            Format::Chrome | Format::Oci | Format::Systemd | Format::Apparmor | Format::Landlock | Format::Devices
+        )
+    }
 }
 
 /// Renders a report, none if reports do not have the form. The text ends with a newline. Forms in lines have at most
 /// `width` columns.
 pub fn render(prepared: &Prepared<'_>, format: Format, width: usize) -> Option<String> {
+    if !format.is_of_reports() {
+        return None;
+    }
     let report = &prepared.view();
     Some(match format {
         Format::Text => answer::report(report, width),
@@ -81,7 +104,7 @@ pub fn render(prepared: &Prepared<'_>, format: Format, width: usize) -> Option<S
         Format::Github => github::report(report),
         Format::Npd => npd::report(report),
         Format::Compact => serde_json::to_string(&prepared.compact()).unwrap_or_default() + "\n",
-        Format::Chrome => return None,
+        _ => return None,
     })
 }
 

@@ -9,6 +9,7 @@ mod changes;
 mod env;
 mod mask;
 mod needs;
+mod permissions;
 mod python;
 mod section;
 
@@ -63,7 +64,10 @@ pub fn as_format(survey: &Survey, format: Format, path: &str) -> Option<String> 
         Format::Text => Some(text(survey, path)),
         Format::Markdown => Some(page_of(survey)),
         Format::Html => Some(document(&format!("cuda-pitfalls: {}", title(survey.kind())), &page_of(survey))),
-        _ => None,
+        _ => match survey {
+            Survey::Needs(document) => permissions::as_format(document, format),
+            _ => None,
+        },
     }
 }
 

@@ -13,7 +13,7 @@ fn render(report: &Report, format: Format) -> String {
 
 /// The forms that people read, or programs that are not ours: not the document itself.
 fn forms() -> impl Iterator<Item = &'static Format> {
-    Format::value_variants().iter().filter(|format| !matches!(format, Format::Compact | Format::Chrome))
+    Format::value_variants().iter().filter(|format| format.is_of_reports() && **format != Format::Compact)
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn outside_fences(text: &str) -> String {
 fn every_report_has_a_rendering_in_every_format() {
     let reports = [fixture::report(), fixture::empty(), fixture::partial(), fixture::skipped(), fixture::simulated()];
     for report in &reports {
-        for format in Format::value_variants().iter().filter(|format| **format != Format::Chrome) {
+        for format in Format::value_variants().iter().filter(|format| format.is_of_reports()) {
             let text = render(report, *format);
             assert!(text.len() > 1 && text.ends_with('\n'), "{format:?}: {text:?}");
         }

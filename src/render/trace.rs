@@ -128,6 +128,6 @@ pub fn as_format(
         Format::Junit => Some(junit(trace, findings, outcome, name)),
         Format::Github => Some(github(trace, findings, outcome)),
         Format::Chrome => Some(chrome::document(&Seen::new(trace, findings, outcome))),
-        Format::TextFull | Format::Prometheus | Format::Npd | Format::Compact => None,
+        _ => None,
     }
 }

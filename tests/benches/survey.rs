@@ -97,6 +97,7 @@ fn attempts(survey: &Survey) -> u64 {
         Survey::Calls(document) => sum(&document.rows),
         Survey::Mask(document) => sum(&document.rows),
         Survey::Env(document) => sum(&document.rows),
+        Survey::Needs(document) => sum(&document.rows),
         Survey::Python(document) => sum(&document.rows),
     }
 }
@@ -108,6 +109,7 @@ fn bare(survey: &Survey) -> Result<Vec<Bare>, Box<dyn std::error::Error>> {
     let one_gpu = uuids.first().cloned().unwrap_or_default();
     Ok(match survey {
         Survey::Python(_) => return Err("a line of Python has no bare C process to be compared with".into()),
+        Survey::Needs(_) => return Err("a bare C process has no filter".into()),
         Survey::Env(document) => {
             let environment = BTreeMap::from([("CUDA_VISIBLE_DEVICES", one_gpu)]);
             let of = |times| Bare { arguments: init(), environment: environment.clone(), times };

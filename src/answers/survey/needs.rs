@@ -5,6 +5,7 @@
 //! the other. What its calls return then is the row. Two controls stand before them: the program without a filter,
 //! and with a filter that refuses nothing, must do the same.
 
+mod least;
 mod programs;
 mod refusals;
 #[cfg(test)]
@@ -15,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use least::{Least, Permissions, least, permissions};
 pub use programs::{NeedsMoment, NeedsProgram};
 pub use refusals::{left_out, next};
 
@@ -35,7 +37,8 @@ pub struct NeedRow {
     /// From when on something is refused.
     pub moment: NeedsMoment,
     /// The path of a file, with `*` for what differs between processes and machines, or the name of a system call;
-    /// `nothing` for a filter that refuses nothing, and null for a program without a filter.
+    /// `everything else` for all that makes no difference by itself, each by an error that makes none, and after it
+    /// ` and ` with one that does; `nothing` for a filter that refuses nothing, and null for a program without a filter.
     pub refused: Option<String>,
     /// The error that the program gets, such as `EPERM`; null if nothing is refused.
     pub error: Option<String>,
@@ -87,6 +90,9 @@ pub struct Asked {
     pub files: BTreeMap<String, PathUse>,
 }
 
+/// What is refused where everything is that makes no difference by itself, each by an error that makes none.
+pub const EVERYTHING_ELSE: &str = "everything else";
+
 /// How a program ended whose child did.
 const CHILD: &str = "child";
 
@@ -124,6 +130,15 @@ impl NeedRow {
     pub fn first_failure(&self, control: &NeedRow) -> Option<&CallStatus> {
         let usual = control.statuses.as_deref().unwrap_or_default();
         self.statuses.as_deref()?.iter().find(|status| !usual.contains(status))
+    }
+
+    /// Whether the GPUs that are left have other ordinals than in `control`: they were counted anew, without those that
+    /// are refused. Otherwise each kept its ordinal, and the refused ones fail.
+    pub fn is_counted_anew(&self, control: &NeedRow) -> bool {
+        let (seen, usual) = (self.gpus.as_deref().unwrap_or_default(), control.gpus.as_deref().unwrap_or_default());
+        let first_failure =
+            self.first_failure(control).and_then(|failure| failure.call.rsplit(' ').next()?.parse().ok());
+        !seen.is_empty() && seen != usual && first_failure.is_none_or(|ordinal: usize| ordinal >= seen.len())
     }
 
     /// The control of a row among others: the same program at the same moment, with a filter that refuses nothing.

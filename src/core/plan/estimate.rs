@@ -7,9 +7,10 @@
 
 use std::time::Duration;
 
-use cuda_pitfalls_calls::Effect;
+use cuda_pitfalls_calls::{self as calls, CallLibrary, Effect};
 
 use super::{CasePlan, Plan};
+use crate::experiment::Step;
 use crate::scenario::framework::{FRAMEWORKS, Framework, OTHER_IMPORT_MS};
 
 /// A process: start, libraries, step barriers, end.
@@ -77,8 +78,15 @@ impl Pace {
 pub fn attempt(case: &CasePlan, gpus: usize) -> Duration {
     let count = |names: &[&str]| case.steps.iter().filter(|step| names.contains(&step.call.as_str())).count();
     let fresh = case.steps.iter().filter(|step| step.has(Effect::Spawns) || step.has(Effect::Execs)).count();
+    let calls_cuda = case.steps.iter().filter_map(|step| calls::find(&step.call)).any(|call| {
+        let is_of_cuda = !matches!(call.library, CallLibrary::Nvml | CallLibrary::Libc | CallLibrary::Harness);
+        is_of_cuda || call.starts_process()
+    });
+    let is_refused = case.steps.iter().any(Step::refuses_something);
     let visible = match (&case.mask, case.env.get("CUDA_VISIBLE_DEVICES").map(String::as_str)) {
         (_, Some("")) => 0,
+        // What is refused mostly ends the driver's start, and NVML does not need it.
+        _ if is_refused || !calls_cuda && case.python.is_none() => 0,
         (Some(mask), _) => mask.len(),
         (None, _) => gpus,
     };

@@ -48,11 +48,13 @@ pub(super) enum CliError {
     #[error("--label-host: the host has no name")]
     NoHostName,
     #[error(
-        "--as: a survey can be rendered as text, markdown or html; the report of its controls is report.json beside it"
+        "--as: a survey can be rendered as text, markdown or html, and one of needs as oci, systemd, apparmor, landlock or devices; the report of its controls is report.json beside it"
     )]
     FormOfSurvey,
     #[error("--as: a trace can be rendered as text, html, markdown, junit, github or chrome")]
     FormOfTrace,
-    #[error("--as: a report has no form `chrome`, which shows the calls of a trace over time")]
+    #[error(
+        "--as: a report has no such form: `chrome` is of traces, and oci, systemd, apparmor, landlock and devices are of `survey needs`"
+    )]
     FormOfReport,
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::section::Section;
 use super::{disagreements, left_out};
 use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
-use cuda_pitfalls_answers::survey::needs::{NeedRow, NeedsMoment, NeedsProgram};
+use cuda_pitfalls_answers::survey::needs::{EVERYTHING_ELSE, Least, NeedRow, NeedsMoment, NeedsProgram, least};
 
 pub(super) const OPENING: &str = "\
 A program of a few calls ran under a filter that saw every system call. It ran again for each file and each system call \
@@ -26,6 +26,7 @@ pub(super) fn sections(documents: &[&SurveyDocument<NeedRow>]) -> Vec<Section> {
         sections.push(needed(title("Needed from the start"), document, &at(true)));
         sections.push(needed(title("Needed later, and by children"), document, &at(false)));
         sections.push(errors(title("What an error comes from"), document));
+        sections.push(least_of_each(title("The least that is needed"), document));
         sections.push(harmless(title("Refused without effect"), document));
         sections.push(record(title("Asked for, call by call"), document));
     }
@@ -51,10 +52,11 @@ fn effect(row: &NeedRow, rows: &[NeedRow]) -> Option<String> {
     let (usual, seen) = (control.gpus.clone().unwrap_or_default(), row.gpus.clone().unwrap_or_default());
     let failure = row.first_failure(control).map(|failure| format!("{}: {}", failure.call, failure.status));
     // A GPU that is gone makes its ordinal fail too; that is the same thing, said once.
-    if !seen.is_empty() && seen != usual {
+    if row.is_counted_anew(control) {
         let gone: Vec<String> =
             usual.iter().filter(|gpu| !seen.contains(gpu)).map(|gpu| format!("GPU {gpu}")).collect();
-        let first = seen.first().map(|gpu| format!("; ordinal 0 is GPU {gpu}")).unwrap_or_default();
+        let first = seen.first().filter(|first| usual.first() != Some(*first));
+        let first = first.map(|gpu| format!("; ordinal 0 is GPU {gpu}")).unwrap_or_default();
         return Some(format!("{} not counted{first}", gone.join(" and ")));
     }
     failure.or_else(|| Some("no GPU is seen".to_string()))
@@ -69,6 +71,9 @@ fn effects<'a>(document: &'a SurveyDocument<NeedRow>, rows: &[&'a NeedRow]) -> E
         let (Some(effect), Some(refused), Some(error)) = (effect(row, &document.rows), &row.refused, &row.error) else {
             continue;
         };
+        if refused.starts_with(EVERYTHING_ELSE) {
+            continue;
+        }
         let key = (refused.as_str(), row.program, row.moment, effect);
         match all.iter_mut().find(|(known, _)| *known == key) {
             Some((_, errors)) => errors.push(error),
@@ -121,6 +126,47 @@ fn errors(title: String, document: &SurveyDocument<NeedRow>) -> Section {
         only_on_pages: true,
         ..Section::default()
     }
+}
+
+/// What each program needs, and whether it works with everything else refused.
+fn least_of_each(title: String, document: &SurveyDocument<NeedRow>) -> Section {
+    let programs = [NeedsProgram::Driver, NeedsProgram::Runtime, NeedsProgram::Nvml];
+    let row = |program: NeedsProgram| {
+        let Least { needed, refusable, suffices, confirmed, doubtful } = least(&document.rows, program);
+        let is_needed = |what: &str| needed.iter().any(|one| one == what);
+        let only: Vec<String> = document
+            .rows
+            .iter()
+            .filter(|row| (row.program, row.moment) == (program, NeedsMoment::Init))
+            .filter_map(|row| Some((row.refused.as_deref()?, row.error.as_deref()?, effect(row, &document.rows)?)))
+            .filter(|(refused, ..)| !is_needed(refused) && refusable.contains_key(*refused))
+            .map(|(refused, error, _)| format!("{refused}, except by {error}"))
+            .collect();
+        let verified = match suffices {
+            None => "not asked".to_string(),
+            Some(false) => "no: something else is needed too".to_string(),
+            Some(true) => format!(
+                "yes: {} of {} break it if they are refused too{}",
+                confirmed.len(),
+                needed.len(),
+                if doubtful.is_empty() { String::new() } else { format!("; not {}", list(&doubtful)) }
+            ),
+        };
+        let needed: BTreeSet<String> = needed.into_iter().collect();
+        vec![program.name().to_string(), list(&needed), only.join("; "), refusable.len().to_string(), verified]
+    };
+    Section {
+        title,
+        header: ["program", "needs", "may be refused", "refused together", "works with them refused"]
+            .map(str::to_string)
+            .to_vec(),
+        rows: programs.into_iter().map(row).filter(|row| !row.get(1).is_none_or(String::is_empty)).collect(),
+        ..Section::default()
+    }
+}
+
+fn list(all: &BTreeSet<String>) -> String {
+    all.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
 /// What can be refused to a program that needs nothing of it.

@@ -247,3 +247,16 @@ fn another_code_is_another_question() {
     assert!(compared.changed.is_empty());
     assert_eq!(compared.explained[0].notes, ["the asked code differs"]);
 }
+
+#[test]
+fn needs_differ_in_what_calls_return_which_gpus_are_left_and_how_the_program_ends() {
+    let of = |fields| found(Which::Needs, &need(), fields);
+    let statuses = json!([{"call": "cuInit", "status": "CUDA_ERROR_UNKNOWN"}]);
+    assert_eq!(
+        of(json!({ "statuses": statuses })),
+        ["returned cuInit CUDA_ERROR_NO_DEVICE -> cuInit CUDA_ERROR_UNKNOWN"]
+    );
+    assert_eq!(of(json!({ "gpus": [1] })).len(), 1);
+    assert_eq!(of(json!({ "died": {"by": "SIGSEGV", "at": "cuInit"} })), ["died no -> SIGSEGV"]);
+    assert!(of(json!({ "met": false })).is_empty());
+}

@@ -90,7 +90,11 @@ impl NeedsProgram {
                 }
             }
             NeedsProgram::Runtime => {
-                calls.extend([step("cudaGetDeviceCount"), step("cudaMalloc").with("bytes", MIB).bound_to("memory")]);
+                calls.push(step("cudaGetDeviceCount"));
+                calls.extend(ordinals().map(|gpu| {
+                    Step::call("cudaDeviceGetPCIBusId", &format!("cudaDeviceGetPCIBusId {gpu}")).with("device", gpu)
+                }));
+                calls.push(step("cudaMalloc").with("bytes", MIB).bound_to("memory"));
             }
             NeedsProgram::Nvml => {
                 calls.extend([step("nvmlInit_v2"), step("nvmlDeviceGetCount_v2")]);
@@ -110,7 +114,7 @@ impl NeedsProgram {
 
     /// Whether a step with this label is one of its calls, and not one of the harness.
     pub(super) fn makes(self, label: &str) -> bool {
-        !HARNESS.contains(&label)
+        !HARNESS.contains(&label) && !label.starts_with(REFUSE)
     }
 
     /// The label of the call before which something is refused at a moment.
@@ -125,9 +129,9 @@ impl NeedsProgram {
         }
     }
 
-    /// Every step at a moment: the calls, and where something is refused. `refuses` is the step that does it; `None`
-    /// for no filter.
-    pub(super) fn steps(self, moment: NeedsMoment, gpus: usize, refuses: Option<Step>) -> Vec<Step> {
+    /// Every step at a moment: the calls, and where something is refused. `refuses` are the steps that do
+    /// it; none for no filter.
+    pub(super) fn steps(self, moment: NeedsMoment, gpus: usize, refuses: Vec<Step>) -> Vec<Step> {
         let calls = self.calls(gpus);
         // Before the libraries are loaded, what the loader needs would be refused too.
         let mut steps = vec![Step::call("mark", MARK)];
@@ -169,16 +173,23 @@ impl NeedsMoment {
     }
 }
 
-/// The step that refuses.
-pub(super) fn refusing(refused: &str, error: Option<&str>) -> Step {
-    Step::call(refusal::STEP, REFUSE).with(refusal::WHAT, refused).with(refusal::ERROR, error.unwrap_or("0"))
+/// The steps that refuse these targets, each by its error.
+pub(super) fn refusing<'a>(all: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> Vec<Step> {
+    let label = |place: usize| if place == 0 { REFUSE.to_string() } else { format!("{REFUSE} {place}") };
+    let all = all.into_iter().enumerate();
+    all.map(|(place, (refused, error))| one(&label(place), refused, error)).collect()
+}
+
+fn one(label: &str, refused: &str, error: Option<&str>) -> Step {
+    Step::call(refusal::STEP, label).with(refusal::WHAT, refused).with(refusal::ERROR, error.unwrap_or("0"))
 }
 
 /// Labels of the steps that are no calls of a program.
-const HARNESS: [&str; 4] = [MARK, REFUSE, START, WAIT];
+const HARNESS: [&str; 3] = [MARK, START, WAIT];
 const MARK: &str = "begin";
 const REFUSE: &str = "refuse";
-const START: &str = "start";
+/// The step that starts a child.
+pub(super) const START: &str = "start";
 const WAIT: &str = "wait";
 /// The actor of a child.
 const CHILD: &str = "child";

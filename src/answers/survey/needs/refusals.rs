@@ -1,9 +1,11 @@
 //! What is refused, and in which order the questions are asked: each stage follows from the rows of those before.
 
+use super::least::{Least, least};
 use super::programs::{NeedsMoment, NeedsProgram, refusing};
-use super::{NeedRow, control, key, of_calls, row};
+use super::{EVERYTHING_ELSE, NeedRow, control, key, of_calls, row};
 use crate::survey::document::{LeftOut, Row};
 use crate::survey::question::{Draft, DraftCase, Item, SurveyQuestion};
+use cuda_pitfalls_core::experiment::Step;
 use cuda_pitfalls_core::fact::{ExitCheck, FactSet};
 use cuda_pitfalls_core::refusal::{NOTHING, opens, plain};
 use cuda_pitfalls_core::scenario::Check;
@@ -15,6 +17,9 @@ const FILE_ERRORS: [&str; 4] = ["EPERM", "EACCES", "ENOENT", "EMFILE"];
 const CALL_ERRORS: [&str; 2] = ["EPERM", "ENOSYS"];
 /// The errors that are tried again in children.
 const CHILD_ERRORS: [&str; 2] = ["EPERM", "ENOSYS"];
+
+/// The error of what is refused in addition to everything else.
+const ALONE: &str = "EPERM";
 
 /// System calls that are not refused, because no program runs without them, and why.
 const NOT_REFUSED: [(&[&str], &str); 3] = [
@@ -54,11 +59,13 @@ pub fn left_out() -> Vec<LeftOut> {
 
 /// The questions that follow from these rows, on a machine with this many GPUs; none if everything was asked.
 ///
-/// First come the controls, then every refusal once, then in children those that changed anything, and at last those
-/// that changed anything again, `repeat` times.
+/// First come the controls, then every refusal once, in children those that changed anything, everything that changed
+/// nothing together, and at last what changed anything again, `repeat` times.
 pub fn next(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item<NeedRow>> {
-    let stages: [&dyn Fn() -> Vec<Item<NeedRow>>; 3] =
-        [&|| controls(gpus, repeat), &|| refusals(rows, gpus), &|| in_children(rows, gpus)];
+    let stages: [&dyn Fn() -> Vec<Item<NeedRow>>; 4] =
+        [&|| controls(gpus, repeat), &|| refusals(rows, gpus), &|| in_children(rows, gpus), &|| {
+            together(rows, gpus, repeat)
+        }];
     let is_new = |item: &Item<NeedRow>| rows.iter().all(|row| row.key() != item.question.key);
     for stage in stages {
         let new: Vec<Item<NeedRow>> = stage().into_iter().filter(is_new).collect();
@@ -71,7 +78,11 @@ pub fn next(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item<NeedRow>> {
 
 /// Whether a row says that something is needed, by fewer attempts than are wanted.
 fn decides(row: &NeedRow, rows: &[NeedRow], repeat: u32) -> bool {
-    row.standing.attempts == 1 && repeat > 1 && row.control(rows).is_some_and(|control| row.differs(control))
+    let is_of_one = row.refused.as_deref().is_some_and(|refused| !refused.starts_with(EVERYTHING_ELSE));
+    is_of_one
+        && row.standing.attempts == 1
+        && repeat > 1
+        && row.control(rows).is_some_and(|control| row.differs(control))
 }
 
 fn again(row: &NeedRow, gpus: usize, repeat: u32) -> Item<NeedRow> {
@@ -115,6 +126,24 @@ fn refusals(rows: &[NeedRow], gpus: usize) -> Vec<Item<NeedRow>> {
     items
 }
 
+/// Everything that changed nothing, refused together; then together with each thing that changed something.
+fn together(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item<NeedRow>> {
+    let mut items = Vec::new();
+    for program in NeedsProgram::ALL {
+        let Least { needed, refusable, .. } = least(rows, program);
+        if refusable.is_empty() {
+            continue;
+        }
+        let and = needed.iter().map(|needed| (format!("{EVERYTHING_ELSE} and {needed}"), Some(needed)));
+        for (name, needed) in std::iter::once((EVERYTHING_ELSE.to_string(), None)).chain(and) {
+            let refused = refusable.iter().map(|(target, error)| (target.as_str(), Some(error.as_str())));
+            let refuses = refusing(refused.chain(needed.map(|needed| (needed.as_str(), Some(ALONE)))));
+            items.push(question(program, NeedsMoment::Init, gpus, Some(&name), Some(ALONE), refuses, repeat));
+        }
+    }
+    items
+}
+
 fn may_be_refused(path: &str) -> bool {
     let is_library = path.contains(".so.") || path.ends_with(".so");
     path == plain(path) && path != SIMULATED_ALONE && !is_library && !path.starts_with("/etc/ld.so.")
@@ -124,6 +153,8 @@ fn may_be_refused(path: &str) -> bool {
 fn in_children(rows: &[NeedRow], gpus: usize) -> Vec<Item<NeedRow>> {
     let needed = rows.iter().filter(|row| (row.program, row.moment) == (NeedsProgram::Driver, NeedsMoment::Init));
     let needed = needed.filter(|row| row.control(rows).is_some_and(|control| row.differs(control)));
+    let needed =
+        needed.filter(|row| row.refused.as_deref().is_some_and(|refused| !refused.starts_with(EVERYTHING_ELSE)));
     let tried = needed.filter(|row| row.error.as_deref().is_some_and(|error| CHILD_ERRORS.contains(&error)));
     let items = tried.flat_map(|row| {
         [NeedsMoment::Forked, NeedsMoment::Spawned]
@@ -140,7 +171,20 @@ fn item(
     error: Option<&str>,
     repeat: u32,
 ) -> Item<NeedRow> {
-    let refuses = refused.map(|refused| refusing(refused, error));
+    let refuses = refusing(refused.map(|refused| (refused, error)));
+    question(program, moment, gpus, refused, error, refuses, repeat)
+}
+
+/// The question that these refusals make.
+fn question(
+    program: NeedsProgram,
+    moment: NeedsMoment,
+    gpus: usize,
+    refused: Option<&str>,
+    error: Option<&str>,
+    refuses: Vec<Step>,
+    repeat: u32,
+) -> Item<NeedRow> {
     let case = DraftCase {
         name: "trap".to_string(),
         does: "the calls, with something refused".to_string(),
@@ -162,6 +206,7 @@ fn item(
     // A probe is a call of the driver too, and would be recorded as one of the step.
     scenario.instances.iter_mut().flat_map(|instance| &mut instance.cases).for_each(|case| case.probes = false);
     let kind = match refused {
+        Some(refused) if refused.starts_with(EVERYTHING_ELSE) => "together",
         Some(refused) if refused.starts_with('/') => "file",
         Some(NOTHING) | None => "control",
         Some(_) => "call",

@@ -135,11 +135,45 @@ fn what_changed_something_is_asked_in_children_and_then_again() {
     for moment in [NeedsMoment::Forked, NeedsMoment::Spawned] {
         rows.push(row(NeedsProgram::Driver, moment, Some("eventfd2"), Some("EPERM"), "CUDA_SUCCESS"));
     }
+    // uname may be refused, and is refused together with what may not.
+    assert_eq!(keys(&rows), ["driver init everything else EPERM"]);
+    rows.push(row(NeedsProgram::Driver, NeedsMoment::Init, Some(EVERYTHING_ELSE), Some("EPERM"), "CUDA_SUCCESS"));
     let again = next(&rows, 1, 3);
     assert_eq!(again.iter().map(|item| item.question.key.as_str()).collect::<Vec<_>>(), ["driver init eventfd2 EPERM"]);
     assert_eq!(again[0].repeat, Some(3));
     rows.iter_mut().for_each(|row| row.standing.attempts = 3);
     assert!(keys(&rows).is_empty());
+}
+
+#[test]
+fn what_every_error_makes_a_difference_for_is_needed() {
+    let mut rows = controls(&[], &["eventfd2", "clone3"]);
+    let init = |refused: &str, error: &str, status: &str| {
+        row(NeedsProgram::Driver, NeedsMoment::Init, Some(refused), Some(error), status)
+    };
+    let fails = "CUDA_ERROR_OPERATING_SYSTEM";
+    rows.extend([init("eventfd2", "EPERM", fails), init("eventfd2", "ENOSYS", fails)]);
+    rows.extend([init("clone3", "EPERM", fails), init("clone3", "ENOSYS", "CUDA_SUCCESS")]);
+    let asked = least(&rows, NeedsProgram::Driver);
+    assert_eq!(asked.needed, BTreeSet::from(["eventfd2".to_string()]));
+    assert_eq!(asked.refusable, BTreeMap::from([("clone3".to_string(), "ENOSYS".to_string())]));
+    assert_eq!(asked.suffices, None);
+    for moment in [NeedsMoment::Forked, NeedsMoment::Spawned] {
+        for (call, error) in [("eventfd2", "EPERM"), ("eventfd2", "ENOSYS"), ("clone3", "EPERM")] {
+            rows.push(row(NeedsProgram::Driver, moment, Some(call), Some(error), fails));
+        }
+    }
+    let together = next(&rows, 1, 3);
+    let steps = &together[1].question.scenario.instances[0].cases[0].steps;
+    let refused: Vec<String> =
+        steps.iter().filter(|step| step.has(Effect::Refuses)).map(|step| format!("{:?}", step.args)).collect();
+    assert_eq!(together[1].question.key, "driver init everything else and eventfd2 EPERM");
+    assert!(refused.len() == 2 && refused[0].contains("ENOSYS") && refused[1].contains("eventfd2"), "{refused:?}");
+    rows.push(init(EVERYTHING_ELSE, "EPERM", "CUDA_SUCCESS"));
+    rows.push(init("everything else and eventfd2", "EPERM", fails));
+    let verified = least(&rows, NeedsProgram::Driver);
+    assert_eq!((verified.suffices, verified.confirmed.len(), verified.doubtful.len()), (Some(true), 1, 0));
+    assert_eq!(verified.needed, asked.needed, "what was refused together is no need of its own");
 }
 
 #[test]

@@ -44,8 +44,12 @@ fn named(mask: &[u8], ordered: &[usize], gpus: &[Gpu]) -> Result<Vec<usize>, Unu
         if *by_uuid.get_or_insert(is_uuid) != is_uuid {
             break;
         }
-        let gpu =
-            if is_uuid { by_prefix(token, gpus) } else { ordinal(token).and_then(|index| ordered.get(index).copied()) };
+        // A GPU that is not counted, since its file may not be opened, has no name either (refused/mask-counts-what-is-left).
+        let gpu = if is_uuid {
+            by_prefix(token, gpus).filter(|gpu| ordered.contains(gpu))
+        } else {
+            ordinal(token).and_then(|index| ordered.get(index).copied())
+        };
         // The list ends, without complaint, at the first entry that names no GPU.
         let Some(gpu) = gpu else { break };
         if chosen.contains(&gpu) {

@@ -31,7 +31,8 @@ symbols! {
     /// Takes the whole UUID only: the abbreviations that the mask allows name nothing here.
     fn nvmlDeviceGetHandleByUUID(uuid: Text, device: Out<u64>) = call(|machine| {
         let uuid = uuid.bytes().map_err(|_| INVALID_ARGUMENT)?;
-        let index = machine.description.gpus.iter().position(|gpu| gpu.uuid.as_bytes() == uuid).ok_or(NOT_FOUND)?;
+        let index = machine.description.gpus.iter().position(|gpu| gpu.uuid.as_bytes() == uuid);
+        let index = index.filter(|gpu| counted().contains(gpu)).ok_or(NOT_FOUND)?;
         put(&device, FIRST_HANDLE + index as u64 * HANDLE_STEP)
     });
 

@@ -30,7 +30,11 @@ impl Process {
                 // After a fault the driver repeats the error, and the runtime calls the device unavailable (fault/reset-after-a-fault).
                 self.unharmed().map_err(|code| if code == SIM_NOT_MODELLED { code } else { DEVICE_UNAVAILABLE })?;
             }
-            self.retain_primary(device)?;
+            // Nor does it say what the system refuses to the first context (refused/file-refused-after-cuinit).
+            self.retain_primary(device).map_err(|code| match code {
+                NOT_PERMITTED | OPERATING_SYSTEM => DEVICE_UNAVAILABLE,
+                code => code,
+            })?;
             self.devices[device].primary.runtime_retained = true;
         }
         Ok(self.devices[device].primary_handle)

@@ -1,0 +1,191 @@
+//! What `survey needs` found to be needed, in the words of what has to allow it.
+
+use serde_json::json;
+
+use super::super::Format;
+use cuda_pitfalls_answers::survey::document::SurveyDocument;
+use cuda_pitfalls_answers::survey::needs::{NeedRow, Permissions, permissions};
+use cuda_pitfalls_core::text::escape;
+use cuda_pitfalls_core::verdict::Provenance;
+
+/// The permissions in a form; `None` for other forms.
+pub(super) fn as_format(document: &SurveyDocument<NeedRow>, format: Format) -> Option<String> {
+    let needed = permissions(&document.rows);
+    let said = head(document, &needed);
+    let lines = match format {
+        Format::Oci => return Some(oci(&needed, &said)),
+        Format::Systemd => systemd(&needed),
+        Format::Apparmor => apparmor(&needed),
+        Format::Landlock => landlock(&needed),
+        Format::Devices => devices(&needed),
+        _ => return None,
+    };
+    let said = said.iter().map(|line| format!("# {}", escape::terminal(line)));
+    let lines = lines.iter().map(|line| escape::terminal(line));
+    Some(said.chain(lines).map(|line| line + "\n").collect())
+}
+
+/// Where it comes from, and what it is worth.
+fn head(document: &SurveyDocument<NeedRow>, needed: &Permissions) -> Vec<String> {
+    let mut said = vec![format!(
+        "What libcuda, libcudart and NVML need, on {} ({})",
+        document.machine.summary(),
+        document.survey.id
+    )];
+    if document.provenance == Provenance::Simulated {
+        said.push("SIMULATED: not evidence".to_string());
+    }
+    said.push(
+        match needed.verified {
+            Some(true) => "Verified: with everything else refused they did the same, on this machine, by a filter",
+            Some(false) => "NOT ENOUGH: with everything else refused they did something else",
+            None => "Not verified: they were not run with everything else refused",
+        }
+        .to_string(),
+    );
+    said.push("A framework needs more. What the C library needs to start a process is included".to_string());
+    said
+}
+
+/// `linux.seccomp` of the OCI runtime specification, which `docker run --security-opt seccomp=FILE` takes.
+fn oci(needed: &Permissions, said: &[String]) -> String {
+    let allowed: Vec<&String> = needed.system_calls.iter().collect();
+    let mut rules = vec![json!({"names": allowed, "action": "SCMP_ACT_ALLOW"})];
+    for (name, number) in [("EPERM", 1), ("ENOSYS", 38)] {
+        let names: Vec<&String> =
+            needed.refusable.iter().filter(|(_, error)| *error == name).map(|(call, _)| call).collect();
+        if !names.is_empty() {
+            rules.push(json!({"names": names, "action": "SCMP_ACT_ERRNO", "errnoRet": number}));
+        }
+    }
+    // A call that nobody knows is answered as by an older kernel, so that the C library uses another one.
+    let profile = json!({
+        "comment": said.join(". ") + ".",
+        "defaultAction": "SCMP_ACT_ERRNO",
+        "defaultErrnoRet": 38,
+        "syscalls": rules,
+    });
+    serde_json::to_string_pretty(&profile).unwrap_or_default() + "\n"
+}
+
+fn systemd(needed: &Permissions) -> Vec<String> {
+    let mut lines = vec!["[Service]".to_string(), "DevicePolicy=closed".to_string(), "PrivateDevices=no".to_string()];
+    lines.extend(needed.devices.iter().map(|device| format!("DeviceAllow={device} rw")));
+    lines.push("ProcSubset=all".to_string());
+    lines.push("RestrictAddressFamilies=AF_UNIX".to_string());
+    let calls: Vec<&str> = needed.system_calls.iter().map(String::as_str).collect();
+    lines.extend(calls.chunks(8).map(|calls| format!("SystemCallFilter={}", calls.join(" "))));
+    let refusable = needed.refusable.iter().map(|(call, error)| format!("{call}:{error}"));
+    lines.push("# May be refused, each by this error:".to_string());
+    lines.extend(refusable.map(|call| format!("#   {call}")));
+    lines.push("SystemCallErrorNumber=ENOSYS".to_string());
+    lines
+}
+
+fn apparmor(needed: &Permissions) -> Vec<String> {
+    let mut lines: Vec<String> = needed.devices.iter().map(|device| format!("  {device} rw,")).collect();
+    for (path, used) in &needed.files {
+        let path = path.replace("/proc/self/", "@{PROC}/@{pid}/").replace("/task/*/", "/task/@{tid}/");
+        lines.push(format!("  owner {path} {},", if used.written { "rw" } else { "r" }));
+    }
+    lines.push("  unix (create, bind, listen),".to_string());
+    lines
+}
+
+fn landlock(needed: &Permissions) -> Vec<String> {
+    let rule = |access: &str, path: &str| format!("  --landlock-rule path-beneath:{access}:{path} \\");
+    let mut lines = vec!["setpriv --landlock-access fs \\".to_string()];
+    for folder in ["/usr", "/lib", "/lib64", "/etc/ld.so.cache"] {
+        lines.push(rule("execute,read-file,read-dir", folder));
+    }
+    lines.extend(needed.devices.iter().map(|device| rule("read-file,write-file", device)));
+    // A rule names what is there when it is made, and the folders of threads are not.
+    if !needed.files.is_empty() {
+        lines.push(rule("read-file,write-file,read-dir", "/proc"));
+    }
+    lines.push("  COMMAND".to_string());
+    lines
+}
+
+fn devices(needed: &Permissions) -> Vec<String> {
+    let mut lines: Vec<String> = needed.devices.iter().map(|device| format!("--device {device}")).collect();
+    lines.push("# and the file of each further GPU: --device /dev/nvidiaN".to_string());
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_pitfalls_answers::survey::Survey;
+    use serde_json::Value;
+
+    /// A survey in which `eventfd2` and the control device are needed, and `uname` may be refused by `EPERM`.
+    fn survey(everything_else: &str) -> Survey {
+        let row = |refused: Value, error: Value, status: &str| {
+            json!({"program": "driver", "moment": "init", "refused": refused, "error": error, "met": true,
+                   "statuses": [{"call": "cuInit", "status": status}], "gpus": [0], "died": null,
+                   "attempts": 3, "unmeasured": null})
+        };
+        let (fine, fails) = ("CUDA_SUCCESS", "CUDA_ERROR_OPERATING_SYSTEM");
+        let mut control = row(json!("nothing"), Value::Null, fine);
+        control["asked"] = json!([{"during": "cuInit", "system_calls": {"eventfd2": 1, "uname": 1, "mmap": 5},
+            "files": {"/dev/nvidiactl": {"calls": ["openat"], "exists": true, "written": true},
+                      "/proc/self/task/*/comm": {"calls": ["openat"], "exists": true, "written": true}}}]);
+        let rows = json!([
+            control,
+            row(json!("eventfd2"), json!("EPERM"), fails),
+            row(json!("eventfd2"), json!("ENOSYS"), fails),
+            row(json!("uname"), json!("EPERM"), fine),
+            row(json!("uname"), json!("ENOSYS"), fails),
+            row(json!("/dev/nvidiactl"), json!("EPERM"), fails),
+            row(json!("/proc/self/task/*/comm"), json!("EACCES"), fails),
+            row(json!("everything else"), json!("EPERM"), everything_else),
+            row(json!("everything else and eventfd2"), json!("EPERM"), fails),
+        ]);
+        let document = json!({
+            "schema": {"name": "cuda-pitfalls-survey-needs", "major": 1, "minor": 3}, "provenance": "measured",
+            "survey": {"id": "id", "version": "0", "started_at": "", "finished_at": null, "elapsed_ns": 1,
+                       "attempts_ns": 1, "resumed": 0, "selectors": [], "on": "cuda", "repeat": 3, "seed": 1,
+                       "interrupted": null, "exit": null},
+            "machine": crate::fixture::machine(), "rows": rows, "complete": true,
+        });
+        Survey::Needs(serde_json::from_value(document).expect("a survey"))
+    }
+
+    fn form(format: Format) -> String {
+        crate::survey::as_format(&survey("CUDA_SUCCESS"), format, "x").expect("needs have it")
+    }
+
+    #[test]
+    fn each_form_has_what_is_needed_and_nothing_that_may_be_refused() {
+        let profile: Value = serde_json::from_str(&form(Format::Oci)).expect("JSON");
+        assert_eq!(profile["syscalls"][0]["names"], json!(["eventfd2", "mmap"]));
+        assert_eq!(profile["syscalls"][1], json!({"names": ["uname"], "action": "SCMP_ACT_ERRNO", "errnoRet": 1}));
+        assert_eq!(profile["defaultAction"], "SCMP_ACT_ERRNO");
+        let systemd = form(Format::Systemd);
+        assert!(systemd.contains("DeviceAllow=/dev/nvidiactl rw\n"), "{systemd}");
+        assert!(systemd.contains("SystemCallFilter=eventfd2 mmap\n"), "{systemd}");
+        let apparmor = form(Format::Apparmor);
+        assert!(apparmor.contains("  owner @{PROC}/@{pid}/task/@{tid}/comm rw,\n"), "{apparmor}");
+        assert!(form(Format::Landlock).contains("path-beneath:read-file,write-file:/dev/nvidiactl"));
+        assert!(form(Format::Devices).contains("--device /dev/nvidiactl\n"));
+    }
+
+    #[test]
+    fn a_form_says_what_it_is_worth() {
+        let head = |everything_else: &str| {
+            crate::survey::as_format(&survey(everything_else), Format::Systemd, "x").expect("needs have it")
+        };
+        // The runtime and NVML were not asked.
+        assert!(head("CUDA_SUCCESS").contains("Not verified"), "{}", head("CUDA_SUCCESS"));
+        assert!(crate::survey::as_format(&survey("CUDA_SUCCESS"), Format::Junit, "x").is_none());
+    }
+
+    #[test]
+    fn the_page_says_whether_the_least_suffices() {
+        let page = |status: &str| crate::survey::as_format(&survey(status), Format::Markdown, "x").unwrap();
+        let fine = page("CUDA_SUCCESS");
+        assert!(fine.contains("uname, except by ENOSYS") && fine.contains("yes: 1 of 3 break it"), "{fine}");
+        assert!(page("CUDA_ERROR_UNKNOWN").contains("no: something else is needed too"));
+    }
+}
