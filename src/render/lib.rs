@@ -69,7 +69,7 @@ pub enum Format {
     Systemd,
     /// Of `survey needs`: lines for an AppArmor profile.
     Apparmor,
-    /// Of `survey needs`: Landlock rules, as options of setpriv (util-linux 2.40).
+    /// Of `survey needs`: Landlock rules, by the names of rights in the kernel.
     Landlock,
     /// Of `survey needs`: the device files of a container, as options of docker and podman.
     Devices,

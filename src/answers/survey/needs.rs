@@ -37,8 +37,8 @@ pub struct NeedRow {
     /// From when on something is refused.
     pub moment: NeedsMoment,
     /// The path of a file, with `*` for what differs between processes and machines, or the name of a system call;
-    /// `everything else` for all that makes no difference by itself, each by an error that makes none, and after it
-    /// ` and ` with one that does; `nothing` for a filter that refuses nothing, and null for a program without a filter.
+    /// `everything else` for all that makes no difference by itself, each by an error that makes none, with ` but ` and
+    /// what of it is not refused, and ` and ` with one thing that does make a difference; `nothing` for a filter that refuses nothing, and null for a program without a filter.
     pub refused: Option<String>,
     /// The error that the program gets, such as `EPERM`; null if nothing is refused.
     pub error: Option<String>,
@@ -92,6 +92,11 @@ pub struct Asked {
 
 /// What is refused where everything is that makes no difference by itself, each by an error that makes none.
 pub const EVERYTHING_ELSE: &str = "everything else";
+
+/// Stands between [`EVERYTHING_ELSE`] and what is not refused of it.
+const BUT: &str = " but ";
+/// Stands between [`EVERYTHING_ELSE`] and what is refused in addition.
+const AND: &str = " and ";
 
 /// How a program ended whose child did.
 const CHILD: &str = "child";

@@ -132,7 +132,8 @@ fn errors(title: String, document: &SurveyDocument<NeedRow>) -> Section {
 fn least_of_each(title: String, document: &SurveyDocument<NeedRow>) -> Section {
     let programs = [NeedsProgram::Driver, NeedsProgram::Runtime, NeedsProgram::Nvml];
     let row = |program: NeedsProgram| {
-        let Least { needed, refusable, suffices, confirmed, doubtful } = least(&document.rows, program);
+        let least = least(&document.rows, program);
+        let Least { needed, refusable, one_of, confirmed, doubtful, .. } = &least;
         let is_needed = |what: &str| needed.iter().any(|one| one == what);
         let only: Vec<String> = document
             .rows
@@ -142,18 +143,22 @@ fn least_of_each(title: String, document: &SurveyDocument<NeedRow>) -> Section {
             .filter(|(refused, ..)| !is_needed(refused) && refusable.contains_key(*refused))
             .map(|(refused, error, _)| format!("{refused}, except by {error}"))
             .collect();
-        let verified = match suffices {
+        let verified = match least.is_enough() {
             None => "not asked".to_string(),
             Some(false) => "no: something else is needed too".to_string(),
             Some(true) => format!(
-                "yes: {} of {} break it if they are refused too{}",
+                "yes{}: {} of {} break it if they are refused too{}",
+                if one_of.is_empty() {
+                    String::new()
+                } else {
+                    format!(" if one of these is allowed: {}", list(one_of))
+                },
                 confirmed.len(),
                 needed.len(),
-                if doubtful.is_empty() { String::new() } else { format!("; not {}", list(&doubtful)) }
+                if doubtful.is_empty() { String::new() } else { format!("; not {}", list(doubtful)) }
             ),
         };
-        let needed: BTreeSet<String> = needed.into_iter().collect();
-        vec![program.name().to_string(), list(&needed), only.join("; "), refusable.len().to_string(), verified]
+        vec![program.name().to_string(), list(needed), only.join("; "), refusable.len().to_string(), verified]
     };
     Section {
         title,

@@ -92,18 +92,19 @@ fn apparmor(needed: &Permissions) -> Vec<String> {
     lines
 }
 
+/// Rules in the kernel's own names of rights. A device file needs `IOCTL_DEV` where the rule set handles it (Linux 6.10),
+/// and the name of a thread is written with `O_TRUNC`, which needs `TRUNCATE` (Linux 6.2).
 fn landlock(needed: &Permissions) -> Vec<String> {
-    let rule = |access: &str, path: &str| format!("  --landlock-rule path-beneath:{access}:{path} \\");
-    let mut lines = vec!["setpriv --landlock-access fs \\".to_string()];
-    for folder in ["/usr", "/lib", "/lib64", "/etc/ld.so.cache"] {
-        lines.push(rule("execute,read-file,read-dir", folder));
-    }
-    lines.extend(needed.devices.iter().map(|device| rule("read-file,write-file", device)));
+    let rule = |rights: &[&str], path: &str| format!("{path}: LANDLOCK_ACCESS_FS_{{{}}}", rights.join(","));
+    let load = ["EXECUTE", "READ_FILE", "READ_DIR"];
+    let mut lines: Vec<String> =
+        ["/usr", "/lib", "/lib64", "/etc/ld.so.cache"].iter().map(|folder| rule(&load, folder)).collect();
+    let device = ["READ_FILE", "WRITE_FILE", "IOCTL_DEV"];
+    lines.extend(needed.devices.iter().map(|path| rule(&device, path)));
     // A rule names what is there when it is made, and the folders of threads are not.
     if !needed.files.is_empty() {
-        lines.push(rule("read-file,write-file,read-dir", "/proc"));
+        lines.push(rule(&["READ_FILE", "READ_DIR", "WRITE_FILE", "TRUNCATE"], "/proc"));
     }
-    lines.push("  COMMAND".to_string());
     lines
 }
 
@@ -167,7 +168,9 @@ mod tests {
         assert!(systemd.contains("SystemCallFilter=eventfd2 mmap\n"), "{systemd}");
         let apparmor = form(Format::Apparmor);
         assert!(apparmor.contains("  owner @{PROC}/@{pid}/task/@{tid}/comm rw,\n"), "{apparmor}");
-        assert!(form(Format::Landlock).contains("path-beneath:read-file,write-file:/dev/nvidiactl"));
+        assert!(
+            form(Format::Landlock).contains("/dev/nvidiactl: LANDLOCK_ACCESS_FS_{READ_FILE,WRITE_FILE,IOCTL_DEV}\n")
+        );
         assert!(form(Format::Devices).contains("--device /dev/nvidiactl\n"));
     }
 

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{EVERYTHING_ELSE, NeedRow, NeedsMoment, NeedsProgram, control};
+use super::{AND, BUT, EVERYTHING_ELSE, NeedRow, NeedsMoment, NeedsProgram, control};
 use crate::survey::document::Row;
 use cuda_pitfalls_core::recording::PathUse;
 use cuda_pitfalls_core::refusal;
@@ -17,8 +17,10 @@ pub struct Least {
     pub refusable: BTreeMap<String, String>,
     /// Whether the program does the same where all of `refusable` is refused at once; `None` if that was not asked.
     pub suffices: Option<bool>,
-    /// Of `needed`, what makes a difference if it is refused together with all of `refusable`; what was not asked is in
-    /// neither of the two.
+    /// Of `refusable`, where all of it at once is too much: what makes up for the rest, each by itself.
+    pub one_of: BTreeSet<String>,
+    /// Of `needed`, what makes a difference if it is refused together with all of `refusable`, without the first of
+    /// `one_of`; what was not asked is in neither of the two.
     pub confirmed: BTreeSet<String>,
     /// Of `needed`, what then makes none.
     pub doubtful: BTreeSet<String>,
@@ -26,6 +28,20 @@ pub struct Least {
 
 /// The errors in the order in which a sandbox prefers them.
 const PREFERRED: [&str; 5] = ["EPERM", "EACCES", "ENOENT", "ENOSYS", "EMFILE"];
+
+impl Least {
+    /// What of `refusable` may be refused at once, and what of it is allowed then.
+    pub fn at_once(&self) -> (BTreeMap<String, String>, Option<&str>) {
+        let allowed = self.one_of.first().map(String::as_str);
+        let rest = self.refusable.iter().filter(|(target, _)| Some(target.as_str()) != allowed);
+        (rest.map(|(target, error)| (target.clone(), error.clone())).collect(), allowed)
+    }
+
+    /// Whether the program needs no more than is known; `None` if that was not asked.
+    pub fn is_enough(&self) -> Option<bool> {
+        self.suffices.map(|suffices| suffices || !self.one_of.is_empty())
+    }
+}
 
 /// What a program needs from its first call on.
 pub fn least(rows: &[NeedRow], program: NeedsProgram) -> Least {
@@ -39,14 +55,12 @@ pub fn least(rows: &[NeedRow], program: NeedsProgram) -> Least {
         match refused.strip_prefix(EVERYTHING_ELSE) {
             None => by_target.entry(refused).or_default().push((error, differs)),
             Some("") => least.suffices = Some(!differs),
-            Some(and) => {
-                let and = and.trim_start_matches(" and ").to_string();
-                if differs {
-                    least.confirmed.insert(and)
-                } else {
-                    least.doubtful.insert(and)
-                };
-            }
+            Some(rest) => match rest.split_once(AND) {
+                Some((_, needed)) if differs => drop(least.confirmed.insert(needed.to_string())),
+                Some((_, needed)) => drop(least.doubtful.insert(needed.to_string())),
+                None if differs => {}
+                None => drop(least.one_of.insert(rest.trim_start_matches(BUT).to_string())),
+            },
         }
     }
     for (target, tried) in by_target {
@@ -83,10 +97,10 @@ pub fn permissions(rows: &[NeedRow]) -> Permissions {
         |moment| control(rows, NeedsProgram::Driver, moment).map(|row| row.asked.as_slice()).unwrap_or_default();
     for program in NeedsProgram::ALL {
         let least = least(rows, program);
-        verified = verified.zip(least.suffices).map(|(all, one)| all && one);
+        verified = verified.zip(least.is_enough()).map(|(all, one)| all && one);
         let asked = control(rows, program, NeedsMoment::Init).map(|row| row.asked.as_slice()).unwrap_or_default();
         let (files, calls) = super::of_calls(asked, |_| true);
-        for needed in &least.needed {
+        for needed in least.needed.iter().chain(least.one_of.first()) {
             match files.get(needed.as_str()) {
                 Some(_) if needed.starts_with("/dev/") => drop(all.devices.insert(needed.clone())),
                 Some(used) => drop(all.files.insert(needed.clone(), used.clone())),

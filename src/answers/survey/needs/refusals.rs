@@ -1,8 +1,10 @@
 //! What is refused, and in which order the questions are asked: each stage follows from the rows of those before.
 
+use std::collections::BTreeMap;
+
 use super::least::{Least, least};
 use super::programs::{NeedsMoment, NeedsProgram, refusing};
-use super::{EVERYTHING_ELSE, NeedRow, control, key, of_calls, row};
+use super::{AND, BUT, EVERYTHING_ELSE, NeedRow, control, key, of_calls, row};
 use crate::survey::document::{LeftOut, Row};
 use crate::survey::question::{Draft, DraftCase, Item, SurveyQuestion};
 use cuda_pitfalls_core::experiment::Step;
@@ -62,10 +64,14 @@ pub fn left_out() -> Vec<LeftOut> {
 /// First come the controls, then every refusal once, in children those that changed anything, everything that changed
 /// nothing together, and at last what changed anything again, `repeat` times.
 pub fn next(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item<NeedRow>> {
-    let stages: [&dyn Fn() -> Vec<Item<NeedRow>>; 4] =
-        [&|| controls(gpus, repeat), &|| refusals(rows, gpus), &|| in_children(rows, gpus), &|| {
-            together(rows, gpus, repeat)
-        }];
+    let stages: [&dyn Fn() -> Vec<Item<NeedRow>>; 6] = [
+        &|| controls(gpus, repeat),
+        &|| refusals(rows, gpus),
+        &|| in_children(rows, gpus),
+        &|| together(rows, gpus, repeat),
+        &|| repairs(rows, gpus),
+        &|| taken_away(rows, gpus, repeat),
+    ];
     let is_new = |item: &Item<NeedRow>| rows.iter().all(|row| row.key() != item.question.key);
     for stage in stages {
         let new: Vec<Item<NeedRow>> = stage().into_iter().filter(is_new).collect();
@@ -126,22 +132,60 @@ fn refusals(rows: &[NeedRow], gpus: usize) -> Vec<Item<NeedRow>> {
     items
 }
 
-/// Everything that changed nothing, refused together; then together with each thing that changed something.
+/// Everything that changed nothing, refused together.
 fn together(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item<NeedRow>> {
+    let items = NeedsProgram::ALL.into_iter().filter_map(|program| {
+        let Least { refusable, .. } = least(rows, program);
+        (!refusable.is_empty()).then(|| at_once(program, gpus, EVERYTHING_ELSE, &refusable, None, repeat))
+    });
+    items.collect()
+}
+
+/// Where that is too much, what of it makes up for the rest.
+fn repairs(rows: &[NeedRow], gpus: usize) -> Vec<Item<NeedRow>> {
     let mut items = Vec::new();
     for program in NeedsProgram::ALL {
-        let Least { needed, refusable, .. } = least(rows, program);
-        if refusable.is_empty() {
-            continue;
-        }
-        let and = needed.iter().map(|needed| (format!("{EVERYTHING_ELSE} and {needed}"), Some(needed)));
-        for (name, needed) in std::iter::once((EVERYTHING_ELSE.to_string(), None)).chain(and) {
-            let refused = refusable.iter().map(|(target, error)| (target.as_str(), Some(error.as_str())));
-            let refuses = refusing(refused.chain(needed.map(|needed| (needed.as_str(), Some(ALONE)))));
-            items.push(question(program, NeedsMoment::Init, gpus, Some(&name), Some(ALONE), refuses, repeat));
+        let Least { refusable, suffices: Some(false), .. } = least(rows, program) else { continue };
+        for allowed in refusable.keys() {
+            let mut rest = refusable.clone();
+            rest.remove(allowed);
+            let name = format!("{EVERYTHING_ELSE}{BUT}{allowed}");
+            items.push(at_once(program, gpus, &name, &rest, None, 1));
         }
     }
     items
+}
+
+/// Each thing that changed something, refused together with all that need not be there.
+fn taken_away(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item<NeedRow>> {
+    let mut items = Vec::new();
+    for program in NeedsProgram::ALL {
+        let least = least(rows, program);
+        if least.is_enough() != Some(true) {
+            continue;
+        }
+        let (rest, allowed) = least.at_once();
+        let allowed = allowed.map(|allowed| format!("{BUT}{allowed}")).unwrap_or_default();
+        for needed in &least.needed {
+            let name = format!("{EVERYTHING_ELSE}{allowed}{AND}{needed}");
+            items.push(at_once(program, gpus, &name, &rest, Some(needed), repeat));
+        }
+    }
+    items
+}
+
+/// The question about several things that are refused at once.
+fn at_once(
+    program: NeedsProgram,
+    gpus: usize,
+    name: &str,
+    refused: &BTreeMap<String, String>,
+    and: Option<&str>,
+    repeat: u32,
+) -> Item<NeedRow> {
+    let refused = refused.iter().map(|(target, error)| (target.as_str(), Some(error.as_str())));
+    let refuses = refusing(refused.chain(and.map(|and| (and, Some(ALONE)))));
+    question(program, NeedsMoment::Init, gpus, Some(name), Some(ALONE), refuses, repeat)
 }
 
 fn may_be_refused(path: &str) -> bool {

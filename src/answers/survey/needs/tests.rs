@@ -163,17 +163,39 @@ fn what_every_error_makes_a_difference_for_is_needed() {
             rows.push(row(NeedsProgram::Driver, moment, Some(call), Some(error), fails));
         }
     }
-    let together = next(&rows, 1, 3);
-    let steps = &together[1].question.scenario.instances[0].cases[0].steps;
+    assert_eq!(keys(&rows), ["driver init everything else EPERM"]);
+    rows.push(init(EVERYTHING_ELSE, "EPERM", "CUDA_SUCCESS"));
+    let taken_away = next(&rows, 1, 3);
+    let steps = &taken_away[0].question.scenario.instances[0].cases[0].steps;
     let refused: Vec<String> =
         steps.iter().filter(|step| step.has(Effect::Refuses)).map(|step| format!("{:?}", step.args)).collect();
-    assert_eq!(together[1].question.key, "driver init everything else and eventfd2 EPERM");
+    assert_eq!(taken_away[0].question.key, "driver init everything else and eventfd2 EPERM");
     assert!(refused.len() == 2 && refused[0].contains("ENOSYS") && refused[1].contains("eventfd2"), "{refused:?}");
-    rows.push(init(EVERYTHING_ELSE, "EPERM", "CUDA_SUCCESS"));
     rows.push(init("everything else and eventfd2", "EPERM", fails));
     let verified = least(&rows, NeedsProgram::Driver);
     assert_eq!((verified.suffices, verified.confirmed.len(), verified.doubtful.len()), (Some(true), 1, 0));
     assert_eq!(verified.needed, asked.needed, "what was refused together is no need of its own");
+}
+
+#[test]
+fn where_everything_else_is_too_much_it_is_asked_what_makes_up_for_it() {
+    let mut rows = controls(&[], &["fstat", "lseek"]);
+    let init = |refused: &str, error: &str, status: &str| {
+        row(NeedsProgram::Driver, NeedsMoment::Init, Some(refused), Some(error), status)
+    };
+    for call in ["fstat", "lseek"] {
+        rows.extend(["EPERM", "ENOSYS"].map(|error| init(call, error, "CUDA_SUCCESS")));
+    }
+    rows.push(init(EVERYTHING_ELSE, "EPERM", "CUDA_ERROR_UNKNOWN"));
+    assert_eq!(least(&rows, NeedsProgram::Driver).is_enough(), Some(false));
+    let but = ["fstat", "lseek"].map(|call| format!("driver init everything else but {call} EPERM"));
+    assert_eq!(keys(&rows), but);
+    rows.push(init("everything else but fstat", "EPERM", "CUDA_SUCCESS"));
+    rows.push(init("everything else but lseek", "EPERM", "CUDA_ERROR_UNKNOWN"));
+    let found = least(&rows, NeedsProgram::Driver);
+    assert_eq!((found.is_enough(), &found.one_of), (Some(true), &BTreeSet::from(["fstat".to_string()])));
+    assert_eq!(found.at_once().0.keys().collect::<Vec<_>>(), ["lseek"]);
+    assert!(keys(&rows).is_empty(), "nothing is needed that could be taken away");
 }
 
 #[test]

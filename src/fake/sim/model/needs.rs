@@ -103,7 +103,7 @@ pub fn of_context(gpu: usize) -> Outcome {
     if !is_watched() {
         return Ok(());
     }
-    for refused in [OPENAT.refused(), file("/dev/nvidiactl"), gpu_file(gpu)].into_iter().flatten() {
+    if let Some(refused) = OPENAT.refused().or_else(|| file("/dev/nvidiactl")).or_else(|| gpu_file(gpu)) {
         return Err(if [EPERM, EACCES].contains(&refused) { NOT_PERMITTED } else { OPERATING_SYSTEM });
     }
     let every_call = INIT_AND_CONTEXT.iter().chain([&DUP, &IOCTL]);
@@ -146,7 +146,7 @@ pub mod nvml {
             Some(ENOENT) => return Err(DRIVER_NOT_LOADED),
             Some(_) => return Err(OPERATING_SYSTEM),
         }
-        for refused in [OPENAT.refused(), FCNTL.refused()].into_iter().flatten() {
+        if let Some(refused) = OPENAT.refused().or_else(|| FCNTL.refused()) {
             return Err(if refused == EPERM { UNKNOWN } else { OPERATING_SYSTEM });
         }
         match (STAT.refused(), IOCTL.refused()) {
