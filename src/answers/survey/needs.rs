@@ -163,6 +163,12 @@ pub fn returned(statuses: &[CallStatus]) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
+/// Why no filter works on this machine; `None` if one does, or if none was tried.
+pub fn unfiltered(rows: &[NeedRow]) -> Option<&str> {
+    let filtered = rows.iter().filter(|row| row.is_control() && row.refused.is_some());
+    filtered.filter_map(|row| row.standing.unmeasured.as_ref()).map(|unmeasured| unmeasured.detail.as_str()).next()
+}
+
 /// The controls of the instrument that failed: a program that does something else with a filter that refuses nothing
 /// than without one.
 pub fn disturbed(rows: &[NeedRow]) -> Vec<String> {

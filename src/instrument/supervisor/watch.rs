@@ -169,7 +169,10 @@ impl Shared {
         let name = status::name(CallLibrary::Libc, i64::from(errno)).map_or_else(|| errno.to_string(), str::to_string);
         let what =
             [call.name()].into_iter().chain(files.iter().map(|file| file.path.as_str())).collect::<Vec<_>>().join(" ");
-        *counts.entry(format!("{what}: {name}")).or_insert(0) += 1;
+        let key = format!("{what}: {name}");
+        if counts.len() < MOST_PATHS || counts.contains_key(&key) {
+            *counts.entry(key).or_insert(0) += 1;
+        }
         Some(errno)
     }
 

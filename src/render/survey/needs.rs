@@ -6,6 +6,7 @@ use super::section::Section;
 use super::{disagreements, left_out};
 use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::needs::{EVERYTHING_ELSE, Least, NeedRow, NeedsMoment, NeedsProgram, least};
+use cuda_pitfalls_core::text::counts::grouped;
 
 pub(super) const OPENING: &str = "\
 A program of a few calls ran under a filter that saw every system call. It ran again for each file and each system call \
@@ -25,7 +26,6 @@ pub(super) fn sections(documents: &[&SurveyDocument<NeedRow>]) -> Vec<Section> {
         };
         sections.push(needed(title("Needed from the start"), document, &at(true)));
         sections.push(needed(title("Needed later, and by children"), document, &at(false)));
-        sections.push(errors(title("What an error comes from"), document));
         sections.push(least_of_each(title("The least that is needed"), document));
         sections.push(harmless(title("Refused without effect"), document));
         sections.push(record(title("Asked for, call by call"), document));
@@ -83,16 +83,20 @@ fn effects<'a>(document: &'a SurveyDocument<NeedRow>, rows: &[&'a NeedRow]) -> E
     all
 }
 
+/// What is refused to whom, by which errors and with which effect; one row for all that has the same.
 fn needed(title: String, document: &SurveyDocument<NeedRow>, rows: &[&NeedRow]) -> Section {
-    let row = |((refused, program, moment, effect), errors): ((&str, _, NeedsMoment, String), Vec<&str>)| {
-        let who: NeedsProgram = program;
-        vec![refused.to_string(), who.name().to_string(), when(moment).to_string(), errors.join(", "), effect]
-    };
+    let of_effect = effects(document, rows)
+        .into_iter()
+        .map(|((refused, program, moment, effect), errors)| ((program, moment, errors.join(", "), effect), refused));
+    let row =
+        |((program, moment, errors, effect), refused): ((NeedsProgram, NeedsMoment, String, String), Vec<&str>)| {
+            vec![effect, refused.join(", "), errors, program.name().to_string(), when(moment).to_string()]
+        };
     Section {
         title,
-        header: ["refused", "to", "from", "with", "first effect"].map(str::to_string).to_vec(),
-        rows: effects(document, rows).into_iter().map(row).collect(),
-        code: vec![0, 3],
+        header: ["first effect", "refused", "with", "to", "from"].map(str::to_string).to_vec(),
+        rows: grouped(of_effect).into_iter().map(row).collect(),
+        code: vec![1, 2],
         ..Section::default()
     }
 }
@@ -104,27 +108,6 @@ fn when(moment: NeedsMoment) -> &'static str {
         NeedsMoment::Use => "in use",
         NeedsMoment::Forked => "before a fork",
         NeedsMoment::Spawned => "before a fresh process",
-    }
-}
-
-/// Each effect with everything that causes it.
-fn errors(title: String, document: &SurveyDocument<NeedRow>) -> Section {
-    let rows: Vec<&NeedRow> = document.rows.iter().collect();
-    let mut causes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for ((refused, _, moment, effect), errors) in effects(document, &rows) {
-        if matches!(moment, NeedsMoment::Forked | NeedsMoment::Spawned) {
-            continue;
-        }
-        causes.entry(effect).or_default().insert(format!("{refused} ({})", errors.join(", ")));
-    }
-    let row =
-        |(effect, causes): (String, BTreeSet<String>)| vec![effect, causes.into_iter().collect::<Vec<_>>().join("; ")];
-    Section {
-        title,
-        header: ["effect", "refused"].map(str::to_string).to_vec(),
-        rows: causes.into_iter().map(row).collect(),
-        only_on_pages: true,
-        ..Section::default()
     }
 }
 

@@ -23,6 +23,12 @@ impl SurveyRun<'_> {
             if items.is_empty() || !document.complete {
                 break;
             }
+            if let Some(why) = needs::unfiltered(&document.rows) {
+                document.complete = false;
+                let why = format!("nothing can be refused here, so nothing was asked: {why}");
+                self.console.warn(&[why]);
+                break;
+            }
             let disturbed = needs::disturbed(&document.rows);
             if !disturbed.is_empty() {
                 document.complete = false;
