@@ -163,6 +163,11 @@ pub fn returned(statuses: &[CallStatus]) -> String {
     each.collect::<Vec<_>>().join(", ")
 }
 
+/// Whether the controls have been asked, which record what the programs ask for.
+pub fn has_records(rows: &[NeedRow]) -> bool {
+    rows.iter().any(|row| !row.asked.is_empty())
+}
+
 /// Why no filter works on this machine; `None` if one does, or if none was tried.
 pub fn unfiltered(rows: &[NeedRow]) -> Option<&str> {
     let filtered = rows.iter().filter(|row| row.is_control() && row.refused.is_some());

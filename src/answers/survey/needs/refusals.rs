@@ -59,11 +59,17 @@ pub fn left_out() -> Vec<LeftOut> {
     calls.chain(files).collect()
 }
 
-/// The questions that follow from these rows, on a machine with this many GPUs; none if everything was asked.
+/// The questions that follow from these rows and are wanted, on a machine with this many GPUs; none if everything was
+/// asked.
 ///
 /// First come the controls, then every refusal once, in children those that changed anything, everything that changed
 /// nothing together, and at last what changed anything again, `repeat` times.
-pub fn next(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item<NeedRow>> {
+pub fn next(
+    rows: &[NeedRow],
+    gpus: usize,
+    repeat: u32,
+    is_wanted: &dyn Fn(&Item<NeedRow>) -> bool,
+) -> Vec<Item<NeedRow>> {
     let stages: [&dyn Fn() -> Vec<Item<NeedRow>>; 6] = [
         &|| controls(gpus, repeat),
         &|| refusals(rows, gpus),
@@ -74,7 +80,7 @@ pub fn next(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item<NeedRow>> {
     ];
     let is_new = |item: &Item<NeedRow>| rows.iter().all(|row| row.key() != item.question.key);
     for stage in stages {
-        let new: Vec<Item<NeedRow>> = stage().into_iter().filter(is_new).collect();
+        let new: Vec<Item<NeedRow>> = stage().into_iter().filter(is_new).filter(|item| is_wanted(item)).collect();
         if !new.is_empty() {
             return new;
         }

@@ -26,6 +26,10 @@ fn row(
     }
 }
 
+fn next(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<crate::survey::Item<NeedRow>> {
+    super::next(rows, gpus, repeat, &|_| true)
+}
+
 /// The controls of all programs on one GPU; that of the driver asked for these files and system calls in `cuInit`.
 fn controls(files: &[(&str, &str, bool)], calls: &[&str]) -> Vec<NeedRow> {
     let mut rows: Vec<NeedRow> = next(&[], 1, 3)

@@ -14,9 +14,17 @@ impl SurveyRun<'_> {
         }
         let mut document: SurveyDocument<NeedRow> = self.document(needs::left_out())?;
         let gpus = self.session.machine.gpus.len();
+        let selectors = self.run.selectors.clone();
+        let mut is_checked = false;
         loop {
-            let asked = needs::next(&document.rows, gpus, self.options.repeat());
-            let items = select::among(asked, &self.run.selectors);
+            let items =
+                needs::next(&document.rows, gpus, self.options.repeat(), &|item| select::is_wanted(item, &selectors));
+            if !is_checked && needs::has_records(&document.rows) {
+                // Only what the programs ask for can be selected.
+                let all = needs::next(&document.rows, gpus, self.options.repeat(), &|_| true);
+                select::check_meaning(&all, &selectors)?;
+                is_checked = true;
+            }
             // A question that is asked again replaces its row.
             document.rows.retain(|row| items.iter().all(|item| item.question.key != row.key()));
             self.ask(&items, &mut document)?;
@@ -24,7 +32,6 @@ impl SurveyRun<'_> {
                 break;
             }
             if let Some(why) = needs::unfiltered(&document.rows) {
-                document.complete = false;
                 let why = format!("nothing can be refused here, so nothing was asked: {why}");
                 self.console.warn(&[why]);
                 break;

@@ -89,16 +89,27 @@ pub(super) fn chosen<C: Choice>(items: Vec<C>, selectors: &[String]) -> Result<V
     Ok(items.into_iter().zip(keep).filter(|(_, keep)| *keep).map(|(item, _)| item).collect())
 }
 
-/// The questions that match the selectors, and every control: without it a row says nothing. None may match.
-pub(super) fn among<R>(items: Vec<Item<R>>, selectors: &[String]) -> Vec<Item<R>> {
-    let named = |selector: &String| meant(&items, selector.strip_prefix('!').unwrap_or(selector));
-    let mut keep = vec![selectors.iter().all(|selector| selector.starts_with('!')); items.len()];
-    for selector in selectors {
-        let kept = !selector.starts_with('!');
-        keep.iter_mut().zip(named(selector)).filter(|(_, meant)| *meant).for_each(|(keep, _)| *keep = kept);
+/// Whether a question matches the selectors, or is a control: without it a row says nothing.
+pub(super) fn is_wanted<R>(item: &Item<R>, selectors: &[String]) -> bool {
+    let is_meant = |selector: &str| meant(std::slice::from_ref(item), selector).contains(&true);
+    let mut keep = selectors.iter().all(|selector| selector.starts_with('!'));
+    for selector in selectors.iter().filter(|selector| is_meant(selector.trim_start_matches('!'))) {
+        keep = !selector.starts_with('!');
     }
-    let is_control = |item: &Item<R>| item.question.sets.iter().any(|set| set == "control");
-    items.into_iter().zip(keep).filter(|(item, keep)| *keep || is_control(item)).map(|(item, _)| item).collect()
+    keep || is_control(item)
+}
+
+fn is_control<R>(item: &Item<R>) -> bool {
+    item.question.sets.iter().any(|set| set == "control")
+}
+
+/// Refuses selectors that match none of these questions. One with `!` may mean a question that follows later.
+pub(super) fn check_meaning<R>(items: &[Item<R>], selectors: &[String]) -> Result<(), Failure> {
+    let named = selectors.iter().filter(|selector| !selector.starts_with('!'));
+    match named.into_iter().find(|selector| !meant(items, selector).contains(&true)) {
+        Some(selector) => Err(unknown(items, selector)),
+        None => Ok(()),
+    }
 }
 
 /// For each question, whether it matches a selector.
