@@ -83,18 +83,21 @@ fn effects<'a>(document: &'a SurveyDocument<NeedRow>, rows: &[&'a NeedRow]) -> E
     all
 }
 
-/// What is refused to whom, by which errors and with which effect; one row for all that has the same.
+/// What is refused, by which errors and with which effect; one row for all that has the same. The call that fails tells
+/// which program it is. From when on it is refused is a column where it differs.
 fn needed(title: String, document: &SurveyDocument<NeedRow>, rows: &[&NeedRow]) -> Section {
+    let is_late = rows.iter().any(|row| row.moment != NeedsMoment::Init);
     let of_effect = effects(document, rows)
         .into_iter()
         .map(|((refused, program, moment, effect), errors)| ((program, moment, errors.join(", "), effect), refused));
-    let row =
-        |((program, moment, errors, effect), refused): ((NeedsProgram, NeedsMoment, String, String), Vec<&str>)| {
-            vec![effect, refused.join(", "), errors, program.name().to_string(), when(moment).to_string()]
-        };
+    let row = |((_, moment, errors, effect), refused): ((NeedsProgram, NeedsMoment, String, String), Vec<&str>)| {
+        let from = is_late.then(|| when(moment).to_string());
+        [effect, refused.join(", "), errors].into_iter().chain(from).collect()
+    };
+    let header = ["first effect", "refused", "with"].into_iter().chain(is_late.then_some("from"));
     Section {
         title,
-        header: ["first effect", "refused", "with", "to", "from"].map(str::to_string).to_vec(),
+        header: header.map(str::to_string).collect(),
         rows: grouped(of_effect).into_iter().map(row).collect(),
         code: vec![1, 2],
         ..Section::default()
