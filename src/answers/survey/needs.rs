@@ -38,7 +38,8 @@ pub struct NeedRow {
     pub moment: NeedsMoment,
     /// The path of a file, with `*` for what differs between processes and machines, or the name of a system call;
     /// `everything else` for all that makes no difference by itself, each by an error that makes none, with ` but ` and
-    /// what of it is not refused, and ` and ` with one thing that does make a difference; `nothing` for a filter that refuses nothing, and null for a program without a filter.
+    /// what of it is not refused, and ` and ` with one thing that does make a difference; `nothing` for a filter that
+    /// refuses nothing, and null for a program without a filter.
     pub refused: Option<String>,
     /// The error that the program gets, such as `EPERM`; null if nothing is refused.
     pub error: Option<String>,
@@ -81,7 +82,7 @@ pub struct Death {
 /// What the processes of a program asked the system for during one call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Asked {
-    /// The call; `load` for what comes before the first.
+    /// The call, or `refuse`, `start` or `wait` for a step of the harness; `load` for what comes before the first.
     pub during: String,
     /// How often each system call was made.
     pub system_calls: BTreeMap<String, u64>,
@@ -213,7 +214,7 @@ fn row(
     let counting: Vec<&Attempt> = attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty()).collect();
     let uuids: Vec<&str> = answered.scene.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
     let seen: Vec<Seen> =
-        counting.iter().filter_map(|attempt| Some(seen(planned?, &attempt.recording, &uuids, program))).collect();
+        counting.iter().filter_map(|attempt| Some(seen(planned?, &attempt.recording, &uuids))).collect();
     let met = standing.agreed("met", seen.iter().map(|seen| seen.met));
     let asked = match (refused, error, counting.first(), planned) {
         (Some(_), None, Some(attempt), Some(planned)) => asked(planned, &attempt.recording),
@@ -233,12 +234,12 @@ fn row(
     }
 }
 
-fn seen(planned: &CasePlan, recording: &Recording, uuids: &[&str], program: NeedsProgram) -> Seen {
+fn seen(planned: &CasePlan, recording: &Recording, uuids: &[&str]) -> Seen {
     let label = |step: usize| planned.steps.get(step).map(|step| step.label.as_str());
     let (mut statuses, mut gpus) = (Vec::new(), Vec::new());
     for said in &recording.events {
         let Event::End { step, status: Some(status), values, .. } = &said.event else { continue };
-        let Some(label) = label(*step).filter(|label| program.makes(label)) else { continue };
+        let Some(label) = label(*step).filter(|label| programs::is_call(label)) else { continue };
         let name = status.name.clone().unwrap_or_else(|| status.code.to_string());
         statuses.push(CallStatus { call: label.to_string(), status: name });
         if let (0, Some(Value::Text(uuid))) = (status.code, values.get("uuid")) {
@@ -263,16 +264,15 @@ fn seen(planned: &CasePlan, recording: &Recording, uuids: &[&str], program: Need
     Seen { met, statuses, gpus, died: by.map(|by| Death { by, at }) }
 }
 
-/// What was asked for, by the call that was under way. Steps of the harness belong to the call after them.
+/// What was asked for, by the step that was under way.
 fn asked(planned: &CasePlan, recording: &Recording) -> Vec<Asked> {
-    let mut all: Vec<Asked> = Vec::new();
-    for step in &recording.system_calls {
-        let label = step.step.and_then(|step| planned.steps.get(step));
-        let during = label.map_or(LOAD, |step| step.label.as_str());
-        let (system_calls, files) = (step.calls.clone(), step.paths.clone());
-        all.push(Asked { during: during.to_string(), system_calls, files });
-    }
-    all
+    let during = |step: Option<usize>| step.and_then(|step| planned.steps.get(step)).map_or(LOAD, |step| &step.label);
+    let asked = recording.system_calls.iter().map(|step| Asked {
+        during: during(step.step).to_string(),
+        system_calls: step.calls.clone(),
+        files: step.paths.clone(),
+    });
+    asked.collect()
 }
 
 /// The names of everything that was asked for in these calls: files with how they were used, and system calls.

@@ -1,18 +1,21 @@
 //! Answering the system calls of processes that have a filter: they wait until a thread of ours lets each call pass, or
 //! gives it an error. What it saw is recorded by step.
 //!
-//! The thread only reads the memory of the waiting process, so nothing that the process does can hold it up.
+//! The thread reads the memory of the waiting process and looks whether files are there. A file system that does not
+//! answer can hold it up, and with it the process, whose deadline passes; nobody waits for the thread for long.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use syscalls::Sysno;
 
 use super::SupervisorError;
 use cuda_pitfalls_calls::{CallLibrary, status};
+use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::experiment::Step;
 use cuda_pitfalls_core::recording::StepSystemCalls;
 use cuda_pitfalls_core::refusal::{self, FilterAnswer, NamedFile, PathArgument, Refusal};
@@ -21,6 +24,8 @@ use cuda_pitfalls_core::refusal::{self, FilterAnswer, NamedFile, PathArgument, R
 const LONGEST_PATH: usize = 4096;
 /// How many paths are recorded of one step: a program may name any number of them.
 const MOST_PATHS: usize = 2_000;
+/// How long a thread may take to end, in milliseconds. One that a file system holds up is left behind.
+const END_MS: u64 = 1_000;
 /// Memory is read page by page: the next page may not be there.
 const PAGE: usize = 4096;
 
@@ -85,8 +90,9 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         let _ = rustix::io::write(&*self.stop, &1u64.to_ne_bytes());
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
+        let deadline = clock::running_ns() + END_MS * 1_000_000;
+        while self.threads.iter().any(|thread| !thread.is_finished()) && clock::running_ns() < deadline {
+            std::thread::sleep(Duration::from_millis(1));
         }
     }
 }
@@ -297,6 +303,15 @@ mod tests {
         assert_eq!(text(std::process::id(), 8), None, "nothing is mapped there");
         let endless = vec![b'/'; 2 * LONGEST_PATH];
         assert_eq!(text(std::process::id(), endless.as_ptr() as usize), None);
+    }
+
+    #[test]
+    fn nobody_waits_for_a_thread_that_is_held_up() {
+        let mut watch = Watch::new(Path::new("/x"), Path::new("/home"), Path::new("/links")).unwrap();
+        watch.threads.push(std::thread::spawn(|| std::thread::sleep(Duration::from_secs(60))));
+        let begun = clock::running_ns();
+        assert!(watch.finish().is_empty());
+        assert!(clock::running_ns() - begun < 30_000_000_000);
     }
 
     #[test]

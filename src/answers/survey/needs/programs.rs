@@ -112,11 +112,6 @@ impl NeedsProgram {
         calls
     }
 
-    /// Whether a step with this label is one of its calls, and not one of the harness.
-    pub(super) fn makes(self, label: &str) -> bool {
-        !HARNESS.contains(&label) && !label.starts_with(REFUSE)
-    }
-
     /// The label of the call before which something is refused at a moment.
     fn before(self, moment: NeedsMoment) -> &'static str {
         match (self, moment) {
@@ -182,6 +177,11 @@ pub(super) fn refusing<'a>(all: impl IntoIterator<Item = (&'a str, Option<&'a st
 
 fn one(label: &str, refused: &str, error: Option<&str>) -> Step {
     Step::call(refusal::STEP, label).with(refusal::WHAT, refused).with(refusal::ERROR, error.unwrap_or("0"))
+}
+
+/// Whether a step with this label is a call of a program, and not a step of the harness.
+pub(super) fn is_call(label: &str) -> bool {
+    !HARNESS.contains(&label) && !label.starts_with(REFUSE)
 }
 
 /// Labels of the steps that are no calls of a program.

@@ -237,3 +237,23 @@ fn only_rows_with_a_refusal_are_no_controls() {
     let died = NeedRow { died: Some(Death { by: "SIGSEGV".to_string(), at: None }), ..refused };
     assert!(died.differs(control));
 }
+
+#[test]
+fn gpus_that_are_left_are_counted_anew_or_keep_their_ordinals() {
+    let with = |seen: &[u32], failing: Option<&str>| {
+        let status = |call: &str, status: &str| CallStatus { call: call.to_string(), status: status.to_string() };
+        let uuids = ["cuDeviceGetUuid_v2 0", "cuDeviceGetUuid_v2 1"];
+        let statuses =
+            uuids.map(|call| status(call, if failing == Some(call) { "CUDA_ERROR" } else { "CUDA_SUCCESS" }));
+        let row = row(NeedsProgram::Driver, NeedsMoment::Init, Some("/dev/nvidia0"), Some("EPERM"), "");
+        NeedRow { gpus: Some(seen.to_vec()), statuses: Some(statuses.to_vec()), ..row }
+    };
+    let control = with(&[0, 1], None);
+    assert!(with(&[1], Some("cuDeviceGetUuid_v2 1")).is_counted_anew(&control), "the last ordinal is gone");
+    assert!(
+        !with(&[1], Some("cuDeviceGetUuid_v2 0")).is_counted_anew(&control),
+        "the first fails, and the second stays"
+    );
+    assert!(!with(&[], Some("cuDeviceGetUuid_v2 0")).is_counted_anew(&control), "none is left");
+    assert!(!control.is_counted_anew(&control));
+}
