@@ -210,6 +210,21 @@ fn what_is_refused_on_the_simulated_machine_causes_what_it_causes_on_gpus() {
 }
 
 #[test]
+fn needs_are_chosen_by_what_the_programs_ask_for() {
+    let scratch = Scratch::new();
+    let ran = survey(&scratch, &["needs", "nothing-like-it", "--on", "sim:h200-x1", "--quick"]);
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains("asks nothing about `nothing-like-it`"), "{}", ran.stderr);
+    let ran = survey(&scratch, &["needs", "eventfd2", "!ENOSYS", "--on", "sim:h200-x1", "--quick", "--json"]);
+    ran.ended(0, "ok");
+    let rows: Vec<NeedRow> = serde_json::from_value(ran.json()["rows"].clone()).expect("rows");
+    let chosen: Vec<String> = rows.iter().filter(|row| !row.is_control()).map(Row::key).collect();
+    assert_eq!(chosen[..2], ["driver init eventfd2 EPERM", "driver context eventfd2 EPERM"]);
+    assert!(chosen.iter().all(|key| key.ends_with("eventfd2 EPERM")), "{chosen:?}");
+    assert!(chosen.contains(&"driver forked eventfd2 EPERM".to_string()), "{chosen:?}");
+}
+
+#[test]
 fn committed_variables_were_asked_as_they_are_today() {
     for (name, file) in committed() {
         let Survey::Env(document) = open(&file) else { continue };

@@ -199,6 +199,9 @@ fn where_everything_else_is_too_much_it_is_asked_what_makes_up_for_it() {
     let found = least(&rows, NeedsProgram::Driver);
     assert_eq!((found.is_enough(), &found.one_of), (Some(true), &BTreeSet::from(["fstat".to_string()])));
     assert_eq!(found.at_once().0.keys().collect::<Vec<_>>(), ["lseek"]);
+    let allowed = permissions(&rows);
+    assert!(allowed.system_calls.contains("fstat") && !allowed.refusable.contains_key("fstat"), "{allowed:?}");
+    assert_eq!(allowed.refusable.keys().collect::<Vec<_>>(), ["lseek"]);
     assert!(keys(&rows).is_empty(), "nothing is needed that could be taken away");
 }
 
@@ -221,6 +224,20 @@ fn a_filter_that_disturbs_is_noticed() {
     filtered.statuses =
         Some(vec![CallStatus { call: "nvmlInit_v2".to_string(), status: "NVML_ERROR_UNKNOWN".to_string() }]);
     assert_eq!(disturbed(&rows), ["nvml use no filter"]);
+}
+
+#[test]
+fn where_no_filter_works_it_is_said_why() {
+    let mut rows = controls(&[], &[]);
+    assert_eq!(unfiltered(&rows), None);
+    let why = crate::survey::Unmeasured {
+        reason: cuda_pitfalls_core::verdict::Reason::MissingSymbol,
+        detail: "no seccomp".to_string(),
+    };
+    rows.iter_mut().find(|row| row.key() == "nvml use no filter").unwrap().standing.unmeasured = Some(why.clone());
+    assert_eq!(unfiltered(&rows), None, "that row has no filter");
+    rows.iter_mut().find(|row| row.key() == "nvml use nothing").unwrap().standing.unmeasured = Some(why);
+    assert_eq!(unfiltered(&rows), Some("no seccomp"));
 }
 
 #[test]
