@@ -2,7 +2,7 @@
 //!
 //! The parent never loads CUDA or NVML, so a hung driver can block a worker or the sampler but never the harness. It
 //! runs one loop on one thread: every wait is a `poll` with a deadline on every possible event (a line on a channel, an
-//! exit, output, Ctrl-C).
+//! exit, output, Ctrl-C). Only filters are answered beside it (`watch`).
 
 mod attempt;
 mod conversation;
