@@ -12,6 +12,7 @@ mod cli;
 mod commit;
 mod compare;
 mod diagnosed;
+mod doctor;
 mod duration;
 mod evidence;
 #[path = "export/main.rs"]

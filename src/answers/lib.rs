@@ -5,6 +5,7 @@
 
 pub mod claim;
 pub mod compare;
+pub mod doctor;
 pub mod exit;
 pub mod explain;
 pub mod export;

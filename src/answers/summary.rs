@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::survey::Survey;
 use crate::survey::calls::{CallRow, latest};
 use crate::survey::env::EnvRow;
+use crate::survey::needs::{NeedRow, NeedsProgram};
 use crate::survey::python::{INSTRUMENT, PythonRow};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::text::versions::{Version, name, number, ranges};
@@ -30,6 +31,9 @@ pub struct Summary {
     pub lines: Vec<LineFacts>,
     /// When each environment variable is read.
     pub variables: Vec<VariableFacts>,
+    /// What each refused file or system call causes, from the first call on.
+    #[serde(default)]
+    pub needs: Vec<NeedFacts>,
 }
 
 /// The evidence for an answer: the runs that asked the question as it is today and reached a verdict.
@@ -102,6 +106,26 @@ fn listed(words: &[String]) -> String {
         [only] => only.clone(),
         [] => "no machine".to_owned(),
     }
+}
+
+/// What a refused file or system call causes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NeedFacts {
+    /// The program to which it is refused.
+    pub program: NeedsProgram,
+    /// The path of a file, with `*` for what differs between processes and machines, or the name of a system call.
+    pub refused: String,
+    /// The errors by which it is refused.
+    pub errors: Vec<String>,
+    /// The first call that fails then.
+    pub call: String,
+    /// Its status, by the C name.
+    pub status: String,
+    /// Whether a file of this name was written to.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_written: bool,
+    /// The machine on which it was measured, in words.
+    pub on: String,
 }
 
 /// What one call does as the first call of a process.
@@ -210,7 +234,8 @@ impl Summary {
                 }
                 Survey::Env(document) => document.rows.iter().for_each(|row| summary.add_variable(row, machine)),
                 Survey::Python(document) => document.rows.iter().for_each(|row| summary.add_line(row, machine)),
-                Survey::Mask(_) | Survey::Needs(_) => {}
+                Survey::Needs(document) => summary.add_needs(&document.rows, machine),
+                Survey::Mask(_) => {}
             }
         }
         summary.calls = of_calls(&calls);
@@ -229,7 +254,12 @@ impl Summary {
             format!("{}: {}", text(serde_json::to_string(name)), text(serde_json::to_string(basis)))
         };
         let answers: Vec<String> = self.answers.iter().map(entry).collect();
-        let lists = [list("calls", &self.calls), list("lines", &self.lines), list("variables", &self.variables)];
+        let lists = [
+            list("calls", &self.calls),
+            list("lines", &self.lines),
+            list("variables", &self.variables),
+            list("needs", &self.needs),
+        ];
         let answers = answers.join(",\n");
         format!("{{\"machines\": {machines},\n\"answers\": {{\n{answers}\n}},\n{}}}\n", lists.join(",\n"))
     }
@@ -252,6 +282,30 @@ impl Summary {
         match self.lines.iter_mut().find(|known| known.id == facts.id) {
             Some(known) => *known = facts,
             None => self.lines.push(facts),
+        }
+    }
+
+    /// Adds what refusals cause. What two machines agree on is there once.
+    fn add_needs(&mut self, rows: &[NeedRow], machine: &Machine) {
+        for (row, failure) in rows.iter().filter_map(|row| Some((row, row.effect_at_start(rows)?))) {
+            let (Some(refused), Some(error)) = (&row.refused, &row.error) else { continue };
+            let is_same = |known: &&mut NeedFacts| {
+                (known.program, &known.refused) == (row.program, refused)
+                    && (&known.call, &known.status) == (&failure.call, &failure.status)
+            };
+            match self.needs.iter_mut().find(is_same) {
+                Some(known) if known.errors.contains(error) => {}
+                Some(known) => known.errors.push(error.clone()),
+                None => self.needs.push(NeedFacts {
+                    program: row.program,
+                    refused: refused.clone(),
+                    errors: vec![error.clone()],
+                    call: failure.call.clone(),
+                    status: failure.status.clone(),
+                    is_written: row.is_of_written_file(rows),
+                    on: machine.summary(),
+                }),
+            }
         }
     }
 

@@ -19,6 +19,7 @@ pub mod text;
 // The protocol between the processes of an attempt.
 pub mod channel;
 pub mod event;
+pub mod examination;
 pub mod experiment;
 pub mod python;
 pub mod recording;

@@ -32,14 +32,7 @@ pub fn mapped() -> MappedLibraries {
     let mut paths: Vec<Vec<u8>> = paths(&maps).collect();
     paths.dedup();
     for path in paths {
-        let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(&path);
-        let library = match file {
-            _ if file.starts_with(b"libcudart") => CallLibrary::Runtime,
-            _ if file.starts_with(b"libcuda.") => CallLibrary::Driver,
-            _ if file.starts_with(b"libnvidia-ml") => CallLibrary::Nvml,
-            _ if file.starts_with(b"libcuda_pitfalls_sim") => CallLibrary::Driver,
-            _ => continue,
-        };
+        let Some(library) = library(&path) else { continue };
         let unescaped = unescaped(&path);
         if traced::is_ours(Path::new(OsStr::from_bytes(&unescaped))) {
             continue;
@@ -57,6 +50,18 @@ pub fn mapped() -> MappedLibraries {
         }
     }
     mapped
+}
+
+/// The library of CUDA that a file is, by its name.
+pub(crate) fn library(path: &[u8]) -> Option<CallLibrary> {
+    let file = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
+    match file {
+        _ if file.starts_with(b"libcudart") => Some(CallLibrary::Runtime),
+        _ if file.starts_with(b"libcuda.") => Some(CallLibrary::Driver),
+        _ if file.starts_with(b"libnvidia-ml") => Some(CallLibrary::Nvml),
+        _ if file.starts_with(b"libcuda_pitfalls_sim") => Some(CallLibrary::Driver),
+        _ => None,
+    }
 }
 
 /// Whether this worker uses the simulated machine. An unknown library counts as simulated, so that steps that only a

@@ -6,6 +6,7 @@
 
 mod gpus;
 mod inventory;
+mod once;
 
 use std::ffi::OsString;
 use std::os::fd::RawFd;
@@ -17,6 +18,7 @@ use cuda_pitfalls_core::channel::{Channel, ChannelError};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::sample::{FreeRun, MemoryChange, STALL_NS, STEP_BYTES, SamplerCommand, SamplerEvent, Stall};
 use gpus::GpuHandles;
+pub(crate) use once::start_once;
 
 /// More changes are dropped from one background polling, and the report says so.
 const MOST_CHANGES: usize = 2000;

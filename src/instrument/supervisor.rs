@@ -8,6 +8,7 @@ mod attempt;
 mod conversation;
 mod end;
 mod errand;
+mod examine;
 mod interpreter;
 mod interrupt;
 mod launch;
@@ -22,6 +23,7 @@ mod watch;
 pub use attempt::{SupervisorError, signal_name};
 pub use end::{adopt_orphans, children, reap_orphans, timespec};
 pub use errand::{Errand, ErrandEnd};
+pub use examine::{Examined, examine};
 pub use interpreter::{PythonWorker, ask_python};
 pub use interrupt::is_ignored;
 pub use interrupt::{Interrupt, is_overdue};
@@ -46,6 +48,8 @@ pub mod role {
     pub const COMMAND: &str = "__command";
     /// The tracer of one row of `survey python`.
     pub const TRACER: &str = "__tracer";
+    /// A process of `doctor`.
+    pub const EXAMINER: &str = "__examiner";
     /// The process that reads the versions of libraries.
     pub const VERSIONS: &str = "__versions";
 }

@@ -14,6 +14,9 @@ mod probe;
 mod symbols;
 pub mod versions;
 
+pub(crate) use call::{raw, uuid_text};
+pub(crate) use library::symbol;
+
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};

@@ -5,6 +5,7 @@ mod bundle;
 mod claims;
 mod compare;
 mod completions;
+mod doctor;
 mod error;
 mod explain;
 mod export;
@@ -37,7 +38,7 @@ use cuda_pitfalls_core::scenario::schema;
 use cuda_pitfalls_core::text::{escape, json};
 use cuda_pitfalls_core::{catalogue, report};
 use cuda_pitfalls_instrument::supervisor::{Interrupt, role};
-use cuda_pitfalls_instrument::{sampler, worker};
+use cuda_pitfalls_instrument::{examiner, sampler, worker};
 use cuda_pitfalls_render::listing;
 use cuda_pitfalls_trace as document;
 use cuda_pitfalls_trace::diagnosis;
@@ -77,6 +78,9 @@ enum CliCommand {
     /// The program is not changed; its exit code, its output and its terminal stay its own.
     #[command(after_help = trace::ENDS)]
     Trace(Box<trace::TraceArguments>),
+    /// Say why CUDA does not start here, what is refused to whom, and what to do; or look at a running process.
+    #[command(after_help = doctor::ENDS)]
+    Doctor(doctor::DoctorArguments),
     /// List the folders of scenarios, or scenarios.
     List {
         /// The folders if none is given; `all`, `essential`, names, folders, globs, tags, symptoms or paths of
@@ -201,6 +205,14 @@ enum CliCommand {
         #[command(flatten)]
         row: tracer::TracerArguments,
     },
+    /// One thing that `doctor` tries (started by it).
+    #[command(name = role::EXAMINER, hide = true)]
+    Examiner {
+        /// The inherited channel.
+        fd: i32,
+        #[command(flatten)]
+        started: Started,
+    },
     /// The library check (started by `run`).
     #[command(name = role::VERSIONS, hide = true)]
     Versions {
@@ -239,6 +251,8 @@ enum SchemaOf {
     TraceSummary,
     /// What `explain --json` prints.
     Explanation,
+    /// What `doctor --json` prints.
+    Doctor,
     /// A rule of `trace`.
     Diagnosis,
 }
@@ -257,6 +271,7 @@ pub fn main() -> Exit {
         CliCommand::Run(arguments) => run::run(*arguments),
         CliCommand::Survey(arguments) => survey::survey(*arguments),
         CliCommand::Trace(arguments) => trace::trace(*arguments),
+        CliCommand::Doctor(arguments) => doctor::doctor(&arguments),
         CliCommand::List { selectors, left_out, symptoms, json } => list(&selectors, &left_out.exclude, symptoms, json),
         CliCommand::Explain(arguments) => explain::explain(&arguments),
         CliCommand::Show { selectors, left_out } => show(&selectors, &left_out.exclude),
@@ -291,6 +306,11 @@ pub fn main() -> Exit {
             started.begin();
             tracer::trace(row)
         }
+        CliCommand::Examiner { fd, started } => {
+            started.begin();
+            // SAFETY: as above, by `doctor`.
+            unsafe { examiner::run(fd) }
+        }
         CliCommand::Versions { fd, libcudart, started } => {
             started.begin();
             // SAFETY: as above.
@@ -314,6 +334,7 @@ fn schema_of(of: SchemaOf) -> serde_json::Value {
         SchemaOf::Trace => document::schema(),
         SchemaOf::TraceSummary => cuda_pitfalls_render::trace::schema(),
         SchemaOf::Explanation => cuda_pitfalls_render::explain::schema(),
+        SchemaOf::Doctor => cuda_pitfalls_render::doctor::schema(),
         SchemaOf::Diagnosis => diagnosis::schema::file_schema(),
     }
 }

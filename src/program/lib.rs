@@ -74,8 +74,10 @@ pub use cuda_pitfalls_trace::{self as trace, diagnosis, policy, tracer};
 
 #[doc(hidden)]
 pub mod cli;
+mod doctor;
 #[doc(hidden)]
 pub mod evidence;
+mod host;
 #[doc(hidden)]
 pub mod run;
 mod terminal;

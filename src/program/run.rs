@@ -4,7 +4,6 @@ mod calibrate;
 mod console;
 mod dry;
 mod ending;
-mod host;
 mod junit;
 mod lock;
 mod open;

@@ -12,6 +12,7 @@ pub mod applicable;
 pub mod change;
 pub mod claims;
 pub mod compare;
+pub mod doctor;
 pub mod explain;
 pub mod facts;
 pub mod fleet;

@@ -138,6 +138,23 @@ impl NeedRow {
         self.statuses.as_deref()?.iter().find(|status| !usual.contains(status))
     }
 
+    /// The first call that fails because of this refusal alone, where it is made from the first call on and whoever
+    /// makes it; `None` for other rows, and for those without effect.
+    pub fn effect_at_start<'a>(&'a self, rows: &'a [NeedRow]) -> Option<&'a CallStatus> {
+        let is_alone = self.refused.as_deref().is_some_and(|refused| !refused.starts_with(EVERYTHING_ELSE));
+        let control =
+            self.control(rows).filter(|_| is_alone && self.moment == NeedsMoment::Init && !self.is_control())?;
+        let differs = self.is_conclusive() && self.met != Some(false) && self.differs(control);
+        self.first_failure(control).filter(|_| differs)
+    }
+
+    /// Whether what is refused is a file that the program opens to write.
+    pub fn is_of_written_file(&self, rows: &[NeedRow]) -> bool {
+        let asked = self.control(rows).map(|control| control.asked.as_slice()).unwrap_or_default();
+        let refused = self.refused.as_deref().unwrap_or_default();
+        asked.iter().any(|asked| asked.files.get(refused).is_some_and(|used| used.written))
+    }
+
     /// Whether the GPUs that are left have other ordinals than in `control`: they were counted anew, without those that
     /// are refused. Otherwise each kept its ordinal, and the refused ones fail.
     pub fn is_counted_anew(&self, control: &NeedRow) -> bool {

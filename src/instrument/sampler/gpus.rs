@@ -60,7 +60,8 @@ impl<'nvml> GpuHandles<'nvml> {
         Sweep { t_ns, elapsed_ns: clock::now_ns() - t_ns, gpus }
     }
 
-    fn read(&self, device: &Device) -> Reading {
+    /// One reading of everything on one GPU.
+    pub(super) fn read(&self, device: &Device) -> Reading {
         let mut reading = Reading::default();
         match device.memory_info() {
             Ok(memory) => {

@@ -152,7 +152,7 @@ unsafe fn text_at(at: *const u8, bytes: usize) -> String {
 }
 
 /// A UUID as NVML writes it.
-pub(super) fn uuid_text(bytes: &[u8; 16]) -> String {
+pub(crate) fn uuid_text(bytes: &[u8; 16]) -> String {
     format!("GPU-{}", uuid::Uuid::from_bytes(*bytes))
 }
 
@@ -162,7 +162,7 @@ pub(super) fn uuid_text(bytes: &[u8; 16]) -> String {
 /// # Safety
 /// `address` must be a C function that takes these arguments (each an integer or a pointer) and
 /// returns an integer or a pointer.
-pub(super) unsafe fn raw(address: usize, arguments: &[u64]) -> u64 {
+pub(crate) unsafe fn raw(address: usize, arguments: &[u64]) -> u64 {
     macro_rules! arity {
         ($($count:literal: $($place:literal)*;)*) => {
             match arguments.len() {

@@ -50,7 +50,7 @@ pub(super) fn address(library: CallLibrary, name: &str) -> Result<usize, LoadErr
 }
 
 /// The address of a function in an open library.
-pub(super) fn symbol(open: &libloading::Library, name: &str) -> Option<usize> {
+pub(crate) fn symbol(open: &libloading::Library, name: &str) -> Option<usize> {
     let symbol = CString::new(name).ok()?;
     // SAFETY: only the address is taken; its type comes from the tables.
     let found = unsafe { open.get::<*const ()>(symbol.as_bytes_with_nul()) };

@@ -1,8 +1,9 @@
 //! The end of a run: its signal and exit code in the document, the document on disk, and the last line on stderr.
 
+use super::Failure;
 use super::console::Console;
 use super::session::Session;
-use super::{Failure, host};
+use crate::host;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls_core::clock;

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Failure, RunOptions, host};
+use super::{Failure, RunOptions};
+use crate::host;
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::event::{MappedLibrary, Versions};
 use cuda_pitfalls_core::experiment::Experiment;

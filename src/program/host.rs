@@ -28,7 +28,7 @@ const RECORDED: [&str; 14] = [
 ];
 
 /// The containers and namespaces around this process, before NVML is asked.
-pub(super) fn isolation() -> Isolation {
+pub(crate) fn isolation() -> Isolation {
     let namespace = fs::read_link("/proc/self/ns/pid").ok();
     Isolation {
         pid_namespace: namespace.map(|name| name.to_string_lossy() != FIRST_PID_NAMESPACE),
@@ -37,7 +37,7 @@ pub(super) fn isolation() -> Isolation {
     }
 }
 
-fn container() -> Option<String> {
+pub(crate) fn container() -> Option<String> {
     if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
         return Some("kubernetes".to_string());
     }
@@ -54,7 +54,7 @@ fn container() -> Option<String> {
 const PCI: &str = "/sys/bus/pci/devices";
 
 /// How many NVIDIA GPUs the PCI bus lists for the driver; `None` in a container, to which only some may belong.
-pub(super) fn pci_gpus() -> Option<u64> {
+pub(crate) fn pci_gpus() -> Option<u64> {
     if container().is_some() { None } else { listed_gpus(Path::new(PCI)) }
 }
 
@@ -79,24 +79,24 @@ fn listed_gpus(devices: &Path) -> Option<u64> {
 }
 
 /// The kernel's version, without a distribution's suffix.
-pub(super) fn kernel() -> Option<String> {
+pub(crate) fn kernel() -> Option<String> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
     Some(release.trim().split('-').next()?.to_string())
 }
 
 /// The recorded variables that are set.
-pub(super) fn environment() -> BTreeMap<String, String> {
+pub(crate) fn environment() -> BTreeMap<String, String> {
     RECORDED.iter().filter_map(|name| std::env::var(name).ok().map(|value| ((*name).to_string(), value))).collect()
 }
 
 /// Whether an MPS control pipe is at the place where clients look for it.
-pub(super) fn mps() -> bool {
+pub(crate) fn mps() -> bool {
     let folder = std::env::var("CUDA_MPS_PIPE_DIRECTORY").unwrap_or_else(|_| "/tmp/nvidia-mps".to_string());
     fs::exists(format!("{folder}/control")).unwrap_or(false)
 }
 
 /// The largest resident set of this process so far, in bytes.
-pub(super) fn peak_rss_bytes() -> Option<u64> {
+pub(crate) fn peak_rss_bytes() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib * 1024)

@@ -1,0 +1,462 @@
+//! Why CUDA does not start in one place, from what `doctor` tried there: what is proved by a start without it, what was
+//! measured to cause just this error, and what is merely unusual.
+
+mod process;
+#[cfg(test)]
+mod tests;
+
+pub use process::{MaskState, ProcessFindings, Stray, findings};
+
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::exit::Exit;
+use crate::summary::NeedFacts;
+use crate::survey::needs::NeedsProgram;
+use cuda_pitfalls_core::examination::{
+    CallStatus, Change, Examination, FileTry, GpuState, KernelGpu, Start, StartEnd, Started,
+};
+
+/// What follows from an examination.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+pub struct Diagnosed {
+    /// How CUDA stands here.
+    pub state: DoctorState,
+    /// What failed first, of the driver and of NVML; none if nothing did.
+    pub failures: Vec<Failure>,
+    /// Why, the surest first.
+    pub causes: Vec<Reasoned>,
+    /// GPUs of the kernel's driver that CUDA does not show here.
+    pub hidden: Vec<HiddenGpu>,
+}
+
+/// How CUDA stands in a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DoctorState {
+    /// The driver and NVML work.
+    Healthy,
+    /// One of them does not, and why is known.
+    Found,
+    /// One of them does not, and why is not known.
+    Unknown,
+    /// There is no GPU for which CUDA could start.
+    NoGpu,
+}
+
+impl DoctorState {
+    /// How the command ends.
+    pub const fn exit(self) -> Exit {
+        match self {
+            DoctorState::Healthy => Exit::Ok,
+            DoctorState::Found => Exit::Unexpected,
+            DoctorState::Unknown => Exit::Inconclusive,
+            DoctorState::NoGpu => Exit::NothingMeasured,
+        }
+    }
+}
+
+/// What failed first in a library.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Failure {
+    /// The library.
+    pub library: Started,
+    /// The call and its status; null where none returned.
+    pub call: Option<CallStatus>,
+    /// The loader's message, if the library could not be opened.
+    pub missing: Option<String>,
+    /// How its process ended, if not by itself.
+    pub ended: Option<StartEnd>,
+}
+
+/// A cause, and how sure it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Reasoned {
+    /// The cause.
+    #[serde(flatten)]
+    pub cause: Trouble,
+    /// How sure it is.
+    pub sureness: Sureness,
+}
+
+/// How sure a cause is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Sureness {
+    /// CUDA was started here without it, and got further.
+    Proved,
+    /// It is so here, and it was measured to cause this very error, or there can be no other error without it.
+    Measured,
+    /// It is so here, and it is not known whether it causes this error.
+    Possible,
+}
+
+/// What can keep CUDA from starting.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Trouble {
+    /// Something of the environment, which was left out for another start.
+    Environment {
+        /// What was left out.
+        change: Change,
+        /// The value of the variable, if it is one.
+        value: Option<String>,
+    },
+    /// No kernel driver is loaded, or none that can be seen from here.
+    NoModule,
+    /// No GPU is on the PCI bus.
+    NoGpu,
+    /// A library cannot be opened.
+    NoLibrary {
+        /// Which.
+        library: Started,
+        /// The loader's message.
+        message: String,
+    },
+    /// A library is not of the version of the kernel's driver.
+    OtherVersion {
+        /// The file.
+        path: String,
+        /// Its version, by its name.
+        version: String,
+        /// The version of the kernel's driver.
+        module: String,
+    },
+    /// libcuda is the toolkit's stub for linking.
+    Stub {
+        /// The file.
+        path: String,
+    },
+    /// A file is refused.
+    File {
+        /// The file.
+        path: String,
+        /// The error.
+        error: String,
+        /// Its mode, such as 0o666.
+        mode: Option<u32>,
+        /// Its owner and its group.
+        owner: Option<(u32, u32)>,
+    },
+    /// A file is there that is not NVIDIA's device.
+    NotTheDevice {
+        /// The file.
+        path: String,
+        /// What it is: its device number; null for no device.
+        device: Option<(u32, u32)>,
+    },
+    /// A system call is refused.
+    SystemCall {
+        /// Its name.
+        call: String,
+        /// The error or the signal.
+        error: String,
+    },
+    /// A GPU takes no process, or no second one.
+    Exclusive {
+        /// Its UUID.
+        gpu: String,
+        /// NVML's word for its mode.
+        mode: String,
+        /// Processes that have it.
+        pids: Vec<u32>,
+    },
+    /// A GPU has too little memory left for a context.
+    Full {
+        /// Its UUID.
+        gpu: String,
+        /// What is free, in bytes.
+        free_bytes: u64,
+        /// Processes that have it.
+        pids: Vec<u32>,
+    },
+    /// A GPU is divided by MIG, and CUDA sees none of its instances.
+    Mig {
+        /// Its UUID.
+        gpu: String,
+    },
+}
+
+/// A GPU that is not shown.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct HiddenGpu {
+    /// The number of its device file.
+    pub device_minor: u32,
+    /// Its UUID; null if the kernel did not say.
+    pub uuid: Option<String>,
+    /// What hides it: a part of the environment without which it is shown, or its device file; null if that is not
+    /// known.
+    pub by: Option<Trouble>,
+}
+
+/// A context needs about this much, in bytes.
+const CONTEXT_BYTES: u64 = 600 << 20;
+
+/// Why CUDA does not start.
+pub fn diagnose(examination: &Examination, needs: &[NeedFacts]) -> Diagnosed {
+    let first =
+        |library: Started| examination.starts.iter().find(|start| start.library == library && start.changed.is_none());
+    let (driver, nvml) = (first(Started::Driver), first(Started::Nvml));
+    let tried = [driver, nvml].into_iter().flatten();
+    let failures: Vec<Failure> = tried.filter(|start| !start.is_good()).map(failure).collect();
+    let hidden = driver.map(|driver| hidden(examination, driver)).unwrap_or_default();
+    let is_simulated = examination.starts.iter().any(Start::is_simulated);
+    let mut causes = Causes::default();
+    if !failures.is_empty() {
+        if let Some(driver) = driver {
+            causes.proved(examination, driver);
+        }
+        if !is_simulated {
+            causes.of_kernel(examination, &failures);
+            causes.of_files(examination, needs, &failures);
+            causes.of_calls(examination, needs, &failures);
+        }
+        causes.of_gpus(nvml.map(|nvml| nvml.gpus.as_slice()).unwrap_or_default(), &failures);
+    }
+    let mut causes = causes.all;
+    causes.sort_by_key(|reasoned| reasoned.sureness);
+    let is_known = causes.iter().any(|reasoned| reasoned.sureness < Sureness::Possible);
+    let state = match () {
+        () if failures.is_empty() => DoctorState::Healthy,
+        () if causes.iter().any(|reasoned| reasoned.cause == Trouble::NoGpu) => DoctorState::NoGpu,
+        () if is_known => DoctorState::Found,
+        () => DoctorState::Unknown,
+    };
+    Diagnosed { state, failures, causes, hidden }
+}
+
+fn failure(start: &Start) -> Failure {
+    Failure {
+        library: start.library,
+        call: start.failure().cloned(),
+        missing: start.missing.clone(),
+        ended: start.ended.clone(),
+    }
+}
+
+#[derive(Default)]
+struct Causes {
+    all: Vec<Reasoned>,
+}
+
+impl Causes {
+    fn add(&mut self, sureness: Sureness, cause: Trouble) {
+        match self.all.iter_mut().find(|known| known.cause == cause) {
+            Some(known) => known.sureness = known.sureness.min(sureness),
+            None => self.all.push(Reasoned { cause, sureness }),
+        }
+    }
+
+    /// What CUDA gets further without.
+    fn proved(&mut self, examination: &Examination, driver: &Start) {
+        let others = examination.starts.iter().filter(|start| start.library == Started::Driver);
+        for start in others.filter(|start| progress(start) > progress(driver)) {
+            if let Some(change) = &start.changed {
+                self.add(Sureness::Proved, environment(examination, change));
+            }
+        }
+    }
+
+    fn of_kernel(&mut self, examination: &Examination, failures: &[Failure]) {
+        let place = &examination.place;
+        if place.module_version.is_none() {
+            let cause = if place.pci_gpus == Some(0) { Trouble::NoGpu } else { Trouble::NoModule };
+            self.add(Sureness::Measured, cause);
+        }
+        for failure in failures {
+            if let Some(message) = &failure.missing {
+                let message = message.clone();
+                self.add(Sureness::Measured, Trouble::NoLibrary { library: failure.library, message });
+            }
+            let status = failure.call.as_ref().map(|call| call.status.as_str()).unwrap_or_default();
+            let start = examination.starts.iter().find(|start| start.library == failure.library);
+            for library in start.into_iter().flat_map(|start| &start.libraries) {
+                let path = library.path.clone();
+                if status == "CUDA_ERROR_STUB_LIBRARY" || path.split('/').any(|part| part == "stubs") {
+                    self.add(Sureness::Measured, Trouble::Stub { path });
+                } else if let (Some(version), Some(module)) = (version_in(&library.path), &place.module_version)
+                    && version != *module
+                {
+                    let sureness = if MISMATCH.contains(&status) { Sureness::Measured } else { Sureness::Possible };
+                    self.add(sureness, Trouble::OtherVersion { path, version, module: module.clone() });
+                }
+            }
+        }
+    }
+
+    fn of_files(&mut self, examination: &Examination, needs: &[NeedFacts], failures: &[Failure]) {
+        // Without a driver no device file is expected.
+        let has_module = examination.place.module_version.is_some();
+        for tried in examination.files.iter().filter(|tried| has_module || !tried.file.starts_with("/dev/")) {
+            if let Some(error) = &tried.error {
+                let cause = Trouble::File {
+                    path: tried.file.clone(),
+                    error: error.clone(),
+                    mode: tried.mode,
+                    owner: tried.owner,
+                };
+                self.add(sureness(needs, failures, &tried.file, Some(error)), cause);
+            } else if is_another_device(examination, tried) {
+                let cause = Trouble::NotTheDevice { path: tried.file.clone(), device: tried.device };
+                // It behaves as a file that is not there.
+                self.add(sureness(needs, failures, &tried.file, None), cause);
+            }
+        }
+    }
+
+    fn of_calls(&mut self, examination: &Examination, needs: &[NeedFacts], failures: &[Failure]) {
+        for tried in &examination.system_calls {
+            let Some(error) = &tried.error else { continue };
+            let cause = Trouble::SystemCall { call: tried.call.clone(), error: error.clone() };
+            self.add(sureness(needs, failures, &tried.call, Some(error)), cause);
+        }
+    }
+
+    fn of_gpus(&mut self, gpus: &[GpuState], failures: &[Failure]) {
+        let driver = failures.iter().find(|failure| failure.library == Started::Driver);
+        let Some(call) = driver.and_then(|failure| failure.call.as_ref()) else { return };
+        for state in gpus {
+            let gpu = state.gpu.uuid.clone();
+            let processes = state.reading.processes.as_deref().unwrap_or_default();
+            let pids: Vec<u32> = processes.iter().map(|process| process.pid).collect();
+            let mode = state.gpu.compute_mode.clone().unwrap_or_default();
+            if mode == "Prohibited" || (mode.starts_with("Exclusive") && !pids.is_empty()) {
+                let is_it =
+                    ["CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA_ERROR_INVALID_DEVICE"].contains(&call.status.as_str());
+                let sureness = if is_it { Sureness::Measured } else { Sureness::Possible };
+                self.add(sureness, Trouble::Exclusive { gpu: gpu.clone(), mode, pids: pids.clone() });
+            }
+            let free = state.gpu.total_bytes.zip(state.reading.used_bytes);
+            let free = free.map(|(total, used)| total.saturating_sub(used + state.gpu.reserved_bytes.unwrap_or(0)));
+            if let Some(free_bytes) = free.filter(|free| *free < CONTEXT_BYTES) {
+                let is_it = call.status == "CUDA_ERROR_OUT_OF_MEMORY" && call.call.starts_with("cuDevicePrimaryCtx");
+                let sureness = if is_it { Sureness::Measured } else { Sureness::Possible };
+                self.add(sureness, Trouble::Full { gpu: gpu.clone(), free_bytes, pids });
+            }
+            if state.gpu.mig == Some(true) && call.status == "CUDA_ERROR_NO_DEVICE" {
+                self.add(Sureness::Possible, Trouble::Mig { gpu });
+            }
+        }
+    }
+}
+
+/// Statuses of libraries that do not fit the kernel's driver.
+const MISMATCH: [&str; 4] = [
+    "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
+    "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
+    "NVML_ERROR_LIB_RM_VERSION_MISMATCH",
+    "CUDA_ERROR_SYSTEM_NOT_READY",
+];
+
+/// How far a start got: more is better.
+fn progress(start: &Start) -> (bool, usize, usize) {
+    let made = start.calls.iter().filter(|call| call.code == 0).count();
+    (start.is_good(), start.seen.len(), made)
+}
+
+/// How sure it is that this refusal causes one of these failures.
+fn sureness(needs: &[NeedFacts], failures: &[Failure], refused: &str, error: Option<&str>) -> Sureness {
+    let pattern = pattern(refused);
+    let is_measured = |failure: &Failure| {
+        let rows =
+            needs.iter().filter(|need| (need.program, need.refused.as_str()) == (program(failure.library), pattern));
+        let mut rows = rows.filter(|need| error.is_none_or(|error| need.errors.iter().any(|known| known == error)));
+        match &failure.call {
+            Some(call) => rows
+                .any(|need| (without_ordinal(&need.call), &need.status) == (without_ordinal(&call.call), &call.status)),
+            // No call failed, and no GPU was counted: the survey asks for one all the same.
+            None => {
+                failure.missing.is_none() && failure.ended.is_none() && pattern == FIRST_GPU && rows.next().is_some()
+            }
+        }
+    };
+    if failures.iter().any(is_measured) { Sureness::Measured } else { Sureness::Possible }
+}
+
+/// The call, whichever GPU it is made for.
+fn without_ordinal(call: &str) -> &str {
+    call.split(' ').next().unwrap_or(call)
+}
+
+/// The file that stands for those of all GPUs in the tables.
+const FIRST_GPU: &str = "/dev/nvidia0";
+
+/// The file of the tables: what holds of the first GPU's holds of each.
+fn pattern(file: &str) -> &str {
+    let number = file.strip_prefix("/dev/nvidia").unwrap_or_default();
+    let is_gpu = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    if is_gpu { FIRST_GPU } else { file }
+}
+
+fn program(library: Started) -> NeedsProgram {
+    match library {
+        Started::Driver => NeedsProgram::Driver,
+        Started::Nvml => NeedsProgram::Nvml,
+    }
+}
+
+fn environment(examination: &Examination, change: &Change) -> Trouble {
+    let value = match change {
+        Change::Without { variable } => examination.place.environment.get(variable).cloned(),
+        _ => None,
+    };
+    Trouble::Environment { change: change.clone(), value }
+}
+
+/// Whether a device file is not that of NVIDIA's driver.
+fn is_another_device(examination: &Examination, tried: &FileTry) -> bool {
+    let majors = &examination.place.majors;
+    let name = tried.file.trim_start_matches("/dev/");
+    if majors.is_empty() || !name.starts_with("nvidia") || name.contains('/') {
+        return false;
+    }
+    let is_uvm = name.starts_with("nvidia-uvm");
+    let expected: BTreeSet<u32> =
+        majors.iter().filter(|(driver, _)| (*driver == "nvidia-uvm") == is_uvm).map(|(_, major)| *major).collect();
+    tried.device.is_none_or(|(major, _)| !expected.contains(&major))
+}
+
+/// The version at the end of a library's file name: `libcuda.so.580.159.04`.
+pub(crate) fn version_in(path: &str) -> Option<String> {
+    let (_, version) = path.rsplit('/').next()?.split_once(".so.")?;
+    (version.contains('.') && version.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+        .then(|| version.to_string())
+}
+
+/// The GPUs of the kernel's driver; where it does not say, as on the simulated machine, those of NVML.
+fn there(examination: &Examination) -> Vec<KernelGpu> {
+    if !examination.place.gpus.is_empty() {
+        return examination.place.gpus.clone();
+    }
+    let states = examination.starts.iter().flat_map(|start| &start.gpus);
+    let gpu = |state: &GpuState| {
+        Some(KernelGpu { device_minor: state.gpu.device_minor?, uuid: Some(state.gpu.uuid.clone()) })
+    };
+    states.filter_map(gpu).collect()
+}
+
+/// The GPUs that the kernel has and CUDA does not show, with what hides them.
+fn hidden(examination: &Examination, driver: &Start) -> Vec<HiddenGpu> {
+    let is_shown = |start: &Start, uuid: &Option<String>| uuid.as_ref().is_some_and(|uuid| start.seen.contains(uuid));
+    if driver.seen.is_empty() {
+        return Vec::new();
+    }
+    let unseen = there(examination);
+    let unseen = unseen.iter().filter(|gpu| gpu.uuid.is_some() && !is_shown(driver, &gpu.uuid));
+    unseen
+        .map(|gpu| {
+            let shows = |start: &&Start| start.library == Started::Driver && is_shown(start, &gpu.uuid);
+            let change = examination.starts.iter().filter(shows).find_map(|start| start.changed.as_ref());
+            let path = format!("/dev/nvidia{}", gpu.device_minor);
+            let file = examination.files.iter().find(|tried| tried.file == path);
+            let closed = file.and_then(|tried| {
+                let error = tried.error.clone()?;
+                Some(Trouble::File { path: path.clone(), error, mode: tried.mode, owner: tried.owner })
+            });
+            let by = change.map(|change| environment(examination, change)).or(closed);
+            HiddenGpu { device_minor: gpu.device_minor, uuid: gpu.uuid.clone(), by }
+        })
+        .collect()
+}

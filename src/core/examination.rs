@@ -1,0 +1,311 @@
+//! What `doctor` finds: how CUDA and NVML start where it was asked, what is refused there, and what a running process
+//! holds. Facts alone; `answers` says what follows.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::event::MappedLibrary;
+use crate::sample::{Gpu, Reading};
+
+/// Why CUDA does or does not start in one place.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Examination {
+    /// Who asked, and what the kernel says.
+    pub place: Place,
+    /// Each time that a library was started in a fresh process; the first of each library is without a change.
+    pub starts: Vec<Start>,
+    /// Files that CUDA and NVML need, each opened in a fresh process; none on the simulated machine.
+    pub files: Vec<FileTry>,
+    /// System calls that they need, each made in a fresh process; none on the simulated machine.
+    pub system_calls: Vec<CallTry>,
+}
+
+/// The place in which CUDA has to start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Place {
+    /// The user that asked.
+    pub uid: u32,
+    /// Its groups.
+    pub groups: Vec<u32>,
+    /// The container, such as `docker`; null where no mark of one was found.
+    pub container: Option<String>,
+    /// Whether a filter of system calls (seccomp) holds for it; null if the kernel did not say.
+    pub is_filtered: Option<bool>,
+    /// The version of the kernel's driver; null where no driver is loaded, or cannot be seen.
+    pub module_version: Option<String>,
+    /// The GPUs that the kernel's driver has.
+    pub gpus: Vec<KernelGpu>,
+    /// How many NVIDIA GPUs the PCI bus lists; null where the bus cannot be read, as in a container.
+    pub pci_gpus: Option<u64>,
+    /// The major numbers of NVIDIA's device files, by the name of the driver.
+    pub majors: BTreeMap<String, u32>,
+    /// Variables that can change how CUDA starts.
+    pub environment: BTreeMap<String, String>,
+    /// Limits of the process that are below their hard limit, by name.
+    pub limits: BTreeMap<String, u64>,
+}
+
+/// A GPU of the kernel's driver.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KernelGpu {
+    /// The number of its device file: `/dev/nvidia0` for 0.
+    pub device_minor: u32,
+    /// Its UUID; null if the kernel did not say.
+    pub uuid: Option<String>,
+}
+
+/// A library that `doctor` starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Started {
+    /// libcuda: `cuInit`, and on each GPU a context and some memory.
+    Driver,
+    /// NVML.
+    Nvml,
+}
+
+impl Started {
+    /// The word for it on command lines; `survey needs` has the same words for its programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Started::Driver => "driver",
+            Started::Nvml => "nvml",
+        }
+    }
+}
+
+/// One start of a library, in a fresh process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Start {
+    /// The library.
+    pub library: Started,
+    /// What was otherwise than where `doctor` was asked; null for nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changed: Option<Change>,
+    /// What each call returned, up to the first that failed for all GPUs.
+    pub calls: Vec<CallStatus>,
+    /// The UUIDs of the GPUs that were seen, in the order of their ordinals.
+    pub seen: Vec<String>,
+    /// What NVML says of each GPU and its memory; none of the driver.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<GpuState>,
+    /// The libraries that the process mapped.
+    pub libraries: Vec<MappedLibrary>,
+    /// The loader's message, if the library could not be opened.
+    pub missing: Option<String>,
+    /// How the process ended, if not by itself.
+    pub ended: Option<StartEnd>,
+}
+
+impl Start {
+    /// The first call that failed.
+    pub fn failure(&self) -> Option<&CallStatus> {
+        self.calls.iter().find(|call| call.code != 0)
+    }
+
+    /// Whether everything worked that was tried, and something was seen.
+    pub fn is_good(&self) -> bool {
+        self.missing.is_none() && self.ended.is_none() && self.failure().is_none() && !self.seen.is_empty()
+    }
+
+    /// Whether a library of it is the simulated machine's.
+    pub fn is_simulated(&self) -> bool {
+        self.libraries.iter().any(|library| library.simulated)
+    }
+}
+
+/// What one call returned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CallStatus {
+    /// The call, with the ordinal of the GPU if it is made for several.
+    pub call: String,
+    /// Its status as a number.
+    pub code: i64,
+    /// Its status by the C name; the number if it has none.
+    pub status: String,
+}
+
+/// The end of a process that did not leave by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StartEnd {
+    /// A signal by its name, `hang`, `exit` and a code, or why the process could not be started.
+    pub by: String,
+    /// The call that was under way; null if none was.
+    pub at: Option<String>,
+}
+
+/// NVML's facts about a GPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct GpuState {
+    /// What it is.
+    #[serde(flatten)]
+    pub gpu: Gpu,
+    /// Its memory and its processes.
+    pub reading: Reading,
+    /// How much of the last seconds each process kept its multiprocessors busy, in percent, by PID; null if NVML did
+    /// not say. A process that did nothing is missing.
+    pub busy_percent: Option<BTreeMap<u32, u32>>,
+}
+
+/// What is otherwise for a start.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Change {
+    /// A variable is not set.
+    Without {
+        /// Its name.
+        variable: String,
+    },
+    /// The folder for MPS is an empty one.
+    WithoutMps {
+        /// The folder that is looked at otherwise.
+        folder: String,
+    },
+    /// `LD_LIBRARY_PATH` lacks a folder that has a libcuda.
+    WithoutFolder {
+        /// The folder.
+        folder: String,
+    },
+    /// A limit is raised to its hard limit.
+    Raised {
+        /// Its name, such as `RLIMIT_NOFILE`.
+        limit: String,
+        /// The limit as it is, in its own unit.
+        was: u64,
+    },
+    /// None of the variables is set that were left out one by one.
+    Bare,
+}
+
+/// How it went to open a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FileTry {
+    /// The file as the tables name it, with `*` for what differs between processes.
+    pub file: String,
+    /// The error; null if it was opened.
+    pub error: Option<String>,
+    /// Its mode, such as 0o666; null if it could not be read.
+    pub mode: Option<u32>,
+    /// Its owner and its group.
+    pub owner: Option<(u32, u32)>,
+    /// Its device number, major and minor; null if it is no device.
+    pub device: Option<(u32, u32)>,
+}
+
+/// How it went to make a system call with arguments that do nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct CallTry {
+    /// Its name.
+    pub call: String,
+    /// The error or the signal that it got and should not have; null if it was not refused.
+    pub error: Option<String>,
+}
+
+/// What the fresh process of a start is to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "want", rename_all = "snake_case")]
+pub enum Want {
+    /// Start a library.
+    Start {
+        /// Which.
+        library: Started,
+        /// For how many milliseconds NVML watches how busy processes are.
+        watch_ms: u64,
+    },
+    /// Open files and make system calls.
+    Try {
+        /// The files, and whether they are written too.
+        files: Vec<(String, bool)>,
+        /// System calls.
+        calls: Vec<String>,
+    },
+    /// Look at a process.
+    Process {
+        /// Which.
+        pid: u32,
+    },
+}
+
+/// What that process says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "said", rename_all = "snake_case")]
+pub enum Said {
+    /// The library could not be opened.
+    Missing {
+        /// The loader's message.
+        message: String,
+    },
+    /// A call begins.
+    Begin {
+        /// The call.
+        call: String,
+    },
+    /// A call has ended.
+    End(CallStatus),
+    /// A GPU is seen.
+    Seen {
+        /// Its UUID.
+        uuid: String,
+    },
+    /// What NVML says of a GPU.
+    Gpu(Box<GpuState>),
+    /// How it went to open a file.
+    File(FileTry),
+    /// How it went to make a system call.
+    Call(CallTry),
+    /// What a process holds.
+    Process(Box<ProcessExamination>),
+    /// That is all.
+    Done {
+        /// The libraries that are mapped.
+        libraries: Vec<MappedLibrary>,
+    },
+}
+
+/// What a running process holds, seen from outside.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ProcessExamination {
+    /// The process.
+    pub pid: u32,
+    /// Its program, without arguments.
+    pub program: String,
+    /// Its user; null if the kernel did not say.
+    pub uid: Option<u32>,
+    /// The number of its threads.
+    pub threads: Option<u64>,
+    /// Whether a filter of system calls (seccomp) holds for it; null if the kernel did not say.
+    pub is_filtered: Option<bool>,
+    /// Variables about CUDA with which it was started; null if they may not be read.
+    pub started_with: Option<BTreeMap<String, String>>,
+    /// The same variables as they are in its C library now; null if its memory may not be read.
+    pub now: Option<BTreeMap<String, String>>,
+    /// The libraries of CUDA that it has mapped; null if they may not be read.
+    pub libraries: Option<Vec<ProcessLibrary>>,
+    /// How often it has each of NVIDIA's device files open; null if that may not be read.
+    pub open_files: Option<BTreeMap<String, u64>>,
+    /// NVIDIA's device files as its user meets them in its own file system: those that it cannot open.
+    pub closed_files: Vec<FileTry>,
+    /// Whether the control pipe of MPS is where it looks for it.
+    pub mps_folder: Option<String>,
+    /// The version of the kernel's driver.
+    pub module_version: Option<String>,
+    /// The GPUs that the kernel's driver has.
+    pub gpus: Vec<KernelGpu>,
+    /// What NVML says.
+    pub nvml: Option<Start>,
+    /// For how long NVML watched how busy processes are, in milliseconds.
+    pub watched_ms: u64,
+}
+
+/// A library that a process has mapped.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct ProcessLibrary {
+    /// `libcuda`, `libcudart` or `libnvidia-ml`.
+    pub library: String,
+    /// The file, as the kernel names it.
+    pub path: String,
+    /// Whether the file is gone since.
+    pub is_deleted: bool,
+}

@@ -1,0 +1,69 @@
+//! The processes of `doctor`: each is fresh, does one thing that may hang or crash, and says what came of it. Unlike a
+//! worker it has the environment in which `doctor` was asked, and opens the libraries that any program there would.
+
+mod attempts;
+mod driver;
+pub mod place;
+mod process;
+
+use std::os::fd::RawFd;
+
+use cuda_pitfalls_calls::CallLibrary;
+use cuda_pitfalls_core::channel::{Channel, ChannelError};
+use cuda_pitfalls_core::event::Status;
+use cuda_pitfalls_core::examination::{CallStatus, Said, Started, Want};
+
+use crate::mapped::mapped;
+use crate::sampler;
+
+pub use attempts::attempt as attempt_here;
+
+/// Does what the parent wants, and says so.
+///
+/// # Safety
+/// `fd` must be this process's end of a channel, inherited and without another owner.
+pub unsafe fn run(fd: RawFd) -> ! {
+    // SAFETY: the caller guarantees the descriptor.
+    let mut channel = unsafe { Channel::inherited(fd) };
+    let code = match serve(&mut channel) {
+        Ok(()) | Err(ChannelError::Closed) => 0,
+        Err(_) => 70,
+    };
+    std::process::exit(code)
+}
+
+fn serve(channel: &mut Channel) -> Result<(), ChannelError> {
+    let want: Want = channel.receive()?;
+    let speaker = Speaker { channel };
+    match want {
+        Want::Start { library: Started::Driver, .. } => driver::start(&speaker),
+        Want::Start { library: Started::Nvml, watch_ms } => sampler::start_once(&speaker, watch_ms),
+        Want::Try { files, calls } => attempts::attempt(&files, &calls, &mut |said| speaker.say(&said)),
+        Want::Process { pid } => speaker.say(&Said::Process(Box::new(process::examine(pid)))),
+    }
+    let mapped = mapped();
+    speaker.channel.send(&Said::Done { libraries: mapped.known })
+}
+
+/// Says what a start does, call by call: after a hang or a crash the last line names the call.
+pub(crate) struct Speaker<'a> {
+    channel: &'a Channel,
+}
+
+impl Speaker<'_> {
+    /// Says it. A parent that is gone ends this process.
+    pub(crate) fn say(&self, said: &Said) {
+        if self.channel.send(said).is_err() {
+            std::process::exit(70);
+        }
+    }
+
+    /// Makes a call, and returns whether it succeeded.
+    pub(crate) fn call(&self, library: CallLibrary, call: &str, make: impl FnOnce() -> i64) -> bool {
+        self.say(&Said::Begin { call: call.to_string() });
+        let code = make();
+        let status = Status::named(library, code).name.unwrap_or_else(|| code.to_string());
+        self.say(&Said::End(CallStatus { call: call.to_string(), code, status }));
+        code == 0
+    }
+}

@@ -1,0 +1,91 @@
+//! Starting libcuda as a program does that opens it by its name: `cuInit`, and on each visible GPU a context, some
+//! memory, and work. Calls have the labels that they have in `survey needs`, so that its table answers for them.
+
+use cuda_pitfalls_calls::CallLibrary;
+use cuda_pitfalls_core::examination::Said;
+use libloading::Library;
+
+use super::Speaker;
+use crate::worker::{raw, symbol, uuid_text};
+
+/// The name by which programs open it.
+const LIBCUDA: &str = "libcuda.so.1";
+/// What is allocated, in bytes.
+const MIB: u64 = 1 << 20;
+/// `CU_MEM_ATTACH_GLOBAL`.
+const GLOBAL: u64 = 1;
+/// More GPUs are not tried.
+const MOST_GPUS: u64 = 64;
+
+pub(super) fn start(speaker: &Speaker) {
+    // SAFETY: opening libcuda runs its constructors, as in any program that links it.
+    let library = match unsafe { Library::new(LIBCUDA) } {
+        Ok(library) => library,
+        Err(error) => return speaker.say(&Said::Missing { message: why(&error) }),
+    };
+    let driver = Driver { library: &library, speaker };
+    if driver.call("cuInit", "cuInit", &[0]) {
+        let mut count = 0i32;
+        if driver.call("cuDeviceGetCount", "cuDeviceGetCount", &[(&raw mut count).addr() as u64]) {
+            let count = u64::try_from(count).unwrap_or(0).min(MOST_GPUS);
+            let named = (0..count).filter(|gpu| driver.name(*gpu)).count() as u64;
+            if named == count {
+                (0..count).for_each(|gpu| driver.use_gpu(gpu));
+            }
+        }
+    }
+    // The process ends soon, and what runs then is the library's.
+    std::mem::forget(library);
+}
+
+/// The loader's own message, where there is one.
+fn why(error: &libloading::Error) -> String {
+    std::error::Error::source(error).map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+struct Driver<'a> {
+    library: &'a Library,
+    speaker: &'a Speaker<'a>,
+}
+
+impl Driver<'_> {
+    fn call(&self, name: &str, label: &str, arguments: &[u64]) -> bool {
+        let Some(address) = symbol(self.library, name) else {
+            self.speaker.say(&Said::Missing { message: format!("{LIBCUDA} has no {name}") });
+            return false;
+        };
+        // SAFETY: the address is that of this function, and the callers below give its C parameters.
+        let make = || i64::from(unsafe { raw(address, arguments) } as u32);
+        self.speaker.call(CallLibrary::Driver, label, make)
+    }
+
+    fn name(&self, gpu: u64) -> bool {
+        let mut uuid = [0u8; 16];
+        let is_named = self.call(
+            "cuDeviceGetUuid_v2",
+            &format!("cuDeviceGetUuid_v2 {gpu}"),
+            &[(&raw mut uuid).addr() as u64, gpu],
+        );
+        if is_named {
+            self.speaker.say(&Said::Seen { uuid: uuid_text(&uuid) });
+        }
+        is_named
+    }
+
+    fn use_gpu(&self, gpu: u64) {
+        // The first has no number, as in the table.
+        let label = |name: &str| if gpu == 0 { name.to_string() } else { format!("{name} of GPU {gpu}") };
+        let call = |name: &str, arguments: &[u64]| self.call(name, &label(name), arguments);
+        let (mut context, mut memory, mut managed) = (0u64, 0u64, 0u64);
+        let into = |place: &mut u64| (&raw mut *place).addr() as u64;
+        if !call("cuDevicePrimaryCtxRetain", &[into(&mut context), gpu]) {
+            return;
+        }
+        let _ = call("cuCtxSetCurrent", &[context])
+            && call("cuMemAlloc_v2", &[into(&mut memory), MIB])
+            && call("cuMemsetD8_v2", &[memory, 0, MIB])
+            && call("cuCtxSynchronize", &[])
+            && call("cuMemAllocManaged", &[into(&mut managed), MIB, GLOBAL]);
+        call("cuDevicePrimaryCtxRelease_v2", &[gpu]);
+    }
+}

@@ -1,0 +1,131 @@
+//! Where CUDA has to start: what the kernel says of its driver, and what was set for this process.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use cuda_pitfalls_core::examination::KernelGpu;
+use rustix::process::{Resource, getrlimit};
+
+/// Variables with these beginnings can change how CUDA starts; none of them is a secret.
+const BEGINNINGS: [&str; 2] = ["CUDA_", "NVIDIA_"];
+/// Others that can.
+const OTHERS: [&str; 4] = ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "GPU_DEVICE_ORDINAL"];
+
+/// Whether a variable can change how CUDA starts.
+pub fn is_about_cuda(name: &str) -> bool {
+    BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) || OTHERS.contains(&name)
+}
+
+/// Such variables of this process.
+pub fn environment() -> BTreeMap<String, String> {
+    let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
+    let all = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
+    all.filter(|(name, _)| is_about_cuda(name)).collect()
+}
+
+/// The version of the kernel's driver.
+pub fn module_version() -> Option<String> {
+    // The file has the version before the words "Release Build", and in newer drivers behind the name of the machine.
+    let text = fs::read_to_string("/proc/driver/nvidia/version").ok()?;
+    let first = text.lines().next()?;
+    first.split_whitespace().find(|word| is_version(word)).map(str::to_string)
+}
+
+/// `580.159.04`.
+fn is_version(word: &str) -> bool {
+    let parts: Vec<&str> = word.split('.').collect();
+    parts.len() >= 2 && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The GPUs of the kernel's driver, by device file.
+pub fn gpus() -> Vec<KernelGpu> {
+    let folders = fs::read_dir("/proc/driver/nvidia/gpus").into_iter().flatten().flatten();
+    let mut gpus: Vec<KernelGpu> = folders.filter_map(|folder| gpu(&folder.path())).collect();
+    gpus.sort_by_key(|gpu| gpu.device_minor);
+    gpus
+}
+
+fn gpu(folder: &Path) -> Option<KernelGpu> {
+    let text = fs::read_to_string(folder.join("information")).ok()?;
+    let field = |name: &str| {
+        let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+        lines.find(|(field, _)| field.trim() == name).map(|(_, value)| value.trim().to_string())
+    };
+    let uuid = field("GPU UUID").filter(|uuid| uuid.starts_with("GPU-") && !uuid.contains('?'));
+    Some(KernelGpu { device_minor: field("Device Minor")?.parse().ok()?, uuid })
+}
+
+/// The major numbers of NVIDIA's character devices.
+pub fn majors() -> BTreeMap<String, u32> {
+    let text = fs::read_to_string("/proc/devices").unwrap_or_default();
+    let of_nvidia = |line: &str| {
+        let (major, name) = line.trim().split_once(' ')?;
+        name.starts_with("nvidia").then_some(())?;
+        Some((name.to_string(), major.parse().ok()?))
+    };
+    text.lines().filter_map(of_nvidia).collect()
+}
+
+/// Limits of this process that are lower than they have to be, in their own units.
+pub fn limits() -> BTreeMap<String, u64> {
+    let is_low = |(name, resource): (&str, Resource)| {
+        let limit = getrlimit(resource);
+        let current = limit.current?;
+        limit.maximum.is_none_or(|most| most > current).then(|| (name.to_string(), current))
+    };
+    LIMITS.into_iter().filter_map(is_low).collect()
+}
+
+/// The limits that a start of CUDA can meet.
+pub const LIMITS: [(&str, Resource); 4] = [
+    ("RLIMIT_NOFILE", Resource::Nofile),
+    ("RLIMIT_AS", Resource::As),
+    ("RLIMIT_DATA", Resource::Data),
+    ("RLIMIT_MEMLOCK", Resource::Memlock),
+];
+
+/// The value of a field of a `status` file of /proc.
+pub(super) fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+/// Whether a filter of system calls holds, by the text of a `status` file.
+pub(super) fn is_filtered_in(status: &str) -> Option<bool> {
+    status_field(status, "Seccomp").map(|mode| mode != "0")
+}
+
+/// Whether a filter of system calls holds for this process.
+pub fn is_filtered() -> Option<bool> {
+    is_filtered_in(&fs::read_to_string("/proc/self/status").ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_numbers_between_dots() {
+        assert!(is_version("580.159.04") && is_version("450.80"));
+        assert!(!is_version("x86_64") && !is_version("15.3.0)") && !is_version("580") && !is_version("."));
+    }
+
+    #[test]
+    fn a_gpu_is_read_from_what_the_driver_says_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let text =
+            "Model: \t\t NVIDIA H100\nGPU UUID: \t GPU-c4f2a23a-8157-e0fd-d878-6145e75535bc\nDevice Minor: \t 3\n";
+        fs::write(folder.path().join("information"), text).unwrap();
+        let read = gpu(folder.path()).unwrap();
+        assert_eq!(read.device_minor, 3);
+        assert_eq!(read.uuid.as_deref(), Some("GPU-c4f2a23a-8157-e0fd-d878-6145e75535bc"));
+        fs::write(folder.path().join("information"), "GPU UUID: GPU-???????\nDevice Minor: 0\n").unwrap();
+        assert_eq!(gpu(folder.path()).unwrap().uuid, None, "the driver has not read it yet");
+    }
+
+    #[test]
+    fn only_variables_about_cuda_are_kept() {
+        assert!(is_about_cuda("CUDA_VISIBLE_DEVICES") && is_about_cuda("LD_PRELOAD"));
+        assert!(!is_about_cuda("AWS_SECRET_ACCESS_KEY") && !is_about_cuda("HOME"));
+    }
+}

@@ -1,0 +1,230 @@
+//! A running process, read without touching it: `/proc` and its memory. The process may be hostile: what is read is
+//! bounded, and a child that hangs is ended by its parent.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use cuda_pitfalls_core::examination::{FileTry, ProcessExamination, ProcessLibrary};
+use object::{Object, ObjectSymbol};
+
+use super::attempts;
+use super::place::{self, is_about_cuda, is_filtered_in, status_field};
+use crate::mapped;
+
+/// How much of an environment is read, in bytes.
+const MOST_ENVIRONMENT: u64 = 1 << 20;
+/// How much of a memory map is read, in bytes.
+const MOST_MAPS: u64 = 64 << 20;
+/// How many descriptors are looked at.
+const MOST_FILES: usize = 1 << 20;
+/// How many variables are read from memory.
+const MOST_VARIABLES: usize = 16 << 10;
+/// How long one may be, in bytes.
+const LONGEST_VARIABLE: usize = 32 << 10;
+/// The largest C library that is read.
+const MOST_LIBRARY: u64 = 64 << 20;
+
+pub(super) fn examine(pid: u32) -> ProcessExamination {
+    let folder = PathBuf::from(format!("/proc/{pid}"));
+    let status = text(&folder.join("status"), MOST_ENVIRONMENT).unwrap_or_default();
+    let id = |name: &str| status_field(&status, name)?.split_whitespace().next()?.parse::<u32>().ok();
+    let started_with = bytes(&folder.join("environ"), MOST_ENVIRONMENT).ok().map(|text| variables(&text));
+    let maps = bytes(&folder.join("maps"), MOST_MAPS).ok().filter(|maps| !maps.is_empty());
+    let now = maps.as_ref().and_then(|maps| environment_now(&folder, maps));
+    let uid = id("Uid");
+    let groups = status_field(&status, "Groups").unwrap_or_default().split_whitespace();
+    let groups: Vec<u32> = groups.filter_map(|group| group.parse().ok()).chain(id("Gid")).collect();
+    let gpus = place::gpus();
+    let names = gpus.iter().map(|gpu| format!("/dev/nvidia{}", gpu.device_minor));
+    let files: Vec<String> =
+        ["/dev/nvidiactl", "/dev/nvidia-uvm"].map(str::to_string).into_iter().chain(names).collect();
+    let known = now.as_ref().or(started_with.as_ref());
+    ProcessExamination {
+        pid,
+        program: fs::read_link(folder.join("exe")).map_or_else(
+            |_| text(&folder.join("comm"), 64).unwrap_or_default().trim().to_string(),
+            |path| path.to_string_lossy().into_owned(),
+        ),
+        uid,
+        threads: status_field(&status, "Threads").and_then(|number| number.parse().ok()),
+        is_filtered: is_filtered_in(&status),
+        mps_folder: mps_folder(&folder, known),
+        started_with,
+        now,
+        libraries: maps.map(|maps| libraries(&maps)),
+        open_files: open_files(&folder).ok(),
+        closed_files: files.iter().filter_map(|file| closed(&folder, file, uid?, &groups)).collect(),
+        module_version: place::module_version(),
+        gpus,
+        nvml: None,
+        watched_ms: 0,
+    }
+}
+
+fn bytes(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut read = Vec::new();
+    File::open(path)?.take(most).read_to_end(&mut read)?;
+    Ok(read)
+}
+
+fn text(path: &Path, most: u64) -> Option<String> {
+    bytes(path, most).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The variables about CUDA in the text of an environment.
+fn variables(text: &[u8]) -> BTreeMap<String, String> {
+    text.split(|byte| *byte == 0).filter_map(variable).collect()
+}
+
+fn variable(entry: &[u8]) -> Option<(String, String)> {
+    let entry = String::from_utf8_lossy(entry);
+    let (name, value) = entry.split_once('=')?;
+    is_about_cuda(name).then(|| (name.to_string(), value.to_string()))
+}
+
+/// The libraries of CUDA in a memory map.
+fn libraries(maps: &[u8]) -> Vec<ProcessLibrary> {
+    const GONE: &str = " (deleted)";
+    let mut found: Vec<ProcessLibrary> = Vec::new();
+    for path in mapped::paths(maps) {
+        let shown = String::from_utf8_lossy(&path).into_owned();
+        let is_deleted = shown.ends_with(GONE);
+        let path = shown.trim_end_matches(GONE).to_string();
+        let Some(library) = mapped::library(path.as_bytes()) else { continue };
+        let one = ProcessLibrary { library: library.name().to_string(), path, is_deleted };
+        if !found.contains(&one) {
+            found.push(one);
+        }
+    }
+    found
+}
+
+/// How often each of NVIDIA's device files is open.
+fn open_files(folder: &Path) -> io::Result<BTreeMap<String, u64>> {
+    let mut open: BTreeMap<String, u64> = BTreeMap::new();
+    for entry in fs::read_dir(folder.join("fd"))?.flatten().take(MOST_FILES) {
+        let Ok(target) = fs::read_link(entry.path()) else { continue };
+        if let Some(target) = target.to_str().filter(|target| target.starts_with("/dev/nvidia")) {
+            *open.entry(target.to_string()).or_default() += 1;
+        }
+    }
+    Ok(open)
+}
+
+/// A file as this user meets it in the file system of the process, if it cannot be opened there. What a device cgroup
+/// refuses is not seen from outside.
+fn closed(folder: &Path, file: &str, uid: u32, groups: &[u32]) -> Option<FileTry> {
+    let path = folder.join("root").join(file.trim_start_matches('/'));
+    let found = attempts::about(file, &path, None);
+    let error = match (found.mode, found.owner) {
+        (Some(mode), Some((owner, group))) => {
+            let shift = if owner == uid {
+                6
+            } else if groups.contains(&group) {
+                3
+            } else {
+                0
+            };
+            let may = uid == 0 || (mode >> shift) & 0o6 == 0o6;
+            (!may).then_some("EACCES")
+        }
+        // Who may not look at its root does not know.
+        _ => fs::symlink_metadata(folder.join("root/dev")).is_ok().then_some("ENOENT"),
+    };
+    error.map(|error| FileTry { error: Some(error.to_string()), ..found })
+}
+
+/// The folder in which the process looks for MPS, if a control pipe is there.
+fn mps_folder(folder: &Path, variables: Option<&BTreeMap<String, String>>) -> Option<String> {
+    let place = variables?.get("CUDA_MPS_PIPE_DIRECTORY").map_or("/tmp/nvidia-mps", String::as_str);
+    let control = folder.join("root").join(place.trim_start_matches('/')).join("control");
+    fs::symlink_metadata(control).is_ok().then(|| place.to_string())
+}
+
+/// The variables about CUDA that its C library has now, which `setenv` changes and `/proc` does not show.
+fn environment_now(folder: &Path, maps: &[u8]) -> Option<BTreeMap<String, String>> {
+    let memory = File::open(folder.join("mem")).ok()?;
+    let address = environ(folder, maps)?;
+    let word = |at: u64| {
+        let mut word = [0; 8];
+        memory.read_exact_at(&mut word, at).ok().map(|()| u64::from_ne_bytes(word))
+    };
+    let list = word(address)?;
+    let mut found = BTreeMap::new();
+    for place in 0..MOST_VARIABLES as u64 {
+        let entry = word(list.checked_add(place * 8)?)?;
+        if entry == 0 {
+            return Some(found);
+        }
+        let mut text = vec![0; LONGEST_VARIABLE];
+        // A page that is not there ends the text early.
+        let read = memory.read_at(&mut text, entry).ok()?;
+        let end = text.iter().take(read).position(|byte| *byte == 0).unwrap_or(read);
+        found.extend(text.get(..end).and_then(variable));
+    }
+    Some(found)
+}
+
+/// The address of `environ` in the process: that of its C library.
+fn environ(folder: &Path, maps: &[u8]) -> Option<u64> {
+    let line = maps.split(|byte| *byte == b'\n').map(String::from_utf8_lossy).find(|line| {
+        let mut words = line.split_whitespace();
+        let is_first = words.nth(2).is_some_and(|offset| offset.bytes().all(|byte| byte == b'0'));
+        let file = words.nth(2).and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+        is_first && (file.starts_with("libc.so") || file.starts_with("libc-") || file.starts_with("ld-musl"))
+    })?;
+    let start = u64::from_str_radix(line.split('-').next()?, 16).ok()?;
+    let path = line.split_whitespace().nth(5)?;
+    let library = bytes(&folder.join("root").join(path.trim_start_matches('/')), MOST_LIBRARY).ok()?;
+    let library = object::File::parse(library.as_slice()).ok()?;
+    let symbol = library.dynamic_symbols().find(|symbol| matches!(symbol.name(), Ok("environ" | "__environ")))?;
+    start.checked_add(symbol.address())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_that_was_set_later_is_read_from_memory() {
+        let mut child = std::process::Command::new("python3")
+            .args([
+                "-c",
+                "import os, sys; os.environ['CUDA_VISIBLE_DEVICES'] = '1'; print(1, flush=True); sys.stdin.read()",
+            ])
+            .env("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+            .env("CUDA_VISIBLE_DEVICES", "0")
+            .env("SECRET", "CUDA_")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut ready = [0];
+        child.stdout.as_mut().unwrap().read_exact(&mut ready).unwrap();
+        let seen = examine(child.id());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let with = |mask: &str| {
+            let all = [("CUDA_DEVICE_ORDER", "PCI_BUS_ID"), ("CUDA_VISIBLE_DEVICES", mask)];
+            all.map(|(name, value)| (name.to_string(), value.to_string())).into_iter().collect::<BTreeMap<_, _>>()
+        };
+        let about = |all: Option<BTreeMap<String, String>>| {
+            all.map(|all| all.into_iter().filter(|(name, _)| name.starts_with("CUDA_")).collect::<BTreeMap<_, _>>())
+        };
+        assert_eq!(about(seen.started_with), Some(with("0")));
+        assert_eq!(about(seen.now), Some(with("1")));
+        assert_eq!(seen.open_files, Some(BTreeMap::new()));
+        assert_eq!(seen.libraries, Some(Vec::new()));
+        assert!(seen.program.contains("python") && seen.threads == Some(1), "{} {:?}", seen.program, seen.threads);
+    }
+
+    #[test]
+    fn of_a_process_that_is_gone_nothing_is_known() {
+        let seen = examine(u32::MAX);
+        assert_eq!((seen.started_with, seen.now, seen.libraries, seen.open_files), (None, None, None, None));
+        assert_eq!((seen.uid, seen.threads), (None, None));
+    }
+}

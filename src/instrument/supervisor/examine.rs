@@ -1,0 +1,91 @@
+//! The parent's side of `doctor`: a fresh process for each thing that is tried, with a deadline.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+
+use cuda_pitfalls_core::channel::{Channel, ChannelError};
+use cuda_pitfalls_core::event::MappedLibrary;
+use cuda_pitfalls_core::examination::{Said, StartEnd, Want};
+
+use super::spawn::{self, Spawn};
+use super::{SHORT_GRACE_MS, SupervisorError, end, receive, role, signal_name};
+
+/// What a fresh process said, and how it ended.
+#[derive(Debug, Default)]
+pub struct Examined {
+    /// What it said, in order, without the calls that began.
+    pub said: Vec<Said>,
+    /// The libraries that it mapped.
+    pub libraries: Vec<MappedLibrary>,
+    /// How it ended, if not by itself.
+    pub ended: Option<StartEnd>,
+    /// Whether it could not be killed.
+    pub is_unkillable: bool,
+}
+
+/// Starts a fresh process in this environment that does what is wanted. Each thing that it does may take this long.
+///
+/// # Errors
+/// The process could not be started.
+pub fn examine(
+    program: &Path,
+    environment: BTreeMap<OsString, OsString>,
+    want: &Want,
+    deadline_ms: u64,
+) -> Result<Examined, SupervisorError> {
+    let (mut channel, theirs) = Channel::pair().map_err(SupervisorError::system)?;
+    let arguments = vec![spawn::descriptor(&theirs)];
+    let (role, inherit) = (role::EXAMINER, vec![theirs]);
+    let mut child =
+        spawn::start(Spawn { program, role, arguments, environment, folder: None, inherit, capture: false })?;
+    let mut examined = Examined::default();
+    let mut at = None;
+    if let Err(error) = channel.send(want) {
+        return Err(SupervisorError::Protocol(format!("the examiner did not take its task: {error}")));
+    }
+    let end = loop {
+        match receive::receive_within(&mut channel, deadline_ms) {
+            Ok(Said::Begin { call }) => at = Some(call),
+            Ok(Said::Done { libraries }) => {
+                examined.libraries = libraries;
+                break None;
+            }
+            Ok(said) => {
+                if matches!(said, Said::End(_)) {
+                    at = None;
+                }
+                examined.said.push(said);
+            }
+            Err(error) => break Some(error),
+        }
+    };
+    let is_late = end.as_ref().is_some_and(receive::is_timeout);
+    let is_gone = end::has_ended(&mut child, if is_late { 0 } else { u64::from(end.is_some()) * SHORT_GRACE_MS });
+    if end.is_some() {
+        let by = match end {
+            Some(ChannelError::Closed) if is_gone => by_status(&child),
+            Some(error) if !is_late => error.to_string(),
+            _ => "hang".to_string(),
+        };
+        examined.ended = Some(StartEnd { by, at });
+    }
+    drop(channel);
+    // What it does at its end is its own, and may hang as well.
+    if !end::has_ended(&mut child, SHORT_GRACE_MS) {
+        let (_, is_dead) = end::kill(&mut child, SHORT_GRACE_MS);
+        examined.is_unkillable = !is_dead;
+    }
+    Ok(examined)
+}
+
+/// How a process ended that has ended: by a signal, or with a code.
+fn by_status(child: &spawn::Child) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    let Some(status) = end::reap(child) else { return "unknown".to_string() };
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => signal_name(signal),
+        (None, Some(code)) => format!("exit {code}"),
+        (None, None) => "unknown".to_string(),
+    }
+}

@@ -1,0 +1,104 @@
+//! `doctor`: its arguments, what it prints, and how it ends.
+
+use std::io;
+
+use clap::Args;
+
+use super::output::{fail, named, print};
+use super::run::WHERE;
+use super::{argument, with_workers};
+use crate::doctor::{Doctor, DoctorError};
+use crate::terminal;
+use cuda_pitfalls_answers::doctor::{diagnose, findings};
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::summary;
+use cuda_pitfalls_core::text::json;
+use cuda_pitfalls_instrument::libraries::On;
+use cuda_pitfalls_render::doctor as page;
+
+/// How it ends, for help.
+pub(super) const ENDS: &str = "\
+Each thing is tried in a fresh process with the environment that it has here: libcuda and NVML are started as any program \
+would, each file and each system call that they need is tried, and if CUDA does not start, it is started again without \
+each variable. Nothing is changed. On each visible GPU a context is made for a moment.
+
+Exits 0 if CUDA and NVML start, 1 if one does not and the reason is known, 3 if it is not known, 4 if there is no GPU. \
+With --pid: 0 if nothing is wrong, 1 if something is, 3 if too little may be read.
+
+Examples:
+  cuda-pitfalls doctor
+  docker run --gpus all -v $PWD/cuda-pitfalls:/doctor IMAGE /doctor doctor
+  cuda-pitfalls doctor --pid 4711";
+
+#[derive(Args, Debug)]
+pub(super) struct DoctorArguments {
+    /// Look at this running process instead, from outside: the mask that it was started with and that is set now, the GPUs
+    /// that it took and holds, libraries of which it has two.
+    #[arg(long, value_name = "PID")]
+    pid: Option<u32>,
+    /// For how long --pid watches how busy the process keeps each GPU, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, requires = "pid", value_parser = clap::value_parser!(u64).range(0..=600))]
+    watch: u64,
+    /// How long a call may take until it counts as one that does not return, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    timeout: u64,
+    /// Where: `cuda` (this machine) or `sim[:MACHINE]` (the simulated machine).
+    #[arg(long, default_value = "cuda", value_parser = argument::on, help_heading = WHERE)]
+    on: On,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn doctor(arguments: &DoctorArguments) -> Exit {
+    if arguments.on == On::Auto {
+        let why = "--on auto: a doctor does not choose another machine; write `cuda` or `sim`";
+        return fail(why, Exit::Usage, arguments.json);
+    }
+    with_workers(arguments.json, |program, interrupt| {
+        let doctor = Doctor::new(program, &arguments.on, arguments.timeout * 1000, interrupt);
+        match doctor.and_then(|mut doctor| examine(&mut doctor, arguments)) {
+            Ok(exit) => exit,
+            Err(error) => failed(&error, arguments.json),
+        }
+    })
+}
+
+fn examine(doctor: &mut Doctor<'_>, arguments: &DoctorArguments) -> Result<Exit, DoctorError> {
+    let width = terminal::width(&io::stdout());
+    let (text, document, exit) = match arguments.pid {
+        Some(pid) => {
+            let seen = doctor.look_at(pid, arguments.watch * 1000)?;
+            let found = findings(&seen);
+            (page::process_text(&seen, &found, width), page::process_document(&seen, &found), found.exit())
+        }
+        None => {
+            let needs = summary::embedded().needs;
+            let examination = doctor.examine(&needs)?;
+            let diagnosed = diagnose(&examination, &needs);
+            let text = page::text(&examination, &diagnosed, width);
+            (text, page::document(&examination, &diagnosed), diagnosed.state.exit())
+        }
+    };
+    let shown = if arguments.json {
+        print(&json::document(&serde_json::to_value(&document).unwrap_or_default()))
+    } else {
+        print(&text)
+    };
+    Ok(match (shown, exit) {
+        (Exit::Ok, Exit::Ok) => Exit::Ok,
+        (Exit::Ok, exit) => named(exit),
+        (shown, _) => named(shown),
+    })
+}
+
+fn failed(error: &DoctorError, json: bool) -> Exit {
+    let exit = match error {
+        DoctorError::Machine(_) | DoctorError::NoProcess(_) => Exit::Usage,
+        DoctorError::System(_) => Exit::Internal,
+        DoctorError::Unkillable(_) => Exit::HostUnsafe,
+        DoctorError::Interrupted(libc::SIGINT) => Exit::Interrupted,
+        DoctorError::Interrupted(_) => Exit::Terminated,
+    };
+    fail(error, exit, json)
+}

@@ -1,0 +1,361 @@
+//! `doctor`: tries how CUDA starts here, each time in a fresh process, and looks at running processes.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use cuda_pitfalls_answers::summary::NeedFacts;
+use cuda_pitfalls_core::examination::{
+    Change, Examination, FileTry, Place, ProcessExamination, Said, Start, StartEnd, Started, Want,
+};
+use cuda_pitfalls_instrument::examiner::{self, place};
+use cuda_pitfalls_instrument::folder::Folder;
+use cuda_pitfalls_instrument::libraries::On;
+use cuda_pitfalls_instrument::simulated::{self, MachineError};
+use cuda_pitfalls_instrument::supervisor::{self, Examined, Interrupt, SupervisorError};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+use crate::host;
+
+/// Where the loader looks first.
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+/// The folder of MPS, and where it is without this variable.
+const MPS: &str = "CUDA_MPS_PIPE_DIRECTORY";
+const MPS_FOLDER: &str = "/tmp/nvidia-mps";
+/// The name by which programs open libcuda.
+const LIBCUDA: &str = "libcuda.so.1";
+/// How long a look at a process may take without an answer, in milliseconds.
+const LOOK_MS: u64 = 20_000;
+
+/// Why nothing could be examined.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DoctorError {
+    /// The simulated machine could not be made.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// A private folder or a process could not be made.
+    #[error("{0}")]
+    System(String),
+    /// There is no such process.
+    #[error("there is no process {0} here; in a container only its own processes are")]
+    NoProcess(u32),
+    /// A process could not be killed.
+    #[error("a process that {0} could not be killed: the driver of this machine is stuck")]
+    Unkillable(&'static str),
+    /// The user stopped it.
+    #[error("interrupted")]
+    Interrupted(i32),
+}
+
+impl From<std::io::Error> for DoctorError {
+    fn from(error: std::io::Error) -> DoctorError {
+        DoctorError::System(error.to_string())
+    }
+}
+
+/// What starts the processes of an examination.
+pub(crate) struct Doctor<'a> {
+    /// The path of this program.
+    program: &'a Path,
+    /// How long each call may take, in milliseconds.
+    deadline_ms: u64,
+    /// An empty folder of this examination.
+    home: Folder,
+    /// The folder of the simulated machine's libraries, if it is one.
+    simulated: Option<PathBuf>,
+    interrupt: Interrupt,
+}
+
+/// The variables of a process.
+type Environment = BTreeMap<OsString, OsString>;
+
+impl<'a> Doctor<'a> {
+    /// Prepares an examination.
+    ///
+    /// # Errors
+    /// There is no place for private files, or no such simulated machine.
+    pub(crate) fn new(
+        program: &'a Path,
+        on: &On,
+        deadline_ms: u64,
+        interrupt: Interrupt,
+    ) -> Result<Doctor<'a>, DoctorError> {
+        let home = Folder::create()?;
+        let simulated = match on {
+            On::Cuda | On::Auto => None,
+            On::Sim(machine) => {
+                let machine = machine.as_deref().unwrap_or(cuda_pitfalls_core::defaults::MACHINE);
+                Some(simulated::lay_out(machine, &home.path().join("node"))?)
+            }
+        };
+        Ok(Doctor { program, deadline_ms, home, simulated, interrupt })
+    }
+
+    /// Tries how CUDA starts here; if it does not, also without each part of the environment.
+    ///
+    /// # Errors
+    /// A process could not be killed, or the user stopped it.
+    pub(crate) fn examine(&mut self, needs: &[NeedFacts]) -> Result<Examination, DoctorError> {
+        let mut examination = Examination { place: self.place(), ..Examination::default() };
+        let as_it_is = self.environment();
+        let driver = self.start(Started::Driver, as_it_is.clone(), None)?;
+        let nvml = self.start(Started::Nvml, as_it_is.clone(), None)?;
+        let there = examination.place.gpus.len().max(nvml.seen.len());
+        if self.simulated.is_none() && !driver.is_simulated() {
+            self.attempt(&mut examination, as_it_is, needs)?;
+        }
+        let shows_all = driver.is_good() && driver.seen.len() >= there;
+        examination.starts.extend([driver, nvml]);
+        if !shows_all {
+            self.without(&mut examination)?;
+        }
+        Ok(examination)
+    }
+
+    /// Looks at a running process, and for this long at how busy it keeps the GPUs.
+    ///
+    /// # Errors
+    /// There is no such process, or one of ours could not be killed.
+    pub(crate) fn look_at(&mut self, pid: u32, watch_ms: u64) -> Result<ProcessExamination, DoctorError> {
+        if fs::metadata(format!("/proc/{pid}")).is_err() {
+            return Err(DoctorError::NoProcess(pid));
+        }
+        let looked = self.ask(&self.environment(), &Want::Process { pid }, LOOK_MS)?;
+        let examined = looked.said.into_iter().find_map(|said| match said {
+            Said::Process(process) => Some(*process),
+            _ => None,
+        });
+        let Some(mut process) = examined else {
+            let why = looked.ended.map_or_else(|| "nothing was said".to_string(), |end| end.by);
+            return Err(DoctorError::System(format!("process {pid} could not be read: {why}")));
+        };
+        // The mask of our own shell must not decide what NVML shows; NVML does not read it.
+        let want = Want::Start { library: Started::Nvml, watch_ms };
+        let nvml = self.ask(&self.environment(), &want, self.deadline_ms + watch_ms)?;
+        process.nvml = Some(started(Started::Nvml, None, nvml));
+        process.watched_ms = watch_ms;
+        Ok(process)
+    }
+
+    fn place(&self) -> Place {
+        let environment = match &self.simulated {
+            None => place::environment(),
+            Some(_) => place::environment().into_iter().filter(|(name, _)| name != LIBRARY_PATH).collect(),
+        };
+        let place = Place {
+            uid: rustix::process::getuid().as_raw(),
+            groups: rustix::process::getgroups().unwrap_or_default().into_iter().map(|group| group.as_raw()).collect(),
+            container: host::container(),
+            is_filtered: place::is_filtered(),
+            environment,
+            limits: place::limits(),
+            ..Place::default()
+        };
+        if self.simulated.is_some() {
+            return place;
+        }
+        Place {
+            module_version: place::module_version(),
+            gpus: place::gpus(),
+            pci_gpus: host::pci_gpus(),
+            majors: place::majors(),
+            ..place
+        }
+    }
+
+    /// The environment as it is.
+    fn environment(&self) -> Environment {
+        let mut environment: Environment = std::env::vars_os().collect();
+        if let Some(folder) = &self.simulated {
+            environment.insert(LIBRARY_PATH.into(), folder.into());
+        }
+        environment
+    }
+
+    fn ask(&mut self, environment: &Environment, want: &Want, deadline_ms: u64) -> Result<Examined, DoctorError> {
+        let answer = supervisor::examine(self.program, environment.clone(), want, deadline_ms);
+        self.interrupt.check();
+        if let Some(signal) = self.interrupt.signal() {
+            return Err(DoctorError::Interrupted(signal));
+        }
+        match answer {
+            Ok(examined) if examined.is_unkillable => Err(DoctorError::Unkillable("starts a library")),
+            Ok(examined) => Ok(examined),
+            Err(SupervisorError::Unkillable(_)) => Err(DoctorError::Unkillable("starts a library")),
+            // Where no process can be started, that is the finding.
+            Err(error) => {
+                let ended = Some(StartEnd { by: error.to_string(), at: None });
+                Ok(Examined { ended, ..Examined::default() })
+            }
+        }
+    }
+
+    fn start(
+        &mut self,
+        library: Started,
+        environment: Environment,
+        changed: Option<Change>,
+    ) -> Result<Start, DoctorError> {
+        let want = Want::Start { library, watch_ms: 0 };
+        Ok(started(library, changed, self.ask(&environment, &want, self.deadline_ms)?))
+    }
+
+    /// Opens the files and makes the system calls that CUDA and NVML need.
+    fn attempt(
+        &mut self,
+        examination: &mut Examination,
+        environment: Environment,
+        needs: &[NeedFacts],
+    ) -> Result<(), DoctorError> {
+        let (files, calls) = wanted(needs, &examination.place);
+        let want = Want::Try { files: files.clone(), calls: calls.clone() };
+        let examined = self.ask(&environment, &want, self.deadline_ms)?;
+        let mut keep = |said: Said| match said {
+            Said::File(tried) => examination.files.push(tried),
+            Said::Call(tried) => examination.system_calls.push(tried),
+            _ => {}
+        };
+        match examined.ended {
+            // Whatever keeps processes from being started is refused to this one too.
+            Some(_) if examined.said.is_empty() => {
+                let files: Vec<(String, bool)> =
+                    files.into_iter().filter(|(file, _)| !file.starts_with("/dev/")).collect();
+                examiner::attempt_here(&files, &calls, &mut keep);
+            }
+            Some(end) => {
+                let at = files.get(examined.said.len()).map(|(file, _)| file.clone());
+                examined.said.into_iter().for_each(keep);
+                if let Some(file) = at {
+                    let error = Some(end.by);
+                    examination.files.push(FileTry { file, error, mode: None, owner: None, device: None });
+                }
+            }
+            None => examined.said.into_iter().for_each(keep),
+        }
+        Ok(())
+    }
+
+    /// Starts the driver again and again, each time with one thing of the environment otherwise.
+    fn without(&mut self, examination: &mut Examination) -> Result<(), DoctorError> {
+        let as_it_is = self.environment();
+        let mut bare = as_it_is.clone();
+        let mut left_out = 0;
+        for (change, environment) in self.changes(&examination.place, &as_it_is)? {
+            if let Change::Without { variable } = &change {
+                bare.remove(&OsString::from(variable));
+                left_out += 1;
+            }
+            let raised = match &change {
+                Change::Raised { limit, .. } => Raised::new(limit),
+                _ => None,
+            };
+            let start = self.start(Started::Driver, environment, Some(change))?;
+            drop(raised);
+            examination.starts.push(start);
+        }
+        let is_any_good = examination.starts.iter().any(|start| start.library == Started::Driver && start.is_good());
+        if left_out > 1 && !is_any_good {
+            examination.starts.push(self.start(Started::Driver, bare, Some(Change::Bare))?);
+        }
+        Ok(())
+    }
+
+    /// What can be otherwise here, each with the environment that it makes.
+    fn changes(&self, place: &Place, as_it_is: &Environment) -> Result<Vec<(Change, Environment)>, DoctorError> {
+        let mut changes = Vec::new();
+        // NVIDIA_ variables speak to container runtimes, and the loader's path is more than one thing.
+        let is_one = |name: &&String| !name.starts_with("NVIDIA_") && ![LIBRARY_PATH, MPS].contains(&name.as_str());
+        for variable in place.environment.keys().filter(is_one) {
+            let mut environment = as_it_is.clone();
+            environment.remove(&OsString::from(variable));
+            changes.push((Change::Without { variable: variable.clone() }, environment));
+        }
+        let folder = place.environment.get(MPS).map_or(MPS_FOLDER, String::as_str);
+        if fs::symlink_metadata(Path::new(folder).join("control")).is_ok() {
+            let empty = self.home.path().join("no-mps");
+            fs::create_dir_all(&empty)?;
+            let mut environment = as_it_is.clone();
+            environment.insert(MPS.into(), empty.into());
+            changes.push((Change::WithoutMps { folder: folder.to_string() }, environment));
+        }
+        let path = as_it_is.get(&OsString::from(LIBRARY_PATH)).cloned().unwrap_or_default();
+        let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
+        for folder in folders.iter().filter(|folder| self.simulated.is_none() && folder.join(LIBCUDA).exists()) {
+            let rest = std::env::join_paths(folders.iter().filter(|other| *other != folder)).unwrap_or_default();
+            let mut environment = as_it_is.clone();
+            environment.insert(LIBRARY_PATH.into(), rest);
+            let folder = folder.to_string_lossy().into_owned();
+            changes.push((Change::WithoutFolder { folder }, environment));
+        }
+        let limits = place.limits.iter();
+        let raised = limits.map(|(limit, was)| Change::Raised { limit: limit.clone(), was: *was });
+        changes.extend(raised.map(|change| (change, as_it_is.clone())));
+        Ok(changes)
+    }
+}
+
+/// What is to be tried: the files and the system calls of the table, with the device file of each GPU.
+fn wanted(needs: &[NeedFacts], place: &Place) -> (Vec<(String, bool)>, Vec<String>) {
+    let (mut files, mut calls): (BTreeMap<String, bool>, Vec<String>) = (BTreeMap::new(), Vec::new());
+    for need in needs {
+        let is_of_gpu = need.refused.strip_prefix("/dev/nvidia").is_some_and(|rest| rest.parse::<u32>().is_ok());
+        if need.refused.starts_with('/') && !is_of_gpu {
+            let is_written = need.is_written || need.refused.starts_with("/dev/");
+            *files.entry(need.refused.clone()).or_default() |= is_written;
+        } else if !is_of_gpu && !calls.contains(&need.refused) {
+            calls.push(need.refused.clone());
+        }
+    }
+    let of_gpu = |minor: u32| (format!("/dev/nvidia{minor}"), true);
+    files.extend(place.gpus.iter().map(|gpu| of_gpu(gpu.device_minor)));
+    if place.gpus.is_empty() {
+        files.extend([of_gpu(0)]);
+    }
+    (files.into_iter().collect(), calls)
+}
+
+/// What a fresh process said of a start.
+fn started(library: Started, changed: Option<Change>, examined: Examined) -> Start {
+    let mut start = Start {
+        library,
+        changed,
+        calls: Vec::new(),
+        seen: Vec::new(),
+        gpus: Vec::new(),
+        libraries: examined.libraries,
+        missing: None,
+        ended: examined.ended,
+    };
+    for said in examined.said {
+        match said {
+            Said::End(call) => start.calls.push(call),
+            Said::Seen { uuid } => start.seen.push(uuid),
+            Said::Gpu(gpu) => start.gpus.push(*gpu),
+            Said::Missing { message } => start.missing = Some(message),
+            _ => {}
+        }
+    }
+    start
+}
+
+/// A limit of this process that is raised, for processes that are started meanwhile.
+struct Raised {
+    resource: Resource,
+    was: Rlimit,
+}
+
+impl Raised {
+    fn new(limit: &str) -> Option<Raised> {
+        let (_, resource) = place::LIMITS.into_iter().find(|(name, _)| *name == limit)?;
+        let was = getrlimit(resource);
+        setrlimit(resource, Rlimit { current: was.maximum, maximum: was.maximum }).ok()?;
+        Some(Raised { resource, was })
+    }
+}
+
+impl Drop for Raised {
+    fn drop(&mut self) {
+        let _ = setrlimit(self.resource, self.was);
+    }
+}

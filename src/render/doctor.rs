@@ -1,0 +1,323 @@
+//! What `doctor` found: how CUDA stands, why, to whom what is refused, and what to do.
+
+mod document;
+mod process;
+
+pub use document::{document, process_document, schema};
+pub use process::text as process_text;
+
+use cuda_pitfalls_answers::doctor::{Diagnosed, DoctorState, Failure, HiddenGpu, Reasoned, Sureness, Trouble};
+use cuda_pitfalls_core::examination::{Change, Examination, Place, Start, Started};
+use cuda_pitfalls_core::text::lines::sentence;
+use cuda_pitfalls_core::text::units;
+
+/// The widest that text is laid out.
+const WIDEST: usize = 100;
+/// More causes than this that are merely possible are counted.
+const MOST_POSSIBLE: usize = 8;
+
+/// The diagnosis for a person, in lines of at most `width` columns.
+pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> String {
+    let width = width.min(WIDEST);
+    let mut out = String::new();
+    if examination.starts.iter().any(Start::is_simulated) {
+        out.push_str(&sentence("", "SIMULATED: this says nothing about a real machine.", width));
+    }
+    for line in standing(examination, diagnosed) {
+        out.push_str(&sentence("", &line, width));
+    }
+    let (sure, possible): (Vec<&Reasoned>, Vec<&Reasoned>) =
+        diagnosed.causes.iter().partition(|reasoned| reasoned.sureness < Sureness::Possible);
+    if !sure.is_empty() {
+        out.push_str("\nWhy\n");
+    }
+    for (place, reasoned) in sure.iter().enumerate() {
+        out.push_str(&sentence("- ", &in_words(reasoned, &examination.place), width));
+        let remedy = |reasoned: &Reasoned| remedy(&reasoned.cause, &examination.place);
+        // What helps against several is said once, behind the last of them.
+        if sure.get(place + 1).map(|next| self::remedy(&next.cause, &examination.place)) != Some(remedy(reasoned)) {
+            out.push_str(&sentence("  Do: ", &remedy(reasoned), width));
+        }
+    }
+    if !possible.is_empty() {
+        out.push_str(if sure.is_empty() { "\nPerhaps\n" } else { "\nAlso so here, perhaps without effect\n" });
+    }
+    for reasoned in possible.iter().take(MOST_POSSIBLE) {
+        out.push_str(&sentence("- ", &in_words(reasoned, &examination.place), width));
+    }
+    if possible.len() > MOST_POSSIBLE {
+        out.push_str(&format!("- and {} more: --json has them\n", possible.len() - MOST_POSSIBLE));
+    }
+    if diagnosed.state == DoctorState::Unknown && possible.is_empty() {
+        let none = "\nNothing was found here that is known to cause it: every file and every system call that is \
+                    needed is given, and no variable changes it.";
+        out.push('\n');
+        out.push_str(&sentence("", none.trim_start(), width));
+    }
+    for hidden in &diagnosed.hidden {
+        out.push_str(&sentence("Not shown   ", &hidden_in_words(hidden, &examination.place), width));
+    }
+    out.push('\n');
+    out.push_str(&sentence("Asked by    ", &place_in_words(&examination.place), width));
+    let statuses = diagnosed.failures.iter().filter_map(|failure| failure.call.as_ref());
+    for call in statuses.filter(|call| call.status.starts_with("CUDA_")) {
+        out.push_str(&sentence("More        ", &format!("cuda-pitfalls explain {}", call.status), width));
+    }
+    out
+}
+
+/// How the driver and NVML stand, a sentence each.
+fn standing(examination: &Examination, diagnosed: &Diagnosed) -> Vec<String> {
+    let mut lines = Vec::new();
+    if diagnosed.state == DoctorState::NoGpu {
+        lines.push("This machine has no NVIDIA GPU: none is on its PCI bus, and no driver is loaded.".to_string());
+        return lines;
+    }
+    for library in [Started::Driver, Started::Nvml] {
+        let failed = diagnosed.failures.iter().find(|failure| failure.library == library);
+        let start = examination.starts.iter().find(|start| start.library == library && start.changed.is_none());
+        match (failed, start) {
+            (Some(failure), _) => lines.push(failed_in_words(failure)),
+            (None, Some(start)) => lines.push(worked_in_words(start)),
+            (None, None) => {}
+        }
+    }
+    lines
+}
+
+fn name(library: Started) -> &'static str {
+    match library {
+        Started::Driver => "CUDA",
+        Started::Nvml => "NVML",
+    }
+}
+
+fn worked_in_words(start: &Start) -> String {
+    let gpus = counted(start.seen.len(), "GPU");
+    match start.library {
+        Started::Driver => {
+            let path = start.libraries.iter().find(|library| library.name == "libcuda");
+            let by = path.map(|library| format!(", by {}", library.path)).unwrap_or_default();
+            format!("CUDA starts here: a context and memory on {gpus}{by}.")
+        }
+        Started::Nvml => format!("NVML starts here, and counts {gpus}."),
+    }
+}
+
+fn failed_in_words(failure: &Failure) -> String {
+    let library = name(failure.library);
+    match (&failure.missing, &failure.ended, &failure.call) {
+        (Some(message), ..) => format!("{library} does not start here: its library cannot be opened ({message})."),
+        (None, Some(end), _) if end.by == "hang" => {
+            format!("{library} does not start here: {} does not return.", end.at.as_deref().unwrap_or("its process"))
+        }
+        (None, Some(end), _) => match &end.at {
+            Some(at) => format!("{library} does not start here: {} in {at}.", end.by),
+            None => format!("{library} does not start here: {}.", end.by),
+        },
+        (None, None, Some(call)) => {
+            format!("{library} does not start here: {} returns {} ({}).", call.call, call.status, call.code)
+        }
+        (None, None, None) => format!("{library} starts here, and counts no GPU."),
+    }
+}
+
+fn counted(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}
+
+/// A cause, with what says that it is one.
+fn in_words(reasoned: &Reasoned, place: &Place) -> String {
+    let what = trouble_in_words(&reasoned.cause, place);
+    let is_environment = matches!(reasoned.cause, Trouble::Environment { .. });
+    match reasoned.sureness {
+        Sureness::Proved => format!("{what} Proved here: without it CUDA gets further."),
+        Sureness::Measured if !is_environment && is_of_table(&reasoned.cause) => {
+            format!("{what} Measured: refused alone, it causes just this error.")
+        }
+        Sureness::Measured | Sureness::Possible => what,
+    }
+}
+
+fn is_of_table(cause: &Trouble) -> bool {
+    matches!(cause, Trouble::File { .. } | Trouble::SystemCall { .. })
+}
+
+fn trouble_in_words(cause: &Trouble, place: &Place) -> String {
+    let whom = || format!("user {}", place.uid);
+    match cause {
+        Trouble::Environment { change, value } => changed_in_words(change, value.as_deref()),
+        Trouble::NoModule => "The kernel's driver is not loaded, or cannot be seen from here: there is no \
+                              /proc/driver/nvidia/version."
+            .to_string(),
+        Trouble::NoGpu => "There is no NVIDIA GPU on the PCI bus.".to_string(),
+        Trouble::NoLibrary { library: Started::Driver, .. } => {
+            "libcuda.so.1 is on none of the loader's paths.".to_string()
+        }
+        Trouble::NoLibrary { library: Started::Nvml, .. } => {
+            "libnvidia-ml.so.1 is on none of the loader's paths.".to_string()
+        }
+        Trouble::OtherVersion { path, version, module } => {
+            format!("{path} is of version {version}; the kernel's driver is {module}.")
+        }
+        Trouble::Stub { path } => format!("{path} is a stub: it exists to link programs, and starts nothing."),
+        Trouble::File { path, error, mode, owner } => {
+            let owned = match (mode, owner) {
+                (Some(mode), Some((user, group))) => format!("; its mode is {mode:o}, its owner {user}:{group}"),
+                _ => String::new(),
+            };
+            match error.as_str() {
+                "ENOENT" => format!("{path} is not there (ENOENT)."),
+                "EMFILE" => format!("{path} cannot be opened: this process may open no more files (EMFILE)."),
+                "hang" => format!("{path} cannot be opened: that does not return."),
+                _ => format!("{path} is refused to {} ({error}{owned}).", whom()),
+            }
+        }
+        Trouble::NotTheDevice { path, device: Some((major, minor)) } => {
+            format!("{path} is there and is not NVIDIA's device: its number is {major}:{minor}.")
+        }
+        Trouble::NotTheDevice { path, device: None } => format!("{path} is there and is no device."),
+        Trouble::SystemCall { call, error } => {
+            format!("The system call {call} is refused to {} ({error}).", whom())
+        }
+        Trouble::Exclusive { gpu, mode, pids } => {
+            let by = pids_in_words(pids);
+            format!("{gpu} is in the compute mode {mode}{by}.")
+        }
+        Trouble::Full { gpu, free_bytes, pids } => {
+            format!("{gpu} has {} free{}; a context needs more.", units::bytes(*free_bytes), pids_in_words(pids))
+        }
+        Trouble::Mig { gpu } => format!("{gpu} is divided by MIG, and no instance is seen here."),
+    }
+}
+
+fn pids_in_words(pids: &[u32]) -> String {
+    let list: Vec<String> = pids.iter().map(u32::to_string).collect();
+    match pids.len() {
+        0 => String::new(),
+        1 => format!(", and process {} has it", list.join("")),
+        _ => format!(", and processes {} have it", list.join(", ")),
+    }
+}
+
+fn changed_in_words(change: &Change, value: Option<&str>) -> String {
+    match change {
+        Change::Without { variable } => format!("{variable} is set to \"{}\".", value.unwrap_or_default()),
+        Change::WithoutMps { folder } => {
+            format!("MPS is looked for in {folder}, where a control pipe is, and does not work.")
+        }
+        Change::WithoutFolder { folder } => format!("LD_LIBRARY_PATH has {folder}, which has another libcuda."),
+        Change::Raised { limit, was } => format!("{limit} is {was}, which is too low."),
+        Change::Bare => "Several variables together, each set for CUDA or the loader.".to_string(),
+    }
+}
+
+/// What to do about a cause.
+fn remedy(cause: &Trouble, place: &Place) -> String {
+    let is_in_container = place.container.is_some();
+    match cause {
+        Trouble::Environment { change: Change::Without { variable }, .. } if variable == "CUDA_VISIBLE_DEVICES" => {
+            "unset it, or name GPUs that `nvidia-smi -L` lists here; a number counts the GPUs of this place."
+                .to_string()
+        }
+        Trouble::Environment { change: Change::Without { variable }, .. } => {
+            format!("unset {variable}, or correct it.")
+        }
+        Trouble::Environment { change: Change::WithoutMps { .. }, .. } => {
+            "start its daemon (`nvidia-cuda-mps-control -d`), or set CUDA_MPS_PIPE_DIRECTORY to an empty folder."
+                .to_string()
+        }
+        Trouble::Environment { change: Change::WithoutFolder { folder }, .. } => {
+            format!("take {folder} out of LD_LIBRARY_PATH.")
+        }
+        Trouble::Environment { change: Change::Raised { limit, .. }, .. } => {
+            format!("raise {limit} (`ulimit`, or the limits of the service or the job).")
+        }
+        Trouble::Environment { change: Change::Bare, .. } => {
+            "start with none of them, and add them one by one.".to_string()
+        }
+        Trouble::NoModule if is_in_container => {
+            "start the container with NVIDIA's runtime (`--gpus all`), on a host with a driver.".to_string()
+        }
+        Trouble::NoModule => "install the driver, or `modprobe nvidia`; `dmesg` says why it fails.".to_string(),
+        Trouble::NoGpu => "ask on a machine with a GPU.".to_string(),
+        Trouble::NoLibrary { .. } if is_in_container => {
+            "start the container with NVIDIA's runtime, with NVIDIA_DRIVER_CAPABILITIES=compute,utility.".to_string()
+        }
+        Trouble::NoLibrary { .. } => "install the driver's libraries, or add their folder to the loader's.".to_string(),
+        Trouble::OtherVersion { path, .. } if path.contains("compat") => {
+            "take the compatibility package out of the loader's path, or use one that is newer than the driver."
+                .to_string()
+        }
+        Trouble::OtherVersion { .. } => {
+            "use the libraries of the kernel's driver; after an update, load its modules anew or reboot.".to_string()
+        }
+        Trouble::Stub { .. } => "take the folder `stubs` out of LD_LIBRARY_PATH at run time.".to_string(),
+        Trouble::File { path, error, .. } => file_remedy(path, error, is_in_container),
+        Trouble::NotTheDevice { path, .. } => {
+            format!("make {path} anew with the number in /proc/devices (`nvidia-modprobe`), or give the real one.")
+        }
+        Trouble::SystemCall { .. } if is_in_container => {
+            "allow it in the container's seccomp profile; `--security-opt seccomp=unconfined` shows whether that is \
+             all. docs/refused.md has the profile that is needed."
+                .to_string()
+        }
+        Trouble::SystemCall { .. } => {
+            "allow it in the sandbox or in the service's SystemCallFilter=; docs/refused.md has all that are needed."
+                .to_string()
+        }
+        Trouble::Exclusive { .. } => "end the process that has it, or `nvidia-smi -c DEFAULT` as root.".to_string(),
+        Trouble::Full { .. } => "end what has it, or choose another GPU by CUDA_VISIBLE_DEVICES.".to_string(),
+        Trouble::Mig { .. } => "make instances (`nvidia-smi mig`), and name one by its UUID.".to_string(),
+    }
+}
+
+fn file_remedy(path: &str, error: &str, is_in_container: bool) -> String {
+    let is_device = path.starts_with("/dev/");
+    match (error, is_device) {
+        ("EMFILE" | "ENFILE", _) => "raise the limit of open files (`ulimit -n`).".to_string(),
+        ("ENOENT", true) if is_in_container => {
+            format!("give it to the container (`--gpus all`, or `--device {path}`).")
+        }
+        ("ENOENT", true) if path.contains("uvm") => "`nvidia-modprobe -u -c 0`, or `modprobe nvidia_uvm`.".to_string(),
+        ("ENOENT", true) => "`nvidia-modprobe`, or give it to the sandbox.".to_string(),
+        ("EPERM", true) => {
+            "a device cgroup refuses it: allow the device to the container, the job or the service (DeviceAllow=), \
+             or start it anew."
+                .to_string()
+        }
+        ("EACCES", true) => {
+            "change its mode or the user's groups; if those allow it, a security module or a mount with nodev refuses \
+             it."
+            .to_string()
+        }
+        _ if path.starts_with("/proc/") => {
+            "let the sandbox read and write the process's own files in /proc.".to_string()
+        }
+        _ => "let the sandbox open it.".to_string(),
+    }
+}
+
+fn hidden_in_words(hidden: &HiddenGpu, place: &Place) -> String {
+    let gpu = hidden.uuid.clone().unwrap_or_else(|| "a GPU".to_string());
+    let file = format!("/dev/nvidia{}", hidden.device_minor);
+    let by = match &hidden.by {
+        Some(cause) => trouble_in_words(cause, place),
+        None => "It is not known why.".to_string(),
+    };
+    format!("{gpu} ({file}): {by}")
+}
+
+/// Who asked, and what the kernel has.
+fn place_in_words(place: &Place) -> String {
+    let mut words = vec![format!("user {}", place.uid)];
+    words.extend(place.container.as_ref().map(|container| format!("in a container ({container})")));
+    if place.is_filtered == Some(true) {
+        words.push("under a filter of system calls".to_string());
+    }
+    words.push(match &place.module_version {
+        Some(version) => format!("kernel's driver {version} with {}", counted(place.gpus.len(), "GPU")),
+        None => "no kernel driver seen".to_string(),
+    });
+    words.join(", ")
+}

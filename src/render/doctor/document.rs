@@ -1,0 +1,63 @@
+//! What `doctor` found as one JSON document.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use cuda_pitfalls_answers::doctor::{Diagnosed, ProcessFindings};
+use cuda_pitfalls_core::examination::{Examination, ProcessExamination, Start};
+use cuda_pitfalls_core::report::SchemaId;
+use cuda_pitfalls_core::verdict::Provenance;
+
+/// The name of the schema.
+const SCHEMA: &str = "cuda-pitfalls-doctor";
+/// Readers refuse another major.
+const MAJOR: u32 = 1;
+/// Readers accept a newer minor and keep what they know.
+const MINOR: u32 = 0;
+
+/// What `doctor --json` prints.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Doctor")]
+pub struct DoctorDocument {
+    /// Which document this is.
+    schema: SchemaId,
+    /// Whether the libraries were real.
+    provenance: Provenance,
+    /// What follows; null for a look at a process.
+    diagnosis: Option<Diagnosed>,
+    /// What was tried; null for a look at a process.
+    examination: Option<Examination>,
+    /// What follows from a look at a process; null without one.
+    findings: Option<ProcessFindings>,
+    /// What was seen of it.
+    process: Option<ProcessExamination>,
+}
+
+fn new(is_simulated: bool) -> DoctorDocument {
+    DoctorDocument {
+        schema: SchemaId { name: SCHEMA.to_string(), major: MAJOR, minor: MINOR },
+        provenance: Provenance::of(is_simulated),
+        diagnosis: None,
+        examination: None,
+        findings: None,
+        process: None,
+    }
+}
+
+/// The document of an examination.
+pub fn document(examination: &Examination, diagnosed: &Diagnosed) -> DoctorDocument {
+    let is_simulated = examination.starts.iter().any(Start::is_simulated);
+    let (diagnosis, examination) = (Some(diagnosed.clone()), Some(examination.clone()));
+    DoctorDocument { diagnosis, examination, ..new(is_simulated) }
+}
+
+/// The document of a look at a process.
+pub fn process_document(seen: &ProcessExamination, findings: &ProcessFindings) -> DoctorDocument {
+    let is_simulated = seen.nvml.as_ref().is_some_and(Start::is_simulated);
+    DoctorDocument { findings: Some(findings.clone()), process: Some(seen.clone()), ..new(is_simulated) }
+}
+
+/// Its JSON Schema.
+pub fn schema() -> serde_json::Value {
+    schemars::schema_for!(DoctorDocument).to_value()
+}

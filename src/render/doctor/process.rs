@@ -1,0 +1,136 @@
+//! A look at a running process, for a person.
+
+use std::path::Path;
+
+use super::{WIDEST, counted};
+use cuda_pitfalls_answers::doctor::{MaskState, ProcessFindings};
+use cuda_pitfalls_core::examination::ProcessExamination;
+use cuda_pitfalls_core::text::lines::sentence;
+use cuda_pitfalls_core::text::units;
+
+/// What was seen and what follows, in lines of at most `width` columns.
+pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) -> String {
+    let width = width.min(WIDEST);
+    let mut out = String::new();
+    let mut say = |head: &str, text: &str| out.push_str(&sentence(&format!("{head:<12}"), text, width));
+    let program = Path::new(&seen.program).file_name().map_or_else(String::new, |name| name.to_string_lossy().into());
+    let user = seen.uid.map(|uid| format!(", user {uid}")).unwrap_or_default();
+    let threads = seen.threads.map(|threads| format!(", {}", counted(threads as usize, "thread"))).unwrap_or_default();
+    say("Process", &format!("{} ({program}{user}{threads})", seen.pid));
+    say("Mask", &found.mask.as_ref().map_or_else(|| "its variables may not be read".to_string(), mask_in_words));
+    say("CUDA", &started_in_words(seen, found));
+    for library in seen.libraries.iter().flatten() {
+        let gone = if library.is_deleted { " (the file is gone since)" } else { "" };
+        say(&library.library, &format!("{}{gone}", library.path));
+    }
+    for held in &found.contexts {
+        let memory = held.used_bytes.map_or_else(|| "memory not said".to_string(), units::bytes);
+        let busy = match held.busy_percent {
+            Some(busy) => format!(", at most {busy} % busy in {} s", seen.watched_ms / 1000),
+            None if seen.watched_ms > 0 => ", NVML does not say how busy".to_string(),
+            None => String::new(),
+        };
+        say(&format!("GPU {}", held.index), &format!("{memory}{busy}  {}", held.uuid));
+    }
+    if found.contexts.is_empty() && seen.nvml.as_ref().is_some_and(|nvml| !nvml.gpus.is_empty()) {
+        say("GPUs", "NVML lists it on none, so it has no context that can be seen from here");
+    }
+    if let Some(nvml) = seen.nvml.as_ref().filter(|nvml| nvml.gpus.is_empty()) {
+        let why = nvml.failure().map(|call| format!("{} returns {}", call.call, call.status));
+        let why = why.or(nvml.missing.clone()).unwrap_or_else(|| "it counts no GPU".to_string());
+        say("GPUs", &format!("not known: NVML does not work here ({why})"));
+    }
+    if let Some(folder) = &found.mps {
+        say("MPS", &format!("it finds a control pipe in {folder}"));
+    }
+    let wrong = wrong(seen, found);
+    out.push('\n');
+    if wrong.is_empty() {
+        out.push_str("Nothing unusual is seen from outside.\n");
+    }
+    wrong.iter().for_each(|line| out.push_str(&sentence("- ", line, width)));
+    let unread = unread(seen);
+    if !unread.is_empty() {
+        let why = "whose process it is, or the administrator, may (and the kernel's yama/ptrace_scope must let it)";
+        out.push_str(&sentence("", &format!("Not readable: {}; {why}.", unread.join(", ")), width));
+    }
+    out
+}
+
+fn mask_in_words(mask: &MaskState) -> String {
+    let value = |value: &Option<String>| value.as_ref().map_or("not set".to_string(), |value| format!("\"{value}\""));
+    let start = format!("CUDA_VISIBLE_DEVICES was {} when it was started", value(&mask.at_start));
+    match (mask.is_now_known, mask.is_changed()) {
+        (false, _) => format!("{start}; what it is now may not be read"),
+        (true, false) => format!("{start}, and is so now"),
+        (true, true) => format!("{start}, and is {} now", value(&mask.now)),
+    }
+}
+
+fn started_in_words(seen: &ProcessExamination, found: &ProcessFindings) -> String {
+    let Some(opened) = &found.opened else { return "its open files may not be read".to_string() };
+    let name = |minor: &u32| {
+        let uuid = seen.gpus.iter().find(|gpu| gpu.device_minor == *minor).and_then(|gpu| gpu.uuid.clone());
+        uuid.map_or_else(|| format!("/dev/nvidia{minor}"), |uuid| format!("/dev/nvidia{minor} ({uuid})"))
+    };
+    match (found.is_started, opened.as_slice()) {
+        (Some(true), []) => "it has NVIDIA's driver open, and no GPU".to_string(),
+        (Some(true), some) => {
+            let gpus: Vec<String> = some.iter().map(name).collect();
+            format!("started; the GPUs that it took then: {}", gpus.join(", "))
+        }
+        _ => "not started: it has no device file of NVIDIA open".to_string(),
+    }
+}
+
+/// What is wrong, a sentence each.
+fn wrong(seen: &ProcessExamination, found: &ProcessFindings) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if found.is_mask_late() {
+        let opened = found.opened.as_ref().map_or(0, Vec::len);
+        let now = found.mask.as_ref().and_then(|mask| mask.now.clone()).unwrap_or_default();
+        wrong.push(format!(
+            "CUDA_VISIBLE_DEVICES became \"{now}\" too late: CUDA has {} open. Set it before the first call that reads \
+             it; `cuda-pitfalls trace -- COMMAND` names that line.",
+            counted(opened, "GPU")
+        ));
+    }
+    for stray in found.idle.iter().filter(|stray| stray.is_busy_elsewhere) {
+        wrong.push(format!(
+            "It has a context on GPU {} and did nothing there in {} s, while it worked elsewhere. `cuda-pitfalls trace \
+             -- COMMAND` names the line that made it.",
+            stray.index,
+            seen.watched_ms / 1000
+        ));
+    }
+    if !found.twice.is_empty() {
+        let paths: Vec<&str> = found.twice.iter().map(|library| library.path.as_str()).collect();
+        wrong.push(format!(
+            "It has the same library twice: {}. Each has a state and a mask of its own.",
+            paths.join(" and ")
+        ));
+    }
+    for library in &found.of_other_version {
+        let module = seen.module_version.as_deref().unwrap_or_default();
+        wrong.push(format!("{} is not of the kernel's driver, which is {module}.", library.path));
+    }
+    for file in &found.closed {
+        let error = file.error.as_deref().unwrap_or_default();
+        let then = match found.is_started {
+            Some(true) => "a context that it has stays, and a new one fails",
+            _ => "CUDA does not start in it",
+        };
+        wrong.push(format!("It cannot open {} ({error}): {then}.", file.file));
+    }
+    wrong
+}
+
+fn unread(seen: &ProcessExamination) -> Vec<&'static str> {
+    let all = [
+        (seen.started_with.is_none(), "its variables"),
+        (seen.now.is_none() && seen.started_with.is_some(), "its variables as they are now"),
+        (seen.libraries.is_none(), "its libraries"),
+        (seen.open_files.is_none(), "its open files"),
+    ];
+    all.into_iter().filter(|(is_unread, _)| *is_unread).map(|(_, what)| what).collect()
+}

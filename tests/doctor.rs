@@ -1,0 +1,100 @@
+//! `doctor`: what it says of the simulated machine, of this one, and of processes.
+
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use crate::common::PROGRAM;
+
+/// Runs `doctor` on the simulated machine, and returns its document and its exit code.
+fn doctor(arguments: &[&str], variables: &[(&str, &str)]) -> (Value, i32) {
+    let mut command = Command::new(PROGRAM);
+    command.arg("doctor").args(arguments).arg("--json").env_remove("CUDA_VISIBLE_DEVICES");
+    let output = command.envs(variables.iter().copied()).output().expect("doctor starts");
+    (serde_json::from_slice(&output.stdout).expect("one document"), output.status.code().expect("doctor exits"))
+}
+
+fn causes(document: &Value) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_string();
+    let causes = document["diagnosis"]["causes"].as_array().expect("causes");
+    causes.iter().map(|cause| (text(&cause["change"]["variable"]), text(&cause["sureness"]))).collect()
+}
+
+#[test]
+fn a_machine_that_works_is_healthy_and_says_that_it_is_simulated() {
+    let (document, code) = doctor(&["--on", "sim"], &[]);
+    assert_eq!((code, document["provenance"].as_str()), (0, Some("simulated")));
+    assert_eq!(document["diagnosis"]["state"], "healthy");
+    assert_eq!((causes(&document).len(), document["diagnosis"]["hidden"].as_array().map(Vec::len)), (0, Some(0)));
+    assert_eq!(document["examination"]["starts"].as_array().map(Vec::len), Some(2), "nothing was left out");
+}
+
+#[test]
+fn a_mask_that_hides_everything_is_proved() {
+    for mask in ["7", "", "no-gpu"] {
+        let variables = [("CUDA_VISIBLE_DEVICES", mask), ("CUDA_CACHE_PATH", "/nowhere")];
+        let (document, code) = doctor(&["--on", "sim"], &variables);
+        assert_eq!((code, document["diagnosis"]["state"].as_str()), (1, Some("found")), "{mask}");
+        assert_eq!(causes(&document), [("CUDA_VISIBLE_DEVICES".to_string(), "proved".to_string())], "{mask}");
+    }
+}
+
+#[test]
+fn a_gpu_that_the_mask_hides_is_no_fault_and_is_named() {
+    let (document, code) = doctor(&["--on", "sim"], &[("CUDA_VISIBLE_DEVICES", "1")]);
+    assert_eq!((code, document["diagnosis"]["state"].as_str()), (0, Some("healthy")));
+    let hidden = &document["diagnosis"]["hidden"];
+    assert_eq!(hidden.as_array().map(Vec::len), Some(1), "{hidden}");
+    assert_eq!(hidden[0]["by"]["change"]["variable"], "CUDA_VISIBLE_DEVICES");
+}
+
+#[test]
+fn what_cannot_be_asked_is_refused() {
+    for (arguments, code) in [
+        (&["--on", "auto"][..], 2),
+        (&["--on", "sim:no-such-machine"], 2),
+        (&["--pid", "4294967295"], 2),
+        (&["--pid", "none"], 2),
+        (&["--watch", "1"], 2),
+    ] {
+        let (document, found) = doctor(arguments, &[]);
+        assert_eq!(found, code, "{arguments:?}");
+        assert!(document["error"].as_str().is_some_and(|error| !error.is_empty()), "{arguments:?}");
+    }
+}
+
+#[test]
+fn a_process_is_looked_at_and_lives_on() {
+    let mut child = Command::new("python3")
+        .args(["-c", "import os, sys; os.environ['CUDA_VISIBLE_DEVICES'] = '1'; print(flush=True); sys.stdin.read()"])
+        .env("CUDA_VISIBLE_DEVICES", "0")
+        .env("A_SECRET", "not to be shown")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("python3");
+    let mut line = String::new();
+    let stdout = child.stdout.as_mut().expect("its output");
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(stdout), &mut line).expect("it is ready");
+    let (document, _) = doctor(&["--on", "sim", "--watch", "0", "--pid", &child.id().to_string()], &[]);
+    assert!(child.try_wait().expect("its state").is_none(), "it was ended");
+    drop(child.stdin.take());
+    assert!(child.wait().expect("its end").success());
+    assert_eq!(document["findings"]["mask"]["at_start"], "0");
+    assert_eq!(document["findings"]["mask"]["now"], "1");
+    assert_eq!(document["findings"]["is_started"], false);
+    assert_eq!(document["findings"]["contexts"].as_array().map(Vec::len), Some(0));
+    assert!(!document.to_string().contains("not to be shown"));
+}
+
+#[test]
+fn the_text_fits_a_terminal_of_eighty_columns() {
+    let output = Command::new(PROGRAM)
+        .args(["doctor", "--on", "sim"])
+        .envs([("CUDA_VISIBLE_DEVICES", "7"), ("COLUMNS", "80")])
+        .output()
+        .expect("doctor starts");
+    let text = String::from_utf8(output.stdout).expect("text");
+    assert!(text.starts_with("SIMULATED") && text.contains("CUDA_VISIBLE_DEVICES is set to \"7\""), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
