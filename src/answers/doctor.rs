@@ -89,7 +89,9 @@ pub enum Sureness {
     Proved,
     /// It is so here, and it was measured to cause this very error, or there can be no other error without it.
     Measured,
-    /// It is so here, and it is not known whether it causes this error.
+    /// It is so here, and alone it causes another error: it would be the next one.
+    Next,
+    /// It is so here, and it is not known whether it causes an error.
     Possible,
 }
 
@@ -191,6 +193,24 @@ pub struct HiddenGpu {
     pub by: Option<Trouble>,
 }
 
+impl Trouble {
+    /// The folder of the loader's path that it is about.
+    fn folder(&self) -> Option<&str> {
+        match self {
+            Trouble::Environment { change: Change::WithoutFolder { folder }, .. } => Some(folder),
+            _ => None,
+        }
+    }
+
+    /// The library that it is about.
+    fn library(&self) -> Option<&str> {
+        match self {
+            Trouble::Stub { path } | Trouble::OtherVersion { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+}
+
 /// A context needs about this much, in bytes.
 const CONTEXT_BYTES: u64 = 600 << 20;
 
@@ -215,9 +235,10 @@ pub fn diagnose(examination: &Examination, needs: &[NeedFacts]) -> Diagnosed {
         }
         causes.of_gpus(nvml.map(|nvml| nvml.gpus.as_slice()).unwrap_or_default(), &failures);
     }
+    causes.merge_folders();
     let mut causes = causes.all;
     causes.sort_by_key(|reasoned| reasoned.sureness);
-    let is_known = causes.iter().any(|reasoned| reasoned.sureness < Sureness::Possible);
+    let is_known = causes.iter().any(|reasoned| reasoned.sureness < Sureness::Next);
     let state = match () {
         () if failures.is_empty() => DoctorState::Healthy,
         () if causes.iter().any(|reasoned| reasoned.cause == Trouble::NoGpu) => DoctorState::NoGpu,
@@ -259,9 +280,26 @@ impl Causes {
         }
     }
 
+    /// Says once that a folder of the loader's path has the wrong library, where it is known what is wrong with it.
+    fn merge_folders(&mut self) {
+        let folders: Vec<String> = self.all.iter().filter_map(|one| one.cause.folder().map(str::to_string)).collect();
+        for folder in folders {
+            let is_of_folder = |one: &&mut Reasoned| {
+                one.cause.library().is_some_and(|path| std::path::Path::new(path).starts_with(&folder))
+            };
+            if let Some(wrong) = self.all.iter_mut().find(is_of_folder) {
+                wrong.sureness = Sureness::Proved;
+                self.all.retain(|one| one.cause.folder() != Some(folder.as_str()));
+            }
+        }
+    }
+
     fn of_kernel(&mut self, examination: &Examination, failures: &[Failure]) {
         let place = &examination.place;
-        if place.module_version.is_none() {
+        let is_any_good = examination.starts.iter().any(Start::is_good);
+        let is_opened = |tried: &FileTry| tried.file == CONTROL && tried.error.is_none();
+        // A sandbox may hide the kernel's words about its driver.
+        if place.module_version.is_none() && !is_any_good && !examination.files.iter().any(is_opened) {
             let cause = if place.pci_gpus == Some(0) { Trouble::NoGpu } else { Trouble::NoModule };
             self.add(Sureness::Measured, cause);
         }
@@ -342,6 +380,9 @@ impl Causes {
     }
 }
 
+/// The device file that every library of the driver opens first.
+const CONTROL: &str = "/dev/nvidiactl";
+
 /// Statuses of libraries that do not fit the kernel's driver.
 const MISMATCH: [&str; 4] = [
     "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH",
@@ -359,20 +400,28 @@ fn progress(start: &Start) -> (bool, usize, usize) {
 /// How sure it is that this refusal causes one of these failures.
 fn sureness(needs: &[NeedFacts], failures: &[Failure], refused: &str, error: Option<&str>) -> Sureness {
     let pattern = pattern(refused);
-    let is_measured = |failure: &Failure| {
-        let rows =
-            needs.iter().filter(|need| (need.program, need.refused.as_str()) == (program(failure.library), pattern));
-        let mut rows = rows.filter(|need| error.is_none_or(|error| need.errors.iter().any(|known| known == error)));
-        match &failure.call {
-            Some(call) => rows
-                .any(|need| (without_ordinal(&need.call), &need.status) == (without_ordinal(&call.call), &call.status)),
-            // No call failed, and no GPU was counted: the survey asks for one all the same.
-            None => {
-                failure.missing.is_none() && failure.ended.is_none() && pattern == FIRST_GPU && rows.next().is_some()
-            }
+    let has_error = |need: &NeedFacts| error.is_none_or(|error| need.errors.iter().any(|known| known == error));
+    let all: Vec<&NeedFacts> = needs.iter().filter(|need| need.refused == pattern && has_error(need)).collect();
+    let rows = |failure: &Failure| {
+        let program = program(failure.library);
+        all.iter().filter(move |need| need.program == program)
+    };
+    let is_measured = |failure: &Failure| match &failure.call {
+        Some(call) => rows(failure)
+            .any(|need| (without_ordinal(&need.call), &need.status) == (without_ordinal(&call.call), &call.status)),
+        // Where no process starts, what it needs is refused to this one.
+        None if failure.ended.as_ref().is_some_and(StartEnd::is_not_started) => rows(failure).next().is_some(),
+        // No call failed, and no GPU was counted: the survey asks for one all the same.
+        None => {
+            let is_empty = failure.missing.is_none() && failure.ended.is_none();
+            is_empty && pattern == FIRST_GPU && rows(failure).next().is_some()
         }
     };
-    if failures.iter().any(is_measured) { Sureness::Measured } else { Sureness::Possible }
+    match () {
+        () if failures.iter().any(is_measured) => Sureness::Measured,
+        () if failures.iter().any(|failure| rows(failure).next().is_some()) => Sureness::Next,
+        () => Sureness::Possible,
+    }
 }
 
 /// The call, whichever GPU it is made for.

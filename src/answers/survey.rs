@@ -9,6 +9,7 @@
 pub mod calls;
 pub mod document;
 pub mod env;
+pub mod errors;
 pub mod mask;
 pub mod needs;
 pub mod python;
@@ -34,12 +35,20 @@ pub enum SurveyKind {
     Needs,
     /// What Python lines do: which read the mask, and which make a context.
     Python,
+    /// What frameworks make of an error of the driver.
+    Errors,
 }
 
 impl SurveyKind {
     /// All kinds.
-    pub const ALL: [SurveyKind; 5] =
-        [SurveyKind::Calls, SurveyKind::Mask, SurveyKind::Env, SurveyKind::Needs, SurveyKind::Python];
+    pub const ALL: [SurveyKind; 6] = [
+        SurveyKind::Calls,
+        SurveyKind::Mask,
+        SurveyKind::Env,
+        SurveyKind::Needs,
+        SurveyKind::Python,
+        SurveyKind::Errors,
+    ];
 
     /// The word on the command line.
     pub fn name(self) -> &'static str {
@@ -49,7 +58,13 @@ impl SurveyKind {
             SurveyKind::Env => "env",
             SurveyKind::Needs => "needs",
             SurveyKind::Python => "python",
+            SurveyKind::Errors => "errors",
         }
+    }
+
+    /// Whether its questions are lines of Python, each in a program that is traced.
+    pub fn is_of_lines(self) -> bool {
+        matches!(self, SurveyKind::Python | SurveyKind::Errors)
     }
 
     /// The name of the document's schema.
@@ -60,6 +75,7 @@ impl SurveyKind {
             SurveyKind::Env => "cuda-pitfalls-survey-env",
             SurveyKind::Needs => "cuda-pitfalls-survey-needs",
             SurveyKind::Python => "cuda-pitfalls-survey-python",
+            SurveyKind::Errors => "cuda-pitfalls-survey-errors",
         }
     }
 
@@ -71,6 +87,7 @@ impl SurveyKind {
             SurveyKind::Env => "survey-env.json",
             SurveyKind::Needs => "survey-needs.json",
             SurveyKind::Python => "survey-python.json",
+            SurveyKind::Errors => "survey-errors.json",
         }
     }
 }

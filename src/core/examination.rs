@@ -130,10 +130,24 @@ pub struct CallStatus {
 /// The end of a process that did not leave by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StartEnd {
-    /// A signal by its name, `hang`, `exit` and a code, or why the process could not be started.
+    /// A signal by its name, `hang`, `exit` and a code, or `not started` and why.
     pub by: String,
     /// The call that was under way; null if none was.
     pub at: Option<String>,
+}
+
+impl StartEnd {
+    const NOT_STARTED: &str = "not started: ";
+
+    /// The end of a process that could not be started.
+    pub fn not_started(why: &str) -> StartEnd {
+        StartEnd { by: format!("{}{why}", StartEnd::NOT_STARTED), at: None }
+    }
+
+    /// Whether the process could not be started.
+    pub fn is_not_started(&self) -> bool {
+        self.by.starts_with(StartEnd::NOT_STARTED)
+    }
 }
 
 /// NVML's facts about a GPU.

@@ -159,10 +159,13 @@ fn wrapper(index: usize, name: &str, words: usize, way: &Way) -> String {
 #[unsafe(no_mangle)]
 pub unsafe extern \"C\" fn {name}({parameters}) -> u32 {{
     {before}
-    // SAFETY: every argument is passed on as it came, in the register or word that it came in.
-    let status = unsafe {{
-        let real: unsafe extern \"C\" fn({types}) -> u32 = std::mem::transmute(crate::original::function({index}));
-        real({arguments})
+    let status = match crate::returned::status({index}) {{
+        Some(status) => status,
+        // SAFETY: every argument is passed on as it came, in the register or word that it came in.
+        None => unsafe {{
+            let real: unsafe extern \"C\" fn({types}) -> u32 = std::mem::transmute(crate::original::function({index}));
+            real({arguments})
+        }},
     }};
     crate::special::{after};
     status

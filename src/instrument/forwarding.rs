@@ -21,9 +21,10 @@ const SHORT: &str = "libcuda.so";
 const OWN: &str = "cuda_pitfalls_";
 
 /// Marks in the embedded libraries at which values are filled in (src/fake/shim/cuda.rs, src/fake/shim/original.rs,
-/// build.rs), and the room behind each in bytes.
+/// src/fake/shim/returned.rs, build.rs), and the room behind each in bytes.
 const ADDRESS: (&[u8], usize) = (b"cuda-pitfalls:address:", 512);
 const LIBCUDA: (&[u8], usize) = (b"cuda-pitfalls:libcuda:", 1280);
+const RETURNS: (&[u8], usize) = (b"cuda-pitfalls:returns:", 2048);
 const NEEDED: &[u8] = b"cuda-pitfalls:needed:";
 /// The text after the path of libcuda if queries are counted too (src/fake/shim/original.rs).
 const ALL_CALLS: &[u8] = b"\0all calls";
@@ -66,10 +67,17 @@ pub enum ForwardingError {
 
 /// Makes a folder with the forwarding library for the libcuda at this path. `address` is the folder of a trace, or
 /// empty. `all_calls` decides whether queries are counted too that frameworks make before each small operation.
+/// `returns` are calls that are not passed on, as `cuInit=999 cuMemAlloc_v2=2`; empty for none.
 ///
 /// # Errors
 /// A file cannot be written, or the libcuda cannot be used.
-pub fn lay_out(folder: &Path, libcuda: &Path, address: &[u8], all_calls: bool) -> Result<(), ForwardingError> {
+pub fn lay_out(
+    folder: &Path,
+    libcuda: &Path,
+    address: &[u8],
+    all_calls: bool,
+    returns: &str,
+) -> Result<(), ForwardingError> {
     can_run(folder.parent().unwrap_or(folder))?;
     let real = libcuda.as_os_str().as_bytes();
     if real.len() >= LONGEST_PATH {
@@ -81,6 +89,7 @@ pub fn lay_out(folder: &Path, libcuda: &Path, address: &[u8], all_calls: bool) -
     }
     let mut library = filled(CUDA.to_vec(), ADDRESS, address)?;
     library = filled(library, LIBCUDA, &[real, if all_calls { ALL_CALLS } else { b"" }].concat())?;
+    library = filled(library, RETURNS, returns.as_bytes())?;
     fill_needed(&mut library, real)?;
     leave_out(&mut library, &exported)?;
     fs::create_dir(folder).and_then(|()| fs::set_permissions(folder, Permissions::from_mode(0o755)))?;

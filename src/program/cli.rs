@@ -245,6 +245,8 @@ enum SchemaOf {
     SurveyNeeds,
     /// What `survey python` writes.
     SurveyPython,
+    /// What `survey errors` writes.
+    SurveyErrors,
     /// A line of a trace.
     Trace,
     /// What `trace --json` prints.
@@ -331,6 +333,7 @@ fn schema_of(of: SchemaOf) -> serde_json::Value {
         SchemaOf::SurveyEnv => survey_schema(SurveyKind::Env),
         SchemaOf::SurveyNeeds => survey_schema(SurveyKind::Needs),
         SchemaOf::SurveyPython => survey_schema(SurveyKind::Python),
+        SchemaOf::SurveyErrors => survey_schema(SurveyKind::Errors),
         SchemaOf::Trace => document::schema(),
         SchemaOf::TraceSummary => cuda_pitfalls_render::trace::schema(),
         SchemaOf::Explanation => cuda_pitfalls_render::explain::schema(),

@@ -185,7 +185,7 @@ impl<'a> Doctor<'a> {
             Err(SupervisorError::Unkillable(_)) => Err(DoctorError::Unkillable("starts a library")),
             // Where no process can be started, that is the finding.
             Err(error) => {
-                let ended = Some(StartEnd { by: error.to_string(), at: None });
+                let ended = Some(StartEnd::not_started(&error.to_string()));
                 Ok(Examined { ended, ..Examined::default() })
             }
         }

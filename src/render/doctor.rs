@@ -26,8 +26,10 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
     for line in standing(examination, diagnosed) {
         out.push_str(&sentence("", &line, width));
     }
-    let (sure, possible): (Vec<&Reasoned>, Vec<&Reasoned>) =
-        diagnosed.causes.iter().partition(|reasoned| reasoned.sureness < Sureness::Possible);
+    let (sure, unsure): (Vec<&Reasoned>, Vec<&Reasoned>) =
+        diagnosed.causes.iter().partition(|reasoned| reasoned.sureness < Sureness::Next);
+    let (next, possible): (Vec<&Reasoned>, Vec<&Reasoned>) =
+        unsure.into_iter().partition(|reasoned| reasoned.sureness == Sureness::Next);
     if !sure.is_empty() {
         out.push_str("\nWhy\n");
     }
@@ -39,6 +41,10 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
             out.push_str(&sentence("  Do: ", &remedy(reasoned), width));
         }
     }
+    if !next.is_empty() {
+        out.push_str("\nNeeded too, and would fail next\n");
+    }
+    next.iter().for_each(|reasoned| out.push_str(&sentence("- ", &in_words(reasoned, &examination.place), width)));
     if !possible.is_empty() {
         out.push_str(if sure.is_empty() { "\nPerhaps\n" } else { "\nAlso so here, perhaps without effect\n" });
     }
@@ -48,7 +54,7 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
     if possible.len() > MOST_POSSIBLE {
         out.push_str(&format!("- and {} more: --json has them\n", possible.len() - MOST_POSSIBLE));
     }
-    if diagnosed.state == DoctorState::Unknown && possible.is_empty() {
+    if diagnosed.state == DoctorState::Unknown && next.is_empty() && possible.is_empty() {
         let none = "\nNothing was found here that is known to cause it: every file and every system call that is \
                     needed is given, and no variable changes it.";
         out.push('\n');
@@ -135,7 +141,7 @@ fn in_words(reasoned: &Reasoned, place: &Place) -> String {
         Sureness::Measured if !is_environment && is_of_table(&reasoned.cause) => {
             format!("{what} Measured: refused alone, it causes just this error.")
         }
-        Sureness::Measured | Sureness::Possible => what,
+        Sureness::Measured | Sureness::Next | Sureness::Possible => what,
     }
 }
 

@@ -7,6 +7,7 @@ mod calls;
 mod cell;
 mod changes;
 mod env;
+mod errors;
 mod mask;
 mod needs;
 mod permissions;
@@ -82,6 +83,7 @@ fn title(kind: SurveyKind) -> &'static str {
         SurveyKind::Env => "When each environment variable is read",
         SurveyKind::Needs => "What CUDA needs from the operating system",
         SurveyKind::Python => "Which line of Python initialises CUDA",
+        SurveyKind::Errors => "What frameworks make of an error of the driver",
     }
 }
 
@@ -99,6 +101,7 @@ pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
         SurveyKind::Env => env::OPENING,
         SurveyKind::Needs => needs::OPENING,
         SurveyKind::Python => python::OPENING,
+        SurveyKind::Errors => errors::OPENING,
     };
     let simulated = sources.iter().any(|source| source.survey.provenance() == Provenance::Simulated);
     let simulated = if simulated { "\n\n**Simulated: none of this is evidence.**" } else { "" };
@@ -114,7 +117,7 @@ pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
 
 fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
     let (mut calls, mut masks, mut variables) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut needs, mut lines) = (Vec::new(), Vec::new());
+    let (mut needs, mut lines, mut failures) = (Vec::new(), Vec::new(), Vec::new());
     for source in sources {
         match &source.survey {
             Survey::Calls(document) => calls.push(document),
@@ -122,6 +125,7 @@ fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
             Survey::Env(document) => variables.push(document),
             Survey::Needs(document) => needs.push(document),
             Survey::Python(document) => lines.push(document),
+            Survey::Errors(document) => failures.push(document),
         }
     }
     let mut sections = Vec::new();
@@ -139,6 +143,9 @@ fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
     }
     if !lines.is_empty() {
         sections.extend(python::sections(&lines));
+    }
+    if !failures.is_empty() {
+        sections.extend(errors::sections(&failures));
     }
     sections.retain(|section| !section.rows.is_empty() || !section.text.is_empty());
     sections
@@ -188,6 +195,7 @@ fn totals(survey: &Survey) -> String {
         Survey::Env(document) => totals_of(document),
         Survey::Needs(document) => totals_of(document),
         Survey::Python(document) => totals_of(document),
+        Survey::Errors(document) => totals_of(document),
     }
 }
 

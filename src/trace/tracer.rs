@@ -79,6 +79,8 @@ pub struct TraceOptions {
     pub redact: bool,
     /// Whether to count queries too that frameworks make before each small operation.
     pub all_calls: bool,
+    /// Calls that the forwarding libcuda answers by itself, as `cuInit=999`; empty where every call is passed on.
+    pub returns: String,
     /// How the program runs apart from its caller; `None` if it does not.
     pub apart: Option<Apart>,
 }
@@ -135,7 +137,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     std::fs::create_dir(&home).map_err(|error| internal(&error))?;
     let mut machine = TraceTarget::find(program, options, place.path(), &home)?;
     if let Some(libcuda) = &machine.libcuda {
-        place.forward(libcuda, options.all_calls).map_err(|error| internal(&error))?;
+        place.forward(libcuda, options.all_calls, &options.returns).map_err(|error| internal(&error))?;
     }
     let gate = place.listen().and_then(Gate::open).map_err(|error| internal(&error))?;
     let stacks = Stacks::new(place.libraries()).map_err(|error| internal(&error))?;

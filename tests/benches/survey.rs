@@ -99,6 +99,7 @@ fn attempts(survey: &Survey) -> u64 {
         Survey::Env(document) => sum(&document.rows),
         Survey::Needs(document) => sum(&document.rows),
         Survey::Python(document) => sum(&document.rows),
+        Survey::Errors(document) => sum(&document.rows),
     }
 }
 
@@ -108,7 +109,9 @@ fn bare(survey: &Survey) -> Result<Vec<Bare>, Box<dyn std::error::Error>> {
     let init = || vec!["libcuda.so.1".to_string(), "cuInit".to_string(), "0".to_string()];
     let one_gpu = uuids.first().cloned().unwrap_or_default();
     Ok(match survey {
-        Survey::Python(_) => return Err("a line of Python has no bare C process to be compared with".into()),
+        Survey::Python(_) | Survey::Errors(_) => {
+            return Err("a line of Python has no bare C process to be compared with".into());
+        }
         Survey::Needs(_) => return Err("a bare C process has no filter".into()),
         Survey::Env(document) => {
             let environment = BTreeMap::from([("CUDA_VISIBLE_DEVICES", one_gpu)]);

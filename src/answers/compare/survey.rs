@@ -6,6 +6,7 @@ use crate::survey::RowAttempts;
 use crate::survey::calls::CallRow;
 use crate::survey::document::Row;
 use crate::survey::env::EnvRow;
+use crate::survey::errors::ErrorRow;
 use crate::survey::mask::MaskRow;
 use crate::survey::needs::{NeedRow, returned};
 use crate::survey::python::{PythonRow, without_line};
@@ -135,6 +136,28 @@ impl Compared for EnvRow {
             let fact = format!("takes effect before {}", moment.before);
             changes.fact(&fact, yes(moment.effect), yes(also.effect));
         }
+        changes.found
+    }
+}
+
+impl Compared for ErrorRow {
+    fn asked_differently(&self, other: &ErrorRow) -> Vec<String> {
+        let same = [self.ask == other.ask, self.before == other.before, self.env == other.env];
+        let names = ["the asked code differs", "the code before it differs", "the variables differ"];
+        names.into_iter().zip(same).filter(|(_, same)| !same).map(|(name, _)| name.to_string()).collect()
+    }
+
+    fn changes(&self, other: &ErrorRow) -> Vec<FactDifference> {
+        let mut changes = Changes::between(self, other);
+        let raised = |row: &ErrorRow| {
+            let raised = row.raised.as_ref().map(|raised| format!("{}: {}", raised.kind, raised.message));
+            Some(raised.unwrap_or_else(|| "nothing".to_string()))
+        };
+        changes.fact("raises", raised(self), raised(other));
+        let value = |row: &ErrorRow| Some(row.value.clone().unwrap_or_else(|| "none".to_string()));
+        changes.fact("value", value(self), value(other));
+        let left = |row: &ErrorRow| Some(row.left.clone().unwrap_or_else(|| "exit code 0".to_string()));
+        changes.fact("process ended by", left(self), left(other));
         changes.found
     }
 }

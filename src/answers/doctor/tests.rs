@@ -68,7 +68,7 @@ fn needs() -> Vec<NeedFacts> {
 }
 
 fn sure(diagnosed: &Diagnosed) -> Vec<&Trouble> {
-    diagnosed.causes.iter().filter(|one| one.sureness < Sureness::Possible).map(|one| &one.cause).collect()
+    diagnosed.causes.iter().filter(|one| one.sureness < Sureness::Next).map(|one| &one.cause).collect()
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn a_refusal_is_the_cause_if_it_was_measured_to_cause_this_error() {
     let diagnosed = diagnose(&examination, &needs());
     let [uvm, gpu] = diagnosed.causes.as_slice() else { panic!("{diagnosed:?}") };
     assert!(matches!(&uvm.cause, Trouble::File { path, .. } if path == "/dev/nvidia-uvm"));
-    assert_eq!((uvm.sureness, gpu.sureness), (Sureness::Measured, Sureness::Possible));
+    assert_eq!((uvm.sureness, gpu.sureness), (Sureness::Measured, Sureness::Next));
     assert_eq!(diagnosed.state, DoctorState::Found);
     // By an error that was not measured it is only possible, and then nothing is known.
     examination.files = vec![file("/dev/nvidia-uvm", Some("EIO"), None)];
@@ -114,6 +114,38 @@ fn a_refused_system_call_is_found_and_one_of_another_error_is_not_blamed() {
     let eventfd = Trouble::SystemCall { call: "eventfd2".to_string(), error: "EPERM".to_string() };
     assert_eq!(sure(&diagnosed), [&eventfd]);
     assert_eq!(diagnosed.causes.len(), 2);
+}
+
+#[test]
+fn where_no_process_starts_it_is_said_what_keeps_it() {
+    let not_started = Start {
+        ended: Some(StartEnd::not_started("Operation not permitted")),
+        ..start(Started::Driver, Vec::new(), &[])
+    };
+    let mut examination = here(vec![not_started]);
+    examination.system_calls = vec![CallTry { call: "eventfd2".to_string(), error: Some("EPERM".to_string()) }];
+    assert_eq!(diagnose(&examination, &needs()).state, DoctorState::Found);
+}
+
+#[test]
+fn a_driver_that_a_sandbox_hides_is_not_missing() {
+    let mut examination = here(vec![failing(304, "CUDA_ERROR_OPERATING_SYSTEM"), good(Started::Nvml)]);
+    examination.place.module_version = None;
+    assert_eq!(diagnose(&examination, &needs()).causes, []);
+    examination.starts.pop();
+    assert!(matches!(sure(&diagnose(&examination, &needs())).as_slice(), [Trouble::NoModule]));
+}
+
+#[test]
+fn a_folder_with_the_wrong_libcuda_is_said_once() {
+    let path = "/compat/libcuda.so.580.95.05".to_string();
+    let library = MappedLibrary { name: "libcuda".to_string(), path, simulated: false };
+    let wrong = Start { libraries: vec![library], ..failing(803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH") };
+    let folder = Change::WithoutFolder { folder: "/compat".to_string() };
+    let right = Start { changed: Some(folder), ..good(Started::Driver) };
+    let diagnosed = diagnose(&here(vec![wrong, right, good(Started::Nvml)]), &needs());
+    let [only] = diagnosed.causes.as_slice() else { panic!("{diagnosed:?}") };
+    assert!(matches!(only.cause, Trouble::OtherVersion { .. }) && only.sureness == Sureness::Proved);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::survey::Survey;
 use crate::survey::calls::CallRow;
 use crate::survey::document::Row;
 use crate::survey::env::EnvRow;
+use crate::survey::errors::ErrorRow;
 use crate::survey::mask::MaskRow;
 use crate::survey::needs::{NeedRow, returned};
 use crate::survey::python::{PythonRow, without_line};
@@ -19,6 +20,7 @@ pub(super) fn answers(survey: &Survey) -> Vec<MachineAnswer> {
         Survey::Env(document) => document.rows.iter().filter_map(answer).collect(),
         Survey::Needs(document) => document.rows.iter().filter_map(answer).collect(),
         Survey::Python(document) => document.rows.iter().filter_map(answer).collect(),
+        Survey::Errors(document) => document.rows.iter().filter_map(answer).collect(),
     }
 }
 
@@ -147,6 +149,20 @@ impl Answers for PythonRow {
 
     fn bytes(&self) -> Vec<i64> {
         descending(self.context_bytes.as_deref())
+    }
+}
+
+impl Answers for ErrorRow {
+    fn asked(&self) -> String {
+        format!("{:?} {:?} {:?}", self.before, self.ask, self.env)
+    }
+
+    fn facts(&self) -> Vec<RowFact> {
+        vec![
+            RowFact::Raises(self.raised.as_ref().map(|raised| raised.kind.clone())),
+            RowFact::Returned(self.value.clone()),
+            RowFact::Left(self.left.clone()),
+        ]
     }
 }
 

@@ -8,6 +8,7 @@ mod list;
 mod seen;
 
 pub use control::{Control, controls};
+pub(super) use list::line;
 pub use list::{List, MOST_BYTES, PythonLine, built_in, read};
 pub use seen::{ProgramMessage, PythonAttempt, Raised, Said, made};
 
@@ -173,6 +174,21 @@ impl Row for PythonRow {
 
     fn is_unexpected(&self) -> bool {
         self.as_expected == Some(false)
+    }
+}
+
+/// A row about a line of Python.
+pub trait LineRow: Row {
+    /// The row of a line, from what is known of it. `met` is whether an attempt came to the place at which libcuda
+    /// returned something by itself.
+    fn of(line: &PythonLine, row: PythonRow, met: bool) -> Self;
+}
+
+impl LineRow for PythonRow {
+    fn of(_: &PythonLine, mut row: PythonRow, _: bool) -> PythonRow {
+        let seen = row.seen.iter_mut().filter_map(|seen| seen.raised.as_mut());
+        row.raised.iter_mut().chain(seen).for_each(|raised| raised.more = None);
+        row
     }
 }
 

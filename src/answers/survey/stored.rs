@@ -4,6 +4,7 @@ use super::SurveyKind;
 use super::calls::CallRow;
 use super::document::{Header, LeftOut, MAJOR, SurveyDocument};
 use super::env::EnvRow;
+use super::errors::ErrorRow;
 use super::mask::MaskRow;
 use super::needs::NeedRow;
 use super::python::PythonRow;
@@ -24,6 +25,8 @@ pub enum Survey {
     Needs(SurveyDocument<NeedRow>),
     /// `survey-python.json`.
     Python(SurveyDocument<PythonRow>),
+    /// `survey-errors.json`.
+    Errors(SurveyDocument<ErrorRow>),
 }
 
 impl From<SurveyDocument<CallRow>> for Survey {
@@ -56,6 +59,12 @@ impl From<SurveyDocument<PythonRow>> for Survey {
     }
 }
 
+impl From<SurveyDocument<ErrorRow>> for Survey {
+    fn from(document: SurveyDocument<ErrorRow>) -> Survey {
+        Survey::Errors(document)
+    }
+}
+
 /// What all surveys have.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
@@ -83,6 +92,7 @@ impl Survey {
             SurveyKind::Env => stored.parse(kind.schema(), MAJOR).map(Survey::Env),
             SurveyKind::Needs => stored.parse(kind.schema(), MAJOR).map(Survey::Needs),
             SurveyKind::Python => stored.parse(kind.schema(), MAJOR).map(Survey::Python),
+            SurveyKind::Errors => stored.parse(kind.schema(), MAJOR).map(Survey::Errors),
         })
     }
 
@@ -94,6 +104,7 @@ impl Survey {
             Survey::Env(_) => SurveyKind::Env,
             Survey::Needs(_) => SurveyKind::Needs,
             Survey::Python(_) => SurveyKind::Python,
+            Survey::Errors(_) => SurveyKind::Errors,
         }
     }
 
@@ -109,6 +120,7 @@ impl Survey {
             Survey::Env(document) => about(document),
             Survey::Needs(document) => about(document),
             Survey::Python(document) => about(document),
+            Survey::Errors(document) => about(document),
         }
     }
 
@@ -141,6 +153,7 @@ pub fn schema(kind: SurveyKind) -> serde_json::Value {
         SurveyKind::Env => schemars::schema_for!(SurveyDocument<EnvRow>),
         SurveyKind::Needs => schemars::schema_for!(SurveyDocument<NeedRow>),
         SurveyKind::Python => schemars::schema_for!(SurveyDocument<PythonRow>),
+        SurveyKind::Errors => schemars::schema_for!(SurveyDocument<ErrorRow>),
     };
     serde_json::to_value(schema).unwrap_or_default()
 }

@@ -75,7 +75,7 @@ pub enum RowFact {
     CalledAt(Option<String>),
     /// The GPUs with a context.
     ContextOn(Option<Vec<u32>>),
-    /// The status of the call; null if it has none.
+    /// The status of the call, or the value of a line; null if it has none.
     Returned(Option<String>),
     /// The status of `cuInit`; empty if it was not called.
     CuInit(String),

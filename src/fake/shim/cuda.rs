@@ -12,6 +12,7 @@ mod c;
 mod counts;
 mod original;
 mod post;
+mod returned;
 mod shared;
 mod special;
 mod state;
@@ -51,6 +52,7 @@ extern "C" fn start() {
     let folder = unsafe { std::ptr::read_volatile(&raw const FOLDER) };
     let folder = folder.get(MARK_BYTES..).unwrap_or_default();
     post::start(folder.split(|byte| *byte == 0).next().unwrap_or_default());
+    returned::start();
     original::find();
     state::watch_forks();
     drop(errno);

@@ -4,7 +4,7 @@ use crate::counts::{self, Usage};
 use crate::post::{self, Message};
 use crate::state::{self, SUCCESS, real_function};
 use crate::wrapped::{NAMES, index};
-use crate::{c, original, variable};
+use crate::{c, original, returned, variable};
 use std::ffi::{c_char, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -120,10 +120,11 @@ fn of_device(message: &mut Message, device: i32) -> &mut Message {
 /// The real function of a name and type, called; an error where it is not there.
 macro_rules! call {
     ($name:literal, fn($($argument:ty),*), $($value:expr),*) => {
-        match real_function!($name, fn($($argument),*)) {
+        match (returned::status(index($name)), real_function!($name, fn($($argument),*))) {
+            (Some(status), _) => status,
             // SAFETY: the arguments are the caller's.
-            Some(function) => unsafe { function($($value),*) },
-            None => MISSING,
+            (None, Some(function)) => unsafe { function($($value),*) },
+            (None, None) => MISSING,
         }
     };
 }
@@ -162,6 +163,26 @@ pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
         let message = if was_ready { message.parked() } else { message.waiting() };
         message.send(None);
     }
+    status
+}
+
+/// # Safety
+/// As above.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDriverGetVersion(version: *mut i32) -> u32 {
+    const CALL: &str = "cuDriverGetVersion";
+    let status = match (returned::status(index(CALL)), real_function!("cuDriverGetVersion", fn(*mut i32))) {
+        // Here it is the version that a driver would say.
+        (Some(number), _) if !version.is_null() => {
+            // SAFETY: the caller wants it written.
+            unsafe { *version = number as i32 };
+            SUCCESS
+        }
+        // SAFETY: the argument is the caller's.
+        (_, Some(function)) => unsafe { function(version) },
+        (_, None) => MISSING,
+    };
+    after(index(CALL), status, false);
     status
 }
 

@@ -107,6 +107,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Exit {
         preload: !arguments.no_preload,
         redact: arguments.redact,
         all_calls: arguments.all_calls,
+        returns: String::new(),
         apart: None,
     };
     let traced = match tracer::trace(&program, &options) {

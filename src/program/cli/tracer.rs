@@ -21,6 +21,9 @@ pub(super) struct TracerArguments {
     /// How long the program may run, in milliseconds.
     #[arg(long)]
     limit_ms: u64,
+    /// Calls that are not passed on, as `cuInit=999`.
+    #[arg(long, default_value = "")]
+    returns: String,
     /// The program and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -28,7 +31,7 @@ pub(super) struct TracerArguments {
 
 /// Traces the program. What became of it is in the document; a trace that failed says why on stderr.
 pub(super) fn trace(arguments: TracerArguments) -> Exit {
-    let TracerArguments { on, folder, limit_ms, command } = arguments;
+    let TracerArguments { on, folder, limit_ms, returns, command } = arguments;
     let limit = Duration::from_millis(limit_ms);
     let options = tracer::TraceOptions {
         commit: crate::COMMIT.map(str::to_owned),
@@ -38,6 +41,7 @@ pub(super) fn trace(arguments: TracerArguments) -> Exit {
         preload: true,
         redact: false,
         all_calls: false,
+        returns,
         apart: Some(Apart { limit }),
     };
     let traced = std::env::current_exe()

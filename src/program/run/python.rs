@@ -115,7 +115,7 @@ impl Session {
             (None, Some(libcuda)) => {
                 let place = folder.join("cuda");
                 if !place.exists() {
-                    forwarding::lay_out(&place, libcuda, b"", true)?;
+                    forwarding::lay_out(&place, libcuda, b"", true, "")?;
                 }
                 Some(place.join(forwarding::NAME))
             }

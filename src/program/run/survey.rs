@@ -109,7 +109,7 @@ fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &m
             resume::same_machine(&survey, &session)?;
             run.seed = Some(survey.header().seed);
             // The controls of Python lines are rows of the survey itself.
-            let is_python = options.kind == SurveyKind::Python;
+            let is_python = options.kind.is_of_lines();
             (if is_python { blank(&run, &session) } else { read(folder)? }, folder.clone())
         }
         _ => {
@@ -127,6 +127,7 @@ fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &m
         SurveyKind::Env => survey_run.make(ask::env),
         SurveyKind::Needs => survey_run.needs(),
         SurveyKind::Python => survey_run.python(),
+        SurveyKind::Errors => survey_run.errors(),
     }
 }
 

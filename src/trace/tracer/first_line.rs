@@ -61,6 +61,10 @@ impl Tracer {
             limits
                 .push("no libcuda was found: calls of a libcuda that the program finds elsewhere are not seen".into());
         }
+        if !options.returns.is_empty() {
+            limits
+                .push(format!("these calls were not passed on, and returned what was asked for: {}", options.returns));
+        }
         if !options.preload {
             limits.push("writes of environment variables are not watched (--no-preload)".into());
         }

@@ -65,13 +65,13 @@ impl TraceFolder {
     }
 
     /// Makes the forwarding library for the libcuda at this path. `all_calls` decides whether queries are counted too
-    /// that frameworks make before each small operation.
+    /// that frameworks make before each small operation. `returns` are calls that are not passed on.
     ///
     /// # Errors
     /// The system refused a file, or the libcuda cannot be used.
-    pub(super) fn forward(&mut self, libcuda: &Path, all_calls: bool) -> Result<(), ForwardingError> {
+    pub(super) fn forward(&mut self, libcuda: &Path, all_calls: bool, returns: &str) -> Result<(), ForwardingError> {
         let folder = self.path().join(CUDA_FOLDER);
-        forwarding::lay_out(&folder, libcuda, self.path().as_os_str().as_bytes(), all_calls)?;
+        forwarding::lay_out(&folder, libcuda, self.path().as_os_str().as_bytes(), all_calls, returns)?;
         self.search = Some(folder);
         Ok(())
     }

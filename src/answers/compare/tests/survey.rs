@@ -58,6 +58,13 @@ fn need() -> Value {
            "attempts": 3, "unmeasured": null})
 }
 
+fn failed() -> Value {
+    json!({"id": "a, cuInit 999", "framework": "torch", "line": "a", "versions": {"torch": "2.8.0"}, "ask": "ask()",
+           "returned": {"place": "cuInit", "calls": ["cuInit"], "code": 999, "status": "CUDA_ERROR_UNKNOWN"},
+           "met": true, "raised": {"kind": "RuntimeError", "message": "unknown"}, "value": null, "left": null,
+           "attempts": 1, "unmeasured": null})
+}
+
 fn calls(rows: &[Value]) -> Survey {
     Survey::Calls(document(rows, 1))
 }
@@ -69,6 +76,7 @@ fn survey(which: Which, row: Value, gpus: usize) -> Survey {
         Which::Env => Survey::Env(document(&[row], gpus)),
         Which::Needs => Survey::Needs(document(&[row], gpus)),
         Which::Python => Survey::Python(document(&[row], gpus)),
+        Which::Errors => Survey::Errors(document(&[row], gpus)),
     }
 }
 
@@ -93,6 +101,17 @@ fn every_fact_of_a_call_is_compared_and_no_time() {
     assert_eq!(of(json!({"freezes_visibility": null})), ["freezes visibility yes -> unknown"]);
     assert_eq!(of(json!({"context_on": []})), ["context on 0 -> none"]);
     assert_eq!(of(json!({"status": "cudaErrorNoDevice"})), ["status cudaSuccess -> cudaErrorNoDevice"]);
+}
+
+#[test]
+fn what_a_line_makes_of_an_error_is_compared() {
+    let of = |fields| found(Which::Errors, &failed(), fields);
+    assert_eq!(of(json!({"versions": {"torch": "2.9.0"}})), [""; 0]);
+    let silent = json!({"raised": null, "value": "'cpu'"});
+    assert_eq!(of(silent), ["raises RuntimeError: unknown -> nothing", "value none -> 'cpu'"]);
+    let other = json!({"raised": {"kind": "RuntimeError", "message": "other"}});
+    assert_eq!(of(other), ["raises RuntimeError: unknown -> RuntimeError: other"]);
+    assert_eq!(of(json!({"left": "SIGSEGV"})), ["process ended by exit code 0 -> SIGSEGV"]);
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::INSTRUMENT;
 use crate::survey::document::LeftOut;
+use crate::survey::errors::Returned;
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::scenario::python::{INTERPRETER, PackageRequirement};
 use cuda_pitfalls_core::source::reader::{Reader, get};
@@ -38,6 +39,8 @@ pub struct PythonLine {
     pub timeout_s: Option<u64>,
     /// Why the line is of interest.
     pub note: String,
+    /// What libcuda returns by itself; `None` where every call is passed on.
+    pub returned: Option<Returned>,
 }
 
 impl PythonLine {
@@ -108,7 +111,8 @@ fn list(reader: &mut Reader<'_>) -> Option<List> {
     Some(list)
 }
 
-fn line(reader: &mut Reader<'_>, node: &Node) -> Option<PythonLine> {
+/// Reads a line.
+pub(in crate::survey) fn line(reader: &mut Reader<'_>, node: &Node) -> Option<PythonLine> {
     let entries = reader.table_of(node, &KEYS)?;
     let mut required = |key: &str| {
         let node = reader.required(entries, key, &node.place, "a row")?;
@@ -135,6 +139,7 @@ fn line(reader: &mut Reader<'_>, node: &Node) -> Option<PythonLine> {
         gpus: u32::try_from(gpus).unwrap_or(0),
         timeout_s: timeout_s.and_then(|seconds| u64::try_from(seconds).ok()),
         note,
+        returned: None,
     })
 }
 

@@ -13,6 +13,9 @@ use cuda_pitfalls_trace::{ContextLife, Frame, FrameLanguage, FrameOwner, History
 
 /// Names of functions and files, and the texts of exceptions and values, are cut to this many bytes.
 const LONGEST: usize = 200;
+/// The first line of an exception's text is cut to this many bytes, and the others to that many.
+const LONGEST_MESSAGE: usize = 400;
+const LONGEST_MORE: usize = 2000;
 /// The most functions in a stack: this many outermost ones, and this many innermost ones.
 const MOST_FRAMES: (usize, usize) = (8, 16);
 
@@ -23,6 +26,9 @@ pub struct Raised {
     pub kind: String,
     /// The first line of its text.
     pub message: String,
+    /// The other lines; absent if there are none, and in `survey python`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more: Option<String>,
 }
 
 /// A message of a row's program, one per line.
@@ -78,8 +84,9 @@ impl Said {
     }
 }
 
-fn shortened(Raised { kind, message }: Raised) -> Raised {
-    Raised { kind: shorten(&kind, LONGEST), message: shorten(&message, LONGEST) }
+fn shortened(Raised { kind, message, more }: Raised) -> Raised {
+    let more = more.filter(|more| !more.is_empty()).map(|more| shorten(&more, LONGEST_MORE));
+    Raised { kind: shorten(&kind, LONGEST), message: shorten(&message, LONGEST_MESSAGE), more }
 }
 
 /// The result of an attempt.
@@ -91,6 +98,8 @@ pub struct PythonAttempt {
     pub way: Vec<String>,
     /// Why it does not count.
     pub invalid: Option<Invalidation>,
+    /// The driver calls that its processes made.
+    pub called: BTreeSet<String>,
 }
 
 impl PythonAttempt {
@@ -111,6 +120,7 @@ pub fn made(trace: &Trace, said: &Said, folder: &str, limit_ns: u64, alone: bool
     let left = left(trace);
     let mut made =
         PythonAttempt { invalid: invalid(trace, said, left.as_deref(), limit_ns), ..PythonAttempt::default() };
+    made.called = trace.counts.iter().flat_map(|counts| counts.calls.keys().cloned()).collect();
     let seen = &mut made.seen;
     seen.alone = alone;
     seen.left = left;
@@ -144,7 +154,7 @@ fn invalid(trace: &Trace, said: &Said, left: Option<&str>, limit_ns: u64) -> Opt
     let because = |reason, detail: String| Some(Invalidation { reason, detail });
     let Some(end) = &trace.end else { return because(Reason::System, "its trace was cut short".to_string()) };
     let has_libcuda = trace.start.libcuda.is_some();
-    if let Some(Raised { kind, message }) = &said.setup {
+    if let Some(Raised { kind, message, .. }) = &said.setup {
         let reason = match kind.as_str() {
             "ModuleNotFoundError" => Reason::NoPackage,
             // Without libcuda, most lines of frameworks can do nothing.

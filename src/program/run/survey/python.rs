@@ -20,7 +20,9 @@ use super::{SurveyRun, resume, select};
 use attempt::Attempts;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
-use cuda_pitfalls_answers::survey::python::{self, Control, INSTRUMENT, List, PythonLine, PythonRow};
+use cuda_pitfalls_answers::survey::errors::{self, ErrorRow};
+use cuda_pitfalls_answers::survey::python::{self, Control, LineRow, List, PythonLine, PythonRow};
+use cuda_pitfalls_answers::survey::{Survey, SurveyKind};
 use cuda_pitfalls_core::catalogue::{Invalid, SelectError};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::defaults;
@@ -100,18 +102,32 @@ pub fn list(rows: Option<&std::path::Path>) -> Result<List, RowsError> {
 }
 
 impl SurveyRun<'_> {
-    /// Asks all chosen lines.
-    pub(super) fn python(mut self) -> Result<Exit, Failure> {
+    /// Asks what lines do.
+    pub(super) fn python(self) -> Result<Exit, Failure> {
+        let list = list(self.options.python.rows.as_deref());
+        self.lines::<PythonRow>(list.map_err(|error| Failure::Usage(error.to_string()))?)
+    }
+
+    /// Asks what lines make of errors.
+    pub(super) fn errors(self) -> Result<Exit, Failure> {
+        let list = errors::built_in().map_err(|invalid| Failure::Internal(RowsError::from(invalid).to_string()))?;
+        self.lines::<ErrorRow>(List { lines: list.lines, left_out: Vec::new() })
+    }
+
+    /// Asks all chosen lines of a list.
+    fn lines<R: LineRow>(mut self, list: List) -> Result<Exit, Failure>
+    where
+        Survey: From<SurveyDocument<R>>,
+    {
         let options = self.options.python.clone();
-        let List { lines, left_out } =
-            list(options.rows.as_deref()).map_err(|error| Failure::Usage(error.to_string()))?;
+        let List { lines, left_out } = list;
         let lines = select::chosen(lines, &self.run.selectors)?;
         let names: BTreeSet<String> = lines.iter().flat_map(PythonLine::packages).collect();
         let names: Vec<String> = names.into_iter().collect();
         let program = self.session.program().to_path_buf();
         let found = self.session.callers_python(self.run.python.as_deref(), &names, &program)?;
         self.report.machine.clone_from(&self.session.machine);
-        let mut document: SurveyDocument<PythonRow> = match &self.options.resume {
+        let mut document: SurveyDocument<R> = match &self.options.resume {
             Some(folder) => resume::document(folder)?,
             None => self.blank(left_out),
         };
@@ -131,7 +147,7 @@ impl SurveyRun<'_> {
             let attempts = Attempts::new(&self.session, python, folder, self.options.repeat(), jobs);
             let controls: Vec<Control> = python::controls(&visible);
             // The controls are asked again after each resumption, because stored rows come from another session.
-            document.rows.retain(|row| row.framework != INSTRUMENT);
+            document.rows.retain(|row| !row.is_control());
             if self.session.has_libcuda() && !self.hold(&attempts, controls, &mut document)? {
                 document.survey.elapsed_ns = spent + (clock::now_ns() - started);
                 return self.refuse_rows(document);
@@ -145,13 +161,15 @@ impl SurveyRun<'_> {
                 .iter()
                 .find(|unavailable| unavailable.reason == Reason::NoPython.name());
             let detail = missing.map(|missing| missing.detail.clone()).unwrap_or_default();
-            let row = |line: &PythonLine| PythonRow::of(line, None).unmeasured(Reason::NoPython, detail.clone());
+            let row = |line: &PythonLine| {
+                R::of(line, PythonRow::of(line, None).unmeasured(Reason::NoPython, detail.clone()), false)
+            };
             document.rows = lines.iter().map(row).collect();
         }
-        let place = |row: &PythonRow| lines.iter().position(|line| line.id == row.id);
+        let place = |row: &R| lines.iter().position(|line| line.id == row.key());
         // Controls first, then in the order of the list, whatever order they were done in.
         document.rows.sort_by_key(place);
-        document.complete = lines.iter().all(|line| document.rows.iter().any(|row| row.id == line.id));
+        document.complete = lines.iter().all(|line| document.rows.iter().any(|row| row.key() == line.id));
         document.survey.elapsed_ns = spent + (clock::now_ns() - started);
         self.end(document)
     }
@@ -169,16 +187,16 @@ impl SurveyRun<'_> {
     }
 
     /// Asks the controls. False if one of them fails.
-    fn hold(
+    fn hold<R: LineRow>(
         &mut self,
         attempts: &Attempts,
         controls: Vec<Control>,
-        document: &mut SurveyDocument<PythonRow>,
+        document: &mut SurveyDocument<R>,
     ) -> Result<bool, Failure> {
         self.console.status("checking the instrument");
         let at_least = |job: RowJob| RowJob { limit: job.limit.max(CONTROL_TIMEOUT), ..job };
         let jobs = controls.iter().map(|control| at_least(self.job(&control.line))).collect();
-        let mut rows = Vec::new();
+        let (mut rows, mut is_held) = (Vec::new(), Vec::new());
         pool::run(attempts, jobs, &mut self.session.supervisor.interrupt, |event| match event {
             pool::PoolEvent::Done(at, made) => rows.push((at, made)),
             pool::PoolEvent::Tick => self.console.tick(),
@@ -186,14 +204,18 @@ impl SurveyRun<'_> {
         rows.sort_by_key(|(at, _)| *at);
         for (at, made) in rows {
             let Some(control) = controls.get(at) else { continue };
-            document.rows.push(control.held(PythonRow::of(&control.line, None).with(made)));
+            let held = control.held(PythonRow::of(&control.line, None).with(made));
+            is_held.push(held.as_expected == Some(true));
+            document.rows.push(R::of(&control.line, held, false));
         }
-        let held = document.rows.iter().filter(|row| row.as_expected == Some(true)).count();
-        Ok(held == controls.len())
+        Ok(is_held.len() == controls.len() && is_held.iter().all(|held| *held))
     }
 
     /// Ends the survey without rows, because the controls failed.
-    fn refuse_rows(mut self, document: SurveyDocument<PythonRow>) -> Result<Exit, Failure> {
+    fn refuse_rows<R: LineRow>(mut self, document: SurveyDocument<R>) -> Result<Exit, Failure>
+    where
+        Survey: From<SurveyDocument<R>>,
+    {
         if self.session.supervisor.interrupt.signal().is_none() {
             let why = "the instrument's controls did not all hold, so nothing was asked";
             self.console.warn(&[why.to_string()]);
@@ -205,24 +227,26 @@ impl SurveyRun<'_> {
 
     /// The job for a line.
     fn job(&self, line: &PythonLine) -> RowJob {
-        RowJob { line: line.clone(), limit: self.options.python.limit(line) }
+        let wants_memory = self.options.kind == SurveyKind::Python;
+        RowJob { line: line.clone(), limit: self.options.python.limit(line), wants_memory }
     }
 
     /// Asks the lines without a row.
-    fn ask_lines(
+    fn ask_lines<R: LineRow>(
         &mut self,
         lines: &[PythonLine],
         attempts: &Attempts,
-        document: &mut SurveyDocument<PythonRow>,
+        document: &mut SurveyDocument<R>,
         (started, spent): (u64, u64),
     ) -> Result<(), Failure> {
         let about = self.session.machine.python.clone().unwrap_or_default();
         let (mut asked, mut jobs) = (Vec::new(), Vec::new());
-        let known: BTreeSet<String> = document.rows.iter().map(|row| row.id.clone()).collect();
+        let known: BTreeSet<String> = document.rows.iter().map(Row::key).collect();
         for line in lines.iter().filter(|line| !known.contains(&line.id)) {
             match self.lacks(line, &about) {
                 Some((reason, detail)) => {
-                    document.rows.push(PythonRow::of(line, Some(&about)).unmeasured(reason, detail));
+                    let row = PythonRow::of(line, Some(&about)).unmeasured(reason, detail);
+                    document.rows.push(R::of(line, row, false));
                 }
                 None => {
                     jobs.push(self.job(line));
@@ -239,12 +263,15 @@ impl SurveyRun<'_> {
         pool::run(attempts, jobs, &mut self.session.supervisor.interrupt, |event| match event {
             pool::PoolEvent::Done(at, made) => {
                 let Some(line) = asked.get(at) else { return };
-                document.rows.push(PythonRow::of(line, Some(&about)).with(made));
+                let is_place =
+                    |call: &String| line.returned.as_ref().is_some_and(|returned| returned.calls.contains(call));
+                let met = made.iter().any(|made| made.called.iter().any(is_place));
+                document.rows.push(R::of(line, PythonRow::of(line, Some(&about)).with(made), met));
                 document.survey.elapsed_ns = spent + (clock::now_ns() - started);
                 console.step(progress.done());
                 console.status(&format!("{} · {}", progress.left(), line.id));
                 if u128::from(clock::now_ns() - written) >= WRITE_EVERY.as_nanos() {
-                    failed = store.put(PythonRow::KIND.file(), document).err().or(failed.take());
+                    failed = store.put(R::KIND.file(), document).err().or(failed.take());
                     written = clock::now_ns();
                 }
             }

@@ -24,18 +24,20 @@ pub(super) fn check(options: &SurveyOptions) -> Result<(), Failure> {
         (options.run.python.is_some(), "--python"),
         (python.jobs.is_some(), "--jobs"),
         (python.timeout.is_some(), "--timeout"),
-        (python.rows.is_some(), "--rows"),
         (python.keep_traces, "--keep-traces"),
     ] {
-        if is_given && options.kind != SurveyKind::Python {
+        if is_given && !options.kind.is_of_lines() {
             return Err(only(SurveyKind::Python, name));
         }
+    }
+    if python.rows.is_some() && options.kind != SurveyKind::Python {
+        return Err(only(SurveyKind::Python, "--rows"));
     }
     if python.rows.is_some() && !python.allow_code {
         let why = "--rows: the file's lines are code that did not come with this program; read it, and allow it by --allow code";
         return Err(Failure::Usage(why.to_string()));
     }
-    if options.kind == SurveyKind::Python && !options.run.libcudart.is_empty() {
+    if options.kind.is_of_lines() && !options.run.libcudart.is_empty() {
         return Err(Failure::Usage("--libcudart: a line of Python takes the libcudart of its framework".to_string()));
     }
     Ok(())
@@ -66,7 +68,8 @@ impl Choice for PythonLine {
     }
 
     fn groups(&self) -> Vec<&str> {
-        vec![&self.framework]
+        let returned = self.returned.as_ref().map(|returned| [returned.place.as_str(), returned.status.as_str()]);
+        [self.framework.as_str()].into_iter().chain(returned.into_iter().flatten()).collect()
     }
 }
 

@@ -100,7 +100,7 @@ impl Attempts {
     pub(super) fn together(&self, job: &RowJob) -> Option<Vec<PythonAttempt>> {
         let mut attempts = Vec::new();
         for number in 1..=self.repeat {
-            if number > 1 && number == self.repeat && wants_to_be_alone(&attempts) {
+            if number > 1 && number == self.repeat && wants_to_be_alone(job, &attempts) {
                 break;
             }
             attempts.push(self.attempt_unless_stopped(job, self.jobs == 1)?);
@@ -115,7 +115,7 @@ impl Attempts {
     /// Makes the last attempt of a row that makes contexts, while nothing else runs: beside other rows, it is unknown
     /// how much memory is its own. `None` if the user stopped it.
     pub(super) fn alone(&self, job: &RowJob, mut attempts: Vec<PythonAttempt>) -> Option<Vec<PythonAttempt>> {
-        if wants_to_be_alone(&attempts) {
+        if wants_to_be_alone(job, &attempts) {
             attempts.push(self.attempt_unless_stopped(job, true)?);
         }
         Some(attempts)
@@ -161,6 +161,9 @@ impl Attempts {
         lay_out(folder, &job.line).map_err(SupervisorError::system)?;
         let mut arguments: Vec<OsString> = ["--on", &self.on, "--limit-ms"].map(OsString::from).into();
         arguments.push(job.limit.as_millis().to_string().into());
+        if let Some(returned) = &job.line.returned {
+            arguments.extend([OsString::from("--returns"), returned.told().into()]);
+        }
         arguments.extend([OsString::from("--folder"), trace.into(), "--".into()]);
         arguments.extend([self.python.clone().into(), folder.join("row.py").into()]);
         let tracer = Errand {
@@ -208,9 +211,9 @@ fn modules() -> Option<OsString> {
 }
 
 /// Whether a row makes contexts, and none of its attempts has run alone.
-pub(super) fn wants_to_be_alone(attempts: &[PythonAttempt]) -> bool {
+pub(super) fn wants_to_be_alone(job: &RowJob, attempts: &[PythonAttempt]) -> bool {
     let has_contexts = |made: &PythonAttempt| made.seen.context_on.as_ref().is_some_and(|on| !on.is_empty());
-    attempts.iter().any(has_contexts) && !attempts.iter().any(|made| made.seen.alone || hangs(made))
+    job.wants_memory && attempts.iter().any(has_contexts) && !attempts.iter().any(|made| made.seen.alone || hangs(made))
 }
 
 fn hangs(made: &PythonAttempt) -> bool {

@@ -23,6 +23,8 @@ pub(super) struct RowJob {
     pub(super) line: PythonLine,
     /// How long a process of the row may run.
     pub(super) limit: Duration,
+    /// Whether the row says which memory is its own.
+    pub(super) wants_memory: bool,
 }
 
 /// An event for the caller.
@@ -45,7 +47,7 @@ pub(super) fn run(attempts: &Attempts, jobs: Vec<RowJob>, interrupt: &mut Interr
         let mut left = Vec::new();
         let together = |row: &PoolRow| attempts.together(&row.job);
         stage(attempts, attempts.jobs(), batch, together, interrupt, |done| match done {
-            Some(row) if wants_to_be_alone(&row.made) => left.push(row),
+            Some(row) if wants_to_be_alone(&row.job, &row.made) => left.push(row),
             Some(row) => tell(PoolEvent::Done(row.at, row.made)),
             None => tell(PoolEvent::Tick),
         });

@@ -21,7 +21,8 @@ def _raised(error):
         message = str(error)
     except Exception:
         message = ""
-    return {"kind": type(error).__name__, "message": (message.splitlines() or [""])[0]}
+    lines = message.splitlines() or [""]
+    return {"kind": type(error).__name__, "message": lines[0], "more": "\n".join(lines[1:])}
 
 
 def _compiled(name):

@@ -1,0 +1,185 @@
+//! `survey errors`: what frameworks make of an error of the driver.
+//!
+//! A line of Python runs in a fresh interpreter with a libcuda that returns one status from one place on, such as
+//! `cuInit`, and passes every other call on to the real one. The row says what the user sees then: the exception with
+//! its message, another value, or the CPU without a word. The control of each line is the line with every call passed
+//! on.
+
+mod list;
+#[cfg(test)]
+mod tests;
+
+pub use list::{ErrorList, built_in};
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::SurveyKind;
+use super::document::Row;
+use super::python::{LineRow, PythonLine, PythonRow, Raised};
+use super::row::RowAttempts;
+use cuda_pitfalls_calls::{CallLibrary, status};
+
+/// What one line makes of one status at one place.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ErrorRow {
+    /// The name of the row: the line, the place and the number, such as `torch, asks, cuInit 999`.
+    pub id: String,
+    /// The group of the line, such as `torch`; `instrument` for a control of the instrument.
+    pub framework: String,
+    /// The name of the line, such as `torch, asks`.
+    pub line: String,
+    /// The versions of the packages that it needs.
+    pub versions: BTreeMap<String, String>,
+    /// The code that ran before it in the same process.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<String>,
+    /// The code that was asked about.
+    pub ask: String,
+    /// Variables that were set before the interpreter started.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// What libcuda returned, and where; null for the control, in which every call was passed on.
+    pub returned: Option<Returned>,
+    /// Whether the line came to that place at all; null for the control. A row in which it did not says nothing.
+    pub met: Option<bool>,
+    /// The exception that it raised; null if there was none, or if attempts differ.
+    pub raised: Option<Raised>,
+    /// Its value: where the work was done. Null if it raised something, or if attempts differ.
+    pub value: Option<String>,
+    /// How its process ended, unless with exit code 0.
+    pub left: Option<String>,
+    /// For a control of the instrument: whether it showed what it must.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub as_expected: Option<bool>,
+    /// How many attempts count, and why others do not.
+    #[serde(flatten)]
+    pub standing: RowAttempts,
+}
+
+/// A status that a libcuda returns at a place.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Returned {
+    /// The place: `cuInit`, `count`, `context`, `allocation`, `launch`, `driver version`.
+    pub place: String,
+    /// The calls that returned it; those that the driver does not have were not there.
+    pub calls: Vec<String>,
+    /// The status as a number; of `driver version` the version.
+    pub code: u32,
+    /// The status by its C name; the version in words for `driver version`.
+    pub status: String,
+}
+
+/// The place at which no status is returned but a version is told.
+const VERSION: &str = "driver version";
+
+impl Returned {
+    /// A status at a place.
+    pub fn new(place: &str, calls: &[String], code: u32) -> Returned {
+        let name = status::name(CallLibrary::Driver, i64::from(code)).map(str::to_string);
+        let version = || format!("CUDA {}.{}", code / 1000, code % 1000 / 10);
+        let status = if place == VERSION { version() } else { name.unwrap_or_else(|| code.to_string()) };
+        Returned { place: place.to_string(), calls: calls.to_vec(), code, status }
+    }
+
+    /// As the forwarding libcuda is told.
+    pub fn told(&self) -> String {
+        let each: Vec<String> = self.calls.iter().map(|call| format!("{call}={}", self.code)).collect();
+        each.join(" ")
+    }
+}
+
+/// What the user sees of an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Effect {
+    /// The line did what it does without an error.
+    Nothing,
+    /// The line went on with the CPU, and said nothing.
+    Silent,
+    /// It raised an exception.
+    Raises,
+    /// Its process did not leave by itself.
+    Dies,
+}
+
+impl ErrorRow {
+    /// The control among these rows: the same line with every call passed on.
+    pub fn control<'a>(&self, rows: &'a [ErrorRow]) -> Option<&'a ErrorRow> {
+        rows.iter().find(|row| row.line == self.line && row.returned.is_none() && !row.is_control())
+    }
+
+    /// What the user sees; `None` if the line did not come to the place, or if that is not known.
+    pub fn effect(&self, rows: &[ErrorRow]) -> Option<Effect> {
+        if self.met != Some(true) {
+            return None;
+        }
+        if self.left.is_some() {
+            return Some(Effect::Dies);
+        }
+        if !self.is_conclusive() {
+            return None;
+        }
+        let usual = self.control(rows)?.value.as_ref()?;
+        match (&self.raised, &self.value) {
+            (Some(_), _) => Some(Effect::Raises),
+            (None, Some(value)) if value == usual => Some(Effect::Nothing),
+            (None, Some(_)) => Some(Effect::Silent),
+            (None, None) => None,
+        }
+    }
+}
+
+impl Row for ErrorRow {
+    const KIND: SurveyKind = SurveyKind::Errors;
+
+    fn key(&self) -> String {
+        self.id.clone()
+    }
+
+    fn standing(&self) -> &RowAttempts {
+        &self.standing
+    }
+
+    fn has_facts(&self) -> bool {
+        self.raised.is_some() || self.value.is_some() || self.left.is_some()
+    }
+
+    fn is_control(&self) -> bool {
+        self.framework == super::python::INSTRUMENT
+    }
+
+    fn is_unexpected(&self) -> bool {
+        self.as_expected == Some(false)
+    }
+}
+
+impl LineRow for ErrorRow {
+    fn of(line: &PythonLine, row: PythonRow, met: bool) -> ErrorRow {
+        let PythonRow { id, framework, versions, before, ask, env, raised, value, left, as_expected, standing, .. } =
+            row;
+        let name = line.returned.as_ref().and_then(|returned| id.strip_suffix(&suffix(returned)));
+        ErrorRow {
+            line: name.unwrap_or(&id).to_string(),
+            returned: line.returned.clone(),
+            met: line.returned.as_ref().map(|_| met).filter(|_| standing.unmeasured.is_none()),
+            id,
+            framework,
+            versions,
+            before,
+            ask,
+            env,
+            raised,
+            value,
+            left,
+            as_expected,
+            standing,
+        }
+    }
+}
+
+/// What the name of a row has behind that of its line.
+fn suffix(returned: &Returned) -> String {
+    format!(", {} {}", returned.place, returned.code)
+}

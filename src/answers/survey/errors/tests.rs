@@ -1,0 +1,68 @@
+use super::*;
+
+fn row(line: &str, returned: Option<Returned>, value: Option<&str>, raised: Option<&str>) -> ErrorRow {
+    ErrorRow {
+        id: returned.as_ref().map_or_else(|| line.to_string(), |returned| format!("{line}{}", suffix(returned))),
+        framework: "torch".to_string(),
+        line: line.to_string(),
+        met: returned.as_ref().map(|_| true),
+        returned,
+        value: value.map(str::to_string),
+        raised: raised.map(|kind| Raised { kind: kind.to_string(), message: String::new(), more: None }),
+        standing: RowAttempts { attempts: 1, ..RowAttempts::default() },
+        ..ErrorRow::default()
+    }
+}
+
+fn init(code: u32) -> Option<Returned> {
+    Some(Returned::new("cuInit", &["cuInit".to_string()], code))
+}
+
+#[test]
+fn the_list_has_each_line_by_itself_and_with_each_status_at_each_place() {
+    let list = built_in().unwrap_or_else(|invalid| panic!("{:?}", invalid.diagnostics));
+    let controls: Vec<&PythonLine> = list.lines.iter().filter(|line| line.returned.is_none()).collect();
+    let of_init = |line: &&&PythonLine| line.returned.as_ref().is_some_and(|returned| returned.place == "cuInit");
+    let statuses = list.lines.iter().filter(|line| of_init(&line)).count() / controls.len();
+    assert!(statuses >= 12, "{statuses}");
+    for place in ["count", "context"] {
+        let of_place = list.lines.iter().filter(|line| line.returned.as_ref().is_some_and(|one| one.place == place));
+        assert!(of_place.count() >= 12 * controls.len(), "{place}");
+    }
+    let ids: std::collections::BTreeSet<&String> = list.lines.iter().map(|line| &line.id).collect();
+    assert_eq!(ids.len(), list.lines.len(), "a name is there twice");
+    let frameworks: std::collections::BTreeSet<&String> = list.lines.iter().map(|line| &line.framework).collect();
+    assert!(frameworks.len() >= 4);
+}
+
+#[test]
+fn what_is_wrong_in_a_list_is_said_with_its_line() {
+    let place = "[[place]]\nname = \"a\"\ncalls = [\"cuNothing\"]\nstatuses = [1]\n";
+    let line = "[[line]]\nid = \"a\"\nframework = \"torch\"\nneeds = []\nask = \"1\"\n";
+    let invalid = list::read("list.toml", &format!("{place}{line}")).expect_err("no such call");
+    let said: Vec<String> = invalid.diagnostics.iter().map(|one| one.line(&invalid.source)).collect();
+    assert_eq!(said, ["list.toml:3:10: `cuNothing` is no call of libcuda"]);
+}
+
+#[test]
+fn a_status_has_its_name_and_what_libcuda_is_told() {
+    let returned = Returned::new("context", &["cuCtxCreate_v2".to_string(), "cuCtxCreate".to_string()], 46);
+    assert_eq!(returned.status, "CUDA_ERROR_DEVICE_UNAVAILABLE");
+    assert_eq!(returned.told(), "cuCtxCreate_v2=46 cuCtxCreate=46");
+    assert_eq!(Returned::new(VERSION, &[], 11040).status, "CUDA 11.4");
+}
+
+#[test]
+fn the_effect_is_what_the_user_sees() {
+    let control = row("a", None, Some("'cuda'"), None);
+    let of = |row: ErrorRow| row.effect(&[control.clone()]);
+    assert_eq!(of(row("a", init(999), Some("'cpu'"), None)), Some(Effect::Silent));
+    assert_eq!(of(row("a", init(999), Some("'cuda'"), None)), Some(Effect::Nothing));
+    assert_eq!(of(row("a", init(999), None, Some("RuntimeError"))), Some(Effect::Raises));
+    assert_eq!(
+        of(ErrorRow { left: Some("SIGSEGV".to_string()), ..row("a", init(999), None, None) }),
+        Some(Effect::Dies)
+    );
+    assert_eq!(of(ErrorRow { met: Some(false), ..row("a", init(999), Some("'cpu'"), None) }), None);
+    assert_eq!(of(row("b", init(999), Some("'cpu'"), None)), None, "its control was not asked");
+}

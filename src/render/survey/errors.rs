@@ -1,0 +1,165 @@
+//! `survey errors`: what frameworks make of an error of the driver.
+
+use std::collections::BTreeMap;
+
+use super::section::Section;
+use super::{disagreements, left_out};
+use crate::words;
+use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
+use cuda_pitfalls_answers::survey::errors::{Effect, ErrorRow};
+use cuda_pitfalls_core::text::counts::grouped;
+use cuda_pitfalls_core::text::escape::shorten;
+
+pub(super) const OPENING: &str = "\
+Each line ran in a fresh interpreter with a libcuda that returned one status from one place on, and passed every other \
+call on to the real driver. No GPU was at fault: what is shown is what the framework makes of the status. The control is \
+the same line with every call passed on; a line that did not come to the place is left out.
+
+- **silent**: the line went on with another value, which is the CPU, and raised nothing.
+- **works**: the line did what it does without the error.
+- Places: `count` is cuDeviceGetCount, `context` what makes the first context, `allocation` and `launch` the first of \
+each; `driver version` is not an error but an older version that the driver says it has.";
+
+/// A message is cut to this many bytes.
+const LONGEST: usize = 240;
+
+pub(super) fn sections(documents: &[&SurveyDocument<ErrorRow>]) -> Vec<Section> {
+    let mut sections = Vec::new();
+    for document in documents {
+        let rows: Vec<&ErrorRow> = document.rows.iter().filter(|row| !row.is_control()).collect();
+        let title = |text: &str| match documents.len() {
+            1 => text.to_string(),
+            _ => format!("{text}: {}", document.survey.id),
+        };
+        sections.push(interpreter(title("Interpreter"), document));
+        sections.push(silent(title("Goes on without a word"), &rows, document));
+        sections.push(effects(title("What each line makes of each status"), &rows, document));
+        sections.push(messages(title("Messages"), &rows, document));
+        sections.push(code(title("Lines"), &rows));
+        sections.push(unmeasured(title("Not measured"), &rows));
+    }
+    sections.push(disagreements(documents.iter().flat_map(|document| &document.rows)));
+    sections.push(left_out(documents.iter().flat_map(|document| &document.left_out)));
+    sections
+}
+
+fn interpreter(title: String, document: &SurveyDocument<ErrorRow>) -> Section {
+    let row = document.machine.python.as_ref().map(|interpreter| {
+        let packages = words::packages(interpreter);
+        let own = format!("{} {}", interpreter.implementation, interpreter.version);
+        vec![own, packages.trim_start_matches(", ").to_string()]
+    });
+    Section {
+        title,
+        header: ["Python", "packages"].map(str::to_string).to_vec(),
+        rows: row.into_iter().collect(),
+        ..Section::default()
+    }
+}
+
+/// The lines that go on with the CPU, by place.
+fn silent(title: String, rows: &[&ErrorRow], document: &SurveyDocument<ErrorRow>) -> Section {
+    let is_silent = |row: &&&ErrorRow| row.effect(&document.rows) == Some(Effect::Silent);
+    let each = rows.iter().filter(is_silent).filter_map(|row| {
+        let returned = row.returned.as_ref()?;
+        Some(((row.line.clone(), returned.place.clone(), row.value.clone().unwrap_or_default()), returned.code))
+    });
+    let row = |((line, place, value), codes): ((String, String, String), Vec<u32>)| {
+        vec![line, place, codes.iter().map(u32::to_string).collect::<Vec<_>>().join(", "), value]
+    };
+    Section {
+        title,
+        header: ["line", "place", "statuses", "value"].map(str::to_string).to_vec(),
+        rows: grouped(each).into_iter().map(row).collect(),
+        code: vec![3],
+        ..Section::default()
+    }
+}
+
+/// The places in the order in which they were asked.
+fn places<'a>(rows: &[&'a ErrorRow]) -> Vec<&'a str> {
+    let mut places = Vec::new();
+    for returned in rows.iter().filter_map(|row| row.returned.as_ref()) {
+        if !places.contains(&returned.place.as_str()) {
+            places.push(returned.place.as_str());
+        }
+    }
+    places
+}
+
+fn effects(title: String, rows: &[&ErrorRow], document: &SurveyDocument<ErrorRow>) -> Section {
+    let places = places(rows);
+    let mut by_status: Vec<((&str, u32, &str), BTreeMap<&str, String>)> = Vec::new();
+    for row in rows {
+        let (Some(returned), Some(effect)) = (&row.returned, row.effect(&document.rows)) else { continue };
+        let key = (row.line.as_str(), returned.code, returned.status.as_str());
+        let said = match effect {
+            Effect::Nothing => "works".to_string(),
+            Effect::Silent => "silent".to_string(),
+            Effect::Raises => row.raised.as_ref().map(|raised| raised.kind.clone()).unwrap_or_default(),
+            Effect::Dies => row.left.clone().unwrap_or_default(),
+        };
+        match by_status.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, all)) => drop(all.insert(&returned.place, said)),
+            None => by_status.push((key, [(returned.place.as_str(), said)].into())),
+        }
+    }
+    let header = ["line", "status"].into_iter().chain(places.iter().copied()).map(str::to_string).collect();
+    let row = |((line, code, status), said): ((&str, u32, &str), BTreeMap<&str, String>)| {
+        let cells = places.iter().map(|place| said.get(place).cloned().unwrap_or_default());
+        [line.to_string(), format!("{code} {status}")].into_iter().chain(cells).collect()
+    };
+    Section { title, header, rows: by_status.into_iter().map(row).collect(), ..Section::default() }
+}
+
+/// Each message once, with who says it and for which statuses.
+fn messages(title: String, rows: &[&ErrorRow], document: &SurveyDocument<ErrorRow>) -> Section {
+    let raising = rows.iter().filter(|row| row.effect(&document.rows) == Some(Effect::Raises));
+    let each = raising.filter_map(|row| {
+        let (raised, returned) = (row.raised.as_ref()?, row.returned.as_ref()?);
+        let message = shorten(&format!("{}: {}", raised.kind, raised.message), LONGEST);
+        Some((message, (row.line.clone(), format!("{} {}", returned.place, returned.code))))
+    });
+    let row = |(message, said): (String, Vec<(String, String)>)| {
+        let by_line = grouped(said).into_iter().map(|(line, at)| format!("{line} ({})", at.join(", ")));
+        vec![message, by_line.collect::<Vec<_>>().join("; ")]
+    };
+    Section {
+        title,
+        header: ["message", "said by (place and status)"].map(str::to_string).to_vec(),
+        rows: grouped(each).into_iter().map(row).collect(),
+        code: vec![0],
+        ..Section::default()
+    }
+}
+
+/// What the names of the lines stand for.
+fn code(title: String, rows: &[&ErrorRow]) -> Section {
+    let controls = rows.iter().filter(|row| row.returned.is_none());
+    let row = |row: &&ErrorRow| {
+        let env = row.env.iter().map(|(name, value)| format!("{name}={value}"));
+        let code = row.before.iter().cloned().chain([row.ask.trim().to_string()]);
+        vec![row.line.clone(), env.chain(code).collect::<Vec<_>>().join("\n"), row.value.clone().unwrap_or_default()]
+    };
+    Section {
+        title,
+        header: ["line", "code", "value without an error"].map(str::to_string).to_vec(),
+        rows: controls.map(row).collect(),
+        code: vec![1, 2],
+        ..Section::default()
+    }
+}
+
+fn unmeasured(title: String, rows: &[&ErrorRow]) -> Section {
+    let each = rows.iter().filter_map(|row| {
+        let why = row.standing.unmeasured.as_ref()?;
+        Some(((row.line.clone(), why.detail.clone()), ()))
+    });
+    let row = |((line, why), count): ((String, String), Vec<()>)| vec![line, count.len().to_string(), why];
+    Section {
+        title,
+        header: ["line", "rows", "why"].map(str::to_string).to_vec(),
+        rows: grouped(each).into_iter().map(row).collect(),
+        ..Section::default()
+    }
+}
