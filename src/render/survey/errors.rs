@@ -87,9 +87,12 @@ fn places<'a>(rows: &[&'a ErrorRow]) -> Vec<&'a str> {
     places
 }
 
+/// A line and a status, and what the user sees by place.
+type StatusRow<'a> = ((&'a str, u32, &'a str), BTreeMap<&'a str, String>);
+
 fn effects(title: String, rows: &[&ErrorRow], document: &SurveyDocument<ErrorRow>) -> Section {
     let places = places(rows);
-    let mut by_status: Vec<((&str, u32, &str), BTreeMap<&str, String>)> = Vec::new();
+    let mut by_status: Vec<StatusRow<'_>> = Vec::new();
     for row in rows {
         let (Some(returned), Some(effect)) = (&row.returned, row.effect(&document.rows)) else { continue };
         let key = (row.line.as_str(), returned.code, returned.status.as_str());
@@ -105,7 +108,7 @@ fn effects(title: String, rows: &[&ErrorRow], document: &SurveyDocument<ErrorRow
         }
     }
     let header = ["line", "status"].into_iter().chain(places.iter().copied()).map(str::to_string).collect();
-    let row = |((line, code, status), said): ((&str, u32, &str), BTreeMap<&str, String>)| {
+    let row = |((line, code, status), said): StatusRow<'_>| {
         let cells = places.iter().map(|place| said.get(place).cloned().unwrap_or_default());
         [line.to_string(), format!("{code} {status}")].into_iter().chain(cells).collect()
     };

@@ -55,7 +55,7 @@ fn a_status_has_its_name_and_what_libcuda_is_told() {
 #[test]
 fn the_effect_is_what_the_user_sees() {
     let control = row("a", None, Some("'cuda'"), None);
-    let of = |row: ErrorRow| row.effect(&[control.clone()]);
+    let of = |row: ErrorRow| row.effect(std::slice::from_ref(&control));
     assert_eq!(of(row("a", init(999), Some("'cpu'"), None)), Some(Effect::Silent));
     assert_eq!(of(row("a", init(999), Some("'cuda'"), None)), Some(Effect::Nothing));
     assert_eq!(of(row("a", init(999), None, Some("RuntimeError"))), Some(Effect::Raises));
