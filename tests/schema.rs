@@ -46,6 +46,8 @@ fn the_committed_schemas_are_those_that_the_program_prints() {
         ("survey-env", "reports/survey-env.schema.json"),
         ("survey-needs", "reports/survey-needs.schema.json"),
         ("survey-python", "reports/survey-python.schema.json"),
+        ("survey-errors", "reports/survey-errors.schema.json"),
+        ("doctor", "reports/doctor.schema.json"),
         ("trace", "reports/trace.schema.json"),
         ("trace-summary", "reports/trace-summary.schema.json"),
         ("diagnosis", "scenarios/diagnoses/diagnosis.schema.json"),

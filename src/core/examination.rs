@@ -219,7 +219,7 @@ pub struct CallTry {
 
 /// What the fresh process of a start is to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "want", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Want {
     /// Start a library.
     Start {
@@ -242,9 +242,9 @@ pub enum Want {
     },
 }
 
-/// What that process says.
+/// What that process says. Not tagged inside: maps with numbers as keys could not be read then.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "said", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
 pub enum Said {
     /// The library could not be opened.
     Missing {
@@ -322,4 +322,23 @@ pub struct ProcessLibrary {
     pub path: String,
     /// Whether the file is gone since.
     pub is_deleted: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_process_says_of_a_busy_gpu_is_read() {
+        let gpu = serde_json::json!({"uuid": "GPU-a", "name": null, "pci_bus_id": null, "compute_capability": null,
+            "total_bytes": 1, "reserved_bytes": 0, "compute_mode": null, "persistence": null, "mig": null});
+        let state = GpuState {
+            gpu: serde_json::from_value(gpu).expect("a GPU"),
+            reading: Reading::default(),
+            busy_percent: Some([(4711, 99)].into()),
+        };
+        let said = Said::Gpu(Box::new(state));
+        let line = serde_json::to_string(&said).expect("JSON");
+        assert_eq!(serde_json::from_str::<Said>(&line).expect("it is read again"), said);
+    }
 }

@@ -54,7 +54,7 @@ fn claimed(explanation: &Explanation<'_>, width: usize) -> String {
         causes.any(|cause| cause.scenario.as_deref() == Some(answer.scenario.name.as_str()))
     };
     // Beside several measured causes, questions that only share words with the text lead away from them.
-    let measured = advice.iter().flat_map(|advice| &advice.causes).filter(|cause| cause.scenario.is_some()).count();
+    let measured = advice.iter().flat_map(|advice| &advice.causes).filter(|cause| cause.is_measured()).count();
     let is_shown = |answer: &&ScenarioAnswer<'_>| measured < ENOUGH_CAUSES && !is_cause(answer);
     let short: Vec<&ScenarioAnswer<'_>> = rest.iter().filter(is_shown).collect();
     for answer in full {
@@ -107,21 +107,28 @@ fn facts(explanation: &Explanation<'_>, width: usize) -> String {
 fn of_advice(advice: &Advice, width: usize) -> String {
     let mut out = lines::sentence("", &advice.means, width);
     out.push_str("\nPossible causes\n");
-    for Cause { cause, scenario, source } in &advice.causes {
+    for Cause { cause, scenario, survey, source, tell } in &advice.causes {
         out.push_str(&lines::sentence("- ", cause, width));
+        if let Some(tell) = tell {
+            out.push_str(&lines::sentence("  to tell: ", tell, width));
+        }
         // An address is copied, so it is not broken.
-        let grounds = match (scenario, source) {
-            (Some(scenario), _) => format!("measured: {scenario}"),
-            (None, Some(source)) => format!("read, not measured: {source}"),
-            (None, None) => continue,
+        let grounds = match (scenario, survey, source) {
+            (Some(scenario), ..) => format!("measured: {scenario}"),
+            (None, Some(survey), _) => format!("measured: survey {survey}"),
+            (None, None, Some(source)) => format!("read, not measured: {source}"),
+            (None, None, None) => continue,
         };
         let _ = writeln!(out, "  {}", terminal(&grounds));
     }
-    if advice.causes.iter().all(|cause| cause.scenario.is_none()) {
+    if !advice.causes.iter().any(Cause::is_measured) {
         out.push_str(&lines::sentence("", "cuda-pitfalls has measured none of this yet.", width));
     }
     out.push('\n');
     out.push_str(&lines::sentence("First       ", &advice.first, width));
+    if advice.doctor {
+        out.push_str("Why here    cuda-pitfalls doctor\n");
+    }
     out
 }
 

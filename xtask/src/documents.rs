@@ -124,6 +124,7 @@ fn schemas() -> Documents {
         ("reports/fleet.schema.json".to_owned(), json::document(&fleet::schema())),
         ("reports/fleet-diff.schema.json".to_owned(), json::document(&fleet::diff_schema())),
         ("reports/explanation.schema.json".to_owned(), json::document(&render::explain::schema())),
+        ("reports/doctor.schema.json".to_owned(), json::document(&render::doctor::schema())),
         ("reports/trace.schema.json".to_owned(), json::document(&trace::schema())),
         ("reports/trace-summary.schema.json".to_owned(), json::document(&render::trace::schema())),
     ];

@@ -22,6 +22,8 @@ pub struct ProcessFindings {
     pub opened: Option<Vec<u32>>,
     /// The mask that it was started with, and the one that is set now.
     pub mask: Option<MaskState>,
+    /// Whether the mask was changed after CUDA had read it: CUDA has more GPUs than the variable names now.
+    pub is_mask_late: bool,
     /// The GPUs on which NVML lists it, with its memory there.
     pub contexts: Vec<HeldGpu>,
     /// Of these, those on which it did nothing while it was watched.
@@ -82,16 +84,11 @@ impl ProcessFindings {
     /// Whether something is wrong.
     pub fn is_wrong(&self) -> bool {
         let is_stray = self.idle.iter().any(|stray| stray.is_busy_elsewhere);
-        let is_late = self.is_mask_late();
-        is_stray || is_late || !self.twice.is_empty() || !self.of_other_version.is_empty() || !self.closed.is_empty()
-    }
-
-    /// Whether the mask was changed after CUDA was started, or at least after the process was, and CUDA has other GPUs
-    /// than the new mask could give it: more than it names.
-    pub fn is_mask_late(&self) -> bool {
-        let (Some(mask), Some(opened)) = (&self.mask, &self.opened) else { return false };
-        let named = mask.now.as_deref().map(|now| now.split(',').filter(|entry| !entry.trim().is_empty()).count());
-        mask.is_changed() && self.is_started == Some(true) && named.is_some_and(|named| opened.len() > named)
+        is_stray
+            || self.is_mask_late
+            || !self.twice.is_empty()
+            || !self.of_other_version.is_empty()
+            || !self.closed.is_empty()
     }
 
     /// How the command ends.
@@ -109,7 +106,8 @@ pub fn findings(seen: &ProcessExamination) -> ProcessFindings {
     let gpu_of = |file: &str| file.strip_prefix("/dev/nvidia")?.parse::<u32>().ok();
     let open = seen.open_files.as_ref();
     let is_started = open.map(|open| open.contains_key("/dev/nvidiactl") || open.contains_key("/dev/nvidia-uvm"));
-    let opened = open.map(|open| open.keys().filter_map(|file| gpu_of(file)).collect());
+    let opened: Option<Vec<u32>> = open.map(|open| open.keys().filter_map(|file| gpu_of(file)).collect());
+    let mask = mask(seen);
     let contexts = contexts(seen);
     let is_busy = |held: &HeldGpu| held.busy_percent.is_some_and(|busy| busy > 0);
     let idle = contexts.iter().filter(|held| held.busy_percent == Some(0));
@@ -117,8 +115,9 @@ pub fn findings(seen: &ProcessExamination) -> ProcessFindings {
     let libraries = seen.libraries.as_deref().unwrap_or_default();
     ProcessFindings {
         is_started,
+        is_mask_late: is_mask_late(mask.as_ref(), opened.as_deref()),
+        mask,
         opened,
-        mask: mask(seen),
         idle,
         twice: twice(libraries),
         of_other_version: of_other_version(libraries, seen.module_version.as_deref()),
@@ -127,6 +126,13 @@ pub fn findings(seen: &ProcessExamination) -> ProcessFindings {
         mps: seen.mps_folder.clone(),
         contexts,
     }
+}
+
+/// Whether CUDA has more GPUs open than a mask names that was set after the process was started.
+fn is_mask_late(mask: Option<&MaskState>, opened: Option<&[u32]>) -> bool {
+    let (Some(mask), Some(opened)) = (mask.filter(|mask| mask.is_changed()), opened) else { return false };
+    let named = mask.now.as_deref().map(|now| now.split(',').filter(|entry| !entry.trim().is_empty()).count());
+    named.is_some_and(|named| opened.len() > named)
 }
 
 fn mask(seen: &ProcessExamination) -> Option<MaskState> {

@@ -310,7 +310,7 @@ fn a_process_is_judged_by_what_it_holds() {
     // Set too late: CUDA has more GPUs than the variable names.
     seen.now = Some(variables(Some("1")));
     let late = findings(&seen);
-    assert!(late.is_mask_late() && late.exit() == Exit::Unexpected);
+    assert!(late.is_mask_late && late.exit() == Exit::Unexpected);
     // Set in time, by the program itself.
     seen.open_files = open(&["/dev/nvidiactl", "/dev/nvidia1"]);
     assert!(!findings(&seen).is_wrong());

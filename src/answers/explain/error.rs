@@ -47,9 +47,12 @@ pub struct Advice {
     pub causes: Vec<Cause>,
     /// What to do first.
     pub first: String,
+    /// Whether `doctor` can tell which of the causes it is, on the machine where it happens.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub doctor: bool,
 }
 
-/// A cause of an error, with what says so: a scenario that measured it, or the source where it was read.
+/// A cause of an error, with what says so: a scenario or a survey that measured it, or the source where it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Cause {
@@ -58,9 +61,22 @@ pub struct Cause {
     /// The scenario that measured it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
+    /// The survey that measured it, such as `errors`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub survey: Option<String>,
     /// The address where it was read. It was not measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
+    /// How to tell it apart from the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tell: Option<String>,
+}
+
+impl Cause {
+    /// Whether this project measured it.
+    pub fn is_measured(&self) -> bool {
+        self.scenario.is_some() || self.survey.is_some()
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -263,9 +279,12 @@ mod tests {
             assert!(ids.insert(&advice.id), "{}", advice.id);
             assert!(!advice.codes.is_empty() || !advice.says.is_empty(), "{}", advice.id);
             for cause in &advice.causes {
-                match (&cause.scenario, &cause.source) {
-                    (Some(name), None) => assert!(scenarios.iter().any(|known| known.name == *name), "{name}"),
-                    (None, Some(address)) => assert!(address.starts_with("https://"), "{address}"),
+                match (&cause.scenario, &cause.survey, &cause.source) {
+                    (Some(name), None, None) => assert!(scenarios.iter().any(|known| known.name == *name), "{name}"),
+                    (None, Some(kind), None) => {
+                        assert!(crate::survey::SurveyKind::ALL.iter().any(|known| known.name() == kind), "{kind}");
+                    }
+                    (None, None, Some(address)) => assert!(address.starts_with("https://"), "{address}"),
                     both => panic!("{}: {both:?}", advice.id),
                 }
             }

@@ -37,7 +37,8 @@ pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) ->
     }
     if let Some(nvml) = seen.nvml.as_ref().filter(|nvml| nvml.gpus.is_empty()) {
         let why = nvml.failure().map(|call| format!("{} returns {}", call.call, call.status));
-        let why = why.or(nvml.missing.clone()).unwrap_or_else(|| "it counts no GPU".to_string());
+        let ended = nvml.ended.as_ref().map(|end| end.by.clone());
+        let why = why.or(nvml.missing.clone()).or(ended).unwrap_or_else(|| "it counts no GPU".to_string());
         say("GPUs", &format!("not known: NVML does not work here ({why})"));
     }
     if let Some(folder) = &found.mps {
@@ -86,7 +87,7 @@ fn started_in_words(seen: &ProcessExamination, found: &ProcessFindings) -> Strin
 /// What is wrong, a sentence each.
 fn wrong(seen: &ProcessExamination, found: &ProcessFindings) -> Vec<String> {
     let mut wrong = Vec::new();
-    if found.is_mask_late() {
+    if found.is_mask_late {
         let opened = found.opened.as_ref().map_or(0, Vec::len);
         let now = found.mask.as_ref().and_then(|mask| mask.now.clone()).unwrap_or_default();
         wrong.push(format!(
