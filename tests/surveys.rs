@@ -12,7 +12,6 @@ use cuda_pitfalls::survey::document::Row;
 use cuda_pitfalls::survey::env::{self, EnvRow};
 use cuda_pitfalls::survey::mask::{MaskRow, by_todays_rule};
 use cuda_pitfalls::survey::needs::{EVERYTHING_ELSE, NeedRow};
-use cuda_pitfalls::survey::python::INSTRUMENT;
 use cuda_pitfalls::survey::{Survey, SurveyKind};
 use cuda_pitfalls::verdict::Provenance;
 use rustix::process::Signal;
@@ -40,10 +39,18 @@ fn committed_surveys_are_measured_and_as_their_schemas_say() {
         assert_eq!(document["complete"] == true, !stopped, "{name}: a survey is whole, or says that it was stopped");
         let errors = against_schema(survey.kind(), &document);
         assert!(errors.is_empty(), "{name}: {errors:#?}");
-        if let Survey::Python(document) = &survey {
-            // Its controls are rows of its own.
-            let mut controls = document.rows.iter().filter(|row| row.framework == INSTRUMENT).peekable();
-            assert!(controls.peek().is_some() && controls.all(|row| row.as_expected == Some(true)), "{name}");
+        // The controls of lines are rows of their own.
+        let held: Option<Vec<Option<bool>>> = match &survey {
+            Survey::Python(document) => {
+                Some(document.rows.iter().filter(|row| row.is_control()).map(|row| row.as_expected).collect())
+            }
+            Survey::Errors(document) => {
+                Some(document.rows.iter().filter(|row| row.is_control()).map(|row| row.as_expected).collect())
+            }
+            _ => None,
+        };
+        if let Some(held) = held {
+            assert!(!held.is_empty() && held.iter().all(|held| *held == Some(true)), "{name}");
             continue;
         }
         let beside = read(file.parent().expect("a folder")).expect("the controls' report is beside it");

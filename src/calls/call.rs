@@ -102,11 +102,13 @@ pub enum Effect {
     OpensLibrary,
     /// Refuses a file or a system call from then on.
     Refuses,
+    /// Starts an MPS daemon, whose server has a context on every GPU that it sees.
+    StartsMps,
 }
 
 impl Effect {
     /// Every effect by its word in the tables.
-    pub(crate) const WORDS: [(&str, Effect); 15] = [
+    pub(crate) const WORDS: [(&str, Effect); 16] = [
         ("marks", Effect::Marks),
         ("inert", Effect::Inert),
         ("names-variable", Effect::NamesVariable),
@@ -122,6 +124,7 @@ impl Effect {
         ("exits-at-once", Effect::ExitsAtOnce),
         ("opens-library", Effect::OpensLibrary),
         ("refuses", Effect::Refuses),
+        ("starts-mps", Effect::StartsMps),
     ];
 }
 

@@ -183,6 +183,8 @@ pub enum Hazard {
     Root,
     /// Changes a setting of the machine.
     Settings,
+    /// Starts an MPS daemon, with folders of its own.
+    Mps,
     /// Runs Python lines that did not come with the program. Files do not list it: it follows from the path of the
     /// file.
     Code,
@@ -190,12 +192,19 @@ pub enum Hazard {
 
 impl Hazard {
     /// All of them, for messages and help.
-    pub const ALL: [Hazard; 6] =
-        [Hazard::Fault, Hazard::Oversubscribe, Hazard::Bigmem, Hazard::Root, Hazard::Settings, Hazard::Code];
+    pub const ALL: [Hazard; 7] = [
+        Hazard::Fault,
+        Hazard::Oversubscribe,
+        Hazard::Bigmem,
+        Hazard::Root,
+        Hazard::Settings,
+        Hazard::Mps,
+        Hazard::Code,
+    ];
 
     /// The hazards that files list.
-    pub const LISTED: [Hazard; 5] =
-        [Hazard::Fault, Hazard::Oversubscribe, Hazard::Bigmem, Hazard::Root, Hazard::Settings];
+    pub const LISTED: [Hazard; 6] =
+        [Hazard::Fault, Hazard::Oversubscribe, Hazard::Bigmem, Hazard::Root, Hazard::Settings, Hazard::Mps];
 
     /// The word in files and on the command line.
     pub fn name(self) -> &'static str {
@@ -205,6 +214,7 @@ impl Hazard {
             Hazard::Bigmem => "bigmem",
             Hazard::Root => "root",
             Hazard::Settings => "settings",
+            Hazard::Mps => "mps",
             Hazard::Code => "code",
         }
     }

@@ -87,6 +87,7 @@ pub unsafe fn run(fd: RawFd) -> ! {
     }
     let (symbols, mut missing) = Symbols::resolve(&calls, probes);
     missing.extend(lacks);
+    missing.extend(action::lacks_mps(&calls));
     let mapped = crate::mapped::mapped();
     if let Some(path) = mapped.unknown.first() {
         let message = format!("{path} is mapped, and it is unknown whether it is simulated");

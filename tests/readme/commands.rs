@@ -1,6 +1,6 @@
 //! Every command of the pages is run, in order, in one folder that has what the reader has.
 //!
-//! The program has no GPU here: `run` and `trace` are told to simulate and `fleet merge` to take what was simulated.
+//! The program has no GPU here: `run`, `doctor` and `trace` are told to simulate and `fleet merge` to take what was simulated.
 //! Nothing else of a command is changed.
 
 use std::fs;
@@ -55,6 +55,7 @@ fn prepare(folder: &Path) -> String {
     let program = format!(
         "#!/bin/sh\ncase \"$1 $*\" in\n  *' --on '*) exec {PROGRAM} \"$@\";;\n  \
          'run '*) shift; exec {PROGRAM} run --on sim --quick \"$@\";;\n  \
+         'doctor '*) shift; exec {PROGRAM} doctor --on sim \"$@\";;\n  \
          'trace '*) shift; exec {PROGRAM} trace --on sim \"$@\";;\n  \
          'fleet fleet merge'*) exec {PROGRAM} \"$@\" --simulated;;\n  *) exec {PROGRAM} \"$@\";;\nesac\n"
     );

@@ -648,6 +648,7 @@ pub(super) fn warning(hazard: Hazard) -> &'static str {
         Hazard::Bigmem => "it takes most of a GPU's memory",
         Hazard::Root => "it needs root",
         Hazard::Settings => "it changes a setting of the machine",
+        Hazard::Mps => "it starts an MPS daemon",
         Hazard::Code => "it runs lines of Python that did not come with cuda-pitfalls",
     }
 }

@@ -9,6 +9,7 @@
 use cuda_pitfalls_calls::Effect;
 
 use crate::event::Event;
+use crate::experiment::Step;
 use crate::observe::{Scene, baseline, difference, epsilon, own_pids};
 use crate::plan::CasePlan;
 use crate::recording::BarrierSweep;
@@ -83,7 +84,9 @@ impl<'a> Watch<'a> {
     fn unlisted(&self, own: usize) -> usize {
         let calibration = self.scene.calibration;
         let matched = calibration.is_empty() || calibration.iter().any(|calibration| calibration.pid_listed);
-        if matched { 0 } else { own }
+        // The first client of an MPS daemon has it start a server, which no step names.
+        let servers = self.case.steps.iter().filter(|step| step.has(Effect::StartsMps)).count();
+        if matched { servers } else { own + servers }
     }
 
     /// Memory before the attempt differs from the calibration: a process came or left since, so the cost of `cuInit`
@@ -161,7 +164,8 @@ impl<'a> Watch<'a> {
     /// Whether a process of the attempt may use a GPU.
     fn sees(&self, gpu: &Gpu) -> bool {
         let Some(mask) = &self.case.mask else { return true };
-        let may_unmask = self.case.steps.iter().any(|step| step.has(Effect::MayUnmask));
+        let is_free = |step: &&Step| step.has(Effect::MayUnmask) || step.has(Effect::StartsMps);
+        let may_unmask = self.case.steps.iter().any(|step| is_free(&step));
         mask.contains(&gpu.uuid) || may_unmask || self.case.env.contains_key("CUDA_VISIBLE_DEVICES")
     }
 }

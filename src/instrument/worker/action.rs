@@ -1,6 +1,7 @@
 //! The actions of harness steps: threads, `environ`, waiting, and deliberate failures. Actions on processes, and
 //! actions by which a process inspects itself, are in their own modules.
 
+mod mps;
 mod own;
 mod process;
 
@@ -19,6 +20,7 @@ use cuda_pitfalls_core::event::{Status, Value};
 use cuda_pitfalls_core::scenario::{Scalar, Step};
 
 pub(super) type Values = BTreeMap<String, Value>;
+pub(super) use mps::lacks as lacks_mps;
 type Action = fn(&Arc<Worker>, &Channel, &Step) -> Result<Values, i64>;
 
 /// Every harness step and its action.
@@ -57,6 +59,9 @@ const ACTIONS: &[(&str, Action)] = &[
     ("freopen", own::freopen),
     ("fread", own::fread),
     ("seccomp", filter::seccomp),
+    ("mps_start", mps::start),
+    ("mps_quit", mps::quit),
+    ("mps_kill", mps::kill),
     ("setsid", leave_grandchild),
 ];
 

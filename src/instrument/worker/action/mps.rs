@@ -1,0 +1,139 @@
+//! An MPS daemon with folders of its own, for this process and what it starts. It ends with the attempt: the harness
+//! adopts it and kills it, if no step has ended it before.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{Values, text};
+use crate::mapped::is_any_simulated;
+use crate::worker::Worker;
+use cuda_pitfalls_calls::status::SIM_NOT_MODELLED;
+use cuda_pitfalls_calls::{Effect, find};
+use cuda_pitfalls_core::channel::Channel;
+use cuda_pitfalls_core::experiment::Step;
+
+/// The program, as the driver installs it.
+const PROGRAM: &str = "nvidia-cuda-mps-control";
+/// Where it lies, beside the folders of PATH.
+const PLACES: [&str; 3] = ["/usr/bin", "/usr/local/nvidia/bin", "/opt/nvidia/bin"];
+/// The folder in which clients look for the daemon, and that of its logs.
+const PIPES: &str = "CUDA_MPS_PIPE_DIRECTORY";
+const LOGS: &str = "CUDA_MPS_LOG_DIRECTORY";
+/// The variable that hides GPUs.
+const MASK: &str = "CUDA_VISIBLE_DEVICES";
+/// The mask of a daemon that has none.
+const NO_MASK: &str = "none";
+/// The file with the daemon's PID, in its folder of pipes.
+const PID: &str = "nvidia-cuda-mps-control.pid";
+/// How long the daemon may take to start or to end.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is missing for these calls; `None` if nothing is. The simulated machine has no daemon.
+pub(in crate::worker) fn lacks(calls: &[String]) -> Option<String> {
+    let is_mps = calls.iter().filter_map(|call| find(call)).any(|call| call.effects.contains(&Effect::StartsMps));
+    (is_mps && !is_any_simulated() && program().is_none()).then(|| format!("{PROGRAM}, which comes with the driver"))
+}
+
+fn program() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(PLACES.iter().map(PathBuf::from));
+    folders.map(|folder| folder.join(PROGRAM)).find(|program| program.is_file())
+}
+
+/// Starts a daemon. Its folders are in this process's environment from then on.
+pub(super) fn start(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
+    if is_any_simulated() {
+        return Err(SIM_NOT_MODELLED);
+    }
+    let program = program().ok_or(i64::from(libc::ENOENT))?;
+    let folder = std::env::temp_dir().join(format!("mps-{}", std::process::id()));
+    let (pipes, logs) = (folder.join("pipe"), folder.join("log"));
+    [&folder, &pipes, &logs].iter().try_for_each(fs::create_dir_all).map_err(code)?;
+    let mut command = Command::new(program);
+    command.arg("-d").env(PIPES, &pipes).env(LOGS, &logs).stdin(Stdio::null());
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    match text(step, "mask") {
+        mask if mask == NO_MASK => command.env_remove(MASK),
+        mask => command.env(MASK, mask),
+    };
+    let status = command.status().map_err(code)?;
+    if !status.success() || !waited(|| pid(&pipes).is_some() && pipes.join("control").exists()) {
+        return Err(i64::from(libc::EIO));
+    }
+    // SAFETY: the worker's other threads wait during a step.
+    unsafe {
+        std::env::set_var(PIPES, &pipes);
+        std::env::set_var(LOGS, &logs);
+    }
+    Ok(Values::new())
+}
+
+/// Tells the daemon to end, and waits for it.
+pub(super) fn quit(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
+    let pipes = pipes()?;
+    let program = program().ok_or(i64::from(libc::ENOENT))?;
+    let daemon = pid(&pipes).ok_or(i64::from(libc::ESRCH))?;
+    let mut command = Command::new(program);
+    command.env(PIPES, &pipes).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().map_err(code)?;
+    if let Some(mut input) = child.stdin.take() {
+        input.write_all(b"quit\n").map_err(code)?;
+    }
+    child.wait().map_err(code)?;
+    if waited(|| !is_alive(daemon)) { Ok(Values::new()) } else { Err(i64::from(libc::ETIMEDOUT)) }
+}
+
+/// Kills the daemon and its servers, so that the folder stays as it is.
+pub(super) fn kill(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
+    let daemon = pid(&pipes()?).ok_or(i64::from(libc::ESRCH))?;
+    let all: Vec<i32> = servers(daemon).into_iter().chain([daemon]).collect();
+    for pid in &all {
+        // SAFETY: a signal to the daemon that a step has started, or to its child.
+        unsafe { libc::kill(*pid, libc::SIGKILL) };
+    }
+    if waited(|| all.iter().all(|pid| !is_alive(*pid))) { Ok(Values::new()) } else { Err(i64::from(libc::ETIMEDOUT)) }
+}
+
+/// The folder of the daemon that a step has started.
+fn pipes() -> Result<PathBuf, i64> {
+    if is_any_simulated() {
+        return Err(SIM_NOT_MODELLED);
+    }
+    std::env::var_os(PIPES).map(PathBuf::from).ok_or(i64::from(libc::ESRCH))
+}
+
+fn code(error: std::io::Error) -> i64 {
+    i64::from(error.raw_os_error().unwrap_or(libc::EIO))
+}
+
+fn pid(pipes: &Path) -> Option<i32> {
+    fs::read_to_string(pipes.join(PID)).ok()?.trim().parse().ok()
+}
+
+/// The children of a daemon.
+fn servers(daemon: i32) -> Vec<i32> {
+    let children = fs::read_to_string(format!("/proc/{daemon}/task/{daemon}/children")).unwrap_or_default();
+    children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// Whether a process runs: a zombie does not.
+fn is_alive(pid: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = status.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
+    state.is_some_and(|state| state != 'Z' && state != 'X')
+}
+
+fn waited(is_so: impl Fn() -> bool) -> bool {
+    let began = Instant::now();
+    while !is_so() {
+        if began.elapsed() > PATIENCE {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    true
+}
