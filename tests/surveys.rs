@@ -9,7 +9,9 @@ use std::time::Duration;
 use cuda_pitfalls::report::{Stored, read};
 use cuda_pitfalls::survey::calls::CallRow;
 use cuda_pitfalls::survey::document::Row;
+use cuda_pitfalls::explain::{Explainer, Query};
 use cuda_pitfalls::survey::env::{self, EnvRow};
+use cuda_pitfalls::survey::errors::Effect;
 use cuda_pitfalls::survey::mask::{MaskRow, by_todays_rule};
 use cuda_pitfalls::survey::needs::{EVERYTHING_ELSE, NeedRow};
 use cuda_pitfalls::survey::{Survey, SurveyKind};
@@ -56,6 +58,34 @@ fn committed_surveys_are_measured_and_as_their_schemas_say() {
         let beside = read(file.parent().expect("a folder")).expect("the controls' report is beside it");
         assert_eq!(beside.run.exit.expect("it ended").code, 0, "{name}: the controls did not behave");
     }
+}
+
+/// What frameworks say where the driver does not start names its status, or is a message that `explain` knows.
+#[test]
+fn what_frameworks_say_of_a_driver_that_does_not_start_is_explained() {
+    let scenarios = cuda_pitfalls::catalogue::select(&[]).expect("valid scenarios");
+    let summary = cuda_pitfalls::summary::embedded();
+    let explainer = Explainer::new(&scenarios, &summary);
+    let (mut said, mut wrong) = (0, Vec::new());
+    for (name, file) in committed() {
+        let Survey::Errors(document) = open(&file) else { continue };
+        for row in document.rows.iter().filter(|row| row.effect(&document.rows) == Some(Effect::Raises)) {
+            let (Some(returned), Some(raised)) = (&row.returned, &row.raised) else { continue };
+            // An invalid value can come of anything.
+            if !["cuInit", "count"].contains(&returned.place.as_str()) || returned.code == 1 {
+                continue;
+            }
+            said += 1;
+            let found = explainer.explain(Query::pasted(&format!("{}: {}", raised.kind, raised.message)));
+            let first = found.names().into_iter().next().unwrap_or_default();
+            let is_right = first == format!("error/{}", returned.code) || first.starts_with("message/");
+            // libcudart makes one status of several: PyTorch and CuPy say that of an error at the start.
+            if !(found.certainty.is_claimed() && (is_right || first == "error/3")) {
+                wrong.push(format!("{name} {}: {first} for {}", row.id, raised.message));
+            }
+        }
+    }
+    assert!(said >= 100 && wrong.is_empty(), "{said} messages: {wrong:#?}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use cuda_pitfalls_core::examination::{FileTry, ProcessExamination, ProcessLibrary};
 use object::{Object, ObjectSymbol};
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
 
 use super::attempts;
 use super::place::{self, is_about_cuda, is_filtered_in, status_field};
@@ -190,9 +191,24 @@ fn environ(folder: &Path, maps: &[u8]) -> Option<u64> {
     all.into_iter().find_map(|(start, path)| symbol(folder, start, &path))
 }
 
+/// The bytes of a file that a process has mapped, if that is what is at its path now. The kernel names it without links,
+/// so none is followed: whoever the process belongs to must not choose what this one opens.
+fn mapped_file(folder: &Path, path: &str) -> io::Result<Vec<u8>> {
+    let root = openat(CWD, folder.join("root"), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let within = ResolveFlags::IN_ROOT | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
+    let file = File::from(openat2(root, path.trim_start_matches('/'), flags, Mode::empty(), within)?);
+    if !file.metadata()?.is_file() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    let mut read = Vec::new();
+    file.take(MOST_LIBRARY).read_to_end(&mut read)?;
+    Ok(read)
+}
+
 /// The address of `environ` in a file that is mapped from here on.
 fn symbol(folder: &Path, start: u64, path: &str) -> Option<u64> {
-    let file = bytes(&folder.join("root").join(path.trim_start_matches('/')), MOST_LIBRARY).ok()?;
+    let file = mapped_file(folder, path).ok()?;
     let file = object::File::parse(file.as_slice()).ok()?;
     let is_it = |symbol: &object::Symbol<'_, '_>| {
         symbol.is_definition() && matches!(symbol.name(), Ok("environ" | "__environ"))
@@ -246,6 +262,21 @@ mod tests {
         assert_eq!(seen.open_files, Some(BTreeMap::new()));
         assert_eq!(seen.libraries, Some(Vec::new()));
         assert!(seen.program.contains("python") && seen.threads == Some(1), "{} {:?}", seen.program, seen.threads);
+    }
+
+    #[test]
+    fn only_a_plain_file_that_no_link_leads_to_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("root");
+        fs::create_dir_all(root.join("lib")).unwrap();
+        fs::write(root.join("lib/libc.so.6"), "ELF").unwrap();
+        std::os::unix::fs::symlink("/dev/null", root.join("lib/link")).unwrap();
+        std::os::unix::fs::symlink("lib", root.join("through")).unwrap();
+        rustix::fs::mkfifoat(CWD, root.join("lib/pipe"), Mode::RWXU).unwrap();
+        assert_eq!(mapped_file(folder.path(), "/lib/libc.so.6").unwrap(), b"ELF");
+        for path in ["/lib/link", "/through/libc.so.6", "/lib/pipe", "/lib", "/../../../../dev/null", "/none"] {
+            assert!(mapped_file(folder.path(), path).is_err(), "{path}");
+        }
     }
 
     #[test]

@@ -54,6 +54,10 @@ impl Arguments<'_, '_> {
         entries: &[TreeEntry],
         beside: &[TreeEntry],
     ) -> BTreeMap<String, Scalar> {
+        if call.has(Effect::StartsMps) && !self.hazards.contains(&Hazard::Mps) {
+            let help = Some("write `hazards = [\"mps\"]`: whoever runs it has to allow it".to_string());
+            self.reader.error(&key.place, format!("`{}` needs the hazard `mps`", call.name), help);
+        }
         let mut args = BTreeMap::new();
         for entry in entries.iter().filter(|entry| entry.key.text != "as") {
             match call.inputs().find(|param| param.name == entry.key.text) {
