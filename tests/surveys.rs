@@ -6,10 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use cuda_pitfalls::explain::{Explainer, Query};
 use cuda_pitfalls::report::{Stored, read};
 use cuda_pitfalls::survey::calls::CallRow;
 use cuda_pitfalls::survey::document::Row;
-use cuda_pitfalls::explain::{Explainer, Query};
 use cuda_pitfalls::survey::env::{self, EnvRow};
 use cuda_pitfalls::survey::errors::Effect;
 use cuda_pitfalls::survey::mask::{MaskRow, by_todays_rule};
