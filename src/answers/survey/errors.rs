@@ -2,7 +2,7 @@
 //!
 //! A line of Python runs in a fresh interpreter with a libcuda that returns one status from one place on, such as
 //! `cuInit`, and passes every other call on to the real one. The row says what the user sees then: the exception with
-//! its message, another value, or the CPU without a word. The control of each line is the line with every call passed
+//! its message, another value, or the CPU without an exception. Warnings are not recorded. The control of each line is the line with every call passed
 //! on.
 
 mod list;
@@ -96,7 +96,7 @@ impl Returned {
 pub enum Effect {
     /// The line did what it does without an error.
     Nothing,
-    /// The line went on with the CPU, and said nothing.
+    /// The line went on with the CPU, and raised nothing. It may have warned.
     Silent,
     /// It raised an exception.
     Raises,

@@ -11,6 +11,9 @@ use cuda_pitfalls_core::examination::{Said, StartEnd, Want};
 use super::spawn::{self, Spawn};
 use super::{SHORT_GRACE_MS, SupervisorError, end, receive, role, signal_name};
 
+/// The time from the end of a channel until its process must have ended.
+const CRASH_MS: u64 = 5_000;
+
 /// What a fresh process said, and how it ended.
 #[derive(Debug, Default)]
 pub struct Examined {
@@ -61,7 +64,8 @@ pub fn examine(
         }
     };
     let is_late = end.as_ref().is_some_and(receive::is_timeout);
-    let is_gone = end::has_ended(&mut child, if is_late { 0 } else { u64::from(end.is_some()) * SHORT_GRACE_MS });
+    // A process that crashes may write its memory to disk first.
+    let is_gone = end::has_ended(&mut child, if end.is_some() && !is_late { CRASH_MS } else { 0 });
     if end.is_some() {
         let by = match end {
             Some(ChannelError::Closed) if is_gone => by_status(&child),

@@ -15,7 +15,7 @@ Each line ran in a fresh interpreter with a libcuda that returned one status fro
 call on to the real driver. No GPU was at fault: what is shown is what the framework makes of the status. The control is \
 the same line with every call passed on; a line that did not come to the place is left out.
 
-- **silent**: the line went on with another value, which is the CPU, and raised nothing.
+- **silent**: the line went on with another value, which is the CPU, and raised nothing. Whether it wrote a warning was not recorded.
 - **works**: the line did what it does without the error.
 - Places: `count` is cuDeviceGetCount, `context` what makes the first context, `allocation` and `launch` the first of \
 each; `driver version` is not an error but an older version that the driver says it has.";
@@ -32,7 +32,7 @@ pub(super) fn sections(documents: &[&SurveyDocument<ErrorRow>]) -> Vec<Section> 
             _ => format!("{text}: {}", document.survey.id),
         };
         sections.push(interpreter(title("Interpreter"), document));
-        sections.push(silent(title("Goes on without a word"), &rows, document));
+        sections.push(silent(title("Goes on without an exception"), &rows, document));
         sections.push(effects(title("What each line makes of each status"), &rows, document));
         sections.push(messages(title("Messages"), &rows, document));
         sections.push(code(title("Lines"), &rows));
