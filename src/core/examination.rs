@@ -91,7 +91,7 @@ pub struct Start {
     /// What NVML says of each GPU and its memory; none of the driver.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gpus: Vec<GpuState>,
-    /// The libraries that the process mapped.
+    /// The libraries that the process mapped; of one that did not leave by itself, those before its first call.
     pub libraries: Vec<MappedLibrary>,
     /// The loader's message, if the library could not be opened.
     pub missing: Option<String>,
@@ -250,6 +250,11 @@ pub enum Said {
     Missing {
         /// The loader's message.
         message: String,
+    },
+    /// The library is open, and nothing has been called yet.
+    Open {
+        /// The libraries that are mapped.
+        libraries: Vec<MappedLibrary>,
     },
     /// A call begins.
     Begin {

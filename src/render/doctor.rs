@@ -83,7 +83,12 @@ fn standing(examination: &Examination, diagnosed: &Diagnosed) -> Vec<String> {
         let failed = diagnosed.failures.iter().find(|failure| failure.library == library);
         let start = examination.starts.iter().find(|start| start.library == library && start.changed.is_none());
         match (failed, start) {
-            (Some(failure), _) => lines.push(failed_in_words(failure)),
+            (Some(failure), start) => {
+                lines.push(failed_in_words(failure));
+                // Without a status, the file is all that tells one libcuda from another.
+                let path = start.and_then(libcuda).filter(|_| failure.ended.is_some());
+                lines.extend(path.map(|path| format!("The libcuda is {path}.")));
+            }
             (None, Some(start)) => lines.push(worked_in_words(start)),
             (None, None) => {}
         }
@@ -98,12 +103,16 @@ fn name(library: Started) -> &'static str {
     }
 }
 
+/// The file of libcuda that a start mapped.
+fn libcuda(start: &Start) -> Option<&str> {
+    start.libraries.iter().find(|library| library.name == "libcuda").map(|library| library.path.as_str())
+}
+
 fn worked_in_words(start: &Start) -> String {
     let gpus = counted(start.seen.len(), "GPU");
     match start.library {
         Started::Driver => {
-            let path = start.libraries.iter().find(|library| library.name == "libcuda");
-            let by = path.map(|library| format!(", by {}", library.path)).unwrap_or_default();
+            let by = libcuda(start).map(|path| format!(", by {path}")).unwrap_or_default();
             format!("CUDA starts here: a context and memory on {gpus}{by}.")
         }
         Started::Nvml => format!("NVML starts here, and counts {gpus}."),

@@ -140,11 +140,15 @@ impl Compared for EnvRow {
     }
 }
 
+/// How the code of two lines differs: whether the asked code, the code before it and the variables are the same.
+fn code_differs(same: [bool; 3]) -> Vec<String> {
+    let names = ["the asked code differs", "the code before it differs", "the variables differ"];
+    names.into_iter().zip(same).filter(|(_, same)| !same).map(|(name, _)| name.to_string()).collect()
+}
+
 impl Compared for ErrorRow {
     fn asked_differently(&self, other: &ErrorRow) -> Vec<String> {
-        let same = [self.ask == other.ask, self.before == other.before, self.env == other.env];
-        let names = ["the asked code differs", "the code before it differs", "the variables differ"];
-        names.into_iter().zip(same).filter(|(_, same)| !same).map(|(name, _)| name.to_string()).collect()
+        code_differs([self.ask == other.ask, self.before == other.before, self.env == other.env])
     }
 
     fn changes(&self, other: &ErrorRow) -> Vec<FactDifference> {
@@ -164,9 +168,7 @@ impl Compared for ErrorRow {
 
 impl Compared for PythonRow {
     fn asked_differently(&self, other: &PythonRow) -> Vec<String> {
-        let same = [self.ask == other.ask, self.before == other.before, self.env == other.env];
-        let names = ["the asked code differs", "the code before it differs", "the variables differ"];
-        names.into_iter().zip(same).filter(|(_, same)| !same).map(|(name, _)| name.to_string()).collect()
+        code_differs([self.ask == other.ask, self.before == other.before, self.env == other.env])
     }
 
     fn changes(&self, other: &PythonRow) -> Vec<FactDifference> {

@@ -32,16 +32,7 @@ static START: extern "C" fn() = start;
 /// behind the mark by which it finds the place.
 #[used]
 #[unsafe(link_section = ".data")]
-static FOLDER: [u8; FOLDER_BYTES] = {
-    let mut bytes = [0; FOLDER_BYTES];
-    let mark = b"cuda-pitfalls:address:";
-    let mut at = 0;
-    while at < mark.len() {
-        bytes[at] = mark[at];
-        at += 1;
-    }
-    bytes
-};
+static FOLDER: [u8; FOLDER_BYTES] = shared::room(b"cuda-pitfalls:address:");
 const FOLDER_BYTES: usize = 512;
 const MARK_BYTES: usize = 22;
 

@@ -1,7 +1,7 @@
 //! The functions of the real libcuda.
 
-use crate::c;
 use crate::wrapped::{COUNT, NAMES, OURS, QUESTIONS};
+use crate::{c, shared};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,16 +12,7 @@ const RTLD_NOLOAD: i32 = 4;
 /// behind the mark by which it finds the place.
 #[used]
 #[unsafe(link_section = ".data")]
-static REAL: [u8; 1280] = {
-    let mut bytes = [0; 1280];
-    let mark = b"cuda-pitfalls:libcuda:";
-    let mut at = 0;
-    while at < mark.len() {
-        bytes[at] = mark[at];
-        at += 1;
-    }
-    bytes
-};
+static REAL: [u8; 1280] = shared::room(b"cuda-pitfalls:libcuda:");
 const MARK_BYTES: usize = 22;
 const ALL_CALLS: &[u8] = b"all calls";
 

@@ -1,6 +1,7 @@
 //! Statuses that the forwarding libcuda returns by itself, without passing the call on: what a driver would return that
 //! fails there. None in an ordinary trace.
 
+use crate::shared;
 use crate::wrapped::{COUNT, NAMES};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -8,16 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// into its copy of the library, behind the mark by which it finds the place.
 #[used]
 #[unsafe(link_section = ".data")]
-static RETURNED: [u8; RETURNED_BYTES] = {
-    let mut bytes = [0; RETURNED_BYTES];
-    let mark = b"cuda-pitfalls:returns:";
-    let mut at = 0;
-    while at < mark.len() {
-        bytes[at] = mark[at];
-        at += 1;
-    }
-    bytes
-};
+static RETURNED: [u8; RETURNED_BYTES] = shared::room(b"cuda-pitfalls:returns:");
 const RETURNED_BYTES: usize = 2048;
 const MARK_BYTES: usize = 22;
 

@@ -22,6 +22,18 @@ unsafe extern "C" {
     fn mmap(at: *mut c_void, bytes: usize, prot: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void;
 }
 
+#[allow(dead_code, reason = "the hook alone has no copy that is filled in")]
+/// Room for what the tracer writes into its copy of this library, behind the mark by which it finds the place.
+pub const fn room<const BYTES: usize>(mark: &[u8]) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    let mut at = 0;
+    while at < mark.len() {
+        bytes[at] = mark[at];
+        at += 1;
+    }
+    bytes
+}
+
 #[allow(dead_code, reason = "the hook alone counts nothing")]
 /// Zeroed memory that another process can read through the descriptor, which the caller closes. Its length is sealed:
 /// a tracer takes no other.

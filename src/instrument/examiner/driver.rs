@@ -6,6 +6,7 @@ use cuda_pitfalls_core::examination::Said;
 use libloading::Library;
 
 use super::Speaker;
+use crate::mapped::mapped;
 use crate::worker::{raw, symbol, uuid_text};
 
 /// The name by which programs open it.
@@ -23,6 +24,8 @@ pub(super) fn start(speaker: &Speaker) {
         Ok(library) => library,
         Err(error) => return speaker.say(&Said::Missing { message: why(&error) }),
     };
+    // A call that hangs or crashes says nothing afterwards.
+    speaker.say(&Said::Open { libraries: mapped().known });
     let driver = Driver { library: &library, speaker };
     if driver.call("cuInit", "cuInit", &[0]) {
         let mut count = 0i32;

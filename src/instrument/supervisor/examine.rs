@@ -50,6 +50,7 @@ pub fn examine(
     let end = loop {
         match receive::receive_within(&mut channel, deadline_ms) {
             Ok(Said::Begin { call }) => at = Some(call),
+            Ok(Said::Open { libraries }) => examined.libraries = libraries,
             Ok(Said::Done { libraries }) => {
                 examined.libraries = libraries;
                 break None;

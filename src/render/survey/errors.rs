@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::python::interpreters;
 use super::section::Section;
 use super::{disagreements, left_out};
-use crate::words;
 use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::errors::{Effect, ErrorRow};
 use cuda_pitfalls_core::text::counts::grouped;
@@ -24,14 +24,13 @@ each; `driver version` is not an error but an older version that the driver says
 const LONGEST: usize = 240;
 
 pub(super) fn sections(documents: &[&SurveyDocument<ErrorRow>]) -> Vec<Section> {
-    let mut sections = Vec::new();
+    let mut sections = vec![interpreters(documents)];
     for document in documents {
         let rows: Vec<&ErrorRow> = document.rows.iter().filter(|row| !row.is_control()).collect();
         let title = |text: &str| match documents.len() {
             1 => text.to_string(),
             _ => format!("{text}: {}", document.survey.id),
         };
-        sections.push(interpreter(title("Interpreter"), document));
         sections.push(silent(title("Goes on without an exception"), &rows, document));
         sections.push(effects(title("What each line makes of each status"), &rows, document));
         sections.push(messages(title("Messages"), &rows, document));
@@ -41,20 +40,6 @@ pub(super) fn sections(documents: &[&SurveyDocument<ErrorRow>]) -> Vec<Section> 
     sections.push(disagreements(documents.iter().flat_map(|document| &document.rows)));
     sections.push(left_out(documents.iter().flat_map(|document| &document.left_out)));
     sections
-}
-
-fn interpreter(title: String, document: &SurveyDocument<ErrorRow>) -> Section {
-    let row = document.machine.python.as_ref().map(|interpreter| {
-        let packages = words::packages(interpreter);
-        let own = format!("{} {}", interpreter.implementation, interpreter.version);
-        vec![own, packages.trim_start_matches(", ").to_string()]
-    });
-    Section {
-        title,
-        header: ["Python", "packages"].map(str::to_string).to_vec(),
-        rows: row.into_iter().collect(),
-        ..Section::default()
-    }
 }
 
 /// The lines that go on with the CPU, by place.

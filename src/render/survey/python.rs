@@ -67,7 +67,7 @@ fn latest<'a>(documents: &[&'a SurveyDocument<PythonRow>]) -> Vec<&'a PythonRow>
 }
 
 /// Which interpreters ran the lines.
-fn interpreters(documents: &[&SurveyDocument<PythonRow>]) -> Section {
+pub(super) fn interpreters<R>(documents: &[&SurveyDocument<R>]) -> Section {
     let row = |interpreter: &Interpreter| {
         let packages = words::packages(interpreter);
         let packages = packages.trim_start_matches(", ");

@@ -195,6 +195,19 @@ fn own_processes_and_blind_lists_do_not_contaminate() {
 }
 
 #[test]
+fn the_server_of_a_daemon_that_a_step_starts_does_not_contaminate_and_another_process_does() {
+    let mut plan = pitfall();
+    let calibrated = ["GPU-0", "GPU-1"].map(calibration);
+    let mut script = counting(1);
+    script.process(1, 0, 77, Some(CONTEXT));
+    assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &calibrated), [Reason::Contaminated]);
+    plan.cases[0].steps[0].call = "mps_start".to_string();
+    assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &calibrated), []);
+    script.process(1, 0, 78, Some(CONTEXT));
+    assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &calibrated), [Reason::Contaminated]);
+}
+
+#[test]
 fn contamination_does_not_depend_on_what_the_worker_did() {
     for used in [0, 1, CONTEXT / 2, CONTEXT, 9 * CONTEXT] {
         for foreign in [None, Some(1u64 << 20)] {

@@ -29,6 +29,8 @@ const MASK: &str = "CUDA_VISIBLE_DEVICES";
 const NO_MASK: &str = "none";
 /// The file with the daemon's PID, in its folder of pipes.
 const PID: &str = "nvidia-cuda-mps-control.pid";
+/// The longest path of a socket, in bytes.
+const LONGEST: usize = 107;
 /// How long the daemon may take to start or to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -52,6 +54,10 @@ pub(super) fn start(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values,
     let program = program().ok_or(i64::from(libc::ENOENT))?;
     let folder = std::env::temp_dir().join(format!("mps-{}", std::process::id()));
     let (pipes, logs) = (folder.join("pipe"), folder.join("log"));
+    // A socket's path has this much room at most, which the daemon does not say.
+    if pipes.join("control_privileged").as_os_str().len() > LONGEST {
+        return Err(i64::from(libc::ENAMETOOLONG));
+    }
     [&folder, &pipes, &logs].iter().try_for_each(fs::create_dir_all).map_err(code)?;
     let mut command = Command::new(program);
     command.arg("-d").env(PIPES, &pipes).env(LOGS, &logs).stdin(Stdio::null());
