@@ -74,6 +74,28 @@ fn libraries_of_the_simulated_machine_are_known_wherever_they_come_from() {
 }
 
 #[test]
+fn a_libcuda_that_cannot_be_used_is_refused() {
+    let scratch = Scratch::new();
+    let links = simulated::lay_out("h200-x1", &folder(&scratch, b"node")).expect("a machine");
+    let no_library = folder(&scratch, b"text").join("libcuda.so.1");
+    fs::write(&no_library, "text").expect("a file of text");
+    let (simulated, absent) = (links.join("libcuda.so.1"), links.join("libcuda.so.9"));
+    for (on, path, why) in [
+        ("cuda", &absent, "libcuda.so.9: No such file"),
+        ("cuda", &no_library, "a libcuda at"),
+        ("cuda", &simulated, "belongs to the simulated machine"),
+        (MACHINE, &simulated, "the simulated machine has its own libcuda"),
+    ] {
+        let mut command = command(&scratch, on, "clean");
+        command.arg("--libcuda").arg(path);
+        let ran = scratch.start(command).wait(LONGEST);
+        ran.ended(2, "usage");
+        let error = ran.json()["error"].as_str().unwrap_or_default().to_string();
+        assert!(error.contains(why), "{error}");
+    }
+}
+
+#[test]
 fn a_name_that_the_loader_would_split_is_refused() {
     for (name, byte) in [("a:b", ':'), ("a;b", ';'), ("$LIB", '$')] {
         let scratch = Scratch::new();

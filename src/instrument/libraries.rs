@@ -2,12 +2,14 @@
 //! every child searches first, fixes the choice.
 
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use cuda_pitfalls_calls::CallLibrary;
 
 use crate::hook;
+use crate::mapped;
 use crate::supervisor::{self, SupervisorError};
 use crate::traced;
 use cuda_pitfalls_core::event::Versions;
@@ -34,21 +36,38 @@ pub enum On {
     Sim(Option<String>),
 }
 
+/// The libraries by which a libcuda is completed, by their file names. Those of its own version lie beside it.
+const PARTS_OF_LIBCUDA: &str = "libnvidia-*.so*";
+
 /// The real libraries of this machine.
 #[derive(Debug, Default)]
 pub struct Libraries {
-    /// The libraries that the loader found.
+    /// The libraries that the loader found, or the libcuda that was wanted.
     pub found: Versions,
+    /// The folder of the libcuda that was wanted; `None` if the loader chose.
+    pub beside: Option<PathBuf>,
     /// The libcudarts to use; empty if there is none.
     pub runtimes: Vec<Runtime>,
 }
 
-/// Finds the libraries in separate processes, because the parent loads none of them. `wanted` are paths of libcudarts.
+/// Finds the libraries in separate processes, because the parent loads none of them. `wanted` are paths of libcudarts,
+/// and `libcuda` is that of a libcuda, such as one of a compatibility package.
 ///
 /// # Errors
-/// A process could not be started or did not answer.
-pub fn find(program: &Path, home: &Path, wanted: &[PathBuf]) -> Result<Libraries, SupervisorError> {
-    let found = supervisor::versions(program, None, home, None)?;
+/// A process could not be started or did not answer, or a library that was named is none.
+pub fn find(
+    program: &Path,
+    home: &Path,
+    wanted: &[PathBuf],
+    libcuda: Option<&Path>,
+) -> Result<Libraries, SupervisorError> {
+    let (found, beside) = match libcuda {
+        Some(libcuda) => {
+            let (found, beside) = with_libcuda(program, home, libcuda)?;
+            (found, Some(beside))
+        }
+        None => (supervisor::versions(program, None, home, None)?, None),
+    };
     let mut runtimes = Vec::new();
     for path in wanted {
         let runtime = look_at(program, home, path)?;
@@ -63,7 +82,32 @@ pub fn find(program: &Path, home: &Path, wanted: &[PathBuf]) -> Result<Libraries
             runtimes.extend(look_at(program, home, &path)?);
         }
     }
-    Ok(Libraries { found, runtimes })
+    Ok(Libraries { found, beside, runtimes })
+}
+
+/// The libraries with the libcuda at a path in place of that which the loader finds, and that libcuda's folder.
+fn with_libcuda(program: &Path, home: &Path, path: &Path) -> Result<(Versions, PathBuf), SupervisorError> {
+    let missing = |why: String| SupervisorError::Missing(vec![format!("a libcuda at {}: {why}", path.display())]);
+    let file = path.canonicalize().map_err(|error| missing(error.to_string()))?;
+    let links = home.join("libcuda");
+    std::fs::create_dir(&links)
+        .and_then(|()| names(CallLibrary::Driver, &links, &file))
+        .map_err(SupervisorError::system)?;
+    let found = supervisor::versions(program, Some(&links), home, None)?;
+    if found.libcuda().is_none_or(|mapped| mapped != file) {
+        let why =
+            found.missing.first().map_or("the loader took another file, or its name is not libcuda.so", String::as_str);
+        return Err(missing(why.to_string()));
+    }
+    if found.libraries.iter().any(|library| library.simulated) {
+        return Err(missing("it belongs to the simulated machine, which `--on sim` asks".to_string()));
+    }
+    Ok((found, file.parent().map(Path::to_path_buf).unwrap_or_default()))
+}
+
+/// Links a file under every name by which a program may open a library.
+fn names(library: CallLibrary, folder: &Path, target: &Path) -> io::Result<()> {
+    library.files().iter().try_for_each(|name| symlink(target, folder.join(name)))
 }
 
 /// The libcudart at a path; `None` if the file is no libcudart.
@@ -111,26 +155,65 @@ fn elsewhere(program: &Path) -> Option<PathBuf> {
 pub fn link(folder: &Path, libraries: &Libraries, runtime: Option<&Runtime>) -> io::Result<PathBuf> {
     std::fs::create_dir_all(folder)?;
     hook::put(folder)?;
-    let place = |library: CallLibrary, target: &Path| -> io::Result<()> {
-        library.files().iter().try_for_each(|name| symlink(target, folder.join(name)))
-    };
     for found in &libraries.found.libraries {
         if let Some(library) =
             [CallLibrary::Driver, CallLibrary::Nvml].into_iter().find(|library| library.name() == found.name)
         {
             let traced = traced::libcuda().filter(|_| library == CallLibrary::Driver);
-            place(library, traced.as_ref().map_or(Path::new(&found.path), |path| path.as_path()))?;
+            names(library, folder, traced.as_ref().map_or(Path::new(&found.path), |path| path.as_path()))?;
         }
     }
     if let Some(runtime) = runtime {
-        place(CallLibrary::Runtime, Path::new(&runtime.path))?;
+        names(CallLibrary::Runtime, folder, Path::new(&runtime.path))?;
+    }
+    if let Some(beside) = &libraries.beside {
+        link_parts(beside, folder)?;
     }
     Ok(folder.to_path_buf())
+}
+
+/// Links the libraries that a libcuda opens by name, such as its PTX compiler, from its own folder, because those of
+/// the driver are of another version. NVML belongs to the driver.
+fn link_parts(beside: &Path, folder: &Path) -> io::Result<()> {
+    let pattern = format!("{}/{PARTS_OF_LIBCUDA}", glob::Pattern::escape(&beside.to_string_lossy()));
+    let parts = glob::glob(&pattern).into_iter().flatten().flatten();
+    for part in parts.filter(|part| mapped::library(part.as_os_str().as_bytes()).is_none()) {
+        if let Some(name) = part.file_name() {
+            symlink(&part, folder.join(name))?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_libcuda_brings_its_parts_and_leaves_nvml_to_the_driver() {
+        let place = tempfile::tempdir().expect("a folder of our own");
+        let (beside, links) = (place.path().join("compat [1]"), place.path().join("links"));
+        std::fs::create_dir(&beside).expect("the package");
+        for name in ["libcuda.so.580.95.05", "libnvidia-ptxjitcompiler.so.1", "libnvidia-ml.so.1", "README"] {
+            std::fs::write(beside.join(name), "").expect("a file in it");
+        }
+        let libcuda = beside.join("libcuda.so.580.95.05");
+        let mapped = |name: &str, path: &Path| cuda_pitfalls_core::event::MappedLibrary {
+            name: name.to_string(),
+            path: path.to_string_lossy().into_owned(),
+            simulated: false,
+        };
+        let nvml = place.path().join("libnvidia-ml.so.1");
+        let libraries = [mapped("libcuda", &libcuda), mapped("libnvidia-ml", &nvml)].to_vec();
+        let found = Versions { libraries, ..Versions::default() };
+        let folder = link(&links, &Libraries { found, beside: Some(beside.clone()), runtimes: Vec::new() }, None)
+            .expect("a folder of links");
+        let target = |name: &str| std::fs::read_link(folder.join(name)).ok();
+        assert_eq!(target("libcuda.so.1"), Some(libcuda));
+        assert_eq!(target("libnvidia-ptxjitcompiler.so.1"), Some(beside.join("libnvidia-ptxjitcompiler.so.1")));
+        assert_eq!(target("libnvidia-ml.so.1"), Some(nvml));
+        assert_eq!(target("README"), None);
+    }
 
     #[test]
     fn the_libcudart_beside_the_installed_program_is_found() {

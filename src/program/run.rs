@@ -68,6 +68,8 @@ pub struct RunOptions {
     pub junit: Option<PathBuf>,
     /// The libcudarts to use, instead of the one that the loader finds.
     pub libcudart: Vec<PathBuf>,
+    /// The libcuda to use, instead of the one that the loader finds.
+    pub libcuda: Option<PathBuf>,
     /// The Python interpreter for lines, instead of that of the environment.
     pub python: Option<PathBuf>,
     /// UUIDs of the GPUs that may be used; all GPUs if `None`.

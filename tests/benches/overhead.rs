@@ -60,7 +60,7 @@ fn against_bare(
 ) -> Result<BTreeMap<String, serde_json::Value>, Box<dyn std::error::Error>> {
     let home = folder.join("home");
     std::fs::create_dir(&home)?;
-    let found = libraries::find(program, &home, &[])?;
+    let found = libraries::find(program, &home, &[], None)?;
     let links = libraries::link(&folder.join("links"), &found, None)?;
     let mut supervisor = Supervisor::start(program, &links, &home, Interrupt::none())?;
     let inventory = supervisor.sampler.inventory.clone().map_err(|why| format!("{}: {}", why.reason, why.detail))?;

@@ -99,6 +99,9 @@ pub(super) struct WorkerArguments {
     /// A libcudart to run on; may be given several times.
     #[arg(long, value_name = "PATH", help_heading = WHERE, hide_short_help = true)]
     libcudart: Vec<PathBuf>,
+    /// The libcuda to run on, such as one of a compatibility package; without it, the loader's.
+    #[arg(long, value_name = "PATH", help_heading = WHERE, hide_short_help = true)]
+    libcuda: Option<PathBuf>,
     /// The Python interpreter that runs Python lines; without it $CUDA_PITFALLS_PYTHON, or the first
     /// python3 on PATH.
     #[arg(long, value_name = "PATH", help_heading = WHERE, hide_short_help = true)]
@@ -149,6 +152,7 @@ impl WorkerArguments {
             quiet: self.quiet,
             junit: None,
             libcudart: self.libcudart,
+            libcuda: self.libcuda,
             python: self.python,
             gpus: self.gpus,
             allow: Vec::new(),

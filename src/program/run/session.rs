@@ -48,7 +48,14 @@ impl Session {
         if traced::folder().is_some() {
             notes.push("this run is traced, and so are its workers: its memory figures are no evidence".to_string());
         }
+        if options.libcuda.is_some() && traced::folder().is_some() {
+            let why = "--libcuda: this run is traced, and the trace has chosen the libcuda";
+            return Err(Failure::Usage(why.to_string()));
+        }
         let (mut links, found, runtimes, mut on) = match &options.on {
+            On::Sim(_) if options.libcuda.is_some() => {
+                return Err(Failure::Usage("--libcuda: the simulated machine has its own libcuda".to_string()));
+            }
             On::Sim(_) if !options.libcudart.is_empty() => {
                 return Err(Failure::Usage("--libcudart: the simulated machine has its own libcudart".to_string()));
             }
@@ -64,6 +71,10 @@ impl Session {
             (links, found, runtimes, on) = simulated(None, folder.path(), program, &home)?;
             let interrupt = std::mem::replace(&mut supervisor.interrupt, Interrupt::none());
             supervisor = Supervisor::start(program, &links, &home, interrupt).map_err(internal)?;
+        }
+        if let Some(libcuda) = found.libcuda().filter(|_| options.libcuda.is_some() && on == "cuda") {
+            let path = libcuda.display();
+            notes.push(format!("the libcuda is {path} (--libcuda); without it, the loader chooses"));
         }
         let simulated = is_simulated(&supervisor, &found, &on)?;
         let machine = machine(&supervisor, &found, &runtimes);
@@ -189,8 +200,9 @@ fn simulated(machine: Option<&str>, folder: &Path, program: &Path, home: &Path) 
 }
 
 fn real(options: &RunOptions, folder: &Path, program: &Path, home: &Path) -> Result<Environment, Failure> {
-    let libraries = libraries::find(program, home, &options.libcudart).map_err(|error| match error {
-        SupervisorError::Missing(what) => Failure::Usage(format!("--libcudart: cannot load {}", what.join(", "))),
+    let (wanted, libcuda) = (&options.libcudart, options.libcuda.as_deref());
+    let libraries = libraries::find(program, home, wanted, libcuda).map_err(|error| match error {
+        SupervisorError::Missing(what) => Failure::Usage(format!("cannot load {}", what.join(", "))),
         other => internal(other),
     })?;
     let refused = |error: std::io::Error| Failure::Internal(format!("cannot link the libraries: {error}"));

@@ -43,7 +43,7 @@ impl TraceTarget {
         let is_libcuda = |name: &str| name == "libcuda" || is_simulated;
         let libcuda = found.libraries.iter().find(|library| is_libcuda(&library.name));
         let libcuda = libcuda.map(|library| PathBuf::from(&library.path));
-        let found = libraries::Libraries { found, runtimes: Vec::new() };
+        let found = libraries::Libraries { found, ..libraries::Libraries::default() };
         let links = libraries::link(&private.join("links"), &found, None).map_err(|error| internal(&error))?;
         let mut sampler = None;
         if options.on == On::Auto {
