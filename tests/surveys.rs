@@ -364,6 +364,8 @@ fn what_makes_no_sense_is_refused_before_anything_runs() {
         (&["calls", "cuInti", "--on", "sim"][..], "did you mean `cuInit`?"),
         (&["calls", "--generate", "5", "--on", "sim"], "--generate belongs to `survey mask`"),
         (&["env", "--visible-gpus", "2", "--on", "sim"], "--visible-gpus belongs to `survey calls`"),
+        (&["python", "--libcuda", "libcuda.so.1"], "--libcuda: a line of Python runs under a trace"),
+        (&["errors", "--libcuda", "libcuda.so.1"], "--libcuda: a line of Python runs under a trace"),
         (&["everything"], "invalid value 'everything'"),
         (&["mask", "--generate", "1000000"], "at most 100000"),
     ] {

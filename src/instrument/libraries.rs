@@ -91,7 +91,7 @@ fn with_libcuda(program: &Path, home: &Path, path: &Path) -> Result<(Versions, P
     let file = path.canonicalize().map_err(|error| missing(error.to_string()))?;
     let links = home.join("libcuda");
     std::fs::create_dir(&links)
-        .and_then(|()| names(CallLibrary::Driver, &links, &file))
+        .and_then(|()| link_names(CallLibrary::Driver, &links, &file))
         .map_err(SupervisorError::system)?;
     let found = supervisor::versions(program, Some(&links), home, None)?;
     if found.libcuda().is_none_or(|mapped| mapped != file) {
@@ -106,7 +106,7 @@ fn with_libcuda(program: &Path, home: &Path, path: &Path) -> Result<(Versions, P
 }
 
 /// Links a file under every name by which a program may open a library.
-fn names(library: CallLibrary, folder: &Path, target: &Path) -> io::Result<()> {
+fn link_names(library: CallLibrary, folder: &Path, target: &Path) -> io::Result<()> {
     library.files().iter().try_for_each(|name| symlink(target, folder.join(name)))
 }
 
@@ -160,11 +160,11 @@ pub fn link(folder: &Path, libraries: &Libraries, runtime: Option<&Runtime>) -> 
             [CallLibrary::Driver, CallLibrary::Nvml].into_iter().find(|library| library.name() == found.name)
         {
             let traced = traced::libcuda().filter(|_| library == CallLibrary::Driver);
-            names(library, folder, traced.as_ref().map_or(Path::new(&found.path), |path| path.as_path()))?;
+            link_names(library, folder, traced.as_ref().map_or(Path::new(&found.path), |path| path.as_path()))?;
         }
     }
     if let Some(runtime) = runtime {
-        names(CallLibrary::Runtime, folder, Path::new(&runtime.path))?;
+        link_names(CallLibrary::Runtime, folder, Path::new(&runtime.path))?;
     }
     if let Some(beside) = &libraries.beside {
         link_parts(beside, folder)?;

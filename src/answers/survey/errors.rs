@@ -2,8 +2,8 @@
 //!
 //! A line of Python runs in a fresh interpreter with a libcuda that returns one status from one place on, such as
 //! `cuInit`, and passes every other call on to the real one. The row says what the user sees then: the exception with
-//! its message, another value, or the CPU without an exception. Warnings are not recorded. The control of each line is the line with every call passed
-//! on.
+//! its message, another value, or the CPU without an exception. Warnings are not recorded. The control of each line is
+//! the line with every call passed on.
 
 mod list;
 #[cfg(test)]

@@ -255,8 +255,11 @@ fn machine(supervisor: &Supervisor, found: &Versions, runtimes: &[(Runtime, Path
         }
     };
     if found.cuda_driver.is_none() {
-        unavailable
-            .push(Unavailable { reason: "no_libcuda".to_string(), detail: "libcuda.so.1 was not found".to_string() });
+        let detail = match found.libcuda() {
+            Some(path) => format!("{} did not say its version; is it the stub of a toolkit?", path.display()),
+            None => "libcuda.so.1 was not found".to_string(),
+        };
+        unavailable.push(Unavailable { reason: "no_libcuda".to_string(), detail });
     }
     if runtimes.is_empty() {
         let detail = "no libcudart was found; name one with --libcudart".to_string();

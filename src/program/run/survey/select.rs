@@ -40,6 +40,10 @@ pub(super) fn check(options: &SurveyOptions) -> Result<(), Failure> {
     if options.kind.is_of_lines() && !options.run.libcudart.is_empty() {
         return Err(Failure::Usage("--libcudart: a line of Python takes the libcudart of its framework".to_string()));
     }
+    if options.kind.is_of_lines() && options.run.libcuda.is_some() {
+        let why = "--libcuda: a line of Python runs under a trace, which takes the loader's libcuda; ask without it";
+        return Err(Failure::Usage(why.to_string()));
+    }
     Ok(())
 }
 
