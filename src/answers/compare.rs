@@ -335,6 +335,7 @@ pub fn surveys(a: &Survey, b: &Survey, versions: Option<(String, String)>) -> Re
         (Survey::Needs(a), Survey::Needs(b)) => survey::compare(of, sides, machines, [&a.rows, &b.rows], None),
         (Survey::Python(a), Survey::Python(b)) => survey::compare(of, sides, machines, [&a.rows, &b.rows], None),
         (Survey::Errors(a), Survey::Errors(b)) => survey::compare(of, sides, machines, [&a.rows, &b.rows], None),
+        (Survey::Startup(a), Survey::Startup(b)) => survey::compare(of, sides, machines, [&a.rows, &b.rows], None),
         _ => Err(CompareError::Kinds { a: of, b: b.kind().name() }),
     }
 }

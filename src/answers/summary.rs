@@ -235,7 +235,7 @@ impl Summary {
                 Survey::Env(document) => document.rows.iter().for_each(|row| summary.add_variable(row, machine)),
                 Survey::Python(document) => document.rows.iter().for_each(|row| summary.add_line(row, machine)),
                 Survey::Needs(document) => summary.add_needs(&document.rows, machine),
-                Survey::Mask(_) | Survey::Errors(_) => {}
+                Survey::Mask(_) | Survey::Errors(_) | Survey::Startup(_) => {}
             }
         }
         summary.calls = of_calls(&calls);

@@ -15,6 +15,7 @@ pub mod needs;
 pub mod python;
 mod question;
 mod row;
+pub mod startup;
 mod stored;
 
 pub use document::{Header, SurveyDocument};
@@ -37,17 +38,26 @@ pub enum SurveyKind {
     Python,
     /// What frameworks make of an error of the driver.
     Errors,
+    /// How long a start takes, and what host memory it needs.
+    Startup,
+}
+
+/// The median; of two middle values, the smaller one.
+fn median<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
+    values.sort_unstable();
+    values.get(values.len().saturating_sub(1) / 2).copied()
 }
 
 impl SurveyKind {
     /// All kinds.
-    pub const ALL: [SurveyKind; 6] = [
+    pub const ALL: [SurveyKind; 7] = [
         SurveyKind::Calls,
         SurveyKind::Mask,
         SurveyKind::Env,
         SurveyKind::Needs,
         SurveyKind::Python,
         SurveyKind::Errors,
+        SurveyKind::Startup,
     ];
 
     /// The word on the command line.
@@ -59,6 +69,7 @@ impl SurveyKind {
             SurveyKind::Needs => "needs",
             SurveyKind::Python => "python",
             SurveyKind::Errors => "errors",
+            SurveyKind::Startup => "startup",
         }
     }
 
@@ -76,6 +87,7 @@ impl SurveyKind {
             SurveyKind::Needs => "cuda-pitfalls-survey-needs",
             SurveyKind::Python => "cuda-pitfalls-survey-python",
             SurveyKind::Errors => "cuda-pitfalls-survey-errors",
+            SurveyKind::Startup => "cuda-pitfalls-survey-startup",
         }
     }
 
@@ -88,6 +100,7 @@ impl SurveyKind {
             SurveyKind::Needs => "survey-needs.json",
             SurveyKind::Python => "survey-python.json",
             SurveyKind::Errors => "survey-errors.json",
+            SurveyKind::Startup => "survey-startup.json",
         }
     }
 }

@@ -247,6 +247,7 @@ enum SchemaOf {
     SurveyPython,
     /// What `survey errors` writes.
     SurveyErrors,
+    SurveyStartup,
     /// A line of a trace.
     Trace,
     /// What `trace --json` prints.
@@ -334,6 +335,7 @@ fn schema_of(of: SchemaOf) -> serde_json::Value {
         SchemaOf::SurveyNeeds => survey_schema(SurveyKind::Needs),
         SchemaOf::SurveyPython => survey_schema(SurveyKind::Python),
         SchemaOf::SurveyErrors => survey_schema(SurveyKind::Errors),
+        SchemaOf::SurveyStartup => survey_schema(SurveyKind::Startup),
         SchemaOf::Trace => document::schema(),
         SchemaOf::TraceSummary => cuda_pitfalls_render::trace::schema(),
         SchemaOf::Explanation => cuda_pitfalls_render::explain::schema(),

@@ -13,6 +13,7 @@ mod needs;
 mod permissions;
 mod python;
 mod section;
+mod startup;
 
 use std::collections::BTreeMap;
 
@@ -84,6 +85,7 @@ fn title(kind: SurveyKind) -> &'static str {
         SurveyKind::Needs => "What CUDA needs from the operating system",
         SurveyKind::Python => "Which line of Python initialises CUDA",
         SurveyKind::Errors => "What frameworks make of an error of the driver",
+        SurveyKind::Startup => "How long a start takes, and what host memory it needs",
     }
 }
 
@@ -102,6 +104,7 @@ pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
         SurveyKind::Needs => needs::OPENING,
         SurveyKind::Python => python::OPENING,
         SurveyKind::Errors => errors::OPENING,
+        SurveyKind::Startup => startup::OPENING,
     };
     let simulated = sources.iter().any(|source| source.survey.provenance() == Provenance::Simulated);
     let simulated = if simulated { "\n\n**Simulated: none of this is evidence.**" } else { "" };
@@ -118,6 +121,7 @@ pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
 fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
     let (mut calls, mut masks, mut variables) = (Vec::new(), Vec::new(), Vec::new());
     let (mut needs, mut lines, mut failures) = (Vec::new(), Vec::new(), Vec::new());
+    let mut starts = Vec::new();
     for source in sources {
         match &source.survey {
             Survey::Calls(document) => calls.push(document),
@@ -126,6 +130,7 @@ fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
             Survey::Needs(document) => needs.push(document),
             Survey::Python(document) => lines.push(document),
             Survey::Errors(document) => failures.push(document),
+            Survey::Startup(_) => starts.push(source),
         }
     }
     let mut sections = Vec::new();
@@ -147,6 +152,7 @@ fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
     if !failures.is_empty() {
         sections.extend(errors::sections(&failures));
     }
+    sections.extend(starts.into_iter().flat_map(startup::sections));
     sections.retain(|section| !section.rows.is_empty() || !section.text.is_empty());
     sections
 }
@@ -196,6 +202,7 @@ fn totals(survey: &Survey) -> String {
         Survey::Needs(document) => totals_of(document),
         Survey::Python(document) => totals_of(document),
         Survey::Errors(document) => totals_of(document),
+        Survey::Startup(document) => totals_of(document),
     }
 }
 

@@ -100,6 +100,7 @@ fn attempts(survey: &Survey) -> u64 {
         Survey::Needs(document) => sum(&document.rows),
         Survey::Python(document) => sum(&document.rows),
         Survey::Errors(document) => sum(&document.rows),
+        Survey::Startup(document) => sum(&document.rows),
     }
 }
 
@@ -112,6 +113,7 @@ fn bare(survey: &Survey) -> Result<Vec<Bare>, Box<dyn std::error::Error>> {
         Survey::Python(_) | Survey::Errors(_) => {
             return Err("a line of Python has no bare C process to be compared with".into());
         }
+        Survey::Startup(_) => return Err("its rows are times themselves".into()),
         Survey::Needs(_) => return Err("a bare C process has no filter".into()),
         Survey::Env(document) => {
             let environment = BTreeMap::from([("CUDA_VISIBLE_DEVICES", one_gpu)]);

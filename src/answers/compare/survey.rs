@@ -10,6 +10,7 @@ use crate::survey::errors::ErrorRow;
 use crate::survey::mask::MaskRow;
 use crate::survey::needs::{NeedRow, returned};
 use crate::survey::python::{PythonRow, without_line};
+use crate::survey::startup::{Spread, StartRow, StartStep};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES;
 use cuda_pitfalls_core::text::units;
@@ -113,6 +114,48 @@ impl Compared for NeedRow {
         changes.fact("died", died(self), died(other));
         changes.found
     }
+}
+
+impl Compared for StartRow {
+    fn name(&self) -> (String, Option<String>) {
+        (self.subject(), self.libcudart_version.clone())
+    }
+
+    fn changes(&self, other: &StartRow) -> Vec<FactDifference> {
+        let mut changes = Changes::between(self, other);
+        for case in &self.cases {
+            let Some(also) = other.case(case.beside) else { continue };
+            for step in &case.steps {
+                let Some(again) = also.step(&step.call) else { continue };
+                let fact = |what: &str| format!("{what} {}, {}", step.call, case.beside.name());
+                changes.fact(&fact("status of"), step.status.clone(), again.status.clone());
+                if let Some([one, another]) = apart(step.took(), again.took(), SAME_NS) {
+                    let told = |took: Spread| Some(units::duration(took.median.unsigned_abs()));
+                    changes.fact(&fact("time of"), told(one), told(another));
+                }
+                let resident = |step: &StartStep| step.host.as_ref().and_then(|host| host.resident_bytes);
+                if let Some([one, another]) = apart(resident(step), resident(again), SAME_BYTES) {
+                    let told = |bytes: Spread| Some(units::bytes(bytes.median.unsigned_abs()));
+                    changes.fact(&fact("resident host memory after"), told(one), told(another));
+                }
+            }
+        }
+        changes.found
+    }
+}
+
+/// Times that differ by less are the same.
+const SAME_NS: i64 = 1_000_000;
+/// Host memory that differs by less is the same.
+const SAME_BYTES: i64 = 4 << 20;
+
+/// Two spreads that have nothing in common, and whose medians differ by more than a fifth and by more than `same`.
+fn apart(one: Option<Spread>, another: Option<Spread>, same: i64) -> Option<[Spread; 2]> {
+    let (one, another) = (one?, another?);
+    let is_disjoint = one.most < another.least || another.most < one.least;
+    let difference = (one.median - another.median).abs();
+    let is_much = difference > same && difference > one.median.min(another.median) / 5;
+    (is_disjoint && is_much).then_some([one, another])
 }
 
 impl Compared for EnvRow {

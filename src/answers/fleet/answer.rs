@@ -236,6 +236,7 @@ pub(super) fn surveyed(text: &[u8]) -> Result<Digest, Refused> {
         SurveyKind::Needs => serde_json::from_slice(text).map(Survey::Needs),
         SurveyKind::Python => serde_json::from_slice(text).map(Survey::Python),
         SurveyKind::Errors => serde_json::from_slice(text).map(Survey::Errors),
+        SurveyKind::Startup => serde_json::from_slice(text).map(Survey::Startup),
     };
     let survey = kind.map(read).ok_or_else(|| invalid("it is no survey"))?.map_err(|error| refused(&error))?;
     check_run(&survey.header().started_at, &BTreeMap::new())?;

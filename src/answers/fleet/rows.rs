@@ -9,6 +9,7 @@ use crate::survey::errors::ErrorRow;
 use crate::survey::mask::MaskRow;
 use crate::survey::needs::{NeedRow, returned};
 use crate::survey::python::{PythonRow, without_line};
+use crate::survey::startup::StartRow;
 use cuda_pitfalls_core::fact::{Change, RowFact};
 use cuda_pitfalls_core::verdict::Kind;
 
@@ -21,6 +22,7 @@ pub(super) fn answers(survey: &Survey) -> Vec<MachineAnswer> {
         Survey::Needs(document) => document.rows.iter().filter_map(answer).collect(),
         Survey::Python(document) => document.rows.iter().filter_map(answer).collect(),
         Survey::Errors(document) => document.rows.iter().filter_map(answer).collect(),
+        Survey::Startup(document) => document.rows.iter().filter_map(answer).collect(),
     }
 }
 
@@ -163,6 +165,21 @@ impl Answers for ErrorRow {
             RowFact::Returned(self.value.clone()),
             RowFact::Left(self.left.clone()),
         ]
+    }
+}
+
+impl Answers for StartRow {
+    fn name(&self) -> (String, Option<String>) {
+        (self.subject(), self.libcudart_version.clone())
+    }
+
+    fn asked(&self) -> String {
+        String::new()
+    }
+
+    // Times differ on any two machines, and are no answers.
+    fn facts(&self) -> Vec<RowFact> {
+        vec![RowFact::Returned(self.returned())]
     }
 }
 

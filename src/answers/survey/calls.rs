@@ -21,10 +21,10 @@ use cuda_pitfalls_calls::CallLibrary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::SurveyKind;
 use super::document::Row;
 use super::question::Item;
 use super::row::{RowAttempts, keyed};
+use super::{SurveyKind, median};
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::observe::Scene;
 use cuda_pitfalls_core::report::ScenarioReport;
@@ -174,10 +174,4 @@ fn used(seen: &[CallSeen], gpus: usize, noise: i64, standing: &mut RowAttempts) 
         medians.push(median(read)?);
     }
     Some(medians)
-}
-
-/// The median; of two middle values, the smaller one.
-fn median<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
-    values.sort_unstable();
-    values.get(values.len().saturating_sub(1) / 2).copied()
 }

@@ -17,9 +17,9 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::SurveyKind;
 use super::document::Row;
 use super::row::{RowAttempts, Unmeasured};
+use super::{SurveyKind, median};
 use cuda_pitfalls_core::machine::Interpreter;
 use cuda_pitfalls_core::verdict::Reason;
 
@@ -278,12 +278,6 @@ fn medians<'a>(lists: impl Iterator<Item = &'a Vec<i64>>) -> Option<Vec<i64>> {
         return None;
     }
     (0..length).map(|at| median(lists.iter().filter_map(|list| list.get(at).copied()).collect())).collect()
-}
-
-/// The median; of two middle values, the smaller one.
-fn median<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
-    values.sort_unstable();
-    values.get(values.len().saturating_sub(1) / 2).copied()
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use super::errors::ErrorRow;
 use super::mask::MaskRow;
 use super::needs::NeedRow;
 use super::python::PythonRow;
+use super::startup::StartRow;
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{StoreError, Stored};
 use cuda_pitfalls_core::verdict::Provenance;
@@ -27,6 +28,8 @@ pub enum Survey {
     Python(SurveyDocument<PythonRow>),
     /// `survey-errors.json`.
     Errors(SurveyDocument<ErrorRow>),
+    /// `survey-startup.json`.
+    Startup(SurveyDocument<StartRow>),
 }
 
 impl From<SurveyDocument<CallRow>> for Survey {
@@ -65,6 +68,12 @@ impl From<SurveyDocument<ErrorRow>> for Survey {
     }
 }
 
+impl From<SurveyDocument<StartRow>> for Survey {
+    fn from(document: SurveyDocument<StartRow>) -> Survey {
+        Survey::Startup(document)
+    }
+}
+
 /// What all surveys have.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
@@ -93,6 +102,7 @@ impl Survey {
             SurveyKind::Needs => stored.parse(kind.schema(), MAJOR).map(Survey::Needs),
             SurveyKind::Python => stored.parse(kind.schema(), MAJOR).map(Survey::Python),
             SurveyKind::Errors => stored.parse(kind.schema(), MAJOR).map(Survey::Errors),
+            SurveyKind::Startup => stored.parse(kind.schema(), MAJOR).map(Survey::Startup),
         })
     }
 
@@ -105,6 +115,7 @@ impl Survey {
             Survey::Needs(_) => SurveyKind::Needs,
             Survey::Python(_) => SurveyKind::Python,
             Survey::Errors(_) => SurveyKind::Errors,
+            Survey::Startup(_) => SurveyKind::Startup,
         }
     }
 
@@ -121,6 +132,7 @@ impl Survey {
             Survey::Needs(document) => about(document),
             Survey::Python(document) => about(document),
             Survey::Errors(document) => about(document),
+            Survey::Startup(document) => about(document),
         }
     }
 
@@ -154,6 +166,7 @@ pub fn schema(kind: SurveyKind) -> serde_json::Value {
         SurveyKind::Needs => schemars::schema_for!(SurveyDocument<NeedRow>),
         SurveyKind::Python => schemars::schema_for!(SurveyDocument<PythonRow>),
         SurveyKind::Errors => schemars::schema_for!(SurveyDocument<ErrorRow>),
+        SurveyKind::Startup => schemars::schema_for!(SurveyDocument<StartRow>),
     };
     serde_json::to_value(schema).unwrap_or_default()
 }

@@ -56,6 +56,7 @@ const ACTIONS: &[(&str, Action)] = &[
     ("dl_iterate_phdr", own::dl_iterate_phdr),
     ("readdir", own::readdir),
     ("getrusage", own::getrusage),
+    ("proc_pid_status", own::proc_pid_status),
     ("freopen", own::freopen),
     ("fread", own::fread),
     ("seccomp", filter::seccomp),

@@ -47,7 +47,10 @@ pub struct SurveyOptions {
 impl SurveyOptions {
     /// Attempts of each case of a question.
     fn repeat(&self) -> u32 {
-        self.repeat_or(defaults::SURVEY_REPEAT)
+        self.repeat_or(match self.kind {
+            SurveyKind::Startup => defaults::STARTUP_REPEAT,
+            _ => defaults::SURVEY_REPEAT,
+        })
     }
 
     /// Attempts of each generated mask. What the rule predicts is the second witness.
@@ -128,6 +131,7 @@ fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &m
         SurveyKind::Needs => survey_run.needs(),
         SurveyKind::Python => survey_run.python(),
         SurveyKind::Errors => survey_run.errors(),
+        SurveyKind::Startup => survey_run.make(ask::startup),
     }
 }
 

@@ -77,6 +77,7 @@ fn survey(which: Which, row: Value, gpus: usize) -> Survey {
         Which::Needs => Survey::Needs(document(&[row], gpus)),
         Which::Python => Survey::Python(document(&[row], gpus)),
         Which::Errors => Survey::Errors(document(&[row], gpus)),
+        Which::Startup => Survey::Startup(document(&[row], gpus)),
     }
 }
 
@@ -91,6 +92,30 @@ fn told(comparison: &Comparison) -> Vec<String> {
     let told: Vec<String> = all.map(|change| format!("{} {} -> {}", change.fact, change.a, change.b)).collect();
     assert_eq!(comparison.exit(), if told.is_empty() { Exit::Ok } else { Exit::Unexpected }, "{comparison:#?}");
     told
+}
+
+/// `cuInit` in two attempts, with these times and this resident host memory.
+fn started(elapsed_ns: [u64; 2], resident: [i64; 2]) -> Value {
+    let spread = json!({"least": resident[0], "median": resident[0], "most": resident[1]});
+    let host = json!({"resident_bytes": spread, "anonymous_bytes": null, "locked_bytes": null, "pinned_bytes": null,
+                      "virtual_bytes": null});
+    json!({"program": "driver", "visible_gpus": 1, "libcudart_version": null, "attempts": 2, "unmeasured": null,
+           "cases": [{"beside": "alone", "before": null, "steps": [
+               {"call": "cuInit", "status": "CUDA_SUCCESS", "elapsed_ns": elapsed_ns, "host": host}]}]})
+}
+
+#[test]
+fn times_of_a_start_differ_only_where_no_attempt_of_one_is_like_those_of_the_other() {
+    const MS: u64 = 1_000_000;
+    let usual = started([100 * MS, 120 * MS], [40 << 20, 41 << 20]);
+    let of = |other: Value| found(Which::Startup, &usual, other);
+    let but_times = |times| of(json!({"cases": started(times, [40 << 20, 41 << 20])["cases"]}));
+    assert_eq!(but_times([119 * MS, 200 * MS]), [""; 0], "they overlap");
+    assert_eq!(but_times([121 * MS, 122 * MS]), ["time of cuInit, alone 100 ms -> 121 ms"]);
+    assert_eq!(but_times([121 * MS, 121 * MS]).len(), 1);
+    assert_eq!(of(json!({"cases": started([100 * MS, 110 * MS], [42 << 20, 43 << 20])["cases"]})), [""; 0]);
+    let more = of(json!({"cases": started([100 * MS, 110 * MS], [80 << 20, 81 << 20])["cases"]}));
+    assert_eq!(more, ["resident host memory after cuInit, alone 40 MiB -> 80 MiB"]);
 }
 
 #[test]

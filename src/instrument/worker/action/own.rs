@@ -90,6 +90,26 @@ pub(super) fn getrusage(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values
     Ok(one("max_rss_bytes", usage.ru_maxrss.saturating_mul(1024)))
 }
 
+/// The host memory of this process, as proc_pid_status(5) describes it.
+pub(super) fn proc_pid_status(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
+    const READ: [(&str, &str); 5] = [
+        ("VmRSS:", "resident_bytes"),
+        ("RssAnon:", "anonymous_bytes"),
+        ("VmLck:", "locked_bytes"),
+        ("VmPin:", "pinned_bytes"),
+        ("VmSize:", "virtual_bytes"),
+    ];
+    let status = std::fs::read_to_string("/proc/self/status").map_err(|_| errno())?;
+    let mut values = Values::new();
+    for (field, name) in READ {
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
+        let kib: Option<i64> = line.and_then(|rest| rest.split_whitespace().next()?.parse().ok());
+        // A kernel without the field says nothing, and a zero would be a figure.
+        values.extend(kib.map(|kib| (name.to_string(), Value::Int(kib.saturating_mul(1024)))));
+    }
+    Ok(values)
+}
+
 /// The file in memory to which stdout was redirected.
 static PRINTED: Mutex<Option<std::fs::File>> = Mutex::new(None);
 

@@ -13,6 +13,7 @@ use cuda_pitfalls_answers::survey::calls::{self, CallRow};
 use cuda_pitfalls_answers::survey::document::{Header, LeftOut, MAJOR, MINOR, Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::env::{self, EnvRow};
 use cuda_pitfalls_answers::survey::mask::{self, Generated, MaskRow};
+use cuda_pitfalls_answers::survey::startup::{self, StartRow};
 use cuda_pitfalls_answers::survey::{Item, Survey, SurveyAnswer, keyed};
 use cuda_pitfalls_core::catalogue::{Invalid, SelectError};
 use cuda_pitfalls_core::clock;
@@ -44,6 +45,10 @@ pub(super) fn mask(survey_run: &SurveyRun<'_>) -> Result<SurveyItems<MaskRow>, F
 
 pub(super) fn env(_: &SurveyRun<'_>) -> Result<SurveyItems<EnvRow>, Failure> {
     Ok((env::items().map_err(invalid)?, env::left_out().map_err(invalid)?))
+}
+
+pub(super) fn startup(survey_run: &SurveyRun<'_>) -> Result<SurveyItems<StartRow>, Failure> {
+    Ok((startup::items(survey_run.session.machine.gpus.len()), Vec::new()))
 }
 
 fn invalid(file: Invalid) -> Failure {

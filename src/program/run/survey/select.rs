@@ -16,7 +16,7 @@ pub(super) fn check(options: &SurveyOptions) -> Result<(), Failure> {
     if options.visible_gpus != 1 && options.kind != SurveyKind::Calls {
         return Err(only(SurveyKind::Calls, "--visible-gpus"));
     }
-    if options.run.libcudart.len() > 1 && options.kind != SurveyKind::Calls {
+    if options.run.libcudart.len() > 1 && !matches!(options.kind, SurveyKind::Calls | SurveyKind::Startup) {
         return Err(only(SurveyKind::Calls, "--libcudart given several times"));
     }
     let python = &options.python;

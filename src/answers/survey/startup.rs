@@ -1,0 +1,281 @@
+//! `survey startup`: how long each call of a start takes, and what host memory the process has after it.
+//!
+//! A program of a few calls runs in a fresh process that another process starts. That other one does nothing, or has
+//! called `cuInit`, or has a context. The cases take turns, so that what drifts on a machine does so in all of them. No
+//! probe stands between the calls, and each is timed in the process itself.
+
+mod programs;
+#[cfg(test)]
+mod tests;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use programs::{StartBeside, StartProgram};
+
+use super::document::Row;
+use super::question::{Draft, DraftCase, Item, SurveyAnswer, SurveyQuestion};
+use super::row::{RowAttempts, keyed};
+use super::{SurveyKind, median};
+use cuda_pitfalls_core::event::{Event, Value};
+use cuda_pitfalls_core::plan::CasePlan;
+use cuda_pitfalls_core::recording::Recording;
+
+/// One program, in processes that see a number of GPUs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StartRow {
+    /// The calls that the program makes.
+    pub program: StartProgram,
+    /// How many GPUs the process can see; NVML sees all of the machine, whatever the mask.
+    pub visible_gpus: u32,
+    /// The version of libcudart, such as `13.0`; null for programs that do not use it.
+    pub libcudart_version: Option<String>,
+    /// The program beside another process that does more and more.
+    pub cases: Vec<StartCase>,
+    /// How many attempts count, of all cases together, and why others do not.
+    #[serde(flatten)]
+    pub standing: RowAttempts,
+}
+
+/// The program beside another process.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StartCase {
+    /// What the other process has done before.
+    pub beside: StartBeside,
+    /// The host memory before the first call, with the libraries loaded; null if it was not read.
+    pub before: Option<HostMemory>,
+    /// Each call, in their order.
+    pub steps: Vec<StartStep>,
+}
+
+/// One call of a start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StartStep {
+    /// The call, with a few words if the program makes it several times.
+    pub call: String,
+    /// Its status, by the C name; null if attempts disagree.
+    pub status: Option<String>,
+    /// How long it took in each attempt that counts, in nanoseconds, in the order of the attempts.
+    pub elapsed_ns: Vec<u64>,
+    /// The host memory after it; null if it was not read.
+    pub host: Option<HostMemory>,
+}
+
+/// The host memory of a process, as `/proc/PID/status` has it, in bytes. A figure is null if the kernel does not give
+/// it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostMemory {
+    /// `VmRSS`: what is in memory, the pages of libraries included.
+    pub resident_bytes: Option<Spread>,
+    /// `RssAnon`: what of it is the process's own.
+    pub anonymous_bytes: Option<Spread>,
+    /// `VmLck`: locked by mlock(2).
+    pub locked_bytes: Option<Spread>,
+    /// `VmPin`: pinned by the kernel, where it counts that.
+    pub pinned_bytes: Option<Spread>,
+    /// `VmSize`: the address space.
+    pub virtual_bytes: Option<Spread>,
+}
+
+/// A figure over all attempts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Spread {
+    /// The smallest.
+    pub least: i64,
+    /// The middle one; of two, the smaller one.
+    pub median: i64,
+    /// The largest.
+    pub most: i64,
+}
+
+impl Spread {
+    /// The spread of some figures; `None` for none.
+    pub fn of(figures: impl IntoIterator<Item = i64>) -> Option<Spread> {
+        let figures: Vec<i64> = figures.into_iter().collect();
+        let (least, most) = (*figures.iter().min()?, *figures.iter().max()?);
+        Some(Spread { least, median: median(figures)?, most })
+    }
+}
+
+impl StartStep {
+    /// How long the call took, in nanoseconds; `None` if no attempt counts.
+    pub fn took(&self) -> Option<Spread> {
+        Spread::of(self.elapsed_ns.iter().map(|ns| i64::try_from(*ns).unwrap_or(i64::MAX)))
+    }
+}
+
+impl StartCase {
+    /// A step by its label.
+    pub fn step(&self, call: &str) -> Option<&StartStep> {
+        self.steps.iter().find(|step| step.call == call)
+    }
+}
+
+impl StartRow {
+    /// The program beside this process.
+    pub fn case(&self, beside: StartBeside) -> Option<&StartCase> {
+        self.cases.iter().find(|case| case.beside == beside)
+    }
+
+    /// The program and what it sees, whichever libcudart it uses.
+    pub fn subject(&self) -> String {
+        key(self.program, self.visible_gpus)
+    }
+
+    /// What each call returned, in a line; `None` if attempts disagree.
+    pub fn returned(&self) -> Option<String> {
+        let steps = self.cases.iter().flat_map(|case| case.steps.iter().map(|step| (case.beside, step)));
+        let each =
+            steps.map(|(beside, step)| Some(format!("{} {}: {}", beside.name(), step.call, step.status.as_ref()?)));
+        each.collect::<Option<Vec<_>>>().map(|each| each.join(", "))
+    }
+}
+
+impl Row for StartRow {
+    const KIND: SurveyKind = SurveyKind::Startup;
+
+    fn key(&self) -> String {
+        keyed(&self.subject(), self.libcudart_version.as_deref())
+    }
+
+    fn standing(&self) -> &RowAttempts {
+        &self.standing
+    }
+
+    fn has_facts(&self) -> bool {
+        let has_steps =
+            |case: &StartCase| !case.steps.is_empty() && case.steps.iter().all(|step| step.status.is_some());
+        !self.cases.is_empty() && self.cases.iter().all(has_steps)
+    }
+}
+
+/// The questions, on a machine with this many GPUs.
+pub fn items(gpus: usize) -> Vec<Item<StartRow>> {
+    let of = |program: StartProgram| program.visible(gpus).into_iter().map(move |visible| item(program, visible));
+    StartProgram::ALL.into_iter().flat_map(of).collect()
+}
+
+fn item(program: StartProgram, visible_gpus: u32) -> Item<StartRow> {
+    let case = |beside: StartBeside| DraftCase {
+        name: beside.name().to_string(),
+        does: beside.does().to_string(),
+        steps: program.steps(beside, visible_gpus),
+        ..DraftCase::default()
+    };
+    let key = key(program, visible_gpus);
+    let draft = Draft {
+        name: format!("survey-startup/{}", key.replace(' ', "-")),
+        question: format!("How long does each call of the {} take at start-up?", program.name()),
+        gpus: Some(visible_gpus),
+        effect: Vec::new(),
+        cases: StartBeside::ALL.into_iter().map(case).collect(),
+    };
+    let mut scenario = draft.scenario();
+    for case in scenario.instances.iter_mut().flat_map(|instance| &mut instance.cases) {
+        // A probe asks the driver, and what it asks for would be ready when the next call is timed.
+        case.probes = false;
+    }
+    let question = SurveyQuestion {
+        key,
+        sets: vec![program.name().to_string()],
+        of_libcudart: program == StartProgram::Runtime,
+        scenario,
+    };
+    Item { question, repeat: None, reduce: Box::new(move |answered| row(program, visible_gpus, answered)) }
+}
+
+fn key(program: StartProgram, visible_gpus: u32) -> String {
+    format!("{} {visible_gpus} visible", program.name())
+}
+
+/// Reduces the results of a question to its row.
+fn row(program: StartProgram, visible_gpus: u32, answered: &SurveyAnswer<'_>) -> StartRow {
+    let report = answered.report;
+    let mut standing = RowAttempts::of(report);
+    let runtime = report.libcudart.as_ref().filter(|_| program == StartProgram::Runtime);
+    let mut cases = Vec::new();
+    for beside in StartBeside::ALL {
+        let made = report.cases.iter().find(|case| case.name == beside.name());
+        let planned = report.plan.as_ref().and_then(|plan| plan.case(beside.name()));
+        let (Some(made), Some(planned)) = (made, planned) else { continue };
+        let counting = made.attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty());
+        let seen: Vec<Vec<Seen>> = counting.map(|attempt| seen(planned, &attempt.recording)).collect();
+        cases.extend(case(beside, &seen, &mut standing));
+    }
+    StartRow {
+        program,
+        visible_gpus,
+        libcudart_version: runtime.and_then(|runtime| runtime.version.clone()),
+        cases,
+        standing,
+    }
+}
+
+/// What one attempt showed of one call; or, under the label [`programs::BEFORE`], of the time before the first.
+struct Seen {
+    call: String,
+    status: String,
+    elapsed_ns: u64,
+    host: Option<Figures>,
+}
+
+/// Host memory, in the order of [`HostMemory`].
+type Figures = [Option<i64>; 5];
+
+fn seen(planned: &CasePlan, recording: &Recording) -> Vec<Seen> {
+    let mut seen: Vec<Seen> = Vec::new();
+    for said in &recording.events {
+        let Event::End { step, status, values, elapsed_ns, .. } = &said.event else { continue };
+        let Some(label) = planned.steps.get(*step).map(|step| step.label.as_str()) else { continue };
+        if let Some(call) = programs::read_after(label) {
+            let figure = |name: &str| match values.get(name) {
+                Some(Value::Int(bytes)) => Some(*bytes),
+                _ => None,
+            };
+            let host = Some(FIGURES.map(figure));
+            match seen.last_mut().filter(|last| last.call == call) {
+                Some(last) => last.host = host,
+                None => seen.push(Seen { call: call.to_string(), status: String::new(), elapsed_ns: 0, host }),
+            }
+        } else if programs::is_call(label)
+            && let Some(status) = status
+        {
+            let status = status.name.clone().unwrap_or_else(|| status.code.to_string());
+            seen.push(Seen { call: label.to_string(), status, elapsed_ns: *elapsed_ns, host: None });
+        }
+    }
+    seen
+}
+
+/// The attempts of one case together. `None` if no attempt counts, or if they do not make the same calls.
+fn case(beside: StartBeside, seen: &[Vec<Seen>], standing: &mut RowAttempts) -> Option<StartCase> {
+    let calls = |attempt: &Vec<Seen>| attempt.iter().map(|seen| seen.call.clone()).collect::<Vec<_>>();
+    let calls = standing.agreed(&format!("{}: calls", beside.name()), seen.iter().map(calls))?;
+    let (mut before, mut steps) = (None, Vec::new());
+    for (at, call) in calls.into_iter().enumerate() {
+        let of_call: Vec<&Seen> = seen.iter().filter_map(|attempt| attempt.get(at)).collect();
+        let host = host(&of_call);
+        if call == programs::BEFORE {
+            before = host;
+            continue;
+        }
+        let fact = format!("{}: status of {call}", beside.name());
+        let status = standing.agreed(&fact, of_call.iter().map(|seen| seen.status.clone()));
+        let elapsed_ns = of_call.iter().map(|seen| seen.elapsed_ns).collect();
+        steps.push(StartStep { call, status, elapsed_ns, host });
+    }
+    Some(StartCase { beside, before, steps })
+}
+
+/// The outputs of the step that reads host memory.
+const FIGURES: [&str; 5] = ["resident_bytes", "anonymous_bytes", "locked_bytes", "pinned_bytes", "virtual_bytes"];
+
+fn host(seen: &[&Seen]) -> Option<HostMemory> {
+    let read: Vec<&Figures> = seen.iter().map(|seen| seen.host.as_ref()).collect::<Option<_>>()?;
+    let spread = |at: usize| {
+        let figures = read.iter().map(|figures| figures.get(at).copied().flatten());
+        figures.collect::<Option<Vec<i64>>>().and_then(Spread::of)
+    };
+    let [resident_bytes, anonymous_bytes, locked_bytes, pinned_bytes, virtual_bytes] = [0, 1, 2, 3, 4].map(spread);
+    Some(HostMemory { resident_bytes, anonymous_bytes, locked_bytes, pinned_bytes, virtual_bytes })
+}

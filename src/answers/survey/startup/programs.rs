@@ -1,0 +1,173 @@
+//! The programs that `survey startup` times, and what another process has done before.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use cuda_pitfalls_core::experiment::Step;
+
+/// A program of a few calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StartProgram {
+    /// The driver: `cuInit`, a context, memory of each kind, a launch.
+    Driver,
+    /// The runtime: a device count, allocations.
+    Runtime,
+    /// NVML: its start, a GPU's handle, and its memory.
+    Nvml,
+}
+
+/// What another process, which is there all the time, has done before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StartBeside {
+    /// Nothing.
+    Alone,
+    /// `cuInit`, with the same mask.
+    Initialised,
+    /// `cuInit`, and a context on the first visible GPU.
+    Context,
+}
+
+impl StartProgram {
+    pub(super) const ALL: [StartProgram; 3] = [StartProgram::Driver, StartProgram::Runtime, StartProgram::Nvml];
+
+    /// The word for it in keys and selectors.
+    pub fn name(self) -> &'static str {
+        match self {
+            StartProgram::Driver => "driver",
+            StartProgram::Runtime => "runtime",
+            StartProgram::Nvml => "nvml",
+        }
+    }
+
+    /// How many GPUs its processes see on a machine with this many: each number up to four, then every second power,
+    /// and all. NVML is not asked about masks, which it does not read.
+    pub(super) fn visible(self, gpus: usize) -> Vec<u32> {
+        let all = u32::try_from(gpus).unwrap_or(u32::MAX);
+        if self == StartProgram::Nvml {
+            return vec![all];
+        }
+        let mut visible: Vec<u32> = (1..=all.min(4)).collect();
+        visible.extend((3..).map(|power| 1u32 << power).take_while(|visible| *visible <= all));
+        if !visible.contains(&all) {
+            visible.push(all);
+        }
+        visible
+    }
+
+    /// Its calls in a process that sees this many GPUs, each under a label of its own.
+    fn calls(self, visible_gpus: u32) -> Vec<Step> {
+        let step = |name: &str| Step::call(name, name);
+        let again = |name: &str, label: &str| Step::call(name, &format!("{name} {label}"));
+        match self {
+            StartProgram::Driver => {
+                let mut calls = vec![
+                    step("cuInit"),
+                    step("cuDeviceGetCount"),
+                    step("cuDevicePrimaryCtxRetain").with("device", 0).bound_to("context"),
+                    step("cuCtxSetCurrent").with("context", "context"),
+                    step("cuMemAlloc_v2").with("bytes", MIB).bound_to("memory"),
+                    step("cuModuleLoadData").with("ptx", "nothing").bound_to("module"),
+                    step("cuModuleGetFunction").with("module", "module").with("kernel", "nothing").bound_to("kernel"),
+                    step("cuLaunchKernel").with("function", "kernel"),
+                    step("cuCtxSynchronize"),
+                    again("cuLaunchKernel", "again").with("function", "kernel"),
+                    again("cuCtxSynchronize", "again"),
+                    step("cuMemAllocManaged").with("bytes", MIB).bound_to("managed"),
+                    step("cuMemHostAlloc").with("bytes", PAGE_LOCKED).with("flags", 0).bound_to("host"),
+                ];
+                if visible_gpus > 1 {
+                    let second = again("cuDevicePrimaryCtxRetain", "of the second GPU");
+                    calls.push(second.with("device", 1).bound_to("second"));
+                }
+                calls
+            }
+            StartProgram::Runtime => vec![
+                step("cudaGetDeviceCount"),
+                step("cudaMalloc").with("bytes", MIB).bound_to("memory"),
+                again("cudaMalloc", "again").with("bytes", MIB).bound_to("more"),
+                step("cudaMallocHost").with("bytes", PAGE_LOCKED).bound_to("host"),
+            ],
+            StartProgram::Nvml => vec![
+                step("nvmlInit_v2"),
+                step("nvmlDeviceGetCount_v2"),
+                step("nvmlDeviceGetHandleByIndex_v2").with("index", 0).bound_to("gpu"),
+                step("nvmlDeviceGetMemoryInfo").with("gpu", "gpu"),
+                again("nvmlDeviceGetMemoryInfo", "again").with("gpu", "gpu"),
+            ],
+        }
+    }
+
+    /// Every step: what the first process does, and the calls in the one that it starts, each with a reading of the
+    /// host memory after it.
+    pub(super) fn steps(self, beside: StartBeside, visible_gpus: u32) -> Vec<Step> {
+        let mut steps = vec![Step::call("mark", MARK)];
+        if beside != StartBeside::Alone {
+            steps.push(Step::call("cuInit", &other("cuInit")));
+        }
+        if beside == StartBeside::Context {
+            let retain = Step::call("cuDevicePrimaryCtxRetain", &other("cuDevicePrimaryCtxRetain"));
+            steps.push(retain.with("device", 0).bound_to("other"));
+        }
+        let on_fresh = |step: Step| Step { on: Some(FRESH.to_string()), ..step };
+        let read = |call: &str| on_fresh(Step::call("proc_pid_status", &format!("{READ}{call}")));
+        steps.extend([Step::call("posix_spawn", START).bound_to(FRESH), read(BEFORE)]);
+        for call in self.calls(visible_gpus) {
+            let read = read(&call.label);
+            steps.extend([on_fresh(call), read]);
+        }
+        steps.push(Step::call("waitpid", WAIT).with("actor", FRESH));
+        steps
+    }
+}
+
+impl StartBeside {
+    pub(super) const ALL: [StartBeside; 3] = [StartBeside::Alone, StartBeside::Initialised, StartBeside::Context];
+
+    /// The word for it in documents.
+    pub fn name(self) -> &'static str {
+        match self {
+            StartBeside::Alone => "alone",
+            StartBeside::Initialised => "initialised",
+            StartBeside::Context => "context",
+        }
+    }
+
+    /// What the other process has done before.
+    pub fn does(self) -> &'static str {
+        match self {
+            StartBeside::Alone => "no other CUDA process of ours",
+            StartBeside::Initialised => "beside a process that has called cuInit",
+            StartBeside::Context => "beside a process that has a context on the first GPU",
+        }
+    }
+}
+
+/// Whether a step with this label is a call of a program.
+pub(super) fn is_call(label: &str) -> bool {
+    ![MARK, START, WAIT].contains(&label) && !label.starts_with(OTHER) && !label.starts_with(READ)
+}
+
+/// The call after which a step with this label reads the host memory, or [`BEFORE`].
+pub(super) fn read_after(label: &str) -> Option<&str> {
+    label.strip_prefix(READ)
+}
+
+fn other(call: &str) -> String {
+    format!("{OTHER}{call}")
+}
+
+/// Stands for the time before the first call.
+pub(super) const BEFORE: &str = "the first call";
+const MARK: &str = "begin";
+const START: &str = "start";
+const WAIT: &str = "wait";
+const READ: &str = "memory after ";
+const OTHER: &str = "the other: ";
+/// The actor that makes the calls.
+const FRESH: &str = "fresh";
+
+const MIB: i64 = 1 << 20;
+/// The page-locked allocation, in bytes: large enough to be told from what the driver takes itself.
+const PAGE_LOCKED: i64 = 64 << 20;
