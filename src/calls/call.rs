@@ -7,6 +7,8 @@ use crate::library::CallLibrary;
 pub const ACTOR: &str = "actor";
 /// The type of the names of private copies of libcudart.
 pub const LIBRARY_COPY: &str = "library copy";
+/// The type of the names of private copies of libcuda.
+pub const DRIVER_COPY: &str = "libcuda copy";
 /// The output for the text that a function returned.
 pub const RETURNED_TEXT: &str = "text";
 /// How many bytes of such a text are kept.

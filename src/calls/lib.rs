@@ -61,7 +61,8 @@ mod table;
 pub mod status;
 
 pub use call::{
-    ACTOR, Call, EarlierPrototype, Effect, LIBRARY_COPY, Param, RETURNED_TEXT, RETURNED_TEXT_BYTES, Returns,
+    ACTOR, Call, DRIVER_COPY, EarlierPrototype, Effect, LIBRARY_COPY, Param, RETURNED_TEXT, RETURNED_TEXT_BYTES,
+    Returns,
 };
 pub use constants::{BUILT_IN_STREAMS, Constants, ERRNOS, LIBRARY_FILES, SIGNALS};
 pub use kind::{Output, ParamKind, UINT64_MAX};

@@ -39,7 +39,7 @@ struct Worker {
     handles: Mutex<HashMap<String, u64>>,
     /// Bytes that steps of any process have bound, by name.
     bytes: Mutex<HashMap<String, Vec<u8>>>,
-    /// Private copies of libcudart, by name.
+    /// Private copies of libcuda and libcudart, by name.
     copies: Mutex<HashMap<String, libloading::Library>>,
     threads: Mutex<HashMap<String, Thread>>,
     /// How this process leaves, if a step asked for it and was reported.
@@ -180,7 +180,7 @@ impl Worker {
         }
     }
 
-    /// The address of a function in a private copy of libcudart.
+    /// The address of a function in a private copy of a library.
     fn copied(&self, copy: &str, name: &str) -> Option<usize> {
         let copies = lock(&self.copies);
         library::symbol(copies.get(copy)?, name)

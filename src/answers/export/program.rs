@@ -272,7 +272,7 @@ impl<'s> Sequence<'s> {
 
     fn action(&mut self, step: &'s Step) -> Result<Action<'s>, Refusal> {
         if step.from.is_some() {
-            return Err(Refusal::new("it calls a private copy of libcudart, which takes the worker"));
+            return Err(Refusal::new("it calls a private copy of a library, which takes the worker"));
         }
         let actor = step.on.as_deref().map_or(Ok(MAIN), |name| self.actor(name))?;
         Ok(Action { step, actor, doing: self.doing(step)? })

@@ -72,15 +72,16 @@ pub(super) fn open_at_run_time(file: &str) -> Result<libloading::Library, i64> {
     open(file).ok_or(i64::from(libc::ENOENT))
 }
 
-/// Opens a private copy of the current libcudart: a separate instance on the same driver.
-pub(super) fn open_copy() -> Result<libloading::Library, i64> {
+/// Opens a private copy of the current libcuda or libcudart: a separate instance on the same driver.
+pub(super) fn open_copy(library: CallLibrary) -> Result<libloading::Library, i64> {
     let errno = |error: std::io::Error| i64::from(error.raw_os_error().unwrap_or(libc::EIO));
-    runtime().map_err(|_| i64::from(libc::ENOENT))?;
-    let original = mapped().known.into_iter().find(|library| library.name == CallLibrary::Runtime.name());
+    let open = if library == CallLibrary::Driver { driver() } else { runtime() };
+    open.map_err(|_| i64::from(libc::ENOENT))?;
+    let original = mapped().known.into_iter().find(|mapped| mapped.name == library.name());
     // The simulated machine is driver and runtime in one library, so a copy of it would be another machine.
     let Some(original) = original else { return Err(SIM_NOT_MODELLED) };
-    let file =
-        rustix::fs::memfd_create("libcudart", rustix::fs::MemfdFlags::CLOEXEC).map_err(|error| errno(error.into()))?;
+    let file = rustix::fs::memfd_create(library.name(), rustix::fs::MemfdFlags::CLOEXEC)
+        .map_err(|error| errno(error.into()))?;
     let mut file = std::fs::File::from(file);
     let mut source = std::fs::File::open(&original.path).map_err(errno)?;
     std::io::copy(&mut source, &mut file).map_err(errno)?;

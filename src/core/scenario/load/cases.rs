@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use cuda_pitfalls_calls::{self as calls, ACTOR, Call, CallLibrary, Effect, LIBRARY_COPY};
+use cuda_pitfalls_calls::{self as calls, ACTOR, Call, CallLibrary, DRIVER_COPY, Effect, LIBRARY_COPY};
 
 use super::arguments::{Arguments, Bound, Names, may_have_value, may_name};
 use super::conditions;
@@ -20,6 +20,20 @@ const BESIDE: [&str; 5] = ["label", "on", "from", LINE_VALUE, LINE_VARIES];
 
 /// The most bytes of a Python line. Longer code is a program, and belongs in a module.
 const MOST_LINE_BYTES: usize = 16 << 10;
+
+/// A library of which a process can have a private copy.
+struct Copied {
+    library: CallLibrary,
+    /// What `dlopen` opens.
+    file: &'static str,
+    /// The type of the copy's name.
+    handle: &'static str,
+}
+
+const COPIED: [Copied; 2] = [
+    Copied { library: CallLibrary::Driver, file: "libcuda.so.1", handle: DRIVER_COPY },
+    Copied { library: CallLibrary::Runtime, file: "libcudart.so", handle: LIBRARY_COPY },
+];
 
 /// Settings of the file for all of its cases.
 pub(super) struct Common<'c> {
@@ -403,27 +417,44 @@ impl Steps<'_, '_> {
         }
     }
 
-    /// Reads the name of the private copy of libcudart that makes the call.
+    /// Reads the name of the private copy of a library that makes the call.
     fn from(&mut self, node: &Node, kind: Option<&'static Call>) -> Option<String> {
         let name = self.reader.text(node)?;
-        if let Some(kind) = kind.filter(|kind| kind.library != CallLibrary::Runtime) {
-            let message = format!("`{}` is a call of {}, and only libcudart is copied", kind.name, kind.library.name());
+        let copied = kind.and_then(|kind| COPIED.iter().find(|copied| copied.library == kind.library));
+        if let (Some(kind), None) = (kind, copied) {
+            let library = kind.library.name();
+            let message = format!("`{}` is a call of {library}, and only libcuda and libcudart are copied", kind.name);
             self.reader.error(&node.place, message, None);
             return None;
         }
+        let copied = copied?;
         match self.names.get(name) {
-            Some(Bound { handle: Some(LIBRARY_COPY) | None, .. }) => Some(name.to_string()),
+            Some(Bound { handle, .. }) if handle.is_none_or(|handle| handle == copied.handle) => Some(name.to_string()),
             Some(bound) => {
-                let message = format!("`{name}` is not a copy of libcudart");
+                let message = format!("`{name}` is not a copy of {}", copied.library.name());
                 self.reader.error_with(&node.place, message, &bound.place, "bound here");
                 None
             }
             None => {
-                let help = format!("make it first: `{{ dlopen = {{ file = \"libcudart.so\", as = \"{name}\" }} }}`");
+                let help = format!("make it first: `{{ dlopen = {{ file = \"{}\", as = \"{name}\" }} }}`", copied.file);
                 self.reader.error(&node.place, format!("no earlier step binds `{name}`"), Some(help));
                 None
             }
         }
+    }
+
+    /// The type of what `as` binds. Of a library that is opened, it depends on the file.
+    fn bound(&mut self, kind: &'static Call, arguments: &[TreeEntry], place: &SourceSpan) -> Option<&'static str> {
+        if !kind.has(Effect::OpensLibrary) {
+            return kind.binds();
+        }
+        let file = get(arguments, "file").and_then(|node| self.reader.text(node))?;
+        let copied = COPIED.iter().find(|copied| copied.file == file);
+        if copied.is_none() {
+            let message = format!("only libcuda and libcudart can be copied, and `{file}` is another library");
+            self.reader.error(place, message, Some("leave out `as` to open it".to_string()));
+        }
+        copied.map(|copied| copied.handle)
     }
 
     fn bind(
@@ -433,7 +464,7 @@ impl Steps<'_, '_> {
         arguments: &[TreeEntry],
         beside: &[TreeEntry],
     ) -> Option<String> {
-        let handle = kind.and_then(|kind| kind.binds());
+        let handle = kind.and_then(Call::binds);
         // An `as` beside the call was already reported; its name is still bound.
         let Some(entry) = arguments.iter().chain(beside).find(|entry| entry.key.text == "as") else {
             if handle == Some(ACTOR) {
@@ -448,6 +479,7 @@ impl Steps<'_, '_> {
         }
         let name = self.reader.name(&entry.value, "handle")?.to_string();
         let place = entry.value.place.clone();
+        let handle = kind.and_then(|kind| self.bound(kind, arguments, &entry.key.place));
         if name == "NULL" || name == "main" {
             let help = Some("choose another name".to_string());
             self.reader.error(&place, format!("`{name}` is reserved"), help);

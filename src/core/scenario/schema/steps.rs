@@ -14,7 +14,7 @@ pub(super) fn step() -> Value {
     properties.insert("label".to_string(), json!({ "description": "What checks call this step.", "anyOf": [name] }));
     let on = "The thread or process that makes the call.";
     properties.insert("on".to_string(), json!({ "description": on, "type": "string" }));
-    let from = "The private copy of libcudart that is called.";
+    let from = "The private copy of libcuda or libcudart that is called.";
     properties.insert("from".to_string(), json!({ "description": from, "type": "string" }));
     for (key, schema) in line() {
         properties.insert(key.to_string(), schema);

@@ -24,17 +24,17 @@ pub(super) fn memset(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<V
     Ok(Values::new())
 }
 
-/// Opens a library for the rest of the process, or a private copy of libcudart under a name.
+/// Opens a library for the rest of the process, or a private copy of libcuda or libcudart under a name.
 pub(super) fn dlopen(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
-    if let Some(name) = &step.bind {
-        let copy = library::open_copy()?;
-        lock(&worker.copies).insert(name.clone(), copy);
-        return Ok(Values::new());
-    }
     let wanted = text(step, "file");
     let number = int(step, "file");
     let known = LIBRARY_FILES.values.iter().find(|(name, place)| *name == wanted || Some(*place) == number);
     let (file, _) = known.ok_or(22i64)?;
+    if let Some(name) = &step.bind {
+        let library = mapped::library(file.as_bytes()).ok_or(22i64)?;
+        lock(&worker.copies).insert(name.clone(), library::open_copy(library)?);
+        return Ok(Values::new());
+    }
     // Left open, as programs leave the libraries that they import.
     std::mem::forget(library::open_at_run_time(file)?);
     Ok(Values::new())
