@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use cuda_pitfalls::report::Stored;
 use cuda_pitfalls::survey::document::{Row, SurveyDocument};
+use cuda_pitfalls::survey::errors::{Effect, ErrorRow};
 use cuda_pitfalls::survey::python::PythonRow;
 use cuda_pitfalls::survey::{Survey, SurveyKind};
 use cuda_pitfalls::verdict::Reason;
@@ -256,6 +257,37 @@ fn an_interpreter_with_other_packages_does_not_go_on_with_a_survey() {
     let ran = scratch.start(other).wait(Duration::from_secs(60));
     ran.ended(2, "usage");
     assert!(ran.stderr.contains("its packages are not those it was started with"), "{}", ran.stderr);
+}
+
+/// PyTorch's way of counting, by NVML and then by libcuda, in the small stand-in of the tests.
+#[test]
+fn what_a_line_makes_of_an_nvml_that_fails_or_lies_is_told() {
+    if !has("python3") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let out = scratch.reports().to_string_lossy().into_owned();
+    let asked = ["torch, counts", "torch, counts, NVML*", "torch, counts, cuInit 999"];
+    let mut command = scratch.command(&["survey", "errors", "--on", "sim", "--quick", "--json", "--out", &out]);
+    command.args(asked).env_remove("CUDA_PITFALLS_PYTHON").env_remove("CUDA_VISIBLE_DEVICES");
+    command.env("PYTHONPATH", root().join("tests/surveyed/failing"));
+    let ran = scratch.start(command).wait(Duration::from_secs(120));
+    ran.ended(0, "ok");
+    let rows: Vec<ErrorRow> = serde_json::from_value(ran.json()["rows"].clone()).expect("rows");
+    let of = |id: &str| rows.iter().find(|row| row.id == id).unwrap_or_else(|| panic!("no row {id}"));
+    let usual = of("torch, counts");
+    assert_eq!((usual.value.as_deref(), usual.met, usual.warned.as_slice()), (Some("2"), None, &[][..]));
+    for failed in ["NVML init 999", "NVML count 4"] {
+        let row = of(&format!("torch, counts, {failed}"));
+        assert_eq!((row.value.as_deref(), row.met, row.raised.is_some()), (Some("2"), Some(true), false), "{failed}");
+        assert_eq!(row.warned, ["UserWarning: Can't initialize NVML"], "{failed}");
+    }
+    for (lie, value) in [("NVML counts 16", "16"), ("NVML counts 0", "0")] {
+        let row = of(&format!("torch, counts, {lie}"));
+        assert_eq!((row.value.as_deref(), row.effect(&rows)), (Some(value), Some(Effect::Silent)), "{lie}");
+    }
+    assert_eq!(of("torch, counts, NVML handle 999").met, Some(false), "it asks for no handle");
+    assert_eq!(of("torch, counts, cuInit 999").met, Some(false), "NVML has counted, and libcuda is not asked");
 }
 
 /// An interpreter of this scratch's own: a shell script.

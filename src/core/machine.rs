@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::MappedLibrary;
 use crate::sample::Gpu;
 use crate::text::counts::tally;
+use cuda_pitfalls_calls::CallLibrary;
 
 /// The host as this run found it. No host name, user, address or serial number is kept.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -47,9 +48,22 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The GPUs and the driver in a few words, as [`summary`] says them.
+    /// The GPUs and the driver in a few words, as [`summary`] says them, and the libcuda if it is another driver's.
     pub fn summary(&self) -> String {
-        summary(&self.gpus, self.driver_version.as_deref())
+        let words = summary(&self.gpus, self.driver_version.as_deref());
+        match self.other_libcuda() {
+            Some(version) => format!("{words}, libcuda {version}"),
+            None => words,
+        }
+    }
+
+    /// The version of libcuda, by the name of its file, if it is not that of the driver: one of a compatibility
+    /// package. `None` too where the name has no version.
+    fn other_libcuda(&self) -> Option<&str> {
+        let driver = self.driver_version.as_deref()?;
+        let path = self.libraries.iter().find(|library| library.name == CallLibrary::Driver.name())?;
+        let (_, version) = path.path.rsplit('/').next()?.split_once(".so.")?;
+        (version != driver && version.contains('.')).then_some(version)
     }
 }
 

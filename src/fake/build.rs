@@ -1,5 +1,5 @@
 //! Builds the shared libraries of this crate, by the same compiler for the same target: the simulated driver, the two libraries of
-//! a trace, and the injection library of the scenarios.
+//! a trace, the forwarding NVML, and the injection library of the scenarios.
 //!
 //! They cannot be ordinary dependencies: cargo has no stable way to hand a package the shared library of another one.
 
@@ -78,6 +78,10 @@ fn build_all() -> Result<(), String> {
     write_if_new(&empty, "")?;
     let link = vec![format!("-Wl,-soname,{stand_in}")];
     let needed = build_from("cuda_pitfalls_stand_in", &empty, &["build.rs"], link)?;
+    let options = ["-Wl,-soname,libnvidia-ml.so.1", "-Wl,-Bsymbolic", "-Wl,--no-as-needed"];
+    let link = options.map(String::from).into_iter().chain([needed.display().to_string()]).collect();
+    let sources = &["shim", "build.rs"];
+    build(Cdylib { name: "cuda_pitfalls_nvml", source: "shim/nvml.rs", sources, link })?;
     // Its own table of functions must not be bound by name: a trace takes out the names that a driver does not have.
     let options = ["-Wl,-soname,libcuda.so.1", "-Wl,-Bsymbolic", "-Wl,--no-as-needed"];
     let link = options.map(String::from).into_iter().chain([needed.display().to_string()]).collect();

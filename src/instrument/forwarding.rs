@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use cuda_pitfalls_fake::{FORWARDING as CUDA, QUESTIONS};
+use cuda_pitfalls_fake::{FORWARDING as CUDA, FORWARDING_NVML, QUESTIONS};
 use object::read::elf::{ElfFile64, FileHeader, SectionHeader, Sym};
 use object::{Endianness, Object, ObjectSymbol, ReadCache};
 
@@ -17,13 +17,20 @@ pub const NAME: &str = "libcuda.so.1";
 /// A second name by which programs may open libcuda, if the real one has it too.
 const SHORT: &str = "libcuda.so";
 
+/// The file name of the forwarding NVML.
+pub const NVML_NAME: &str = "libnvidia-ml.so.1";
+/// What follows that name in the name of the file with the calls that came to their places, one per line
+/// (src/fake/shim/nvml.rs).
+pub const NVML_CALLED: &str = "libnvidia-ml.so.1.called";
+
 /// The prefix of its own functions, which no libcuda has.
 const OWN: &str = "cuda_pitfalls_";
 
 /// Marks in the embedded libraries at which values are filled in (src/fake/shim/cuda.rs, src/fake/shim/original.rs,
-/// src/fake/shim/returned.rs, build.rs), and the room behind each in bytes.
+/// src/fake/shim/returned.rs, src/fake/shim/nvml.rs, build.rs), and the room behind each in bytes.
 const ADDRESS: (&[u8], usize) = (b"cuda-pitfalls:address:", 512);
 const LIBCUDA: (&[u8], usize) = (b"cuda-pitfalls:libcuda:", 1280);
+const LIBNVML: (&[u8], usize) = (b"cuda-pitfalls:libnvml:", 1280);
 const RETURNS: (&[u8], usize) = (b"cuda-pitfalls:returns:", 2048);
 const NEEDED: &[u8] = b"cuda-pitfalls:needed:";
 /// The text after the path of libcuda if queries are counted too (src/fake/shim/original.rs).
@@ -41,7 +48,7 @@ pub enum ForwardingError {
     #[error("{} is on a file system that runs no programs (noexec): set TMPDIR to another", .0.display())]
     NoExec(PathBuf),
     /// The embedded library has no room for this path.
-    #[error("the path of libcuda is too long: {}", .0.display())]
+    #[error("the path of the library is too long: {}", .0.display())]
     LongPath(PathBuf),
     /// The symbol tables of the real libcuda cannot be read.
     #[error("cannot read {}: {why}", path.display())]
@@ -98,6 +105,23 @@ pub fn lay_out(
         symlink(NAME, folder.join(SHORT))?;
     }
     Ok(())
+}
+
+/// Makes the forwarding NVML for the NVML at this path, in a folder that is there. `returns` are the calls that are not
+/// passed on, as `nvmlInit_v2=999`, or that count another number of GPUs, as `nvmlDeviceGetCount_v2#16`.
+///
+/// # Errors
+/// A file cannot be written, or a text is too long.
+pub fn lay_out_nvml(folder: &Path, nvml: &Path, returns: &str) -> Result<(), ForwardingError> {
+    can_run(folder)?;
+    let real = nvml.as_os_str().as_bytes();
+    if real.len() >= LONGEST_PATH {
+        return Err(ForwardingError::LongPath(nvml.to_path_buf()));
+    }
+    let mut library = filled(FORWARDING_NVML.to_vec(), LIBNVML, real)?;
+    library = filled(library, RETURNS, returns.as_bytes())?;
+    fill_needed(&mut library, real)?;
+    Ok(write(&folder.join(NVML_NAME), &library)?)
 }
 
 /// Checks that files in a folder can be executed or mapped as code.

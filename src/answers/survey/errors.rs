@@ -1,9 +1,9 @@
 //! `survey errors`: what frameworks make of an error of the driver.
 //!
 //! A line of Python runs in a fresh interpreter with a libcuda that returns one status from one place on, such as
-//! `cuInit`, and passes every other call on to the real one. The row says what the user sees then: the exception with
-//! its message, another value, or the CPU without an exception. Warnings are not recorded. The control of each line is
-//! the line with every call passed on.
+//! `cuInit`, and passes every other call on to the real one; or with an NVML that does so, or counts another number of
+//! GPUs. The row says what the user sees then: the exception with its message, another value, or the CPU without an
+//! exception, with a warning or without one. The control of each line is the line with every call passed on.
 
 mod list;
 #[cfg(test)]
@@ -21,6 +21,7 @@ use super::document::Row;
 use super::python::{LineRow, PythonLine, PythonRow, Raised};
 use super::row::RowAttempts;
 use cuda_pitfalls_calls::{CallLibrary, status};
+use cuda_pitfalls_core::text::counts::counted;
 
 /// What one line makes of one status at one place.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -41,7 +42,7 @@ pub struct ErrorRow {
     /// Variables that were set before the interpreter started.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// What libcuda returned, and where; null for the control, in which every call was passed on.
+    /// What libcuda or NVML returned, and where; null for the control, in which every call was passed on.
     pub returned: Option<Returned>,
     /// Whether the line came to that place at all; null for the control. A row in which it did not says nothing.
     pub met: Option<bool>,
@@ -49,6 +50,9 @@ pub struct ErrorRow {
     pub raised: Option<Raised>,
     /// Its value: where the work was done. Null if it raised something, or if attempts differ.
     pub value: Option<String>,
+    /// The first of its warnings, each with its category (since 1.4).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warned: Vec<String>,
     /// How its process ended, unless with exit code 0.
     pub left: Option<String>,
     /// For a control of the instrument: whether it showed what it must.
@@ -59,36 +63,56 @@ pub struct ErrorRow {
     pub standing: RowAttempts,
 }
 
-/// A status that a libcuda returns at a place.
+/// A status that a libcuda or an NVML returns at a place.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Returned {
-    /// The place: `cuInit`, `count`, `context`, `allocation`, `launch`, `driver version`.
+    /// The place: `cuInit`, `count`, `context`, `allocation`, `launch`, `driver version`; `NVML init`, `NVML count`,
+    /// `NVML handle`, `NVML counts`.
     pub place: String,
-    /// The calls that returned it; those that the driver does not have were not there.
+    /// The calls that returned it; those that the library does not have were not there.
     pub calls: Vec<String>,
-    /// The status as a number; of `driver version` the version.
+    /// The status as a number; of `driver version` the version, of `NVML counts` the number of GPUs.
     pub code: u32,
-    /// The status by its C name; the version in words for `driver version`.
+    /// The status by its C name; in words for `driver version` and `NVML counts`.
     pub status: String,
 }
 
 /// The place at which no status is returned but a version is told.
 const VERSION: &str = "driver version";
+/// The place at which no status is returned but another number of GPUs.
+const COUNTS: &str = "NVML counts";
 
 impl Returned {
     /// A status at a place.
     pub fn new(place: &str, calls: &[String], code: u32) -> Returned {
-        let name = status::name(CallLibrary::Driver, i64::from(code)).map(str::to_string);
-        let version = || format!("CUDA {}.{}", code / 1000, code % 1000 / 10);
-        let status = if place == VERSION { version() } else { name.unwrap_or_else(|| code.to_string()) };
+        let status = match place {
+            VERSION => format!("CUDA {}.{}", code / 1000, code % 1000 / 10),
+            COUNTS => counted(code as usize, "GPU"),
+            _ => {
+                let name = status::name(library(calls), i64::from(code));
+                name.map_or_else(|| code.to_string(), str::to_string)
+            }
+        };
         Returned { place: place.to_string(), calls: calls.to_vec(), code, status }
     }
 
-    /// As the forwarding libcuda is told.
+    /// The library that returns it: libcuda, or NVML.
+    pub fn library(&self) -> CallLibrary {
+        library(&self.calls)
+    }
+
+    /// As the forwarding library is told.
     pub fn told(&self) -> String {
-        let each: Vec<String> = self.calls.iter().map(|call| format!("{call}={}", self.code)).collect();
+        let sign = if self.place == COUNTS { '#' } else { '=' };
+        let each: Vec<String> = self.calls.iter().map(|call| format!("{call}{sign}{}", self.code)).collect();
         each.join(" ")
     }
+}
+
+/// The library of these calls.
+fn library(calls: &[String]) -> CallLibrary {
+    let is_nvml = calls.first().is_some_and(|call| call.starts_with("nvml"));
+    if is_nvml { CallLibrary::Nvml } else { CallLibrary::Driver }
 }
 
 /// What the user sees of an error.
@@ -96,7 +120,7 @@ impl Returned {
 pub enum Effect {
     /// The line did what it does without an error.
     Nothing,
-    /// The line went on with the CPU, and raised nothing. It may have warned.
+    /// The line went on with another value, such as the CPU, and raised nothing. It may have warned.
     Silent,
     /// It raised an exception.
     Raises,
@@ -157,8 +181,22 @@ impl Row for ErrorRow {
 
 impl LineRow for ErrorRow {
     fn of(line: &PythonLine, row: PythonRow, met: bool) -> ErrorRow {
-        let PythonRow { id, framework, versions, before, ask, env, raised, value, left, as_expected, standing, .. } =
-            row;
+        let PythonRow {
+            id,
+            framework,
+            versions,
+            before,
+            ask,
+            env,
+            raised,
+            value,
+            left,
+            seen,
+            as_expected,
+            standing,
+            ..
+        } = row;
+        let counting = seen.into_iter().find(|seen| seen.invalid.is_none());
         let name = line.returned.as_ref().and_then(|returned| id.strip_suffix(&suffix(returned)));
         ErrorRow {
             line: name.unwrap_or(&id).to_string(),
@@ -172,6 +210,7 @@ impl LineRow for ErrorRow {
             env,
             raised,
             value,
+            warned: counting.map(|seen| seen.warned).unwrap_or_default(),
             left,
             as_expected,
             standing,

@@ -113,6 +113,11 @@ impl Session {
         self.supervisor.program()
     }
 
+    /// The NVML that the sampler uses; `None` if there is none.
+    pub(super) fn nvml(&self) -> Option<PathBuf> {
+        self.supervisor.sampler.inventory.as_ref().ok()?.nvml_path.as_ref().map(PathBuf::from)
+    }
+
     /// Whether there is a libcuda.
     pub(super) fn has_libcuda(&self) -> bool {
         self.machine.cuda_driver_version.is_some()

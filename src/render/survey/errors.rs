@@ -7,18 +7,21 @@ use super::section::Section;
 use super::{disagreements, left_out};
 use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::errors::{Effect, ErrorRow};
+use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::text::counts::grouped;
 use cuda_pitfalls_core::text::escape::shorten;
 
 pub(super) const OPENING: &str = "\
-Each line ran in a fresh interpreter with a libcuda that returned one status from one place on, and passed every other \
-call on to the real driver. No GPU was at fault: what is shown is what the framework makes of the status. The control is \
+Each line ran in a fresh interpreter with a libcuda or an NVML that returned one status from one place on, and passed \
+every other call on to the real one. No GPU was at fault: what is shown is what the framework makes of the status. The control is \
 the same line with every call passed on; a line that did not come to the place is left out.
 
-- **silent**: the line went on with another value, which is the CPU, and raised nothing. Whether it wrote a warning was not recorded.
+- **silent**: the line went on with another value, such as the CPU, and raised nothing. Its warnings of Python's are below; \
+in documents before 1.4 they were not recorded, and what it logs is in none.
 - **works**: the line did what it does without the error.
 - Places: `count` is cuDeviceGetCount, `context` what makes the first context, `allocation` and `launch` the first of \
-each; `driver version` is not an error but an older version that the driver says it has.";
+each; `driver version` is not an error but an older version that the driver says it has, and `NVML counts` another number of \
+GPUs.";
 
 /// A message is cut to this many bytes.
 const LONGEST: usize = 240;
@@ -32,8 +35,13 @@ pub(super) fn sections(documents: &[&SurveyDocument<ErrorRow>]) -> Vec<Section> 
             _ => format!("{text}: {}", document.survey.id),
         };
         sections.push(silent(title("Goes on without an exception"), &rows, document));
-        sections.push(effects(title("What each line makes of each status"), &rows, document));
+        for (library, name) in [(CallLibrary::Driver, "libcuda"), (CallLibrary::Nvml, "NVML")] {
+            let is_of = |row: &&&ErrorRow| row.returned.as_ref().is_some_and(|returned| returned.library() == library);
+            let rows: Vec<&ErrorRow> = rows.iter().filter(is_of).copied().collect();
+            sections.push(effects(title(&format!("What each line makes of each status of {name}")), &rows, document));
+        }
         sections.push(messages(title("Messages"), &rows, document));
+        sections.push(warnings(title("Warnings"), &rows));
         sections.push(code(title("Lines"), &rows));
         sections.push(unmeasured(title("Not measured"), &rows));
     }
@@ -42,7 +50,7 @@ pub(super) fn sections(documents: &[&SurveyDocument<ErrorRow>]) -> Vec<Section> 
     sections
 }
 
-/// The lines that go on with the CPU, by place.
+/// The lines that go on with another value, by place.
 fn silent(title: String, rows: &[&ErrorRow], document: &SurveyDocument<ErrorRow>) -> Section {
     let is_silent = |row: &&&ErrorRow| row.effect(&document.rows) == Some(Effect::Silent);
     let each = rows.iter().filter(is_silent).filter_map(|row| {
@@ -95,7 +103,9 @@ fn effects(title: String, rows: &[&ErrorRow], document: &SurveyDocument<ErrorRow
     let header = ["line", "status"].into_iter().chain(places.iter().copied()).map(str::to_string).collect();
     let row = |((line, code, status), said): StatusRow<'_>| {
         let cells = places.iter().map(|place| said.get(place).cloned().unwrap_or_default());
-        [line.to_string(), format!("{code} {status}")].into_iter().chain(cells).collect()
+        // What is no status has its number in its words.
+        let status = if status.contains(' ') { status.to_string() } else { format!("{code} {status}") };
+        [line.to_string(), status].into_iter().chain(cells).collect()
     };
     Section { title, header, rows: by_status.into_iter().map(row).collect(), ..Section::default() }
 }
@@ -108,13 +118,30 @@ fn messages(title: String, rows: &[&ErrorRow], document: &SurveyDocument<ErrorRo
         let message = shorten(&format!("{}: {}", raised.kind, raised.message), LONGEST);
         Some((message, (row.line.clone(), format!("{} {}", returned.place, returned.code))))
     });
-    let row = |(message, said): (String, Vec<(String, String)>)| {
+    texts(title, "message", each)
+}
+
+/// Each warning once, with who gives it and for which statuses.
+fn warnings(title: String, rows: &[&ErrorRow]) -> Section {
+    let each = rows.iter().flat_map(|row| {
+        let at = match &row.returned {
+            Some(returned) => format!("{} {}", returned.place, returned.code),
+            None => "without an error".to_string(),
+        };
+        row.warned.iter().map(move |warning| (shorten(warning, LONGEST), (row.line.clone(), at.clone())))
+    });
+    texts(title, "warning", each)
+}
+
+/// Each text once, with the lines that say it and where they do.
+fn texts(title: String, what: &str, each: impl Iterator<Item = (String, (String, String))>) -> Section {
+    let row = |(text, said): (String, Vec<(String, String)>)| {
         let by_line = grouped(said).into_iter().map(|(line, at)| format!("{line} ({})", at.join(", ")));
-        vec![message, by_line.collect::<Vec<_>>().join("; ")]
+        vec![text, by_line.collect::<Vec<_>>().join("; ")]
     };
     Section {
         title,
-        header: ["message", "said by (place and status)"].map(str::to_string).to_vec(),
+        header: [what, "said by (place and status)"].map(str::to_string).to_vec(),
         rows: grouped(each).into_iter().map(row).collect(),
         code: vec![0],
         ..Section::default()

@@ -81,12 +81,12 @@ fn place(reader: &mut Reader<'_>, node: &Node) -> Option<Place> {
         // Older names of a call are not in the tables.
         let base = call.split("_v").next().unwrap_or(&call);
         if !calls::all().any(|known| known.name == call || known.name.split("_v").next() == Some(base)) {
-            reader.error(&node.place, format!("`{call}` is no call of libcuda"), None);
+            reader.error(&node.place, format!("`{call}` is no call of libcuda or NVML"), None);
         }
         made.push(call);
     }
     let statuses = reader.required(entries, "statuses", &node.place, "a place")?;
-    let statuses = reader.list(statuses)?.iter().filter_map(|node| reader.integer(node, 1..=100_000));
+    let statuses = reader.list(statuses)?.iter().filter_map(|node| reader.integer(node, 0..=100_000));
     let statuses = statuses.filter_map(|code| u32::try_from(code).ok()).collect();
     Some(Place { name, calls: made, statuses })
 }

@@ -41,7 +41,7 @@ fn what_is_wrong_in_a_list_is_said_with_its_line() {
     let line = "[[line]]\nid = \"a\"\nframework = \"torch\"\nneeds = []\nask = \"1\"\n";
     let invalid = list::read("list.toml", &format!("{place}{line}")).expect_err("no such call");
     let said: Vec<String> = invalid.diagnostics.iter().map(|one| one.line(&invalid.source)).collect();
-    assert_eq!(said, ["list.toml:3:10: `cuNothing` is no call of libcuda"]);
+    assert_eq!(said, ["list.toml:3:10: `cuNothing` is no call of libcuda or NVML"]);
 }
 
 #[test]
@@ -50,6 +50,10 @@ fn a_status_has_its_name_and_what_libcuda_is_told() {
     assert_eq!(returned.status, "CUDA_ERROR_DEVICE_UNAVAILABLE");
     assert_eq!(returned.told(), "cuCtxCreate_v2=46 cuCtxCreate=46");
     assert_eq!(Returned::new(VERSION, &[], 11040).status, "CUDA 11.4");
+    let init = Returned::new("NVML init", &["nvmlInit_v2".to_string()], 18);
+    assert_eq!((init.status.as_str(), init.library()), ("NVML_ERROR_LIB_RM_VERSION_MISMATCH", CallLibrary::Nvml));
+    let counts = Returned::new(COUNTS, &["nvmlDeviceGetCount_v2".to_string()], 16);
+    assert_eq!((counts.status.as_str(), counts.told().as_str()), ("16 GPUs", "nvmlDeviceGetCount_v2#16"));
 }
 
 #[test]

@@ -50,6 +50,9 @@ pub enum ProgramMessage {
         value: Option<String>,
         /// The exception that ended it.
         raised: Option<Raised>,
+        /// The first of its warnings, each with its category.
+        #[serde(default)]
+        warned: Vec<String>,
     },
     /// An exception ended the code before the code in question.
     Setup {
@@ -58,11 +61,20 @@ pub enum ProgramMessage {
     },
 }
 
+/// The end of the code in question.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct ProgramEnd {
+    t_ns: u64,
+    value: Option<String>,
+    raised: Option<Raised>,
+    warned: Vec<String>,
+}
+
 /// All messages of a row's program.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Said {
     ask: Option<(u64, u32)>,
-    end: Option<(u64, Option<String>, Option<Raised>)>,
+    end: Option<ProgramEnd>,
     setup: Option<Raised>,
 }
 
@@ -73,9 +85,10 @@ impl Said {
         for word in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
             match word {
                 ProgramMessage::Ask { t_ns, pid } => said.ask = Some((t_ns, pid)),
-                ProgramMessage::End { t_ns, value, raised } => {
+                ProgramMessage::End { t_ns, value, raised, warned } => {
                     let value = value.map(|value| shorten(&value, LONGEST));
-                    said.end = Some((t_ns, value, raised.map(shortened)));
+                    let warned = warned.iter().map(|warning| shorten(warning, LONGEST_MESSAGE)).collect();
+                    said.end = Some(ProgramEnd { t_ns, value, raised: raised.map(shortened), warned });
                 }
                 ProgramMessage::Setup { raised } => said.setup = Some(shortened(raised)),
             }
@@ -124,10 +137,11 @@ pub fn made(trace: &Trace, said: &Said, folder: &str, limit_ns: u64, alone: bool
     let seen = &mut made.seen;
     seen.alone = alone;
     seen.left = left;
-    if let Some((t_ns, value, raised)) = &said.end {
-        seen.value = value.clone();
-        seen.raised = raised.clone();
-        seen.elapsed_ns = said.ask.map(|(ask_ns, _)| t_ns.saturating_sub(ask_ns));
+    if let Some(end) = &said.end {
+        seen.value = end.value.clone();
+        seen.raised = end.raised.clone();
+        seen.warned = end.warned.clone();
+        seen.elapsed_ns = said.ask.map(|(ask_ns, _)| end.t_ns.saturating_sub(ask_ns));
     }
     let Some((ask_ns, pid)) = said.ask else { return made };
     if trace.start.libcuda.is_none() {

@@ -23,6 +23,7 @@ use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::errors::{self, ErrorRow};
 use cuda_pitfalls_answers::survey::python::{self, Control, LineRow, List, PythonLine, PythonRow};
 use cuda_pitfalls_answers::survey::{Survey, SurveyKind};
+use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::catalogue::{Invalid, SelectError};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::defaults;
@@ -243,7 +244,7 @@ impl SurveyRun<'_> {
         let (mut asked, mut jobs) = (Vec::new(), Vec::new());
         let known: BTreeSet<String> = document.rows.iter().map(Row::key).collect();
         for line in lines.iter().filter(|line| !known.contains(&line.id)) {
-            match self.lacks(line, &about) {
+            match self.lacks(line, &about, attempts) {
                 Some((reason, detail)) => {
                     let row = PythonRow::of(line, Some(&about)).unmeasured(reason, detail);
                     document.rows.push(R::of(line, row, false));
@@ -283,9 +284,13 @@ impl SurveyRun<'_> {
     }
 
     /// Why a line cannot be asked here; `None` if it can.
-    fn lacks(&self, line: &PythonLine, about: &Interpreter) -> Option<(Reason, String)> {
+    fn lacks(&self, line: &PythonLine, about: &Interpreter, attempts: &Attempts) -> Option<(Reason, String)> {
         if let Some(detail) = line.needs.iter().find_map(|need| lacks(need, about)) {
             return Some((Reason::NoPackage, detail));
+        }
+        let is_of_nvml = line.returned.as_ref().is_some_and(|returned| returned.library() == CallLibrary::Nvml);
+        if is_of_nvml && !attempts.has_nvml() {
+            return Some((Reason::NoNvml, "NVML cannot be used here, so nothing stands before it".to_string()));
         }
         let visible = self.visible().len();
         if (line.gpus as usize) > visible {

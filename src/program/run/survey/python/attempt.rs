@@ -10,9 +10,12 @@ use std::time::Duration;
 
 use super::pool::RowJob;
 use crate::run::session::Session;
+use cuda_pitfalls_answers::survey::errors::Returned;
 use cuda_pitfalls_answers::survey::python::{PythonAttempt, PythonLine, Said, made};
+use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::verdict::Reason;
+use cuda_pitfalls_instrument::forwarding;
 use cuda_pitfalls_instrument::supervisor::{Errand, ErrandEnd, SupervisorError, role};
 use cuda_pitfalls_trace::Trace;
 
@@ -44,6 +47,8 @@ pub(super) struct Attempts {
     python: PathBuf,
     on: String,
     mask: Option<String>,
+    /// The NVML that the forwarding one of a row stands before; `None` without one.
+    nvml: Option<PathBuf>,
     /// A private folder for files of attempts.
     folder: PathBuf,
     /// The folder in which traces are kept, if they are.
@@ -66,6 +71,7 @@ impl Attempts {
             program: session.program().to_path_buf(),
             python: python.to_path_buf(),
             on: session.on.clone(),
+            nvml: session.nvml(),
             mask: session.restrict.as_ref().map(|uuids| uuids.join(",")),
             folder: session.folder().to_path_buf(),
             traces: traces.map(|traces| std::path::absolute(&traces).unwrap_or(traces)),
@@ -77,6 +83,11 @@ impl Attempts {
             stop: AtomicBool::new(false),
             unkillable: AtomicU32::new(0),
         }
+    }
+
+    /// Whether there is an NVML.
+    pub(super) fn has_nvml(&self) -> bool {
+        self.nvml.is_some()
     }
 
     /// How many rows run at once.
@@ -146,7 +157,10 @@ impl Attempts {
             Ok(trace) => {
                 let said = Said::read(&fs::read_to_string(folder.join("said")).unwrap_or_default());
                 let limit_ns = job.limit.as_nanos() as u64;
-                self::made(&trace, &said, &folder.to_string_lossy(), limit_ns, alone)
+                let mut made = self::made(&trace, &said, &folder.to_string_lossy(), limit_ns, alone);
+                let of_nvml = fs::read_to_string(folder.join(forwarding::NVML_CALLED)).unwrap_or_default();
+                made.called.extend(of_nvml.lines().map(str::to_string));
+                made
             }
             Err(_) => made,
         };
@@ -159,9 +173,18 @@ impl Attempts {
     /// Runs a tracer to its end. Returns its complaint, if it has one; `None` if it was stopped.
     fn trace(&self, job: &RowJob, folder: &Path, trace: &Path) -> Result<Option<String>, SupervisorError> {
         lay_out(folder, &job.line).map_err(SupervisorError::system)?;
+        let returned = job.line.returned.as_ref();
+        let (of_nvml, of_libcuda) = match returned.map(Returned::library) {
+            Some(CallLibrary::Nvml) => (returned, None),
+            _ => (None, returned),
+        };
+        if let (Some(returned), Some(nvml)) = (of_nvml, &self.nvml) {
+            forwarding::lay_out_nvml(folder, nvml, &returned.told())
+                .map_err(|error| SupervisorError::System(error.to_string()))?;
+        }
         let mut arguments: Vec<OsString> = ["--on", &self.on, "--limit-ms"].map(OsString::from).into();
         arguments.push(job.limit.as_millis().to_string().into());
-        if let Some(returned) = &job.line.returned {
+        if let Some(returned) = of_libcuda {
             arguments.extend([OsString::from("--returns"), returned.told().into()]);
         }
         arguments.extend([OsString::from("--folder"), trace.into(), "--".into()]);

@@ -47,9 +47,33 @@ def _plain(value):
     return "%s.%s" % (type(value).__module__, type(value).__qualname__)
 
 
+def _stand_before_nvml():
+    """Loads the forwarding NVML of this row, if it has one: who opens NVML by its name then gets that one."""
+    path = _os.path.join(_FOLDER, "libnvidia-ml.so.1")
+    if _os.path.exists(path):
+        import ctypes
+
+        ctypes.CDLL(path)
+
+
 def _settle():
     """Lets memory be read from outside, which takes place every few hundredths of a second."""
     _time.sleep(0.1)
+
+
+def _warned():
+    """The warnings from now on, as text. They are shown too, as without us."""
+    import warnings
+
+    heard, show = [], warnings.showwarning
+
+    def hear(message, category, *rest, **more):
+        lines = str(message).splitlines() or [""]
+        heard.append("%s: %s" % (category.__name__, lines[0]))
+        return show(message, category, *rest, **more)
+
+    warnings.showwarning = hear
+    return heard
 
 
 def _before():
@@ -62,6 +86,7 @@ def _before():
 def _ask():
     code, last = _compiled("ask.py")
     value, raised = None, None
+    warned = _warned()
     _settle()
     _say(said="ask", t_ns=_time.monotonic_ns(), pid=_os.getpid())
     try:
@@ -72,11 +97,13 @@ def _ask():
         raised = _raised(error)
     ended = _time.monotonic_ns()
     _settle()
-    _say(said="end", t_ns=ended, value=_plain(value) if last is not None and raised is None else None, raised=raised)
+    _say(said="end", t_ns=ended, value=_plain(value) if last is not None and raised is None else None, raised=raised,
+         warned=warned[:8])
 
 
 # A child of multiprocessing begins here too, and runs what stands above a script's main part.
 if __name__ == "__main__":
+    _stand_before_nvml()
     try:
         _before()
     except BaseException as error:
