@@ -227,6 +227,18 @@ fn however_a_line_ends_the_process_the_attempt_says_so() {
     assert_eq!((killed.died_at, killed.sent.len()), (Some(1), 0));
 }
 
+#[test]
+fn a_line_is_refused_a_file_from_the_step_on() {
+    let report = allowed("refuses", &[]);
+    let name = "python/refuses";
+    assert_eq!(part(&report, name).verdict.kind, Kind::Reproduced, "{:?}", part(&report, name).verdict);
+    assert_eq!(status(seen(&report, name, "trap", "before")).1, "OK");
+    assert_eq!(status(seen(&report, name, "trap", "open")).1, "PermissionError");
+    assert_eq!(status(seen(&report, name, "control", "open")).1, "OK");
+    let asked = &attempt(&report, name, "trap").recording.system_calls;
+    assert!(asked.iter().any(|step| !step.refused.is_empty()), "{asked:?}");
+}
+
 /// That nothing was counted must not read as if nothing was called.
 #[test]
 fn a_libcuda_that_is_opened_by_its_path_is_not_counted() {

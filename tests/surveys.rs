@@ -13,12 +13,13 @@ use cuda_pitfalls::survey::document::Row;
 use cuda_pitfalls::survey::env::{self, EnvRow};
 use cuda_pitfalls::survey::errors::Effect;
 use cuda_pitfalls::survey::mask::{MaskRow, by_todays_rule};
-use cuda_pitfalls::survey::needs::{EVERYTHING_ELSE, NeedRow};
+use cuda_pitfalls::survey::needs::{EVERYTHING_ELSE, NeedRow, NeedsProgram};
 use cuda_pitfalls::survey::{Survey, SurveyKind};
-use cuda_pitfalls::verdict::Provenance;
+use cuda_pitfalls::verdict::{Provenance, Reason};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use common::traced::has;
 use common::{Ran, Scratch, committed_documents, eventually, root};
 
 fn open(path: &Path) -> Survey {
@@ -259,6 +260,36 @@ fn needs_are_chosen_by_what_the_programs_ask_for() {
     assert_eq!(chosen[..2], ["driver init eventfd2 EPERM", "driver context eventfd2 EPERM"]);
     assert!(chosen.iter().all(|key| key.ends_with("eventfd2 EPERM")), "{chosen:?}");
     assert!(chosen.contains(&"driver forked eventfd2 EPERM".to_string()), "{chosen:?}");
+}
+
+/// With a stand-in that is only imported, for the machinery; what PyTorch needs is measured.
+#[test]
+fn a_framework_is_refused_what_the_driver_does_not_ask_for() {
+    if !has("python3") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let out = scratch.reports().to_string_lossy().into_owned();
+    let asked = ["survey", "needs", "torch", "cupy", "--on", "sim:h200-x1", "--quick", "--json", "--out", &out];
+    let mut command = scratch.command(&asked);
+    command.env_remove("CUDA_PITFALLS_PYTHON").env("PYTHONPATH", root().join("tests/surveyed/failing"));
+    let ran = scratch.start(command).wait(Duration::from_secs(120));
+    ran.ended(0, "ok");
+    let rows: Vec<NeedRow> = serde_json::from_value(ran.json()["rows"].clone()).expect("rows");
+    let of = |key: &str| rows.iter().find(|row| row.key() == key).unwrap_or_else(|| panic!("no row {key}"));
+    let (free, filtered) = (of("torch init no filter"), of("torch init nothing"));
+    assert!(!filtered.differs(free), "{free:?} {filtered:?}");
+    assert!(filtered.asked.iter().any(|asked| asked.during == "import torch" && !asked.system_calls.is_empty()));
+    let files = filtered.asked.iter().flat_map(|asked| asked.files.keys());
+    assert!(files.into_iter().all(|path| !path.contains("surveyed")), "a framework's own files are left out");
+    let driver = &of("driver init nothing").asked;
+    let refused = rows.iter().filter(|row| row.program == NeedsProgram::Torch && !row.is_control());
+    let single = refused.filter_map(|row| row.refused.as_deref()).filter(|what| !what.starts_with(EVERYTHING_ELSE));
+    let single: Vec<&str> = single.collect();
+    assert!(!single.is_empty());
+    assert!(single.iter().all(|what| driver.iter().all(|asked| !asked.system_calls.contains_key(*what))), "{single:?}");
+    let cupy = of("cupy init nothing").standing.unmeasured.clone().expect("it is not installed");
+    assert_eq!(cupy.reason, Reason::NoPackage);
 }
 
 #[test]

@@ -287,7 +287,9 @@ impl Summary {
 
     /// Adds what refusals cause. What two machines agree on is there once.
     fn add_needs(&mut self, rows: &[NeedRow], machine: &Machine) {
-        for (row, failure) in rows.iter().filter_map(|row| Some((row, row.effect_at_start(rows)?))) {
+        // What a framework needs beside the driver is no need of CUDA.
+        let of_cuda = rows.iter().filter(|row| !row.program.is_framework());
+        for (row, failure) in of_cuda.filter_map(|row| Some((row, row.effect_at_start(rows)?))) {
             let (Some(refused), Some(error)) = (&row.refused, &row.error) else { continue };
             let is_same = |known: &&mut NeedFacts| {
                 (known.program, &known.refused) == (row.program, refused)

@@ -109,6 +109,7 @@ impl Step {
             "pthread_join" => format!("# thread {} ends", plain("actor")),
             "fork" => format!("# os.fork(): process {bound} starts"),
             "waitpid" => format!("# os.waitpid(): process {} ends", plain("actor")),
+            "seccomp" => format!("# from here on, {} is refused by {}", plain(refusal::WHAT), plain(refusal::ERROR)),
             other => format!("# {other}"),
         }
     }

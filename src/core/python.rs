@@ -29,7 +29,7 @@ pub const LINE_VARIES: &str = "varies";
 pub const LINE_MESSAGE: &str = "message";
 
 /// The other steps that a case of Python lines may have; Python makes them.
-pub const STEPS: [&str; 10] = [
+pub const STEPS: [&str; 11] = [
     "mark",
     "setenv",
     "unsetenv",
@@ -40,6 +40,7 @@ pub const STEPS: [&str; 10] = [
     "pthread_join",
     "fork",
     "waitpid",
+    "seccomp",
 ];
 
 /// The status of a line that did not raise.

@@ -7,7 +7,7 @@
 
 mod action;
 mod call;
-mod filter;
+pub mod filter;
 mod leaving;
 mod library;
 mod probe;

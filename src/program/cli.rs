@@ -193,6 +193,9 @@ enum CliCommand {
     Watched {
         #[command(flatten)]
         started: Started,
+        /// The descriptor of the command's channel, if its system calls are to be answered by the parent.
+        #[arg(long)]
+        filter: Option<i32>,
         /// The command and its arguments.
         #[arg(last = true)]
         command: Vec<OsString>,
@@ -301,9 +304,9 @@ pub fn main() -> Exit {
             // SAFETY: as above.
             unsafe { sampler::run(fd, library) }
         }
-        CliCommand::Watched { started, command } => {
+        CliCommand::Watched { started, filter, command } => {
             started.begin();
-            started::become_command(&command)
+            started::become_command(&command, filter)
         }
         CliCommand::Tracer { started, row } => {
             started.begin();

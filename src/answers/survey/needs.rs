@@ -188,7 +188,8 @@ pub fn has_records(rows: &[NeedRow]) -> bool {
 
 /// Why no filter works on this machine; `None` if one does, or if none was tried.
 pub fn unfiltered(rows: &[NeedRow]) -> Option<&str> {
-    let filtered = rows.iter().filter(|row| row.is_control() && row.refused.is_some());
+    // A framework that is not installed says nothing about filters.
+    let filtered = rows.iter().filter(|row| row.is_control() && row.refused.is_some() && !row.program.is_framework());
     filtered.filter_map(|row| row.standing.unmeasured.as_ref()).map(|unmeasured| unmeasured.detail.as_str()).next()
 }
 
@@ -234,7 +235,7 @@ fn row(
         counting.iter().filter_map(|attempt| Some(seen(planned?, &attempt.recording, &uuids))).collect();
     let met = standing.agreed("met", seen.iter().map(|seen| seen.met));
     let asked = match (refused, error, counting.first(), planned) {
-        (Some(_), None, Some(attempt), Some(planned)) => asked(planned, &attempt.recording),
+        (Some(_), None, Some(attempt), Some(planned)) => asked(program, planned, &attempt.recording),
         _ => Vec::new(),
     };
     NeedRow {
@@ -281,13 +282,18 @@ fn seen(planned: &CasePlan, recording: &Recording, uuids: &[&str]) -> Seen {
     Seen { met, statuses, gpus, died: by.map(|by| Death { by, at }) }
 }
 
-/// What was asked for, by the step that was under way.
-fn asked(planned: &CasePlan, recording: &Recording) -> Vec<Asked> {
+/// What was asked for, by the step that was under way. Of a framework's files only those of the system are kept: an
+/// import opens thousands of its own.
+fn asked(program: NeedsProgram, planned: &CasePlan, recording: &Recording) -> Vec<Asked> {
     let during = |step: Option<usize>| step.and_then(|step| planned.steps.get(step)).map_or(LOAD, |step| &step.label);
+    let kept = |files: &BTreeMap<String, PathUse>| {
+        let is_kept = |path: &str| !program.is_framework() || refusals::is_of_the_system(path);
+        files.iter().filter(|(path, _)| is_kept(path)).map(|(path, used)| (path.clone(), used.clone())).collect()
+    };
     let asked = recording.system_calls.iter().map(|step| Asked {
         during: during(step.step).to_string(),
         system_calls: step.calls.clone(),
-        files: step.paths.clone(),
+        files: kept(&step.paths),
     });
     asked.collect()
 }

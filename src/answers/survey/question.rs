@@ -8,7 +8,7 @@ use cuda_pitfalls_core::fact::{ExitCheck, FactSet};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::observe::Scene;
 use cuda_pitfalls_core::report::ScenarioReport;
-use cuda_pitfalls_core::scenario::{Case, Check, Gpus, Instance, Needs, Scenario};
+use cuda_pitfalls_core::scenario::{Case, Check, Gpus, Instance, Needs, Python, Scenario};
 use cuda_pitfalls_core::verdict::Provenance;
 
 /// The longest that one step of a survey may take, in milliseconds: the slowest start of a driver takes a few seconds,
@@ -76,6 +76,8 @@ pub(super) struct DraftCase {
     pub(super) does: String,
     /// Environment at exec.
     pub(super) env: BTreeMap<String, String>,
+    /// What the case needs of its interpreter, if its steps are Python lines.
+    pub(super) python: Option<Python>,
     /// The calls.
     pub(super) steps: Vec<Step>,
 }
@@ -84,13 +86,13 @@ impl Draft {
     /// The scenario with this content.
     pub(super) fn scenario(self) -> Scenario {
         let gpus = self.gpus.map_or(Gpus::All, Gpus::Masked);
-        let case = |DraftCase { name, does, env, steps }| Case {
+        let case = |DraftCase { name, does, env, python, steps }| Case {
             name,
             does,
             gpus,
             env,
             probes: true,
-            python: None,
+            python,
             steps,
             expect: Vec::new(),
         };

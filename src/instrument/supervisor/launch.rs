@@ -43,7 +43,8 @@ impl Supervisor {
             return Ok((Conversation::new(child, BTreeMap::new()), Waited::Done));
         }
         let (ours, theirs) = Channel::pair().map_err(SupervisorError::system)?;
-        let arguments = vec![spawn::descriptor(&theirs)];
+        let own = spawn::descriptor(&theirs);
+        let arguments = vec![own.clone()];
         let mut inherit = vec![theirs];
         let mut channels = BTreeMap::from([(String::new(), ours)]);
         let mut set_aside = BTreeMap::new();
@@ -58,7 +59,9 @@ impl Supervisor {
         let (role, arguments) = match &self.python {
             Some(python) if experiment.program != Program::Worker => {
                 let command = python.command(&arguments, &self.home);
-                (role::COMMAND, std::iter::once(OsString::from("--")).chain(command).collect())
+                let is_filtered = experiment.steps.iter().any(|step| step.has(Effect::Refuses));
+                let filter = [OsString::from("--filter"), own].into_iter().filter(|_| is_filtered);
+                (role::COMMAND, filter.chain([OsString::from("--")]).chain(command).collect())
             }
             _ => (role::WORKER, arguments),
         };

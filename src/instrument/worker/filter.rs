@@ -40,6 +40,22 @@ pub(super) fn seccomp(worker: &Arc<Worker>, channel: &Channel, _: &Step) -> Resu
     Ok(Values::new())
 }
 
+/// Puts a filter on this process for the program that it is about to become, which has the channel at this descriptor.
+///
+/// # Errors
+/// The system refused.
+///
+/// # Safety
+/// `fd` must be this process's end of a channel, inherited and without another owner.
+pub unsafe fn before_exec(fd: RawFd) -> std::io::Result<()> {
+    // SAFETY: the caller guarantees the descriptor.
+    let channel = unsafe { Channel::inherited(fd) };
+    let installed = install(&channel, &[]);
+    // It stays open for the program.
+    std::mem::forget(channel);
+    installed.map_err(|errno| std::io::Error::from_raw_os_error(i32::try_from(errno).unwrap_or(libc::EINVAL)))
+}
+
 /// Puts a filter on this process, and sends what answers it to the parent. Nothing happens if there is a filter
 /// already. The error is an `errno`.
 pub(super) fn install(channel: &Channel, set_aside: &[RawFd]) -> Result<(), i64> {

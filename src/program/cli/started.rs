@@ -6,6 +6,7 @@ use std::os::unix::process::CommandExt;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::event::PROTOCOL;
 use cuda_pitfalls_instrument::supervisor::{begin, begin_fresh};
+use cuda_pitfalls_instrument::worker::filter;
 
 /// How a process of a run was started: by the parent, or by a step of a worker, which says nothing.
 #[derive(Debug, clap::Args)]
@@ -40,9 +41,14 @@ impl Started {
 }
 
 /// Replaces this process by a command. It keeps its process group, and the wish to be killed when
-/// its parent ends.
-pub(super) fn become_command(command: &[OsString]) -> ! {
+/// its parent ends. `filter` is the descriptor of the channel of a command whose system calls the parent answers.
+pub(super) fn become_command(command: &[OsString], filter: Option<i32>) -> ! {
     let [program, arguments @ ..] = command else { std::process::exit(Exit::Usage.code()) };
+    // SAFETY: the parent started this process with its end of a channel at this descriptor.
+    if let Some(Err(error)) = filter.map(|fd| unsafe { filter::before_exec(fd) }) {
+        eprintln!("cuda-pitfalls: no filter on system calls: {error}");
+        std::process::exit(Exit::Internal.code())
+    }
     let error = std::process::Command::new(program).args(arguments).exec();
     eprintln!("cuda-pitfalls: cannot start `{}`: {error}", program.display());
     // As shells have it: the command was not found, or cannot be executed.

@@ -12,7 +12,9 @@ pub(super) const OPENING: &str = "\
 A program of a few calls ran under a filter that saw every system call. It ran again for each file and each system call \
 that it had asked for, with that one refused by one error, from one moment on. Only the program was refused anything, \
 not the machine. A row says what the first call returned that did not return what it returns otherwise. Controls are \
-the program without a filter, and with a filter that refuses nothing.";
+the program without a filter, and with a filter that refuses nothing.\n\n\
+Of a framework only that was refused which the driver's program had not asked for: the system calls, and the files in \
+/dev, /proc, /sys, /run, /var and /etc.";
 
 pub(super) fn sections(documents: &[&SurveyDocument<NeedRow>]) -> Vec<Section> {
     let mut sections = Vec::new();
@@ -116,7 +118,6 @@ fn when(moment: NeedsMoment) -> &'static str {
 
 /// What each program needs, and whether it works with everything else refused.
 fn least_of_each(title: String, document: &SurveyDocument<NeedRow>) -> Section {
-    let programs = [NeedsProgram::Driver, NeedsProgram::Runtime, NeedsProgram::Nvml];
     let row = |program: NeedsProgram| {
         let least = least(&document.rows, program);
         let Least { needed, refusable, one_of, confirmed, doubtful, .. } = &least;
@@ -144,14 +145,17 @@ fn least_of_each(title: String, document: &SurveyDocument<NeedRow>) -> Section {
                 if doubtful.is_empty() { String::new() } else { format!("; not {}", list(doubtful)) }
             ),
         };
-        vec![program.name().to_string(), list(needed), only.join("; "), refusable.len().to_string(), verified]
+        let needed = if program.is_framework() { format!("beside the driver: {}", list(needed)) } else { list(needed) };
+        vec![program.name().to_string(), needed, only.join("; "), refusable.len().to_string(), verified]
     };
+    let is_asked =
+        |program: &NeedsProgram| document.rows.iter().any(|row| row.program == *program && row.error.is_some());
     Section {
         title,
         header: ["program", "needs", "may be refused", "refused together", "works with them refused"]
             .map(str::to_string)
             .to_vec(),
-        rows: programs.into_iter().map(row).filter(|row| !row.get(1).is_none_or(String::is_empty)).collect(),
+        rows: NeedsProgram::ALL.into_iter().filter(is_asked).map(row).collect(),
         ..Section::default()
     }
 }

@@ -202,18 +202,21 @@ impl EnvVariable {
             does: "set at exec".to_string(),
             env: self.env.clone().into_iter().chain([(self.name.clone(), self.value.clone())]).collect(),
             steps: self.steps_with_set(None),
+            ..DraftCase::default()
         }];
         cases.extend(self.moments.iter().map(|moment| DraftCase {
             name: moment.case(),
             does: format!("set before {}", moment.before),
             env: self.env.clone(),
             steps: self.steps_with_set(self.place(&moment.before)),
+            ..DraftCase::default()
         }));
         cases.push(DraftCase {
             name: NEVER.to_string(),
             does: "never set".to_string(),
             env: self.env.clone(),
             steps: self.steps_with_set(None),
+            ..DraftCase::default()
         });
         let draft = Draft {
             name: format!("survey-env/{}", self.name),

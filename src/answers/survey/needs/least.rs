@@ -95,7 +95,11 @@ pub fn permissions(rows: &[NeedRow]) -> Permissions {
     let mut refusable: BTreeMap<String, String> = BTreeMap::new();
     let record =
         |moment| control(rows, NeedsProgram::Driver, moment).map(|row| row.asked.as_slice()).unwrap_or_default();
-    for program in NeedsProgram::ALL {
+    // A framework that was not asked about needs nothing that is known.
+    let is_asked = |program: &NeedsProgram| {
+        !program.is_framework() || control(rows, *program, NeedsMoment::Init).is_some_and(Row::is_conclusive)
+    };
+    for program in NeedsProgram::ALL.into_iter().filter(is_asked) {
         let least = least(rows, program);
         verified = verified.zip(least.is_enough()).map(|(all, one)| all && one);
         let asked = control(rows, program, NeedsMoment::Init).map(|row| row.asked.as_slice()).unwrap_or_default();

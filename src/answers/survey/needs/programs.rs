@@ -1,9 +1,12 @@
 //! The programs that `survey needs` runs, and when something is refused to them.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use cuda_pitfalls_core::experiment::Step;
+use cuda_pitfalls_core::python::{LINE, LINE_TEXT, Python};
 use cuda_pitfalls_core::refusal;
 
 /// A program of a few calls.
@@ -16,6 +19,12 @@ pub enum NeedsProgram {
     Runtime,
     /// NVML: its start, every GPU's handle, and its memory.
     Nvml,
+    /// PyTorch: its import, a tensor, a product, and page-locked memory (since 1.4).
+    Torch,
+    /// CuPy: its import, an array, a sum, and page-locked memory (since 1.4).
+    Cupy,
+    /// JAX: its import, an array and a sum (since 1.4).
+    Jax,
 }
 
 /// From when on something is refused.
@@ -35,7 +44,73 @@ pub enum NeedsMoment {
 }
 
 impl NeedsProgram {
-    pub(super) const ALL: [NeedsProgram; 3] = [NeedsProgram::Driver, NeedsProgram::Runtime, NeedsProgram::Nvml];
+    /// All programs.
+    pub const ALL: [NeedsProgram; 6] = [
+        NeedsProgram::Driver,
+        NeedsProgram::Runtime,
+        NeedsProgram::Nvml,
+        NeedsProgram::Torch,
+        NeedsProgram::Cupy,
+        NeedsProgram::Jax,
+    ];
+
+    /// Whether it is of lines of Python. Those take seconds each, so they are asked only by name, and only about what
+    /// the driver's program does not ask for itself.
+    pub fn is_framework(self) -> bool {
+        self.lines().is_some()
+    }
+
+    /// Whether selectors ask for it.
+    pub fn is_chosen(self, selectors: &[String]) -> bool {
+        let named = |selector: &String| selector.split(' ').next() == Some(self.name());
+        !self.is_framework() || selectors.iter().any(named)
+    }
+
+    /// The package and the lines of a program of Python lines.
+    fn lines(self) -> Option<(&'static str, &'static [&'static str])> {
+        Some(match self {
+            NeedsProgram::Driver | NeedsProgram::Runtime | NeedsProgram::Nvml => return None,
+            NeedsProgram::Torch => (
+                "torch >= 2.0",
+                &[
+                    "import torch",
+                    "x = torch.ones(512, 512, device='cuda')",
+                    "(x @ x).sum().item()",
+                    "torch.ones(1024).pin_memory()",
+                ],
+            ),
+            NeedsProgram::Cupy => (
+                "cupy",
+                &[
+                    "import cupy",
+                    "x = cupy.ones((512, 512))",
+                    "(x @ x).sum().item()",
+                    "cupy.cuda.alloc_pinned_memory(1024)",
+                ],
+            ),
+            NeedsProgram::Jax => (
+                "jax",
+                &[
+                    "import jax",
+                    "x = jax.numpy.ones((512, 512)) + 1",
+                    "assert x.devices().pop().platform == 'gpu'",
+                    "(x @ x).sum().block_until_ready()",
+                ],
+            ),
+        })
+    }
+
+    /// What its cases need of the interpreter, if they have lines of Python.
+    pub(super) fn python(self) -> Option<Python> {
+        self.lines().map(|(needs, _)| Python { needs: vec![needs.to_string()] })
+    }
+
+    /// The environment of its processes.
+    pub(super) fn environment(self) -> BTreeMap<String, String> {
+        // JAX takes three quarters of the GPU otherwise.
+        let set = (self == NeedsProgram::Jax).then_some(("XLA_PYTHON_CLIENT_PREALLOCATE", "false"));
+        set.into_iter().map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    }
 
     /// The word for it in keys and selectors.
     pub fn name(self) -> &'static str {
@@ -43,6 +118,9 @@ impl NeedsProgram {
             NeedsProgram::Driver => "driver",
             NeedsProgram::Runtime => "runtime",
             NeedsProgram::Nvml => "nvml",
+            NeedsProgram::Torch => "torch",
+            NeedsProgram::Cupy => "cupy",
+            NeedsProgram::Jax => "jax",
         }
     }
 
@@ -51,7 +129,7 @@ impl NeedsProgram {
         use NeedsMoment::{Context, Forked, Init, Spawned, Use};
         match self {
             NeedsProgram::Driver => &[Init, Context, Use, Forked, Spawned],
-            NeedsProgram::Runtime => &[Init],
+            NeedsProgram::Runtime | NeedsProgram::Torch | NeedsProgram::Cupy | NeedsProgram::Jax => &[Init],
             NeedsProgram::Nvml => &[Init, Use],
         }
     }
@@ -63,6 +141,10 @@ impl NeedsProgram {
         let ordinals = || (0..gpus.min(MOST_GPUS)).filter_map(|gpu| i64::try_from(gpu).ok());
         let mut calls = Vec::new();
         match self {
+            NeedsProgram::Torch | NeedsProgram::Cupy | NeedsProgram::Jax => {
+                let lines = self.lines().map(|(_, lines)| lines).unwrap_or_default();
+                calls.extend(lines.iter().map(|line| Step::call(LINE, line).with(LINE_TEXT, *line)));
+            }
             NeedsProgram::Driver => {
                 calls.extend([step("cuInit"), step("cuDeviceGetCount")]);
                 calls.extend(ordinals().map(|gpu| {
@@ -121,6 +203,9 @@ impl NeedsProgram {
             (NeedsProgram::Driver, _) => "cuInit",
             (NeedsProgram::Runtime, _) => "cudaGetDeviceCount",
             (NeedsProgram::Nvml, _) => "nvmlInit_v2",
+            (NeedsProgram::Torch | NeedsProgram::Cupy | NeedsProgram::Jax, _) => {
+                self.lines().and_then(|(_, lines)| lines.first().copied()).unwrap_or_default()
+            }
         }
     }
 

@@ -7,8 +7,10 @@ use super::programs::{NeedsMoment, NeedsProgram, refusing};
 use super::{AND, BUT, EVERYTHING_ELSE, NeedRow, control, key, of_calls, row};
 use crate::survey::document::{LeftOut, Row};
 use crate::survey::question::{Draft, DraftCase, Item, SurveyQuestion};
+use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::experiment::Step;
 use cuda_pitfalls_core::fact::{ExitCheck, FactSet};
+use cuda_pitfalls_core::recording::PathUse;
 use cuda_pitfalls_core::refusal::{NOTHING, opens, plain};
 use cuda_pitfalls_core::scenario::Check;
 
@@ -53,6 +55,7 @@ pub fn left_out() -> Vec<LeftOut> {
         ("/etc/ld.so.*", "The loader reads it, and not CUDA."),
         (MAPS_OF_A_FRESH_PROCESS, "The harness reads it in a fresh process, to know which libraries are mapped."),
         (SIMULATED_ALONE, "The simulated driver reads it, and no real one."),
+        ("newfstatat", "Of frameworks: the worker for Python lines makes it itself."),
         ("~/*", "A private file of the process, such as the cache of compiled kernels."),
     ];
     let files = files.map(|(name, reason)| LeftOut { name: name.to_string(), reason: reason.to_string() });
@@ -62,16 +65,17 @@ pub fn left_out() -> Vec<LeftOut> {
 /// The questions that follow from these rows and are wanted, on a machine with this many GPUs; none if everything was
 /// asked.
 ///
-/// First come the controls, then every refusal once, in children those that changed anything, everything that changed
+/// `programs` are those that are asked about. First come the controls, then every refusal once, in children those that changed anything, everything that changed
 /// nothing together, and at last what changed anything again, `repeat` times.
 pub fn next(
     rows: &[NeedRow],
     gpus: usize,
     repeat: u32,
+    programs: &[NeedsProgram],
     is_wanted: &dyn Fn(&Item<NeedRow>) -> bool,
 ) -> Vec<Item<NeedRow>> {
     let stages: [&dyn Fn() -> Vec<Item<NeedRow>>; 6] = [
-        &|| controls(gpus, repeat),
+        &|| controls(programs, gpus, repeat),
         &|| refusals(rows, gpus),
         &|| in_children(rows, gpus),
         &|| together(rows, gpus, repeat),
@@ -101,9 +105,9 @@ fn again(row: &NeedRow, gpus: usize, repeat: u32) -> Item<NeedRow> {
     item(row.program, row.moment, gpus, row.refused.as_deref(), row.error.as_deref(), repeat)
 }
 
-fn controls(gpus: usize, repeat: u32) -> Vec<Item<NeedRow>> {
+fn controls(programs: &[NeedsProgram], gpus: usize, repeat: u32) -> Vec<Item<NeedRow>> {
     let mut items = Vec::new();
-    for program in NeedsProgram::ALL {
+    for program in programs.iter().copied() {
         for moment in program.moments() {
             items.extend([None, Some(NOTHING)].map(|refused| item(program, *moment, gpus, refused, None, repeat)));
         }
@@ -111,10 +115,44 @@ fn controls(gpus: usize, repeat: u32) -> Vec<Item<NeedRow>> {
     items
 }
 
+/// Folders of which no framework has files of its own.
+const OF_THE_SYSTEM: [&str; 6] = ["/dev/", "/proc/", "/sys/", "/run/", "/var/", "/etc/"];
+
+/// Whether a file belongs to the system, and not to a framework or its interpreter.
+pub(super) fn is_of_the_system(path: &str) -> bool {
+    OF_THE_SYSTEM.iter().any(|folder| path.starts_with(folder))
+}
+
+/// What a framework asked for and the driver's program does not, refused by one error.
+fn of_framework(rows: &[NeedRow], program: NeedsProgram, gpus: usize) -> Vec<Item<NeedRow>> {
+    let record = |program| control(rows, program, NeedsMoment::Init);
+    let (Some(own), Some(driver)) = (record(program), record(NeedsProgram::Driver)) else { return Vec::new() };
+    let (files, calls) = of_calls(&own.asked, |during| program.is_after(NeedsMoment::Init, gpus, during));
+    let (known_files, known_calls) = of_calls(&driver.asked, |_| true);
+    let is_opened = |used: &PathUse| used.calls.iter().any(|call| call.parse().is_ok_and(opens));
+    let files = files.iter().filter(|(path, used)| !known_files.contains_key(*path) && used.exists && is_opened(used));
+    let files = files.map(|(path, _)| *path).filter(|path| may_be_refused(path) && is_of_the_system(path));
+    let is_new = |call: &&str| !known_calls.contains(call) && !is_spared(call) && !OF_THE_WORKER.contains(call);
+    let calls = calls.iter().copied().filter(is_new);
+    files.chain(calls).map(|what| item(program, NeedsMoment::Init, gpus, Some(what), Some(ALONE), 1)).collect()
+}
+
+/// System calls that the worker for Python lines makes itself between two lines.
+const OF_THE_WORKER: [&str; 2] = ["newfstatat", "fstat"];
+
+/// Whether a system call is not refused to anyone.
+fn is_spared(call: &str) -> bool {
+    NOT_REFUSED.iter().any(|(names, _)| names.contains(&call))
+}
+
 /// Everything that a program asked for after each moment, refused.
 fn refusals(rows: &[NeedRow], gpus: usize) -> Vec<Item<NeedRow>> {
     let mut items = Vec::new();
     for program in NeedsProgram::ALL {
+        if program.is_framework() {
+            items.extend(of_framework(rows, program, gpus));
+            continue;
+        }
         let Some(record) = control(rows, program, NeedsMoment::Init) else { continue };
         for moment in program.moments() {
             if matches!(moment, NeedsMoment::Forked | NeedsMoment::Spawned) {
@@ -130,7 +168,7 @@ fn refusals(rows: &[NeedRow], gpus: usize) -> Vec<Item<NeedRow>> {
                     }
                 }
             }
-            for call in calls.iter().filter(|call| !NOT_REFUSED.iter().any(|(names, _)| names.contains(*call))) {
+            for call in calls.iter().filter(|call| !is_spared(call)) {
                 items.extend(CALL_ERRORS.map(|error| item(program, *moment, gpus, Some(call), Some(error), 1)));
             }
         }
@@ -238,8 +276,9 @@ fn question(
     let case = DraftCase {
         name: "trap".to_string(),
         does: "the calls, with something refused".to_string(),
+        env: program.environment(),
+        python: program.python(),
         steps: program.steps(moment, gpus, refuses),
-        ..DraftCase::default()
     };
     // That it dies or hangs is an answer too.
     let ends = ["SIGSEGV", "SIGABRT", "SIGBUS", "SIGSYS"].map(|signal| ExitCheck::Signal(signal.to_string()));
@@ -255,6 +294,10 @@ fn question(
     let mut scenario = draft.scenario();
     // A probe is a call of the driver too, and would be recorded as one of the step.
     scenario.instances.iter_mut().flat_map(|instance| &mut instance.cases).for_each(|case| case.probes = false);
+    if program.is_framework() {
+        // An import takes seconds, and more under a filter.
+        scenario.step_timeout_ms = defaults::STEP_TIMEOUT_S * 1000;
+    }
     let kind = match refused {
         Some(refused) if refused.starts_with(EVERYTHING_ELSE) => "together",
         Some(refused) if refused.starts_with('/') => "file",

@@ -5,6 +5,9 @@ use cuda_pitfalls_calls as calls;
 use cuda_pitfalls_calls::Effect;
 use cuda_pitfalls_core::refusal::{self, NOTHING};
 
+/// Those that are asked about if none is named.
+const PROGRAMS: [NeedsProgram; 3] = [NeedsProgram::Driver, NeedsProgram::Runtime, NeedsProgram::Nvml];
+
 fn row(
     program: NeedsProgram,
     moment: NeedsMoment,
@@ -27,7 +30,7 @@ fn row(
 }
 
 fn next(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<crate::survey::Item<NeedRow>> {
-    super::next(rows, gpus, repeat, &|_| true)
+    super::next(rows, gpus, repeat, &PROGRAMS, &|_| true)
 }
 
 /// The controls of all programs on one GPU; that of the driver asked for these files and system calls in `cuInit`.

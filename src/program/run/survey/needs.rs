@@ -3,8 +3,9 @@
 use super::super::Failure;
 use super::{SurveyRun, select};
 use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::survey::Item;
 use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
-use cuda_pitfalls_answers::survey::needs::{self, NeedRow};
+use cuda_pitfalls_answers::survey::needs::{self, NeedRow, NeedsProgram};
 
 impl SurveyRun<'_> {
     /// Runs the controls, records what the programs ask for, and refuses it.
@@ -15,14 +16,25 @@ impl SurveyRun<'_> {
         let mut document: SurveyDocument<NeedRow> = self.document(needs::left_out())?;
         let gpus = self.session.machine.gpus.len();
         let selectors = self.run.selectors.clone();
+        let programs: Vec<NeedsProgram> =
+            NeedsProgram::ALL.into_iter().filter(|program| program.is_chosen(&selectors)).collect();
+        let all = |_: &Item<NeedRow>| true;
+        let frameworks = needs::next(&[], gpus, 1, &programs, &all).into_iter().map(|item| item.question.scenario);
+        let (given, program) = (self.run.python.clone(), self.session.program().to_path_buf());
+        self.session.use_python(given.as_deref(), &frameworks.collect::<Vec<_>>(), &program)?;
+        document.machine.python.clone_from(&self.session.machine.python);
         let mut is_checked = false;
         loop {
-            let items =
-                needs::next(&document.rows, gpus, self.options.repeat(), &|item| select::is_wanted(item, &selectors));
+            let items = needs::next(&document.rows, gpus, self.options.repeat(), &programs, &|item| {
+                select::is_wanted(item, &selectors)
+            });
             if !is_checked && needs::has_records(&document.rows) {
                 // Only what the programs ask for can be selected.
-                let all = needs::next(&document.rows, gpus, self.options.repeat(), &|_| true);
-                select::check_meaning(&all, &selectors)?;
+                let asked = needs::next(&document.rows, gpus, self.options.repeat(), &programs, &all);
+                // A framework may not be installed; its controls say so.
+                let is_program = |selector: &&String| NeedsProgram::ALL.iter().any(|one| one.name() == *selector);
+                let others: Vec<String> = selectors.iter().filter(|one| !is_program(one)).cloned().collect();
+                select::check_meaning(&asked, &others)?;
                 is_checked = true;
             }
             // A question that is asked again replaces its row.

@@ -21,7 +21,7 @@ pub(super) fn check(options: &SurveyOptions) -> Result<(), Failure> {
     }
     let python = &options.python;
     for (is_given, name) in [
-        (options.run.python.is_some(), "--python"),
+        (options.run.python.is_some() && options.kind != SurveyKind::Needs, "--python"),
         (python.jobs.is_some(), "--jobs"),
         (python.timeout.is_some(), "--timeout"),
         (python.keep_traces, "--keep-traces"),
