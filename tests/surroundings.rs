@@ -82,7 +82,7 @@ fn a_libcuda_that_cannot_be_used_is_refused() {
     let (simulated, absent) = (links.join("libcuda.so.1"), links.join("libcuda.so.9"));
     for (on, path, why) in [
         ("cuda", &absent, "libcuda.so.9: No such file"),
-        ("cuda", &no_library, "a libcuda at"),
+        ("cuda", &no_library, "libcuda.so.1: the loader cannot load this file"),
         ("cuda", &simulated, "belongs to the simulated machine"),
         (MACHINE, &simulated, "the simulated machine has its own libcuda"),
     ] {

@@ -36,6 +36,8 @@ pub enum On {
     Sim(Option<String>),
 }
 
+/// The library by which a libcuda compiles PTX.
+const COMPILER_OF_LIBCUDA: &str = "libnvidia-ptxjitcompiler.so*";
 /// The libraries by which a libcuda is completed, by their file names. Those of its own version lie beside it.
 const PARTS_OF_LIBCUDA: &str = "libnvidia-*.so*";
 
@@ -95,8 +97,10 @@ fn with_libcuda(program: &Path, home: &Path, path: &Path) -> Result<(Versions, P
         .map_err(SupervisorError::system)?;
     let found = supervisor::versions(program, Some(&links), home, None)?;
     if found.libcuda().is_none_or(|mapped| mapped != file) {
-        let why =
-            found.missing.first().map_or("the loader took another file, or its name is not libcuda.so", String::as_str);
+        let why = match found.libcuda() {
+            Some(_) => "the loader took another file, or its name is not libcuda.so",
+            None => "the loader cannot load this file",
+        };
         return Err(missing(why.to_string()));
     }
     if found.libraries.iter().any(|library| library.simulated) {
@@ -170,6 +174,13 @@ pub fn link(folder: &Path, libraries: &Libraries, runtime: Option<&Runtime>) -> 
         link_parts(beside, folder)?;
     }
     Ok(folder.to_path_buf())
+}
+
+/// Whether the PTX compiler that a libcuda opens by name lies beside it. Otherwise it takes the driver's.
+pub fn has_compiler(libcuda: &Path) -> bool {
+    let folder = libcuda.parent().unwrap_or(Path::new("/")).to_string_lossy();
+    let pattern = format!("{}/{COMPILER_OF_LIBCUDA}", glob::Pattern::escape(&folder));
+    glob::glob(&pattern).into_iter().flatten().flatten().next().is_some()
 }
 
 /// Links the libraries that a libcuda opens by name, such as its PTX compiler, from its own folder, because those of

@@ -250,6 +250,7 @@ enum SchemaOf {
     SurveyPython,
     /// What `survey errors` writes.
     SurveyErrors,
+    /// What `survey startup` writes.
     SurveyStartup,
     /// A line of a trace.
     Trace,

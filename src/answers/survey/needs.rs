@@ -26,7 +26,7 @@ use super::question::SurveyAnswer;
 use super::row::RowAttempts;
 use cuda_pitfalls_core::event::{Event, Value};
 use cuda_pitfalls_core::plan::CasePlan;
-use cuda_pitfalls_core::recording::{PathUse, Recording};
+use cuda_pitfalls_core::recording::{PathUse, Recording, StepSystemCalls};
 use cuda_pitfalls_core::report::Attempt;
 
 /// One program under one refusal.
@@ -283,14 +283,15 @@ fn seen(planned: &CasePlan, recording: &Recording, uuids: &[&str]) -> Seen {
 }
 
 /// What was asked for, by the step that was under way. Of a framework's files only those of the system are kept: an
-/// import opens thousands of its own.
+/// import opens thousands of its own. How its interpreter starts is not asked about, and tells whose machine it is.
 fn asked(program: NeedsProgram, planned: &CasePlan, recording: &Recording) -> Vec<Asked> {
     let during = |step: Option<usize>| step.and_then(|step| planned.steps.get(step)).map_or(LOAD, |step| &step.label);
     let kept = |files: &BTreeMap<String, PathUse>| {
         let is_kept = |path: &str| !program.is_framework() || refusals::is_of_the_system(path);
         files.iter().filter(|(path, _)| is_kept(path)).map(|(path, used)| (path.clone(), used.clone())).collect()
     };
-    let asked = recording.system_calls.iter().map(|step| Asked {
+    let is_asked = |step: &&StepSystemCalls| !program.is_framework() || step.step.is_some();
+    let asked = recording.system_calls.iter().filter(is_asked).map(|step| Asked {
         during: during(step.step).to_string(),
         system_calls: step.calls.clone(),
         files: kept(&step.paths),

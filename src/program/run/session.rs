@@ -75,6 +75,11 @@ impl Session {
         if let Some(libcuda) = found.libcuda().filter(|_| options.libcuda.is_some() && on == "cuda") {
             let path = libcuda.display();
             notes.push(format!("the libcuda is {path} (--libcuda); without it, the loader chooses"));
+            if !libraries::has_compiler(&libcuda) {
+                let why = "no libnvidia-ptxjitcompiler.so lies beside that libcuda, so it takes the driver's: with that \
+                           of another version, libcuda 595.99.02 crashed";
+                notes.push(why.to_string());
+            }
         }
         let simulated = is_simulated(&supervisor, &found, &on)?;
         let machine = machine(&supervisor, &found, &runtimes);

@@ -7,9 +7,11 @@ use cuda_pitfalls_calls::CallLibrary;
 use super::cell::{arguments, context, frozen, library, memory, returned};
 use super::changes::changes;
 use super::section::Section;
+use super::startup::time;
 use super::{disagreements, left_out};
 use cuda_pitfalls_answers::survey::calls::{CallAnswer, CallRow, Recipes, latest, recipes};
 use cuda_pitfalls_answers::survey::document::SurveyDocument;
+use cuda_pitfalls_answers::survey::startup::Spread;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::text::versions::{Version, name, number};
 
@@ -25,7 +27,8 @@ have (–).
 
 *Refused* under **arguments** means that the call returned an error: it may do more with arguments that work. *Not \
 checked* means that it required an initialised library before it checked its arguments, *not supported* that this \
-library, driver or GPU does not support it. `dlopen-…` are loads of a library and nothing else.";
+library, driver or GPU does not support it. `dlopen-…` are loads of a library and nothing else. **Took** is the \
+median, from 1 ms on with the least and the most of all attempts; [startup](startup.md) has more of them.";
 
 pub(super) fn sections(documents: &[&SurveyDocument<CallRow>]) -> Vec<Section> {
     let mut documents = documents.to_vec();
@@ -207,7 +210,7 @@ fn table(title: &str, rows: &[&CallRow]) -> Section {
             memory(row),
             returned(row),
             arguments(row).to_string(),
-            row.elapsed_ns.map(units::duration).unwrap_or_default(),
+            took(row),
         ]
     };
     let header =
@@ -220,6 +223,18 @@ fn table(title: &str, rows: &[&CallRow]) -> Section {
         ..Section::default()
     }
 }
+
+/// How long the call took: the median, with the least and the most where it takes long enough to matter.
+fn took(row: &CallRow) -> String {
+    let times = row.seen.iter().map(|seen| i64::try_from(seen.elapsed_ns).unwrap_or(i64::MAX));
+    match Spread::of(times) {
+        Some(took) if took.median >= LONG_NS => time(took),
+        _ => row.elapsed_ns.map(units::duration).unwrap_or_default(),
+    }
+}
+
+/// Times from this on are shown with their spread.
+const LONG_NS: i64 = 1_000_000;
 
 /// Calls that no library here has, or whose attempts do not count.
 fn unmeasured(newest: &[&CallRow]) -> Section {

@@ -1,6 +1,6 @@
 //! What is refused, and in which order the questions are asked: each stage follows from the rows of those before.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::least::{Least, least};
 use super::programs::{NeedsMoment, NeedsProgram, refusing};
@@ -118,9 +118,12 @@ fn controls(programs: &[NeedsProgram], gpus: usize, repeat: u32) -> Vec<Item<Nee
 /// Folders of which no framework has files of its own.
 const OF_THE_SYSTEM: [&str; 6] = ["/dev/", "/proc/", "/sys/", "/run/", "/var/", "/etc/"];
 
+/// What is there to make connections, which no line makes.
+const OF_CONNECTIONS: &str = "/etc/ssl/";
+
 /// Whether a file belongs to the system, and not to a framework or its interpreter.
 pub(super) fn is_of_the_system(path: &str) -> bool {
-    OF_THE_SYSTEM.iter().any(|folder| path.starts_with(folder))
+    OF_THE_SYSTEM.iter().any(|folder| path.starts_with(folder)) && !path.starts_with(OF_CONNECTIONS)
 }
 
 /// What a framework asked for and the driver's program does not, refused by one error.
@@ -132,9 +135,28 @@ fn of_framework(rows: &[NeedRow], program: NeedsProgram, gpus: usize) -> Vec<Ite
     let is_opened = |used: &PathUse| used.calls.iter().any(|call| call.parse().is_ok_and(opens));
     let files = files.iter().filter(|(path, used)| !known_files.contains_key(*path) && used.exists && is_opened(used));
     let files = files.map(|(path, _)| *path).filter(|path| may_be_refused(path) && is_of_the_system(path));
+    let files: BTreeSet<String> = files.map(without_numbers).collect();
     let is_new = |call: &&str| !known_calls.contains(call) && !is_spared(call) && !OF_THE_WORKER.contains(call);
     let calls = calls.iter().copied().filter(is_new);
-    files.chain(calls).map(|what| item(program, NeedsMoment::Init, gpus, Some(what), Some(ALONE), 1)).collect()
+    let all = files.iter().map(String::as_str).chain(calls);
+    all.map(|what| item(program, NeedsMoment::Init, gpus, Some(what), Some(ALONE), 1)).collect()
+}
+
+/// A file of /sys with `*` for each number, so that what is there for each processor is refused at once; other paths as
+/// they are.
+fn without_numbers(path: &str) -> String {
+    if !path.starts_with("/sys/") {
+        return path.to_string();
+    }
+    let mut out = String::new();
+    for c in path.chars() {
+        match c {
+            '0'..='9' if out.ends_with('*') => {}
+            '0'..='9' => out.push('*'),
+            _ => out.push(c),
+        }
+    }
+    out
 }
 
 /// System calls that the worker for Python lines makes itself between two lines.

@@ -277,3 +277,26 @@ fn gpus_that_are_left_are_counted_anew_or_keep_their_ordinals() {
     assert!(!with(&[], Some("cuDeviceGetUuid_v2 0")).is_counted_anew(&control), "none is left");
     assert!(!control.is_counted_anew(&control));
 }
+
+#[test]
+fn a_framework_is_refused_what_is_there_for_each_processor_at_once() {
+    let mut rows = controls(&[("/dev/nvidia0", "openat", true)], &["ioctl"]);
+    let used = || PathUse { calls: ["openat".to_string()].into(), exists: true, written: false };
+    let mut jax = row(NeedsProgram::Jax, NeedsMoment::Init, Some(NOTHING), None, "OK");
+    let files = ["/sys/bus/cpu/devices/cpu0/id", "/sys/bus/cpu/devices/cpu15/id", "/dev/nvidia0", "/proc/cpuinfo"];
+    jax.asked = vec![Asked {
+        during: "import jax".to_string(),
+        system_calls: [("ioctl", 3), ("pread64", 1), ("newfstatat", 9)].map(|(call, n)| (call.to_string(), n)).into(),
+        files: files.map(|path| (path.to_string(), used())).into(),
+    }];
+    rows.push(jax);
+    let items = super::next(&rows, 1, 1, &[NeedsProgram::Jax], &|item| item.question.key.starts_with("jax init"));
+    let keys: Vec<String> = items.into_iter().map(|item| item.question.key).collect();
+    assert!(keys.contains(&"jax init no filter".to_string()), "its control comes first: {keys:?}");
+    rows.push(row(NeedsProgram::Jax, NeedsMoment::Init, None, None, "OK"));
+    let items = super::next(&rows, 1, 1, &[NeedsProgram::Jax], &|item| item.question.key.starts_with("jax init"));
+    let keys: Vec<String> = items.into_iter().map(|item| item.question.key).collect();
+    let expected = ["/proc/cpuinfo EPERM", "/sys/bus/cpu/devices/cpu*/id EPERM", "pread64 EPERM"]
+        .map(|what| format!("jax init {what}"));
+    assert_eq!(keys, expected);
+}
