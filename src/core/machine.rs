@@ -59,7 +59,7 @@ impl Machine {
 
     /// The version of libcuda, by the name of its file, if it is not that of the driver: one of a compatibility
     /// package. `None` too where the name has no version.
-    fn other_libcuda(&self) -> Option<&str> {
+    pub fn other_libcuda(&self) -> Option<&str> {
         let driver = self.driver_version.as_deref()?;
         let path = self.libraries.iter().find(|library| library.name == CallLibrary::Driver.name())?;
         let (_, version) = path.path.rsplit('/').next()?.split_once(".so.")?;

@@ -127,9 +127,9 @@ fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
             Survey::Calls(document) => calls.push(document),
             Survey::Mask(document) => masks.push(document),
             Survey::Env(document) => variables.push(document),
-            Survey::Needs(document) => needs.push(document),
+            Survey::Needs(document) => needs.push((source.name.as_str(), document)),
             Survey::Python(document) => lines.push(document),
-            Survey::Errors(document) => failures.push(document),
+            Survey::Errors(document) => failures.push((source.name.as_str(), document)),
             Survey::Startup(_) => starts.push(source),
         }
     }

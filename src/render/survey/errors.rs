@@ -26,13 +26,14 @@ GPUs.";
 /// A message is cut to this many bytes.
 const LONGEST: usize = 240;
 
-pub(super) fn sections(documents: &[&SurveyDocument<ErrorRow>]) -> Vec<Section> {
-    let mut sections = vec![interpreters(documents)];
-    for document in documents {
+pub(super) fn sections(sources: &[(&str, &SurveyDocument<ErrorRow>)]) -> Vec<Section> {
+    let documents: Vec<&SurveyDocument<ErrorRow>> = sources.iter().map(|(_, document)| *document).collect();
+    let mut sections = vec![interpreters(&documents)];
+    for (name, document) in sources {
         let rows: Vec<&ErrorRow> = document.rows.iter().filter(|row| !row.is_control()).collect();
         let title = |text: &str| match documents.len() {
             1 => text.to_string(),
-            _ => format!("{text}: {}", document.survey.id),
+            _ => format!("{text} ({name})"),
         };
         sections.push(silent(title("Goes on without an exception"), &rows, document));
         for (library, name) in [(CallLibrary::Driver, "libcuda"), (CallLibrary::Nvml, "NVML")] {

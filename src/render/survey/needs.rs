@@ -16,12 +16,13 @@ the program without a filter, and with a filter that refuses nothing.\n\n\
 Of a framework only that was refused which the driver's program had not asked for: the system calls, and the files in \
 /dev, /proc, /sys, /run, /var and /etc.";
 
-pub(super) fn sections(documents: &[&SurveyDocument<NeedRow>]) -> Vec<Section> {
+pub(super) fn sections(sources: &[(&str, &SurveyDocument<NeedRow>)]) -> Vec<Section> {
+    let documents: Vec<&SurveyDocument<NeedRow>> = sources.iter().map(|(_, document)| *document).collect();
     let mut sections = Vec::new();
-    for document in documents {
+    for (name, document) in sources {
         let title = |text: &str| match documents.len() {
             1 => text.to_string(),
-            _ => format!("{text}: {}", document.machine.summary()),
+            _ => format!("{text} ({name})"),
         };
         let at = |is_early: bool| {
             document.rows.iter().filter(move |row| (row.moment == NeedsMoment::Init) == is_early).collect::<Vec<_>>()
@@ -33,7 +34,7 @@ pub(super) fn sections(documents: &[&SurveyDocument<NeedRow>]) -> Vec<Section> {
         sections.push(record(title("Asked for, call by call"), document));
     }
     sections.push(disagreements(documents.iter().flat_map(|document| &document.rows)));
-    sections.push(unmeasured(documents));
+    sections.push(unmeasured(&documents));
     sections.push(left_out(documents.iter().flat_map(|document| &document.left_out)));
     sections
 }

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::super::Format;
 use cuda_pitfalls_answers::survey::document::SurveyDocument;
-use cuda_pitfalls_answers::survey::needs::{NeedRow, Permissions, permissions};
+use cuda_pitfalls_answers::survey::needs::{NeedRow, NeedsProgram, Permissions, permissions};
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::verdict::Provenance;
 
@@ -27,11 +27,20 @@ pub(super) fn as_format(document: &SurveyDocument<NeedRow>, format: Format) -> O
 
 /// Where it comes from, and what it is worth.
 fn head(document: &SurveyDocument<NeedRow>, needed: &Permissions) -> Vec<String> {
+    let names =
+        |programs: &[NeedsProgram]| programs.iter().map(|program| program.name()).collect::<Vec<_>>().join(", ");
+    let also = if needed.frameworks.is_empty() { String::new() } else { format!(" and {}", names(&needed.frameworks)) };
     let mut said = vec![format!(
-        "What libcuda, libcudart and NVML need, on {} ({})",
+        "What libcuda, libcudart and NVML{also} need, on {} ({})",
         document.machine.summary(),
         document.survey.id
     )];
+    if !needed.lacks.is_empty() {
+        said.push(format!(
+            "INCOMPLETE: nothing was refused to {}, so what these need is missing here",
+            names(&needed.lacks)
+        ));
+    }
     if document.provenance == Provenance::Simulated {
         said.push("SIMULATED: not evidence".to_string());
     }
@@ -43,7 +52,11 @@ fn head(document: &SurveyDocument<NeedRow>, needed: &Permissions) -> Vec<String>
         }
         .to_string(),
     );
-    said.push("A framework needs more. What the C library needs to start a process is included".to_string());
+    let more = match needed.frameworks.as_slice() {
+        [] => "A framework needs more",
+        _ => "The files of the frameworks and of their interpreter are not listed",
+    };
+    said.push(format!("{more}. What the C library needs to start a process is included"));
     said
 }
 
@@ -181,6 +194,7 @@ mod tests {
         };
         // The runtime and NVML were not asked.
         assert!(head("CUDA_SUCCESS").contains("Not verified"), "{}", head("CUDA_SUCCESS"));
+        assert!(head("CUDA_SUCCESS").contains("INCOMPLETE: nothing was refused to runtime, nvml"));
         assert!(crate::survey::as_format(&survey("CUDA_SUCCESS"), Format::Junit, "x").is_none());
     }
 

@@ -90,10 +90,12 @@ fn effect(checks: &[Check]) -> Vec<(&str, String, String)> {
     checks.iter().map(|check| (check.at.as_str(), format!("{:?}", check.facts), format!("{:?}", check.when))).collect()
 }
 
-/// The evidence for the answer to each question: every run that reached a verdict on it.
+/// The evidence for the answer to each question: every run that reached a verdict on it, on the driver's own libcuda.
 pub fn bases(measured: &[Measurement]) -> BTreeMap<String, Basis> {
     let mut by: BTreeMap<&str, Vec<&Measurement>> = BTreeMap::new();
-    for measurement in measured.iter().filter(|measurement| measurement.is_conclusive()) {
+    let is_basis =
+        |measurement: &&Measurement| measurement.is_conclusive() && measurement.machine.other_libcuda().is_none();
+    for measurement in measured.iter().filter(is_basis) {
         by.entry(&measurement.part.scenario).or_default().push(measurement);
     }
     by.into_iter().map(|(name, measurements)| (name.to_owned(), basis(&measurements))).collect()
@@ -188,9 +190,13 @@ impl Measurement {
         format!("{now} (as asked then: {}; {})", happened(&self.then), self.changed.unwrap_or("judged by older rules"))
     }
 
-    /// The driver's version.
-    pub(super) fn driver(&self) -> &str {
-        self.machine.driver_version.as_deref().unwrap_or("unknown")
+    /// The driver's version, and that of the libcuda if it is another driver's.
+    pub(super) fn driver(&self) -> String {
+        let version = self.machine.driver_version.as_deref().unwrap_or("unknown");
+        match self.machine.other_libcuda() {
+            Some(libcuda) => format!("{version}, libcuda {libcuda}"),
+            None => version.to_owned(),
+        }
     }
 
     /// The GPUs in words: `2 × NVIDIA H200`.
@@ -292,7 +298,7 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
         let report = format!("../../../reports/{}/report.json", first.report);
         table.row([
             first.gpus(),
-            prose(first.driver()),
+            prose(&first.driver()),
             prose(first.software().trim_start_matches(&format!("{software} "))),
             attempts(&measurements),
             together(scenario, &measurements),

@@ -82,7 +82,7 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Referen
     let words = format!(
         "On {}, driver {}, {} ({report}){parameters}:",
         measurement.gpus(),
-        prose(measurement.driver()),
+        prose(&measurement.driver()),
         prose(&measurement.software())
     );
     paragraph(out, &words);

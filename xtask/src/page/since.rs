@@ -64,7 +64,7 @@ fn details(scenario: &Scenario) -> Vec<String> {
 
 /// Which versions were measured, and that others were not.
 fn tried(own: &[&Measurement]) -> String {
-    let drivers: BTreeSet<&str> = own.iter().map(|measurement| measurement.driver()).collect();
+    let drivers: BTreeSet<String> = own.iter().map(|measurement| measurement.driver()).collect();
     let drivers = drivers.into_iter().collect::<Vec<_>>().join(" and ");
     let software = if own.iter().any(|measurement| measurement.is_of_lines()) {
         let all: BTreeSet<String> = own.iter().map(|measurement| measurement.software()).collect();

@@ -86,6 +86,10 @@ pub struct Permissions {
     pub refusable: BTreeMap<String, String>,
     /// Whether each program did the same with everything else refused; `None` if that was not asked of all of them.
     pub verified: Option<bool>,
+    /// The frameworks that were asked about too.
+    pub frameworks: Vec<NeedsProgram>,
+    /// Those of libcuda, libcudart and NVML to which nothing was refused, so that what they need is not in it.
+    pub lacks: Vec<NeedsProgram>,
 }
 
 /// What these rows say that must be allowed.
@@ -101,6 +105,11 @@ pub fn permissions(rows: &[NeedRow]) -> Permissions {
     };
     for program in NeedsProgram::ALL.into_iter().filter(is_asked) {
         let least = least(rows, program);
+        if program.is_framework() {
+            all.frameworks.push(program);
+        } else if least.needed.is_empty() && least.refusable.is_empty() {
+            all.lacks.push(program);
+        }
         verified = verified.zip(least.is_enough()).map(|(all, one)| all && one);
         let asked = control(rows, program, NeedsMoment::Init).map(|row| row.asked.as_slice()).unwrap_or_default();
         let (files, calls) = super::of_calls(asked, |_| true);
