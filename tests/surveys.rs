@@ -14,6 +14,7 @@ use cuda_pitfalls::survey::env::{self, EnvRow};
 use cuda_pitfalls::survey::errors::Effect;
 use cuda_pitfalls::survey::mask::{MaskRow, by_todays_rule};
 use cuda_pitfalls::survey::needs::{EVERYTHING_ELSE, NeedRow, NeedsProgram};
+use cuda_pitfalls::survey::startup::{HostMemory, StartBeside, StartRow};
 use cuda_pitfalls::survey::{Survey, SurveyKind};
 use cuda_pitfalls::verdict::{Provenance, Reason};
 use rustix::process::Signal;
@@ -260,6 +261,50 @@ fn needs_are_chosen_by_what_the_programs_ask_for() {
     assert_eq!(chosen[..2], ["driver init eventfd2 EPERM", "driver context eventfd2 EPERM"]);
     assert!(chosen.iter().all(|key| key.ends_with("eventfd2 EPERM")), "{chosen:?}");
     assert!(chosen.contains(&"driver forked eventfd2 EPERM".to_string()), "{chosen:?}");
+}
+
+#[test]
+fn a_start_is_timed_with_each_number_of_gpus_and_beside_another_process() {
+    let scratch = Scratch::new();
+    let ran = survey(&scratch, &["startup", "--on", "sim:h200-x2", "--quick", "--json"]);
+    ran.ended(0, "ok");
+    let document = ran.json();
+    let errors = against_schema(SurveyKind::Startup, &document);
+    assert!(errors.is_empty(), "{errors:#?}");
+    let rows: Vec<StartRow> = serde_json::from_value(document["rows"].clone()).expect("rows");
+    let asked: Vec<String> = rows.iter().map(Row::key).collect();
+    assert_eq!(
+        asked,
+        [
+            "driver 1 visible",
+            "driver 2 visible",
+            "runtime 1 visible (13.0)",
+            "runtime 2 visible (13.0)",
+            "nvml 2 visible"
+        ]
+    );
+    for row in &rows {
+        assert!(row.is_conclusive(), "{row:?}");
+        let beside: Vec<StartBeside> = row.cases.iter().map(|case| case.beside).collect();
+        assert_eq!(beside, [StartBeside::Alone, StartBeside::Initialised, StartBeside::Context]);
+        for case in &row.cases {
+            let resident = |host: &Option<HostMemory>| host.as_ref()?.resident_bytes.map(|bytes| bytes.median);
+            let before = resident(&case.before).expect("host memory is read before the first call");
+            assert!(before > 1 << 20, "{before}");
+            assert!(case.steps.iter().all(|step| step.elapsed_ns.len() == 1 && resident(&step.host) >= Some(1 << 20)));
+            assert!(
+                case.steps.iter().all(|step| step
+                    .status
+                    .as_deref()
+                    .is_some_and(|status| status.ends_with("SUCCESS") || status == "cudaSuccess")),
+                "{case:?}"
+            );
+        }
+    }
+    let second = "cuDevicePrimaryCtxRetain of the second GPU";
+    let has_second: Vec<bool> =
+        rows.iter().map(|row| row.case(StartBeside::Alone).is_some_and(|case| case.step(second).is_some())).collect();
+    assert_eq!(has_second, [false, true, false, false, false]);
 }
 
 /// With a stand-in that is only imported, for the machinery; what PyTorch needs is measured.

@@ -19,8 +19,7 @@ const SHORT: &str = "libcuda.so";
 
 /// The file name of the forwarding NVML.
 pub const NVML_NAME: &str = "libnvidia-ml.so.1";
-/// What follows that name in the name of the file with the calls that came to their places, one per line
-/// (src/fake/shim/nvml.rs).
+/// The file that it writes beside itself: the calls that it did not pass on, one per line (src/fake/shim/nvml.rs).
 pub const NVML_CALLED: &str = "libnvidia-ml.so.1.called";
 
 /// The prefix of its own functions, which no libcuda has.

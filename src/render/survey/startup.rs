@@ -31,10 +31,12 @@ pub(super) fn sections(source: &NamedSurvey) -> Vec<Section> {
         let is_of = |row: &&StartRow| (row.program, row.libcudart_version.as_deref()) == (program, version);
         let rows: Vec<&StartRow> = measured().filter(is_of).collect();
         let name = version.map_or_else(|| name(program).to_string(), |version| format!("{} {version}", name(program)));
-        sections.push(by_visible(title(format!("{name}: time of each call")), &rows));
-        sections.extend(
-            rows.iter().map(|row| beside(title(format!("{name}, {}: beside another process", visible(row))), row)),
-        );
+        // Of one row, the next table says the same.
+        if rows.len() > 1 {
+            sections.push(by_visible(title(format!("{name}: time of each call")), &rows));
+        }
+        sections
+            .extend(rows.iter().map(|row| beside(title(format!("{name}, {}: time of each call", visible(row))), row)));
         sections.extend(rows.iter().filter_map(|row| {
             let alone = row.case(StartBeside::Alone)?;
             Some(host(title(format!("{name}, {}: host memory", visible(row))), alone))

@@ -56,6 +56,7 @@ pub fn left_out() -> Vec<LeftOut> {
         (MAPS_OF_A_FRESH_PROCESS, "The harness reads it in a fresh process, to know which libraries are mapped."),
         (SIMULATED_ALONE, "The simulated driver reads it, and no real one."),
         ("newfstatat", "Of frameworks: the worker for Python lines makes it itself."),
+        ("/etc/ssl/*", "Of frameworks: it is there for connections, which no line makes."),
         ("~/*", "A private file of the process, such as the cache of compiled kernels."),
     ];
     let files = files.map(|(name, reason)| LeftOut { name: name.to_string(), reason: reason.to_string() });
@@ -65,8 +66,8 @@ pub fn left_out() -> Vec<LeftOut> {
 /// The questions that follow from these rows and are wanted, on a machine with this many GPUs; none if everything was
 /// asked.
 ///
-/// `programs` are those that are asked about. First come the controls, then every refusal once, in children those that changed anything, everything that changed
-/// nothing together, and at last what changed anything again, `repeat` times.
+/// `programs` are those that are asked about. First come the controls, then every refusal once, in children those that
+/// changed anything, everything that changed nothing together, and at last what changed anything again, `repeat` times.
 pub fn next(
     rows: &[NeedRow],
     gpus: usize,
