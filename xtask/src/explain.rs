@@ -322,7 +322,8 @@ said, or an error, a call, a variable or a line is named and the first answer is
 words fit, and nothing in them names one answer. *Nothing about CUDA start-up here*: no error, no call, no variable and no \
 message of CUDA is named. A number is an error only beside a word that says so, in a line about CUDA, or alone. What \
 frameworks print below every error is dropped first. An error that people search often comes with its causes; each says \
-which scenario measured it, or where it was read and that it was not measured.
+which scenario or survey measured it, or where it was read and that it was not measured. They stand in the order in which \
+to look; how often each occurs is not known.
 
 Of a pasted text only messages, names of errors and functions, and the names of packages are looked up. Paths, addresses, \
 times and line numbers are dropped.

@@ -29,7 +29,8 @@ pub(super) fn as_format(document: &SurveyDocument<NeedRow>, format: Format) -> O
 fn head(document: &SurveyDocument<NeedRow>, needed: &Permissions) -> Vec<String> {
     let names =
         |programs: &[NeedsProgram]| programs.iter().map(|program| program.name()).collect::<Vec<_>>().join(", ");
-    let also = if needed.frameworks.is_empty() { String::new() } else { format!(" and {}", names(&needed.frameworks)) };
+    let also =
+        if needed.frameworks.is_empty() { String::new() } else { format!(", with {},", names(&needed.frameworks)) };
     let mut said = vec![format!(
         "What libcuda, libcudart and NVML{also} need, on {} ({})",
         document.machine.summary(),

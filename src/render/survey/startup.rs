@@ -7,9 +7,9 @@ use cuda_pitfalls_answers::survey::startup::{HostMemory, Spread, StartBeside, St
 use cuda_pitfalls_core::text::units;
 
 pub(super) const OPENING: &str = "\
-Each program ran in fresh processes that see so many GPUs, and each call was timed inside it. A time is the \
-median, with the least and the most of all attempts. The cases take turns. Files were in the page cache. The first \
-start after a boot, or after a long time, takes longer and is not in these figures.
+Each program ran in fresh processes that see so many GPUs, and each call was timed inside it. A time is the median, \
+with the least and the most of all attempts. The cases take turns. Files were in the page cache: the first start after \
+a boot was not measured.
 
 NVML was read after each call, in another process that keeps the GPUs' device files open all the time. So these are \
 times on a machine on which some process keeps the driver loaded, as persistence mode does. What the first process of \
