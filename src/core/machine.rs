@@ -58,12 +58,14 @@ impl Machine {
     }
 
     /// The version of libcuda, by the name of its file, if it is not that of the driver: one of a compatibility
-    /// package. `None` too where the name has no version.
+    /// package. `None` too where the name has no version: WSL and Jetson call theirs libcuda.so.1.1.
     pub fn other_libcuda(&self) -> Option<&str> {
         let driver = self.driver_version.as_deref()?;
         let path = self.libraries.iter().find(|library| library.name == CallLibrary::Driver.name())?;
         let (_, version) = path.path.rsplit('/').next()?.split_once(".so.")?;
-        (version != driver && version.contains('.')).then_some(version)
+        let (release, _) = version.split_once('.')?;
+        let is_release = release.len() >= 3 && release.bytes().all(|byte| byte.is_ascii_digit());
+        (version != driver && is_release).then_some(version)
     }
 }
 
@@ -124,4 +126,29 @@ pub struct Isolation {
     pub container: Option<String>,
     /// Whether the worker's own PID was found in NVML's process list during calibration.
     pub own_pid_listed: Option<bool>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with_libcuda(path: &str) -> Machine {
+        let library = MappedLibrary { name: "libcuda".to_string(), path: path.to_string(), simulated: false };
+        let machine = serde_json::json!({
+            "driver_version": "580.159.04", "cuda_driver_version": 13000, "nvml_version": null, "gpus": [],
+            "libraries": [library], "libcudart": [], "kernel": null, "architecture": "x86_64",
+            "isolation": {"pid_namespace": null, "container": null, "own_pid_listed": null}, "environment": {},
+            "mps": false});
+        serde_json::from_value(machine).expect("a machine")
+    }
+
+    #[test]
+    fn only_a_libcuda_of_another_release_is_named() {
+        let other = |path: &str| with_libcuda(path).other_libcuda().map(str::to_string);
+        assert_eq!(other("/opt/compat/libcuda.so.595.99.02"), Some("595.99.02".to_string()));
+        for own in ["/usr/lib/libcuda.so.580.159.04", "/usr/lib/wsl/lib/libcuda.so.1.1", "/x/libcuda.so.1", "/x/y"] {
+            assert_eq!(other(own), None, "{own}");
+        }
+        assert_eq!(with_libcuda("/x/libcuda.so.595.99.02").summary(), "no GPU, driver 580.159.04, libcuda 595.99.02");
+    }
 }
