@@ -442,6 +442,8 @@ fn what_makes_no_sense_is_refused_before_anything_runs() {
         (&["env", "--visible-gpus", "2", "--on", "sim"], "--visible-gpus belongs to `survey calls`"),
         (&["python", "--libcuda", "libcuda.so.1"], "--libcuda: a line of Python runs under a trace"),
         (&["errors", "--libcuda", "libcuda.so.1"], "--libcuda: a line of Python runs under a trace"),
+        (&["needs", "driver", "--python", "python3", "--on", "sim"], "--python belongs to `survey python`"),
+        (&["mask", "--libcudart", "a", "--libcudart", "b"], "belongs to `survey calls` and `survey startup`"),
         (&["everything"], "invalid value 'everything'"),
         (&["mask", "--generate", "1000000"], "at most 100000"),
     ] {

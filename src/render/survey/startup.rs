@@ -3,6 +3,7 @@
 use super::section::Section;
 use super::{NamedSurvey, disagreements};
 use cuda_pitfalls_answers::survey::Survey;
+use cuda_pitfalls_answers::survey::document::Row;
 use cuda_pitfalls_answers::survey::startup::{HostMemory, Spread, StartBeside, StartCase, StartProgram, StartRow};
 use cuda_pitfalls_core::text::units;
 
@@ -14,6 +15,9 @@ a boot was not measured.
 NVML was read after each call, in another process that keeps the GPUs' device files open all the time. So these are \
 times on a machine on which some process keeps the driver loaded, as persistence mode does. What the first process of \
 all pays without either was not measured. [Overhead](../overhead.md) says what the reading itself adds.
+
+**Alone** is without another process of the survey. A stranger's that has called cuInit makes these times as short as \
+the next column's, and NVML does not list it: measure on a machine that nobody else uses.
 
 Host memory is what `/proc/PID/status` has after the call: **resident** is VmRSS, **its own** RssAnon, **locked** \
 VmLck, **pinned** VmPin, **address space** VmSize.";
@@ -45,12 +49,13 @@ pub(super) fn sections(source: &NamedSurvey) -> Vec<Section> {
     sections.push(disagreements(document.rows.iter()));
     let unmeasured = document.rows.iter().filter_map(|row| {
         let why = row.standing.unmeasured.as_ref()?;
-        Some(vec![format!("{}, {}", name(row.program), visible(row)), why.reason.name(), why.detail.clone()])
+        Some(vec![row.key(), why.reason.name(), why.detail.clone()])
     });
     sections.push(Section {
         title: title("Asked and not measured".to_string()),
         header: ["row", "reason", "detail"].map(str::to_string).to_vec(),
         rows: unmeasured.collect(),
+        code: vec![0],
         ..Section::default()
     });
     sections

@@ -56,7 +56,7 @@ pub fn left_out() -> Vec<LeftOut> {
         (MAPS_OF_A_FRESH_PROCESS, "The harness reads it in a fresh process, to know which libraries are mapped."),
         (SIMULATED_ALONE, "The simulated driver reads it, and no real one."),
         ("newfstatat", "Of frameworks: the worker for Python lines makes it itself."),
-        ("/etc/ssl/*", "Of frameworks: it is there for connections, which no line makes."),
+        ("/etc/ssl/*", "Of frameworks: certificates, for network connections that no line makes."),
         ("~/*", "A private file of the process, such as the cache of compiled kernels."),
     ];
     let files = files.map(|(name, reason)| LeftOut { name: name.to_string(), reason: reason.to_string() });
@@ -119,12 +119,12 @@ fn controls(programs: &[NeedsProgram], gpus: usize, repeat: u32) -> Vec<Item<Nee
 /// Folders of which no framework has files of its own.
 const OF_THE_SYSTEM: [&str; 6] = ["/dev/", "/proc/", "/sys/", "/run/", "/var/", "/etc/"];
 
-/// What is there to make connections, which no line makes.
-const OF_CONNECTIONS: &str = "/etc/ssl/";
+/// Certificates. They are for network connections, which no line makes, and a machine may have its own.
+const CERTIFICATES: &str = "/etc/ssl/";
 
 /// Whether a file belongs to the system, and not to a framework or its interpreter.
 pub(super) fn is_of_the_system(path: &str) -> bool {
-    OF_THE_SYSTEM.iter().any(|folder| path.starts_with(folder)) && !path.starts_with(OF_CONNECTIONS)
+    OF_THE_SYSTEM.iter().any(|folder| path.starts_with(folder)) && !path.starts_with(CERTIFICATES)
 }
 
 /// What a framework asked for and the driver's program does not, refused by one error.

@@ -2,6 +2,7 @@
 
 use super::super::Failure;
 use super::SurveyOptions;
+use cuda_pitfalls_answers::survey::needs::NeedsProgram;
 use cuda_pitfalls_answers::survey::python::PythonLine;
 use cuda_pitfalls_answers::survey::{Item, SurveyKind};
 use cuda_pitfalls_core::scenario::nearest;
@@ -17,11 +18,14 @@ pub(super) fn check(options: &SurveyOptions) -> Result<(), Failure> {
         return Err(only(SurveyKind::Calls, "--visible-gpus"));
     }
     if options.run.libcudart.len() > 1 && !matches!(options.kind, SurveyKind::Calls | SurveyKind::Startup) {
-        return Err(only(SurveyKind::Calls, "--libcudart given several times"));
+        let why = "--libcudart given several times belongs to `survey calls` and `survey startup`";
+        return Err(Failure::Usage(why.to_string()));
     }
     let python = &options.python;
+    let is_of_framework = |program: &NeedsProgram| program.is_framework() && program.is_chosen(&options.run.selectors);
+    let needs_python = options.kind == SurveyKind::Needs && NeedsProgram::ALL.iter().any(is_of_framework);
     for (is_given, name) in [
-        (options.run.python.is_some() && options.kind != SurveyKind::Needs, "--python"),
+        (options.run.python.is_some() && !needs_python, "--python"),
         (python.jobs.is_some(), "--jobs"),
         (python.timeout.is_some(), "--timeout"),
         (python.keep_traces, "--keep-traces"),
