@@ -47,6 +47,8 @@ pub const VARIABLES: &str = include_str!("surveys/env.toml");
 pub const MASKS: &str = include_str!("surveys/mask.toml");
 /// The lines of `survey python`.
 pub const LINES: &str = include_str!("surveys/python.toml");
+/// The environments of `survey python --releases`.
+pub const RELEASES: &str = include_str!("surveys/releases.toml");
 /// The errors that frameworks meet.
 pub const FAILURES: &str = include_str!("surveys/errors.toml");
 /// What the committed surveys and reports say, in short.

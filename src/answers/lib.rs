@@ -11,5 +11,6 @@ pub mod explain;
 pub mod export;
 pub mod fleet;
 pub mod preview;
+pub mod releases;
 pub mod summary;
 pub mod survey;

@@ -18,6 +18,8 @@ pub const STARTUP_REPEAT: u32 = 10;
 pub const GENERATED_REPEAT: u32 = 1;
 /// The most seconds that a row of `survey python` may take.
 pub const ROW_TIMEOUT_S: u64 = 60;
+/// The most that environments of packages take on disk between two of them, as in `--disk`.
+pub const ENVIRONMENTS_SIZE: &str = "24GiB";
 /// CPUs for each row that `survey python` asks at once.
 pub const CPUS_PER_JOB: usize = 4;
 /// The most rows that `survey python` asks at once.

@@ -124,6 +124,14 @@ pub fn lay_out(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> {
     Ok(folder)
 }
 
+/// Takes a library out of the folder of a simulated machine, as if the machine did not have it.
+///
+/// # Errors
+/// A link cannot be removed.
+pub fn hide(folder: &Path, library: CallLibrary) -> io::Result<()> {
+    library.files().iter().map(|name| folder.join(name)).filter(|link| link.is_symlink()).try_for_each(fs::remove_file)
+}
+
 /// The text of a description, by name or path.
 fn read(machine: &str) -> Result<String, MachineError> {
     if machine.contains('/') || machine.ends_with(".toml") {

@@ -178,6 +178,7 @@ fn ask_versions(
         folder: None,
         inherit: vec![theirs],
         capture: false,
+        stdout: None,
     })?;
     let found = receive::receive_within(&mut channel, 30_000);
     drop(channel);

@@ -10,13 +10,16 @@ mod open;
 mod progress;
 mod python;
 mod question;
+mod releases;
 mod require;
 mod rounds;
 mod session;
 mod spool;
 mod survey;
+mod uv;
 
 pub use lock::Locking;
+pub use releases::{ReleaseOptions, documents as environment_documents, environments};
 pub use survey::python::{PythonOptions, list as python_list};
 pub use survey::{MOST_GENERATED, SurveyOptions, survey};
 

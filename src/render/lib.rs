@@ -29,6 +29,7 @@ pub mod npd;
 mod prepared;
 pub mod preview;
 pub mod prometheus;
+pub mod releases;
 mod sentence;
 mod steps;
 pub mod survey;

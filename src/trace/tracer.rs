@@ -81,6 +81,8 @@ pub struct TraceOptions {
     pub all_calls: bool,
     /// Calls that the forwarding libcuda answers by itself, as `cuInit=999`; empty where every call is passed on.
     pub returns: String,
+    /// Whether the program finds no NVML on the simulated machine.
+    pub hides_nvml: bool,
     /// How the program runs apart from its caller; `None` if it does not.
     pub apart: Option<Apart>,
 }

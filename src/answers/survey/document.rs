@@ -13,7 +13,7 @@ use cuda_pitfalls_core::verdict::Provenance;
 /// Readers refuse documents of another major version.
 pub const MAJOR: u32 = 1;
 /// Readers accept documents of a newer minor version and ignore what they do not know.
-pub const MINOR: u32 = 4;
+pub const MINOR: u32 = 5;
 
 /// One survey on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

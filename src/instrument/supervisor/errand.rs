@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::fs::File;
 use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
@@ -29,13 +30,20 @@ pub struct Errand<'a> {
     pub limit: Duration,
     /// The time from SIGTERM to SIGKILL.
     pub grace: Duration,
+    /// The file that gets all of its stdout; `None` to keep the end of it.
+    pub stdout: Option<File>,
 }
 
 /// How the process ended.
 #[derive(Debug)]
 pub enum ErrandEnd {
-    /// It exited, by itself or at its time limit: the status, and the end of its stderr.
-    Exited(ExitStatus, String),
+    /// It exited, by itself or at its time limit.
+    Exited {
+        /// How.
+        status: ExitStatus,
+        /// The end of its stderr.
+        stderr: String,
+    },
     /// The caller stopped it.
     Stopped,
     /// The process with this PID could not be ended.
@@ -48,9 +56,9 @@ impl Errand<'_> {
     /// # Errors
     /// The process could not be started.
     pub fn run(self, is_stopped: impl Fn() -> bool) -> Result<ErrandEnd, SupervisorError> {
-        let Errand { program, role, arguments, environment, folder, limit, grace } = self;
+        let Errand { program, role, arguments, environment, folder, limit, grace, stdout } = self;
         let folder = Some(folder);
-        let spawn = Spawn { program, role, arguments, environment, folder, inherit: Vec::new(), capture: true };
+        let spawn = Spawn { program, role, arguments, environment, folder, inherit: Vec::new(), capture: true, stdout };
         let mut child = spawn::start(spawn)?;
         let deadline_ns = clock::running_ns().saturating_add(limit.as_nanos() as u64);
         while !end::has_ended(&mut child, TICK_MS) {
@@ -65,7 +73,7 @@ impl Errand<'_> {
         if is_stopped() {
             return Ok(ErrandEnd::Stopped);
         }
-        let words = child.stderr.take().map(|tail| tail.finish().1).unwrap_or_default();
-        Ok(ErrandEnd::Exited(status, words))
+        let stderr = child.stderr.take().map(|tail| tail.finish().1).unwrap_or_default();
+        Ok(ErrandEnd::Exited { status, stderr })
     }
 }

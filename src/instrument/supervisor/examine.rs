@@ -40,8 +40,16 @@ pub fn examine(
     let (mut channel, theirs) = Channel::pair().map_err(SupervisorError::system)?;
     let arguments = vec![spawn::descriptor(&theirs)];
     let (role, inherit) = (role::EXAMINER, vec![theirs]);
-    let mut child =
-        spawn::start(Spawn { program, role, arguments, environment, folder: None, inherit, capture: false })?;
+    let mut child = spawn::start(Spawn {
+        program,
+        role,
+        arguments,
+        environment,
+        folder: None,
+        inherit,
+        capture: false,
+        stdout: None,
+    })?;
     let mut examined = Examined::default();
     let mut at = None;
     if let Err(error) = channel.send(want) {

@@ -88,6 +88,7 @@ pub fn ask_python(
         folder: None,
         inherit: vec![theirs],
         capture: true,
+        stdout: None,
     })?;
     let found = receive::receive_within(&mut channel, ANSWER_MS);
     drop(channel);

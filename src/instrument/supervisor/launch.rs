@@ -38,8 +38,16 @@ impl Supervisor {
         if let Program::Command(command) = &experiment.program {
             let arguments = std::iter::once(OsString::from("--")).chain(command.iter().cloned()).collect();
             let (role, inherit) = (role::COMMAND, Vec::new());
-            let child =
-                spawn::start(Spawn { program, role, arguments, environment, folder: None, inherit, capture: true })?;
+            let child = spawn::start(Spawn {
+                program,
+                role,
+                arguments,
+                environment,
+                folder: None,
+                inherit,
+                capture: true,
+                stdout: None,
+            })?;
             return Ok((Conversation::new(child, BTreeMap::new()), Waited::Done));
         }
         let (ours, theirs) = Channel::pair().map_err(SupervisorError::system)?;
@@ -65,8 +73,16 @@ impl Supervisor {
             }
             _ => (role::WORKER, arguments),
         };
-        let child =
-            spawn::start(Spawn { program, role, arguments, environment, folder: None, inherit, capture: true })?;
+        let child = spawn::start(Spawn {
+            program,
+            role,
+            arguments,
+            environment,
+            folder: None,
+            inherit,
+            capture: true,
+            stdout: None,
+        })?;
         let mut talk = Conversation::new(child, channels);
         if experiment.steps.iter().any(|step| step.has(Effect::Refuses)) {
             talk.watch = Some(Watch::new(&self.program, &self.home, &self.links)?);

@@ -85,6 +85,7 @@ impl SamplerClient {
             folder: None,
             inherit: vec![theirs],
             capture: false,
+            stdout: None,
         })?;
         let first: Result<SamplerEvent, _> = receive_within(&mut channel, START_MS);
         self.child = Some(child);

@@ -29,6 +29,8 @@ pub(super) struct Spawn<'a> {
     pub(super) inherit: Vec<Channel>,
     /// Whether to keep the end of its output. Otherwise stdout is discarded, and stderr is that of this process.
     pub(super) capture: bool,
+    /// The file that gets its stdout, instead of what `capture` says of it.
+    pub(super) stdout: Option<std::fs::File>,
 }
 
 /// A running process.
@@ -70,15 +72,19 @@ pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
         command = command.dir(folder);
     }
     let (mut stdout, mut stderr) = (None, None);
-    if spawn.capture {
+    if let Some(file) = spawn.stdout {
+        command = command.stdout_file(file);
+    } else if spawn.capture {
         let (tail, end) = Tail::pipe().map_err(SupervisorError::system)?;
         command = command.stdout_file(end);
         stdout = Some(tail);
+    } else {
+        command = command.stdout_null();
+    }
+    if spawn.capture {
         let (tail, end) = Tail::pipe().map_err(SupervisorError::system)?;
         command = command.stderr_file(end);
         stderr = Some(tail);
-    } else {
-        command = command.stdout_null();
     }
     let command = command.before_spawn(|command| {
         command.process_group(0);

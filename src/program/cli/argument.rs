@@ -8,6 +8,7 @@ pub(super) use crate::run::{MOST_GENERATED, On};
 use cuda_pitfalls_core::catalogue::Shard;
 use cuda_pitfalls_core::report::{Required, Requirement};
 use cuda_pitfalls_core::scenario::Hazard;
+use cuda_pitfalls_core::source::size;
 use cuda_pitfalls_instrument::simulated;
 
 /// The form that an argument must have.
@@ -34,6 +35,8 @@ pub(super) enum ArgumentError {
     Label,
     #[error("a number of masks, at most {MOST_GENERATED}")]
     Generate,
+    #[error("a size with MiB or GiB, such as 24GiB")]
+    Size,
     #[error("a number from 1 to 256")]
     Jobs,
     #[error("two versions, such as 12.9,13.0")]
@@ -113,6 +116,11 @@ pub(super) fn generate(text: &str) -> Result<usize, ArgumentError> {
 /// More at once would only wait for each other.
 pub(super) fn jobs(text: &str) -> Result<usize, ArgumentError> {
     text.parse::<usize>().ok().filter(|jobs| (1..=256).contains(jobs)).ok_or(ArgumentError::Jobs)
+}
+
+pub(super) fn size(text: &str) -> Result<u64, ArgumentError> {
+    let bytes = size::bytes(text).ok().and_then(|bytes| u64::try_from(bytes).ok());
+    bytes.filter(|bytes| *bytes >= 1 << 20).ok_or(ArgumentError::Size)
 }
 
 pub(super) fn timeout(text: &str) -> Result<Duration, ArgumentError> {

@@ -92,7 +92,7 @@ pub(super) struct WorkerArguments {
     quick: bool,
     /// One JSON document on stdout (the report; on failure, the error).
     #[arg(long, help_heading = WRITTEN)]
-    json: bool,
+    pub(super) json: bool,
     /// Print failures and the counts at the end only, and no progress.
     #[arg(short, long, help_heading = WRITTEN)]
     quiet: bool,

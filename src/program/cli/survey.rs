@@ -7,8 +7,9 @@ use super::argument;
 use super::output::{fail, print};
 use super::run::{ASKED, HOW_OFTEN, WRITTEN, WorkerArguments};
 use super::with_workers;
-use crate::run::{self, PythonOptions, SurveyOptions};
+use crate::run::{self, PythonOptions, ReleaseOptions, SurveyOptions};
 use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::releases::EnvironmentRequest;
 use cuda_pitfalls_answers::survey::SurveyKind;
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_render::survey as render;
@@ -66,6 +67,66 @@ struct PythonSurveyArguments {
     /// `python`: print the rows with their code, and ask nothing.
     #[arg(long, help_heading = ASKED)]
     list: bool,
+    /// `python`: ask in an environment with these packages, which `uv` makes and which is removed afterwards: \
+    /// "torch==2.9.1 numpy<2". The lines about the first package are asked. May be given several times.
+    #[arg(long, value_name = "PACKAGES", value_parser = EnvironmentRequest::parse, help_heading = RELEASES)]
+    with: Vec<EnvironmentRequest>,
+    /// `python`: ask in every environment of the list that comes with the program, or in those whose names match:
+    /// --releases='torch 2.1*'.
+    #[arg(long, value_name = "GLOB", num_args = 0..=1, require_equals = true, default_missing_value = "*", help_heading = RELEASES)]
+    releases: Option<String>,
+    /// `python`: the environments of this file instead of that list.
+    #[arg(long, value_name = "FILE", help_heading = RELEASES)]
+    environments: Option<PathBuf>,
+    /// `python`: of each package of that list, the newest release there is.
+    #[arg(long, help_heading = RELEASES)]
+    latest: bool,
+    /// `python`: take no package that was published after this day, such as 2025-11-20.
+    #[arg(long, value_name = "DATE", help_heading = RELEASES)]
+    newest: Option<String>,
+    /// `python`: the most that environments and downloads may take on disk between two environments.
+    #[arg(long, value_name = "SIZE", default_value = defaults::ENVIRONMENTS_SIZE, value_parser = argument::size, help_heading = RELEASES)]
+    disk: u64,
+}
+
+/// A group of options.
+const RELEASES: &str = "In which releases it is asked";
+
+/// The environments that the command line names.
+fn environments(python: &PythonSurveyArguments) -> Result<Vec<EnvironmentRequest>, String> {
+    let mut all = python.with.clone();
+    let of_list = python.releases.is_some() || python.latest || python.environments.is_some();
+    if of_list {
+        let list = run::environments(python.environments.as_deref()).map_err(|error| error.to_string())?;
+        let glob = python.releases.as_deref().unwrap_or("*");
+        let glob = glob::Pattern::new(glob).map_err(|error| format!("--releases `{glob}`: {error}"))?;
+        let mut chosen: Vec<EnvironmentRequest> =
+            list.into_iter().filter(|request| glob.matches(&request.name())).collect();
+        if chosen.is_empty() {
+            return Err(format!("--releases: no environment of the list is named `{}`", glob.as_str()));
+        }
+        if python.latest {
+            chosen = latest(chosen);
+        }
+        all.extend(chosen);
+    }
+    if let Some(newest) = &python.newest {
+        all.iter_mut().for_each(|request| request.newest = Some(newest.clone()));
+    }
+    Ok(all)
+}
+
+/// One environment of each package, with the version that is the newest when it is made.
+fn latest(list: Vec<EnvironmentRequest>) -> Vec<EnvironmentRequest> {
+    let mut all: Vec<EnvironmentRequest> = Vec::new();
+    for request in list {
+        let newer = EnvironmentRequest { version: String::new(), newest: None, ..request };
+        match all.iter_mut().find(|known| known.package == newer.package) {
+            Some(_) => {}
+            None => all.push(newer),
+        }
+    }
+    all
 }
 
 /// Asks.
@@ -74,12 +135,17 @@ pub(super) fn survey(arguments: SurveyArguments) -> Exit {
     if python.list {
         return list(kind, python.rows.as_deref());
     }
+    let environments = match environments(&python) {
+        Ok(environments) => environments,
+        Err(why) => return fail(why, Exit::Usage, asked.json),
+    };
     let python = PythonOptions {
         jobs: python.jobs,
         timeout: python.timeout,
         rows: python.rows,
         allow_code: !python.allow.is_empty(),
         keep_traces: python.keep_traces,
+        releases: ReleaseOptions { environments, disk_bytes: python.disk },
     };
     let options = SurveyOptions { kind, run: asked.options(selectors), resume, generate, visible_gpus, python };
     with_workers(options.run.json, |program, interrupt| run::survey(&options, program, interrupt))

@@ -108,6 +108,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Exit {
         redact: arguments.redact,
         all_calls: arguments.all_calls,
         returns: String::new(),
+        hides_nvml: false,
         apart: None,
     };
     let traced = match tracer::trace(&program, &options) {

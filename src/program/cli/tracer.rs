@@ -24,6 +24,9 @@ pub(super) struct TracerArguments {
     /// Calls that are not passed on, as `cuInit=999`.
     #[arg(long, default_value = "")]
     returns: String,
+    /// Whether the program finds no NVML on the simulated machine.
+    #[arg(long)]
+    without_nvml: bool,
     /// The program and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -31,7 +34,7 @@ pub(super) struct TracerArguments {
 
 /// Traces the program. What became of it is in the document; a trace that failed says why on stderr.
 pub(super) fn trace(arguments: TracerArguments) -> Exit {
-    let TracerArguments { on, folder, limit_ms, returns, command } = arguments;
+    let TracerArguments { on, folder, limit_ms, returns, without_nvml, command } = arguments;
     let limit = Duration::from_millis(limit_ms);
     let options = tracer::TraceOptions {
         commit: crate::COMMIT.map(str::to_owned),
@@ -42,6 +45,7 @@ pub(super) fn trace(arguments: TracerArguments) -> Exit {
         redact: false,
         all_calls: false,
         returns,
+        hides_nvml: without_nvml,
         apart: Some(Apart { limit }),
     };
     let traced = std::env::current_exe()

@@ -128,7 +128,7 @@ impl Session {
 
 /// Why there is no interpreter.
 #[derive(Debug, thiserror::Error)]
-enum PythonError {
+pub(super) enum PythonError {
     #[error("there is no such program")]
     NoProgram,
     #[error("no `{0}` was found on PATH")]
@@ -183,7 +183,7 @@ fn packages_of_caller() -> BTreeMap<String, OsString> {
 
 /// The path of a command as a shell finds it: on PATH, unless the name has a slash. Links are not resolved, because an
 /// interpreter recognises its virtual environment by the name under which it was started.
-fn on_path(name: &Path) -> Result<PathBuf, PythonError> {
+pub(super) fn on_path(name: &Path) -> Result<PathBuf, PythonError> {
     let is_program =
         |path: &Path| fs::metadata(path).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0);
     if name.components().count() > 1 {

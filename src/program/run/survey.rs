@@ -9,15 +9,16 @@ mod exported;
 mod needs;
 pub(super) mod python;
 mod resume;
-mod select;
+pub(super) mod select;
 
 use std::path::{Path, PathBuf};
 
+pub(super) use self::ask::WRITE_EVERY;
 use self::python::PythonOptions;
 use super::console::Console;
 use super::open::host_unsafe;
 use super::session::Session;
-use super::{Failure, RunOptions, blank, calibrate, ending, locks, parent, question};
+use super::{Failure, RunOptions, blank, calibrate, ending, locks, parent, question, releases};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::{Survey, SurveyKind};
@@ -78,6 +79,7 @@ const CONTROLS: [&str; 5] = [
 /// Asks, prints, writes, and returns the exit code. `program` is the path of this binary, which workers run too.
 pub fn survey(options: &SurveyOptions, program: &Path, interrupt: Interrupt) -> Exit {
     let mut console = Console::new(&options.run);
+    let go = if options.python.releases.environments.is_empty() { go } else { releases::survey };
     ending::catching(|| go(options, program, interrupt, &mut console))
         .unwrap_or_else(|failure| ending::fail(&mut console, &failure))
 }

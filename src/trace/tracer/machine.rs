@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{TraceOptions, TracerError};
+use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_instrument::simulated::MachineError;
@@ -35,7 +36,7 @@ impl TraceTarget {
         home: &Path,
     ) -> Result<TraceTarget, TracerError> {
         if let On::Sim(name) = &options.on {
-            return TraceTarget::simulated(name.as_deref().unwrap_or(defaults::MACHINE), private);
+            return TraceTarget::simulated(name.as_deref().unwrap_or(defaults::MACHINE), private, options.hides_nvml);
         }
         let internal = |error: &dyn std::fmt::Display| TracerError::Internal(error.to_string());
         let found = supervisor::versions(program, None, home, None).map_err(|error| internal(&error))?;
@@ -50,17 +51,20 @@ impl TraceTarget {
             let started = libcuda.is_some().then(|| SamplerClient::start(program, &links, home));
             sampler = started.filter(|started| started.inventory.is_ok());
             if sampler.is_none() {
-                return TraceTarget::simulated(defaults::MACHINE, private);
+                return TraceTarget::simulated(defaults::MACHINE, private, options.hides_nvml);
             }
         }
         Ok(TraceTarget { libcuda, links, is_simulated, on: "cuda".to_string(), sampler })
     }
 
-    fn simulated(name: &str, private: &Path) -> Result<TraceTarget, TracerError> {
+    fn simulated(name: &str, private: &Path, hides_nvml: bool) -> Result<TraceTarget, TracerError> {
         let links = simulated::lay_out(name, &private.join("machine")).map_err(|error| match error {
             MachineError::File { .. } => TracerError::Internal(error.to_string()),
             error => TracerError::Usage(format!("--on: {error}")),
         })?;
+        if hides_nvml {
+            simulated::hide(&links, CallLibrary::Nvml).map_err(|error| TracerError::Internal(error.to_string()))?;
+        }
         let libcuda = Some(links.join("libcuda.so.1"));
         Ok(TraceTarget { libcuda, links, is_simulated: true, on: format!("sim:{name}"), sampler: None })
     }

@@ -8,7 +8,7 @@ fn row(line: &str, returned: Option<Returned>, value: Option<&str>, raised: Opti
         met: returned.as_ref().map(|_| true),
         returned,
         value: value.map(str::to_string),
-        raised: raised.map(|kind| Raised { kind: kind.to_string(), message: String::new(), more: None }),
+        raised: raised.map(|kind| Raised { kind: kind.to_string(), message: String::new(), more: None, absent: false }),
         standing: RowAttempts { attempts: 1, ..RowAttempts::default() },
         ..ErrorRow::default()
     }

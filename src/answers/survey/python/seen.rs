@@ -8,8 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::PythonSeen;
 use cuda_pitfalls_core::text::escape::shorten;
 use cuda_pitfalls_core::verdict::{Invalidation, Reason};
-use cuda_pitfalls_trace::history::{Init, MASK};
-use cuda_pitfalls_trace::{ContextLife, Frame, FrameLanguage, FrameOwner, History, Stack, Trace, Witness, status_name};
+use cuda_pitfalls_trace::history::{Init, MASK, ProgramHistory};
+use cuda_pitfalls_trace::{
+    ContextLife, Frame, FrameLanguage, FrameOwner, History, Stack, Trace, TraceProcess, Witness, status_name,
+};
 
 /// Names of functions and files, and the texts of exceptions and values, are cut to this many bytes.
 const LONGEST: usize = 200;
@@ -29,6 +31,9 @@ pub struct Raised {
     /// The other lines; absent if there are none, and in `survey python`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub more: Option<String>,
+    /// Whether it says that this version does not have what the row's own code names (since 1.5).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub absent: bool,
 }
 
 /// A message of a row's program, one per line.
@@ -97,9 +102,9 @@ impl Said {
     }
 }
 
-fn shortened(Raised { kind, message, more }: Raised) -> Raised {
+fn shortened(Raised { kind, message, more, absent }: Raised) -> Raised {
     let more = more.filter(|more| !more.is_empty()).map(|more| shorten(&more, LONGEST_MORE));
-    Raised { kind: shorten(&kind, LONGEST), message: shorten(&message, LONGEST_MESSAGE), more }
+    Raised { kind: shorten(&kind, LONGEST), message: shorten(&message, LONGEST_MESSAGE), more, absent }
 }
 
 /// The result of an attempt.
@@ -109,6 +114,10 @@ pub struct PythonAttempt {
     pub seen: PythonSeen,
     /// The packages' functions in the stack of `cuInit`, outermost first.
     pub way: Vec<String>,
+    /// The command of the child process that called `cuInit`, if one did.
+    pub child: Option<String>,
+    /// The exception that ended the code before the code in question.
+    pub setup: Option<Raised>,
     /// Why it does not count.
     pub invalid: Option<Invalidation>,
     /// The driver calls that its processes made.
@@ -134,6 +143,7 @@ pub fn made(trace: &Trace, said: &Said, folder: &str, limit_ns: u64, alone: bool
     let mut made =
         PythonAttempt { invalid: invalid(trace, said, left.as_deref(), limit_ns), ..PythonAttempt::default() };
     made.called = trace.counts.iter().flat_map(|counts| counts.calls.keys().cloned()).collect();
+    made.setup = said.setup.clone();
     let seen = &mut made.seen;
     seen.alone = alone;
     seen.left = left;
@@ -214,7 +224,7 @@ impl LineHistory<'_> {
         let was_ready = own().flat_map(|program| &program.inits).any(|init| init.has_succeeded() && was_before(init));
         let seen = &mut made.seen;
         seen.initialised_before = Some(was_ready);
-        let Some((pid, init, stack)) = self.first_init() else {
+        let Some((program, init, stack)) = self.first_init() else {
             seen.calls_cuinit = Some(false).filter(|_| !was_ready);
             seen.reads_mask = seen.calls_cuinit;
             return;
@@ -223,7 +233,10 @@ impl LineHistory<'_> {
         seen.reads_mask = Some(true).filter(|_| init.has_read_mask() || init.has_succeeded());
         seen.mask = init.value(MASK).flatten().filter(|_| seen.reads_mask == Some(true)).map(str::to_owned);
         seen.init_status = init.returned.and_then(|(_, returned)| returned.status).map(status_name);
-        seen.in_child = Some(pid != self.pid);
+        let is_child = program.pid != self.pid;
+        seen.in_child = Some(is_child);
+        made.child = program.process.filter(|_| is_child).map(|process| self.command(process));
+        let seen = &mut made.seen;
         seen.at = self.at(stack);
         seen.entry = stack.entry().map(|frame| self.named(frame));
         seen.through = through(stack);
@@ -231,12 +244,21 @@ impl LineHistory<'_> {
     }
 
     /// The first `cuInit` after the line began: its process, and its stack.
-    fn first_init(&self) -> Option<(u32, &Init<'_>, &Stack)> {
+    fn first_init(&self) -> Option<(&ProgramHistory<'_>, &Init<'_>, &Stack)> {
         let inits =
-            self.history.programs.iter().flat_map(|program| program.inits.iter().map(|init| (program.pid, init)));
-        let begun = inits.filter_map(|(pid, init)| Some((pid, init, init.begun.first()?.1)));
+            self.history.programs.iter().flat_map(|program| program.inits.iter().map(move |init| (program, init)));
+        let begun = inits.filter_map(|(program, init)| Some((program, init, init.begun.first()?.1)));
         let first = begun.filter(|(.., begun)| begun.t_ns >= self.ask_ns).min_by_key(|(.., begun)| begun.t_ns);
-        first.map(|(pid, init, begun)| (pid, init, &begun.stack))
+        first.map(|(program, init, begun)| (program, init, &begun.stack))
+    }
+
+    /// The command of a process: its program, and its arguments without the folders of files.
+    fn command(&self, process: &TraceProcess) -> String {
+        let words = process.arguments.iter().map(|word| match word.strip_prefix('/') {
+            Some(path) if !path.contains(' ') => path.rsplit('/').next().unwrap_or(path).to_string(),
+            _ => word.lines().next().unwrap_or_default().to_string(),
+        });
+        shorten(&words.collect::<Vec<_>>().join(" "), LONGEST)
     }
 
     /// Fills in what the line did with contexts.

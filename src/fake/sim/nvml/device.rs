@@ -19,14 +19,26 @@ pub struct PciInfo {
     bus_id: [c_char; 32],
 }
 
-symbols! {
-    fn nvmlDeviceGetCount_v2(count: Out<u32>) = call(|_| put(&count, counted().len() as u32));
+fn gpus(count: &Out<u32>) -> u32 {
+    call(|_| put(count, counted().len() as u32))
+}
 
-    fn nvmlDeviceGetHandleByIndex_v2(index: u32, device: Out<u64>) = call(|_| {
+fn handle(index: u32, device: &Out<u64>) -> u32 {
+    call(|_| {
         let gpu = *counted().get(index as usize).ok_or(INVALID_ARGUMENT)?;
         needs::nvml::of_handle(gpu)?;
-        put(&device, FIRST_HANDLE + gpu as u64 * HANDLE_STEP)
-    });
+        put(device, FIRST_HANDLE + gpu as u64 * HANDLE_STEP)
+    })
+}
+
+symbols! {
+    fn nvmlDeviceGetCount_v2(count: Out<u32>) = gpus(&count);
+
+    fn nvmlDeviceGetCount(count: Out<u32>) = gpus(&count);
+
+    fn nvmlDeviceGetHandleByIndex_v2(index: u32, device: Out<u64>) = handle(index, &device);
+
+    fn nvmlDeviceGetHandleByIndex(index: u32, device: Out<u64>) = handle(index, &device);
 
     /// Takes the whole UUID only: the abbreviations that the mask allows name nothing here.
     fn nvmlDeviceGetHandleByUUID(uuid: Text, device: Out<u64>) = call(|machine| {

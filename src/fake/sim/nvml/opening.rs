@@ -15,6 +15,9 @@ use std::sync::atomic::Ordering;
 symbols! {
     fn nvmlInit_v2() = init();
 
+    /// PyTorch calls it by its first name.
+    fn nvmlInit() = init();
+
     /// 1 is "no GPUs is fine", 2 "do not attach"; both change nothing here.
     fn nvmlInitWithFlags(flags: u32) = if flags > 3 { SIM_NOT_MODELLED } else { init() };
 

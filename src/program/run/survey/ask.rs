@@ -23,7 +23,7 @@ use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_render::survey as render;
 
 /// How often rows are written at most, besides at the end, so that a kill loses no more than this.
-pub(super) const WRITE_EVERY: Duration = Duration::from_secs(1);
+pub(in crate::run) const WRITE_EVERY: Duration = Duration::from_secs(1);
 
 /// The questions of a survey, and what it leaves out.
 pub(super) type SurveyItems<R> = (Vec<Item<R>>, Vec<LeftOut>);

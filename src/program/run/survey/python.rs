@@ -5,8 +5,8 @@
 //! and spends most of its time importing. But then it is unknown which row takes which memory. So the last attempt of
 //! a row that makes contexts runs alone.
 
-mod attempt;
-mod pool;
+pub(in crate::run) mod attempt;
+pub(in crate::run) mod pool;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use super::super::Failure;
 use super::super::progress::Progress;
+use super::super::releases::ReleaseOptions;
 use super::ask::WRITE_EVERY;
 
 use super::{SurveyRun, resume, select};
@@ -47,6 +48,8 @@ pub struct PythonOptions {
     pub allow_code: bool,
     /// Whether to keep the traces in the run's folder.
     pub keep_traces: bool,
+    /// The environments in which to ask, if not in that of the interpreter.
+    pub releases: ReleaseOptions,
 }
 
 /// How long a process of a row may run, unless the command line or the row says otherwise.
@@ -56,13 +59,13 @@ const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
 impl PythonOptions {
     /// How many rows run at once. By default most CPUs stay free: an interpreter that imports a framework takes a CPU,
     /// its tracer another, and the driver initialises one process after the other.
-    fn jobs(&self) -> usize {
+    pub(in crate::run) fn jobs(&self) -> usize {
         let cpus = std::thread::available_parallelism().map_or(1, usize::from);
         self.jobs.unwrap_or((cpus / defaults::CPUS_PER_JOB).clamp(1, defaults::MOST_JOBS))
     }
 
     /// How long a process of a line may run.
-    fn limit(&self, line: &PythonLine) -> Duration {
+    pub(in crate::run) fn limit(&self, line: &PythonLine) -> Duration {
         let limit = self.timeout.unwrap_or(TIMEOUT);
         line.timeout_s.map_or(limit, |seconds| limit.max(Duration::from_secs(seconds)))
     }

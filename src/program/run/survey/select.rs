@@ -52,7 +52,7 @@ pub(super) fn check(options: &SurveyOptions) -> Result<(), Failure> {
 }
 
 /// Something that can be chosen.
-pub(super) trait Choice {
+pub(in crate::run) trait Choice {
     /// Its name, which is unique.
     fn key(&self) -> &str;
 
@@ -83,7 +83,7 @@ impl Choice for PythonLine {
 
 /// The questions that match a selector, without those that match a selector with `!`. If all selectors have `!`, they
 /// are taken out of all questions.
-pub(super) fn chosen<C: Choice>(items: Vec<C>, selectors: &[String]) -> Result<Vec<C>, Failure> {
+pub(in crate::run) fn chosen<C: Choice>(items: Vec<C>, selectors: &[String]) -> Result<Vec<C>, Failure> {
     let mut keep = vec![selectors.iter().all(|selector| selector.starts_with('!')); items.len()];
     let (without, with): (Vec<&String>, Vec<_>) = selectors.iter().partition(|selector| selector.starts_with('!'));
     for selector in with.into_iter().chain(without) {

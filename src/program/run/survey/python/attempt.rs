@@ -41,10 +41,23 @@ const CACHES: [&str; 6] = [
 /// The variable with the folders in which an interpreter finds modules, in addition to its own.
 const MODULES: &str = "PYTHONPATH";
 
+/// Which libraries a program finds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::run) struct Ground {
+    /// `cuda` or `sim:<machine>`.
+    pub(in crate::run) on: String,
+    /// Calls of libcuda that are not passed on, as `cuInit=100`; empty where every call is.
+    pub(in crate::run) returns: String,
+    /// Whether it finds no NVML on the simulated machine.
+    pub(in crate::run) without_nvml: bool,
+}
+
 /// Makes attempts, from several threads.
-pub(super) struct Attempts {
+pub(in crate::run) struct Attempts {
     program: PathBuf,
     python: PathBuf,
+    /// Variables that are set or, without a value, unset for every attempt.
+    variables: BTreeMap<OsString, Option<OsString>>,
     on: String,
     mask: Option<String>,
     /// The NVML that the forwarding one of a row stands before; `None` without one.
@@ -60,16 +73,23 @@ pub(super) struct Attempts {
     number: AtomicU64,
     spent_ns: AtomicU64,
     /// Whether the user wants to stop.
-    pub(super) stop: AtomicBool,
+    pub(in crate::run) stop: AtomicBool,
     /// The PID of a tracer that could not be killed, or 0. Nothing more is asked then.
     unkillable: AtomicU32,
 }
 
 impl Attempts {
-    pub(super) fn new(session: &Session, python: &Path, traces: Option<PathBuf>, repeat: u32, jobs: usize) -> Attempts {
+    pub(in crate::run) fn new(
+        session: &Session,
+        python: &Path,
+        traces: Option<PathBuf>,
+        repeat: u32,
+        jobs: usize,
+    ) -> Attempts {
         Attempts {
             program: session.program().to_path_buf(),
             python: python.to_path_buf(),
+            variables: BTreeMap::new(),
             on: session.on.clone(),
             nvml: session.nvml(),
             mask: session.restrict.as_ref().map(|uuids| uuids.join(",")),
@@ -85,18 +105,32 @@ impl Attempts {
         }
     }
 
+    /// The same, with these variables in every attempt: set, or unset where there is no value.
+    pub(in crate::run) fn with(self, variables: BTreeMap<OsString, Option<OsString>>) -> Attempts {
+        Attempts { variables, ..self }
+    }
+
+    /// One attempt beside others, on this ground; `None` if the user stopped it.
+    pub(in crate::run) fn on(&self, job: &RowJob, ground: &Ground) -> Option<PythonAttempt> {
+        let is_stopped = || self.stop.load(Ordering::Relaxed);
+        if is_stopped() {
+            return None;
+        }
+        self.attempt(job, false, ground).filter(|_| !is_stopped())
+    }
+
     /// Whether there is an NVML.
     pub(super) fn has_nvml(&self) -> bool {
         self.nvml.is_some()
     }
 
     /// How many rows run at once.
-    pub(super) fn jobs(&self) -> usize {
+    pub(in crate::run) fn jobs(&self) -> usize {
         self.jobs
     }
 
     /// A sentence about a process that could not be killed, if there is one.
-    pub(super) fn unkillable(&self) -> Option<String> {
+    pub(in crate::run) fn unkillable(&self) -> Option<String> {
         let pid = self.unkillable.load(Ordering::Relaxed);
         (pid != 0).then(|| format!("process {pid} could not be killed"))
     }
@@ -137,10 +171,11 @@ impl Attempts {
         if is_stopped() {
             return None;
         }
-        self.attempt(job, alone).filter(|_| !is_stopped())
+        let ground = Ground { on: self.on.clone(), ..Ground::default() };
+        self.attempt(job, alone, &ground).filter(|_| !is_stopped())
     }
 
-    fn attempt(&self, job: &RowJob, alone: bool) -> Option<PythonAttempt> {
+    fn attempt(&self, job: &RowJob, alone: bool, ground: &Ground) -> Option<PythonAttempt> {
         let began = clock::now_ns();
         let number = self.number.fetch_add(1, Ordering::Relaxed);
         let folder = self.folder.join(format!("row-{number}"));
@@ -148,7 +183,7 @@ impl Attempts {
             || folder.join("trace"),
             |traces| traces.join(format!("{number:04}-{}", file_name(&job.line.id))),
         );
-        let made = match self.trace(job, &folder, &trace) {
+        let made = match self.trace(job, ground, &folder, &trace) {
             Ok(None) => return None,
             Ok(Some(why)) => PythonAttempt::failed(Reason::System, why),
             Err(error) => PythonAttempt::failed(Reason::System, error.to_string()),
@@ -171,7 +206,13 @@ impl Attempts {
     }
 
     /// Runs a tracer to its end. Returns its complaint, if it has one; `None` if it was stopped.
-    fn trace(&self, job: &RowJob, folder: &Path, trace: &Path) -> Result<Option<String>, SupervisorError> {
+    fn trace(
+        &self,
+        job: &RowJob,
+        ground: &Ground,
+        folder: &Path,
+        trace: &Path,
+    ) -> Result<Option<String>, SupervisorError> {
         lay_out(folder, &job.line).map_err(SupervisorError::system)?;
         let returned = job.line.returned.as_ref();
         let (of_nvml, of_libcuda) = match returned.map(Returned::library) {
@@ -182,11 +223,13 @@ impl Attempts {
             forwarding::lay_out_nvml(folder, nvml, &returned.told())
                 .map_err(|error| SupervisorError::System(error.to_string()))?;
         }
-        let mut arguments: Vec<OsString> = ["--on", &self.on, "--limit-ms"].map(OsString::from).into();
+        let mut arguments: Vec<OsString> = ["--on", &ground.on, "--limit-ms"].map(OsString::from).into();
         arguments.push(job.limit.as_millis().to_string().into());
-        if let Some(returned) = of_libcuda {
-            arguments.extend([OsString::from("--returns"), returned.told().into()]);
+        let returns = of_libcuda.map_or_else(|| ground.returns.clone(), Returned::told);
+        if !returns.is_empty() {
+            arguments.extend([OsString::from("--returns"), returns.into()]);
         }
+        arguments.extend(ground.without_nvml.then(|| OsString::from("--without-nvml")));
         arguments.extend([OsString::from("--folder"), trace.into(), "--".into()]);
         arguments.extend([self.python.clone().into(), folder.join("row.py").into()]);
         let tracer = Errand {
@@ -197,12 +240,13 @@ impl Attempts {
             folder,
             limit: job.limit + GRACE,
             grace: PATIENCE,
+            stdout: None,
         };
         match tracer.run(|| self.stop.load(Ordering::Relaxed))? {
-            ErrandEnd::Exited(status, words) if words.trim().is_empty() => {
+            ErrandEnd::Exited { status, stderr, .. } if stderr.trim().is_empty() => {
                 Ok(Some(format!("the tracer left with {status}")))
             }
-            ErrandEnd::Exited(_, words) => Ok(Some(words.trim().to_string())),
+            ErrandEnd::Exited { stderr, .. } => Ok(Some(stderr.trim().to_string())),
             ErrandEnd::Stopped => Ok(None),
             ErrandEnd::Unkillable(pid) => {
                 self.unkillable.store(pid, Ordering::Relaxed);
@@ -218,6 +262,12 @@ impl Attempts {
         let cache = |name: &str| (OsString::from(name), folder.join("cache").join(name).into_os_string());
         environment.extend(CACHES.map(cache));
         environment.extend(self.modules.clone().map(|modules| (OsString::from(MODULES), modules)));
+        for (name, value) in &self.variables {
+            match value {
+                Some(value) => environment.insert(name.clone(), value.clone()),
+                None => environment.remove(name),
+            };
+        }
         environment.remove(OsStr::new(MASK));
         environment.extend(self.mask.as_ref().map(|mask| (OsString::from(MASK), OsString::from(mask))));
         environment.extend(line.env.iter().map(|(name, value)| (OsString::from(name), OsString::from(value))));

@@ -1,7 +1,7 @@
 //! Asking several rows at once, on a few threads with one row each at a time.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -18,13 +18,13 @@ const BATCH: usize = 4;
 
 /// A row to ask.
 #[derive(Clone, Debug)]
-pub(super) struct RowJob {
+pub(in crate::run) struct RowJob {
     /// The line.
-    pub(super) line: PythonLine,
+    pub(in crate::run) line: PythonLine,
     /// How long a process of the row may run.
-    pub(super) limit: Duration,
+    pub(in crate::run) limit: Duration,
     /// Whether the row says which memory is its own.
-    pub(super) wants_memory: bool,
+    pub(in crate::run) wants_memory: bool,
 }
 
 /// An event for the caller.
@@ -79,17 +79,31 @@ fn stage(
     interrupt: &mut Interrupt,
     mut tell: impl FnMut(Option<PoolRow>),
 ) {
-    let threads = threads.min(rows.len());
-    let queue: Mutex<VecDeque<PoolRow>> = Mutex::new(rows.into());
+    let ask = |row: PoolRow| ask(&row).map(|made| PoolRow { made, ..row });
+    each(threads, rows, ask, interrupt, &attempts.stop, &mut tell);
+}
+
+/// Does one thing with each item, several items at once. Reports each that is done, and ticks in between. `stop` is set
+/// where the user wants to stop; `ask` returns nothing then.
+pub(in crate::run) fn each<T: Send, R: Send>(
+    threads: usize,
+    items: Vec<T>,
+    ask: impl Fn(T) -> Option<R> + Sync,
+    interrupt: &mut Interrupt,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(Option<R>),
+) {
+    let threads = threads.min(items.len());
+    let queue: Mutex<VecDeque<T>> = Mutex::new(items.into());
     let (done, all_done) = channel();
     std::thread::scope(|scope| {
         for _ in 0..threads {
             let (done, queue, ask) = (done.clone(), &queue, &ask);
             scope.spawn(move || {
                 let next = || queue.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
-                while let Some(row) = next() {
-                    let Some(made) = ask(&row) else { break };
-                    if done.send(PoolRow { made, ..row }).is_err() {
+                while let Some(item) = next() {
+                    let Some(made) = ask(item) else { break };
+                    if done.send(made).is_err() {
                         break;
                     }
                 }
@@ -98,12 +112,12 @@ fn stage(
         drop(done);
         loop {
             match all_done.recv_timeout(TICK) {
-                Ok(row) => tell(Some(row)),
+                Ok(made) => tell(Some(made)),
                 Err(RecvTimeoutError::Timeout) => tell(None),
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             if interrupt.check() {
-                attempts.stop.store(true, Ordering::Relaxed);
+                stop.store(true, Ordering::Relaxed);
             }
         }
     });

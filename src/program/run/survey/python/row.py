@@ -8,6 +8,9 @@ import os as _os
 import time as _time
 
 _FOLDER = _os.path.dirname(_os.path.abspath(__file__))
+# How long to wait for helpers at most, and how long they must do nothing.
+_HELPERS_S = 20
+_IDLE_S = 0.7
 
 
 def _say(**words):
@@ -22,7 +25,22 @@ def _raised(error):
     except Exception:
         message = ""
     lines = message.splitlines() or [""]
-    return {"kind": type(error).__name__, "message": lines[0], "more": "\n".join(lines[1:])}
+    return {"kind": type(error).__name__, "message": lines[0], "more": "\n".join(lines[1:]),
+            "absent": _is_absent(error, lines[0])}
+
+
+def _is_absent(error, message):
+    """Whether this version does not have what the row's own code names: nothing of the package's raised the error."""
+    if isinstance(error, TypeError):
+        if "argument" not in message:
+            return False
+    elif not isinstance(error, (AttributeError, ImportError)) or message.startswith("'NoneType'"):
+        return False
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    code = last.tb_frame.f_code if last is not None else None
+    return code is not None and (code.co_filename.startswith(_FOLDER) or code.co_name == "__getattr__")
 
 
 def _compiled(name):
@@ -59,6 +77,45 @@ def _stand_before_nvml():
 def _settle():
     """Lets memory be read from outside, which takes place every few hundredths of a second."""
     _time.sleep(0.1)
+
+
+def _descendants():
+    """The PIDs of all processes that this one has started, and they."""
+    found, left = [], [_os.getpid()]
+    while left:
+        pid = left.pop()
+        try:
+            for task in _os.listdir("/proc/%d/task" % pid):
+                with open("/proc/%d/task/%s/children" % (pid, task)) as file:
+                    children = [int(child) for child in file.read().split()]
+                found += children
+                left += children
+        except OSError:
+            pass
+    return found
+
+
+def _ticks(pid):
+    """The processor time of a process, in ticks."""
+    try:
+        with open("/proc/%d/stat" % pid) as file:
+            fields = file.read().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
+def _wait_for_helpers():
+    """Helpers that the line has started may call CUDA after its end, which is the line's doing: waits until they do
+    nothing."""
+    until, idle, last = _time.monotonic() + _HELPERS_S, 0, None
+    while idle < _IDLE_S and _time.monotonic() < until:
+        helpers = _descendants()
+        if not helpers:
+            return
+        ticks = sum(_ticks(pid) for pid in helpers)
+        idle, last = (idle + 0.1, last) if ticks == last else (0, ticks)
+        _time.sleep(0.1)
 
 
 def _warned():
@@ -99,6 +156,7 @@ def _ask():
     _settle()
     _say(said="end", t_ns=ended, value=_plain(value) if last is not None and raised is None else None, raised=raised,
          warned=warned[:8])
+    _wait_for_helpers()
 
 
 # A child of multiprocessing begins here too, and runs what stands above a script's main part.

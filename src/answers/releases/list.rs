@@ -1,0 +1,170 @@
+//! The environments to ask: `scenarios/surveys/releases.toml`, a file of the same format, or words of the command line.
+
+use std::collections::BTreeSet;
+
+use cuda_pitfalls_core::catalogue::Invalid;
+use cuda_pitfalls_core::source::reader::{Reader, get};
+use cuda_pitfalls_core::source::tree::{Node, SourceSpan};
+
+const PATH: &str = "scenarios/surveys/releases.toml";
+const SOURCE: &str = cuda_pitfalls_scenarios::RELEASES;
+
+/// The largest file, in bytes.
+pub const MOST_BYTES: usize = 1 << 20;
+
+/// An environment to make and to ask.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EnvironmentRequest {
+    /// The package that it is about.
+    pub package: String,
+    /// The version of that package; empty if it is to be that which the installer chooses.
+    pub version: String,
+    /// The version or the path of the interpreter; `None` for that which the installer chooses.
+    pub python: Option<String>,
+    /// What is installed beside it.
+    pub also: Vec<String>,
+    /// The day after which no package may have been published, as RFC 3339 or `2025-11-20`.
+    pub newest: Option<String>,
+    /// Whether packages may be built from source, which runs their code.
+    pub build: bool,
+}
+
+/// Why words of the command line are no environment.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequestError {
+    /// There are no words.
+    #[error("it names no package; write one as in --with \"torch==2.9.1\"")]
+    Empty,
+    /// The first word is no package with one version.
+    #[error("`{0}` is no package, nor a package with one version as in `torch==2.9.1`")]
+    NoPackage(String),
+    /// An option of the installer is not a requirement.
+    #[error("`{0}` is no requirement")]
+    NoRequirement(String),
+}
+
+impl EnvironmentRequest {
+    /// The environment that words such as `torch==2.9.1 numpy<2` describe: the first package is what it is about.
+    ///
+    /// # Errors
+    /// They describe none.
+    pub fn parse(text: &str) -> Result<EnvironmentRequest, RequestError> {
+        let mut words = text.split_whitespace().map(str::to_string);
+        let first = words.next().ok_or(RequestError::Empty)?;
+        let (package, version) = first.split_once("==").unwrap_or((&first, ""));
+        let is_version = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || ".+!-_".contains(c));
+        if !is_name(package) || !is_version(version) || (first.contains("==") && version.is_empty()) {
+            return Err(RequestError::NoPackage(first));
+        }
+        let also: Vec<String> = words.collect();
+        match also.iter().find(|word| !is_requirement(word)) {
+            Some(word) => Err(RequestError::NoRequirement(word.clone())),
+            None => Ok(EnvironmentRequest {
+                package: package.to_string(),
+                version: version.to_string(),
+                also,
+                ..EnvironmentRequest::default()
+            }),
+        }
+    }
+
+    /// Its name, such as `torch 2.9.1`; the version is left out where the installer chooses it.
+    pub fn name(&self) -> String {
+        format!("{} {}", bare(&self.package), self.version).trim_end().to_string()
+    }
+
+    /// What is to be installed.
+    pub fn requirements(&self) -> Vec<String> {
+        let own = match self.version.as_str() {
+            "" => self.package.clone(),
+            version => format!("{}=={version}", self.package),
+        };
+        [own].into_iter().chain(self.also.iter().cloned()).collect()
+    }
+
+    /// The names of the packages that are named, in the form in which installers compare them.
+    pub fn named(&self) -> BTreeSet<String> {
+        self.requirements().iter().map(|requirement| normal(bare(requirement))).collect()
+    }
+}
+
+/// A requirement's name, without extras and versions: `jax[cuda12]==0.5` is `jax`.
+pub fn bare(requirement: &str) -> &str {
+    let end = requirement.find(|c: char| !(c.is_ascii_alphanumeric() || "._-".contains(c)));
+    requirement.get(..end.unwrap_or(requirement.len())).unwrap_or_default()
+}
+
+/// A package's name in the form of PEP 503.
+pub fn normal(name: &str) -> String {
+    name.to_ascii_lowercase().replace(['_', '.'], "-")
+}
+
+fn is_requirement(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphanumeric()) && !text.contains(['/', '@', '\\'])
+}
+
+fn is_name(text: &str) -> bool {
+    let rest = text.strip_prefix(bare(text)).unwrap_or_default();
+    let is_extra = rest.is_empty() || (rest.starts_with('[') && rest.ends_with(']') && rest.len() > 2);
+    is_requirement(text) && is_extra && !bare(text).is_empty()
+}
+
+/// The list that comes with the program.
+///
+/// # Errors
+/// The errors of the list, with their places.
+pub fn built_in() -> Result<Vec<EnvironmentRequest>, Invalid> {
+    read(PATH, SOURCE)
+}
+
+/// Parses a list; errors name `path`.
+///
+/// # Errors
+/// Every error of the list, with its place.
+pub fn read(path: &str, source: &str) -> Result<Vec<EnvironmentRequest>, Invalid> {
+    let mut reader = Reader::new(path, source, &[]);
+    let list = list(&mut reader);
+    reader.finish(list).map_err(|diagnostics| Invalid {
+        path: path.to_string(),
+        source: source.to_string(),
+        diagnostics,
+    })
+}
+
+fn list(reader: &mut Reader<'_>) -> Option<Vec<EnvironmentRequest>> {
+    let entries = reader.top("a list of environments", MOST_BYTES)?;
+    reader.known_keys(&entries, &["environment"]);
+    let nodes = reader.required(&entries, "environment", &SourceSpan::at(0..0), "a list of environments")?;
+    let (mut all, mut known) = (Vec::new(), BTreeSet::new());
+    for node in reader.one_or_more(nodes) {
+        let Some(request) = environment(reader, node) else { continue };
+        if !known.insert(request.name()) {
+            let help = "give each environment another package or version".to_string();
+            reader.error(&node.place, format!("`{}` occurs twice", request.name()), Some(help));
+        }
+        all.push(request);
+    }
+    Some(all)
+}
+
+fn environment(reader: &mut Reader<'_>, node: &Node) -> Option<EnvironmentRequest> {
+    let entries = reader.table_of(node, &["package", "version", "python", "also", "newest", "build"])?;
+    let mut required = |key: &str| {
+        let node = reader.required(entries, key, &node.place, "an environment")?;
+        reader.sentence(node)
+    };
+    let (package, version) = (required("package"), required("version"));
+    let python = get(entries, "python").and_then(|node| reader.sentence(node));
+    let newest = get(entries, "newest").and_then(|node| reader.sentence(node));
+    let also = get(entries, "also").and_then(|node| reader.list(node)).unwrap_or_default();
+    let also: Vec<String> = also.iter().filter_map(|node| reader.sentence(node)).collect();
+    let build = get(entries, "build").and_then(|node| reader.boolean(node)).unwrap_or(false);
+    let words: Vec<String> = [format!("{}=={}", package?, version?)].into_iter().chain(also).collect();
+    match EnvironmentRequest::parse(&words.join(" ")) {
+        Ok(request) => Some(EnvironmentRequest { python, newest, build, ..request }),
+        Err(error) => {
+            reader.error(&node.place, error.to_string(), None);
+            None
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! One line in one environment: what each witness showed, and what follows.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::survey::Unmeasured;
+use crate::survey::python::{PythonAttempt, PythonLine, PythonSeen, Raised};
+use cuda_pitfalls_core::verdict::Reason;
+
+/// What a runtime asks a driver before it calls `cuInit`.
+const DRIVER_VERSION: &str = "cuDriverGetVersion";
+
+/// Who answers: which driver the line finds, and whether it finds an NVML.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Witness {
+    /// The libcuda of this machine, with its NVML or without one, as it is.
+    Libcuda,
+    /// The fake driver, whose `cuInit` returns `CUDA_ERROR_NO_DEVICE`, beside an NVML that has GPUs.
+    FakeWithNvml,
+    /// The fake driver without an NVML.
+    Fake,
+}
+
+/// What became of `cuInit` in one line of one environment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LineState {
+    /// It calls `cuInit`.
+    Yes,
+    /// It does not.
+    No,
+    /// It does where there is no NVML, and not where there is one.
+    WithoutNvml,
+    /// It does where there is an NVML, and not where there is none.
+    WithNvml,
+    /// This version does not have what the line names.
+    Absent,
+    /// It raised an exception before it came to `cuInit`: what it would do otherwise is not known.
+    Stopped,
+    /// The lines before it need a GPU.
+    NeedsGpu,
+    /// Two drivers gave two answers.
+    Disagree,
+    /// It hung, crashed or could not be asked.
+    Unknown,
+}
+
+impl LineState {
+    /// Whether it is known if the line calls `cuInit`.
+    pub fn is_known(self) -> bool {
+        matches!(self, LineState::Yes | LineState::No | LineState::WithoutNvml | LineState::WithNvml)
+    }
+
+    /// Whether the line calls `cuInit` somewhere.
+    pub fn calls(self) -> bool {
+        matches!(self, LineState::Yes | LineState::WithoutNvml | LineState::WithNvml)
+    }
+}
+
+/// One line in one environment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReleaseRow {
+    /// The name of the line.
+    pub id: String,
+    /// Its group, such as `torch`.
+    pub framework: String,
+    /// The code that ran before it in the same process.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<String>,
+    /// The code that was asked about.
+    pub ask: String,
+    /// Variables that were set before the interpreter started.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+    /// What each witness showed.
+    pub seen: Vec<WitnessSeen>,
+}
+
+/// What one witness showed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct WitnessSeen {
+    /// Who.
+    pub witness: Witness,
+    /// Whether the line calls `cuInit`; null if the code before it had done so with success, or if that is not known.
+    pub calls_cuinit: Option<bool>,
+    /// What `cuInit` returned, by its C name; null if it was not called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub init_status: Option<String>,
+    /// The command of the child process that called it; absent if the line's own process did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub child: Option<String>,
+    /// The innermost public function of a package in the stack of `cuInit`, and where it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+    /// The call of libcudart or of another CUDA library that called `cuInit`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub through: Option<String>,
+    /// The packages' functions in that stack, outermost first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub way: Vec<String>,
+    /// Whether it asked for the driver's version and did not call `cuInit`, as a runtime that is newer than its driver
+    /// does.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_version: bool,
+    /// NVML indices of the GPUs on which it makes a context; null where `cuInit` cannot succeed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_on: Option<Vec<u32>>,
+    /// The exception that it raised, or that the code before it raised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub raised: Option<Raised>,
+    /// Its value, as in `survey python`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// How its process ended, unless with exit code 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
+    /// How long it took.
+    pub elapsed_ns: Option<u64>,
+    /// Why nothing is known of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unmeasured: Option<Unmeasured>,
+}
+
+impl WitnessSeen {
+    /// What an attempt showed. `can_succeed` is whether this driver's `cuInit` can.
+    pub fn of(witness: Witness, attempt: PythonAttempt, can_succeed: bool) -> WitnessSeen {
+        let PythonAttempt { seen, way, child, setup, invalid, called } = attempt;
+        let PythonSeen { calls_cuinit, init_status, at, through, context_on, raised, value, left, elapsed_ns, .. } =
+            seen;
+        let raised = setup.or(raised).map(|raised| Raised { more: None, ..raised });
+        WitnessSeen {
+            witness,
+            only_version: calls_cuinit == Some(false) && called.contains(DRIVER_VERSION),
+            calls_cuinit: calls_cuinit.filter(|_| invalid.is_none()),
+            init_status,
+            child,
+            at,
+            through,
+            way,
+            context_on: context_on.filter(|_| can_succeed),
+            raised,
+            value,
+            left,
+            elapsed_ns,
+            unmeasured: invalid.map(|invalid| Unmeasured { reason: invalid.reason, detail: invalid.detail }),
+        }
+    }
+
+    /// Whether this version does not have what the code names.
+    pub fn is_absent(&self) -> bool {
+        self.raised.as_ref().is_some_and(|raised| raised.absent)
+    }
+}
+
+impl ReleaseRow {
+    /// A line, and what witnesses showed of it.
+    pub fn of(line: &PythonLine, seen: Vec<WitnessSeen>) -> ReleaseRow {
+        ReleaseRow {
+            id: line.id.clone(),
+            framework: line.framework.clone(),
+            before: line.before.clone(),
+            ask: line.ask.clone(),
+            env: line.env.clone(),
+            seen,
+        }
+    }
+
+    /// Whether another witness has to settle what differs between those that were asked.
+    pub fn is_open(&self) -> bool {
+        let mut all = self.seen.iter().map(|seen| seen.calls_cuinit);
+        let first = all.next().flatten();
+        !self.seen.iter().any(WitnessSeen::is_absent) && all.any(|other| other != first)
+    }
+
+    /// What became of `cuInit`.
+    pub fn state(&self) -> LineState {
+        if self.seen.iter().any(WitnessSeen::is_absent) {
+            return LineState::Absent;
+        }
+        let of = |witness| self.seen.iter().find(|seen| seen.witness == witness).and_then(|seen| seen.calls_cuinit);
+        let (libcuda, fake) = (of(Witness::Libcuda), of(Witness::Fake));
+        if libcuda.zip(fake).is_some_and(|(libcuda, fake)| libcuda != fake) {
+            return LineState::Disagree;
+        }
+        match (libcuda.or(fake), of(Witness::FakeWithNvml)) {
+            (Some(true), Some(false)) => LineState::WithoutNvml,
+            (Some(false), Some(true)) => LineState::WithNvml,
+            (Some(true), _) | (None, Some(true)) => LineState::Yes,
+            (Some(false), _) | (None, Some(false)) if self.raises() => LineState::Stopped,
+            (Some(false), _) | (None, Some(false)) => LineState::No,
+            (None, None) => self.why_unknown(),
+        }
+    }
+
+    /// The exception that every witness saw.
+    fn raises(&self) -> bool {
+        self.seen.iter().all(|seen| seen.raised.is_some())
+    }
+
+    fn why_unknown(&self) -> LineState {
+        let mut why = self.seen.iter().filter_map(|seen| seen.unmeasured.as_ref());
+        if why.any(|why| why.reason == Reason::SetupRaised) { LineState::NeedsGpu } else { LineState::Unknown }
+    }
+
+    /// The attempt that shows how `cuInit` was called: the first in which it was.
+    pub fn call(&self) -> Option<&WitnessSeen> {
+        self.seen.iter().find(|seen| seen.calls_cuinit == Some(true))
+    }
+
+    /// The exception of the first attempt that raised one.
+    pub fn raised(&self) -> Option<&Raised> {
+        self.seen.iter().find_map(|seen| seen.raised.as_ref())
+    }
+}

@@ -1,0 +1,159 @@
+//! Environments and matrices that are made up.
+
+use super::*;
+use crate::survey::Unmeasured;
+use crate::survey::python::Raised;
+use cuda_pitfalls_core::verdict::Reason;
+
+fn seen(witness: Witness, calls: Option<bool>) -> WitnessSeen {
+    WitnessSeen {
+        witness,
+        calls_cuinit: calls,
+        init_status: None,
+        child: None,
+        at: calls.filter(|calls| *calls).map(|_| "torch/cuda/__init__.py:180 is_available".to_string()),
+        through: None,
+        way: Vec::new(),
+        only_version: false,
+        context_on: None,
+        raised: None,
+        value: None,
+        left: None,
+        elapsed_ns: None,
+        unmeasured: None,
+    }
+}
+
+fn row(id: &str, seen: Vec<WitnessSeen>) -> ReleaseRow {
+    ReleaseRow { id: id.to_string(), framework: "torch".to_string(), seen, ..ReleaseRow::default() }
+}
+
+fn state(seen: &[(Witness, Option<bool>)]) -> LineState {
+    row("a", seen.iter().map(|(witness, calls)| self::seen(*witness, *calls)).collect()).state()
+}
+
+fn document(version: &str, rows: Vec<ReleaseRow>) -> EnvironmentDocument {
+    let environment = Environment {
+        name: format!("torch {version}"),
+        package: "torch".to_string(),
+        version: version.to_string(),
+        ..Environment::default()
+    };
+    let schema = SchemaId { name: SCHEMA.to_string(), major: MAJOR, minor: MINOR };
+    let (version, commit) = ("0".to_string(), None);
+    EnvironmentDocument { schema, version, commit, environment, witnesses: Vec::new(), rows, complete: true }
+}
+
+#[test]
+fn what_witnesses_show_is_one_answer() {
+    use Witness::{Fake, FakeWithNvml, Libcuda};
+    let (yes, no) = (Some(true), Some(false));
+    assert_eq!(state(&[(Libcuda, yes), (FakeWithNvml, yes)]), LineState::Yes);
+    assert_eq!(state(&[(Libcuda, no), (FakeWithNvml, no)]), LineState::No);
+    assert_eq!(state(&[(Libcuda, yes), (FakeWithNvml, no), (Fake, yes)]), LineState::WithoutNvml);
+    assert_eq!(state(&[(Libcuda, no), (FakeWithNvml, yes), (Fake, no)]), LineState::WithNvml);
+    assert_eq!(state(&[(Libcuda, no), (FakeWithNvml, yes), (Fake, yes)]), LineState::Disagree);
+    assert_eq!(state(&[(Fake, yes), (FakeWithNvml, yes)]), LineState::Yes);
+    assert_eq!(state(&[(Libcuda, None), (FakeWithNvml, None)]), LineState::Unknown);
+}
+
+#[test]
+fn a_line_that_a_version_lacks_is_absent_and_one_that_raises_early_is_not_answered() {
+    let raised = |absent| {
+        let (kind, message) = ("AttributeError".to_string(), "no attribute".to_string());
+        Some(Raised { kind, message, more: None, absent })
+    };
+    let both = |raised: Option<Raised>| {
+        [Witness::Libcuda, Witness::FakeWithNvml]
+            .map(|witness| WitnessSeen { raised: raised.clone(), ..seen(witness, Some(false)) })
+    };
+    assert_eq!(row("a", both(raised(true)).to_vec()).state(), LineState::Absent);
+    assert_eq!(row("a", both(raised(false)).to_vec()).state(), LineState::Stopped);
+    let needs = Unmeasured { reason: Reason::SetupRaised, detail: String::new() };
+    let unmeasured = WitnessSeen { unmeasured: Some(needs), ..seen(Witness::Libcuda, None) };
+    assert_eq!(row("a", vec![unmeasured]).state(), LineState::NeedsGpu);
+}
+
+#[test]
+fn a_third_witness_is_asked_where_two_differ() {
+    let differ = row("a", vec![seen(Witness::Libcuda, Some(true)), seen(Witness::FakeWithNvml, Some(false))]);
+    let agree = row("a", vec![seen(Witness::Libcuda, Some(true)), seen(Witness::FakeWithNvml, Some(true))]);
+    assert!(differ.is_open() && !agree.is_open());
+}
+
+#[test]
+fn versions_are_in_the_order_of_pep_440() {
+    let row = |calls| vec![row("a", vec![seen(Witness::Libcuda, Some(calls))])];
+    let documents = [document("2.10.0", row(true)), document("2.9.1", row(false)), document("2.10.0rc1", row(false))];
+    let matrix = Matrix::of(&documents);
+    let names: Vec<&str> = matrix.columns.iter().map(|column| column.name.as_str()).collect();
+    assert_eq!(names, ["torch 2.9.1", "torch 2.10.0rc1", "torch 2.10.0"]);
+    let changes = matrix.changes();
+    assert_eq!(changes.len(), 1);
+    assert_eq!((changes[0].before, changes[0].after), (1, 2));
+    assert_eq!((changes[0].was, changes[0].is), (LineState::No, LineState::Yes));
+}
+
+#[test]
+fn a_version_without_an_answer_is_passed_over() {
+    let of = |version, calls| document(version, vec![row("a", vec![seen(Witness::Libcuda, calls)])]);
+    let matrix = Matrix::of(&[of("1", Some(false)), of("2", None), of("3", Some(true))]);
+    let changes = matrix.changes();
+    assert_eq!((changes.len(), changes[0].before, changes[0].after), (1, 0, 2));
+}
+
+#[test]
+fn a_place_that_moved_within_its_function_is_no_difference() {
+    let moved = |line: u32| {
+        let mut made = seen(Witness::Libcuda, Some(true));
+        made.at = Some(format!("torch/cuda/__init__.py:{line} is_available"));
+        Matrix::of(&[document("1", vec![row("a", vec![made])])])
+    };
+    let same = differences(&moved(1), &moved(2));
+    assert_eq!((same.compared, same.cells.len()), (1, 0));
+    let none = Matrix::of(&[document("1", vec![row("a", vec![seen(Witness::Libcuda, Some(false))])])]);
+    let found = differences(&moved(1), &none);
+    assert_eq!(found.cells.len(), 1);
+    assert_eq!((found.cells[0].a, found.cells[0].b), (Some(LineState::Yes), Some(LineState::No)));
+    let other = differences(&moved(1), &Matrix::of(&[document("2", Vec::new())]));
+    assert_eq!(
+        (other.only_in_a.as_slice(), other.only_in_b.as_slice()),
+        (&["torch 1".to_string()][..], &["torch 2".to_string()][..])
+    );
+}
+
+#[test]
+fn words_of_the_command_line_are_an_environment() {
+    let request = EnvironmentRequest::parse("jax[cuda12]==0.5.0 numpy<2").expect("an environment");
+    assert_eq!((request.name().as_str(), request.version.as_str()), ("jax 0.5.0", "0.5.0"));
+    assert_eq!(request.requirements(), ["jax[cuda12]==0.5.0", "numpy<2"]);
+    assert_eq!(request.named().into_iter().collect::<Vec<_>>(), ["jax", "numpy"]);
+    assert_eq!(EnvironmentRequest::parse("torch").expect("an environment").name(), "torch");
+    for wrong in ["", "torch>=2", "torch==", "--index-url", "torch==2.9.1 --pre", "../torch", "a @ b"] {
+        assert!(EnvironmentRequest::parse(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
+fn a_list_says_what_is_wrong_and_where() {
+    let wrong = |source: &str| {
+        let invalid = read("list.toml", source).expect_err("it is wrong");
+        invalid.diagnostics.iter().map(|wrong| wrong.line(source)).collect::<Vec<_>>()
+    };
+    let one = "[[environment]]\npackage = \"torch\"\nversion = \"2\"\n";
+    assert_eq!(wrong(&format!("{one}{one}")), ["list.toml:4:1: `torch 2` occurs twice"]);
+    assert_eq!(wrong(&format!("{one}pthon = \"3\"\n")), ["list.toml:4:1: unknown key `pthon`"]);
+    assert_eq!(
+        wrong("[[environment]]\npackage = \"--pre\"\nversion = \"2\"\n"),
+        ["list.toml:1:1: `--pre==2` is no package, nor a package with one version as in `torch==2.9.1`"]
+    );
+}
+
+#[test]
+fn the_list_that_comes_with_the_program_is_valid() {
+    let list = built_in().unwrap_or_else(|invalid| {
+        let lines: Vec<String> = invalid.diagnostics.iter().map(|wrong| wrong.line(&invalid.source)).collect();
+        panic!("{lines:#?}")
+    });
+    assert!(!list.is_empty());
+}

@@ -1,0 +1,423 @@
+//! `survey python --with`: environments made, asked and removed one after the other.
+//!
+//! Each has a document of its own in the folder of the run, which is on disk within seconds. A survey that was stopped
+//! is resumed by the folder: an environment whose document is complete is not made again.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::console::Console;
+use super::progress::Progress;
+use super::session::Session;
+use super::survey::python::attempt::{Attempts, Ground};
+use super::survey::python::pool::{self, RowJob};
+use super::survey::{SurveyOptions, select};
+use super::uv::{self, How, InstallError, Installer, Made};
+use super::{Failure, blank, locks, parent};
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::releases::{
+    self, Environment, EnvironmentDocument, EnvironmentRequest, Matrix, ReleaseRow, Witness, WitnessAsked, WitnessSeen,
+};
+use cuda_pitfalls_answers::survey::python::{self, PythonLine, PythonRow};
+use cuda_pitfalls_core::catalogue::SelectError;
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::defaults;
+use cuda_pitfalls_core::input;
+use cuda_pitfalls_core::report::{SchemaId, Store, StoreError, Stored};
+use cuda_pitfalls_core::scenario::python::lacks;
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::verdict::Provenance;
+use cuda_pitfalls_instrument::supervisor::{Interrupt, signal_name};
+use cuda_pitfalls_render::releases as render;
+
+/// The version of CUDA that a driver without GPUs says it supports: newer than every runtime, which otherwise gives up
+/// before it calls `cuInit`.
+const TOLD_VERSION: u32 = 13_990;
+/// How many GPUs the NVML beside the fake driver has.
+const FAKE_GPUS: u32 = 2;
+/// The folder of environments, in the folder of the run.
+const WORK: &str = "environments";
+
+/// Which environments to ask.
+#[derive(Clone, Debug, Default)]
+pub struct ReleaseOptions {
+    /// The environments, in their order.
+    pub environments: Vec<EnvironmentRequest>,
+    /// The most that environments and the installer's cache may take on disk between two environments, in bytes.
+    pub disk_bytes: u64,
+}
+
+/// Why there is no list of environments.
+#[derive(Debug, thiserror::Error)]
+pub enum EnvironmentsError {
+    /// The file cannot be read.
+    #[error("--environments {}: {source}", cuda_pitfalls_core::text::escape::terminal(name))]
+    Unreadable {
+        /// The file.
+        name: String,
+        /// The error of the system.
+        source: std::io::Error,
+    },
+    /// The list has errors.
+    #[error("{}", .0.render(false))]
+    Invalid(SelectError),
+}
+
+/// The environments of a file, or of the list that comes with the program.
+///
+/// # Errors
+/// The file cannot be read, or is not a valid list.
+pub fn environments(path: Option<&Path>) -> Result<Vec<EnvironmentRequest>, EnvironmentsError> {
+    let invalid = |invalid| EnvironmentsError::Invalid(SelectError::Invalid(vec![invalid]));
+    let Some(path) = path else { return releases::built_in().map_err(invalid) };
+    let name = path.to_string_lossy();
+    let text = input::read_text(path, releases::MOST_BYTES as u64);
+    let text = text.map_err(|source| EnvironmentsError::Unreadable { name: name.to_string(), source })?;
+    releases::read(&name, &text).map_err(invalid)
+}
+
+/// Reads every environment's document in a folder, in the order of their names.
+///
+/// # Errors
+/// A document cannot be read.
+pub fn documents(folder: &Path) -> Result<Vec<EnvironmentDocument>, StoreError> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    let names: BTreeSet<String> = names.filter(|name| releases::is_file_name(name)).collect();
+    names.iter().map(|name| document(&folder.join(name))).collect()
+}
+
+fn document(path: &Path) -> Result<EnvironmentDocument, StoreError> {
+    Stored::open(path)?.parse(releases::SCHEMA, releases::MAJOR)
+}
+
+/// Asks, prints, writes, and returns the exit code. `program` is the path of this binary.
+pub(super) fn survey(
+    options: &SurveyOptions,
+    program: &Path,
+    interrupt: Interrupt,
+    console: &mut Console,
+) -> Result<Exit, Failure> {
+    let run = &options.run;
+    let lines = super::survey::python::list(options.python.rows.as_deref());
+    let lines = lines.map_err(|error| Failure::Usage(error.to_string()))?.lines;
+    let lines = select::chosen(lines, &run.selectors)?;
+    let mut session = Session::set(run, program, interrupt)?;
+    let mut report = blank(run, &session);
+    let _locks = locks(run, &mut session, &mut report, console)?;
+    let folder = match &options.resume {
+        Some(folder) => folder.clone(),
+        None => parent(run, &session, true).join(&report.run.id),
+    };
+    let store = Store::at(&folder)?;
+    console.warn(&session.notes);
+    let witnesses = witnesses(&session);
+    console.warn(&[who_answers(&witnesses)]);
+    let mut survey = ReleaseSurvey { options, program, session, store, lines, witnesses, console, folder };
+    let asked = survey.all()?;
+    survey.end(asked)
+}
+
+/// A survey in progress.
+struct ReleaseSurvey<'a> {
+    options: &'a SurveyOptions,
+    program: &'a Path,
+    session: Session,
+    store: Store,
+    lines: Vec<PythonLine>,
+    /// Who answers, in the order in which they are asked; the third only where the first two differ.
+    witnesses: Vec<(WitnessAsked, Ground)>,
+    console: &'a mut Console,
+    folder: PathBuf,
+}
+
+impl ReleaseSurvey<'_> {
+    /// Asks every environment. Returns the names of those that have a document now.
+    fn all(&mut self) -> Result<BTreeSet<String>, Failure> {
+        let requests = self.options.python.releases.environments.clone();
+        let mut names = BTreeSet::new();
+        // The installer checks for Ctrl-C while nothing else does.
+        let mut interrupt = std::mem::replace(&mut self.session.supervisor.interrupt, Interrupt::none());
+        let made = self.environments(&requests, &mut interrupt, &mut names);
+        self.session.supervisor.interrupt = interrupt;
+        made.map(|()| names)
+    }
+
+    fn environments(
+        &mut self,
+        requests: &[EnvironmentRequest],
+        interrupt: &mut Interrupt,
+        names: &mut BTreeSet<String>,
+    ) -> Result<(), Failure> {
+        let disk_bytes = self.options.python.releases.disk_bytes;
+        let installer = Installer::new(self.program, &self.folder.join(WORK), disk_bytes).map_err(failure)?;
+        for (number, request) in requests.iter().enumerate() {
+            if interrupt.check() {
+                break;
+            }
+            let python = self.options.run.python.as_deref().map(Path::as_os_str);
+            let how = How { request: Some(request), python, build: self.options.python.allow_code, ..How::default() };
+            let version = match request.version.as_str() {
+                "" => match installer.chosen(&how, interrupt) {
+                    Ok(version) => version,
+                    Err(InstallError::Stopped) => break,
+                    Err(error) => return Err(failure(error)),
+                },
+                version => version.to_string(),
+            };
+            let request = EnvironmentRequest { version, ..request.clone() };
+            let name = request.name();
+            let head = format!("{} of {}: {name}", number + 1, requests.len());
+            let known = document(&self.folder.join(releases::file_name(&name))).ok();
+            if known.as_ref().is_some_and(|known| known.complete && known.environment.failed.is_none()) {
+                self.console.warn(&[format!("{head}: known already")]);
+                names.insert(name);
+                continue;
+            }
+            self.console.warn(&[format!("{head}: installing")]);
+            let mut document = self.blank(&request);
+            match installer.make(&How { request: Some(&request), ..how }, interrupt) {
+                Ok(made) => {
+                    let asked = self.ask(&request, &mut document, &made, known, interrupt);
+                    installer.remove(&made);
+                    asked?;
+                }
+                Err(InstallError::Refused(why)) => {
+                    self.console.warn(&[format!("{name}: cannot be installed: {why}")]);
+                    document.environment.failed = Some(why);
+                    document.complete = true;
+                }
+                Err(InstallError::Stopped) => break,
+                Err(error) => return Err(failure(error)),
+            }
+            self.store.put(&document.file(), &document)?;
+            names.insert(name);
+        }
+        Ok(())
+    }
+
+    /// A document without rows.
+    fn blank(&self, request: &EnvironmentRequest) -> EnvironmentDocument {
+        EnvironmentDocument {
+            schema: SchemaId { name: releases::SCHEMA.to_string(), major: releases::MAJOR, minor: releases::MINOR },
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            commit: crate::COMMIT.map(str::to_string),
+            environment: Environment {
+                name: request.name(),
+                package: releases::bare(&request.package).to_string(),
+                version: request.version.clone(),
+                requirements: request.requirements(),
+                newest: request.newest.clone(),
+                asked_at: clock::utc(),
+                ..Environment::default()
+            },
+            witnesses: self.witnesses.iter().map(|(asked, _)| asked.clone()).collect(),
+            rows: Vec::new(),
+            complete: false,
+        }
+    }
+
+    /// Asks the controls and then every line, in an environment that was made.
+    fn ask(
+        &mut self,
+        request: &EnvironmentRequest,
+        document: &mut EnvironmentDocument,
+        made: &Made,
+        known: Option<EnvironmentDocument>,
+        interrupt: &mut Interrupt,
+    ) -> Result<(), Failure> {
+        let environment = &mut document.environment;
+        environment.python = Some(made.version.clone());
+        environment.packages.clone_from(&made.packages);
+        environment.install_ns = Some(made.install_ns);
+        environment.disk_bytes = Some(made.disk_bytes);
+        let names: BTreeSet<String> = self.lines.iter().flat_map(PythonLine::packages).collect();
+        let names: Vec<String> = names.into_iter().collect();
+        let program = self.session.program().to_path_buf();
+        let began = clock::now_ns();
+        self.session.callers_python(Some(&made.python), &names, &program)?;
+        let about = self.session.machine.python.clone().unwrap_or_default();
+        let chosen: Vec<PythonLine> = self
+            .lines
+            .iter()
+            .filter(|line| !self.options.run.selectors.is_empty() || is_about(line, request))
+            .filter(|line| line.needs.iter().all(|need| lacks(need, &about).is_none()))
+            .cloned()
+            .collect();
+        let jobs = self.options.python.jobs();
+        let attempts = Attempts::new(&self.session, &made.python, None, 1, jobs).with(uv::variables(made));
+        if let Some(why) = self.controls(&attempts, interrupt) {
+            self.console.warn(&[format!("{}: {why}", document.environment.name)]);
+            document.environment.failed = Some(why);
+            document.complete = !attempts.stop.load(std::sync::atomic::Ordering::Relaxed);
+            return Ok(());
+        }
+        // Rows of other packages answer another question.
+        let same = known.filter(|known| known.environment.packages == document.environment.packages);
+        document.rows = same.map(|known| known.rows).unwrap_or_default();
+        let left: Vec<PythonLine> =
+            chosen.iter().filter(|line| document.rows.iter().all(|row| row.id != line.id)).cloned().collect();
+        self.store.put(&document.file(), document)?;
+        self.console.start(left.len() as u64);
+        let head = format!("{}: asking {}, {jobs} at once", document.environment.name, counted(left.len(), "line"));
+        self.console.warn(&[head]);
+        let (mut progress, mut written, mut failed) = (Progress::new(left.len()), clock::now_ns(), None);
+        let (options, witnesses, store, console) = (&self.options.python, &self.witnesses, &self.store, &*self.console);
+        let ask = |line: PythonLine| {
+            let job = RowJob { limit: options.limit(&line), line, wants_memory: false };
+            answer(&attempts, &job, witnesses)
+        };
+        pool::each(jobs, left, ask, interrupt, &attempts.stop, &mut |done| match done {
+            Some(row) => {
+                console.step(progress.done());
+                console.status(&format!("{} · {}", progress.left(), row.id));
+                document.rows.push(row);
+                document.environment.lines_ns = Some(clock::now_ns() - began);
+                if u128::from(clock::now_ns() - written) >= super::survey::WRITE_EVERY.as_nanos() {
+                    failed = store.put(&document.file(), document).err().or(failed.take());
+                    written = clock::now_ns();
+                }
+            }
+            None => console.tick(),
+        });
+        document.rows.sort_by_key(|row| chosen.iter().position(|line| line.id == row.id));
+        document.environment.lines_ns = Some(clock::now_ns() - began);
+        document.complete = chosen.iter().all(|line| document.rows.iter().any(|row| row.id == line.id));
+        failed.map_or(Ok(()), |error| Err(Failure::from(error)))
+    }
+
+    /// Asks the controls of every witness. Returns what is wrong, if something is.
+    fn controls(&self, attempts: &Attempts, interrupt: &mut Interrupt) -> Option<String> {
+        let mut wrong = None;
+        for (asked, ground) in &self.witnesses {
+            let visible: Vec<u32> = (0..asked.cuda_gpus).collect();
+            for control in python::controls(&visible) {
+                if interrupt.check() {
+                    attempts.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+                }
+                let line = control.line.clone();
+                let job = RowJob { limit: self.options.python.limit(&line), line, wants_memory: false };
+                let Some(attempt) = attempts.on(&job, ground) else { return Some("interrupted".to_string()) };
+                let held = control.held(PythonRow::of(&control.line, None).with(vec![attempt]));
+                if held.as_expected != Some(true) {
+                    let detail = held.standing.unmeasured.map(|why| format!(": {}", why.detail)).unwrap_or_default();
+                    let who = render::witness(asked.witness);
+                    wrong.get_or_insert(format!("the control `{}` did not hold with {who}{detail}", held.id));
+                }
+            }
+        }
+        wrong
+    }
+
+    /// Prints the matrix of what this survey asked, and returns the exit code.
+    fn end(&mut self, names: BTreeSet<String>) -> Result<Exit, Failure> {
+        let documents = documents(&self.folder)?;
+        let asked: Vec<EnvironmentDocument> =
+            documents.into_iter().filter(|document| names.contains(&document.environment.name)).collect();
+        let signal = self.session.supervisor.interrupt.signal().map(signal_name);
+        let exit = match signal.as_deref() {
+            Some("SIGINT") => Exit::Interrupted,
+            Some(_) => Exit::Terminated,
+            None if asked.iter().all(|document| document.rows.is_empty()) => Exit::NothingMeasured,
+            None if asked.iter().any(|document| !document.complete || document.environment.failed.is_some()) => {
+                Exit::Inconclusive
+            }
+            None => Exit::Ok,
+        };
+        let matrix = Matrix::of(&asked);
+        let place = self.folder.display();
+        let text = format!("{}\ndocuments  {place}", render::text(&matrix, crate::terminal::width(&std::io::stdout())));
+        let json = serde_json::to_string(&matrix).unwrap_or_default();
+        Ok(self.console.surveyed(&text, &json, exit))
+    }
+}
+
+/// Whether a line is about the package of an environment.
+fn is_about(line: &PythonLine, request: &EnvironmentRequest) -> bool {
+    let package = releases::normal(releases::bare(&request.package));
+    line.packages().iter().any(|name| releases::normal(name) == package)
+}
+
+/// What witnesses show of a line. `None` if the user stopped it.
+fn answer(attempts: &Attempts, job: &RowJob, witnesses: &[(WitnessAsked, Ground)]) -> Option<ReleaseRow> {
+    let mut row = ReleaseRow::of(&job.line, Vec::new());
+    for (number, (asked, ground)) in witnesses.iter().enumerate() {
+        let settles = number > 1;
+        if settles && !row.is_open() {
+            break;
+        }
+        let attempt = attempts.on(job, ground)?;
+        row.seen.push(WitnessSeen::of(asked.witness, attempt, asked.cuda_gpus > 0));
+    }
+    Some(row)
+}
+
+/// Who can answer here.
+fn witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
+    let fake = |witness, without_nvml: bool| {
+        let told = format!("cuInit=100 cuDriverGetVersion={TOLD_VERSION}");
+        let asked = WitnessAsked {
+            witness,
+            libcuda: None,
+            told_version: Some(TOLD_VERSION),
+            nvml_gpus: (!without_nvml).then_some(FAKE_GPUS),
+            cuda_gpus: 0,
+        };
+        (asked, Ground { on: format!("sim:{}", defaults::MACHINE), returns: told, without_nvml })
+    };
+    let is_real = session.provenance == Provenance::Measured && session.has_libcuda();
+    let gpus =
+        u32::try_from(session.restrict.as_ref().map_or(session.machine.gpus.len(), Vec::len)).unwrap_or(u32::MAX);
+    let libcuda = |told_version: Option<u32>| {
+        let returns = told_version.map(|version| format!("cuDriverGetVersion={version}")).unwrap_or_default();
+        let asked = WitnessAsked {
+            witness: Witness::Libcuda,
+            libcuda: session.libcuda.as_deref().and_then(version_of),
+            told_version,
+            nvml_gpus: (gpus > 0).then_some(gpus),
+            cuda_gpus: gpus,
+        };
+        (asked, Ground { on: session.on.clone(), returns, without_nvml: false })
+    };
+    match (is_real, gpus) {
+        (true, 0) => {
+            vec![libcuda(Some(TOLD_VERSION)), fake(Witness::FakeWithNvml, false), fake(Witness::Fake, true)]
+        }
+        (true, _) => vec![libcuda(None)],
+        (false, _) => vec![fake(Witness::Fake, true), fake(Witness::FakeWithNvml, false)],
+    }
+}
+
+/// The version in the name of a libcuda's file.
+fn version_of(libcuda: &Path) -> Option<String> {
+    let file = fs::canonicalize(libcuda).ok()?;
+    let version = file.file_name()?.to_str()?.strip_prefix("libcuda.so.")?.to_string();
+    version.contains('.').then_some(version)
+}
+
+/// What the user has to know of who answers.
+fn who_answers(witnesses: &[(WitnessAsked, Ground)]) -> String {
+    match witnesses.first().map(|(asked, _)| asked) {
+        Some(WitnessAsked { cuda_gpus, .. }) if *cuda_gpus > 0 => {
+            format!("{} answer", counted(*cuda_gpus as usize, "GPU"))
+        }
+        Some(WitnessAsked { witness: Witness::Libcuda, .. }) => {
+            "no GPU: asked is whether a line calls cuInit, of this libcuda and of a fake driver; which GPU gets a \
+             context needs one"
+                .to_string()
+        }
+        _ => "no GPU and no libcuda: asked is whether a line calls cuInit, of a fake driver alone; a distribution's \
+              libcuda (Debian: libcuda1) would be a second witness"
+            .to_string(),
+    }
+}
+
+fn failure(error: InstallError) -> Failure {
+    match error {
+        InstallError::NoUv | InstallError::Refused(_) | InstallError::NoSpace { .. } => {
+            Failure::Usage(error.to_string())
+        }
+        InstallError::Stopped | InstallError::System(_) => Failure::Internal(error.to_string()),
+    }
+}

@@ -1,0 +1,379 @@
+//! Environments of Python packages, made by `uv` and removed again. Nothing here resolves versions by itself.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use cuda_pitfalls_answers::releases::EnvironmentRequest;
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::text::escape;
+use cuda_pitfalls_instrument::supervisor::{Errand, ErrandEnd, Interrupt, SupervisorError, role};
+
+/// How long an installation may take.
+const LIMIT: Duration = Duration::from_secs(3600);
+/// How long a question of an interpreter may take.
+const SHORT: Duration = Duration::from_secs(120);
+/// The time from SIGTERM to SIGKILL.
+const GRACE: Duration = Duration::from_secs(5);
+/// The least free space with which an environment is made: the largest of those measured took 9 GiB.
+const LEAST_FREE_BYTES: u64 = 10 << 30;
+/// The last lines of an installer's complaint that are kept.
+const LINES: usize = 12;
+
+/// Variables that would lead to packages outside an environment.
+const OUTSIDE: [&str; 5] = ["PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX", "CUDA_PITFALLS_PYTHON"];
+
+/// Prints the packages of an interpreter, by their names.
+const PACKAGES: &str = "import importlib.metadata as m, json, platform\n\
+    print(json.dumps({'python': platform.python_version(), 'packages': {d.metadata['Name'].lower().replace('_', '-')\
+    .replace('.', '-'): d.version for d in m.distributions() if d.metadata['Name']}}))";
+
+/// Makes environments, one at a time.
+pub(super) struct Installer<'a> {
+    /// The path of this program, which starts others.
+    program: &'a Path,
+    /// The installer.
+    uv: PathBuf,
+    /// The folder of environments and of the installer's cache.
+    folder: PathBuf,
+    /// The most that the folder may take between two environments, in bytes.
+    disk_bytes: u64,
+}
+
+/// An environment.
+#[derive(Debug)]
+pub(super) struct Made {
+    /// Its folder.
+    pub(super) folder: PathBuf,
+    /// Its interpreter.
+    pub(super) python: PathBuf,
+    /// The version of the interpreter.
+    pub(super) version: String,
+    /// Every package, by name.
+    pub(super) packages: BTreeMap<String, String>,
+    /// How long it took.
+    pub(super) install_ns: u64,
+    /// What it takes on disk.
+    pub(super) disk_bytes: u64,
+}
+
+/// Why there is no environment.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InstallError {
+    /// The installer is not here.
+    #[error("`uv` was not found on PATH; it makes the environments: `pip install uv` installs it")]
+    NoUv,
+    /// The packages cannot be installed together, or not on this interpreter.
+    #[error("{0}")]
+    Refused(String),
+    /// The disk is too small.
+    #[error(
+        "only {} GiB are free in `{}`; an environment of PyTorch takes up to {} GiB: choose another folder by --out",
+        free >> 30, escape::terminal(&folder.to_string_lossy()), LEAST_FREE_BYTES >> 30
+    )]
+    NoSpace {
+        /// Where.
+        folder: PathBuf,
+        /// How much is free, in bytes.
+        free: u64,
+    },
+    /// The user stopped it.
+    #[error("stopped")]
+    Stopped,
+    /// A file or process was refused.
+    #[error("{0}")]
+    System(String),
+}
+
+impl From<io::Error> for InstallError {
+    fn from(error: io::Error) -> InstallError {
+        InstallError::System(error.to_string())
+    }
+}
+
+impl From<SupervisorError> for InstallError {
+    fn from(error: SupervisorError) -> InstallError {
+        InstallError::System(error.to_string())
+    }
+}
+
+/// How an environment is made.
+#[derive(Clone, Debug, Default)]
+pub(super) struct How<'r> {
+    /// The packages, the interpreter and the date.
+    pub(super) request: Option<&'r EnvironmentRequest>,
+    /// Versions that hold whatever other packages ask for.
+    pub(super) overrides: Vec<String>,
+    /// Whether versions may be pre-releases.
+    pub(super) pre: bool,
+    /// The interpreter, if the request names none.
+    pub(super) python: Option<&'r OsStr>,
+    /// Whether packages may be built from source.
+    pub(super) build: bool,
+}
+
+impl<'a> Installer<'a> {
+    /// An installer that works in this folder, which is made and, at the end, removed.
+    ///
+    /// # Errors
+    /// There is no `uv`, or the folder cannot be made.
+    pub(super) fn new(program: &'a Path, folder: &Path, disk_bytes: u64) -> Result<Installer<'a>, InstallError> {
+        let uv = super::python::on_path(Path::new("uv")).map_err(|_| InstallError::NoUv)?;
+        // What an earlier run left behind.
+        let _ = fs::remove_dir_all(folder);
+        fs::create_dir_all(folder)?;
+        let folder = fs::canonicalize(folder)?;
+        Ok(Installer { program, uv, folder, disk_bytes })
+    }
+
+    /// Makes an environment.
+    ///
+    /// # Errors
+    /// It cannot be made, and why.
+    pub(super) fn make(&self, how: &How<'_>, interrupt: &mut Interrupt) -> Result<Made, InstallError> {
+        self.make_room()?;
+        let began = clock::now_ns();
+        let folder = self.folder.join("environment");
+        let _ = fs::remove_dir_all(&folder);
+        let request = how.request;
+        let wanted = request.and_then(|request| request.python.as_deref()).map(OsStr::new).or(how.python);
+        let mut arguments: Vec<OsString> = ["venv", "--no-project"].map(OsString::from).into();
+        arguments.extend(wanted.into_iter().flat_map(|python| [OsString::from("--python"), python.to_os_string()]));
+        arguments.push(folder.clone().into());
+        self.uv(&arguments, interrupt)?;
+        let python = folder.join("bin/python");
+        let mut arguments: Vec<OsString> = ["pip", "install", "--python"].map(OsString::from).into();
+        arguments.push(python.clone().into());
+        self.rules(how, &mut arguments)?;
+        arguments.push("--".into());
+        let requirements = request.map(EnvironmentRequest::requirements).unwrap_or_default();
+        arguments.extend(requirements.into_iter().map(OsString::from));
+        self.uv(&arguments, interrupt)?;
+        let install_ns = clock::now_ns() - began;
+        let found = self.json(&python, &["-c", PACKAGES], interrupt)?;
+        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_string();
+        let packages = found.get("packages").and_then(serde_json::Value::as_object);
+        Ok(Made {
+            version: found.get("python").map(text).unwrap_or_default(),
+            packages: packages.into_iter().flatten().map(|(name, version)| (name.clone(), text(version))).collect(),
+            install_ns,
+            disk_bytes: size(&folder),
+            folder,
+            python,
+        })
+    }
+
+    /// The version of a package that the installer would choose, without installing anything.
+    ///
+    /// # Errors
+    /// There is none, and why.
+    pub(super) fn chosen(&self, how: &How<'_>, interrupt: &mut Interrupt) -> Result<String, InstallError> {
+        let Some(request) = how.request else { return Err(InstallError::Refused("it names no package".to_string())) };
+        let (input, output) = (self.folder.join("requirements.in"), self.folder.join("requirements.txt"));
+        fs::write(&input, format!("{}\n", request.package))?;
+        let mut arguments: Vec<OsString> =
+            ["pip", "compile", "--no-deps", "--no-annotate", "--no-header"].map(OsString::from).into();
+        let wanted = request.python.as_deref().map(OsStr::new).or(how.python);
+        arguments.extend(wanted.into_iter().flat_map(|python| [OsString::from("--python"), python.to_os_string()]));
+        self.rules(how, &mut arguments)?;
+        arguments.extend([OsString::from("--output-file"), output.clone().into(), input.into()]);
+        self.uv(&arguments, interrupt)?;
+        let text = fs::read_to_string(&output)?;
+        let chosen = text.lines().find_map(|line| Some(line.split_once("==")?.1.trim().to_string()));
+        chosen.ok_or_else(|| InstallError::Refused(format!("no version of {} was found", request.package)))
+    }
+
+    /// All versions of a package that have a file for this interpreter, in the order in which pip gives them.
+    ///
+    /// # Errors
+    /// They cannot be listed, and why.
+    pub(super) fn versions(
+        &self,
+        package: &str,
+        python: Option<&OsStr>,
+        pre: bool,
+        interrupt: &mut Interrupt,
+    ) -> Result<Vec<String>, InstallError> {
+        // uv has no list of versions; pip has.
+        let pip = EnvironmentRequest { package: "pip".to_string(), ..EnvironmentRequest::default() };
+        let made = self.make(&How { request: Some(&pip), python, ..How::default() }, interrupt)?;
+        let mut arguments = vec!["-m", "pip", "index", "versions", "--json", "--disable-pip-version-check", package];
+        if pre {
+            arguments.push("--pre");
+        }
+        let found = self.json(&made.python, &arguments, interrupt);
+        let _ = fs::remove_dir_all(&made.folder);
+        let found = found?;
+        let versions = found.get("versions").and_then(serde_json::Value::as_array);
+        Ok(versions.into_iter().flatten().filter_map(|version| version.as_str().map(str::to_string)).collect())
+    }
+
+    /// Removes an environment and, where it has become too large, the cache.
+    pub(super) fn remove(&self, made: &Made) {
+        let _ = fs::remove_dir_all(&made.folder);
+        let cache = self.folder.join("cache");
+        if size(&cache) > self.disk_bytes / 2 {
+            let _ = fs::remove_dir_all(cache);
+        }
+    }
+
+    /// The installer's rules for choosing versions.
+    fn rules(&self, how: &How<'_>, arguments: &mut Vec<OsString>) -> Result<(), InstallError> {
+        let request = how.request;
+        if let Some(newest) = request.and_then(|request| request.newest.as_ref()) {
+            arguments.extend([OsString::from("--exclude-newer"), newest.into()]);
+        }
+        if !how.build && !request.is_some_and(|request| request.build) {
+            arguments.extend(["--only-binary", ":all:"].map(OsString::from));
+        }
+        if how.pre {
+            arguments.extend(["--prerelease", "allow"].map(OsString::from));
+        }
+        if !how.overrides.is_empty() {
+            let file = self.folder.join("overrides.txt");
+            fs::write(&file, how.overrides.join("\n") + "\n")?;
+            arguments.extend([OsString::from("--override"), file.into()]);
+        }
+        Ok(())
+    }
+
+    /// Frees space for another environment.
+    fn make_room(&self) -> Result<(), InstallError> {
+        let free = || {
+            let about = rustix::fs::statvfs(&self.folder).map_err(|error| InstallError::System(error.to_string()))?;
+            Ok::<u64, InstallError>(about.f_bavail.saturating_mul(about.f_frsize))
+        };
+        if free()? >= LEAST_FREE_BYTES {
+            return Ok(());
+        }
+        let _ = fs::remove_dir_all(self.folder.join("cache"));
+        match free()? {
+            free if free >= LEAST_FREE_BYTES => Ok(()),
+            free => Err(InstallError::NoSpace { folder: self.folder.clone(), free }),
+        }
+    }
+
+    fn uv(&self, arguments: &[OsString], interrupt: &mut Interrupt) -> Result<(), InstallError> {
+        let mut command = vec![self.uv.clone().into_os_string()];
+        command.extend(arguments.iter().cloned());
+        self.run(command, LIMIT, None, interrupt)
+    }
+
+    /// What a command of an environment's interpreter prints: one JSON document.
+    fn json(
+        &self,
+        python: &Path,
+        arguments: &[&str],
+        interrupt: &mut Interrupt,
+    ) -> Result<serde_json::Value, InstallError> {
+        let output = self.folder.join("output.json");
+        let command = [python.as_os_str().to_os_string()].into_iter().chain(arguments.iter().map(OsString::from));
+        self.run(command.collect(), SHORT, Some(File::create(&output)?), interrupt)?;
+        let text = fs::read_to_string(&output)?;
+        serde_json::from_str(&text).map_err(|error| InstallError::System(format!("{}: {error}", arguments.join(" "))))
+    }
+
+    fn run(
+        &self,
+        command: Vec<OsString>,
+        limit: Duration,
+        stdout: Option<File>,
+        interrupt: &mut Interrupt,
+    ) -> Result<(), InstallError> {
+        let interrupt = RefCell::new(interrupt);
+        let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        environment.retain(|name, _| OUTSIDE.iter().all(|outside| name != outside));
+        environment.insert("UV_CACHE_DIR".into(), self.folder.join("cache").into());
+        environment.insert("UV_NO_PROGRESS".into(), "1".into());
+        let mut arguments = vec![OsString::from("--")];
+        arguments.extend(command);
+        let errand = Errand {
+            program: self.program,
+            role: role::COMMAND,
+            arguments,
+            environment,
+            folder: &self.folder,
+            limit,
+            grace: GRACE,
+            stdout,
+        };
+        match errand.run(|| interrupt.borrow_mut().check())? {
+            ErrandEnd::Exited { status, .. } if status.success() => Ok(()),
+            ErrandEnd::Exited { stderr, status } => Err(InstallError::Refused(complaint(&stderr, &status.to_string()))),
+            ErrandEnd::Stopped => Err(InstallError::Stopped),
+            ErrandEnd::Unkillable(pid) => Err(InstallError::System(format!("process {pid} could not be killed"))),
+        }
+    }
+}
+
+impl Drop for Installer<'_> {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The variables with which a program uses an environment: to set, or to unset where there is no value.
+pub(super) fn variables(made: &Made) -> BTreeMap<OsString, Option<OsString>> {
+    let mut all: BTreeMap<OsString, Option<OsString>> =
+        OUTSIDE.into_iter().map(|name| (OsString::from(name), None)).collect();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = [made.folder.join("bin")].into_iter().chain(std::env::split_paths(&path));
+    if let Ok(path) = std::env::join_paths(folders) {
+        all.insert("PATH".into(), Some(path));
+    }
+    all.insert("VIRTUAL_ENV".into(), Some(made.folder.clone().into()));
+    all
+}
+
+/// The last lines of what an installer said.
+fn complaint(stderr: &str, status: &str) -> String {
+    let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let kept: Vec<&str> = lines.iter().rev().take(LINES).rev().copied().collect();
+    if kept.is_empty() { status.to_string() } else { kept.join(" ") }
+}
+
+/// What a folder takes on disk, in bytes. A file with several names counts once.
+fn size(folder: &Path) -> u64 {
+    let (mut bytes, mut known, mut left) = (0, std::collections::HashSet::new(), vec![folder.to_path_buf()]);
+    while let Some(folder) = left.pop() {
+        for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+            let Ok(about) = entry.metadata() else { continue };
+            if about.is_dir() {
+                left.push(entry.path());
+            }
+            if about.nlink() == 1 || about.is_dir() || known.insert((about.dev(), about.ino())) {
+                bytes += about.blocks() * 512;
+            }
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complaint_is_the_last_lines() {
+        assert_eq!(complaint("", "exit status: 2"), "exit status: 2");
+        let long: Vec<String> = (0..20).map(|line| format!("line {line}")).collect();
+        let kept = complaint(&long.join("\n"), "");
+        assert!(kept.starts_with("line 8 ") && kept.ends_with("line 19"), "{kept}");
+    }
+
+    #[test]
+    fn a_file_with_two_names_counts_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let one = folder.path().join("one");
+        fs::write(&one, vec![1; 1 << 16]).expect("a file");
+        let before = size(folder.path());
+        fs::hard_link(&one, folder.path().join("two")).expect("a link");
+        assert!(before >= 1 << 16);
+        assert!(size(folder.path()) < before + (1 << 16));
+    }
+}

@@ -1,0 +1,234 @@
+//! The matrix of lines and releases, and what differs between two of them.
+
+use cuda_pitfalls_answers::releases::{
+    Cell, CellDifference, Change, LineState, Matrix, MatrixDifference, MatrixLine, Witness,
+};
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::{escape, lines};
+
+/// What a cell says in a table.
+pub fn word(state: LineState) -> &'static str {
+    match state {
+        LineState::Yes => "yes",
+        LineState::No => "no",
+        LineState::WithoutNvml => "without NVML",
+        LineState::WithNvml => "with NVML",
+        LineState::Absent => "absent",
+        LineState::Stopped => "raises first",
+        LineState::NeedsGpu => "needs a GPU",
+        LineState::Disagree => "two answers",
+        LineState::Unknown => "unknown",
+    }
+}
+
+/// The same in one character, for a table that has a column for each version.
+fn sign(state: Option<LineState>) -> &'static str {
+    match state {
+        None => " ",
+        Some(LineState::Yes) => "Y",
+        Some(LineState::No) => "-",
+        Some(LineState::WithoutNvml) => "y",
+        Some(LineState::WithNvml) => "n",
+        Some(LineState::Absent) => "x",
+        Some(LineState::Stopped) => "!",
+        Some(LineState::NeedsGpu) => "G",
+        Some(LineState::Disagree | LineState::Unknown) => "?",
+    }
+}
+
+/// What the signs of a text mean.
+const SIGNS: &str = "Y calls cuInit, which reads the mask   - does not   y only where there is no NVML
+n only where there is one   x this version does not have it   ! raises before
+G the lines before it need a GPU   ? not known";
+
+/// Who answers, in words.
+pub fn witness(witness: Witness) -> &'static str {
+    match witness {
+        Witness::Libcuda => "libcuda",
+        Witness::FakeWithNvml => "the fake driver beside an NVML",
+        Witness::Fake => "the fake driver",
+    }
+}
+
+/// The matrix for a terminal of this width: a table for each package, a row for each line, a character for each
+/// version, and then what changed.
+pub fn text(matrix: &Matrix, width: usize) -> String {
+    let mut out = String::new();
+    for (package, columns) in matrix.packages() {
+        let versions: Vec<&str> =
+            columns.iter().filter_map(|at| Some(matrix.columns.get(*at)?.version.as_str())).collect();
+        out.push_str(&format!("{}\n", escape::terminal(package)));
+        for part in parts(&versions, columns.len(), width) {
+            out.push_str(&table(matrix, &columns, &versions, part, width));
+        }
+        for column in columns.iter().filter_map(|at| matrix.columns.get(*at)) {
+            if let Some(why) = &column.failed {
+                out.push_str(&lines::sentence("", &format!("{}: nothing was asked: {why}", column.name), width));
+            }
+        }
+        out.push('\n');
+    }
+    if matrix.lines.is_empty() {
+        return out;
+    }
+    out.push_str(SIGNS);
+    out.push('\n');
+    let changes = matrix.changes();
+    if !changes.is_empty() {
+        out.push_str("\nWhat changed\n");
+    }
+    for change in changes {
+        out.push_str(&lines::sentence("- ", &changed(matrix, &change), width));
+    }
+    out
+}
+
+/// The columns that fit beside each other, in parts.
+fn parts(versions: &[&str], columns: usize, width: usize) -> Vec<std::ops::Range<usize>> {
+    let widest = versions.iter().map(|version| version.len()).max().unwrap_or(1) + 1;
+    let fits = (width.saturating_sub(32) / widest).max(1);
+    (0..columns).step_by(fits).map(|start| start..(start + fits).min(columns)).collect()
+}
+
+/// A table of some columns.
+fn table(matrix: &Matrix, columns: &[usize], versions: &[&str], part: std::ops::Range<usize>, width: usize) -> String {
+    let widest = versions.iter().map(|version| version.len()).max().unwrap_or(1) + 1;
+    let shown = columns.get(part.clone()).unwrap_or_default();
+    let room = width.saturating_sub(widest * shown.len()).max(20);
+    let cells =
+        |texts: &mut dyn Iterator<Item = String>| texts.map(|text| format!("{text:>widest$}")).collect::<String>();
+    let head = cells(&mut versions.get(part).unwrap_or_default().iter().map(|version| escape::terminal(version)));
+    let mut out = format!("{:room$}{head}\n", "");
+    for line in matrix.lines_in(shown) {
+        let name = escape::terminal(&escape::shorten(&line.id, room.saturating_sub(1)));
+        let states = cells(&mut shown.iter().map(|at| sign(line.cell(*at).map(|cell| cell.state)).to_string()));
+        out.push_str(format!("{name:room$}{states}").trim_end());
+        out.push('\n');
+    }
+    out
+}
+
+/// A change, as a sentence: which line, since which version, where.
+pub fn changed(matrix: &Matrix, change: &Change) -> String {
+    let name = |at: usize| matrix.columns.get(at).map(|column| column.name.clone()).unwrap_or_default();
+    let line = matrix.lines.get(change.line);
+    let at = line.and_then(|line| line.cell(if change.is.calls() { change.after } else { change.before }));
+    let at = at.and_then(|cell| cell.at.clone()).map(|at| format!(", at {at}")).unwrap_or_default();
+    let between = match (change.was.calls(), change.is.calls()) {
+        (false, true) => {
+            format!("calls cuInit since {}{}{at}; {} did not", name(change.after), only(change.is), name(change.before))
+        }
+        (true, false) => format!(
+            "no longer calls cuInit since {}; {} did{}{at}",
+            name(change.after),
+            name(change.before),
+            only(change.was)
+        ),
+        _ => format!(
+            "{} in {}, {} since {}{at}",
+            word(change.was),
+            name(change.before),
+            word(change.is),
+            name(change.after)
+        ),
+    };
+    format!("{}: {between}", line.map(|line| line.id.as_str()).unwrap_or_default())
+}
+
+/// Under which condition a line calls `cuInit`, if there is one.
+fn only(state: LineState) -> &'static str {
+    match state {
+        LineState::WithoutNvml => " where there is no NVML",
+        LineState::WithNvml => " where there is an NVML",
+        _ => "",
+    }
+}
+
+/// A cell in words: the state, where `cuInit` was called, in which process, and what was raised.
+pub fn told(cell: &Cell) -> String {
+    let mut all = vec![word(cell.state).to_string()];
+    let through = cell.through.as_ref().map(|through| format!(" ({through})")).unwrap_or_default();
+    all.extend(cell.at.as_ref().filter(|_| cell.state.calls()).map(|at| format!("at {at}{through}")));
+    all.extend(
+        cell.child.as_ref().filter(|_| cell.state.calls()).map(|child| format!("in the child process `{child}`")),
+    );
+    let raised = cell.raised.as_ref().map(|raised| format!("raised {}: {}", raised.kind, raised.message));
+    all.extend(raised);
+    all.join("; ")
+}
+
+/// The matrix as a page of Markdown: a table for each package, changes first.
+pub fn markdown(matrix: &Matrix) -> String {
+    let mut out = String::from("# Since which version a line calls cuInit\n");
+    let changes = matrix.changes();
+    if !changes.is_empty() {
+        out.push_str("\n## What changed\n\n");
+        for change in &changes {
+            out.push_str(&format!("- {}\n", escape::markdown(&changed(matrix, change))));
+        }
+    }
+    for (package, columns) in matrix.packages() {
+        out.push_str(&format!("\n## {}\n\n{}", escape::markdown(package), package_table(matrix, &columns)));
+    }
+    out
+}
+
+/// The table of one package in Markdown: lines, and the versions in these columns.
+pub fn package_table(matrix: &Matrix, columns: &[usize]) -> String {
+    let known = columns.iter().filter_map(|at| matrix.columns.get(*at));
+    let (asked, failed): (Vec<_>, Vec<_>) = known.partition(|column| column.failed.is_none());
+    let mut out = String::new();
+    if !asked.is_empty() {
+        let versions: Vec<String> = asked.iter().map(|column| escape::markdown(&column.version)).collect();
+        out.push_str(&format!("| line | {} |\n| --- |{}\n", versions.join(" | "), " --- |".repeat(asked.len())));
+        for line in matrix.lines_in(columns) {
+            let shown =
+                columns.iter().filter(|at| matrix.columns.get(**at).is_some_and(|column| column.failed.is_none()));
+            let cells: Vec<&str> = shown.map(|at| line.cell(*at).map_or("", |cell| word(cell.state))).collect();
+            out.push_str(&format!("| {} | {} |\n", code(line), cells.join(" | ")));
+        }
+    }
+    for column in failed {
+        let why = column.failed.as_deref().unwrap_or_default();
+        out.push_str(&format!("\n{}: nothing was asked: {}\n", escape::markdown(&column.name), escape::markdown(why)));
+    }
+    out
+}
+
+fn code(line: &MatrixLine) -> String {
+    let id = line.id.replace('`', "'").replace('|', "\\|");
+    format!("`{}`", id.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+/// What differs between two matrices, on a terminal of this width.
+pub fn difference(found: &MatrixDifference, width: usize) -> String {
+    let mut out = String::new();
+    for (side, names) in [("A", &found.only_in_a), ("B", &found.only_in_b)] {
+        if !names.is_empty() {
+            out.push_str(&lines::sentence(&format!("only in {side}: "), &names.join(", "), width));
+        }
+    }
+    let mut environment = "";
+    for cell in &found.cells {
+        if cell.environment != environment {
+            environment = &cell.environment;
+            out.push_str(&format!("{}\n", escape::terminal(environment)));
+        }
+        out.push_str(&lines::sentence("  ", &format!("{}: {}", cell.line, between(cell)), width));
+    }
+    let (compared, differ) = (counted(found.compared, "answer"), found.cells.len());
+    out.push_str(&match differ {
+        0 => format!("{compared} compared: all the same\n"),
+        _ => format!("{compared} compared: {differ} differ\n"),
+    });
+    out
+}
+
+fn between(cell: &CellDifference) -> String {
+    let side = |state: Option<LineState>, at: &Option<String>| match (state, at) {
+        (None, _) => "not asked".to_string(),
+        (Some(state), Some(at)) => format!("{} at {at}", word(state)),
+        (Some(state), None) => word(state).to_string(),
+    };
+    format!("{} → {}", side(cell.a, &cell.at_a), side(cell.b, &cell.at_b))
+}
