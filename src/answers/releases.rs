@@ -67,6 +67,9 @@ pub struct Environment {
     pub version: String,
     /// What was to be installed.
     pub requirements: Vec<String>,
+    /// Whether the package's version held, whatever other packages ask for.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub forced: bool,
     /// The day after which no package may have been published; null for none.
     pub newest: Option<String>,
     /// The version of Python; null where no environment could be made.

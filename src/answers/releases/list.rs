@@ -25,6 +25,8 @@ pub struct EnvironmentRequest {
     pub also: Vec<String>,
     /// The day after which no package may have been published, as RFC 3339 or `2025-11-20`.
     pub newest: Option<String>,
+    /// Whether this version holds, whatever other packages ask for.
+    pub forced: bool,
     /// Whether packages may be built from source, which runs their code.
     pub build: bool,
 }
@@ -148,7 +150,7 @@ fn list(reader: &mut Reader<'_>) -> Option<Vec<EnvironmentRequest>> {
 }
 
 fn environment(reader: &mut Reader<'_>, node: &Node) -> Option<EnvironmentRequest> {
-    let entries = reader.table_of(node, &["package", "version", "python", "also", "newest", "build"])?;
+    let entries = reader.table_of(node, &["package", "version", "python", "also", "newest", "forced", "build"])?;
     let mut required = |key: &str| {
         let node = reader.required(entries, key, &node.place, "an environment")?;
         reader.sentence(node)
@@ -159,9 +161,10 @@ fn environment(reader: &mut Reader<'_>, node: &Node) -> Option<EnvironmentReques
     let also = get(entries, "also").and_then(|node| reader.list(node)).unwrap_or_default();
     let also: Vec<String> = also.iter().filter_map(|node| reader.sentence(node)).collect();
     let build = get(entries, "build").and_then(|node| reader.boolean(node)).unwrap_or(false);
+    let forced = get(entries, "forced").and_then(|node| reader.boolean(node)).unwrap_or(false);
     let words: Vec<String> = [format!("{}=={}", package?, version?)].into_iter().chain(also).collect();
     match EnvironmentRequest::parse(&words.join(" ")) {
-        Ok(request) => Some(EnvironmentRequest { python, newest, build, ..request }),
+        Ok(request) => Some(EnvironmentRequest { python, newest, forced, build, ..request }),
         Err(error) => {
             reader.error(&node.place, error.to_string(), None);
             None

@@ -81,6 +81,9 @@ struct PythonSurveyArguments {
     /// `python`: of each package of that list, the newest release there is.
     #[arg(long, help_heading = RELEASES)]
     latest: bool,
+    /// `python`: the version of the first package of --with holds, whatever other packages ask for.
+    #[arg(long, requires = "with", help_heading = RELEASES)]
+    force: bool,
     /// `python`: take no package that was published after this day, such as 2025-11-20.
     #[arg(long, value_name = "DATE", help_heading = RELEASES)]
     newest: Option<String>,
@@ -95,6 +98,7 @@ const RELEASES: &str = "In which releases it is asked";
 /// The environments that the command line names.
 fn environments(python: &PythonSurveyArguments) -> Result<Vec<EnvironmentRequest>, String> {
     let mut all = python.with.clone();
+    all.iter_mut().for_each(|request| request.forced = python.force);
     let of_list = python.releases.is_some() || python.latest || python.environments.is_some();
     if of_list {
         let list = run::environments(python.environments.as_deref()).map_err(|error| error.to_string())?;

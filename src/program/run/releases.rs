@@ -208,6 +208,7 @@ impl ReleaseSurvey<'_> {
                 package: releases::bare(&request.package).to_string(),
                 version: request.version.clone(),
                 requirements: request.requirements(),
+                forced: request.forced,
                 newest: request.newest.clone(),
                 asked_at: clock::utc(),
                 ..Environment::default()
@@ -241,7 +242,7 @@ impl ReleaseSurvey<'_> {
         let chosen: Vec<PythonLine> = self
             .lines
             .iter()
-            .filter(|line| !self.options.run.selectors.is_empty() || is_about(line, request))
+            .filter(|line| !self.options.run.selectors.is_empty() || (is_about(line, request) && !line.asks_gpu))
             .filter(|line| line.needs.iter().all(|need| lacks(need, &about).is_none()))
             .cloned()
             .collect();

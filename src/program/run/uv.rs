@@ -234,9 +234,12 @@ impl<'a> Installer<'a> {
         if how.pre {
             arguments.extend(["--prerelease", "allow"].map(OsString::from));
         }
-        if !how.overrides.is_empty() {
+        let forced = request.filter(|request| request.forced && !request.version.is_empty());
+        let forced = forced.and_then(|request| request.requirements().into_iter().next());
+        let overrides: Vec<String> = how.overrides.iter().cloned().chain(forced).collect();
+        if !overrides.is_empty() {
             let file = self.folder.join("overrides.txt");
-            fs::write(&file, how.overrides.join("\n") + "\n")?;
+            fs::write(&file, overrides.join("\n") + "\n")?;
             arguments.extend([OsString::from("--override"), file.into()]);
         }
         Ok(())

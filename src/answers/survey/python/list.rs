@@ -16,7 +16,7 @@ const SOURCE: &str = cuda_pitfalls_scenarios::LINES;
 /// The largest file, in bytes. No person writes a list of thousands of rows.
 pub const MOST_BYTES: usize = 1 << 20;
 
-const KEYS: [&str; 9] = ["id", "framework", "needs", "before", "ask", "env", "gpus", "timeout_s", "note"];
+const KEYS: [&str; 10] = ["id", "framework", "needs", "before", "ask", "env", "gpus", "timeout_s", "asks_gpu", "note"];
 
 /// A Python line to ask about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +37,9 @@ pub struct PythonLine {
     pub gpus: u32,
     /// How long a process may run, in seconds, if longer than for other rows.
     pub timeout_s: Option<u64>,
+    /// Whether the line plainly asks for a GPU, so that its answer is the same in every release: `survey python --with`
+    /// leaves it out unless it is selected.
+    pub asks_gpu: bool,
     /// Why the line is of interest.
     pub note: String,
     /// What libcuda returns by itself; `None` where every call is passed on.
@@ -128,6 +131,7 @@ pub(in crate::survey) fn line(reader: &mut Reader<'_>, node: &Node) -> Option<Py
     let env = env.iter().filter_map(|entry| variable(reader, entry)).collect();
     let gpus = get(entries, "gpus").and_then(|node| reader.integer(node, 0..=64)).unwrap_or(0);
     let timeout_s = get(entries, "timeout_s").and_then(|node| reader.integer(node, 1..=3600));
+    let asks_gpu = get(entries, "asks_gpu").and_then(|node| reader.boolean(node)).unwrap_or(false);
     let note = get(entries, "note").and_then(|node| reader.sentence(node)).unwrap_or_default();
     Some(PythonLine {
         id: id?,
@@ -138,6 +142,7 @@ pub(in crate::survey) fn line(reader: &mut Reader<'_>, node: &Node) -> Option<Py
         env,
         gpus: u32::try_from(gpus).unwrap_or(0),
         timeout_s: timeout_s.and_then(|seconds| u64::try_from(seconds).ok()),
+        asks_gpu,
         note,
         returned: None,
     })
