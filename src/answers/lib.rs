@@ -3,6 +3,7 @@
 #![cfg(target_os = "linux")]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
 
+pub mod bisect;
 pub mod claim;
 pub mod compare;
 pub mod doctor;

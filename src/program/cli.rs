@@ -1,6 +1,7 @@
 //! The command line: types, and what each command does with them.
 
 mod argument;
+mod bisect;
 mod bundle;
 mod claims;
 mod compare;
@@ -78,6 +79,11 @@ enum CliCommand {
     /// The program is not changed; its exit code, its output and its terminal stay its own.
     #[command(after_help = trace::ENDS)]
     Trace(Box<trace::TraceArguments>),
+    /// Find the first release of a package in which a command does what is forbidden.
+    ///
+    /// cuda-pitfalls bisect --package triton --good 3.7.1 --bad 3.8.0 --forbid cuinit -- python -c 'import triton'
+    #[command(after_help = bisect::ENDS)]
+    Bisect(Box<bisect::BisectArguments>),
     /// Say why CUDA does not start here, what is refused to whom, and what to do; or look at a running process.
     #[command(after_help = doctor::ENDS)]
     Doctor(doctor::DoctorArguments),
@@ -252,6 +258,10 @@ enum SchemaOf {
     SurveyErrors,
     /// What `survey startup` writes.
     SurveyStartup,
+    /// What `survey python --with` writes of each environment.
+    Environment,
+    /// What `bisect --json` prints.
+    Bisection,
     /// A line of a trace.
     Trace,
     /// What `trace --json` prints.
@@ -278,6 +288,7 @@ pub fn main() -> Exit {
         CliCommand::Run(arguments) => run::run(*arguments),
         CliCommand::Survey(arguments) => survey::survey(*arguments),
         CliCommand::Trace(arguments) => trace::trace(*arguments),
+        CliCommand::Bisect(arguments) => bisect::bisect(*arguments),
         CliCommand::Doctor(arguments) => doctor::doctor(&arguments),
         CliCommand::List { selectors, left_out, symptoms, json } => list(&selectors, &left_out.exclude, symptoms, json),
         CliCommand::Explain(arguments) => explain::explain(&arguments),
@@ -340,6 +351,8 @@ fn schema_of(of: SchemaOf) -> serde_json::Value {
         SchemaOf::SurveyPython => survey_schema(SurveyKind::Python),
         SchemaOf::SurveyErrors => survey_schema(SurveyKind::Errors),
         SchemaOf::SurveyStartup => survey_schema(SurveyKind::Startup),
+        SchemaOf::Environment => cuda_pitfalls_answers::releases::schema(),
+        SchemaOf::Bisection => cuda_pitfalls_answers::bisect::schema(),
         SchemaOf::Trace => document::schema(),
         SchemaOf::TraceSummary => cuda_pitfalls_render::trace::schema(),
         SchemaOf::Explanation => cuda_pitfalls_render::explain::schema(),

@@ -1,5 +1,6 @@
 //! A run: from selected scenarios to a durable report and an exit code.
 
+mod bisect;
 mod calibrate;
 mod console;
 mod dry;
@@ -18,6 +19,7 @@ mod spool;
 mod survey;
 mod uv;
 
+pub use bisect::{BisectOptions, NvmlChoice, bisect};
 pub use lock::Locking;
 pub use releases::{ReleaseOptions, documents as environment_documents, environments};
 pub use survey::python::{PythonOptions, list as python_list};
@@ -102,6 +104,36 @@ const LONGEST_NAME: usize = 64;
 const BUDGET: Duration = Duration::from_secs(60);
 
 impl RunOptions {
+    /// Options of a command that asks no scenario.
+    pub fn plain(on: On) -> RunOptions {
+        RunOptions {
+            selectors: Vec::new(),
+            exclude: Vec::new(),
+            labels: BTreeMap::new(),
+            compact: false,
+            on,
+            out: None,
+            repeat: None,
+            quick: false,
+            json: false,
+            verbose: false,
+            quiet: false,
+            junit: None,
+            libcudart: Vec::new(),
+            libcuda: None,
+            python: None,
+            gpus: None,
+            allow: Vec::new(),
+            allow_skip: None,
+            require: Vec::new(),
+            shard: None,
+            fail_fast: false,
+            dry_run: false,
+            seed: None,
+            locking: Locking { folder: None, own: None, wait: Duration::ZERO },
+        }
+    }
+
     /// How long the run may take; `None` for no limit. A first run should answer within a minute: it makes as many
     /// rounds as fit, and at least one.
     fn budget(&self) -> Option<Duration> {

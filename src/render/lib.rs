@@ -9,6 +9,7 @@
 
 pub mod answer;
 pub mod applicable;
+pub mod bisect;
 pub mod change;
 pub mod claims;
 pub mod compare;

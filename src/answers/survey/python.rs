@@ -10,7 +10,7 @@ mod seen;
 pub use control::{Control, controls};
 pub(super) use list::line;
 pub use list::{List, MOST_BYTES, PythonLine, built_in, read};
-pub use seen::{ProgramMessage, PythonAttempt, Raised, Said, made};
+pub use seen::{ProgramMessage, PythonAttempt, Raised, Said, made, stack_of_init};
 
 use std::collections::BTreeMap;
 

@@ -355,7 +355,7 @@ fn answer(attempts: &Attempts, job: &RowJob, witnesses: &[(WitnessAsked, Ground)
 }
 
 /// Who can answer here.
-fn witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
+pub(super) fn witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
     let fake = |witness, without_nvml: bool| {
         let told = format!("cuInit=100 cuDriverGetVersion={TOLD_VERSION}");
         let asked = WitnessAsked {
@@ -414,7 +414,7 @@ fn who_answers(witnesses: &[(WitnessAsked, Ground)]) -> String {
     }
 }
 
-fn failure(error: InstallError) -> Failure {
+pub(super) fn failure(error: InstallError) -> Failure {
     match error {
         InstallError::NoUv | InstallError::Refused(_) | InstallError::NoSpace { .. } => {
             Failure::Usage(error.to_string())

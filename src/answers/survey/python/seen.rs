@@ -166,6 +166,24 @@ pub fn made(trace: &Trace, said: &Said, folder: &str, limit_ns: u64, alone: bool
     made
 }
 
+/// How a traced program called `cuInit` first: the innermost public function of a package and where it was, the
+/// packages' functions outermost first, and the command of the process if it is a child. Nothing if it did not.
+pub fn stack_of_init(trace: &Trace) -> (Option<String>, Vec<String>, Option<String>) {
+    let pid = trace.processes.first().map_or(0, |process| process.pid);
+    let own = LineHistory { trace, history: History::of(trace), folder: "", ask_ns: 0, pid };
+    let Some((program, _, stack)) = own.first_init() else { return Default::default() };
+    let child = program.process.filter(|_| program.process.is_some_and(|process| process.parent == pid));
+    let way = stack.frames.iter().filter(|frame| is_of_code(frame)).map(|frame| own.named(frame));
+    let mut way: Vec<String> = way.collect();
+    way.reverse();
+    (own.at(stack), way, child.map(|process| own.command(process)))
+}
+
+/// Whether a frame is Python code that is not of the system.
+fn is_of_code(frame: &Frame) -> bool {
+    frame.language == FrameLanguage::Python && frame.owner != FrameOwner::System
+}
+
 /// How the program ended, unless normally.
 fn left(trace: &Trace) -> Option<String> {
     let end = trace.end.as_ref()?;
@@ -325,10 +343,7 @@ impl LineHistory<'_> {
 
     /// The functions in a stack that are not the row's own, outermost first.
     fn way(&self, stack: &Stack) -> Vec<String> {
-        let is_shown = |frame: &&Frame| {
-            let is_code = frame.language == FrameLanguage::Python && frame.owner != FrameOwner::System;
-            is_code && !self.is_own(frame)
-        };
+        let is_shown = |frame: &&Frame| is_of_code(frame) && !self.is_own(frame);
         let mut way: Vec<String> = stack.frames.iter().filter(is_shown).map(|frame| self.named(frame)).collect();
         way.reverse();
         let (outer, inner) = MOST_FRAMES;
@@ -340,7 +355,8 @@ impl LineHistory<'_> {
 
     /// Whether a frame belongs to the row's own code, or to code with which multiprocessing starts a child.
     fn is_own(&self, frame: &Frame) -> bool {
-        frame.file.as_deref().is_some_and(|file| file.starts_with(self.folder) || file.starts_with('<'))
+        let is_in = |file: &str| !self.folder.is_empty() && file.starts_with(self.folder);
+        frame.file.as_deref().is_some_and(|file| is_in(file) || file.starts_with('<'))
     }
 
     /// A frame as text: `torch/cuda/__init__.py:180 is_available`; `ask.py:1` for the row's own code; for machine

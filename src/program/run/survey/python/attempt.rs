@@ -52,6 +52,22 @@ pub(in crate::run) struct Ground {
     pub(in crate::run) without_nvml: bool,
 }
 
+impl Ground {
+    /// The arguments of a tracer on this ground, up to its program. `returns` replaces what the ground says of it,
+    /// unless it is empty.
+    pub(in crate::run) fn arguments(&self, limit: Duration, returns: &str, trace: &Path) -> Vec<OsString> {
+        let mut arguments: Vec<OsString> = ["--on", &self.on, "--limit-ms"].map(OsString::from).into();
+        arguments.push(limit.as_millis().to_string().into());
+        let returns = if returns.is_empty() { &self.returns } else { returns };
+        if !returns.is_empty() {
+            arguments.extend([OsString::from("--returns"), returns.into()]);
+        }
+        arguments.extend(self.without_nvml.then(|| OsString::from("--without-nvml")));
+        arguments.extend([OsString::from("--folder"), trace.into()]);
+        arguments
+    }
+}
+
 /// Makes attempts, from several threads.
 pub(in crate::run) struct Attempts {
     program: PathBuf,
@@ -223,14 +239,9 @@ impl Attempts {
             forwarding::lay_out_nvml(folder, nvml, &returned.told())
                 .map_err(|error| SupervisorError::System(error.to_string()))?;
         }
-        let mut arguments: Vec<OsString> = ["--on", &ground.on, "--limit-ms"].map(OsString::from).into();
-        arguments.push(job.limit.as_millis().to_string().into());
-        let returns = of_libcuda.map_or_else(|| ground.returns.clone(), Returned::told);
-        if !returns.is_empty() {
-            arguments.extend([OsString::from("--returns"), returns.into()]);
-        }
-        arguments.extend(ground.without_nvml.then(|| OsString::from("--without-nvml")));
-        arguments.extend([OsString::from("--folder"), trace.into(), "--".into()]);
+        let returns = of_libcuda.map(Returned::told).unwrap_or_default();
+        let mut arguments = ground.arguments(job.limit, &returns, trace);
+        arguments.push("--".into());
         arguments.extend([self.python.clone().into(), folder.join("row.py").into()]);
         let tracer = Errand {
             program: &self.program,

@@ -1,0 +1,342 @@
+//! `bisect`: the first release of a package in which a command does what is forbidden.
+//!
+//! This is the search and its document; what a release does is tried by somebody else.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::releases::version_order;
+use cuda_pitfalls_core::report::SchemaId;
+
+/// The name of the schema.
+pub const SCHEMA: &str = "cuda-pitfalls-bisection";
+/// Readers refuse documents of another major version.
+pub const MAJOR: u32 = 1;
+/// Readers accept documents of a newer minor version and ignore what they do not know.
+pub const MINOR: u32 = 0;
+
+/// What a command does with these versions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum ReleaseOutcome {
+    /// Nothing that is forbidden.
+    Good,
+    /// What is forbidden.
+    Bad {
+        /// With which driver, in words.
+        with: String,
+        /// What happened, one sentence without a full stop.
+        says: String,
+        /// The innermost public function of a package in the stack of the first `cuInit`, and where it was.
+        at: Option<String>,
+        /// The functions in that stack, outermost first.
+        way: Vec<String>,
+        /// The command of the process that did it, if it is a child.
+        child: Option<String>,
+    },
+    /// It cannot be said: these versions cannot be installed, or the command fails with them.
+    Unknown {
+        /// Why.
+        why: String,
+    },
+}
+
+impl ReleaseOutcome {
+    fn is_bad(&self) -> Option<bool> {
+        match self {
+            ReleaseOutcome::Good => Some(false),
+            ReleaseOutcome::Bad { .. } => Some(true),
+            ReleaseOutcome::Unknown { .. } => None,
+        }
+    }
+}
+
+/// What was tried.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Trial {
+    /// The versions of the packages in question.
+    pub versions: BTreeMap<String, String>,
+    /// What the command does with them.
+    pub outcome: ReleaseOutcome,
+    /// How long installing and trying took.
+    pub elapsed_ns: u64,
+}
+
+/// The releases of one package, from the good end to the bad one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReleaseAxis {
+    /// The package.
+    pub package: String,
+    /// Its releases, the good one first.
+    pub releases: Vec<String>,
+}
+
+impl ReleaseAxis {
+    /// The releases between two, both included, in the order from the good one to the bad one. The ends are there even
+    /// if they are not listed.
+    pub fn between(package: &str, listed: &[String], good: &str, bad: &str) -> ReleaseAxis {
+        let is_forward = version_order(good, bad).is_le();
+        let (low, high) = if is_forward { (good, bad) } else { (bad, good) };
+        let is_between = |version: &&String| {
+            version_order(version, low).is_gt() && version_order(version, high).is_lt()
+        };
+        let mut releases: Vec<String> = listed.iter().filter(is_between).cloned().collect();
+        releases.extend([low.to_string(), high.to_string()]);
+        releases.sort_by(|a, b| version_order(a, b));
+        releases.dedup();
+        if !is_forward {
+            releases.reverse();
+        }
+        ReleaseAxis { package: package.to_string(), releases }
+    }
+
+    /// The first release: the good end.
+    pub fn good(&self) -> &str {
+        self.releases.first().map(String::as_str).unwrap_or_default()
+    }
+
+    /// The last release: the bad end.
+    pub fn bad(&self) -> &str {
+        self.releases.last().map(String::as_str).unwrap_or_default()
+    }
+}
+
+/// The search in the releases of one package. Both ends are known.
+#[derive(Clone, Debug)]
+pub struct Search {
+    /// What is known of each release.
+    known: Vec<Known>,
+}
+
+/// What is known of a release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    Untried,
+    Good,
+    Bad,
+    Unknown,
+}
+
+impl Search {
+    /// A search in so many releases, of which the first is good and the last is bad.
+    pub fn new(releases: usize) -> Search {
+        let mut known = vec![Known::Untried; releases];
+        if let Some(first) = known.first_mut() {
+            *first = Known::Good;
+        }
+        if let Some(last) = known.last_mut() {
+            *last = Known::Bad;
+        }
+        Search { known }
+    }
+
+    /// The last release that is known to be good, and the first after it that is known to be bad.
+    fn ends(&self) -> (usize, usize) {
+        let bad = self.known.iter().position(|known| *known == Known::Bad).unwrap_or(0);
+        let before = self.known.get(..bad).unwrap_or_default();
+        (before.iter().rposition(|known| *known == Known::Good).unwrap_or(0), bad)
+    }
+
+    /// The release to try next: the untried one that is nearest to the middle. `None` if there is none.
+    pub fn next(&self) -> Option<usize> {
+        let (good, bad) = self.ends();
+        let middle = good + (bad - good) / 2;
+        let untried = (good + 1..bad).filter(|at| self.known.get(*at) == Some(&Known::Untried));
+        untried.min_by_key(|at| at.abs_diff(middle))
+    }
+
+    /// Takes note of what a release does.
+    pub fn note(&mut self, at: usize, outcome: &ReleaseOutcome) {
+        if let Some(known) = self.known.get_mut(at) {
+            *known = match outcome.is_bad() {
+                Some(true) => Known::Bad,
+                Some(false) => Known::Good,
+                None => Known::Unknown,
+            };
+        }
+    }
+
+    /// Where it begins.
+    pub fn found(&self, axis: &ReleaseAxis) -> FirstBad {
+        let (good, bad) = self.ends();
+        let name = |at: usize| axis.releases.get(at).cloned().unwrap_or_default();
+        FirstBad {
+            package: axis.package.clone(),
+            last_good: name(good),
+            first_bad: name(bad),
+            between: (good + 1..bad).map(name).collect(),
+        }
+    }
+}
+
+/// The first release of a package in which a command does what is forbidden.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FirstBad {
+    /// The package.
+    pub package: String,
+    /// The last release that does not do it.
+    pub last_good: String,
+    /// The first release that is known to do it.
+    pub first_bad: String,
+    /// Releases between the two, of which nothing can be said. If there are any, one of them may be the first.
+    pub between: Vec<String>,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NoAnswer {
+    /// The command does it with the good versions too.
+    GoodIsBad,
+    /// The command does not do it with the bad versions.
+    BadIsGood,
+    /// Nothing can be said of the good versions.
+    GoodIsUnknown,
+    /// Nothing can be said of the bad versions.
+    BadIsUnknown,
+    /// The user stopped it.
+    Interrupted,
+}
+
+/// A search, from its question to its answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Bisection {
+    /// Which document this is.
+    pub schema: SchemaId,
+    /// The version of cuda-pitfalls.
+    pub version: String,
+    /// RFC 3339, UTC.
+    pub started_at: String,
+    /// What is forbidden.
+    pub forbid: Vec<String>,
+    /// The command and its arguments.
+    pub command: Vec<String>,
+    /// What else is installed.
+    pub with: Vec<String>,
+    /// The version or the path of the interpreter; null for that which the installer chooses.
+    pub python: Option<String>,
+    /// The packages in question, each with its releases.
+    pub axes: Vec<ReleaseAxis>,
+    /// What was tried, in this order.
+    pub trials: Vec<Trial>,
+    /// For each package that makes the difference by itself: since when. For packages that make it together: since when
+    /// each does beside the other's first bad release.
+    pub found: Vec<FirstBad>,
+    /// Whether it takes all packages in `found` together.
+    pub together: bool,
+    /// Why there is no answer.
+    pub no_answer: Option<NoAnswer>,
+    /// How long it took.
+    pub elapsed_ns: u64,
+}
+
+impl Bisection {
+    /// The trial with these versions.
+    pub fn trial(&self, versions: &BTreeMap<String, String>) -> Option<&Trial> {
+        self.trials.iter().find(|trial| trial.versions == *versions)
+    }
+
+    /// The trial that shows the first bad release.
+    pub fn shown(&self, found: &FirstBad) -> Option<&Trial> {
+        let is_it = |trial: &&Trial| trial.versions.get(&found.package) == Some(&found.first_bad);
+        self.trials.iter().filter(is_it).rfind(|trial| matches!(trial.outcome, ReleaseOutcome::Bad { .. }))
+    }
+
+    /// Whether the answer is exact.
+    pub fn is_exact(&self) -> bool {
+        !self.found.is_empty() && self.found.iter().all(|found| found.between.is_empty())
+    }
+
+    /// Searches. `attempt` says what the command does with these versions of all packages; `None` if the user stopped
+    /// it. Nothing is tried twice.
+    pub fn search<E>(
+        &mut self,
+        mut attempt: impl FnMut(&BTreeMap<String, String>) -> Result<Option<(ReleaseOutcome, u64)>, E>,
+    ) -> Result<(), E> {
+        let axes = self.axes.clone();
+        let corner = |pick: &dyn Fn(usize, &ReleaseAxis) -> String| -> BTreeMap<String, String> {
+            axes.iter().enumerate().map(|(at, axis)| (axis.package.clone(), pick(at, axis))).collect()
+        };
+        let goods = corner(&|_, axis| axis.good().to_string());
+        let bads = corner(&|_, axis| axis.bad().to_string());
+        for (versions, wanted, wrong) in
+            [(&goods, false, NoAnswer::GoodIsBad), (&bads, true, NoAnswer::BadIsGood)]
+        {
+            let Some(outcome) = self.attempt(versions, &mut attempt)? else { return Ok(()) };
+            let unknown = if wanted { NoAnswer::BadIsUnknown } else { NoAnswer::GoodIsUnknown };
+            match outcome.is_bad() {
+                Some(is_bad) if is_bad == wanted => {}
+                Some(_) => self.no_answer = Some(wrong),
+                None => self.no_answer = Some(unknown),
+            }
+            if self.no_answer.is_some() {
+                return Ok(());
+            }
+        }
+        let mut alone = Vec::new();
+        for (at, axis) in axes.iter().enumerate() {
+            let mut versions = goods.clone();
+            versions.insert(axis.package.clone(), axis.bad().to_string());
+            let Some(outcome) = self.attempt(&versions, &mut attempt)? else { return Ok(()) };
+            if outcome.is_bad() == Some(true) {
+                alone.push(at);
+            }
+        }
+        self.together = alone.is_empty();
+        let mut rest = if self.together { bads } else { goods };
+        for (at, axis) in axes.iter().enumerate() {
+            if !self.together && !alone.contains(&at) {
+                continue;
+            }
+            let Some(found) = self.along(axis, &rest, &mut attempt)? else { return Ok(()) };
+            if self.together {
+                rest.insert(axis.package.clone(), found.first_bad.clone());
+            }
+            self.found.push(found);
+        }
+        Ok(())
+    }
+
+    /// Searches along one package, beside these versions of the others. `None` if the user stopped it.
+    fn along<E>(
+        &mut self,
+        axis: &ReleaseAxis,
+        rest: &BTreeMap<String, String>,
+        attempt: &mut impl FnMut(&BTreeMap<String, String>) -> Result<Option<(ReleaseOutcome, u64)>, E>,
+    ) -> Result<Option<FirstBad>, E> {
+        let mut search = Search::new(axis.releases.len());
+        while let Some(at) = search.next() {
+            let mut versions = rest.clone();
+            versions.insert(axis.package.clone(), axis.releases.get(at).cloned().unwrap_or_default());
+            let Some(outcome) = self.attempt(&versions, attempt)? else { return Ok(None) };
+            search.note(at, &outcome);
+        }
+        Ok(Some(search.found(axis)))
+    }
+
+    fn attempt<E>(
+        &mut self,
+        versions: &BTreeMap<String, String>,
+        attempt: &mut impl FnMut(&BTreeMap<String, String>) -> Result<Option<(ReleaseOutcome, u64)>, E>,
+    ) -> Result<Option<ReleaseOutcome>, E> {
+        if let Some(known) = self.trial(versions) {
+            return Ok(Some(known.outcome.clone()));
+        }
+        let Some((outcome, elapsed_ns)) = attempt(versions)? else {
+            self.no_answer = Some(NoAnswer::Interrupted);
+            return Ok(None);
+        };
+        self.trials.push(Trial { versions: versions.clone(), outcome: outcome.clone(), elapsed_ns });
+        Ok(Some(outcome))
+    }
+}
+
+/// The JSON Schema of the document, generated from these types.
+pub fn schema() -> serde_json::Value {
+    serde_json::to_value(schemars::schema_for!(Bisection)).unwrap_or_default()
+}

@@ -1,0 +1,281 @@
+//! `bisect`: tries a command with one release after another, until the first bad one is known.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::console::Console;
+use super::releases::{failure, witnesses};
+use super::session::Session;
+use super::survey::python::attempt::Ground;
+use super::uv::{self, How, InstallError, Installer, Made};
+use super::{Failure, RunOptions, ending};
+use cuda_pitfalls_answers::bisect::{Bisection, MAJOR, MINOR, NoAnswer, ReleaseAxis, ReleaseOutcome, SCHEMA};
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::releases::{EnvironmentRequest, WitnessAsked};
+use cuda_pitfalls_answers::survey::python::stack_of_init;
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::report::SchemaId;
+use cuda_pitfalls_instrument::supervisor::{Errand, ErrandEnd, Interrupt, role};
+use cuda_pitfalls_render::{bisect as render, releases as words};
+use cuda_pitfalls_trace::policy::{Policy, PolicyWord};
+use cuda_pitfalls_trace::{Trace, diagnosis};
+
+/// Additional time for a tracer to start and to end.
+const GRACE: Duration = Duration::from_secs(90);
+/// The time from SIGTERM to SIGKILL.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Whether a command finds an NVML where there is no GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum NvmlChoice {
+    /// It does.
+    With,
+    /// It does not.
+    Without,
+    /// Both are tried.
+    Either,
+}
+
+/// What to search.
+#[derive(Clone, Debug)]
+pub struct BisectOptions {
+    /// Where it runs, and whether stdout gets one JSON document.
+    pub run: RunOptions,
+    /// The packages, each with its good and its bad version.
+    pub packages: Vec<(String, String, String)>,
+    /// What is forbidden, as `trace --forbid` takes it.
+    pub forbid: Vec<String>,
+    /// What else is installed.
+    pub with: Vec<String>,
+    /// The day after which no package may have been published.
+    pub newest: Option<String>,
+    /// Whether pre-releases are tried.
+    pub pre: bool,
+    /// Whether packages may be built from source.
+    pub build: bool,
+    /// How long the command may run.
+    pub limit: Duration,
+    /// The most that environments and the installer's cache may take on disk, in bytes.
+    pub disk_bytes: u64,
+    /// Whether the command finds an NVML where there is no GPU.
+    pub nvml: NvmlChoice,
+    /// The folder in which environments are made.
+    pub work: PathBuf,
+    /// The command and its arguments.
+    pub command: Vec<OsString>,
+}
+
+/// Searches, prints, and returns the exit code. `program` is the path of this binary.
+pub fn bisect(options: &BisectOptions, program: &Path, interrupt: Interrupt) -> Exit {
+    let mut console = Console::new(&options.run);
+    ending::catching(|| go(options, program, interrupt, &mut console))
+        .unwrap_or_else(|failure| ending::fail(&mut console, &failure))
+}
+
+fn go(options: &BisectOptions, program: &Path, interrupt: Interrupt, console: &mut Console) -> Result<Exit, Failure> {
+    let policy = Policy::parse(&options.forbid, &[]).map_err(|error| Failure::Usage(format!("--forbid: {error}")))?;
+    let mut session = Session::set(&options.run, program, interrupt)?;
+    console.warn(&session.notes);
+    let witnesses = chosen(witnesses(&session), options.nvml);
+    if let Some(word) = policy.forbid.iter().find(|word| needs_gpu(word)).filter(|_| !has_gpu(&witnesses)) {
+        let why = format!("--forbid {word}: without a GPU cuInit fails, and only cuinit and late-mask can be seen");
+        return Err(Failure::Usage(why));
+    }
+    let mut interrupt = std::mem::replace(&mut session.supervisor.interrupt, Interrupt::none());
+    let folder = options.work.join(format!("cuda-pitfalls-bisect-{}", std::process::id()));
+    let installer = Installer::new(program, &folder, options.disk_bytes).map_err(failure)?;
+    let began = clock::now_ns();
+    let python = options.run.python.as_deref().map(Path::as_os_str);
+    let mut axes = Vec::new();
+    for (package, good, bad) in &options.packages {
+        let listed = installer.versions(package, python, options.pre, &mut interrupt).map_err(failure)?;
+        let axis = ReleaseAxis::between(package, &listed, good, bad);
+        console.warn(&[format!("{package}: {} releases from {good} to {bad}", axis.releases.len())]);
+        axes.push(axis);
+    }
+    let mut bisection = Bisection {
+        schema: SchemaId { name: SCHEMA.to_string(), major: MAJOR, minor: MINOR },
+        version: env!("CARGO_PKG_VERSION").to_string(),
+        started_at: clock::utc(),
+        forbid: options.forbid.clone(),
+        command: options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        with: options.with.clone(),
+        python: options.run.python.as_ref().map(|python| python.to_string_lossy().into_owned()),
+        axes,
+        trials: Vec::new(),
+        found: Vec::new(),
+        together: false,
+        no_answer: None,
+        elapsed_ns: 0,
+    };
+    let trials = Trials { options, program, session: &session, installer, witnesses, policy };
+    bisection.search(|versions| {
+        let names: Vec<String> = versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+        console.status(&names.join(", "));
+        let began = clock::now_ns();
+        let outcome = trials.attempt(versions, &mut interrupt)?;
+        let elapsed_ns = clock::now_ns() - began;
+        if let Some(outcome) = &outcome {
+            let trial = cuda_pitfalls_answers::bisect::Trial {
+                versions: versions.clone(),
+                outcome: outcome.clone(),
+                elapsed_ns,
+            };
+            console.warn(&[render::tried(&trial)]);
+        }
+        Ok::<_, Failure>(outcome.map(|outcome| (outcome, elapsed_ns)))
+    })?;
+    bisection.elapsed_ns = clock::now_ns() - began;
+    let exit = match &bisection.no_answer {
+        Some(NoAnswer::Interrupted) => Exit::Interrupted,
+        Some(_) => Exit::Inconclusive,
+        None if bisection.is_exact() => Exit::Ok,
+        None => Exit::Inconclusive,
+    };
+    let text = render::text(&bisection, crate::terminal::width(&std::io::stdout()));
+    let document = serde_json::to_string(&bisection).unwrap_or_default();
+    Ok(console.surveyed(&text, &document, exit))
+}
+
+/// Whether a word says nothing where `cuInit` cannot succeed.
+fn needs_gpu(word: &PolicyWord) -> bool {
+    !matches!(word, PolicyWord::Init) && *word != PolicyWord::Rule("late-mask".to_string())
+}
+
+fn has_gpu(witnesses: &[(WitnessAsked, Ground)]) -> bool {
+    witnesses.iter().any(|(asked, _)| asked.cuda_gpus > 0)
+}
+
+/// The witnesses that are asked: one with an NVML, one without, or one of each.
+fn chosen(all: Vec<(WitnessAsked, Ground)>, nvml: NvmlChoice) -> Vec<(WitnessAsked, Ground)> {
+    let (with, without): (Vec<_>, Vec<_>) = all.into_iter().partition(|(asked, _)| asked.nvml_gpus.is_some());
+    let first = |all: Vec<(WitnessAsked, Ground)>| all.into_iter().take(1);
+    match nvml {
+        // On a machine with a GPU its own driver answers.
+        _ if has_gpu(&with) => with,
+        NvmlChoice::With => first(with).collect(),
+        NvmlChoice::Without => first(without).collect(),
+        NvmlChoice::Either => first(with).chain(first(without)).collect(),
+    }
+}
+
+/// Makes environments and tries the command in them.
+struct Trials<'a> {
+    options: &'a BisectOptions,
+    program: &'a Path,
+    session: &'a Session,
+    installer: Installer<'a>,
+    witnesses: Vec<(WitnessAsked, Ground)>,
+    policy: Policy,
+}
+
+impl Trials<'_> {
+    /// What the command does with these versions. `None` if the user stopped it.
+    fn attempt(
+        &self,
+        versions: &BTreeMap<String, String>,
+        interrupt: &mut Interrupt,
+    ) -> Result<Option<ReleaseOutcome>, Failure> {
+        let exact: Vec<String> = versions.iter().map(|(name, version)| format!("{name}=={version}")).collect();
+        let Some((first, rest)) = exact.split_first() else { return Ok(None) };
+        let words: Vec<String> = [first.clone()].into_iter().chain(rest.iter().cloned()).chain(self.options.with.iter().cloned()).collect();
+        let request = EnvironmentRequest::parse(&words.join(" ")).map_err(|error| Failure::Usage(error.to_string()))?;
+        let request = EnvironmentRequest { newest: self.options.newest.clone(), ..request };
+        let how = How {
+            request: Some(&request),
+            overrides: exact,
+            pre: self.options.pre,
+            python: self.options.run.python.as_deref().map(Path::as_os_str),
+            build: self.options.build,
+        };
+        let made = match self.installer.make(&how, interrupt) {
+            Ok(made) => made,
+            Err(InstallError::Stopped) => return Ok(None),
+            Err(InstallError::Refused(why)) => {
+                return Ok(Some(ReleaseOutcome::Unknown { why: format!("cannot be installed: {why}") }));
+            }
+            Err(error) => return Err(failure(error)),
+        };
+        let outcome = self.outcome(&made, interrupt);
+        self.installer.remove(&made);
+        outcome
+    }
+
+    /// Tries the command with each driver, until one shows that it is bad.
+    fn outcome(&self, made: &Made, interrupt: &mut Interrupt) -> Result<Option<ReleaseOutcome>, Failure> {
+        for (asked, ground) in &self.witnesses {
+            match self.traced(made, asked, ground, interrupt)? {
+                Some(ReleaseOutcome::Good) => {}
+                other => return Ok(other),
+            }
+        }
+        Ok(Some(ReleaseOutcome::Good))
+    }
+
+    fn traced(
+        &self,
+        made: &Made,
+        asked: &WitnessAsked,
+        ground: &Ground,
+        interrupt: &mut Interrupt,
+    ) -> Result<Option<ReleaseOutcome>, Failure> {
+        let folder = self.session.folder().join("bisect");
+        let _ = std::fs::remove_dir_all(&folder);
+        let unknown = |why: String| Ok(Some(ReleaseOutcome::Unknown { why }));
+        let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        for (name, value) in uv::variables(made) {
+            match value {
+                Some(value) => environment.insert(name, value),
+                None => environment.remove(&name),
+            };
+        }
+        environment.remove(OsStr::new("CUDA_VISIBLE_DEVICES"));
+        let mut arguments = ground.arguments(self.options.limit, "", &folder);
+        arguments.push("--".into());
+        arguments.extend(self.options.command.iter().cloned());
+        let stopped = std::cell::RefCell::new(interrupt);
+        let place = std::env::current_dir().map_err(|error| Failure::Usage(error.to_string()))?;
+        let tracer = Errand {
+            program: self.program,
+            role: role::TRACER,
+            arguments,
+            environment,
+            folder: &place,
+            limit: self.options.limit + GRACE,
+            grace: PATIENCE,
+            stdout: None,
+        };
+        let ended = tracer.run(|| stopped.borrow_mut().check()).map_err(|error| Failure::Internal(error.to_string()))?;
+        match ended {
+            ErrandEnd::Stopped => return Ok(None),
+            ErrandEnd::Unkillable(pid) => {
+                return Err(Failure::Internal(format!("process {pid} could not be killed")));
+            }
+            ErrandEnd::Exited { status, stderr } if !status.success() && !stderr.trim().is_empty() => {
+                return unknown(stderr.trim().to_string());
+            }
+            ErrandEnd::Exited { .. } => {}
+        }
+        let trace = match Trace::open(&folder) {
+            Ok(trace) => trace,
+            Err(error) => return unknown(error.to_string()),
+        };
+        let outcome = self.policy.check(&trace, &diagnosis::findings(&trace));
+        if let Some(violation) = outcome.violations.first() {
+            let (at, way, child) = stack_of_init(&trace);
+            let (with, says) = (words::witness(asked.witness).to_string(), violation.says.clone());
+            return Ok(Some(ReleaseOutcome::Bad { with, says, at, way, child }));
+        }
+        if let Some(why) = outcome.undecided.first() {
+            return unknown(why.clone());
+        }
+        let end = trace.end.as_ref();
+        let left = end.and_then(|end| end.signal.clone().or(end.code.filter(|code| *code != 0).map(|code| format!("exit code {code}"))));
+        match left {
+            None => Ok(Some(ReleaseOutcome::Good)),
+            Some(left) => unknown(format!("the command fails ({left}) and does nothing that is forbidden before")),
+        }
+    }
+}
