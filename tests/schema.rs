@@ -48,6 +48,8 @@ fn the_committed_schemas_are_those_that_the_program_prints() {
         ("survey-python", "reports/survey-python.schema.json"),
         ("survey-errors", "reports/survey-errors.schema.json"),
         ("survey-startup", "reports/survey-startup.schema.json"),
+        ("environment", "reports/environment.schema.json"),
+        ("bisection", "reports/bisection.schema.json"),
         ("doctor", "reports/doctor.schema.json"),
         ("trace", "reports/trace.schema.json"),
         ("trace-summary", "reports/trace-summary.schema.json"),

@@ -38,6 +38,7 @@ mod python_mask;
 mod readme;
 mod refused;
 mod rejected;
+mod releases;
 mod replay;
 mod repository;
 mod schema;

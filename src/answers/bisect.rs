@@ -82,9 +82,8 @@ impl ReleaseAxis {
     pub fn between(package: &str, listed: &[String], good: &str, bad: &str) -> ReleaseAxis {
         let is_forward = version_order(good, bad).is_le();
         let (low, high) = if is_forward { (good, bad) } else { (bad, good) };
-        let is_between = |version: &&String| {
-            version_order(version, low).is_gt() && version_order(version, high).is_lt()
-        };
+        let is_between =
+            |version: &&String| version_order(version, low).is_gt() && version_order(version, high).is_lt();
         let mut releases: Vec<String> = listed.iter().filter(is_between).cloned().collect();
         releases.extend([low.to_string(), high.to_string()]);
         releases.sort_by(|a, b| version_order(a, b));
@@ -264,9 +263,7 @@ impl Bisection {
         };
         let goods = corner(&|_, axis| axis.good().to_string());
         let bads = corner(&|_, axis| axis.bad().to_string());
-        for (versions, wanted, wrong) in
-            [(&goods, false, NoAnswer::GoodIsBad), (&bads, true, NoAnswer::BadIsGood)]
-        {
+        for (versions, wanted, wrong) in [(&goods, false, NoAnswer::GoodIsBad), (&bads, true, NoAnswer::BadIsGood)] {
             let Some(outcome) = self.attempt(versions, &mut attempt)? else { return Ok(()) };
             let unknown = if wanted { NoAnswer::BadIsUnknown } else { NoAnswer::GoodIsUnknown };
             match outcome.is_bad() {

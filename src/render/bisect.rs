@@ -67,8 +67,12 @@ fn stack(bisection: &Bisection, found: &FirstBad, width: usize) -> String {
 fn unanswered(why: &NoAnswer, bisection: &Bisection) -> String {
     let forbidden = escape::terminal(&bisection.forbid.join(", "));
     match why {
-        NoAnswer::GoodIsBad => format!("No answer: what is forbidden ({forbidden}) happens with the good versions too."),
-        NoAnswer::BadIsGood => format!("No answer: what is forbidden ({forbidden}) does not happen with the bad versions."),
+        NoAnswer::GoodIsBad => {
+            format!("No answer: what is forbidden ({forbidden}) happens with the good versions too.")
+        }
+        NoAnswer::BadIsGood => {
+            format!("No answer: what is forbidden ({forbidden}) does not happen with the bad versions.")
+        }
         NoAnswer::GoodIsUnknown => "No answer: nothing can be said of the good versions.".to_string(),
         NoAnswer::BadIsUnknown => "No answer: nothing can be said of the bad versions.".to_string(),
         NoAnswer::Interrupted => "Interrupted before there was an answer.".to_string(),

@@ -1,5 +1,7 @@
 //! The matrix of lines and releases, and what differs between two of them.
 
+use crate::Format;
+use crate::html::document::document;
 use cuda_pitfalls_answers::releases::{
     Cell, CellDifference, Change, LineState, Matrix, MatrixDifference, MatrixLine, Witness,
 };
@@ -157,9 +159,24 @@ pub fn told(cell: &Cell) -> String {
     all.join("; ")
 }
 
+/// The matrix in a form; `None` if it has no such form. As text it is as wide as a page.
+pub fn as_format(matrix: &Matrix, format: Format) -> Option<String> {
+    match format {
+        Format::Text => Some(text(matrix, PAGE_WIDTH)),
+        Format::Markdown => Some(markdown(matrix)),
+        Format::Html => Some(document(TITLE, &markdown(matrix))),
+        _ => None,
+    }
+}
+
+/// The width of a text that is not for a terminal.
+const PAGE_WIDTH: usize = 100;
+/// The title of the page.
+const TITLE: &str = "Since which version a line calls cuInit";
+
 /// The matrix as a page of Markdown: a table for each package, changes first.
 pub fn markdown(matrix: &Matrix) -> String {
-    let mut out = String::from("# Since which version a line calls cuInit\n");
+    let mut out = format!("# {TITLE}\n");
     let changes = matrix.changes();
     if !changes.is_empty() {
         out.push_str("\n## What changed\n\n");

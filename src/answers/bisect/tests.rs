@@ -49,7 +49,10 @@ fn every_first_bad_release_is_found_with_few_installs() {
     for first in 2..=10 {
         let found = searched(&[("a", TEN)], |at| if at[0] >= first { bad() } else { ReleaseOutcome::Good });
         let answer = &found.found[0];
-        assert_eq!((answer.first_bad.as_str(), answer.last_good.as_str()), (first.to_string().as_str(), (first - 1).to_string().as_str()));
+        assert_eq!(
+            (answer.first_bad.as_str(), answer.last_good.as_str()),
+            (first.to_string().as_str(), (first - 1).to_string().as_str())
+        );
         assert!(found.is_exact() && found.trials.len() <= 6, "{}", found.trials.len());
     }
 }
@@ -78,10 +81,12 @@ fn of_two_packages_the_one_that_does_it_is_found() {
     let names: Vec<(&str, &str)> =
         second.found.iter().map(|found| (found.package.as_str(), found.first_bad.as_str())).collect();
     assert_eq!((names.as_slice(), second.together), (&[("b", "4")][..], false));
-    let each = searched(&[("a", TEN), ("b", TEN)], |at| if at[0] >= 3 || at[1] >= 9 { bad() } else { ReleaseOutcome::Good });
+    let each =
+        searched(&[("a", TEN), ("b", TEN)], |at| if at[0] >= 3 || at[1] >= 9 { bad() } else { ReleaseOutcome::Good });
     let names: Vec<&str> = each.found.iter().map(|found| found.first_bad.as_str()).collect();
     assert_eq!((names.as_slice(), each.together), (&["3", "9"][..], false));
-    let both = searched(&[("a", TEN), ("b", TEN)], |at| if at[0] >= 5 && at[1] >= 8 { bad() } else { ReleaseOutcome::Good });
+    let both =
+        searched(&[("a", TEN), ("b", TEN)], |at| if at[0] >= 5 && at[1] >= 8 { bad() } else { ReleaseOutcome::Good });
     let names: Vec<&str> = both.found.iter().map(|found| found.first_bad.as_str()).collect();
     assert_eq!((names.as_slice(), both.together), (&["5", "8"][..], true));
 }

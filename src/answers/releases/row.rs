@@ -11,6 +11,7 @@ use cuda_pitfalls_core::verdict::Reason;
 
 /// What a runtime asks a driver before it calls `cuInit`.
 const DRIVER_VERSION: &str = "cuDriverGetVersion";
+const INIT: &str = "cuInit";
 
 /// Who answers: which driver the line finds, and whether it finds an NVML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -38,7 +39,8 @@ pub enum LineState {
     WithNvml,
     /// This version does not have what the line names.
     Absent,
-    /// It raised an exception before it came to `cuInit`: what it would do otherwise is not known.
+    /// It, or a line before it, raised an exception and did not come to `cuInit`: what it would do otherwise is not
+    /// known.
     Stopped,
     /// The lines before it need a GPU.
     NeedsGpu,
@@ -105,6 +107,9 @@ pub struct WitnessSeen {
     /// does.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_version: bool,
+    /// Whether the code before it called `cuInit` and then raised an exception: it needs a GPU.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub needs_gpu: bool,
     /// NVML indices of the GPUs on which it makes a context; null where `cuInit` cannot succeed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_on: Option<Vec<u32>>,
@@ -130,10 +135,12 @@ impl WitnessSeen {
         let PythonAttempt { seen, way, child, setup, invalid, called } = attempt;
         let PythonSeen { calls_cuinit, init_status, at, through, context_on, raised, value, left, elapsed_ns, .. } =
             seen;
+        let needs_gpu = !can_succeed && setup.is_some() && called.contains(INIT);
         let raised = setup.or(raised).map(|raised| Raised { more: None, ..raised });
         WitnessSeen {
             witness,
             only_version: calls_cuinit == Some(false) && called.contains(DRIVER_VERSION),
+            needs_gpu,
             calls_cuinit: calls_cuinit.filter(|_| invalid.is_none()),
             init_status,
             child,
@@ -202,7 +209,11 @@ impl ReleaseRow {
 
     fn why_unknown(&self) -> LineState {
         let mut why = self.seen.iter().filter_map(|seen| seen.unmeasured.as_ref());
-        if why.any(|why| why.reason == Reason::SetupRaised) { LineState::NeedsGpu } else { LineState::Unknown }
+        match self.seen.iter().any(|seen| seen.needs_gpu) {
+            true => LineState::NeedsGpu,
+            false if why.any(|why| why.reason == Reason::SetupRaised) => LineState::Stopped,
+            false => LineState::Unknown,
+        }
     }
 
     /// The attempt that shows how `cuInit` was called: the first in which it was.

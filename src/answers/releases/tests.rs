@@ -15,6 +15,7 @@ fn seen(witness: Witness, calls: Option<bool>) -> WitnessSeen {
         through: None,
         way: Vec::new(),
         only_version: false,
+        needs_gpu: false,
         context_on: None,
         raised: None,
         value: None,
@@ -71,7 +72,9 @@ fn a_line_that_a_version_lacks_is_absent_and_one_that_raises_early_is_not_answer
     assert_eq!(row("a", both(raised(false)).to_vec()).state(), LineState::Stopped);
     let needs = Unmeasured { reason: Reason::SetupRaised, detail: String::new() };
     let unmeasured = WitnessSeen { unmeasured: Some(needs), ..seen(Witness::Libcuda, None) };
-    assert_eq!(row("a", vec![unmeasured]).state(), LineState::NeedsGpu);
+    assert_eq!(row("a", vec![unmeasured.clone()]).state(), LineState::Stopped);
+    let needs = WitnessSeen { needs_gpu: true, ..unmeasured };
+    assert_eq!(row("a", vec![needs]).state(), LineState::NeedsGpu);
 }
 
 #[test]

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use super::argument;
 use super::error::CliError;
 use super::output::{fail, named, print};
-use super::stored::named_by;
+use super::stored::{matrix, named_by};
+use crate::terminal;
 use cuda_pitfalls_answers::compare::{self, CompareError, Comparison};
 use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::releases::{self, Matrix};
 use cuda_pitfalls_answers::survey::Survey;
 use cuda_pitfalls_core::report::{Stored, StoredReport};
 use cuda_pitfalls_render as render;
@@ -33,6 +35,7 @@ enum ComparedDocument {
     Report(StoredReport),
     Survey(Box<Survey>),
     Trace(Box<Trace>),
+    Matrix(Box<Matrix>),
 }
 
 impl ComparedDocument {
@@ -41,6 +44,7 @@ impl ComparedDocument {
             ComparedDocument::Report(_) => "report",
             ComparedDocument::Survey(_) => "survey",
             ComparedDocument::Trace(_) => "trace",
+            ComparedDocument::Matrix(_) => "matrix of releases",
         }
     }
 }
@@ -49,6 +53,7 @@ impl ComparedDocument {
 pub(super) fn compare(arguments: CompareArguments) -> Exit {
     let CompareArguments { a, b, libcudart, json } = arguments;
     let compared = match (read(&a), read(&b)) {
+        (Ok(ComparedDocument::Matrix(a)), Ok(ComparedDocument::Matrix(b))) => return matrices(&a, &b, json),
         (Ok(a), Ok(b)) => of(&a, &b, libcudart).map_err(CliError::from),
         (Err(why), _) | (_, Err(why)) => Err(why),
     };
@@ -66,7 +71,26 @@ pub(super) fn compare(arguments: CompareArguments) -> Exit {
     named(comparison.exit().worst(shown))
 }
 
+/// Compares what lines do in one release after another.
+fn matrices(a: &Matrix, b: &Matrix, json: bool) -> Exit {
+    let found = releases::differences(a, b);
+    let shown = if json {
+        print(&format!("{}\n", serde_json::to_string(&found).unwrap_or_default()))
+    } else {
+        print(&render::releases::difference(&found, terminal::width(&std::io::stdout())))
+    };
+    let exit = match (found.compared, found.cells.is_empty()) {
+        (0, _) => Exit::NothingMeasured,
+        (_, true) => Exit::Ok,
+        (_, false) => Exit::Unexpected,
+    };
+    named(exit.worst(shown))
+}
+
 fn read(path: &Path) -> Result<ComparedDocument, CliError> {
+    if let Some(matrix) = matrix(path) {
+        return Ok(ComparedDocument::Matrix(Box::new(matrix?)));
+    }
     if trace::is_trace(path) {
         return Ok(ComparedDocument::Trace(Box::new(Trace::open(path)?)));
     }

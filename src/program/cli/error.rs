@@ -51,6 +51,8 @@ pub(super) enum CliError {
         "--as: a survey can be rendered as text, markdown or html, and one of needs as oci, systemd, apparmor, landlock or devices; the report of its controls is report.json beside it"
     )]
     FormOfSurvey,
+    #[error("--as: the matrix of releases can be rendered as text, markdown or html")]
+    FormOfMatrix,
     #[error("--as: a trace can be rendered as text, html, markdown, junit, github or chrome")]
     FormOfTrace,
     #[error(

@@ -7,6 +7,7 @@ use super::output::{fail, print, print_report};
 use super::stored;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::releases::Matrix;
 use cuda_pitfalls_answers::survey::Survey;
 use cuda_pitfalls_core::report::Stored;
 use cuda_pitfalls_render::{self as render, Format};
@@ -15,7 +16,7 @@ use cuda_pitfalls_trace::{diagnosis, policy};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct RenderArguments {
-    /// A report, a survey or a trace, or the folder of a run.
+    /// A report, a survey, a trace or the matrix of releases, or the folder of a run.
     report: PathBuf,
     /// The form.
     #[arg(long = "as", value_enum, default_value_t = Format::Text)]
@@ -28,6 +29,11 @@ pub(super) struct RenderArguments {
 /// Shows a stored document in another form.
 pub(super) fn render(arguments: &RenderArguments) -> Exit {
     let RenderArguments { report: path, form, redact: is_redacted } = arguments;
+    match stored::matrix(path) {
+        Some(Ok(matrix)) if !is_redacted => return render_matrix(&matrix, *form),
+        Some(Err(error)) => return fail(error, Exit::Usage, false),
+        _ => {}
+    }
     match trace::is_trace(path) {
         is_trace if *is_redacted => redact(path, is_trace),
         true => render_trace(path, *form),
@@ -52,6 +58,17 @@ fn render_survey(survey: &Survey, form: Format, path: &Path) -> Exit {
     match render::survey::as_format(survey, form, &path.to_string_lossy()) {
         Some(text) => print(&text),
         None => fail(CliError::FormOfSurvey, Exit::Usage, false),
+    }
+}
+
+/// What lines do in one release after another.
+fn render_matrix(matrix: &Matrix, form: Format) -> Exit {
+    match form {
+        Format::Text => print(&render::releases::text(matrix, terminal::width(&std::io::stdout()))),
+        form => match render::releases::as_format(matrix, form) {
+            Some(text) => print(&text),
+            None => fail(CliError::FormOfMatrix, Exit::Usage, false),
+        },
     }
 }
 

@@ -3,7 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::error::CliError;
+use crate::run::environment_documents;
+use cuda_pitfalls_answers::releases::Matrix;
 use cuda_pitfalls_answers::survey::SurveyKind;
+use cuda_pitfalls_core::report::StoreError;
 
 /// The document that a path names: the file itself, or the one in a folder. The folder of a survey holds the
 /// report of its controls too, and these are not what is meant. A folder without a survey is left as it is.
@@ -18,4 +21,13 @@ pub(super) fn named_by(path: &Path) -> Result<PathBuf, CliError> {
         [file] => Ok(path.join(file)),
         _ => Err(CliError::SeveralSurveys { folder: path.to_path_buf(), files: surveys }),
     }
+}
+
+/// The matrix of the environments in a folder, or of the one that a file holds; `None` if the path names none.
+pub(super) fn matrix(path: &Path) -> Option<Result<Matrix, StoreError>> {
+    let documents = match environment_documents(path) {
+        Ok(documents) if documents.is_empty() => return None,
+        documents => documents,
+    };
+    Some(documents.map(|documents| Matrix::of(&documents)))
 }

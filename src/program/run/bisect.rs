@@ -180,7 +180,8 @@ impl Trials<'_> {
     ) -> Result<Option<ReleaseOutcome>, Failure> {
         let exact: Vec<String> = versions.iter().map(|(name, version)| format!("{name}=={version}")).collect();
         let Some((first, rest)) = exact.split_first() else { return Ok(None) };
-        let words: Vec<String> = [first.clone()].into_iter().chain(rest.iter().cloned()).chain(self.options.with.iter().cloned()).collect();
+        let words: Vec<String> =
+            [first.clone()].into_iter().chain(rest.iter().cloned()).chain(self.options.with.iter().cloned()).collect();
         let request = EnvironmentRequest::parse(&words.join(" ")).map_err(|error| Failure::Usage(error.to_string()))?;
         let request = EnvironmentRequest { newest: self.options.newest.clone(), ..request };
         let how = How {
@@ -247,7 +248,8 @@ impl Trials<'_> {
             grace: PATIENCE,
             stdout: None,
         };
-        let ended = tracer.run(|| stopped.borrow_mut().check()).map_err(|error| Failure::Internal(error.to_string()))?;
+        let ended =
+            tracer.run(|| stopped.borrow_mut().check()).map_err(|error| Failure::Internal(error.to_string()))?;
         match ended {
             ErrandEnd::Stopped => return Ok(None),
             ErrandEnd::Unkillable(pid) => {
@@ -272,7 +274,9 @@ impl Trials<'_> {
             return unknown(why.clone());
         }
         let end = trace.end.as_ref();
-        let left = end.and_then(|end| end.signal.clone().or(end.code.filter(|code| *code != 0).map(|code| format!("exit code {code}"))));
+        let left = end.and_then(|end| {
+            end.signal.clone().or(end.code.filter(|code| *code != 0).map(|code| format!("exit code {code}")))
+        });
         match left {
             None => Ok(Some(ReleaseOutcome::Good)),
             Some(left) => unknown(format!("the command fails ({left}) and does nothing that is forbidden before")),

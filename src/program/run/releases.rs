@@ -77,11 +77,14 @@ pub fn environments(path: Option<&Path>) -> Result<Vec<EnvironmentRequest>, Envi
     releases::read(&name, &text).map_err(invalid)
 }
 
-/// Reads every environment's document in a folder, in the order of their names.
+/// Reads every environment's document in a folder, in the order of their names, or the one at a path. There may be none.
 ///
 /// # Errors
 /// A document cannot be read.
 pub fn documents(folder: &Path) -> Result<Vec<EnvironmentDocument>, StoreError> {
+    if folder.file_name().and_then(|name| name.to_str()).is_some_and(releases::is_file_name) && folder.is_file() {
+        return document(folder).map(|document| vec![document]);
+    }
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let names: BTreeSet<String> = names.filter(|name| releases::is_file_name(name)).collect();
@@ -416,7 +419,7 @@ fn who_answers(witnesses: &[(WitnessAsked, Ground)]) -> String {
 
 pub(super) fn failure(error: InstallError) -> Failure {
     match error {
-        InstallError::NoUv | InstallError::Refused(_) | InstallError::NoSpace { .. } => {
+        InstallError::NoUv | InstallError::Refused(_) | InstallError::NoSpace { .. } | InstallError::Busy(_) => {
             Failure::Usage(error.to_string())
         }
         InstallError::Stopped | InstallError::System(_) => Failure::Internal(error.to_string()),

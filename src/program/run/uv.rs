@@ -9,6 +9,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::fs::FlockOperation;
+
 use cuda_pitfalls_answers::releases::EnvironmentRequest;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::escape;
@@ -43,6 +45,8 @@ pub(super) struct Installer<'a> {
     folder: PathBuf,
     /// The most that the folder may take between two environments, in bytes.
     disk_bytes: u64,
+    /// The folder itself, which is locked while this installer works in it.
+    _lock: File,
 }
 
 /// An environment.
@@ -82,6 +86,9 @@ pub(super) enum InstallError {
         /// How much is free, in bytes.
         free: u64,
     },
+    /// Another process works there.
+    #[error("another survey makes environments in `{}`: wait for it, or choose another folder by --out", escape::terminal(&.0.to_string_lossy()))]
+    Busy(PathBuf),
     /// The user stopped it.
     #[error("stopped")]
     Stopped,
@@ -124,11 +131,18 @@ impl<'a> Installer<'a> {
     /// There is no `uv`, or the folder cannot be made.
     pub(super) fn new(program: &'a Path, folder: &Path, disk_bytes: u64) -> Result<Installer<'a>, InstallError> {
         let uv = super::python::on_path(Path::new("uv")).map_err(|_| InstallError::NoUv)?;
-        // What an earlier run left behind.
-        let _ = fs::remove_dir_all(folder);
         fs::create_dir_all(folder)?;
+        let lock = File::open(folder)?;
+        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(InstallError::Busy(folder.to_path_buf()));
+        }
         let folder = fs::canonicalize(folder)?;
-        Ok(Installer { program, uv, folder, disk_bytes })
+        // What an earlier run left behind.
+        for entry in fs::read_dir(&folder)?.flatten() {
+            let path = entry.path();
+            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
+        }
+        Ok(Installer { program, uv, folder, disk_bytes, _lock: lock })
     }
 
     /// Makes an environment.

@@ -1,0 +1,193 @@
+//! `survey python --with` and `bisect`, with a stand-in for uv that installs nothing (`tests/installed`).
+
+use crate::common;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::time::Duration;
+
+use common::traced::has;
+use common::{Ran, Scratch, root};
+use serde_json::Value;
+
+/// A command that finds the stand-in for uv.
+fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
+    let mut command = scratch.command(arguments);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = [root().join("tests/installed")].into_iter().chain(std::env::split_paths(&path));
+    command.env("PATH", std::env::join_paths(folders).expect("a PATH"));
+    command.env("CUDA_PITFALLS_TEST_PACKAGES", root().join("tests/surveyed/site-packages"));
+    command.env("FRAMEWORK_STATE", scratch.path().join("state")).env("PYTHONDONTWRITEBYTECODE", "1");
+    command.env_remove("CUDA_VISIBLE_DEVICES").env_remove("CUDA_PITFALLS_PYTHON");
+    command
+}
+
+fn survey(scratch: &Scratch, arguments: &[&str]) -> Ran {
+    let mut all = vec!["survey", "python", "--rows", "tests/installed/rows.toml", "--allow", "code", "--on", "sim"];
+    all.extend(arguments);
+    let out = scratch.reports().to_string_lossy().into_owned();
+    if !arguments.contains(&"--resume") {
+        all.extend(["--out", &out]);
+    }
+    scratch.start(command(scratch, &all)).wait(Duration::from_secs(120))
+}
+
+/// The folder of the only run.
+fn folder(scratch: &Scratch) -> PathBuf {
+    fs::read_dir(scratch.reports()).expect("a folder").flatten().next().expect("a run").path()
+}
+
+fn document(scratch: &Scratch, release: &str) -> Value {
+    let text = fs::read(folder(scratch).join(format!("environment-framework-{release}.json"))).expect("its document");
+    serde_json::from_slice(&text).expect("JSON")
+}
+
+/// The state of each line in the only column of a matrix.
+fn states(matrix: &Value) -> Vec<(String, String)> {
+    let lines = matrix["lines"].as_array().expect("lines");
+    let text = |value: &Value| value.as_str().expect("text").to_string();
+    lines.iter().map(|line| (text(&line["id"]), text(&line["cells"][0]["state"]))).collect()
+}
+
+#[test]
+fn each_line_has_an_answer_without_a_gpu() {
+    if !has("python3") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let ran = survey(&scratch, &["--with", "framework==2", "--json"]);
+    ran.ended(0, "ok");
+    let expected = [
+        ("import framework", "no"),
+        ("framework.device_count", "yes"),
+        ("since release 3", "no"),
+        ("where NVML fails", "without_nvml"),
+        ("framework.new", "absent"),
+        ("raises before", "stopped"),
+        ("in a helper that goes on", "yes"),
+    ];
+    let expected: Vec<(String, String)> =
+        expected.iter().map(|(id, state)| ((*id).to_string(), (*state).to_string())).collect();
+    assert_eq!(states(&ran.json()), expected, "a line that plainly asks for a GPU is left out");
+    let document = document(&scratch, "2");
+    let schema = fs::read(root().join("reports/environment.schema.json")).expect("its schema is committed");
+    let schema: Value = serde_json::from_slice(&schema).expect("JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    let errors: Vec<String> = validator.iter_errors(&document).map(|error| error.to_string()).collect();
+    assert_eq!(errors, Vec::<String>::new());
+    let rows = document["rows"].as_array().expect("rows");
+    let helper = rows.iter().find(|row| row["id"] == "in a helper that goes on").expect("its row");
+    assert!(helper["seen"][0]["child"].as_str().expect("a child").contains("framework.device_count()"));
+    assert!(!folder(&scratch).join("environments").exists(), "environments are removed");
+}
+
+#[test]
+fn a_matrix_says_since_when_and_two_of_them_can_be_compared() {
+    if !has("python3") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let ran = survey(
+        &scratch,
+        &["--with", "framework==2", "--with", "framework==3", "--with", "framework==4", "since release 3"],
+    );
+    ran.ended(3, "inconclusive");
+    assert!(ran.stdout.contains("calls cuInit since framework 3"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("there is no framework 4 for this interpreter"), "{}", ran.stdout);
+    let place = folder(&scratch).to_string_lossy().into_owned();
+    let page = scratch.start(command(&scratch, &["render", &place, "--as", "html"])).wait(Duration::from_secs(30));
+    assert_eq!(page.code, Some(0), "{}", page.stderr);
+    assert!(page.stdout.contains("<table>") && page.stdout.contains("since release 3"));
+    let same = scratch.start(command(&scratch, &["compare", &place, &place])).wait(Duration::from_secs(30));
+    same.ended(0, "ok");
+    assert!(same.stdout.contains("2 answers compared: all the same"), "{}", same.stdout);
+    // What is known is not asked again, and a release that is left out of a list is named.
+    let again = survey(&scratch, &["--with", "framework==2", "--resume", &place, "since release 3"]);
+    again.ended(0, "ok");
+    assert!(again.stderr.contains("known already"), "{}", again.stderr);
+    let other = scratch.path().join("other");
+    fs::create_dir(&other).expect("a folder");
+    let text = fs::read_to_string(folder(&scratch).join("environment-framework-3.json")).expect("a document");
+    fs::write(
+        other.join("environment-framework-3.json"),
+        text.replace("\"calls_cuinit\":true", "\"calls_cuinit\":false"),
+    )
+    .expect("a document");
+    let other = other.to_string_lossy().into_owned();
+    let differ = scratch.start(command(&scratch, &["compare", &place, &other])).wait(Duration::from_secs(30));
+    differ.ended(1, "unexpected");
+    assert!(
+        differ.stdout.contains("only in A: framework 2") && differ.stdout.contains("since release 3: yes"),
+        "{}",
+        differ.stdout
+    );
+}
+
+#[test]
+fn wrong_environments_are_refused_before_anything_is_installed() {
+    let scratch = Scratch::new();
+    for (arguments, says) in [
+        (&["--with", "framework>=2"][..], "is no package"),
+        (&["--with=--pre"][..], "is no package"),
+        (&["--releases=nothing*"][..], "no environment of the list"),
+        (&["--environments", "/nowhere.toml"][..], "/nowhere.toml"),
+    ] {
+        let ran = survey(&scratch, arguments);
+        ran.ended(2, "usage");
+        assert!(ran.stderr.contains(says), "{}", ran.stderr);
+    }
+    let mut without = command(&scratch, &["survey", "python", "--with", "framework==2", "--on", "sim"]);
+    without.env("PATH", "/nowhere");
+    let ran = scratch.start(without).wait(Duration::from_secs(60));
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains("`uv` was not found"), "{}", ran.stderr);
+}
+
+fn bisect(scratch: &Scratch, arguments: &[&str], code: &str) -> Ran {
+    let work = scratch.path().to_string_lossy().into_owned();
+    let mut all = vec!["bisect", "--forbid", "cuinit", "--on", "sim", "--work", &work];
+    all.extend(arguments);
+    all.extend(["--", "python", "-c", code]);
+    scratch.start(command(scratch, &all)).wait(Duration::from_secs(120))
+}
+
+const SINCE_3: &str = "import os, framework\nif int(os.environ['FRAMEWORK_RELEASE']) >= 3: framework.device_count()";
+
+#[test]
+fn the_first_bad_release_is_found_with_its_stack() {
+    if !has("python3") {
+        return;
+    }
+    let scratch = Scratch::new();
+    let package = ["--package", "framework", "--good", "1", "--bad", "9"];
+    let ran = bisect(&scratch, &package, SINCE_3);
+    // Release 4 cannot be installed, which does not matter here.
+    ran.ended(0, "ok");
+    assert!(ran.stdout.contains("The first bad release is framework 3; 2 is good."), "{}", ran.stdout);
+    assert!(ran.stdout.contains("device_count"), "{}", ran.stdout);
+    let gap = bisect(&scratch, &package, &SINCE_3.replace("3", "4"));
+    gap.ended(3, "inconclusive");
+    assert!(gap.stdout.contains("framework 5 or one of 4"), "{}", gap.stdout);
+    let never = bisect(&scratch, &package, "import framework");
+    never.ended(3, "inconclusive");
+    assert!(never.stdout.contains("does not happen with the bad versions"), "{}", never.stdout);
+    let fails =
+        bisect(&scratch, &["--package", "framework", "--good", "1", "--bad", "9", "--json"], "raise SystemExit(7)");
+    fails.ended(3, "inconclusive");
+    assert_eq!(fails.json()["no_answer"], "good_is_unknown");
+    assert!(fails.json()["trials"][0]["outcome"]["why"].as_str().expect("why").contains("exit code 7"));
+}
+
+#[test]
+fn a_bisection_that_cannot_be_begun_says_why() {
+    let scratch = Scratch::new();
+    let ran = bisect(&scratch, &["--package", "framework", "--good", "1"], "pass");
+    assert_eq!(ran.code, Some(2));
+    let ran = bisect(&scratch, &["--package", "a", "--package", "b", "--good", "1", "--bad", "2"], "pass");
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains("each --package needs one --good and one --bad"), "{}", ran.stderr);
+    let ran = bisect(&scratch, &["--package", "a", "--good", "1", "--bad", "2", "--forbid", "context"], "pass");
+    ran.ended(2, "usage");
+    assert!(ran.stderr.contains("without a GPU"), "{}", ran.stderr);
+}
