@@ -7,9 +7,18 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use cuda_pitfalls::evidence;
+use cuda_pitfalls::releases::{EnvironmentDocument, Witness};
+use cuda_pitfalls::survey::document::SurveyDocument;
+use cuda_pitfalls::survey::python::PythonRow;
+use cuda_pitfalls::verdict::Provenance;
+
 use common::traced::has;
 use common::{Ran, Scratch, root};
 use serde_json::Value;
+
+/// The survey of lines on 2× NVIDIA H100 that answers without a GPU are compared with.
+const ON_GPUS: &str = "releases/on-gpus-h100-x2.json";
 
 /// A command that finds the stand-in for uv.
 fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
@@ -190,4 +199,36 @@ fn a_bisection_that_cannot_be_begun_says_why() {
     let ran = bisect(&scratch, &["--package", "a", "--good", "1", "--bad", "2", "--forbid", "context"], "pass");
     ran.ended(2, "usage");
     assert!(ran.stderr.contains("without a GPU"), "{}", ran.stderr);
+}
+
+#[test]
+fn what_was_asked_without_a_gpu_is_what_gpus_show() {
+    let listed = evidence::listed();
+    let read = |name: &str| {
+        let listed = listed.iter().find(|listed| listed.name == name).expect("it is evidence");
+        fs::read(listed.find(&root().join("reports")).expect("a file")).expect("a file")
+    };
+    let on_gpus: SurveyDocument<PythonRow> = serde_json::from_slice(&read(ON_GPUS)).expect("a survey");
+    assert!(on_gpus.machine.gpus.len() == 2 && on_gpus.provenance == Provenance::Measured);
+    let (mut compared, mut differ) = (0, Vec::new());
+    for listed in listed.iter().filter(|listed| listed.name.starts_with("releases/environment-")) {
+        let document: EnvironmentDocument = serde_json::from_slice(&read(&listed.name)).expect("a document");
+        for row in &document.rows {
+            let Some(known) = on_gpus.rows.iter().find(|known| known.id == row.id) else { continue };
+            let same = |(name, version): (&String, &String)| document.environment.packages.get(name) == Some(version);
+            // A machine with GPUs has an NVML.
+            let with_nvml = row.seen.iter().find(|seen| seen.witness == Witness::FakeWithNvml);
+            let answers = (with_nvml.and_then(|seen| seen.calls_cuinit), known.calls_cuinit);
+            let (Some(without), Some(with)) = answers else { continue };
+            if known.versions.is_empty() || !known.versions.iter().all(same) || known.ask != row.ask {
+                continue;
+            }
+            compared += 1;
+            if without != with {
+                differ.push(format!("{}, {}: {without} without a GPU, {with} with GPUs", document.environment.name, row.id));
+            }
+        }
+    }
+    assert_eq!(differ, Vec::<String>::new());
+    assert!(compared >= 24, "{compared} lines were asked both ways");
 }

@@ -174,9 +174,48 @@ const PAGE_WIDTH: usize = 100;
 /// The title of the page.
 const TITLE: &str = "Since which version a line calls cuInit";
 
+/// What has to be known of the page.
+const OPENING: &str = "\
+Each line ran in a fresh interpreter, in an environment that `uv` made of the release and of what it needs. Asked is \
+whether the line calls `cuInit`: that reads `CUDA_VISIBLE_DEVICES` for good, and afterwards a forked child cannot use \
+CUDA. Where there is no GPU, `cuInit` is called and fails, so it is known whether it is called, and not which GPU would \
+get a context. There each line is asked of a distribution's libcuda without an NVML, and of a fake driver beside an \
+NVML that has two GPUs.
+
+- **yes**, **no**: it calls `cuInit`, it does not.
+- **without NVML**, **with NVML**: only where there is none, only where there is one. A machine with GPUs has one.
+- **absent**: this release does not have what the line names.
+- **raises first**: it raised an exception and did not come to `cuInit`: what it would do otherwise is not known.
+- **needs a GPU**: the lines before it called `cuInit` and failed.
+- **two answers**, **unknown**: two drivers gave two answers; it hung, crashed or was not asked to its end.
+
+A column is an environment, not a release alone: a package that is only installed can change what importing another one \
+does.";
+
+/// Packages whose versions say most about an environment.
+const TOLD: [&str; 8] = ["torch", "triton", "transformers", "accelerate", "cuda-bindings", "jaxlib", "numba", "numpy"];
+
+/// The environments of the matrix as a table in Markdown.
+fn environments(matrix: &Matrix) -> String {
+    let mut out = String::from("| environment | Python | with | asked on | GPUs |\n| --- | --- | --- | --- | --- |\n");
+    for column in matrix.columns.iter().filter(|column| column.failed.is_none()) {
+        let told = TOLD.iter().filter(|name| **name != column.package);
+        let told = told.filter_map(|name| Some(format!("{name} {}", column.packages.get(*name)?)));
+        let cells = [
+            column.name.clone(),
+            column.python.clone().unwrap_or_default(),
+            told.collect::<Vec<_>>().join(", "),
+            column.asked_at.get(..10).unwrap_or_default().to_string(),
+            if column.has_gpu { "yes" } else { "none" }.to_string(),
+        ];
+        out.push_str(&format!("| {} |\n", cells.map(|cell| escape::markdown(&cell)).join(" | ")));
+    }
+    out
+}
+
 /// The matrix as a page of Markdown: a table for each package, changes first.
 pub fn markdown(matrix: &Matrix) -> String {
-    let mut out = format!("# {TITLE}\n");
+    let mut out = format!("# {TITLE}\n\n{OPENING}\n");
     let changes = matrix.changes();
     if !changes.is_empty() {
         out.push_str("\n## What changed\n\n");
@@ -187,6 +226,7 @@ pub fn markdown(matrix: &Matrix) -> String {
     for (package, columns) in matrix.packages() {
         out.push_str(&format!("\n## {}\n\n{}", escape::markdown(package), package_table(matrix, &columns)));
     }
+    out.push_str(&format!("\n## Environments\n\n{}", environments(matrix)));
     out
 }
 

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use cuda_pitfalls::bisect;
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::claim::{self, Evidence};
 use cuda_pitfalls::diagnosis;
 use cuda_pitfalls::evidence;
 use cuda_pitfalls::fleet;
+use cuda_pitfalls::releases::{self, Matrix};
 use cuda_pitfalls::render::{self, claims, survey as survey_page};
 use cuda_pitfalls::report::{self, Stored};
 use cuda_pitfalls::scenario::{Scenario, schema};
@@ -48,6 +50,7 @@ pub fn all() -> Result<Documents, TaskError> {
     made.insert("docs/provenance.md".to_owned(), provenance::page(&sources, &uncommitted()?));
     made.extend(schemas());
     made.extend(surveys()?);
+    made.insert("docs/surveys/releases.md".to_owned(), render::releases::markdown(&matrix()?));
     made.insert("docs/diagnoses.md".to_owned(), diagnoses::page(&traced()?, &measured));
     made.insert("docs/explain.md".to_owned(), explain_page(&scenarios)?);
     made.insert("docs/export.md".to_owned(), export::page(&scenarios, &measured)?);
@@ -125,6 +128,8 @@ fn schemas() -> Documents {
         ("reports/fleet-diff.schema.json".to_owned(), json::document(&fleet::diff_schema())),
         ("reports/explanation.schema.json".to_owned(), json::document(&render::explain::schema())),
         ("reports/doctor.schema.json".to_owned(), json::document(&render::doctor::schema())),
+        ("reports/environment.schema.json".to_owned(), json::document(&releases::schema())),
+        ("reports/bisection.schema.json".to_owned(), json::document(&bisect::schema())),
         ("reports/trace.schema.json".to_owned(), json::document(&trace::schema())),
         ("reports/trace-summary.schema.json".to_owned(), json::document(&render::trace::schema())),
     ];
@@ -143,6 +148,22 @@ fn surveys() -> Result<Documents, TaskError> {
         pages.insert(format!("docs/surveys/{}.md", kind.name()), survey_page::page(kind, &sources));
     }
     Ok(pages)
+}
+
+/// What lines of Python do in one release after another, by the committed documents of environments.
+///
+/// # Errors
+/// A committed document cannot be read.
+pub fn matrix() -> Result<Matrix, TaskError> {
+    let mut documents = Vec::new();
+    for listed in evidence::listed() {
+        let file = listed.name.rsplit('/').next().unwrap_or_default();
+        if releases::is_file_name(file) {
+            let stored = Stored::open(&listed.find(&root().join("reports"))?)?;
+            documents.push(stored.parse(releases::SCHEMA, releases::MAJOR)?);
+        }
+    }
+    Ok(Matrix::of(&documents))
 }
 
 /// How `explain` ranks, and how it fares on what people write.
