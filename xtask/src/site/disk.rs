@@ -230,8 +230,7 @@ fn config(site: &Site, out: &Path) -> Result<Config, TaskError> {
          [output.html.fold]\n\
          enable = true\n\
          [output.html.search]\n\
-         boost-title = 3\n\
-         heading-split-level = 2\n"
+         boost-title = 3\n"
     );
     let mut config: Config = text.parse()?;
     config.build.build_dir = out.to_path_buf();

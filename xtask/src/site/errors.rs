@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::{Draft, Sources, write};
 use crate::TaskError;
+use crate::page::prose;
 
 /// The libraries whose names of an error people paste.
 const LIBRARIES: [CallLibrary; 2] = [CallLibrary::Driver, CallLibrary::Runtime];
@@ -106,20 +107,21 @@ fn of_code(code: u32, errors: &ErrorTexts, explainer: &Explainer<'_>) -> Draft {
     let says = text.map_or(first, |text| text.says.clone());
     let title = format!("Error {code}: {says}");
     let mut out = format!("# {}\n", write::plain(&write::title(&title)));
-    write::block(&mut out, "text", &says);
-    out.push_str("| name | of |\n| --- | --- |\n");
     for (name, library) in &names {
-        let _ = writeln!(out, "| {} | {}, number {code} |", write::code(name), library.name());
+        said(&mut out, name);
+        let _ = writeln!(out, "The name of error {code} in {}.", library.name());
     }
+    said(&mut out, &says);
+    let _ = writeln!(out, "What CUDA says of it, and programs print.");
     if let Some(old) = text.and_then(|text| text.old) {
-        let _ = writeln!(out, "| number {old} | libcudart before CUDA 10.1 |");
+        let _ = writeln!(out, " Before CUDA 10.1 libcudart gave it the number {old}: error {old}.");
     }
-    let mut said: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
-    said.push(&says);
+    let mut words: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
+    words.push(&says);
     for advice in errors.advice.iter().filter(|advice| advice.codes.contains(&code)) {
         advised(&mut out, advice);
     }
-    questions(&mut out, &said.join(" "), explainer);
+    questions(&mut out, &words.join(" "), explainer);
     asked(&mut out, &code.to_string());
     Draft { path: format!("errors/{code}.md"), title, text: out, ..Draft::default() }
 }
@@ -134,19 +136,24 @@ fn of_message(advice: &Advice, explainer: &Explainer<'_>) -> Draft {
     Draft { path: path(&advice.id), title: says.clone(), text: out, ..Draft::default() }
 }
 
+/// A name or a message under a heading of its own, so that the search finds it by itself.
+fn said(out: &mut String, text: &str) {
+    let _ = writeln!(out, "\n### {} {{.said}}\n", write::plain(&write::title(text)));
+}
+
 fn advised(out: &mut String, advice: &Advice) {
-    if !advice.says.is_empty() {
-        out.push_str("\nPrograms print it as:\n");
-        write::block(out, "text", &advice.says.join("\n"));
+    for message in &advice.says {
+        said(out, message);
+        out.push_str("A message that programs print.\n");
     }
-    let _ = writeln!(out, "\n**What it means.** {}\n", write::sentence(&advice.means));
+    let _ = writeln!(out, "\n## What it means {{#means}}\n\n{}\n", prose(&advice.means));
     if !advice.causes.is_empty() {
         out.push_str("\n## What can cause it {#causes}\n\n");
     }
     for cause in &advice.causes {
         let _ = writeln!(out, "- {}", in_words(cause));
     }
-    let _ = writeln!(out, "\n## What to do first {{#first}}\n\n{}\n", write::sentence(&advice.first));
+    let _ = writeln!(out, "\n## What to do first {{#first}}\n\n{}\n", prose(&advice.first));
     if advice.doctor {
         out.push_str("\nOn the machine where it happens, `cuda-pitfalls doctor` tells which of the causes it is: ");
         out.push_str("[doctor](/doctor.md).\n");
@@ -161,8 +168,8 @@ fn in_words(cause: &Cause) -> String {
         (_, _, Some(source)) => format!("read, not measured: {}", address(source)),
         _ => "not measured".to_owned(),
     };
-    let tell = cause.tell.as_ref().map(|tell| format!(" To tell: {}.", write::sentence(tell))).unwrap_or_default();
-    format!("{} ({says}).{tell}", write::sentence(&cause.cause))
+    let tell = cause.tell.as_ref().map(|tell| format!(" To tell: {}.", prose(tell))).unwrap_or_default();
+    format!("{} ({says}).{tell}", prose(&cause.cause))
 }
 
 /// A link to a source, if it is an address.
@@ -179,7 +186,7 @@ fn questions(out: &mut String, text: &str, explainer: &Explainer<'_>) {
     }
     out.push_str("\n## Questions that answer it {#questions}\n\n");
     for answer in answers {
-        let (name, question) = (&answer.scenario.name, write::sentence(&answer.scenario.question));
+        let (name, question) = (&answer.scenario.name, prose(&answer.scenario.question));
         let _ = writeln!(out, "- **{}** [{question}](/pitfalls/{name}.md)", word(answer.scenario).name());
     }
 }

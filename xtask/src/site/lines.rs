@@ -11,6 +11,7 @@ use serde::Deserialize;
 use super::matrix::{self, Matrix};
 use super::{Draft, Sources, write};
 use crate::TaskError;
+use crate::page::prose;
 
 /// A line of `scenarios/surveys/python.toml`.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -99,7 +100,7 @@ fn line(out: &mut String, facts: &LineFacts, asked: Option<&AskedLine>, anchor: 
         let before = asked.before.iter().map(|line| format!("{line}\n"));
         write::block(out, "python", &format!("{}{}", before.collect::<String>(), asked.ask));
         if !asked.note.is_empty() {
-            let _ = writeln!(out, "{}\n", write::sentence(&asked.note));
+            let _ = writeln!(out, "{}\n", prose(&asked.note));
         }
     }
     out.push_str("| asked | found |\n| --- | --- |\n");
@@ -149,7 +150,7 @@ pub(super) fn answers(out: &mut String, name: &str, explainer: &Explainer<'_>) {
     }
     out.push_str("Questions about it:\n\n");
     for answer in found {
-        let (name, question) = (&answer.scenario.name, write::sentence(&answer.scenario.question));
+        let (name, question) = (&answer.scenario.name, prose(&answer.scenario.question));
         let _ = writeln!(out, "- **{}** [{question}](/pitfalls/{name}.md)", word(answer.scenario).name());
     }
 }

@@ -248,8 +248,8 @@ fn of_package(matrix: &Matrix, package: &str, environments: &[&Environment]) -> 
     let mut out = format!("# {}\n\n", write::plain(&write::title(&title)));
     let _ = writeln!(
         out,
-        "Which line calls `cuInit` in which version. The name of a line opens its code, and the way to `cuInit` in \
-         each version. {}\n",
+        "Which line calls `cuInit` in which version. *how* opens the code of a line, and its way to `cuInit` in each \
+         version. {}\n",
         asked_on(environments)
     );
     out.push_str("<ul class=\"legend\">\n");

@@ -7,6 +7,7 @@ use cuda_pitfalls::explain::word;
 use cuda_pitfalls::scenario::{Scenario, subject};
 
 use super::{Draft, Sources, write};
+use crate::page::prose;
 
 /// The messages that people paste, at the end of the page of the question that answers them.
 pub(super) fn messages(path: &str, scenarios: &[Scenario]) -> String {
@@ -21,10 +22,10 @@ pub(super) fn messages(path: &str, scenarios: &[Scenario]) -> String {
 pub(super) fn subjects(sources: &Sources, rests: &BTreeMap<String, BTreeSet<String>>) -> Vec<Draft> {
     let of = |subject: &subject::Subject| {
         let own = sources.scenarios.iter().filter(|scenario| subject::folder_of(&scenario.name) == subject.folder);
-        let mut text = format!("# {}\n\n{}.\n\n", write::plain(&subject.folder), write::sentence(&subject.sentence));
+        let mut text = format!("# {}\n\n{}.\n\n", write::plain(&subject.folder), prose(&subject.sentence));
         let mut evidence = BTreeSet::new();
         for scenario in own {
-            let question = write::sentence(&scenario.question);
+            let question = prose(&scenario.question);
             let _ = writeln!(text, "- **{}** [{question}](/pitfalls/{}.md)", word(scenario).name(), scenario.name);
             evidence.extend(rests.get(&scenario.name).into_iter().flatten().cloned());
         }

@@ -7,6 +7,7 @@ use cuda_pitfalls::scenario::symptom;
 
 use super::matrix::CHANGES;
 use super::{Draft, Sources, TITLE, write};
+use crate::page::prose;
 
 const OPENING: &str = "Which call initialises the CUDA driver, which one creates a context, where memory appears, and \
 what an error at the start means. Every answer was measured on GPUs.
@@ -41,7 +42,7 @@ pub(super) fn page(sources: &Sources, errors: &[Draft], releases: &[Draft]) -> D
     text.push_str("- [What was not measured](/limits.md)\n\n## By what you see {#symptoms}\n\n");
     let asked = |symptom: &&symptom::Symptom| sources.scenarios.iter().any(|it| it.symptoms.contains(&symptom.id));
     for symptom in symptom::all().iter().filter(asked) {
-        let _ = writeln!(text, "- [{}](/pitfalls/index.md#{})", write::sentence(&symptom.sentence), symptom.id);
+        let _ = writeln!(text, "- [{}](/pitfalls/index.md#{})", prose(&symptom.sentence), symptom.id);
     }
     text.push_str(
         "\n## On your own machine {#program}\n\n[The program](/program.md) asks the same questions of your machine, \

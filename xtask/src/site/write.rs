@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use cuda_pitfalls::text::escape::{html, visible};
+use cuda_pitfalls::text::escape::visible;
 
 /// A text for a heading or the table of contents, in which mdBook's search would read angle brackets as HTML.
 pub(super) fn title(text: &str) -> String {
@@ -34,15 +34,9 @@ pub(super) fn heading(out: &mut String, level: usize, words: &str, anchor: &str)
     let _ = writeln!(out, "\n{} {} {{#{anchor}}}\n", "#".repeat(level), plain(&title(words)));
 }
 
-/// Text between backticks, as HTML, which holds in a cell of a table too.
+/// Text as code, whatever is in it, which holds in a cell of a table too. Markdown reads on between tags of HTML.
 pub(super) fn code(text: &str) -> String {
-    format!("<code>{}</code>", html(text).replace('|', "&#124;").replace('`', "&#96;").replace('*', "&#42;"))
-}
-
-/// A sentence of ours: text between backticks is code, everything else is itself.
-pub(super) fn sentence(text: &str) -> String {
-    let part = |(place, part): (usize, &str)| if place % 2 == 1 { code(part) } else { plain(part) };
-    text.split('`').enumerate().map(part).collect()
+    format!("<code>{}</code>", plain(text))
 }
 
 /// A block of code, whatever is in it.
@@ -83,7 +77,7 @@ mod tests {
     fn text_of_others_is_only_text() {
         assert_eq!(plain("<b>*a*_[x](y)|#"), "&lt;b&gt;\\*a\\*\\_\\[x\\](y)\\|\\#");
         assert_eq!(title("a <b>\n c"), "a ‹b› c");
-        assert_eq!(sentence("a `b|<c>` *d*"), "a <code>b&#124;&lt;c&gt;</code> \\*d\\*");
+        assert_eq!(code("__init__.py"), "<code>\\_\\_init\\_\\_.py</code>");
         assert_eq!(slug("DataLoader(pin_memory=True), not iterated"), "DataLoader-pin_memory-True-not-iterated");
         assert_eq!(slug("../../etc/<x>"), "etc-x");
         assert_eq!(slugs(["a b", "a, b", "c"].into_iter()), ["a-b", "a-b-2", "c"]);
