@@ -33,7 +33,7 @@ impl Made {
                 let name = path.strip_prefix(&out).unwrap().to_string_lossy().into_owned();
                 if path.is_dir() {
                     folders.push(path);
-                } else if name.ends_with(".html") && name != "404.html" {
+                } else if name.ends_with(".html") {
                     pages.insert(name, fs::read_to_string(path).expect("a page"));
                 }
             }
@@ -453,4 +453,16 @@ fn the_filters_of_a_table_show_what_they_say() {
     assert_eq!(seen["said"], "1 of 4 lines", "{seen:#}");
     assert_eq!(seen["wide"], 360, "the page must be scrolled sideways: {seen:#}");
     assert_ne!(seen["light"], seen["dark"], "{seen:#}");
+}
+
+#[test]
+fn pages_fit_a_phone() {
+    let Some(browser) = browser() else { return };
+    let pages = ["index", "errors/304", "lines/torch", "calls/libcudart", "pitfalls/index", "surveys/errors", "claims"];
+    let script = "return all('main *').filter(one => !one.closest('.table-wrapper, pre') \
+                  && one.getBoundingClientRect().right > 361).slice(0, 3).map(one => one.outerHTML.slice(0, 200));";
+    for page in pages.map(|page| format!("{page}.html")) {
+        let wide = found(&browser, committed(), &page, 360, script);
+        assert_eq!(wide, serde_json::json!([]), "{page}");
+    }
 }

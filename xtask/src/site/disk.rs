@@ -112,18 +112,16 @@ fn below(root: &Path, folder: &str) -> Result<Vec<String>, TaskError> {
     Ok(found)
 }
 
-/// What a document of the evidence says of itself.
+/// What a report or a survey says of itself.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Head {
     #[serde(alias = "survey")]
     run: Began,
     machine: Machine,
-    /// A trace has these at the top.
-    #[serde(flatten)]
-    top: Began,
 }
 
+/// When and by what it was measured, as a run, a survey and the first line of a trace say it.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Began {
@@ -138,14 +136,10 @@ struct Machine {
     driver_version: String,
 }
 
-impl Head {
-    /// When and by what it was measured; none if it does not say.
+impl Began {
     fn measured(self) -> Option<Measured> {
-        let began = if self.run.started_at.is_empty() { self.top } else { self.run };
-        let driver =
-            if self.machine.driver_version.is_empty() { began.driver_version } else { self.machine.driver_version };
-        let (day, _) = began.started_at.split_once('T')?;
-        Some(Measured { day: day.to_owned(), version: began.version, driver })
+        let (day, _) = self.started_at.split_once('T')?;
+        Some(Measured { day: day.to_owned(), version: self.version, driver: self.driver_version })
     }
 }
 
@@ -155,17 +149,17 @@ fn measured(reports: &Path) -> Result<BTreeMap<String, Measured>, TaskError> {
     for listed in evidence::listed() {
         let (folder, file) = listed.name.rsplit_once('/').unwrap_or(("", &listed.name));
         let name = if folder == "compact" { listed.name.as_str() } else { folder };
-        let path = listed.find(reports)?;
-        let head: Head = match file {
-            TRACE => {
-                let mut first = String::new();
-                BufReader::new(fs::File::open(path)?).read_line(&mut first)?;
-                serde_json::from_str(&first)?
-            }
-            file if REPORTS.contains(&file) || folder == "compact" => serde_json::from_slice(&fs::read(path)?)?,
-            _ => continue,
+        let began = if file == TRACE {
+            let mut first = String::new();
+            BufReader::new(fs::File::open(listed.find(reports)?)?).read_line(&mut first)?;
+            serde_json::from_str(&first)?
+        } else if REPORTS.contains(&file) || folder == "compact" {
+            let head: Head = serde_json::from_slice(&fs::read(listed.find(reports)?)?)?;
+            Began { driver_version: head.machine.driver_version, ..head.run }
+        } else {
+            continue;
         };
-        found.extend(head.measured().map(|measured| (name.to_owned(), measured)));
+        found.extend(began.measured().map(|measured| (name.to_owned(), measured)));
     }
     Ok(found)
 }
@@ -221,6 +215,7 @@ fn config(site: &Site, out: &Path) -> Result<Config, TaskError> {
          admonitions = false\n\
          no-section-label = true\n\
          sidebar-header-nav = false\n\
+         input-404 = \"\"\n\
          additional-css = [\"site.css\"]\n\
          additional-js = [\"site.js\"]\n\
          [output.html.print]\n\

@@ -30,6 +30,9 @@ pub struct AskedLine {
     pub note: String,
 }
 
+/// What a line does, and how it was asked.
+type Known<'a> = (&'a LineFacts, Option<&'a AskedLine>);
+
 #[derive(Deserialize)]
 struct LineFile {
     row: Vec<AskedLine>,
@@ -49,7 +52,7 @@ impl AskedLine {
 
 /// The index, and a page for each framework.
 pub(super) fn pages(sources: &Sources, explainer: &Explainer<'_>) -> Vec<Draft> {
-    let mut frameworks: Vec<(&str, Vec<(&LineFacts, Option<&AskedLine>)>)> = Vec::new();
+    let mut frameworks: Vec<(&str, Vec<Known<'_>>)> = Vec::new();
     for facts in &sources.summary.lines {
         let asked = sources.lines.iter().find(|line| line.id == facts.id);
         let framework = asked.map_or("other", |line| line.framework.as_str());

@@ -6,7 +6,7 @@ use cuda_pitfalls::explain::{Word, word};
 use cuda_pitfalls::scenario::symptom;
 
 use super::matrix::CHANGES;
-use super::{Draft, Sources, TITLE, write};
+use super::{Draft, Sources, TITLE};
 use crate::page::prose;
 
 const OPENING: &str = "Which call initialises the CUDA driver, which one creates a context, where memory appears, and \
