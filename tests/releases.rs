@@ -225,7 +225,10 @@ fn what_was_asked_without_a_gpu_is_what_gpus_show() {
             }
             compared += 1;
             if without != with {
-                differ.push(format!("{}, {}: {without} without a GPU, {with} with GPUs", document.environment.name, row.id));
+                differ.push(format!(
+                    "{}, {}: {without} without a GPU, {with} with GPUs",
+                    document.environment.name, row.id
+                ));
             }
         }
     }

@@ -11,6 +11,7 @@ pub mod explain;
 pub mod export;
 pub mod page;
 pub mod provenance;
+pub mod site;
 pub mod steps;
 
 /// Why a task failed, such as a scenario that is not valid, or a file that cannot be read or written.

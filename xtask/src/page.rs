@@ -23,7 +23,8 @@ use cuda_pitfalls::render::versions;
 use cuda_pitfalls::scenario::{Check, Expected, Instance, Needs, Scenario, symptom};
 
 use self::measured::Reference;
-use self::prose::{bullet, capitalised, code, escaped, link, paragraph, prose, value};
+pub(crate) use self::prose::prose;
+use self::prose::{bullet, capitalised, code, escaped, link, paragraph, value};
 
 /// The folder of the pages, below the root of the repository.
 pub const FOLDER: &str = "docs/pitfalls";

@@ -15,7 +15,7 @@ pub(super) fn escaped(text: &str) -> String {
 }
 
 /// A sentence as Markdown. Text between backticks is code.
-pub(super) fn prose(text: &str) -> String {
+pub(crate) fn prose(text: &str) -> String {
     let text = escaped(text);
     let mut out = String::with_capacity(text.len());
     let mut rest = text.as_str();
