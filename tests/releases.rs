@@ -181,11 +181,19 @@ fn the_first_bad_release_is_found_with_its_stack() {
     let never = bisect(&scratch, &package, "import framework");
     never.ended(3, "inconclusive");
     assert!(never.stdout.contains("does not happen with the bad versions"), "{}", never.stdout);
-    let fails =
-        bisect(&scratch, &["--package", "framework", "--good", "1", "--bad", "9", "--json"], "raise SystemExit(7)");
+    let fails = bisect(
+        &scratch,
+        &["--package", "framework", "--good", "1", "--bad", "9", "--json"],
+        "import sys; print('no such thing', file=sys.stderr); raise SystemExit(7)",
+    );
     fails.ended(3, "inconclusive");
     assert_eq!(fails.json()["no_answer"], "good_is_unknown");
-    assert!(fails.json()["trials"][0]["outcome"]["why"].as_str().expect("why").contains("exit code 7"));
+    assert!(
+        fails.json()["trials"][0]["outcome"]["why"]
+            .as_str()
+            .expect("why")
+            .contains("(exit code 7) and does nothing that is forbidden before: no such thing")
+    );
 }
 
 #[test]

@@ -88,10 +88,12 @@ pub struct TraceOptions {
 }
 
 /// A program that runs apart from its caller has no input or output, and ends together with all of its children.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Apart {
     /// How long it may run before it is killed.
     pub limit: Duration,
+    /// The file that gets its stderr, if anybody wants it.
+    pub stderr: Option<PathBuf>,
 }
 
 /// A completed trace.
@@ -150,7 +152,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     // Before the program starts: its orphans then become our children, which identifies them.
     supervisor::adopt_orphans().map_err(|error| internal(&error))?;
     let before = supervisor::children();
-    let program_itself = match TracedProgram::start(&options.command, &environment, caller, options.apart.is_some()) {
+    let program_itself = match TracedProgram::start(&options.command, &environment, caller, options.apart.as_ref()) {
         Ok(started) => started,
         Err(error) => {
             writer.discard();
@@ -176,7 +178,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
         baseline: Vec::new(),
         written: BTreeMap::new(),
         round_ns: clock::now_ns(),
-        deadline_ns: options.apart.map(|apart| started_ns.saturating_add(apart.limit.as_nanos() as u64)),
+        deadline_ns: options.apart.as_ref().map(|apart| started_ns.saturating_add(apart.limit.as_nanos() as u64)),
         overdue: false,
         before,
     };

@@ -27,6 +27,9 @@ pub(super) struct TracerArguments {
     /// Whether the program finds no NVML on the simulated machine.
     #[arg(long)]
     without_nvml: bool,
+    /// The file that gets the program's stderr.
+    #[arg(long)]
+    stderr: Option<PathBuf>,
     /// The program and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<OsString>,
@@ -34,7 +37,7 @@ pub(super) struct TracerArguments {
 
 /// Traces the program. What became of it is in the document; a trace that failed says why on stderr.
 pub(super) fn trace(arguments: TracerArguments) -> Exit {
-    let TracerArguments { on, folder, limit_ms, returns, without_nvml, command } = arguments;
+    let TracerArguments { on, folder, limit_ms, returns, without_nvml, stderr, command } = arguments;
     let limit = Duration::from_millis(limit_ms);
     let options = tracer::TraceOptions {
         commit: crate::COMMIT.map(str::to_owned),
@@ -46,7 +49,7 @@ pub(super) fn trace(arguments: TracerArguments) -> Exit {
         all_calls: false,
         returns,
         hides_nvml: without_nvml,
-        apart: Some(Apart { limit }),
+        apart: Some(Apart { limit, stderr }),
     };
     let traced = std::env::current_exe()
         .map_err(|error| error.to_string())

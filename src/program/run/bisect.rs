@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use cuda_pitfalls_answers::releases::{EnvironmentRequest, WitnessAsked};
 use cuda_pitfalls_answers::survey::python::stack_of_init;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::report::SchemaId;
+use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_instrument::supervisor::{Errand, ErrandEnd, Interrupt, role};
 use cuda_pitfalls_render::{bisect as render, releases as words};
 use cuda_pitfalls_trace::policy::{Policy, PolicyWord};
@@ -24,6 +26,9 @@ use cuda_pitfalls_trace::{Trace, diagnosis};
 
 /// Additional time for a tracer to start and to end.
 const GRACE: Duration = Duration::from_secs(90);
+/// How much of a command's stderr is read, from its end, and the longest line of it.
+const TAIL_BYTES: u64 = 4096;
+const LONGEST: usize = 300;
 /// The time from SIGTERM to SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -139,6 +144,17 @@ fn go(options: &BisectOptions, program: &Path, interrupt: Interrupt, console: &m
     Ok(console.surveyed(&text, &document, exit))
 }
 
+/// The last line that a command wrote to its stderr.
+fn last_line(path: &Path) -> Option<String> {
+    let mut file = std::fs::File::open(path).ok()?;
+    let bytes = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(bytes.saturating_sub(TAIL_BYTES))).ok()?;
+    let mut tail = Vec::new();
+    file.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
+    let text = String::from_utf8_lossy(&tail);
+    text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(|line| escape::shorten(line, LONGEST))
+}
+
 /// Whether a word says nothing where `cuInit` cannot succeed.
 fn needs_gpu(word: &PolicyWord) -> bool {
     !matches!(word, PolicyWord::Init) && *word != PolicyWord::Rule("late-mask".to_string())
@@ -234,7 +250,8 @@ impl Trials<'_> {
         }
         environment.remove(OsStr::new("CUDA_VISIBLE_DEVICES"));
         let mut arguments = ground.arguments(self.options.limit, "", &folder);
-        arguments.push("--".into());
+        let said = self.session.folder().join("bisect-stderr");
+        arguments.extend([OsString::from("--stderr"), said.clone().into(), "--".into()]);
         arguments.extend(self.options.command.iter().cloned());
         let stopped = std::cell::RefCell::new(interrupt);
         let place = std::env::current_dir().map_err(|error| Failure::Usage(error.to_string()))?;
@@ -279,7 +296,10 @@ impl Trials<'_> {
         });
         match left {
             None => Ok(Some(ReleaseOutcome::Good)),
-            Some(left) => unknown(format!("the command fails ({left}) and does nothing that is forbidden before")),
+            Some(left) => {
+                let last = last_line(&said).map(|line| format!(": {line}")).unwrap_or_default();
+                unknown(format!("the command fails ({left}) and does nothing that is forbidden before{last}"))
+            }
         }
     }
 }

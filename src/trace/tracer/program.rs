@@ -1,6 +1,7 @@
 //! Starting the traced program in the way its caller would have.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
@@ -9,8 +10,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
-use super::TracerError;
 use super::caller::Caller;
+use super::{Apart, TracerError};
 use cuda_pitfalls_instrument::supervisor::is_ignored;
 
 /// The PID to which signals from other processes are forwarded; 0 before the program has started.
@@ -35,12 +36,12 @@ pub(super) struct TracedProgram {
 
 impl TracedProgram {
     /// Starts a command with a changed environment, and with our terminal, descriptors and process group. If it runs
-    /// `apart`, it has neither input nor output, and is killed when this process ends.
+    /// `apart`, it has neither input nor output but for the stderr that is wanted, and is killed when this process ends.
     pub(super) fn start(
         command: &[OsString],
         environment: &[(OsString, OsString)],
         caller: Caller,
-        apart: bool,
+        apart: Option<&Apart>,
     ) -> Result<TracedProgram, TracerError> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(TracerError::Usage("no command was given".to_string()));
@@ -49,8 +50,12 @@ impl TracedProgram {
         take_signals().map_err(failed)?;
         let mut started = Command::new(program);
         started.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
-        if apart {
-            started.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        if let Some(apart) = apart {
+            let stderr = match &apart.stderr {
+                Some(path) => Stdio::from(File::create(path).map_err(failed)?),
+                None => Stdio::null(),
+            };
+            started.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
             // SAFETY: the closure makes one system call, which allocates nothing.
             unsafe { started.pre_exec(|| Ok(set_parent_process_death_signal(Some(Signal::KILL))?)) };
         } else {
