@@ -146,6 +146,15 @@ fn wrong_environments_are_refused_before_anything_is_installed() {
         ran.ended(2, "usage");
         assert!(ran.stderr.contains(says), "{}", ran.stderr);
     }
+    // The file's lines are code, with environments as without.
+    let refused = |arguments: &[&str], says: &str| {
+        let ran = scratch.start(command(&scratch, arguments)).wait(Duration::from_secs(60));
+        ran.ended(2, "usage");
+        assert!(ran.stderr.contains(says), "{}", ran.stderr);
+    };
+    let rows = "tests/installed/rows.toml";
+    refused(&["survey", "python", "--rows", rows, "--with", "framework==2", "--on", "sim"], "--allow code");
+    refused(&["survey", "calls", "--with", "framework==2", "--on", "sim"], "belongs to `survey python`");
     let mut without = command(&scratch, &["survey", "python", "--with", "framework==2", "--on", "sim"]);
     without.env("PATH", "/nowhere");
     let ran = scratch.start(without).wait(Duration::from_secs(60));

@@ -103,6 +103,7 @@ pub(super) fn survey(
     console: &mut Console,
 ) -> Result<Exit, Failure> {
     let run = &options.run;
+    select::check(options)?;
     let lines = super::survey::python::list(options.python.rows.as_deref());
     let lines = lines.map_err(|error| Failure::Usage(error.to_string()))?.lines;
     let lines = select::chosen(lines, &run.selectors)?;
@@ -247,6 +248,7 @@ impl ReleaseSurvey<'_> {
             .iter()
             .filter(|line| !self.options.run.selectors.is_empty() || (is_about(line, request) && !line.asks_gpu))
             .filter(|line| line.needs.iter().all(|need| lacks(need, &about).is_none()))
+            .filter(|line| self.witnesses.iter().all(|(asked, _)| asked.cuda_gpus == 0 || line.gpus <= asked.cuda_gpus))
             .cloned()
             .collect();
         let jobs = self.options.python.jobs();
@@ -419,9 +421,11 @@ fn who_answers(witnesses: &[(WitnessAsked, Ground)]) -> String {
 
 pub(super) fn failure(error: InstallError) -> Failure {
     match error {
-        InstallError::NoUv | InstallError::Refused(_) | InstallError::NoSpace { .. } | InstallError::Busy(_) => {
-            Failure::Usage(error.to_string())
-        }
+        InstallError::NotOwn(_)
+        | InstallError::NoUv
+        | InstallError::Refused(_)
+        | InstallError::NoSpace { .. }
+        | InstallError::Busy(_) => Failure::Usage(error.to_string()),
         InstallError::Stopped | InstallError::System(_) => Failure::Internal(error.to_string()),
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -89,6 +89,9 @@ pub(super) enum InstallError {
     /// Another process works there.
     #[error("another survey makes environments in `{}`: wait for it, or choose another folder by --out", escape::terminal(&.0.to_string_lossy()))]
     Busy(PathBuf),
+    /// Others can write there.
+    #[error("`{}` is not a folder that you alone can enter: remove it, or choose another folder", escape::terminal(&.0.to_string_lossy()))]
+    NotOwn(PathBuf),
     /// The user stopped it.
     #[error("stopped")]
     Stopped,
@@ -131,7 +134,7 @@ impl<'a> Installer<'a> {
     /// There is no `uv`, or the folder cannot be made.
     pub(super) fn new(program: &'a Path, folder: &Path, disk_bytes: u64) -> Result<Installer<'a>, InstallError> {
         let uv = super::python::on_path(Path::new("uv")).map_err(|_| InstallError::NoUv)?;
-        fs::create_dir_all(folder)?;
+        own(folder)?;
         let lock = File::open(folder)?;
         if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Err(InstallError::Busy(folder.to_path_buf()));
@@ -334,6 +337,18 @@ impl Drop for Installer<'_> {
     }
 }
 
+/// Makes a folder that this user alone can enter, or accepts one that is so already: whoever can write there decides
+/// which code runs.
+fn own(folder: &Path) -> Result<(), InstallError> {
+    match fs::DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        made => return Ok(made?),
+    }
+    let about = fs::symlink_metadata(folder)?;
+    let is_own = about.is_dir() && about.uid() == rustix::process::geteuid().as_raw() && about.mode() & 0o077 == 0;
+    if is_own { Ok(()) } else { Err(InstallError::NotOwn(folder.to_path_buf())) }
+}
+
 /// The variables with which a program uses an environment: to set, or to unset where there is no value.
 pub(super) fn variables(made: &Made) -> BTreeMap<OsString, Option<OsString>> {
     let mut all: BTreeMap<OsString, Option<OsString>> =
@@ -381,6 +396,19 @@ mod tests {
         let long: Vec<String> = (0..20).map(|line| format!("line {line}")).collect();
         let kept = complaint(&long.join("\n"), "");
         assert!(kept.starts_with("line 8 ") && kept.ends_with("line 19"), "{kept}");
+    }
+
+    #[test]
+    fn a_folder_that_others_can_enter_is_refused() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        let place = folder.path().join("environments");
+        assert!(own(&place).is_ok() && own(&place).is_ok(), "a folder of our own is used again");
+        fs::set_permissions(&place, fs::Permissions::from_mode(0o777)).expect("permissions");
+        assert!(matches!(own(&place), Err(InstallError::NotOwn(_))));
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(folder.path(), &link).expect("a link");
+        assert!(matches!(own(&link), Err(InstallError::NotOwn(_))));
     }
 
     #[test]

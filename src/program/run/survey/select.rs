@@ -9,7 +9,7 @@ use cuda_pitfalls_core::scenario::nearest;
 use cuda_pitfalls_core::text::escape;
 
 /// Refuses options that exclude each other, before the machine is touched.
-pub(super) fn check(options: &SurveyOptions) -> Result<(), Failure> {
+pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), Failure> {
     let only = |kind: SurveyKind, option: &str| Failure::Usage(format!("{option} belongs to `survey {}`", kind.name()));
     if options.generate > 0 && options.kind != SurveyKind::Mask {
         return Err(only(SurveyKind::Mask, "--generate"));
@@ -33,6 +33,9 @@ pub(super) fn check(options: &SurveyOptions) -> Result<(), Failure> {
         if is_given && !options.kind.is_of_lines() {
             return Err(only(SurveyKind::Python, name));
         }
+    }
+    if !python.releases.environments.is_empty() && options.kind != SurveyKind::Python {
+        return Err(only(SurveyKind::Python, "--with, --releases, --environments and --latest"));
     }
     if python.rows.is_some() && options.kind != SurveyKind::Python {
         return Err(only(SurveyKind::Python, "--rows"));
