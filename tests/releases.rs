@@ -75,6 +75,7 @@ fn each_line_has_an_answer_without_a_gpu() {
         ("framework.new", "absent"),
         ("raises before", "stopped"),
         ("in a helper that goes on", "yes"),
+        ("a function that the fake driver does not have", "no"),
     ];
     let expected: Vec<(String, String)> =
         expected.iter().map(|(id, state)| ((*id).to_string(), (*state).to_string())).collect();

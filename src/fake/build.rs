@@ -70,7 +70,8 @@ fn build_all() -> Result<(), String> {
     let wrapped = out.join("wrapped.rs");
     let text = fs::read_to_string("shim/calls.txt").map_err(|error| format!("cannot read shim/calls.txt: {error}"))?;
     write_if_new(&wrapped, &wrapped::source(&text)?)?;
-    write_if_new(&out.join("questions.rs"), &wrapped::questions(&text))?;
+    write_if_new(&out.join("questions.rs"), &wrapped::names(&text, "question"))?;
+    write_if_new(&out.join("lacking.rs"), &wrapped::names(&text, "lacking"))?;
     println!("cargo::rustc-env=CUDA_PITFALLS_WRAPPED={}", wrapped.display());
     // A library under the stand-in's name, only for the linker to see that it is needed.
     let stand_in = format!("cuda-pitfalls:needed:{}", "-".repeat(STAND_IN_BYTES));

@@ -22,6 +22,9 @@ pub const INJECTION: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libcuda_p
 /// Functions that are wrapped only where all calls are counted (`shim/calls.txt`).
 pub const QUESTIONS: &[&str] = &include!(concat!(env!("OUT_DIR"), "/questions.rs"));
 
+/// Functions that [`FORWARDING`] has only for a driver that lacks them (`shim/calls.txt`).
+pub const LACKING: &[&str] = &include!(concat!(env!("OUT_DIR"), "/lacking.rs"));
+
 /// The simulated machines: name and description.
 pub const MACHINES: [(&str, &str); 5] = [
     ("h200-x1", include_str!("machines/h200-x1.toml")),

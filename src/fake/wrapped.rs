@@ -23,6 +23,7 @@ const VARIANTS: [&str; 3] = ["", "_ptsz", "_ptds"];
 /// The whole file, from the text of `shim/calls.txt`.
 pub(crate) fn source(text: &str) -> Result<String, String> {
     let mut ways: BTreeMap<String, Way> = BTreeMap::new();
+    let mut lacking: BTreeSet<String> = BTreeSet::new();
     let mut words: BTreeMap<String, usize> = calls::all()
         .filter(|call| call.library == CallLibrary::Driver)
         .filter_map(|call| Some((call.name.to_owned(), words_of(call)?)))
@@ -38,6 +39,10 @@ pub(crate) fn source(text: &str) -> Result<String, String> {
             Some("question") => Way::Question,
             Some("switch") => Way::Switch,
             Some("use") => Way::Use(parts.next().ok_or_else(|| wrong("a way is missing"))?.to_owned()),
+            Some("lacking") => {
+                lacking.extend(parts.map(str::to_owned));
+                continue;
+            }
             Some("told") => Way::Told(parts.next().ok_or_else(|| wrong("a kind is missing"))?.to_owned()),
             Some("more") => {
                 let count =
@@ -66,13 +71,40 @@ pub(crate) fn source(text: &str) -> Result<String, String> {
         let variants: &[&str] = if matches!(way, Way::Use(_)) { &VARIANTS } else { &VARIANTS[..1] };
         all.extend(variants.iter().map(|variant| (format!("{name}{variant}"), count, way.clone())));
     }
-    Ok(file(&all))
+    if let Some(twice) = all.iter().map(|(name, ..)| name).find(|name| lacking.contains(*name)) {
+        return Err(format!("shim/calls.txt: {twice} is wrapped and cannot be lacking"));
+    }
+    Ok(file(&all) + &lacking_functions(&lacking))
 }
 
-/// The names of the questions, for the tracer, which takes them out of its copy: a Rust array.
+/// The functions that are there only for a driver that lacks them.
+fn lacking_functions(names: &BTreeSet<String>) -> String {
+    let mut out =
+        "/// What a driver may lack, beside the wrapped functions.\npub static LACKING: &[(&str, Lacking)] = &[\n"
+            .to_owned();
+    for name in names {
+        out += &format!("    (\"{name}\", {name}),\n");
+    }
+    out += "];\n/// A function that returns a status whatever it is given.\npub type Lacking = unsafe extern \"C\" fn() -> u32;\n";
+    for name in names {
+        out += &format!(
+            "
+/// # Safety
+/// Takes no argument into account.
+#[unsafe(no_mangle)]
+pub unsafe extern \"C\" fn {name}() -> u32 {{
+    crate::returned::lacking()
+}}
+"
+        );
+    }
+    out
+}
+
+/// The names that stand behind a word, for the tracer, which takes them out of its copy: a Rust array.
 #[allow(dead_code, reason = "the check of the library has no tracer")]
-pub(crate) fn questions(text: &str) -> String {
-    let lines = text.lines().filter_map(|line| line.strip_prefix("question "));
+pub(crate) fn names(text: &str, word: &str) -> String {
+    let lines = text.lines().filter_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
     let names: Vec<&str> = lines.flat_map(str::split_whitespace).collect();
     format!("{names:?}")
 }

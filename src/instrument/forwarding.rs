@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-use cuda_pitfalls_fake::{FORWARDING as CUDA, FORWARDING_NVML, QUESTIONS};
+use cuda_pitfalls_fake::{FORWARDING as CUDA, FORWARDING_NVML, LACKING, QUESTIONS};
 use object::read::elf::{ElfFile64, FileHeader, SectionHeader, Sym};
 use object::{Endianness, Object, ObjectSymbol, ReadCache};
 
@@ -73,7 +73,8 @@ pub enum ForwardingError {
 
 /// Makes a folder with the forwarding library for the libcuda at this path. `address` is the folder of a trace, or
 /// empty. `all_calls` decides whether queries are counted too that frameworks make before each small operation.
-/// `returns` are calls that are not passed on, as `cuInit=999 cuMemAlloc_v2=2`; empty for none.
+/// `returns` are calls that are not passed on, as `cuInit=999 cuMemAlloc_v2=2 *=3`, where `*` is every call that the libcuda
+/// lacks; empty for none.
 ///
 /// # Errors
 /// A file cannot be written, or the libcuda cannot be used.
@@ -90,14 +91,14 @@ pub fn lay_out(
         return Err(ForwardingError::LongPath(libcuda.to_path_buf()));
     }
     let mut exported = exports(libcuda)?;
-    if !all_calls {
-        exported.retain(|name| !QUESTIONS.contains(&name.as_str()));
-    }
+    exported.retain(|name| (all_calls || !QUESTIONS.contains(&name.as_str())) && !LACKING.contains(&name.as_str()));
     let mut library = filled(CUDA.to_vec(), ADDRESS, address)?;
     library = filled(library, LIBCUDA, &[real, if all_calls { ALL_CALLS } else { b"" }].concat())?;
     library = filled(library, RETURNS, returns.as_bytes())?;
     fill_needed(&mut library, real)?;
-    leave_out(&mut library, &exported)?;
+    if !returns.split(' ').any(|one| one.starts_with("*=")) {
+        leave_out(&mut library, &exported)?;
+    }
     fs::create_dir(folder).and_then(|()| fs::set_permissions(folder, Permissions::from_mode(0o755)))?;
     write(&folder.join(NAME), &library)?;
     if libcuda.with_file_name(SHORT).exists() {

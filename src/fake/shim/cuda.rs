@@ -43,8 +43,8 @@ extern "C" fn start() {
     let folder = unsafe { std::ptr::read_volatile(&raw const FOLDER) };
     let folder = folder.get(MARK_BYTES..).unwrap_or_default();
     post::start(folder.split(|byte| *byte == 0).next().unwrap_or_default());
-    returned::start();
     original::find();
+    returned::start();
     state::watch_forks();
     drop(errno);
 }

@@ -1,11 +1,12 @@
 //! Statuses that the forwarding libcuda returns by itself, without passing the call on: what a driver would return that
 //! fails there. None in an ordinary trace.
 
-use crate::shared;
-use crate::wrapped::{COUNT, NAMES};
+use crate::wrapped::{COUNT, LACKING, NAMES, OURS};
+use crate::{original, shared};
+use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Which calls return what, as `cuInit=999 cuMemAlloc_v2=2`; empty where every call is passed on. The tracer writes it
+/// Which calls return what, as `cuInit=999 cuMemAlloc_v2=2 *=3`, where `*` is every call that the driver lacks; empty where every call is passed on. The tracer writes it
 /// into its copy of the library, behind the mark by which it finds the place.
 #[used]
 #[unsafe(link_section = ".data")]
@@ -16,7 +17,10 @@ const MARK_BYTES: usize = 22;
 /// What each call returns; 0 for one that is passed on.
 static STATUSES: [AtomicU32; COUNT] = [const { AtomicU32::new(0) }; COUNT];
 
-/// Reads which calls are not passed on.
+/// What a call returns that the driver lacks; 0 if the library has none of these.
+static FOR_LACKING: AtomicU32 = AtomicU32::new(0);
+
+/// Reads which calls are not passed on. The driver's functions were looked up before.
 pub fn start() {
     // SAFETY: the array was written before the library was loaded; see `start` in cuda.rs.
     let bytes = unsafe { std::ptr::read_volatile(&raw const RETURNED) };
@@ -25,6 +29,12 @@ pub fn start() {
         let Some(at) = one.iter().position(|byte| *byte == b'=') else { continue };
         let (name, number) = (&one[..at], &one[at + 1..]);
         let number = number.iter().fold(0u32, |all, digit| all.wrapping_mul(10).wrapping_add(u32::from(digit - b'0')));
+        if name == b"*" {
+            FOR_LACKING.store(number, Ordering::Relaxed);
+            for (_, status) in STATUSES.iter().enumerate().filter(|(index, _)| original::function(*index) == 0) {
+                let _ = status.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed);
+            }
+        }
         if let Some(index) = NAMES.iter().position(|known| known.trim_end_matches('\0').as_bytes() == name) {
             STATUSES[index].store(number, Ordering::Relaxed);
         }
@@ -38,4 +48,22 @@ pub fn status(index: usize) -> Option<u32> {
         0 => None,
         status => Some(status),
     }
+}
+
+/// What a function returns that is neither wrapped nor the driver's.
+pub fn lacking() -> u32 {
+    FOR_LACKING.load(Ordering::Relaxed)
+}
+
+/// Our function for a name, with or without its version, that the driver lacks.
+pub fn ours_for(name: &[u8]) -> Option<*mut c_void> {
+    if lacking() == 0 {
+        return None;
+    }
+    let is_it = |known: &str| {
+        let rest = known.trim_end_matches('\0').as_bytes().strip_prefix(name);
+        rest.is_some_and(|rest| rest.is_empty() || rest == b"_v2")
+    };
+    let wrapped = NAMES.iter().zip(OURS.0.iter()).find(|(known, _)| is_it(known)).map(|(_, ours)| *ours as *mut c_void);
+    wrapped.or_else(|| LACKING.iter().find(|(known, _)| is_it(known)).map(|(_, ours)| *ours as *mut c_void))
 }

@@ -5,7 +5,7 @@ use crate::post::{self, Message};
 use crate::state::{self, SUCCESS, real_function};
 use crate::wrapped::{NAMES, index};
 use crate::{c, original, returned, variable};
-use std::ffi::{c_char, c_void};
+use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// `CUDA_ERROR_NOT_INITIALIZED`, for a function that is not there: it cannot be called then.
@@ -198,7 +198,7 @@ pub unsafe extern "C" fn cuGetProcAddress(
     let status =
         call!("cuGetProcAddress", fn(*const c_char, *mut *mut c_void, i32, u64), name, function, version, flags);
     // SAFETY: a call that succeeded has written the pointer.
-    unsafe { answered(index("cuGetProcAddress"), status, function) }
+    unsafe { answered(index("cuGetProcAddress"), status, name, function) }
 }
 
 /// # Safety
@@ -221,18 +221,24 @@ pub unsafe extern "C" fn cuGetProcAddress_v2(
         result
     );
     // SAFETY: as above.
-    unsafe { answered(index("cuGetProcAddress_v2"), status, function) }
+    unsafe { answered(index("cuGetProcAddress_v2"), status, name, function) }
 }
 
 /// Puts our function in the place of the real one.
 ///
 /// # Safety
-/// If the status is success, `function` can be read and written.
-unsafe fn answered(index: usize, status: u32, function: *mut *mut c_void) -> u32 {
+/// If the status is success, `name` can be read, and `function` read and written.
+unsafe fn answered(index: usize, status: u32, name: *const c_char, function: *mut *mut c_void) -> u32 {
     after(index, status, true);
     if status == SUCCESS && !function.is_null() {
         // SAFETY: the caller vouches for it.
-        unsafe { *function = original::ours_for(*function) };
+        unsafe {
+            *function = if (*function).is_null() {
+                returned::ours_for(CStr::from_ptr(name).to_bytes()).unwrap_or(*function)
+            } else {
+                original::ours_for(*function)
+            };
+        }
     }
     status
 }

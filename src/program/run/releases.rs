@@ -362,7 +362,8 @@ fn answer(attempts: &Attempts, job: &RowJob, witnesses: &[(WitnessAsked, Ground)
 /// Who can answer here.
 pub(super) fn witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
     let fake = |witness, without_nvml: bool| {
-        let told = format!("cuInit=100 cuDriverGetVersion={TOLD_VERSION}");
+        // After a cuInit that failed, a driver's other functions return CUDA_ERROR_NOT_INITIALIZED.
+        let told = format!("cuInit=100 cuDriverGetVersion={TOLD_VERSION} *=3");
         let asked = WitnessAsked {
             witness,
             libcuda: None,
