@@ -24,6 +24,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::index::{Index, Match};
+use crate::releases::LineReleases;
 use crate::summary::{Basis, Summary};
 use cuda_pitfalls_core::catalogue::essential;
 use cuda_pitfalls_core::scenario::symptom::{self, Symptom};
@@ -91,6 +92,8 @@ pub struct ScenarioAnswer<'a> {
     pub machines: Vec<String>,
     /// The runs that support it; none if nothing was measured.
     pub basis: Option<&'a Basis>,
+    /// The lines that decide whether the pitfall can show, with the releases in which they were asked.
+    pub releases: Vec<&'a LineReleases>,
 }
 
 /// Whether the question of a scenario is answered by yes.
@@ -240,7 +243,8 @@ impl<'a> Explainer<'a> {
 
     fn answer(&self, scenario: &'a Scenario, score: f64) -> ScenarioAnswer<'a> {
         let basis = self.summary.answers.get(&scenario.name);
-        ScenarioAnswer { scenario, score, machines: self.machines(scenario), basis }
+        let releases = self.summary.releases.iter().filter(|line| line.scenarios.contains(&scenario.name)).collect();
+        ScenarioAnswer { scenario, score, machines: self.machines(scenario), basis, releases }
     }
 
     /// The machines of the reports that support the expected answer, in words, each once.

@@ -11,11 +11,13 @@ mod matrix;
 mod row;
 #[cfg(test)]
 mod tests;
+mod versions;
 
 pub use difference::{CellDifference, MatrixDifference, differences};
 pub use list::{EnvironmentRequest, MOST_BYTES, RequestError, bare, built_in, normal, read};
 pub use matrix::{Cell, Change, Column, Matrix, MatrixLine};
 pub use row::{LineState, ReleaseRow, Witness, WitnessSeen};
+pub use versions::{LineReleases, ReleaseSpan, line_releases};
 
 use std::collections::BTreeMap;
 use std::str::FromStr;

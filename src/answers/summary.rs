@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::releases::LineReleases;
 use crate::survey::Survey;
 use crate::survey::calls::{CallRow, latest};
 use crate::survey::env::EnvRow;
@@ -34,6 +35,9 @@ pub struct Summary {
     /// What each refused file or system call causes, from the first call on.
     #[serde(default)]
     pub needs: Vec<NeedFacts>,
+    /// In which releases each Python line calls `cuInit`, in the order of the matrix.
+    #[serde(default)]
+    pub releases: Vec<LineReleases>,
 }
 
 /// The evidence for an answer: the runs that asked the question as it is today and reached a verdict.
@@ -218,11 +222,16 @@ pub fn embedded() -> Summary {
 }
 
 impl Summary {
-    /// The summary of these surveys, of the machines of these reports (each with the name of its folder), and of the
-    /// evidence for answers.
-    pub fn of(surveys: &[Survey], reports: &[(String, Machine)], answers: BTreeMap<String, Basis>) -> Summary {
+    /// The summary of these surveys, of the machines of these reports (each with the name of its folder), of the
+    /// evidence for answers, and of the matrix of releases.
+    pub fn of(
+        surveys: &[Survey],
+        reports: &[(String, Machine)],
+        answers: BTreeMap<String, Basis>,
+        releases: Vec<LineReleases>,
+    ) -> Summary {
         let machines = reports.iter().map(|(name, machine)| (format!("reports/{name}"), in_words(machine))).collect();
-        let mut summary = Summary { machines, answers, ..Summary::default() };
+        let mut summary = Summary { machines, answers, releases, ..Summary::default() };
         let mut calls: Vec<(&CallRow, String)> = Vec::new();
         let mut surveys: Vec<&Survey> = surveys.iter().collect();
         surveys.sort_by(|survey, other| survey.header().started_at.cmp(&other.header().started_at));
@@ -259,6 +268,7 @@ impl Summary {
             list("lines", &self.lines),
             list("variables", &self.variables),
             list("needs", &self.needs),
+            list("releases", &self.releases),
         ];
         let answers = answers.join(",\n");
         format!("{{\"machines\": {machines},\n\"answers\": {{\n{answers}\n}},\n{}}}\n", lists.join(",\n"))

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use cuda_pitfalls_calls::Effect;
 
-use super::{lines as program, listing, versions};
+use super::{lines as program, listing, releases, versions};
 use cuda_pitfalls_answers::explain::{Advice, Cause, Certainty, Explanation, NameFact, ScenarioAnswer, Word, word};
 use cuda_pitfalls_answers::summary::{CallFacts, CallRun, LineFacts, VariableFacts};
 use cuda_pitfalls_core::scenario::symptom::Symptom;
@@ -253,7 +253,8 @@ fn verbatim(line: &str, width: usize) -> String {
         .collect()
 }
 
-/// With which version the pitfall shows, where an expectation asks for one, and up to which one that is known.
+/// With which version the pitfall shows, where an expectation asks for one, up to which one that is known, and in which
+/// releases the line that decides calls `cuInit`.
 fn since(answer: &ScenarioAnswer<'_>) -> Vec<String> {
     let Some(instance) = answer.scenario.instances.first() else { return Vec::new() };
     let is_conditional = instance.expect.iter().any(|entry| {
@@ -261,13 +262,14 @@ fn since(answer: &ScenarioAnswer<'_>) -> Vec<String> {
             || !entry.when.packages.is_empty()
             || entry.when.compute_capability.is_some()
     });
-    if !is_conditional {
-        return Vec::new();
+    let mut found = Vec::new();
+    if is_conditional {
+        found = versions::lines(&instance.expect, Scalar::to_string);
+        found.dedup();
+        let newest = answer.basis.map(|basis| basis.newest.join(", ")).filter(|newest| !newest.is_empty());
+        found.extend(newest.map(|newest| format!("newer than {newest}: not measured")));
     }
-    let mut found = versions::lines(&instance.expect, Scalar::to_string);
-    found.dedup();
-    let newest = answer.basis.map(|basis| basis.newest.join(", ")).filter(|newest| !newest.is_empty());
-    found.extend(newest.map(|newest| format!("newer than {newest}: not measured")));
+    found.extend(answer.releases.iter().map(|facts| format!("without a GPU, {}", releases::line(facts))));
     found
 }
 
@@ -282,6 +284,7 @@ fn in_words(fact: &NameFact) -> Option<String> {
     Some(match fact {
         NameFact::Call(facts) => of_call(facts),
         NameFact::Line(facts) => of_line(facts),
+        NameFact::Releases(facts) => format!("Asked without a GPU, {}.", releases::line(facts)),
         NameFact::Variable(facts) => of_variable(facts),
         NameFact::Error { code, names, says, .. } => {
             let says = says.as_ref().map(|says| format!(": {says}")).unwrap_or_default();

@@ -3,7 +3,7 @@
 use crate::Format;
 use crate::html::document::document;
 use cuda_pitfalls_answers::releases::{
-    Cell, CellDifference, Change, LineState, Matrix, MatrixDifference, MatrixLine, Witness,
+    Cell, CellDifference, Change, LineReleases, LineState, Matrix, MatrixDifference, MatrixLine, ReleaseSpan, Witness,
 };
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::{escape, lines};
@@ -144,6 +144,24 @@ fn only(state: LineState) -> &'static str {
         LineState::WithNvml => " where there is an NVML",
         _ => "",
     }
+}
+
+/// What a line does in the releases of a package, as a clause: `x calls cuInit in torch 2.0.1 to 2.15.0`.
+pub fn line(facts: &LineReleases) -> String {
+    let span = |ReleaseSpan { state, releases }: &ReleaseSpan| {
+        let does = match state {
+            LineState::Yes | LineState::WithoutNvml | LineState::WithNvml => format!("calls cuInit{}", only(*state)),
+            LineState::No => "does not call cuInit".to_string(),
+            LineState::Absent => "does not exist".to_string(),
+            LineState::Stopped => "raises first".to_string(),
+            LineState::NeedsGpu => "needs a GPU".to_string(),
+            LineState::Disagree | LineState::Unknown => "was not found out".to_string(),
+        };
+        let to = releases.last().filter(|_| releases.len() > 1).map(|last| format!(" to {last}")).unwrap_or_default();
+        format!("{does} in {} {}{to}", facts.package, releases.first().map(String::as_str).unwrap_or_default())
+    };
+    let spans: Vec<String> = facts.spans.iter().map(span).collect();
+    format!("{} {}", facts.line, spans.join(", "))
 }
 
 /// A cell in words: the state, where `cuInit` was called, in which process, and what was raised.

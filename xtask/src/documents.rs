@@ -10,12 +10,12 @@ use cuda_pitfalls::claim::{self, Evidence};
 use cuda_pitfalls::diagnosis;
 use cuda_pitfalls::evidence;
 use cuda_pitfalls::fleet;
-use cuda_pitfalls::releases::{self, Matrix};
+use cuda_pitfalls::releases::{self, LineReleases, Matrix};
 use cuda_pitfalls::render::{self, claims, survey as survey_page};
 use cuda_pitfalls::report::{self, Stored};
 use cuda_pitfalls::scenario::{Scenario, schema};
 use cuda_pitfalls::summary::{self, Summary};
-use cuda_pitfalls::survey::{self, Survey};
+use cuda_pitfalls::survey::{self, Survey, python};
 use cuda_pitfalls::text::json;
 use cuda_pitfalls::trace;
 
@@ -40,7 +40,8 @@ pub fn root() -> &'static Path {
 pub fn all() -> Result<Documents, TaskError> {
     let scenarios = catalogue::select(&[])?;
     let (sources, measured) = read(&scenarios)?;
-    let mut made = pages(&scenarios, &measured);
+    let asked = asked()?;
+    let mut made = pages(&scenarios, &measured, &asked);
     let claims = claims(&scenarios)?;
     let bases = page::bases(&measured);
     let counted = counts::Counted { scenarios: &scenarios, bases: &bases, claims: &claims.counts };
@@ -111,8 +112,8 @@ pub fn traced() -> Result<Vec<diagnoses::Traced>, TaskError> {
 }
 
 /// The pages of scenarios, with their measurements, and the index.
-pub fn pages(scenarios: &[Scenario], measured: &[page::Measurement]) -> Documents {
-    let pages = scenarios.iter().map(|scenario| (page::path(scenario), page::page(scenario, measured)));
+pub fn pages(scenarios: &[Scenario], measured: &[page::Measurement], asked: &[LineReleases]) -> Documents {
+    let pages = scenarios.iter().map(|scenario| (page::path(scenario), page::page(scenario, measured, asked)));
     pages.chain([(page::index_path(), page::index(scenarios))]).collect()
 }
 
@@ -166,6 +167,15 @@ pub fn matrix() -> Result<Matrix, TaskError> {
     Ok(Matrix::of(&documents))
 }
 
+/// In which releases each line calls `cuInit`.
+///
+/// # Errors
+/// A committed document cannot be read.
+pub fn asked() -> Result<Vec<LineReleases>, TaskError> {
+    let lines = python::built_in().map_err(|invalid| invalid.path)?.lines;
+    Ok(releases::line_releases(&matrix()?, &lines))
+}
+
 /// How `explain` ranks, and how it fares on what people write.
 fn explain_page(scenarios: &[Scenario]) -> Result<String, TaskError> {
     let phrasings = Phrasings::parse(&fs::read_to_string(root().join("tests/phrasings.toml"))?)?;
@@ -187,7 +197,7 @@ pub fn made_summary(measured: &[page::Measurement]) -> Result<Summary, TaskError
     for (name, file) in committed(report::REPORT)? {
         reports.push((name, report::read(&file)?.machine));
     }
-    Ok(Summary::of(&surveys, &reports, page::bases(measured)))
+    Ok(Summary::of(&surveys, &reports, page::bases(measured), asked()?))
 }
 
 /// What the committed reports mean for the claims.

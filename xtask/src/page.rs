@@ -19,6 +19,7 @@ pub use measured::{Measurement, bases, measurements, verdict_of};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use cuda_pitfalls::releases::LineReleases;
 use cuda_pitfalls::render::versions;
 use cuda_pitfalls::scenario::{Check, Expected, Instance, Needs, Scenario, symptom};
 
@@ -56,8 +57,8 @@ impl Pitfall {
     }
 }
 
-/// The page of a scenario, with the measurements of this and other scenarios.
-pub fn page(scenario: &Scenario, measured: &[Measurement]) -> String {
+/// The page of a scenario, with the measurements of this and other scenarios, and what lines do in releases.
+pub fn page(scenario: &Scenario, measured: &[Measurement], asked: &[LineReleases]) -> String {
     let own: Vec<&Measurement> =
         measured.iter().filter(|measurement| measurement.part.scenario == scenario.name).collect();
     let reference = Reference::of(scenario, &own);
@@ -70,7 +71,7 @@ pub fn page(scenario: &Scenario, measured: &[Measurement]) -> String {
     why(&mut out, scenario);
     twin(&mut out, scenario);
     order::section(&mut out, scenario, instance, standing);
-    since::section(&mut out, scenario, &own);
+    since::section(&mut out, scenario, &own, asked);
     measured::section(&mut out, scenario, &own);
     showed::section(&mut out, scenario, &reference);
     values::section(&mut out, scenario, &own, &reference);

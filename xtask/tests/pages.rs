@@ -25,7 +25,7 @@ fn made() -> &'static Made {
     MADE.get_or_init(|| {
         let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
         let (sources, measured) = documents::read(&scenarios).expect("the reports can be read");
-        let pages = documents::pages(&scenarios, &measured);
+        let pages = documents::pages(&scenarios, &measured, &documents::asked().expect("the matrix"));
         Made { scenarios, sources, measured, pages }
     })
 }

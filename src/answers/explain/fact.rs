@@ -6,6 +6,7 @@ use serde::Serialize;
 use super::error::{self, Advice};
 use super::query::Query;
 use super::words::Term;
+use crate::releases::LineReleases;
 use crate::summary::{CallFacts, LineFacts, Summary, VariableFacts};
 
 /// The most facts that fit above an answer.
@@ -22,6 +23,8 @@ pub enum NameFact {
     Call(CallFacts),
     /// A line of Python, from `survey python`.
     Line(LineFacts),
+    /// The same line in one release after another, from `survey python --releases`.
+    Releases(LineReleases),
     /// An environment variable, from `survey env`.
     Variable(VariableFacts),
     /// An error, from the tables of statuses.
@@ -45,7 +48,7 @@ impl NameFact {
         match self {
             NameFact::Error { advice, .. } => advice.as_ref(),
             NameFact::Message(advice) => Some(advice),
-            NameFact::Call(_) | NameFact::Line(_) | NameFact::Variable(_) => None,
+            NameFact::Call(_) | NameFact::Line(_) | NameFact::Releases(_) | NameFact::Variable(_) => None,
         }
     }
 
@@ -54,7 +57,7 @@ impl NameFact {
         match self {
             NameFact::Error { code, .. } => Some(format!("error/{code}")),
             NameFact::Message(advice) => Some(advice.id.clone()),
-            NameFact::Call(_) | NameFact::Line(_) | NameFact::Variable(_) => None,
+            NameFact::Call(_) | NameFact::Line(_) | NameFact::Releases(_) | NameFact::Variable(_) => None,
         }
     }
 }
@@ -73,7 +76,13 @@ pub(super) fn facts(query: &Query, summary: &Summary) -> Vec<NameFact> {
     found.extend(variables.cloned().map(NameFact::Variable));
     // A traceback names lines that are in order; what its error means is asked.
     if !(query.is_pasted && found.iter().any(|fact| fact.advice().is_some())) {
-        found.extend(lines(&names, summary).into_iter().cloned().map(NameFact::Line));
+        let lines = named(&names, &summary.lines, |facts| &facts.id);
+        let releases = match lines.first() {
+            Some(first) => summary.releases.iter().filter(|facts| facts.line == first.id).collect(),
+            None => named(&names, &summary.releases, |facts| &facts.line),
+        };
+        found.extend(lines.into_iter().cloned().map(NameFact::Line));
+        found.extend(releases.into_iter().cloned().map(NameFact::Releases));
     }
     let mut calls: Vec<&CallFacts> = summary.calls.iter().filter(|facts| is_named(&names, facts.function())).collect();
     // The plain call comes before the ways to call it with other arguments.
@@ -109,27 +118,23 @@ fn is_named(names: &[&Term], name: &str) -> bool {
 }
 
 /// The lines with one of these names. If there are none, the only line whose name ends with one.
-fn lines<'a>(names: &[&Term], summary: &'a Summary) -> Vec<&'a LineFacts> {
+fn named<'a, T>(names: &[&Term], all: &'a [T], id: impl Fn(&T) -> &str) -> Vec<&'a T> {
     // Several lines of one function differ behind a comma or a bracket.
-    let function = |facts: &LineFacts| facts.id.split([',', '(']).next().unwrap_or_default().to_lowercase();
-    let mut found: Vec<&LineFacts> =
-        summary.lines.iter().filter(|facts| names.iter().any(|name| name.text == function(facts))).collect();
+    let function = |facts: &T| id(facts).split([',', '(']).next().unwrap_or_default().to_lowercase();
+    let mut found: Vec<&T> = all.iter().filter(|facts| names.iter().any(|name| name.text == function(facts))).collect();
     if found.is_empty() {
-        let ends: Vec<&LineFacts> = summary
-            .lines
-            .iter()
-            .filter(|facts| {
-                let function = function(facts);
-                names.iter().any(|name| name.text.len() > 5 && function.ends_with(&format!(".{}", name.text)))
-            })
-            .collect();
+        let is_end = |facts: &&T| {
+            let function = function(facts);
+            names.iter().any(|name| name.text.len() > 5 && function.ends_with(&format!(".{}", name.text)))
+        };
+        let ends: Vec<&T> = all.iter().filter(is_end).collect();
         if ends.len() == 1 {
             found = ends;
         }
     }
-    found.sort_by_key(|facts| facts.id.len());
+    found.sort_by_key(|facts| id(facts).len());
     // People mean the line without an argument, so it is shown alone.
-    let is_whole = |facts: &&LineFacts| names.iter().any(|name| facts.id.eq_ignore_ascii_case(&name.text));
+    let is_whole = |facts: &&T| names.iter().any(|name| id(facts).eq_ignore_ascii_case(&name.text));
     found.truncate(if found.first().is_some_and(is_whole) { 1 } else { MOST_OF_ONE });
     found
 }
@@ -144,6 +149,7 @@ mod tests {
         let name = |fact: &NameFact| match fact {
             NameFact::Call(facts) => facts.call.clone(),
             NameFact::Line(facts) => facts.id.clone(),
+            NameFact::Releases(facts) => facts.line.clone(),
             NameFact::Variable(facts) => facts.variable.clone(),
             NameFact::Error { code, .. } => code.to_string(),
             NameFact::Message(advice) => advice.id.clone(),

@@ -2,19 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use cuda_pitfalls::render::versions;
+use cuda_pitfalls::releases::{LineReleases, ReleaseSpan};
+use cuda_pitfalls::render::{self, versions};
 use cuda_pitfalls::scenario::{Case, Expectation, Scenario};
 
 use super::measured::{Measurement, happened};
-use super::prose::{bullet, capitalised, code, paragraph, prose, value};
+use super::prose::{bullet, capitalised, code, link, paragraph, prose, value};
 use super::table::Table;
 
 /// Writes the section.
-pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement]) {
+pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement], asked: &[LineReleases]) {
     let expect = scenario.instances.first().map(|instance| instance.expect.as_slice()).unwrap_or_default();
     let details = details(scenario);
+    let asked: Vec<&LineReleases> = asked.iter().filter(|line| line.scenarios.contains(&scenario.name)).collect();
     let needed = scenario.needs.libcudart.is_some() || scenario.needs.driver.is_some();
-    if own.is_empty() && !needed && !versions::matter(expect) && details.is_empty() {
+    if own.is_empty() && !needed && !versions::matter(expect) && details.is_empty() && asked.is_empty() {
         return;
     }
     out.push_str("\n## Since which version\n");
@@ -33,6 +35,31 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
     }
     if scenario.parameters.is_empty() && !scenario.has_python_lines() {
         table(own).write(out);
+    }
+    releases(out, scenario, &asked);
+}
+
+/// What the lines that decide do in other releases, asked without a GPU: a row for each.
+fn releases(out: &mut String, scenario: &Scenario, asked: &[&LineReleases]) {
+    let up = "../".repeat(scenario.name.matches('/').count() + 1);
+    for (place, facts) in asked.iter().enumerate() {
+        if place == 0 {
+            let matrix = link("the matrix of releases", &format!("{up}surveys/releases.md"));
+            paragraph(
+                out,
+                &format!(
+                    "Without a GPU it was asked whether the line calls `cuInit`, without which the pitfall cannot show \
+                     ({matrix}):"
+                ),
+            );
+        }
+        let cells = facts.spans.iter().flat_map(|ReleaseSpan { state, releases }| {
+            releases.iter().map(|release| (release.as_str(), render::releases::word(*state)))
+        });
+        let (releases, words): (Vec<&str>, Vec<&str>) = cells.unzip();
+        let mut table = Table::new([facts.package.as_str()].into_iter().chain(releases));
+        table.row([code(&facts.line)].into_iter().chain(words.into_iter().map(str::to_owned)));
+        table.write(out);
     }
 }
 

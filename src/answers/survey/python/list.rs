@@ -16,7 +16,8 @@ const SOURCE: &str = cuda_pitfalls_scenarios::LINES;
 /// The largest file, in bytes. No person writes a list of thousands of rows.
 pub const MOST_BYTES: usize = 1 << 20;
 
-const KEYS: [&str; 10] = ["id", "framework", "needs", "before", "ask", "env", "gpus", "timeout_s", "asks_gpu", "note"];
+const KEYS: [&str; 11] =
+    ["id", "framework", "needs", "before", "ask", "env", "gpus", "timeout_s", "asks_gpu", "scenarios", "note"];
 
 /// A Python line to ask about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,6 +41,8 @@ pub struct PythonLine {
     /// Whether the line plainly asks for a GPU, so that its answer is the same in every release: `survey python --with`
     /// leaves it out unless it is selected.
     pub asks_gpu: bool,
+    /// The scenarios whose pitfall needs this line to call `cuInit`.
+    pub scenarios: Vec<String>,
     /// Why the line is of interest.
     pub note: String,
     /// What libcuda returns by itself; `None` where every call is passed on.
@@ -132,6 +135,8 @@ pub(in crate::survey) fn line(reader: &mut Reader<'_>, node: &Node) -> Option<Py
     let gpus = get(entries, "gpus").and_then(|node| reader.integer(node, 0..=64)).unwrap_or(0);
     let timeout_s = get(entries, "timeout_s").and_then(|node| reader.integer(node, 1..=3600));
     let asks_gpu = get(entries, "asks_gpu").and_then(|node| reader.boolean(node)).unwrap_or(false);
+    let scenarios = get(entries, "scenarios").and_then(|node| reader.list(node)).unwrap_or_default();
+    let scenarios = scenarios.iter().filter_map(|node| reader.sentence(node)).collect();
     let note = get(entries, "note").and_then(|node| reader.sentence(node)).unwrap_or_default();
     Some(PythonLine {
         id: id?,
@@ -143,6 +148,7 @@ pub(in crate::survey) fn line(reader: &mut Reader<'_>, node: &Node) -> Option<Py
         gpus: u32::try_from(gpus).unwrap_or(0),
         timeout_s: timeout_s.and_then(|seconds| u64::try_from(seconds).ok()),
         asks_gpu,
+        scenarios,
         note,
         returned: None,
     })
@@ -190,12 +196,13 @@ mod tests {
 
     #[test]
     fn every_key_of_a_row_is_read() {
-        let text = "env = { A = \"1\" }\ngpus = 2\ntimeout_s = 90\nnote = \"Why.\"\nbefore = [\"import x\", \"y()\"]\n";
+        let text = "env = { A = \"1\" }\ngpus = 2\ntimeout_s = 90\nscenarios = [\"framework/c\"]\nnote = \"Why.\"\nbefore = [\"import x\", \"y()\"]\n";
         let source = format!("{ROW}{text}\n[[left_out]]\nname = \"b\"\nreason = \"large\"\n");
         let list = read("rows.toml", &source).expect("it is valid");
         let line = list.lines.first().expect("a row");
         assert_eq!((line.before.as_slice(), line.gpus), (&["import x".to_string(), "y()".to_string()][..], 2));
         assert_eq!((line.timeout_s, line.note.as_str(), line.env["A"].as_str()), (Some(90), "Why.", "1"));
+        assert_eq!(line.scenarios, ["framework/c"]);
         assert_eq!(list.left_out, [LeftOut { name: "b".into(), reason: "large".into() }]);
     }
 

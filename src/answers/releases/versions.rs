@@ -1,0 +1,60 @@
+//! In which releases one line calls `cuInit`: what the program knows of the committed matrix.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::matrix::Matrix;
+use super::row::LineState;
+use crate::survey::python::PythonLine;
+
+/// A line, asked without a GPU in the releases of one package.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LineReleases {
+    /// Its name: `torch.cuda.is_available`.
+    pub line: String,
+    /// The package: `torch`.
+    pub package: String,
+    /// What became of `cuInit`, oldest release first; neighbours with one answer are together.
+    pub spans: Vec<ReleaseSpan>,
+    /// The scenarios whose pitfall needs this line to call `cuInit`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scenarios: Vec<String>,
+}
+
+/// Neighbouring releases in which a line does the same.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ReleaseSpan {
+    /// What became of `cuInit`.
+    pub state: LineState,
+    /// The releases that were asked, oldest first.
+    pub releases: Vec<String>,
+}
+
+/// Every line of a matrix, for each package in whose environments it was asked. `lines` says which scenarios a line
+/// decides.
+pub fn line_releases(matrix: &Matrix, lines: &[PythonLine]) -> Vec<LineReleases> {
+    let mut all = Vec::new();
+    for line in &matrix.lines {
+        let scenarios = lines.iter().find(|known| known.id == line.id).map(|known| known.scenarios.clone());
+        for (package, columns) in matrix.packages() {
+            let mut spans: Vec<ReleaseSpan> = Vec::new();
+            for index in columns {
+                let column = matrix.columns.get(index).filter(|column| !column.has_gpu);
+                let (Some(column), Some(cell)) = (column, line.cell(index)) else { continue };
+                match spans.last_mut() {
+                    Some(span) if span.state == cell.state => span.releases.push(column.version.clone()),
+                    _ => spans.push(ReleaseSpan { state: cell.state, releases: vec![column.version.clone()] }),
+                }
+            }
+            if !spans.is_empty() {
+                all.push(LineReleases {
+                    line: line.id.clone(),
+                    package: package.to_owned(),
+                    spans,
+                    scenarios: scenarios.clone().unwrap_or_default(),
+                });
+            }
+        }
+    }
+    all
+}
