@@ -170,7 +170,7 @@ fn fill_needed(library: &mut [u8], path: &[u8]) -> Result<(), ForwardingError> {
 }
 
 /// Makes symbols undefined that the real libcuda does not export, so that a program finds the same functions in both.
-fn leave_out(library: &mut [u8], exported: &BTreeSet<String>) -> Result<(), ForwardingError> {
+pub(crate) fn leave_out(library: &mut [u8], exported: &BTreeSet<String>) -> Result<(), ForwardingError> {
     let mut places = Vec::new();
     {
         let bytes: &[u8] = library;

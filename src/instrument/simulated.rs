@@ -6,6 +6,7 @@
 mod conf;
 mod description;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::symlink;
@@ -16,7 +17,7 @@ use cuda_pitfalls_fake::{DRIVER, MACHINES};
 use description::Description;
 pub use description::Impossible;
 
-use crate::hook;
+use crate::{forwarding, hook};
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::input;
 use cuda_pitfalls_core::scenario::environment::INJECTION_LIBRARY;
@@ -120,6 +121,23 @@ pub fn lay_out(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> {
             }
             _ => symlink(LIBRARY_NAME, &link).map_err(failed("create", &link))?,
         }
+    }
+    Ok(folder)
+}
+
+/// Makes a folder with the NVML of a simulated machine alone: its library has no function of CUDA.
+///
+/// # Errors
+/// The name is unknown, or a file cannot be written.
+pub fn lay_out_nvml(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> {
+    let folder = lay_out(machine, dir)?;
+    let library = folder.join(LIBRARY_NAME);
+    let unwritten = |source| MachineError::File { action: "write", path: library.clone(), source };
+    let mut bytes = DRIVER.to_vec();
+    forwarding::leave_out(&mut bytes, &BTreeSet::new()).map_err(|error| unwritten(io::Error::other(error)))?;
+    fs::write(&library, bytes).map_err(unwritten)?;
+    for other in CallLibrary::SIMULATED.into_iter().filter(|library| *library != CallLibrary::Nvml) {
+        hide(&folder, other).map_err(failed("remove a link in", &folder))?;
     }
     Ok(folder)
 }

@@ -49,6 +49,7 @@ pub fn witness(witness: Witness) -> &'static str {
         Witness::Libcuda => "libcuda",
         Witness::FakeWithNvml => "the fake driver beside an NVML",
         Witness::Fake => "the fake driver",
+        Witness::LibcudaWithNvml => "libcuda beside an NVML",
     }
 }
 

@@ -62,6 +62,18 @@ const READING_MS: u64 = 1_500;
 /// Descriptors that are not used for the counts of processes.
 const OWN_FILES: u64 = 128 + gate::FILES;
 
+/// Which NVML a traced program finds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NvmlFound {
+    /// The machine's.
+    #[default]
+    Machine,
+    /// None, on the simulated machine.
+    Nothing,
+    /// The simulated machine's, beside a real libcuda.
+    Simulated,
+}
+
 /// What to trace, and how.
 #[derive(Clone, Debug)]
 pub struct TraceOptions {
@@ -81,8 +93,8 @@ pub struct TraceOptions {
     pub all_calls: bool,
     /// Calls that the forwarding libcuda answers by itself, as `cuInit=999`; empty where every call is passed on.
     pub returns: String,
-    /// Whether the program finds no NVML on the simulated machine.
-    pub hides_nvml: bool,
+    /// Which NVML the program finds.
+    pub nvml: NvmlFound,
     /// How the program runs apart from its caller; `None` if it does not.
     pub apart: Option<Apart>,
 }
@@ -146,8 +158,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     let gate = place.listen().and_then(Gate::open).map_err(|error| internal(&error))?;
     let stacks = Stacks::new(place.libraries()).map_err(|error| internal(&error))?;
     let writer = Writer::create(&options.folder, options.redact)?;
-    let simulated = Some(machine.links.as_path()).filter(|_| machine.on != "cuda");
-    let environment = place.environment(simulated, options.preload);
+    let environment = place.environment(machine.beside.as_deref(), options.preload);
     let started_ns = clock::now_ns();
     // Before the program starts: its orphans then become our children, which identifies them.
     supervisor::adopt_orphans().map_err(|error| internal(&error))?;

@@ -12,7 +12,7 @@ mod errors;
 mod evidence;
 mod lines;
 mod links;
-pub mod matrix;
+mod matrix;
 mod places;
 mod questions;
 mod start;
@@ -25,11 +25,11 @@ pub use lines::AskedLine;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_pitfalls::explain::Explainer;
+use cuda_pitfalls::releases::Matrix;
 use cuda_pitfalls::scenario::Scenario;
 use cuda_pitfalls::summary::Summary;
 
 use self::contents::Entry;
-use self::matrix::Matrix;
 use self::places::Places;
 
 /// The title of the site.
@@ -54,8 +54,8 @@ pub struct Sources {
     pub lines: Vec<AskedLine>,
     /// The documents of the evidence, by their names below `reports/`.
     pub evidence: BTreeMap<String, Measured>,
-    /// Which line calls `cuInit` in which version of its package; none if that was not asked.
-    pub matrix: Option<Matrix>,
+    /// Which line calls `cuInit` in which version of its package; empty if that was not asked.
+    pub matrix: Matrix,
     /// New addresses by those that pages had before.
     pub moved: BTreeMap<String, String>,
     /// The address below which files of the repository can be read; none if it is not known.
@@ -108,7 +108,7 @@ pub fn make(sources: &Sources) -> Site {
     let errors = errors::pages(sources, &explainer, &rests);
     let lines = lines::pages(sources, &explainer);
     let calls = calls::pages(sources, &explainer);
-    let releases = sources.matrix.as_ref().map(matrix::pages).unwrap_or_default();
+    let releases = matrix::pages(&sources.matrix);
     let subjects = questions::subjects(sources, &rests);
     let start = start::page(sources, &errors, &releases);
     let redirects = redirects(sources);

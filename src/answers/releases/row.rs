@@ -23,6 +23,8 @@ pub enum Witness {
     FakeWithNvml,
     /// The fake driver without an NVML.
     Fake,
+    /// The libcuda of this machine, beside an NVML that has GPUs.
+    LibcudaWithNvml,
 }
 
 /// What became of `cuInit` in one line of one environment.
@@ -182,7 +184,7 @@ impl ReleaseRow {
         !self.seen.iter().any(WitnessSeen::is_absent) && all.any(|other| other != first)
     }
 
-    /// What became of `cuInit`.
+    /// What became of `cuInit`. A libcuda that was asked with and without an NVML counts more than a fake driver.
     pub fn state(&self) -> LineState {
         if self.seen.iter().any(WitnessSeen::is_absent) {
             return LineState::Absent;
@@ -192,7 +194,7 @@ impl ReleaseRow {
         if libcuda.zip(fake).is_some_and(|(libcuda, fake)| libcuda != fake) {
             return LineState::Disagree;
         }
-        match (libcuda.or(fake), of(Witness::FakeWithNvml)) {
+        match (libcuda.or(fake), of(Witness::LibcudaWithNvml).or(of(Witness::FakeWithNvml))) {
             (Some(true), Some(false)) => LineState::WithoutNvml,
             (Some(false), Some(true)) => LineState::WithNvml,
             (Some(true), _) | (None, Some(true)) => LineState::Yes,

@@ -47,13 +47,15 @@ fn document(version: &str, rows: Vec<ReleaseRow>) -> EnvironmentDocument {
 
 #[test]
 fn what_witnesses_show_is_one_answer() {
-    use Witness::{Fake, FakeWithNvml, Libcuda};
+    use Witness::{Fake, FakeWithNvml, Libcuda, LibcudaWithNvml};
     let (yes, no) = (Some(true), Some(false));
     assert_eq!(state(&[(Libcuda, yes), (FakeWithNvml, yes)]), LineState::Yes);
     assert_eq!(state(&[(Libcuda, no), (FakeWithNvml, no)]), LineState::No);
     assert_eq!(state(&[(Libcuda, yes), (FakeWithNvml, no), (Fake, yes)]), LineState::WithoutNvml);
     assert_eq!(state(&[(Libcuda, no), (FakeWithNvml, yes), (Fake, no)]), LineState::WithNvml);
     assert_eq!(state(&[(Libcuda, no), (FakeWithNvml, yes), (Fake, yes)]), LineState::Disagree);
+    assert_eq!(state(&[(Libcuda, yes), (FakeWithNvml, no), (LibcudaWithNvml, no)]), LineState::WithoutNvml);
+    assert_eq!(state(&[(Libcuda, yes), (FakeWithNvml, no), (LibcudaWithNvml, yes)]), LineState::Yes);
     assert_eq!(state(&[(Fake, yes), (FakeWithNvml, yes)]), LineState::Yes);
     assert_eq!(state(&[(Libcuda, None), (FakeWithNvml, None)]), LineState::Unknown);
 }

@@ -108,7 +108,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Exit {
         redact: arguments.redact,
         all_calls: arguments.all_calls,
         returns: String::new(),
-        hides_nvml: false,
+        nvml: tracer::NvmlFound::Machine,
         apart: None,
     };
     let traced = match tracer::trace(&program, &options) {

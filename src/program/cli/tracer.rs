@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_instrument::libraries::On;
-use cuda_pitfalls_trace::tracer::{self, Apart};
+use cuda_pitfalls_trace::tracer::{self, Apart, NvmlFound};
 
 /// What `survey python` says.
 #[derive(Debug, clap::Args)]
@@ -24,9 +24,9 @@ pub(super) struct TracerArguments {
     /// Calls that are not passed on, as `cuInit=999`.
     #[arg(long, default_value = "")]
     returns: String,
-    /// Whether the program finds no NVML on the simulated machine.
-    #[arg(long)]
-    without_nvml: bool,
+    /// Which NVML the program finds: the machine's, none (on the simulated machine), or the simulated machine's.
+    #[arg(long, value_enum, default_value_t)]
+    nvml: Nvml,
     /// The file that gets the program's stderr.
     #[arg(long)]
     stderr: Option<PathBuf>,
@@ -35,9 +35,18 @@ pub(super) struct TracerArguments {
     command: Vec<OsString>,
 }
 
+/// The values of `--nvml`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+enum Nvml {
+    #[default]
+    Machine,
+    Nothing,
+    Simulated,
+}
+
 /// Traces the program. What became of it is in the document; a trace that failed says why on stderr.
 pub(super) fn trace(arguments: TracerArguments) -> Exit {
-    let TracerArguments { on, folder, limit_ms, returns, without_nvml, stderr, command } = arguments;
+    let TracerArguments { on, folder, limit_ms, returns, nvml, stderr, command } = arguments;
     let limit = Duration::from_millis(limit_ms);
     let options = tracer::TraceOptions {
         commit: crate::COMMIT.map(str::to_owned),
@@ -48,7 +57,11 @@ pub(super) fn trace(arguments: TracerArguments) -> Exit {
         redact: false,
         all_calls: false,
         returns,
-        hides_nvml: without_nvml,
+        nvml: match nvml {
+            Nvml::Machine => NvmlFound::Machine,
+            Nvml::Nothing => NvmlFound::Nothing,
+            Nvml::Simulated => NvmlFound::Simulated,
+        },
         apart: Some(Apart { limit, stderr }),
     };
     let traced = std::env::current_exe()

@@ -371,27 +371,35 @@ pub(super) fn witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
             nvml_gpus: (!without_nvml).then_some(FAKE_GPUS),
             cuda_gpus: 0,
         };
-        (asked, Ground { on: format!("sim:{}", defaults::MACHINE), returns: told, without_nvml })
+        let nvml = without_nvml.then_some("nothing");
+        (asked, Ground { on: format!("sim:{}", defaults::MACHINE), returns: told, nvml })
     };
     let is_real = session.provenance == Provenance::Measured && session.has_libcuda();
     let gpus =
         u32::try_from(session.restrict.as_ref().map_or(session.machine.gpus.len(), Vec::len)).unwrap_or(u32::MAX);
-    let libcuda = |told_version: Option<u32>| {
+    let libcuda = |witness, told_version: Option<u32>| {
         let returns = told_version.map(|version| format!("cuDriverGetVersion={version}")).unwrap_or_default();
+        let nvml = (witness == Witness::LibcudaWithNvml).then_some("simulated");
+        let gpus = if nvml.is_some() { FAKE_GPUS } else { gpus };
         let asked = WitnessAsked {
-            witness: Witness::Libcuda,
+            witness,
             libcuda: session.libcuda.as_deref().and_then(version_of),
             told_version,
             nvml_gpus: (gpus > 0).then_some(gpus),
-            cuda_gpus: gpus,
+            cuda_gpus: if nvml.is_some() { 0 } else { gpus },
         };
-        (asked, Ground { on: session.on.clone(), returns, without_nvml: false })
+        (asked, Ground { on: session.on.clone(), returns, nvml })
     };
     match (is_real, gpus) {
         (true, 0) => {
-            vec![libcuda(Some(TOLD_VERSION)), fake(Witness::FakeWithNvml, false), fake(Witness::Fake, true)]
+            let told = Some(TOLD_VERSION);
+            vec![
+                libcuda(Witness::Libcuda, told),
+                fake(Witness::FakeWithNvml, false),
+                libcuda(Witness::LibcudaWithNvml, told),
+            ]
         }
-        (true, _) => vec![libcuda(None)],
+        (true, _) => vec![libcuda(Witness::Libcuda, None)],
         (false, _) => vec![fake(Witness::Fake, true), fake(Witness::FakeWithNvml, false)],
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{TraceOptions, TracerError};
+use super::{NvmlFound, TraceOptions, TracerError};
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_instrument::libraries::On;
@@ -16,6 +16,8 @@ pub(super) struct TraceTarget {
     pub(super) libcuda: Option<PathBuf>,
     /// The folder of links in which the sampler finds NVML.
     pub(super) links: PathBuf,
+    /// A folder of libraries that the program has to find: those of the simulated machine.
+    pub(super) beside: Option<PathBuf>,
     /// Whether the libraries are the simulated machine's.
     pub(super) is_simulated: bool,
     /// `cuda` or `sim:<machine>`.
@@ -36,7 +38,7 @@ impl TraceTarget {
         home: &Path,
     ) -> Result<TraceTarget, TracerError> {
         if let On::Sim(name) = &options.on {
-            return TraceTarget::simulated(name.as_deref().unwrap_or(defaults::MACHINE), private, options.hides_nvml);
+            return TraceTarget::simulated(name.as_deref().unwrap_or(defaults::MACHINE), private, options.nvml);
         }
         let internal = |error: &dyn std::fmt::Display| TracerError::Internal(error.to_string());
         let found = supervisor::versions(program, None, home, None).map_err(|error| internal(&error))?;
@@ -51,21 +53,29 @@ impl TraceTarget {
             let started = libcuda.is_some().then(|| SamplerClient::start(program, &links, home));
             sampler = started.filter(|started| started.inventory.is_ok());
             if sampler.is_none() {
-                return TraceTarget::simulated(defaults::MACHINE, private, options.hides_nvml);
+                return TraceTarget::simulated(defaults::MACHINE, private, options.nvml);
             }
         }
-        Ok(TraceTarget { libcuda, links, is_simulated, on: "cuda".to_string(), sampler })
+        let beside = match options.nvml {
+            NvmlFound::Simulated => Some(
+                simulated::lay_out_nvml(defaults::MACHINE, &private.join("machine"))
+                    .map_err(|error| TracerError::Internal(error.to_string()))?,
+            ),
+            NvmlFound::Machine | NvmlFound::Nothing => None,
+        };
+        Ok(TraceTarget { libcuda, links, beside, is_simulated, on: "cuda".to_string(), sampler })
     }
 
-    fn simulated(name: &str, private: &Path, hides_nvml: bool) -> Result<TraceTarget, TracerError> {
+    fn simulated(name: &str, private: &Path, nvml: NvmlFound) -> Result<TraceTarget, TracerError> {
         let links = simulated::lay_out(name, &private.join("machine")).map_err(|error| match error {
             MachineError::File { .. } => TracerError::Internal(error.to_string()),
             error => TracerError::Usage(format!("--on: {error}")),
         })?;
-        if hides_nvml {
+        if nvml == NvmlFound::Nothing {
             simulated::hide(&links, CallLibrary::Nvml).map_err(|error| TracerError::Internal(error.to_string()))?;
         }
         let libcuda = Some(links.join("libcuda.so.1"));
-        Ok(TraceTarget { libcuda, links, is_simulated: true, on: format!("sim:{name}"), sampler: None })
+        let beside = Some(links.clone());
+        Ok(TraceTarget { libcuda, links, beside, is_simulated: true, on: format!("sim:{name}"), sampler: None })
     }
 }

@@ -42,7 +42,7 @@ fn scenario(source: &str) -> Scenario {
 
 #[test]
 fn a_page_says_what_the_file_says() {
-    let page = page(&scenario(SOURCE), &[]);
+    let page = page(&scenario(SOURCE), &[], &[]);
     for part in [
         "\n# Does `cudaGetDeviceCount` read `CUDA_VISIBLE_DEVICES`?\n",
         "\n**Short answer.** Yes, since libcudart 12.0. More is in the table.\n",
@@ -113,7 +113,7 @@ steps = [ { py = "x = '```'", label = "ask" } ]
 
 #[test]
 fn python_lines_stand_on_the_page_as_programs() {
-    let page = page(&scenario(LINES), &[]);
+    let page = page(&scenario(LINES), &[], &[]);
     for part in [
         "\nTrap: asks (all GPUs).\n\n```python\nimport torch\nos.environ[\"CUDA_VISIBLE_DEVICES\"] = \"UUID of gpu1\"\ntorch.cuda.is_available()  # [ask]\n```\n",
         "\nControl: does not ask (all GPUs).\n\n````python\nx = '```'  # [ask]\n````\n",
@@ -188,7 +188,7 @@ fn what_was_measured_of_a_line_stands_beneath_it() {
         changed: Some("another effect"),
         part: serde_json::from_value(part).unwrap(),
     };
-    let page = page(&scenario, &[measured]);
+    let page = page(&scenario, &[measured], &[]);
     for part in [
         "\nMeasured with Python 3.12.3, torch 2.9.0 on driver 580.159.04. Other versions, newer ones too: not\nmeasured.\n",
         "\nThe answer rests on 5 attempts of each case in 1 run, which was interrupted, on 0 ×.\n",

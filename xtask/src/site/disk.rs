@@ -5,12 +5,12 @@ use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 
+use cuda_pitfalls::releases::{self, EnvironmentDocument};
 use cuda_pitfalls::{catalogue, evidence, summary};
 use mdbook_driver::MDBook;
 use mdbook_driver::config::Config;
 use serde::Deserialize;
 
-use super::matrix::Matrix;
 use super::{AskedLine, ErrorTexts, Measured, Site, Sources, TITLE};
 use crate::TaskError;
 
@@ -63,7 +63,6 @@ pub fn sources(root: &Path, repository: Option<String>) -> Result<Sources, TaskE
         }
     }
     let manifest: Manifest = toml::from_str(&read("Cargo.toml")?)?;
-    let matrix = Matrix::of(&crate::documents::matrix()?);
     Ok(Sources {
         version: manifest.workspace.package.version,
         documents,
@@ -73,7 +72,7 @@ pub fn sources(root: &Path, repository: Option<String>) -> Result<Sources, TaskE
         errors: ErrorTexts::parse(&read("scenarios/errors.toml")?)?,
         lines: AskedLine::parse(&read("scenarios/surveys/python.toml")?)?,
         evidence: measured(&root.join("reports"))?,
-        matrix,
+        matrix: crate::documents::matrix()?,
         moved: toml::from_str(MOVED)?,
         repository,
     })
@@ -155,6 +154,15 @@ fn measured(reports: &Path) -> Result<BTreeMap<String, Measured>, TaskError> {
         } else if REPORTS.contains(&file) || folder == "compact" {
             let head: Head = serde_json::from_slice(&fs::read(listed.find(reports)?)?)?;
             Began { driver_version: head.machine.driver_version, ..head.run }
+        } else if releases::is_file_name(file) {
+            let document: EnvironmentDocument = serde_json::from_slice(&fs::read(listed.find(reports)?)?)?;
+            let began = document.environment.asked_at;
+            found.extend(
+                Began { started_at: began, version: document.version, ..Began::default() }
+                    .measured()
+                    .map(|it| (listed.name, it)),
+            );
+            continue;
         } else {
             continue;
         };

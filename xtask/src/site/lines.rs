@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use cuda_pitfalls::explain::{Explainer, Query, word};
+use cuda_pitfalls::releases::Matrix;
 use cuda_pitfalls::summary::LineFacts;
 use cuda_pitfalls::text::units;
 use serde::Deserialize;
 
-use super::matrix::{self, Matrix};
+use super::matrix;
 use super::{Draft, Sources, write};
 use crate::TaskError;
 use crate::page::prose;
@@ -79,7 +80,7 @@ pub(super) fn pages(sources: &Sources, explainer: &Explainer<'_>) -> Vec<Draft> 
         for ((facts, asked), anchor) in lines.into_iter().zip(anchors) {
             let reads = mask(facts.reads_mask);
             let _ = writeln!(index, "- [{}](/{path}#{anchor}): {reads}", write::plain(&facts.id));
-            line(&mut text, facts, asked, &anchor, sources.matrix.as_ref());
+            line(&mut text, facts, asked, &anchor, &sources.matrix);
             answers(&mut text, &facts.id, explainer);
         }
         let title = format!("Lines of {framework}");
@@ -97,7 +98,7 @@ pub(super) fn pages(sources: &Sources, explainer: &Explainer<'_>) -> Vec<Draft> 
 }
 
 /// What is known of a line.
-fn line(out: &mut String, facts: &LineFacts, asked: Option<&AskedLine>, anchor: &str, matrix: Option<&Matrix>) {
+fn line(out: &mut String, facts: &LineFacts, asked: Option<&AskedLine>, anchor: &str, matrix: &Matrix) {
     write::heading(out, 2, &facts.id, anchor);
     if let Some(asked) = asked {
         let before = asked.before.iter().map(|line| format!("{line}\n"));
@@ -118,7 +119,7 @@ fn line(out: &mut String, facts: &LineFacts, asked: Option<&AskedLine>, anchor: 
         let _ = writeln!(out, "| raises | {} |", write::code(raised));
     }
     let _ = writeln!(out, "| measured | {} |\n", write::plain(&on(&facts.versions, &facts.on)));
-    for (name, path) in matrix.map(|matrix| matrix::places(matrix, &facts.id)).unwrap_or_default() {
+    for (name, path) in matrix::places(matrix, &facts.id) {
         let _ = writeln!(out, "In other versions: [{}](/{path}).\n", write::plain(&name));
     }
 }

@@ -2,382 +2,218 @@
 //!
 //! Names, stacks and exceptions in a matrix are text of others.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use cuda_pitfalls::releases::{self, LineState};
+use cuda_pitfalls::releases::{self, Cell, Change, Column, LineState, Matrix, MatrixLine};
+use cuda_pitfalls::render::releases::word;
 use cuda_pitfalls::text::escape::html;
-use serde::Deserialize;
 
 use super::{Draft, write};
-use crate::TaskError;
 
 /// The page of changes.
 pub(super) const CHANGES: &str = "releases/changes.md";
 
-/// Lines, asked in many versions of packages.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct Matrix {
-    /// Where they were asked.
-    pub environments: Vec<Environment>,
-    /// The lines.
-    pub lines: Vec<Line>,
-}
+/// What is said of a state below a table, the most telling first.
+const LEGEND: [(LineState, &str); 9] = [
+    (LineState::Yes, "the line calls cuInit, which reads the mask"),
+    (LineState::WithNvml, "it does where there is an NVML, as on a machine with GPUs"),
+    (LineState::No, "it does not"),
+    (LineState::WithoutNvml, "it asks NVML, and calls cuInit only where there is none"),
+    (LineState::Absent, "this version has no such line"),
+    (LineState::Stopped, "it raised an exception before"),
+    (LineState::NeedsGpu, "it comes to an answer only where there is a GPU"),
+    (LineState::Disagree, "two drivers gave two answers"),
+    (LineState::Unknown, "it hung, crashed or could not be asked"),
+];
 
-/// An interpreter with a version of a package.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct Environment {
-    /// Its name: `torch 2.9.1`.
-    pub id: String,
-    /// The package that it is about.
-    pub package: String,
-    /// The version of that package.
-    pub version: String,
-    /// The version of Python.
-    pub python: String,
-    /// The versions of all packages that count.
-    #[serde(default)]
-    pub packages: BTreeMap<String, String>,
-    /// The day on which it was asked: `2026-11-25`.
-    pub asked_on: String,
-}
-
-/// A line with what it did in each environment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct Line {
-    /// Its name: `torch.cuda.is_available`.
-    pub id: String,
-    /// Its group.
-    pub framework: String,
-    /// The lines that ran before it.
-    #[serde(default)]
-    pub before: Vec<String>,
-    /// The line.
-    pub ask: String,
-    /// Why it is asked.
-    #[serde(default)]
-    pub note: String,
-    /// What it did.
-    #[serde(default)]
-    pub cells: Vec<Cell>,
-}
-
-/// What a line did in an environment.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-pub struct Cell {
-    /// The name of the environment.
-    pub environment: String,
-    /// Whether it called `cuInit`.
-    pub state: State,
-    /// The innermost place in the package on the way to `cuInit`.
-    #[serde(default)]
-    pub at: Option<String>,
-    /// The exception that it raised.
-    #[serde(default)]
-    pub raised: Option<String>,
-    /// The functions on the way to `cuInit`, the outermost first.
-    #[serde(default)]
-    pub way: Vec<String>,
-}
-
-/// Whether a line calls `cuInit`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum State {
-    /// It does.
-    Yes,
-    /// It does not.
-    No,
-    /// It asks NVML, and does not call `cuInit`.
-    Nvml,
-    /// This version has no such line.
-    Absent,
-    /// It could not be told.
-    #[default]
-    Unknown,
-    /// It needs a GPU to come to an answer.
-    Gpu,
-}
-
-impl State {
-    /// All, in the order of the legend.
-    const ALL: [State; 6] = [State::Yes, State::No, State::Nvml, State::Absent, State::Unknown, State::Gpu];
-
-    /// The word in a cell.
-    pub(super) const fn word(self) -> &'static str {
-        match self {
-            State::Yes => "yes",
-            State::No => "no",
-            State::Nvml => "no, NVML",
-            State::Absent => "absent",
-            State::Unknown => "unknown",
-            State::Gpu => "needs a GPU",
-        }
-    }
-
-    /// The word in an attribute.
-    const fn name(self) -> &'static str {
-        match self {
-            State::Yes => "yes",
-            State::No => "no",
-            State::Nvml => "nvml",
-            State::Absent => "absent",
-            State::Unknown => "unknown",
-            State::Gpu => "gpu",
-        }
-    }
-
-    const fn means(self) -> &'static str {
-        match self {
-            State::Yes => "the line calls cuInit, which reads the mask",
-            State::No => "it does not",
-            State::Nvml => "it asks NVML, and calls cuInit only where there is none",
-            State::Absent => "this version has no such line",
-            State::Unknown => "it could not be told: it raised an exception before, for instance",
-            State::Gpu => "it comes to an answer only where there is a GPU",
-        }
-    }
-
-    /// Whether it calls `cuInit`, if that is known.
-    const fn calls(self) -> Option<bool> {
-        match self {
-            State::Yes => Some(true),
-            State::No | State::Nvml => Some(false),
-            State::Absent | State::Unknown | State::Gpu => None,
-        }
+/// The class of a cell: its color, and what the filters count it as.
+const fn class(state: LineState) -> &'static str {
+    match state {
+        LineState::Yes | LineState::WithNvml => "yes",
+        LineState::No => "no",
+        LineState::WithoutNvml => "nvml",
+        LineState::Absent => "absent",
+        LineState::NeedsGpu => "gpu",
+        LineState::Stopped | LineState::Disagree | LineState::Unknown => "unknown",
     }
 }
 
-impl Matrix {
-    /// Reads what pages show of a matrix.
-    ///
-    /// # Errors
-    /// The text is not valid.
-    pub fn parse(source: &str) -> Result<Matrix, TaskError> {
-        serde_json::from_str(source).map_err(|error| format!("a matrix of pages: {error}").into())
+/// A package with the columns about it that were asked, the oldest version first.
+struct Package<'m> {
+    name: &'m str,
+    columns: Vec<(usize, &'m Column)>,
+}
+
+impl<'m> Package<'m> {
+    /// The packages of a matrix that have something to show.
+    fn all(matrix: &'m Matrix) -> Vec<Package<'m>> {
+        let of = |(name, columns): (&'m str, Vec<usize>)| {
+            let asked = columns.into_iter().filter_map(|index| Some((index, matrix.columns.get(index)?)));
+            let columns: Vec<(usize, &Column)> = asked.filter(|(_, column)| column.failed.is_none()).collect();
+            (!columns.is_empty()).then_some(Package { name, columns })
+        };
+        matrix.packages().into_iter().filter_map(of).collect()
     }
 
-    /// What pages show of the committed documents; `None` if there are none.
-    pub fn of(matrix: &releases::Matrix) -> Option<Matrix> {
-        let asked = matrix.columns.iter().filter(|column| column.failed.is_none());
-        let environments: Vec<Environment> = asked
-            .map(|column| Environment {
-                id: column.name.clone(),
-                package: column.package.clone(),
-                version: column.version.clone(),
-                python: column.python.clone().unwrap_or_default(),
-                packages: column.packages.clone(),
-                asked_on: column.asked_at.get(..10).unwrap_or_default().to_owned(),
-            })
-            .collect();
-        let lines = matrix.lines.iter().map(|line| Line {
-            id: line.id.clone(),
-            framework: line.framework.clone(),
-            before: line.before.clone(),
-            ask: line.ask.clone(),
-            note: String::new(),
-            cells: line.cells.iter().filter_map(|cell| shown(matrix, cell)).collect(),
-        });
-        (!environments.is_empty()).then(|| Matrix { environments, lines: lines.collect() })
+    fn path(&self) -> String {
+        format!("releases/{}.md", write::slug(self.name))
     }
 
-    /// The environments of each package, the oldest version first.
-    fn packages(&self) -> BTreeMap<&str, Vec<&Environment>> {
-        let mut packages: BTreeMap<&str, Vec<&Environment>> = BTreeMap::new();
-        for environment in &self.environments {
-            packages.entry(&environment.package).or_default().push(environment);
-        }
-        packages.values_mut().for_each(|own| own.sort_by_key(|it| (numbers(&it.version), numbers(&it.python))));
-        packages
+    /// The lines that were asked, each with its anchor on the page.
+    fn lines(&self, matrix: &'m Matrix) -> Vec<(&'m MatrixLine, String)> {
+        let is_own = |cell: &Cell| self.columns.iter().any(|(index, _)| *index == cell.column);
+        let lines: Vec<&MatrixLine> = matrix.lines.iter().filter(|line| line.cells.iter().any(is_own)).collect();
+        let anchors = write::slugs(lines.iter().map(|line| line.id.as_str()));
+        lines.into_iter().zip(anchors).collect()
     }
 
-    /// The lines that were asked in one of these environments.
-    fn asked<'m>(&'m self, environments: &[&Environment]) -> Vec<&'m Line> {
-        let is_asked =
-            |line: &&Line| line.cells.iter().any(|cell| environments.iter().any(|it| it.id == cell.environment));
-        self.lines.iter().filter(is_asked).collect()
+    /// The documents that were asked, by their names below `reports/`.
+    fn rests(&self) -> BTreeSet<String> {
+        self.columns.iter().map(|(_, column)| evidence(column)).collect()
     }
 }
 
-impl Line {
-    fn cell(&self, environment: &Environment) -> Option<&Cell> {
-        self.cells.iter().find(|cell| cell.environment == environment.id)
-    }
-
-    fn state(&self, environment: &Environment) -> State {
-        self.cell(environment).map_or(State::Unknown, |cell| cell.state)
-    }
-}
-
-/// What a page shows of a cell.
-fn shown(matrix: &releases::Matrix, cell: &releases::Cell) -> Option<Cell> {
-    let through = cell.through.as_ref().map(|through| format!(" ({through})")).unwrap_or_default();
-    let child = cell.child.as_ref().map(|child| format!(", in the child process {child}")).unwrap_or_default();
-    Some(Cell {
-        environment: matrix.columns.get(cell.column)?.name.clone(),
-        state: match cell.state {
-            LineState::Yes | LineState::WithNvml => State::Yes,
-            LineState::No => State::No,
-            LineState::WithoutNvml => State::Nvml,
-            LineState::Absent => State::Absent,
-            LineState::NeedsGpu => State::Gpu,
-            LineState::Stopped | LineState::Disagree | LineState::Unknown => State::Unknown,
-        },
-        at: cell.at.as_ref().filter(|_| cell.state.calls()).map(|at| format!("{at}{through}{child}")),
-        raised: cell.raised.as_ref().map(|raised| format!("{}: {}", raised.kind, raised.message)),
-        way: cell.way.clone(),
-    })
-}
-
-/// The numbers of a version, to sort by.
-fn numbers(version: &str) -> Vec<u64> {
-    version.split(|c: char| !c.is_ascii_digit()).filter_map(|part| part.parse().ok()).collect()
-}
-
-fn path(package: &str) -> String {
-    format!("releases/{}.md", write::slug(package))
+/// The document of a column, by its name below `reports/`.
+fn evidence(column: &Column) -> String {
+    format!("releases/{}", releases::file_name(&column.name))
 }
 
 /// The pages that have a line, each with its name and its address with the line's anchor.
 pub(super) fn places(matrix: &Matrix, id: &str) -> Vec<(String, String)> {
-    let of = |(package, environments): (&str, Vec<&Environment>)| {
-        let asked = matrix.asked(&environments);
-        let anchors = write::slugs(asked.iter().map(|line| line.id.as_str()));
-        let (_, anchor) = asked.iter().zip(anchors).find(|(line, _)| line.id == id)?;
-        Some((package.to_owned(), format!("{}#{anchor}", path(package))))
+    let of = |package: Package<'_>| {
+        let (_, anchor) = package.lines(matrix).into_iter().find(|(line, _)| line.id == id)?;
+        Some((package.name.to_owned(), format!("{}#{anchor}", package.path())))
     };
-    matrix.packages().into_iter().filter_map(of).collect()
+    Package::all(matrix).into_iter().filter_map(of).collect()
 }
 
-/// The index, the page of changes, and a page for each package.
+/// The index, the page of changes, and a page for each package; nothing if nothing was asked.
 pub(super) fn pages(matrix: &Matrix) -> Vec<Draft> {
-    let packages = matrix.packages();
+    let packages = Package::all(matrix);
+    if packages.is_empty() {
+        return Vec::new();
+    }
     let mut index = "# Lines by version\n\nWhich line of Python calls `cuInit` in which version of its package, each \
                      asked in an environment of its own. A mask that is set after `cuInit` has no effect.\n\n"
         .to_owned();
     let _ = writeln!(index, "- [What changed between versions](/{CHANGES})");
-    let mut pages = Vec::new();
-    for (package, environments) in &packages {
-        let lines = matrix.asked(environments).len();
-        let versions = environments.len();
+    for package in &packages {
         let _ = writeln!(
             index,
-            "- [{}](/{}): {lines} lines in {versions} versions",
-            write::plain(&write::title(package)),
-            path(package)
+            "- [{}](/{}): {} lines in {} versions",
+            write::plain(&write::title(package.name)),
+            package.path(),
+            package.lines(matrix).len(),
+            package.columns.len()
         );
-        pages.push(of_package(matrix, package, environments));
     }
-    let _ = writeln!(index, "\n{}", asked_on(&matrix.environments.iter().collect::<Vec<_>>()));
-    let draft =
-        |path: &str, title: &str, text| Draft { path: path.into(), title: title.into(), text, ..Draft::default() };
-    let first = [draft("releases/index.md", "Lines by version", index), changes(matrix, &packages)];
-    first.into_iter().chain(pages).collect()
-}
-
-fn asked_on(environments: &[&Environment]) -> String {
-    let days: BTreeSet<&str> = environments.iter().map(|it| it.asked_on.as_str()).collect();
-    match (days.first(), days.last()) {
-        (Some(first), Some(last)) if first == last => format!("Asked on {}.", write::plain(first)),
-        (Some(first), Some(last)) => format!("Asked from {} to {}.", write::plain(first), write::plain(last)),
-        _ => String::new(),
-    }
+    let rests: BTreeSet<String> = packages.iter().flat_map(Package::rests).collect();
+    let index = Draft {
+        path: "releases/index.md".into(),
+        title: "Lines by version".into(),
+        text: index,
+        rests: rests.clone(),
+        ..Draft::default()
+    };
+    let first = [index, changes(matrix, &packages, rests)];
+    first.into_iter().chain(packages.iter().map(|package| of_package(matrix, package))).collect()
 }
 
 /// The page of a package.
-fn of_package(matrix: &Matrix, package: &str, environments: &[&Environment]) -> Draft {
-    let title = format!("{package}, by version");
+fn of_package(matrix: &Matrix, package: &Package<'_>) -> Draft {
+    let title = format!("{}, by version", package.name);
     let mut out = format!("# {}\n\n", write::plain(&write::title(&title)));
-    let _ = writeln!(
-        out,
+    out.push_str(
         "Which line calls `cuInit` in which version. *how* opens the code of a line, and its way to `cuInit` in each \
-         version. {}\n",
-        asked_on(environments)
+         version.\n\n<ul class=\"legend\">\n",
     );
-    out.push_str("<ul class=\"legend\">\n");
-    for state in State::ALL {
-        let _ = writeln!(
-            out,
-            "<li><span class=\"state {}\">{}</span> {}</li>",
-            state.name(),
-            html(state.word()),
-            html(state.means())
-        );
+    let lines = package.lines(matrix);
+    let states: BTreeSet<&str> =
+        lines.iter().flat_map(|(line, _)| package.columns.iter().map(|(index, _)| word(state(line, *index)))).collect();
+    for (state, means) in LEGEND.into_iter().filter(|(state, _)| states.contains(word(*state))) {
+        let (class, word) = (class(state), html(word(state)));
+        let _ = writeln!(out, "<li><span class=\"state {class}\">{word}</span> {}</li>", html(means));
     }
     out.push_str("</ul>\n\n");
-    table(&mut out, &matrix.asked(environments), environments);
+    table(&mut out, &lines, &package.columns);
     out.push_str(
         "\n## Environments {#environments}\n\n| version | Python | packages | asked on |\n| --- | --- | --- | --- |\n",
     );
-    for it in environments {
-        let packages: Vec<String> = it.packages.iter().map(|(name, version)| format!("{name} {version}")).collect();
-        let cells = [&it.version, &it.python, &packages.join(", "), &it.asked_on].map(|cell| write::plain(cell));
+    for (_, column) in &package.columns {
+        let packages: Vec<String> = column.packages.iter().map(|(name, version)| format!("{name} {version}")).collect();
+        let (python, day) = (column.python.as_deref().unwrap_or_default(), column.asked_at.get(..10));
+        let cells = [&column.version, python, &packages.join(", "), day.unwrap_or_default()].map(write::plain);
         let _ = writeln!(out, "| {} |", cells.join(" | "));
     }
-    Draft { path: path(package), title, text: out, ..Draft::default() }
+    Draft { path: package.path(), title, text: out, rests: package.rests(), ..Draft::default() }
+}
+
+fn state(line: &MatrixLine, column: usize) -> LineState {
+    line.cell(column).map_or(LineState::Unknown, |cell| cell.state)
 }
 
 /// The table: a row for each line, a column for each environment, and below each row how the line comes to `cuInit`.
 /// It has no empty line, at which Markdown would end it.
-fn table(out: &mut String, lines: &[&Line], environments: &[&Environment]) {
+fn table(out: &mut String, lines: &[(&MatrixLine, String)], columns: &[(usize, &Column)]) {
     out.push_str("<div class=\"matrix\"><table>\n<thead><tr><th scope=\"col\">line</th>");
-    for environment in environments {
-        let _ = write!(
-            out,
-            "<th scope=\"col\">{} <small>Python {}</small></th>",
-            html(&environment.version),
-            html(&environment.python)
-        );
+    for (_, column) in columns {
+        let (version, python) = (html(&column.version), html(column.python.as_deref().unwrap_or_default()));
+        let _ = write!(out, "<th scope=\"col\">{version} <small>Python {python}</small></th>");
     }
     out.push_str("</tr></thead>\n<tbody>\n");
-    let anchors = write::slugs(lines.iter().map(|line| line.id.as_str()));
-    for (line, anchor) in lines.iter().zip(anchors) {
+    for (line, anchor) in lines {
         let _ =
             write!(out, "<tr class=\"line\" id=\"{anchor}\"><th scope=\"row\"><code>{}</code></th>", html(&line.id));
-        for environment in environments {
-            cell(out, line.state(environment), line.cell(environment));
+        for (index, _) in columns {
+            let state = state(line, *index);
+            let cell = line.cell(*index);
+            let title = cell.and_then(|cell| at(cell).or(raised(cell)));
+            let title = title.map(|title| format!(" title=\"{}\"", html(&title))).unwrap_or_default();
+            let _ = write!(out, "<td class=\"state {}\"{title}>{}</td>", class(state), html(word(state)));
         }
         out.push_str("</tr>\n");
         let _ = writeln!(
             out,
             "<tr class=\"how\"><td colspan=\"{}\"><details><summary>how</summary>{}</details></td></tr>",
-            environments.len() + 1,
-            how(line, environments)
+            columns.len() + 1,
+            how(line, columns)
         );
     }
     out.push_str("</tbody>\n</table></div>\n");
 }
 
-fn cell(out: &mut String, state: State, cell: Option<&Cell>) {
-    let at = cell.and_then(|cell| cell.at.as_ref().or(cell.raised.as_ref()));
-    let title = at.map(|at| format!(" title=\"{}\"", html(at))).unwrap_or_default();
-    let _ = write!(out, "<td class=\"state {}\"{title}>{}</td>", state.name(), html(state.word()));
+/// Where `cuInit` was called, through which library and in which process.
+fn at(cell: &Cell) -> Option<String> {
+    let at = cell.at.as_ref().filter(|_| cell.state.calls())?;
+    let through = cell.through.as_ref().map(|through| format!(" ({through})")).unwrap_or_default();
+    let child = cell.child.as_ref().map(|child| format!(", in the child process {child}")).unwrap_or_default();
+    Some(format!("{at}{through}{child}"))
+}
+
+fn raised(cell: &Cell) -> Option<String> {
+    cell.raised.as_ref().map(|raised| format!("{}: {}", raised.kind, raised.message))
 }
 
 /// The code of a line, and each way to `cuInit` with the versions that take it.
-fn how(line: &Line, environments: &[&Environment]) -> String {
+fn how(line: &MatrixLine, columns: &[(usize, &Column)]) -> String {
     let code = line.before.iter().chain([&line.ask]).flat_map(|part| part.lines());
     let code: Vec<String> = code.filter(|row| !row.trim().is_empty()).map(html).collect();
     let mut out = format!("<pre><code class=\"language-python\">{}</code></pre>", code.join("\n"));
-    if !line.note.is_empty() {
-        let _ = write!(out, "<p>{}</p>", html(&line.note));
-    }
     let mut ways: Vec<(&Cell, Vec<&str>)> = Vec::new();
-    for environment in environments {
-        let Some(cell) = line.cell(environment) else { continue };
-        let is_same = |other: &Cell| {
-            (other.state, &other.at, &other.raised, &other.way) == (cell.state, &cell.at, &cell.raised, &cell.way)
-        };
-        match ways.iter_mut().find(|(other, _)| is_same(other)) {
-            Some((_, versions)) => versions.push(&environment.version),
-            None => ways.push((cell, vec![&environment.version])),
+    for (index, column) in columns {
+        let Some(cell) = line.cell(*index) else { continue };
+        let told = |cell: &Cell| (cell.state, at(cell), raised(cell), cell.way.clone());
+        match ways.iter_mut().find(|(other, _)| told(other) == told(cell)) {
+            Some((_, versions)) => versions.push(&column.version),
+            None => ways.push((cell, vec![&column.version])),
         }
     }
     for (cell, versions) in ways {
-        let _ = write!(out, "<p><b>{}</b> in {}", html(cell.state.word()), html(&versions.join(", ")));
-        for (words, text) in [("at", &cell.at), ("raises", &cell.raised)] {
+        let _ = write!(out, "<p><b>{}</b> in {}", html(word(cell.state)), html(&versions.join(", ")));
+        for (words, text) in [("at", at(cell)), ("raises", raised(cell))] {
             if let Some(text) = text {
-                let _ = write!(out, "; {words} <code>{}</code>", html(text));
+                let _ = write!(out, "; {words} <code>{}</code>", html(&text));
             }
         }
         out.push_str("</p>");
@@ -390,62 +226,42 @@ fn how(line: &Line, environments: &[&Environment]) -> String {
     out
 }
 
-/// A change of whether a line calls `cuInit`, between two versions that were asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Change<'m> {
-    /// The line.
-    pub line: &'m Line,
-    /// The last environment in which it was as before.
-    pub before: &'m Environment,
-    /// The first in which it is otherwise.
-    pub after: &'m Environment,
-    /// Whether it began to call `cuInit`; else it ceased to.
-    pub began: bool,
-}
-
-/// The changes of a line among environments, the oldest first. What is not known between two answers is passed over.
-pub fn changes_of<'m>(line: &'m Line, environments: &[&'m Environment]) -> Vec<Change<'m>> {
-    let known = environments.iter().filter_map(|it| Some((*it, line.state(it).calls()?)));
-    let known: Vec<(&Environment, bool)> = known.collect();
-    let pairs = known.iter().zip(known.iter().skip(1)).filter(|((_, one), (_, other))| one != other);
-    pairs.map(|((before, _), (after, began))| Change { line, before, after, began: *began }).collect()
-}
-
 /// The page of changes.
-fn changes(matrix: &Matrix, packages: &BTreeMap<&str, Vec<&Environment>>) -> Draft {
+fn changes(matrix: &Matrix, packages: &[Package<'_>], rests: BTreeSet<String>) -> Draft {
     let title = "What changed between versions";
     let mut out = format!("# {title}\n\nFor each line that began or ceased to call `cuInit`: between which versions. ");
     out.push_str("Versions in which it was absent or could not be told are passed over.\n");
-    for (package, environments) in packages {
-        let lines = matrix.asked(environments);
-        let anchors = write::slugs(lines.iter().map(|line| line.id.as_str()));
-        write::heading(&mut out, 2, package, &write::slug(package));
-        let mut count = 0;
-        for (line, anchor) in lines.iter().zip(anchors) {
-            for change in changes_of(line, environments) {
-                let _ = writeln!(out, "- {}", changed(&change, &path(package), &anchor));
-                count += 1;
+    let all = matrix.changes();
+    for package in packages {
+        let lines = package.lines(matrix);
+        write::heading(&mut out, 2, package.name, &write::slug(package.name));
+        let is_own = |change: &&Change| package.columns.iter().any(|(index, _)| *index == change.after);
+        let own: Vec<&Change> = all.iter().filter(is_own).collect();
+        for change in &own {
+            let of = matrix.lines.get(change.line).and_then(|line| lines.iter().find(|(known, _)| known.id == line.id));
+            if let Some((line, anchor)) = of {
+                let _ = writeln!(out, "- {}", changed(matrix, change, line, &format!("{}#{anchor}", package.path())));
             }
         }
-        if count == 0 {
+        if own.is_empty() {
             let _ = writeln!(out, "No line of {} changed in this.", lines.len());
         }
     }
-    let _ = writeln!(out, "\n{}", asked_on(&matrix.environments.iter().collect::<Vec<_>>()));
-    Draft { path: CHANGES.into(), title: title.into(), text: out, ..Draft::default() }
+    Draft { path: CHANGES.into(), title: title.into(), text: out, rests, ..Draft::default() }
 }
 
 /// A change in words.
-fn changed(change: &Change<'_>, page: &str, anchor: &str) -> String {
-    let verb = if change.began { "began" } else { "ceased" };
-    let caller = if change.began { change.after } else { change.before };
-    let at = change.line.cell(caller).and_then(|cell| cell.at.as_ref());
-    let at = at.map(|at| format!(", at {}", write::code(at))).unwrap_or_default();
-    let version = |it: &Environment, other: &Environment| match it.version == other.version {
-        true => write::plain(&format!("{} (Python {})", it.version, it.python)),
-        false => write::plain(&it.version),
+fn changed(matrix: &Matrix, change: &Change, line: &MatrixLine, page: &str) -> String {
+    let caller = if change.is.calls() { change.after } else { change.before };
+    let at = line.cell(caller).and_then(at);
+    let at = at.map(|at| format!(", at {}", write::code(&at))).unwrap_or_default();
+    let version = |index: usize| matrix.columns.get(index).map(|column| column.version.as_str()).unwrap_or_default();
+    let (before, after) = (write::plain(version(change.before)), write::plain(version(change.after)));
+    let name = write::plain(&write::title(&line.id));
+    let what = match (change.was.calls(), change.is.calls()) {
+        (false, true) => "began to call `cuInit`".to_owned(),
+        (true, false) => "ceased to call `cuInit`".to_owned(),
+        _ => format!("changed from “{}” to “{}”", word(change.was), word(change.is)),
     };
-    let (before, after) = (version(change.before, change.after), version(change.after, change.before));
-    let name = write::plain(&write::title(&change.line.id));
-    format!("[{name}](/{page}#{anchor}) {verb} to call `cuInit` between {before} and {after}{at}")
+    format!("[{name}](/{page}) {what} between {before} and {after}{at}")
 }

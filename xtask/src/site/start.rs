@@ -29,8 +29,8 @@ pub(super) fn page(sources: &Sources, errors: &[Draft], releases: &[Draft]) -> D
         writeln!(text, "- [Errors and messages](/errors/index.md): {pages}, with their causes and what to do first");
     let _ = writeln!(text, "- [Lines of Python](/lines/index.md): {lines}, by framework");
     let _ = writeln!(text, "- [Calls](/calls/index.md): {calls}, by library");
-    if let Some(matrix) = sources.matrix.as_ref().filter(|_| !releases.is_empty()) {
-        let environments = matrix.environments.len();
+    if !releases.is_empty() {
+        let environments = sources.matrix.columns.iter().filter(|column| column.failed.is_none()).count();
         let _ = writeln!(
             text,
             "- [Lines by version](/releases/index.md): which line calls `cuInit` in which of {environments} \

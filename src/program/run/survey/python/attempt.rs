@@ -48,8 +48,8 @@ pub(in crate::run) struct Ground {
     pub(in crate::run) on: String,
     /// Calls of libcuda that are not passed on, as `cuInit=100`; empty where every call is.
     pub(in crate::run) returns: String,
-    /// Whether it finds no NVML on the simulated machine.
-    pub(in crate::run) without_nvml: bool,
+    /// Which NVML it finds, if not the machine's: `nothing` on the simulated machine, `simulated` beside a real libcuda.
+    pub(in crate::run) nvml: Option<&'static str>,
 }
 
 impl Ground {
@@ -62,7 +62,7 @@ impl Ground {
         if !returns.is_empty() {
             arguments.extend([OsString::from("--returns"), returns.into()]);
         }
-        arguments.extend(self.without_nvml.then(|| OsString::from("--without-nvml")));
+        arguments.extend(self.nvml.iter().flat_map(|nvml| ["--nvml", nvml].map(OsString::from)));
         arguments.extend([OsString::from("--folder"), trace.into()]);
         arguments
     }
