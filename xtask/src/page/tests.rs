@@ -70,7 +70,7 @@ fn what_nobody_answered_is_not_called_a_trap() {
         let (start, end) = (SOURCE.find(from).unwrap(), SOURCE.find(to).unwrap());
         format!("{}{}", &SOURCE[..start], &SOURCE[end..])
     };
-    let page = page(&scenario(&cut("expect ", "[cases.trap]").replace("answer ", "# ")), &[]);
+    let page = page(&scenario(&cut("expect ", "[cases.trap]").replace("answer ", "# ")), &[], &[]);
     assert!(page.contains("**Short answer.** Not measured yet.") && page.contains("## What to look for"), "{page}");
     assert!(!page.contains("Since which version") && !page.contains("which works"), "{page}");
 }
