@@ -44,8 +44,13 @@ const ENOUGH_CAUSES: usize = 2;
 
 /// What is claimed: an error with its causes, or the first scenario in full.
 fn claimed(explanation: &Explanation<'_>, width: usize) -> String {
-    let mut out = facts(explanation, width);
     let advice = explanation.first_advice();
+    // The first scenario in full says it of the line that decides.
+    let is_told = |fact: &NameFact| match (fact, explanation.answers.first().filter(|_| advice.is_none())) {
+        (NameFact::Releases(facts), Some(answer)) => answer.releases.contains(&facts),
+        _ => false,
+    };
+    let mut out = facts(explanation.facts.iter().filter(|fact| !is_told(fact)), width);
     out.extend(advice.map(|advice| of_advice(advice, width)));
     let answers = explanation.answers.as_slice();
     let (full, rest) = answers.split_at(usize::from(advice.is_none()).min(answers.len()));
@@ -76,7 +81,7 @@ fn claimed(explanation: &Explanation<'_>, width: usize) -> String {
 
 /// What may be the answer, and is not claimed.
 fn perhaps(explanation: &Explanation<'_>, width: usize) -> String {
-    let mut out = facts(explanation, width);
+    let mut out = facts(explanation.facts.iter(), width);
     if !out.is_empty() {
         out.push('\n');
     }
@@ -99,8 +104,8 @@ fn of_symptom(symptom: &Symptom, answers: &[ScenarioAnswer<'_>], width: usize) -
 }
 
 /// What is known of the names, a sentence each.
-fn facts(explanation: &Explanation<'_>, width: usize) -> String {
-    explanation.facts.iter().filter_map(in_words).map(|words| lines::sentence("", &words, width)).collect()
+fn facts<'f>(facts: impl Iterator<Item = &'f NameFact>, width: usize) -> String {
+    facts.filter_map(in_words).map(|words| lines::sentence("", &words, width)).collect()
 }
 
 /// What an error means, its causes with what says so, and what to do first.
@@ -267,7 +272,8 @@ fn since(answer: &ScenarioAnswer<'_>) -> Vec<String> {
         found = versions::lines(&instance.expect, Scalar::to_string);
         found.dedup();
         let newest = answer.basis.map(|basis| basis.newest.join(", ")).filter(|newest| !newest.is_empty());
-        found.extend(newest.map(|newest| format!("newer than {newest}: not measured")));
+        let on = if answer.releases.is_empty() { "" } else { " on a GPU" };
+        found.extend(newest.map(|newest| format!("newer than {newest}: not measured{on}")));
     }
     found.extend(answer.releases.iter().map(|facts| format!("without a GPU, {}", releases::line(facts))));
     found
@@ -388,7 +394,7 @@ mod tests {
         assert!(text.contains("\n    import os, torch\n"), "{text}");
         assert!(text.contains("Ask here    cuda-pitfalls run framework/torch-is-available-then-mask"), "{text}");
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        let versions = "Versions with torch 2.11 the pitfall shows; newer than torch 2.11.0: not measured ";
+        let versions = "Versions with torch 2.11 the pitfall shows; newer than torch 2.11.0: not measured on a GPU; ";
         assert!(words.contains(versions), "{text}");
         let basis = summary::embedded().answers["framework/torch-is-available-then-mask"].sentence();
         assert!(words.contains(&format!("Rests on {basis} ")), "{text}");

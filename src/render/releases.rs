@@ -3,7 +3,7 @@
 use crate::Format;
 use crate::html::document::document;
 use cuda_pitfalls_answers::releases::{
-    Cell, CellDifference, Change, LineReleases, LineState, Matrix, MatrixDifference, MatrixLine, ReleaseSpan, Witness,
+    Cell, CellDifference, Change, LineReleases, LineState, Matrix, MatrixDifference, ReleaseSpan, Witness,
 };
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::{escape, lines};
@@ -76,12 +76,13 @@ pub fn text(matrix: &Matrix, width: usize) -> String {
     }
     out.push_str(SIGNS);
     out.push('\n');
-    let changes = matrix.changes();
+    let changes = matrix.grouped_changes();
     if !changes.is_empty() {
         out.push_str("\nWhat changed\n");
     }
-    for change in changes {
-        out.push_str(&lines::sentence("- ", &changed(matrix, &change), width));
+    for group in changes {
+        let names: Vec<&str> = names(matrix, &group).collect();
+        out.push_str(&lines::sentence("- ", &format!("{}: {}", names.join("; "), changed(matrix, &group)), width));
     }
     out
 }
@@ -111,18 +112,31 @@ fn table(matrix: &Matrix, columns: &[usize], versions: &[&str], part: std::ops::
     out
 }
 
-/// A change, as a sentence: which line, since which version, where.
-pub fn changed(matrix: &Matrix, change: &Change) -> String {
+/// The names of the lines that changed.
+fn names<'m>(matrix: &'m Matrix, group: &[Change]) -> impl Iterator<Item = &'m str> {
+    let lines: Vec<usize> = group.iter().map(|change| change.line).collect();
+    lines.into_iter().filter_map(|line| Some(matrix.lines.get(line)?.id.as_str()))
+}
+
+/// What lines that changed alike do since which version, and where.
+fn changed(matrix: &Matrix, group: &[Change]) -> String {
+    let Some(change) = group.first() else { return String::new() };
     let name = |at: usize| matrix.columns.get(at).map(|column| column.name.clone()).unwrap_or_default();
     let line = matrix.lines.get(change.line);
     let at = line.and_then(|line| line.cell(if change.is.calls() { change.after } else { change.before }));
     let at = at.and_then(|cell| cell.at.clone()).map(|at| format!(", at {at}")).unwrap_or_default();
-    let between = match (change.was.calls(), change.is.calls()) {
+    let call = if group.len() == 1 { "calls" } else { "call" };
+    match (change.was.calls(), change.is.calls()) {
         (false, true) => {
-            format!("calls cuInit since {}{}{at}; {} did not", name(change.after), only(change.is), name(change.before))
+            format!(
+                "{call} cuInit since {}{}{at}; {} did not",
+                name(change.after),
+                only(change.is),
+                name(change.before)
+            )
         }
         (true, false) => format!(
-            "no longer calls cuInit since {}; {} did{}{at}",
+            "no longer {call} cuInit since {}; {} did{}{at}",
             name(change.after),
             name(change.before),
             only(change.was)
@@ -134,8 +148,7 @@ pub fn changed(matrix: &Matrix, change: &Change) -> String {
             word(change.is),
             name(change.after)
         ),
-    };
-    format!("{}: {between}", line.map(|line| line.id.as_str()).unwrap_or_default())
+    }
 }
 
 /// Under which condition a line calls `cuInit`, if there is one.
@@ -235,11 +248,12 @@ fn environments(matrix: &Matrix) -> String {
 /// The matrix as a page of Markdown: a table for each package, changes first.
 pub fn markdown(matrix: &Matrix) -> String {
     let mut out = format!("# {TITLE}\n\n{OPENING}\n");
-    let changes = matrix.changes();
+    let changes = matrix.grouped_changes();
     if !changes.is_empty() {
         out.push_str("\n## What changed\n\n");
-        for change in &changes {
-            out.push_str(&format!("- {}\n", escape::markdown(&changed(matrix, change))));
+        for group in &changes {
+            let names: Vec<String> = names(matrix, group).map(code).collect();
+            out.push_str(&format!("- {}: {}\n", names.join(", "), escape::markdown(&changed(matrix, group))));
         }
     }
     for (package, columns) in matrix.packages() {
@@ -261,7 +275,7 @@ pub fn package_table(matrix: &Matrix, columns: &[usize]) -> String {
             let shown =
                 columns.iter().filter(|at| matrix.columns.get(**at).is_some_and(|column| column.failed.is_none()));
             let cells: Vec<&str> = shown.map(|at| line.cell(*at).map_or("", |cell| word(cell.state))).collect();
-            out.push_str(&format!("| {} | {} |\n", code(line), cells.join(" | ")));
+            out.push_str(&format!("| {} | {} |\n", code(&line.id), cells.join(" | ")));
         }
     }
     for column in failed {
@@ -271,8 +285,9 @@ pub fn package_table(matrix: &Matrix, columns: &[usize]) -> String {
     out
 }
 
-fn code(line: &MatrixLine) -> String {
-    let id = line.id.replace('`', "'").replace('|', "\\|");
+/// The name of a line as code in a table of Markdown.
+fn code(id: &str) -> String {
+    let id = id.replace('`', "'").replace('|', "\\|");
     format!("`{}`", id.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 

@@ -172,6 +172,26 @@ impl Matrix {
         }
         all
     }
+
+    /// The changes, those of one kind between the same two versions and at one place together.
+    pub fn grouped_changes(&self) -> Vec<Vec<Change>> {
+        let place = |change: &Change| {
+            let caller = if change.is.calls() { change.after } else { change.before };
+            self.lines.get(change.line).and_then(|line| line.cell(caller)?.place())
+        };
+        let mut groups: Vec<Vec<Change>> = Vec::new();
+        for change in self.changes() {
+            let is_same = |group: &&mut Vec<Change>| {
+                let kind = |change: &Change| (change.before, change.after, change.was, change.is, place(change));
+                group.first().is_some_and(|first| kind(first) == kind(&change))
+            };
+            match groups.iter_mut().find(is_same) {
+                Some(group) => group.push(change),
+                None => groups.push(vec![change]),
+            }
+        }
+        groups
+    }
 }
 
 impl MatrixLine {
