@@ -104,7 +104,7 @@ const LONGEST_NAME: usize = 64;
 const BUDGET: Duration = Duration::from_secs(60);
 
 impl RunOptions {
-    /// Options of a command that asks no scenario.
+    /// Options with nothing chosen.
     pub fn plain(on: On) -> RunOptions {
         RunOptions {
             selectors: Vec::new(),

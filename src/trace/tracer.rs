@@ -189,6 +189,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
         baseline: Vec::new(),
         written: BTreeMap::new(),
         round_ns: clock::now_ns(),
+        stderr: options.apart.as_ref().and_then(|apart| apart.stderr.clone()),
         deadline_ns: options.apart.as_ref().map(|apart| started_ns.saturating_add(apart.limit.as_nanos() as u64)),
         overdue: false,
         before,
@@ -223,6 +224,8 @@ struct Tracer {
     watch: MemoryWatch,
     started_ns: u64,
     round_ns: u64,
+    /// The file that gets the stderr of a program that runs apart.
+    stderr: Option<PathBuf>,
     /// When a program that runs apart is killed.
     deadline_ns: Option<u64>,
     overdue: bool,
@@ -245,6 +248,9 @@ impl Tracer {
             }
             self.answer(&program);
             self.writer.flush();
+            if let Some(stderr) = &self.stderr {
+                program::bound(stderr);
+            }
             self.processes.watch_lost(&self.place.libraries());
             if clock::now_ns() - self.round_ns > ROUND_NS {
                 self.round(program.pid());

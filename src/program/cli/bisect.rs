@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::output::fail;
-use super::run::{ASKED, HOW_OFTEN, WHERE};
+use super::run::{ASKED, HOW_OFTEN, LockArguments, WHERE};
 use super::{argument, with_workers};
 use crate::run::{self, BisectOptions, NvmlChoice, On, RunOptions};
 use cuda_pitfalls_answers::exit::Exit;
@@ -64,6 +64,8 @@ pub(super) struct BisectArguments {
     /// The most that environments and downloads may take on disk between two trials.
     #[arg(long, value_name = "SIZE", default_value = defaults::ENVIRONMENTS_SIZE, value_parser = argument::size, help_heading = HOW_OFTEN)]
     disk: u64,
+    #[command(flatten)]
+    locks: LockArguments,
     /// One JSON document on stdout.
     #[arg(long)]
     json: bool,
@@ -97,7 +99,12 @@ pub(super) fn bisect(arguments: BisectArguments) -> Exit {
         nvml: arguments.nvml,
         work: arguments.work,
         command: arguments.command,
-        run: RunOptions { python: arguments.python, json: arguments.json, ..RunOptions::plain(arguments.on) },
+        run: RunOptions {
+            python: arguments.python,
+            json: arguments.json,
+            locking: arguments.locks.locking(),
+            ..RunOptions::plain(arguments.on)
+        },
     };
     with_workers(options.run.json, |program, interrupt| run::bisect(&options, program, interrupt))
 }

@@ -118,7 +118,7 @@ pub(super) struct WorkerArguments {
 
 /// How other runs on the same GPUs are waited for.
 #[derive(Debug, clap::Args)]
-struct LockArguments {
+pub(super) struct LockArguments {
     /// The folder of the lock files, one for each GPU; the same for all users of the GPUs.
     #[arg(long, value_name = "DIR", default_value = defaults::LOCK_FOLDER, help_heading = WHERE, hide_short_help = true)]
     lock_dir: PathBuf,
@@ -131,7 +131,7 @@ struct LockArguments {
 }
 
 impl LockArguments {
-    fn locking(self) -> Locking {
+    pub(super) fn locking(self) -> Locking {
         if self.no_lock { Locking::none() } else { Locking::new(self.lock_dir, self.wait) }
     }
 }
@@ -140,29 +140,18 @@ impl WorkerArguments {
     pub(super) fn options(self, selectors: Vec<String>) -> run::RunOptions {
         run::RunOptions {
             selectors,
-            exclude: Vec::new(),
-            labels: BTreeMap::new(),
-            compact: false,
-            on: self.on,
             out: self.out,
             repeat: self.repeat,
             quick: self.quick,
             json: self.json,
-            verbose: false,
             quiet: self.quiet,
-            junit: None,
             libcudart: self.libcudart,
             libcuda: self.libcuda,
             python: self.python,
             gpus: self.gpus,
-            allow: Vec::new(),
-            allow_skip: None,
-            require: Vec::new(),
-            shard: None,
-            fail_fast: false,
-            dry_run: false,
             seed: self.seed,
             locking: self.locks.locking(),
+            ..run::RunOptions::plain(self.on)
         }
     }
 }

@@ -11,7 +11,7 @@ use super::releases::{failure, witnesses};
 use super::session::Session;
 use super::survey::python::attempt::Ground;
 use super::uv::{self, How, InstallError, Installer, Made};
-use super::{Failure, RunOptions, ending};
+use super::{Failure, RunOptions, blank, ending, locks};
 use cuda_pitfalls_answers::bisect::{Bisection, MAJOR, MINOR, NoAnswer, ReleaseAxis, ReleaseOutcome, SCHEMA};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::{EnvironmentRequest, WitnessAsked};
@@ -83,6 +83,8 @@ fn go(options: &BisectOptions, program: &Path, interrupt: Interrupt, console: &m
     let policy = Policy::parse(&options.forbid, &[]).map_err(|error| Failure::Usage(format!("--forbid: {error}")))?;
     let mut session = Session::set(&options.run, program, interrupt)?;
     console.warn(&session.notes);
+    let mut report = blank(&options.run, &session);
+    let _locks = locks(&options.run, &mut session, &mut report, console)?;
     let witnesses = chosen(witnesses(&session), options.nvml);
     if let Some(word) = policy.forbid.iter().find(|word| needs_gpu(word)).filter(|_| !has_gpu(&witnesses)) {
         let why = format!("--forbid {word}: without a GPU cuInit fails, and only cuinit and late-mask can be seen");
@@ -167,7 +169,9 @@ fn has_gpu(witnesses: &[(WitnessAsked, Ground)]) -> bool {
 /// The witnesses that are asked: one with an NVML, one without, or one of each.
 fn chosen(all: Vec<(WitnessAsked, Ground)>, nvml: NvmlChoice) -> Vec<(WitnessAsked, Ground)> {
     let (with, without): (Vec<_>, Vec<_>) = all.into_iter().partition(|(asked, _)| asked.nvml_gpus.is_some());
-    let first = |all: Vec<(WitnessAsked, Ground)>| all.into_iter().take(1);
+    // A libcuda shows more than a fake driver.
+    let is_fake = |(asked, _): &(WitnessAsked, Ground)| asked.libcuda.is_none();
+    let first = |all: Vec<(WitnessAsked, Ground)>| all.into_iter().min_by_key(is_fake).into_iter();
     match nvml {
         // On a machine with a GPU its own driver answers.
         _ if has_gpu(&with) => with,

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -52,7 +53,7 @@ impl TracedProgram {
         started.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
         if let Some(apart) = apart {
             let stderr = match &apart.stderr {
-                Some(path) => Stdio::from(File::create(path).map_err(failed)?),
+                Some(path) => Stdio::from(appended(path).map_err(failed)?),
                 None => Stdio::null(),
             };
             started.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
@@ -88,6 +89,22 @@ impl TracedProgram {
         let status = self.child.try_wait().ok()??;
         PROGRAM.store(0, Ordering::SeqCst);
         Some(Ended { code: status.code(), signal: status.signal() })
+    }
+}
+
+/// The most that is kept of the stderr of a program that runs apart, in bytes.
+const MOST_STDERR_BYTES: u64 = 16 << 20;
+
+/// A new file, at whose end everything is written wherever that is.
+fn appended(path: &Path) -> std::io::Result<File> {
+    File::create(path)?;
+    File::options().append(true).open(path)
+}
+
+/// Empties the file of a program's stderr if it has become too long: who floods it would fill the disk.
+pub(super) fn bound(path: &Path) {
+    if std::fs::metadata(path).is_ok_and(|file| file.len() > MOST_STDERR_BYTES) {
+        let _ = File::options().write(true).truncate(true).open(path);
     }
 }
 

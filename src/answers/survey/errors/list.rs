@@ -35,13 +35,7 @@ pub fn built_in() -> Result<ErrorList, Invalid> {
 
 /// Parses a list; errors name `path`.
 pub(super) fn read(path: &str, source: &str) -> Result<ErrorList, Invalid> {
-    let mut reader = Reader::new(path, source, &[]);
-    let list = list(&mut reader);
-    reader.finish(list).map_err(|diagnostics| Invalid {
-        path: path.to_string(),
-        source: source.to_string(),
-        diagnostics,
-    })
+    Invalid::or_read(path, source, list)
 }
 
 fn list(reader: &mut Reader<'_>) -> Option<ErrorList> {

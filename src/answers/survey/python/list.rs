@@ -80,13 +80,7 @@ pub fn built_in() -> Result<List, Invalid> {
 /// # Errors
 /// Every error of the list, with its place.
 pub fn read(path: &str, source: &str) -> Result<List, Invalid> {
-    let mut reader = Reader::new(path, source, &[]);
-    let list = list(&mut reader);
-    reader.finish(list).map_err(|diagnostics| Invalid {
-        path: path.to_string(),
-        source: source.to_string(),
-        diagnostics,
-    })
+    Invalid::or_read(path, source, list)
 }
 
 fn list(reader: &mut Reader<'_>) -> Option<List> {

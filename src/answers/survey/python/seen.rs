@@ -172,7 +172,7 @@ pub fn stack_of_init(trace: &Trace) -> (Option<String>, Vec<String>, Option<Stri
     let pid = trace.processes.first().map_or(0, |process| process.pid);
     let own = LineHistory { trace, history: History::of(trace), folder: "", ask_ns: 0, pid };
     let Some((program, _, stack)) = own.first_init() else { return Default::default() };
-    let child = program.process.filter(|_| program.process.is_some_and(|process| process.parent == pid));
+    let child = program.process.filter(|process| process.pid != pid);
     let way = stack.frames.iter().filter(|frame| is_of_code(frame)).map(|frame| own.named(frame));
     let mut way: Vec<String> = way.collect();
     way.reverse();
