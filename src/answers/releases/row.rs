@@ -1,6 +1,7 @@
 //! One line in one environment: what each witness showed, and what follows.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -132,6 +133,15 @@ pub struct WitnessSeen {
 }
 
 impl WitnessSeen {
+    /// The same with paths as they are below the folder of the environment, which is gone afterwards.
+    pub fn below(mut self, folder: &Path) -> WitnessSeen {
+        let prefix = format!("{}/", folder.display());
+        let raised = self.raised.iter_mut().flat_map(|raised| raised.more.iter_mut().chain([&mut raised.message]));
+        let unmeasured = self.unmeasured.iter_mut().map(|why| &mut why.detail);
+        raised.chain(unmeasured).for_each(|text| *text = text.replace(&prefix, ""));
+        self
+    }
+
     /// What an attempt showed. `can_succeed` is whether this driver's `cuInit` can.
     pub fn of(witness: Witness, attempt: PythonAttempt, can_succeed: bool) -> WitnessSeen {
         let PythonAttempt { seen, way, child, setup, invalid, called } = attempt;

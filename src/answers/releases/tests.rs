@@ -162,3 +162,12 @@ fn the_list_that_comes_with_the_program_is_valid() {
     });
     assert!(!list.is_empty());
 }
+
+#[test]
+fn paths_are_told_below_the_environment() {
+    let message = "/tmp/x/environment/lib/a.so: no".to_string();
+    let raised = Raised { kind: "ImportError".into(), message, more: None, absent: false };
+    let seen = WitnessSeen { raised: Some(raised), ..seen(Witness::Fake, None) };
+    let told = seen.below(std::path::Path::new("/tmp/x/environment")).raised.map(|raised| raised.message);
+    assert_eq!(told.as_deref(), Some("lib/a.so: no"));
+}

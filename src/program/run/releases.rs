@@ -272,7 +272,7 @@ impl ReleaseSurvey<'_> {
         let (options, witnesses, store, console) = (&self.options.python, &self.witnesses, &self.store, &*self.console);
         let ask = |line: PythonLine| {
             let job = RowJob { limit: options.limit(&line), line, wants_memory: false };
-            answer(&attempts, &job, witnesses)
+            answer(&attempts, &job, witnesses, &made.folder)
         };
         pool::each(jobs, left, ask, interrupt, &attempts.stop, &mut |done| match done {
             Some(row) => {
@@ -345,8 +345,13 @@ fn is_about(line: &PythonLine, request: &EnvironmentRequest) -> bool {
     line.packages().iter().any(|name| releases::normal(name) == package)
 }
 
-/// What witnesses show of a line. `None` if the user stopped it.
-fn answer(attempts: &Attempts, job: &RowJob, witnesses: &[(WitnessAsked, Ground)]) -> Option<ReleaseRow> {
+/// What witnesses show of a line in the environment of this folder. `None` if the user stopped it.
+fn answer(
+    attempts: &Attempts,
+    job: &RowJob,
+    witnesses: &[(WitnessAsked, Ground)],
+    folder: &Path,
+) -> Option<ReleaseRow> {
     let mut row = ReleaseRow::of(&job.line, Vec::new());
     for (number, (asked, ground)) in witnesses.iter().enumerate() {
         let settles = number > 1;
@@ -354,7 +359,7 @@ fn answer(attempts: &Attempts, job: &RowJob, witnesses: &[(WitnessAsked, Ground)
             break;
         }
         let attempt = attempts.on(job, ground)?;
-        row.seen.push(WitnessSeen::of(asked.witness, attempt, asked.cuda_gpus > 0));
+        row.seen.push(WitnessSeen::of(asked.witness, attempt, asked.cuda_gpus > 0).below(folder));
     }
     Some(row)
 }
