@@ -126,29 +126,18 @@ fn changed(matrix: &Matrix, group: &[Change]) -> String {
     let at = line.and_then(|line| line.cell(if change.is.calls() { change.after } else { change.before }));
     let at = at.and_then(|cell| cell.at.clone()).map(|at| format!(", at {at}")).unwrap_or_default();
     let call = if group.len() == 1 { "calls" } else { "call" };
-    match (change.was.calls(), change.is.calls()) {
-        (false, true) => {
-            format!(
-                "{call} cuInit since {}{}{at}; {} did not",
-                name(change.after),
-                only(change.is),
-                name(change.before)
-            )
-        }
-        (true, false) => format!(
-            "no longer {call} cuInit since {}; {} did{}{at}",
-            name(change.after),
-            name(change.before),
-            only(change.was)
-        ),
-        _ => format!(
-            "{} in {}, {} since {}{at}",
-            word(change.was),
-            name(change.before),
-            word(change.is),
-            name(change.after)
-        ),
-    }
+    // Releases between the two may have been asked other lines only.
+    let (since, between) = match change.after - change.before {
+        0 | 1 => ("since", ""),
+        _ => ("in", "; in releases between it is not known"),
+    };
+    let (before, after) = (name(change.before), name(change.after));
+    let told = match (change.was.calls(), change.is.calls()) {
+        (false, true) => format!("{call} cuInit {since} {after}{}{at}; {before} did not", only(change.is)),
+        (true, false) => format!("no longer {call} cuInit {since} {after}; {before} did{}{at}", only(change.was)),
+        _ => format!("{} in {before}, {} {since} {after}{at}", word(change.was), word(change.is)),
+    };
+    format!("{told}{between}")
 }
 
 /// Under which condition a line calls `cuInit`, if there is one.
