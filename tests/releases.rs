@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::evidence;
-use cuda_pitfalls::releases::{EnvironmentDocument, ReleaseRow, Witness};
+use cuda_pitfalls::releases::{EnvironmentDocument, ReleaseRow};
 use cuda_pitfalls::survey;
 use cuda_pitfalls::survey::document::SurveyDocument;
 use cuda_pitfalls::survey::python::PythonRow;
@@ -242,8 +242,7 @@ fn what_was_asked_without_a_gpu_is_what_gpus_show() {
         };
         let answers = |row: &ReleaseRow| {
             let known = on_gpus.rows.iter().find(|known| known.id == row.id && known.ask == row.ask)?;
-            // A machine with GPUs has an NVML.
-            let without = row.seen.iter().find(|seen| seen.witness == Witness::FakeWithNvml)?.calls_cuinit?;
+            let without = row.calls_beside_nvml()?;
             let is_same = !known.versions.is_empty() && known.versions.iter().all(is_version);
             Some((row.id.clone(), without, known.calls_cuinit?)).filter(|_| is_same)
         };

@@ -130,7 +130,8 @@ fn a_trace_shows_what_a_program_says_of_itself_at_its_own_lines() {
         let end = trace.end.as_ref().unwrap_or_else(|| panic!("{name}: the trace has no end"));
         assert_eq!((end.code, end.left_out), (program.2, 0), "{name}");
         // A child gives up waiting for a tracer that is kept busy, here by 200 children at once, and that is said.
-        let is_late = |it: &&String| name == "many_children.py" && it.contains("before they could be recognised");
+        let late = ["before they could be recognised", "not every message arrived", "stopped telling what happens"];
+        let is_late = |it: &&String| name == "many_children.py" && late.iter().any(|late| it.contains(late));
         if name != "spawn.py" {
             assert_eq!(end.not_seen.iter().filter(|it| !is_late(it)).count(), 0, "{name}: {:?}", end.not_seen);
         }

@@ -199,12 +199,11 @@ impl ReleaseRow {
         if self.seen.iter().any(WitnessSeen::is_absent) {
             return LineState::Absent;
         }
-        let of = |witness| self.seen.iter().find(|seen| seen.witness == witness).and_then(|seen| seen.calls_cuinit);
-        let (libcuda, fake) = (of(Witness::Libcuda), of(Witness::Fake));
+        let (libcuda, fake) = (self.by(Witness::Libcuda), self.by(Witness::Fake));
         if libcuda.zip(fake).is_some_and(|(libcuda, fake)| libcuda != fake) {
             return LineState::Disagree;
         }
-        match (libcuda.or(fake), of(Witness::LibcudaWithNvml).or(of(Witness::FakeWithNvml))) {
+        match (libcuda.or(fake), self.calls_beside_nvml()) {
             (Some(true), Some(false)) => LineState::WithoutNvml,
             (Some(false), Some(true)) => LineState::WithNvml,
             (Some(true), _) | (None, Some(true)) => LineState::Yes,
@@ -212,6 +211,16 @@ impl ReleaseRow {
             (Some(false), _) | (None, Some(false)) => LineState::No,
             (None, None) => self.why_unknown(),
         }
+    }
+
+    /// Whether the line calls `cuInit` where there is an NVML, as on a machine with GPUs; `None` if it is not known.
+    pub fn calls_beside_nvml(&self) -> Option<bool> {
+        self.by(Witness::LibcudaWithNvml).or(self.by(Witness::FakeWithNvml))
+    }
+
+    /// Whether a witness saw a call of `cuInit`.
+    fn by(&self, witness: Witness) -> Option<bool> {
+        self.seen.iter().find(|seen| seen.witness == witness)?.calls_cuinit
     }
 
     /// The exception that every witness saw.

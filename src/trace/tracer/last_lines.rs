@@ -17,8 +17,9 @@ const LAST_NS: u64 = 3_000_000_000;
 const MOST_STRANGERS: u64 = 1_000;
 
 impl Tracer {
-    /// Takes the messages that arrived before the program ended, and reports what could not be taken.
-    fn hear_the_last(&mut self) {
+    /// Takes the messages that arrived before the program ended, and reports what could not be taken. False if a message
+    /// was lost.
+    fn hear_the_last(&mut self) -> bool {
         let deadline_ns = clock::now_ns() + LAST_NS;
         self.gate.close();
         let IsLast(is_last) = loop {
@@ -39,7 +40,8 @@ impl Tracer {
             let messages = counted(count, "message");
             self.processes.unseen(format!("{messages} {what}: something may have been missed"));
         }
-        match self.place.silent() {
+        let silent = self.place.silent();
+        match silent {
             Some(0) => {}
             Some(count) => {
                 let processes = counted(count, "process");
@@ -50,19 +52,20 @@ impl Tracer {
             }
             None => self.processes.unseen("whether every process told what happened is not known".into()),
         }
+        is_last && gone == 0 && silent == Some(0)
     }
 
     /// The last lines.
     pub(super) fn finish(&mut self, ended: &Ended, program: u32) {
         let t_ns = clock::now_ns();
-        self.hear_the_last();
+        let heard_all = self.hear_the_last();
         self.round(program);
         self.read_memory(0);
         for counts in self.processes.rest() {
             self.writer.write(TraceLine::Counts(counts));
         }
         let is_explained = self.processes.has_simulated_runtime();
-        let mut not_seen = self.processes.not_seen();
+        let mut not_seen = self.processes.not_seen(heard_all);
         let risen = self.writer.peaks.iter().filter_map(|(index, peak)| {
             let before = self.baseline.get(*index).copied().flatten()?;
             let gpu = self.gpus.get(*index)?;

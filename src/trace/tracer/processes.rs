@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use super::stacks::Stacks;
 use crate::{CallCount, ContextChange, ProcessCounts, TraceProcess, Uses, Witness};
 use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::text::counts::counted;
 
 /// How many processes are checked for a libcuda in one round.
 const MOST_LOOKED_AT: usize = 64;
@@ -50,8 +51,19 @@ pub(super) struct Processes {
     /// Whether the libraries are the simulated machine's. Its libcudart initialises the driver and makes contexts
     /// without calling libcuda, unlike a real one.
     is_simulated: bool,
+    /// Processes that have ended, of which one of two messages did not arrive.
+    half: BTreeMap<u32, Half>,
     not_seen: Vec<String>,
     unsaid: usize,
+}
+
+/// Which message about a process's `cuInit` arrived, without the other one.
+#[derive(Clone, Copy)]
+enum Half {
+    /// The driver's call of the hook.
+    Hook,
+    /// The call of `cuInit`.
+    Call,
 }
 
 /// A value that distinguishes successive programs in a process and is the same in forks.
@@ -286,17 +298,11 @@ impl Processes {
         self.pages -= known.pages.len().min(self.pages);
         if known.injected && !known.forwarded && known.has_simulated_runtime {
             self.unseen(SIMULATED_RUNTIME.to_owned());
-        } else if known.injected && !known.forwarded {
-            self.unseen(format!(
-                "process {pid} called cuInit in a libcuda that it opened by another way than by name: its contexts and \
-                 calls are not seen"
-            ));
-        }
-        if known.forwarded && !known.injected {
-            self.unseen(format!(
-                "the driver did not call the injection hook in process {pid} (CUDA_INJECTION64_PATH was changed, or is \
-                 not honoured): a second libcuda in it would not be seen"
-            ));
+        } else if known.injected != known.forwarded {
+            match self.half.len() < MOST_SENTENCES {
+                true => drop(self.half.insert(pid, if known.injected { Half::Hook } else { Half::Call })),
+                false => self.unsaid += 1,
+            }
         }
         if known.injected && known.read_before_hook {
             self.unseen(format!(
@@ -349,9 +355,20 @@ impl Processes {
         }
     }
 
-    /// What could not be seen, in words.
-    pub(super) fn not_seen(&mut self) -> Vec<String> {
+    /// What could not be seen, in words. `heard_all` is whether no message was lost.
+    pub(super) fn not_seen(&mut self, heard_all: bool) -> Vec<String> {
         let mut all = std::mem::take(&mut self.not_seen);
+        let half = std::mem::take(&mut self.half);
+        match heard_all {
+            true => all.extend(half.iter().map(|(pid, half)| half.told(*pid))),
+            // Nothing follows from a message that did not arrive.
+            false if !half.is_empty() => all.push(format!(
+                "of {} (PID {}) not every message arrived: what else they did may be missing",
+                counted(half.len() as u64, "process"),
+                half.keys().take(5).map(u32::to_string).collect::<Vec<_>>().join(", ")
+            )),
+            false => {}
+        }
         let unseen = self.elsewhere.iter().map(|(pid, program)| {
             format!("process {pid} ({program}) has a libcuda and was started without the trace's variables: nothing of it is seen")
         });
@@ -360,6 +377,22 @@ impl Processes {
             all.push(format!("{} more that could not be seen", self.unsaid));
         }
         all
+    }
+}
+
+impl Half {
+    /// What it means, where every message of the process arrived.
+    fn told(self, pid: u32) -> String {
+        match self {
+            Half::Hook => format!(
+                "process {pid} called cuInit in a libcuda that it opened by another way than by name: its contexts and \
+                 calls are not seen"
+            ),
+            Half::Call => format!(
+                "the driver did not call the injection hook in process {pid} (CUDA_INJECTION64_PATH was changed, or is \
+                 not honoured): a second libcuda in it would not be seen"
+            ),
+        }
     }
 }
 
