@@ -474,7 +474,8 @@ mod tests {
     fn the_summary_of_the_program_is_there_and_small() {
         let summary = embedded();
         assert!(summary.calls.len() > 600 && summary.lines.len() > 200 && summary.variables.len() > 15);
-        assert!(SOURCE.len() <= 300_000, "{} bytes", SOURCE.len());
+        // It is a part of every binary and wheel, and grows with each line and release that is asked.
+        assert!(SOURCE.len() <= 400_000, "{} bytes", SOURCE.len());
         assert_eq!(summary.text(), SOURCE);
         let text = summary.calls.iter().find(|facts| facts.call == "cudaGetErrorString").expect("it is asked");
         assert_eq!(text.runs.len(), 1, "{text:?}");
