@@ -38,6 +38,7 @@ pub mod svg;
 pub mod tally;
 pub mod trace;
 pub mod versions;
+pub mod visibility;
 pub mod words;
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod junit;
 mod markdown;
 mod place;
 mod proof;
+pub mod sim;
 mod summary;
 mod text;
 mod totals;

@@ -109,6 +109,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Exit {
         all_calls: arguments.all_calls,
         returns: String::new(),
         nvml: tracer::NvmlFound::Machine,
+        tells_unmodelled: false,
         apart: None,
     };
     let traced = match tracer::trace(&program, &options) {
@@ -228,7 +229,7 @@ fn refuse(why: &dyn std::fmt::Display, exit: Exit, json: bool) -> Exit {
 }
 
 /// Ends as shells do where a program cannot be started.
-fn not_started(error: &TracerError, json: bool) -> Exit {
+pub(super) fn not_started(error: &TracerError, json: bool) -> Exit {
     let exit = match error {
         TracerError::Usage(_) => Exit::Usage,
         TracerError::Document(_) => Exit::NotDurable,
@@ -245,7 +246,7 @@ fn not_started(error: &TracerError, json: bool) -> Exit {
 }
 
 /// Ends as the program did: by the same code, or by the same signal.
-fn end_as(ended: Ended) -> ! {
+pub(super) fn end_as(ended: Ended) -> ! {
     if let Some(signal) = ended.signal {
         // SAFETY: no file of ours is open, and nothing is written after this.
         unsafe {
