@@ -83,10 +83,8 @@ def pytest_report_header(config: pytest.Config) -> Optional[List[str]]:
     lines = []
     if config.getoption("cuda_clean") or config.getini("cuda_clean"):
         lines.append("cuda-clean: " + guard_of(config).witness())
-    if config.getoption("cuda_per_worker") or config.getini("cuda_per_worker"):
-        from .workers import told
-
-        lines.append("cuda-per-worker: " + told(config))
+    if config.getoption("cuda_per_worker") and not config.getoption("tx", None):
+        lines.append("cuda-per-worker: there are no workers (pytest-xdist: -n)")
     return lines or None
 
 
