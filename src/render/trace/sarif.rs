@@ -190,21 +190,16 @@ fn result(seen: &Seen, root: &str, rules: &[Value], one: &Reported) -> Value {
         ("memoryBytes", one.finding.and_then(|it| it.bytes).map(Value::from)),
     ];
     put(&mut properties, optional);
-    let related: Vec<Value> = one
-        .events
-        .iter()
-        .skip(1)
-        .filter_map(event)
-        .take(MOST_RELATED)
-        .collect::<Vec<_>>()
-        .into_iter()
-        .filter_map(|event| {
-            let mut location = location(&file::of_event(seen.trace, root, event)?);
-            let name = shorten(&visible(&event.call), LONGEST);
-            put(&mut location, [("message", Some(text(&name)))]);
-            Some(location)
-        })
-        .collect();
+    let mut related: Vec<Value> = Vec::new();
+    for event in one.events.iter().skip(1).filter_map(event) {
+        let Some(place) = file::of_event(seen.trace, root, event) else { continue };
+        let mut location = location(&place);
+        put(&mut location, [("message", Some(text(&shorten(&visible(&event.call), LONGEST))))]);
+        // The standard asks for different ones.
+        if related.len() < MOST_RELATED && !related.contains(&location) {
+            related.push(location);
+        }
+    }
     let stack = first.and_then(|event| stack(seen, root, event));
     let way = first.and_then(|event| way(seen, root, event));
     let mut result = json!({
