@@ -111,7 +111,7 @@ fn a_command_is_traced_annotated_summarised_and_kept() {
     let acted = act(&scratch, &inputs);
     assert_eq!((acted.code, acted.output("exit-code")), (Some(1), "1"), "{}", acted.log);
     assert!(acted.log.contains("it runs\n[] after it\n"), "the command is a script without our inputs: {}", acted.log);
-    let annotation = "\n::error file=mine/__init__.py,line=2,title=forbidden%3A cuinit::";
+    let annotation = "\n::error file=lib dir/mine/__init__.py,line=2,title=forbidden%3A cuinit::";
     assert!(acted.log.contains(annotation), "{}", acted.log);
     assert!(acted.summary.starts_with("# cuda-pitfalls trace: ") && acted.summary.contains("forbidden"));
     let folder = scratch.path().join("kept");

@@ -84,9 +84,9 @@ pub fn junit(trace: &Trace, findings: &[Finding], outcome: &PolicyOutcome, name:
     junit::file(&Seen::new(trace, findings, outcome), name)
 }
 
-/// Annotations of a GitHub Actions log.
-pub fn github(trace: &Trace, findings: &[Finding], outcome: &PolicyOutcome) -> String {
-    github::lines(&Seen::new(trace, findings, outcome))
+/// Annotations of a GitHub Actions log; `root` is the folder of the repository, which files are relative to.
+pub fn github(trace: &Trace, findings: &[Finding], outcome: &PolicyOutcome, root: &str) -> String {
+    github::lines(&Seen::new(trace, findings, outcome), root)
 }
 
 /// Results in SARIF 2.1.0; `root` is the folder of the sources, which files are relative to.
@@ -136,7 +136,7 @@ pub fn as_format(
         Format::Html => Some(html(trace, findings, outcome)),
         Format::Markdown => Some(markdown(trace, findings, outcome)),
         Format::Junit => Some(junit(trace, findings, outcome, name)),
-        Format::Github => Some(github(trace, findings, outcome)),
+        Format::Github => Some(github(trace, findings, outcome, root)),
         Format::Sarif => Some(sarif(trace, findings, outcome, root)),
         Format::Gitlab => Some(gitlab::document(&Seen::new(trace, findings, outcome), root)),
         Format::Chrome => Some(chrome::document(&Seen::new(trace, findings, outcome))),

@@ -205,7 +205,7 @@ fn told(
         }
     };
     if arguments.github {
-        text.push_str(&render::github(trace, findings, outcome));
+        text.push_str(&render::github(trace, findings, outcome, &sources(trace)));
     }
     text
 }
