@@ -41,6 +41,7 @@ mod rejected;
 mod releases;
 mod replay;
 mod repository;
+mod sarif;
 mod schema;
 mod selectors;
 mod store;
