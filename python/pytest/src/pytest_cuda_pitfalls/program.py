@@ -6,11 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import lru_cache
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 #: Packages whose own lines are the way to CUDA, and not whose line it is.
 FRAMEWORKS = frozenset(
-    "torch torchvision torchaudio triton cupy cupy_backends cupyx jax jaxlib numba numba_cuda cuda nvidia tensorflow "
+    "torch torchvision torchaudio triton cupy cupy_backends cupyx jax jaxlib jax_plugins jax_cuda12_plugin "
+    "jax_cuda13_plugin numba numba_cuda cuda nvidia tensorflow "
     "pynvml pycuda rmm".split()
 )
 #: Packages that import a file of tests, and the import system.
@@ -172,19 +174,30 @@ def _way(event: Dict[str, Any], cwd: str) -> Optional[Way]:
     """The way to a call, from the frames of its stack, which are innermost first."""
     stack = event.get("stack") or {}
     frames = [frame for frame in stack.get("frames") or stack.get("meanwhile") or () if frame["language"] == "python"]
-    frames = [frame for frame in reversed(frames) if frame.get("line") and not _is_of_runner(frame)]
-    own = [number for number, frame in enumerate(frames) if frame.get("package") not in FRAMEWORKS]
+    frames = [frame for frame in reversed(frames) if frame.get("line") and frame["owner"] != "system"]
+    modules = [_module(os.path.join(cwd, frame["file"])) for frame in frames]
+    tops = [module.partition(".")[0] for module in modules]
+    frames = [frame for frame, top in zip(frames, tops) if top not in _RUNNERS]
+    modules = [module for module, top in zip(modules, tops) if top not in _RUNNERS]
+    own = [number for number, module in enumerate(modules) if module.partition(".")[0] not in FRAMEWORKS]
     if not own:
         return None
     chain = [Line(_shown(frame["file"], cwd), frame["line"], _source(frame, cwd)) for frame in frames[: own[-1] + 1]]
-    calls = [".".join([frame["package"], frame["function"]]) for frame in frames[own[-1] + 1 :]]
+    calls = ["%s.%s" % (module, frame["function"]) for module, frame in zip(modules, frames)][own[-1] + 1 :]
     # Between the first and the last function of a framework are only its own affairs.
     calls = calls[:1] + calls[1:][-1:] + [event.get("call") or "cuInit"]
     return Way(chain[-1], chain, calls)
 
 
-def _is_of_runner(frame: Dict[str, Any]) -> bool:
-    return frame["owner"] == "system" or frame.get("package") in _RUNNERS
+@lru_cache(maxsize=None)
+def _module(path: str) -> str:
+    """The name by which a file is imported, from the folders around it that are packages, wherever they lie."""
+    folder, name = os.path.split(path)
+    parts = [] if name == "__init__.py" else [os.path.splitext(name)[0]]
+    while os.path.exists(os.path.join(folder, "__init__.py")):
+        folder, name = os.path.split(folder)
+        parts.insert(0, name)
+    return ".".join(parts) or path
 
 
 def _shown(path: str, cwd: str) -> str:
