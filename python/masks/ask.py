@@ -67,7 +67,9 @@ def main():
                     "answers": [answer(question, vector) for vector in vectors],
                 }
             )
-    json.dump({"means": module.MEANS, "python": sys.version.split()[0], "questions": questions}, sys.stdout)
+    # After the project's name: what of it is loaded, and what is replaced.
+    how = " ".join(module.__doc__.split()).partition(". ")[2]
+    json.dump({"means": module.MEANS, "how": how, "python": sys.version.split()[0], "questions": questions}, sys.stdout)
 
 
 if __name__ == "__main__":

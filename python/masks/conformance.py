@@ -55,6 +55,7 @@ def ran(command, limit, **options):
 def asked(project, document, python, arguments):
     """The result of one project: its questions with their counts, or why it could not be asked."""
     result = {key: project[key] for key in ("name", "title", "repository")}
+    result.update(threads=project.get("threads", []), issue=project.get("issue", page.ISSUE))
     result.update(requires=project["requires"], error=None, questions=[])
     with tempfile.TemporaryDirectory(prefix="masks-") as folder:
         environment, empty = Path(folder, "environment"), Path(folder, "empty")
@@ -75,7 +76,7 @@ def asked(project, document, python, arguments):
                 command = [environment / "bin/python", HERE / "ask.py", HERE / f"adapters/{project['name']}.py"]
                 answer = ran(command, arguments.limit, input=question, env=clean, cwd=empty)
                 told = json.loads(answer)
-                result.update(means=told["means"], python=told["python"])
+                result.update(means=told["means"], how=told["how"], python=told["python"])
                 for one in told["questions"]:
                     result["questions"].append({"machine": index, **counted(one, vectors)})
         except RuntimeError as error:

@@ -1,5 +1,8 @@
 """Compares a parser's answers with what the driver did, and counts. Pure: no file, clock or process."""
 
+#: The groups of the survey that people write, rather than by mistake or to try the grammar.
+USUAL = ("Unset, empty and blank", "Numbers", "UUIDs", "Beginnings of UUIDs", "Named twice")
+
 #: What is counted, in the order of the table. `asked` is the sum of the first four.
 OUTCOMES = ("agreed", "contradictions", "crashes", "refused", "not_asked")
 
@@ -48,7 +51,7 @@ def spelling(mask):
 def counted(question, vectors):
     """A question with its answers replaced by counts, and by the kinds of what did not agree, each with an example.
 
-    The example is a value that somebody chose before a generated one, and a short one before a long one.
+    The example is the first value of a usual group, else the first that somebody chose, else the shortest generated one.
     """
     counts, kinds = dict.fromkeys(OUTCOMES, 0), {}
     for vector, answer in zip(vectors, question["answers"], strict=True):
@@ -57,13 +60,14 @@ def counted(question, vectors):
         if kind is None:
             continue
         mask = vector["mask"]
-        rank = (vector["group"] == "Generated", len(mask or ""))
+        group = vector["group"]
+        rank = (2, len(mask)) if group == "Generated" else (int(group not in USUAL), 0)
         # Why a vector was not asked does not depend on its spelling.
         key = (outcome, kind, "" if outcome == "not_asked" else spelling(mask))
         known = kinds.setdefault(key, {"count": 0, "rank": rank})
         known["count"] += 1
         if "mask" not in known or rank < known["rank"]:
-            known.update(rank=rank, mask=mask, order=vector["order"], note=vector["note"], status=vector["status"])
+            known.update(rank=rank, mask=mask, order=vector["order"], group=group, note=vector["note"], status=vector["status"])
             known.update(gpus=vector["gpus"], answer=answer[1])
     listed = [
         {"outcome": outcome, "kind": kind, "spelling": spelt, **{k: v for k, v in known.items() if k != "rank"}}

@@ -1,6 +1,6 @@
 """Writes docs/mask-vectors.md, and the table that conformance.py prints, from results. Pure."""
 
-from judge import OUTCOMES
+from judge import OUTCOMES, USUAL
 
 HEAD = """\
 <!-- Made by `python3 python/masks/conformance.py --from python/masks/results.json --out docs/mask-vectors.md`. -->
@@ -110,17 +110,34 @@ def quoted(mask):
     return f"$'{out}'"
 
 
+#: The title of a text for a tracker.
+ISSUE = "Some values of CUDA_VISIBLE_DEVICES are read differently from the driver"
+
+#: A longer value is described; the vectors have it.
+LONGEST = 130
+
+
 def value(one):
-    """The variables of an example, as they are set in bash."""
-    return "unset" if one["mask"] is None else f"CUDA_VISIBLE_DEVICES={quoted(one['mask'])}"
+    """The variable of an example, as it is set in bash."""
+    if one["mask"] is None:
+        return "CUDA_VISIBLE_DEVICES not set"
+    if not short(one):
+        return f"CUDA_VISIBLE_DEVICES={quoted(one['mask'][:24])}… ({len(one['mask'].encode())} bytes)"
+    return f"CUDA_VISIBLE_DEVICES={quoted(one['mask'])}"
+
+
+def short(one):
+    return len(one["mask"] or "") <= LONGEST
 
 
 def gpus(indices):
     return "GPU " + ", ".join(map(str, indices)) if indices else "no GPU"
 
 
-def driver(one):
-    return gpus(one["gpus"]) if one["gpus"] else f"`{one['status']}`"
+def driver(question, one):
+    if not one["gpus"]:
+        return f"`{one['status']}`"
+    return str(len(one["gpus"])) if question["compared"] == "count" else gpus(one["gpus"])
 
 
 def answered(question, one):
@@ -133,19 +150,19 @@ def differs(question):
     return [one for one in question["kinds"] if one["outcome"] in ("contradictions", "crashes")]
 
 
-def section(project, machines):
+def section(project, results, document):
     """A project's differences, what they mean, and a text for its tracker."""
     lines = [f"### {project['title']}", ""]
     if project["error"]:
         return [*lines, f"{project['requires'][0]} could not be asked: {project['error']}", ""]
-    lines += [project["means"], ""]
+    lines += [f"{project['means']} How it was asked: {project['how']}", ""]
     for question in project["questions"]:
         lines += [f"**{code(question['call'])}** in `{question['file']}`. {question['claim']}", ""]
         if differs(question):
             lines += ["| difference | values | example | driver | parser |", "| --- | --: | --- | --- | --- |"]
             for one in differs(question):
                 cells = [f"{one['kind']} ({one['spelling']})", str(one["count"]), code(value(one))]
-                lines.append("| " + " | ".join([*cells, driver(one), answered(question, one)]) + " |")
+                lines.append("| " + " | ".join([*cells, driver(question, one), answered(question, one)]) + " |")
         else:
             lines.append("No difference.")
         others = [one for one in question["kinds"] if one["outcome"] in ("refused", "not_asked")]
@@ -156,57 +173,59 @@ def section(project, machines):
         if parts:
             lines += ["", "Not asked: " + "; ".join(parts) + "."]
         lines.append("")
-    return lines + issue(project, machines)
+    return lines + issue(project, results, document)
 
 
-def issue(project, machines):
-    """The text to paste into the tracker; about the first function that differs most."""
+def issue(project, results, document):
+    """The text to paste into the project's tracker."""
     asked = [question for question in project["questions"] if differs(question)]
     if not asked:
         return []
-    machine = machines[asked[0]["machine"]]
+    machine = document["machines"][asked[0]["machine"]]
+    vectors = [vector for vector in document["vectors"] if vector["machine"] == asked[0]["machine"]]
     kind = f"{len(machine['gpus'])}× {machine['gpus'][0]['name']}, driver {machine['driver_version']}, {machine['date']}"
     text = [f"To paste into the tracker of {project['repository']}:", "", "~~~markdown"]
-    text += ["**CUDA_VISIBLE_DEVICES is read differently from the driver for some values**", ""]
+    text += [f"**{project['issue']}**", ""]
+    text += [
+        f"We measured what the driver does with {len(vectors)} values of `CUDA_VISIBLE_DEVICES` ({kind}), and asked "
+        f"{project['requires'][0].replace('==', ' ')} about them, on {results['date']} and without a GPU: what it asks of "
+        f"NVML or nvidia-smi was answered by a table of that machine's UUIDs. {project['how']}",
+        "",
+    ]
     for question in asked:
         counts = question["counts"]
         total = sum(counts[outcome] for outcome in OUTCOMES if outcome != "not_asked")
-        text += [
-            f"`{question['call']}` of {project['requires'][0]} was called for {total} values of `CUDA_VISIBLE_DEVICES` "
-            f"whose effect on `cuInit` was measured ({kind}). {counts['agreed']} answers are the driver's. The others "
-            "were compared without a GPU, with NVML's answers replaced by the UUIDs of that machine. Examples:",
-            "",
-        ]
-        for one in differs(question)[:4]:
+        text += [f"`{question['call']}` was asked about {total} of them and agrees for {counts['agreed']}. Mostly it differs so:", ""]
+        # Stable: contradictions stay before crashes, and the frequent before the rare.
+        shown = sorted(filter(short, differs(question)), key=lambda one: one["group"] not in USUAL)[:4]
+        for one in shown:
+            has = driver(question, one) if one["gpus"] else f"`cuInit` returns {driver(question, one)}"
             text.append(
-                f"- `{value(one)}`: the driver has {plain(driver(one))}; here {plain(answered(question, one))} "
-                f"({one['count']} values: {plain(one['kind'])}, {one['spelling']})"
+                f"- {code(value(one))}: driver: {has}; this function: {answered(question, one)}. "
+                f"{one['count']} of the values: {one['kind']} ({one['spelling']})."
             )
-        first = differs(question)[0]
+        first = shown[0]
         set_to = "env -u CUDA_VISIBLE_DEVICES" if first["mask"] is None else value(first)
-        text += ["", "To compare on a machine with such GPUs (number of visible GPUs, or an error of `cuInit`; then this function):", ""]
+        text += ["", "To compare, with GPUs: what `cuInit` returns and the number of visible GPUs, then this function.", ""]
         text += ["```sh", f"{set_to} python -c '{DRIVER_LINE}'", f"{set_to} python -c {shell(question['line'])}", "```", ""]
     text += [
-        "These two lines were not run. Many of the values are unusual; an answer that documents which of them are "
-        "supported would help as well. The values and what the driver did with each: `mask_vectors.json` of cuda-pitfalls.",
-        "~~~",
-        "",
+        "These lines were not run as they stand. Many of the values are unusual. It would help as well if the "
+        "documentation said which are supported. All values, with what the driver did: `mask_vectors.json` in the "
+        "Python package cuda-pitfalls.",
     ]
-    return text
+    if project["threads"]:
+        text += ["", f"Related: {', '.join(project['threads'])}."]
+    return [*text, "~~~", ""]
 
 
 DRIVER_LINE = (
-    'import ctypes; c = ctypes.CDLL("libcuda.so.1"); n = ctypes.c_int(-1); '
-    "print(c.cuInit(0), c.cuDeviceGetCount(ctypes.byref(n)), n.value)"
+    'import ctypes; c = ctypes.CDLL("libcuda.so.1"); n = ctypes.c_int(0); '
+    "r = c.cuInit(0); c.cuDeviceGetCount(ctypes.byref(n)); print(r, n.value)"
 )
 
 
 def shell(line):
     return f'"{line}"' if "'" in line else f"'{line}'"
-
-
-def plain(text):
-    return text.replace("`", "")
 
 
 def written(results, document, left_out):
@@ -224,7 +243,7 @@ def written(results, document, left_out):
     )
     lines = [text]
     for project in results["projects"]:
-        lines += section(project, machines)
+        lines += section(project, results, document)
     lines += ["## Looked at, and not asked", ""]
     lines += [f"- {one['project']}: {one['reason']}." for one in left_out]
     return "\n".join(lines) + "\n"

@@ -3,7 +3,7 @@
 import pynvml
 from support import Nvml, Question, alone
 
-MEANS = "The energy of these GPUs is counted for the program, and that of no other."
+MEANS = "The power of these GPUs is counted for the program, unless it looks for GPUs by the program's PIDs."
 
 nvidia = alone("carbontracker.components.gpu.nvidia", "carbontracker.components.handler", "pynvml")
 

@@ -6,7 +6,7 @@ from unittest import mock
 
 from support import NotAsked, Question, alone, mask
 
-MEANS = "The task's page shows the load and memory of these GPUs."
+MEANS = "The resource monitor reports the load and memory of these GPUs for the task."
 
 monitor = alone("clearml.utilities.resource_monitor")
 GPUS = []

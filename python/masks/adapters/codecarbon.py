@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 from support import Question, alone, mask
 
-MEANS = "The energy of these GPUs is counted for the program, and that of no other."
+MEANS = "The energy of these GPUs is counted for the program. Where the list is empty, that of no GPU is."
 
 hardware = alone("codecarbon.external.hardware", "codecarbon.core.config")
 config = alone("codecarbon.core.config")

@@ -4,8 +4,8 @@ import pynvml
 from support import Nvml, Question, alone, ordinals
 
 MEANS = (
-    "`LocalCUDACluster` and `dask cuda worker` start one worker for each entry, and take memory and CPU affinity "
-    "from the GPU that they find for it."
+    "`LocalCUDACluster` and `dask cuda worker` start one worker for each entry, and take its memory limit and "
+    "CPU affinity from the GPU that they find for it."
 )
 
 utils = alone("dask_cuda.utils", "toolz", "pynvml")
@@ -30,6 +30,13 @@ def of_worker(i):
 
 QUESTIONS = [
     Question(
+        "nvml_device_index(i, cuda_visible_devices(i))", "ordinals",
+        "The GPU from which `dask cuda worker` takes the memory and CPU affinity of worker i, whose device is CUDA "
+        "device i of the mask.",
+        ordinals(of_worker), utils,
+        "from dask_cuda.utils import *; print([nvml_device_index(i, cuda_visible_devices(i)) for i in range(get_n_gpus())])",
+    ),
+    Question(
         "dask_cuda.utils.get_n_gpus()", "count",
         "The number of workers where none is given.",
         lambda _: utils.get_n_gpus(), utils,
@@ -42,12 +49,5 @@ QUESTIONS = [
         ordinals(of_cluster), utils,
         "from dask_cuda.utils import *; v = list(map(parse_cuda_visible_device, cuda_visible_devices(0).split(','))); "
         "print(get_gpu_handle(nvml_device_index(0, cuda_visible_devices(0, v))))",
-    ),
-    Question(
-        "nvml_device_index(i, cuda_visible_devices(i))", "ordinals",
-        "The GPU from which `dask cuda worker` takes the memory and CPU affinity of worker i, whose device is CUDA "
-        "device i of the mask.",
-        ordinals(of_worker), utils,
-        "from dask_cuda.utils import *; print([nvml_device_index(i, cuda_visible_devices(i)) for i in range(get_n_gpus())])",
     ),
 ]

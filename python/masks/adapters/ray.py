@@ -4,8 +4,8 @@ UUIDs, and the other makers' accelerators are not looked for."""
 from support import Nvml, Question, alone
 
 MEANS = (
-    "A node that is started without `num_gpus` offers this many GPUs. With too many, tasks are placed on a node that "
-    "has no GPU for them; with too few, GPUs stay idle."
+    "A node that is started without `num_gpus` offers this many GPUs. Where it is too high, Ray can place a task or "
+    "actor for which no GPU is visible."
 )
 
 PARTS = [

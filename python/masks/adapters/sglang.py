@@ -4,8 +4,8 @@ indices that nvidia-smi would print from the table."""
 from support import NotAsked, Question, alone, is_uuids, mask, ordinals
 
 MEANS = (
-    "The diffusion runtime asks NVML about this GPU. `killall` ends the processes on these GPUs, those of others "
-    "too."
+    "The diffusion runtime asks NVML about this GPU; an exception here ends the call, although CUDA can use the GPU. "
+    "`killall`, which is for SGLang's CI, ends the processes on the GPUs that it finds."
 )
 
 PARTS = ["sglang.multimodal_gen.third_party.pynvml", "typing_extensions"]

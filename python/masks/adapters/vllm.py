@@ -4,7 +4,8 @@ UUIDs."""
 from support import Nvml, Question, alone, ordinals
 
 MEANS = (
-    "vLLM asks NVML about this GPU: its name, memory and NVLink connections. With an error the engine does not start."
+    "vLLM asks NVML about this GPU, such as what it can compute and how it is connected to others. An exception here "
+    "ends the call, although CUDA can use the GPU."
 )
 
 cuda = alone("vllm.platforms.cuda", "vllm.platforms.interface", "vllm.third_party.pynvml")

@@ -4,7 +4,7 @@ index."""
 import pynvml
 from support import Nvml, Question, alone
 
-MEANS = "A worker reports these GPUs, as `gpu-0`, `gpu-1` and so on, with their memory."
+MEANS = "A worker reports these GPUs and their memory, as `gpu-0`, `gpu-1` and so on."
 
 utils = alone("xinference.device_utils", "pynvml")
 

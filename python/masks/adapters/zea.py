@@ -3,7 +3,7 @@ its index."""
 
 from support import NotAsked, Question, alone, is_uuids, mask
 
-MEANS = "zea chooses its GPU among these, and falls back to the CPU where it finds none."
+MEANS = "zea chooses a GPU among these by their free memory, and falls back to the CPU where there is none."
 
 device = alone("zea.internal.device")
 
