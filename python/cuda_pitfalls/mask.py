@@ -2,8 +2,8 @@
 
 ``parse`` predicts what ``cuInit`` makes of a mask, without a GPU. It gives the same answers as
 ``cuda_pitfalls::mask::parse`` of the Rust library, whose documentation has the grammar, what supports
-each rule, and what is not known. Both agree with driver 580.159.04 on 2 H200 for 2185 masks. These
-masks are ``vectors``: what the driver did with each, to hold another parser against.
+each rule, and what is not known. Both agree with driver 580.159.04 on 2 H200 for 2185 masks. ``vectors``
+has these and others, with what the driver did with each, to hold another parser against.
 
 >>> gpus = ["GPU-aa00beef-0000-4000-8000-000000000000", "GPU-ab00beef-0000-4000-8000-000000000000"]
 >>> parse("1,0", gpus)
@@ -137,7 +137,8 @@ class Vector(NamedTuple):
     #: The visible GPUs in the order in which CUDA numbered them, as indices into ``devices``; empty
     #: unless ``cuInit`` succeeded.
     gpus: Tuple[int, ...]
-    #: Which sort of value it is, such as ``Numbers``; ``Generated`` for those that a generator made.
+    #: Which sort of value it is, such as ``Numbers``; ``Generated`` for those that a generator made; or the
+    #: scenario that asked it, such as ``visibility/uuid-twice``.
     group: str
     #: Why it was asked; empty for a generated one.
     note: str

@@ -54,6 +54,8 @@ def main():
         module.setup(asked["uuids"])
         questions = []
         for question in module.QUESTIONS:
+            # It is printed for others to run: at least it has to be Python.
+            compile(question.line, question.call, "exec")
             source = Path(question.module.__file__)
             package = next(path for path in sys.path if path and source.is_relative_to(path))
             questions.append(

@@ -70,15 +70,19 @@ def asked(project, document, python, arguments):
         try:
             ran(["uv", "venv", "--quiet", "--python", python, environment], 300)
             ran([*install, *project["requires"]], arguments.install_limit, env=settings)
+            questions, vectors = [], []
             for index, machine in enumerate(document["machines"]):
-                vectors = [vector for vector in document["vectors"] if vector["machine"] == index]
-                question = json.dumps({"uuids": [gpu["uuid"] for gpu in machine["gpus"]], "vectors": vectors})
+                # A process for each: parsers remember what they have seen of a machine.
+                of_machine = [vector for vector in document["vectors"] if vector["machine"] == index]
+                question = json.dumps({"uuids": [gpu["uuid"] for gpu in machine["gpus"]], "vectors": of_machine})
                 command = [environment / "bin/python", HERE / "ask.py", HERE / f"adapters/{project['name']}.py"]
-                answer = ran(command, arguments.limit, input=question, env=clean, cwd=empty)
-                told = json.loads(answer)
+                told = json.loads(ran(command, arguments.limit, input=question, env=clean, cwd=empty))
                 result.update(means=told["means"], how=told["how"], python=told["python"])
-                for one in told["questions"]:
-                    result["questions"].append({"machine": index, **counted(one, vectors)})
+                vectors += of_machine
+                for known, new in zip(questions, told["questions"]):
+                    known["answers"] += new["answers"]
+                questions = questions or told["questions"]
+            result["questions"] = [counted(question, vectors) for question in questions]
         except RuntimeError as error:
             # No path of this machine.
             result["error"] = str(error).replace(folder, "…")

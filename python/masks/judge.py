@@ -1,7 +1,9 @@
 """Compares a parser's answers with what the driver did, and counts. Pure: no file, clock or process."""
 
-#: The groups of the survey that people write, rather than by mistake or to try the grammar.
-USUAL = ("Unset, empty and blank", "Numbers", "UUIDs", "Beginnings of UUIDs", "Named twice")
+import re
+
+_UUID = "GPU-[0-9a-f]{8}(-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})?"
+_PLAIN = re.compile(f"|-1|[0-9]{{1,2}}(,[0-9]{{1,2}})*|{_UUID}(,{_UUID})*")
 
 #: What is counted, in the order of the table. `asked` is the sum of the first four.
 OUTCOMES = ("agreed", "contradictions", "crashes", "refused", "not_asked")
@@ -48,10 +50,15 @@ def spelling(mask):
     return "UUIDs" if mask.startswith(("GPU-", "MIG-")) else "numbers"
 
 
+def plain(mask):
+    """Whether a value is spelt as documentation spells it: small numbers, or UUIDs whole or by eight digits."""
+    return mask is None or _PLAIN.fullmatch(mask) is not None
+
+
 def counted(question, vectors):
     """A question with its answers replaced by counts, and by the kinds of what did not agree, each with an example.
 
-    The example is the first value of a usual group, else the first that somebody chose, else the shortest generated one.
+    The example is the first plain value, else the first that somebody chose, else the shortest generated one.
     """
     counts, kinds = dict.fromkeys(OUTCOMES, 0), {}
     for vector, answer in zip(vectors, question["answers"], strict=True):
@@ -60,14 +67,13 @@ def counted(question, vectors):
         if kind is None:
             continue
         mask = vector["mask"]
-        group = vector["group"]
-        rank = (2, len(mask)) if group == "Generated" else (int(group not in USUAL), 0)
+        rank = (0, 0) if plain(mask) else (2, len(mask)) if vector["group"] == "Generated" else (1, 0)
         # Why a vector was not asked does not depend on its spelling.
         key = (outcome, kind, "" if outcome == "not_asked" else spelling(mask))
         known = kinds.setdefault(key, {"count": 0, "rank": rank})
         known["count"] += 1
         if "mask" not in known or rank < known["rank"]:
-            known.update(rank=rank, mask=mask, order=vector["order"], group=group, note=vector["note"], status=vector["status"])
+            known.update(rank=rank, mask=mask, order=vector["order"], note=vector["note"], status=vector["status"])
             known.update(gpus=vector["gpus"], answer=answer[1])
     listed = [
         {"outcome": outcome, "kind": kind, "spelling": spelt, **{k: v for k, v in known.items() if k != "rank"}}

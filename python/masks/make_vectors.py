@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Writes python/cuda_pitfalls/mask_vectors.json from the committed surveys of masks.
+"""Writes python/cuda_pitfalls/mask_vectors.json from committed evidence.
 
     python3 python/masks/make_vectors.py            writes the file
     python3 python/masks/make_vectors.py --check    says whether the file is what this writes; exit 1 if not
 
-A vector is a row of a survey, with the UUIDs of the machine in place of `<uuid0>` and the like. Nothing is
-predicted here, and a row without a result is no vector.
+A vector is a row of a survey of masks, with the UUIDs of the machine in place of `<uuid0>` and the like; or what
+`cuInit` did in a case of a `visibility` scenario that begins with it, by the environment that its process was started
+with. Nothing is predicted here, and what has no result is no vector.
 """
 
 import argparse
@@ -18,7 +19,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 #: Surveys of which every row is a vector.
-EVIDENCE = ["reports/survey-mask-h200-x2/survey-mask.json"]
+SURVEYS = ["reports/survey-mask-h200-x2/survey-mask.json"]
+
+#: Reports with other numbers of GPUs, and other GPUs, than the survey.
+REPORTS = [
+    "reports/h100-x1/report.json",
+    "reports/h200-x1/report.json",
+    "reports/h200-x1-second/report.json",
+    "reports/h100-x2/report.json",
+    "reports/h200-x4/report.json",
+    "reports/h200-x4-second/report.json",
+    "reports/h200-x4-third/report.json",
+    "reports/h200-x4-one-gpu/report.json",
+]
 
 VECTORS = ROOT / "python/cuda_pitfalls/mask_vectors.json"
 
@@ -72,21 +85,24 @@ def filled(template, uuids):
     return _PLACEHOLDER.sub(fill, template)
 
 
-def machine(path, data, survey):
-    """What the vectors of a survey have in common."""
-    facts = survey["machine"]
-    if survey["provenance"] != "measured" or not survey["complete"]:
-        raise SystemExit(f"{path}: not a complete survey of a real driver")
+def machine(path, data, evidence):
+    """What the vectors of a survey or report have in common."""
+    facts = evidence["machine"]
+    if evidence["provenance"] != "measured" or not evidence["complete"]:
+        raise SystemExit(f"{path}: not a complete one of a real driver")
+    libcuda = next(one["path"] for one in facts["libraries"] if one["library"] == "libcuda")
+    if not libcuda.endswith(facts["driver_version"]):
+        raise SystemExit(f"{path}: {libcuda} is not of the driver {facts['driver_version']}")
     return {
         "gpus": [{"uuid": gpu["uuid"], "name": gpu["name"]} for gpu in facts["gpus"]],
         "mig": any(gpu["mig"] for gpu in facts["gpus"]),
         "driver_version": facts["driver_version"],
-        "date": survey["survey"]["started_at"][:10],
+        "date": evidence["survey" if "survey" in evidence else "run"]["started_at"][:10],
         "evidence": {"path": path, "sha256": hashlib.sha256(data).hexdigest()},
     }
 
 
-def vectors(index, survey):
+def of_survey(index, survey):
     """The vectors of a survey whose machine has this index."""
     uuids = [gpu["uuid"] for gpu in survey["machine"]["gpus"]]
     for row in survey["rows"]:
@@ -105,14 +121,53 @@ def vectors(index, survey):
         }
 
 
+def first_init(attempt):
+    """What the first step of an attempt, `cuInit`, returned, and the UUIDs that were visible after it."""
+    own = [event for event in attempt["events"] if event.get("step") == 0 and event.get("process") is None]
+    status = next((event["status"]["name"] for event in own if event["event"] == "end"), None)
+    shown = next((event["probe"]["visible"] for event in own if event["event"] == "probe"), None)
+    return status, shown
+
+
+def of_report(path, index, report):
+    """The vectors of a report whose machine has this index: one for each pair of mask and order."""
+    uuids = [gpu["uuid"] for gpu in report["machine"]["gpus"]]
+    found = {}
+    for scenario in report["scenarios"]:
+        if not scenario["name"].startswith("visibility/") or not scenario["plan"]:
+            continue
+        plans = {plan["name"]: plan for plan in scenario["plan"]["cases"]}
+        for case in scenario["cases"]:
+            plan = plans[case["name"]]
+            first = plan["steps"][0]
+            if first["call"] != "cuInit" or first.get("on"):
+                continue
+            mask = plan["env"].get("CUDA_VISIBLE_DEVICES") if plan["mask"] is None else ",".join(plan["mask"])
+            order = plan["env"].get("CUDA_DEVICE_ORDER")
+            for attempt in case["attempts"]:
+                status, shown = first_init(attempt)
+                # An attempt that does not count has no outcome.
+                if attempt["outcome"] is None or status is None or (status == "CUDA_SUCCESS" and shown is None):
+                    continue
+                gpus = [uuids.index(uuid) for uuid in shown or []]
+                new = {"machine": index, "mask": mask, "order": order, "status": status, "gpus": gpus}
+                new.update(group=scenario["name"], note=plan["does"], attempts=0)
+                known = found.setdefault((mask, order), new)
+                if (known["status"], known["gpus"]) != (status, gpus):
+                    raise SystemExit(f"{path}: attempts disagree about the mask {mask!r} with the order {order!r}")
+                known["attempts"] += 1
+    return found.values()
+
+
 def document():
     """The text of the file: a line for each machine and each vector, so that a change can be read."""
     machines, rows = [], []
-    for path in EVIDENCE:
+    for path in SURVEYS + REPORTS:
         data = (ROOT / path).read_bytes()
-        survey = json.loads(data)
-        rows.extend(vectors(len(machines), survey))
-        machines.append(machine(path, data, survey))
+        evidence = json.loads(data)
+        index = len(machines)
+        rows.extend(of_survey(index, evidence) if path in SURVEYS else of_report(path, index, evidence))
+        machines.append(machine(path, data, evidence))
 
     def lines(items):
         return ",\n".join("  " + json.dumps(item) for item in items)

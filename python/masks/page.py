@@ -1,12 +1,12 @@
 """Writes docs/mask-vectors.md, and the table that conformance.py prints, from results. Pure."""
 
-from judge import OUTCOMES, USUAL
+from judge import OUTCOMES, plain
 
 HEAD = """\
 <!-- Made by `python3 python/masks/conformance.py --from python/masks/results.json --out docs/mask-vectors.md`. -->
 # Measured masks, for your own tests
 
-A project that parses `CUDA_VISIBLE_DEVICES` itself has to agree with the driver, which reads it by [rules that surprise](surveys/mask.md). `mask_vectors.json` has {vectors} values and what a real driver did with each. It is part of the wheel, and needs no GPU to be used. Nothing in it was predicted.
+A project that parses `CUDA_VISIBLE_DEVICES` itself has to agree with the driver, which reads it by [rules that surprise](surveys/mask.md). `mask_vectors.json` has {vectors} vectors: a value, the GPUs of a machine, and what a real driver did with the value there. It is part of the wheel, and needs no GPU to be used. Nothing in it was predicted.
 
 Measured on:
 
@@ -24,7 +24,7 @@ for vector in mask.vectors():
         assert your_parser(vector.mask, vector.devices) == list(vector.gpus), vector
 ```
 
-`mask.parse`, the rule of this project, agrees with each vector; a test checks that. A parser that need not know a value may skip it by `vector.group`: the groups are those of [surveys/mask.md](surveys/mask.md), and `Generated`.
+`mask.parse`, the rule of this project, agrees with each vector; a test checks that. A parser that need not know a value may skip it by `vector.group`.
 
 ## The format
 
@@ -33,22 +33,22 @@ for vector in mask.vectors():
 | key | is |
 | --- | --- |
 | `schema` | `name` (`mask-vectors`), `major`, `minor`. Within a major version no key is removed and none changes its meaning |
-| `machines[]` | `gpus[]` (`uuid`, `name`), in NVML's order; `mig`: whether MIG was on; `driver_version`; `date`; `evidence`: the `path` and `sha256` of the survey in this repository |
+| `machines[]` | `gpus[]` (`uuid`, `name`), in NVML's order; `mig`: whether MIG was on; `driver_version`; `date`; `evidence`: the `path` and `sha256` of the survey or report in this repository |
 | `vectors[].machine` | the index of the machine in `machines` |
 | `vectors[].mask` | the value of `CUDA_VISIBLE_DEVICES`; null where it was not set |
 | `vectors[].order` | the value of `CUDA_DEVICE_ORDER`; null where it was not set |
 | `vectors[].status` | what `cuInit` returned, by its C name |
 | `vectors[].gpus` | the visible GPUs in the order in which CUDA numbered them, as indices into `machines[].gpus`; empty unless `cuInit` succeeded |
-| `vectors[].group`, `note` | which sort of value it is and why it was asked; a generated one has no note |
+| `vectors[].group`, `note` | which sort of value it is and why it was asked: the groups of [surveys/mask.md](surveys/mask.md); `Generated`, without a note; or the scenario that asked it, below [pitfalls/visibility](pitfalls/README.md) |
 | `vectors[].attempts` | how many fresh processes were asked; all gave this answer |
 
-A value that the survey asked twice, under two notes, is two vectors. UUIDs in a value are those of the machine. To ask about your own machine: `cuda-pitfalls survey mask`.
+A value that a survey asked twice, under two notes, is two vectors. UUIDs in a value are those of the machine. To ask about your own machine: `cuda-pitfalls survey mask`.
 
-What is not in it: machines with other than two GPUs, GPUs of different kinds, UUIDs that begin alike, MIG that is on, and other drivers.
+What is not in it: more than four GPUs, GPUs of different kinds in one machine, UUIDs that begin alike, MIG that is on, and other drivers.
 
 ## Released parsers, held against it
 
-Asked on {date}, without a GPU. Each function was called as released, in an environment of its own; what it asks of NVML was answered by a table of the machine's UUIDs. `nvmlDeviceGetHandleByUUID` answers there [as it was measured](pitfalls/visibility/nvml-wants-the-whole-uuid.md). Nothing here was run on a GPU beside the driver's own answers.
+Asked on {date}, without a GPU. Each function was called as released, in an environment of its own; what it asks of NVML was answered by a table of the UUIDs of the machine that the value was measured on. `nvmlDeviceGetHandleByUUID` answers there [as it was measured](pitfalls/visibility/nvml-wants-the-whole-uuid.md): a whole UUID is found, and what is cut short or begins with neither `GPU-` nor `MIG-` is not, of which one example each was asked. Nothing here was run on a GPU beside the driver's own answers.
 
 {table}
 
@@ -58,7 +58,7 @@ Asked on {date}, without a GPU. Each function was called as released, in an envi
 - **refused**: an exception, where `cuInit` fails too.
 - **not asked**: the function does not claim an answer; each project's section says why.
 
-Many values are rare, and some were generated: these numbers say how a parser differs, not how often it matters. `python3 python/masks/conformance.py` asks again; [python/masks/projects.toml](../python/masks/projects.toml) has the releases.
+Many values are rare, and some were generated: these numbers say how a parser differs, not how often it matters. `python3 python/masks/conformance.py` asks again; [python/masks/projects.toml](../python/masks/projects.toml) has the releases. To add a project, give it lines there and an adapter in [python/masks/adapters](../python/masks/adapters), which says what of the project is called and what is replaced.
 """
 
 NAMES = {"agreed": "agreed", "contradictions": "contradictions", "crashes": "crashes", "refused": "refused", "not_asked": "not asked"}
@@ -159,7 +159,7 @@ def section(project, results, document):
     for question in project["questions"]:
         lines += [f"**{code(question['call'])}** in `{question['file']}`. {question['claim']}", ""]
         if differs(question):
-            lines += ["| difference | values | example | driver | parser |", "| --- | --: | --- | --- | --- |"]
+            lines += ["| difference | vectors | example | driver | parser |", "| --- | --: | --- | --- | --- |"]
             for one in differs(question):
                 cells = [f"{one['kind']} ({one['spelling']})", str(one["count"]), code(value(one))]
                 lines.append("| " + " | ".join([*cells, driver(question, one), answered(question, one)]) + " |")
@@ -169,7 +169,7 @@ def section(project, results, document):
         refused = sum(one["count"] for one in others if one["outcome"] == "refused")
         parts = [f"{one['count']}: {one['kind']}" for one in others if one["outcome"] == "not_asked"]
         if refused:
-            lines += ["", f"Refused, as by `cuInit`: {refused} values."]
+            lines += ["", f"Refused, as by `cuInit`: {refused}."]
         if parts:
             lines += ["", "Not asked: " + "; ".join(parts) + "."]
         lines.append("")
@@ -181,15 +181,16 @@ def issue(project, results, document):
     asked = [question for question in project["questions"] if differs(question)]
     if not asked:
         return []
-    machine = document["machines"][asked[0]["machine"]]
-    vectors = [vector for vector in document["vectors"] if vector["machine"] == asked[0]["machine"]]
-    kind = f"{len(machine['gpus'])}× {machine['gpus'][0]['name']}, driver {machine['driver_version']}, {machine['date']}"
+    vectors, machines = document["vectors"], document["machines"]
+    kinds = sorted({f"{len(machine['gpus'])}× {machine['gpus'][0]['name']}" for machine in machines})
+    drivers = sorted({machine["driver_version"] for machine in machines})
+    kind = f"{', '.join(kinds)}; driver {', '.join(drivers)}; {min(dates(machines))} to {max(dates(machines))}"
     text = [f"To paste into the tracker of {project['repository']}:", "", "~~~markdown"]
     text += [f"**{project['issue']}**", ""]
     text += [
-        f"We measured what the driver does with {len(vectors)} values of `CUDA_VISIBLE_DEVICES` ({kind}), and asked "
+        f"We measured what the driver does with a value of `CUDA_VISIBLE_DEVICES` for {len(vectors)} pairs of a value and a machine ({kind}), and asked "
         f"{project['requires'][0].replace('==', ' ')} about them, on {results['date']} and without a GPU: what it asks of "
-        f"NVML or nvidia-smi was answered by a table of that machine's UUIDs. {project['how']}",
+        f"NVML or nvidia-smi was answered by a table of the UUIDs of the machine. {project['how']}",
         "",
     ]
     for question in asked:
@@ -197,12 +198,12 @@ def issue(project, results, document):
         total = sum(counts[outcome] for outcome in OUTCOMES if outcome != "not_asked")
         text += [f"`{question['call']}` was asked about {total} of them and agrees for {counts['agreed']}. Mostly it differs so:", ""]
         # Stable: contradictions stay before crashes, and the frequent before the rare.
-        shown = sorted(filter(short, differs(question)), key=lambda one: one["group"] not in USUAL)[:4]
+        shown = sorted(filter(short, differs(question)), key=lambda one: not plain(one["mask"]))[:4]
         for one in shown:
             has = driver(question, one) if one["gpus"] else f"`cuInit` returns {driver(question, one)}"
             text.append(
                 f"- {code(value(one))}: driver: {has}; this function: {answered(question, one)}. "
-                f"{one['count']} of the values: {one['kind']} ({one['spelling']})."
+                f"{one['count']} of them: {one['kind']} ({one['spelling']})."
             )
         first = shown[0]
         set_to = "env -u CUDA_VISIBLE_DEVICES" if first["mask"] is None else value(first)
@@ -222,6 +223,10 @@ DRIVER_LINE = (
     'import ctypes; c = ctypes.CDLL("libcuda.so.1"); n = ctypes.c_int(0); '
     "r = c.cuInit(0); c.cuDeviceGetCount(ctypes.byref(n)); print(r, n.value)"
 )
+
+
+def dates(machines):
+    return [machine["date"] for machine in machines]
 
 
 def shell(line):

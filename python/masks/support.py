@@ -160,7 +160,8 @@ class Nvml:
 
     def by_uuid(self, uuid):
         """As measured (docs/pitfalls/visibility/nvml-wants-the-whole-uuid.md): the whole UUID is found, and an
-        index, a beginning, a space in front and a MIG token of the old form are not."""
+        index, a beginning, a space in front and a MIG token of the old form are not. One example of each was asked;
+        any other beginning, and any text that begins with neither `GPU-` nor `MIG-`, is taken to be like it."""
         uuid = uuid.decode() if isinstance(uuid, bytes) else uuid
         if uuid in self.uuids:
             return ("gpu", self.uuids.index(uuid))
