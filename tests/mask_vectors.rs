@@ -104,7 +104,9 @@ fn asks(report: &Value, vector: &Value) -> bool {
     list(&scenario["plan"]["cases"]).iter().zip(list(&scenario["cases"])).any(|(plan, case)| {
         assert_eq!(plan["name"], case["name"]);
         let mask = match plan["mask"].as_array() {
-            Some(uuids) => json!(uuids.iter().map(|uuid| uuid.as_str().unwrap_or_default()).collect::<Vec<_>>().join(",")),
+            Some(uuids) => {
+                json!(uuids.iter().map(|uuid| uuid.as_str().unwrap_or_default()).collect::<Vec<_>>().join(","))
+            }
             None => plan["env"]["CUDA_VISIBLE_DEVICES"].clone(),
         };
         let seen = |attempt: &Value| {
@@ -208,10 +210,8 @@ fn ask(parser: &str) -> Value {
     let module = format!("import no_such_package\nfrom no_such_other import Base\nclass A(Base): pass\n{parser}");
     fs::write(package.join("masks.py"), module).expect("a file of our own");
     let adapter = r#""""Parsing. How."""
-import sys
-sys.path.insert(0, "")
-import os
-sys.path[0] = os.getcwd()
+import os, sys
+sys.path.insert(0, os.getcwd())
 from cuda_pitfalls import mask as rule
 from support import NotAsked, Question, alone, mask, ordinals
 masks = alone("parsing.masks", "cuda_pitfalls")
@@ -243,7 +243,8 @@ QUESTIONS = [
 
 #[test]
 fn a_right_parser_agrees_and_wrong_ones_do_not() {
-    let right = ask("from cuda_pitfalls.mask import parse as rule\ndef parse(text): return list(rule(text, uuids).gpus)");
+    let right =
+        ask("from cuda_pitfalls.mask import parse as rule\ndef parse(text): return list(rule(text, uuids).gpus)");
     for question in right.as_array().expect("a list") {
         let counts = &question["counts"];
         assert_eq!(counts["contradictions"].as_u64().zip(counts["crashes"].as_u64()), Some((0, 0)), "{question}");
@@ -253,15 +254,19 @@ fn a_right_parser_agrees_and_wrong_ones_do_not() {
         assert_eq!(counts["agreed"], 2185 - not_asked, "{question}");
     }
     let empty = ask("def parse(text): return []");
-    assert_eq!(empty[0]["counts"], json!({
-        "agreed": 1264, "contradictions": 905, "crashes": 0, "refused": 0, "not_asked": 16
-    }));
+    assert_eq!(
+        empty[0]["counts"],
+        json!({
+            "agreed": 1264, "contradictions": 905, "crashes": 0, "refused": 0, "not_asked": 16
+        })
+    );
     assert_eq!(empty[0]["kinds"][0]["kind"], "it has no GPU where some are visible");
     assert_eq!(empty[3]["counts"]["crashes"], 905, "it has no i-th GPU");
     let integers = ask("def parse(text): return [int(entry) for entry in text.split(',')]");
     let counts = &integers[0]["counts"];
     assert!(["contradictions", "crashes", "refused"].iter().all(|one| counts[one].as_u64() > Some(10)), "{counts}");
-    let sorted = ask("from cuda_pitfalls.mask import parse as rule\ndef parse(text): return sorted(rule(text, uuids).gpus)");
+    let sorted =
+        ask("from cuda_pitfalls.mask import parse as rule\ndef parse(text): return sorted(rule(text, uuids).gpus)");
     assert_eq!(sorted[0]["kinds"][0]["kind"], "it has the GPUs in another order");
     assert_eq!(sorted[0]["kinds"][0]["mask"], "1,0", "the first example that people write");
     assert_eq!((&sorted[1]["counts"], &sorted[2]["counts"]), (&right[1]["counts"], &right[2]["counts"]));

@@ -95,10 +95,10 @@ def main():
     parser.add_argument("--from", dest="results", type=Path, metavar="FILE", help="ask nobody; these results")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the results")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the page")
-    parser.add_argument("--check", action="store_true", help=f"ask nobody; exit 1 unless the page says what {RESULTS.name} does")
-    parser.add_argument("--page", type=Path, default=PAGE, help="the page that --check reads (default: docs/mask-vectors.md)")
-    parser.add_argument("--limit", type=int, default=300, metavar="SECONDS", help="for a project's answers (default: 300)")
-    parser.add_argument("--install-limit", type=int, default=1800, metavar="SECONDS", help="for its installation (default: 1800)")
+    parser.add_argument("--check", action="store_true", help="ask nobody; exit 1 unless the page is what results say")
+    parser.add_argument("--page", type=Path, default=PAGE, help="what --check reads (default: docs/mask-vectors.md)")
+    parser.add_argument("--limit", type=int, default=300, metavar="SECONDS", help="for a project's answers (300)")
+    parser.add_argument("--install-limit", type=int, default=1800, metavar="SECONDS", help="to install it (1800)")
     arguments = parser.parse_args()
 
     wanted = tomllib.loads((HERE / "projects.toml").read_text(encoding="utf-8"))
@@ -132,7 +132,8 @@ def main():
         if [one["requires"] for one in results["projects"]] != [one["requires"] for one in wanted["project"]]:
             wrong.append("the results are of other releases than projects.toml names: ask again, with --json")
         if not arguments.page.is_file() or arguments.page.read_text(encoding="utf-8") != written:
-            wrong.append(f"{arguments.page} is out of date: --from python/masks/results.json --out docs/mask-vectors.md")
+            how = "--from python/masks/results.json --out docs/mask-vectors.md"
+            wrong.append(f"{arguments.page} is out of date; {how} writes it")
         sys.exit("\n".join(wrong) or 0)
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

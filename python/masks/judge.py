@@ -35,7 +35,8 @@ def judged(compared, vector, answer):
     if not value:
         return "contradictions", "it has no GPU where some are visible"
     if same:
-        return "contradictions", "it has the GPUs in another order" if len(value) == len(shown) else "it has a GPU twice"
+        order = len(value) == len(shown)
+        return "contradictions", "it has the GPUs in another order" if order else "it has a GPU twice"
     if set(value) > set(shown):
         return "contradictions", "it has GPUs that are not visible"
     if set(value) < set(shown):
@@ -74,7 +75,7 @@ def counted(question, vectors):
         known["count"] += 1
         if "mask" not in known or rank < known["rank"]:
             known.update(rank=rank, mask=mask, order=vector["order"], note=vector["note"], status=vector["status"])
-            known.update(gpus=vector["gpus"], answer=answer[1])
+            known.update(machine=vector["machine"], gpus=vector["gpus"], answer=answer[1])
     listed = [
         {"outcome": outcome, "kind": kind, "spelling": spelt, **{k: v for k, v in known.items() if k != "rank"}}
         for (outcome, kind, spelt), known in kinds.items()

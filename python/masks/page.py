@@ -61,7 +61,7 @@ Asked on {date}, without a GPU. Each function was called as released, in an envi
 Many values are rare, and some were generated: these numbers say how a parser differs, not how often it matters. `python3 python/masks/conformance.py` asks again; [python/masks/projects.toml](../python/masks/projects.toml) has the releases. To add a project, give it lines there and an adapter in [python/masks/adapters](../python/masks/adapters), which says what of the project is called and what is replaced.
 """
 
-NAMES = {"agreed": "agreed", "contradictions": "contradictions", "crashes": "crashes", "refused": "refused", "not_asked": "not asked"}
+NAMES = {outcome: outcome.replace("_", " ") for outcome in OUTCOMES}
 
 
 def version(project):
@@ -134,10 +134,13 @@ def gpus(indices):
     return "GPU " + ", ".join(map(str, indices)) if indices else "no GPU"
 
 
-def driver(question, one):
+def driver(question, one, document):
+    """What the driver did, and of how many GPUs."""
+    total = len(document["machines"][one["machine"]]["gpus"])
     if not one["gpus"]:
-        return f"`{one['status']}`"
-    return str(len(one["gpus"])) if question["compared"] == "count" else gpus(one["gpus"])
+        return f"`{one['status']}` ({total} GPU{'s' * (total > 1)})"
+    shown = str(len(one["gpus"])) if question["compared"] == "count" else gpus(one["gpus"])
+    return f"{shown} ({total} GPU{'s' * (total > 1)})"
 
 
 def answered(question, one):
@@ -159,10 +162,10 @@ def section(project, results, document):
     for question in project["questions"]:
         lines += [f"**{code(question['call'])}** in `{question['file']}`. {question['claim']}", ""]
         if differs(question):
-            lines += ["| difference | vectors | example | driver | parser |", "| --- | --: | --- | --- | --- |"]
+            lines += ["| difference | vectors | example | driver (on) | parser |", "| --- | --: | --- | --- | --- |"]
             for one in differs(question):
                 cells = [f"{one['kind']} ({one['spelling']})", str(one["count"]), code(value(one))]
-                lines.append("| " + " | ".join([*cells, driver(question, one), answered(question, one)]) + " |")
+                lines.append("| " + " | ".join([*cells, driver(question, one, document), answered(question, one)]) + " |")
         else:
             lines.append("No difference.")
         others = [one for one in question["kinds"] if one["outcome"] in ("refused", "not_asked")]
@@ -188,27 +191,30 @@ def issue(project, results, document):
     text = [f"To paste into the tracker of {project['repository']}:", "", "~~~markdown"]
     text += [f"**{project['issue']}**", ""]
     text += [
-        f"We measured what the driver does with a value of `CUDA_VISIBLE_DEVICES` for {len(vectors)} pairs of a value and a machine ({kind}), and asked "
-        f"{project['requires'][0].replace('==', ' ')} about them, on {results['date']} and without a GPU: what it asks of "
-        f"NVML or nvidia-smi was answered by a table of the UUIDs of the machine. {project['how']}",
+        f"We measured what the driver does with a value of `CUDA_VISIBLE_DEVICES` for {len(vectors)} pairs of a value "
+        f"and a machine ({kind}), and asked {project['requires'][0].replace('==', ' ')} about them, on "
+        f"{results['date']} and without a GPU: what it asks of NVML or nvidia-smi was answered by a table of the UUIDs "
+        f"of the machine. {project['how']}",
         "",
     ]
     for question in asked:
         counts = question["counts"]
         total = sum(counts[outcome] for outcome in OUTCOMES if outcome != "not_asked")
-        text += [f"`{question['call']}` was asked about {total} of them and agrees for {counts['agreed']}. Mostly it differs so:", ""]
+        asked_of = f"`{question['call']}` was asked about {total} of them and agrees for {counts['agreed']}."
+        text += [f"{asked_of} Mostly it differs so:", ""]
         # Stable: contradictions stay before crashes, and the frequent before the rare.
         shown = sorted(filter(short, differs(question)), key=lambda one: not plain(one["mask"]))[:4]
         for one in shown:
-            has = driver(question, one) if one["gpus"] else f"`cuInit` returns {driver(question, one)}"
+            has = driver(question, one, document)
             text.append(
                 f"- {code(value(one))}: driver: {has}; this function: {answered(question, one)}. "
                 f"{one['count']} of them: {one['kind']} ({one['spelling']})."
             )
         first = shown[0]
         set_to = "env -u CUDA_VISIBLE_DEVICES" if first["mask"] is None else value(first)
-        text += ["", "To compare, with GPUs: what `cuInit` returns and the number of visible GPUs, then this function.", ""]
-        text += ["```sh", f"{set_to} python -c '{DRIVER_LINE}'", f"{set_to} python -c {shell(question['line'])}", "```", ""]
+        lines = [f"{set_to} python -c '{DRIVER_LINE}'", f"{set_to} python -c {shell(question['line'])}"]
+        text += ["", "To compare, with GPUs: what `cuInit` returns and how many are visible, then this function.", ""]
+        text += ["```sh", *lines, "```", ""]
     text += [
         "These lines were not run as they stand. Many of the values are unusual. It would help as well if the "
         "documentation said which are supported. All values, with what the driver did: `mask_vectors.json` in the "

@@ -23,6 +23,7 @@ QUESTIONS = [
         "NvidiaGPU(pids, devices_by_pid=False).init()", "set",
         "The GPUs whose power is read.",
         handles, nvidia,
-        "from carbontracker.components.gpu.nvidia import NvidiaGPU; g = NvidiaGPU([], False); g.init(); print(len(g._handles))",
+        "from carbontracker.components.gpu.nvidia import NvidiaGPU; g = NvidiaGPU([], False); "
+        "g.init(); print(len(g._handles))",
     )
 ]

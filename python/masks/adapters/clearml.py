@@ -30,6 +30,6 @@ QUESTIONS = [
         "ResourceMonitor(task)._skip_nonactive_gpu(gpu)", "set",
         "The GPUs that are monitored.",
         monitored, monitor,
-        "import os; print([m.strip() for m in os.environ['CUDA_VISIBLE_DEVICES'].split(',')])  # resource_monitor.py, __init__",
+        "import os; print([g.strip() for g in os.environ['CUDA_VISIBLE_DEVICES'].split(',')])  # as ResourceMonitor",
     )
 ]

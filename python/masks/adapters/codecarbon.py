@@ -27,7 +27,8 @@ QUESTIONS = [
         "GPU(gpu_ids=normalize_gpu_ids(mask))._get_gpu_ids()", "set",
         "The GPUs whose energy is counted where no `gpu_ids` are given.",
         tracked, hardware,
-        "import os; from codecarbon.core.config import normalize_gpu_ids as n; from codecarbon.external.hardware import GPU; "
+        "import os; from codecarbon.core.config import normalize_gpu_ids as n; "
+        "from codecarbon.external.hardware import GPU; "
         "print(GPU(gpu_ids=n(os.environ['CUDA_VISIBLE_DEVICES'] or None))._get_gpu_ids())",
     )
 ]

@@ -34,7 +34,8 @@ QUESTIONS = [
         "The GPU from which `dask cuda worker` takes the memory and CPU affinity of worker i, whose device is CUDA "
         "device i of the mask.",
         ordinals(of_worker), utils,
-        "from dask_cuda.utils import *; print([nvml_device_index(i, cuda_visible_devices(i)) for i in range(get_n_gpus())])",
+        "from dask_cuda.utils import *; "
+        "print([nvml_device_index(i, cuda_visible_devices(i)) for i in range(get_n_gpus())])",
     ),
     Question(
         "dask_cuda.utils.get_n_gpus()", "count",

@@ -27,7 +27,8 @@ def setup(uuids):
             "nvitop.parse_cuda_visible_devices(mask)", "list",
             "The NVML indices of the visible GPUs, where libcuda cannot be asked.",
             lambda _: device.parse_cuda_visible_devices(mask()), device,
-            "import nvitop.api.device as d; d.subprocess.check_output = lambda *_, **__: d.subprocess.run('false', check=True); "
+            "import nvitop.api.device as d; "
+            "d.subprocess.check_output = lambda *_, **__: d.subprocess.run('false', check=True); "
             "print(d.parse_cuda_visible_devices())",
         )
     )
