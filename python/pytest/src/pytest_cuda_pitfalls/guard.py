@@ -39,15 +39,13 @@ class Guard:
     """The state of one run."""
 
     def __init__(self, config: pytest.Config) -> None:
-        self._config = config
+        self.config = config
         self._probe = Probe()
         self._found_program: Optional[str] = None
         #: Whether collecting must not initialise CUDA.
         self._watches_collection = False
         #: Whether this process, or the one that it was forked of, has initialised CUDA.
-        self._was_initialised = False
-        #: The test that must be clean and runs now, and whether it has failed for CUDA.
-        self._clean_item: Optional[str] = None
+        self.was_initialised = False
         #: Whether a real driver can start in a process of this environment.
         self._is_real = can_initialise()
         #: What was found, a document of each trace that found something.
@@ -55,9 +53,9 @@ class Guard:
 
     # What there is.
 
-    def _program(self) -> str:
+    def program(self) -> str:
         if self._found_program is None:
-            named = self._config.known_args_namespace.cuda_program
+            named = self.config.known_args_namespace.cuda_program
             try:
                 self._found_program = program.find(named)
             except program.ProgramError as error:
@@ -68,14 +66,14 @@ class Guard:
         """Watches from here on."""
         if child.task() is None:
             self._watches_collection = True
-            self._prepare()
+            self.prepare()
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
         """Where no driver can start, a stand-in has to be loaded before any other libcuda."""
         if self._probe.is_stand_in or self._is_real:
             return
         try:
-            self._probe.stand_in(lambda folder: program.lay_out_stand_in(self._program(), folder))
+            self._probe.stand_in(lambda folder: program.lay_out_stand_in(self.program(), folder))
         except program.ProgramError as error:
             raise pytest.UsageError("cuda-pitfalls: %s" % error)
 
@@ -89,15 +87,15 @@ class Guard:
 
     def initialised(self) -> bool:
         """Whether CUDA is initialised in this process."""
-        if not self._was_initialised and self._probe.initialised():
-            self._was_initialised = True
-        return self._was_initialised
+        if not self.was_initialised and self._probe.initialised():
+            self.was_initialised = True
+        return self.was_initialised
 
     # Collecting.
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_make_collect_report(self, collector: pytest.Collector) -> Iterator[None]:
-        was = self._was_initialised
+        was = self.was_initialised
         before = self._watches_collection and not was and self.initialised()
         outcome = yield
         if not self._watches_collection or was or not self.initialised():
@@ -105,7 +103,7 @@ class Guard:
         report: pytest.CollectReport = outcome.get_result()  # type: ignore[attr-defined]
         path = getattr(collector, "path", None)
         path = None if before or not path or not os.path.isfile(str(path)) else str(path)
-        told = self._explain(
+        told = self.explain(
             "CUDA was initialised %s" % ("while this file was imported" if path else "before a test file was imported"),
             # The file alone comes to it sooner than all that this run collects, if it does.
             [[path]] * bool(path) + [self._collected()],
@@ -115,9 +113,9 @@ class Guard:
             report.outcome, report.longrepr, report.result = "failed", told, []
 
     def _collected(self) -> List[str]:
-        return list(getattr(self._config.option, "file_or_dir", None) or ())
+        return list(getattr(self.config.option, "file_or_dir", None) or ())
 
-    def _explain(self, head: str, runs: Sequence[Sequence[str]], options: Sequence[str]) -> Any:
+    def explain(self, head: str, runs: Sequence[Sequence[str]], options: Sequence[str]) -> Any:
         """What a report shows: the line, found by one of these runs of pytest under a trace. ``None`` if a machine with
         GPUs would not call ``cuInit`` there."""
         for targets in runs:
@@ -133,26 +131,26 @@ class Guard:
         return None
 
     def _traced(self, arguments: Sequence[str]) -> "program.Traced":
-        config = self._config
+        config = self.config
         with tempfile.TemporaryDirectory(prefix="cuda-pitfalls-") as folder:
             asked = child.command(config, arguments, folder)
             where = [] if self._is_real else ["--on", "sim:no-device"]
-            options = [*where, "--forbid", "cuinit", *self._gathering(folder)]
+            options = [*where, "--forbid", "cuinit", *self.gathering(folder)]
             env = child.environment({"does": "explain"})
             traced = program.trace(
-                self._program(), asked, folder, options, env, child.folder_of(config), child.LIMIT_S
+                self.program(), asked, folder, options, env, child.folder_of(config), child.LIMIT_S
             )
-            self._gather(folder)
+            self.gather(folder)
         return traced
 
     # SARIF.
 
-    def _gathering(self, folder: str) -> List[str]:
+    def gathering(self, folder: str) -> List[str]:
         """The options by which a trace writes what is gathered."""
-        wanted = self._config.getoption("cuda_sarif")
+        wanted = self.config.getoption("cuda_sarif")
         return ["--sarif", os.path.join(folder, "trace.sarif")] if wanted else []
 
-    def _gather(self, folder: str) -> None:
+    def gather(self, folder: str) -> None:
         path = os.path.join(folder, "trace.sarif")
         if os.path.exists(path):
             with open(path) as text:
@@ -164,72 +162,9 @@ class Guard:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        output = getattr(self._config, "workeroutput", None)
-        path = self._config.getoption("cuda_sarif")
+        output = getattr(self.config, "workeroutput", None)
+        path = self.config.getoption("cuda_sarif")
         if output is not None:
             output["cuda_sarif"] = self.sarif
         elif path and child.task() is None:
             sarif.write(path, self.sarif)
-
-    # Tests.
-
-    def runs(self, item: pytest.Item, nextitem: Optional[pytest.Item], marks: List[str]) -> Any:
-        """Runs a marked test in a process of its own, if it needs one; ``None`` lets pytest run it here."""
-        task = child.task()
-        if task is not None:
-            self._clean_item = item.nodeid if task.get("clean") else None
-            if self._clean_item:
-                self._prepare()
-                self.initialised()
-            return None
-        is_traced = "cuda_contexts" in marks or "no_stray_context" in marks
-        if not is_traced and not self.initialised():
-            self._prepare()
-            self._clean_item = item.nodeid
-            return None
-        self._clean_item = None
-        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
-        for report in self._elsewhere(item, "cuda_clean" in marks, is_traced):
-            item.ihook.pytest_runtest_logreport(report=report)
-        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-        # What is left of the test before, and is not the next one's, is taken down as if this one had run here.
-        item.session._setupstate.teardown_exact(nextitem)  # type: ignore[attr-defined]
-        return True
-
-    def _elsewhere(self, item: pytest.Item, is_clean: bool, is_traced: bool) -> List[pytest.TestReport]:
-        """The reports of a test that runs in a process of its own."""
-        from . import policy
-
-        if not is_traced:
-            return child.rerun(self._config, item, is_clean, self._program(), None)[0]
-        try:
-            marked = policy.Marked.of(item)
-            wanted = marked.on(program.visible(self._program()))
-        except program.ProgramError as error:
-            return [policy.skipped(item, "contexts are made on GPUs, and none answers: %s" % error)]
-        except policy.MarkError as error:
-            return [child.failed(item, "setup", str(error))]
-        with tempfile.TemporaryDirectory(prefix="cuda-pitfalls-") as folder:
-            options = [*wanted.options(), *self._gathering(folder)]
-            reports, traced = child.rerun(self._config, item, is_clean, self._program(), options)
-            self._gather(folder)
-        said = wanted.verdict(traced)
-        for report in reports:
-            if said and report.when == "call" and report.passed:
-                report.outcome, report.longrepr = "failed", said
-        return reports
-
-    @pytest.hookimpl(hookwrapper=True)
-    def pytest_runtest_makereport(self, item: pytest.Item, call: "pytest.CallInfo[None]") -> Iterator[None]:
-        before = self._was_initialised
-        outcome = yield
-        if self._clean_item != item.nodeid or call.when == "teardown":
-            return
-        report: pytest.TestReport = outcome.get_result()  # type: ignore[attr-defined]
-        if report.passed and self.initialised():
-            self._clean_item = None
-            during = {"setup": "by a fixture of this test", "call": "by this test"}[call.when]
-            head = "CUDA was initialised " + ("before this test, by what it imports" if before else during)
-            told = self._explain(head, [[item.nodeid]], ["-q"])
-            if told is not None:
-                report.outcome, report.longrepr = "failed", told

@@ -15,6 +15,8 @@ _MARKERS = (
     "no_stray_context: in a process of its own the test makes no context on a GPU on which it does no work",
 )
 
+_MARKS = frozenset(("cuda_clean", "cuda_contexts", "no_stray_context"))
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("cuda-pitfalls", "CUDA start-up (cuda-pitfalls)")
@@ -65,10 +67,12 @@ def guard_of(config: pytest.Config) -> "Guard":
     return guard
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item, nextitem: Optional[pytest.Item]) -> Any:
-    marks = [mark for mark in ("cuda_clean", "cuda_contexts", "no_stray_context") if item.get_closest_marker(mark)]
-    return guard_of(item.config).runs(item, nextitem, marks) if marks else None
+def pytest_collection_modifyitems(config: pytest.Config, items: List[pytest.Item]) -> None:
+    # A run without such a test has no hook that is called for each test.
+    if any(_MARKS.intersection(mark.name for mark in item.iter_markers()) for item in items):
+        from .marked import MarkedTests
+
+        config.pluginmanager.register(MarkedTests(guard_of(config)), "cuda-pitfalls-marked")
 
 
 @pytest.hookimpl(optionalhook=True)
