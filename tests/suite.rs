@@ -33,6 +33,7 @@ mod judged;
 mod mask_vectors;
 mod numbers;
 mod own_runs;
+mod plugin;
 mod python;
 mod python_mask;
 #[path = "readme/main.rs"]
@@ -57,3 +58,4 @@ mod trace;
 mod traced;
 mod traced_run;
 mod traces;
+mod without_gpu;
