@@ -103,7 +103,8 @@ fn the_subset_is_no_empty_promise() {
     let [sarif, _] = rendered(&trace, &PolicyOutcome::default());
     let log: Value = serde_json::from_str(&sarif).unwrap();
     let schemas = schemas();
-    let broken: [(&str, fn(&mut Value)); 5] = [
+    type Breaks = fn(&mut Value);
+    let broken: [(&str, Breaks); 5] = [
         ("no rule", |log| drop(log["runs"][0]["results"][0].as_object_mut().unwrap().remove("ruleId"))),
         ("a level that is none", |log| log["runs"][0]["results"][0]["level"] = "pitfall".into()),
         ("no place", |log| log["runs"][0]["results"][0]["locations"] = Value::Array(Vec::new())),
