@@ -11,9 +11,15 @@ fn has_pytest() -> bool {
     let found = Command::new("python3").args(["-c", "import pytest, xdist"]).output();
     let is_there = found.is_ok_and(|output| output.status.success());
     if !is_there {
-        assert!(std::env::var_os("CI").is_none(), "CI has no pytest with pytest-xdist, and the plugin must be run in it");
+        assert!(
+            std::env::var_os("CI").is_none(),
+            "CI has no pytest with pytest-xdist, and the plugin must be run in it"
+        );
         // Not by a macro, whose text a test that passes keeps to itself.
-        let _ = writeln!(std::io::stderr(), "LEFT OUT: no pytest with pytest-xdist is installed, so the plugin was not run");
+        let _ = writeln!(
+            std::io::stderr(),
+            "LEFT OUT: no pytest with pytest-xdist is installed, so the plugin was not run"
+        );
     }
     is_there
 }

@@ -38,7 +38,11 @@ fn document(arguments: &[&str], variables: &[(&str, &str)]) -> Value {
 fn a_mask_is_that_of_the_command_line_or_of_the_environment() {
     let of = |arguments: &[&str], variables: &[(&str, &str)]| {
         let answer = document(&[&["--gpus", "4"], arguments].concat(), variables);
-        (answer["status"].as_str().map(str::to_owned), answer["visible"].as_array().map(Vec::len), answer["mask"].clone())
+        (
+            answer["status"].as_str().map(str::to_owned),
+            answer["visible"].as_array().map(Vec::len),
+            answer["mask"].clone(),
+        )
     };
     let status = |name: &str| Some(name.to_owned());
     let mask = [("CUDA_VISIBLE_DEVICES", "2,0")];
@@ -56,7 +60,10 @@ fn gpus_are_a_number_a_machine_or_a_list_and_what_is_wrong_with_a_list_is_named_
     let list = path.to_string_lossy().into_owned();
     fs::write(&path, "GPU 0: NVIDIA T4 (UUID: GPU-5a0000be-0000-4000-8000-000000000000)\n").expect("a list");
     let answer = document(&["GPU-5a", "--gpus", &list], &[]);
-    assert_eq!((answer["gpus_of"]["from"].as_str(), answer["visible"].as_array().map(Vec::len)), (Some("file"), Some(1)));
+    assert_eq!(
+        (answer["gpus_of"]["from"].as_str(), answer["visible"].as_array().map(Vec::len)),
+        (Some("file"), Some(1))
+    );
     assert_eq!(document(&["--gpus", "sim:mixed-pair"], &[])["order_known"], false);
     let wrong = |gpus: &str| {
         let (stdout, stderr, code) = run(&["mask", "0", "--gpus", gpus], &[]);
@@ -85,7 +92,10 @@ fn a_program_runs_on_a_machine_of_so_many_gpus_and_is_told_that_it_is_simulated(
 fn what_is_not_modelled_is_named_and_is_no_success() {
     let (_, stderr, code) = run(&["sim", "python3", "-c", COUNTS, "more"], &[]);
     assert_eq!(code, Some(3), "{stderr}");
-    assert!(stderr.contains("cuTexRefCreate (<string>:7)") && stderr.contains("cudaDeviceEnablePeerAccess"), "{stderr}");
+    assert!(
+        stderr.contains("cuTexRefCreate (<string>:7)") && stderr.contains("cudaDeviceEnablePeerAccess"),
+        "{stderr}"
+    );
     // A program that failed keeps its own code.
     assert_eq!(run(&["sim", "python3", "-c", COUNTS, "more", "fail"], &[]).2, Some(7));
     assert_eq!(run(&["sim", "no-such-program"], &[]).2, Some(127));
@@ -102,6 +112,7 @@ fn where_no_gpu_is_a_trace_names_who_calls_cu_init() {
     // After a cuInit that failed, every other call is refused.
     assert_eq!((stdout.as_str(), code), ("100 3 0\n", Some(1)), "{stderr}");
     assert!(stderr.contains("<string>:5 initialises CUDA through cuInit"), "{stderr}");
-    let clean = ["trace", "--on", "sim:no-device", "--forbid", "cuinit", "--out", &out, "--", "python3", "-c", "print()"];
+    let clean =
+        ["trace", "--on", "sim:no-device", "--forbid", "cuinit", "--out", &out, "--", "python3", "-c", "print()"];
     assert_eq!(run(&clean, &[]).2, Some(0));
 }
