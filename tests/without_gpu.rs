@@ -31,7 +31,11 @@ fn run(arguments: &[&str], variables: &[(&str, &str)]) -> (String, String, Optio
 fn document(arguments: &[&str], variables: &[(&str, &str)]) -> Value {
     let (stdout, stderr, code) = run(&[&["mask", "--json"], arguments].concat(), variables);
     assert_eq!((stderr.as_str(), code), ("", Some(0)), "{stdout}");
-    serde_json::from_str(&stdout).expect("one document")
+    let document = serde_json::from_str(&stdout).expect("one document");
+    let schema = cuda_pitfalls::visibility::schema();
+    let validator = jsonschema::validator_for(&schema).expect("a schema");
+    assert!(validator.is_valid(&document), "{stdout}");
+    document
 }
 
 #[test]

@@ -178,19 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_follows_its_schema_and_knows_what_it_does_not() {
-        let validator = jsonschema::validator_for(&schema()).unwrap();
+    fn the_answer_has_the_gpus_in_order_and_knows_what_it_does_not() {
         let gpus = listed(LIST).unwrap();
-        let answer = |mask: Option<&str>, order: Option<&str>| {
-            let (mask, order) = (mask.map(str::to_owned), order.map(str::to_owned));
-            visibility(mask, order, GpuSource::Machine, gpus.clone())
+        let answer = |order: Option<&str>| {
+            visibility(Some("1,0,7,x".to_owned()), order.map(str::to_owned), GpuSource::Machine, gpus.clone())
         };
-        let turned = answer(Some("1,0,7,x"), Some("PCI_BUS_ID"));
+        let turned = answer(Some("PCI_BUS_ID"));
         assert_eq!(turned.visible, [gpus[1].uuid.as_str(), gpus[0].uuid.as_str()]);
-        assert!(turned.order_known && !answer(Some("1"), None).order_known);
-        for answer in [turned, answer(None, None), answer(Some("0,0"), None), answer(Some(""), Some("x"))] {
-            let value = serde_json::to_value(&answer).unwrap();
-            assert!(validator.is_valid(&value), "{value}");
-        }
+        // One of the two has no model: they may differ.
+        assert!(turned.order_known && !answer(None).order_known);
     }
 }

@@ -63,7 +63,7 @@ mod tests {
     #[test]
     fn every_machine_is_possible() {
         for name in machine_names() {
-            let text = flatten(name, &read(name).unwrap()).unwrap();
+            let text = flatten(name, &read(name).unwrap(), None).unwrap();
             assert!(text.contains("gpu.0.uuid = GPU-000000"), "{name}");
         }
     }
@@ -91,7 +91,7 @@ mod tests {
             ("[models.h200]", "alloc_granularity_bytes = 3000\n[models.h200]", "power of two"),
         ] {
             assert!(good.contains(from), "{from}");
-            let error = flatten("test", &good.replace(from, to)).unwrap_err().to_string();
+            let error = flatten("test", &good.replace(from, to), None).unwrap_err().to_string();
             assert!(error.contains("`test`") && error.contains(says), "{to}: {error}");
         }
     }
