@@ -27,8 +27,8 @@ def installed(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def plugin(monkeypatch, installed):
-    """What pytest is started with in a test: no other plugin is asked for."""
+def plugin(pytester, monkeypatch, installed):
+    """What pytest is started with in a test. `pytester` clears the variable of options, so it comes first."""
     packages = _HERE.parents[2]
     paths = [str(installed), str(packages / "pytest" / "src"), str(packages)]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))

@@ -1,6 +1,7 @@
 """What the plugin does, in processes of pytest of their own. No GPU is needed; where there is one, it is not used."""
 
 import json
+import os
 import sys
 
 import pytest
@@ -143,6 +144,51 @@ def test_fixtures_of_a_module_end_around_a_test_in_a_process_of_its_own(pytester
     assert result.stdout.str().count("end of a") == 1
 
 
+def test_a_test_is_judged_from_whatever_folder_and_by_whoever_starts_pytest(pytester):
+    dirty = "import ctypes, pytest\n@pytest.mark.cuda_clean\ndef test_dirty(): " + INIT
+    pytester.makepyfile(**{"sub/deep/test_it": dirty})
+    start = "import os, sys, pytest\nsys.path.insert(0, 'lib')\nsys.exit(pytest.main(['sub']))"
+    pytester.makepyfile(**{"start": start, "lib/helper": "", "sub/test_lib": "import helper\n" + dirty})
+    for folder, arguments in (("sub", ["deep"]), (".", [str(pytester.path / "sub/deep/test_it.py")]), ("lib", ["../sub/deep"])):
+        os.chdir(pytester.path / folder)
+        pytester.runpytest_subprocess(*arguments).assert_outcomes(failed=1)
+    os.chdir(pytester.path)
+    result = pytester.runpython(pytester.path / "start.py")
+    result.stdout.fnmatch_lines(["CUDA was initialised by this test, at sub/deep/test_it.py:3", "* 2 failed *"])
+
+
+def test_whatever_becomes_of_a_test_elsewhere_is_told_as_if_it_had_run_here(pytester):
+    pytester.makepyfile(
+        test_a="""
+        import ctypes, os, subprocess, sys
+        import pytest
+
+        pytestmark = pytest.mark.cuda_clean
+
+        @pytest.fixture(scope="module")
+        def raises_at_its_end():
+            yield
+            raise RuntimeError("at the end")
+
+        @pytest.mark.xfail
+        def test_expected(): %s
+
+        def test_skipped(): pytest.skip("not here")
+
+        def test_inner(tmp_path):
+            (tmp_path / "test_inner.py").write_text("def test_one(): pass\\ndef test_two(): assert False\\n")
+            subprocess.run([sys.executable, "-m", "pytest", "-q", str(tmp_path)])
+
+        def test_module(raises_at_its_end): pass
+        """
+        % INIT,
+        test_b="def test_b(): pass",
+    )
+    result = pytester.runpytest_subprocess("--cuda-clean", "--junitxml=out.xml", "-rA")
+    result.assert_outcomes(passed=3, skipped=1, xfailed=1, errors=1)
+    assert "INTERNALERROR" not in result.stdout.str() + result.stderr.str()
+
+
 def test_code_that_counts_gpus_without_nvml_alone_is_no_error(pytester):
     # What a framework does: it asks NVML, and calls cuInit where there is none.
     counts = "import ctypes\ntry:\n    ctypes.CDLL('libnvidia-ml.so.1')\nexcept OSError:\n    " + INIT
@@ -151,6 +197,8 @@ def test_code_that_counts_gpus_without_nvml_alone_is_no_error(pytester):
     if "stand-in" in result.stdout.str():
         result.assert_outcomes(passed=1, warnings=1)
         result.stdout.fnmatch_lines(["*by code that counts GPUs; beside NVML*"])
+        # Where warnings are errors, it is one of collection.
+        pytester.runpytest_subprocess("--cuda-clean", "-W", "error:cuda-pitfalls").assert_outcomes(errors=1)
 
 
 def test_a_mark_that_is_not_valid_says_what_it_takes_and_without_a_gpu_contexts_are_skipped(pytester):

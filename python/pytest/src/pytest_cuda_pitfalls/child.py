@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 import tempfile
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
@@ -10,16 +11,28 @@ import pytest
 
 from . import program as _program
 
-#: Tells a child what it is started for, as JSON.
+#: Tells a child what it is started for, as JSON: `reports`, the file that gets what it says; `clean`, whether its test
+#: must be; `path`, where modules are looked for.
 TASK = "CUDA_PITFALLS_PYTEST"
 #: How long a file may take to be collected once more, and how long a test may take, in seconds.
 LIMIT_S = 600
 
+_TASK_KEY: "pytest.StashKey[Dict[str, Any]]" = pytest.StashKey()
+#: A module that is run by `-m` would put the current folder in front of all others.
+_LAUNCH = "import json, os, sys; sys.path[:] = json.loads(os.environ['%s'])['path']; import pytest; " % TASK
+_LAUNCH += "sys.exit(pytest.console_main())"
 
-def task() -> Optional[Dict[str, Any]]:
+
+def take(config: pytest.Config) -> None:
+    """Reads what this process is started for. A pytest that a test starts is no child of ours."""
+    what = json.loads(os.environ.pop(TASK))
+    config.stash[_TASK_KEY] = what
+    config.pluginmanager.register(ChildReporter(config, what["reports"]), "cuda-pitfalls-child")
+
+
+def task(config: pytest.Config) -> Optional[Dict[str, Any]]:
     """What this process is started for; ``None`` in a process of the user's."""
-    text = os.environ.get(TASK)
-    return json.loads(text) if text else None
+    return config.stash.get(_TASK_KEY, None)
 
 
 def _arguments(config: pytest.Config) -> List[str]:
@@ -37,21 +50,33 @@ def _arguments(config: pytest.Config) -> List[str]:
 
 def command(config: pytest.Config, targets: Sequence[str], folder: str) -> List[str]:
     """pytest for ``targets``, with the options of this run and nothing of it overwritten."""
-    own = ["-o", "cache_dir=" + os.path.join(folder, "cache"), "--basetemp=" + os.path.join(folder, "tmp")]
+    own = ["--rootdir=%s" % config.rootpath, "--basetemp=" + os.path.join(folder, "tmp")]
+    if config.inipath is not None:
+        own += ["-c", str(config.inipath)]
     manager = config.pluginmanager
+    if manager.hasplugin("cacheprovider"):
+        own += ["-o", "cache_dir=" + os.path.join(folder, "cache")]
     if getattr(config.option, "xmlpath", None):
         own.append("--junitxml=" + os.path.join(folder, "junit.xml"))
+    if getattr(config.option, "log_file", None):
+        own.append("--log-file=" + os.path.join(folder, "log"))
     if manager.hasplugin("xdist") or hasattr(config, "workerinput"):
         own += ["-n", "0"]
     if manager.hasplugin("pytest_cov") or manager.hasplugin("_cov"):
         own.append("--no-cov")
-    return _program.python(["-m", "pytest", *_arguments(config), *own, *targets])
+    return [sys.executable, "-c", _LAUNCH, *_arguments(config), *own, *targets]
+
+
+def target(item: pytest.Item) -> str:
+    """A test by a name that does not depend on the folder in which it is asked for."""
+    path, between, rest = item.nodeid.partition("::")
+    return str(getattr(item, "path", path)) + between + rest
 
 
 def environment(what: Dict[str, Any]) -> Dict[str, str]:
     """The environment of this process, for a child that is no worker of it."""
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_XDIST", "PYTEST_CURRENT"))}
-    env[TASK] = json.dumps(what)
+    env[TASK] = json.dumps({**what, "path": [str(folder) for folder in sys.path]})
     return env
 
 
@@ -68,14 +93,14 @@ def rerun(
     traced = None
     with tempfile.TemporaryDirectory(prefix="cuda-pitfalls-") as folder:
         told = os.path.join(folder, "reports")
-        env = environment({"does": "test", "reports": told, "clean": is_clean})
-        asked = command(config, [item.nodeid], folder)
+        env = environment({"reports": told, "clean": is_clean})
+        asked = command(config, [target(item)], folder)
         if options is None:
-            code, output = _run(asked, env, str(config.rootpath))
+            code, output = _run(asked, env, folder_of(config))
         else:
-            traced = _program.trace(program, asked, folder, options, env, str(config.rootpath), LIMIT_S)
+            traced = _program.trace(program, asked, folder, options, env, folder_of(config), LIMIT_S)
             code, output = traced.code, traced.stdout + traced.stderr
-        reports = _read(config, told)
+        reports = _read(config, told)[0]
     if not any(report.when == "teardown" for report in reports):
         how = "was ended by signal %d" % -code if code < 0 else "ended with %d" % code
         text = "the process of this test %s before the test had ended\n%s" % (how, output[-4000:])
@@ -99,21 +124,40 @@ def failed(item: pytest.Item, when: str, text: str) -> pytest.TestReport:
     return pytest.TestReport(item.nodeid, item.location, keywords, "failed", text, when)  # type: ignore[arg-type]
 
 
-def _read(config: pytest.Config, path: str) -> List[pytest.TestReport]:
-    if not os.path.exists(path):
-        return []
-    with open(path) as lines:
-        data = [json.loads(line) for line in lines if line.endswith("\n")]
-    return [config.hook.pytest_report_from_serializable(config=config, data=one) for one in data]
+def _read(config: pytest.Config, path: str) -> Tuple[List[pytest.TestReport], Optional[int]]:
+    """What a child said: its reports, and how its session ended."""
+    reports, ended = [], None
+    if os.path.exists(path):
+        with open(path) as lines:
+            for data in (json.loads(line) for line in lines if line.endswith("\n")):
+                if "ended" in data:
+                    ended = data["ended"]
+                    continue
+                report = config.hook.pytest_report_from_serializable(config=config, data=data)
+                # JSON has no tuples; of a skip pytest reads one.
+                report.longrepr = tuple(report.longrepr) if isinstance(report.longrepr, list) else report.longrepr
+                reports.append(report)
+    return reports, ended
+
+
+def has_ended(config: pytest.Config, path: str) -> bool:
+    """Whether a child came to its end as a run that found what it was asked for: all passed, or some failed."""
+    return _read(config, path)[1] in (0, 1)
 
 
 class ChildReporter:
-    """In a child: hands the reports of its test on."""
+    """In a child: hands on the reports of its test, and how its session ended."""
 
     def __init__(self, config: pytest.Config, path: str) -> None:
         self._config, self._path = config, path
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
+    def _say(self, data: Any) -> None:
         with open(self._path, "a") as into:
             into.write(json.dumps(data) + "\n")
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._say(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        self._say({"ended": int(exitstatus)})

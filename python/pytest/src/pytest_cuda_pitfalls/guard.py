@@ -4,7 +4,7 @@ import json
 import os
 import tempfile
 import warnings
-from typing import Any, Dict, Iterator, List, Optional, Sequence
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import pytest
 
@@ -64,7 +64,7 @@ class Guard:
 
     def begin(self) -> None:
         """Watches from here on."""
-        if child.task() is None:
+        if child.task(self.config) is None:
             self._watches_collection = True
             self.prepare()
 
@@ -103,45 +103,57 @@ class Guard:
         report: pytest.CollectReport = outcome.get_result()  # type: ignore[attr-defined]
         path = getattr(collector, "path", None)
         path = None if before or not path or not os.path.isfile(str(path)) else str(path)
-        told = self.explain(
-            "CUDA was initialised %s" % ("while this file was imported" if path else "before a test file was imported"),
-            # The file alone comes to it sooner than all that this run collects, if it does.
-            [[path]] * bool(path) + [self._collected()],
-            ["--collect-only", "-q"],
-        )
+        # The file alone comes to it sooner than all that this run collects, if it does.
+        runs = [("CUDA was initialised while this file was imported", [path])] if path else []
+        runs.append(("CUDA was initialised while tests were collected", self._collected()))
+        told = self.explain(runs, ["--collect-only", "-q"], collector.nodeid)
         if told is not None:
             report.outcome, report.longrepr, report.result = "failed", told, []
 
     def _collected(self) -> List[str]:
         return list(getattr(self.config.option, "file_or_dir", None) or ())
 
-    def explain(self, head: str, runs: Sequence[Sequence[str]], options: Sequence[str]) -> Any:
-        """What a report shows: the line, found by one of these runs of pytest under a trace. ``None`` if a machine with
-        GPUs would not call ``cuInit`` there."""
-        for targets in runs:
-            traced = self._traced([*options, *targets])
+    def explain(self, runs: Sequence[Tuple[str, Sequence[str]]], options: Sequence[str], nodeid: str) -> Any:
+        """What a report shows: the line, found by one of these runs of pytest under a trace, each with what is said of
+        it. ``None`` if a machine with GPUs would not call ``cuInit`` there."""
+        head = runs[0][0]
+        for head, targets in runs:
+            traced, has_ended = self._traced([*options, *targets])
             if traced.way is not None:
                 return Found(head, traced.way)
-        if traced.summary is None or traced.summary["undecided"]:
-            return "%s\nits line is not known: the trace did not see it\n%s" % (head, traced.stderr[-2000:])
+            if traced.native:
+                return "%s\nno line of Python did it: %s" % (head, " -> ".join(traced.native))
+        head = runs[0][0]
+        if not has_ended or traced.summary is None or traced.summary["undecided"]:
+            said = (traced.stdout + traced.stderr)[-2000:]
+            return "%s\nits line is not known, since once more, under a trace, it did not come to its end\n%s" % (head, said)
         if not self._probe.is_stand_in:
             return "%s\nonce more, under a trace, it was not: the line is not known" % head
-        text = "%s by code that counts GPUs; beside NVML, as on a machine with GPUs, it does not call cuInit" % head
-        warnings.warn(pytest.PytestWarning("cuda-pitfalls: " + text))
+        text = "%s: %s, by code that counts GPUs; beside NVML, as on a machine with GPUs, it does not call cuInit" % (
+            nodeid or "collection",
+            head,
+        )
+        try:
+            warnings.warn(pytest.PytestWarning("cuda-pitfalls: " + text))
+        except pytest.PytestWarning:
+            # Warnings are errors in this run.
+            return text
         return None
 
-    def _traced(self, arguments: Sequence[str]) -> "program.Traced":
+    def _traced(self, arguments: Sequence[str]) -> "Tuple[program.Traced, bool]":
+        """A run of pytest under a trace, and whether it came to its end."""
         config = self.config
         with tempfile.TemporaryDirectory(prefix="cuda-pitfalls-") as folder:
             asked = child.command(config, arguments, folder)
             where = [] if self._is_real else ["--on", "sim:no-device"]
             options = [*where, "--forbid", "cuinit", *self.gathering(folder)]
-            env = child.environment({"does": "explain"})
+            told = os.path.join(folder, "reports")
+            env = child.environment({"reports": told})
             traced = program.trace(
                 self.program(), asked, folder, options, env, child.folder_of(config), child.LIMIT_S
             )
             self.gather(folder)
-        return traced
+            return traced, child.has_ended(config, told)
 
     # SARIF.
 
@@ -166,5 +178,5 @@ class Guard:
         path = self.config.getoption("cuda_sarif")
         if output is not None:
             output["cuda_sarif"] = self.sarif
-        elif path and child.task() is None:
+        elif path and child.task(self.config) is None:
             sarif.write(path, self.sarif)

@@ -1,5 +1,9 @@
-"""The hooks of pytest. What nobody asked for is not imported."""
+"""The hooks of pytest. What nobody asked for is not imported.
 
+PYTEST_DONT_REWRITE: it has no assertions, and rewriting it takes longer than all else that it does.
+"""
+
+import os
 from typing import TYPE_CHECKING, Any, Iterator, List, Optional
 
 import pytest
@@ -15,6 +19,8 @@ _MARKERS = (
     "no_stray_context: in a process of its own the test makes no context on a GPU on which it does no work",
 )
 
+#: Tells a process what it is started for (child.py).
+_TASK = "CUDA_PITFALLS_PYTEST"
 _MARKS = frozenset(("cuda_clean", "cuda_contexts", "no_stray_context"))
 
 
@@ -39,20 +45,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
 def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]:
     # Before the first conftest.py is imported.
-    options = early_config.known_args_namespace
-    if options.cuda_clean or early_config.getini("cuda_clean"):
-        guard_of(early_config).begin()
+    _begin(early_config)
     yield
+
+
+def _begin(config: pytest.Config) -> None:
+    """Does what this run is started for. Not the first time where a conftest.py names this plugin."""
+    if _TASK in os.environ:
+        from . import child
+
+        child.take(config)
+    options = config.known_args_namespace
+    if options.cuda_clean or config.getini("cuda_clean"):
+        guard_of(config).begin()
+    elif options.cuda_sarif:
+        guard_of(config)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     for marker in _MARKERS:
         config.addinivalue_line("markers", marker)
-    from .child import ChildReporter, task
-
-    what = task()
-    if what is not None and what.get("reports"):
-        config.pluginmanager.register(ChildReporter(config, what["reports"]), "cuda-pitfalls-child")
+    _begin(config)
 
 
 def guard_of(config: pytest.Config) -> "Guard":

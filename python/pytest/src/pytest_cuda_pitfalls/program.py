@@ -5,7 +5,6 @@ import linecache
 import os
 import shutil
 import subprocess
-import sys
 from functools import lru_cache
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
@@ -13,7 +12,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 FRAMEWORKS = frozenset(
     "torch torchvision torchaudio triton cupy cupy_backends cupyx jax jaxlib jax_plugins jax_cuda12_plugin "
     "jax_cuda13_plugin numba numba_cuda cuda nvidia tensorflow "
-    "pynvml pycuda rmm".split()
+    "pynvml".split()
 )
 #: Packages that import a file of tests, and the import system.
 _RUNNERS = frozenset("pytest _pytest pluggy xdist execnet pytest_forked pytest_cuda_pitfalls pytest_asyncio".split())
@@ -110,8 +109,10 @@ class Traced(NamedTuple):
 
     #: The summary, as ``trace --json`` writes it; ``None`` if there is none.
     summary: Optional[Dict[str, Any]]
-    #: How it came to the first ``cuInit``; ``None`` if it did not.
+    #: How it came to the first ``cuInit``; ``None`` if it did not, or if no line of Python did it.
     way: Optional[Way]
+    #: Then the functions that did it, outermost first; empty if it did not.
+    native: List[str]
     #: The exit code.
     code: int
     #: What the command printed.
@@ -152,12 +153,13 @@ def trace(
     if os.path.exists(summary):
         with open(summary) as text:
             told = json.load(text)
-    way = _first_init(folder, cwd or os.getcwd())
-    return Traced(told, way, code, printed[0], printed[1])
+    event = _first_init(folder)
+    way = _way(event, cwd or os.getcwd()) if event else None
+    return Traced(told, way, _native(event) if event and not way else [], code, printed[0], printed[1])
 
 
-def _first_init(folder: str, cwd: str) -> Optional[Way]:
-    """The way to the first ``cuInit``, from the document of a trace."""
+def _first_init(folder: str) -> Optional[Dict[str, Any]]:
+    """The first ``cuInit``, from the document of a trace."""
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name, "trace.ndjson")
         if not os.path.exists(path):
@@ -166,8 +168,15 @@ def _first_init(folder: str, cwd: str) -> Optional[Way]:
             for line in lines:
                 event = json.loads(line)
                 if event.get("event") == "init":
-                    return _way(event, cwd)
+                    return event
     return None
+
+
+def _native(event: Dict[str, Any]) -> List[str]:
+    """The functions of machine code in a stack, each once, and the call."""
+    frames = reversed((event.get("stack") or {}).get("frames") or ())
+    names = [frame["function"] or os.path.basename(frame.get("module") or "") for frame in frames]
+    return list(dict.fromkeys(name for name in names if name)) + [event.get("call") or "cuInit"]
 
 
 def _way(event: Dict[str, Any], cwd: str) -> Optional[Way]:
@@ -175,18 +184,22 @@ def _way(event: Dict[str, Any], cwd: str) -> Optional[Way]:
     stack = event.get("stack") or {}
     frames = [frame for frame in stack.get("frames") or stack.get("meanwhile") or () if frame["language"] == "python"]
     frames = [frame for frame in reversed(frames) if frame.get("line") and frame["owner"] != "system"]
-    modules = [_module(os.path.join(cwd, frame["file"])) for frame in frames]
-    tops = [module.partition(".")[0] for module in modules]
-    frames = [frame for frame, top in zip(frames, tops) if top not in _RUNNERS]
-    modules = [module for module, top in zip(modules, tops) if top not in _RUNNERS]
-    own = [number for number, module in enumerate(modules) if module.partition(".")[0] not in FRAMEWORKS]
-    if not own:
+    named = [(frame, _module(os.path.join(cwd, frame["file"]))) for frame in frames]
+    named = [(frame, module) for frame, module in named if _top(module) not in _RUNNERS]
+    if not named:
         return None
-    chain = [Line(_shown(frame["file"], cwd), frame["line"], _source(frame, cwd)) for frame in frames[: own[-1] + 1]]
-    calls = ["%s.%s" % (module, frame["function"]) for module, frame in zip(modules, frames)][own[-1] + 1 :]
+    own = [number for number, (_, module) in enumerate(named) if _top(module) not in FRAMEWORKS]
+    # Where all is a framework's, its innermost line is the one.
+    last = own[-1] if own else len(named) - 1
+    chain = [Line(_shown(frame["file"], cwd), frame["line"], _source(frame, cwd)) for frame, _ in named[: last + 1]]
+    calls = ["%s.%s" % (module, frame["function"]) for frame, module in named[last + 1 :]]
     # Between the first and the last function of a framework are only its own affairs.
     calls = calls[:1] + calls[1:][-1:] + [event.get("call") or "cuInit"]
     return Way(chain[-1], chain, calls)
+
+
+def _top(module: str) -> str:
+    return module.partition(".")[0]
 
 
 @lru_cache(maxsize=None)
@@ -214,8 +227,3 @@ def _shown(path: str, cwd: str) -> str:
 
 def _source(frame: Dict[str, Any], cwd: str) -> str:
     return linecache.getline(os.path.join(cwd, frame["file"]), frame["line"]).strip() or frame["function"]
-
-
-def python(arguments: Sequence[str]) -> List[str]:
-    """A command of this Python."""
-    return [sys.executable, *arguments]
