@@ -32,6 +32,7 @@ mod interrupted;
 mod judged;
 mod numbers;
 mod own_runs;
+mod packaging;
 mod python;
 mod python_mask;
 #[path = "readme/main.rs"]
