@@ -2,9 +2,10 @@
 //! recipe for conda-forge. Nothing is built here, and nothing is reached.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use crate::common::{PROGRAM, Scratch, root};
+use crate::common::{PROGRAM, Scratch, root, script};
 
 fn give(command: &mut Command) -> Output {
     command.current_dir(root()).output().expect("the script starts")
@@ -13,6 +14,13 @@ fn give(command: &mut Command) -> Output {
 fn lines(output: &Output) -> Vec<String> {
     assert!(output.status.success(), "{output:#?}");
     String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+/// A small file that is the program: an unstripped one takes seconds to compress.
+fn program(scratch: &Scratch) -> PathBuf {
+    let path = scratch.path().join("program");
+    script(&path, &format!("#!/bin/sh\nexec {PROGRAM} \"$@\"\n"));
+    path
 }
 
 /// The names of the files that `.github/dist` makes for targets; without one, for all.
@@ -68,18 +76,18 @@ fn cargo_binstall_asks_for_the_archives_of_a_release() {
 fn an_archive_has_the_program_where_cargo_binstall_looks_and_a_share() {
     let scratch = Scratch::new();
     let name = expanded("{ name }-{ version }-{ target }", TARGETS[0]);
-    let script = root().join(".github/archive");
-    let made = give(Command::new(script).args([PROGRAM, &name]).arg(scratch.path()));
+    let archiver = root().join(".github/archive");
+    let made = give(Command::new(archiver).arg(program(&scratch)).arg(&name).arg(scratch.path()));
     assert!(made.status.success(), "{made:#?}");
     let archive = scratch.path().join(format!("{name}.tgz"));
     let inside = lines(&give(Command::new("tar").arg("--list").arg("--file").arg(&archive)));
     let manifest = manifest();
-    let program = expanded(text(&manifest, &["package", "metadata", "binstall", "bin-dir"]), TARGETS[0]);
+    let bin = expanded(text(&manifest, &["package", "metadata", "binstall", "bin-dir"]), TARGETS[0]);
     let share = ["man/man1/cuda-pitfalls.1", "bash-completion/completions/cuda-pitfalls"];
     let deploy = ["kubernetes/job.yaml", "node/check", "slurm/health-check"];
     let share = share.iter().map(|file| format!("{name}/share/{file}"));
     let deploy = deploy.iter().map(|file| format!("{name}/share/cuda-pitfalls/deploy/{file}"));
-    for file in [program, format!("{name}/LICENSE-MIT")].into_iter().chain(share).chain(deploy) {
+    for file in [bin, format!("{name}/LICENSE-MIT")].into_iter().chain(share).chain(deploy) {
         assert!(inside.contains(&file), "{file} is not in the archive:\n{}", inside.join("\n"));
     }
     assert!(!inside.iter().any(|file| file.contains("recipe.yaml")), "the recipe is for packagers: {inside:?}");
@@ -91,12 +99,12 @@ fn an_archive_for_another_machine_has_the_pages_that_a_program_of_this_one_print
     let scratch = Scratch::new();
     let foreign = scratch.path().join("foreign");
     fs::write(&foreign, "not for this machine").expect("a file of our own");
-    let script = root().join(".github/archive");
-    let mut without = Command::new(&script);
+    let archiver = root().join(".github/archive");
+    let mut without = Command::new(&archiver);
     let without = give(without.arg(&foreign).arg("foreign").arg(scratch.path()));
     assert!(!without.status.success(), "{without:#?}");
-    let mut with = Command::new(&script);
-    let with = give(with.arg(&foreign).arg("foreign").arg(scratch.path()).arg(PROGRAM));
+    let mut with = Command::new(&archiver);
+    let with = give(with.arg(&foreign).arg("foreign").arg(scratch.path()).arg(program(&scratch)));
     assert!(with.status.success(), "{with:#?}");
     let list = |what: &str| {
         let archive = scratch.path().join("foreign.tgz");
