@@ -25,8 +25,11 @@ def main():
         )
     try:
         os.execv(path, ["cuda-pitfalls"] + sys.argv[1:])
+    except FileNotFoundError:
+        # The program is there: what the kernel does not find is its loader.
+        sys.exit("cuda_pitfalls: {} does not start without glibc, which NVIDIA's driver needs too".format(path))
     except OSError as error:
-        # Such as a wheel of another processor that was unpacked by hand, or a system without glibc.
+        # Such as a wheel of another processor that was unpacked by hand.
         sys.exit("cuda_pitfalls: {} does not start: {}".format(path, error.strerror))
 
 
