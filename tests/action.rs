@@ -8,6 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
+use common::traced::has;
 use common::{PROGRAM, Scratch, root};
 
 /// How the action's script ended, and what it left for GitHub.
@@ -42,7 +43,7 @@ fn act(scratch: &Scratch, inputs: &[(&str, &str)]) -> Acted {
     let text = |name: &str| fs::read_to_string(file(name)).expect("it was written");
     Acted {
         code: output.status.code(),
-        log: String::from_utf8_lossy(&output.stdout).into_owned(),
+        log: [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat(),
         outputs: text("outputs"),
         summary: text("summary"),
     }
@@ -80,6 +81,80 @@ fn a_run_is_annotated_summarised_and_kept() {
     );
 }
 
+/// A package in a folder of its own below a repository; its import initialises CUDA.
+fn package(scratch: &Scratch) {
+    let folder = scratch.path().join("lib dir/mine");
+    fs::create_dir_all(&folder).expect("a folder of our own");
+    fs::create_dir(scratch.path().join(".git")).expect("a folder of our own");
+    let code = "import ctypes\nctypes.CDLL('libcuda.so.1').cuInit(0)\n";
+    fs::write(folder.join("__init__.py"), code).expect("a file of our own");
+}
+
+#[test]
+fn a_command_is_traced_annotated_summarised_and_kept() {
+    if !has("python3") {
+        return;
+    }
+    let scratch = Scratch::new();
+    package(&scratch);
+    // Quotes are the shell's, as in a step of a job; what is forbidden is split and not expanded.
+    let inputs = [
+        ("PROGRAM", PROGRAM),
+        ("COMMAND", "python3 -c 'import mine; print(\"it runs\")'\necho \"[${FORBID-}]\" after it"),
+        ("FORBID", " cuinit, late-mask\nfork "),
+        ("WORKING_DIRECTORY", "lib dir"),
+        ("ON", "sim"),
+        ("OUT", "kept"),
+        ("ARGUMENTS", "--all-calls"),
+        ("PYTHONDONTWRITEBYTECODE", "1"),
+    ];
+    let acted = act(&scratch, &inputs);
+    assert_eq!((acted.code, acted.output("exit-code")), (Some(1), "1"), "{}", acted.log);
+    assert!(acted.log.contains("it runs\n[] after it\n"), "the command is a script without our inputs: {}", acted.log);
+    let annotation = "\n::error file=lib dir/mine/__init__.py,line=2,title=forbidden%3A cuinit::";
+    assert!(acted.log.contains(annotation), "{}", acted.log);
+    assert!(acted.summary.starts_with("# cuda-pitfalls trace: ") && acted.summary.contains("forbidden"));
+    let folder = scratch.path().join("kept");
+    assert!(Path::new(acted.output("folder")).starts_with(folder.canonicalize().expect("it is there")));
+    for name in ["report", "sarif"] {
+        assert!(fs::metadata(acted.output(name)).is_ok_and(|file| file.len() > 100), "{name} is missing");
+    }
+    let sarif = fs::read_to_string(acted.output("sarif")).expect("it was written");
+    let log: serde_json::Value = serde_json::from_str(&sarif).expect("SARIF is JSON");
+    let result = &log["runs"][0]["results"][0];
+    let file = &result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
+    assert_eq!((&result["ruleId"], &result["level"]), (&"cuinit".into(), &"error".into()), "{result}");
+    assert_eq!(file, "lib%20dir/mine/__init__.py", "relative to the repository");
+    let never = act(&scratch, &[&inputs[..], &[("FAIL_ON", "never")]].concat());
+    assert_eq!((never.code, never.output("exit-code")), (Some(0), "1"), "{}", never.log);
+}
+
+#[test]
+fn a_traced_command_that_fails_or_cannot_be_traced_fails_the_job() {
+    let scratch = Scratch::new();
+    let traced = |inputs: &[(&str, &str)]| {
+        let own = [("PROGRAM", PROGRAM), ("ON", "sim"), ("OUT", "kept")];
+        act(&scratch, &[&own[..], inputs].concat())
+    };
+    // 3 is the program's own here, so it does not pass for undecided.
+    for (command, code) in [("true", 0), ("exit 3", 3), ("false | true", 1), ("exit 42", 42)] {
+        let acted = traced(&[("COMMAND", command), ("FORBID", "cuinit")]);
+        assert_eq!((acted.code, acted.output("exit-code")), (Some(code), code.to_string().as_str()), "{}", acted.log);
+        assert_ne!(acted.output("sarif"), "", "{command}");
+    }
+    for fail_on in ["unexpected", "never"] {
+        let acted = traced(&[("COMMAND", "true"), ("FORBID", "cuinits"), ("FAIL_ON", fail_on)]);
+        assert_eq!((acted.code, acted.output("sarif")), (Some(2), ""), "{}", acted.log);
+        assert!(acted.log.contains("did you mean `cuinit`?") && acted.log.contains("no trace was written"));
+    }
+    let acted = traced(&[("COMMAND", "true"), ("WORKING_DIRECTORY", "nowhere")]);
+    assert!(acted.code == Some(2) && acted.log.contains("no such working-directory"), "{}", acted.log);
+    for alone in [("FORBID", "cuinit"), ("WORKING_DIRECTORY", ".")] {
+        let acted = traced(&[alone]);
+        assert!(acted.code == Some(2) && acted.log.contains("give the input command too"), "{}", acted.log);
+    }
+}
+
 /// A program that only ends with this code.
 fn ending(scratch: &Scratch, code: i32) -> String {
     let path = scratch.path().join(format!("ends-with-{code}"));
@@ -109,7 +184,8 @@ fn fail_on_says_which_exit_codes_fail_the_job() {
 fn every_input_reaches_the_script_as_a_variable() {
     let read = |path: &str| fs::read_to_string(root().join(path)).expect("a file of the repository");
     let (action, script) = (read("action.yml"), read(".github/action/run"));
-    for variable in ["SELECTORS", "ON", "OUT", "FAIL_ON", "ARGUMENTS", "PROGRAM", "SOURCES"] {
+    let of_run = ["SELECTORS", "ON", "OUT", "FAIL_ON", "ARGUMENTS", "PROGRAM", "SOURCES"];
+    for variable in of_run.into_iter().chain(["COMMAND", "FORBID", "WORKING_DIRECTORY"]) {
         let given = action.lines().any(|line| line.trim().trim_matches('"').starts_with(variable));
         assert!(given, "action.yml gives no {variable}");
         assert!(script.contains(&format!("${{{variable}")) || script.contains(&format!("${variable}")), "{variable}");

@@ -152,7 +152,7 @@ fn pages_to_look_at() {
         write(".html", render::trace::html(trace, findings, outcome));
         write(".md", render::trace::markdown(trace, findings, outcome));
         write(".xml", render::trace::junit(trace, findings, outcome, name));
-        write(".github", render::trace::github(trace, findings, outcome));
+        write(".github", render::trace::github(trace, findings, outcome, &trace.start.folder));
         for width in [40, 80, 120] {
             write(&format!(".{width}.txt"), render::trace::text(trace, findings, outcome, width));
         }

@@ -2,7 +2,8 @@
 
 ``parse`` predicts what ``cuInit`` makes of a mask, without a GPU. It gives the same answers as
 ``cuda_pitfalls::mask::parse`` of the Rust library, whose documentation has the grammar, what supports
-each rule, and what is not known. Both agree with driver 580.159.04 on 2 H200 for 2185 masks.
+each rule, and what is not known. Both agree with driver 580.159.04 on 2 H200 for 2185 masks. ``vectors``
+has these and others, with what the driver did with each, to hold another parser against.
 
 >>> gpus = ["GPU-aa00beef-0000-4000-8000-000000000000", "GPU-ab00beef-0000-4000-8000-000000000000"]
 >>> parse("1,0", gpus)
@@ -15,10 +16,11 @@ Parsed(status='CUDA_ERROR_INVALID_DEVICE', gpus=())
 Parsed(status='CUDA_SUCCESS', gpus=(1,))
 """
 
+import json
 import re
-from typing import NamedTuple, Optional, Sequence, Tuple
+from typing import List, NamedTuple, Optional, Sequence, Tuple
 
-__all__ = ["Parsed", "parse"]
+__all__ = ["Parsed", "Vector", "parse", "vectors"]
 
 
 class Parsed(NamedTuple):
@@ -119,3 +121,66 @@ def _plain(uuid: str) -> str:
     while uuid.startswith("GPU-"):
         uuid = uuid[4:]
     return uuid.replace("-", "").lower()
+
+
+class Vector(NamedTuple):
+    """What a real driver did with one value of ``CUDA_VISIBLE_DEVICES``."""
+
+    #: The value; ``None`` where the variable was not set.
+    mask: Optional[str]
+    #: The value of ``CUDA_DEVICE_ORDER`` in the same process; ``None`` where it was not set.
+    order: Optional[str]
+    #: The UUIDs of all GPUs of the machine, in PCI order, in which NVML numbers them.
+    devices: Tuple[str, ...]
+    #: What ``cuInit`` returned, by its C name.
+    status: str
+    #: The visible GPUs in the order in which CUDA numbered them, as indices into ``devices``; empty
+    #: unless ``cuInit`` succeeded.
+    gpus: Tuple[int, ...]
+    #: Which sort of value it is, such as ``Numbers``; ``Generated`` for those that a generator made; or the
+    #: scenario that asked it, such as ``visibility/uuid-twice``.
+    group: str
+    #: Why it was asked; empty for a generated one.
+    note: str
+    #: How many fresh processes were asked. All gave this answer.
+    attempts: int
+    #: The version of the driver.
+    driver_version: str
+
+
+def vectors() -> List[Vector]:
+    """The values that were measured, with what the driver did.
+
+    ``mask_vectors.json`` beside this module has the same and where it comes from. Within a major
+    version of its schema no field is removed and none changes its meaning. New vectors, of other
+    machines and drivers too, may come with any release.
+    """
+    document = json.loads(_data("mask_vectors.json").decode("utf-8"))
+    found = []
+    for row in document["vectors"]:
+        machine = document["machines"][row["machine"]]
+        found.append(
+            Vector(
+                mask=row["mask"],
+                order=row["order"],
+                devices=tuple(gpu["uuid"] for gpu in machine["gpus"]),
+                status=row["status"],
+                gpus=tuple(row["gpus"]),
+                group=row["group"],
+                note=row["note"],
+                attempts=row["attempts"],
+                driver_version=machine["driver_version"],
+            )
+        )
+    return found
+
+
+def _data(name: str) -> bytes:
+    """A file of this package, also where the package is in an archive."""
+    # Not at the top: importing it takes longer than all the rest of this module.
+    from importlib import resources
+
+    if hasattr(resources, "files"):
+        return resources.files("cuda_pitfalls").joinpath(name).read_bytes()
+    # Python 3.8.
+    return resources.read_binary("cuda_pitfalls", name)

@@ -15,3 +15,4 @@ pub mod preview;
 pub mod releases;
 pub mod summary;
 pub mod survey;
+pub mod visibility;

@@ -125,30 +125,114 @@ impl Parsed {
     }
 }
 
+/// What a mask shows, and what became of each of its entries.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Reading {
+    /// What the process sees.
+    pub parsed: Parsed,
+    /// What was written and what each entry did, in order; empty without a mask, and where the order is not valid.
+    pub entries: Vec<Entry>,
+    /// Whether `CUDA_DEVICE_ORDER` has a value that there is not: then the mask is not read.
+    pub bad_order: bool,
+}
+
+/// What stands between two commas of a mask.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Entry {
+    /// As it is written.
+    pub text: String,
+    /// What became of it.
+    #[serde(flatten)]
+    pub fate: Fate,
+}
+
+/// What became of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "fate", rename_all = "snake_case")]
+pub enum Fate {
+    /// It names this GPU, an index into the list that was given.
+    Names {
+        /// The index.
+        gpu: usize,
+    },
+    /// It names a GPU that was named before: `cuInit` fails.
+    Repeats {
+        /// The index.
+        gpu: usize,
+    },
+    /// It names no GPU: the list ends before it.
+    Ends {
+        /// Why.
+        why: Ending,
+    },
+    /// It stands behind the end of the list, or behind a repeat.
+    Unread,
+}
+
+/// Why an entry names no GPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    /// Nothing stands there.
+    Empty,
+    /// It does not begin with a number, in a list that began with one, or with neither a number nor a UUID.
+    NoNumber,
+    /// No GPU has this number; a negative one is a large one.
+    OutOfRange,
+    /// It does not begin with `GPU-` or `MIG-`, in a list that began with a UUID.
+    NoUuid,
+    /// Something that is no hexadecimal digit follows fewer than 32 of them.
+    NoDigits,
+    /// No GPU has this UUID, or one that begins so.
+    UnknownUuid,
+    /// Several GPUs have a UUID that begins so.
+    SeveralGpus,
+}
+
 /// Predicts the driver's answer to the values of `CUDA_VISIBLE_DEVICES` and `CUDA_DEVICE_ORDER`; `None` is a variable
 /// that is not set.
 ///
 /// `gpus` are the UUIDs (`GPU-xxxxxxxx-xxxx-…`) of all GPUs, in the order in which CUDA would number them without a
 /// mask and with this `order`. On equal GPUs that is PCI order, whatever `order` says.
 pub fn parse(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> Parsed {
+    read(mask, order, gpus).parsed
+}
+
+/// Like [`parse`], with what became of each entry.
+pub fn read(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> Reading {
+    let mut entries: Vec<Entry> = Vec::new();
     if !matches!(order, None | Some("FASTEST_FIRST" | "PCI_BUS_ID")) {
-        return Parsed::failed(InitStatus::InvalidDevice);
+        return Reading { parsed: Parsed::failed(InitStatus::InvalidDevice), entries, bad_order: true };
     }
     let mut named: Vec<usize> = Vec::new();
+    let mut repeats = false;
     match mask {
         None => named.extend(0..gpus.len()),
         Some(mask) => {
             let read = if digits_of(mask).is_some() { by_uuid } else { by_ordinal };
-            for gpu in mask.split(',').map_while(|entry| read(entry, gpus)) {
-                if named.contains(&gpu) {
-                    return Parsed::failed(InitStatus::InvalidDevice);
+            for text in mask.split(',') {
+                let is_read = matches!(entries.last().map(|entry| entry.fate), None | Some(Fate::Names { .. }));
+                let fate = match is_read.then(|| read(text, gpus)) {
+                    None => Fate::Unread,
+                    Some(Err(why)) => Fate::Ends { why },
+                    Some(Ok(gpu)) if named.contains(&gpu) => Fate::Repeats { gpu },
+                    Some(Ok(gpu)) => Fate::Names { gpu },
+                };
+                match fate {
+                    Fate::Names { gpu } => named.push(gpu),
+                    Fate::Repeats { .. } => repeats = true,
+                    Fate::Ends { .. } | Fate::Unread => {}
                 }
-                named.push(gpu);
+                entries.push(Entry { text: text.to_owned(), fate });
             }
         }
     }
-    let status = if named.is_empty() { InitStatus::NoDevice } else { InitStatus::Success };
-    Parsed { status, gpus: named }
+    let parsed = match (repeats, named.is_empty()) {
+        (true, _) => Parsed::failed(InitStatus::InvalidDevice),
+        (false, true) => Parsed::failed(InitStatus::NoDevice),
+        (false, false) => Parsed { status: InitStatus::Success, gpus: named },
+    };
+    Reading { parsed, entries, bad_order: false }
 }
 
 /// The text after the prefix of a UUID; `None` if the entry has no such prefix.
@@ -163,31 +247,37 @@ const WHOLE: usize = 32;
 const BLANKS: [char; 6] = [' ', '\t', '\n', '\u{b}', '\u{c}', '\r'];
 
 /// The index of the GPU that an entry names by a decimal number: `strtoull`, of whose 64 bits the lower 32 count.
-fn by_ordinal(entry: &str, gpus: &[String]) -> Option<usize> {
+fn by_ordinal(entry: &str, gpus: &[String]) -> Result<usize, Ending> {
     let number = entry.trim_start_matches(BLANKS);
     let unsigned = number.strip_prefix(['+', '-']).unwrap_or(number);
     let end = unsigned.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(unsigned.len());
-    let digits = unsigned.get(..end).filter(|digits| !digits.is_empty())?;
+    let Some(digits) = unsigned.get(..end).filter(|digits| !digits.is_empty()) else {
+        return Err(if number.is_empty() { Ending::Empty } else { Ending::NoNumber });
+    };
     let value = match digits.parse::<u64>() {
         Ok(size) if number.starts_with('-') => size.wrapping_neg(),
         Ok(size) => size,
         // An overflow gives ULONG_MAX, whatever the sign.
         Err(_) => u64::MAX,
     };
-    let place = usize::try_from(value & u64::from(u32::MAX)).ok()?;
-    (place < gpus.len()).then_some(place)
+    let place = usize::try_from(value & u64::from(u32::MAX)).map_err(|_| Ending::OutOfRange)?;
+    if place < gpus.len() { Ok(place) } else { Err(Ending::OutOfRange) }
 }
 
 /// The index of the GPU whose UUID alone begins with an entry's digits.
-fn by_uuid(entry: &str, gpus: &[String]) -> Option<usize> {
+fn by_uuid(entry: &str, gpus: &[String]) -> Result<usize, Ending> {
     let mut wanted = String::new();
-    for letter in digits_of(entry)?.chars() {
+    for letter in digits_of(entry).ok_or(if entry.is_empty() { Ending::Empty } else { Ending::NoUuid })?.chars() {
         match letter {
             _ if wanted.len() == WHOLE => break,
             '-' => {}
             digit if digit.is_ascii_hexdigit() => wanted.push(digit.to_ascii_lowercase()),
-            _ => return None,
+            _ => return Err(Ending::NoDigits),
         }
+    }
+    // `GPU-` alone names no GPU, not even the only one.
+    if wanted.is_empty() {
+        return Err(Ending::NoDigits);
     }
     let fits = |uuid: &str| {
         let digits = uuid.trim_start_matches("GPU-").chars().filter(|letter| *letter != '-');
@@ -195,8 +285,8 @@ fn by_uuid(entry: &str, gpus: &[String]) -> Option<usize> {
     };
     let mut fitting = gpus.iter().enumerate().filter(|(_, uuid)| fits(uuid)).map(|(place, _)| place);
     match (fitting.next(), fitting.next()) {
-        // `GPU-` alone names no GPU, not even the only one.
-        (Some(gpu), None) if !wanted.is_empty() => Some(gpu),
-        _ => None,
+        (Some(gpu), None) => Ok(gpu),
+        (Some(_), Some(_)) => Err(Ending::SeveralGpus),
+        (None, _) => Err(Ending::UnknownUuid),
     }
 }

@@ -26,6 +26,45 @@ use cuda_pitfalls_core::text::escape::terminal;
 /// Another name of the default machine.
 const SHORT_NAME: &str = "h200";
 
+/// The machine whose first GPUs are those of a machine of another size, and the name of such a one before the number.
+const LARGEST: &str = "h200-x8";
+const SIZED: &str = "h200-x";
+
+/// A machine that only a program is started on: `cuInit` finds no GPU, and NVML shows those of the default machine. It is
+/// for programs that ask more of a driver than the simulated one has, and shows whether they call `cuInit`.
+pub const NO_DEVICE: &str = "no-device";
+
+/// The version that the driver of [`NO_DEVICE`] says it has: no runtime is newer.
+pub const NO_DEVICE_VERSION: u32 = 13_990;
+
+/// What its driver answers by itself, as the forwarding library is told. After a `cuInit` that failed, a driver's other
+/// functions return `CUDA_ERROR_NOT_INITIALIZED`.
+pub fn no_device_returns() -> String {
+    format!("cuInit=100 cuDriverGetVersion={NO_DEVICE_VERSION} *=3")
+}
+
+/// The file beside the library into which it writes the functions that it does not model, if the file is there.
+const UNMODELLED: &str = "machine.unmodelled";
+
+/// The names of the machines that h200-x8 stands in for, by how many of its GPUs they have.
+pub fn sized(gpus: usize) -> String {
+    format!("{SIZED}{gpus}")
+}
+
+/// Has the library of a simulated machine write down which functions a program called that it does not model.
+///
+/// # Errors
+/// The file cannot be made.
+pub fn tell_unmodelled(folder: &Path) -> io::Result<()> {
+    fs::write(folder.join(UNMODELLED), "")
+}
+
+/// Which functions programs called in vain since [`tell_unmodelled`], by name.
+pub fn unmodelled(folder: &Path) -> BTreeSet<String> {
+    let text = input::read_text(&folder.join(UNMODELLED), MOST_DESCRIPTION_BYTES).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
+}
+
 const LIBRARY_NAME: &str = "libcuda_pitfalls_sim.so";
 
 /// The names by which callers and loaders look for the three libraries.
@@ -106,7 +145,7 @@ pub fn machine_names() -> Vec<&'static str> {
 /// The name is unknown, the description is invalid, or a file cannot be read or written.
 pub fn lay_out(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> {
     let machine = if machine == SHORT_NAME { defaults::MACHINE } else { machine };
-    let conf = flatten(machine, &read(machine)?)?;
+    let conf = flatten(machine, &read(machine)?, gpus_of(machine))?;
     fs::create_dir_all(dir).map_err(failed("create", dir))?;
     let folder = fs::canonicalize(dir).map_err(failed("resolve", dir))?;
     put(&folder.join(LIBRARY_NAME), DRIVER)?;
@@ -142,6 +181,23 @@ pub fn lay_out_nvml(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> 
     Ok(folder)
 }
 
+/// Makes a libcuda of [`NO_DEVICE`] in a folder of its own below `dir`, for a process that loads it by its path, and returns
+/// that path. It tells nobody of its calls: the process reads its counts.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn lay_out_stand_in(dir: &Path) -> Result<PathBuf, MachineError> {
+    let node = lay_out(defaults::MACHINE, &dir.join("node"))?;
+    let folder = dir.join("cuda");
+    let unwritten = |error: forwarding::ForwardingError| MachineError::File {
+        action: "write",
+        path: dir.join("cuda"),
+        source: io::Error::other(error),
+    };
+    forwarding::lay_out(&folder, &node.join(forwarding::NAME), b"", false, &no_device_returns()).map_err(unwritten)?;
+    Ok(fs::canonicalize(&folder).map_err(failed("resolve", &folder))?.join(forwarding::NAME))
+}
+
 /// Takes a library out of the folder of a simulated machine, as if the machine did not have it.
 ///
 /// # Errors
@@ -150,8 +206,16 @@ pub fn hide(folder: &Path, library: CallLibrary) -> io::Result<()> {
     library.files().iter().map(|name| folder.join(name)).filter(|link| link.is_symlink()).try_for_each(fs::remove_file)
 }
 
+/// How many of its GPUs a machine has that has no description of its own.
+fn gpus_of(machine: &str) -> Option<usize> {
+    let is_described = MACHINES.iter().any(|(known, _)| *known == machine);
+    let gpus = machine.strip_prefix(SIZED)?.parse().ok()?;
+    (!is_described && (1..=8).contains(&gpus) && machine == sized(gpus)).then_some(gpus)
+}
+
 /// The text of a description, by name or path.
 fn read(machine: &str) -> Result<String, MachineError> {
+    let machine = if gpus_of(machine).is_some() { LARGEST } else { machine };
     if machine.contains('/') || machine.ends_with(".toml") {
         let path = Path::new(machine);
         return input::read_text(path, MOST_DESCRIPTION_BYTES).map_err(failed("read", path));
@@ -170,10 +234,13 @@ fn read(machine: &str) -> Result<String, MachineError> {
     }
 }
 
-/// The text of `machine.conf`, from the text of a description.
-fn flatten(machine: &str, text: &str) -> Result<String, MachineError> {
+/// The text of `machine.conf`, from the text of a description and the number of its GPUs that are left, if not all are.
+fn flatten(machine: &str, text: &str, gpus: Option<usize>) -> Result<String, MachineError> {
     let machine = machine.to_owned();
-    match toml::from_str::<Description>(text) {
+    match toml::from_str::<Description>(text).map(|mut node| {
+        node.gpu.truncate(gpus.unwrap_or(usize::MAX));
+        node
+    }) {
         Err(source) => Err(MachineError::Description { machine, source: Box::new(source) }),
         Ok(node) => node
             .possible()

@@ -50,6 +50,8 @@ pub mod role {
     pub const TRACER: &str = "__tracer";
     /// A process of `doctor`.
     pub const EXAMINER: &str = "__examiner";
+    /// The layout of a stand-in for libcuda.
+    pub const STAND_IN: &str = "__stand-in";
     /// The process that reads the versions of libraries.
     pub const VERSIONS: &str = "__versions";
 }

@@ -13,9 +13,11 @@ mod export;
 mod fleet;
 mod judge;
 mod man;
+mod mask;
 mod output;
 mod render;
 mod run;
+mod sim;
 mod started;
 mod stored;
 mod survey;
@@ -39,7 +41,7 @@ use cuda_pitfalls_core::scenario::schema;
 use cuda_pitfalls_core::text::{escape, json};
 use cuda_pitfalls_core::{catalogue, report};
 use cuda_pitfalls_instrument::supervisor::{Interrupt, role};
-use cuda_pitfalls_instrument::{examiner, sampler, worker};
+use cuda_pitfalls_instrument::{examiner, sampler, simulated, worker};
 use cuda_pitfalls_render::listing;
 use cuda_pitfalls_trace as document;
 use cuda_pitfalls_trace::diagnosis;
@@ -87,6 +89,12 @@ enum CliCommand {
     /// Say why CUDA does not start here, what is refused to whom, and what to do; or look at a running process.
     #[command(after_help = doctor::ENDS)]
     Doctor(doctor::DoctorArguments),
+    /// Show what a value of CUDA_VISIBLE_DEVICES makes visible, in which order, and why.
+    #[command(after_help = mask::ENDS)]
+    Mask(mask::MaskArguments),
+    /// Run a program on a simulated machine of so many GPUs.
+    #[command(after_help = sim::ENDS)]
+    Sim(sim::SimArguments),
     /// List the folders of scenarios, or scenarios.
     List {
         /// The folders if none is given; `all`, `essential`, names, folders, globs, tags, symptoms or paths of
@@ -222,6 +230,13 @@ enum CliCommand {
         #[command(flatten)]
         started: Started,
     },
+    /// A libcuda that counts calls of `cuInit` and finds no GPU, for a process that loads it by its path before anybody
+    /// else loads one by name (started by `pytest-cuda-pitfalls`).
+    #[command(name = role::STAND_IN, hide = true)]
+    StandIn {
+        /// The folder that gets it, which only this user may write to.
+        folder: PathBuf,
+    },
     /// The library check (started by `run`).
     #[command(name = role::VERSIONS, hide = true)]
     Versions {
@@ -270,6 +285,8 @@ enum SchemaOf {
     Explanation,
     /// What `doctor --json` prints.
     Doctor,
+    /// What `mask --json` prints.
+    Visibility,
     /// A rule of `trace`.
     Diagnosis,
 }
@@ -290,6 +307,8 @@ pub fn main() -> Exit {
         CliCommand::Trace(arguments) => trace::trace(*arguments),
         CliCommand::Bisect(arguments) => bisect::bisect(*arguments),
         CliCommand::Doctor(arguments) => doctor::doctor(&arguments),
+        CliCommand::Mask(arguments) => mask::mask(&arguments),
+        CliCommand::Sim(arguments) => sim::sim(arguments),
         CliCommand::List { selectors, left_out, symptoms, json } => list(&selectors, &left_out.exclude, symptoms, json),
         CliCommand::Explain(arguments) => explain::explain(&arguments),
         CliCommand::Show { selectors, left_out } => show(&selectors, &left_out.exclude),
@@ -329,6 +348,10 @@ pub fn main() -> Exit {
             // SAFETY: as above, by `doctor`.
             unsafe { examiner::run(fd) }
         }
+        CliCommand::StandIn { folder } => match simulated::lay_out_stand_in(&folder) {
+            Ok(library) => print(&format!("{}\n", library.display())),
+            Err(error) => fail(error, Exit::Internal, false),
+        },
         CliCommand::Versions { fd, libcudart, started } => {
             started.begin();
             // SAFETY: as above.
@@ -356,6 +379,7 @@ fn schema_of(of: SchemaOf) -> serde_json::Value {
         SchemaOf::Trace => document::schema(),
         SchemaOf::TraceSummary => cuda_pitfalls_render::trace::schema(),
         SchemaOf::Explanation => cuda_pitfalls_render::explain::schema(),
+        SchemaOf::Visibility => cuda_pitfalls_answers::visibility::schema(),
         SchemaOf::Doctor => cuda_pitfalls_render::doctor::schema(),
         SchemaOf::Diagnosis => diagnosis::schema::file_schema(),
     }

@@ -77,6 +77,7 @@ pub mod cli;
 mod doctor;
 #[doc(hidden)]
 pub mod evidence;
+mod gpus;
 mod host;
 #[doc(hidden)]
 pub mod run;

@@ -38,6 +38,7 @@ pub mod svg;
 pub mod tally;
 pub mod trace;
 pub mod versions;
+pub mod visibility;
 pub mod words;
 
 #[cfg(test)]
@@ -66,6 +67,10 @@ pub enum Format {
     Npd,
     /// A trace in the Chrome trace event format, which Perfetto opens.
     Chrome,
+    /// A trace as results in SARIF 2.1.0, which code scanning and editors show at the user's own lines.
+    Sarif,
+    /// A trace as GitLab's code quality report.
+    Gitlab,
     /// Of `survey needs`: a seccomp profile for container runtimes (OCI), of what is needed.
     Oci,
     /// Of `survey needs`: directives for a systemd unit.
@@ -85,7 +90,14 @@ impl Format {
     pub fn is_of_reports(self) -> bool {
         !matches!(
             self,
-            Format::Chrome | Format::Oci | Format::Systemd | Format::Apparmor | Format::Landlock | Format::Devices
+            Format::Chrome
+                | Format::Sarif
+                | Format::Gitlab
+                | Format::Oci
+                | Format::Systemd
+                | Format::Apparmor
+                | Format::Landlock
+                | Format::Devices
         )
     }
 }

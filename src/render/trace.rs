@@ -7,13 +7,18 @@ mod cards;
 mod change;
 mod chrome;
 mod entry;
+mod file;
 mod github;
+mod gitlab;
 mod html;
 mod issue;
 mod junit;
 mod markdown;
 mod place;
 mod proof;
+mod reported;
+mod sarif;
+pub mod sim;
 mod summary;
 mod text;
 mod totals;
@@ -80,9 +85,14 @@ pub fn junit(trace: &Trace, findings: &[Finding], outcome: &PolicyOutcome, name:
     junit::file(&Seen::new(trace, findings, outcome), name)
 }
 
-/// Annotations of a GitHub Actions log.
-pub fn github(trace: &Trace, findings: &[Finding], outcome: &PolicyOutcome) -> String {
-    github::lines(&Seen::new(trace, findings, outcome))
+/// Annotations of a GitHub Actions log; `root` is the folder of the repository, which files are relative to.
+pub fn github(trace: &Trace, findings: &[Finding], outcome: &PolicyOutcome, root: &str) -> String {
+    github::lines(&Seen::new(trace, findings, outcome), root)
+}
+
+/// Results in SARIF 2.1.0; `root` is the folder of the sources, which files are relative to.
+pub fn sarif(trace: &Trace, findings: &[Finding], outcome: &PolicyOutcome, root: &str) -> String {
+    sarif::document(&Seen::new(trace, findings, outcome), root)
 }
 
 /// A page for an issue or a job summary.
@@ -113,20 +123,23 @@ pub fn json(trace: &Trace, findings: &[Finding], outcome: &PolicyOutcome) -> ser
     serde_json::to_value(summary::summary(&Seen::new(trace, findings, outcome))).unwrap_or_default()
 }
 
-/// The trace in a form, none if traces do not have it; `name` is what the trace is called, such as its path.
+/// The trace in a form, none if traces do not have it; `name` is what the trace is called, such as its path, and `root`
+/// the folder of the sources.
 pub fn as_format(
     trace: &Trace,
     findings: &[Finding],
     outcome: &PolicyOutcome,
     format: Format,
-    name: &str,
+    [name, root]: [&str; 2],
 ) -> Option<String> {
     match format {
         Format::Text => Some(text(trace, findings, outcome, lines::WIDTH)),
         Format::Html => Some(html(trace, findings, outcome)),
         Format::Markdown => Some(markdown(trace, findings, outcome)),
         Format::Junit => Some(junit(trace, findings, outcome, name)),
-        Format::Github => Some(github(trace, findings, outcome)),
+        Format::Github => Some(github(trace, findings, outcome, root)),
+        Format::Sarif => Some(sarif(trace, findings, outcome, root)),
+        Format::Gitlab => Some(gitlab::document(&Seen::new(trace, findings, outcome), root)),
         Format::Chrome => Some(chrome::document(&Seen::new(trace, findings, outcome))),
         _ => None,
     }

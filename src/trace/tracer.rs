@@ -36,6 +36,7 @@ use caller::Caller;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::sample::{Gpu, Reading, STEP_BYTES};
 use cuda_pitfalls_instrument::libraries::On;
+use cuda_pitfalls_instrument::simulated;
 use cuda_pitfalls_instrument::supervisor::{self, SamplerClient, timespec};
 use gate::Gate;
 use machine::TraceTarget;
@@ -74,6 +75,9 @@ pub enum NvmlFound {
     Simulated,
 }
 
+/// [`TraceOptions::returns`] by which every function that the simulated machine lacks is there and says so.
+pub const NOT_MODELLED: &str = "*=60000";
+
 /// What to trace, and how.
 #[derive(Clone, Debug)]
 pub struct TraceOptions {
@@ -95,6 +99,8 @@ pub struct TraceOptions {
     pub returns: String,
     /// Which NVML the program finds.
     pub nvml: NvmlFound,
+    /// Whether the simulated machine writes down which functions it does not model.
+    pub tells_unmodelled: bool,
     /// How the program runs apart from its caller; `None` if it does not.
     pub apart: Option<Apart>,
 }
@@ -117,6 +123,8 @@ pub struct Traced {
     pub document: PathBuf,
     /// Why the document on disk is incomplete, if it is.
     pub lost: Option<String>,
+    /// The functions that the simulated machine does not model and that were called, if it was to tell them.
+    pub unmodelled: BTreeSet<String>,
 }
 
 /// Why a trace cannot start. The program was not started then.
@@ -153,7 +161,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     std::fs::create_dir(&home).map_err(|error| internal(&error))?;
     let mut machine = TraceTarget::find(program, options, place.path(), &home)?;
     if let Some(libcuda) = &machine.libcuda {
-        place.forward(libcuda, options.all_calls, &options.returns).map_err(|error| internal(&error))?;
+        place.forward(libcuda, options.all_calls, &machine.returns).map_err(|error| internal(&error))?;
     }
     let gate = place.listen().and_then(Gate::open).map_err(|error| internal(&error))?;
     let stacks = Stacks::new(place.libraries()).map_err(|error| internal(&error))?;
@@ -200,8 +208,9 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     // The sampler ends before its folder does.
     let Tracer { sampler, place, .. } = tracer;
     drop(sampler);
+    let unmodelled = machine.beside.as_deref().map(simulated::unmodelled).unwrap_or_default();
     drop(place);
-    Ok(Traced { ended, document: options.folder.join(crate::FILE), lost })
+    Ok(Traced { ended, document: options.folder.join(crate::FILE), lost, unmodelled })
 }
 
 /// A running trace.

@@ -5,6 +5,7 @@ pub mod gpu;
 pub mod identity;
 pub mod ipc_record;
 pub mod table;
+pub mod unmodelled;
 
 use crate::c;
 use crate::machine::description::Description;

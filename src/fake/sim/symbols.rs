@@ -6,7 +6,7 @@ macro_rules! symbols {
         $(#[$about])*
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> u32 {
-            $status
+            $crate::machine::unmodelled::told(stringify!($name), $status)
         }
     )*};
 }

@@ -98,8 +98,17 @@ fn render_trace(path: &Path, form: Format) -> Exit {
     if form == Format::Text {
         return print(&render::trace::text(&trace, &findings, &outcome, terminal::width(&std::io::stdout())));
     }
-    match render::trace::as_format(&trace, &findings, &outcome, form, &path.to_string_lossy()) {
+    let root = sources(&trace);
+    match render::trace::as_format(&trace, &findings, &outcome, form, [&path.to_string_lossy(), &root]) {
         Some(text) => print(&text),
         None => fail(CliError::FormOfTrace, Exit::Usage, false),
     }
+}
+
+/// The folder of the sources of a traced program: the repository that it was started in, or else that folder. A trace
+/// of another machine has the folder.
+pub(super) fn sources(trace: &trace::Trace) -> String {
+    let folder = Path::new(&trace.start.folder);
+    let repository = folder.ancestors().filter(|folder| folder.is_absolute()).find(|it| it.join(".git").exists());
+    repository.unwrap_or(folder).to_string_lossy().into_owned()
 }

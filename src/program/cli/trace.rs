@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::CliError;
 use super::output::{fail_in_document, is_styled, named, put};
+use super::render::sources;
 use super::run::WRITTEN;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
@@ -58,6 +59,12 @@ pub(super) struct TraceArguments {
     /// Write JUnit XML too.
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     junit: Option<PathBuf>,
+    /// Write the results in SARIF 2.1.0 too, which code scanning and editors show at your own lines.
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    sarif: Option<PathBuf>,
+    /// Write a Markdown page too, for an issue or a job summary.
+    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
+    markdown: Option<PathBuf>,
     /// Print annotations for a GitHub Actions log too, on stderr.
     #[arg(long, help_heading = WRITTEN)]
     github: bool,
@@ -109,6 +116,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Exit {
         all_calls: arguments.all_calls,
         returns: String::new(),
         nvml: tracer::NvmlFound::Machine,
+        tells_unmodelled: false,
         apart: None,
     };
     let traced = match tracer::trace(&program, &options) {
@@ -171,6 +179,12 @@ fn shown(arguments: &TraceArguments, policy: &Policy, traced: Traced) -> Result<
     if let Some(path) = &arguments.junit {
         write(path, &render::junit(&trace, &findings, &outcome, &document.to_string_lossy()))?;
     }
+    if let Some(path) = &arguments.sarif {
+        write(path, &render::sarif(&trace, &findings, &outcome, &sources(&trace)))?;
+    }
+    if let Some(path) = &arguments.markdown {
+        write(path, &render::markdown(&trace, &findings, &outcome))?;
+    }
     say(&told(arguments, &trace, &findings, &outcome, [&document, &page]));
     Ok(outcome)
 }
@@ -192,7 +206,7 @@ fn told(
         }
     };
     if arguments.github {
-        text.push_str(&render::github(trace, findings, outcome));
+        text.push_str(&render::github(trace, findings, outcome, &sources(trace)));
     }
     text
 }
@@ -228,7 +242,7 @@ fn refuse(why: &dyn std::fmt::Display, exit: Exit, json: bool) -> Exit {
 }
 
 /// Ends as shells do where a program cannot be started.
-fn not_started(error: &TracerError, json: bool) -> Exit {
+pub(super) fn not_started(error: &TracerError, json: bool) -> Exit {
     let exit = match error {
         TracerError::Usage(_) => Exit::Usage,
         TracerError::Document(_) => Exit::NotDurable,
@@ -245,7 +259,7 @@ fn not_started(error: &TracerError, json: bool) -> Exit {
 }
 
 /// Ends as the program did: by the same code, or by the same signal.
-fn end_as(ended: Ended) -> ! {
+pub(super) fn end_as(ended: Ended) -> ! {
     if let Some(signal) = ended.signal {
         // SAFETY: no file of ours is open, and nothing is written after this.
         unsafe {

@@ -62,6 +62,7 @@ pub(super) fn trace(arguments: TracerArguments) -> Exit {
             Nvml::Nothing => NvmlFound::Nothing,
             Nvml::Simulated => NvmlFound::Simulated,
         },
+        tells_unmodelled: false,
         apart: Some(Apart { limit, stderr }),
     };
     let traced = std::env::current_exe()

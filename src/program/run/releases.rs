@@ -28,12 +28,12 @@ use cuda_pitfalls_core::report::{SchemaId, Store, StoreError, Stored};
 use cuda_pitfalls_core::scenario::python::lacks;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::verdict::Provenance;
+use cuda_pitfalls_instrument::simulated;
 use cuda_pitfalls_instrument::supervisor::{Interrupt, signal_name};
 use cuda_pitfalls_render::releases as render;
 
-/// The version of CUDA that a driver without GPUs says it supports: newer than every runtime, which otherwise gives up
-/// before it calls `cuInit`.
-const TOLD_VERSION: u32 = 13_990;
+/// The version of CUDA that a driver without GPUs is made to say: a runtime that is newer gives up before it calls `cuInit`.
+const TOLD_VERSION: u32 = simulated::NO_DEVICE_VERSION;
 /// How many GPUs the NVML beside the fake driver has.
 const FAKE_GPUS: u32 = 2;
 /// The folder of environments, in the folder of the run.
@@ -367,8 +367,7 @@ fn answer(
 /// Who can answer here.
 pub(super) fn witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
     let fake = |witness, without_nvml: bool| {
-        // After a cuInit that failed, a driver's other functions return CUDA_ERROR_NOT_INITIALIZED.
-        let told = format!("cuInit=100 cuDriverGetVersion={TOLD_VERSION} *=3");
+        let told = simulated::no_device_returns();
         let asked = WitnessAsked {
             witness,
             libcuda: None,

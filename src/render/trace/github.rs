@@ -4,6 +4,7 @@
 
 use std::collections::HashSet;
 
+use super::file::SourceFile;
 use super::junit::{own_place, where_it_was};
 use super::place::UserLine;
 use super::{Seen, alike, totals, unseen};
@@ -17,7 +18,16 @@ const MOST: usize = 50;
 const LIMIT: usize = 4096;
 
 /// The lines. Every one begins with a command of ours.
-pub(super) fn lines(seen: &Seen) -> String {
+///
+/// GitHub knows files by their paths in the repository, so `root` is the folder that they are relative to.
+pub(super) fn lines(seen: &Seen, root: &str) -> String {
+    let own_place = |event: Option<usize>| {
+        let place = own_place(seen, event)?;
+        // Code that was given to Python as text has no file.
+        let is_text = place.file.starts_with('<');
+        let file = if is_text { place.file } else { SourceFile::new(seen.trace, root, &place.file).path };
+        Some(UserLine { file, line: place.line })
+    };
     let mut out = String::new();
     for banner in unseen::banners(seen.trace) {
         out.push_str(&annotation("warning", None, "cuda-pitfalls", &[banner]));
@@ -31,7 +41,7 @@ pub(super) fn lines(seen: &Seen) -> String {
     let totals = totals::parts(seen).join(", ");
     out.push_str(&annotation(level, None, "cuda-pitfalls trace", &[totals]));
     let violations = seen.violations.iter().map(|violation| {
-        let place = own_place(seen, violation.event);
+        let place = own_place(violation.event);
         ((violation.forbidden.clone(), violation.says.clone(), place), violation.event)
     });
     for ((forbidden, says, place), events) in grouped(violations).into_iter().take(MOST) {
@@ -54,7 +64,7 @@ pub(super) fn lines(seen: &Seen) -> String {
     let others = seen.findings.iter().filter(|it| !forbidden.contains(&(&it.says, it.events.first().copied())));
     let findings = others.map(|finding| {
         let event = finding.events.first().copied();
-        ((alike(finding), own_place(seen, event)), (finding, event))
+        ((alike(finding), own_place(event)), (finding, event))
     });
     for ((_, place), all) in grouped(findings).into_iter().take(MOST) {
         let Some((finding, event)) = all.first() else { continue };
@@ -96,11 +106,21 @@ mod tests {
     use super::*;
     use cuda_pitfalls_trace::fixture::programs as fixture;
 
+    const ROOT: &str = "/home/me/project";
+
+    #[test]
+    fn files_are_relative_to_the_repository() {
+        let trace = fixture::trace();
+        let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
+        let shown = lines(&Seen::new(&trace, &findings, &outcome), "/home/me");
+        assert!(shown.contains("\n::error file=project/train.py,line=52,"), "{shown}");
+    }
+
     #[test]
     fn a_violation_is_an_error_and_a_pitfall_a_warning_at_the_users_line() {
         let trace = fixture::trace();
         let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
-        let shown = lines(&Seen::new(&trace, &findings, &outcome));
+        let shown = lines(&Seen::new(&trace, &findings, &outcome), ROOT);
         let lines: Vec<&str> = shown.lines().collect();
         assert!(lines[0].starts_with("::error title=cuda-pitfalls trace::2 pitfalls, 1 violation"), "{shown}");
         assert!(lines[1].starts_with(
@@ -119,7 +139,7 @@ mod tests {
         let (findings, mut outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
         outcome.violations[0].says.clone_from(&findings[0].says);
         outcome.violations[0].event = findings[0].events.first().copied();
-        let shown = lines(&Seen::new(&trace, &findings, &outcome));
+        let shown = lines(&Seen::new(&trace, &findings, &outcome), ROOT);
         assert_eq!(shown.matches(&findings[0].says).count(), 1, "{shown}");
         assert!(shown.lines().any(|line| line.starts_with("::error file") && line.contains("workaround: ")), "{shown}");
     }
@@ -127,7 +147,7 @@ mod tests {
     #[test]
     fn every_line_is_a_command_of_ours() {
         let (findings, outcome) = fixture::hostile_findings();
-        let shown = lines(&Seen::new(&fixture::hostile(), &findings, &outcome));
+        let shown = lines(&Seen::new(&fixture::hostile(), &findings, &outcome), fixture::HOSTILE);
         for line in shown.lines() {
             let rest = ["::error ", "::warning ", "::notice "].iter().find_map(|start| line.strip_prefix(start));
             let (properties, message) = rest.and_then(|rest| rest.split_once("::")).unwrap_or_else(|| panic!("{line}"));

@@ -15,21 +15,25 @@ const MOST: usize = 8;
 /// What has to be known before anything is believed.
 pub(super) fn banners(trace: &Trace) -> Vec<String> {
     let simulated = (trace.start.provenance == Provenance::Simulated).then(|| crate::tally::SIMULATED.to_owned());
-    simulated.into_iter().chain(trace.end.is_none().then(|| incomplete(trace))).collect()
+    simulated.into_iter().chain(incomplete(trace)).collect()
 }
 
-fn incomplete(trace: &Trace) -> String {
+/// What is said of a trace without an end; none if it has one.
+pub(super) fn incomplete(trace: &Trace) -> Option<String> {
+    if trace.end.is_some() {
+        return None;
+    }
     let last = trace.events.iter().map(|event| event.t_ns).chain(trace.memory.iter().map(|memory| memory.t_ns)).max();
-    match last {
+    Some(match last {
         Some(last) => format!("{INCOMPLETE}, after {}", place::since_start(trace, last)),
         None => INCOMPLETE.to_owned(),
-    }
+    })
 }
 
 /// Everything that could not be seen; empty if nothing is known to be missing.
 pub(super) fn unseen(history: &History) -> Vec<String> {
     let trace = history.trace;
-    let mut all: Vec<String> = trace.end.is_none().then(|| incomplete(trace)).into_iter().collect();
+    let mut all: Vec<String> = incomplete(trace).into_iter().collect();
     if let Some(end) = &trace.end {
         all.extend(capped(end.not_seen.clone(), "more things"));
         if end.left_out > 0 {

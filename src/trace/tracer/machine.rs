@@ -20,6 +20,8 @@ pub(super) struct TraceTarget {
     pub(super) beside: Option<PathBuf>,
     /// Whether the libraries are the simulated machine's.
     pub(super) is_simulated: bool,
+    /// Calls that the forwarding libcuda answers by itself.
+    pub(super) returns: String,
     /// `cuda` or `sim:<machine>`.
     pub(super) on: String,
     /// The sampler, if it was needed to find out whether there is a GPU.
@@ -38,7 +40,7 @@ impl TraceTarget {
         home: &Path,
     ) -> Result<TraceTarget, TracerError> {
         if let On::Sim(name) = &options.on {
-            return TraceTarget::simulated(name.as_deref().unwrap_or(defaults::MACHINE), private, options.nvml);
+            return TraceTarget::simulated(name.as_deref().unwrap_or(defaults::MACHINE), private, options);
         }
         let internal = |error: &dyn std::fmt::Display| TracerError::Internal(error.to_string());
         let found = supervisor::versions(program, None, home, None).map_err(|error| internal(&error))?;
@@ -53,7 +55,7 @@ impl TraceTarget {
             let started = libcuda.is_some().then(|| SamplerClient::start(program, &links, home));
             sampler = started.filter(|started| started.inventory.is_ok());
             if sampler.is_none() {
-                return TraceTarget::simulated(defaults::MACHINE, private, options.nvml);
+                return TraceTarget::simulated(defaults::MACHINE, private, options);
             }
         }
         let beside = match options.nvml {
@@ -63,19 +65,28 @@ impl TraceTarget {
             ),
             NvmlFound::Machine | NvmlFound::Nothing => None,
         };
-        Ok(TraceTarget { libcuda, links, beside, is_simulated, on: "cuda".to_string(), sampler })
+        let returns = options.returns.clone();
+        Ok(TraceTarget { libcuda, links, beside, is_simulated, returns, on: "cuda".to_string(), sampler })
     }
 
-    fn simulated(name: &str, private: &Path, nvml: NvmlFound) -> Result<TraceTarget, TracerError> {
-        let links = simulated::lay_out(name, &private.join("machine")).map_err(|error| match error {
+    fn simulated(name: &str, private: &Path, options: &TraceOptions) -> Result<TraceTarget, TracerError> {
+        let (described, returns) = match name {
+            simulated::NO_DEVICE => (defaults::MACHINE, simulated::no_device_returns()),
+            name => (name, options.returns.clone()),
+        };
+        let links = simulated::lay_out(described, &private.join("machine")).map_err(|error| match error {
             MachineError::File { .. } => TracerError::Internal(error.to_string()),
             error => TracerError::Usage(format!("--on: {error}")),
         })?;
-        if nvml == NvmlFound::Nothing {
+        if options.tells_unmodelled {
+            simulated::tell_unmodelled(&links).map_err(|error| TracerError::Internal(error.to_string()))?;
+        }
+        if options.nvml == NvmlFound::Nothing {
             simulated::hide(&links, CallLibrary::Nvml).map_err(|error| TracerError::Internal(error.to_string()))?;
         }
         let libcuda = Some(links.join("libcuda.so.1"));
         let beside = Some(links.clone());
-        Ok(TraceTarget { libcuda, links, beside, is_simulated: true, on: format!("sim:{name}"), sampler: None })
+        let on = format!("sim:{name}");
+        Ok(TraceTarget { libcuda, links, beside, is_simulated: true, returns, on, sampler: None })
     }
 }

@@ -252,8 +252,7 @@ fn changes(matrix: &Matrix, packages: &[Package<'_>], rests: BTreeSet<String>) -
 
 /// A change in words.
 fn changed(matrix: &Matrix, change: &Change, line: &MatrixLine, page: &str) -> String {
-    let caller = if change.is.calls() { change.after } else { change.before };
-    let at = line.cell(caller).and_then(at);
+    let at = [change.after, change.before].into_iter().find_map(|column| line.cell(column).and_then(at));
     let at = at.map(|at| format!(", at {}", write::code(&at))).unwrap_or_default();
     let version = |index: usize| matrix.columns.get(index).map(|column| column.version.as_str()).unwrap_or_default();
     let (before, after) = (write::plain(version(change.before)), write::plain(version(change.after)));

@@ -1,0 +1,35 @@
+"""ClearML. `utilities/resource_monitor.py` is loaded alone; its list of GPUs is the table. Not what it does where
+`NVIDIA_VISIBLE_DEVICES` is set."""
+
+from types import SimpleNamespace
+from unittest import mock
+
+from support import NotAsked, Question, alone, mask
+
+MEANS = "The resource monitor reports the load and memory of these GPUs for the task."
+
+monitor = alone("clearml.utilities.resource_monitor")
+GPUS = []
+
+
+def setup(uuids):
+    GPUS[:] = [SimpleNamespace(index=index, uuid=uuid) for index, uuid in enumerate(uuids)]
+    monitor.gpustat = SimpleNamespace(new_query=lambda **_: list(GPUS))
+    monitor.ResourceMonitor._is_thread_mode_and_not_main_process = lambda _: True
+
+
+def monitored(_):
+    started = monitor.ResourceMonitor(mock.MagicMock())
+    if mask() and started._active_gpus is None:
+        raise NotAsked("it finds none of the entries and then monitors all GPUs, as its comment says")
+    return [gpu.index for gpu in GPUS if not started._skip_nonactive_gpu(gpu)]
+
+
+QUESTIONS = [
+    Question(
+        "ResourceMonitor(task)._skip_nonactive_gpu(gpu)", "set",
+        "The GPUs that are monitored.",
+        monitored, monitor,
+        "import os; print([g.strip() for g in os.environ['CUDA_VISIBLE_DEVICES'].split(',')])  # as ResourceMonitor",
+    )
+]

@@ -1,0 +1,27 @@
+"""vLLM. `vllm/platforms/cuda.py` and `interface.py` are loaded alone; its own copy of pynvml gets the table of
+UUIDs."""
+
+from support import Nvml, Question, alone, ordinals
+
+MEANS = (
+    "vLLM asks NVML about this GPU, such as what it can compute and how it is connected to others. An exception here "
+    "ends the call, although CUDA can use the GPU."
+)
+
+cuda = alone("vllm.platforms.cuda", "vllm.platforms.interface", "vllm.third_party.pynvml")
+pynvml = alone("vllm.third_party.pynvml")
+cuda.pynvml = pynvml
+
+
+def setup(uuids):
+    Nvml(pynvml, uuids)
+
+
+QUESTIONS = [
+    Question(
+        "NvmlCudaPlatform.visible_device_id_to_physical_device_id(i)", "ordinals",
+        "The NVML index of CUDA device i.",
+        ordinals(cuda.NvmlCudaPlatform.visible_device_id_to_physical_device_id), cuda,
+        "from vllm.platforms.cuda import NvmlCudaPlatform as P; print(P.visible_device_id_to_physical_device_id(0))",
+    )
+]

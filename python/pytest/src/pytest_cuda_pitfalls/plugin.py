@@ -1,0 +1,100 @@
+"""The hooks of pytest. What nobody asked for is not imported."""
+
+from typing import TYPE_CHECKING, Any, Iterator, List, Optional
+
+import pytest
+
+if TYPE_CHECKING:
+    from .guard import Guard
+    from .process import CudaProcess
+
+_MARKERS = (
+    "cuda_clean: the test must not initialise CUDA; where its process has done so before, it gets a process of its own",
+    "cuda_contexts(gpus, max_mib=None): in a process of its own the test makes contexts on these GPUs alone (numbers as "
+    "the process counts them, or UUIDs), and on none of them takes more memory than max_mib",
+    "no_stray_context: in a process of its own the test makes no context on a GPU on which it does no work",
+)
+
+_MARKS = frozenset(("cuda_clean", "cuda_contexts", "no_stray_context"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("cuda-pitfalls", "CUDA start-up (cuda-pitfalls)")
+    group.addoption(
+        "--cuda-clean",
+        action="store_true",
+        help="fail if collecting tests initialises CUDA, and name the line that did it",
+    )
+    group.addoption(
+        "--cuda-per-worker",
+        action="store_true",
+        help="give each worker of pytest-xdist one GPU, by its UUID in CUDA_VISIBLE_DEVICES",
+    )
+    group.addoption("--cuda-sarif", metavar="FILE", help="write what was found as SARIF 2.1.0")
+    group.addoption("--cuda-program", metavar="PATH", help="the program cuda-pitfalls, if not the installed one")
+    parser.addini("cuda_clean", "like --cuda-clean", type="bool", default=False)
+    parser.addini("cuda_per_worker", "like --cuda-per-worker", type="bool", default=False)
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Iterator[None]:
+    # Before the first conftest.py is imported.
+    options = early_config.known_args_namespace
+    if options.cuda_clean or early_config.getini("cuda_clean"):
+        guard_of(early_config).begin()
+    yield
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for marker in _MARKERS:
+        config.addinivalue_line("markers", marker)
+    from .child import ChildReporter, task
+
+    what = task()
+    if what is not None and what.get("reports"):
+        config.pluginmanager.register(ChildReporter(config, what["reports"]), "cuda-pitfalls-child")
+
+
+def guard_of(config: pytest.Config) -> "Guard":
+    """What watches over this run; made where it is first asked for."""
+    name = "cuda-pitfalls-guard"
+    guard = config.pluginmanager.get_plugin(name)
+    if guard is None:
+        from .guard import Guard
+
+        guard = Guard(config)
+        config.pluginmanager.register(guard, name)
+    return guard
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: List[pytest.Item]) -> None:
+    # A run without such a test has no hook that is called for each test.
+    if any(_MARKS.intersection(mark.name for mark in item.iter_markers()) for item in items):
+        from .marked import MarkedTests
+
+        config.pluginmanager.register(MarkedTests(guard_of(config)), "cuda-pitfalls-marked")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config, specs: List[Any]) -> None:
+    if config.getoption("cuda_per_worker") or config.getini("cuda_per_worker"):
+        from .workers import assign
+
+        assign(config, specs)
+
+
+def pytest_report_header(config: pytest.Config) -> Optional[List[str]]:
+    lines = []
+    if config.getoption("cuda_clean") or config.getini("cuda_clean"):
+        lines.append("cuda-clean: " + guard_of(config).witness())
+    if config.getoption("cuda_per_worker") and not config.getoption("tx", None):
+        lines.append("cuda-per-worker: there are no workers (pytest-xdist: -n)")
+    return lines or None
+
+
+@pytest.fixture
+def cuda_process(request: pytest.FixtureRequest) -> "CudaProcess":
+    """Runs code in a fresh process, with a mask of its own: ``cuda_process("import torch; ...", mask="0,0")``."""
+    from .process import CudaProcess
+
+    return CudaProcess(request.config)

@@ -1,0 +1,221 @@
+"""The program ``cuda-pitfalls``: where it is, what it is started for, and what its trace says."""
+
+import json
+import linecache
+import os
+import shutil
+import subprocess
+import sys
+from functools import lru_cache
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+
+#: Packages whose own lines are the way to CUDA, and not whose line it is.
+FRAMEWORKS = frozenset(
+    "torch torchvision torchaudio triton cupy cupy_backends cupyx jax jaxlib jax_plugins jax_cuda12_plugin "
+    "jax_cuda13_plugin numba numba_cuda cuda nvidia tensorflow "
+    "pynvml pycuda rmm".split()
+)
+#: Packages that import a file of tests, and the import system.
+_RUNNERS = frozenset("pytest _pytest pluggy xdist execnet pytest_forked pytest_cuda_pitfalls pytest_asyncio".split())
+#: The most lines of a chain that are shown.
+_MOST_LINES = 24
+
+
+class ProgramError(Exception):
+    """The program is not there, or it could not answer."""
+
+
+def find(named: Optional[str]) -> str:
+    """The path of the program: the one that was named, or that of this Python, or the first on PATH."""
+    from cuda_pitfalls.__main__ import program
+
+    path = shutil.which(named) if named else program()
+    if path is None:
+        wanted = "the program `%s` is not there" % named if named else (
+            "the program `cuda-pitfalls` is neither beside this Python nor on PATH: install the wheel `cuda-pitfalls`"
+        )
+        raise ProgramError(wanted)
+    return path
+
+
+def lay_out_stand_in(program: str, folder: str) -> str:
+    """Makes the stand-in for libcuda in ``folder``, and returns its path."""
+    done = subprocess.run([program, "__stand-in", folder], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if done.returncode != 0:
+        raise ProgramError(done.stderr.decode(errors="replace").strip())
+    return os.fsdecode(done.stdout.rstrip(b"\n"))
+
+
+class Gpu(NamedTuple):
+    """A GPU that the mask of this process shows."""
+
+    #: Its UUID.
+    uuid: str
+    #: Its index in NVML's order.
+    index: int
+
+
+class Visible(NamedTuple):
+    """The GPUs of this machine."""
+
+    #: Those that the mask of the environment shows, in CUDA's order.
+    gpus: List[Gpu]
+    #: How many NVML lists.
+    total: int
+
+
+def visible(program: str) -> Visible:
+    """The GPUs of this machine, as the mask of the environment shows them; no CUDA call is made.
+
+    :raises ProgramError: NVML does not answer.
+    """
+    done = subprocess.run([program, "mask", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if done.returncode != 0:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        raise ProgramError(lines[0].split(": ", 1)[-1] if lines else "`mask` ended with %d" % done.returncode)
+    answer = json.loads(done.stdout)
+    index = {gpu["uuid"]: number for number, gpu in enumerate(answer["gpus"])}
+    return Visible([Gpu(uuid, index[uuid]) for uuid in answer["visible"]], len(index))
+
+
+class Line(NamedTuple):
+    """A line of code in the way to a call."""
+
+    file: str
+    line: int
+    source: str
+
+
+class Way(NamedTuple):
+    """How a program came to ``cuInit``."""
+
+    #: The line that did it: the innermost one that is not a framework's.
+    at: Line
+    #: All lines from the outermost to that one.
+    chain: List[Line]
+    #: The functions from there to the call, outermost first.
+    calls: List[str]
+
+    def text(self) -> str:
+        """For a report: the line, and how it was reached."""
+        lines = ["  %s:%d: %s" % line for line in self.chain]
+        if len(lines) > _MOST_LINES:
+            half = _MOST_LINES // 2
+            lines[half:-half] = ["  ... %d more lines ..." % (len(lines) - 2 * half)]
+        return "\n".join(lines + ["  " + " -> ".join(self.calls)])
+
+
+class Traced(NamedTuple):
+    """What a trace says of a command."""
+
+    #: The summary, as ``trace --json`` writes it; ``None`` if there is none.
+    summary: Optional[Dict[str, Any]]
+    #: How it came to the first ``cuInit``; ``None`` if it did not.
+    way: Optional[Way]
+    #: The exit code.
+    code: int
+    #: What the command printed.
+    stdout: str
+    #: What it printed on stderr, and after it what the trace says.
+    stderr: str
+
+
+def trace(
+    program: str,
+    command: Sequence[str],
+    folder: str,
+    options: Sequence[str] = (),
+    env: Optional[Dict[str, str]] = None,
+    cwd: Optional[str] = None,
+    timeout: Optional[float] = None,
+) -> Traced:
+    """Runs a command under ``trace``; documents go to ``folder``."""
+    summary = os.path.join(folder, "summary.json")
+    argv = [program, "trace", "--out", folder, "--json=" + summary, *options, "--", *command]
+    paths = [os.path.join(folder, name) for name in ("stdout", "stderr")]
+    with open(paths[0], "wb") as stdout, open(paths[1], "wb") as stderr:
+        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=env, cwd=cwd)
+        try:
+            code = child.wait(timeout)
+        except subprocess.TimeoutExpired:
+            child.terminate()
+            try:
+                code = child.wait(10)
+            except subprocess.TimeoutExpired:
+                child.kill()
+                code = child.wait()
+    printed = []
+    for path in paths:
+        with open(path, errors="replace") as text:
+            printed.append(text.read())
+    told = None
+    if os.path.exists(summary):
+        with open(summary) as text:
+            told = json.load(text)
+    way = _first_init(folder, cwd or os.getcwd())
+    return Traced(told, way, code, printed[0], printed[1])
+
+
+def _first_init(folder: str, cwd: str) -> Optional[Way]:
+    """The way to the first ``cuInit``, from the document of a trace."""
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name, "trace.ndjson")
+        if not os.path.exists(path):
+            continue
+        with open(path) as lines:
+            for line in lines:
+                event = json.loads(line)
+                if event.get("event") == "init":
+                    return _way(event, cwd)
+    return None
+
+
+def _way(event: Dict[str, Any], cwd: str) -> Optional[Way]:
+    """The way to a call, from the frames of its stack, which are innermost first."""
+    stack = event.get("stack") or {}
+    frames = [frame for frame in stack.get("frames") or stack.get("meanwhile") or () if frame["language"] == "python"]
+    frames = [frame for frame in reversed(frames) if frame.get("line") and frame["owner"] != "system"]
+    modules = [_module(os.path.join(cwd, frame["file"])) for frame in frames]
+    tops = [module.partition(".")[0] for module in modules]
+    frames = [frame for frame, top in zip(frames, tops) if top not in _RUNNERS]
+    modules = [module for module, top in zip(modules, tops) if top not in _RUNNERS]
+    own = [number for number, module in enumerate(modules) if module.partition(".")[0] not in FRAMEWORKS]
+    if not own:
+        return None
+    chain = [Line(_shown(frame["file"], cwd), frame["line"], _source(frame, cwd)) for frame in frames[: own[-1] + 1]]
+    calls = ["%s.%s" % (module, frame["function"]) for module, frame in zip(modules, frames)][own[-1] + 1 :]
+    # Between the first and the last function of a framework are only its own affairs.
+    calls = calls[:1] + calls[1:][-1:] + [event.get("call") or "cuInit"]
+    return Way(chain[-1], chain, calls)
+
+
+@lru_cache(maxsize=None)
+def _module(path: str) -> str:
+    """The name by which a file is imported, from the folders around it that are packages, wherever they lie."""
+    folder, name = os.path.split(path)
+    parts = [] if name == "__init__.py" else [os.path.splitext(name)[0]]
+    while os.path.exists(os.path.join(folder, "__init__.py")):
+        folder, name = os.path.split(folder)
+        parts.insert(0, name)
+    return ".".join(parts) or path
+
+
+def _shown(path: str, cwd: str) -> str:
+    """A path below the folder that pytest was started in is told from there, that of a package from `site-packages`."""
+    below = os.path.relpath(path, cwd) if os.path.isabs(path) else path
+    if not below.startswith(os.pardir):
+        return below
+    for folder in ("site-packages", "dist-packages"):
+        head, between, rest = path.rpartition(os.sep + folder + os.sep)
+        if between:
+            return os.path.join("...", folder, rest)
+    return path
+
+
+def _source(frame: Dict[str, Any], cwd: str) -> str:
+    return linecache.getline(os.path.join(cwd, frame["file"]), frame["line"]).strip() or frame["function"]
+
+
+def python(arguments: Sequence[str]) -> List[str]:
+    """A command of this Python."""
+    return [sys.executable, *arguments]

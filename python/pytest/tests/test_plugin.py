@@ -1,0 +1,226 @@
+"""What the plugin does, in processes of pytest of their own. No GPU is needed; where there is one, it is not used."""
+
+import json
+import sys
+
+import pytest
+import regressions
+from pytest_cuda_pitfalls import sarif, workers
+
+#: A line that initialises CUDA.
+INIT = 'ctypes.CDLL("libcuda.so.1").cuInit(0)'
+#: No GPU is visible, whatever this machine has.
+HIDDEN = {"CUDA_VISIBLE_DEVICES": ""}
+
+
+@pytest.fixture(autouse=True)
+def no_gpu(monkeypatch):
+    for name, value in HIDDEN.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_nothing_is_imported_or_said_where_nobody_asks(pytester):
+    pytester.makepyfile(
+        """
+        import sys
+
+        def test_it():
+            own = {name for name in sys.modules if name.startswith(("pytest_cuda_pitfalls", "cuda_pitfalls", "ctypes"))}
+            assert own <= {"pytest_cuda_pitfalls", "pytest_cuda_pitfalls.plugin", "pytest_cuda_pitfalls.child",
+                           "pytest_cuda_pitfalls.program"}, own
+        """
+    )
+    result = pytester.runpytest_subprocess("--strict-markers")
+    result.assert_outcomes(passed=1)
+    assert "cuda" not in "\n".join(line for line in result.outlines if not line.startswith("plugins:")).lower()
+
+
+@pytest.mark.parametrize("kind", regressions.KINDS)
+def test_a_regression_is_found_at_its_line(tmp_path, kind):
+    seeded = regressions.run(str(tmp_path), kind, "ctypes", ["-q"])
+    assert seeded.is_right(), "%s\n%s" % (seeded, seeded.output)
+
+
+def test_the_way_of_imports_is_shown_and_the_option_may_be_in_the_configuration(pytester):
+    pytester.makeini("[pytest]\ncuda_clean = true\npythonpath = .\n")
+    pytester.makepyfile(**{"pkg/__init__": "from . import gpu", "pkg/gpu": "import ctypes\n\n" + INIT})
+    pytester.makepyfile(test_a="def test_a(): pass", test_b="import pkg\n\ndef test_b(): pass")
+    result = pytester.runpytest_subprocess()
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(
+        [
+            "cuda-clean: *stand-in*",
+            "* ERROR collecting test_b.py *",
+            "CUDA was initialised while this file was imported, at pkg/gpu.py:3",
+            "  test_b.py:1: import pkg",
+            "  pkg/__init__.py:1: from . import gpu",
+            "  pkg/gpu.py:3: " + INIT,
+            "  cuInit",
+            "ERROR test_b.py*",
+        ]
+    )
+    # It is an error of collection like any other.
+    result = pytester.runpytest_subprocess("--continue-on-collection-errors")
+    result.assert_outcomes(passed=1, errors=1)
+
+
+def test_what_a_test_does_is_its_own_unless_it_must_be_clean(pytester):
+    pytester.makepyfile(
+        """
+        import ctypes
+        import unittest
+
+        import pytest
+
+        def init():
+            %s
+
+        @pytest.fixture
+        def dirty():
+            init()
+
+        @pytest.mark.cuda_clean
+        def test_clean(): pass
+
+        def test_own(): init()
+
+        @pytest.mark.cuda_clean
+        def test_clean_elsewhere(): pass
+
+        @pytest.mark.cuda_clean
+        def test_body(): init()
+
+        @pytest.mark.cuda_clean
+        def test_fixture(dirty): pass
+
+        @pytest.mark.cuda_clean
+        class TestClass(unittest.TestCase):
+            def test_method(self): init()
+            def test_other(self): pass
+
+        @pytest.mark.cuda_clean
+        def test_crash():
+            import os
+            os.abort()
+        """
+        % INIT
+    )
+    result = pytester.runpytest_subprocess("--cuda-clean", "-rA", "-p", "no:faulthandler")
+    told = {line.split("::", 1)[1].split(" ")[0]: line.split(" ")[0] for line in result.outlines if "py::" in line}
+    assert told == {
+        "test_clean": "PASSED",
+        "test_own": "PASSED",
+        "test_clean_elsewhere": "PASSED",
+        "test_body": "FAILED",
+        "test_fixture": "ERROR",
+        "TestClass::test_method": "FAILED",
+        "TestClass::test_other": "PASSED",
+        "test_crash": "FAILED",
+    }
+    text = result.stdout.str()
+    assert text.count(":7: " + INIT) == 3 and "by a fixture of this test" in text, text
+    assert "ended by signal 6" in text or "ended with" in text, text
+
+
+def test_fixtures_of_a_module_end_around_a_test_in_a_process_of_its_own(pytester):
+    module = """
+        import ctypes
+        import pytest
+
+        @pytest.fixture(scope="module")
+        def own():
+            yield
+            print("end of %s")
+
+        def test_first(own): ctypes.CDLL("libcuda.so.1").cuInit(0)
+
+        @pytest.mark.cuda_clean
+        def test_elsewhere(own): pass
+        """
+    pytester.makepyfile(test_a=module % "a", test_b=module % "b", test_c="def test_c(): pass")
+    result = pytester.runpytest_subprocess("--cuda-clean", "-s")
+    result.assert_outcomes(passed=5)
+    assert result.stdout.str().count("end of a") == 1
+
+
+def test_code_that_counts_gpus_without_nvml_alone_is_no_error(pytester):
+    # What a framework does: it asks NVML, and calls cuInit where there is none.
+    counts = "import ctypes\ntry:\n    ctypes.CDLL('libnvidia-ml.so.1')\nexcept OSError:\n    " + INIT
+    pytester.makepyfile(pkg=counts, test_it="import pkg\n\ndef test_it(): pass")
+    result = pytester.runpytest_subprocess("--cuda-clean")
+    if "stand-in" in result.stdout.str():
+        result.assert_outcomes(passed=1, warnings=1)
+        result.stdout.fnmatch_lines(["*by code that counts GPUs; beside NVML*"])
+
+
+def test_a_mark_that_is_not_valid_says_what_it_takes_and_without_a_gpu_contexts_are_skipped(pytester):
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.cuda_contexts(gpus=0)
+        def test_number(): pass
+
+        @pytest.mark.cuda_contexts([0], max_mib="much")
+        def test_size(): pass
+
+        @pytest.mark.cuda_contexts([0], mib=1)
+        def test_word(): pass
+
+        @pytest.mark.no_stray_context
+        def test_skipped(): pass
+        """
+    )
+    result = pytester.runpytest_subprocess("-rs")
+    result.stdout.fnmatch_lines(["*gpus is a list of numbers or UUIDs, not 0*", "*max_mib is a number of MiB, not 'much'*"])
+    assert "takes nothing else" in result.stdout.str()
+    result.assert_outcomes(errors=3, skipped=1)
+
+
+def test_a_fresh_process_has_the_mask_that_it_is_given(pytester):
+    pytester.makepyfile(
+        """
+        def test_it(cuda_process):
+            code = "import os; print(os.environ.get('CUDA_VISIBLE_DEVICES'))"
+            assert cuda_process(code, mask="1,0").stdout == "1,0\\n"
+            assert cuda_process(code, mask=None).stdout == "None\\n"
+            assert cuda_process(code).stdout == "\\n"
+            done = cuda_process("raise SystemExit(3)", trace=True)
+            assert (done.returncode, done.way, done.contexts) == (3, None, [])
+        """
+    )
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+
+
+def test_workers_take_turns_and_say_so(pytester):
+    assert workers.shared(["a", "b"], ["gw0", "gw1", "gw2"]) == {"gw0": "a", "gw1": "b", "gw2": "a"}
+    pytest.importorskip("xdist")
+    pytester.makepyfile(test_a="def test_a(): pass", test_b="import ctypes\n" + INIT + "\ndef test_b(): pass")
+    result = pytester.runpytest_subprocess("--cuda-clean", "-n", "2", "--cuda-per-worker")
+    result.stdout.fnmatch_lines(["cuda-per-worker: no worker has a GPU of its own*"])
+    result.stdout.fnmatch_lines(["CUDA was initialised while this file was imported, at test_b.py:2"])
+    result.assert_outcomes(passed=1, errors=1)
+
+
+def test_what_was_found_is_written_as_sarif(pytester):
+    pytester.makepyfile(test_a="import ctypes\n" + INIT + "\ndef test_a(): pass")
+    pytester.runpytest_subprocess("--cuda-clean", "--cuda-sarif=out.sarif")
+    document = json.loads((pytester.path / "out.sarif").read_text())
+    [result] = [result for result in document["runs"][0]["results"] if result["level"] == "error"]
+    place = result["locations"][0]["physicalLocation"]
+    assert (result["ruleId"], place["artifactLocation"]["uri"], place["region"]["startLine"]) == ("cuinit", "test_a.py", 2)
+    assert sarif.merged([document, document]) == sarif.merged([document])
+    pytester.makepyfile(test_a="def test_a(): pass")
+    pytester.runpytest_subprocess("--cuda-clean", "--cuda-sarif=out.sarif")
+    assert json.loads((pytester.path / "out.sarif").read_text())["runs"][0]["results"] == []
+
+
+def test_a_program_that_is_not_there_is_an_error_of_usage(pytester):
+    pytester.makepyfile("def test_it(): pass")
+    result = pytester.runpytest_subprocess("--cuda-clean", "--cuda-program=/no/such/program")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*the program `/no/such/program` is not there*"])
+
+
+def test_this_python_is_one_that_is_supported():
+    assert sys.version_info >= (3, 8)

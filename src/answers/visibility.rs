@@ -1,0 +1,196 @@
+//! What a mask makes visible, and why: the answer of `mask`.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use cuda_pitfalls_core::mask::{self, InitStatus, Reading};
+use cuda_pitfalls_core::report::SchemaId;
+
+/// The name of the schema.
+const SCHEMA: &str = "cuda-pitfalls-visibility";
+/// Readers refuse another major.
+const MAJOR: u32 = 1;
+/// Readers accept a newer minor and keep what they know.
+const MINOR: u32 = 0;
+
+/// The value that makes CUDA number GPUs as NVML does.
+const PCI_ORDER: &str = "PCI_BUS_ID";
+
+/// Which GPUs a process sees with a mask. It is predicted, by the rule of [`cuda_pitfalls_core::mask`], and not measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Visibility")]
+pub struct Visibility {
+    /// Which document this is.
+    pub schema: SchemaId,
+    /// The value of `CUDA_VISIBLE_DEVICES`; null if it is not set.
+    pub mask: Option<String>,
+    /// The value of `CUDA_DEVICE_ORDER`; null if it is not set.
+    pub order: Option<String>,
+    /// Whose GPUs they are.
+    pub gpus_of: GpuSource,
+    /// All GPUs, in PCI order, which is NVML's.
+    pub gpus: Vec<ListedGpu>,
+    /// What `cuInit` returns.
+    pub status: InitStatus,
+    /// The UUIDs of the visible GPUs, in the order in which CUDA numbers them; empty unless `cuInit` succeeds.
+    pub visible: Vec<String>,
+    /// The entries of the mask and what became of each; empty without a mask.
+    pub entries: Vec<mask::Entry>,
+    /// Whether `CUDA_DEVICE_ORDER` has a value that there is not.
+    pub bad_order: bool,
+    /// Whether CUDA's numbers are known to be NVML's: false on GPUs of different models without
+    /// `CUDA_DEVICE_ORDER=PCI_BUS_ID`, of which CUDA puts the fastest first.
+    pub order_known: bool,
+}
+
+/// Whose GPUs a mask is held against.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(tag = "from", rename_all = "snake_case")]
+pub enum GpuSource {
+    /// This machine's, as NVML lists them.
+    Machine,
+    /// A simulated machine's.
+    Simulated {
+        /// Its name, or the path of its description.
+        machine: String,
+    },
+    /// Those that a file lists.
+    File {
+        /// Its path.
+        path: String,
+    },
+}
+
+/// A GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct ListedGpu {
+    /// The UUID.
+    pub uuid: String,
+    /// The model, where it is known.
+    pub name: Option<String>,
+}
+
+/// What these values of the two variables make visible of these GPUs.
+pub fn visibility(mask: Option<String>, order: Option<String>, gpus_of: GpuSource, gpus: Vec<ListedGpu>) -> Visibility {
+    let uuids: Vec<String> = gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+    let Reading { parsed, entries, bad_order } = mask::read(mask.as_deref(), order.as_deref(), &uuids);
+    let visible = parsed.gpus.iter().filter_map(|gpu| uuids.get(*gpu).cloned()).collect();
+    let models: std::collections::BTreeSet<_> = gpus.iter().map(|gpu| &gpu.name).collect();
+    let order_known = models.len() <= 1 || order.as_deref() == Some(PCI_ORDER);
+    Visibility {
+        schema: SchemaId { name: SCHEMA.to_owned(), major: MAJOR, minor: MINOR },
+        mask,
+        order,
+        gpus_of,
+        gpus,
+        status: parsed.status,
+        visible,
+        entries,
+        bad_order,
+        order_known,
+    }
+}
+
+/// The GPUs that a text lists, one in a line: what `nvidia-smi -L` or `nvidia-smi --query-gpu=uuid` prints. Empty lines
+/// and lines that begin with `#` are passed over.
+///
+/// # Errors
+/// The number of a line, and what is wrong with it.
+pub fn listed(text: &str) -> Result<Vec<ListedGpu>, (usize, ListError)> {
+    let mut gpus: Vec<ListedGpu> = Vec::new();
+    for (number, line) in text.lines().enumerate().map(|(index, line)| (index + 1, line.trim())) {
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let gpu = gpu_of(line).map_err(|error| (number, error))?;
+        if gpus.iter().any(|known| known.uuid.eq_ignore_ascii_case(&gpu.uuid)) {
+            return Err((number, ListError::Twice));
+        }
+        gpus.push(gpu);
+    }
+    Ok(gpus)
+}
+
+/// What is wrong with a line of a list of GPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ListError {
+    /// It has no UUID.
+    #[error("no UUID of the form GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx; `nvidia-smi -L` prints such a list")]
+    NoUuid,
+    /// It is a MIG instance.
+    #[error("a MIG instance: what a mask makes of them was never measured")]
+    Mig,
+    /// The UUID was there before.
+    #[error("this GPU was listed before")]
+    Twice,
+}
+
+/// The lengths of the parts of a UUID.
+const PARTS: [usize; 5] = [8, 4, 4, 4, 12];
+
+fn gpu_of(line: &str) -> Result<ListedGpu, ListError> {
+    let word = |word: &str| word.trim_matches(|letter: char| !letter.is_ascii_alphanumeric()).to_owned();
+    let mut words = line.split_ascii_whitespace().map(word);
+    let is_uuid = |word: &String| {
+        let parts: Vec<&str> = word.strip_prefix("GPU-").unwrap_or_default().split('-').collect();
+        parts.len() == PARTS.len()
+            && parts
+                .iter()
+                .zip(PARTS)
+                .all(|(part, length)| part.len() == length && part.chars().all(|digit| digit.is_ascii_hexdigit()))
+    };
+    let uuid = words.clone().find(is_uuid);
+    if words.any(|word| word.starts_with("MIG-")) {
+        return Err(ListError::Mig);
+    }
+    // `GPU 0: NVIDIA H200 (UUID: GPU-…)`
+    let name =
+        line.strip_prefix("GPU ").and_then(|rest| rest.split_once(": ")).and_then(|(_, rest)| rest.split_once(" ("));
+    uuid.map(|uuid| ListedGpu { uuid, name: name.map(|(name, _)| name.to_owned()) }).ok_or(ListError::NoUuid)
+}
+
+/// The JSON Schema of the document.
+pub fn schema() -> serde_json::Value {
+    serde_json::to_value(schemars::schema_for!(Visibility)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIST: &str = "GPU 0: NVIDIA H200 (UUID: GPU-aa00beef-0000-4000-8000-000000000000)\n\
+                        # the second\n\nGPU-ab00beef-0000-4000-8000-000000000001\n";
+
+    #[test]
+    fn a_list_is_what_nvidia_smi_prints() {
+        let gpus = listed(LIST).unwrap();
+        let shown: Vec<_> = gpus.iter().map(|gpu| (gpu.uuid.get(..12).unwrap(), gpu.name.as_deref())).collect();
+        assert_eq!(shown, [("GPU-aa00beef", Some("NVIDIA H200")), ("GPU-ab00beef", None)]);
+        for (text, line, error) in [
+            ("0", 1, ListError::NoUuid),
+            ("\nGPU-aa00beef", 2, ListError::NoUuid),
+            ("  MIG 1g.5gb Device 0: (UUID: MIG-aa00beef-0000-4000-8000-000000000000)", 1, ListError::Mig),
+            (&format!("{LIST}gpu=GPU-aa00beef-0000-4000-8000-000000000000"), 5, ListError::NoUuid),
+            (&format!("{LIST}GPU-AA00beef-0000-4000-8000-000000000000"), 5, ListError::Twice),
+        ] {
+            assert_eq!(listed(text), Err((line, error)), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_answer_follows_its_schema_and_knows_what_it_does_not() {
+        let validator = jsonschema::validator_for(&schema()).unwrap();
+        let gpus = listed(LIST).unwrap();
+        let answer = |mask: Option<&str>, order: Option<&str>| {
+            let (mask, order) = (mask.map(str::to_owned), order.map(str::to_owned));
+            visibility(mask, order, GpuSource::Machine, gpus.clone())
+        };
+        let turned = answer(Some("1,0,7,x"), Some("PCI_BUS_ID"));
+        assert_eq!(turned.visible, [gpus[1].uuid.as_str(), gpus[0].uuid.as_str()]);
+        assert!(turned.order_known && !answer(Some("1"), None).order_known);
+        for answer in [turned, answer(None, None), answer(Some("0,0"), None), answer(Some(""), Some("x"))] {
+            let value = serde_json::to_value(&answer).unwrap();
+            assert!(validator.is_valid(&value), "{value}");
+        }
+    }
+}

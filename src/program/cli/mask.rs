@@ -1,0 +1,130 @@
+//! `mask`: its arguments, and whose GPUs a mask is held against.
+
+use std::path::Path;
+
+use clap::Args;
+
+use super::output::{fail, named, print};
+use super::with_workers;
+use crate::gpus::{self, GpusError};
+use crate::terminal;
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::visibility::{GpuSource, ListError, ListedGpu, listed, visibility};
+use cuda_pitfalls_core::input;
+use cuda_pitfalls_core::text::json;
+use cuda_pitfalls_instrument::simulated;
+use cuda_pitfalls_render::visibility as page;
+
+/// How it ends, for help.
+pub(super) const ENDS: &str = "\
+The rule is that of a driver that was asked 2185 masks (docs/surveys/mask.md). Nothing is measured: `survey mask` asks \
+this machine's driver.
+
+Exits 0 whatever the mask shows, 2 if something is not valid, 4 if the GPUs are not known.
+
+Examples:
+  cuda-pitfalls mask '0,0'
+  cuda-pitfalls mask 1,0 --gpus 8
+  nvidia-smi -L > gpus.txt; cuda-pitfalls mask GPU-5a --gpus gpus.txt
+  cuda-pitfalls mask --json    # of the environment that it has here";
+
+/// The largest list of GPUs.
+const MOST_LIST_BYTES: u64 = 256 << 10;
+/// The most GPUs of a machine that is made up.
+const MOST_GPUS: usize = 8;
+
+const MASK: &str = "CUDA_VISIBLE_DEVICES";
+const ORDER: &str = "CUDA_DEVICE_ORDER";
+
+#[derive(Args, Debug)]
+pub(super) struct MaskArguments {
+    /// The value of CUDA_VISIBLE_DEVICES; that of this process if it is left out.
+    #[arg(allow_hyphen_values = true)]
+    value: Option<String>,
+    /// As if CUDA_VISIBLE_DEVICES were not set.
+    #[arg(long, conflicts_with = "value")]
+    unset: bool,
+    /// The value of CUDA_DEVICE_ORDER; that of this process if it is left out.
+    #[arg(long, value_name = "VALUE", allow_hyphen_values = true)]
+    order: Option<String>,
+    /// Whose GPUs: a number from 1 to 8 for so many made-up ones, `sim:MACHINE`, or a file that lists UUIDs, as
+    /// `nvidia-smi -L` prints them. This machine's if it is left out.
+    #[arg(long, value_name = "N|sim:MACHINE|FILE")]
+    gpus: Option<String>,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What is wrong with `--gpus`.
+#[derive(Debug, thiserror::Error)]
+enum SourceError {
+    #[error(
+        "--gpus {0}: a number from 1 to {MOST_GPUS}; a list of others can be written into a file, one UUID in a line"
+    )]
+    Count(usize),
+    #[error("--gpus {path}: {error}")]
+    Unreadable { path: String, error: std::io::Error },
+    #[error("{path}:{line}: {error}")]
+    Line { path: String, line: usize, error: ListError },
+    #[error("--gpus {0}: it lists no GPU")]
+    Empty(String),
+}
+
+pub(super) fn mask(arguments: &MaskArguments) -> Exit {
+    let variable = |name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+    let mask = arguments.value.clone().or_else(|| if arguments.unset { None } else { variable(MASK) });
+    let order = arguments.order.clone().or_else(|| variable(ORDER));
+    let show = |(source, gpus): (GpuSource, Vec<ListedGpu>)| {
+        let answer = visibility(mask.clone(), order.clone(), source, gpus);
+        let shown = match arguments.json {
+            true => print(&json::document(&serde_json::to_value(&answer).unwrap_or_default())),
+            false => print(&page::text(&answer, terminal::width(&std::io::stdout()))),
+        };
+        if shown == Exit::Ok { shown } else { named(shown) }
+    };
+    match arguments.gpus.as_deref().map(source) {
+        Some(Err(error)) => fail(error, Exit::Usage, arguments.json),
+        Some(Ok(Source::Listed(path, gpus))) => show((GpuSource::File { path }, gpus)),
+        Some(Ok(Source::Simulated(machine))) => asked(arguments, Some(&machine), show),
+        None => asked(arguments, None, show),
+    }
+}
+
+/// Has NVML list the GPUs, and shows the answer.
+fn asked(
+    arguments: &MaskArguments,
+    simulated: Option<&str>,
+    show: impl Fn((GpuSource, Vec<ListedGpu>)) -> Exit,
+) -> Exit {
+    with_workers(arguments.json, |program, _| match gpus::of(program, simulated) {
+        Ok(found) => show(found),
+        Err(error @ GpusError::Machine(_)) => fail(error, Exit::Usage, arguments.json),
+        Err(error @ GpusError::Unavailable(_)) => fail(error, Exit::NothingMeasured, arguments.json),
+        Err(error @ GpusError::System(_)) => fail(error, Exit::Internal, arguments.json),
+    })
+}
+
+/// Where the GPUs come from.
+enum Source {
+    Simulated(String),
+    Listed(String, Vec<ListedGpu>),
+}
+
+fn source(text: &str) -> Result<Source, SourceError> {
+    if let Ok(count) = text.parse::<usize>() {
+        let known = (1..=MOST_GPUS).contains(&count);
+        return if known { Ok(Source::Simulated(simulated::sized(count))) } else { Err(SourceError::Count(count)) };
+    }
+    if let Some(machine) = text.strip_prefix("sim:") {
+        return Ok(Source::Simulated(machine.to_owned()));
+    }
+    let path = text.to_owned();
+    let list = input::read_text(Path::new(text), MOST_LIST_BYTES)
+        .map_err(|error| SourceError::Unreadable { path: path.clone(), error })?;
+    match listed(&list) {
+        Ok(gpus) if gpus.is_empty() => Err(SourceError::Empty(path)),
+        Ok(gpus) => Ok(Source::Listed(path, gpus)),
+        Err((line, error)) => Err(SourceError::Line { path, line, error }),
+    }
+}

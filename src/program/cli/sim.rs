@@ -1,0 +1,89 @@
+//! `sim`: a program on the simulated machine, and what of it the machine could not answer.
+
+use std::ffi::OsString;
+use std::io::Write;
+
+use clap::Args;
+
+use super::output::{fail, named};
+use super::trace::{end_as, not_started};
+use crate::terminal;
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_core::defaults;
+use cuda_pitfalls_instrument::folder::Folder;
+use cuda_pitfalls_instrument::libraries::On;
+use cuda_pitfalls_instrument::simulated;
+use cuda_pitfalls_render::trace::sim as page;
+use cuda_pitfalls_trace::Trace;
+use cuda_pitfalls_trace::tracer::{self, NvmlFound, Traced};
+
+/// How it ends, for help.
+pub(super) const ENDS: &str = "\
+The program finds the libcuda, libcudart and NVML of a simulated machine in front of all others. Nothing that it sees of \
+a GPU is real: no kernel runs, and what is not modelled fails with status 60000 and is listed at the end. A libcudart that \
+a program brings itself, as PyTorch does, is not served (docs/simulated-machine.md).
+
+The exit code is the program's own, or its signal; 3 if the program ended with 0 and called what is not modelled; 126 or \
+127 if it cannot be started.
+
+Examples:
+  cuda-pitfalls sim --gpus 8 -- python list_gpus.py
+  cuda-pitfalls sim --machine mixed-pair -- ./program";
+
+#[derive(Args, Debug)]
+pub(super) struct SimArguments {
+    /// How many GPUs the machine has: so many NVIDIA H200.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=8), conflicts_with = "machine")]
+    gpus: Option<u8>,
+    /// Another machine: a name, or the path of a description (docs/simulated-machine.md).
+    #[arg(long, value_name = "MACHINE")]
+    machine: Option<String>,
+    /// The command and its arguments. A `--` before them is needed only where the command begins with a dash.
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// Runs the program.
+pub(super) fn sim(arguments: SimArguments) -> Exit {
+    let machine = match arguments.gpus {
+        Some(gpus) => simulated::sized(gpus.into()),
+        None => arguments.machine.unwrap_or_else(|| defaults::MACHINE.to_owned()),
+    };
+    let (program, folder) = match (std::env::current_exe(), Folder::create()) {
+        (Ok(program), Ok(folder)) => (program, folder),
+        (Err(error), _) | (_, Err(error)) => return fail(error, Exit::Internal, false),
+    };
+    let width = terminal::width(&std::io::stderr());
+    say(&page::begin(&machine, width));
+    let options = tracer::TraceOptions {
+        commit: crate::COMMIT.map(str::to_owned),
+        command: arguments.command,
+        on: On::Sim(Some(machine.clone())),
+        folder: folder.path().join("trace"),
+        preload: false,
+        redact: false,
+        all_calls: false,
+        returns: tracer::NOT_MODELLED.to_owned(),
+        nvml: NvmlFound::Machine,
+        tells_unmodelled: true,
+        apart: None,
+    };
+    let Traced { ended, document, unmodelled, .. } = match tracer::trace(&program, &options) {
+        Ok(traced) => traced,
+        Err(error) => return not_started(&error, false),
+    };
+    let trace = Trace::open(&document).ok();
+    let called = page::unmodelled(trace.as_ref(), &unmodelled);
+    say(&page::end(&machine, &called, width));
+    // The program was started in this folder's care; `end_as` does not return.
+    drop(folder);
+    match ended.code {
+        Some(0) if !called.is_empty() => named(Exit::Inconclusive),
+        _ => end_as(ended),
+    }
+}
+
+/// Prints on stderr. A reader that has gone away is no error.
+fn say(text: &str) {
+    let _ = std::io::stderr().lock().write_all(text.as_bytes());
+}

@@ -1,0 +1,46 @@
+//! The GPUs of a machine, as NVML lists them in a process of its own.
+
+use std::path::Path;
+
+use cuda_pitfalls_answers::visibility::{GpuSource, ListedGpu};
+use cuda_pitfalls_instrument::folder::Folder;
+use cuda_pitfalls_instrument::simulated::{self, MachineError};
+use cuda_pitfalls_instrument::supervisor::SamplerClient;
+
+/// Why the GPUs are not known.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GpusError {
+    /// NVML does not answer.
+    #[error("NVML does not list the GPUs of this machine: {0}; --gpus names others")]
+    Unavailable(String),
+    /// The simulated machine could not be made.
+    #[error("--gpus: {0}")]
+    Machine(#[from] MachineError),
+    /// A private folder could not be made.
+    #[error("{0}")]
+    System(#[from] std::io::Error),
+}
+
+/// The GPUs of this machine, or of a simulated one, in NVML's order. `program` is the path of this binary.
+///
+/// # Errors
+/// They are not known, and why.
+pub(crate) fn of(program: &Path, simulated: Option<&str>) -> Result<(GpuSource, Vec<ListedGpu>), GpusError> {
+    let home = Folder::create()?;
+    // An empty folder of links: the loader finds NVML as for any program.
+    let links = match simulated {
+        Some(machine) => simulated::lay_out(machine, &home.path().join("node"))?,
+        None => home.path().to_path_buf(),
+    };
+    let sampler = SamplerClient::start(program, &links, home.path());
+    let inventory = match &sampler.inventory {
+        Ok(inventory) => inventory,
+        Err(unavailable) => return Err(GpusError::Unavailable(unavailable.detail.clone())),
+    };
+    let gpus = inventory.gpus.iter().map(|gpu| ListedGpu { uuid: gpu.uuid.clone(), name: gpu.name.clone() });
+    let source = match simulated {
+        Some(machine) => GpuSource::Simulated { machine: machine.to_owned() },
+        None => GpuSource::Machine,
+    };
+    Ok((source, gpus.collect()))
+}

@@ -1,0 +1,174 @@
+//! Where in a file an event was, for tools that open the file: its path from the root of the sources, or as a URI.
+
+use std::path::{Component, Path, PathBuf};
+
+use cuda_pitfalls_trace::{Frame, FrameOwner, Trace, TraceEvent};
+
+/// The name that SARIF results use for the root of the sources.
+pub(super) const ROOT: &str = "SRCROOT";
+
+/// A file on this machine or in the sources.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct SourceFile {
+    /// Relative to the root of the sources, or absolute if it lies outside.
+    pub(super) path: String,
+}
+
+/// A line of a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FileLine {
+    /// The file.
+    pub(super) file: SourceFile,
+    /// The line; none if only the file is known.
+    pub(super) line: Option<u32>,
+    /// What names this place when its line has moved: the text of the line where the trace has it, else the function.
+    pub(super) text: String,
+    /// The text of the line, if the trace has it.
+    pub(super) source: Option<String>,
+    /// The file by a name that does not differ between machines: that of a package without the folder of packages.
+    pub(super) stable: String,
+}
+
+impl SourceFile {
+    /// A file as a trace names it. A relative name starts from the folder that the program was started in.
+    pub(super) fn new(trace: &Trace, root: &str, name: &str) -> SourceFile {
+        let absolute = Path::new(&trace.start.folder).join(name);
+        if !absolute.is_absolute() {
+            // The folder of a redacted trace is not known.
+            return SourceFile { path: name.to_owned() };
+        }
+        let absolute = plain(&absolute);
+        let below = Path::new(root).is_absolute().then(|| absolute.strip_prefix(plain(Path::new(root))).ok()).flatten();
+        let path = below.filter(|below| !below.as_os_str().is_empty()).unwrap_or(&absolute);
+        SourceFile { path: path.to_string_lossy().into_owned() }
+    }
+
+    /// Whether it lies below the root of the sources.
+    pub(super) fn is_below_root(&self) -> bool {
+        !self.path.starts_with('/')
+    }
+
+    /// A relative reference, or an absolute `file` URI.
+    pub(super) fn uri(&self) -> String {
+        if self.is_below_root() { encoded(&self.path) } else { file_uri(&self.path) }
+    }
+}
+
+/// The `file` URI of an absolute path.
+pub(super) fn file_uri(path: &str) -> String {
+    format!("file://{}", encoded(path))
+}
+
+/// A path without `.` and `..`. Links are not followed.
+fn plain(path: &Path) -> PathBuf {
+    let mut out = PathBuf::new();
+    for part in path.components() {
+        match part {
+            Component::CurDir => {}
+            Component::ParentDir => drop(out.pop()),
+            part => out.push(part),
+        }
+    }
+    out
+}
+
+/// A path with every byte percent-encoded that is neither unreserved in a URI nor a slash.
+fn encoded(path: &str) -> String {
+    let mut out = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => out.push(char::from(byte)),
+            byte => out.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    out
+}
+
+/// The file of a frame, if it is one. Code that was given to Python as text has a name such as `<string>`.
+fn file_of(frame: &Frame) -> Option<&str> {
+    frame.file.as_deref().filter(|file| !file.is_empty() && !file.starts_with('<'))
+}
+
+/// The place of a frame.
+pub(super) fn of_frame(trace: &Trace, root: &str, frame: &Frame) -> Option<FileLine> {
+    let name = file_of(frame)?;
+    let file = SourceFile::new(trace, root, name);
+    let stable = frame.package_file().map_or_else(|| file.path.clone(), str::to_owned);
+    let (text, source, line) = (frame.name(), None, frame.line.filter(|line| *line > 0));
+    Some(FileLine { file, line, text, source, stable })
+}
+
+/// Where an event was: the innermost line of the user's own code that is in a file, else a line of the package that
+/// was called, else the program's own file, because some readers refuse a result that is in no file.
+pub(super) fn of_event(trace: &Trace, root: &str, event: &TraceEvent) -> Option<FileLine> {
+    let stack = &event.stack;
+    let own = |frame: &&Frame| frame.owner == FrameOwner::Program && file_of(frame).is_some();
+    let own = stack.frames.iter().find(own).or_else(|| stack.meanwhile.iter().find(own));
+    let named = || stack.entry().filter(|frame| file_of(frame).is_some());
+    let any = || stack.frames.iter().rev().find(|frame| file_of(frame).is_some());
+    let Some(frame) = own.or_else(named).or_else(any) else {
+        let process = trace.processes.iter().rev().find(|process| process.pid == event.pid);
+        return of_program(trace, root, process.map(|process| process.program.as_str()));
+    };
+    let mut place = of_frame(trace, root, frame)?;
+    let is_innermost = stack.users().or_else(|| stack.users_meanwhile()).is_some_and(|it| std::ptr::eq(it, frame));
+    if let Some(source) = stack.source.as_ref().filter(|_| is_innermost) {
+        (place.text, place.source) = (source.clone(), Some(source.clone()));
+    }
+    Some(place)
+}
+
+/// The program that was traced, for what is about all of it.
+pub(super) fn of_program(trace: &Trace, root: &str, program: Option<&str>) -> Option<FileLine> {
+    let started = trace.start.command.first().map(String::as_str);
+    let name = program.into_iter().chain(started).find(|name| !name.is_empty())?;
+    let file = SourceFile::new(trace, root, name);
+    let stable = name.rsplit('/').next().unwrap_or(name).to_owned();
+    Some(FileLine { file, line: None, text: String::new(), source: None, stable })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_pitfalls_trace::fixture::programs as fixture;
+
+    fn uri(root: &str, name: &str) -> String {
+        SourceFile::new(&fixture::trace(), root, name).uri()
+    }
+
+    #[test]
+    fn files_are_relative_to_the_root_and_absolute_outside() {
+        assert_eq!(uri("/home/me/project", "/home/me/project/a b/ü#%.py"), "a%20b/%C3%BC%23%25.py");
+        assert_eq!(uri("/home/me", "/home/me/project/train.py"), "project/train.py");
+        // The program was started in /home/me/project.
+        assert_eq!(uri("/home/me", "train.py"), "project/train.py");
+        assert_eq!(uri("/home/me/project/", "./x/../train.py"), "train.py");
+        assert_eq!(uri("/home/me/project", "../other/x.py"), "file:///home/me/other/x.py");
+        assert_eq!(uri("/home/me/project", "/home/me/project-2/x.py"), "file:///home/me/project-2/x.py");
+        assert_eq!(uri("", "/opt/venv/x y.py"), "file:///opt/venv/x%20y.py");
+        assert_eq!(uri("/home/me/project", "C:x.py"), "C%3Ax.py", "a colon would begin a scheme");
+    }
+
+    #[test]
+    fn an_event_is_at_the_users_line_in_a_file_or_at_the_program() {
+        let mut trace = fixture::trace();
+        let root = trace.start.folder.clone();
+        let at = |trace: &Trace| of_event(trace, &root, trace.events.first().unwrap()).unwrap();
+        let place = at(&trace);
+        assert_eq!((place.file.path.as_str(), place.line, place.text.as_str()), ("cli.py", Some(88), "setup"));
+        trace.events.first_mut().unwrap().stack.source = Some("torch.cuda.is_available()".to_owned());
+        assert_eq!(at(&trace).text, "torch.cuda.is_available()");
+        // Code on the command line is in no file, so the line of the package stands for it.
+        let frames = &mut trace.events.first_mut().unwrap().stack.frames;
+        frames.truncate(4);
+        frames.push(Frame::python("<module>", "<string>", 1));
+        let place = at(&trace);
+        assert!(place.file.path.ends_with("site-packages/torch/cuda/__init__.py"), "{place:?}");
+        assert_eq!(place.stable, "torch/cuda/__init__.py");
+        assert_eq!(place.text, "torch.cuda.is_available", "{place:?}");
+        trace.events.first_mut().unwrap().stack = cuda_pitfalls_trace::Stack::default();
+        let place = at(&trace);
+        assert_eq!((place.file.path.as_str(), place.line), ("/usr/bin/python3.12", None));
+        assert_eq!(place.stable, "python3.12");
+    }
+}

@@ -1,0 +1,471 @@
+//! What tools are told that show findings in a file: one entry for each rule and line.
+//!
+//! An entry is an error where the policy forbids what was done, a warning for a pitfall, and a note for what is worth
+//! knowing. What initialised CUDA and what made contexts are notes, whether or not there was a policy: a stored trace
+//! does not say which one it was checked by, and a file without entries would look as if CUDA had not been used.
+
+use std::collections::HashMap;
+
+use sha2::{Digest, Sha256};
+
+use super::file::{self, FileLine};
+use super::{Seen, unseen};
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::escape::{shorten, visible};
+use cuda_pitfalls_core::verdict::Provenance;
+use cuda_pitfalls_trace::diagnosis::{self, Finding, Severity};
+use cuda_pitfalls_trace::policy::{Policy, PolicyWord, Violation};
+
+/// The most entries: GitHub shows 5,000.
+pub(super) const MOST: usize = 5000;
+/// Messages are cut to this many bytes.
+const LIMIT: usize = 4096;
+/// The most sentences of one entry.
+const MOST_SENTENCES: usize = 5;
+
+/// How much an entry matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) enum Level {
+    /// It is forbidden, or cannot be decided.
+    Error,
+    /// It is a pitfall.
+    Warning,
+    /// It is worth knowing.
+    Note,
+}
+
+impl Level {
+    /// The word of SARIF.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Level::Error => "error",
+            Level::Warning => "warning",
+            Level::Note => "note",
+        }
+    }
+}
+
+/// A rule of the policy: its name, what it finds in a few words, why, and the page about it.
+pub(super) struct PolicyRule {
+    pub(super) id: &'static str,
+    pub(super) title: &'static str,
+    pub(super) why: &'static str,
+    pub(super) scenario: Option<&'static str>,
+    pub(super) level: Level,
+}
+
+/// What `--forbid`, `--max-bytes` and `--expect` name, but for the rules of diagnoses.
+pub(super) const POLICY_RULES: [PolicyRule; 7] = [
+    PolicyRule {
+        id: "cuinit",
+        title: "CUDA is initialised",
+        why: "The first cuInit of a process reads CUDA_VISIBLE_DEVICES and other variables. Writes after it have no \
+              effect, and children that are forked after it cannot use CUDA. --forbid cuinit makes this an error.",
+        scenario: Some("visibility/mask-after-cuinit"),
+        level: Level::Note,
+    },
+    PolicyRule {
+        id: "context",
+        title: "a context is made on a GPU",
+        why: "A context takes hundreds of MiB of its GPU until it is destroyed or its process ends. --forbid context, \
+              or context:gpu0 for one GPU, makes this an error.",
+        scenario: Some("context/first-call-makes-one"),
+        level: Level::Note,
+    },
+    PolicyRule {
+        id: "stray",
+        title: "a context on a GPU on which the process does no work",
+        why: "The process has a context on another GPU too, and launches, copies and allocates nothing here. The \
+              memory of the context is lost to others. --forbid stray makes this an error.",
+        scenario: Some("context/first-call-makes-one"),
+        level: Level::Error,
+    },
+    PolicyRule {
+        id: "error",
+        title: "a driver call returns an error",
+        why: "--forbid error makes every driver call that returns an error one. `cuda-pitfalls explain` says what is \
+              known of an error.",
+        scenario: None,
+        level: Level::Error,
+    },
+    PolicyRule {
+        id: "contexts",
+        title: "contexts are on other GPUs than expected",
+        why: "The file of --expect lists the GPUs that get contexts: these and no others.",
+        scenario: None,
+        level: Level::Error,
+    },
+    PolicyRule {
+        id: "max-bytes",
+        title: "the memory of a GPU grows by more than is allowed",
+        why: "--max-bytes, or the file of --expect, says by how much the memory of a GPU may grow.",
+        scenario: None,
+        level: Level::Error,
+    },
+    PolicyRule {
+        id: "exit",
+        title: "the program ends in another way than expected",
+        why: "The file of --expect says with which exit code the program ends.",
+        scenario: None,
+        level: Level::Error,
+    },
+];
+
+/// The page of a scenario in the documentation.
+pub(super) fn page(scenario: &str) -> String {
+    format!("docs/pitfalls/{scenario}.md")
+}
+
+/// One entry.
+pub(super) struct Reported<'a> {
+    /// The name of the rule: one of `docs/diagnoses.md`, or of [`POLICY_RULES`].
+    pub(super) rule: String,
+    /// How much it matters.
+    pub(super) level: Level,
+    /// What happened, what to write instead, and which scenario proves it.
+    pub(super) message: String,
+    /// What the policy forbids, as it was written.
+    pub(super) forbidden: Option<&'a str>,
+    /// The finding of a rule.
+    pub(super) finding: Option<&'a Finding>,
+    /// The events that show it, by their index; the first is where it went wrong.
+    pub(super) events: Vec<usize>,
+    /// Where it went wrong.
+    pub(super) place: Option<FileLine>,
+    /// How often it happened there.
+    pub(super) times: usize,
+    /// Tells it from others, and is the same for another trace after the line has moved.
+    pub(super) fingerprint: String,
+}
+
+/// What was done once, before equal ones are one entry.
+struct Once<'a> {
+    rule: String,
+    level: Level,
+    says: String,
+    forbidden: Option<&'a str>,
+    finding: Option<&'a Finding>,
+    events: Vec<usize>,
+}
+
+/// What is said before everything about a trace of the simulated machine.
+pub(super) fn simulated(seen: &Seen) -> &'static str {
+    match seen.trace.start.provenance {
+        Provenance::Simulated => "SIMULATED, not evidence: ",
+        Provenance::Measured => "",
+    }
+}
+
+/// The entries: errors, then warnings, then notes, and each in the order of time. `root` is the folder that files are
+/// relative to.
+pub(super) fn all<'a>(seen: &Seen<'a>, root: &str) -> Vec<Reported<'a>> {
+    let mut once = violations(seen);
+    once.extend(findings(seen));
+    let notes = notes(seen, &once);
+    once.extend(notes);
+    once.sort_by_key(|one| one.level);
+    let mut groups: Vec<(Option<FileLine>, Vec<Once<'a>>)> = Vec::new();
+    let mut known: HashMap<(String, Level, Option<(String, Option<u32>)>), usize> = HashMap::new();
+    for one in once {
+        let event = one.events.first().and_then(|index| seen.trace.events.get(*index));
+        let place = match event {
+            Some(event) => file::of_event(seen.trace, root, event),
+            None => file::of_program(seen.trace, root, None),
+        };
+        let at = place.as_ref().map(|place| (place.file.path.clone(), place.line));
+        let index = *known.entry((one.rule.clone(), one.level, at)).or_insert(groups.len());
+        match groups.get_mut(index) {
+            Some((_, group)) => group.push(one),
+            None => groups.push((place, vec![one])),
+        }
+    }
+    let mut all: Vec<Reported<'a>> =
+        groups.into_iter().filter_map(|(place, group)| reported(seen, place, group)).collect();
+    number(&mut all);
+    all
+}
+
+/// What was done against the policy, but for what is also found by a rule.
+fn violations<'a>(seen: &Seen<'a>) -> Vec<Once<'a>> {
+    let is_found = |violation: &Violation| seen.findings.iter().any(|finding| is_of(violation, finding));
+    let of = |violation: &'a Violation| Once {
+        rule: rule_of(&violation.forbidden),
+        level: Level::Error,
+        says: violation.says.clone(),
+        forbidden: Some(&violation.forbidden),
+        finding: None,
+        events: violation.event.into_iter().collect(),
+    };
+    seen.violations.iter().filter(|violation| !is_found(violation)).map(of).collect()
+}
+
+/// What the rules found: an error where the policy forbids the rule.
+fn findings<'a>(seen: &Seen<'a>) -> Vec<Once<'a>> {
+    let of = |finding: &'a Finding| {
+        let violation = seen.violations.iter().find(|violation| is_of(violation, finding));
+        let level = match finding.severity {
+            _ if violation.is_some() => Level::Error,
+            Severity::Pitfall => Level::Warning,
+            Severity::Note => Level::Note,
+        };
+        Once {
+            rule: name(&finding.rule),
+            level,
+            says: finding.says.clone(),
+            forbidden: violation.map(|violation| violation.forbidden.as_str()),
+            finding: Some(finding),
+            events: finding.events.clone(),
+        }
+    };
+    seen.findings.iter().map(of).collect()
+}
+
+/// Whether a violation is this finding, of a rule that is forbidden.
+fn is_of(violation: &Violation, finding: &Finding) -> bool {
+    rule_of(&violation.forbidden) == finding.rule
+        && violation.says == finding.says
+        && violation.event == finding.events.first().copied()
+}
+
+/// What initialised CUDA and what made contexts, but for calls about which something was said already.
+fn notes<'a>(seen: &Seen<'a>, said: &[Once<'a>]) -> Vec<Once<'a>> {
+    let told = Policy { forbid: vec![PolicyWord::Init, PolicyWord::Context], ..Policy::default() };
+    let all = told.violations(seen.trace, seen.findings).into_iter();
+    let is_said = |event: Option<usize>| said.iter().any(|one| event.is_some() && one.events.first().copied() == event);
+    let of = |violation: Violation| Once {
+        rule: rule_of(&violation.forbidden),
+        level: Level::Note,
+        says: violation.says,
+        forbidden: None,
+        finding: None,
+        events: violation.event.into_iter().collect(),
+    };
+    all.filter(|violation| !is_said(violation.event)).map(of).collect()
+}
+
+/// The rule that a word of a policy means: `context` for `context:gpu0`, `fork-after-init` for `fork`.
+fn rule_of(forbidden: &str) -> String {
+    let word = forbidden.split([':', ' ']).next().unwrap_or_default();
+    match PolicyWord::parse(word) {
+        Ok(PolicyWord::Rule(rule)) => rule,
+        _ => name(word),
+    }
+}
+
+/// A name of a rule, harmless and not empty.
+fn name(text: &str) -> String {
+    let text = shorten(&visible(text), 100);
+    if text.is_empty() { "policy".to_owned() } else { text }
+}
+
+/// One entry of equal ones.
+fn reported<'a>(seen: &Seen<'a>, place: Option<FileLine>, group: Vec<Once<'a>>) -> Option<Reported<'a>> {
+    let times = group.len();
+    let message = message(seen, &group);
+    let mut group = group.into_iter();
+    let Once { rule, level, forbidden, finding, events, .. } = group.next()?;
+    let fingerprint = fingerprint(&rule, place.as_ref());
+    Some(Reported { rule, level, message, forbidden, finding, events, place, times, fingerprint })
+}
+
+fn message(seen: &Seen, group: &[Once]) -> String {
+    let mut sentences: Vec<String> = Vec::new();
+    for one in group {
+        // The same in another process is no other sentence.
+        let pid = one.events.first().and_then(|index| seen.trace.events.get(*index)).map(|event| event.pid);
+        let alike = |text: &str| pid.map_or(text.to_owned(), |pid| text.replace(&format!("pid {pid}"), "a process"));
+        let says = if group.len() > 1 { alike(&one.says) } else { one.says.clone() };
+        if !sentences.contains(&says) {
+            sentences.push(says);
+        }
+    }
+    let more = sentences.len().saturating_sub(MOST_SENTENCES);
+    sentences.truncate(MOST_SENTENCES);
+    let mut text = format!("{}{}.", simulated(seen), visible(&sentences.join("; ")));
+    if more > 0 {
+        text.push_str(&format!(" {more} more like it."));
+    }
+    if group.len() > 1 {
+        text.push_str(&format!(" {}.", counted(group.len() as u64, "time")));
+    }
+    if let Some(forbidden) = group.iter().find_map(|one| one.forbidden) {
+        text.push_str(&format!(" Forbidden by {}.", visible(forbidden)));
+    }
+    if let Some(finding) = group.iter().find_map(|one| one.finding) {
+        let (workaround, scenario) = (visible(&finding.workaround), visible(&finding.scenario));
+        text.push_str(&format!(" Instead: {}. Proved by {scenario}.", workaround.trim_end_matches('.')));
+    }
+    shorten(&text, LIMIT)
+}
+
+/// The hash of the rule, the file and the text of the line. Line numbers, PIDs and GPUs are not part of it.
+fn fingerprint(rule: &str, place: Option<&FileLine>) -> String {
+    let mut hash = Sha256::new();
+    for part in [rule, place.map_or("", |place| &place.stable), place.map_or("", |place| &place.text)] {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Numbers equal fingerprints by their lines: two lines of a file may have the same text.
+fn number(all: &mut [Reported]) {
+    let mut order: Vec<usize> = (0..all.len()).collect();
+    order.sort_by_key(|index| all.get(*index).and_then(|it| it.place.as_ref()?.line));
+    let mut seen: HashMap<String, usize> = HashMap::new();
+    for index in order {
+        let Some(one) = all.get_mut(index) else { continue };
+        let times = seen.entry(one.fingerprint.clone()).or_default();
+        *times += 1;
+        if *times > 1 {
+            one.fingerprint = format!("{}:{times}", one.fingerprint);
+        }
+    }
+}
+
+/// Why the entries may not be all there is: what makes a trace incomplete, conditions that cannot be decided, and what
+/// was not seen. Each has the name of its sort.
+pub(super) fn doubts(seen: &Seen) -> Vec<(&'static str, Level, String)> {
+    let incomplete = unseen::incomplete(seen.trace);
+    let sentences = |sort, level, lines: Vec<String>| lines.into_iter().map(move |line| (sort, level, line));
+    let missing = unseen::unseen(&seen.history).into_iter().filter(|line| Some(line) != incomplete.as_ref());
+    let mut all: Vec<(&str, Level, String)> =
+        sentences("incomplete", Level::Error, incomplete.clone().into_iter().collect()).collect();
+    all.extend(sentences("undecided", Level::Error, seen.undecided.to_vec()));
+    all.extend(sentences("not-seen", Level::Warning, missing.collect()));
+    all.into_iter().map(|(sort, level, line)| (sort, level, shorten(&visible(&line), LIMIT))).collect()
+}
+
+/// The rules that come with the program.
+pub(super) fn diagnoses() -> &'static [diagnosis::DiagnosisRule] {
+    diagnosis::rules()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_pitfalls_trace::Trace;
+    use cuda_pitfalls_trace::fixture::programs as fixture;
+    use cuda_pitfalls_trace::policy::PolicyOutcome;
+
+    const ROOT: &str = "/home/me/project";
+
+    fn shown(trace: &Trace, outcome: &PolicyOutcome) -> Vec<(String, &'static str, String, usize)> {
+        let findings = fixture::findings(trace);
+        let at = |it: &Reported| {
+            let place = it.place.as_ref().unwrap();
+            format!("{}:{}", place.file.path, place.line.unwrap_or(0))
+        };
+        let seen = Seen::new(trace, &findings, outcome);
+        all(&seen, ROOT).iter().map(|it| (it.rule.clone(), it.level.name(), at(it), it.times)).collect()
+    }
+
+    #[test]
+    fn a_stored_trace_has_its_findings_and_what_used_cuda() {
+        let trace = fixture::trace();
+        let of = |rule: &str, level, at: &str| (rule.to_owned(), level, at.to_owned(), 1);
+        // The context on GPU 0 is found by a rule, so no note says it again.
+        let expected = [
+            of("late-mask", "warning", "cli.py:88"),
+            of("stray-context", "warning", "train.py:52"),
+            of("context", "note", "train.py:35"),
+        ];
+        assert_eq!(shown(&trace, &PolicyOutcome::default()), expected);
+        let forbidden = [
+            of("context", "error", "train.py:52"),
+            of("late-mask", "warning", "cli.py:88"),
+            of("stray-context", "warning", "train.py:52"),
+            of("context", "note", "train.py:35"),
+        ];
+        assert_eq!(shown(&trace, &fixture::outcome(&trace)), forbidden);
+        let quiet = fixture::quiet();
+        assert!(all(&Seen::bare(&quiet), ROOT).is_empty(), "nothing was done");
+    }
+
+    #[test]
+    fn a_note_becomes_an_error_of_the_same_rule_and_fingerprint_if_it_is_forbidden() {
+        let trace = fixture::trace();
+        let policy = Policy::parse(&["cuinit,late-mask".to_owned()], &[]).unwrap();
+        let mut findings = fixture::findings(&trace);
+        findings.remove(1);
+        let outcome = policy.check(&trace, &findings);
+        let none = PolicyOutcome::default();
+        let [before, after] = [&none, &outcome].map(|outcome| all(&Seen::new(&trace, &[], outcome), ROOT));
+        let init = |all: &[Reported]| {
+            let it = all.iter().find(|it| it.rule == "cuinit").unwrap();
+            (it.level, it.fingerprint.clone())
+        };
+        assert_eq!((init(&before).0, init(&after).0), (Level::Note, Level::Error));
+        assert_eq!(init(&before).1, init(&after).1);
+        // What a forbidden rule found is one entry with the workaround.
+        let all = all(&Seen::new(&trace, &findings, &outcome), ROOT);
+        let late: Vec<&Reported> = all.iter().filter(|it| it.rule == "late-mask").collect();
+        assert!(matches!(late.as_slice(), [one] if one.level == Level::Error), "{}", late.len());
+        assert!(late[0].message.contains("Forbidden by late-mask. Instead: set it before"), "{}", late[0].message);
+    }
+
+    #[test]
+    fn a_fingerprint_survives_moved_lines_other_pids_and_other_gpus() {
+        let prints = |trace: &Trace| {
+            let (findings, none) = (fixture::findings(trace), PolicyOutcome::default());
+            let all = all(&Seen::new(trace, &findings, &none), ROOT);
+            all.into_iter().map(|it| it.fingerprint).collect::<Vec<_>>()
+        };
+        let trace = fixture::trace();
+        let before = prints(&trace);
+        assert_eq!(before.iter().collect::<std::collections::HashSet<_>>().len(), before.len());
+        let mut moved = trace.clone();
+        for event in &mut moved.events {
+            event.pid += 1000;
+            for frame in event.stack.frames.iter_mut() {
+                frame.line = frame.line.map(|line| line + 7);
+            }
+        }
+        assert_eq!(prints(&moved), before);
+        // Another line of code is another thing.
+        let context = moved.events.iter().position(|event| event.call.contains("Retain")).unwrap();
+        moved.events[context].stack.source = Some("model.to('cuda:1')".to_owned());
+        let after = prints(&moved);
+        assert_eq!(after[..2], before[..2]);
+        assert_ne!(after[2], before[2]);
+    }
+
+    #[test]
+    fn equal_ones_at_a_line_are_one_and_equal_lines_are_told_apart() {
+        let trace = fixture::large(2, 12, 0);
+        let all = all(&Seen::bare(&trace), ROOT);
+        assert!(!all.is_empty() && all.iter().all(|it| it.rule == "context" && it.times == 1));
+        let mut same = trace.clone();
+        for frame in same.events.iter_mut().flat_map(|event| &mut event.stack.frames) {
+            frame.line = Some(1);
+        }
+        let merged = super::all(&Seen::bare(&same), ROOT);
+        assert_eq!((merged.len(), merged[0].times), (1, all.len()));
+        assert!(merged[0].message.ends_with(&format!(" {} times.", all.len())), "{}", merged[0].message);
+        let numbered = all.iter().filter(|it| it.fingerprint.contains(':')).count();
+        assert_eq!(numbered, all.len() - 1, "all have the same function and file");
+    }
+
+    #[test]
+    fn words_of_a_policy_are_rules() {
+        let shown = ["context:gpu0", "context:GPU-1", "fork", "max-bytes gpu1=2GiB", "contexts = [gpu1]", "exit = 0"];
+        assert_eq!(shown.map(rule_of), ["context", "context", "fork-after-init", "max-bytes", "contexts", "exit"]);
+        for rule in POLICY_RULES {
+            assert_eq!(rule_of(rule.id), rule.id);
+            for scenario in rule.scenario {
+                assert!(cuda_pitfalls_core::catalogue::select(&[scenario.to_owned()]).is_ok(), "{scenario}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_not_seen_is_a_doubt() {
+        let mut trace = fixture::trace();
+        assert!(doubts(&Seen::bare(&trace)).is_empty());
+        trace.end = None;
+        let undecided = ["fork: why".to_owned()];
+        let doubts = doubts(&Seen { undecided: &undecided, ..Seen::bare(&trace) });
+        let sorts: Vec<&str> = doubts.iter().map(|(sort, ..)| *sort).collect();
+        assert_eq!(sorts, ["incomplete", "undecided"], "{doubts:?}");
+    }
+}

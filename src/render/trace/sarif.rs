@@ -1,0 +1,373 @@
+//! A trace in SARIF 2.1.0: one run, a result for each rule and line, and what the trace could not see as notifications.
+//!
+//! The format is the OASIS standard "Static Analysis Results Interchange Format (SARIF) Version 2.1.0". GitHub refuses
+//! a whole file for one result without a location, so every result has one.
+
+use serde_json::{Map, Value, json};
+
+use super::file::{self, FileLine, ROOT};
+use super::place;
+use super::reported::{self, Level, POLICY_RULES, Reported};
+use super::{Seen, totals};
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::escape::{shorten, visible};
+use cuda_pitfalls_core::verdict::Provenance;
+use cuda_pitfalls_trace::diagnosis::{DiagnosisRule, Severity};
+use cuda_pitfalls_trace::{Frame, TraceEvent};
+
+/// The schema of the standard.
+const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
+/// The most frames of a stack, and the most places of a way through the user's code.
+const MOST_FRAMES: usize = 40;
+/// The most further places of a result.
+const MOST_RELATED: usize = 8;
+/// Names and lines of code are cut to this many bytes.
+const LONGEST: usize = 400;
+/// The name of the fingerprint; its number changes if it is computed in another way.
+const FINGERPRINT: &str = "cudaPitfalls/v1";
+
+/// The whole file. `root` is the folder of the sources.
+pub(super) fn document(seen: &Seen, root: &str) -> String {
+    let log = json!({ "$schema": SCHEMA, "version": "2.1.0", "runs": [run(seen, root)] });
+    // A value without maps of other keys than text can be written.
+    format!("{}\n", serde_json::to_string_pretty(&log).unwrap_or_default())
+}
+
+fn run(seen: &Seen, root: &str) -> Value {
+    let rules = rules();
+    let all = reported::all(seen, root);
+    let left_out = all.len().saturating_sub(reported::MOST);
+    let results: Vec<Value> = all.iter().take(reported::MOST).map(|one| result(seen, root, &rules, one)).collect();
+    let start = &seen.trace.start;
+    json!({
+        "tool": { "driver": {
+            "name": "cuda-pitfalls",
+            "version": env!("CARGO_PKG_VERSION"),
+            "semanticVersion": env!("CARGO_PKG_VERSION"),
+            "rules": rules,
+            "notifications": notifications(),
+        } },
+        "originalUriBaseIds": { ROOT: base(root) },
+        "invocations": [invocation(seen, left_out)],
+        "results": results,
+        "properties": {
+            "provenance": provenance(start.provenance),
+            "simulated": start.provenance == Provenance::Simulated,
+            "complete": seen.trace.end.is_some(),
+            "tracedWith": visible(&start.version),
+            "driver": start.driver_version.as_deref().map(visible),
+            "totals": visible(&totals::parts(seen).join(", ")),
+        },
+    })
+}
+
+fn provenance(provenance: Provenance) -> &'static str {
+    match provenance {
+        Provenance::Measured => "measured",
+        Provenance::Simulated => "simulated",
+    }
+}
+
+/// The root of the sources. Its address is left out where a trace does not have it.
+fn base(root: &str) -> Value {
+    let description = text("the repository that the program was started in, or else the folder");
+    match root.starts_with('/') {
+        true => {
+            json!({ "uri": file::file_uri(&format!("{}/", root.trim_end_matches('/'))), "description": description })
+        }
+        false => json!({ "description": description }),
+    }
+}
+
+fn text(text: &str) -> Value {
+    json!({ "text": text })
+}
+
+/// Every rule, by name: a reader learns also what was looked for and not found.
+fn rules() -> Vec<Value> {
+    let mut all: Vec<(String, Value)> =
+        reported::diagnoses().iter().map(|rule| (rule.name.clone(), diagnosis(rule))).collect();
+    all.extend(POLICY_RULES.iter().map(|rule| {
+        let page = rule.scenario.map(reported::page);
+        let see = page.as_ref().map(|page| format!(" See {page}.")).unwrap_or_default();
+        let descriptor = json!({
+            "id": rule.id,
+            "shortDescription": text(rule.title),
+            "fullDescription": text(rule.why),
+            "help": text(&format!("{}{see}", rule.why)),
+            "defaultConfiguration": { "level": rule.level.name() },
+            "properties": { "tags": ["cuda", "policy"], "scenario": rule.scenario, "page": page },
+        });
+        (rule.id.to_owned(), descriptor)
+    }));
+    all.sort_by(|one, other| one.0.cmp(&other.0));
+    all.into_iter().map(|(_, rule)| rule).collect()
+}
+
+fn diagnosis(rule: &DiagnosisRule) -> Value {
+    let page = reported::page(&rule.scenario);
+    let mut help = format!("{}\n\nWhat to write instead:\n", rule.why);
+    for (framework, workaround) in &rule.workaround {
+        let framework = if framework == "any" { "any program" } else { framework };
+        help.push_str(&format!("- {framework}: {workaround}\n"));
+    }
+    help.push_str(&format!("\nProved by the scenario {}: {page}, `cuda-pitfalls show {0}`.", rule.scenario));
+    let level = match rule.severity {
+        Severity::Pitfall => Level::Warning,
+        Severity::Note => Level::Note,
+    };
+    json!({
+        "id": rule.name,
+        "shortDescription": text(&rule.title),
+        "fullDescription": text(&rule.why),
+        "help": text(&help),
+        "defaultConfiguration": { "level": level.name() },
+        "properties": { "tags": ["cuda", rule.severity.name()], "scenario": rule.scenario, "page": page },
+    })
+}
+
+/// The sorts of notifications.
+fn notifications() -> Value {
+    let of = |id: &str, about: &str| json!({ "id": id, "shortDescription": text(about) });
+    json!([
+        of("simulated", "no driver and no GPU answered"),
+        of("incomplete", "the trace stops before the program ended"),
+        of("undecided", "a condition of the policy cannot be decided, because the trace saw less"),
+        of("not-seen", "something could not be seen"),
+        of("left-out", "there are more results than a file should hold"),
+    ])
+}
+
+/// How the traced program ended, and what the trace lacks.
+fn invocation(seen: &Seen, left_out: usize) -> Value {
+    let of = |id: &str, level: Level, message: &str| json!({ "descriptor": { "id": id }, "level": level.name(), "message": text(message) });
+    let mut all: Vec<Value> = Vec::new();
+    if seen.trace.start.provenance == Provenance::Simulated {
+        all.push(of("simulated", Level::Warning, crate::tally::SIMULATED));
+    }
+    all.extend(reported::doubts(seen).iter().map(|(sort, level, line)| of(sort, *level, line)));
+    if left_out > 0 {
+        let message = format!("{} left out; the trace has them all", counted(left_out as u64, "result"));
+        all.push(of("left-out", Level::Warning, &message));
+    }
+    let (start, end) = (&seen.trace.start, &seen.trace.end);
+    let began = start.started_at.parse::<jiff::Timestamp>().ok();
+    let took = end.as_ref().map(|end| end.t_ns.saturating_sub(start.t_ns));
+    let ended = began
+        .zip(took)
+        .and_then(|(began, took)| began.checked_add(jiff::SignedDuration::from_nanos(i64::try_from(took).ok()?)).ok());
+    let mut invocation = json!({
+        // The tool succeeded if the trace is whole, however the program ended.
+        "executionSuccessful": end.is_some(),
+        "toolExecutionNotifications": all,
+    });
+    let optional = [
+        ("startTimeUtc", began.map(|at| json!(at.to_string()))),
+        ("endTimeUtc", ended.map(|at| json!(at.to_string()))),
+        ("exitCode", end.as_ref().and_then(|end| end.code).map(Value::from)),
+        ("exitSignalName", end.as_ref().and_then(|end| end.signal.as_deref()).map(|name| json!(visible(name)))),
+        ("exitCodeDescription", end.as_ref().map(|_| json!("how the traced program ended"))),
+    ];
+    put(&mut invocation, optional);
+    invocation
+}
+
+/// Adds the properties that have a value.
+fn put<const N: usize>(object: &mut Value, optional: [(&str, Option<Value>); N]) {
+    let Some(object) = object.as_object_mut() else { return };
+    object.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+}
+
+fn result(seen: &Seen, root: &str, rules: &[Value], one: &Reported) -> Value {
+    let event = |index: &usize| seen.trace.events.get(*index);
+    let first = one.events.first().and_then(event);
+    let mut properties = json!({ "simulated": seen.trace.start.provenance == Provenance::Simulated });
+    let optional = [
+        ("forbidden", one.forbidden.map(|it| json!(shorten(&visible(it), LONGEST)))),
+        ("scenario", one.finding.map(|it| json!(visible(&it.scenario)))),
+        ("page", one.finding.map(|it| json!(visible(&reported::page(&it.scenario))))),
+        ("workaround", one.finding.map(|it| json!(visible(&it.workaround)))),
+        ("memoryBytes", one.finding.and_then(|it| it.bytes).map(Value::from)),
+    ];
+    put(&mut properties, optional);
+    let mut related: Vec<Value> = Vec::new();
+    for event in one.events.iter().skip(1).filter_map(event) {
+        let Some(place) = file::of_event(seen.trace, root, event) else { continue };
+        let mut location = location(&place);
+        put(&mut location, [("message", Some(text(&shorten(&visible(&event.call), LONGEST))))]);
+        // The standard asks for different ones.
+        if related.len() < MOST_RELATED && !related.contains(&location) {
+            related.push(location);
+        }
+    }
+    let stack = first.and_then(|event| stack(seen, root, event));
+    let way = first.and_then(|event| way(seen, root, event));
+    let mut result = json!({
+        "ruleId": one.rule,
+        "level": one.level.name(),
+        "kind": "fail",
+        "message": text(&one.message),
+        "locations": one.place.iter().map(location).collect::<Vec<_>>(),
+        "partialFingerprints": { FINGERPRINT: one.fingerprint },
+        "occurrenceCount": one.times,
+        "properties": properties,
+    });
+    let optional = [
+        ("ruleIndex", rules.iter().position(|rule| rule.get("id") == Some(&json!(one.rule))).map(Value::from)),
+        ("relatedLocations", (!related.is_empty()).then(|| Value::from(related))),
+        ("stacks", stack.map(|stack| json!([stack]))),
+        ("codeFlows", way.map(|way| json!([{ "threadFlows": [{ "locations": way }] }]))),
+    ];
+    put(&mut result, optional);
+    result
+}
+
+/// A line of a file as a location.
+fn location(place: &FileLine) -> Value {
+    let mut artifact = Map::new();
+    artifact.insert("uri".to_owned(), json!(place.file.uri()));
+    if place.file.is_below_root() {
+        artifact.insert("uriBaseId".to_owned(), json!(ROOT));
+    }
+    let mut physical = json!({ "artifactLocation": artifact });
+    if let Some(line) = place.line {
+        let mut region = json!({ "startLine": line });
+        let source = place.source.as_ref().map(|source| text(&shorten(&visible(source), LONGEST)));
+        put(&mut region, [("snippet", source)]);
+        put(&mut physical, [("region", Some(region))]);
+    }
+    json!({ "physicalLocation": physical })
+}
+
+/// A frame as a location: its line if that is known, and its function.
+fn frame_location(seen: &Seen, root: &str, frame: &Frame) -> Value {
+    let place = file::of_frame(seen.trace, root, frame);
+    let mut location = place.as_ref().map_or_else(|| json!({}), location);
+    let function = json!([{ "fullyQualifiedName": shorten(&visible(&frame.name()), LONGEST), "kind": "function" }]);
+    put(&mut location, [("logicalLocations", Some(function))]);
+    location
+}
+
+/// The stack of an event, innermost first; none if it has no frames.
+fn stack(seen: &Seen, root: &str, event: &TraceEvent) -> Option<Value> {
+    let of = |frame: &Frame| {
+        let mut shown = json!({ "location": frame_location(seen, root, frame) });
+        let module = frame.package.clone().or_else(|| frame.module.as_deref().map(last));
+        put(&mut shown, [("module", module.map(|module| json!(shorten(&visible(&module), LONGEST))))]);
+        shown
+    };
+    let frames: Vec<Value> = event.stack.frames.iter().take(MOST_FRAMES).map(of).collect();
+    let when = place::since_start(seen.trace, event.t_ns);
+    let call = shorten(&visible(&event.call), LONGEST);
+    let message = format!("{call} at {when}, {}", place::who(seen.trace, event.pid));
+    (!frames.is_empty()).then(|| json!({ "message": text(&message), "frames": frames }))
+}
+
+fn last(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_owned()
+}
+
+/// The way from the user's first line to the call, outermost first, as viewers show it step by step: the user's own
+/// lines, such as those of imports, and the function of a package that the last of them called. None if it is one step.
+fn way(seen: &Seen, root: &str, event: &TraceEvent) -> Option<Vec<Value>> {
+    let own = event.stack.users_all();
+    let skipped = own.len().saturating_sub(MOST_FRAMES);
+    let steps = own.into_iter().skip(skipped).chain(event.stack.entry());
+    let steps: Vec<Value> = steps
+        .filter_map(|frame| {
+            let mut location = location(&file::of_frame(seen.trace, root, frame)?);
+            let name = shorten(&visible(&frame.name()), LONGEST);
+            put(&mut location, [("message", Some(text(&name)))]);
+            Some(json!({ "location": location }))
+        })
+        .collect();
+    (steps.len() > 1).then_some(steps)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_pitfalls_trace::Trace;
+    use cuda_pitfalls_trace::fixture::programs as fixture;
+
+    fn of(trace: &Trace) -> Value {
+        let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
+        let text = document(&Seen::new(trace, &findings, &outcome), &trace.start.folder);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_result_has_the_users_line_the_stack_and_the_way_there() {
+        let log = of(&fixture::trace());
+        let run = &log["runs"][0];
+        let late = run["results"].as_array().unwrap().iter().find(|it| it["ruleId"] == "late-mask").unwrap();
+        let expected = json!({
+            "artifactLocation": { "uri": "cli.py", "uriBaseId": "SRCROOT" },
+            "region": { "startLine": 88 },
+        });
+        assert_eq!(late["locations"], json!([{ "physicalLocation": expected }]));
+        assert_eq!(late["relatedLocations"][0]["physicalLocation"]["region"]["startLine"], 31);
+        assert_eq!(late["level"], "warning");
+        let index = late["ruleIndex"].as_u64().unwrap() as usize;
+        assert_eq!(run["tool"]["driver"]["rules"][index]["id"], "late-mask");
+        let steps = late["codeFlows"][0]["threadFlows"][0]["locations"].as_array().unwrap();
+        let names: Vec<_> = steps.iter().map(|it| it["location"]["message"]["text"].as_str().unwrap()).collect();
+        assert_eq!(names, ["<module>", "setup", "torch.cuda.is_available"]);
+        let frames = late["stacks"][0]["frames"].as_array().unwrap();
+        assert_eq!(frames[0]["location"]["logicalLocations"][0]["fullyQualifiedName"], "cudaSetDevice");
+        assert_eq!(run["originalUriBaseIds"]["SRCROOT"]["uri"], "file:///home/me/project/");
+        let invocation = &run["invocations"][0];
+        assert_eq!((&invocation["exitCode"], &invocation["executionSuccessful"]), (&json!(0), &json!(true)));
+        assert_eq!(invocation["endTimeUtc"], "2025-11-20T16:00:06.1Z");
+        assert_eq!(invocation["toolExecutionNotifications"], json!([]));
+    }
+
+    #[test]
+    fn rules_have_unique_names_a_description_and_help() {
+        let rules = rules();
+        let ids: Vec<&str> = rules.iter().map(|rule| rule["id"].as_str().unwrap()).collect();
+        assert!(ids.is_sorted_by(|one, other| one < other), "{ids:?}");
+        for rule in &rules {
+            for part in ["shortDescription", "fullDescription", "help"] {
+                assert!(rule[part]["text"].as_str().is_some_and(|text| text.len() > 10), "{rule}");
+            }
+        }
+        assert_eq!(rules.len(), reported::diagnoses().len() + POLICY_RULES.len());
+    }
+
+    #[test]
+    fn what_the_trace_lacks_is_a_notification_and_simulated_is_said_everywhere() {
+        let mut trace = fixture::trace();
+        (trace.end, trace.start.provenance) = (None, Provenance::Simulated);
+        let log = of(&trace);
+        let run = &log["runs"][0];
+        let ids: Vec<_> = run["invocations"][0]["toolExecutionNotifications"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it["descriptor"]["id"].as_str().unwrap())
+            .collect();
+        assert_eq!(ids, ["simulated", "incomplete"]);
+        assert_eq!(run["invocations"][0]["executionSuccessful"], false);
+        assert!(run["invocations"][0].get("exitCode").is_none());
+        assert_eq!(run["properties"]["simulated"], true);
+        for result in run["results"].as_array().unwrap() {
+            assert!(result["message"]["text"].as_str().unwrap().starts_with("SIMULATED, not evidence: "), "{result}");
+            assert_eq!(result["properties"]["simulated"], true);
+        }
+    }
+
+    #[test]
+    fn foreign_text_acts_nowhere_and_every_result_has_a_file() {
+        let (findings, outcome) = fixture::hostile_findings();
+        let shown = document(&Seen::new(&fixture::hostile(), &findings, &outcome), fixture::HOSTILE);
+        let log: Value = serde_json::from_str(&shown).unwrap();
+        assert!(!shown.contains("\\u001b") && !shown.contains("\\n:") && !shown.contains("##["), "{shown}");
+        let results = log["runs"][0]["results"].as_array().unwrap();
+        assert!(results.len() >= 3, "{}", results.len());
+        for result in results {
+            let uri = &result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
+            assert!(uri.as_str().is_some_and(|uri| uri.bytes().all(|byte| byte.is_ascii_graphic())), "{result}");
+        }
+    }
+}

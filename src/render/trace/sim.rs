@@ -1,0 +1,48 @@
+//! What `sim` says before and after a program.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cuda_pitfalls_core::text::{escape, lines};
+use cuda_pitfalls_trace::Trace;
+
+use super::place;
+
+/// The status of what is not modelled.
+const SIM_NOT_MODELLED: i64 = 60000;
+
+/// What is said before the program starts, for a terminal of this width.
+pub fn begin(machine: &str, width: usize) -> String {
+    let says = "nothing that this program sees of a GPU is real, and no kernel runs.";
+    lines::sentence("", &format!("SIMULATED machine {}: {says}", escape::terminal(machine)), width)
+}
+
+/// The functions that a program called and that are not modelled, each with the user's own line of the first call where
+/// that is known. `told` are those that the machine wrote down by itself.
+pub fn unmodelled(trace: Option<&Trace>, told: &BTreeSet<String>) -> Vec<String> {
+    let mut found: BTreeMap<String, Option<String>> = told.iter().map(|name| (name.clone(), None)).collect();
+    for (trace, event) in trace.iter().flat_map(|trace| trace.events.iter().map(move |event| (trace, event))) {
+        if event.status == Some(SIM_NOT_MODELLED) {
+            let at = place::place(trace, event).map(|place| match place.line {
+                Some(line) => format!("{}:{line}", place.file),
+                None => place.file,
+            });
+            let known = found.entry(event.call.clone()).or_default();
+            *known = known.take().or(at);
+        }
+    }
+    let shown = |(name, at): (String, Option<String>)| match at {
+        Some(at) => format!("{} ({})", escape::terminal(&name), escape::terminal(&at)),
+        None => escape::terminal(&name),
+    };
+    found.into_iter().map(shown).collect()
+}
+
+/// What is said after the program has ended.
+pub fn end(machine: &str, unmodelled: &[String], width: usize) -> String {
+    let mut out = lines::sentence("", &format!("That was the SIMULATED machine {}.", escape::terminal(machine)), width);
+    if !unmodelled.is_empty() {
+        let says = "not modelled, each returned status 60000: ";
+        out.push_str(&lines::sentence("", &format!("{says}{}", unmodelled.join(", ")), width));
+    }
+    out
+}

@@ -1,0 +1,128 @@
+//! What a mask makes visible, in words.
+
+use cuda_pitfalls_answers::visibility::{GpuSource, Visibility};
+use cuda_pitfalls_core::mask::{Ending, Entry, Fate, InitStatus};
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::{escape, lines};
+
+/// What a mask makes visible, for a terminal of this width.
+pub fn text(answer: &Visibility, width: usize) -> String {
+    let mut out = String::new();
+    let gpus = counted(answer.gpus.len(), "GPU");
+    let of = match &answer.gpus_of {
+        GpuSource::Machine => format!("{gpus} of this machine"),
+        GpuSource::Simulated { machine } => format!("{gpus} of the simulated machine {}", escape::terminal(machine)),
+        GpuSource::File { path } => format!("{gpus} of {}", escape::terminal(path)),
+    };
+    let set = |name: &str, value: &Option<String>| match value {
+        Some(value) => format!("{name}='{}'", escape::terminal(value)),
+        None => format!("{name} not set"),
+    };
+    let order = answer.order.is_some().then(|| format!(", {}", set("CUDA_DEVICE_ORDER", &answer.order)));
+    let head = format!("{}{}: {of}", set("CUDA_VISIBLE_DEVICES", &answer.mask), order.unwrap_or_default());
+    out.push_str(&lines::sentence("", &head, width));
+    for entry in &answer.entries {
+        let head = format!("  {}  ", quoted(entry));
+        out.push_str(&lines::sentence(&head, &fate(entry, answer), width));
+    }
+    out.push_str(&lines::sentence("", &outcome(answer), width));
+    for (ordinal, uuid) in answer.visible.iter().enumerate() {
+        let index = answer.gpus.iter().position(|gpu| gpu.uuid == *uuid);
+        let name = index.and_then(|index| answer.gpus.get(index)?.name.clone()).unwrap_or_default();
+        let index = index.map(|index| format!("GPU {index}")).unwrap_or_default();
+        let line = format!("  cuda:{ordinal}  {index}  {}  {}", escape::terminal(uuid), escape::terminal(&name));
+        out.push_str(line.trim_end());
+        out.push('\n');
+    }
+    if !answer.order_known && answer.entries.iter().all(|entry| !is_uuid(entry)) {
+        let says = "These GPUs are not of one model, and CUDA puts the fastest first: which one has which number is not \
+                    known here. CUDA_DEVICE_ORDER=PCI_BUS_ID makes CUDA's numbers those of NVML.";
+        out.push_str(&lines::sentence("", says, width));
+    }
+    let rule = "Predicted by the rule that driver 580.159.04 was measured to follow, and not measured here.";
+    out.push_str(&lines::sentence("", rule, width));
+    out
+}
+
+/// An entry as it is written.
+fn quoted(entry: &Entry) -> String {
+    format!("'{}'", escape::terminal(&entry.text))
+}
+
+fn is_uuid(entry: &Entry) -> bool {
+    entry.text.starts_with("GPU-") || entry.text.starts_with("MIG-")
+}
+
+/// What an entry did.
+fn fate(entry: &Entry, answer: &Visibility) -> String {
+    let last = answer.gpus.len().saturating_sub(1);
+    match entry.fate {
+        Fate::Names { gpu } => format!("names GPU {gpu}"),
+        Fate::Repeats { gpu } => format!("names GPU {gpu} again: cuInit fails"),
+        Fate::Unread => "is not read any more".to_owned(),
+        Fate::Ends { why } => {
+            let why = match why {
+                Ending::Empty => "is empty".to_owned(),
+                Ending::NoNumber if is_uuid(entry) => "is a UUID in a list of numbers".to_owned(),
+                Ending::NoNumber => "does not begin with a number or a UUID".to_owned(),
+                Ending::OutOfRange if answer.gpus.is_empty() => "names no GPU: there is none".to_owned(),
+                Ending::OutOfRange => format!("names no GPU: they are 0 to {last}"),
+                Ending::NoUuid => "does not begin with GPU- or MIG-, in a list that began with a UUID".to_owned(),
+                Ending::NoDigits => "is no UUID, nor the beginning of one".to_owned(),
+                Ending::UnknownUuid => "is the UUID of none of these GPUs".to_owned(),
+                Ending::SeveralGpus => "is the beginning of several UUIDs".to_owned(),
+            };
+            format!("{why}: the list ends before it")
+        }
+    }
+}
+
+/// What `cuInit` returns and what is visible then.
+fn outcome(answer: &Visibility) -> String {
+    let status = answer.status.name();
+    match answer.status {
+        InitStatus::Success if answer.visible.len() == answer.gpus.len() && answer.mask.is_none() => {
+            "Without a mask all are visible:".to_owned()
+        }
+        InitStatus::Success => format!("{} visible:", counted(answer.visible.len(), "GPU")),
+        InitStatus::NoDevice => format!("No GPU is visible: cuInit returns {status} ({})", answer.status.code()),
+        InitStatus::InvalidDevice if answer.bad_order => format!(
+            "No GPU is visible: CUDA_DEVICE_ORDER has to be PCI_BUS_ID or FASTEST_FIRST, and cuInit returns {status} ({})",
+            answer.status.code()
+        ),
+        InitStatus::InvalidDevice => {
+            format!("No GPU is visible: cuInit returns {status} ({})", answer.status.code())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_pitfalls_answers::visibility::{ListedGpu, visibility};
+
+    fn shown(mask: Option<&str>, order: Option<&str>) -> String {
+        let gpu = |digit: char, name: &str| ListedGpu {
+            uuid: format!("GPU-{digit}a00beef-0000-4000-8000-000000000000"),
+            name: Some(name.to_owned()),
+        };
+        let gpus = vec![gpu('a', "NVIDIA H100"), gpu('b', "NVIDIA T4")];
+        text(&visibility(mask.map(str::to_owned), order.map(str::to_owned), GpuSource::Machine, gpus), 80)
+    }
+
+    #[test]
+    fn each_entry_says_what_it_did_and_the_width_is_kept() {
+        let twice = shown(Some("0,0,1"), None);
+        assert!(twice.contains("'0'  names GPU 0 again: cuInit fails\n"), "{twice}");
+        assert!(twice.contains("'1'  is not read any more\n") && twice.contains("CUDA_ERROR_INVALID_DEVICE (101)"));
+        assert!(twice.contains("puts the fastest first"), "{twice}");
+        let ends = shown(Some("1,all"), Some("PCI_BUS_ID"));
+        assert!(ends.contains("the list ends before it") && ends.contains("cuda:0  GPU 1  GPU-ba00beef"), "{ends}");
+        assert!(!ends.contains("fastest"), "{ends}");
+        let hostile = shown(Some("\u{1b}[31m,\n"), Some("pci"));
+        assert!(!hostile.contains('\u{1b}') && hostile.contains("PCI_BUS_ID or FASTEST_FIRST"), "{hostile}");
+        for text in [twice, ends, hostile] {
+            assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        }
+    }
+}
