@@ -10,7 +10,7 @@ use crate::common;
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use common::traced::has;
@@ -103,7 +103,8 @@ fn the_subset_is_no_empty_promise() {
     let [sarif, _] = rendered(&trace, &PolicyOutcome::default());
     let log: Value = serde_json::from_str(&sarif).unwrap();
     let schemas = schemas();
-    let broken: [(&str, fn(&mut Value)); 5] = [
+    type Breaks = fn(&mut Value);
+    let broken: [(&str, Breaks); 5] = [
         ("no rule", |log| drop(log["runs"][0]["results"][0].as_object_mut().unwrap().remove("ruleId"))),
         ("a level that is none", |log| log["runs"][0]["results"][0]["level"] = "pitfall".into()),
         ("no place", |log| log["runs"][0]["results"][0]["locations"] = Value::Array(Vec::new())),
@@ -133,16 +134,13 @@ fn a_forbidden_cuinit_is_an_error_at_the_line_of_the_import() {
     fs::write(package.join("__init__.py"), "from mine import gpu\n").expect("a file of our own");
     let code = "import ctypes\nctypes.CDLL('libcuda.so.1').cuInit(0)\n";
     fs::write(package.join("gpu.py"), code).expect("a file of our own");
-    let [out, sarif, markdown] = ["traces", "trace.sarif", "trace.md"].map(file);
+    let [out, sarif, markdown, gitlab] = ["traces", "trace.sarif", "trace.md", "quality.json"].map(file);
     let run = || {
-        let options = ["trace", "--on", "sim", "--forbid", "cuinit", "--out", &out.to_string_lossy(), "--sarif"]
-            .map(str::to_owned)
-            .into_iter()
-            .chain(
-                [&sarif, &Path::new("--markdown").to_path_buf(), &markdown].map(|it| it.to_string_lossy().into_owned()),
-            )
-            .chain(["python3", "-c", "import mine"].map(str::to_owned));
-        let options: Vec<String> = options.collect();
+        let written = [("--out", &out), ("--sarif", &sarif), ("--markdown", &markdown), ("--gitlab", &gitlab)];
+        let written = written.map(|(option, path)| [option.to_owned(), path.to_string_lossy().into_owned()]);
+        let mut options = ["trace", "--on", "sim", "--forbid", "cuinit"].map(str::to_owned).to_vec();
+        options.extend(written.into_iter().flatten());
+        options.extend(["python3", "-c", "import mine"].map(str::to_owned));
         let mut command = scratch.command(&options.iter().map(String::as_str).collect::<Vec<_>>());
         command.current_dir(file("repository/some lib")).env("PYTHONDONTWRITEBYTECODE", "1");
         let ran = scratch.start(command).wait(Duration::from_secs(60));
@@ -171,6 +169,10 @@ fn a_forbidden_cuinit_is_an_error_at_the_line_of_the_import() {
     assert_eq!(invocation["toolExecutionNotifications"][0]["descriptor"]["id"], "simulated");
     let page = fs::read_to_string(&markdown).expect("it was written");
     assert!(page.starts_with("# cuda-pitfalls trace: ") && page.contains("1 violation"), "{page}");
+    let quality: Vec<Value> = serde_json::from_str(&fs::read_to_string(&gitlab).expect("it was written")).unwrap();
+    let place = serde_json::json!({ "path": "some lib/mine/gpu.py", "lines": { "begin": 2 } });
+    let forbidden = quality.iter().find(|it| it["check_name"] == "cuinit").expect("what was forbidden");
+    assert_eq!((&forbidden["severity"], &forbidden["location"]), (&Value::from("major"), &place));
     // The same line, in another process and further down.
     fs::write(package.join("gpu.py"), format!("# A comment.\n\n{code}")).expect("a file of our own");
     let moved = of_init(&run());

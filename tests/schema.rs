@@ -51,6 +51,7 @@ fn the_committed_schemas_are_those_that_the_program_prints() {
         ("environment", "reports/environment.schema.json"),
         ("bisection", "reports/bisection.schema.json"),
         ("doctor", "reports/doctor.schema.json"),
+        ("visibility", "reports/visibility.schema.json"),
         ("trace", "reports/trace.schema.json"),
         ("trace-summary", "reports/trace-summary.schema.json"),
         ("diagnosis", "scenarios/diagnoses/diagnosis.schema.json"),

@@ -34,6 +34,7 @@ mod mask_vectors;
 mod numbers;
 mod own_runs;
 mod packaging;
+mod plugin;
 mod python;
 mod python_mask;
 #[path = "readme/main.rs"]
@@ -58,3 +59,4 @@ mod trace;
 mod traced;
 mod traced_run;
 mod traces;
+mod without_gpu;

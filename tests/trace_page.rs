@@ -47,6 +47,8 @@ fn a_trace_is_rendered_in_every_form_that_it_has() {
             ("markdown", "## Events"),
             ("junit", "the trace is complete"),
             ("github", "::"),
+            ("sarif", "\"ruleId\": \"late-mask\""),
+            ("gitlab", "\"check_name\":\"late-mask\""),
             ("chrome", "\"traceEvents\":["),
         ] {
             let ran = scratch.run(&["render", &path, "--as", form]);
@@ -58,7 +60,8 @@ fn a_trace_is_rendered_in_every_form_that_it_has() {
         let ran = scratch.run(&["render", &folder.to_string_lossy(), "--as", form]);
         ran.ended(2, "usage");
         assert!(
-            ran.stderr.contains("a trace can be rendered as text, html, markdown, junit, github or chrome"),
+            ran.stderr
+                .contains("a trace can be rendered as text, html, markdown, junit, github, sarif, gitlab or chrome"),
             "{}",
             ran.stderr
         );

@@ -18,6 +18,7 @@ use cuda_pitfalls::summary::{self, Summary};
 use cuda_pitfalls::survey::{self, Survey, python};
 use cuda_pitfalls::text::json;
 use cuda_pitfalls::trace;
+use cuda_pitfalls::visibility;
 
 use crate::explain::Phrasings;
 use crate::{TaskError, counts, diagnoses, explain, export, page, provenance, steps};
@@ -129,6 +130,7 @@ fn schemas() -> Documents {
         ("reports/fleet-diff.schema.json".to_owned(), json::document(&fleet::diff_schema())),
         ("reports/explanation.schema.json".to_owned(), json::document(&render::explain::schema())),
         ("reports/doctor.schema.json".to_owned(), json::document(&render::doctor::schema())),
+        ("reports/visibility.schema.json".to_owned(), json::document(&visibility::schema())),
         ("reports/environment.schema.json".to_owned(), json::document(&releases::schema())),
         ("reports/bisection.schema.json".to_owned(), json::document(&bisect::schema())),
         ("reports/trace.schema.json".to_owned(), json::document(&trace::schema())),

@@ -165,14 +165,14 @@ pub(super) fn all<'a>(seen: &Seen<'a>, root: &str) -> Vec<Reported<'a>> {
     once.extend(notes);
     once.sort_by_key(|one| one.level);
     let mut groups: Vec<(Option<FileLine>, Vec<Once<'a>>)> = Vec::new();
-    let mut known: HashMap<(String, Level, Option<(String, Option<u32>)>), usize> = HashMap::new();
+    let mut known: HashMap<(String, Level, Option<String>), usize> = HashMap::new();
     for one in once {
         let event = one.events.first().and_then(|index| seen.trace.events.get(*index));
         let place = match event {
             Some(event) => file::of_event(seen.trace, root, event),
             None => file::of_program(seen.trace, root, None),
         };
-        let at = place.as_ref().map(|place| (place.file.path.clone(), place.line));
+        let at = place.as_ref().map(|place| format!("{}:{:?}", place.file.path, place.line));
         let index = *known.entry((one.rule.clone(), one.level, at)).or_insert(groups.len());
         match groups.get_mut(index) {
             Some((_, group)) => group.push(one),
@@ -452,7 +452,7 @@ mod tests {
         assert_eq!(shown.map(rule_of), ["context", "context", "fork-after-init", "max-bytes", "contexts", "exit"]);
         for rule in POLICY_RULES {
             assert_eq!(rule_of(rule.id), rule.id);
-            for scenario in rule.scenario {
+            if let Some(scenario) = rule.scenario {
                 assert!(cuda_pitfalls_core::catalogue::select(&[scenario.to_owned()]).is_ok(), "{scenario}");
             }
         }

@@ -1,0 +1,118 @@
+//! What needs no GPU: `mask` predicts, `sim` starts programs on the simulated machine, and a trace where no GPU is.
+
+use std::fs;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::common::{PROGRAM, Scratch};
+
+/// A program that initialises CUDA, counts, and calls what the simulated machine does not model.
+const COUNTS: &str = "
+import ctypes, sys
+libcuda = ctypes.CDLL('libcuda.so.1')
+count = ctypes.c_int()
+print(libcuda.cuInit(0), libcuda.cuDeviceGetCount(ctypes.byref(count)), count.value)
+if 'more' in sys.argv:
+    libcuda.cuTexRefCreate(ctypes.byref(ctypes.c_void_p()))
+    ctypes.CDLL('libcudart.so.13').cudaDeviceEnablePeerAccess(0, 5)
+if 'fail' in sys.argv:
+    sys.exit(7)
+";
+
+fn run(arguments: &[&str], variables: &[(&str, &str)]) -> (String, String, Option<i32>) {
+    let mut command = Command::new(PROGRAM);
+    command.args(arguments).env_remove("CUDA_VISIBLE_DEVICES").env_remove("CUDA_DEVICE_ORDER");
+    let Output { status, stdout, stderr } = command.envs(variables.iter().copied()).output().expect("it starts");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it prints text");
+    (text(stdout), text(stderr), status.code())
+}
+
+fn document(arguments: &[&str], variables: &[(&str, &str)]) -> Value {
+    let (stdout, stderr, code) = run(&[&["mask", "--json"], arguments].concat(), variables);
+    assert_eq!((stderr.as_str(), code), ("", Some(0)), "{stdout}");
+    serde_json::from_str(&stdout).expect("one document")
+}
+
+#[test]
+fn a_mask_is_that_of_the_command_line_or_of_the_environment() {
+    let of = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let answer = document(&[&["--gpus", "4"], arguments].concat(), variables);
+        (
+            answer["status"].as_str().map(str::to_owned),
+            answer["visible"].as_array().map(Vec::len),
+            answer["mask"].clone(),
+        )
+    };
+    let status = |name: &str| Some(name.to_owned());
+    let mask = [("CUDA_VISIBLE_DEVICES", "2,0")];
+    assert_eq!(of(&[], &mask), (status("CUDA_SUCCESS"), Some(2), "2,0".into()));
+    assert_eq!(of(&["--unset"], &mask), (status("CUDA_SUCCESS"), Some(4), Value::Null));
+    assert_eq!(of(&["0,0"], &mask), (status("CUDA_ERROR_INVALID_DEVICE"), Some(0), "0,0".into()));
+    assert_eq!(of(&["-1"], &[]), (status("CUDA_ERROR_NO_DEVICE"), Some(0), "-1".into()));
+    assert_eq!(of(&["0", "--order", "pci"], &[]).0, status("CUDA_ERROR_INVALID_DEVICE"));
+}
+
+#[test]
+fn gpus_are_a_number_a_machine_or_a_list_and_what_is_wrong_with_a_list_is_named_by_its_line() {
+    let scratch = Scratch::new();
+    let path = scratch.path().join("gpus.txt");
+    let list = path.to_string_lossy().into_owned();
+    fs::write(&path, "GPU 0: NVIDIA T4 (UUID: GPU-5a0000be-0000-4000-8000-000000000000)\n").expect("a list");
+    let answer = document(&["GPU-5a", "--gpus", &list], &[]);
+    assert_eq!(
+        (answer["gpus_of"]["from"].as_str(), answer["visible"].as_array().map(Vec::len)),
+        (Some("file"), Some(1))
+    );
+    assert_eq!(document(&["--gpus", "sim:mixed-pair"], &[])["order_known"], false);
+    let wrong = |gpus: &str| {
+        let (stdout, stderr, code) = run(&["mask", "0", "--gpus", gpus], &[]);
+        assert_eq!((stdout.as_str(), code), ("", Some(2)), "{stderr}");
+        stderr
+    };
+    assert!(wrong("9").contains("a number from 1 to 8"));
+    assert!(wrong("sim:no-such-machine").contains("there is no simulated machine"));
+    assert!(wrong("no/such/file").contains("no/such/file"));
+    fs::write(&path, "# nothing\n").expect("a list");
+    assert!(wrong(&list).contains("it lists no GPU"));
+    fs::write(&path, "\nGPU-5a\n").expect("a list");
+    assert!(wrong(&list).contains(&format!("{list}:2: no UUID")));
+}
+
+#[test]
+fn a_program_runs_on_a_machine_of_so_many_gpus_and_is_told_that_it_is_simulated() {
+    let (stdout, stderr, code) = run(&["sim", "--gpus", "5", "--", "python3", "-c", COUNTS], &[]);
+    assert_eq!((stdout.as_str(), code), ("0 0 5\n", Some(0)), "{stderr}");
+    assert_eq!(stderr.matches("SIMULATED machine h200-x5").count(), 2, "{stderr}");
+    let hidden = [("CUDA_VISIBLE_DEVICES", "1,0")];
+    assert_eq!(run(&["sim", "--machine", "mixed-pair", "--", "python3", "-c", COUNTS], &hidden).0, "0 0 2\n");
+}
+
+#[test]
+fn what_is_not_modelled_is_named_and_is_no_success() {
+    let (_, stderr, code) = run(&["sim", "python3", "-c", COUNTS, "more"], &[]);
+    assert_eq!(code, Some(3), "{stderr}");
+    assert!(
+        stderr.contains("cuTexRefCreate (<string>:7)") && stderr.contains("cudaDeviceEnablePeerAccess"),
+        "{stderr}"
+    );
+    // A program that failed keeps its own code.
+    assert_eq!(run(&["sim", "python3", "-c", COUNTS, "more", "fail"], &[]).2, Some(7));
+    assert_eq!(run(&["sim", "no-such-program"], &[]).2, Some(127));
+    assert_eq!(run(&["sim", "--machine", "nothing", "true"], &[]).2, Some(2));
+    assert_eq!(run(&["sim", "--gpus", "9", "true"], &[]).2, Some(2));
+}
+
+#[test]
+fn where_no_gpu_is_a_trace_names_who_calls_cu_init() {
+    let scratch = Scratch::new();
+    let out = scratch.path().to_string_lossy().into_owned();
+    let trace = ["trace", "--on", "sim:no-device", "--forbid", "cuinit", "--out", &out, "--", "python3", "-c", COUNTS];
+    let (stdout, stderr, code) = run(&trace, &[]);
+    // After a cuInit that failed, every other call is refused.
+    assert_eq!((stdout.as_str(), code), ("100 3 0\n", Some(1)), "{stderr}");
+    assert!(stderr.contains("<string>:5 initialises CUDA through cuInit"), "{stderr}");
+    let clean =
+        ["trace", "--on", "sim:no-device", "--forbid", "cuinit", "--out", &out, "--", "python3", "-c", "print()"];
+    assert_eq!(run(&clean, &[]).2, Some(0));
+}
