@@ -13,7 +13,7 @@ use cuda_pitfalls::report::Stored;
 use cuda_pitfalls::survey::Survey;
 use serde_json::{Value, json};
 
-use common::{PROGRAM, Scratch, root};
+use common::{PROGRAM, Scratch, root, script};
 
 /// The survey on which the rule rests.
 const MEASURED: &str = "reports/survey-mask-h200-x2/survey-mask.json";
@@ -228,4 +228,43 @@ fn the_package_starts_the_program() {
     let text = String::from_utf8_lossy(&found.stdout);
     assert!(found.status.success() && text.contains("illegal memory access"), "{found:#?}");
     assert_eq!(start(&path, "qqqqqqqq").status.code(), Some(4), "the exit code is the program's");
+}
+
+/// `pip install --target` puts the program beside the package, where no PATH and no Python looks.
+#[test]
+fn the_package_finds_the_program_beside_it_or_says_how_to_get_it() {
+    let scratch = Scratch::new();
+    let folder = scratch.path();
+    // An environment of its own: whoever runs the tests may have the program installed.
+    let made = Command::new("python3").args(["-m", "venv", "--without-pip"]).arg(folder.join("env")).status();
+    assert!(made.is_ok_and(|status| status.success()), "python3 makes an environment");
+    let package = folder.join("target/cuda_pitfalls");
+    fs::create_dir_all(&package).expect("a folder of our own");
+    for file in ["__init__.py", "__main__.py"] {
+        fs::copy(root().join("python/cuda_pitfalls").join(file), package.join(file)).expect("a copy of our own");
+    }
+    let start = || {
+        let mut command = Command::new(folder.join("env/bin/python3"));
+        command.args(["-m", "cuda_pitfalls", "--version"]).env("PYTHONPATH", folder.join("target"));
+        command.env("PATH", folder).env("PYTHONUSERBASE", folder).output().expect("python3 starts")
+    };
+    let missing = start();
+    let error = String::from_utf8_lossy(&missing.stderr);
+    assert_eq!(missing.status.code(), Some(1), "{missing:#?}");
+    assert!(error.contains("neither beside this Python nor on PATH") && error.contains("pip install"), "{error}");
+    assert!(!error.contains("Traceback"), "{error}");
+
+    let bin = folder.join("target/bin");
+    fs::create_dir(&bin).expect("a folder of our own");
+    let program = bin.join("cuda-pitfalls");
+    script(&program, "#!/no/such/interpreter\n");
+    let broken = start();
+    let error = String::from_utf8_lossy(&broken.stderr);
+    assert_eq!(broken.status.code(), Some(1), "{broken:#?}");
+    assert!(error.contains("does not start without glibc") && !error.contains("Traceback"), "{error}");
+
+    fs::remove_file(&program).expect("a file of our own");
+    std::os::unix::fs::symlink(PROGRAM, &program).expect("a link of our own");
+    let found = start();
+    assert!(found.status.success() && found.stdout.starts_with(b"cuda-pitfalls "), "{found:#?}");
 }

@@ -33,6 +33,7 @@ mod judged;
 mod mask_vectors;
 mod numbers;
 mod own_runs;
+mod packaging;
 mod plugin;
 mod python;
 mod python_mask;

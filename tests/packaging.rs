@@ -1,0 +1,156 @@
+//! What is published, held against what says so: the files of a release by their names, the inside of an archive, the
+//! recipe for conda-forge. Nothing is built here, and nothing is reached.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use crate::common::{PROGRAM, Scratch, root, script};
+
+fn give(command: &mut Command) -> Output {
+    command.current_dir(root()).output().expect("the script starts")
+}
+
+fn lines(output: &Output) -> Vec<String> {
+    assert!(output.status.success(), "{output:#?}");
+    String::from_utf8_lossy(&output.stdout).lines().map(str::to_owned).collect()
+}
+
+/// A small file that is the program: an unstripped one takes seconds to compress.
+fn program(scratch: &Scratch) -> PathBuf {
+    let path = scratch.path().join("program");
+    script(&path, &format!("#!/bin/sh\nexec {PROGRAM} \"$@\"\n"));
+    path
+}
+
+/// The names of the files that `.github/dist` makes for targets; without one, for all.
+fn names(targets: &[&str]) -> Vec<String> {
+    lines(&give(Command::new(root().join(".github/dist")).arg("--names").args(targets)))
+}
+
+fn manifest() -> toml::Table {
+    let text = fs::read_to_string(root().join("Cargo.toml")).expect("the manifest can be read");
+    toml::from_str(&text).expect("the manifest is TOML")
+}
+
+fn text<'a>(manifest: &'a toml::Table, path: &[&str]) -> &'a str {
+    let (last, tables) = path.split_last().expect("a path has a name");
+    let table = tables.iter().try_fold(manifest, |table, name| table.get(*name)?.as_table());
+    table.and_then(|table| table.get(*last)?.as_str()).unwrap_or_else(|| panic!("Cargo.toml has no {path:?}"))
+}
+
+/// A template of cargo-binstall with its variables replaced.
+fn expanded(template: &str, target: &str) -> String {
+    let manifest = manifest();
+    let version = text(&manifest, &["workspace", "package", "version"]);
+    let values = [
+        ("{ repo }", "https://forge.example/owner/cuda-pitfalls"),
+        ("{ name }", "cuda-pitfalls"),
+        ("{ version }", version),
+        ("{ target }", target),
+        ("{ bin }", "cuda-pitfalls"),
+    ];
+    let text = values.iter().fold(template.to_owned(), |text, (variable, value)| text.replace(variable, value));
+    assert!(!text.contains('{'), "{template} has a variable that is not known here");
+    text
+}
+
+const TARGETS: [&str; 2] = ["x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"];
+
+#[test]
+fn cargo_binstall_asks_for_the_archives_of_a_release() {
+    let manifest = manifest();
+    let template = text(&manifest, &["package", "metadata", "binstall", "pkg-url"]);
+    assert_eq!(text(&manifest, &["package", "metadata", "binstall", "pkg-fmt"]), "tgz");
+    let made = names(&[]);
+    for target in TARGETS {
+        let address = expanded(template, target);
+        let (folder, file) = address.rsplit_once('/').expect("an address");
+        assert!(made.iter().any(|name| name == file), "{file} is none of {made:?}");
+        let version = text(&manifest, &["workspace", "package", "version"]);
+        assert!(folder.ends_with(&format!("/releases/download/v{version}")), "{address}");
+    }
+}
+
+#[test]
+fn an_archive_has_the_program_where_cargo_binstall_looks_and_a_share() {
+    let scratch = Scratch::new();
+    let name = expanded("{ name }-{ version }-{ target }", TARGETS[0]);
+    let archiver = root().join(".github/archive");
+    let made = give(Command::new(archiver).arg(program(&scratch)).arg(&name).arg(scratch.path()));
+    assert!(made.status.success(), "{made:#?}");
+    let archive = scratch.path().join(format!("{name}.tgz"));
+    let inside = lines(&give(Command::new("tar").arg("--list").arg("--file").arg(&archive)));
+    let manifest = manifest();
+    let bin = expanded(text(&manifest, &["package", "metadata", "binstall", "bin-dir"]), TARGETS[0]);
+    let share = ["man/man1/cuda-pitfalls.1", "bash-completion/completions/cuda-pitfalls"];
+    let deploy = ["kubernetes/job.yaml", "node/check", "slurm/health-check"];
+    let share = share.iter().map(|file| format!("{name}/share/{file}"));
+    let deploy = deploy.iter().map(|file| format!("{name}/share/cuda-pitfalls/deploy/{file}"));
+    for file in [bin, format!("{name}/LICENSE-MIT")].into_iter().chain(share).chain(deploy) {
+        assert!(inside.contains(&file), "{file} is not in the archive:\n{}", inside.join("\n"));
+    }
+    assert!(!inside.iter().any(|file| file.contains("recipe.yaml")), "the recipe is for packagers: {inside:?}");
+}
+
+/// A program of another processor cannot print its own pages.
+#[test]
+fn an_archive_for_another_machine_has_the_pages_that_a_program_of_this_one_prints() {
+    let scratch = Scratch::new();
+    let foreign = scratch.path().join("foreign");
+    fs::write(&foreign, "not for this machine").expect("a file of our own");
+    let archiver = root().join(".github/archive");
+    let mut without = Command::new(&archiver);
+    let without = give(without.arg(&foreign).arg("foreign").arg(scratch.path()));
+    assert!(!without.status.success(), "{without:#?}");
+    let mut with = Command::new(&archiver);
+    let with = give(with.arg(&foreign).arg("foreign").arg(scratch.path()).arg(program(&scratch)));
+    assert!(with.status.success(), "{with:#?}");
+    let list = |what: &str| {
+        let archive = scratch.path().join("foreign.tgz");
+        lines(&give(Command::new("tar").arg("--extract").arg("--to-stdout").arg("--file").arg(archive).arg(what)))
+    };
+    assert_eq!(list("foreign/bin/cuda-pitfalls"), ["not for this machine"]);
+    assert!(list("foreign/share/man/man1/cuda-pitfalls-run.1").len() > 20);
+}
+
+#[test]
+fn a_wheel_and_an_archive_are_made_for_each_target() {
+    let all = names(&[]);
+    let plugin = usize::from(root().join("python/pytest/pyproject.toml").exists());
+    assert_eq!(all.len(), 4 + plugin, "{all:?}");
+    let one = names(&[TARGETS[1]]);
+    assert!(
+        matches!(one.as_slice(), [wheel, archive]
+        if wheel.ends_with("-py3-none-manylinux_2_28_aarch64.whl") && archive.ends_with("-aarch64-unknown-linux-gnu.tgz")),
+        "{one:?}"
+    );
+    let wheels = fs::read_to_string(root().join("pyproject.toml")).expect("pyproject.toml can be read");
+    assert!(wheels.contains("compatibility = \"manylinux_2_28\""), "the names of wheels say manylinux_2_28");
+}
+
+#[test]
+fn a_target_that_is_not_published_is_refused() {
+    let output = give(Command::new(root().join(".github/dist")).args(["--names", "x86_64-unknown-linux-musl"]));
+    assert_eq!(output.status.code(), Some(1), "{output:#?}");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("`x86_64-unknown-linux-musl`") && error.contains(TARGETS[0]), "{error}");
+}
+
+/// The recipe is read by rattler-build, which is not here: what can go stale is its version and its licence.
+#[test]
+fn the_recipe_for_conda_has_the_version_and_the_licence_of_the_package() {
+    let manifest = manifest();
+    let recipe = fs::read_to_string(root().join("deploy/conda/recipe.yaml")).expect("the recipe can be read");
+    let recipe: serde_json::Value = serde_saphyr::from_str(&recipe).expect("the recipe is YAML");
+    let package = ["workspace", "package"];
+    for (pointer, key) in [("/context/version", "version"), ("/about/license", "license")] {
+        let expected = text(&manifest, &[package[0], package[1], key]);
+        assert_eq!(recipe.pointer(pointer).and_then(serde_json::Value::as_str), Some(expected), "{pointer}");
+    }
+    let files = recipe.pointer("/about/license_file").and_then(serde_json::Value::as_array).expect("licences");
+    let written = ["THIRDPARTY.yml"];
+    for file in files.iter().filter_map(serde_json::Value::as_str).filter(|file| !written.contains(file)) {
+        assert!(root().join(file).exists(), "{file}");
+    }
+}
