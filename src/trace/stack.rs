@@ -76,6 +76,9 @@ pub enum FrameOwner {
 /// Folders that hold installed packages of Python.
 const PACKAGES: [&str; 2] = ["site-packages", "dist-packages"];
 
+/// What Python calls the code of a module, which runs while it is imported.
+const MODULE: &str = "<module>";
+
 /// Functions that only pass a call on.
 const WRAPPERS: [&str; 6] = ["wrapper", "_wrapper", "wrapped", "inner", "_fn", "decorate_context"];
 
@@ -135,7 +138,7 @@ impl Frame {
     pub fn name(&self) -> String {
         let function = if self.function.is_empty() { "?" } else { self.function.as_str() };
         match (&self.language, self.file.as_deref().and_then(dotted)) {
-            (FrameLanguage::Python, Some(module)) if function == "<module>" => module,
+            (FrameLanguage::Python, Some(module)) if function == MODULE => module,
             (FrameLanguage::Python, Some(module)) => format!("{module}.{function}"),
             (FrameLanguage::Native, _) => native_name(function),
             _ => function.to_owned(),
@@ -222,6 +225,16 @@ impl Stack {
             all.clone().find(|frame| !frame.is_wrapper()).or_else(|| all.clone().next())
         };
         outermost(FrameLanguage::Python).or_else(|| outermost(FrameLanguage::Native))
+    }
+
+    /// The entry by its name. Of a package that did it while it was imported, whose entry is only the import, with the
+    /// line that ran then: `torch (at torch/quasirandom.py:219)`.
+    pub fn entry_name(&self) -> Option<String> {
+        let entry = self.entry()?;
+        let ran = |frame: &&Frame| frame.owner == FrameOwner::Package && frame.function == MODULE;
+        let at = self.frames.iter().find(ran).filter(|_| entry.function == MODULE);
+        let at = at.and_then(|frame| Some(format!(" (at {}:{})", frame.package_file()?, frame.line?)));
+        Some(entry.name() + &at.unwrap_or_default())
     }
 
     /// Where no code of the user's is on the stack, the innermost function of a package that is meant for users: the
@@ -386,6 +399,23 @@ fn is_of_system(module: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_package_that_did_it_while_it_was_imported_did_it_by_its_own_line() {
+        let of = |function: &str, file: &str, line| Frame::python(function, &format!("/l/site-packages/{file}"), line);
+        let frames = |ends_in: &str| Stack {
+            frames: vec![
+                of("is_available", "torch/cuda/__init__.py", 180),
+                of(ends_in, "torch/quasirandom.py", 219),
+                of("<module>", "torch/__init__.py", 12),
+                Frame::python("<module>", "<string>", 1),
+            ],
+            ..Stack::default()
+        };
+        let name = |ends_in| frames(ends_in).entry_name();
+        assert_eq!(name("<module>").as_deref(), Some("torch (at torch/quasirandom.py:219)"));
+        assert_eq!(name("probe").as_deref(), Some("torch (at torch/__init__.py:12)"));
+    }
 
     #[test]
     fn a_frame_is_of_the_one_whose_file_it_is() {

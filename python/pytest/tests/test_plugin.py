@@ -6,7 +6,7 @@ import sys
 
 import pytest
 import regressions
-from pytest_cuda_pitfalls import sarif, workers
+from pytest_cuda_pitfalls import program, sarif, workers
 
 #: A line that initialises CUDA.
 INIT = 'ctypes.CDLL("libcuda.so.1").cuInit(0)'
@@ -268,6 +268,23 @@ def test_a_program_that_is_not_there_is_an_error_of_usage(pytester):
     result = pytester.runpytest_subprocess("--cuda-clean", "--cuda-program=/no/such/program")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*the program `/no/such/program` is not there*"])
+
+
+def test_whose_line_it_is_where_a_framework_has_plugins_and_where_it_does_it_while_it_is_imported():
+    def frame(function, file, line, owner="package", package=None):
+        return {"language": "python", "function": function, "file": file, "line": line, "owner": owner, "package": package}
+
+    lib = "/l/site-packages/"
+    plugin = frame("_check_cuda_versions", lib + "jax_plugins/xla_cuda13/__init__.py", 273, package="jax_plugins")
+    jax = frame("devices", lib + "jax/_src/xla_bridge.py", 1025, package="jax")
+    test = frame("devices", "/p/test_it.py", 6, "program")
+    way = program._way({"call": "cuInit", "stack": {"frames": [plugin, jax, test]}}, "/p")
+    assert (way.at.file, way.at.line) == ("test_it.py", 6)
+    asks = frame("is_available", lib + "torch/cuda/__init__.py", 180, package="torch")
+    torch = frame("<module>", lib + "torch/quasirandom.py", 219, package="torch")
+    way = program._way({"call": "cuInit", "stack": {"frames": [asks, torch, test]}}, "/p")
+    assert (way.at.file, way.at.line) == (".../site-packages/torch/quasirandom.py", 219)
+    assert program._way({"stack": {"frames": [plugin]}}, "/p").at.line == 273
 
 
 def test_this_python_is_one_that_is_supported():

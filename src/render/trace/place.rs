@@ -43,7 +43,7 @@ pub(super) fn chain(event: &TraceEvent) -> Vec<String> {
             _ => parts.push(own_frame(frame)),
         }
     }
-    parts.extend(stack.entry().map(|frame| short(&frame.name())));
+    parts.extend(stack.entry_name().map(|name| short(&name)));
     if own.is_empty() {
         let innermost = stack.innermost().map(|frame| short(&frame.name()));
         parts.extend(innermost.filter(|name| !parts.contains(name)));

@@ -268,7 +268,7 @@ fn missing(trace: &Trace, needs: Coverage) -> Vec<String> {
 
 /// The function that the user's line calls.
 fn through(event: &TraceEvent) -> String {
-    event.stack.entry().map_or_else(|| event.call.clone(), |frame| frame.name())
+    event.stack.entry_name().unwrap_or_else(|| event.call.clone())
 }
 
 fn made(trace: &Trace, life: &ContextLife<'_>) -> String {

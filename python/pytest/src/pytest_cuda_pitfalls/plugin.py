@@ -81,8 +81,11 @@ def guard_of(config: pytest.Config) -> "Guard":
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: List[pytest.Item]) -> None:
-    # A run without such a test has no hook that is called for each test.
-    if any(_MARKS.intersection(mark.name for mark in item.iter_markers()) for item in items):
+    # A run without such a test has no hook that is called for each test. Most tests share what is around them.
+    around = {item.parent for item in items}
+    marks = [mark for item in items for mark in item.own_markers]
+    marks += [mark for node in around if node is not None for mark in node.iter_markers()]
+    if any(mark.name in _MARKS for mark in marks):
         from .marked import MarkedTests
 
         config.pluginmanager.register(MarkedTests(guard_of(config)), "cuda-pitfalls-marked")

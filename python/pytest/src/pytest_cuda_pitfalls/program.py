@@ -185,10 +185,15 @@ def _way(event: Dict[str, Any], cwd: str) -> Optional[Way]:
     frames = [frame for frame in stack.get("frames") or stack.get("meanwhile") or () if frame["language"] == "python"]
     frames = [frame for frame in reversed(frames) if frame.get("line") and frame["owner"] != "system"]
     named = [(frame, _module(os.path.join(cwd, frame["file"]))) for frame in frames]
-    named = [(frame, module) for frame, module in named if _top(module) not in _RUNNERS]
+    named = [(frame, module) for frame, module in named if _package(frame, module) not in _RUNNERS]
     if not named:
         return None
-    own = [number for number, (_, module) in enumerate(named) if _top(module) not in FRAMEWORKS]
+    # A framework that does it while it is imported does it by its own line.
+    own = [
+        number
+        for number, (frame, module) in enumerate(named)
+        if _package(frame, module) not in FRAMEWORKS or frame["function"] == "<module>"
+    ]
     # Where all is a framework's, its innermost line is the one.
     last = own[-1] if own else len(named) - 1
     chain = [Line(_shown(frame["file"], cwd), frame["line"], _source(frame, cwd)) for frame, _ in named[: last + 1]]
@@ -198,8 +203,9 @@ def _way(event: Dict[str, Any], cwd: str) -> Optional[Way]:
     return Way(chain[-1], chain, calls)
 
 
-def _top(module: str) -> str:
-    return module.partition(".")[0]
+def _package(frame: Dict[str, Any], module: str) -> str:
+    """Whose code it is: the folder below `site-packages`, which need not be a package itself, or the outermost package."""
+    return frame.get("package") or module.partition(".")[0]
 
 
 @lru_cache(maxsize=None)
