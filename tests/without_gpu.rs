@@ -105,6 +105,8 @@ fn what_is_not_modelled_is_named_and_is_no_success() {
     assert_eq!(run(&["sim", "no-such-program"], &[]).2, Some(127));
     assert_eq!(run(&["sim", "--machine", "nothing", "true"], &[]).2, Some(2));
     assert_eq!(run(&["sim", "--gpus", "9", "true"], &[]).2, Some(2));
+    let (_, stderr, code) = run(&["run", "--on", "sim:no-device"], &[]);
+    assert!(code == Some(2) && stderr.contains("only `trace` and `sim` start one there"), "{stderr}");
 }
 
 #[test]

@@ -26,7 +26,7 @@ use cuda_pitfalls_core::text::escape::terminal;
 /// Another name of the default machine.
 const SHORT_NAME: &str = "h200";
 
-/// The machine whose first GPUs are those of a machine of another size, and the name of such a one before the number.
+/// The largest machine of equal GPUs, whose first GPUs make up a machine of another size; and how its names begin.
 const LARGEST: &str = "h200-x8";
 const SIZED: &str = "h200-x";
 
@@ -46,7 +46,7 @@ pub fn no_device_returns() -> String {
 /// The file beside the library into which it writes the functions that it does not model, if the file is there.
 const UNMODELLED: &str = "machine.unmodelled";
 
-/// The names of the machines that h200-x8 stands in for, by how many of its GPUs they have.
+/// The name of the machine with so many equal GPUs.
 pub fn sized(gpus: usize) -> String {
     format!("{SIZED}{gpus}")
 }
@@ -95,6 +95,9 @@ pub enum MachineError {
         /// All known names.
         known: String,
     },
+    /// Nothing but a program runs on it.
+    #[error("`{NO_DEVICE}` is for programs: only `trace` and `sim` start one there")]
+    OnlyPrograms,
     /// The description does not have the required format.
     #[error("the description of the simulated machine `{}` is not valid: {}", terminal(machine), lines(source))]
     Description {
@@ -219,6 +222,9 @@ fn read(machine: &str) -> Result<String, MachineError> {
     if machine.contains('/') || machine.ends_with(".toml") {
         let path = Path::new(machine);
         return input::read_text(path, MOST_DESCRIPTION_BYTES).map_err(failed("read", path));
+    }
+    if machine == NO_DEVICE {
+        return Err(MachineError::OnlyPrograms);
     }
     match MACHINES.iter().find(|(known, _)| *known == machine) {
         Some((_, text)) => Ok((*text).to_owned()),

@@ -33,6 +33,7 @@ use rustix::process::{Pid, WaitOptions, waitpid};
 use crate::{Memory, TraceLine};
 use answer::Pending;
 use caller::Caller;
+use cuda_pitfalls_calls::status::SIM_NOT_MODELLED;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::sample::{Gpu, Reading, STEP_BYTES};
 use cuda_pitfalls_instrument::libraries::On;
@@ -76,7 +77,9 @@ pub enum NvmlFound {
 }
 
 /// [`TraceOptions::returns`] by which every function that the simulated machine lacks is there and says so.
-pub const NOT_MODELLED: &str = "*=60000";
+pub fn not_modelled() -> String {
+    format!("*={SIM_NOT_MODELLED}")
+}
 
 /// What to trace, and how.
 #[derive(Clone, Debug)]

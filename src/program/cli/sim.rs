@@ -63,7 +63,7 @@ pub(super) fn sim(arguments: SimArguments) -> Exit {
         preload: false,
         redact: false,
         all_calls: false,
-        returns: tracer::NOT_MODELLED.to_owned(),
+        returns: tracer::not_modelled(),
         nvml: NvmlFound::Machine,
         tells_unmodelled: true,
         apart: None,
@@ -75,7 +75,7 @@ pub(super) fn sim(arguments: SimArguments) -> Exit {
     let trace = Trace::open(&document).ok();
     let called = page::unmodelled(trace.as_ref(), &unmodelled);
     say(&page::end(&machine, &called, width));
-    // The program was started in this folder's care; `end_as` does not return.
+    // `end_as` does not return, so nothing would remove it.
     drop(folder);
     match ended.code {
         Some(0) if !called.is_empty() => named(Exit::Inconclusive),

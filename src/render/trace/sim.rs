@@ -2,13 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cuda_pitfalls_calls::status::SIM_NOT_MODELLED;
 use cuda_pitfalls_core::text::{escape, lines};
 use cuda_pitfalls_trace::Trace;
 
 use super::place;
-
-/// The status of what is not modelled.
-const SIM_NOT_MODELLED: i64 = 60000;
 
 /// What is said before the program starts, for a terminal of this width.
 pub fn begin(machine: &str, width: usize) -> String {
@@ -41,8 +39,8 @@ pub fn unmodelled(trace: Option<&Trace>, told: &BTreeSet<String>) -> Vec<String>
 pub fn end(machine: &str, unmodelled: &[String], width: usize) -> String {
     let mut out = lines::sentence("", &format!("That was the SIMULATED machine {}.", escape::terminal(machine)), width);
     if !unmodelled.is_empty() {
-        let says = "not modelled, each returned status 60000: ";
-        out.push_str(&lines::sentence("", &format!("{says}{}", unmodelled.join(", ")), width));
+        let says = format!("Not modelled, so that each returned {SIM_NOT_MODELLED}: {}", unmodelled.join(", "));
+        out.push_str(&lines::sentence("", &says, width));
     }
     out
 }
