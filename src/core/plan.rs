@@ -7,6 +7,7 @@ pub mod estimate;
 mod fill;
 #[doc(hidden)]
 pub mod fixture;
+pub mod lanes;
 mod needs;
 mod options;
 mod order;

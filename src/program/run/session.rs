@@ -8,6 +8,7 @@ use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::event::{MappedLibrary, Versions};
 use cuda_pitfalls_core::experiment::Experiment;
 use cuda_pitfalls_core::machine::{Machine, Runtime, Unavailable};
+use cuda_pitfalls_core::plan::estimate::Pace;
 use cuda_pitfalls_core::recording::Recording;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::verdict::Provenance;
@@ -136,6 +137,11 @@ impl Session {
     /// Whether the simulated machine answers because no GPU can, and not because somebody wanted it.
     pub(super) fn fell_back(&self, options: &RunOptions) -> bool {
         options.on == On::Auto && self.provenance == Provenance::Simulated
+    }
+
+    /// How fast attempts are expected to be.
+    pub(super) fn pace(&self) -> Pace {
+        Pace::expected(self.provenance)
     }
 
     /// The private folder of the run.

@@ -199,7 +199,8 @@ impl SurveyRun<'_> {
     fn calibrate(&mut self) {
         if self.session.supervisor.sampler.inventory.is_ok() {
             self.console.status("measuring the instrument");
-            calibrate::Calibrator::calibrate(&mut self.session, &mut self.report);
+            let mut calibrator = calibrate::Calibrator::new(&mut self.session, &mut self.report);
+            calibrator.calibrate(&mut self.session, &mut self.report);
         }
     }
 
