@@ -8,6 +8,7 @@ use super::pair::ComparedEntry;
 use super::{EntryDifference, FactDifference, Relation, Share};
 use cuda_pitfalls_core::fact;
 use cuda_pitfalls_core::machine::Machine;
+use cuda_pitfalls_core::observation::Hidden;
 use cuda_pitfalls_core::observe::Observation;
 use cuda_pitfalls_core::plan::Plan;
 use cuda_pitfalls_core::report::{CaseView, OutcomeView, ReportView, ScenarioView};
@@ -178,10 +179,10 @@ fn outcomes_apart(
 ) -> Option<(FactDifference, Option<String>)> {
     let [plan_a, plan_b] = plans;
     let common = plan_a.gpus.len().min(plan_b.gpus.len());
-    let varying = varying(cases);
+    let (varying, unmeasured) = (varying(cases), unmeasured(cases));
     let [a, b] = cases.map(|case| -> Vec<(u32, Observation)> {
         let whole = case.outcomes.iter().filter_map(|outcome| Some((outcome.count, outcome.observation()?)));
-        whole.map(|(count, observation)| (count, canonical(observation, common, &varying))).collect()
+        whole.map(|(count, observation)| (count, canonical(observation, common, &varying, &unmeasured))).collect()
     });
     let (first_a, first_b) = (a.first()?, b.first()?);
     let name = &cases[0].name;
@@ -221,14 +222,29 @@ fn varying(cases: [&CaseView<'_>; 2]) -> BTreeSet<(String, String)> {
     steps.flat_map(|step| step.varying.keys().map(|name| (step.label.clone(), name.clone()))).collect()
 }
 
-/// An outcome without outputs that vary, and without GPUs that only one machine has and that show nothing.
-fn canonical(observation: &Observation, common: usize, varying: &BTreeSet<(String, String)>) -> Observation {
+/// The GPUs whose memory one of the measurements does not know, such as those of other lanes.
+fn unmeasured(cases: [&CaseView<'_>; 2]) -> BTreeSet<String> {
+    let outcomes = cases.into_iter().flat_map(|case| &case.outcomes);
+    let steps = outcomes.filter_map(OutcomeView::observation).flat_map(|observation| &observation.steps);
+    let memory = steps.flat_map(|step| &step.memory);
+    memory.filter(|(_, it)| it.hidden == Some(Hidden::Uncalibrated)).map(|(gpu, _)| gpu.clone()).collect()
+}
+
+/// An outcome without outputs that vary, without memory that one side does not know, and without GPUs that only one
+/// machine has and that show nothing.
+fn canonical(
+    observation: &Observation,
+    common: usize,
+    varying: &BTreeSet<(String, String)>,
+    unmeasured: &BTreeSet<String>,
+) -> Observation {
     let is_common = |gpu: &str| {
         let place = gpu.strip_prefix("gpu").and_then(|place| place.parse::<usize>().ok());
         place.is_none_or(|place| place < common)
     };
     let mut outcome = observation.outcome();
     for step in &mut outcome.steps {
+        step.memory.retain(|gpu, _| !unmeasured.contains(gpu));
         step.memory.retain(|gpu, memory| is_common(gpu) || !matches!(memory.class, None | Some(Class::None)));
         let label = step.label.clone();
         step.values.retain(|name, _| !varying.contains(&(label.clone(), name.clone())));
