@@ -41,15 +41,15 @@ impl StartProgram {
         }
     }
 
-    /// How many GPUs its processes see on a machine with this many: each number up to four, then every second power,
+    /// How many GPUs its processes see on a machine with this many: each number up to eight, then every second power,
     /// and all. NVML is not asked about masks, which it does not read.
     pub(super) fn visible(self, gpus: usize) -> Vec<u32> {
         let all = u32::try_from(gpus).unwrap_or(u32::MAX);
         if self == StartProgram::Nvml {
             return vec![all];
         }
-        let mut visible: Vec<u32> = (1..=all.min(4)).collect();
-        visible.extend((3..).map(|power| 1u32 << power).take_while(|visible| *visible <= all));
+        let mut visible: Vec<u32> = (1..=all.min(8)).collect();
+        visible.extend((4..).map(|power| 1u32 << power).take_while(|visible| *visible <= all));
         if !visible.contains(&all) {
             visible.push(all);
         }

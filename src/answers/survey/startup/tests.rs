@@ -42,8 +42,8 @@ fn attempts_that_make_other_calls_make_no_case() {
 #[test]
 fn every_number_of_gpus_is_asked_up_to_four_and_then_some() {
     assert_eq!(StartProgram::Driver.visible(1), [1]);
-    assert_eq!(StartProgram::Driver.visible(8), [1, 2, 3, 4, 8]);
-    assert_eq!(StartProgram::Runtime.visible(10), [1, 2, 3, 4, 8, 10]);
+    assert_eq!(StartProgram::Driver.visible(8), [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(StartProgram::Runtime.visible(18), [1, 2, 3, 4, 5, 6, 7, 8, 16, 18]);
     assert_eq!(StartProgram::Nvml.visible(8), [8]);
 }
 
