@@ -244,7 +244,7 @@ impl Line {
 }
 
 /// Tells that a program is about to be started without the trace's variables. It may run in a signal handler, and in the
-/// child of `vfork`: it allocates nothing, takes no lock, and looks at no pointer that cannot be read.
+/// child of `vfork`: it allocates nothing, takes no lock of this process, and looks at no pointer that cannot be read.
 fn tell_lost(call: &str, program: *const c_char, all: Texts) {
     if program.is_null() || !post::is_heard() {
         return;
@@ -273,7 +273,8 @@ fn tell_lost(call: &str, program: *const c_char, all: Texts) {
         }
     }
     line.push(b"\",\"parked\":false}\n");
-    post::send(line.bytes.get(..line.length).unwrap_or_default(), None, false);
+    // It waits until it is heard: the tracer does not believe a process that has ended, and this one may be about to.
+    post::send(line.bytes.get(..line.length).unwrap_or_default(), None, true);
 }
 
 type Texts = *const *const c_char;
