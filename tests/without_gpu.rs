@@ -122,3 +122,20 @@ fn where_no_gpu_is_a_trace_names_who_calls_cu_init() {
         ["trace", "--on", "sim:no-device", "--forbid", "cuinit", "--out", &out, "--", "python3", "-c", "print()"];
     assert_eq!(run(&clean, &[]).2, Some(0));
 }
+
+/// A traced program may start a trace, and so may one on the simulated machine. The inner one ends, and sees.
+#[test]
+fn a_trace_within_a_trace_sees_its_program() {
+    let scratch = Scratch::new();
+    let folder = |name: &str| scratch.path().join(name).to_string_lossy().into_owned();
+    let (inner, outer) = (folder("inner"), folder("outer"));
+    let trace = [PROGRAM, "trace", "--out", &inner, "--", "python3", "-c", COUNTS];
+    for around in [&["trace", "--on", "sim", "--out", &outer, "--"][..], &["sim", "--"]] {
+        let ran = scratch.run(&[around, &trace[..]].concat());
+        assert_eq!(ran.code, Some(0), "{around:?}: {}", ran.stderr);
+        assert!(ran.stdout.starts_with("0 0 2"), "{around:?}: {}", ran.stdout);
+        assert!(ran.stderr.contains("CUDA_VISIBLE_DEVICES was read as (unset)"), "{around:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains("<module> → cuInit"), "{around:?}: {}", ran.stderr);
+        assert!(!ran.stderr.contains("too many"), "{around:?}: {}", ran.stderr);
+    }
+}

@@ -33,10 +33,14 @@ const EARLIER: &CStr = c"CUDA_PITFALLS_EARLIER_INJECTION64_PATH";
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
     let errno = c::Errno::kept();
-    WAS_CALLED.store(true, Ordering::SeqCst);
+    let is_first = !WAS_CALLED.swap(true, Ordering::SeqCst);
     let mut message = Message::event("init", "cuInit", post::number());
     message.word("witness", "injection").pairs("variables", &c::variables(is_of_cuda)).parked().send(None);
     drop(errno);
+    // The earlier one may be this one.
+    if !is_first {
+        return 1;
+    }
     // SAFETY: the name of a library that the user chose, and a function of the type that the driver
     // itself would call in it.
     unsafe {
