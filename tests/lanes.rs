@@ -42,6 +42,13 @@ fn what_fits_into_a_lane_is_asked_in_one_and_the_rest_afterwards() {
         let masks = plan.cases.iter().filter_map(|case| case.mask.as_ref()).flatten();
         let is_of_lane = |uuid: &String| lane.is_none_or(|lane| report.run.lanes[lane].contains(uuid));
         assert!(masks.into_iter().all(is_of_lane), "{name}");
+        // A lane reads its own GPUs, and nothing is known of the others.
+        let attempts = part(&report, name).cases.iter().flat_map(|case| &case.attempts);
+        for reading in attempts.flat_map(|attempt| &attempt.recording.sweeps).map(|sweep| &sweep.sweep.gpus) {
+            for (gpu, reading) in report.machine.gpus.iter().zip(reading) {
+                assert_eq!(reading.used_bytes.is_some(), is_of_lane(&gpu.uuid), "{name}: {reading:?}");
+            }
+        }
     }
     // Whoever judges it again comes to the same, although other lanes used other GPUs meanwhile.
     let mut again = report.clone();

@@ -174,6 +174,16 @@ impl Session {
         }
     }
 
+    /// Reads the GPUs that may be used and no others.
+    ///
+    /// # Errors
+    /// The sampler was lost.
+    pub(super) fn watch_own(&mut self) -> Result<(), Failure> {
+        let is_own = |uuid: &String| self.restrict.as_ref().is_none_or(|restrict| restrict.contains(uuid));
+        let gpus = self.machine.gpus.iter().enumerate().filter(|(_, gpu)| is_own(&gpu.uuid));
+        self.supervisor.sampler.watch(gpus.map(|(place, _)| place).collect()).map_err(internal)
+    }
+
     /// Restricts the run to the GPUs of an inherited CUDA_VISIBLE_DEVICES, which a scheduler may have set.
     fn obey_inherited_mask(&mut self) {
         let Some(mask) = self.machine.environment.get("CUDA_VISIBLE_DEVICES") else { return };

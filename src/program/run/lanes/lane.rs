@@ -27,6 +27,7 @@ fn ask(options: &RunOptions, program: &Path, interrupt: Interrupt, console: &mut
         .map_err(|error| Failure::Usage(error.render(false)))?
         .only(&options.only);
     let mut session = Session::set(options, program, interrupt)?;
+    session.watch_own()?;
     session.use_python(options.python.as_deref(), &selection.scenarios, program)?;
     let mut report = blank(options, &session);
     let mut calibrator = Calibrator::new(&mut session, &mut report);
