@@ -18,7 +18,7 @@ const AS_EXPECTED: &str = "visibility/empty-mask-hides-all";
 const NOT_AS_EXPECTED: &str = "tests/deploy/slurm/not-as-expected.toml";
 
 pub(crate) fn tests() -> Vec<Test> {
-    let tests: [(&'static str, fn()); 8] = [
+    let tests: [(&'static str, fn()); 9] = [
         ("a_check_says_what_the_machine_does", a_check_says_what_the_machine_does),
         ("the_simulated_machine_says_nothing_of_health", the_simulated_machine_says_nothing_of_health),
         ("a_lost_gpu_or_driver_is_a_problem", a_lost_gpu_or_driver_is_a_problem),
@@ -27,6 +27,7 @@ pub(crate) fn tests() -> Vec<Test> {
         ("a_check_that_says_nothing_leaves_the_last_answer", a_check_that_says_nothing_leaves_the_last_answer),
         ("a_check_ends_in_time", a_check_ends_in_time),
         ("a_reader_never_sees_a_part", a_reader_never_sees_a_part),
+        ("a_new_machine_is_measured_in_parts", a_new_machine_is_measured_in_parts),
     ];
     let mut tests: Vec<Test> = tests.map(|(name, run)| Test { name, missing: None, run }).into();
     let missing = trials::missing("promtool");
@@ -239,4 +240,26 @@ fn promtool_accepts_the_metrics() {
         let output = Command::new("promtool").args(["check", "metrics"]).stdin(file).output().expect("promtool starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
+}
+
+/// The questions that need three GPUs, and what is said of parts that do not apply, that fail, or that are not there.
+fn a_new_machine_is_measured_in_parts() {
+    let scratch = Scratch::new();
+    let measured = scratch.path().join("measured");
+    let measure = |parts: &[&str], on: &str| {
+        let mut command = Command::new(deploy("node/measure"));
+        command.arg(&measured).args(parts).env("CUDA_PITFALLS", PROGRAM).env("CUDA_PITFALLS_ON", on);
+        command.env_remove("CUDA_VISIBLE_DEVICES").env_remove("CUDA_PITFALLS_REPORTS").env("TMPDIR", scratch.path());
+        let ran = command.current_dir(root()).output().expect("it starts");
+        (ran.status.code(), String::from_utf8_lossy(&ran.stdout).into_owned())
+    };
+    let (code, said) = measure(&["many", "ranks", "fleet"], "sim:h200-x4");
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.starts_with("many 0 ") && said.contains("ranks-4: not asked") && said.contains("fleet: not asked"));
+    assert_eq!(read(&measured.join("parts")), said);
+    let many = read(&measured.join("many.txt"));
+    assert!(many.contains("peer-copy-makes-one-on-a-third") && many.contains("1 question simulated"), "{many}");
+    // What does not apply to a machine is no failure, and what is wrong is.
+    assert_eq!(measure(&["startup"], "sim:no-such-machine").0, Some(4));
+    assert_eq!(measure(&["all-of-it"], "sim:h200-x1").0, Some(2));
 }
