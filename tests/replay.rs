@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::judge::{self, plan_as_today};
-use cuda_pitfalls::observe::{Observation, StepObservation};
+use cuda_pitfalls::observe::{Hidden, Observation, StepObservation};
 use cuda_pitfalls::report::{CaseReport, Report, ScenarioReport, read};
 use cuda_pitfalls::verdict::Provenance;
 use cuda_pitfalls::verdict::{Kind, Reason};
@@ -181,7 +181,8 @@ fn compare(real: &ScenarioReport, simulated: &ScenarioReport, compared: &mut usi
             continue;
         };
         *compared += 1;
-        let (real, simulated) = (outcomes(case), outcomes(other));
+        let unmeasured = unmeasured(case);
+        let (real, simulated) = (outcomes(case, &unmeasured), outcomes(other, &unmeasured));
         match (real.as_slice(), simulated.as_slice()) {
             _ if real.len() == simulated.len() && real.iter().all(|outcome| simulated.contains(outcome)) => {}
             ([one], [other]) => lines.extend(steps(one, other).into_iter().map(|line| format!("{name}{line}"))),
@@ -228,9 +229,20 @@ fn without_lines(value: Value) -> Value {
     }
 }
 
+/// The GPUs whose memory a real machine did not measure, such as those of other lanes.
+fn unmeasured(case: &CaseReport) -> BTreeSet<String> {
+    let steps = case.outcomes.iter().flat_map(|outcome| &outcome.observation.steps);
+    let hidden = steps.flat_map(|step| &step.memory).filter(|(_, it)| it.hidden == Some(Hidden::Uncalibrated));
+    hidden.map(|(gpu, _)| gpu.clone()).collect()
+}
+
 /// What was seen, without what varies and without what says nothing about the machine.
-fn outcomes(case: &CaseReport) -> Vec<Observation> {
-    case.outcomes.iter().map(|outcome| outcome.observation.outcome()).collect()
+fn outcomes(case: &CaseReport, unmeasured: &BTreeSet<String>) -> Vec<Observation> {
+    let mut outcomes: Vec<Observation> = case.outcomes.iter().map(|outcome| outcome.observation.outcome()).collect();
+    for step in outcomes.iter_mut().flat_map(|outcome| &mut outcome.steps) {
+        step.memory.retain(|gpu, _| !unmeasured.contains(gpu));
+    }
+    outcomes
 }
 
 /// Where two outcomes differ, step by step and fact by fact.
