@@ -61,7 +61,7 @@ pub(super) struct RunArguments {
     #[arg(long, value_name = "I/N", value_parser = argument::shard, help_heading = ASKED, hide_short_help = true)]
     shard: Option<Shard>,
     /// Split the GPUs into N lanes and ask them at the same time; what needs all GPUs is asked
-    /// afterwards. Two GPUs a lane answer nearly every question.
+    /// afterwards. With two GPUs a lane most questions fit.
     #[arg(long, value_name = "N", value_parser = argument::lanes, conflicts_with = "fail_fast", help_heading = HOW_OFTEN)]
     lanes: Option<usize>,
     /// Stop after the first unexpected verdict.
