@@ -137,5 +137,9 @@ fn a_trace_within_a_trace_sees_its_program() {
         assert!(ran.stderr.contains("CUDA_VISIBLE_DEVICES was read as (unset)"), "{around:?}: {}", ran.stderr);
         assert!(ran.stderr.contains("<module> → cuInit"), "{around:?}: {}", ran.stderr);
         assert!(!ran.stderr.contains("too many"), "{around:?}: {}", ran.stderr);
+        // The outer one does not say that there was nothing to see.
+        let is_said = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ").contains("belongs to another trace");
+        assert_eq!(is_said, around.contains(&"trace"), "{around:?}: {}", ran.stderr);
+        assert!(!ran.stderr.contains("CUDA was not initialised"), "{around:?}: {}", ran.stderr);
     }
 }

@@ -77,6 +77,13 @@ pub fn start(folder: &[u8]) {
     }
 }
 
+/// The folder of the trace; empty where there is none.
+pub fn folder() -> &'static [u8] {
+    let known = TRACE.get().and_then(|trace| CStr::from_bytes_until_nul(&trace.tally).ok());
+    let folder = known.and_then(|tally| tally.to_bytes().strip_suffix(TALLY.strip_suffix(b"\0").unwrap_or(TALLY)));
+    folder.unwrap_or_default()
+}
+
 /// What is shared with the tracer, mapped at the first call. It stays when a program closes its descriptors, and a forked
 /// child has it too.
 fn tally() -> &'static Tally {

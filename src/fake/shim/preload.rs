@@ -186,15 +186,27 @@ const KEEPING: [&[u8]; 2] = [b"CUDA_INJECTION64_PATH=", b"CUDA_PITFALLS_TRACED="
 /// More variables are not looked at.
 const MOST_VARIABLES: usize = 1 << 16;
 
-/// Whether an environment keeps a new program in the trace; none if it cannot be read, as the system will find.
-fn is_kept(all: Texts) -> Option<bool> {
+/// What an environment makes of a new program.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// It stays in the trace.
+    Here,
+    /// It is in another trace.
+    Elsewhere,
+    /// It is in none.
+    Nowhere,
+}
+
+/// What an environment makes of a new program; none if it cannot be read, as the system will find.
+fn kept(all: Texts) -> Option<Kept> {
     let mut found = [false; KEEPING.len()];
+    let mut is_own = true;
     let mut pointers = c::Bytes::from(all);
     for _ in 0..MOST_VARIABLES {
         // Linux takes none for an empty environment.
         let variable = if all.is_null() { std::ptr::null() } else { pointers.pointer()? };
         if variable.is_null() {
-            return Some(false);
+            return Some(Kept::Nowhere);
         }
         for (name, found) in KEEPING.iter().zip(&mut found) {
             let mut text = c::Bytes::from(variable);
@@ -202,10 +214,15 @@ fn is_kept(all: Texts) -> Option<bool> {
             for byte in *name {
                 is_same = is_same && text.next()? == *byte;
             }
+            if is_same && name.ends_with(b"TRACED=") {
+                for byte in post::folder().iter().chain(b"\0") {
+                    is_own = is_own && text.next()? == *byte;
+                }
+            }
             *found |= is_same;
         }
         if found.iter().all(|found| *found) {
-            return Some(true);
+            return Some(if is_own { Kept::Here } else { Kept::Elsewhere });
         }
     }
     None
@@ -247,18 +264,22 @@ impl Line {
     }
 }
 
-/// Tells that a program is about to be started without the trace's variables. It may run in a signal handler, and in the
+/// Tells that a program is about to be started without the trace's variables, or with those of another. It may run in a signal handler, and in the
 /// child of `vfork`: it allocates nothing, takes no lock of this process, and looks at no pointer that cannot be read.
 fn tell_lost(call: &str, program: *const c_char, all: Texts) {
     if program.is_null() || !post::is_heard() {
         return;
     }
     let _errno = c::Errno::kept();
-    if is_kept(all) != Some(false) {
-        return;
-    }
+    let kind: &[u8] = match kept(all) {
+        Some(Kept::Nowhere) => b"lost",
+        Some(Kept::Elsewhere) => b"nested",
+        Some(Kept::Here) | None => return,
+    };
     let mut line = Line { bytes: [0; Line::ROOM], length: 0 };
-    line.push(b"{\"kind\":\"lost\",\"call\":\"");
+    line.push(b"{\"kind\":\"");
+    line.push(kind);
+    line.push(b"\",\"call\":\"");
     line.push(call.as_bytes());
     line.number("\",\"number\":", post::number());
     line.number(",\"t_ns\":", c::now_ns());

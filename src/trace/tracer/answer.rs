@@ -29,7 +29,7 @@ impl Tracer {
     /// Handles one message: updates its process and writes its event.
     pub(super) fn take(&mut self, received: Delivery) {
         let Delivery { message, pid, counts, waiting } = received;
-        if let Content::Notice(notice @ Notice::Lost { .. }) = message.content {
+        if let Content::Notice(notice @ (Notice::Lost { .. } | Notice::Nested { .. })) = message.content {
             return self.heed(pid, notice, None);
         }
         let was_parked = message.parked && message::is_parked(&waiting);
@@ -96,6 +96,10 @@ impl Tracer {
                 "process {pid} writes variables again and again: what it writes from now on is not seen"
             )),
             (Notice::Lost { program }, _) => self.processes.lost(pid, program),
+            (Notice::Nested { program }, _) => self.processes.unseen(format!(
+                "{}, which process {pid} starts, belongs to another trace: nothing of it is seen in this one",
+                program.chars().take(processes::LONGEST_PROGRAM).collect::<String>()
+            )),
             (Notice::Before, _) => {}
         }
     }

@@ -79,6 +79,8 @@ pub(super) enum Notice {
     Silent,
     /// A program is about to be started without the variables of the trace.
     Lost { program: String },
+    /// A program is about to be started with the variables of another trace.
+    Nested { program: String },
 }
 
 /// A message and its sender, as the kernel identifies it. Dropping the connection lets the thread continue.
