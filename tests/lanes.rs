@@ -117,23 +117,32 @@ fn lanes_die_with_their_run() {
     assert!(has_clean(&scratch.stored().expect("a report is on disk")));
 }
 
-#[test]
-fn what_a_lane_did_not_answer_is_asked_afterwards() {
-    let scratch = Scratch::new();
-    let running = in_the_middle(&scratch);
+/// Ends the second lane, and returns the run when another worker waits: the run asks the question by itself.
+fn without_the_second_lane(scratch: &Scratch, signal: Signal) -> Running {
+    let running = in_the_middle(scratch);
     let worker = scratch.sleeper();
     let lane = |line: &str| line.contains("__lane") && line.contains("--ask=selftest/hang-long");
     let (pid, _) = scratch.processes().into_iter().find(|(_, line)| lane(line)).expect("the second lane");
-    kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL).unwrap();
-    // The run asks it by itself, and its worker waits for ever again.
+    kill_process(Pid::from_raw(pid).unwrap(), signal).unwrap();
     eventually("another worker waits", LONGEST, || (scratch.sleeper() != worker).then_some(()));
-    running.signal(Signal::INT);
-    let ran = running.wait(LONGEST);
-    ran.ended(130, "interrupted");
-    assert!(ran.stderr.contains("lane 2 ended early, and its questions are asked afterwards"), "{}", ran.stderr);
-    let report = scratch.stored().expect("a report is on disk");
-    assert!(has_clean(&report));
-    assert_eq!(part(&report, "selftest/hang-long").lane, None);
-    assert_eq!(report.run.warnings.iter().filter(|warning| warning.starts_with("lane 2 ended early")).count(), 1);
-    scratch.assert_no_process_left();
+    running
+}
+
+#[test]
+fn what_a_lane_did_not_answer_is_asked_afterwards() {
+    // One that is killed says nothing any more, and one that is told to end says how far it came.
+    for (signal, warnings) in [(Signal::KILL, 1), (Signal::TERM, 0)] {
+        let scratch = Scratch::new();
+        let running = without_the_second_lane(&scratch, signal);
+        running.signal(Signal::INT);
+        let ran = running.wait(LONGEST);
+        ran.ended(130, "interrupted");
+        let words = "lane 2 ended early, and its questions are asked afterwards";
+        assert_eq!(ran.stderr.matches(words).count(), warnings, "{}", ran.stderr);
+        let report = scratch.stored().expect("a report is on disk");
+        assert!(has_clean(&report));
+        assert_eq!(part(&report, "selftest/hang-long").lane, None, "{signal:?}");
+        assert_eq!(report.run.warnings.iter().filter(|warning| warning.starts_with(words)).count(), warnings);
+        scratch.assert_no_process_left();
+    }
 }

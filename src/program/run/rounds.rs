@@ -19,7 +19,7 @@ use cuda_pitfalls_core::plan::lanes::Lane;
 use cuda_pitfalls_core::report::{LaneMessage, Report, ScenarioReport, Store, StoreError};
 use cuda_pitfalls_core::scenario::{Hazard, Instance, Scenario};
 use cuda_pitfalls_core::text::counts::counted;
-use cuda_pitfalls_core::verdict::ExpectationMet;
+use cuda_pitfalls_core::verdict::{ExpectationMet, Reason};
 
 /// How often the report is written at least while attempts are made, so that a kill loses no more than this.
 const WRITE_EVERY_NS: u64 = 1_000_000_000;
@@ -180,6 +180,10 @@ impl<'a> Rounds<'a> {
 
     /// Puts the answer of a lane in the place of its question.
     fn keep(&mut self, lane: usize, runtime: usize, answered: ScenarioReport) -> Result<(), Failure> {
+        // Somebody ended the lane, and not the run.
+        if answered.verdict.reason == Some(Reason::Interrupted) && !self.is_over() {
+            return Ok(());
+        }
         let mut questions = self.questions.iter_mut().zip(&mut self.report.scenarios).enumerate();
         let is_same = |question: &OpenQuestion, done: &ScenarioReport| {
             question.runtime == runtime && done.name == answered.name && done.sha256 == answered.sha256
