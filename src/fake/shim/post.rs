@@ -78,6 +78,7 @@ pub fn start(folder: &[u8]) {
 }
 
 /// The folder of the trace; empty where there is none.
+#[allow(dead_code, reason = "one library watches which programs are started")]
 pub fn folder() -> &'static [u8] {
     let known = TRACE.get().and_then(|trace| CStr::from_bytes_until_nul(&trace.tally).ok());
     let folder = known.and_then(|tally| tally.to_bytes().strip_suffix(TALLY.strip_suffix(b"\0").unwrap_or(TALLY)));
