@@ -134,11 +134,13 @@ fn the_simulated_driver_reads_every_short_mask_alike() {
 fn the_simulated_driver_reads_the_forms_of_the_survey_alike() {
     let forms = mask::forms().expect("the forms that come with the program are valid");
     let mut comparison = Comparison::default();
-    for gpus in [2, 4] {
+    for gpus in [2, 4, 8] {
         let uuids = alike(gpus, 4);
         let machine = simulated(&uuids);
         for (_, form) in &forms {
-            let mask = form.mask.as_ref().map(|mask| mask.fill(&uuids).expect("no form needs more than two GPUs"));
+            let mask = form.mask.as_ref().map(|mask| mask.fill(&uuids)).transpose();
+            // Some forms are about eight GPUs.
+            let Ok(mask) = mask else { continue };
             comparison.compare(mask.as_deref(), form.order.as_deref(), &uuids, &machine);
         }
     }

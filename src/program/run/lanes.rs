@@ -1,8 +1,8 @@
 //! `--lanes`: questions that are asked at the same time, on groups of GPUs that have none in common.
 //!
 //! Each lane is a process of this program, because a supervisor takes every new child of its process for one that the
-//! attempt left behind. It says each answer at once, and the run keeps it as if it were its own. What a lane did not
-//! answer, whatever the reason, the run asks by itself afterwards.
+//! attempt left behind. It says each answer at once, and the run keeps it as if it were its own. What a lane came to
+//! no answer about, whatever the reason, the run asks by itself afterwards.
 
 mod lane;
 

@@ -19,7 +19,7 @@ use cuda_pitfalls_core::plan::lanes::Lane;
 use cuda_pitfalls_core::report::{LaneMessage, Report, ScenarioReport, Store, StoreError};
 use cuda_pitfalls_core::scenario::{Hazard, Instance, Scenario};
 use cuda_pitfalls_core::text::counts::counted;
-use cuda_pitfalls_core::verdict::{ExpectationMet, Reason};
+use cuda_pitfalls_core::verdict::ExpectationMet;
 
 /// How often the report is written at least while attempts are made, so that a kill loses no more than this.
 const WRITE_EVERY_NS: u64 = 1_000_000_000;
@@ -180,8 +180,9 @@ impl<'a> Rounds<'a> {
 
     /// Puts the answer of a lane in the place of its question.
     fn keep(&mut self, lane: usize, runtime: usize, answered: ScenarioReport) -> Result<(), Failure> {
-        // Somebody ended the lane, and not the run.
-        if answered.verdict.reason == Some(Reason::Interrupted) && !self.is_over() {
+        // Alone, the run may come to an answer: it sees every GPU, and no other lane is at work. Or somebody has ended the
+        // lane, and not the run.
+        if !answered.verdict.kind.is_conclusive() && !self.is_over() {
             return Ok(());
         }
         let mut questions = self.questions.iter_mut().zip(&mut self.report.scenarios).enumerate();
