@@ -58,7 +58,9 @@ impl Calibrator {
     /// figures that could not be measured.
     pub(super) fn calibrate(&mut self, session: &mut Session, report: &mut Report) {
         let stale = self.stale(session, report, true).unwrap_or_else(|| self.usable.clone());
-        self.measure(session, report, &stale);
+        if !stale.is_empty() {
+            self.measure(session, report, &stale);
+        }
         self.tell(session, report);
     }
 
@@ -117,11 +119,14 @@ impl Calibrator {
         }
     }
 
-    /// Adds warnings about what the first calibration means for the whole run.
-    fn tell(&self, session: &mut Session, report: &mut Report) {
+    /// Adds warnings about what the calibration means for the whole run: of a lane's GPU, the last one.
+    pub(super) fn tell(&self, session: &mut Session, report: &mut Report) {
         let found = report.run.calibrations();
-        let warnings: Vec<String> = found
+        let last = |uuid: &String| found.iter().rfind(|found| found.uuid == *uuid);
+        let warnings: Vec<String> = self
+            .usable
             .iter()
+            .filter_map(last)
             .filter_map(|found| Some((found, found.why_unsound.as_ref()?)))
             .map(|(found, why)| {
                 format!("the instrument is not sound on {}: {why}; its memory is not judged", found.uuid)

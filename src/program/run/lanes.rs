@@ -69,13 +69,14 @@ pub(super) struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Starts all lanes, and hands on what each says, by its index, until all have ended. `None` is said when there was
+    /// Starts all lanes that have questions, and hands on what each says, by its index, until all have ended. `None` is said when there was
     /// nothing to hear for a while. If `hear` returns false, the lanes are stopped.
     pub(super) fn run(&self, lanes: &[Lane], mut hear: impl FnMut(Option<(usize, Heard)>) -> bool) {
         let stop = AtomicBool::new(false);
         let (tell, heard) = mpsc::channel();
         std::thread::scope(|scope| {
-            for (place, lane) in lanes.iter().enumerate() {
+            let asked = lanes.iter().enumerate().filter(|(_, lane)| !lane.instances.is_empty());
+            for (place, lane) in asked {
                 let (tell, stop) = (tell.clone(), &stop);
                 scope.spawn(move || {
                     if let Err(error) = self.one(place, lane, stop, &tell) {

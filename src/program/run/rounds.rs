@@ -154,8 +154,11 @@ impl<'a> Rounds<'a> {
             result.is_ok() && !self.is_over()
         });
         result?;
-        if let Some(calibrator) = &mut self.calibrator {
-            calibrator.calibrate(self.session, self.report);
+        let asks_more = !self.is_over() && self.questions.iter().any(|question| !question.is_done());
+        match &mut self.calibrator {
+            Some(calibrator) if asks_more => calibrator.calibrate(self.session, self.report),
+            Some(calibrator) => calibrator.tell(self.session, self.report),
+            None => {}
         }
         Ok(())
     }
