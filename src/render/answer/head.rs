@@ -100,7 +100,7 @@ pub fn surroundings(report: &ReportView<'_>) -> Vec<String> {
     said.extend(co_tenants(report));
     if let Some(lane) = report.run.lanes.first() {
         let (lanes, gpus) = (counted(report.run.lanes.len(), "lane"), counted(lane.len(), "GPU"));
-        said.push(format!("Asked in {lanes} of {gpus} at the same time, and what needs all GPUs afterwards."));
+        said.push(format!("{lanes} of {gpus} in parallel; the other questions follow one by one."));
     }
     if report.machine.mps {
         said.push("An MPS control pipe exists: clients may share a context.".to_owned());
