@@ -27,9 +27,7 @@ fn estimates_of_whole_runs_are_within_a_half_of_what_they_took() {
         // What belongs to a survey has a handful of attempts, and its time is the survey's. A few questions are no whole
         // run: lines of one package may take half the time of another's.
         let is_few = report.scenarios.len() < 6;
-        // What lanes save depends on how much of their work the driver does at the same time (docs/run.md).
-        let in_lanes = !report.run.lanes.is_empty();
-        if !report.complete || name.starts_with("survey") || is_few || in_lanes || took < Duration::from_secs(10) {
+        if !report.complete || name.starts_with("survey") || is_few || took < Duration::from_secs(10) {
             continue;
         }
         let ratio = expected.as_secs_f64() / took.as_secs_f64();

@@ -28,7 +28,7 @@ fn todays_expectations_hold_on_committed_reports() {
             let mut cases = measured.cases.clone();
             today.rename(&mut cases);
             let plan = today.plan;
-            let figures = report.run.calibrations_in(measured.lane);
+            let figures = report.run.calibrations();
             let scene = Scene { calibration: &figures, gpus: &report.machine.gpus };
             let facts = Facts::new(&report.machine, measured.libcudart.as_ref(), &plan, report.provenance);
             let verdict = judge::judge(&plan, &mut cases, &scene, &facts);

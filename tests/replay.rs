@@ -229,7 +229,7 @@ fn without_lines(value: Value) -> Value {
     }
 }
 
-/// The GPUs whose memory a real machine did not measure, such as those of other lanes.
+/// The GPUs whose memory a real machine did not measure, such as those that were left out.
 fn unmeasured(case: &CaseReport) -> BTreeSet<String> {
     let steps = case.outcomes.iter().flat_map(|outcome| &outcome.observation.steps);
     let hidden = steps.flat_map(|step| &step.memory).filter(|(_, it)| it.hidden == Some(Hidden::Uncalibrated));

@@ -30,7 +30,6 @@ mod hostile;
 mod injection;
 mod interrupted;
 mod judged;
-mod lanes;
 mod mask_vectors;
 mod numbers;
 mod own_runs;

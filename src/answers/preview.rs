@@ -1,13 +1,10 @@
 //! What a run would do on a machine: a value to print before anything is started.
 
-use std::time::Duration;
-
 use serde::Serialize;
 
 use crate::exit::Exit;
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::plan::estimate::{self, Pace};
-use cuda_pitfalls_core::plan::lanes::Lane;
 use cuda_pitfalls_core::plan::{Options, Unmet, resolve};
 use cuda_pitfalls_core::report::Requirement;
 use cuda_pitfalls_core::scenario::{Instance, Scenario, Step};
@@ -27,9 +24,6 @@ pub struct Preview {
     pub gpus: usize,
     /// What would run, in the order of the selection.
     pub would_run: Vec<WouldRun>,
-    /// What is asked at the same time, by `--lanes`; the rest is asked afterwards.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub lanes: Vec<WouldShare>,
     /// What this machine cannot answer.
     pub not_applicable: Vec<NotApplicable>,
     /// How many attempts all of it takes.
@@ -60,15 +54,6 @@ pub struct WouldRun {
     /// The Python that its cases would run, in their order; absent where they make C calls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub python: Vec<WouldRunPython>,
-}
-
-/// A lane.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct WouldShare {
-    /// UUIDs of its GPUs.
-    pub gpus: Vec<String>,
-    /// The instances that it asks.
-    pub questions: Vec<String>,
 }
 
 /// The Python of a case.
@@ -106,7 +91,6 @@ impl Preview {
             on: on.to_string(),
             gpus: machine.gpus.len(),
             would_run: Vec::new(),
-            lanes: Vec::new(),
             not_applicable: Vec::new(),
             attempts: 0,
             expected_ms: 0,
@@ -122,7 +106,7 @@ impl Preview {
         machine: &Machine,
         options: &Options,
     ) {
-        let pace = Pace::expected(self.provenance);
+        let pace = self.pace();
         if self.expected_ms == 0 {
             self.expected_ms = ms(estimate::run([], self.gpus, pace));
         }
@@ -155,11 +139,11 @@ impl Preview {
         }
     }
 
-    /// Says that lanes answer some of it at the same time, which takes this much less time.
-    pub fn share(&mut self, lanes: &[Lane], saved: Duration) {
-        let shared = |lane: &Lane| WouldShare { gpus: lane.gpus.clone(), questions: lane.instances.clone() };
-        self.lanes = lanes.iter().map(shared).collect();
-        self.expected_ms = self.expected_ms.saturating_sub(ms(saved));
+    fn pace(&self) -> Pace {
+        match self.provenance {
+            Provenance::Measured => Pace::default(),
+            Provenance::Simulated => Pace::SIMULATED,
+        }
     }
 
     /// How the run would end if every answer is as expected.
@@ -175,6 +159,6 @@ impl Preview {
     }
 }
 
-fn ms(duration: Duration) -> u64 {
+fn ms(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -77,6 +77,8 @@ fn distrust(verdict: &mut Verdict) {
 /// nothing else in the report says why.
 pub fn rejudge(report: &mut Report) {
     let Report { provenance, run, machine, scenarios, .. } = report;
+    let figures = run.calibrations();
+    let scene = Scene { calibration: &figures, gpus: &machine.gpus };
     for scenario in scenarios {
         let Some(plan) = &scenario.plan else {
             distrust(&mut scenario.verdict);
@@ -85,8 +87,6 @@ pub fn rejudge(report: &mut Report) {
         if scenario.verdict.kind == Kind::Skipped || broke_off(plan, &scenario.verdict, &scenario.cases) {
             continue;
         }
-        let figures = run.calibrations_in(scenario.lane);
-        let scene = Scene { calibration: &figures, gpus: &machine.gpus };
         let facts = Facts::new(machine, scenario.libcudart.as_ref(), plan, *provenance);
         scenario.verdict = judge(plan, &mut scenario.cases, &scene, &facts);
     }

@@ -7,7 +7,6 @@ pub mod estimate;
 mod fill;
 #[doc(hidden)]
 pub mod fixture;
-pub mod lanes;
 mod needs;
 mod options;
 mod order;

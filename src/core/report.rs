@@ -7,7 +7,6 @@ mod asked;
 mod compact;
 mod elsewhere;
 mod instrument;
-mod lane;
 #[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "it writes the document"))]
 mod store;
 mod validity;
@@ -17,7 +16,6 @@ pub use asked::{Required, Requirement};
 pub use compact::{CompactCase, CompactOutcome, CompactReport, CompactScenario};
 pub use elsewhere::{Elsewhere, Whole};
 pub use instrument::{Calibrated, CoTenancy};
-pub use lane::LaneMessage;
 pub use store::{Head, REPORT, Store, StoreError, Stored, StoredReport, read};
 pub use validity::Contradiction;
 pub use view::{CaseView, OutcomeView, ReportView, ScenarioView, Seen};
@@ -109,9 +107,6 @@ pub struct Run {
     /// The part of the selected instances that this run asked, such as `1/4`; absent for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shard: Option<String>,
-    /// UUIDs of the GPUs of each lane, by `--lanes`: lanes were asked at the same time. Empty without lanes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub lanes: Vec<Vec<String>>,
     /// The requirements of `--require`, compared with what there was.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub require: Vec<Requirement>,
@@ -148,19 +143,9 @@ pub struct Run {
 }
 
 impl Run {
-    /// The figures of all calibrations, in the order of time for each GPU.
+    /// The figures of all calibrations, in the order of time.
     pub fn calibrations(&self) -> Vec<Calibration> {
         self.calibration.iter().map(|calibrated| calibrated.figures.clone()).collect()
-    }
-
-    /// The calibrations of the GPUs of one lane; all of them for no lane. What happens on other GPUs is no concern of a
-    /// question that was asked in a lane.
-    pub fn calibrations_in(&self, lane: Option<usize>) -> Vec<Calibration> {
-        let mut all = self.calibrations();
-        if let Some(gpus) = lane.and_then(|lane| self.lanes.get(lane)) {
-            all.retain(|calibration| gpus.contains(&calibration.uuid));
-        }
-        all
     }
 }
 
@@ -198,9 +183,6 @@ pub struct ScenarioReport {
     /// What the machine lacks for the question, in a few words such as `2 GPUs`; absent if it lacks nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lacks: Option<String>,
-    /// The index in `run.lanes` of the lane in which it was asked; absent if it was asked by itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lane: Option<usize>,
     /// The libcudart it ran on; null if none was needed or found.
     pub libcudart: Option<Runtime>,
     /// The plan; null if the machine lacks what the question needs.

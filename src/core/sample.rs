@@ -9,13 +9,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum SamplerCommand {
-    /// From now on read these GPUs alone, by their place in NVML order: each reading takes locks of the driver, and the
-    /// GPUs of other lanes are no concern of this one. A reading of any other GPU has no values and this error:
-    /// [`NOT_WATCHED`].
-    Watch {
-        /// The GPUs.
-        gpus: Vec<usize>,
-    },
     /// Read every GPU once.
     Sweep,
     /// Read memory again and again until told otherwise.
@@ -26,9 +19,6 @@ pub enum SamplerCommand {
     /// Stop reading, and send what changed.
     Stop,
 }
-
-/// What a reading has instead of an error's name if its GPU is not watched.
-pub const NOT_WATCHED: &str = "not watched";
 
 /// A message from the sampler to the parent.
 #[derive(Clone, Debug, Serialize, Deserialize)]

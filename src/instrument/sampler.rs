@@ -50,7 +50,7 @@ fn serve(channel: &mut Channel, library: Option<&std::ffi::OsStr>) -> Result<(),
         Err(error) => return channel.send(&gpus::unavailable(&error)),
     };
     let init_ns = clock::now_ns() - started;
-    let mut gpus = match GpuHandles::open(&nvml) {
+    let gpus = match GpuHandles::open(&nvml) {
         Ok(gpus) => gpus,
         Err(unavailable) => return channel.send(&unavailable),
     };
@@ -63,7 +63,6 @@ fn serve(channel: &mut Channel, library: Option<&std::ffi::OsStr>) -> Result<(),
     loop {
         while let Some(command) = channel.take()? {
             match command {
-                SamplerCommand::Watch { gpus: watched } => gpus.watch(&watched),
                 SamplerCommand::Sweep => {
                     let sweep = gpus.sweep();
                     if let Some(free) = &mut free {
@@ -117,7 +116,7 @@ impl Running {
 
     /// Reads every GPU once, until a message from the parent arrives. Returns whether one arrived.
     fn round(&mut self, gpus: &GpuHandles, channel: &Channel) -> bool {
-        for gpu in (0..gpus.len()).filter(|gpu| gpus.is_watched(*gpu)) {
+        for gpu in 0..gpus.len() {
             if is_spoken_to(channel, 0) {
                 return true;
             }

@@ -48,8 +48,6 @@ pub mod role {
     pub const COMMAND: &str = "__command";
     /// The tracer of one row of `survey python`.
     pub const TRACER: &str = "__tracer";
-    /// A lane of a run.
-    pub const LANE: &str = "__lane";
     /// A process of `doctor`.
     pub const EXAMINER: &str = "__examiner";
     /// The layout of a stand-in for libcuda.

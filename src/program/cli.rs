@@ -222,17 +222,6 @@ enum CliCommand {
         #[command(flatten)]
         row: tracer::TracerArguments,
     },
-    /// A lane of a run (started by `run --lanes`).
-    #[command(name = role::LANE, hide = true)]
-    Lane {
-        #[command(flatten)]
-        started: Started,
-        /// The instances to ask.
-        #[arg(long)]
-        ask: Vec<String>,
-        #[command(flatten)]
-        run: Box<run::RunArguments>,
-    },
     /// One thing that `doctor` tries (started by it).
     #[command(name = role::EXAMINER, hide = true)]
     Examiner {
@@ -353,10 +342,6 @@ pub fn main() -> Exit {
         CliCommand::Tracer { started, row } => {
             started.begin();
             tracer::trace(row)
-        }
-        CliCommand::Lane { started, ask, run } => {
-            started.begin();
-            run::lane(*run, ask)
         }
         CliCommand::Examiner { fd, started } => {
             started.begin();

@@ -6,7 +6,6 @@ mod console;
 mod dry;
 mod ending;
 mod junit;
-mod lanes;
 mod lock;
 mod open;
 mod progress;
@@ -21,7 +20,6 @@ mod survey;
 mod uv;
 
 pub use bisect::{BisectOptions, NvmlChoice, bisect};
-pub use lanes::lane;
 pub use lock::Locking;
 pub use releases::{ReleaseOptions, documents as environment_documents, environments};
 pub use survey::python::{PythonOptions, list as python_list};
@@ -31,13 +29,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use calibrate::Calibrator;
 use console::Console;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::catalogue::{self, Selection, Shard};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::defaults;
-use cuda_pitfalls_core::plan::lanes::Lane;
 use cuda_pitfalls_core::report::{MAJOR, MINOR, Report, Requirement, Run, SCHEMA, SchemaId, Store};
 use cuda_pitfalls_core::scenario::Hazard;
 pub use cuda_pitfalls_instrument::libraries::On;
@@ -91,10 +87,6 @@ pub struct RunOptions {
     pub require: Vec<Requirement>,
     /// The part of the selected instances to ask; all if `None`.
     pub shard: Option<Shard>,
-    /// How many lanes to ask at the same time; 0 for none.
-    pub lanes: usize,
-    /// The instances that this process is to ask as a lane of another run; empty for a run of its own.
-    pub only: Vec<String>,
     /// Whether the first unexpected verdict ends the run.
     pub fail_fast: bool,
     /// Whether only to print what would run, without worker and report.
@@ -135,8 +127,6 @@ impl RunOptions {
             allow_skip: None,
             require: Vec::new(),
             shard: None,
-            lanes: 0,
-            only: Vec::new(),
             fail_fast: false,
             dry_run: false,
             seed: None,
@@ -145,11 +135,10 @@ impl RunOptions {
     }
 
     /// How long the run may take; `None` for no limit. A first run should answer within a minute: it makes as many
-    /// rounds as fit, and at least one. A lane leaves half of that to what is asked afterwards.
+    /// rounds as fit, and at least one.
     fn budget(&self) -> Option<Duration> {
         let is_default = self.selectors.iter().all(|selector| selector.starts_with('!') || selector == "essential");
-        let budget = if self.only.is_empty() { BUDGET } else { BUDGET / 2 };
-        (is_default && self.repeat.is_none() && !self.quick).then_some(budget)
+        (is_default && self.repeat.is_none() && !self.quick).then_some(BUDGET)
     }
 
     /// All selectors as one list: exclusions begin with `!`, and the default set appears by its name.
@@ -225,12 +214,10 @@ fn go(
         session.check_gpus(restrict)?;
     }
     session.use_python(options.python.as_deref(), &selection.scenarios, program)?;
-    let lanes = lanes::of(options, &mut session, &selection)?;
     if options.dry_run {
-        return Ok(dry::run(options, &mut session, &selection, &lanes, console));
+        return Ok(dry::run(options, &mut session, &selection, console));
     }
     let mut report = blank(options, &session);
-    report.run.lanes = lanes.iter().map(|lane| lane.gpus.clone()).collect();
     let _locks = locks(options, &mut session, &mut report, console)?;
     let is_kept = options.out.is_some() || (session.can_ask() && !session.fell_back(options));
     let mut store = Store::create(&parent(options, &session, is_kept), &report.run.id)?;
@@ -242,7 +229,7 @@ fn go(
     console.warn(&session.notes);
     require::gpus(&mut report, &session);
     if require::is_met(&report) {
-        ask(options, &mut session, &mut report, &store, selection, &lanes, console)?;
+        ask(options, &mut session, &mut report, &store, selection, console)?;
     } else {
         console.header(&report, None);
     }
@@ -269,34 +256,28 @@ fn parent(options: &RunOptions, session: &Session, is_kept: bool) -> PathBuf {
     options.out.clone().unwrap_or_else(default)
 }
 
-/// Measures the instrument, and asks every question of a selection: first those of the lanes, then the others.
+/// Measures the instrument, and asks every question of a selection.
 fn ask(
     options: &RunOptions,
     session: &mut Session,
     report: &mut Report,
     store: &Store,
     selection: Selection,
-    lanes: &[Lane],
     console: &mut Console,
 ) -> Result<(), Failure> {
-    let mut calibrator = session.supervisor.sampler.inventory.is_ok().then(|| Calibrator::new(session, report));
-    // Each lane measures the instrument on its GPUs.
-    if let Some(calibrator) = calibrator.as_mut().filter(|_| lanes.is_empty()) {
+    let calibrator = session.supervisor.sampler.inventory.is_ok().then(|| {
         console.status("measuring the instrument");
-        calibrator.calibrate(session, report);
-    }
-    let ahead = dry::look_ahead(options, session, &selection, lanes);
+        calibrate::Calibrator::calibrate(session, report)
+    });
+    let ahead = dry::look_ahead(options, session, &selection);
     let expected = Duration::from_millis(ahead.expected_ms).min(options.budget().unwrap_or(Duration::MAX));
     let repeat = if options.quick { Some(1) } else { options.repeat };
     console.expects(&selection.scenarios, session.runtimes.len(), repeat);
-    let mut rounds = Rounds::plan(session, report, console, Some(store), options, &selection)?;
+    let mut rounds = Rounds::plan(session, report, console, store, options, &selection)?;
     // The plans have everything that is needed, and the files are a third of this process's memory.
     drop(selection);
     rounds.calibrator = calibrator;
     rounds.announce(expected);
-    if !lanes.is_empty() {
-        rounds.ask_in_lanes(lanes)?;
-    }
     rounds.ask()
 }
 
@@ -365,7 +346,6 @@ fn blank(options: &RunOptions, session: &Session) -> Report {
             selectors: options.selected(),
             labels: options.labels.clone(),
             shard: options.shard.map(|shard| shard.to_string()),
-            lanes: Vec::new(),
             require: options.require.clone(),
             allow_skip: options.allow_skip.clone(),
             stopped_by: None,

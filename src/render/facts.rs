@@ -6,7 +6,7 @@ use crate::change;
 use cuda_pitfalls_core::fact::Change;
 use cuda_pitfalls_core::fact::words::{self, in_order};
 use cuda_pitfalls_core::fact::{FactKind, KINDS, Look, Told, Unasked};
-use cuda_pitfalls_core::observation::{Class, Hidden, MemoryObservation, StepObservation};
+use cuda_pitfalls_core::observation::{Class, MemoryObservation, StepObservation};
 use cuda_pitfalls_core::report::{Attempt, CaseView, OutcomeView, ScenarioView, Seen};
 use cuda_pitfalls_core::scenario::Check;
 use cuda_pitfalls_core::text::units;
@@ -140,17 +140,11 @@ fn surroundings(look: &Look<'_>, asked: Option<&[&Check]>) -> Vec<String> {
         let changed: Vec<String> = in_order(memory)
             .into_iter()
             .filter(|(_, memory)| memory.class != Some(Class::None) || memory.peak_bytes.is_some())
-            .filter(|(_, memory)| is_watched(memory))
             .map(|(gpu, memory)| format!("{gpu} {}", self::memory(memory)))
             .collect();
         words.push(if changed.is_empty() { "memory unchanged".to_owned() } else { changed.join(", ") });
     }
     words
-}
-
-/// Whether anything is known of a GPU's memory, unlike that of a GPU of another lane.
-fn is_watched(memory: &MemoryObservation) -> bool {
-    memory.used_bytes.is_some() || memory.hidden != Some(Hidden::Uncalibrated)
 }
 
 /// One GPU's memory: `+530 MiB (context)`, with the peak where it was higher.
@@ -165,14 +159,15 @@ pub fn memory(memory: &MemoryObservation) -> String {
     words
 }
 
-/// Memory after a step, a line per GPU that changed or could not be read and one for all others. A GPU that was not
-/// watched, because it is that of another lane, is no line.
+/// Memory after a step, a line per GPU that changed or could not be read and one for all others.
 pub fn memory_lines(step: &StepObservation) -> Vec<String> {
     let quiet = |memory: &MemoryObservation| memory.used_bytes == Some(0) && memory.peak_bytes.is_none();
-    let watched: Vec<_> = words::in_order(&step.memory).into_iter().filter(|(_, memory)| is_watched(memory)).collect();
-    let changed = watched.iter().filter(|(_, memory)| !quiet(memory));
-    let mut lines: Vec<String> = changed.map(|(gpu, memory)| format!("{gpu} {}", self::memory(memory))).collect();
-    match (lines.len(), watched.len()) {
+    let mut lines: Vec<String> = words::in_order(&step.memory)
+        .into_iter()
+        .filter(|(_, memory)| !quiet(memory))
+        .map(|(gpu, memory)| format!("{gpu} {}", self::memory(memory)))
+        .collect();
+    match (lines.len(), step.memory.len()) {
         (changed, all) if changed == all => {}
         (0, _) => lines.push("0".to_owned()),
         _ => lines.push("others 0".to_owned()),
@@ -193,11 +188,7 @@ pub fn trap_and_control(scenario: &ScenarioView<'_>) -> Vec<String> {
     let word = |bytes: Option<Option<i64>>| bytes.map_or_else(|| "–".to_owned(), units::delta_or_unread);
     gpus.into_iter()
         .map(|gpu| (gpu, at(&trap, gpu), at(&control, gpu)))
-        .filter(|(_, trap, control)| {
-            let mut both = [trap, control].into_iter().flatten();
-            // What neither of them knows is the memory of another lane.
-            both.clone().any(|bytes| *bytes != Some(0)) && both.any(Option::is_some)
-        })
+        .filter(|(_, trap, control)| [trap, control].into_iter().flatten().any(|bytes| *bytes != Some(0)))
         .map(|(gpu, trap, control)| format!("{gpu} {} / {}", word(trap), word(control)))
         .collect()
 }
@@ -216,20 +207,6 @@ pub fn example<'r>(case: &CaseView<'r>) -> Option<&'r Attempt> {
 mod tests {
     use super::*;
     use crate::fixture;
-
-    #[test]
-    fn a_gpu_of_another_lane_is_no_line() {
-        let memory = |used_bytes, hidden| MemoryObservation { used_bytes, hidden, ..MemoryObservation::default() };
-        let of = |unwatched: MemoryObservation| {
-            let own = memory(Some(2 << 20), None);
-            let memory = [("gpu0".to_owned(), own), ("gpu1".to_owned(), unwatched)].into();
-            memory_lines(&StepObservation { memory, ..StepObservation::default() })
-        };
-        assert_eq!(of(memory(None, Some(Hidden::Uncalibrated))), ["gpu0 +2 MiB"]);
-        // What NVML would not say is told.
-        assert_eq!(of(memory(None, None)), ["gpu0 +2 MiB", "gpu1 not read"]);
-        assert_eq!(of(memory(Some(0), None)), ["gpu0 +2 MiB", "others 0"]);
-    }
 
     #[test]
     fn a_case_is_told_in_one_line() {

@@ -44,11 +44,6 @@ pub fn text(preview: &Preview) -> String {
             let _ = writeln!(out, "  {:longest$}  {}", terminal(&one.name), terminal(&one.detail));
         }
     }
-    if let Some(lane) = preview.lanes.first() {
-        let shared: usize = preview.lanes.iter().map(|lane| lane.questions.len()).sum();
-        let (lanes, gpus) = (counted(preview.lanes.len(), "lane"), counted(lane.gpus.len(), "GPU"));
-        let _ = writeln!(out, "\n{lanes} of {gpus} ask {shared} of these at the same time");
-    }
     for requirement in &preview.require {
         let _ = writeln!(out, "\n{}", requirement.sentence());
     }

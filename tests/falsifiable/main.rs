@@ -36,10 +36,10 @@ struct Tally {
 
 impl Tally {
     fn take(&mut self, report: &Report) {
+        let figures = report.run.calibrations();
+        let scene = Scene { calibration: &figures, gpus: &report.machine.gpus };
         for scenario in &report.scenarios {
             let Some(plan) = &scenario.plan else { continue };
-            let figures = report.run.calibrations_in(scenario.lane);
-            let scene = Scene { calibration: &figures, gpus: &report.machine.gpus };
             let facts = Facts::new(&report.machine, scenario.libcudart.as_ref(), plan, report.provenance);
             let judged = |plan: &Plan, mut cases: Vec<CaseReport>| judge::judge(plan, &mut cases, &scene, &facts);
             if judged(plan, scenario.cases.clone()).expectation != ExpectationMet::AsExpected {

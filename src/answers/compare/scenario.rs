@@ -222,7 +222,7 @@ fn varying(cases: [&CaseView<'_>; 2]) -> BTreeSet<(String, String)> {
     steps.flat_map(|step| step.varying.keys().map(|name| (step.label.clone(), name.clone()))).collect()
 }
 
-/// The GPUs whose memory one of the measurements does not know, such as those of other lanes.
+/// The GPUs whose memory one of the measurements does not know, such as those that `--gpus` left out.
 fn unmeasured(cases: [&CaseView<'_>; 2]) -> BTreeSet<String> {
     let outcomes = cases.into_iter().flat_map(|case| &case.outcomes);
     let steps = outcomes.filter_map(OutcomeView::observation).flat_map(|observation| &observation.steps);

@@ -166,16 +166,6 @@ impl Selection {
         self.scenarios.iter().flat_map(|scenario| scenario.instances.iter().map(move |instance| (scenario, instance)))
     }
 
-    /// The instances with these names.
-    #[must_use]
-    pub fn only(mut self, names: &[String]) -> Selection {
-        for scenario in &mut self.scenarios {
-            scenario.instances.retain(|instance| names.contains(&instance.name));
-        }
-        self.scenarios.retain(|scenario| !scenario.instances.is_empty());
-        self
-    }
-
     /// The instances of one shard; the whole selection if `shard` is `None`.
     #[must_use]
     pub fn shard(mut self, shard: Option<Shard>) -> Selection {

@@ -82,7 +82,6 @@ pub fn planned_today(scenario: &Scenario, report: &Report, measured: &ScenarioRe
     let instance = scenario.instances.iter().find(|instance| instance.name == measured.name)?;
     let options = plan::Options {
         repeat: measured.plan.as_ref().map(|plan| plan.repeat),
-        restrict: measured.lane.and_then(|lane| report.run.lanes.get(lane)).cloned(),
         allow: Hazard::ALL.to_vec(),
         libcudart: measured.libcudart.clone(),
         root: true,

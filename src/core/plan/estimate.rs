@@ -12,7 +12,6 @@ use cuda_pitfalls_calls::{self as calls, CallLibrary, Effect};
 use super::{CasePlan, Plan};
 use crate::experiment::Step;
 use crate::scenario::framework::{FRAMEWORKS, Framework, OTHER_IMPORT_MS};
-use crate::verdict::Provenance;
 
 /// A process: start, libraries, step barriers, end.
 const PROCESS_MS: f64 = 129.0;
@@ -53,13 +52,8 @@ impl Default for Pace {
 }
 
 impl Pace {
-    /// The pace of a machine that nothing was measured of. The simulated one has no driver to initialise.
-    pub fn expected(provenance: Provenance) -> Pace {
-        match provenance {
-            Provenance::Measured => Pace::default(),
-            Provenance::Simulated => Pace(0.1),
-        }
-    }
+    /// The simulated machine, which has no driver to initialise.
+    pub const SIMULATED: Pace = Pace(0.1);
 
     /// The pace of attempts that were made before, such as calibration or a first round; the default without attempts.
     /// Extreme values, such as those of a driver's first start, are limited.

@@ -7,7 +7,7 @@ use nvml_wrapper::{Device, Nvml};
 use nvml_wrapper_sys::bindings::{nvmlMemory_t, nvmlReturn_enum_NVML_ERROR_FUNCTION_NOT_FOUND, nvmlReturn_t};
 
 use cuda_pitfalls_core::clock;
-use cuda_pitfalls_core::sample::{NOT_WATCHED, Process, Reading, SamplerEvent, Sweep};
+use cuda_pitfalls_core::sample::{Process, Reading, SamplerEvent, Sweep};
 
 /// Why NVML cannot be used: the reason, and NVML's message.
 pub(super) fn unavailable(error: &NvmlError) -> SamplerEvent {
@@ -24,8 +24,6 @@ pub(super) fn unavailable(error: &NvmlError) -> SamplerEvent {
 pub(super) struct GpuHandles<'nvml> {
     nvml: &'nvml Nvml,
     devices: Vec<Device<'nvml>>,
-    /// Which of them are read.
-    watched: Vec<bool>,
 }
 
 impl<'nvml> GpuHandles<'nvml> {
@@ -39,19 +37,7 @@ impl<'nvml> GpuHandles<'nvml> {
         }
         let devices: Result<Vec<_>, _> = (0..count).map(|index| nvml.device_by_index(index)).collect();
         let devices = devices.map_err(|error| unavailable(&error))?;
-        let watched = vec![true; devices.len()];
-        Ok(GpuHandles { nvml, devices, watched })
-    }
-
-    /// Reads these GPUs alone from now on.
-    pub(super) fn watch(&mut self, gpus: &[usize]) {
-        for (place, watched) in self.watched.iter_mut().enumerate() {
-            *watched = gpus.contains(&place);
-        }
-    }
-
-    pub(super) fn is_watched(&self, gpu: usize) -> bool {
-        self.watched.get(gpu).is_some_and(|watched| *watched)
+        Ok(GpuHandles { nvml, devices })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -67,14 +53,10 @@ impl<'nvml> GpuHandles<'nvml> {
         self.devices.get(gpu)?.memory_info().ok().map(|memory| memory.used)
     }
 
-    /// One reading of everything on every GPU that is watched.
+    /// One reading of everything on every GPU.
     pub(super) fn sweep(&self) -> Sweep {
         let t_ns = clock::now_ns();
-        let unwatched = || Reading { errors: vec![NOT_WATCHED.to_string()], ..Reading::default() };
-        let devices = self.devices.iter().enumerate();
-        let gpus = devices
-            .map(|(place, device)| if self.is_watched(place) { self.read(device) } else { unwatched() })
-            .collect();
+        let gpus = self.devices.iter().map(|device| self.read(device)).collect();
         Sweep { t_ns, elapsed_ns: clock::now_ns() - t_ns, gpus }
     }
 

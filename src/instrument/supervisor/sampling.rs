@@ -38,8 +38,6 @@ pub struct SamplerClient {
     pub(super) unkillable: Option<i32>,
     /// How long the sampler rests between readings of background polling.
     pub rest_us: u64,
-    /// The GPUs that are read, by their place; `None` for all.
-    watched: Option<Vec<usize>>,
     /// The machine's GPUs, or why NVML cannot be used.
     pub inventory: Result<Inventory, Unavailable>,
 }
@@ -58,7 +56,6 @@ impl SamplerClient {
             late: None,
             unkillable: None,
             rest_us: REST_US,
-            watched: None,
             inventory: Err(not_started("it was not tried")),
         };
         for _ in 0..STARTS {
@@ -95,10 +92,6 @@ impl SamplerClient {
         match first {
             Ok(SamplerEvent::Ready(inventory)) => {
                 self.inventory = Ok(*inventory);
-                if let Some(gpus) = self.watched.clone() {
-                    let sent = channel.send(&SamplerCommand::Watch { gpus });
-                    sent.map_err(|error| SupervisorError::Sampler(error.to_string()))?;
-                }
                 self.channel = Some(channel);
             }
             Ok(SamplerEvent::Unavailable { reason, detail }) => {
@@ -115,20 +108,7 @@ impl SamplerClient {
         Ok(())
     }
 
-    /// Has it read these GPUs alone from now on, by their place in NVML order.
-    ///
-    /// # Errors
-    /// As for [`SamplerClient::sweep`].
-    pub fn watch(&mut self, gpus: Vec<usize>) -> Result<(), SupervisorError> {
-        self.watched = Some(gpus.clone());
-        let sent = self.channel.as_ref().map(|channel| channel.send(&SamplerCommand::Watch { gpus }));
-        match sent {
-            Some(Ok(())) => Ok(()),
-            _ => Err(self.lost("a message to it could not be sent", 1)),
-        }
-    }
-
-    /// Reads every GPU once, of those that are watched.
+    /// Reads every GPU once.
     ///
     /// # Errors
     /// The sampler was lost. A new one was started if that may help.

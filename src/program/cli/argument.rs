@@ -43,8 +43,6 @@ pub(super) enum ArgumentError {
     Versions,
     #[error("a part and how many parts there are, such as 1/4")]
     Shard,
-    #[error("a number from 2 to 64")]
-    Lanes,
     #[error("an address such as https://example.org/docs, or a path that begins with / or .")]
     Address,
     #[error("an address has no blanks")]
@@ -113,11 +111,6 @@ pub(super) fn label(text: &str) -> Result<(String, String), ArgumentError> {
 pub(super) fn generate(text: &str) -> Result<usize, ArgumentError> {
     let count = text.parse::<usize>().ok().filter(|count| *count <= MOST_GENERATED);
     count.ok_or(ArgumentError::Generate)
-}
-
-/// One lane is a run without lanes.
-pub(super) fn lanes(text: &str) -> Result<usize, ArgumentError> {
-    text.parse::<usize>().ok().filter(|lanes| (2..=64).contains(lanes)).ok_or(ArgumentError::Lanes)
 }
 
 /// More at once would only wait for each other.

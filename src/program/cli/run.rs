@@ -60,10 +60,6 @@ pub(super) struct RunArguments {
     /// Run only this part of the selection: every N-th instance, from the I-th.
     #[arg(long, value_name = "I/N", value_parser = argument::shard, help_heading = ASKED, hide_short_help = true)]
     shard: Option<Shard>,
-    /// Split the GPUs into N lanes and ask them at the same time; what needs all GPUs is asked
-    /// afterwards. With two GPUs a lane most questions fit.
-    #[arg(long, value_name = "N", value_parser = argument::lanes, conflicts_with = "fail_fast", help_heading = HOW_OFTEN)]
-    lanes: Option<usize>,
     /// Stop after the first unexpected verdict.
     #[arg(long, help_heading = HOW_OFTEN)]
     fail_fast: bool,
@@ -190,25 +186,6 @@ fn labels(given: Vec<(String, String)>, with_host: bool) -> Result<BTreeMap<Stri
 
 /// Runs what the arguments say.
 pub(super) fn run(arguments: RunArguments) -> Exit {
-    let json = arguments.asked.json;
-    match options(arguments) {
-        Ok(options) => super::with_workers(json, |program, interrupt| run::run(&options, program, interrupt)),
-        Err(why) => super::fail(why, Exit::Usage, json),
-    }
-}
-
-/// Asks these instances as a lane of another run, which holds the locks.
-pub(super) fn lane(arguments: RunArguments, only: Vec<String>) -> Exit {
-    match options(arguments) {
-        Ok(options) => {
-            let options = run::RunOptions { only, quiet: true, locking: Locking::none(), ..options };
-            super::with_workers(false, |program, interrupt| run::lane(&options, program, interrupt))
-        }
-        Err(why) => super::fail(why, Exit::Usage, false),
-    }
-}
-
-fn options(arguments: RunArguments) -> Result<run::RunOptions, CliError> {
     let RunArguments {
         selectors,
         left_out,
@@ -222,12 +199,15 @@ fn options(arguments: RunArguments) -> Result<run::RunOptions, CliError> {
         label_host,
         compact,
         shard,
-        lanes,
         fail_fast,
         dry_run,
     } = arguments;
-    Ok(run::RunOptions {
-        labels: labels(label, label_host)?,
+    let labels = match labels(label, label_host) {
+        Ok(labels) => labels,
+        Err(why) => return super::fail(why, Exit::Usage, asked.json),
+    };
+    let options = run::RunOptions {
+        labels,
         compact,
         exclude: left_out.exclude,
         junit,
@@ -236,11 +216,11 @@ fn options(arguments: RunArguments) -> Result<run::RunOptions, CliError> {
         allow_skip,
         require,
         shard,
-        lanes: lanes.unwrap_or(0),
         fail_fast,
         dry_run,
         ..asked.options(selectors)
-    })
+    };
+    super::with_workers(options.json, |program, interrupt| run::run(&options, program, interrupt))
 }
 
 /// The label of `--label-host`, and where the kernel says it.

@@ -43,25 +43,19 @@ pub(super) struct Calibrator {
 }
 
 impl Calibrator {
-    /// Records co-tenants, and which GPUs may be used.
-    pub(super) fn new(session: &mut Session, report: &mut Report) -> Calibrator {
+    /// Records co-tenants, calibrates every GPU that may be used, and adds warnings about figures that could not be
+    /// measured.
+    pub(super) fn calibrate(session: &mut Session, report: &mut Report) -> Calibrator {
         let all: Vec<String> = session.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
         let restrict = session.restrict.clone().unwrap_or_else(|| all.clone());
         let usable: Vec<String> = restrict.into_iter().filter(|uuid| all.contains(uuid)).collect();
         if let Ok(sweep) = session.supervisor.sampler.sweep() {
             report.run.co_tenants = co_tenants(&all, &sweep);
         }
-        Calibrator { usable, again: 0 }
-    }
-
-    /// Calibrates every GPU that may be used and has no sound calibration of its present memory, and adds warnings about
-    /// figures that could not be measured.
-    pub(super) fn calibrate(&mut self, session: &mut Session, report: &mut Report) {
-        let stale = self.stale(session, report, true).unwrap_or_else(|| self.usable.clone());
-        if !stale.is_empty() {
-            self.measure(session, report, &stale);
-        }
-        self.tell(session, report);
+        let mut calibrator = Calibrator { usable, again: 0 };
+        calibrator.measure(session, report, &calibrator.usable.clone());
+        calibrator.tell(session, report);
+        calibrator
     }
 
     /// Calibrates again the GPUs whose memory differs from that at their calibration and, if `unsound_too`, those
@@ -71,19 +65,7 @@ impl Calibrator {
         if self.again >= MOST_AGAIN || session.supervisor.interrupt.check() {
             return false;
         }
-        let stale = self.stale(session, report, unsound_too).unwrap_or_default();
-        if stale.is_empty() {
-            return false;
-        }
-        self.again += 1;
-        self.measure(session, report, &stale);
-        true
-    }
-
-    /// The GPUs whose memory differs from that at their calibration and, if `unsound_too`, those without a sound
-    /// calibration. `None` if NVML does not answer now.
-    fn stale(&self, session: &mut Session, report: &Report, unsound_too: bool) -> Option<Vec<String>> {
-        let sweep = session.supervisor.sampler.sweep().ok()?;
+        let Ok(sweep) = session.supervisor.sampler.sweep() else { return false };
         let is_stale = |uuid: &&String| {
             let last = report.run.calibration.iter().rfind(|calibrated| calibrated.figures.uuid == **uuid);
             let Some(Calibrated { figures: last, .. }) = last else { return unsound_too };
@@ -94,7 +76,13 @@ impl Calibrator {
             let now = place.and_then(|place| sweep.gpus.get(place)?.used_bytes);
             now.zip(last.baseline_bytes).is_some_and(|(now, then)| now.abs_diff(then) > last.epsilon_bytes)
         };
-        Some(self.usable.iter().filter(is_stale).cloned().collect())
+        let stale: Vec<String> = self.usable.iter().filter(is_stale).cloned().collect();
+        if stale.is_empty() {
+            return false;
+        }
+        self.again += 1;
+        self.measure(session, report, &stale);
+        true
     }
 
     /// Calibrates these GPUs, each until its calibration is sound or its tries are used up.
@@ -119,14 +107,11 @@ impl Calibrator {
         }
     }
 
-    /// Adds warnings about what the calibration means for the whole run: of a lane's GPU, the last one.
-    pub(super) fn tell(&self, session: &mut Session, report: &mut Report) {
+    /// Adds warnings about what the first calibration means for the whole run.
+    fn tell(&self, session: &mut Session, report: &mut Report) {
         let found = report.run.calibrations();
-        let last = |uuid: &String| found.iter().rfind(|found| found.uuid == *uuid);
-        let warnings: Vec<String> = self
-            .usable
+        let warnings: Vec<String> = found
             .iter()
-            .filter_map(last)
             .filter_map(|found| Some((found, found.why_unsound.as_ref()?)))
             .map(|(found, why)| {
                 format!("the instrument is not sound on {}: {why}; its memory is not judged", found.uuid)

@@ -2,35 +2,23 @@
 
 use super::console::Console;
 use super::session::Session;
-use super::{RunOptions, lanes, question, require};
+use super::{RunOptions, question, require};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::preview::Preview;
 use cuda_pitfalls_core::catalogue::Selection;
-use cuda_pitfalls_core::plan::lanes::Lane;
 use cuda_pitfalls_core::report::Required;
 use cuda_pitfalls_render::preview;
 
 /// Prints what the options would run, and how the run would end.
-pub(super) fn run(
-    options: &RunOptions,
-    session: &mut Session,
-    selection: &Selection,
-    lanes: &[Lane],
-    console: &mut Console,
-) -> Exit {
+pub(super) fn run(options: &RunOptions, session: &mut Session, selection: &Selection, console: &mut Console) -> Exit {
     console.warn(&session.notes);
-    let preview = look_ahead(options, session, selection, lanes);
+    let preview = look_ahead(options, session, selection);
     let document = serde_json::to_string(&preview).unwrap_or_default();
     console.previewed(&preview::text(&preview), &document, preview.exit())
 }
 
 /// A preview of the run with these options.
-pub(super) fn look_ahead(
-    options: &RunOptions,
-    session: &mut Session,
-    selection: &Selection,
-    lanes: &[Lane],
-) -> Preview {
+pub(super) fn look_ahead(options: &RunOptions, session: &mut Session, selection: &Selection) -> Preview {
     let mut preview = Preview::new(&session.on, &session.machine, session.provenance);
     for place in 0..session.runtimes.len().max(1) {
         let planning = question::planning(session, options, place);
@@ -38,7 +26,6 @@ pub(super) fn look_ahead(
         let instances = asked.map(|(scenario, instance)| (scenario, instance, selection.is_by_name(instance)));
         preview.add(instances, &session.machine, &planning);
     }
-    preview.share(lanes, lanes::saved(lanes));
     preview.allow_skip.clone_from(&options.allow_skip);
     preview.require.clone_from(&options.require);
     for requirement in preview.require.iter_mut().filter(|requirement| requirement.what == Required::Gpus) {

@@ -59,7 +59,6 @@ pub(super) fn plan(
         sha256: scenario.sha256.clone(),
         asked_by_name: false,
         lacks: None,
-        lane: None,
         libcudart: session.runtime(runtime).filter(|_| !scenario.has_python_lines()),
         plan: None,
         verdict: open(session.provenance, "not asked yet".to_string()),
@@ -87,12 +86,6 @@ impl OpenQuestion {
     /// Whether it has its verdict.
     pub(super) fn is_done(&self) -> bool {
         self.state == State::Done
-    }
-
-    /// Takes note that a lane has answered it.
-    pub(super) fn settle(&mut self, done: &ScenarioReport) {
-        (self.state, self.rounds) = (State::Done, repeat(done));
-        self.pending.clear();
     }
 
     /// Whether any attempt was made or tried.

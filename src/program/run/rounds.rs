@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use super::calibrate::Calibrator;
 use super::console::Console;
-use super::lanes::{self, Heard, Voice};
 use super::open::host_unsafe;
 use super::progress;
 use super::question::{self, OpenQuestion};
@@ -14,11 +13,8 @@ use super::spool::{self, Spool};
 use super::{Failure, RunOptions, unkillable};
 use cuda_pitfalls_core::catalogue::Selection;
 use cuda_pitfalls_core::clock;
-use cuda_pitfalls_core::event::MappedLibrary;
-use cuda_pitfalls_core::plan::lanes::Lane;
-use cuda_pitfalls_core::report::{LaneMessage, Report, ScenarioReport, Store, StoreError};
+use cuda_pitfalls_core::report::{Report, Store, StoreError};
 use cuda_pitfalls_core::scenario::{Hazard, Instance, Scenario};
-use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::verdict::ExpectationMet;
 
 /// How often the report is written at least while attempts are made, so that a kill loses no more than this.
@@ -31,16 +27,11 @@ pub(super) struct Rounds<'a> {
     session: &'a mut Session,
     report: &'a mut Report,
     console: &'a mut Console,
-    /// Where the report is written; `None` in a lane, whose report is that of its run.
-    store: Option<&'a Store>,
-    /// How answers are said in a lane; `None` otherwise.
-    pub(super) voice: Option<Voice>,
+    store: &'a Store,
     /// `None` if NVML does not answer.
     pub(super) calibrator: Option<Calibrator>,
     options: &'a RunOptions,
     questions: Vec<OpenQuestion>,
-    /// Which answers were printed.
-    told: Vec<bool>,
     /// Whether a question may cause a GPU fault. Such questions are asked last.
     faulting: Vec<bool>,
     spool: Spool,
@@ -58,7 +49,7 @@ impl<'a> Rounds<'a> {
         session: &'a mut Session,
         report: &'a mut Report,
         console: &'a mut Console,
-        store: Option<&'a Store>,
+        store: &'a Store,
         options: &'a RunOptions,
         selection: &Selection,
     ) -> Result<Rounds<'a>, Failure> {
@@ -79,17 +70,14 @@ impl<'a> Rounds<'a> {
             }
         }
         let written_ns = clock::now_ns();
-        let told = vec![false; questions.len()];
         Ok(Rounds {
             session,
             report,
             console,
             store,
-            voice: None,
             calibrator: None,
             options,
             questions,
-            told,
             faulting,
             spool,
             asked_ns: written_ns,
@@ -137,76 +125,6 @@ impl<'a> Rounds<'a> {
             }
         }
         self.close()
-    }
-
-    /// Has lanes ask their questions at the same time, and keeps their answers. The questions that none of them answered
-    /// remain.
-    pub(super) fn ask_in_lanes(&mut self, lanes: &[Lane]) -> Result<(), Failure> {
-        let (program, on) = (self.session.program().to_path_buf(), self.session.on.clone());
-        let start = lanes::Start { program: &program, options: self.options, on: &on, seed: self.report.run.seed };
-        let mut result = Ok(());
-        self.show_progress(&counted(lanes.len(), "lane"));
-        start.run(lanes, |heard| {
-            match heard {
-                Some((lane, heard)) if result.is_ok() => result = self.hear(lane, heard),
-                _ => self.console.tick(),
-            }
-            result.is_ok() && !self.is_over()
-        });
-        result?;
-        let asks_more = !self.is_over() && self.questions.iter().any(|question| !question.is_done());
-        match &mut self.calibrator {
-            Some(calibrator) if asks_more => calibrator.calibrate(self.session, self.report),
-            Some(calibrator) => calibrator.tell(self.session, self.report),
-            None => {}
-        }
-        Ok(())
-    }
-
-    /// Keeps what a lane says.
-    fn hear(&mut self, lane: usize, heard: Heard) -> Result<(), Failure> {
-        match heard {
-            Ok(LaneMessage::Calibrated(calibrated)) => self.report.run.calibration.extend(calibrated.into_owned()),
-            Ok(LaneMessage::Answered { runtime, answer }) => self.keep(lane, runtime, answer.into_owned())?,
-            Ok(LaneMessage::Ended { libraries, host_unsafe }) => {
-                MappedLibrary::merge(&mut self.session.machine.libraries, libraries);
-                self.report.run.host_unsafe = self.report.run.host_unsafe.take().or(host_unsafe);
-            }
-            Err(why) => {
-                let warning = format!("lane {} ended early, and its questions are asked afterwards: {why}", lane + 1);
-                self.console.warn(std::slice::from_ref(&warning));
-                self.report.run.warnings.push(warning);
-            }
-        }
-        Ok(())
-    }
-
-    /// Puts the answer of a lane in the place of its question.
-    fn keep(&mut self, lane: usize, runtime: usize, answered: ScenarioReport) -> Result<(), Failure> {
-        // Alone, the run may come to an answer: it sees every GPU, and no other lane is at work. Or somebody has ended the
-        // lane, and not the run.
-        if !answered.verdict.kind.is_conclusive() && !self.is_over() {
-            return Ok(());
-        }
-        let mut questions = self.questions.iter_mut().zip(&mut self.report.scenarios).enumerate();
-        let is_same = |question: &OpenQuestion, done: &ScenarioReport| {
-            question.runtime == runtime && done.name == answered.name && done.sha256 == answered.sha256
-        };
-        let found = questions.find(|(_, (question, done))| is_same(question, done) && !question.is_done());
-        let Some((place, (question, done))) = found else { return Ok(()) };
-        question.settle(&answered);
-        *done = ScenarioReport {
-            lane: Some(lane),
-            asked_by_name: done.asked_by_name,
-            // On the simulated machine, which each lane has of its own, the path is another.
-            libcudart: done.libcudart.take(),
-            ..answered
-        };
-        let name = done.name.clone();
-        self.put_away(place)?;
-        self.show_progress(&name);
-        self.tell(place);
-        self.write(true)
     }
 
     fn is_done(&self, place: usize) -> bool {
@@ -331,16 +249,9 @@ impl<'a> Rounds<'a> {
         self.spool.put_away(&mut done.cases).map_err(full)
     }
 
-    /// Prints an answer, once.
     fn tell(&mut self, place: usize) {
-        let (Some(done), Some(told)) = (self.report.scenarios.get(place), self.told.get_mut(place)) else { return };
-        let runtime = self.questions.get(place).map_or(0, |question| question.runtime);
-        if std::mem::replace(told, true) {
-            return;
-        }
-        match &mut self.voice {
-            Some(voice) => voice.answered(done, runtime, &self.report.run.calibration),
-            None => self.console.scenario(done),
+        if let Some(done) = self.report.scenarios.get(place) {
+            self.console.scenario(done);
         }
     }
 
@@ -351,9 +262,7 @@ impl<'a> Rounds<'a> {
         let is_due = now - self.written_ns >= WRITE_EVERY_NS;
         if is_due || (is_answer && self.writing_ns <= QUICK_WRITE_NS) {
             self.report.machine.libraries.clone_from(&self.session.machine.libraries);
-            if let Some(store) = self.store {
-                store.write(self.report)?;
-            }
+            self.store.write(self.report)?;
             self.written_ns = clock::now_ns();
             self.writing_ns = self.written_ns - now;
         }

@@ -8,7 +8,6 @@ use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::event::{MappedLibrary, Versions};
 use cuda_pitfalls_core::experiment::Experiment;
 use cuda_pitfalls_core::machine::{Machine, Runtime, Unavailable};
-use cuda_pitfalls_core::plan::estimate::Pace;
 use cuda_pitfalls_core::recording::Recording;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::verdict::Provenance;
@@ -139,11 +138,6 @@ impl Session {
         options.on == On::Auto && self.provenance == Provenance::Simulated
     }
 
-    /// How fast attempts are expected to be.
-    pub(super) fn pace(&self) -> Pace {
-        Pace::expected(self.provenance)
-    }
-
     /// The private folder of the run.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
@@ -172,16 +166,6 @@ impl Session {
                 Err(Failure::Usage(format!("--gpus: no GPU here has the UUID `{uuid}`; this machine has: {known}")))
             }
         }
-    }
-
-    /// Reads the GPUs that may be used and no others.
-    ///
-    /// # Errors
-    /// The sampler was lost.
-    pub(super) fn watch_own(&mut self) -> Result<(), Failure> {
-        let is_own = |uuid: &String| self.restrict.as_ref().is_none_or(|restrict| restrict.contains(uuid));
-        let gpus = self.machine.gpus.iter().enumerate().filter(|(_, gpu)| is_own(&gpu.uuid));
-        self.supervisor.sampler.watch(gpus.map(|(place, _)| place).collect()).map_err(internal)
     }
 
     /// Restricts the run to the GPUs of an inherited CUDA_VISIBLE_DEVICES, which a scheduler may have set.

@@ -199,8 +199,7 @@ impl SurveyRun<'_> {
     fn calibrate(&mut self) {
         if self.session.supervisor.sampler.inventory.is_ok() {
             self.console.status("measuring the instrument");
-            let mut calibrator = calibrate::Calibrator::new(&mut self.session, &mut self.report);
-            calibrator.calibrate(&mut self.session, &mut self.report);
+            calibrate::Calibrator::calibrate(&mut self.session, &mut self.report);
         }
     }
 

@@ -98,10 +98,6 @@ pub fn machine(report: &ReportView<'_>) -> String {
 pub fn surroundings(report: &ReportView<'_>) -> Vec<String> {
     let mut said: Vec<String> = context(&report.run.calibrations()).into_iter().collect();
     said.extend(co_tenants(report));
-    if let Some(lane) = report.run.lanes.first() {
-        let (lanes, gpus) = (counted(report.run.lanes.len(), "lane"), counted(lane.len(), "GPU"));
-        said.push(format!("{lanes} of {gpus} in parallel; the other questions follow one by one."));
-    }
     if report.machine.mps {
         said.push("An MPS control pipe exists: clients may share a context.".to_owned());
     }

@@ -45,6 +45,8 @@ pub struct Measurement {
 /// The measurements in a report of these scenarios. Scenarios that were not run, were simulated, or were measured with
 /// other calls than today's are left out.
 pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<Measurement> {
+    let figures = report.run.calibrations();
+    let scene = Scene { calibration: &figures, gpus: &report.machine.gpus };
     let is_run =
         |part: &&ScenarioReport| part.verdict.kind != Kind::Skipped && part.verdict.provenance == Provenance::Measured;
     let judged = report.scenarios.iter().filter(is_run).filter_map(|part| {
@@ -61,8 +63,6 @@ pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<
         today.rename(&mut part.cases);
         let plan = today.plan;
         let facts = Facts::new(&report.machine, part.libcudart.as_ref(), &plan, report.provenance);
-        let figures = report.run.calibrations_in(part.lane);
-        let scene = Scene { calibration: &figures, gpus: &report.machine.gpus };
         part.verdict = judge::judge(&plan, &mut part.cases, &scene, &facts);
         part.plan = Some(plan);
         for attempt in part.cases.iter_mut().flat_map(|case| &mut case.attempts) {
