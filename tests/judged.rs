@@ -161,7 +161,7 @@ fn readers(path: &str) -> [Vec<&str>; 7] {
         vec!["judge", path],
         vec!["judge", path, "--json"],
         vec!["render", path],
-        vec!["render", path, "--as", "npd"],
+        vec!["render", path, "--as", "prometheus"],
         vec!["compare", path, path],
         vec!["claims", path],
         vec!["bundle", path],

@@ -1,4 +1,4 @@
-//! The SARIF and the code quality report of traces: of every committed one, of one whose every text is hostile, and of
+//! The SARIF of traces: of every committed one, of one whose every text is hostile, and of
 //! a program on the simulated machine.
 //!
 //! The schema of the standard is a document of OASIS whose repository grants no licence to copy it, so it is not
@@ -17,7 +17,7 @@ use common::traced::has;
 use common::{Scratch, evidence, root};
 use cuda_pitfalls::diagnosis::findings;
 use cuda_pitfalls::policy::PolicyOutcome;
-use cuda_pitfalls::render::{Format, trace as render};
+use cuda_pitfalls::render::trace as render;
 use cuda_pitfalls::trace::{FILE, Trace, fixture::programs as fixture};
 use jsonschema::Validator;
 use serde_json::Value;
@@ -56,12 +56,9 @@ fn valid(schemas: &[(String, Validator)], what: &str, text: &str) -> Value {
     log
 }
 
-/// The two documents of a trace in the form of `render`.
-fn rendered(trace: &Trace, outcome: &PolicyOutcome) -> [String; 2] {
-    let of = |form| {
-        render::as_format(trace, &findings(trace), outcome, form, ["a trace", &trace.start.folder]).expect("it has it")
-    };
-    [of(Format::Sarif), of(Format::Gitlab)]
+/// The document of a trace as `render` makes it.
+fn rendered(trace: &Trace, outcome: &PolicyOutcome) -> String {
+    render::sarif(trace, &findings(trace), outcome, &trace.start.folder)
 }
 
 #[test]
@@ -72,7 +69,7 @@ fn committed_traces_follow_the_standard_and_name_what_used_cuda() {
     for file in evidence().into_iter().filter(is_trace) {
         let trace = Trace::open(&file).unwrap_or_else(|error| panic!("{error}"));
         let name = file.to_string_lossy();
-        let [sarif, gitlab] = rendered(&trace, &PolicyOutcome::default());
+        let sarif = rendered(&trace, &PolicyOutcome::default());
         let log = valid(&schemas, &name, &sarif);
         let results = log["runs"][0]["results"].as_array().unwrap();
         let has_calls = trace.events.iter().any(|event| event.call == "cuInit");
@@ -81,9 +78,6 @@ fn committed_traces_follow_the_standard_and_name_what_used_cuda() {
         for found in findings(&trace) {
             assert!(results.iter().any(|result| result["ruleId"] == found.rule.as_str()), "{name}: no {}", found.rule);
         }
-        let quality: Vec<Value> = serde_json::from_str(&gitlab).expect("an array");
-        let same = |key: &str, all: &[Value]| all.iter().map(|it| it[key].clone()).collect::<Vec<_>>();
-        assert_eq!(same("check_name", &quality)[..results.len()], same("ruleId", results), "{name}");
         traces += 1;
     }
     assert!(traces >= 90 && ids.contains("cuinit") && ids.contains("context"), "{traces} traces, {ids:?}");
@@ -92,7 +86,7 @@ fn committed_traces_follow_the_standard_and_name_what_used_cuda() {
 #[test]
 fn hostile_text_follows_the_standard() {
     let (trace, (_, outcome)) = (fixture::hostile(), fixture::hostile_findings());
-    let [sarif, _] = rendered(&trace, &outcome);
+    let sarif = rendered(&trace, &outcome);
     let log = valid(&schemas(), "the hostile trace", &sarif);
     assert_eq!(log["runs"][0]["invocations"][0]["executionSuccessful"], false);
 }
@@ -100,7 +94,7 @@ fn hostile_text_follows_the_standard() {
 #[test]
 fn the_subset_is_no_empty_promise() {
     let trace = fixture::trace();
-    let [sarif, _] = rendered(&trace, &PolicyOutcome::default());
+    let sarif = rendered(&trace, &PolicyOutcome::default());
     let log: Value = serde_json::from_str(&sarif).unwrap();
     let schemas = schemas();
     type Breaks = fn(&mut Value);
@@ -134,9 +128,9 @@ fn a_forbidden_cuinit_is_an_error_at_the_line_of_the_import() {
     fs::write(package.join("__init__.py"), "from mine import gpu\n").expect("a file of our own");
     let code = "import ctypes\nctypes.CDLL('libcuda.so.1').cuInit(0)\n";
     fs::write(package.join("gpu.py"), code).expect("a file of our own");
-    let [out, sarif, markdown, gitlab] = ["traces", "trace.sarif", "trace.md", "quality.json"].map(file);
+    let [out, sarif, markdown] = ["traces", "trace.sarif", "trace.md"].map(file);
     let run = || {
-        let written = [("--out", &out), ("--sarif", &sarif), ("--markdown", &markdown), ("--gitlab", &gitlab)];
+        let written = [("--out", &out), ("--sarif", &sarif), ("--markdown", &markdown)];
         let written = written.map(|(option, path)| [option.to_owned(), path.to_string_lossy().into_owned()]);
         let mut options = ["trace", "--on", "sim", "--forbid", "cuinit"].map(str::to_owned).to_vec();
         options.extend(written.into_iter().flatten());
@@ -169,10 +163,6 @@ fn a_forbidden_cuinit_is_an_error_at_the_line_of_the_import() {
     assert_eq!(invocation["toolExecutionNotifications"][0]["descriptor"]["id"], "simulated");
     let page = fs::read_to_string(&markdown).expect("it was written");
     assert!(page.starts_with("# cuda-pitfalls trace: ") && page.contains("1 violation"), "{page}");
-    let quality: Vec<Value> = serde_json::from_str(&fs::read_to_string(&gitlab).expect("it was written")).unwrap();
-    let place = serde_json::json!({ "path": "some lib/mine/gpu.py", "lines": { "begin": 2 } });
-    let forbidden = quality.iter().find(|it| it["check_name"] == "cuinit").expect("what was forbidden");
-    assert_eq!((&forbidden["severity"], &forbidden["location"]), (&Value::from("major"), &place));
     // The same line, in another process and further down.
     fs::write(package.join("gpu.py"), format!("# A comment.\n\n{code}")).expect("a file of our own");
     let moved = of_init(&run());

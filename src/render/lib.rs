@@ -19,6 +19,7 @@ pub mod facts;
 pub mod fleet;
 pub mod full;
 pub mod github;
+mod health;
 pub mod html;
 pub mod impact;
 pub mod issue;
@@ -26,7 +27,6 @@ pub mod junit;
 pub mod lines;
 pub mod listing;
 pub mod markdown;
-pub mod npd;
 mod prepared;
 pub mod preview;
 pub mod prometheus;
@@ -63,14 +63,8 @@ pub enum Format {
     Prometheus,
     /// Annotations for a GitHub Actions log.
     Github,
-    /// One line of at most 80 bytes for node-problem-detector.
-    Npd,
-    /// A trace in the Chrome trace event format, which Perfetto opens.
-    Chrome,
     /// A trace as results in SARIF 2.1.0, which code scanning and editors show at the user's own lines.
     Sarif,
-    /// A trace as GitLab's code quality report.
-    Gitlab,
     /// Of `survey needs`: a seccomp profile for container runtimes (OCI), of what is needed.
     Oci,
     /// Of `survey needs`: directives for a systemd unit.
@@ -90,14 +84,7 @@ impl Format {
     pub fn is_of_reports(self) -> bool {
         !matches!(
             self,
-            Format::Chrome
-                | Format::Sarif
-                | Format::Gitlab
-                | Format::Oci
-                | Format::Systemd
-                | Format::Apparmor
-                | Format::Landlock
-                | Format::Devices
+            Format::Sarif | Format::Oci | Format::Systemd | Format::Apparmor | Format::Landlock | Format::Devices
         )
     }
 }
@@ -117,7 +104,6 @@ pub fn render(prepared: &Prepared<'_>, format: Format, width: usize) -> Option<S
         Format::Junit => junit::report(report),
         Format::Prometheus => prometheus::report(report),
         Format::Github => github::report(report),
-        Format::Npd => npd::report(report),
         Format::Compact => serde_json::to_string(&prepared.compact()).unwrap_or_default() + "\n",
         _ => return None,
     })

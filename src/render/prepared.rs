@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 
-use super::npd::PluginStatus;
 use cuda_pitfalls_core::report::{CompactReport, CompactScenario, Report, ReportView, ScenarioReport, StoredReport};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::{catalogue, judge};
@@ -27,11 +26,6 @@ impl<'r> Prepared<'r> {
             Prepared::Fresh(report) => report.view(),
             Prepared::Stored(report) => report.view(),
         }
-    }
-
-    /// How a plugin of node-problem-detector ends with it.
-    pub fn plugin_status(&self) -> PluginStatus {
-        PluginStatus::of(&self.view())
     }
 
     /// The compact report, with the verdicts of this program where they can be judged anew.

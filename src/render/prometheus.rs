@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 use cuda_pitfalls_core::verdict::Provenance;
 
+use super::health::health;
 use cuda_pitfalls_core::text::escape::prometheus;
 
 /// One sample: its labels and its value.
@@ -47,6 +48,9 @@ pub fn report(report: &ReportView<'_>) -> String {
     family(&mut out, "last_run_timestamp_seconds", "When the last run ended, or began if it did not end.", at);
     let gpus = (Vec::new(), report.machine.gpus.len().to_string());
     family(&mut out, "gpus", "GPUs that NVML lists.", [gpus]);
+    let (code, why) = health(report);
+    let meaning = "0: as expected; 1: something is not, or a GPU or its driver is lost; 2: nothing can be said.";
+    family(&mut out, "health", meaning, [(vec![("why", why)], code.to_string())]);
     let driver = report.machine.driver_version.clone().unwrap_or_default();
     let build = (vec![("version", report.run.version.clone()), ("driver", driver)], "1".to_owned());
     family(&mut out, "build_info", "The version of cuda-pitfalls and of the driver; always 1.", [build]);
@@ -149,6 +153,7 @@ mod tests {
             "cuda_pitfalls_case_used_bytes{scenario=\"visibility/mask-after-count\",libcudart=\"13.0\",case=\"trap\",\
              uuid=\"GPU-8b6c2f00-0000-4000-8000-00000000000a\"} 555745280",
             "cuda_pitfalls_run_complete 1",
+            "cuda_pitfalls_health{why=\"1/4 unexpected: not_reproduced, context/set-device-makes-no-context\"} 1",
             "cuda_pitfalls_last_run_timestamp_seconds 1763654473",
             "cuda_pitfalls_build_info{version=\"0.1.0\",driver=\"580.159.04\"} 1",
         ] {

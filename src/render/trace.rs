@@ -5,11 +5,9 @@
 
 mod cards;
 mod change;
-mod chrome;
 mod entry;
 mod file;
 mod github;
-mod gitlab;
 mod html;
 mod issue;
 mod junit;
@@ -95,11 +93,6 @@ pub fn sarif(trace: &Trace, findings: &[Finding], outcome: &PolicyOutcome, root:
     sarif::document(&Seen::new(trace, findings, outcome), root)
 }
 
-/// GitLab's code quality report; `root` is the folder of the sources, which files are relative to.
-pub fn gitlab(trace: &Trace, findings: &[Finding], outcome: &PolicyOutcome, root: &str) -> String {
-    gitlab::document(&Seen::new(trace, findings, outcome), root)
-}
-
 /// A page for an issue or a job summary.
 pub fn markdown(trace: &Trace, findings: &[Finding], outcome: &PolicyOutcome) -> String {
     markdown::page(&Seen::new(trace, findings, outcome))
@@ -144,8 +137,6 @@ pub fn as_format(
         Format::Junit => Some(junit(trace, findings, outcome, name)),
         Format::Github => Some(github(trace, findings, outcome, root)),
         Format::Sarif => Some(sarif(trace, findings, outcome, root)),
-        Format::Gitlab => Some(gitlab(trace, findings, outcome, root)),
-        Format::Chrome => Some(chrome::document(&Seen::new(trace, findings, outcome))),
         _ => None,
     }
 }

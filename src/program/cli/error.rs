@@ -53,10 +53,10 @@ pub(super) enum CliError {
     FormOfSurvey,
     #[error("--as: the matrix of releases can be rendered as text, markdown or html")]
     FormOfMatrix,
-    #[error("--as: a trace can be rendered as text, html, markdown, junit, github, sarif, gitlab or chrome")]
+    #[error("--as: a trace can be rendered as text, html, markdown, junit, github or sarif")]
     FormOfTrace,
     #[error(
-        "--as: a report has no such form: sarif, gitlab and chrome are of traces, and oci, systemd, apparmor, landlock and devices are of `survey needs`"
+        "--as: a report has no such form: sarif is of traces, and oci, systemd, apparmor, landlock and devices are of `survey needs`"
     )]
     FormOfReport,
 }

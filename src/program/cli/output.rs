@@ -11,7 +11,7 @@ use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::report::StoredReport;
 use cuda_pitfalls_core::text::escape;
-use cuda_pitfalls_render::{self as render, Format, Prepared, npd};
+use cuda_pitfalls_render::{self as render, Format, Prepared};
 
 /// Whether diagnostics may use colour.
 pub(super) fn is_styled() -> bool {
@@ -33,13 +33,9 @@ pub(super) fn print(text: &str) -> Exit {
 /// Prints a stored report in a form, in the width of the terminal.
 pub(super) fn print_report(report: StoredReport, form: Format) -> Exit {
     let prepared = Prepared::stored(report);
-    let Some(text) = render::render(&prepared, form, terminal::width(&std::io::stdout())) else {
-        return fail(CliError::FormOfReport, Exit::Usage, false);
-    };
-    let shown = print(&text);
-    match form {
-        Format::Npd if shown == Exit::Ok => plugin(prepared.plugin_status()),
-        _ => shown,
+    match render::render(&prepared, form, terminal::width(&std::io::stdout())) {
+        Some(text) => print(&text),
+        None => fail(CliError::FormOfReport, Exit::Usage, false),
     }
 }
 
@@ -125,17 +121,6 @@ pub(super) fn fail_in_document(why: &str, exit: Exit) {
 pub(super) fn named(exit: Exit) -> Exit {
     let _ = writeln!(std::io::stderr(), "cuda-pitfalls: exit {} ({})", exit.code(), exit.name());
     exit
-}
-
-/// How a plugin of node-problem-detector ends: by that program's codes, not by ours, so it is named
-/// on stderr in that program's words.
-fn plugin(status: npd::PluginStatus) -> Exit {
-    let _ = writeln!(std::io::stderr(), "cuda-pitfalls: exit {} ({})", status.code(), status.name());
-    match status {
-        npd::PluginStatus::Ok => Exit::Ok,
-        npd::PluginStatus::Problem => Exit::Unexpected,
-        npd::PluginStatus::Unknown => Exit::Usage,
-    }
 }
 
 #[cfg(test)]

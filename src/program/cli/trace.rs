@@ -62,9 +62,6 @@ pub(super) struct TraceArguments {
     /// Write the results in SARIF 2.1.0 too, which code scanning and editors show at your own lines.
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     sarif: Option<PathBuf>,
-    /// Write GitLab's code quality report too.
-    #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
-    gitlab: Option<PathBuf>,
     /// Write a Markdown page too, for an issue or a job summary.
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     markdown: Option<PathBuf>,
@@ -184,9 +181,6 @@ fn shown(arguments: &TraceArguments, policy: &Policy, traced: Traced) -> Result<
     }
     if let Some(path) = &arguments.sarif {
         write(path, &render::sarif(&trace, &findings, &outcome, &sources(&trace)))?;
-    }
-    if let Some(path) = &arguments.gitlab {
-        write(path, &render::gitlab(&trace, &findings, &outcome, &sources(&trace)))?;
     }
     if let Some(path) = &arguments.markdown {
         write(path, &render::markdown(&trace, &findings, &outcome))?;

@@ -1,5 +1,4 @@
-//! One line for node-problem-detector, which keeps 80 bytes of a plugin's output, and the status
-//! that it takes from the plugin's exit code.
+//! What a report says of the health of its machine, for whatever watches nodes: a code and a line.
 
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::event::Event;
@@ -9,52 +8,24 @@ use cuda_pitfalls_core::verdict::{ExpectationMet, Provenance};
 use super::tally::{self, Standing};
 use cuda_pitfalls_core::text::escape::{shorten, visible};
 
-/// What node-problem-detector keeps, the newline included.
-pub const LIMIT: usize = 80;
+/// The bytes of a line: node-problem-detector keeps 80 of what a plugin prints, the newline included.
+const LIMIT: usize = 79;
 
 /// Variables by which schedulers and runtimes lend some of a machine's GPUs.
 const LENT: [&str; 4] = ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "SLURM_JOB_GPUS"];
 
-/// What a plugin of node-problem-detector says with its exit code.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PluginStatus {
-    /// 0: all is as expected.
-    Ok,
-    /// 1: a verdict is not as expected, the host is unsafe to go on with, or a GPU or its driver is lost.
-    Problem,
-    /// 2: nothing can be said. The simulated machine says nothing of the one that it runs on.
-    Unknown,
-}
-
-impl PluginStatus {
-    /// What the report says of the machine.
-    pub fn of(report: &ReportView<'_>) -> PluginStatus {
-        match Exit::of_report(report) {
-            _ if report.provenance == Provenance::Simulated => PluginStatus::Unknown,
-            _ if lost(report).is_some() => PluginStatus::Problem,
-            Exit::Ok => PluginStatus::Ok,
-            Exit::Unexpected | Exit::HostUnsafe => PluginStatus::Problem,
-            _ => PluginStatus::Unknown,
-        }
-    }
-
-    /// The exit code.
-    pub const fn code(self) -> i32 {
-        match self {
-            PluginStatus::Ok => 0,
-            PluginStatus::Problem => 1,
-            PluginStatus::Unknown => 2,
-        }
-    }
-
-    /// The word beside the code on stderr.
-    pub const fn name(self) -> &'static str {
-        match self {
-            PluginStatus::Ok => "ok",
-            PluginStatus::Problem => "problem",
-            PluginStatus::Unknown => "unknown",
-        }
-    }
+/// 0: all is as expected. 1: a verdict is not, the host is unsafe to go on with, or a GPU or its driver is lost. 2:
+/// nothing can be said, as by the simulated machine of the one that it runs on.
+pub(super) fn health(report: &ReportView<'_>) -> (u8, String) {
+    let lost = lost(report).filter(|_| report.provenance == Provenance::Measured);
+    let code = match Exit::of_report(report) {
+        _ if report.provenance == Provenance::Simulated => 2,
+        _ if lost.is_some() => 1,
+        Exit::Ok => 0,
+        Exit::Unexpected | Exit::HostUnsafe => 1,
+        _ => 2,
+    };
+    (code, shorten(&lost.unwrap_or_else(|| worst(report)), LIMIT))
 }
 
 /// Why a GPU or its driver is lost, if the report shows that: NVML or `cuInit` fails, or fewer GPUs answer than
@@ -105,34 +76,28 @@ fn failed_start(calibrated: &Calibrated) -> Option<String> {
     })
 }
 
-/// The line: how many stand worst, and the name of the first of them.
-pub fn report(report: &ReportView<'_>) -> String {
-    if let Some(why) = lost(report).filter(|_| report.provenance == Provenance::Measured) {
-        return format!("{}\n", shorten(&why, LIMIT - 1));
-    }
+/// How many questions stand worst, and the name of the first of them.
+fn worst(report: &ReportView<'_>) -> String {
     let mut line = String::new();
     for banner in tally::banners(report) {
         // The first words of a banner; what they mean is in the documentation.
         line.push_str(banner.split(" — ").next().unwrap_or_default());
         line.push_str(": ");
     }
-    let worst = report.scenarios.iter().map(|scenario| Standing::of(scenario.verdict)).max();
-    match worst {
-        None => line.push_str("no scenario ran"),
-        Some(worst) => {
-            line.push_str(&format!("{}/{} {}", tally::count(report, worst), report.scenarios.len(), worst.name()));
-            let first = report.scenarios.iter().find(|scenario| Standing::of(scenario.verdict) == worst);
-            if let Some(first) = first.filter(|_| worst > Standing::Answered) {
-                // The name comes last, because it is what can do without its end.
-                let word = match first.verdict.reason {
-                    Some(reason) => reason.name(),
-                    None => first.verdict.kind.name().to_owned(),
-                };
-                line.push_str(&format!(": {word}, {}", visible(first.name)));
-            }
-        }
+    let Some(worst) = report.scenarios.iter().map(|scenario| Standing::of(scenario.verdict)).max() else {
+        return line + "no scenario ran";
+    };
+    line.push_str(&format!("{}/{} {}", tally::count(report, worst), report.scenarios.len(), worst.name()));
+    let first = report.scenarios.iter().find(|scenario| Standing::of(scenario.verdict) == worst);
+    if let Some(first) = first.filter(|_| worst > Standing::Answered) {
+        // The name comes last, because it is what can do without its end.
+        let word = match first.verdict.reason {
+            Some(reason) => reason.name(),
+            None => first.verdict.kind.name().to_owned(),
+        };
+        line.push_str(&format!(": {word}, {}", visible(first.name)));
     }
-    format!("{}\n", shorten(&line, LIMIT - 1))
+    line
 }
 
 #[cfg(test)]
@@ -143,26 +108,34 @@ mod tests {
     use cuda_pitfalls_core::event::Status;
     use cuda_pitfalls_core::machine::Unavailable;
     use cuda_pitfalls_core::recording::ProcessEvent;
-    use cuda_pitfalls_core::report::{Attempt, CaseReport};
+    use cuda_pitfalls_core::report::{Attempt, CaseReport, Report};
+
+    fn code(report: &Report) -> u8 {
+        health(&report.view()).0
+    }
+
+    fn line(report: &Report) -> String {
+        health(&report.view()).1
+    }
 
     #[test]
-    fn the_status_is_what_the_report_says_of_the_machine() {
-        assert_eq!(PluginStatus::of(&fixture::report().view()), PluginStatus::Problem);
-        assert_eq!(PluginStatus::of(&fixture::empty().view()), PluginStatus::Unknown);
-        assert_eq!(PluginStatus::of(&fixture::partial().view()), PluginStatus::Unknown);
+    fn the_code_is_what_the_report_says_of_the_machine() {
+        assert_eq!(code(&fixture::report()), 1);
+        assert_eq!(code(&fixture::empty()), 2);
+        assert_eq!(code(&fixture::partial()), 2);
         let mut fine = fixture::report();
         fine.scenarios.truncate(1);
-        assert_eq!(PluginStatus::of(&fine.view()), PluginStatus::Ok);
+        assert_eq!(code(&fine), 0);
         fine.run.host_unsafe = Some("a GPU was lost".into());
-        assert_eq!(PluginStatus::of(&fine.view()), PluginStatus::Problem);
+        assert_eq!(code(&fine), 1);
     }
 
     #[test]
     fn the_simulated_machine_says_nothing_of_this_one() {
         let mut fine = fixture::simulated();
         fine.scenarios.truncate(1);
-        assert_eq!(PluginStatus::of(&fine.view()), PluginStatus::Unknown);
-        assert_eq!(PluginStatus::of(&fixture::simulated().view()), PluginStatus::Unknown);
+        assert_eq!(code(&fine), 2);
+        assert_eq!(code(&fixture::simulated()), 2);
     }
 
     #[test]
@@ -171,7 +144,7 @@ mod tests {
             let mut report = fixture::empty();
             report.machine.pci_gpus = on_bus;
             report.machine.unavailable.push(Unavailable { reason: word.into(), detail: "x\u{1b}".into() });
-            (PluginStatus::of(&report.view()), super::report(&report.view()))
+            health(&report.view())
         };
         for (word, on_bus) in [
             ("nvml_error", None),
@@ -181,23 +154,23 @@ mod tests {
             ("no_gpu", Some(1)),
         ] {
             let (status, line) = with(word, on_bus);
-            assert_eq!((status, line), (PluginStatus::Problem, format!("GPU or driver lost: {word}: x\\x1b\n")));
+            assert_eq!((status, line), (1, format!("GPU or driver lost: {word}: x\\x1b")));
         }
         for (word, on_bus) in [("no_driver", None), ("no_nvml", Some(0)), ("no_libcudart", Some(1))] {
-            assert_eq!(with(word, on_bus).0, PluginStatus::Unknown, "{word}");
+            assert_eq!(with(word, on_bus).0, 2, "{word}");
         }
         let mut fine = fixture::report();
         fine.scenarios.truncate(1);
         fine.machine.pci_gpus = Some(2);
-        assert_eq!(PluginStatus::of(&fine.view()), PluginStatus::Ok);
+        assert_eq!(code(&fine), 0);
         fine.machine.pci_gpus = Some(3);
-        assert_eq!(PluginStatus::of(&fine.view()), PluginStatus::Problem);
-        assert_eq!(super::report(&fine.view()), "GPU lost: 2 of 3 on the bus answer\n");
+        assert_eq!(code(&fine), 1);
+        assert_eq!(line(&fine), "GPU lost: 2 of 3 on the bus answer");
         fine.machine.environment.insert("CUDA_VISIBLE_DEVICES".into(), "0,1".into());
-        assert_eq!(PluginStatus::of(&fine.view()), PluginStatus::Ok, "it was lent two");
+        assert_eq!(code(&fine), 0, "it was lent two");
         fine.run.require.push(Requirement::new(Required::Gpus, 4).with(2));
-        assert_eq!(PluginStatus::of(&fine.view()), PluginStatus::Problem);
-        assert_eq!(super::report(&fine.view()), "GPU lost: 2 of 4 can be used\n");
+        assert_eq!(code(&fine), 1);
+        assert_eq!(line(&fine), "GPU lost: 2 of 4 can be used");
     }
 
     #[test]
@@ -224,14 +197,11 @@ mod tests {
                 "epsilon_bytes": 2, "pid_listed": false, "sound": false,
             }));
             report.run.calibration = vec![Calibrated { figures: figures.unwrap(), attempts: vec![case] }];
-            (PluginStatus::of(&report.view()), super::report(&report.view()))
+            health(&report.view())
         };
         let (status, line) = with(802);
-        assert_eq!(
-            (status, line.as_str()),
-            (PluginStatus::Problem, "GPU or driver lost: cuInit: CUDA_ERROR_SYSTEM_NOT_READY\n")
-        );
-        assert_eq!(with(0).0, PluginStatus::Unknown, "it started");
+        assert_eq!((status, line.as_str()), (1, "GPU or driver lost: cuInit: CUDA_ERROR_SYSTEM_NOT_READY"));
+        assert_eq!(with(0).0, 2, "it started");
     }
 
     #[test]
@@ -239,26 +209,23 @@ mod tests {
         let mut report = fixture::report();
         report.scenarios.truncate(1);
         report.run.require.push(Requirement::new(Required::Answers, 3));
-        assert_eq!(PluginStatus::of(&report.view()), PluginStatus::Problem);
-        assert_eq!(super::report(&report.view()), "not met: --require answers=3, found 1\n");
+        assert_eq!(code(&report), 1);
+        assert_eq!(line(&report), "not met: --require answers=3, found 1");
         report.complete = false;
-        assert_eq!(PluginStatus::of(&report.view()), PluginStatus::Unknown, "it had no time");
+        assert_eq!(code(&report), 2, "it had no time");
         // What was unexpected is named first.
         let mut report = fixture::report();
         report.run.require.push(Requirement::new(Required::Answers, 99));
-        assert!(super::report(&report.view()).contains("unexpected"), "{}", super::report(&report.view()));
+        assert!(line(&report).contains("unexpected"), "{}", line(&report));
     }
 
     #[test]
     fn the_line_names_the_worst_and_fits() {
-        assert_eq!(
-            report(&fixture::report().view()),
-            "1/4 unexpected: not_reproduced, context/set-device-makes-no-context\n"
-        );
-        assert_eq!(report(&fixture::empty().view()), "no scenario ran\n");
-        assert_eq!(report(&fixture::partial().view()), "PARTIAL: 1/1 as expected\n");
-        assert!(report(&fixture::simulated().view()).starts_with("SIMULATED: 1/4 unexpected: "));
-        let hostile = report(&fixture::hostile().view());
+        assert_eq!(line(&fixture::report()), "1/4 unexpected: not_reproduced, context/set-device-makes-no-context");
+        assert_eq!(line(&fixture::empty()), "no scenario ran");
+        assert_eq!(line(&fixture::partial()), "PARTIAL: 1/1 as expected");
+        assert!(line(&fixture::simulated()).starts_with("SIMULATED: 1/4 unexpected: "));
+        let hostile = line(&fixture::hostile());
         assert!(hostile.len() <= LIMIT && hostile.lines().count() == 1, "{hostile}");
     }
 }
