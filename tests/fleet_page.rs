@@ -166,25 +166,6 @@ fn a_file_is_put_in_place_at_once_and_anybody_may_read_it() {
 }
 
 #[test]
-fn tables_are_written_to_a_folder() {
-    let scratch = Scratch::new();
-    let path = stored(&scratch, &fixture::large(300, 20));
-    let out = scratch.path().join("audits/november");
-    let ran = scratch.run(&["fleet", "tables", &path, "--out", &out.to_string_lossy()]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    let names = ["machines", "questions", "outcomes", "answers", "differences"];
-    for (name, line) in names.into_iter().zip(ran.stdout.lines()) {
-        let bytes = fs::read(line).expect("the file is there");
-        assert!(line.ends_with(&format!("audits/november/{name}.parquet")), "{line}");
-        assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"), "{line}");
-    }
-    assert_eq!(ran.stdout.lines().count(), names.len());
-    fs::write(scratch.path().join("file"), "").expect("a file of our own");
-    let ran = scratch.run(&["fleet", "tables", &path, "--out", &scratch.path().join("file/x").to_string_lossy()]);
-    ran.ended(74, "not_durable");
-}
-
-#[test]
 fn what_is_no_fleet_and_no_address_is_refused_in_words() {
     let scratch = Scratch::new();
     let path = stored(&scratch, &fixture::fleet());

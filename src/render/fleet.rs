@@ -10,7 +10,6 @@ mod html;
 mod markdown;
 mod prometheus;
 mod standing;
-pub mod tables;
 mod text;
 mod words;
 

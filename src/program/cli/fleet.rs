@@ -1,7 +1,6 @@
 //! `fleet`: many machines' reports as one document, and what changed between two.
 
 mod render;
-mod tables;
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -35,8 +34,6 @@ pub(super) enum FleetCommand {
     Merge(Merge),
     /// Show a merged document in another form.
     Render(render::FleetRenderArguments),
-    /// Write a merged document as tables in Parquet, for DuckDB, Polars and other databases.
-    Tables(tables::FleetTablesArguments),
     /// Show what changed between two merged documents, such as last month's and today's.
     ///
     /// Exits 0 whatever changed, and 1 if something changed that --forbid names.
@@ -113,7 +110,6 @@ pub(super) fn fleet(command: FleetCommand) -> Exit {
     match command {
         FleetCommand::Merge(arguments) => merge(&arguments),
         FleetCommand::Render(arguments) => render::render(&arguments),
-        FleetCommand::Tables(arguments) => tables::tables(&arguments),
         FleetCommand::Diff(arguments) => diff(&arguments),
     }
 }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::standing::{self, Few};
 use crate::{change, tally};
-use cuda_pitfalls_answers::fleet::{Bucket, CaseChange, Difference, FactDiffers, Fleet, Group, Key, Outcome, Question};
+use cuda_pitfalls_answers::fleet::{Bucket, Difference, FactDiffers, Fleet, Group, Key, Outcome, Question};
 use cuda_pitfalls_answers::fleet::{Rank, Spread, Usual, What, causes};
 use cuda_pitfalls_core::fact::Change;
 use cuda_pitfalls_core::text::counts::counted;
@@ -139,18 +139,9 @@ fn sides(what: &What, usual: Option<&Usual>, question: Option<&Question>) -> Vec
 
 /// What a fact that differs is about: `trap 2 cudaSetDevice`.
 pub(super) fn about(fact: &FactDiffers) -> String {
-    let seen = fact.usual.as_ref().or(fact.these.as_ref());
-    of_case(&fact.case, fact.outcome, seen.map(change::about).unwrap_or_default())
-}
-
-/// What a case showed, in a sentence: `trap 2 cudaSetDevice: context on gpu1`.
-pub(super) fn sentence(fact: &CaseChange) -> String {
-    of_case(&fact.case, fact.outcome, change::sentence(&fact.change))
-}
-
-fn of_case(case: &str, outcome: u32, words: String) -> String {
-    let which = if outcome == 1 { String::new() } else { format!("(or {outcome}) ") };
-    if case.is_empty() { words } else { format!("{case} {which}{words}") }
+    let words = fact.usual.as_ref().or(fact.these.as_ref()).map(change::about).unwrap_or_default();
+    let which = if fact.outcome == 1 { String::new() } else { format!("(or {}) ", fact.outcome) };
+    if fact.case.is_empty() { words } else { format!("{} {which}{words}", fact.case) }
 }
 
 fn several(times: usize, what: &str) -> String {
