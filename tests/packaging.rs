@@ -1,5 +1,5 @@
-//! What is published, held against what says so: the files of a release by their names, the inside of an archive, the
-//! recipe for conda-forge. Nothing is built here, and nothing is reached.
+//! What is published, held against what says so: the files of a release by their names, the inside of an archive.
+//! Nothing is built here, and nothing is reached.
 
 use std::fs;
 use std::path::PathBuf;
@@ -90,7 +90,6 @@ fn an_archive_has_the_program_where_cargo_binstall_looks_and_a_share() {
     for file in [bin, format!("{name}/LICENSE-MIT")].into_iter().chain(share).chain(deploy) {
         assert!(inside.contains(&file), "{file} is not in the archive:\n{}", inside.join("\n"));
     }
-    assert!(!inside.iter().any(|file| file.contains("recipe.yaml")), "the recipe is for packagers: {inside:?}");
 }
 
 /// A program of another processor cannot print its own pages.
@@ -135,22 +134,4 @@ fn a_target_that_is_not_published_is_refused() {
     assert_eq!(output.status.code(), Some(1), "{output:#?}");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(error.contains("`x86_64-unknown-linux-musl`") && error.contains(TARGETS[0]), "{error}");
-}
-
-/// The recipe is read by rattler-build, which is not here: what can go stale is its version and its licence.
-#[test]
-fn the_recipe_for_conda_has_the_version_and_the_licence_of_the_package() {
-    let manifest = manifest();
-    let recipe = fs::read_to_string(root().join("deploy/conda/recipe.yaml")).expect("the recipe can be read");
-    let recipe: serde_json::Value = serde_saphyr::from_str(&recipe).expect("the recipe is YAML");
-    let package = ["workspace", "package"];
-    for (pointer, key) in [("/context/version", "version"), ("/about/license", "license")] {
-        let expected = text(&manifest, &[package[0], package[1], key]);
-        assert_eq!(recipe.pointer(pointer).and_then(serde_json::Value::as_str), Some(expected), "{pointer}");
-    }
-    let files = recipe.pointer("/about/license_file").and_then(serde_json::Value::as_array).expect("licences");
-    let written = ["THIRDPARTY.yml"];
-    for file in files.iter().filter_map(serde_json::Value::as_str).filter(|file| !written.contains(file)) {
-        assert!(root().join(file).exists(), "{file}");
-    }
 }
