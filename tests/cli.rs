@@ -16,25 +16,17 @@ const MACHINE: &str = "sim:h200-x1";
 const SMALL: &str = "visibility/empty-mask-hides-all";
 
 #[test]
-fn help_names_every_command_and_every_exit_code() {
-    let ran = Scratch::new().run(&["--help"]);
+fn help_lists_commands_in_groups_and_every_exit_code() {
+    let scratch = Scratch::new();
+    let ran = scratch.run(&["--help"]);
     assert_eq!(ran.code, Some(0));
-    for command in [
-        "run",
-        "list",
-        "explain",
-        "show",
-        "check",
-        "judge",
-        "render",
-        "claims",
-        "schema",
-        "survey",
-        "compare",
-        "completions",
-        "man",
-    ] {
-        assert!(ran.stdout.lines().any(|line| line.trim_start().starts_with(command)), "{command}:\n{}", ran.stdout);
+    let at = |line: &str| ran.stdout.lines().position(|shown| shown.starts_with(line));
+    let order =
+        ["Diagnose:", "  explain ", "Measure:", "  run ", "Share:", "  render ", "Develop:", "  check "].map(at);
+    assert!(order.is_sorted() && order.iter().all(Option::is_some), "{order:?}:\n{}", ran.stdout);
+    for command in ["judge", "schema", "man", "completions"] {
+        assert_eq!(at(&format!("  {command}")), None, "{command} is listed:\n{}", ran.stdout);
+        assert_eq!(scratch.run(&[command, "--help"]).code, Some(0), "{command}");
     }
     for exit in cuda_pitfalls::exit::Exit::WORST_FIRST {
         assert!(ran.stdout.contains(&exit.code().to_string()), "{exit:?} is not explained");

@@ -11,6 +11,7 @@ mod error;
 mod explain;
 mod export;
 mod fleet;
+mod help;
 mod judge;
 mod man;
 mod mask;
@@ -28,7 +29,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{ColorChoice, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{ColorChoice, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 use self::output::{fail, fail_in_document, fail_rendered, is_styled, named, print};
@@ -49,10 +50,10 @@ use cuda_pitfalls_trace::diagnosis;
 /// Litmus tests for CUDA start-up: which call reads CUDA_VISIBLE_DEVICES, which one creates a
 /// context, where memory appears. Each question is answered by experiment on this machine's GPUs.
 #[derive(Debug, Parser)]
-#[command(name = "cuda-pitfalls", version, max_term_width = 100, after_help = Exit::help())]
+#[command(name = "cuda-pitfalls", version, max_term_width = help::WIDEST, after_help = Exit::help())]
 struct Cli {
     /// Whether answers are coloured: where a terminal shows them (and NO_COLOR is not set), always, or never.
-    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto)]
+    #[arg(long, global = true, hide = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto, help_heading = run::WRITTEN)]
     color: ColorChoice,
     #[command(subcommand)]
     command: CliCommand,
@@ -86,7 +87,7 @@ enum CliCommand {
     /// cuda-pitfalls bisect --package triton --good 3.7.1 --bad 3.8.0 --forbid cuinit -- python -c 'import triton'
     #[command(after_help = bisect::ENDS)]
     Bisect(Box<bisect::BisectArguments>),
-    /// Say why CUDA does not start here, what is refused to whom, and what to do; or look at a running process.
+    /// Say why CUDA does not start here, what is denied and what to do; or look at a running process.
     #[command(after_help = doctor::ENDS)]
     Doctor(doctor::DoctorArguments),
     /// Show what a value of CUDA_VISIBLE_DEVICES makes visible, in which order, and why.
@@ -293,7 +294,8 @@ enum SchemaOf {
 
 /// Runs the command.
 pub fn main() -> Exit {
-    let cli = match Cli::try_parse() {
+    let parsed = help::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();
@@ -323,7 +325,7 @@ pub fn main() -> Exit {
         CliCommand::Export(arguments) => export::export(&arguments),
         CliCommand::Bundle(arguments) => bundle::bundle(&arguments),
         CliCommand::Schema { of } => print(&json::document(&schema_of(of))),
-        CliCommand::Completions { shell } => print(&completions::script(&Cli::command(), shell)),
+        CliCommand::Completions { shell } => print(&completions::script(&help::command(), shell)),
         CliCommand::Man(arguments) => manual(&arguments),
         CliCommand::Worker { fd, started } => {
             started.begin();
@@ -414,13 +416,13 @@ fn show(selectors: &[String], left_out: &[String]) -> Exit {
 /// Prints a manual page, or writes all of them.
 fn manual(arguments: &man::ManArguments) -> Exit {
     if let Some(folder) = &arguments.out {
-        return match man::write(Cli::command(), folder) {
+        return match man::write(help::command(), folder) {
             Ok(()) => Exit::Ok,
             Err(error) => fail(format!("--out {}: {error}", folder.display()), Exit::NotDurable, false),
         };
     }
     let about = arguments.about.as_deref();
-    match man::page(Cli::command(), about) {
+    match man::page(help::command(), about) {
         Some(Ok(page)) => print(&page),
         Some(Err(error)) => fail(error, Exit::Internal, false),
         None => fail(format!("there is no command `{}`", about.unwrap_or_default()), Exit::Usage, false),

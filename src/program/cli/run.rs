@@ -49,13 +49,13 @@ pub(super) struct RunArguments {
     #[arg(long, value_name = "WHAT=N", value_parser = argument::requirement, help_heading = JUDGED)]
     require: Vec<Requirement>,
     /// Write this into the report, for whoever reads many: node=gpu-17; may be given several times.
-    #[arg(long, value_name = "KEY=VALUE", value_parser = argument::label, help_heading = WRITTEN)]
+    #[arg(long, value_name = "KEY=VALUE", value_parser = argument::label, help_heading = WRITTEN, hide_short_help = true)]
     label: Vec<(String, String)>,
     /// Write this machine's host name into the report, as the label `host`.
     #[arg(long, help_heading = WRITTEN, hide_short_help = true)]
     label_host: bool,
     /// Write a report without steps, attempts and samples: small enough to keep one of every machine.
-    #[arg(long, help_heading = WRITTEN)]
+    #[arg(long, help_heading = WRITTEN, hide_short_help = true)]
     compact: bool,
     /// Run only this part of the selection: every N-th instance, from the I-th.
     #[arg(long, value_name = "I/N", value_parser = argument::shard, help_heading = ASKED, hide_short_help = true)]
@@ -72,7 +72,7 @@ pub(super) struct RunArguments {
 #[derive(Debug, clap::Args)]
 pub(super) struct ExclusionArguments {
     /// Leave out what this selector matches, as `!SELECTOR` does; may be given several times.
-    #[arg(long, value_name = "SELECTOR", help_heading = ASKED)]
+    #[arg(long, value_name = "SELECTOR", help_heading = ASKED, hide_short_help = true)]
     pub(super) exclude: Vec<String>,
 }
 

@@ -25,7 +25,7 @@ pub(super) struct SurveyArguments {
     #[command(flatten)]
     asked: WorkerArguments,
     /// Resume the survey in this folder.
-    #[arg(long, value_name = "DIR", conflicts_with = "out", help_heading = HOW_OFTEN)]
+    #[arg(long, value_name = "DIR", conflicts_with = "out", help_heading = HOW_OFTEN, hide_short_help = true)]
     resume: Option<PathBuf>,
     /// `mask`: also generate N masks and compare the driver with the rule.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = argument::generate, help_heading = ASKED)]
@@ -51,18 +51,18 @@ fn timeout_help() -> String {
 /// What only `survey python` takes.
 #[derive(Debug, clap::Args)]
 struct PythonSurveyArguments {
-    #[arg(help = jobs_help(), long, value_name = "N", value_parser = argument::jobs, help_heading = HOW_OFTEN)]
+    #[arg(help = jobs_help(), long, value_name = "N", value_parser = argument::jobs, help_heading = HOW_OFTEN, hide_short_help = true)]
     jobs: Option<usize>,
-    #[arg(help = timeout_help(), long, value_name = "DURATION", value_parser = argument::timeout, help_heading = HOW_OFTEN)]
+    #[arg(help = timeout_help(), long, value_name = "DURATION", value_parser = argument::timeout, help_heading = HOW_OFTEN, hide_short_help = true)]
     timeout: Option<Duration>,
     /// `python`: ask the rows of this file instead of those that come with the program.
-    #[arg(long, value_name = "FILE", help_heading = ASKED)]
+    #[arg(long, value_name = "FILE", help_heading = ASKED, hide_short_help = true)]
     rows: Option<PathBuf>,
     /// Allow what --rows needs: code.
-    #[arg(long, value_name = "HAZARD", value_parser = ["code"], help_heading = ASKED)]
+    #[arg(long, value_name = "HAZARD", value_parser = ["code"], help_heading = ASKED, hide_short_help = true)]
     allow: Vec<String>,
     /// `python`: keep the trace of each attempt in the run's folder.
-    #[arg(long, help_heading = WRITTEN)]
+    #[arg(long, help_heading = WRITTEN, hide_short_help = true)]
     keep_traces: bool,
     /// `python`: print the rows with their code, and ask nothing.
     #[arg(long, help_heading = ASKED)]
@@ -76,19 +76,19 @@ struct PythonSurveyArguments {
     #[arg(long, value_name = "GLOB", num_args = 0..=1, require_equals = true, default_missing_value = "*", help_heading = RELEASES)]
     releases: Option<String>,
     /// `python`: the environments of this file instead of that list.
-    #[arg(long, value_name = "FILE", help_heading = RELEASES)]
+    #[arg(long, value_name = "FILE", help_heading = RELEASES, hide_short_help = true)]
     environments: Option<PathBuf>,
     /// `python`: of each package of that list, the newest release there is.
-    #[arg(long, help_heading = RELEASES)]
+    #[arg(long, help_heading = RELEASES, hide_short_help = true)]
     latest: bool,
     /// `python`: the version of the first package of --with holds, whatever other packages ask for.
-    #[arg(long, requires = "with", help_heading = RELEASES)]
+    #[arg(long, requires = "with", help_heading = RELEASES, hide_short_help = true)]
     force: bool,
     /// `python`: take no package that was published after this day, such as 2025-11-20.
-    #[arg(long, value_name = "DATE", help_heading = RELEASES)]
+    #[arg(long, value_name = "DATE", help_heading = RELEASES, hide_short_help = true)]
     newest: Option<String>,
     /// `python`: the most that environments and downloads may take on disk between two environments.
-    #[arg(long, value_name = "SIZE", default_value = defaults::ENVIRONMENTS_SIZE, value_parser = argument::size, help_heading = RELEASES)]
+    #[arg(long, value_name = "SIZE", default_value = defaults::ENVIRONMENTS_SIZE, value_parser = argument::size, help_heading = RELEASES, hide_short_help = true)]
     disk: u64,
 }
 
