@@ -3,7 +3,7 @@
 use crate::Format;
 use crate::html::document::document;
 use cuda_pitfalls_answers::releases::{
-    Cell, CellDifference, Change, LineReleases, LineState, Matrix, MatrixDifference, ReleaseSpan, Witness,
+    CellDifference, Change, LineReleases, LineState, Matrix, MatrixDifference, ReleaseSpan, Witness,
 };
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::{escape, lines};
@@ -167,19 +167,6 @@ pub fn line(facts: &LineReleases) -> String {
     format!("{} {}", facts.line, spans.join(", "))
 }
 
-/// A cell in words: the state, where `cuInit` was called, in which process, and what was raised.
-pub fn told(cell: &Cell) -> String {
-    let mut all = vec![word(cell.state).to_string()];
-    let through = cell.through.as_ref().map(|through| format!(" ({through})")).unwrap_or_default();
-    all.extend(cell.at.as_ref().filter(|_| cell.state.calls()).map(|at| format!("at {at}{through}")));
-    all.extend(
-        cell.child.as_ref().filter(|_| cell.state.calls()).map(|child| format!("in the child process `{child}`")),
-    );
-    let raised = cell.raised.as_ref().map(|raised| format!("raised {}: {}", raised.kind, raised.message));
-    all.extend(raised);
-    all.join("; ")
-}
-
 /// The matrix in a form; `None` if it has no such form. As text it is as wide as a page.
 pub fn as_format(matrix: &Matrix, format: Format) -> Option<String> {
     match format {
@@ -253,7 +240,7 @@ pub fn markdown(matrix: &Matrix) -> String {
 }
 
 /// The table of one package in Markdown: lines, and the versions in these columns.
-pub fn package_table(matrix: &Matrix, columns: &[usize]) -> String {
+fn package_table(matrix: &Matrix, columns: &[usize]) -> String {
     let known = columns.iter().filter_map(|at| matrix.columns.get(*at));
     let (asked, failed): (Vec<_>, Vec<_>) = known.partition(|column| column.failed.is_none());
     let mut out = String::new();

@@ -21,7 +21,7 @@ use cuda_pitfalls::trace;
 use cuda_pitfalls::visibility;
 
 use crate::explain::Phrasings;
-use crate::{TaskError, counts, diagnoses, explain, export, page, provenance, steps};
+use crate::{TaskError, book, counts, diagnoses, errors, explain, export, page, provenance, steps};
 
 /// The page that has generated sentences, like README.md.
 pub const RESULTS: &str = "docs/results.md";
@@ -55,12 +55,29 @@ pub fn all() -> Result<Documents, TaskError> {
     made.insert("docs/surveys/releases.md".to_owned(), render::releases::markdown(&matrix()?));
     made.insert("docs/diagnoses.md".to_owned(), diagnoses::page(&traced()?, &measured));
     made.insert("docs/explain.md".to_owned(), explain_page(&scenarios)?);
+    made.insert("docs/errors.md".to_owned(), errors::page(&read("scenarios/errors.toml")?)?);
     made.insert("docs/export.md".to_owned(), export::page(&scenarios, &measured)?);
     made.insert("docs/claims.md".to_owned(), claims.page);
     made.insert("scenarios/index.json".to_owned(), catalogue::index()?);
     made.insert("scenarios/surveys/summary.json".to_owned(), made_summary(&measured)?.text());
     made.insert("scenarios/steps.md".to_owned(), steps::page());
+    made.insert(book::SUMMARY.to_owned(), book::summary(pages_of_docs(&made)?));
     Ok(made)
+}
+
+/// The pages of docs/ by their paths below it: those that are made, and those that people write.
+fn pages_of_docs(made: &Documents) -> Result<Documents, TaskError> {
+    let mut pages = Documents::new();
+    for path in markdown("docs")?.into_iter().chain(made.keys().cloned()) {
+        let Some(name) = path.strip_prefix("docs/").filter(|_| path != book::SUMMARY) else { continue };
+        match made.get(&path) {
+            Some(text) => pages.insert(name.to_owned(), text.clone()),
+            None if path.starts_with(page::FOLDER) => None,
+            None => pages.insert(name.to_owned(), fs::read_to_string(root().join(&path))?),
+        };
+    }
+    pages.retain(|name, _| name.ends_with(".md"));
+    Ok(pages)
 }
 
 /// What committed reports say about today's scenarios.
@@ -229,22 +246,23 @@ fn committed(file: &str) -> Result<Vec<(String, PathBuf)>, TaskError> {
     Ok(evidence::documents(&root().join("reports"), file)?)
 }
 
-/// The committed pages of scenarios that no longer exist.
-fn left(made: &Documents) -> Result<Vec<String>, TaskError> {
-    let mut left = Vec::new();
-    let mut folders = vec![root().join(page::FOLDER)];
+/// The paths of the pages in a folder and the folders in it, below the root of the repository.
+///
+/// # Errors
+/// A folder cannot be read.
+pub fn markdown(folder: &str) -> Result<Vec<String>, TaskError> {
+    let (mut found, mut folders) = (Vec::new(), vec![root().join(folder)]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
-            let name = path.strip_prefix(root())?.to_string_lossy().into_owned();
             if path.is_dir() {
                 folders.push(path);
-            } else if name.ends_with(".md") && !made.contains_key(&name) {
-                left.push(name);
+            } else if path.extension().is_some_and(|ending| ending == "md") {
+                found.push(path.strip_prefix(root())?.to_string_lossy().into_owned());
             }
         }
     }
-    Ok(left)
+    Ok(found)
 }
 
 /// The paths of documents whose committed text differs, and of pages of scenarios that no longer exist.
@@ -254,7 +272,8 @@ fn left(made: &Documents) -> Result<Vec<String>, TaskError> {
 pub fn stale(made: &Documents) -> Result<Vec<String>, TaskError> {
     let is_stale = |path: &str, text: &str| fs::read_to_string(root().join(path)).unwrap_or_default() != text;
     let stale = made.iter().filter(|(path, text)| is_stale(path, text)).map(|(path, _)| path.clone());
-    Ok(stale.chain(left(made)?).collect())
+    let left = markdown(page::FOLDER)?.into_iter().filter(|path| !made.contains_key(path));
+    Ok(stale.chain(left).collect())
 }
 
 /// Writes the documents that are out of date, and removes pages of scenarios that no longer exist. Returns the paths of

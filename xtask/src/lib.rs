@@ -3,15 +3,16 @@
 
 #![forbid(unsafe_code)]
 
+pub mod book;
 pub mod counts;
 pub mod diagnoses;
 pub mod documents;
+pub mod errors;
 pub mod evidence;
 pub mod explain;
 pub mod export;
 pub mod page;
 pub mod provenance;
-pub mod site;
 pub mod steps;
 
 /// Why a task failed, such as a scenario that is not valid, or a file that cannot be read or written.

@@ -4,7 +4,8 @@
 
 use std::fs;
 
-use xtask::documents::{RESULTS, all, bless, root, stale};
+use xtask::book::SUMMARY;
+use xtask::documents::{RESULTS, all, bless, markdown, root, stale};
 
 #[test]
 fn the_committed_documents_are_those_that_are_made_and_are_marked_for_reviewers() {
@@ -27,4 +28,16 @@ fn the_committed_documents_are_those_that_are_made_and_are_marked_for_reviewers(
     let is_read = |path: &String| path == "README.md" || path == RESULTS;
     let unmarked: Vec<&String> = made.keys().filter(|path| !is_read(path) && !is_marked(path)).collect();
     assert!(unmarked.is_empty(), ".gitattributes does not mark {unmarked:#?}");
+}
+
+/// mdBook leaves out a page that is not in the table of contents, and refuses one that is there twice.
+#[test]
+fn every_page_of_docs_is_in_the_book_once() {
+    let summary = fs::read_to_string(root().join(SUMMARY)).expect("the table of contents can be read");
+    let targets = summary.split("](").skip(1).filter_map(|rest| rest.split(')').next());
+    let mut listed: Vec<String> = targets.filter(|it| !it.is_empty()).map(|it| format!("docs/{it}")).collect();
+    let mut pages = markdown("docs").expect("docs/ can be read");
+    pages.retain(|path| path != SUMMARY);
+    (listed.sort(), pages.sort());
+    assert_eq!(listed, pages);
 }

@@ -1,0 +1,81 @@
+//! docs/errors.md: what each error means, what causes it and what to do first, for readers who have its message.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use cuda_pitfalls::explain::{Advice, Cause};
+use cuda_pitfalls_calls::{CallLibrary, status};
+use serde::Deserialize;
+
+use crate::TaskError;
+use crate::page::prose;
+
+/// What the page needs of `scenarios/errors.toml`.
+#[derive(Deserialize)]
+struct ErrorFile {
+    error: Vec<KnownError>,
+    advice: Vec<Advice>,
+}
+
+#[derive(Deserialize)]
+struct KnownError {
+    code: u32,
+    says: String,
+}
+
+/// The page, from the text of `scenarios/errors.toml`.
+///
+/// # Errors
+/// The text is not valid.
+pub fn page(source: &str) -> Result<String, TaskError> {
+    let file: ErrorFile = toml::from_str(source).map_err(|error| format!("scenarios/errors.toml: {error}"))?;
+    let messages: BTreeMap<u32, &str> = file.error.iter().map(|error| (error.code, error.says.as_str())).collect();
+    let causes: Vec<&Cause> = file.advice.iter().flat_map(|advice| &advice.causes).collect();
+    let measured = causes.iter().filter(|cause| cause.is_measured()).count();
+    let mut out = format!(
+        "<!-- Made from scenarios/errors.toml; see CONTRIBUTING.md. -->\n# Errors, their causes, and what to do \
+         first\n\n`cuda-pitfalls explain` answers a message or a whole log from this list ([explain.md](explain.md)). \
+         Of {} causes {measured} were measured here, and link the scenario or the survey; the others link where they \
+         were read. They stand in the order in which to look; how often each occurs is not known. \
+         [surveys/errors.md](surveys/errors.md) says what frameworks make of an error of the driver.\n",
+        causes.len()
+    );
+    for advice in &file.advice {
+        section(&mut out, advice, &messages);
+    }
+    Ok(out)
+}
+
+fn section(out: &mut String, advice: &Advice, messages: &BTreeMap<u32, &str>) {
+    let codes = advice.codes.iter().filter_map(|code| Some((*code, *messages.get(code)?)));
+    let mut titles: Vec<String> = codes.map(|(code, says)| format!("{code}: {}", prose(says))).collect();
+    let mut said: Vec<String> = advice.says.iter().map(|says| format!("“{}”", prose(says))).collect();
+    if titles.is_empty() {
+        titles.extend(advice.says.first().map(|says| prose(says)));
+        said.drain(..said.len().min(1));
+    }
+    let _ = writeln!(out, "\n## {}\n", titles.join("; "));
+    let names = advice.codes.iter().flat_map(|code| {
+        [CallLibrary::Driver, CallLibrary::Runtime].map(|library| status::name(library, (*code).into()))
+    });
+    let names: Vec<String> = names.flatten().map(|name| format!("`{name}`")).chain(said).collect();
+    if !names.is_empty() {
+        let _ = writeln!(out, "Also {}.\n", names.join(", "));
+    }
+    let _ = writeln!(out, "{}\n", prose(&advice.means));
+    for cause in &advice.causes {
+        let source = match (&cause.scenario, &cause.survey, &cause.source) {
+            (Some(scenario), ..) => format!("[measured](pitfalls/{scenario}.md)"),
+            (_, Some(survey), _) => format!("[measured](surveys/{survey}.md)"),
+            (.., source) => format!("read, not measured: <{}>", source.as_deref().unwrap_or_default()),
+        };
+        let tell = cause.tell.as_ref().map(|tell| format!(" To tell: {}.", prose(tell))).unwrap_or_default();
+        let _ = writeln!(out, "- {} ({source}).{tell}", prose(&cause.cause));
+    }
+    let _ = writeln!(out, "\n**First:** {}", prose(&advice.first));
+    if advice.doctor {
+        out.push_str(
+            "\nOn the machine where it happens, [`cuda-pitfalls doctor`](doctor.md) tells which cause it is.\n",
+        );
+    }
+}
