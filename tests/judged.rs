@@ -156,14 +156,13 @@ fn a_file_that_asks_something_else_is_refused() {
 }
 
 /// Everything that reads a document, with the path of one.
-fn readers(path: &str) -> [Vec<&str>; 7] {
+fn readers(path: &str) -> [Vec<&str>; 6] {
     [
         vec!["judge", path],
         vec!["judge", path, "--json"],
         vec!["render", path],
         vec!["render", path, "--as", "prometheus"],
         vec!["compare", path, path],
-        vec!["claims", path],
         vec!["bundle", path],
     ]
 }

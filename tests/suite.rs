@@ -7,7 +7,6 @@ mod action;
 mod agreement;
 mod answers;
 mod calls;
-mod claims;
 mod cli;
 mod commit;
 mod compare;

@@ -4,7 +4,6 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
 
 pub mod bisect;
-pub mod claim;
 pub mod compare;
 pub mod doctor;
 pub mod exit;

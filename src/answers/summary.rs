@@ -225,7 +225,7 @@ impl Summary {
     /// The summary of these surveys, of the machines of these reports (each with the name of its folder), of the
     /// evidence for answers, and of the matrix of releases.
     pub fn of(
-        surveys: &[Survey],
+        mut surveys: Vec<&Survey>,
         reports: &[(String, Machine)],
         answers: BTreeMap<String, Basis>,
         releases: Vec<LineReleases>,
@@ -233,7 +233,6 @@ impl Summary {
         let machines = reports.iter().map(|(name, machine)| (format!("reports/{name}"), in_words(machine))).collect();
         let mut summary = Summary { machines, answers, releases, ..Summary::default() };
         let mut calls: Vec<(&CallRow, String)> = Vec::new();
-        let mut surveys: Vec<&Survey> = surveys.iter().collect();
         surveys.sort_by(|survey, other| survey.header().started_at.cmp(&other.header().started_at));
         for survey in surveys {
             let machine = survey.machine();

@@ -1,6 +1,6 @@
 //! What a check can ask of an attempt. Each kind of fact is one [`FactKind`] with all its code: how it is read from a
-//! scenario file, its JSON Schema, its words in a sentence, how an observation decides it, and how reports, pages and
-//! claims show it.
+//! scenario file, its JSON Schema, its words in a sentence, how an observation decides it, and how reports and
+//! pages show it.
 //!
 //! To add one, write its kind in a file of this folder, give it its field in [`FactSet`] and its name
 //! in [`KINDS`].

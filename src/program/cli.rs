@@ -3,7 +3,6 @@
 mod argument;
 mod bisect;
 mod bundle;
-mod claims;
 mod compare;
 mod completions;
 mod doctor;
@@ -149,11 +148,6 @@ enum CliCommand {
     },
     /// Show a stored report, survey or trace in another form.
     Render(render::RenderArguments),
-    /// Compare the claims of articles with measurements.
-    ///
-    /// Exits 0 if measurements support every testable claim, 1 if one contradicts a row, 3 if some
-    /// are incomplete, 4 if nothing was measured.
-    Claims(claims::ClaimsArguments),
     /// Compare two reports, two traces, or two surveys of one kind: what differs, on one screen.
     ///
     /// Exits 1 if something behaves differently (a verdict, an outcome, a fact of a row, what a traced
@@ -319,7 +313,6 @@ pub fn main() -> Exit {
             judge::again(&report, &files, json, verbose, allow_skip)
         }
         CliCommand::Render(arguments) => render::render(&arguments),
-        CliCommand::Claims(arguments) => claims::claims(&arguments),
         CliCommand::Compare(arguments) => compare::compare(arguments),
         CliCommand::Fleet(command) => fleet::fleet(command),
         CliCommand::Export(arguments) => export::export(&arguments),

@@ -1,6 +1,6 @@
 //! Evidence: the files that `reports/evidence.sha256` lists, with the SHA-256 of each.
 //!
-//! Tests, documents and `claims` read committed measurements through this list alone. Runs write below `reports/`
+//! Tests and documents read committed measurements through this list alone. Runs write below `reports/`
 //! too, under any name that their user gives, so neither place nor name tells evidence from a run of one's own.
 //! The list is part of the program: it needs no checkout. `cargo xtask evidence FOLDER` adds a folder to it.
 

@@ -61,9 +61,7 @@ pub use cuda_pitfalls_render as render;
 
 // The others, for the program's tests and documents.
 #[doc(hidden)]
-pub use cuda_pitfalls_answers::{
-    bisect, claim, compare, explain, export, preview, releases, summary, survey, visibility,
-};
+pub use cuda_pitfalls_answers::{bisect, compare, explain, export, preview, releases, summary, survey, visibility};
 #[doc(hidden)]
 pub use cuda_pitfalls_core::{
     calibration, catalogue, channel, clock, defaults, event, experiment, fact, observe, plan, python, sample, scenario,

@@ -11,7 +11,6 @@ pub mod answer;
 pub mod applicable;
 pub mod bisect;
 pub mod change;
-pub mod claims;
 pub mod compare;
 pub mod doctor;
 pub mod explain;

@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cuda_pitfalls::claim::{Assessment, Ledger, Stated};
 use cuda_pitfalls::scenario::Scenario;
 use cuda_pitfalls::summary::{Basis, machines_in_words};
 
 use crate::TaskError;
+use crate::claim::{Ledger, Weighed};
 
 /// How many claims there are of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,21 +27,18 @@ pub struct Claims {
 
 impl Claims {
     /// The numbers of claims in a ledger.
-    pub fn of(ledger: &Ledger) -> Claims {
-        let verdicts = |stated: Stated| ledger.claims().filter(|(_, claim)| claim.verdict() == Some(stated)).count();
-        let is_untestable = |row: &Assessment| matches!(row, Assessment::Untestable(_));
+    pub fn of(ledger: &Ledger<'_>) -> Claims {
+        let all: Vec<&Weighed<'_>> = ledger.iter().flat_map(|(_, claims)| claims).collect();
+        let count = |word: &str| all.iter().filter(|claim| claim.word() == word).count();
         Claims {
-            all: ledger.claims().count(),
-            articles: ledger.articles.len(),
-            confirmed: verdicts(Stated::Confirmed),
-            refuted: verdicts(Stated::Refuted),
-            qualified: verdicts(Stated::Qualified),
-            not_seen: verdicts(Stated::NotSeen),
-            untestable: ledger.claims().filter(|(_, claim)| is_untestable(&claim.claim.row)).count(),
-            calls_only: ledger
-                .claims()
-                .filter(|(_, claim)| claim.verdict().is_some() && claim.claim.is_of_calls_only())
-                .count(),
+            all: all.len(),
+            articles: ledger.len(),
+            confirmed: count("confirmed"),
+            refuted: count("refuted"),
+            qualified: count("qualified"),
+            not_seen: count("not seen"),
+            untestable: count("untestable"),
+            calls_only: all.iter().filter(|claim| claim.is_decided_by_calls()).count(),
         }
     }
 
@@ -60,8 +57,7 @@ impl Claims {
             "Published claims are tested against the same measurements: of {} claims in {} articles, {} are confirmed, \
              {} refuted and {} right only under a condition; {} looked for and not seen, {} cannot be tested, and {} to \
              be measured. {} of the {verdicts} verdicts rest on lines of the frameworks that the articles are about, \
-             the others on CUDA calls alone. [claims.md](claims.md) lists them one by one and says which. \
-             `cuda-pitfalls claims` computes them from the reports.",
+             the others on CUDA calls alone. [claims.md](claims.md) lists them one by one and says which.",
             self.all,
             self.articles,
             self.confirmed,

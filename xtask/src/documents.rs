@@ -6,21 +6,23 @@ use std::path::{Path, PathBuf};
 
 use cuda_pitfalls::bisect;
 use cuda_pitfalls::catalogue;
-use cuda_pitfalls::claim::{self, Evidence};
 use cuda_pitfalls::diagnosis;
 use cuda_pitfalls::evidence;
 use cuda_pitfalls::fleet;
 use cuda_pitfalls::releases::{self, LineReleases, Matrix};
-use cuda_pitfalls::render::{self, claims, survey as survey_page};
-use cuda_pitfalls::report::{self, Stored};
+use cuda_pitfalls::judge;
+use cuda_pitfalls::render::survey::{self as survey_page, NamedSurvey};
+use cuda_pitfalls::render;
+use cuda_pitfalls::report::{self, Report, Stored};
 use cuda_pitfalls::scenario::{Scenario, schema};
 use cuda_pitfalls::summary::{self, Summary};
-use cuda_pitfalls::survey::{self, Survey, python};
+use cuda_pitfalls::survey::{self, Survey, SurveyKind, python};
 use cuda_pitfalls::text::json;
 use cuda_pitfalls::trace;
 use cuda_pitfalls::visibility;
 
 use crate::explain::Phrasings;
+use crate::claim::{self, Article};
 use crate::{TaskError, book, counts, diagnoses, errors, explain, export, page, provenance, steps};
 
 /// The page that has generated sentences, like README.md.
@@ -40,26 +42,38 @@ pub fn root() -> &'static Path {
 /// A source of the documents cannot be read or is not valid.
 pub fn all() -> Result<Documents, TaskError> {
     let scenarios = catalogue::select(&[])?;
-    let (sources, measured) = read(&scenarios)?;
-    let asked = asked()?;
+    let mut reports = reports()?;
+    let (sources, measured) = measurements(&scenarios, &reports);
+    let (matrix, surveys) = (matrix()?, surveys()?);
+    let asked = asked(&matrix)?;
     let mut made = pages(&scenarios, &measured, &asked);
-    let claims = claims(&scenarios)?;
     let bases = page::bases(&measured);
-    let counted = counts::Counted { scenarios: &scenarios, bases: &bases, claims: &claims.counts };
+    let of_surveys = surveys.iter().flat_map(|(_, surveys)| surveys).map(|named| &named.survey).collect();
+    let machines: Vec<_> = reports.iter().map(|(name, report)| (name.clone(), report.machine.clone())).collect();
+    let summary = Summary::of(of_surveys, &machines, bases.clone(), asked);
+    for (_, report) in &mut reports {
+        judge::plan_as_today(report, &scenarios);
+        judge::rejudge(report);
+    }
+    let articles = articles(&scenarios)?;
+    let ledger = claim::weigh(&articles, &reports);
+    let counted = counts::Counted { scenarios: &scenarios, bases: &bases, claims: &counts::Claims::of(&ledger) };
     let read = |path: &str| fs::read_to_string(root().join(path));
     made.insert("README.md".to_owned(), counted.in_readme(&read("README.md")?)?);
     made.insert(RESULTS.to_owned(), counted.in_results(&read(RESULTS)?)?);
     made.insert("docs/provenance.md".to_owned(), provenance::page(&sources, &uncommitted()?));
     made.extend(schemas());
-    made.extend(surveys()?);
-    made.insert("docs/surveys/releases.md".to_owned(), render::releases::markdown(&matrix()?));
+    made.extend(surveys.iter().map(|(kind, surveys)| {
+        (format!("docs/surveys/{}.md", kind.name()), survey_page::page(*kind, surveys))
+    }));
+    made.insert("docs/surveys/releases.md".to_owned(), render::releases::markdown(&matrix));
     made.insert("docs/diagnoses.md".to_owned(), diagnoses::page(&traced()?, &measured));
     made.insert("docs/explain.md".to_owned(), explain_page(&scenarios)?);
     made.insert("docs/errors.md".to_owned(), errors::page(&read("scenarios/errors.toml")?)?);
     made.insert("docs/export.md".to_owned(), export::page(&scenarios, &measured)?);
-    made.insert("docs/claims.md".to_owned(), claims.page);
+    made.insert("docs/claims.md".to_owned(), claim::page(&ledger, &reports));
     made.insert("scenarios/index.json".to_owned(), catalogue::index()?);
-    made.insert("scenarios/surveys/summary.json".to_owned(), made_summary(&measured)?.text());
+    made.insert("scenarios/surveys/summary.json".to_owned(), summary.text());
     made.insert("scenarios/steps.md".to_owned(), steps::page());
     made.insert(book::SUMMARY.to_owned(), book::summary(pages_of_docs(&made)?));
     Ok(made)
@@ -80,27 +94,26 @@ fn pages_of_docs(made: &Documents) -> Result<Documents, TaskError> {
     Ok(pages)
 }
 
-/// What committed reports say about today's scenarios.
+/// The committed reports, each with the name of its folder.
 ///
 /// # Errors
 /// A committed report cannot be read.
-pub fn measured(scenarios: &[Scenario]) -> Result<Vec<page::Measurement>, TaskError> {
-    Ok(read(scenarios)?.1)
+pub fn reports() -> Result<Vec<(String, Report)>, TaskError> {
+    committed(report::REPORT)?.into_iter().map(|(name, file)| Ok((name, report::read(&file)?))).collect()
 }
 
-/// The committed reports, and what they say about today's scenarios.
-///
-/// # Errors
-/// A committed report cannot be read.
-pub fn read(scenarios: &[Scenario]) -> Result<(Vec<provenance::Source>, Vec<page::Measurement>), TaskError> {
+/// Where reports come from, and what they say about today's scenarios.
+pub fn measurements(
+    scenarios: &[Scenario],
+    reports: &[(String, Report)],
+) -> (Vec<provenance::Source>, Vec<page::Measurement>) {
     let (mut sources, mut measured) = (Vec::new(), Vec::new());
-    for (name, file) in committed(report::REPORT)? {
-        let report = report::read(&file)?;
-        let own = page::measurements(scenarios, &name, &report);
-        sources.push(provenance::Source::of(&name, &report, &own));
+    for (name, report) in reports {
+        let own = page::measurements(scenarios, name, report);
+        sources.push(provenance::Source::of(name, report, &own));
         measured.extend(own);
     }
-    Ok((sources, measured))
+    (sources, measured)
 }
 
 /// The runs whose program was built from an unknown commit, with the number of their questions that are in no commit.
@@ -137,7 +150,7 @@ pub fn pages(scenarios: &[Scenario], measured: &[page::Measurement], asked: &[Li
 
 /// The schemas that `cuda-pitfalls schema` prints.
 fn schemas() -> Documents {
-    let of_surveys = survey::SurveyKind::ALL
+    let of_surveys = SurveyKind::ALL
         .map(|kind| (format!("reports/survey-{}.schema.json", kind.name()), json::document(&survey::schema(kind))));
     let others = [
         ("scenarios/scenario.schema.json".to_owned(), json::document(&schema::file_schema())),
@@ -156,18 +169,18 @@ fn schemas() -> Documents {
     others.into_iter().chain(of_surveys).collect()
 }
 
-/// A page for each kind of survey, from all committed surveys of that kind.
-fn surveys() -> Result<Documents, TaskError> {
-    let mut pages = BTreeMap::new();
-    for kind in survey::SurveyKind::ALL {
-        let mut sources = Vec::new();
+/// The committed surveys by their kind, each with the name of its folder.
+fn surveys() -> Result<Vec<(SurveyKind, Vec<NamedSurvey>)>, TaskError> {
+    let mut surveys = Vec::new();
+    for kind in SurveyKind::ALL {
+        let mut own = Vec::new();
         for (name, file) in committed(kind.file())? {
             let survey = Survey::of(&Stored::open(&file)?).ok_or_else(|| format!("{name} is no survey"))??;
-            sources.push(survey_page::NamedSurvey { name, survey });
+            own.push(NamedSurvey { name, survey });
         }
-        pages.insert(format!("docs/surveys/{}.md", kind.name()), survey_page::page(kind, &sources));
+        surveys.push((kind, own));
     }
-    Ok(pages)
+    Ok(surveys)
 }
 
 /// What lines of Python do in one release after another, by the committed documents of environments.
@@ -189,10 +202,10 @@ pub fn matrix() -> Result<Matrix, TaskError> {
 /// In which releases each line calls `cuInit`.
 ///
 /// # Errors
-/// A committed document cannot be read.
-pub fn asked() -> Result<Vec<LineReleases>, TaskError> {
+/// The list of lines is not valid.
+pub fn asked(matrix: &Matrix) -> Result<Vec<LineReleases>, TaskError> {
     let lines = python::built_in().map_err(|invalid| invalid.path)?.lines;
-    Ok(releases::line_releases(&matrix()?, &lines))
+    Ok(releases::line_releases(matrix, &lines))
 }
 
 /// How `explain` ranks, and how it fares on what people write.
@@ -201,44 +214,15 @@ fn explain_page(scenarios: &[Scenario]) -> Result<String, TaskError> {
     Ok(explain::page(&phrasings, scenarios, &summary::embedded()))
 }
 
-/// A summary of the committed surveys and reports.
+/// The articles whose claims are compared with the reports, in the order of their names.
 ///
 /// # Errors
-/// A committed report or survey cannot be read.
-pub fn made_summary(measured: &[page::Measurement]) -> Result<Summary, TaskError> {
-    let mut surveys = Vec::new();
-    for kind in survey::SurveyKind::ALL {
-        for (name, file) in committed(kind.file())? {
-            surveys.push(Survey::of(&Stored::open(&file)?).ok_or_else(|| format!("{name} is no survey"))??);
-        }
-    }
-    let mut reports = Vec::new();
-    for (name, file) in committed(report::REPORT)? {
-        reports.push((name, report::read(&file)?.machine));
-    }
-    Ok(Summary::of(&surveys, &reports, page::bases(measured), asked()?))
-}
-
-/// What the committed reports mean for the claims.
-struct Claims {
-    /// The text of docs/claims.md.
-    page: String,
-    counts: counts::Claims,
-}
-
-fn claims(scenarios: &[Scenario]) -> Result<Claims, TaskError> {
-    let articles = claim::load_all(scenarios).map_err(|(diagnostics, source)| {
-        let lines: Vec<String> = diagnostics.iter().map(|diagnostic| diagnostic.render(&source, false)).collect();
-        lines.join("\n")
-    })?;
-    let mut sources = Vec::new();
-    for (name, file) in committed(report::REPORT)? {
-        sources.push(claim::NamedReport { name, report: report::read(&file)? });
-    }
-    let evidence = Evidence::new(sources, scenarios);
-    let ledger = claim::weigh(&articles, &evidence);
-    let page = claims::render(&ledger, &evidence, claims::ClaimsFormat::Markdown);
-    Ok(Claims { page, counts: counts::Claims::of(&ledger) })
+/// A file cannot be read or is not valid, or names what no scenario has.
+pub fn articles(scenarios: &[Scenario]) -> Result<Vec<Article>, TaskError> {
+    let mut files: Vec<PathBuf> =
+        fs::read_dir(root().join("scenarios/claims"))?.map(|entry| Ok(entry?.path())).collect::<Result<_, TaskError>>()?;
+    files.sort();
+    files.iter().map(|file| Article::parse(&fs::read_to_string(file)?, scenarios)).collect()
 }
 
 /// The committed reports or surveys with this file name, each with the name of its folder.

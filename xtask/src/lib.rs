@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod book;
+pub mod claim;
 pub mod counts;
 pub mod diagnoses;
 pub mod documents;

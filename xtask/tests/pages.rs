@@ -24,8 +24,10 @@ fn made() -> &'static Made {
     static MADE: OnceLock<Made> = OnceLock::new();
     MADE.get_or_init(|| {
         let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
-        let (sources, measured) = documents::read(&scenarios).expect("the reports can be read");
-        let pages = documents::pages(&scenarios, &measured, &documents::asked().expect("the matrix"));
+        let reports = documents::reports().expect("the reports can be read");
+        let (sources, measured) = documents::measurements(&scenarios, &reports);
+        let asked = documents::asked(&documents::matrix().expect("the matrix")).expect("the lines");
+        let pages = documents::pages(&scenarios, &measured, &asked);
         Made { scenarios, sources, measured, pages }
     })
 }
@@ -142,7 +144,7 @@ fn every_link_of_a_page_leads_somewhere() {
 
 #[test]
 fn every_link_of_the_rules_leads_somewhere() {
-    let page = rules_page();
+    let page = diagnoses::page(&traces(), &made().measured);
     let headings: Vec<String> = page
         .lines()
         .filter(|line| line.starts_with("## ") || line.starts_with("### "))
@@ -159,18 +161,16 @@ fn every_link_of_the_rules_leads_somewhere() {
     assert!(seen > 50, "only {seen} links");
 }
 
-fn rules_page() -> String {
-    let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
-    let measured = documents::measured(&scenarios).expect("the reports can be read");
-    diagnoses::page(&documents::traced().expect("the traces can be read"), &measured)
+fn traces() -> Vec<diagnoses::Traced> {
+    documents::traced().expect("the traces can be read")
 }
 
 /// The page says of each rule where it was found or that it was not, and of each workaround where it was run or that it
 /// was not, according to the committed traces and reports.
 #[test]
 fn every_rule_says_where_it_was_found_and_every_workaround_where_it_was_run() {
-    let page = rules_page();
-    let traces = documents::traced().expect("the traces can be read");
+    let traces = traces();
+    let page = diagnoses::page(&traces, &made().measured);
     for rule in rules() {
         let heading = format!("\n## {}\n", rule.name);
         let section = page.split(&heading).nth(1).unwrap_or_else(|| panic!("{} has no section", rule.name));

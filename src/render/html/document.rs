@@ -1,4 +1,4 @@
-//! A page from the Markdown of a survey or of claims.
+//! A page from the Markdown of a survey.
 //!
 //! The Markdown holds escaped foreign text, but pages do not rely on that: no link, image or tag gets through, except
 //! the line break that cells of tables have.

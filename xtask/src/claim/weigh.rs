@@ -1,0 +1,221 @@
+//! Comparing claims with reports.
+
+use cuda_pitfalls::render::words;
+use cuda_pitfalls::report::{Report, ScenarioReport};
+use cuda_pitfalls::scenario::python::with_needed;
+use cuda_pitfalls::scenario::{Expected, Range};
+use cuda_pitfalls::text::counts::grouped;
+use cuda_pitfalls::verdict::{Kind, Verdict};
+
+use super::{Article, Claim, Expects, Figure};
+
+/// The articles, each with what the reports say of its claims.
+pub type Ledger<'a> = Vec<(&'a Article, Vec<Weighed<'a>>)>;
+
+/// A claim, and what follows for it.
+#[derive(Clone, Debug)]
+pub struct Weighed<'a> {
+    pub(super) claim: &'a Claim,
+    pub(super) held: Held,
+    pub(super) shown_by: Vec<Support<'a>>,
+    pub(super) cause_shown_by: Vec<Support<'a>>,
+    pub(super) numbers: Vec<(&'a Figure, Readings<'a>)>,
+}
+
+/// The values of a figure in words, each with where it was measured.
+pub(super) type Readings<'a> = Vec<(String, Vec<Origin<'a>>)>;
+
+/// An answer that a row needs, and what was found.
+#[derive(Clone, Debug)]
+pub(super) struct Support<'a> {
+    pub(super) expects: &'a Expects,
+    held: Held,
+    /// One for each instance and report. An instance that is in no report has one without a verdict.
+    pub(super) answers: Vec<Answer<'a>>,
+}
+
+/// The answer of one report about one instance.
+#[derive(Clone, Debug)]
+pub(super) struct Answer<'a> {
+    pub(super) instance: &'a str,
+    pub(super) verdict: Option<&'a Verdict>,
+    pub(super) origin: Option<Origin<'a>>,
+    /// Whether the fact that the row needs was found; `None` if it could not be read, and true if no fact is needed.
+    pub(super) fact: Option<bool>,
+    contradicts: bool,
+}
+
+/// Where something was measured.
+#[derive(Clone, Debug)]
+pub(super) struct Origin<'a> {
+    pub(super) report: &'a str,
+    pub(super) libcudart: Option<&'a str>,
+    /// The interpreter with the packages that the lines need, in words; `None` for calls.
+    pub(super) python: Option<String>,
+}
+
+/// Whether what a row states was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Held {
+    /// All of it was found.
+    Stands,
+    /// None of it was measured, or nothing could be concluded.
+    NotMeasured,
+    /// Some of it was found, and some was not measured.
+    Open,
+    /// Some report contradicts it.
+    Contradicted,
+}
+
+/// Compares claims with reports that were judged by today's scenarios, each with the name of its folder.
+pub fn weigh<'a>(articles: &'a [Article], reports: &'a [(String, Report)]) -> Ledger<'a> {
+    let weighed = |article: &'a Article| article.claims.iter().map(|claim| Weighed::new(claim, reports)).collect();
+    articles.iter().map(|article| (article, weighed(article))).collect()
+}
+
+impl<'a> Weighed<'a> {
+    fn new(claim: &'a Claim, reports: &'a [(String, Report)]) -> Weighed<'a> {
+        let [shown_by, cause_shown_by] = [&claim.shown_by, &claim.cause_shown_by]
+            .map(|all| all.iter().map(|expects| Support::new(expects, reports)).collect::<Vec<_>>());
+        let held = together(shown_by.iter().chain(&cause_shown_by).map(|support| support.held));
+        let numbers = claim.numbers.iter().map(|figure| (figure, readings(figure, reports))).collect();
+        Weighed { claim, held, shown_by, cause_shown_by, numbers }
+    }
+
+    /// The verdict, or why there is none.
+    pub fn word(&self) -> &'static str {
+        match (self.claim.verdict, self.held) {
+            (None, _) => "untestable",
+            (Some(stated), Held::Stands) => stated.name(),
+            (Some(_), Held::Contradicted) => "contradicted",
+            (Some(_), Held::Open) => "open",
+            (Some(_), Held::NotMeasured) => "not measured",
+        }
+    }
+
+    /// Whether it has a verdict: every answer of the row was found.
+    pub fn has_verdict(&self) -> bool {
+        self.held == Held::Stands
+    }
+
+    /// Whether CUDA calls alone decided it.
+    pub fn is_decided_by_calls(&self) -> bool {
+        self.has_verdict() && self.claim.is_of_calls_only()
+    }
+}
+
+impl<'a> Support<'a> {
+    fn new(expects: &'a Expects, reports: &'a [(String, Report)]) -> Support<'a> {
+        let answers: Vec<Vec<Answer<'_>>> =
+            expects.instances.iter().map(|instance| Answer::all(expects, instance, reports)).collect();
+        // A single contradiction decides.
+        let held = together(answers.iter().map(|own| {
+            if own.iter().any(|answer| answer.contradicts) {
+                Held::Contradicted
+            } else if own.iter().any(Answer::is_conclusive) {
+                Held::Stands
+            } else {
+                Held::NotMeasured
+            }
+        }));
+        Support { expects, held, answers: answers.concat() }
+    }
+}
+
+impl<'a> Answer<'a> {
+    /// The answers of all reports about an instance. If some report has an answer, reports without one are left out.
+    fn all(expects: &'a Expects, instance: &'a str, reports: &'a [(String, Report)]) -> Vec<Answer<'a>> {
+        let mut all: Vec<Answer<'_>> = parts(instance, expects.libcudart.as_ref(), reports)
+            .map(|(origin, part)| {
+                let (kind, fact) = (part.verdict.kind, expects.is_met_by(part));
+                let contradicts = kind.is_conclusive() && (kind != wanted(expects.verdict) || fact == Some(false));
+                Answer { instance, verdict: Some(&part.verdict), origin: Some(origin), fact, contradicts }
+            })
+            .collect();
+        if all.iter().any(Answer::is_conclusive) {
+            all.retain(Answer::is_conclusive);
+        }
+        if all.is_empty() {
+            all.push(Answer { instance, verdict: None, origin: None, fact: None, contradicts: false });
+        }
+        all
+    }
+
+    /// Whether the question was answered, and the fact that the row needs could be read.
+    fn is_conclusive(&self) -> bool {
+        self.verdict.is_some_and(|verdict| verdict.kind.is_conclusive()) && (self.contradicts || self.fact.is_some())
+    }
+}
+
+impl Expects {
+    /// Whether every outcome of the case has the fact; `None` if it could not be read.
+    fn is_met_by(&self, part: &ScenarioReport) -> Option<bool> {
+        let Some(wanted) = &self.is else { return Some(true) };
+        let outcomes = &part.case(&self.case)?.outcomes;
+        let mut all = (!outcomes.is_empty()).then_some(true);
+        for outcome in outcomes {
+            let seen = self.place().seen(&outcome.observation)?.exact;
+            // A status is compared by its C name; its number is only for the reader.
+            let holds = seen == *wanted || seen.get("name").is_some_and(|name| name == wanted);
+            all = all.map(|so_far| so_far && holds);
+        }
+        all
+    }
+}
+
+/// The verdict that a row needs, as reports store it.
+pub(super) const fn wanted(expected: Expected) -> Kind {
+    match expected {
+        Expected::Reproduced => Kind::Reproduced,
+        Expected::NotReproduced => Kind::NotReproduced,
+    }
+}
+
+/// A figure in every report that answered its question.
+fn readings<'a>(figure: &'a Figure, reports: &'a [(String, Report)]) -> Readings<'a> {
+    let answered = parts(&figure.scenario, None, reports).filter(|(_, part)| part.verdict.kind.is_conclusive());
+    grouped(answered.filter_map(|(origin, part)| {
+        let outcome = part.case(&figure.case)?.outcomes.first()?;
+        Some((figure.place().seen(&outcome.observation)?.words, origin))
+    }))
+}
+
+/// What reports hold of an instance, with a libcudart in a range if there is one.
+fn parts<'a>(
+    instance: &'a str,
+    libcudart: Option<&'a Range>,
+    reports: &'a [(String, Report)],
+) -> impl Iterator<Item = (Origin<'a>, &'a ScenarioReport)> {
+    let all = reports.iter().flat_map(|(name, report)| report.scenarios.iter().map(move |part| (name, report, part)));
+    let own = all.filter(move |(.., part)| part.name == instance);
+    let found = own.map(|(name, report, part)| (Origin::new(name, report, part), part));
+    found.filter(move |(origin, _)| libcudart.is_none_or(|range| origin.libcudart.is_some_and(|it| range.matches(it))))
+}
+
+impl<'a> Origin<'a> {
+    fn new(name: &'a str, report: &'a Report, part: &'a ScenarioReport) -> Origin<'a> {
+        let cases = || part.plan.iter().flat_map(|plan| &plan.cases).filter_map(|case| case.python.as_ref());
+        let python = report.machine.python.as_ref().filter(|_| cases().next().is_some());
+        let packages = |python| words::packages(&with_needed(cases().flat_map(|python| &python.needs), python));
+        Origin {
+            report: name,
+            libcudart: part.libcudart.as_ref().and_then(|runtime| runtime.version.as_deref()),
+            python: python.map(|python| format!("Python {}{}", python.version, packages(python))),
+        }
+    }
+}
+
+/// What follows from several parts, all of which are needed.
+fn together(parts: impl Iterator<Item = Held>) -> Held {
+    let parts: Vec<Held> = parts.collect();
+    let all = |held: Held| parts.iter().all(|part| *part == held);
+    if parts.contains(&Held::Contradicted) {
+        Held::Contradicted
+    } else if all(Held::NotMeasured) {
+        Held::NotMeasured
+    } else if all(Held::Stands) {
+        Held::Stands
+    } else {
+        Held::Open
+    }
+}
