@@ -11,73 +11,6 @@ use cuda_pitfalls::summary::{Basis, machines_in_words};
 use crate::TaskError;
 use crate::claim::{Ledger, Weighed};
 
-/// How many claims there are of each kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Claims {
-    all: usize,
-    articles: usize,
-    confirmed: usize,
-    refuted: usize,
-    qualified: usize,
-    not_seen: usize,
-    untestable: usize,
-    /// How many claims with a verdict do not depend on a line of a framework.
-    calls_only: usize,
-}
-
-impl Claims {
-    /// The numbers of claims in a ledger.
-    pub fn of(ledger: &Ledger<'_>) -> Claims {
-        let all: Vec<&Weighed<'_>> = ledger.iter().flat_map(|(_, claims)| claims).collect();
-        let count = |word: &str| all.iter().filter(|claim| claim.word() == word).count();
-        Claims {
-            all: all.len(),
-            articles: ledger.len(),
-            confirmed: count("confirmed"),
-            refuted: count("refuted"),
-            qualified: count("qualified"),
-            not_seen: count("not seen"),
-            untestable: count("untestable"),
-            calls_only: all.iter().filter(|claim| claim.is_decided_by_calls()).count(),
-        }
-    }
-
-    fn short(&self) -> String {
-        format!(
-            "Of {} claims in {} articles, {} are confirmed, {} refuted, and {} right only under a condition \
-             ([docs/claims.md](docs/claims.md)).",
-            self.all, self.articles, self.confirmed, self.refuted, self.qualified,
-        )
-    }
-
-    fn sentence(&self) -> String {
-        let verdicts = self.confirmed + self.refuted + self.qualified + self.not_seen;
-        let waiting = self.all - verdicts - self.untestable;
-        format!(
-            "Published claims are tested against the same measurements: of {} claims in {} articles, {} are confirmed, \
-             {} refuted and {} right only under a condition; {} looked for and not seen, {} cannot be tested, and {} to \
-             be measured. {} of the {verdicts} verdicts rest on lines of the frameworks that the articles are about, \
-             the others on CUDA calls alone. [claims.md](claims.md) lists them one by one and says which.",
-            self.all,
-            self.articles,
-            self.confirmed,
-            self.refuted,
-            self.qualified,
-            was(self.not_seen),
-            self.untestable,
-            match waiting {
-                1 => "1 waits".to_owned(),
-                some => format!("{some} wait"),
-            },
-            verdicts - self.calls_only,
-        )
-    }
-}
-
-fn was(count: usize) -> String {
-    if count == 1 { "1 was".to_owned() } else { format!("{count} were") }
-}
-
 /// What the sentences count.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted<'a> {
@@ -86,7 +19,7 @@ pub struct Counted<'a> {
     /// The evidence for each answer, by scenario name.
     pub bases: &'a BTreeMap<String, Basis>,
     /// All claims.
-    pub claims: &'a Claims,
+    pub claims: &'a Ledger<'a>,
 }
 
 impl Counted<'_> {
@@ -102,7 +35,7 @@ impl Counted<'_> {
             self.scenarios.len(),
             self.machines(),
         );
-        between(&between(page, "answers", &answered)?, "claims", &self.claims.short())
+        between(&between(page, "answers", &answered)?, "claims", &self.verdicts("docs/claims.md"))
     }
 
     /// docs/results.md with new counts.
@@ -110,7 +43,7 @@ impl Counted<'_> {
     /// # Errors
     /// A pair of comments is missing.
     pub fn in_results(&self, page: &str) -> Result<String, TaskError> {
-        between(&between(page, "answers", &self.answers())?, "claims", &self.claims.sentence())
+        between(&between(page, "answers", &self.answers())?, "claims", &self.verdicts("claims.md"))
     }
 
     fn answered(&self) -> usize {
@@ -120,6 +53,19 @@ impl Counted<'_> {
     fn machines(&self) -> String {
         let machines: BTreeSet<String> = self.bases.values().flat_map(|basis| basis.machines.iter().cloned()).collect();
         machines_in_words(&machines.into_iter().collect::<Vec<_>>())
+    }
+
+    /// How many claims have which verdict, with a link to their page.
+    fn verdicts(&self, page: &str) -> String {
+        let words: Vec<&str> = self.claims.iter().flat_map(|(_, claims)| claims).map(Weighed::word).collect();
+        let [confirmed, refuted, qualified] =
+            ["confirmed", "refuted", "qualified"].map(|word| words.iter().filter(|other| **other == word).count());
+        format!(
+            "Of {} claims in {} articles, {confirmed} are confirmed, {refuted} refuted, and {qualified} right only \
+             under a condition ([{page}]({page})).",
+            words.len(),
+            self.claims.len(),
+        )
     }
 
     fn answers(&self) -> String {
@@ -167,7 +113,7 @@ mod tests {
         let basis = |least, runs, interrupted| Basis { least, most: least, runs, interrupted, ..Basis::default() };
         let bases = [("a", basis(5, 2, 0)), ("b", basis(1, 1, 1)), ("c", basis(2, 2, 2)), ("d", basis(1, 2, 0))];
         let bases: BTreeMap<String, Basis> = bases.into_iter().map(|(name, basis)| (name.to_owned(), basis)).collect();
-        let counted = Counted { scenarios: &[], bases: &bases, claims: &Claims::default() };
+        let counted = Counted { scenarios: &[], bases: &bases, claims: &Vec::new() };
         let page = "<!-- made: answers -->\n\n<!-- end -->\n<!-- made: claims -->\n\n<!-- end -->\n";
         let said = counted.in_results(page).unwrap();
         for part in ["1 of the answers rest on three", "1 on a single attempt", "and 2 on nothing but runs"] {

@@ -9,10 +9,10 @@ use cuda_pitfalls::catalogue;
 use cuda_pitfalls::diagnosis;
 use cuda_pitfalls::evidence;
 use cuda_pitfalls::fleet;
-use cuda_pitfalls::releases::{self, LineReleases, Matrix};
 use cuda_pitfalls::judge;
-use cuda_pitfalls::render::survey::{self as survey_page, NamedSurvey};
+use cuda_pitfalls::releases::{self, LineReleases, Matrix};
 use cuda_pitfalls::render;
+use cuda_pitfalls::render::survey::{self as survey_page, NamedSurvey};
 use cuda_pitfalls::report::{self, Report, Stored};
 use cuda_pitfalls::scenario::{Scenario, schema};
 use cuda_pitfalls::summary::{self, Summary};
@@ -21,8 +21,8 @@ use cuda_pitfalls::text::json;
 use cuda_pitfalls::trace;
 use cuda_pitfalls::visibility;
 
-use crate::explain::Phrasings;
 use crate::claim::{self, Article};
+use crate::explain::Phrasings;
 use crate::{TaskError, book, counts, diagnoses, errors, explain, export, page, provenance, steps};
 
 /// The page that has generated sentences, like README.md.
@@ -57,15 +57,17 @@ pub fn all() -> Result<Documents, TaskError> {
     }
     let articles = articles(&scenarios)?;
     let ledger = claim::weigh(&articles, &reports);
-    let counted = counts::Counted { scenarios: &scenarios, bases: &bases, claims: &counts::Claims::of(&ledger) };
+    let counted = counts::Counted { scenarios: &scenarios, bases: &bases, claims: &ledger };
     let read = |path: &str| fs::read_to_string(root().join(path));
     made.insert("README.md".to_owned(), counted.in_readme(&read("README.md")?)?);
     made.insert(RESULTS.to_owned(), counted.in_results(&read(RESULTS)?)?);
     made.insert("docs/provenance.md".to_owned(), provenance::page(&sources, &uncommitted()?));
     made.extend(schemas());
-    made.extend(surveys.iter().map(|(kind, surveys)| {
-        (format!("docs/surveys/{}.md", kind.name()), survey_page::page(*kind, surveys))
-    }));
+    made.extend(
+        surveys
+            .iter()
+            .map(|(kind, surveys)| (format!("docs/surveys/{}.md", kind.name()), survey_page::page(*kind, surveys))),
+    );
     made.insert("docs/surveys/releases.md".to_owned(), render::releases::markdown(&matrix));
     made.insert("docs/diagnoses.md".to_owned(), diagnoses::page(&traced()?, &measured));
     made.insert("docs/explain.md".to_owned(), explain_page(&scenarios)?);
@@ -219,8 +221,9 @@ fn explain_page(scenarios: &[Scenario]) -> Result<String, TaskError> {
 /// # Errors
 /// A file cannot be read or is not valid, or names what no scenario has.
 pub fn articles(scenarios: &[Scenario]) -> Result<Vec<Article>, TaskError> {
-    let mut files: Vec<PathBuf> =
-        fs::read_dir(root().join("scenarios/claims"))?.map(|entry| Ok(entry?.path())).collect::<Result<_, TaskError>>()?;
+    let mut files: Vec<PathBuf> = fs::read_dir(root().join("scenarios/claims"))?
+        .map(|entry| Ok(entry?.path()))
+        .collect::<Result<_, TaskError>>()?;
     files.sort();
     files.iter().map(|file| Article::parse(&fs::read_to_string(file)?, scenarios)).collect()
 }

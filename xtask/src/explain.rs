@@ -6,13 +6,9 @@ use std::fmt::Write as _;
 use cuda_pitfalls::explain::{Certainty, Explainer, Query};
 use cuda_pitfalls::scenario::Scenario;
 use cuda_pitfalls::summary::Summary;
-use cuda_pitfalls::text::escape;
 use serde::Deserialize;
 
 use crate::TaskError;
-
-/// The longest text that the page shows, in characters; of a log it shows the beginning.
-const LONGEST: usize = 160;
 
 /// So many of the phrases, from the first on, were known when the entries of scenarios/errors.toml were written.
 const KNOWN: usize = 176;
@@ -247,13 +243,9 @@ pub fn page(phrasings: &Phrasings, scenarios: &[Scenario], summary: &Summary) ->
     let _ = writeln!(
         out,
         "\nOf {several} of the {} texts more than one answer is right: where a thread does not say whether it is \
-         about a framework or about calls, both answer it.\n\n## Each text\n",
+         about a framework or about calls, both answer it.",
         ranked.len()
     );
-    let _ = writeln!(out, "| text | half | place | answered by |\n| --- | --- | --- | --- |");
-    for ranked in &ranked {
-        out.push_str(&listed(ranked));
-    }
     out
 }
 
@@ -263,19 +255,6 @@ const fn kind_words(kind: PhraseKind) -> &'static str {
         PhraseKind::Error => "messages and tracebacks",
         PhraseKind::Log => "logs",
     }
-}
-
-fn listed(ranked: &Ranked) -> String {
-    let half = if ranked.is_held_out { "held out" } else { "tuned on" };
-    let place = ranked.rank.map_or_else(|| "–".to_owned(), |rank| rank.to_string());
-    let answers = &ranked.phrase.answers;
-    let name = answers.iter().find(|answer| **answer == ranked.first).or(answers.first());
-    let name = name.map(String::as_str).unwrap_or_default();
-    let is_scenario = !["error/", "message/", "symptom/"].iter().any(|prefix| name.starts_with(prefix));
-    let link = if is_scenario { format!("[{name}](pitfalls/{name}.md)") } else { format!("`{name}`") };
-    let words = ranked.phrase.words.split_whitespace().collect::<Vec<_>>().join(" ");
-    let words = escape::markdown(&escape::shorten(&words, LONGEST));
-    format!("| [{words}]({}) | {half} | {place} | {link} |\n", ranked.phrase.source)
 }
 
 const OPENING: &str = "\

@@ -1,14 +1,13 @@
-//! The pages in `docs/pitfalls/`: their links resolve, and they agree with the reports.
+//! The pages in `docs/pitfalls/` agree with the reports.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::diagnosis::{ANY, rules};
 use cuda_pitfalls::scenario::Scenario;
 use xtask::diagnoses;
-use xtask::documents::{self, root};
+use xtask::documents;
 use xtask::page::{self, Measurement};
 use xtask::provenance::Source;
 
@@ -115,52 +114,6 @@ fn a_new_report_names_the_commit_of_a_clean_checkout() {
     assert!(stale.is_empty(), "reports/provenance.toml names what is not there, or has a commit: {stale:?}");
 }
 
-#[test]
-fn every_link_of_a_page_leads_somewhere() {
-    let made = &made().pages;
-    let (mut dead, mut seen) = (Vec::new(), 0);
-    for (page, text) in made {
-        let folder = Path::new(page).parent().expect("a page lies in a folder");
-        // Code between fences may contain text that looks like a link.
-        let prose: String = text.split("\n```").step_by(2).collect();
-        for link in prose.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            seen += 1;
-            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
-            let target = if file.is_empty() { page.clone() } else { plain(&folder.join(file)) };
-            let anchors = made.get(&target).is_none_or(|text| {
-                let heading = format!("## {}\n", anchor.replace('-', " "));
-                anchor.is_empty()
-                    || text.contains(&format!("id=\"{anchor}\""))
-                    || text.to_lowercase().contains(&heading)
-            });
-            if !(made.contains_key(&target) || root().join(&target).exists()) || !anchors {
-                dead.push(format!("{page}: {link}"));
-            }
-        }
-    }
-    assert!(dead.is_empty(), "{dead:#?}");
-    assert!(seen > 1000, "only {seen} links");
-}
-
-#[test]
-fn every_link_of_the_rules_leads_somewhere() {
-    let page = diagnoses::page(&traces(), &made().measured);
-    let headings: Vec<String> = page
-        .lines()
-        .filter(|line| line.starts_with("## ") || line.starts_with("### "))
-        .map(|line| line.trim_start_matches('#').trim().trim_matches('`').to_lowercase())
-        .collect();
-    let mut seen = 0;
-    for link in page.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-        match link.strip_prefix('#') {
-            Some(anchor) => assert!(headings.iter().any(|heading| heading == anchor), "no heading for {link}"),
-            None => assert!(root().join("docs").join(link).exists(), "{link} leads nowhere"),
-        }
-        seen += 1;
-    }
-    assert!(seen > 50, "only {seen} links");
-}
-
 fn traces() -> Vec<diagnoses::Traced> {
     documents::traced().expect("the traces can be read")
 }
@@ -188,16 +141,4 @@ fn every_rule_says_where_it_was_found_and_every_workaround_where_it_was_run() {
             assert!(run == diagnoses::NOT_RUN || !rule.shown(framework).is_empty(), "{} in {framework}", rule.name);
         }
     }
-}
-
-/// A path without `..`.
-fn plain(path: &Path) -> String {
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            std::path::Component::ParentDir => drop(plain.pop()),
-            part => plain.push(part),
-        }
-    }
-    plain.to_string_lossy().into_owned()
 }

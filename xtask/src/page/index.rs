@@ -1,22 +1,12 @@
-//! The index of the pages, by symptom and by catalogue number.
+//! The index of the pages, by symptom.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use cuda_pitfalls::scenario::{Scenario, symptom};
 
-use super::prose::{brief, bullet, escaped, link, paragraph, prose};
+use super::prose::{brief, bullet, link, paragraph, prose};
 use super::{FOLDER, Pitfall};
-
-/// The groups of catalogue numbers.
-const GROUPS: [(char, &str); 6] = [
-    ('A', "Which GPUs are visible"),
-    ('B', "Contexts"),
-    ('C', "Current device, threads, handles of another device"),
-    ('D', "Limits and the device heap"),
-    ('E', "Memory"),
-    ('F', "Processes, errors, versions"),
-];
 
 /// The page with links to all others.
 pub fn index(scenarios: &[Scenario]) -> String {
@@ -39,13 +29,11 @@ pub fn index(scenarios: &[Scenario]) -> String {
     }
     let subjects: BTreeSet<&str> = scenarios.iter().filter_map(|scenario| scenario.name.split('/').next()).collect();
     let subjects: Vec<String> = subjects.iter().map(|subject| link(subject, subject)).collect();
-    let number = link("catalogue number", "#by-catalogue-number");
-    paragraph(&mut out, &format!("Or look by subject ({}) or by {number}.", subjects.join(", ")));
+    paragraph(&mut out, &format!("Or look by subject: {}.", subjects.join(", ")));
     for symptom in named {
         by_symptom(&mut out, symptom, scenarios);
     }
     without_symptom(&mut out, scenarios);
-    by_number(&mut out, scenarios);
     out
 }
 
@@ -96,33 +84,6 @@ fn without_symptom(out: &mut String, scenarios: &[Scenario]) {
         out.push_str("\n## About the instrument itself\n\n");
     }
     entries.for_each(|scenario| bullet(out, &question(scenario)));
-}
-
-fn by_number(out: &mut String, scenarios: &[Scenario]) {
-    out.push_str("\n## By catalogue number\n");
-    paragraph(out, "The numbers under which the pitfalls were collected; they are tags of the scenarios.");
-    for (letter, title) in GROUPS {
-        let mut numbers: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-        for scenario in scenarios {
-            let tags = scenario.tags.iter().filter(|tag| tag.starts_with(letter) && is_number(tag));
-            for tag in tags {
-                let short = scenario.name.rsplit('/').next().unwrap_or_default();
-                numbers.entry(tag).or_default().push(link(&escaped(short), &format!("{}.md", scenario.name)));
-            }
-        }
-        if numbers.is_empty() {
-            continue;
-        }
-        let _ = writeln!(out, "\n### {letter}: {title}\n");
-        for (number, links) in numbers {
-            bullet(out, &format!("{number} {}", links.join(", ")));
-        }
-    }
-}
-
-/// Whether a tag is a catalogue number, such as `A01`.
-fn is_number(tag: &str) -> bool {
-    tag.len() == 3 && tag.bytes().skip(1).all(|byte| byte.is_ascii_digit())
 }
 
 /// The path of the index, below the root of the repository.

@@ -82,7 +82,6 @@ fn the_index_leads_from_what_is_seen_to_the_page() {
         "\n- [`CUDA_VISIBLE_DEVICES` is ignored](#mask-ignored)\n",
         "\n<a id=\"mask-ignored\"></a>\n\n## `CUDA_VISIBLE_DEVICES` is ignored\n\n- [Does `cudaGetDeviceCount`",
         " *Fix:* Set the mask first.\n",
-        "\n- A02 [mask](visibility/mask.md)\n",
     ] {
         let joined = index.replace("\n  ", " ");
         assert!(index.contains(part) || joined.contains(part), "{part:?} is not in\n{index}");
