@@ -1,24 +1,22 @@
-//! A scenario as one standalone file: the calls in C or in Python, with what runs and measures them,
-//! so that it can be handed to someone who does not have this program.
+//! A scenario as one program that needs nothing of this one: the calls of its trap and of its control, each in a
+//! process of its own, NVML's reading where the effect is about memory, and an exit code that says whether it shows.
 //!
-//! [`Reproducer::of`] makes of a scenario what both languages need, or says why it cannot be handed on
-//! so; `c` and `python` write it down. The calls come from the tables of [`cuda_pitfalls_calls`].
-//! What runs and measures is `export/runtime.c` and `export/runtime.py`, the same in every file.
-//!
-//! [`plain`] writes the calls of one case alone.
+//! [`Reproducer::new`] makes of a scenario what both languages need, or says why a program of its own cannot show it;
+//! `c` and `python` write it down. The calls come from the tables of [`cuda_pitfalls_calls`].
 //!
 //! Pure: text from values.
 
 mod c;
+mod effect;
 mod lines;
-mod offer;
-mod plain;
 mod program;
 mod python;
 
-pub use offer::Offer;
-pub use plain::plain;
 pub use program::{Refusal, Reproducer};
+
+use cuda_pitfalls_core::scenario::{Instance, Scenario};
+use cuda_pitfalls_core::text::escape::terminal;
+use cuda_pitfalls_core::text::lines::sentence;
 
 /// What a reproducer is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
@@ -48,6 +46,14 @@ impl Language {
             Language::Python => "py",
         }
     }
+
+    /// How a file of this stem is compiled and started, a command a line.
+    pub fn commands(self, stem: &str) -> Vec<String> {
+        match self {
+            Language::C => vec![format!("cc -o {stem} {stem}.c -ldl -lpthread"), format!("./{stem}")],
+            Language::Python => vec![format!("python3 {stem}.py")],
+        }
+    }
 }
 
 /// The whole file.
@@ -58,5 +64,77 @@ pub fn reproducer(program: &Reproducer<'_>, language: Language) -> Result<String
     match language {
         Language::C => c::file(program),
         Language::Python => python::file(program),
+    }
+}
+
+/// The width of a terminal, in columns.
+const WIDTH: usize = 80;
+
+/// In which languages an instance can be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The instance.
+    pub name: String,
+    /// Each language, with the reason if it cannot be written in it.
+    pub languages: Vec<(Language, Option<Refusal>)>,
+}
+
+impl Offer {
+    /// Writes the instance in each language, to see whether it can be.
+    pub fn new(scenario: &Scenario, instance: &Instance) -> Offer {
+        let languages = Language::ALL.map(|language| {
+            let written = Reproducer::new(scenario, instance, "reproducer").and_then(|it| reproducer(&it, language));
+            (language, written.err())
+        });
+        Offer { name: instance.name.clone(), languages: languages.into() }
+    }
+
+    /// The languages that it can be written in.
+    pub fn written(&self) -> impl Iterator<Item = Language> {
+        self.languages.iter().filter(|(_, why)| why.is_none()).map(|(language, _)| *language)
+    }
+
+    /// A line for each: the languages and the name; below a name that has none, the reason. At the end,
+    /// how many there are.
+    pub fn table(offers: &[Offer]) -> String {
+        let mut text = String::new();
+        for offer in offers {
+            let languages: Vec<&str> = offer.written().map(Language::name).collect();
+            let languages = if languages.is_empty() { "-".to_string() } else { languages.join(" ") };
+            text.push_str(&format!("{languages:<8}  {}\n", terminal(&offer.name)));
+            // The last language is the one that any scenario could have.
+            let why = offer.languages.last().and_then(|(_, why)| why.as_ref());
+            if let Some(why) = why.filter(|_| offer.written().next().is_none()) {
+                text.push_str(&sentence("            ", &why.to_string(), WIDTH));
+            }
+        }
+        let count = |language| offers.iter().filter(|offer| offer.written().any(|one| one == language)).count();
+        let some = offers.iter().filter(|offer| offer.written().next().is_some()).count();
+        let [c, python] = Language::ALL.map(count);
+        text.push_str(&format!("{some} of {} can be written: {c} in C, {python} in Python\n", offers.len()));
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_written_has_its_reason_and_fits_the_terminal() {
+        let why = |text: &str| Some(Refusal(text.to_string()));
+        let offer = |name: &str, c: Option<Refusal>, python: Option<Refusal>| Offer {
+            name: name.to_string(),
+            languages: vec![(Language::C, c), (Language::Python, python)],
+        };
+        let long = "it does what only the worker can do ".repeat(4);
+        let text = Offer::table(&[
+            offer("a/b", None, None),
+            offer("a/c", why("its steps are lines of Python"), None),
+            offer("a/d", why(&long), why(&long)),
+        ]);
+        assert!(text.starts_with("c python  a/b\npython    a/c\n-         a/d\n            it does"), "{text}");
+        assert!(text.ends_with("2 of 3 can be written: 1 in C, 2 in Python\n"), "{text}");
+        assert!(text.lines().all(|line| line.len() <= WIDTH), "{text}");
     }
 }

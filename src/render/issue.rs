@@ -43,8 +43,6 @@ pub struct Attached {
     pub commands: Vec<String>,
     /// The language in Markdown's word.
     pub language: &'static str,
-    /// Whether it is the calls alone, which a maintainer reads first; the others measure.
-    pub is_plain: bool,
     /// Its text.
     pub text: String,
 }
@@ -57,9 +55,9 @@ pub(crate) struct IssueSections {
     pub(crate) asked: String,
     pub(crate) expected: String,
     pub(crate) happened: String,
-    pub(crate) plain: String,
+    pub(crate) reproducer: String,
     pub(crate) steps: String,
-    pub(crate) reproducers: String,
+    pub(crate) others: String,
     pub(crate) versions: String,
 }
 
@@ -114,7 +112,7 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
 
 /// The parts under the headings of a template. A tracker has a field of its own for the title.
 pub(crate) fn arranged(parts: &IssueSections, tracker: Option<Tracker>) -> String {
-    let IssueSections { title, synopsis, asked, plain, expected, happened, steps, reproducers, versions } = parts;
+    let IssueSections { title, synopsis, asked, reproducer, expected, happened, steps, others, versions } = parts;
     let title = match tracker {
         None => format!("# {title}"),
         Some(_) => format!("Title: {title}"),
@@ -127,24 +125,24 @@ pub(crate) fn arranged(parts: &IssueSections, tracker: Option<Tracker>) -> Strin
             ("", vec![synopsis]),
             ("Expected", vec![expected]),
             ("What happened", vec![happened]),
-            ("Reproducer", vec![plain]),
+            ("Reproducer", vec![reproducer]),
             ("Versions", vec![versions]),
-            ("Attached: steps and measuring programs", vec![steps, reproducers]),
+            ("Attached: steps and the other programs", vec![steps, others]),
         ],
         Some(Tracker::Pytorch) => vec![
-            ("🐛 Describe the bug", vec![asked, labelled_expected, labelled_happened, plain, steps, reproducers]),
+            ("🐛 Describe the bug", vec![asked, labelled_expected, labelled_happened, reproducer, steps, others]),
             ("Versions", vec![versions]),
         ],
         Some(Tracker::Cupy) => vec![
             ("Description", vec![asked, labelled_expected, labelled_happened]),
-            ("To Reproduce", vec![plain, steps, reproducers]),
+            ("To Reproduce", vec![reproducer, steps, others]),
             ("Installation", vec![]),
             ("Environment", vec![versions]),
         ],
         Some(Tracker::Nvidia) => vec![
             ("Synopsis", vec![synopsis]),
             ("Description", vec![asked]),
-            ("Steps to reproduce", vec![plain, steps, reproducers]),
+            ("Steps to reproduce", vec![reproducer, steps, others]),
             ("Expected behaviour", vec![expected]),
             ("Actual behaviour", vec![happened]),
             ("System", vec![versions]),
@@ -198,9 +196,9 @@ impl IssueSections {
             asked: each(&|one| markdown(one.question)),
             expected: each(&expected),
             happened: each(&happened),
-            plain: plain(attached),
+            reproducer: first_sources(sources),
             steps: folded("Steps of each case", &each(&steps)),
-            reproducers: reproducers(attached, sources),
+            others: others(attached, sources),
             versions: versions(report, scenarios),
         }
     }
@@ -348,48 +346,47 @@ pub(crate) fn folded(summary: &str, text: &str) -> String {
     format!("<details><summary>{summary}</summary>\n\n{}\n\n</details>", text.trim_end())
 }
 
-/// The calls alone, of each question in the first language that it has.
-pub(crate) fn plain(attached: &[Attached]) -> String {
+/// The source of each question's reproducer, in the first language that it has.
+pub(crate) fn first_sources(sources: &[&Attached]) -> String {
     let mut out = String::new();
-    let mut told: Vec<&str> = Vec::new();
-    for one in attached.iter().filter(|one| one.is_plain) {
-        if told.contains(&one.instance.as_str()) {
-            continue;
-        }
-        told.push(&one.instance);
-        let fence = fence(&one.text);
-        let _ = write!(out, "{fence}{}\n{}{fence}\n\n", one.language, one.text);
+    for one in sources.iter().filter(|one| is_first(sources, one)) {
+        let _ = write!(out, "{}", fenced(one));
     }
     if out.is_empty() {
-        out.push_str("The calls alone do not show it: see the programs below, which also measure.");
+        out.push_str("The scenario of the archive: `cuda-pitfalls run scenario.toml` measures it.");
     }
     out
 }
 
-fn reproducers(attached: &[Attached], sources: &[&Attached]) -> String {
-    if attached.iter().all(|one| one.is_plain) {
-        return "What measures it is cuda-pitfalls itself: `cuda-pitfalls run scenario.toml`.".to_owned();
-    }
+/// Whether no program of the same question stands before this one.
+fn is_first(sources: &[&Attached], one: &Attached) -> bool {
+    sources.iter().find(|other| other.instance == one.instance).is_some_and(|first| first.file == one.file)
+}
+
+fn fenced(one: &Attached) -> String {
+    let fence = fence(&one.text);
+    format!("{fence}{}\n{}{fence}\n\n", one.language, one.text)
+}
+
+/// How the programs of the archive are started, and the sources that do not stand above.
+fn others(attached: &[Attached], sources: &[&Attached]) -> String {
     let mut out = String::from(
-        "The archive has these programs. They need no cuda-pitfalls, print a table like the one above, and exit with 0 \
-         if it shows in the trap and not in the control, 1 if it does not, 2 if they cannot tell.\n\n",
+        "`cuda-pitfalls run scenario.toml` measures the scenario of the archive: every step, background polling, several \
+         attempts.",
     );
-    for one in attached.iter().filter(|one| !one.is_plain) {
-        let _ = writeln!(
-            out,
-            "```sh\n{}\n```",
-            one.commands.iter().map(|line| visible(line)).collect::<Vec<_>>().join("\n")
-        );
+    if attached.is_empty() {
+        return out;
     }
-    for one in sources.iter().filter(|one| !one.is_plain) {
-        let fence = fence(&one.text);
-        let _ = write!(
-            out,
-            "\n<details><summary>{}</summary>\n\n{fence}{}\n{}{fence}\n\n</details>\n",
-            markdown(&one.file),
-            one.language,
-            one.text
-        );
+    out.push_str(
+        " The programs of the archive need no cuda-pitfalls. They exit with 0 if it shows in the trap and not in the \
+         control, with 1 if it does not show in the trap, and with 77 if that cannot be told.\n\n",
+    );
+    for one in attached {
+        let commands: Vec<String> = one.commands.iter().map(|line| visible(line)).collect();
+        let _ = writeln!(out, "```sh\n{}\n```", commands.join("\n"));
+    }
+    for one in sources.iter().filter(|one| !is_first(sources, one)) {
+        let _ = write!(out, "\n{}", folded(&markdown(&one.file), &fenced(one)));
     }
     out
 }
@@ -434,7 +431,6 @@ mod tests {
             file: "b.py".into(),
             commands: vec!["python3 b.py".into()],
             language: "python",
-            is_plain: false,
             text: "#\n".repeat(bytes / 2),
         }
     }
@@ -460,17 +456,15 @@ mod tests {
     }
 
     #[test]
-    fn a_maintainer_reads_the_plain_reproducer_before_the_harness() {
+    fn a_maintainer_reads_one_reproducer_before_the_versions() {
         let mut report = fixture::report();
         report.scenarios.truncate(1);
-        let short = Attached { is_plain: true, text: "the calls\n".into(), ..attached(0) };
-        let text = issue(&report.view(), &[attached(9_000), short], None);
+        let short = Attached { text: "the calls\n".into(), ..attached(0) };
+        let text = issue(&report.view(), &[short, Attached { file: "b.c".into(), ..attached(9_000) }], None);
         assert!(text.starts_with("# "), "{text}");
-        let place = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part}:\n{text}"));
-        assert!(place("### What happened") < place("the calls") && place("the calls") < place("### Versions"));
-        assert!(place("### Versions") < place("<details>"), "what measures is an attachment");
-        let before = text.get(..place("<details>")).unwrap_or_default();
-        assert!(before.lines().count() <= 80, "{before}");
+        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part}:\n{text}"));
+        assert!(at("### What happened") < at("the calls") && at("the calls") < at("### Versions"));
+        assert!(at("### Versions") < at("<summary>b.c"), "the same in another language is an attachment");
         assert_eq!(text.matches("the calls\n").count(), 1, "{text}");
     }
 
@@ -485,7 +479,7 @@ mod tests {
             "{}",
             text.get(text.len() - 400..).unwrap()
         );
-        assert!(text.contains("<summary>b.py"), "the shorter one stays");
+        assert!(text.contains("```python\n#"), "the shorter one stays");
         let one = report.scenarios[0].clone();
         report.scenarios = vec![one; 400];
         let text = issue(&report.view(), &[], None);

@@ -1,42 +1,22 @@
-//! A reproducer in C: the calls as a person would write them, and what runs and measures them.
+//! A reproducer in C: the calls as a person would write them, and what is asked between them.
 //!
-//! It declares what it calls instead of including CUDA's headers. So it compiles where there are only
-//! the libraries, and calls exactly the functions that it names: a header renames some from version to
-//! version (`cuCtxCreate` is `cuCtxCreate_v2` in one, `cuCtxCreate_v4` in another).
+//! It declares what it calls and looks it up in the libraries, which it opens by their names: so it compiles where
+//! there is no CUDA at all, uses the libcudart that is there, and calls exactly the functions that it names. A header
+//! renames some from version to version (`cuCtxCreate` is `cuCtxCreate_v2` in one, `cuCtxCreate_v4` in another).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use cuda_pitfalls_calls::{
-    self as calls, Call, CallLibrary, FieldType, Output, Param, ParamKind, RETURNED_TEXT, Returns,
-};
+use cuda_pitfalls_calls::{self as calls, Call, CallLibrary, FieldType, Output, Param, ParamKind, Returns};
 
-use super::Refusal;
-use super::program::{Action, Argument, Doing, EffectQuestion, Number, Reproducer, Sequence, plain_type, questions};
-use cuda_pitfalls_core::catalogue;
+use super::effect::{Bytes, EffectQuestion, GpuSet, Growth, Since, gpu_named, status};
+use super::program::{
+    Action, Argument, Doing, Number, Piece, Refusal, Reproducer, Sequence, filled, identifier, plain_type,
+};
+use super::Language;
 use cuda_pitfalls_core::scenario::Operand;
 use cuda_pitfalls_core::text::escape::visible;
-
-const HELPERS: &str = include_str!("helpers.h");
-const RUNTIME: &str = include_str!("runtime.c");
-
-/// Functions that the runtime calls.
-const MEASURING: [&str; 14] = [
-    "cuCtxGetCurrent",
-    "cuCtxGetDevice",
-    "cuDeviceGetCount",
-    "cuDeviceGetUuid_v2",
-    "cuDevicePrimaryCtxGetState",
-    "cuDevicePrimaryCtxRetain",
-    "cuGetErrorName",
-    "cuInit",
-    "nvmlDeviceGetCount_v2",
-    "nvmlDeviceGetHandleByIndex_v2",
-    "nvmlDeviceGetMemoryInfo",
-    "nvmlDeviceGetUUID",
-    "nvmlInit_v2",
-    "cudaGetErrorName",
-];
+use cuda_pitfalls_core::text::lines::words;
 
 /// C types of handles that are integers of 64 bits.
 const WIDE: [&str; 9] = [
@@ -54,48 +34,244 @@ const WIDE: [&str; 9] = [
 const BUILT_IN: [&str; 9] =
     ["int", "char", "void", "float", "double", "size_t", "unsigned int", "unsigned long long", "unsigned char"];
 /// Names that a variable must not take.
-const TAKEN: [&str; 43] = [
+const TAKEN: [&str; 42] = [
     "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern", "float",
-    "for", "goto", "if", "int", "long", "register", "return", "short", "signed", "sizeof", "static", "struct",
-    "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "inline", "begin", "end", "returned",
-    "value", "block", "filled", "kill", "fork", "free", "environ",
+    "for", "goto", "if", "int", "long", "register", "return", "short", "signed", "sizeof", "static", "struct", "switch",
+    "typedef", "union", "unsigned", "void", "volatile", "while", "inline", "kill", "fork", "free", "environ", "start",
+    "before", "asked", "failed", "index",
 ];
-/// The same for the names of threads and processes.
-const TAKEN_UPPER: [&str; 7] = ["MAIN", "RUNTIME", "DRIVER", "NVML", "LIBC", "OTHER", "NULL"];
+
+/// A function that stands in a file if something in it uses it.
+struct Helper {
+    /// How its use begins.
+    use_of_it: &'static str,
+    text: &'static str,
+    /// What it calls.
+    calls: &'static [&'static str],
+}
+
+const HELPERS: [Helper; 6] = [
+    Helper {
+        use_of_it: "gpu_count(",
+        text: r#"
+static int gpu_count(void)
+{
+    unsigned int count = 0;
+    nvmlInit_v2();
+    nvmlDeviceGetCount_v2(&count);
+    return (int)count;
+}
+"#,
+        calls: &["nvmlInit_v2", "nvmlDeviceGetCount_v2"],
+    },
+    Helper {
+        use_of_it: "uuid_of(",
+        text: r#"
+/* The UUID of a GPU of NVML. */
+static const char *uuid_of(unsigned int gpu)
+{
+    static char text[8][96];
+    nvmlDevice_t device = NULL;
+    nvmlInit_v2();
+    nvmlDeviceGetHandleByIndex_v2(gpu, &device);
+    nvmlDeviceGetUUID(device, text[gpu % 8], 96);
+    nvmlShutdown();
+    return text[gpu % 8];
+}
+"#,
+        calls: &["nvmlInit_v2", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetUUID", "nvmlShutdown"],
+    },
+    Helper {
+        use_of_it: "uuid_text(",
+        text: r#"
+/* A UUID as NVML writes it. */
+static const char *uuid_text(const unsigned char *bytes)
+{
+    static char text[48];
+    int length = sprintf(text, "GPU-");
+    for (int at = 0; at < 16; at++)
+        length += sprintf(text + length, at == 4 || at == 6 || at == 8 || at == 10 ? "-%02x" : "%02x", bytes[at]);
+    return text;
+}
+"#,
+        calls: &[],
+    },
+    Helper {
+        use_of_it: "is_gpu(",
+        text: r#"
+/* Whether CUDA's device is this GPU of NVML. */
+static int is_gpu(int device, unsigned int gpu)
+{
+    unsigned char uuid[16];
+    return cuDeviceGetUuid_v2(uuid, device) == 0 && !strcmp(uuid_text(uuid), uuid_of(gpu));
+}
+"#,
+        calls: &["cuDeviceGetUuid_v2"],
+    },
+    Helper {
+        use_of_it: "used(",
+        text: r#"
+/* Memory in use on a GPU, in bytes, by NVML. Asking creates no context. */
+static long long used(unsigned int gpu)
+{
+    nvmlDevice_t device = NULL;
+    unsigned long long memory[3] = {0}; /* nvmlMemory_t: total, free, used */
+    usleep(20000);                      /* what has just ended may still be giving memory back */
+    nvmlInit_v2();
+    if (nvmlDeviceGetHandleByIndex_v2(gpu, &device) != 0 || nvmlDeviceGetMemoryInfo(device, memory) != 0)
+        exit(77);
+    printf("    GPU %u: %.2f MiB in use\n", gpu, (double)memory[2] / (1 << 20));
+    return (long long)memory[2];
+}
+"#,
+        calls: &["nvmlInit_v2", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetMemoryInfo"],
+    },
+    Helper {
+        use_of_it: "context_cost(",
+        text: r#"
+/* What a context takes on GPU 0, in bytes: one is made in a process of its own. */
+static long long context_cost(void)
+{
+    long long *cost = mmap(NULL, sizeof *cost, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t child = fork();
+    if (child == 0) {
+        CUcontext context = NULL;
+        long long before = used(0);
+        cuInit(0);
+        cuDevicePrimaryCtxRetain(&context, 0);
+        *cost = used(0) - before;
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+    return *cost;
+}
+"#,
+        calls: &["cuInit", "cuDevicePrimaryCtxRetain"],
+    },
+];
+/// What is defined if something uses it.
+const TOLD: [(&str, &str); 10] = [
+    ("", "#define OPEN(name) dlopen(name, RTLD_NOW | RTLD_GLOBAL)\n"),
+    (
+        "CALL(",
+        "#define CALL(...) ({ int status = (int)(__VA_ARGS__); printf(\"  %s = %d\\n\", #__VA_ARGS__, status); status; })\n",
+    ),
+    ("SHOW(", "#define SHOW(value) ({ printf(\"    %s = %lld\\n\", #value, (long long)(value)); (long long)(value); })\n"),
+    ("SHOW_TEXT(", "#define SHOW_TEXT(value) ({ printf(\"    %s = %s\\n\", #value, value); value; })\n"),
+    (
+        "EXPECT(",
+        "#define EXPECT(holds, what) \\\n    ({ int yes = (holds); asked++, failed += !yes; printf(\"  %s: %s\\n\", yes ? \"yes\" : \"no\", what); })\n",
+    ),
+    (
+        "IN_A_THREAD(",
+        "#define IN_A_THREAD(work) ({ pthread_t id; pthread_create(&id, NULL, work, NULL); pthread_join(id, NULL); })\n",
+    ),
+    ("DEVICES", "#define DEVICES ({ int count = 0; cuDeviceGetCount(&count) == 0 ? count : -1; }) /* that CUDA shows */\n"),
+    ("CURRENT", "#define CURRENT ({ int device = 0; cuCtxGetDevice(&device) == 0 ? device : -1; }) /* the context's device */\n"),
+    ("CONTEXT", "#define CONTEXT (64LL << 20) /* a context takes more, cuInit less */\n"),
+    ("NOISE", "#define NOISE (2LL << 20) /* a driver takes memory in blocks of 2 MiB */\n"),
+];
+const FORMAT: &str = r#"
+static const char *format(const char *form, ...)
+{
+    static char text[1024];
+    va_list arguments;
+    va_start(arguments, form);
+    vsnprintf(text, sizeof text, form, arguments);
+    va_end(arguments);
+    return text;
+}
+"#;
 
 /// The whole file.
 pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
     if program.is_of_lines() {
-        return Err(Refusal("its steps are lines of Python; write it `--as python`".to_string()));
+        return Err(Refusal::new("its steps are lines of Python; write it `--as python`"));
     }
-    let mut out = header(program);
-    declarations(program, &mut out);
-    out.push_str(HELPERS);
-    kernels(program, &mut out);
+    let mut bodies = String::new();
+    let mut held = BTreeMap::new();
     for sequence in &program.cases {
-        case(sequence, &mut out);
+        let mut case = CaseText::new(program, sequence);
+        case.write()?;
+        for (name, c_type) in case.of_file {
+            if held.insert(name.clone(), c_type.clone()).is_some_and(|other| other != c_type) {
+                return Err(Refusal(format!("`{name}` is of one type in the trap and of another in the control")));
+            }
+        }
+        bodies.push_str(&case.functions);
+        bodies.push_str(&case.text);
     }
-    orders(program, &mut out);
-    effect(program, &mut out)?;
-    let question = literal(&program.scenario.question);
-    let _ = write!(
-        out,
-        "\n#define QUESTION {question}\n#define NEEDED_GPUS {}\n#define STEP_TIMEOUT_MS {}\n#define MEASURES_CONTEXT {}\n",
-        program.scenario.needs.gpus,
-        program.scenario.step_timeout_ms,
-        i32::from(program.measures_context()),
-    );
-    out.push_str(RUNTIME);
+    let body = format!("{bodies}{}", main_function(program));
+    let mut helpers = String::new();
+    let mut called = program.calls();
+    let mut used: BTreeSet<&str> = BTreeSet::new();
+    // A helper may use one that stands before it.
+    for helper in HELPERS.iter().rev() {
+        if body.contains(helper.use_of_it) || helpers.contains(helper.use_of_it) {
+            helpers.insert_str(0, helper.text);
+            used.extend(helper.calls);
+        }
+    }
+    if body.contains("format(") {
+        helpers.push_str(FORMAT);
+    }
+    used.extend(body.contains("DEVICES").then_some("cuDeviceGetCount"));
+    used.extend(body.contains("CURRENT").then_some("cuCtxGetDevice"));
+    called.extend(used.into_iter().filter_map(calls::find));
+    called.retain(|call| call.library != CallLibrary::Libc);
+    called.sort_by_key(|call| (call.library, call.name));
+    called.dedup_by_key(|call| call.name);
+
+    let mut out = header(program);
+    let all = format!("{helpers}{body}");
+    let includes = [
+        ("dlfcn", ""),
+        ("errno", "errno"),
+        ("pthread", "IN_A_THREAD("),
+        ("stdarg", "va_list"),
+        ("stdint", "int64_t"),
+        ("stdint", "intptr_t"),
+        ("stdio", ""),
+        ("stdlib", ""),
+        ("string", "str"),
+        ("string", "memset("),
+        ("sys/mman", "mmap("),
+        ("sys/resource", "getrusage("),
+        ("sys/wait", "waitpid("),
+        ("unistd", "usleep("),
+        ("unistd", "fork("),
+    ];
+    out.push_str("#define _GNU_SOURCE\n");
+    for (name, use_of_it) in includes {
+        let include = format!("#include <{name}.h>\n");
+        if all.contains(use_of_it) && !out.contains(&include) {
+            out.push_str(&include);
+        }
+    }
+    out.push('\n');
+    declarations(program, &called, &mut out);
+    for (use_of_it, text) in TOLD {
+        if all.contains(use_of_it) {
+            out.push_str(text);
+        }
+    }
+    out.push_str("static int asked, failed;\n");
+    for (name, c_type) in &held {
+        let _ = writeln!(out, "static {};", declared(c_type, name));
+    }
+    out.push_str(&helpers);
+    kernels(program, &mut out);
+    out.push_str(&body);
     Ok(out)
 }
 
 /// Text for a comment.
-pub(super) fn comment(text: &str) -> String {
+fn comment(text: &str) -> String {
     visible(text).replace("*/", "* /").replace("/*", "/ *")
 }
 
 /// A C string.
-pub(super) fn literal(text: &str) -> String {
+fn literal(text: &str) -> String {
     let mut out = String::from("\"");
     for byte in text.bytes() {
         match byte {
@@ -116,156 +292,114 @@ pub(super) fn literal(text: &str) -> String {
 }
 
 fn header(program: &Reproducer<'_>) -> String {
-    let scenario = program.scenario;
-    let mut lines: Vec<String> = Vec::new();
-    lines.extend(wrapped(&scenario.question));
-    lines.push(String::new());
-    for sequence in &program.cases {
-        lines.extend(wrapped(&format!("{}: {}", sequence.case.name, sequence.case.does)));
-    }
-    if !scenario.answer.is_empty() {
-        lines.push(String::new());
-        lines.extend(wrapped(&format!("Measured before: {}", scenario.answer)));
-    }
-    for hazard in &scenario.hazards {
-        lines.extend(wrapped(&format!("Careful: {}", super::program::warning(*hazard))));
-    }
-    lines.push(String::new());
-    let stem = program.stem_or("reproducer");
-    lines.push(compile_line(program, &format!("{stem}.c"), stem));
-    lines.push("./reproducer; echo $?".to_string());
-    lines.push(String::new());
-    lines.extend(wrapped(
-        "Exit code: 0 if the effect shows in the trap and not in the control, 1 if it does not show in the trap, \
-         2 if it cannot be told. Needs Linux and an idle GPU; -L names the folder of libcudart where the linker \
-         does not find it.",
-    ));
-    lines.extend(wrapped(
-        "What is called is declared here. No CUDA header is included, so none is needed, and none can rename a \
-         function.",
-    ));
-    lines.extend(wrapped(&format!(
-        "Written by cuda-pitfalls {} from {}.",
-        env!("CARGO_PKG_VERSION"),
-        program.instance.name
-    )));
-    let body: String = lines.iter().map(|line| format!(" * {}", comment(line)).trim_end().to_string() + "\n").collect();
+    let commands = Language::C.commands(&program.stem).join(" && ");
+    let needs = if program.calls().iter().any(|call| call.library == CallLibrary::Runtime) {
+        "LIBCUDART=PATH names a libcudart. "
+    } else {
+        ""
+    };
+    let lines = program.header(&format!("{commands}; echo $?"), needs);
+    let lines = lines.iter().flat_map(|line| if line.is_empty() { vec![String::new()] } else { words(line, 112) });
+    let body: String = lines.map(|line| format!(" * {}", comment(&line)).trim_end().to_string() + "\n").collect();
     format!("/*\n{body} */\n")
 }
 
-pub(super) fn wrapped(text: &str) -> Vec<String> {
-    cuda_pitfalls_core::text::lines::words(text, 92)
-}
-
-/// How the file is compiled.
-pub(super) fn compile_line(program: &Reproducer<'_>, file: &str, stem: &str) -> String {
-    format!("cc -o {stem} {file} {} -lpthread -ldl", libraries(program).join(" "))
-}
-
-fn libraries(program: &Reproducer<'_>) -> Vec<&'static str> {
-    let mut all: Vec<&str> = Vec::new();
-    for library in program.calls().iter().map(|call| call.library) {
-        let flag = match library {
-            CallLibrary::Runtime => "-lcudart",
-            CallLibrary::Nvrtc => "-lnvrtc",
-            CallLibrary::Cublas => "-lcublas",
-            CallLibrary::Cufft => "-lcufft",
-            CallLibrary::Nccl => "-lnccl",
-            CallLibrary::Driver | CallLibrary::Nvml | CallLibrary::Libc | CallLibrary::Harness => continue,
-        };
-        if !all.contains(&flag) {
-            all.push(flag);
-        }
-    }
-    all.extend(["-lcuda", "-lnvidia-ml"]);
-    all
-}
-
-/// What stands for the pointee of an opaque pointer or the value of a C type.
-fn declared_type(base: &str, param: &Param, is_pointer: bool) -> String {
-    let integer = |bits: &str| format!("typedef {bits} {base};");
-    match param.kind {
-        _ if !is_pointer && param.c_type.contains("enum ") => integer("int"),
-        _ if WIDE.contains(&base) => integer("unsigned long long"),
-        ParamKind::Dim3 if !is_pointer => "typedef struct { unsigned int x, y, z; } dim3;".to_string(),
-        ParamKind::Location if !is_pointer => format!("typedef struct {{ int type, id; }} {base};"),
-        ParamKind::Block(_, bytes) | ParamKind::Out(Output::Blob(_, bytes)) => {
-            format!("typedef struct {{ char reserved[{bytes}]; }} {base};")
-        }
-        ParamKind::Out(Output::Uuid) => format!("typedef struct {{ char bytes[16]; }} {base};"),
-        ParamKind::In(_) | ParamKind::Out(Output::Struct(_)) if is_pointer => integer("struct opaque"),
-        ParamKind::Out(Output::I32) | ParamKind::I32 | ParamKind::Constant(_) | ParamKind::Pid => integer("int"),
-        ParamKind::Out(Output::U32) | ParamKind::U32 => integer("unsigned int"),
-        ParamKind::Out(Output::U64 | Output::Varying) | ParamKind::U64 => integer("unsigned long long"),
-        _ if base == "cufftHandle" => integer("int"),
-        ParamKind::Fixed(_) if is_pointer => integer("struct opaque"),
-        _ => integer("void *").replace("* ", "*"),
-    }
-}
-
-fn declarations(program: &Reproducer<'_>, out: &mut String) {
-    let mut functions = program.calls();
-    functions.retain(|call| call.library != CallLibrary::Libc);
-    let has_runtime = functions.iter().any(|call| call.library == CallLibrary::Runtime);
-    functions.extend(MEASURING.iter().filter_map(|name| calls::find(name)));
-    functions.retain(|call| has_runtime || call.library != CallLibrary::Runtime);
-    functions.sort_by_key(|call| (call.library, call.name));
-    functions.dedup_by_key(|call| call.name);
-    out.push_str(
-        "#define _GNU_SOURCE\n#include <ctype.h>\n#include <dlfcn.h>\n#include <errno.h>\n#include <pthread.h>\n\
-         #include <signal.h>\n#include <stdint.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\
-         #include <strings.h>\n#include <sys/mman.h>\n#include <sys/prctl.h>\n#include <sys/resource.h>\n\
-         #include <sys/wait.h>\n#include <time.h>\n#include <unistd.h>\n\n/* As cuda.h, cuda_runtime_api.h and nvml.h \
-         declare them; an enum is an int to C. */\nstruct opaque;\n",
-    );
-    prototypes(&functions, out);
-    out.push_str("extern nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t, void *);\n");
-    if has_runtime {
-        out.push_str("#define WITH_RUNTIME\n");
-    }
-    enumerators(program, out);
-    let _ = write!(out, "\n#define CASES {}\n\n", program.cases.len());
-}
-
 /// The types and the functions of some calls, as the headers declare them.
-pub(super) fn prototypes(functions: &[&Call], out: &mut String) {
-    let mut types: BTreeMap<String, String> = BTreeMap::new();
-    for (call, param) in functions.iter().flat_map(|call| call.params.iter().map(move |param| (call, param))) {
-        let plain = plain_type(param.c_type).replace("const ", "");
-        let base = plain.trim_end_matches(['*', ' ']).replace("*const", "");
+fn declarations(program: &Reproducer<'_>, called: &[&Call], out: &mut String) {
+    out.push_str("/* What is called, as cuda.h, cuda_runtime_api.h and nvml.h declare it. */\n");
+    let mut names: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    let mut others: BTreeSet<String> = BTreeSet::new();
+    for param in called.iter().flat_map(|call| &call.params).filter(|param| !is_raw(param)) {
+        let plain = c_type(param).replace("const ", "");
+        let base = plain.replace("*const", "");
         let base = base.trim_end_matches(['*', ' ']);
-        if base.is_empty() || BUILT_IN.contains(&base) || base == result_type(call.library) {
+        if base.is_empty() || BUILT_IN.contains(&base) {
             continue;
         }
-        types.entry(base.to_string()).or_insert_with(|| declared_type(base, param, plain.contains('*')));
+        match declared_type(base, param, plain.contains('*')) {
+            TypeText::Is(c_type) => {
+                let names = names.entry(c_type).or_default();
+                if !names.iter().any(|name| name == base) {
+                    names.push(base.to_owned());
+                }
+            }
+            TypeText::Whole(text) => drop(others.insert(text)),
+        }
     }
-    let mut results: Vec<CallLibrary> = functions.iter().map(|call| call.library).collect();
-    results.dedup();
-    for library in results {
-        let _ = writeln!(out, "typedef int {};", result_type(library));
+    for (c_type, names) in names {
+        let _ = writeln!(out, "typedef {};", declared(c_type, &names.join(if c_type.ends_with('*') { ", *" } else { ", " })));
     }
-    for declared in types.values() {
-        let _ = writeln!(out, "{declared}");
-    }
-    for call in functions {
-        let types: Vec<String> =
-            call.params.iter().filter(|param| !param.c_type.is_empty()).map(|param| plain_type(param.c_type)).collect();
-        let types = if types.is_empty() { "void".to_string() } else { types.join(", ") };
-        let result = if call.returns == Returns::Text { "const char *" } else { result_type(call.library) };
-        let _ = writeln!(out, "extern {result} {}({types});", call.name);
-    }
-}
-
-/// The named constants that are passed.
-pub(super) fn enumerators(program: &Reproducer<'_>, out: &mut String) {
-    let named: BTreeMap<&str, i64> =
-        program.actions().flat_map(constants).filter(|(name, _)| !name.starts_with("SIG")).collect();
+    out.extend(others.iter().map(|text| format!("{text}\n")));
+    let named: BTreeMap<&str, i64> = program.actions().into_iter().flat_map(constants).collect();
     if !named.is_empty() {
         let all: Vec<String> = named.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         let _ = writeln!(out, "enum {{ {} }};", all.join(", "));
     }
+    let entries = called.iter().map(|call| {
+        let types = call.params.iter().filter(|param| !param.c_type.is_empty());
+        let types = types.map(|param| if is_raw(param) { "void *".to_owned() } else { c_type(param) });
+        let types: Vec<String> = types.collect();
+        let types = if types.is_empty() { "void".to_string() } else { types.join(", ") };
+        let result = if call.returns == Returns::Text { "const char *" } else { "int" };
+        format!("F({result}, {}, ({types}))", call.name)
+    });
+    let _ = writeln!(out, "#define FUNCTIONS(F) \\\n{}", filled(entries, 106, " \\\n"));
+    out.push_str(
+        "#define DECLARE(result, name, types) static result(*name) types;\n#define FIND(result, name, types) \\\n    if \
+         (!(*(void **)&name = dlsym(RTLD_DEFAULT, #name))) return puts(\"skipped: there is no \" #name), 77;\n\
+         FUNCTIONS(DECLARE)\n",
+    );
 }
 
+/// The type of a parameter; the number of a device is a plain `int`.
+fn c_type(param: &Param) -> String {
+    match plain_type(param.c_type).as_str() {
+        "CUdevice" => "int".to_string(),
+        "CUdevice *" => "int *".to_string(),
+        other => other.to_string(),
+    }
+}
+
+/// Whether bytes are passed whose layout the calls know: as `void *`.
+fn is_raw(param: &Param) -> bool {
+    let is_pointer = param.c_type.contains('*');
+    is_pointer
+        && matches!(
+            param.kind,
+            ParamKind::In(_) | ParamKind::Out(Output::Struct(_) | Output::Uuid) | ParamKind::Fixed(_)
+        )
+}
+
+enum TypeText {
+    /// Another name of this type.
+    Is(&'static str),
+    /// A declaration.
+    Whole(String),
+}
+
+/// What stands for the pointee of an opaque pointer or the value of a C type.
+fn declared_type(base: &str, param: &Param, is_pointer: bool) -> TypeText {
+    TypeText::Is(match param.kind {
+        _ if !is_pointer && param.c_type.contains("enum ") => "int",
+        _ if WIDE.contains(&base) => "unsigned long long",
+        ParamKind::Dim3 if !is_pointer => {
+            return TypeText::Whole("typedef struct { unsigned int x, y, z; } dim3;".to_string());
+        }
+        ParamKind::Location if !is_pointer => {
+            return TypeText::Whole(format!("typedef struct {{ int type, id; }} {base};"));
+        }
+        ParamKind::Block(_, bytes) | ParamKind::Out(Output::Blob(_, bytes)) => {
+            return TypeText::Whole(format!("typedef struct {{ char reserved[{bytes}]; }} {base};"));
+        }
+        ParamKind::Out(Output::I32) | ParamKind::I32 | ParamKind::Constant(_) | ParamKind::Pid => "int",
+        ParamKind::Out(Output::U32) | ParamKind::U32 => "unsigned int",
+        ParamKind::Out(Output::U64 | Output::Varying) | ParamKind::U64 => "unsigned long long",
+        _ if base == "cufftHandle" => "int",
+        _ => "void *",
+    })
+}
+
+/// The named constants that are passed.
 fn constants(action: &Action<'_>) -> Vec<(&'static str, i64)> {
     let named = |argument: &Argument| match argument {
         Argument::Number(Number::Named(name, value)) => Some((*name, *value)),
@@ -277,192 +411,121 @@ fn constants(action: &Action<'_>) -> Vec<(&'static str, i64)> {
     }
 }
 
-fn result_type(library: CallLibrary) -> &'static str {
-    match library {
-        CallLibrary::Driver => "CUresult",
-        CallLibrary::Runtime => "cudaError_t",
-        CallLibrary::Nvml => "nvmlReturn_t",
-        CallLibrary::Nvrtc => "nvrtcResult",
-        CallLibrary::Cublas => "cublasStatus_t",
-        CallLibrary::Cufft => "cufftResult",
-        CallLibrary::Nccl => "ncclResult_t",
-        CallLibrary::Libc | CallLibrary::Harness => "int",
+/// The function that opens the libraries, and makes one case, or each in a process of its own.
+fn main_function(program: &Reproducer<'_>) -> String {
+    let mut out = String::from("\nint main(int count, char **arguments)\n{\n    setvbuf(stdout, NULL, _IONBF, 0);\n");
+    let calls = program.calls();
+    let has = |library: CallLibrary| calls.iter().any(|call| call.library == library);
+    out.push_str("    OPEN(\"libcuda.so.1\"), OPEN(\"libnvidia-ml.so.1\");\n");
+    if has(CallLibrary::Runtime) {
+        out.push_str("    const char *cudart = getenv(\"LIBCUDART\") ?: \"libcudart.so\";\n");
     }
-}
-
-/// What the runtime calls a library.
-pub(super) fn short(library: CallLibrary) -> &'static str {
-    match library {
-        CallLibrary::Driver => "DRIVER",
-        CallLibrary::Runtime => "RUNTIME",
-        CallLibrary::Nvml => "NVML",
-        CallLibrary::Libc | CallLibrary::Harness => "LIBC",
-        CallLibrary::Nvrtc | CallLibrary::Cublas | CallLibrary::Cufft | CallLibrary::Nccl => "OTHER",
-    }
-}
-
-pub(super) fn kernels(program: &Reproducer<'_>, out: &mut String) {
-    let mut names: Vec<&String> = Vec::new();
-    for action in program.actions() {
-        if let Doing::Call { arguments, .. } = &action.doing {
-            names.extend(arguments.iter().filter_map(|argument| match argument {
-                Argument::Kernel(name) => Some(name),
-                _ => None,
-            }));
+    for (library, names) in [
+        (CallLibrary::Runtime, r#"OPEN(cudart) || OPEN("libcudart.so.13") || OPEN("libcudart.so.12") || OPEN("libcudart.so.11.0")"#),
+        (CallLibrary::Nvrtc, r#"OPEN("libnvrtc.so") || OPEN("libnvrtc.so.13") || OPEN("libnvrtc.so.12")"#),
+        (CallLibrary::Cublas, r#"OPEN("libcublas.so") || OPEN("libcublas.so.13") || OPEN("libcublas.so.12")"#),
+        (CallLibrary::Cufft, r#"OPEN("libcufft.so") || OPEN("libcufft.so.12") || OPEN("libcufft.so.11")"#),
+        (CallLibrary::Nccl, r#"OPEN("libnccl.so.2") || OPEN("libnccl.so")"#),
+    ] {
+        if has(library) {
+            let _ = writeln!(out, "    (void)({names});");
         }
     }
-    names.sort();
-    names.dedup();
-    for name in names {
+    out.push_str("    FUNCTIONS(FIND)\n    if (count > 1)\n");
+    let names: Vec<String> = program.cases.iter().map(|sequence| identifier(&sequence.case.name, &[])).collect();
+    let made = match names.as_slice() {
+        [trap, control] => format!("(strcmp(arguments[1], \"trap\") ? {control} : {trap})()"),
+        others => format!("{}()", others.concat()),
+    };
+    let _ = writeln!(out, "        return {made}, failed ? 1 : asked < {} ? 77 : 0;", program.questions.len());
+    let gpus = program.scenario.needs.gpus;
+    // Reading memory of a GPU that is not there ends with 77 too.
+    if gpus > 1 && program.gpus_read() < gpus {
+        let _ = writeln!(out, "    if (gpu_count() < {gpus})\n        return puts(\"skipped: it needs {gpus} GPUs\"), 77;");
+    }
+    let environments: Vec<String> = program.cases.iter().map(environment).collect();
+    let count = environments.len();
+    let is_same = environments.iter().all(|one| Some(one) == environments.first());
+    out.push_str("    /* Each case in a fresh process: this program again. GPU 0 is CUDA's first and NVML's first. */\n");
+    let listed: Vec<String> = program
+        .cases
+        .iter()
+        .zip(&environments)
+        .map(|(sequence, environment)| {
+            let name = literal(&sequence.case.name);
+            if is_same { name } else { format!("{{{name}, {environment}}}") }
+        })
+        .collect();
+    let (kind, name) = if is_same { ("*cases[]", "cases[at]") } else { ("*cases[][2]", "cases[at][0]") };
+    let environment = if is_same { environments.first().cloned().unwrap_or_default() } else { "cases[at][1]".to_string() };
+    let code = if count > 1 { "codes[0] > 1 || codes[1] != 1 ? 77 : codes[0]" } else { "codes[0] > 1 ? 77 : codes[0]" };
+    let _ = write!(
+        out,
+        "    const char {kind} = {{{}}};\n    int codes[{count}];\n    for (int at = 0; at < {count}; at++) {{\n        char \
+         command[1024];\n        snprintf(command, sizeof command, \"env -u CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER=PCI_BUS_ID \
+         %s timeout {} '%s' %s\",\n                 {environment}, arguments[0], {name});\n        puts(command);\n        \
+         codes[at] = WEXITSTATUS(system(command));\n    }}\n    int code = {code};\n    printf(\"%s (exit code %d)\\n\", code == 0 \
+         ? \"It shows\" : code == 1 ? \"It does not show\" : \"It cannot be told\", code);\n    return code;\n}}\n",
+        listed.join(", "),
+        program.scenario.timeout_ms.div_ceil(1000),
+    );
+    out
+}
+
+/// The environment of a case, as `env` of a shell takes it.
+fn environment(sequence: &Sequence<'_>) -> String {
+    let mut all = Vec::new();
+    for (name, value) in sequence.environment() {
+        if !all.is_empty() {
+            all.push(Piece::Said(" ".to_string()));
+        }
+        all.push(Piece::Said(format!("'{name}=")));
+        all.extend(value);
+        all.push(Piece::Said("'".to_string()));
+    }
+    let mut joined: Vec<Piece> = Vec::new();
+    for piece in all {
+        match (joined.last_mut(), piece) {
+            (Some(Piece::Said(before)), Piece::Said(text)) => before.push_str(&text),
+            (_, piece) => joined.push(piece),
+        }
+    }
+    text(&joined)
+}
+
+fn kernels(program: &Reproducer<'_>, out: &mut String) {
+    for (name, text) in program.kernels() {
         let _ = writeln!(out, "\nstatic const char kernel_{}[] =", identifier(name, &[]));
-        let text = catalogue::kernel(name).unwrap_or_default();
-        let lines: Vec<String> = text.lines().map(|line| format!("    {}", literal(&format!("{line}\n")))).collect();
-        let _ = writeln!(out, "{};", lines.join("\n"));
+        let lines = text.lines().map(|line| literal(&format!("{}\n", line.trim())));
+        let _ = writeln!(out, "{};", filled(lines, 112, "\n"));
     }
 }
 
-/// A C identifier.
-pub(super) fn identifier(name: &str, taken: &[&str]) -> String {
-    let mut text: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-    if text.starts_with(|first: char| first.is_ascii_digit()) || taken.contains(&text.as_str()) {
-        text.push('_');
-    }
-    if text.starts_with(|first: char| first.is_ascii_digit()) {
-        text.insert(0, '_');
-    }
-    text
-}
-
-pub(super) fn variable(name: &str) -> String {
+fn variable(name: &str) -> String {
     identifier(name, &TAKEN)
 }
 
-fn actor(sequence: &Sequence<'_>, index: usize) -> String {
-    match sequence.actors.get(index) {
-        Some(name) if index > 0 => identifier(&name.to_ascii_uppercase(), &TAKEN_UPPER),
-        _ => "MAIN".to_string(),
-    }
-}
-
-/// What holds a thread or the ID of a process.
-fn holder(sequence: &Sequence<'_>, index: usize, what: &str) -> String {
-    let name = sequence.actors.get(index).map(String::as_str).unwrap_or_default();
-    format!("{}_{what}", identifier(name, &[]))
-}
-
-fn case(sequence: &Sequence<'_>, out: &mut String) {
-    let name = identifier(&sequence.case.name, &[]);
-    let _ = write!(out, "\n/* {}: {} */\n", sequence.case.name, comment(&sequence.case.does));
-    let _ = write!(out, "static void case_{name}(void)\n{{\n");
-    if sequence.actors.len() > 1 {
-        let all: Vec<String> = (1..sequence.actors.len()).map(|at| format!("{} = {at}", actor(sequence, at))).collect();
-        let _ = writeln!(out, "    enum {{ {} }}; /* each makes the steps that name it */", all.join(", "));
-    }
-    for held in &sequence.variables {
-        let _ = writeln!(out, "    static {};", declared(&held.c_type, &variable(&held.name)));
-    }
-    for action in &sequence.steps {
-        match &action.doing {
-            Doing::StartThread { actor } => {
-                let _ = writeln!(out, "    static pthread_t {};", holder(sequence, *actor, "thread"));
-            }
-            Doing::Fork { actor } | Doing::Spawn { actor } => {
-                let _ = writeln!(out, "    static pid_t {};", holder(sequence, *actor, "pid"));
-            }
-            _ => {}
-        }
-    }
-    for (index, action) in sequence.steps.iter().enumerate() {
-        let called = action.call().map_or(action.step.call.as_str(), |call| call.name);
-        if action.step.label != called {
-            let _ = write!(out, "\n    /* {} */", comment(&action.step.label));
-        }
-        let _ = writeln!(out, "\n    if (begin({}, {index})) {{", actor(sequence, action.actor));
-        for line in step(sequence, action) {
-            let _ = writeln!(out, "        {line}");
-        }
-        if !matches!(action.doing, Doing::Fork { .. }) {
-            out.push_str("        end();\n");
-        }
-        out.push_str("    }\n");
-    }
-    out.push_str("}\n");
-}
-
-pub(super) fn declared(c_type: &str, name: &str) -> String {
+fn declared(c_type: &str, name: &str) -> String {
     if c_type.ends_with('*') { format!("{c_type}{name}") } else { format!("{c_type} {name}") }
 }
 
-fn text(text: &str) -> String {
-    if text.contains("${") { format!("filled({})", literal(text)) } else { literal(text) }
-}
-
-pub(super) fn step(sequence: &Sequence<'_>, action: &Action<'_>) -> Vec<String> {
-    match &action.doing {
-        Doing::Call { call, arguments } => checked(call, called(sequence, action, call, arguments)),
-        Doing::Line { .. } => Vec::new(),
-        Doing::Mark => vec!["/* no call: memory and contexts are read */".to_string()],
-        Doing::Environ { name, value } => vec![format!("set_environ({}, {});", literal(name), text(value))],
-        Doing::Getenv { name } => vec![
-            format!("const char *text = getenv({});", literal(name)),
-            "if (text)".to_string(),
-            "    value_text(\"value\", text);".to_string(),
-        ],
-        Doing::Getpid => vec!["value(\"pid\", getpid());".to_string()],
-        Doing::Sleep { milliseconds } => vec![format!("usleep({milliseconds} * 1000);")],
-        Doing::StartThread { actor: who } => {
-            vec![format!("start_thread(&{}, {});", holder(sequence, *who, "thread"), actor(sequence, *who))]
-        }
-        Doing::Join { actor: who } => vec![
-            format!("let_go({});", actor(sequence, *who)),
-            format!("pthread_join({}, NULL);", holder(sequence, *who, "thread")),
-        ],
-        Doing::Fork { actor: who } => fork(&holder(sequence, *who, "pid"), &actor(sequence, *who)),
-        Doing::Spawn { actor: who } => {
-            let pid = holder(sequence, *who, "pid");
-            vec![format!("{pid} = start_process({});", actor(sequence, *who)), format!("value(\"pid\", {pid});")]
-        }
-        Doing::Wait { actor: who } => vec![
-            "int status = 0;".to_string(),
-            format!("let_go({});", actor(sequence, *who)),
-            format!("waitpid({}, &status, 0);", holder(sequence, *who, "pid")),
-            "value(\"code\", WIFEXITED(status) ? WEXITSTATUS(status) : -1);".to_string(),
-            "value(\"signal\", WIFSIGNALED(status) ? WTERMSIG(status) : 0);".to_string(),
-        ],
-        Doing::Kill { actor: who, signal } => {
-            let pid = holder(sequence, *who, "pid");
-            let mut lines =
-                vec![format!("if (kill({pid}, {}) != 0)", number(signal)), "    returned_errno(-1);".to_string()];
-            // A killed process ends some time after the call. What follows asks about one that has ended.
-            if signal.is_sigkill() {
-                lines.extend(["else".to_string(), format!("    wait_for_end({pid});")]);
+fn text(pieces: &[Piece]) -> String {
+    let (mut form, mut uuids) = (String::new(), String::new());
+    for piece in pieces {
+        match piece {
+            Piece::Said(text) => form.push_str(&text.replace('%', "%%")),
+            Piece::Uuid(gpu) => {
+                form.push_str("%s");
+                let _ = write!(uuids, ", uuid_of({gpu})");
             }
-            lines
         }
-        Doing::Memset { variable: name, value, bytes } => {
-            vec![format!("memset((void *)(uintptr_t){}, {value}, {});", variable(name), size(*bytes))]
-        }
-        Doing::Open { file } => {
-            vec![format!("if (!dlopen({}, RTLD_NOW))", literal(file)), "    returned(LIBC, ENOENT);".to_string()]
-        }
-        Doing::MaxRss => vec![
-            "struct rusage usage;".to_string(),
-            "if (getrusage(RUSAGE_SELF, &usage) == 0)".to_string(),
-            "    value(\"max_rss_bytes\", (long long)usage.ru_maxrss * 1024);".to_string(),
-        ],
     }
-}
-
-fn fork(pid: &str, child: &str) -> Vec<String> {
-    vec![
-        format!("{pid} = fork();"),
-        format!("if ({pid} == 0) {{"),
-        format!("    become({child});"),
-        "} else {".to_string(),
-        format!("    value(\"pid\", {pid});"),
-        "    end();".to_string(),
-        "}".to_string(),
-    ]
+    match pieces {
+        [] => "\"\"".to_string(),
+        [Piece::Said(text)] => literal(text),
+        [Piece::Uuid(gpu)] => format!("uuid_of({gpu})"),
+        _ => format!("format({}{uuids})", literal(&form)),
+    }
 }
 
 fn number(number: &Number) -> String {
@@ -484,307 +547,562 @@ fn size(bytes: i64) -> String {
     bytes.to_string()
 }
 
-/// A call as it is written.
-pub(super) struct CallText {
-    /// Declarations that it needs.
-    pub(super) before: Vec<String>,
-    /// The call itself.
-    pub(super) made: String,
-    /// Lines that print what it wrote.
-    pub(super) told: Vec<String>,
+/// The function of a case, as it is written.
+struct CaseText<'p> {
+    program: &'p Reproducer<'p>,
+    sequence: &'p Sequence<'p>,
+    /// The functions of its threads.
+    functions: String,
+    text: String,
+    pad: usize,
+    /// Variables of the function that is written, with their types.
+    declared: BTreeMap<String, String>,
+    /// Variables that threads share, with their types.
+    of_file: BTreeMap<String, String>,
+    threads: usize,
 }
 
-/// The call, with the declarations before it and what is told after it.
-pub(super) fn called(sequence: &Sequence<'_>, action: &Action<'_>, call: &Call, arguments: &[Argument]) -> CallText {
-    let (mut before, mut passed, mut told) = (Vec::new(), Vec::new(), Vec::new());
-    for (param, argument) in call.params.iter().zip(arguments) {
-        if param.c_type.is_empty() {
-            continue;
-        }
-        let c_type = plain_type(param.c_type);
-        let is_pointer = c_type.contains('*');
-        passed.push(match argument {
-            Argument::Number(Number::Int(0)) if is_pointer => "NULL".to_string(),
-            Argument::Number(value) if is_pointer => format!("({c_type})(uintptr_t){}", number(value)),
-            Argument::Number(Number::Int(value)) if matches!(param.kind, ParamKind::Bytes) => size(*value),
-            Argument::Number(value) => number(value),
-            Argument::Text(of) => text(of),
-            Argument::Variable(name) => {
-                let own = sequence.variables.iter().find(|held| held.name == *name).map(|held| held.c_type.as_str());
-                let plain = c_type.replace("const ", "");
-                if own == Some(plain.as_str()) || own == Some(c_type.as_str()) {
-                    variable(name)
-                } else {
-                    format!("({plain})(uintptr_t){}", variable(name))
-                }
-            }
-            Argument::Process(who) => holder(sequence, *who, "pid"),
-            Argument::Handle(0) if is_pointer || !WIDE.contains(&c_type.as_str()) => "NULL".to_string(),
-            Argument::Handle(value) => format!("({})(uintptr_t){value}", c_type.replace("const ", "")),
-            Argument::Kernel(name) => format!("kernel_{}", identifier(name, &[])),
-            Argument::List(values) => {
-                let each = |value: &Argument| match value {
-                    Argument::Variable(name) => format!("&{}", variable(name)),
-                    Argument::Number(value) => format!("&(uint64_t){{{}}}", number(value)),
-                    Argument::Handle(value) => format!("&(uint64_t){{{value}}}"),
-                    _ => "NULL".to_string(),
-                };
-                let all: Vec<String> = values.iter().map(each).collect();
-                before.push(format!("void *{}[] = {{{}}};", param.name, all.join(", ")));
-                param.name.to_string()
-            }
-            Argument::Dim3(x, z) => format!("(dim3){{{x}, 1, {z}}}"),
-            Argument::Location { host: true, .. } => format!("({c_type}){{2, 0}}"),
-            Argument::Location { device, .. } => format!("({c_type}){{1, {}}}", number(device)),
-            Argument::Struct { template, given } => structure(local(param.name), template, given, &mut before),
-            Argument::Block(name) => format!("*({c_type} *)block({})", block(sequence, name)),
-            Argument::Out(output) => out(sequence, action, param, &c_type, *output, &mut before, &mut told),
-            Argument::Rest => continue,
-        });
-    }
-    CallText { before, made: format!("{}({})", call.name, passed.join(", ")), told }
+/// What a call wrote and can be asked about.
+struct Written {
+    key: String,
+    /// Its value in C, once the call has succeeded.
+    value: String,
+    kind: WrittenKind,
 }
 
-/// A struct that is passed, with its declaration and members.
-fn structure(name: String, template: &calls::InputStruct, given: &Number, before: &mut Vec<String>) -> String {
-    before.push(format!("uint64_t {name}[{}] = {{0}}; /* {} */", template.size.div_ceil(8), template.name));
-    for word in &template.preset {
-        before.push(format!("put_word({name}, {}, 4, {}); /* {} */", word.offset, word.value, comment(word.member)));
-    }
-    let (at, width) = (template.given, template.width);
-    before.push(format!(
-        "put_word({name}, {at}, {width}, (unsigned long long){}); /* {} */",
-        number(given),
-        comment(template.member)
-    ));
-    format!("(void *){name}")
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WrittenKind {
+    Number,
+    Text,
+    Handle,
+    /// Bytes of a structure, of which the value is a part.
+    Part,
 }
 
-/// The lines before a call, the call with the check of its status, and what is told after it.
-fn checked(call: &Call, written: CallText) -> Vec<String> {
-    let CallText { before: mut lines, made, told } = written;
-    if call.returns == Returns::Text {
-        lines.push(format!("value_text({}, {made});", literal(RETURNED_TEXT)));
-        return lines;
-    }
-    let whole = match call.library {
-        CallLibrary::Libc => format!("returned_errno({made})"),
-        library => format!("returned({}, {made})", short(library)),
-    };
-    match told.as_slice() {
-        [] => lines.push(format!("{whole};")),
-        [one] => lines.extend([format!("if ({whole})"), format!("    {one}")]),
-        all => {
-            lines.push(format!("if ({whole}) {{"));
-            lines.extend(all.iter().map(|line| format!("    {line}")));
-            lines.push("}".to_string());
+impl<'p> CaseText<'p> {
+    fn new(program: &'p Reproducer<'p>, sequence: &'p Sequence<'p>) -> CaseText<'p> {
+        CaseText {
+            program,
+            sequence,
+            functions: String::new(),
+            text: String::new(),
+            pad: 1,
+            declared: BTreeMap::new(),
+            of_file: BTreeMap::new(),
+            threads: 0,
         }
     }
-    lines
-}
 
-/// The name of a variable of a step.
-fn local(name: &str) -> String {
-    identifier(name, &TAKEN) + if matches!(name, "text" | "status" | "usage" | "time" | "index") { "_" } else { "" }
-}
+    fn line(&mut self, line: &str) {
+        let _ = writeln!(self.text, "{}{line}", "    ".repeat(self.pad));
+    }
 
-fn block(sequence: &Sequence<'_>, name: &str) -> usize {
-    sequence.blocks.iter().position(|block| block == name).unwrap_or(0)
-}
+    fn write(&mut self) -> Result<(), Refusal> {
+        let case = self.sequence.case;
+        let _ = write!(
+            self.text,
+            "\nstatic void {}(void)\n{{\n",
+            identifier(&case.name, &[])
+        );
+        let has_threads = self.sequence.steps.iter().any(|action| matches!(action.doing, Doing::Thread(_)));
+        let mut own: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for held in &self.sequence.variables {
+            let (name, c_type) = (variable(&held.name), held.c_type.clone());
+            if has_threads {
+                self.of_file.insert(name, c_type);
+                continue;
+            }
+            // All of them are pointers, integers or bytes.
+            own.entry(c_type.clone()).or_default().push(format!("{name} = {{0}}"));
+            self.declared.insert(name, c_type);
+        }
+        for (c_type, names) in own {
+            let between = if c_type.ends_with('*') { ", *" } else { ", " };
+            self.line(&format!("{};", declared(&c_type, &names.join(between))));
+        }
+        let gpus = if self.program.is_counted_since(Since::Start) { self.program.gpus_read() } else { 0 };
+        if gpus > 0 && has_threads {
+            self.of_file.insert(format!("start[{gpus}]"), "long long".to_string());
+            let all: Vec<String> = (0..gpus).map(|gpu| format!("start[{gpu}] = used({gpu})")).collect();
+            self.line(&format!("{};", all.join(", ")));
+        } else if gpus > 0 {
+            let all: Vec<String> = (0..gpus).map(|gpu| format!("used({gpu})")).collect();
+            self.line(&format!("long long start[] = {{{}}};", all.join(", ")));
+        }
+        if self.program.needs_cost() && has_threads {
+            self.of_file.insert("cost".to_string(), "long long".to_string());
+            self.line("cost = context_cost();");
+        } else if self.program.needs_cost() {
+            self.line("long long cost = context_cost();");
+        }
+        for action in &self.sequence.steps {
+            self.step(action)?;
+        }
+        self.text.push_str("}\n");
+        Ok(())
+    }
 
-/// What is passed for what the callee writes; its declaration, and how it is told.
-fn out(
-    sequence: &Sequence<'_>,
-    action: &Action<'_>,
-    param: &Param,
-    c_type: &str,
-    output: Output,
-    before: &mut Vec<String>,
-    told: &mut Vec<String>,
-) -> String {
-    let name = local(param.name);
-    let key = literal(param.name);
-    let address = |own: &str| {
-        if c_type == format!("{own} *") || c_type == format!("{own}*") {
-            format!("&{name}")
+    /// A fresh name for a variable, and the line that declares it.
+    fn declare(&mut self, c_type: &str, name: &str, array: &str, value: &str) -> String {
+        let mut own = name.to_string();
+        let mut count = 1;
+        while self.of_file.contains_key(&own) || self.declared.get(&own).is_some_and(|it| it != c_type || !array.is_empty()) {
+            count += 1;
+            own = format!("{name}_{count}");
+        }
+        if self.declared.insert(own.clone(), c_type.to_string()).is_some() {
+            self.line(&format!("{own} = {value};"));
         } else {
-            format!("(void *)&{name}")
+            self.line(&format!("{}{array} = {value};", declared(c_type, &own)));
         }
-    };
-    let simple = |own: &str, before: &mut Vec<String>, told: &mut Vec<String>| {
-        before.push(format!("{own} {name} = 0;"));
-        told.push(format!("value({key}, (long long){name});"));
-        address(own)
-    };
-    match output {
-        Output::I32 => simple("int", before, told),
-        Output::U32 => simple("unsigned int", before, told),
-        Output::F32 => simple("float", before, told),
-        Output::U64 | Output::Varying if c_type == "size_t *" => simple("size_t", before, told),
-        Output::Varying if c_type == "int *" => simple("int", before, told),
-        Output::U64 | Output::Varying => simple("unsigned long long", before, told),
-        Output::Word(_) if action.step.bind.is_none() => simple("unsigned long long", before, told),
-        Output::Uuid => {
-            before.push(format!("unsigned char {name}[16] = {{0}};"));
-            told.push(format!("value_uuid({key}, {name});"));
-            format!("(void *){name}")
+        own
+    }
+
+    fn step(&mut self, action: &Action<'_>) -> Result<(), Refusal> {
+        let label = action.label;
+        let program = self.program;
+        let questions = program.questions_at(label);
+        if questions.iter().any(|it| matches!(it, EffectQuestion::Memory { since: Since::Step, .. })) {
+            let all: Vec<String> = (0..program.gpus_read()).map(|gpu| format!("used({gpu})")).collect();
+            self.line(&format!("long long before[] = {{{}}};", all.join(", ")));
         }
-        Output::Text(bytes) => {
-            before.push(format!("char {name}[{bytes}] = \"\";"));
-            told.push(format!("value_text({key}, {name});"));
-            name
-        }
-        Output::Handle(_) | Output::Word(_) => match &action.step.bind {
-            Some(bound) => bound_out(sequence, &key, c_type, bound, told),
-            None => {
-                before.push(format!("uint64_t {name} = 0;"));
-                told.push(format!("value_bound({key}, {name});"));
-                format!("(void *)&{name}")
+        let called = action.call().map_or("", |call| call.name);
+        let said = if label == called { String::new() } else { format!(" /* {} */", comment(label)) };
+        match &action.doing {
+            Doing::Call { call, arguments } => self.call(action, call, arguments, &questions, &said)?,
+            Doing::Line { .. } => {}
+            Doing::Nothing(why) => self.line(&format!("/* {}: {why} */", comment(label))),
+            Doing::Getenv { name } => {
+                let own = self.declare("const char *", "value", "", &format!("getenv({})", literal(name)));
+                self.line(&format!("if ({own}){said}"));
+                self.block(&[Written { key: "value".into(), value: own, kind: WrittenKind::Text }], label, &questions)?;
             }
-        },
-        Output::Blob(_, bytes) => match &action.step.bind {
-            Some(bound) => format!("(void *)block({})", block(sequence, bound)),
-            None => {
-                before.push(format!("unsigned char {name}[{bytes}];"));
+            Doing::Sleep { milliseconds } => self.line(&format!("usleep({milliseconds} * 1000);{said}")),
+            Doing::Memset { variable: name, value, bytes } => {
+                self.line(&format!("memset((void *)(uintptr_t){}, {value}, {});{said}", variable(name), size(*bytes)));
+            }
+            Doing::Open { file } => self.line(&format!("CALL(dlopen({}, RTLD_NOW) == NULL);{said}", literal(file))),
+            Doing::MaxRss if questions.is_empty() => self.line(&format!("/* {}: not read here */", comment(label))),
+            Doing::MaxRss => {
+                self.line("struct rusage usage;");
+                self.line(&format!("getrusage(RUSAGE_SELF, &usage);{said}"));
+                let value = "(long long)usage.ru_maxrss * 1024".into();
+                self.told(&[Written { key: "max_rss_bytes".into(), value, kind: WrittenKind::Part }], label, &questions)?;
+            }
+            Doing::Fork(steps, end) => self.fork(steps, end)?,
+            Doing::Thread(steps) => self.thread(steps)?,
+        }
+        self.expect_rest(&questions)
+    }
+
+    fn fork(&mut self, steps: &[Action<'_>], end: &str) -> Result<(), Refusal> {
+        let program = self.program;
+        let child = self.declare("pid_t", "child", "", "fork()");
+        self.line(&format!("if ({child} == 0) {{"));
+        let before = self.declared.clone();
+        self.pad += 1;
+        for action in steps {
+            self.step(action)?;
+        }
+        let own = program.count_asked(steps);
+        self.line(if own > 0 { "_exit(failed != 0);" } else { "_exit(0);" });
+        self.pad -= 1;
+        self.declared = before;
+        self.line("}");
+        let questions = program.questions_at(end);
+        let is_asked = questions.iter().any(|question| matches!(question, EffectQuestion::Value { .. }));
+        if own == 0 && !is_asked {
+            self.line(&format!("waitpid({child}, NULL, 0);"));
+            return self.expect_rest(&questions);
+        }
+        let ended = self.declare("int", "ended", "", "0");
+        self.line(&format!("waitpid({child}, &{ended}, 0);"));
+        if own > 0 {
+            self.line(&format!("asked += WIFEXITED({ended}) ? {own} : 0;"));
+            self.line(&format!("failed += WIFEXITED({ended}) && WEXITSTATUS({ended}) != 0;"));
+        }
+        if is_asked {
+            let exited = format!("(WIFEXITED({ended}) ? WEXITSTATUS({ended}) : -1)");
+            let written = [("code", exited), ("signal", format!("(WIFSIGNALED({ended}) ? WTERMSIG({ended}) : 0)"))];
+            let written = written.map(|(key, value)| Written { key: key.into(), value, kind: WrittenKind::Part });
+            self.told(&written, end, &questions)?;
+        }
+        self.expect_rest(&questions)
+    }
+
+    fn thread(&mut self, steps: &[Action<'_>]) -> Result<(), Refusal> {
+        self.threads += 1;
+        let name = format!("{}_thread_{}", identifier(&self.sequence.case.name, &[]), self.threads);
+        let (text, declared, pad) = (std::mem::take(&mut self.text), std::mem::take(&mut self.declared), self.pad);
+        self.pad = 1;
+        for action in steps {
+            self.step(action)?;
+        }
+        let own = std::mem::replace(&mut self.text, text);
+        (self.declared, self.pad) = (declared, pad);
+        let _ = write!(self.functions, "\nstatic void *{name}(void *unused)\n{{\n{own}    return unused;\n}}\n");
+        self.line(&format!("IN_A_THREAD({name});"));
+        Ok(())
+    }
+
+    fn call(
+        &mut self,
+        action: &Action<'_>,
+        call: &'static Call,
+        arguments: &[Argument],
+        questions: &[&EffectQuestion<'_>],
+        said: &str,
+    ) -> Result<(), Refusal> {
+        let label = action.label;
+        let (made, written) = self.called(action, call, arguments);
+        if call.returns == Returns::Text {
+            let text = self.declare("const char *", "text", "", &made);
+            let written = [Written { key: calls::RETURNED_TEXT.into(), value: text, kind: WrittenKind::Text }];
+            return self.told(&written, label, questions);
+        }
+        if call.library == CallLibrary::Libc && questions.is_empty() {
+            self.line(&format!("{made};{said}"));
+            return Ok(());
+        }
+        let made = if call.library == CallLibrary::Libc { format!("{made} == 0 ? 0 : errno") } else { made };
+        let is_asked = |name: &str| {
+            self.program.is_compared(label, name)
+                || questions.iter().any(|it| matches!(it, EffectQuestion::Value { name: asked, .. } if *asked == name))
+        };
+        let written: Vec<Written> = written.into_iter().filter(|written| is_asked(&written.key)).collect();
+        let names = questions.iter().find_map(|it| if let EffectQuestion::Status { names, .. } = it { Some(names) } else { None });
+        let status = match names {
+            Some(_) => self.declare("int", "result", "", &format!("CALL({made})")),
+            None => format!("CALL({made})"),
+        };
+        match (names, written.is_empty()) {
+            (None, true) => self.line(&format!("{status};{said}")),
+            (Some(_), true) => {}
+            (_, false) => {
+                self.line(&format!("if ({status} == 0){said}"));
+                self.block(&written, label, questions)?;
+            }
+        }
+        for question in questions {
+            if let EffectQuestion::Status { names, .. } = question {
+                let condition = status_condition(call.library, &status, names)?;
+                self.expect(question, &condition);
+            }
+        }
+        Ok(())
+    }
+
+    /// The call, behind the declarations of what it writes.
+    fn called(&mut self, action: &Action<'_>, call: &'static Call, arguments: &[Argument]) -> (String, Vec<Written>) {
+        let (mut passed, mut written) = (Vec::new(), Vec::new());
+        for (param, argument) in call.params.iter().zip(arguments) {
+            if param.c_type.is_empty() {
+                continue;
+            }
+            let c_type = c_type(param);
+            let is_pointer = c_type.contains('*');
+            passed.push(match argument {
+                Argument::Number(Number::Int(0)) if is_pointer => "NULL".to_string(),
+                Argument::Number(value) if is_pointer => format!("(void *)(uintptr_t){}", number(value)),
+                Argument::Number(Number::Int(value)) if matches!(param.kind, ParamKind::Bytes) => size(*value),
+                Argument::Number(value) => number(value),
+                Argument::Text(of) => text(of),
+                Argument::Variable(name) => {
+                    let own = self.sequence.variables.iter().find(|held| held.name == *name).map(|held| held.c_type.as_str());
+                    let plain = c_type.replace("const ", "");
+                    if own == Some(plain.as_str()) || own == Some(c_type.as_str()) {
+                        variable(name)
+                    } else {
+                        format!("({plain})(uintptr_t){}", variable(name))
+                    }
+                }
+                Argument::Handle(0) if is_pointer || !WIDE.contains(&c_type.as_str()) => "NULL".to_string(),
+                Argument::Handle(value) => format!("({})(uintptr_t){value}", c_type.replace("const ", "")),
+                Argument::Kernel(name) => format!("kernel_{}", identifier(name, &[])),
+                Argument::List(values) => {
+                    let each = |value: &Argument| match value {
+                        Argument::Variable(name) => format!("&{}", variable(name)),
+                        Argument::Number(value) => format!("&(uint64_t){{{}}}", number(value)),
+                        Argument::Handle(value) => format!("&(uint64_t){{{value}}}"),
+                        _ => "NULL".to_string(),
+                    };
+                    let all: Vec<String> = values.iter().map(each).collect();
+                    format!("(void *[]){{{}}}", all.join(", "))
+                }
+                Argument::Dim3(x, z) => format!("(dim3){{{x}, 1, {z}}}"),
+                Argument::Location { host: true, .. } => format!("({c_type}){{2, 0}}"),
+                Argument::Location { device, .. } => format!("({c_type}){{1, {}}}", number(device)),
+                Argument::Struct { template, given } => self.structure(param, template, given),
+                Argument::Out(output) => self.out(action, param, &c_type, *output, &mut written),
+                Argument::Rest => continue,
+            });
+        }
+        (format!("{}({})", call.name, passed.join(", ")), written)
+    }
+
+    /// A struct that is passed, with its declaration and members.
+    fn structure(&mut self, param: &Param, template: &calls::InputStruct, given: &Number) -> String {
+        let array = format!("[{}]", template.size.div_ceil(8));
+        let name = self.declare("uint64_t", &variable(param.name), &array, "{0}");
+        for word in &template.preset {
+            self.line(&format!("{}; /* {} */", word_put(&name, word.offset, &word.value.to_string()), comment(word.member)));
+        }
+        let given = word_put(&name, template.given, &number(given));
+        self.line(&format!("{given}; /* {} */", comment(template.member)));
+        name
+    }
+
+    /// What is passed for what the callee writes.
+    fn out(
+        &mut self,
+        action: &Action<'_>,
+        param: &Param,
+        c_type: &str,
+        output: Output,
+        written: &mut Vec<Written>,
+    ) -> String {
+        let key = param.name.to_string();
+        let name = if self.program.is_compared(action.label, &key) {
+            variable(&format!("{}_{key}", action.label))
+        } else {
+            variable(&key)
+        };
+        let simple = match output {
+            Output::I32 => Some("int"),
+            Output::U32 => Some("unsigned int"),
+            Output::F32 => Some("float"),
+            Output::U64 | Output::Varying if c_type == "size_t *" => Some("size_t"),
+            Output::Varying if c_type == "int *" => Some("int"),
+            Output::U64 | Output::Varying => Some("unsigned long long"),
+            Output::Word(_) if action.bind.is_none() => Some("unsigned long long"),
+            _ => None,
+        };
+        if let Some(own) = simple {
+            let name = self.declare(own, &name, "", "0");
+            let is_same = c_type.replace(' ', "") == format!("{own}*").replace(' ', "");
+            written.push(Written { key, value: name.clone(), kind: WrittenKind::Number });
+            return if is_same { format!("&{name}") } else { format!("(void *)&{name}") };
+        }
+        match (output, action.bind) {
+            (Output::Uuid, _) => {
+                let name = self.declare("unsigned char", &name, "[16]", "{0}");
+                written.push(Written { key, value: format!("uuid_text({name})"), kind: WrittenKind::Text });
+                name
+            }
+            (Output::Text(bytes), _) => {
+                let name = self.declare("char", &name, &format!("[{bytes}]"), "\"\"");
+                written.push(Written { key, value: name.clone(), kind: WrittenKind::Text });
+                name
+            }
+            (Output::Struct(layout), _) => {
+                let first = layout.preset.iter().find(|word| word.offset == 0);
+                let value = first.map_or_else(|| "{0}".to_string(), |word| format!("{{{:#x}}}", word.value));
+                let name = self.declare("uint64_t", &name, &format!("[{}]", layout.size.div_ceil(8)), &value);
+                for word in layout.preset.iter().filter(|word| word.offset != 0) {
+                    self.line(&format!("{};", word_put(&name, word.offset, &format!("{:#x}", word.value))));
+                }
+                for field in &layout.fields {
+                    let (value, kind) = match field.read {
+                        FieldType::I32 if field.offset % 8 == 4 => {
+                            (format!("(int)({name}[{}] >> 32)", field.offset / 8), WrittenKind::Part)
+                        }
+                        FieldType::I32 => (format!("(int){name}[{}]", field.offset / 8), WrittenKind::Part),
+                        FieldType::U64 => (format!("{name}[{}]", field.offset / 8), WrittenKind::Part),
+                        FieldType::Text(_) => (format!("(char *){name} + {}", field.offset), WrittenKind::Text),
+                    };
+                    let is_compared = self.program.is_compared(action.label, field.name);
+                    written.push(Written { key: field.name.to_string(), value, kind });
+                    if is_compared {
+                        let own = variable(&format!("{}_{}", action.label, field.name));
+                        self.declare("long long", &own, "", "0");
+                    }
+                }
+                name
+            }
+            (_, Some(bound)) => {
+                let held = self.sequence.variables.iter().find(|held| held.name == bound);
+                let own = held.map(|held| held.c_type.clone()).unwrap_or_default();
+                let bound = variable(bound);
+                if !matches!(output, Output::Blob(..)) {
+                    written.push(Written { key, value: bound.clone(), kind: WrittenKind::Handle });
+                }
+                let is_same = c_type.replace(' ', "") == format!("{own}*").replace(' ', "");
+                if is_same { format!("&{bound}") } else { format!("(void *)&{bound}") }
+            }
+            (Output::Blob(_, bytes), None) => {
+                let name = self.declare("unsigned char", &name, &format!("[{bytes}]"), "{0}");
                 format!("(void *){name}")
             }
-        },
-        Output::Struct(layout) => structure_out(name, layout, before, told),
+            (_, None) => {
+                let name = self.declare("void *", &name, "", "NULL");
+                written.push(Written { key, value: name.clone(), kind: WrittenKind::Handle });
+                format!("(void *)&{name}")
+            }
+        }
+    }
+
+    /// What is told of what was written, in a block if it is more than one statement.
+    fn block(&mut self, written: &[Written], label: &str, questions: &[&EffectQuestion<'_>]) -> Result<(), Refusal> {
+        let before = self.text.clone();
+        self.pad += 1;
+        self.told(written, label, questions)?;
+        self.pad -= 1;
+        let own = self.text.split_off(before.len());
+        if own.matches(";\n").count() > 1 {
+            let head = self.text.trim_end().to_string();
+            self.text = format!("{head} {{\n{own}");
+            self.line("}");
+        } else {
+            self.text.push_str(&own);
+        }
+        Ok(())
+    }
+
+    /// Prints what was written, and asks what is asked about it.
+    fn told(&mut self, written: &[Written], label: &str, questions: &[&EffectQuestion<'_>]) -> Result<(), Refusal> {
+        for Written { key, value, kind } in written {
+            let asked: Vec<_> = questions
+                .iter()
+                .filter_map(|it| match it {
+                    EffectQuestion::Value { name, order, operand, .. } if name == key => Some((*it, *order, *operand)),
+                    _ => None,
+                })
+                .collect();
+            let is_compared = self.program.is_compared(label, key);
+            let mut value = value.clone();
+            if is_compared && *kind == WrittenKind::Part {
+                let own = variable(&format!("{label}_{key}"));
+                self.line(&format!("{own} = {value};"));
+                value = own;
+            }
+            let shown = match kind {
+                WrittenKind::Text => format!("SHOW_TEXT({value})"),
+                WrittenKind::Number | WrittenKind::Part => format!("SHOW({value})"),
+                WrittenKind::Handle => value.clone(),
+            };
+            if asked.is_empty() && is_compared {
+                self.line(&format!("{shown};"));
+            }
+            for (question, order, operand) in asked {
+                let condition = value_condition(&shown, *kind, order, operand)?;
+                self.expect(question, &condition);
+            }
+        }
+        Ok(())
+    }
+
+    /// The questions of a step that are about the state of the driver and about memory.
+    fn expect_rest(&mut self, questions: &[&EffectQuestion<'_>]) -> Result<(), Refusal> {
+        for question in questions {
+            let condition = match question {
+                EffectQuestion::Status { .. } | EffectQuestion::Value { .. } => continue,
+                EffectQuestion::Visible { gpus: GpuSet::All, .. } => "DEVICES == gpu_count()".to_string(),
+                EffectQuestion::Visible { gpus: GpuSet::These(gpus) | GpuSet::Others(gpus), .. } => {
+                    let count = if gpus.is_empty() { "DEVICES <= 0".to_string() } else { format!("DEVICES == {}", gpus.len()) };
+                    let each = gpus.iter().enumerate().map(|(device, gpu)| format!("is_gpu({device}, {gpu})"));
+                    [count].into_iter().chain(each).collect::<Vec<_>>().join(" && ")
+                }
+                EffectQuestion::Current { gpu, .. } => {
+                    format!("CURRENT == {}", gpu.map_or_else(|| "-1".to_string(), |gpu| gpu.to_string()))
+                }
+                EffectQuestion::Initialised { yes, .. } => {
+                    format!("DEVICES {} -1", if *yes { "!=" } else { "==" })
+                }
+                EffectQuestion::Contexts { .. } | EffectQuestion::Memory { .. } => memory_condition(self.program, question),
+            };
+            self.expect(question, &condition);
+        }
+        Ok(())
+    }
+
+    fn expect(&mut self, question: &EffectQuestion<'_>, condition: &str) {
+        let what = literal(&question.words());
+        let whole = format!("EXPECT({condition}, {what});");
+        if whole.len() + 4 * self.pad <= 118 {
+            self.line(&whole);
+        } else {
+            self.line(&format!("EXPECT({condition},"));
+            self.line(&format!("       {what});"));
+        }
     }
 }
 
-/// The address of a variable of the case that the callee writes, and how it is told.
-fn bound_out(sequence: &Sequence<'_>, key: &str, c_type: &str, bound: &str, told: &mut Vec<String>) -> String {
-    let held = sequence.variables.iter().find(|held| held.name == bound);
-    let own = held.map(|held| held.c_type.clone()).unwrap_or_default();
-    let bound = variable(bound);
-    told.push(format!("value_bound({key}, (uint64_t)(uintptr_t){bound});"));
-    let same = c_type.replace(' ', "") == format!("{own}*").replace(' ', "");
-    if same { format!("&{bound}") } else { format!("(void *)&{bound}") }
+fn status_condition(library: CallLibrary, status_of: &str, names: &[String]) -> Result<String, Refusal> {
+    let mut all = Vec::new();
+    for name in names {
+        let (of, code) =
+            status(name).ok_or_else(|| Refusal(format!("its effect is the status `{name}`, which has no number")))?;
+        // A call of another library returns no status of this one.
+        if of == library {
+            all.push(format!("{status_of} == {code}"));
+        }
+    }
+    Ok(if all.is_empty() { "0".to_string() } else { all.join(" || ") })
 }
 
-/// Room for a struct that the callee writes, and how its members are told.
-fn structure_out(name: String, layout: &calls::Layout, before: &mut Vec<String>, told: &mut Vec<String>) -> String {
-    let words = layout.size.div_ceil(8);
-    before.push(format!("uint64_t {name}[{words}] = {{0}}; /* room for every version of {} */", layout.name));
-    for word in &layout.preset {
-        before.push(format!("put_word({name}, {}, 4, {:#x}); /* {} */", word.offset, word.value, comment(word.member)));
-    }
-    for field in &layout.fields {
-        let key = literal(field.name);
-        told.push(match field.read {
-            FieldType::I32 => format!("value({key}, word_at({name}, {}, 4));", field.offset),
-            FieldType::U64 => format!("value({key}, word_at({name}, {}, 8));", field.offset),
-            FieldType::Text(_) => format!("value_text({key}, (char *){name} + {});", field.offset),
-        });
-    }
-    format!("(void *){name}")
-}
-
-fn orders(program: &Reproducer<'_>, out: &mut String) {
-    for sequence in &program.cases {
-        let name = identifier(&sequence.case.name, &[]);
-        let labels: Vec<String> = sequence.steps.iter().map(|action| literal(&action.step.label)).collect();
-        let actors: Vec<String> = sequence.steps.iter().map(|action| action.actor.to_string()).collect();
-        let _ = write!(out, "\nstatic const char *const labels_{name}[] = {{{}}};\n", labels.join(", "));
-        let _ = writeln!(out, "static const int actors_{name}[] = {{{}}};", actors.join(", "));
-    }
-    out.push_str("\nstatic const struct order orders[CASES] = {\n");
-    for sequence in &program.cases {
-        let name = identifier(&sequence.case.name, &[]);
-        let masked = sequence.masked().map_or("-1".to_string(), |count| count.to_string());
-        let environment: String =
-            sequence.case.env.iter().map(|(name, value)| format!("{}, {}, ", literal(name), literal(value))).collect();
-        let _ = writeln!(
-            out,
-            "    {{{}, {}, {masked}, {{{environment}NULL}}, {}, {}, labels_{name}, actors_{name}, case_{name}}},",
-            literal(&sequence.case.name),
-            literal(&sequence.case.does),
-            i32::from(sequence.case.probes),
-            sequence.steps.len(),
-        );
-    }
-    out.push_str("};\n");
-}
-
-fn effect(program: &Reproducer<'_>, out: &mut String) -> Result<(), Refusal> {
-    out.push_str(
-        "\n/* Whether the effect shows in a case. */\nstatic int effect(const struct run *run)\n{\n    int all = 1;\n",
-    );
-    for question in questions(&program.instance.effect)? {
-        ask(&question, out)?;
-    }
-    out.push_str("    return all;\n}\n");
-    Ok(())
-}
-
-/// The library and the code of a status.
-pub(super) fn status(name: &str) -> Option<(CallLibrary, u32)> {
-    CallLibrary::ALL.into_iter().find_map(|library| {
-        let known = calls::status::table(library).iter().find(|(_, known)| known.to_str() == Ok(name));
-        known.map(|(code, _)| (library, *code))
+fn value_condition(value: &str, kind: WrittenKind, order: &str, operand: &Operand) -> Result<String, Refusal> {
+    let sign = match order {
+        "eq" => "==",
+        "ne" => "!=",
+        "ge" => ">=",
+        "le" => "<=",
+        "gt" => ">",
+        _ => "<",
+    };
+    let number = |other: String| match kind {
+        WrittenKind::Text => format!("atoll({value}) {sign} {other}"),
+        _ => format!("{value} {sign} {other}"),
+    };
+    Ok(match operand {
+        Operand::Int(other) => number(other.to_string()),
+        Operand::Text(text) if text == "${gpus}" => number("gpu_count()".to_string()),
+        Operand::Value { label, name } => number(format!("(long long){}", variable(&format!("{label}_{name}")))),
+        Operand::Text(text) if kind == WrittenKind::Handle && matches!(text.as_str(), "bound" | "NULL") => {
+            let is_null = (text == "NULL") == (order == "eq");
+            format!("{value} {} 0", if is_null { "==" } else { "!=" })
+        }
+        Operand::Text(text) if kind == WrittenKind::Text && matches!(order, "eq" | "ne") => {
+            let other = gpu_named(text).map_or_else(|| literal(text), |gpu| format!("uuid_of({gpu})"));
+            format!("strcmp({value}, {other}) {sign} 0")
+        }
+        Operand::Text(text) => return Err(Refusal(format!("its effect compares a number with `{text}`"))),
     })
 }
 
-fn ask(question: &EffectQuestion<'_>, out: &mut String) -> Result<(), Refusal> {
-    let for_each = |gpu: Option<u32>, named: &[u32], ask: &dyn Fn(&str) -> String| match gpu {
-        Some(gpu) => format!("    all = both(all, {});\n", ask(&gpu.to_string())),
-        None => {
-            let not: Vec<String> = named.iter().map(|gpu| format!("gpu != {gpu}")).collect();
-            let not = if not.is_empty() { "1".to_string() } else { not.join(" && ") };
-            format!(
-                "    for (int gpu = 0; gpu < gpu_count(); gpu++)\n        if ({not})\n            all = both(all, {});\n",
-                ask("gpu")
-            )
+/// A word of a structure is set.
+fn word_put(name: &str, offset: usize, value: &str) -> String {
+    let shift = if offset % 8 == 4 { " << 32" } else { "" };
+    format!("{name}[{}] |= (uint64_t){value}{shift}", offset / 8)
+}
+
+/// What memory must have grown by, each GPU that is read for itself.
+fn memory_condition(program: &Reproducer<'_>, question: &EffectQuestion<'_>) -> String {
+    let bounds = question.growth(program.gpus_read());
+    let parts = bounds.iter().map(|Growth { gpu, since, least, most }| {
+        let since = if *since == Since::Start { "start" } else { "before" };
+        let more = format!("used({gpu}) - {since}[{gpu}]");
+        match (least, most) {
+            (Bytes::These(least), Bytes::These(most)) if least == most => format!("{more} == {}", size(*least)),
+            (Bytes::Any, most) => format!("{more} <= {}", bytes(*most)),
+            (least, Bytes::Any) => format!("{more} >= {}", bytes(*least)),
+            (least, most) => format!("{more} >= {} && {more} <= {}", bytes(*least), bytes(*most)),
         }
-    };
-    let line = match question {
-        EffectQuestion::Status { at, names } => {
-            let mut asked: Option<String> = None;
-            for name in *names {
-                let (library, code) = status(name)
-                    .ok_or_else(|| Refusal(format!("its effect is the status `{name}`, which has no number")))?;
-                let one = format!("status_is(run, {}, {}, {code} /* {name} */)", literal(at), short(library));
-                asked = Some(asked.map_or(one.clone(), |before| format!("either({before}, {one})")));
-            }
-            format!("    all = both(all, {});\n", asked.unwrap_or_default())
-        }
-        EffectQuestion::Value { at, name, order, operand } => {
-            let start = format!("run, {}, {}, {}", literal(at), literal(name), order.to_ascii_uppercase());
-            let asked = match operand {
-                Operand::Int(value) => format!("number_is({start}, {value})"),
-                Operand::Text(text) if text == "${gpus}" => format!("number_is({start}, gpu_count())"),
-                Operand::Text(of) => format!("text_is({start}, {})", text(of)),
-                Operand::Value { label, name } => format!("value_is({start}, {}, {})", literal(label), literal(name)),
-            };
-            format!("    all = both(all, {asked});\n")
-        }
-        EffectQuestion::Visible { at, gpus } => {
-            format!("    all = both(all, visible_is(run, {}, {}));\n", literal(at), literal(gpus))
-        }
-        EffectQuestion::Contexts { at, gpus } => {
-            format!("    all = both(all, contexts_are(run, {}, {}));\n", literal(at), literal(gpus))
-        }
-        EffectQuestion::Current { at, gpu } => {
-            format!("    all = both(all, current_is(run, {}, {}));\n", literal(at), literal(gpu))
-        }
-        EffectQuestion::Initialised { at, yes } => {
-            format!("    all = both(all, initialised_is(run, {}, {}));\n", literal(at), i32::from(*yes))
-        }
-        EffectQuestion::Memory { at, gpu, named, classes } => {
-            let classes: Vec<String> = classes.iter().map(|class| class.to_ascii_uppercase()).collect();
-            let classes = classes.join(" | ");
-            for_each(*gpu, named, &|gpu| format!("memory_is(run, {}, {gpu}, {classes})", literal(at)))
-        }
-        EffectQuestion::Bytes { at, grown, gpu, named, order, bytes } => {
-            let asked = if *grown { "grown_is" } else { "used_is" };
-            let order = order.to_ascii_uppercase();
-            for_each(*gpu, named, &|gpu| format!("{asked}(run, {}, {gpu}, {order}, {bytes}LL)", literal(at)))
-        }
-        EffectQuestion::End { how } => format!("    all = both(all, ended_by(run, {}));\n", literal(how)),
-    };
-    out.push_str(&line);
-    Ok(())
+    });
+    parts.collect::<Vec<_>>().join(" && ")
+}
+
+fn bytes(bound: Bytes) -> String {
+    match bound {
+        Bytes::Any => "0".to_string(),
+        Bytes::These(bytes) if bytes < 0 => format!("-({})", size(-bytes)),
+        Bytes::These(bytes) => size(bytes),
+        Bytes::Noise => "NOISE".to_string(),
+        Bytes::BelowNoise => "-NOISE".to_string(),
+        Bytes::AboveNoise => "NOISE + 1".to_string(),
+        Bytes::Context => "CONTEXT".to_string(),
+        Bytes::BelowContext => "CONTEXT - 1".to_string(),
+        Bytes::Allocation => "cost * 5 / 4".to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -805,6 +1123,6 @@ mod tests {
 
     #[test]
     fn a_variable_is_a_name_of_c() {
-        assert_eq!(["default", "2nd", "a-b", "memory"].map(variable), ["default_", "_2nd_", "a_b", "memory"]);
+        assert_eq!(["default", "2nd", "a-b", "memory"].map(variable), ["default_", "_2nd", "a_b", "memory"]);
     }
 }

@@ -1,30 +1,25 @@
-//! What both languages need of a scenario: its trap and its control, step by step, each with the
-//! thread or process that makes it and with what is passed.
+//! What both languages need of a scenario: its trap and its control, step by step, with what is passed.
 
 use std::collections::BTreeMap;
 
-use cuda_pitfalls_calls::{self as calls, BUILT_IN_STREAMS, Call, CallLibrary, Output, Param, ParamKind, SIGNALS};
+use cuda_pitfalls_calls::{self as calls, BUILT_IN_STREAMS, Call, CallLibrary, Output, Param, ParamKind};
 
+use super::effect::{self, EffectQuestion};
 use cuda_pitfalls_core::catalogue;
-use cuda_pitfalls_core::fact::FactSet;
-use cuda_pitfalls_core::python::LINE;
-use cuda_pitfalls_core::scenario::{
-    Case, Check, ExitCheck, GpuList, Gpus, Hazard, Instance, Matcher, Operand, Scalar, Scenario, Step,
-};
+use cuda_pitfalls_core::python::{LINE, LINE_VALUE};
+use cuda_pitfalls_core::scenario::{Case, Gpus, Instance, Operand, Scalar, Scenario, Step};
 
-/// Why a scenario cannot be handed on as one file, in a sentence.
+/// Why a scenario cannot be written as a program of its own, in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Refusal(pub String);
 
 impl Refusal {
-    fn new(why: impl Into<String>) -> Refusal {
+    pub(super) fn new(why: impl Into<String>) -> Refusal {
         Refusal(why.into())
     }
 }
 
-/// The main thread of a case's first process.
-pub(super) const MAIN: usize = 0;
 /// Cases that a reproducer has: the two that a verdict compares.
 const COMPARED: [&str; 2] = ["trap", "control"];
 /// What `CUDA_INJECTION64_PATH` names is a library of this program.
@@ -33,26 +28,24 @@ const OUR_LIBRARY: &str = "cuda_pitfalls";
 /// A scenario's instance, ready to be written down.
 #[derive(Debug)]
 pub struct Reproducer<'s> {
-    /// The scenario.
-    pub scenario: &'s Scenario,
-    /// The instance of it.
-    pub instance: &'s Instance,
+    pub(super) scenario: &'s Scenario,
+    pub(super) instance: &'s Instance,
     pub(super) cases: Vec<Sequence<'s>>,
-    /// What its file is called, without the suffix; each form has a name of its own if none.
-    stem: Option<String>,
+    /// What a case is asked. The effect shows if all of it holds.
+    pub(super) questions: Vec<EffectQuestion<'s>>,
+    /// What its file is called, without the suffix.
+    pub(super) stem: String,
 }
 
 /// A case.
 #[derive(Debug)]
 pub(super) struct Sequence<'s> {
     pub(super) case: &'s Case,
-    /// Names of threads and processes; the first is the main thread.
-    pub(super) actors: Vec<String>,
+    /// Variables of the environment at its start.
+    pub(super) env: Vec<(&'s str, Vec<Piece>)>,
     pub(super) steps: Vec<Action<'s>>,
     /// Handles that steps bind, each with the C type that the first of them writes.
     pub(super) variables: Vec<HandleVariable>,
-    /// Names of bytes that one process binds and another may use, such as an IPC handle.
-    pub(super) blocks: Vec<String>,
 }
 
 /// A handle.
@@ -65,9 +58,9 @@ pub(super) struct HandleVariable {
 /// One step.
 #[derive(Debug)]
 pub(super) struct Action<'s> {
-    pub(super) step: &'s Step,
-    /// The index of who makes it.
-    pub(super) actor: usize,
+    pub(super) label: &'s str,
+    /// The name under which it binds what it writes.
+    pub(super) bind: Option<&'s str>,
     pub(super) doing: Doing<'s>,
 }
 
@@ -83,40 +76,21 @@ pub(super) enum Doing<'s> {
     Line {
         text: &'s str,
         value: Option<&'s str>,
+        /// Whether an exception is expected, so that the case goes on behind it.
+        may_raise: bool,
     },
-    /// Nothing: everything is read.
-    Mark,
-    /// Writes to `environ` directly.
-    Environ {
-        name: String,
-        value: String,
-    },
+    /// Nothing, for this reason.
+    Nothing(&'static str),
     Getenv {
         name: String,
     },
-    Getpid,
     Sleep {
         milliseconds: i64,
     },
-    StartThread {
-        actor: usize,
-    },
-    Join {
-        actor: usize,
-    },
-    Fork {
-        actor: usize,
-    },
-    Spawn {
-        actor: usize,
-    },
-    Wait {
-        actor: usize,
-    },
-    Kill {
-        actor: usize,
-        signal: Number,
-    },
+    /// Starts a thread that makes these steps, and waits for its end.
+    Thread(Vec<Action<'s>>),
+    /// Forks a child that makes these steps, and waits for its end, which is a step with this label.
+    Fork(Vec<Action<'s>>, &'s str),
     Memset {
         variable: String,
         value: i64,
@@ -126,6 +100,14 @@ pub(super) enum Doing<'s> {
         file: String,
     },
     MaxRss,
+}
+
+/// A part of a text.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Piece {
+    Said(String),
+    /// The UUID of a GPU, which is known at run time.
+    Uuid(u32),
 }
 
 /// An integer.
@@ -138,21 +120,12 @@ pub(super) enum Number {
     Gpus,
 }
 
-impl Number {
-    /// Whether a signal is the one that ends any process.
-    pub(super) fn is_sigkill(&self) -> bool {
-        matches!(self, Number::Int(9) | Number::Named(_, 9))
-    }
-}
-
 /// What is passed for a parameter.
 #[derive(Clone, Debug)]
 pub(super) enum Argument {
     Number(Number),
-    /// Text, in which `${gpu0}` is filled in at run time.
-    Text(String),
+    Text(Vec<Piece>),
     Variable(String),
-    Process(usize),
     /// A built-in stream or a null handle.
     Handle(i64),
     Kernel(String),
@@ -170,168 +143,175 @@ pub(super) enum Argument {
         template: &'static calls::InputStruct,
         given: Number,
     },
-    Block(String),
     Out(Output),
 }
 
 impl<'s> Reproducer<'s> {
-    /// Of a whole scenario, or of one of its cases.
+    /// The trap and the control of an instance, for a file of this name without its suffix.
     ///
     /// # Errors
-    /// Why it cannot be handed on.
-    pub fn of(scenario: &'s Scenario, instance: &'s Instance, only: Option<&str>) -> Result<Reproducer<'s>, Refusal> {
-        let wanted: Vec<&Case> = match only {
-            Some(name) => instance.cases.iter().filter(|case| case.name == name).collect(),
-            None => COMPARED.iter().filter_map(|name| instance.cases.iter().find(|case| case.name == *name)).collect(),
-        };
-        if wanted.is_empty() {
-            let known: Vec<&str> = instance.cases.iter().map(|case| case.name.as_str()).collect();
-            return Err(Refusal(format!("it has no such case; it has {}", known.join(", "))));
-        }
-        questions(&instance.effect)?;
-        let cases = wanted.into_iter().map(Sequence::of).collect::<Result<_, _>>()?;
-        Ok(Reproducer { scenario, instance, cases, stem: None })
-    }
-
-    /// The same for a file of this name, without its suffix: its text says how to compile and start it.
-    pub fn in_file(self, stem: &str) -> Reproducer<'s> {
-        Reproducer { stem: Some(stem.to_owned()), ..self }
-    }
-
-    /// What its file is called.
-    pub(super) fn stem_or<'a>(&'a self, otherwise: &'a str) -> &'a str {
-        self.stem.as_deref().unwrap_or(otherwise)
+    /// Why a program of its own cannot show the effect.
+    pub fn new(scenario: &'s Scenario, instance: &'s Instance, stem: &str) -> Result<Reproducer<'s>, Refusal> {
+        let questions = effect::questions(&instance.effect)?;
+        let cases = COMPARED.iter().filter_map(|name| instance.cases.iter().find(|case| case.name == *name));
+        let cases = cases.map(Sequence::new).collect::<Result<_, _>>()?;
+        Ok(Reproducer { scenario, instance, cases, questions, stem: stem.to_owned() })
     }
 
     /// Whether its cases are Python lines.
-    pub fn is_of_lines(&self) -> bool {
+    pub(super) fn is_of_lines(&self) -> bool {
         self.cases.iter().any(|sequence| sequence.case.python.is_some())
     }
 
-    /// How its file in C is compiled.
-    pub fn compile_line(&self, file: &str, stem: &str) -> String {
-        super::c::compile_line(self, file, stem)
-    }
-
-    /// Every action of every case.
-    pub(super) fn actions(&self) -> impl Iterator<Item = &Action<'s>> {
-        self.cases.iter().flat_map(|sequence| &sequence.steps)
+    /// Every step of every case, those of threads and children too.
+    pub(super) fn actions(&self) -> Vec<&Action<'s>> {
+        let mut all = Vec::new();
+        for sequence in &self.cases {
+            add_actions(&sequence.steps, &mut all);
+        }
+        all
     }
 
     /// The functions that it calls, without repeats.
     pub(super) fn calls(&self) -> Vec<&'static Call> {
-        let mut all: Vec<&'static Call> = self.actions().filter_map(|action| action.call()).collect();
+        let mut all: Vec<&'static Call> = self.actions().into_iter().filter_map(Action::call).collect();
         all.sort_by_key(|call| (call.library, call.name));
         all.dedup_by_key(|call| call.name);
         all
     }
 
-    /// Whether a class of memory is asked for, so that the cost of a context must be known.
-    pub(super) fn measures_context(&self) -> bool {
-        self.instance.effect.iter().any(|check| !check.facts.memory.is_empty())
+    /// The kernels that it loads, by name.
+    pub(super) fn kernels(&self) -> BTreeMap<&str, &'static str> {
+        let passed = self.actions().into_iter().flat_map(|action| match &action.doing {
+            Doing::Call { arguments, .. } => arguments.as_slice(),
+            _ => &[],
+        });
+        let names = passed.filter_map(|argument| if let Argument::Kernel(name) = argument { Some(name.as_str()) } else { None });
+        names.map(|name| (name, catalogue::kernel(name).unwrap_or_default())).collect()
+    }
+
+    /// The questions about a step, in the order in which they are asked: those about memory last, because reading it
+    /// takes a moment.
+    pub(super) fn questions_at(&self, label: &str) -> Vec<&EffectQuestion<'s>> {
+        self.questions.iter().filter(|question| question.step() == label).collect()
+    }
+
+    /// How many questions are asked in these steps.
+    pub(super) fn count_asked(&self, steps: &[Action<'s>]) -> usize {
+        let mut all = Vec::new();
+        add_actions(steps, &mut all);
+        all.iter().map(|action| self.questions_at(action.label).len()).sum()
+    }
+
+    /// Whether a question about another step compares with this value of this one.
+    pub(super) fn is_compared(&self, label: &str, name: &str) -> bool {
+        self.questions.iter().any(|question| {
+            matches!(question, EffectQuestion::Value { operand: Operand::Value { label: at, name: of }, .. } if at == label && of == name)
+        })
+    }
+}
+
+fn add_actions<'a, 's>(steps: &'a [Action<'s>], all: &mut Vec<&'a Action<'s>>) {
+    for action in steps {
+        all.push(action);
+        if let Doing::Thread(own) | Doing::Fork(own, _) = &action.doing {
+            add_actions(own, all);
+        }
     }
 }
 
 impl<'s> Sequence<'s> {
-    fn of(case: &'s Case) -> Result<Sequence<'s>, Refusal> {
+    fn new(case: &'s Case) -> Result<Sequence<'s>, Refusal> {
         let given = case.steps.iter().flat_map(|step| step.args.values()).map(ToString::to_string);
         if case.env.values().cloned().chain(given).any(|value| value.contains(OUR_LIBRARY)) {
             return Err(Refusal::new("it loads the injection library of this program"));
         }
-        let mut sequence = Sequence {
-            case,
-            actors: vec!["MAIN".into()],
-            steps: Vec::new(),
-            variables: Vec::new(),
-            blocks: Vec::new(),
-        };
-        for step in &case.steps {
-            let action = sequence.action(step)?;
-            sequence.steps.push(action);
-        }
-        Ok(sequence)
+        let env = case.env.iter().map(|(name, value)| Ok((name.as_str(), pieces(value)?)));
+        let env = env.collect::<Result<_, Refusal>>()?;
+        let mut sequence = Sequence { case, env, steps: Vec::new(), variables: Vec::new() };
+        let mut rest = case.steps.as_slice();
+        sequence.steps = sequence.steps_of(None, &mut rest)?;
+        if rest.is_empty() { Ok(sequence) } else { Err(interleaved()) }
     }
 
-    /// How many GPUs its mask names; none if it starts without a mask.
-    pub(super) fn masked(&self) -> Option<u32> {
-        match self.case.gpus {
+    /// The environment with which it starts: its own variables, behind the mask if it has one.
+    pub(super) fn environment(&self) -> Vec<(&'s str, Vec<Piece>)> {
+        let mask = match self.case.gpus {
             Gpus::All => None,
-            Gpus::Masked(count) => Some(count),
+            Gpus::Masked(count) => Some((0..count).map(|gpu| gpu.to_string()).collect::<Vec<_>>().join(",")),
+        };
+        let mask = mask.map(|gpus| ("CUDA_VISIBLE_DEVICES", vec![Piece::Said(gpus)]));
+        mask.into_iter().chain(self.env.iter().cloned()).collect()
+    }
+
+    /// The steps of a thread or process from here on, until another makes one.
+    fn steps_of(&mut self, actor: Option<&str>, rest: &mut &'s [Step]) -> Result<Vec<Action<'s>>, Refusal> {
+        let mut all = Vec::new();
+        while let Some((step, behind)) = rest.split_first().filter(|(step, _)| step.on.as_deref() == actor) {
+            *rest = behind;
+            if step.from.is_some() {
+                return Err(Refusal::new("it calls a private copy of a library, which takes the worker"));
+            }
+            let doing = match step.call.as_str() {
+                "pthread_create" => Doing::Thread(self.started(step, "pthread_join", actor, rest)?.0),
+                "fork" => {
+                    let (own, end) = self.started(step, "waitpid", actor, rest)?;
+                    Doing::Fork(own, end)
+                }
+                _ => self.doing(step)?,
+            };
+            all.push(Action { label: &step.label, bind: step.bind.as_deref(), doing });
         }
+        Ok(all)
     }
 
-    fn actor(&self, name: &str) -> Result<usize, Refusal> {
-        let found = self.actors.iter().position(|known| known == name);
-        found.ok_or_else(|| Refusal(format!("`{name}` is no thread or process of it")))
-    }
-
-    fn new_actor(&mut self, step: &Step) -> usize {
-        self.actors.push(step.bind.clone().unwrap_or_default());
-        self.actors.len() - 1
-    }
-
-    fn action(&mut self, step: &'s Step) -> Result<Action<'s>, Refusal> {
-        if step.from.is_some() {
-            return Err(Refusal::new("it calls a private copy of a library, which takes the worker"));
+    /// The steps of a thread or process that was started, and the label of the step that waits for its end.
+    fn started(
+        &mut self,
+        step: &'s Step,
+        wait: &str,
+        by: Option<&str>,
+        rest: &mut &'s [Step],
+    ) -> Result<(Vec<Action<'s>>, &'s str), Refusal> {
+        let name = step.bind.as_deref();
+        let own = self.steps_of(name, rest)?;
+        match rest.split_first() {
+            Some((end, behind))
+                if end.call == wait
+                    && end.on.as_deref() == by
+                    && end.args.get("actor").map(ToString::to_string).as_deref() == name =>
+            {
+                *rest = behind;
+                Ok((own, &end.label))
+            }
+            _ => Err(interleaved()),
         }
-        let actor = step.on.as_deref().map_or(Ok(MAIN), |name| self.actor(name))?;
-        Ok(Action { step, actor, doing: self.doing(step)? })
     }
 
     fn doing(&mut self, step: &'s Step) -> Result<Doing<'s>, Refusal> {
         if step.call == LINE {
-            let value = match step.args.get(cuda_pitfalls_core::python::LINE_VALUE) {
+            let value = match step.args.get(LINE_VALUE) {
                 Some(Scalar::Text(name)) => Some(name.as_str()),
                 _ => None,
             };
-            return Ok(Doing::Line { text: step.python_line().unwrap_or_default(), value });
+            let text = step.python_line().unwrap_or_default();
+            if text.contains("${") {
+                return Err(Refusal::new("its lines name a GPU by its UUID"));
+            }
+            let may_raise = self.case.expect.iter().any(|check| {
+                check.at == step.label && check.facts.status.iter().any(|status| status != effect::RAISES_NOTHING)
+            });
+            return Ok(Doing::Line { text, value, may_raise });
         }
         let Some(call) = calls::find(&step.call) else {
             return Err(Refusal(format!("`{}` is no call of the tables", step.call)));
         };
         if call.library == CallLibrary::Harness {
-            return self.own(step);
+            return own(step);
         }
         let arguments = (0..call.params.len()).map(|at| self.argument(call, at, step)).collect::<Result<_, _>>()?;
-        self.bind(call, step)?;
+        self.bind(call, step);
         Ok(Doing::Call { call, arguments })
-    }
-
-    /// What our worker does itself and any program can do.
-    fn own(&mut self, step: &'s Step) -> Result<Doing<'s>, Refusal> {
-        let text = |name: &str| step.args.get(name).map(ToString::to_string).unwrap_or_default();
-        let int = |name: &str, otherwise: i64| match step.args.get(name) {
-            Some(Scalar::Int(value)) => *value,
-            _ => otherwise,
-        };
-        Ok(match step.call.as_str() {
-            "mark" => Doing::Mark,
-            "environ" => Doing::Environ { name: text("name"), value: text("value") },
-            "getenv" => Doing::Getenv { name: text("name") },
-            "getpid" => Doing::Getpid,
-            "nanosleep" => Doing::Sleep { milliseconds: int("milliseconds", 0) },
-            "pthread_create" => Doing::StartThread { actor: self.new_actor(step) },
-            "pthread_join" => Doing::Join { actor: self.actor(&text("actor"))? },
-            "fork" => Doing::Fork { actor: self.new_actor(step) },
-            "posix_spawn" => Doing::Spawn { actor: self.new_actor(step) },
-            "waitpid" => Doing::Wait { actor: self.actor(&text("actor"))? },
-            "kill" => Doing::Kill { actor: self.actor(&text("actor"))?, signal: signal(step)? },
-            "memset" => {
-                let variable = text("pointer");
-                Doing::Memset { variable, value: int("value", 1), bytes: int("bytes", 0) }
-            }
-            "dlopen" if step.bind.is_some() => {
-                return Err(Refusal::new("it opens a private copy of libcudart, which takes the worker"));
-            }
-            "dlopen" => Doing::Open { file: text("file") },
-            "getrusage" => Doing::MaxRss,
-            "atexit" | "exit" | "_exit" => {
-                return Err(Refusal::new("its steps run inside exit handlers, which the worker drives"));
-            }
-            other => {
-                return Err(Refusal(format!("it has the step `{other}`, which only the worker can make")));
-            }
-        })
     }
 
     fn argument(&self, call: &'static Call, at: usize, step: &Step) -> Result<Argument, Refusal> {
@@ -369,16 +349,15 @@ impl<'s> Sequence<'s> {
                 }
             }
             (ParamKind::Handle(_), Scalar::Text(name)) => self.handle(name)?,
-            (ParamKind::Pid, Scalar::Text(name)) => Argument::Process(self.actor(name)?),
+            (ParamKind::Pid, Scalar::Text(_)) => return Err(interleaved()),
             (ParamKind::Location, Scalar::Text(name)) if name == "host" => {
                 Argument::Location { host: true, device: Number::Int(0) }
             }
             (ParamKind::Location, device) => Argument::Location { host: false, device: number(device)? },
             (ParamKind::Dim3, Scalar::Int(x)) => Argument::Dim3(*x, z()),
             (ParamKind::In(template), given) => Argument::Struct { template, given: number(given)? },
-            (ParamKind::Block(..), Scalar::Text(name)) if self.blocks.contains(name) => Argument::Block(name.clone()),
-            (ParamKind::Block(..), Scalar::Text(name)) => return Err(unbound(name)),
-            (ParamKind::Text, given) => Argument::Text(given.to_string()),
+            (ParamKind::Block(..), Scalar::Text(name)) => self.handle(name)?,
+            (ParamKind::Text, given) => Argument::Text(pieces(&given.to_string())?),
             (ParamKind::Ptx, Scalar::Text(name)) if catalogue::kernel(name).is_some() => Argument::Kernel(name.clone()),
             (ParamKind::Arguments, Scalar::List(values)) => {
                 let each = |value: &Scalar| match value {
@@ -396,30 +375,57 @@ impl<'s> Sequence<'s> {
             return Ok(Argument::Handle(value));
         }
         let known = self.variables.iter().any(|variable| variable.name == name);
-        known.then(|| Argument::Variable(name.to_string())).ok_or_else(|| unbound(name))
+        let unbound = || Refusal(format!("`{name}` is bound by no step before"));
+        known.then(|| Argument::Variable(name.to_string())).ok_or_else(unbound)
     }
 
-    fn bind(&mut self, call: &'static Call, step: &Step) -> Result<(), Refusal> {
-        let Some(name) = &step.bind else { return Ok(()) };
-        for param in &call.params {
-            match param.kind {
-                ParamKind::Out(Output::Blob(..)) if !self.blocks.contains(name) => {
-                    self.blocks.push(name.clone());
-                }
-                ParamKind::Out(Output::Handle(_) | Output::Word(_))
-                    if !self.variables.iter().any(|variable| variable.name == *name) =>
-                {
-                    let c_type = plain_type(param.c_type);
-                    let c_type = c_type.strip_suffix('*').unwrap_or(&c_type).trim().to_string();
-                    // Of `void *` is only known that it takes an address.
-                    let c_type = if c_type == "void" { "void *".to_string() } else { c_type };
-                    self.variables.push(HandleVariable { name: name.clone(), c_type });
-                }
-                _ => {}
-            }
+    fn bind(&mut self, call: &'static Call, step: &Step) {
+        let Some(name) = step.bind.as_ref().filter(|name| !self.variables.iter().any(|held| held.name == **name)) else {
+            return;
+        };
+        let bound = |param: &&Param| {
+            matches!(param.kind, ParamKind::Out(Output::Handle(_) | Output::Word(_) | Output::Blob(..)))
+        };
+        if let Some(param) = call.params.iter().find(bound) {
+            let c_type = plain_type(param.c_type);
+            let c_type = c_type.strip_suffix('*').unwrap_or(&c_type).trim().to_string();
+            // Of `void *` is only known that it takes an address.
+            let c_type = if c_type == "void" { "void *".to_string() } else { c_type };
+            self.variables.push(HandleVariable { name: name.clone(), c_type });
         }
-        Ok(())
     }
+}
+
+/// What our worker does itself and any program can do.
+fn own(step: &Step) -> Result<Doing<'_>, Refusal> {
+    let text = |name: &str| step.args.get(name).map(ToString::to_string).unwrap_or_default();
+    let int = |name: &str, otherwise: i64| match step.args.get(name) {
+        Some(Scalar::Int(value)) => *value,
+        _ => otherwise,
+    };
+    Ok(match step.call.as_str() {
+        "mark" => Doing::Nothing("no call"),
+        "dl_iterate_phdr" => Doing::Nothing("which libraries are loaded is not read here"),
+        "getenv" => Doing::Getenv { name: text("name") },
+        "getpid" => Doing::Nothing("no call of CUDA"),
+        "nanosleep" => Doing::Sleep { milliseconds: int("milliseconds", 0) },
+        "memset" => Doing::Memset { variable: text("pointer"), value: int("value", 1), bytes: int("bytes", 0) },
+        "dlopen" if step.bind.is_some() => {
+            return Err(Refusal::new("it opens a private copy of libcudart, which takes the worker"));
+        }
+        "dlopen" => Doing::Open { file: text("file") },
+        "getrusage" => Doing::MaxRss,
+        "environ" => return Err(Refusal::new("it writes to `environ` behind the back of setenv")),
+        "posix_spawn" | "kill" | "waitpid" | "pthread_join" => return Err(interleaved()),
+        "atexit" | "exit" | "_exit" => {
+            return Err(Refusal::new("its steps run inside exit handlers, which the worker drives"));
+        }
+        other => return Err(Refusal(format!("it has the step `{other}`, which only the worker can make"))),
+    })
+}
+
+fn interleaved() -> Refusal {
+    Refusal::new("its steps are made by several processes or threads in turn, in an order that only a run keeps")
 }
 
 impl Action<'_> {
@@ -438,21 +444,47 @@ pub(super) fn plain_type(c_type: &str) -> String {
     words.join(" ")
 }
 
-fn unbound(name: &str) -> Refusal {
-    Refusal(format!("`{name}` is bound by no step before"))
+/// A name as C and Python can use it.
+pub(super) fn identifier(name: &str, taken: &[&str]) -> String {
+    let mut text: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    if text.starts_with(|first: char| first.is_ascii_digit()) {
+        text.insert(0, '_');
+    }
+    if taken.contains(&text.as_str()) {
+        text.push('_');
+    }
+    text
 }
 
-fn signal(step: &Step) -> Result<Number, Refusal> {
-    match step.args.get("signal") {
-        Some(Scalar::Text(name)) => {
-            let known = SIGNALS.values.iter().find(|(known, _)| known == name);
-            known
-                .map(|(name, value)| Number::Named(name, *value))
-                .ok_or_else(|| Refusal(format!("`{name}` is no signal")))
+/// Pieces one behind the other, as many as fit in a line.
+pub(super) fn filled(pieces: impl Iterator<Item = String>, width: usize, end: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for piece in pieces {
+        match lines.last_mut() {
+            Some(line) if line.len() + piece.len() < width => {
+                line.push(' ');
+                line.push_str(&piece);
+            }
+            _ => lines.push(format!("    {piece}")),
         }
-        Some(Scalar::Int(value)) => Ok(Number::Int(*value)),
-        _ => Err(Refusal::new("it sends no signal that has a number")),
     }
+    lines.join(end)
+}
+
+/// The parts of a text in which `${gpu0}` stands for a UUID.
+fn pieces(text: &str) -> Result<Vec<Piece>, Refusal> {
+    let (mut all, mut rest) = (Vec::new(), text);
+    while let Some((said, behind)) = rest.split_once("${gpu") {
+        let named = behind.split_once('}').and_then(|(gpu, behind)| Some((gpu.parse().ok()?, behind)));
+        let Some((gpu, behind)) = named else {
+            return Err(Refusal(format!("it names a GPU as in `{text}`, which a run fills in")));
+        };
+        all.extend([Piece::Said(said.to_owned()), Piece::Uuid(gpu)]);
+        rest = behind;
+    }
+    all.push(Piece::Said(rest.to_owned()));
+    all.retain(|piece| *piece != Piece::Said(String::new()));
+    Ok(all)
 }
 
 fn number(given: &Scalar) -> Result<Number, Refusal> {
@@ -463,218 +495,5 @@ fn number(given: &Scalar) -> Result<Number, Refusal> {
             text.parse().map(Number::Int).map_err(|_| Refusal(format!("it passes `{text}` where C wants a number")))
         }
         Scalar::List(_) => Err(Refusal::new("it passes a list where C wants a number")),
-    }
-}
-
-/// A question about a case: whether the effect shows is that all of these hold.
-#[derive(Debug, PartialEq)]
-pub(super) enum EffectQuestion<'s> {
-    Status {
-        at: &'s str,
-        names: &'s [String],
-    },
-    Value {
-        at: &'s str,
-        name: &'s str,
-        order: &'static str,
-        operand: &'s Operand,
-    },
-    Visible {
-        at: &'s str,
-        gpus: String,
-    },
-    Contexts {
-        at: &'s str,
-        gpus: String,
-    },
-    Current {
-        at: &'s str,
-        gpu: &'s str,
-    },
-    Initialised {
-        at: &'s str,
-        yes: bool,
-    },
-    /// The classes as the names of constants. `gpu` is none for every GPU that is not `named`.
-    Memory {
-        at: &'s str,
-        gpu: Option<u32>,
-        named: Vec<u32>,
-        classes: Vec<&'static str>,
-    },
-    /// Of all memory, or of what the step added.
-    Bytes {
-        at: &'s str,
-        grown: bool,
-        gpu: Option<u32>,
-        named: Vec<u32>,
-        order: &'static str,
-        bytes: i64,
-    },
-    /// The exit code, or the number of a signal.
-    End {
-        how: String,
-    },
-}
-
-/// The questions of an effect, in the order of the file.
-///
-/// # Errors
-/// What no reproducer can ask.
-pub(super) fn questions(effect: &[Check]) -> Result<Vec<EffectQuestion<'_>>, Refusal> {
-    let questions: Vec<_> = effect.iter().map(questions_of_check).collect::<Result<_, _>>()?;
-    Ok(questions.into_iter().flatten().collect())
-}
-
-fn questions_of_check(Check { at, facts, when, .. }: &Check) -> Result<Vec<EffectQuestion<'_>>, Refusal> {
-    // By name, so that a new kind of fact is either asked here or refused.
-    let FactSet {
-        status,
-        value,
-        visible,
-        contexts,
-        current,
-        initialised,
-        memory,
-        used_bytes,
-        grown_bytes,
-        peak_bytes,
-        process_bytes,
-        calls,
-        exit,
-    } = facts;
-    if !calls.is_empty() {
-        return Err(Refusal::new("its effect counts driver calls, which takes a forwarding libcuda"));
-    }
-    if !peak_bytes.is_empty() {
-        return Err(Refusal::new("its effect is a peak of memory inside a call, which takes background polling"));
-    }
-    if !process_bytes.is_empty() {
-        return Err(Refusal::new("its effect is memory that NVML lists for the worker's processes"));
-    }
-    if !when.is_empty() {
-        return Err(Refusal::new("its effect depends on the driver or the machine"));
-    }
-    let mut all = Vec::new();
-    if !status.is_empty() {
-        all.push(EffectQuestion::Status { at, names: status });
-    }
-    for (name, matcher) in value {
-        all.extend(bounds(matcher).map(|(order, operand)| EffectQuestion::Value { at, name, order, operand }));
-    }
-    all.extend(visible.iter().map(|gpus| EffectQuestion::Visible { at, gpus: listed(gpus, false) }));
-    all.extend(contexts.iter().map(|gpus| EffectQuestion::Contexts { at, gpus: listed(gpus, true) }));
-    all.extend(current.iter().map(|gpu| EffectQuestion::Current { at, gpu }));
-    all.extend(initialised.iter().map(|yes| EffectQuestion::Initialised { at, yes: *yes }));
-    for (gpu, classes) in memory {
-        let classes = classes.iter().map(|class| class.name()).collect();
-        all.push(EffectQuestion::Memory { at, gpu: index(gpu), named: named(memory), classes });
-    }
-    for (grown, amounts) in [(false, used_bytes), (true, grown_bytes)] {
-        add_bytes(&mut all, at, grown, amounts)?;
-    }
-    if let Some(exit) = exit {
-        all.push(EffectQuestion::End { how: end(exit)? });
-    }
-    Ok(all)
-}
-
-fn add_bytes<'s>(
-    all: &mut Vec<EffectQuestion<'s>>,
-    at: &'s str,
-    grown: bool,
-    amounts: &BTreeMap<String, Matcher>,
-) -> Result<(), Refusal> {
-    for (gpu, matcher) in amounts {
-        for (order, operand) in bounds(matcher) {
-            let Operand::Int(bytes) = operand else {
-                return Err(Refusal::new("its effect compares memory with a value of another step"));
-            };
-            let named = named(amounts);
-            all.push(EffectQuestion::Bytes { at, grown, gpu: index(gpu), named, order, bytes: *bytes });
-        }
-    }
-    Ok(())
-}
-
-/// As the runtimes write it.
-fn end(exit: &ExitCheck) -> Result<String, Refusal> {
-    Ok(match exit {
-        ExitCheck::Code(code) => code.to_string(),
-        ExitCheck::Deadline => "deadline".to_string(),
-        ExitCheck::OneOf(_) => return Err(Refusal("its effect is one of several ends".to_string())),
-        ExitCheck::Signal(name) => {
-            let number = SIGNALS.value(name).ok_or_else(|| Refusal(format!("its effect is the end `{name}`")))?;
-            format!("signal {number}")
-        }
-    })
-}
-
-fn bounds(matcher: &Matcher) -> impl Iterator<Item = (&'static str, &Operand)> {
-    let Matcher { eq, ne, ge, le, gt, lt } = matcher;
-    let all = [("eq", eq), ("ne", ne), ("ge", ge), ("le", le), ("gt", gt), ("lt", lt)];
-    all.into_iter().filter_map(|(name, operand)| Some((name, operand.as_ref()?)))
-}
-
-/// `gpu3` is 3; `others` is none.
-fn index(gpu: &str) -> Option<u32> {
-    gpu.strip_prefix("gpu")?.parse().ok()
-}
-
-fn named<T>(by_gpu: &BTreeMap<String, T>) -> Vec<u32> {
-    by_gpu.keys().filter_map(|gpu| index(gpu)).collect()
-}
-
-/// As the runtimes compare it: names with commas, in order if any order will do.
-fn listed(gpus: &GpuList, sorted: bool) -> String {
-    match gpus {
-        GpuList::All => "all".to_string(),
-        GpuList::None => String::new(),
-        GpuList::Named(names) => {
-            let mut names = names.clone();
-            if sorted {
-                names.sort_by_key(|name| index(name));
-            }
-            names.join(",")
-        }
-    }
-}
-
-/// What the header of a file says of a hazard.
-pub(super) fn warning(hazard: Hazard) -> &'static str {
-    match hazard {
-        Hazard::Fault => "it causes a GPU fault, which the kernel logs as an Xid",
-        Hazard::Oversubscribe => "it allocates more managed memory than the GPU has",
-        Hazard::Bigmem => "it takes most of a GPU's memory",
-        Hazard::Root => "it needs root",
-        Hazard::Settings => "it changes a setting of the machine",
-        Hazard::Mps => "it starts an MPS daemon",
-        Hazard::Code => "it runs lines of Python that did not come with cuda-pitfalls",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The effect of a scenario that can be handed on, with one more fact.
-    fn refusal(change: impl Fn(&mut FactSet)) -> Option<String> {
-        let scenarios = catalogue::select(&["context/set-device-is-eager".to_owned()]).unwrap();
-        let scenario = scenarios.first().unwrap();
-        let mut instance = scenario.instances.first().unwrap().clone();
-        instance.effect.iter_mut().for_each(|check| change(&mut check.facts));
-        Reproducer::of(scenario, &instance, None).err().map(|refusal| refusal.to_string())
-    }
-
-    #[test]
-    fn what_only_this_program_can_see_is_refused_and_never_left_out() {
-        let amount = || BTreeMap::from([("gpu0".to_owned(), Matcher::default())]);
-        assert_eq!(refusal(|_| {}), None);
-        let words = refusal(|facts| facts.peak_bytes = amount()).expect("a peak cannot be seen from a file");
-        assert!(words.contains("background polling"), "{words}");
-        let words = refusal(|facts| facts.process_bytes = amount()).expect("nor what NVML lists");
-        assert!(words.contains("worker's processes"), "{words}");
-        let words = refusal(|facts| facts.calls = amount()).expect("nor calls");
-        assert!(words.contains("forwarding libcuda"), "{words}");
     }
 }

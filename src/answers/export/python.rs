@@ -1,125 +1,282 @@
 //! A reproducer in Python: calls by ctypes, or the lines of a case of Python lines as they are.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use cuda_pitfalls_calls::{
-    self as calls, Call, CallLibrary, FieldType, Output, Param, ParamKind, RETURNED_TEXT, Returns,
-};
+use cuda_pitfalls_calls::{Call, CallLibrary, FieldType, Layout, Output, Param, ParamKind, Returns};
 
-use super::Refusal;
-use super::c::{short, status};
+use super::Language;
+use super::effect::{Bytes, EffectQuestion, GpuSet, Growth, Since, gpu_named, status};
 use super::lines::{indented, last_expression};
-use super::program::{
-    Action, Argument, Doing, EffectQuestion, MAIN, Number, Reproducer, Sequence, plain_type, questions, warning,
-};
-use cuda_pitfalls_core::catalogue;
+use super::program::{Action, Argument, Doing, Number, Piece, Refusal, Reproducer, Sequence, filled, identifier, plain_type};
 use cuda_pitfalls_core::scenario::Operand;
 use cuda_pitfalls_core::text::escape::visible;
 use cuda_pitfalls_core::text::lines::words;
 
-const RUNTIME: &str = include_str!("runtime.py");
-
-/// Names that a variable must not take: keywords, what Python has built in and the runtime uses, and the
-/// libraries. Names of the runtime itself are found in it.
-const TAKEN: [&str; 67] = [
-    "and",
-    "as",
-    "assert",
-    "async",
-    "await",
-    "break",
-    "class",
-    "continue",
-    "def",
-    "del",
-    "elif",
-    "else",
-    "except",
-    "finally",
-    "for",
-    "from",
-    "global",
-    "if",
-    "import",
-    "in",
-    "is",
-    "lambda",
-    "nonlocal",
-    "not",
-    "or",
-    "pass",
-    "raise",
-    "return",
-    "try",
-    "while",
-    "with",
-    "yield",
-    "seen",
-    "cuda",
-    "cudart",
-    "nvml",
-    "nvrtc",
-    "cublas",
-    "cufft",
-    "nccl",
-    "bytearray",
-    "bytes",
-    "bool",
-    "compile",
-    "dict",
-    "eval",
-    "exec",
-    "float",
-    "globals",
-    "int",
-    "isinstance",
-    "iter",
-    "len",
-    "list",
-    "map",
-    "max",
-    "min",
-    "open",
-    "print",
-    "range",
-    "repr",
-    "reversed",
-    "sorted",
-    "str",
-    "tuple",
-    "type",
-    "zip",
+/// Names that a variable must not take: keywords, and what this file defines or uses.
+const TAKEN: [&str; 73] = [
+    "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else", "except",
+    "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise",
+    "return", "try", "while", "with", "yield", "cuda", "cudart", "nvml", "nvrtc", "cublas", "cufft", "nccl", "libc",
+    "bytes", "bool", "dict", "int", "float", "len", "list", "map", "max", "min", "open", "print", "range", "repr", "str",
+    "type", "zip", "case", "call", "show", "known", "expect", "load", "used", "start", "before", "cost", "answers", "name",
+    "result", "raised", "code", "os",
 ];
 
-/// Whether the runtime has this name at its top: a function, a class, a module or a value.
-fn is_of_runtime(name: &str) -> bool {
-    let is_it = |line: &str| {
-        let rest = ["def ", "class ", "import "].iter().find_map(|start| line.strip_prefix(start)).unwrap_or(line);
-        let rest = rest.strip_prefix(name).unwrap_or("_");
-        !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
-    };
-    RUNTIME.lines().filter(|line| !line.starts_with([' ', '#'])).any(is_it)
-}
+/// A function that stands in a file if something in it uses it. One may use those behind it.
+const HELPERS: [(&str, &str); 12] = [
+    (
+        "known(",
+        r#"
+def known(value):
+    """A number as it is; of anything else its text."""
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        value = value.item()
+    return value if type(value) in (int, float, str) else re.sub(r" at 0x[0-9a-f]{6,}", "", repr(value))
+"#,
+    ),
+    (
+        "dlopen(",
+        r#"
+def dlopen(name):
+    try:
+        return 0 if ctypes.CDLL(name) else 1
+    except OSError:
+        return 1
+"#,
+    ),
+    (
+        "context_cost(",
+        r#"
+def context_cost():
+    """What a context takes on GPU 0, in bytes: one is made in a process of its own."""
+    cost = mmap.mmap(-1, 8)
+    child = os.fork()
+    if child == 0:
+        driver, context, before = load("libcuda.so.1"), c_void_p(), used(0)
+        driver.cuInit(0)
+        driver.cuDevicePrimaryCtxRetain(byref(context), 0)
+        cost[:] = (used(0) - before).to_bytes(8, "little")
+        os._exit(0)
+    os.waitpid(child, 0)
+    return int.from_bytes(cost[:], "little")
+"#,
+    ),
+    (
+        "used(",
+        r#"
+def used(gpu):
+    """Memory in use on a GPU, in bytes, by NVML. Asking creates no context."""
+    nvml, device, memory = load("libnvidia-ml.so.1"), c_void_p(), (c_ulonglong * 3)()  # total, free, used
+    time.sleep(0.02)  # what has just ended may still be giving memory back
+    nvml.nvmlInit_v2()
+    if nvml.nvmlDeviceGetHandleByIndex_v2(gpu, byref(device)) or nvml.nvmlDeviceGetMemoryInfo(device, memory):
+        sys.exit(77)
+    print("    GPU %d: %.2f MiB in use" % (gpu, memory[2] / 2**20))
+    return memory[2]
+"#,
+    ),
+    (
+        "gpu_count(",
+        r#"
+def gpu_count():
+    nvml, count = load("libnvidia-ml.so.1"), c_uint()
+    nvml.nvmlInit_v2()
+    nvml.nvmlDeviceGetCount_v2(byref(count))
+    return count.value
+"#,
+    ),
+    (
+        "uuid_of(",
+        r#"
+def uuid_of(gpu):
+    """The UUID of a GPU of NVML."""
+    nvml, device, text = load("libnvidia-ml.so.1"), c_void_p(), create_string_buffer(96)
+    nvml.nvmlInit_v2()
+    nvml.nvmlDeviceGetHandleByIndex_v2(gpu, byref(device))
+    nvml.nvmlDeviceGetUUID(device, text, 96)
+    nvml.nvmlShutdown()
+    return text.value.decode()
+"#,
+    ),
+    (
+        "visible(",
+        r#"
+def visible():
+    """The UUIDs of the GPUs that CUDA shows, in its order."""
+    driver, count, uuid = load("libcuda.so.1"), c_int(), (c_ubyte * 16)()
+    driver.cuDeviceGetCount(byref(count))
+    return [uuid_text(uuid) for device in range(count.value) if driver.cuDeviceGetUuid_v2(uuid, device) == 0]
+"#,
+    ),
+    (
+        "current_device(",
+        r#"
+def current_device():
+    """The device of the current context; None if there is none."""
+    device = c_int()
+    return device.value if load("libcuda.so.1").cuCtxGetDevice(byref(device)) == 0 else None
+"#,
+    ),
+    (
+        "uuid_text(",
+        r#"
+def uuid_text(uuid):
+    digits = bytes(uuid).hex()
+    return "GPU-" + "-".join([digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]])
+"#,
+    ),
+    (
+        "room(",
+        r#"
+def room(size, *words):
+    """A struct of so many bytes, with words at their offsets: (offset, width, value)."""
+    data = bytearray(size)
+    for offset, width, value in words:
+        data[offset:offset + width] = (value & (1 << 8 * width) - 1).to_bytes(width, "little")
+    return (c_ubyte * size).from_buffer(data)
+"#,
+    ),
+    (
+        "word_at(",
+        r#"
+def word_at(data, offset, width):
+    return int.from_bytes(bytes(data)[offset:offset + width], "little", signed=True)
+"#,
+    ),
+    (
+        "list_of(",
+        r#"
+def list_of(*values):
+    """void **: the addresses of arguments."""
+    kept = [value if isinstance(value, ctypes._SimpleCData) else c_uint64(value) for value in values]
+    table = (c_void_p * len(kept))(*[ctypes.addressof(value) for value in kept])
+    table.kept = kept
+    return table
+"#,
+    ),
+];
+const LOAD: &str = r#"
+
+def load(*names):
+    """The first of these libraries that is there."""
+    for name in names:
+        try:
+            return ctypes.CDLL(name)
+        except OSError as error:
+            missing = error
+    print("skipped:", missing)
+    sys.exit(77)
+"#;
+const CALL: &str = r#"
+
+def call(name, status):
+    print(" ", name, "=", status)
+    return status
+"#;
+const EXPECT: &str = r#"
+
+def expect(holds, what):
+    print("  yes:" if holds else "  no:", what)
+    answers.append(bool(holds))
+
+
+answers = []
+"#;
+
+/// Structures that are passed by value.
+const STRUCTURES: [(&str, &str); 3] = [
+    ("Dim3(", "\nclass Dim3(ctypes.Structure):\n    _fields_ = [(\"x\", c_uint), (\"y\", c_uint), (\"z\", c_uint)]\n"),
+    ("Location(", "\nclass Location(ctypes.Structure):\n    _fields_ = [(\"type\", c_int), (\"id\", c_int)]\n"),
+    ("Block64(", "\nclass Block64(ctypes.Structure):\n    _fields_ = [(\"bytes\", c_ubyte * 64)]\n"),
+];
 
 /// The whole file.
 pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
-    let mut out = header(program);
-    out.push_str(RUNTIME);
-    settings(program, &mut out);
-    effect(program, &mut out)?;
-    kernels(program, &mut out);
-    out.push_str("\n\nif CASE == \"(context)\":\n    make_context()\n");
-    libraries(program, &mut out);
+    let mut cases = String::new();
     for sequence in &program.cases {
-        case(sequence, &mut out)?;
+        let mut case = CaseText { program, sequence, text: String::new(), pad: 1 };
+        case.write()?;
+        cases.push_str(&case.text);
     }
-    out.push_str("\nif __name__ == \"__main__\":\n    sys.exit(main())\n");
+    let body = format!("{}{cases}", first_process(program));
+    let mut helpers = String::new();
+    for (use_of_it, text) in HELPERS.iter().rev() {
+        if [&body, &helpers].iter().any(|text| is_used(text, use_of_it)) {
+            helpers.insert_str(0, &format!("\n{text}"));
+        }
+    }
+    for (use_of_it, text) in STRUCTURES {
+        if is_used(&body, use_of_it) {
+            helpers.insert_str(0, &format!("\n{text}"));
+        }
+    }
+    for (use_of_it, text) in [("call(", CALL), ("load(", LOAD)] {
+        if is_used(&format!("{helpers}{body}"), use_of_it) {
+            helpers.insert_str(0, text);
+        }
+    }
+    helpers.push_str(EXPECT);
+    let all = format!("{helpers}{body}");
+    let mut out = header(program);
+    for module in ["ctypes", "mmap", "os", "re", "resource", "subprocess", "sys", "time"] {
+        if is_used(&all, &format!("{module}.")) {
+            let _ = writeln!(out, "import {module}");
+        }
+    }
+    let of_ctypes = [
+        "byref", "c_char_p", "c_float", "c_int", "c_size_t", "c_ubyte", "c_uint", "c_uint64", "c_ulonglong", "c_void_p",
+        "create_string_buffer",
+    ];
+    if all.contains("ThreadPoolExecutor(") {
+        out.push_str("from concurrent.futures import ThreadPoolExecutor\n");
+    }
+    let imported: Vec<&str> = of_ctypes.into_iter().filter(|name| is_word(&all, name)).collect();
+    if !imported.is_empty() {
+        let _ = writeln!(out, "from ctypes import {}", imported.join(", "));
+    }
+    for (name, value) in [
+        ("CONTEXT", "64 << 20  # a context takes more, cuInit less"),
+        (
+            "CUDART",
+            "os.environ.get(\"LIBCUDART\", \"libcudart.so libcudart.so.13 libcudart.so.12 libcudart.so.11.0\").split()\n\
+             PIP = [\"cu13/lib/libcudart.so.13\", \"cuda_runtime/lib/libcudart.so.12\"]  # where its packages have one\n\
+             CUDART += [folder + \"/nvidia/\" + name for folder in sys.path for name in PIP]",
+        ),
+        ("NOISE", "2 << 20  # a driver takes memory in blocks of 2 MiB"),
+    ] {
+        if is_word(&all, name) {
+            let gap = if out.contains(" = ") { "" } else { "\n" };
+            let _ = writeln!(out, "{gap}{name} = {value}");
+        }
+    }
+    out.push_str(&helpers);
+    for (name, text) in program.kernels() {
+        let name = variable(name).to_ascii_uppercase();
+        let lines = text.lines().map(|line| bytes_literal(&format!("{}\n", line.trim())));
+        let _ = write!(out, "\nKERNEL_{name} = (\n{}\n)\n", filled(lines, 112, "\n"));
+    }
+    out.push_str(&body);
     Ok(out)
 }
 
+/// Whether a text has this name as a word of its own.
+fn is_word(text: &str, name: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    text.match_indices(name).any(|(at, _)| {
+        let (before, behind) = text.split_at(at);
+        !before.ends_with(is_part) && !behind.get(name.len()..).unwrap_or_default().starts_with(is_part)
+    })
+}
+
+/// Whether a text calls a function.
+fn is_used(text: &str, call: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+    text.match_indices(call).any(|(at, _)| !text.split_at(at).0.ends_with(is_part))
+}
+
 /// A Python string. Text of JSON is one too.
-pub(super) fn literal(text: &str) -> String {
+fn literal(text: &str) -> String {
     serde_json::to_string(text).unwrap_or_default()
 }
 
@@ -127,6 +284,7 @@ pub(super) fn literal(text: &str) -> String {
 fn bytes_literal(text: &str) -> String {
     let escaped = text.bytes().map(|byte| match byte {
         b'"' | b'\\' => format!("\\{}", char::from(byte)),
+        b'\n' => "\\n".to_string(),
         b' '..=b'~' => char::from(byte).to_string(),
         _ => format!("\\x{byte:02x}"),
     });
@@ -134,152 +292,67 @@ fn bytes_literal(text: &str) -> String {
 }
 
 fn header(program: &Reproducer<'_>) -> String {
-    let scenario = program.scenario;
-    let mut lines = words(&scenario.question, 100);
-    lines.push(String::new());
-    for sequence in &program.cases {
-        lines.extend(words(&format!("{}: {}", sequence.case.name, sequence.case.does), 100));
-    }
-    if !scenario.answer.is_empty() {
-        lines.push(String::new());
-        lines.extend(words(&format!("Measured before: {}", scenario.answer), 100));
-    }
-    for hazard in &scenario.hazards {
-        lines.extend(words(&format!("Careful: {}", warning(*hazard)), 100));
-    }
-    lines.push(String::new());
-    lines.push(format!("python3 {}.py; echo $?", program.stem_or("reproducer")));
-    lines.push(String::new());
-    let needs = if program.is_of_lines() {
-        format!("and {}", needs(program).into_iter().collect::<Vec<_>>().join(", "))
-    } else {
-        "and no package".to_string()
+    let packages: BTreeSet<&str> = program
+        .cases
+        .iter()
+        .filter_map(|sequence| sequence.case.python.as_ref())
+        .flat_map(|python| &python.needs)
+        .map(String::as_str)
+        .collect();
+    let packages: Vec<&str> = packages.into_iter().collect();
+    let needs = match packages.as_slice() {
+        [] => String::new(),
+        _ => format!(" It needs {}.", packages.join(", ")),
     };
-    lines.extend(words(
-        &format!(
-            "Exit code: 0 if the effect shows in the trap and not in the control, 1 if it does not show in the trap, \
-             2 if it cannot be told. Needs Linux, an idle GPU, Python 3.8 {needs}."
-        ),
-        100,
-    ));
-    lines.extend(words(
-        &format!("Written by cuda-pitfalls {} from {}.", env!("CARGO_PKG_VERSION"), program.instance.name),
-        100,
-    ));
-    let text: Vec<String> =
-        lines.iter().map(|line| visible(line).replace('\\', "\\\\").replace("\"\"\"", "'''")).collect();
-    format!("#!/usr/bin/env python3\n\"\"\"{}\n\"\"\"\n", text.join("\n"))
+    let commands = Language::Python.commands(&program.stem).join(" && ");
+    let lines = program.header(&format!("{commands}; echo $?"), &needs);
+    let lines = lines.iter().flat_map(|line| if line.is_empty() { vec![String::new()] } else { words(line, 112) });
+    let lines: Vec<String> = lines.map(|line| visible(&line).replace('\\', "\\\\").replace("\"\"\"", "'''")).collect();
+    format!("#!/usr/bin/env python3\n\"\"\"{}\n\"\"\"\n", lines.join("\n"))
 }
 
-/// The packages that the lines of its cases need, each once.
-pub(super) fn needs<'p>(program: &Reproducer<'p>) -> BTreeSet<&'p str> {
-    program.cases.iter().filter_map(|it| it.case.python.as_ref()).flat_map(|it| &it.needs).map(String::as_str).collect()
-}
-
-fn settings(program: &Reproducer<'_>, out: &mut String) {
-    let needs: Vec<String> = needs(program).into_iter().map(literal).collect();
-    let _ = write!(
-        out,
-        "\n\nQUESTION = {}\nNEEDS = [{}]\nNEEDED_GPUS, STEP_TIMEOUT, MEASURES_CONTEXT = {}, {}, {}\nORDERS = {{\n",
-        literal(&program.scenario.question),
-        needs.join(", "),
-        program.scenario.needs.gpus,
-        program.scenario.step_timeout_ms.div_ceil(1000),
-        if program.measures_context() { "True" } else { "False" },
+/// What the first process does: it makes each case in a fresh process, and ends.
+fn first_process(program: &Reproducer<'_>) -> String {
+    let mut text = String::from(
+        "\n# Each case in a fresh process: this program again. GPU 0 is CUDA's first and NVML's first.\n\
+         case = sys.argv[-1] if __name__ == \"__main__\" else None\nif case == __file__:\n",
     );
-    for sequence in &program.cases {
-        let environment: Vec<String> =
-            sequence.case.env.iter().map(|(name, value)| format!("{}: {}", literal(name), literal(value))).collect();
-        let labels: Vec<String> = sequence.steps.iter().map(|action| literal(&action.step.label)).collect();
-        let actors: Vec<String> =
-            sequence.steps.iter().map(|action| process_of(sequence, action.actor).to_string()).collect();
-        let forked = sequence.steps.iter().filter_map(|action| match action.doing {
-            Doing::Fork { actor } => Some(actor.to_string()),
-            _ => None,
-        });
-        let forked: Vec<String> = forked.collect();
+    let gpus = program.scenario.needs.gpus;
+    // Reading memory of a GPU that is not there ends with 77 too.
+    if gpus > 1 && program.gpus_read() < gpus {
         let _ = write!(
-            out,
-            "    {}: {{\n        \"does\": {}, \"masked\": {}, \"environment\": {{{}}}, \"probes\": {}, \"lines\": {},\n        \
-             \"labels\": [{}], \"actors\": [{}], \"forked\": [{}],\n    }},\n",
-            literal(&sequence.case.name),
-            literal(&sequence.case.does),
-            sequence.masked().map_or("MASKED".to_string(), |count| count.to_string()),
-            environment.join(", "),
-            if sequence.case.probes { "True" } else { "False" },
-            if sequence.case.python.is_some() { "True" } else { "False" },
-            labels.join(", "),
-            actors.join(", "),
-            forked.join(", "),
+            text,
+            "    if gpu_count() < {gpus}:\n        print(\"skipped: it needs {gpus} GPUs\")\n        sys.exit(77)\n"
         );
     }
-    out.push_str("}\n");
-}
-
-/// The process in which a thread runs; of a process itself.
-fn process_of(sequence: &Sequence<'_>, actor: usize) -> usize {
-    let maker = sequence.steps.iter().find_map(|action| match action.doing {
-        Doing::StartThread { actor: started } if started == actor => Some(action.actor),
-        _ => None,
-    });
-    maker.map_or(actor, |maker| process_of(sequence, maker))
-}
-
-fn is_thread(sequence: &Sequence<'_>, actor: usize) -> bool {
-    process_of(sequence, actor) != actor
-}
-
-pub(super) fn kernels(program: &Reproducer<'_>, out: &mut String) {
-    let mut texts: BTreeMap<&str, &str> = BTreeMap::new();
-    for action in program.actions() {
-        if let Doing::Call { arguments, .. } = &action.doing {
-            texts.extend(arguments.iter().filter_map(|argument| match argument {
-                Argument::Kernel(name) => Some((name.as_str(), catalogue::kernel(name).unwrap_or_default())),
-                _ => None,
-            }));
-        }
-    }
-    for (name, text) in texts {
-        let _ = write!(
-            out,
-            "\n\nKERNEL_{} = b\"\"\"{}\"\"\"\n",
-            variable(name).to_ascii_uppercase(),
-            text.replace('\\', "\\\\")
-        );
-    }
-}
-
-fn libraries(program: &Reproducer<'_>, out: &mut String) {
-    if program.is_of_lines() {
-        return;
-    }
-    let calls = program.calls();
-    let uses = |library: CallLibrary| calls.iter().any(|call| call.library == library);
-    out.push_str("if CASE is not None:\n    cuda = load(\"libcuda.so.1\", \"libcuda.so\")\n");
-    if uses(CallLibrary::Runtime) {
-        out.push_str("    cudart = load_runtime()\n");
-    }
-    if uses(CallLibrary::Nvml) {
-        out.push_str("    nvml = load(\"libnvidia-ml.so.1\", \"libnvidia-ml.so\")\n");
-    }
-    for (library, name, versions) in [
-        (CallLibrary::Nvrtc, "nvrtc", ["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"]),
-        (CallLibrary::Cublas, "cublas", ["libcublas.so", "libcublas.so.13", "libcublas.so.12"]),
-        (CallLibrary::Cufft, "cufft", ["libcufft.so", "libcufft.so.12", "libcufft.so.11"]),
-        (CallLibrary::Nccl, "nccl", ["libnccl.so.2", "libnccl.so", "libnccl.so.1"]),
-    ] {
-        if uses(library) {
-            let names: Vec<String> = versions.iter().map(|version| literal(version)).collect();
-            let _ = writeln!(out, "    {name} = load({})", names.join(", "));
-        }
-    }
-    for call in calls.iter().filter(|call| call.returns == Returns::Text) {
-        let _ = writeln!(out, "    {}.{}.restype = c_char_p", object(call.library), call.name);
-    }
+    text.push_str(
+        "    inherited = {name: value for name, value in os.environ.items() if not name.startswith(\"CUDA_\")}\n    \
+         codes = []\n",
+    );
+    let listed: Vec<String> = program
+        .cases
+        .iter()
+        .map(|sequence| {
+            let own = sequence.environment();
+            let own: Vec<String> = own.iter().map(|(name, value)| format!("{}: {}", literal(name), self::text(value))).collect();
+            format!("({}, {{{}}})", literal(&sequence.case.name), own.join(", "))
+        })
+        .collect();
+    let code = if listed.len() > 1 { "codes[0] not in (0, 1) or codes[1] != 1" } else { "codes[0] not in (0, 1)" };
+    let _ = write!(
+        text,
+        "    for name, own in [{}]:\n        print(name, own)\n        command = [\"timeout\", \"{}\", sys.executable, __file__, \
+         name]\n        codes.append(subprocess.run(command, env=dict(inherited, CUDA_DEVICE_ORDER=\"PCI_BUS_ID\", **own)).returncode)\n    code = 77 if {code} else \
+         codes[0]\n    print([\"It shows\", \"It does not show\", \"It cannot be told\"][min(code, 2)], \"(exit code %d)\" % code)\n    \
+         sys.exit(code)\nsys.stdout.reconfigure(line_buffering=True)\n",
+        listed.join(", "),
+        program.scenario.timeout_ms.div_ceil(1000),
+    );
+    text
 }
 
 /// The variable that holds a library.
-pub(super) fn object(library: CallLibrary) -> &'static str {
+fn object(library: CallLibrary) -> &'static str {
     match library {
         CallLibrary::Driver => "cuda",
         CallLibrary::Runtime => "cudart",
@@ -288,279 +361,61 @@ pub(super) fn object(library: CallLibrary) -> &'static str {
         CallLibrary::Cublas => "cublas",
         CallLibrary::Cufft => "cufft",
         CallLibrary::Nccl => "nccl",
-        CallLibrary::Libc | CallLibrary::Harness => "environ",
+        CallLibrary::Libc | CallLibrary::Harness => "libc",
     }
 }
 
-pub(super) fn variable(name: &str) -> String {
-    let mut text: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
-    if text.starts_with(|first: char| first.is_ascii_digit()) {
-        text.insert(0, '_');
-    }
-    if TAKEN.contains(&text.as_str()) || is_of_runtime(&text) {
-        text.push('_');
-    }
-    text
+fn variable(name: &str) -> String {
+    identifier(name, &TAKEN)
 }
 
-fn actor_name(sequence: &Sequence<'_>, actor: usize) -> String {
-    let name = variable(sequence.actors.get(actor).map(String::as_str).unwrap_or_default());
-    // In capitals it is the number of the process.
-    if name == name.to_ascii_uppercase() { format!("{name}_process") } else { name }
+fn text(pieces: &[Piece]) -> String {
+    match pieces {
+        [] => "\"\"".to_string(),
+        [Piece::Said(text)] => literal(text),
+        [Piece::Uuid(gpu)] => format!("uuid_of({gpu})"),
+        all => {
+            let parts: Vec<String> = all.iter().map(|piece| text_of(piece)).collect();
+            parts.join(" + ")
+        }
+    }
 }
 
-fn case(sequence: &Sequence<'_>, out: &mut String) -> Result<(), Refusal> {
-    let comment = visible(&sequence.case.does);
-    let _ = write!(out, "\n# {}: {comment}\nif CASE == {}:\n", sequence.case.name, literal(&sequence.case.name));
-    for held in &sequence.variables {
-        let _ = writeln!(out, "    {} = c_void_p()", variable(&held.name));
+fn text_of(piece: &Piece) -> String {
+    match piece {
+        Piece::Said(text) => literal(text),
+        Piece::Uuid(gpu) => format!("uuid_of({gpu})"),
     }
-    let has_processes =
-        sequence.steps.iter().any(|action| matches!(action.doing, Doing::Fork { .. } | Doing::Spawn { .. }));
-    if has_processes {
-        for index in 1..sequence.actors.len() {
-            if !is_thread(sequence, index) {
-                let name = actor_name(sequence, index).to_ascii_uppercase();
-                let _ = writeln!(out, "    {name} = {index}  # makes the steps that name it");
-            }
-        }
-    }
-    for action in &sequence.steps {
-        let process = process_of(sequence, action.actor);
-        let on_thread = is_thread(sequence, action.actor);
-        if on_thread && matches!(action.doing, Doing::Fork { .. } | Doing::Spawn { .. } | Doing::StartThread { .. }) {
-            return Err(Refusal("a thread of it starts a process or a thread; write it `--as c`".to_string()));
-        }
-        let mut pad = "    ".to_string();
-        if has_processes {
-            let who =
-                if process == MAIN { "MAIN".to_string() } else { actor_name(sequence, process).to_ascii_uppercase() };
-            let _ = writeln!(out, "{pad}if ME == {who}:");
-            pad.push_str("    ");
-        }
-        step(sequence, action, on_thread, &pad, out)?;
-    }
-    out.push_str("    leave()\n");
-    Ok(())
 }
 
-fn step(
-    sequence: &Sequence<'_>,
-    action: &Action<'_>,
-    on_thread: bool,
-    pad: &str,
-    out: &mut String,
-) -> Result<(), Refusal> {
-    let label = literal(&action.step.label);
-    let thread = actor_name(sequence, action.actor);
-    if let Doing::Line { text, value } = &action.doing {
-        let inner = format!("{pad}    ");
-        match (on_thread, value) {
-            (true, None) => {
-                let _ = writeln!(out, "{pad}{thread}.run({label}, {})", literal(text));
-            }
-            (true, Some(name)) => {
-                if last_expression(text).0.trim() != "" {
-                    return Err(Refusal("a line on a thread has a value behind other statements".to_string()));
-                }
-                let _ = writeln!(out, "{pad}{thread}.run({label}, {}, {})", literal(text), literal(name));
-            }
-            (false, None) => {
-                let _ = writeln!(out, "{pad}with step({label}):\n{}", indented(text, &inner));
-            }
-            (false, Some(name)) => {
-                let (before, last) = last_expression(text);
-                let _ = writeln!(out, "{pad}with step({label}) as seen:");
-                if !before.trim().is_empty() {
-                    let _ = writeln!(out, "{}", indented(before.trim_end(), &inner));
-                }
-                let _ = writeln!(out, "{inner}seen.value({}, {})", literal(name), last.trim());
-            }
-        }
-        return Ok(());
-    }
-    if on_thread {
-        let _ = writeln!(out, "{pad}@{thread}.step({label})\n{pad}def _(seen):");
-    } else {
-        let _ = writeln!(out, "{pad}with step({label}) as seen:");
-    }
-    for line in made(sequence, action) {
-        let _ = writeln!(out, "{pad}    {line}");
-    }
-    if on_thread {
-        out.push('\n');
-    }
-    Ok(())
-}
-
-fn text(text: &str) -> String {
-    if text.contains("${") { format!("filled({})", literal(text)) } else { literal(text) }
-}
-
-fn encoded(of: &str) -> String {
-    if of.contains("${") { format!("{}.encode()", text(of)) } else { bytes_literal(of) }
-}
-
-/// What a step does, in lines.
-pub(super) fn made(sequence: &Sequence<'_>, action: &Action<'_>) -> Vec<String> {
-    let is_of_lines = sequence.case.python.is_some();
-    let name = |actor: &usize| actor_name(sequence, *actor);
-    let upper = |actor: &usize| name(actor).to_ascii_uppercase();
-    match &action.doing {
-        // The environment of Python is that of C, and stays so.
-        Doing::Call { call, arguments } if is_of_lines && call.library == CallLibrary::Libc => {
-            let texts: Vec<String> = arguments
-                .iter()
-                .filter_map(|argument| if let Argument::Text(of) = argument { Some(text(of)) } else { None })
-                .collect();
-            match texts.as_slice() {
-                [name, value] => vec![format!("os.environ[{name}] = {value}")],
-                [name] => vec![format!("os.environ.pop({name}, None)")],
-                _ => vec!["pass".to_string()],
-            }
-        }
-        Doing::Call { call, arguments } => checked(call, called(sequence, action, call, arguments)),
-        Doing::Line { .. } => Vec::new(),
-        Doing::Mark => vec!["pass  # no call: memory and contexts are read".to_string()],
-        Doing::Environ { name, value } => vec![format!("set_environ({}, {})", literal(name), text(value))],
-        Doing::Getenv { name } => vec![
-            "environ.getenv.restype = c_char_p".to_string(),
-            format!("text = environ.getenv({})", bytes_literal(name)),
-            "if text is not None:".to_string(),
-            "    seen.text(\"value\", text)".to_string(),
-        ],
-        Doing::Getpid => vec!["seen.value(\"pid\", os.getpid())".to_string()],
-        Doing::Sleep { milliseconds } => vec![format!("time.sleep({milliseconds} / 1000)")],
-        Doing::StartThread { actor } => vec![format!("{} = Thread()", name(actor))],
-        Doing::Join { actor } => vec![format!("{}.join()", name(actor))],
-        Doing::Fork { actor } => vec![format!("{} = fork(seen, {})", name(actor), upper(actor))],
-        Doing::Spawn { actor } => vec![format!("{} = start_process(seen, {})", name(actor), upper(actor))],
-        Doing::Wait { actor } => vec![format!("wait_for(seen, {}, {})", upper(actor), name(actor))],
-        Doing::Kill { actor, signal } => {
-            let words = match signal {
-                Number::Named(signal, _) => format!("signal.{signal}"),
-                other => number(other),
-            };
-            let mut lines = vec![format!("os.kill({}, {words})", name(actor))];
-            // As in C: what follows asks about a process that has ended.
-            lines.extend(signal.is_sigkill().then(|| format!("wait_for_end({})", name(actor))));
-            lines
-        }
-        Doing::Memset { variable: held, value, bytes } => {
-            vec![format!("ctypes.memset({}.value, {value}, {bytes})", variable(held))]
-        }
-        Doing::Open { file } => vec![
-            "try:".to_string(),
-            format!("    ctypes.CDLL({})", literal(file)),
-            "except OSError:".to_string(),
-            "    seen.returned(LIBC, errno.ENOENT)".to_string(),
-        ],
-        Doing::MaxRss => vec![
-            "import resource".to_string(),
-            "usage = resource.getrusage(resource.RUSAGE_SELF)".to_string(),
-            "seen.value(\"max_rss_bytes\", usage.ru_maxrss * 1024)".to_string(),
-        ],
+fn encoded(pieces: &[Piece]) -> String {
+    match pieces {
+        [] => "b\"\"".to_string(),
+        [Piece::Said(text)] => bytes_literal(text),
+        [Piece::Uuid(gpu)] => format!("uuid_of({gpu}).encode()"),
+        all => format!("({}).encode()", text(all)),
     }
 }
 
 fn number(number: &Number) -> String {
     match number {
         Number::Int(value) | Number::Named(_, value) => value.to_string(),
-        Number::Gpus => "len(GPUS)".to_string(),
+        Number::Gpus => "gpu_count()".to_string(),
     }
 }
 
-/// The number in the type of its parameter, with its name in C behind it.
+/// The number in the type of its parameter.
 fn typed(param: &Param, c_type: &str, value: &Number) -> String {
     let of = match param.kind {
         ParamKind::Bytes => "c_size_t",
         ParamKind::U64 => "c_ulonglong",
-        ParamKind::U32 => "c_uint",
-        ParamKind::I32 | ParamKind::Constant(_) | ParamKind::Pid => "c_int",
+        // What ctypes passes for a small number of Python.
+        ParamKind::U32 | ParamKind::I32 | ParamKind::Constant(_) | ParamKind::Pid => "",
         _ if c_type.contains('*') => "c_void_p",
-        _ if c_type == "int" => "c_int",
-        _ if c_type == "unsigned int" => "c_uint",
+        _ if matches!(c_type, "int" | "unsigned int") => "",
         _ => "c_size_t",
     };
-    format!("{of}({})", number(value))
-}
-
-fn block(sequence: &Sequence<'_>, name: &str) -> usize {
-    sequence.blocks.iter().position(|block| block == name).unwrap_or(0)
-}
-
-/// A call as it is written.
-pub(super) struct CallText {
-    /// Room for what it writes.
-    pub(super) before: Vec<String>,
-    /// The call itself.
-    pub(super) made: String,
-    /// Lines that print what it wrote.
-    pub(super) told: Vec<String>,
-    /// Names of what is passed as a number, as a comment.
-    pub(super) behind: String,
-}
-
-pub(super) fn called(sequence: &Sequence<'_>, action: &Action<'_>, call: &Call, arguments: &[Argument]) -> CallText {
-    let (mut lines, mut passed, mut told, mut named) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for (param, argument) in call.params.iter().zip(arguments) {
-        if param.c_type.is_empty() {
-            continue;
-        }
-        let c_type = plain_type(param.c_type);
-        passed.push(match argument {
-            Argument::Number(Number::Int(0)) if c_type.contains('*') => "None".to_string(),
-            Argument::Number(value) => {
-                if let Number::Named(name, _) = value {
-                    named.push(*name);
-                }
-                typed(param, &c_type, value)
-            }
-            Argument::Text(of) => encoded(of),
-            Argument::Variable(name) => variable(name),
-            Argument::Process(actor) => format!("c_int({})", actor_name(sequence, *actor)),
-            Argument::Handle(0) => "None".to_string(),
-            Argument::Handle(value) => format!("c_void_p({value})"),
-            Argument::Kernel(name) => format!("KERNEL_{}", variable(name).to_ascii_uppercase()),
-            Argument::List(values) => list(values),
-            Argument::Dim3(x, z) => format!("Dim3({x}, 1, {z})"),
-            Argument::Location { host: true, .. } => "Location(2, 0)".to_string(),
-            Argument::Location { device, .. } => format!("Location(1, {})", number(device)),
-            Argument::Struct { template, given } => {
-                let mut words: Vec<String> =
-                    template.preset.iter().map(|word| format!("({}, 4, {:#x})", word.offset, word.value)).collect();
-                words.push(format!("({}, {}, {})", template.given, template.width, number(given)));
-                named.push(template.name);
-                format!("room({}, {})", template.size, words.join(", "))
-            }
-            Argument::Block(name) => format!("block64({})", block(sequence, name)),
-            Argument::Out(output) => written(sequence, action, param, *output, &mut lines, &mut told),
-            Argument::Rest => continue,
-        });
-    }
-    let behind = if named.is_empty() { String::new() } else { format!("  # {}", named.join(", ")) };
-    let made = format!("{}.{}({})", object(call.library), call.name, passed.join(", "));
-    CallText { before: lines, made, told, behind }
-}
-
-/// The call with the check of its status, and what is told after it.
-fn checked(call: &Call, written: CallText) -> Vec<String> {
-    let CallText { before: mut lines, made, told, behind } = written;
-    if call.returns == Returns::Text {
-        lines.push(format!("seen.text({}, {made}){behind}", literal(RETURNED_TEXT)));
-        return lines;
-    }
-    let whole = match call.library {
-        CallLibrary::Libc => format!("errno_of(seen, {made})"),
-        library => format!("seen.returned({}, {made})", short(library)),
-    };
-    if told.is_empty() {
-        lines.push(format!("{whole}{behind}"));
-    } else {
-        lines.push(format!("if {whole}:{behind}"));
-        lines.extend(told.iter().map(|line| format!("    {line}")));
-    }
-    lines
+    if of.is_empty() { number(value) } else { format!("{of}({})", number(value)) }
 }
 
 /// The arguments of a kernel.
@@ -575,140 +430,534 @@ fn list(values: &[Argument]) -> String {
     format!("list_of({})", all.join(", "))
 }
 
-/// What is passed for what the callee writes.
-fn written(
-    sequence: &Sequence<'_>,
-    action: &Action<'_>,
-    param: &Param,
-    output: Output,
-    lines: &mut Vec<String>,
-    told: &mut Vec<String>,
-) -> String {
-    let name = variable(param.name);
-    let key = literal(param.name);
-    let mut simple = |of: &str| {
-        lines.push(format!("{name} = {of}()"));
-        told.push(format!("seen.value({key}, {name}.value)"));
-        format!("byref({name})")
-    };
-    match output {
-        Output::I32 => simple("c_int"),
-        Output::U32 => simple("c_uint"),
-        Output::F32 => simple("c_float"),
-        Output::U64 | Output::Varying => simple("c_uint64"),
-        Output::Word(_) if action.step.bind.is_none() => simple("c_uint64"),
-        Output::Uuid => {
-            lines.push(format!("{name} = (c_ubyte * 16)()"));
-            told.push(format!("seen.value({key}, uuid_text({name}))"));
-            name
-        }
-        Output::Text(bytes) => {
-            lines.push(format!("{name} = ctypes.create_string_buffer({bytes})"));
-            told.push(format!("seen.text({key}, {name}.value)"));
-            name
-        }
-        Output::Handle(_) | Output::Word(_) => match &action.step.bind {
-            Some(bound) => {
-                told.push(format!("seen.bound({key}, {})", variable(bound)));
-                format!("byref({})", variable(bound))
-            }
-            None => {
-                lines.push(format!("{name} = c_void_p()"));
-                told.push(format!("seen.bound({key}, {name})"));
-                format!("byref({name})")
-            }
-        },
-        Output::Blob(_, bytes) => match &action.step.bind {
-            Some(bound) => format!("block({})", block(sequence, bound)),
-            None => format!("room({bytes})"),
-        },
-        Output::Struct(layout) => structure(name, layout, lines, told),
-    }
+/// What a call wrote and can be asked about: its name, and its value in Python.
+struct Written {
+    key: String,
+    value: String,
+    is_handle: bool,
 }
 
-/// Room for a struct that the callee writes, and how its members are told.
-fn structure(name: String, layout: &calls::Layout, lines: &mut Vec<String>, told: &mut Vec<String>) -> String {
-    let words = layout.preset.iter().map(|word| format!(", ({}, 4, {:#x})", word.offset, word.value));
-    let words: String = words.collect();
-    lines.push(format!("{name} = room({}{words})", layout.size));
-    for field in &layout.fields {
-        let key = literal(field.name);
-        told.push(match field.read {
-            FieldType::I32 => format!("seen.value({key}, word_at({name}, {}, 4))", field.offset),
-            FieldType::U64 => format!("seen.value({key}, word_at({name}, {}, 8))", field.offset),
-            FieldType::Text(_) => format!("seen.text({key}, text_at({name}, {}))", field.offset),
-        });
-    }
-    name
+/// The lines of a case.
+struct CaseText<'p> {
+    program: &'p Reproducer<'p>,
+    sequence: &'p Sequence<'p>,
+    text: String,
+    pad: usize,
 }
 
-fn effect(program: &Reproducer<'_>, out: &mut String) -> Result<(), Refusal> {
-    out.push_str("\n\ndef effect(run):\n    \"\"\"Whether the effect shows in a case.\"\"\"\n    return run.all(\n");
-    for question in questions(&program.instance.effect)? {
-        let names = match &question {
-            EffectQuestion::Status { names, .. } if !program.is_of_lines() => format!("  # {}", names.join(", ")),
-            _ => String::new(),
+impl<'p> CaseText<'p> {
+    fn line(&mut self, line: &str) {
+        let _ = writeln!(self.text, "{}{line}", "    ".repeat(self.pad));
+    }
+
+    fn write(&mut self) -> Result<(), Refusal> {
+        let case = self.sequence.case;
+        let _ = write!(self.text, "\nif case == {}:\n", literal(&case.name));
+        if self.program.is_of_lines() {
+            self.libraries(&[]);
+        } else {
+            self.line("cuda = load(\"libcuda.so.1\")");
+            self.libraries(&self.program.calls());
+        }
+        for held in &self.sequence.variables {
+            let is_block = self.is_block(&held.name);
+            self.line(&format!("{} = {}()", variable(&held.name), if is_block { "Block64" } else { "c_void_p" }));
+        }
+        let gpus = if self.program.is_counted_since(Since::Start) { self.program.gpus_read() } else { 0 };
+        if gpus > 0 {
+            let all: Vec<String> = (0..gpus).map(|gpu| format!("used({gpu})")).collect();
+            self.line(&format!("start = [{}]", all.join(", ")));
+        }
+        if self.program.needs_cost() {
+            self.line("cost = context_cost()");
+        }
+        self.steps(&self.sequence.steps)?;
+        self.line(&format!("sys.exit(1 if not all(answers) else 0 if len(answers) == {} else 77)", self.program.questions.len()));
+        Ok(())
+    }
+
+    /// Whether a step binds bytes, such as an IPC handle, to this name.
+    fn is_block(&self, name: &str) -> bool {
+        self.program.actions().into_iter().any(|action| {
+            action.bind == Some(name)
+                && action.call().is_some_and(|call| {
+                    call.params.iter().any(|param| matches!(param.kind, ParamKind::Out(Output::Blob(..))))
+                })
+        })
+    }
+
+    fn libraries(&mut self, calls: &[&Call]) {
+        let mut loaded = vec![CallLibrary::Driver];
+        for call in calls {
+            let library = call.library;
+            if !loaded.contains(&library) {
+                loaded.push(library);
+                let names = match library {
+                    CallLibrary::Runtime => {
+                        self.line("cudart = load(*CUDART)");
+                        continue;
+                    }
+                    CallLibrary::Nvml => "\"libnvidia-ml.so.1\"",
+                    CallLibrary::Nvrtc => "\"libnvrtc.so\", \"libnvrtc.so.13\", \"libnvrtc.so.12\"",
+                    CallLibrary::Cublas => "\"libcublas.so\", \"libcublas.so.13\", \"libcublas.so.12\"",
+                    CallLibrary::Cufft => "\"libcufft.so\", \"libcufft.so.12\", \"libcufft.so.11\"",
+                    CallLibrary::Nccl => "\"libnccl.so.2\", \"libnccl.so\"",
+                    CallLibrary::Driver | CallLibrary::Libc | CallLibrary::Harness => continue,
+                };
+                self.line(&format!("{} = load({names})", object(library)));
+            }
+        }
+        for call in calls.iter().filter(|call| call.returns == Returns::Text) {
+            self.line(&format!("{}.{}.restype = c_char_p", object(call.library), call.name));
+        }
+    }
+
+    fn steps(&mut self, steps: &[Action<'_>]) -> Result<(), Refusal> {
+        steps.iter().try_for_each(|action| self.step(action))
+    }
+
+    fn step(&mut self, action: &Action<'_>) -> Result<(), Refusal> {
+        let label = action.label;
+        let program = self.program;
+        let questions = program.questions_at(label);
+        if questions.iter().any(|it| matches!(it, EffectQuestion::Memory { since: Since::Step, .. })) {
+            let all: Vec<String> = (0..program.gpus_read()).map(|gpu| format!("used({gpu})")).collect();
+            self.line(&format!("before = [{}]", all.join(", ")));
+        }
+        let called = action.call().map_or("", |call| call.name);
+        let said = if label == called { String::new() } else { format!("  # {}", visible(label)) };
+        match &action.doing {
+            Doing::Line { text, value, may_raise } => self.python(label, text, *value, *may_raise, &questions)?,
+            Doing::Call { call, arguments } if call.library == CallLibrary::Libc => {
+                self.libc(action, call, arguments, &questions, &said)?;
+            }
+            Doing::Call { call, arguments } => self.call(action, call, arguments, &questions, &said)?,
+            Doing::Nothing(why) => self.line(&format!("# {}: {why}", visible(label))),
+            Doing::Getenv { name } => {
+                self.line("libc = ctypes.CDLL(None)");
+                self.line("libc.getenv.restype = c_char_p");
+                self.line(&format!("value = libc.getenv({}){said}", bytes_literal(name)));
+                self.line("if value is not None:");
+                let written = Written { key: "value".into(), value: "value.decode()".into(), is_handle: false };
+                self.told(&[written], label, &questions)?;
+            }
+            Doing::Sleep { milliseconds } => self.line(&format!("time.sleep({milliseconds} / 1000){said}")),
+            Doing::Memset { variable: held, value, bytes } => {
+                self.line(&format!("ctypes.memset({}.value, {value}, {bytes}){said}", variable(held)));
+            }
+            Doing::Open { file } => {
+                self.line(&format!("call(\"dlopen\", dlopen({})){said}", literal(file)));
+            }
+            Doing::MaxRss => {
+                self.line(&format!("usage = resource.getrusage(resource.RUSAGE_SELF){said}"));
+                let value = "usage.ru_maxrss * 1024".into();
+                let written = Written { key: "max_rss_bytes".into(), value, is_handle: false };
+                self.told_inside(&[written], label, &questions)?;
+            }
+            Doing::Fork(steps, end) => {
+                self.line("child = os.fork()");
+                self.line("if child == 0:");
+                self.pad += 1;
+                self.steps(steps)?;
+                let own = program.count_asked(steps);
+                self.line(if own > 0 { "os._exit(0 if all(answers) else 1)" } else { "os._exit(0)" });
+                self.pad -= 1;
+                self.line("ended = os.waitpid(child, 0)[1]");
+                if own > 0 {
+                    self.line(&format!("answers += [ended == 0] * ({own} if os.WIFEXITED(ended) else 0)"));
+                }
+                let questions = program.questions_at(end);
+                let written = [
+                    ("code", "-1 if os.WIFSIGNALED(ended) else os.WEXITSTATUS(ended)"),
+                    ("signal", "os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else 0"),
+                ];
+                let written = written.map(|(key, value)| Written { key: key.into(), value: format!("({value})"), is_handle: false });
+                let asked = |key: &str| questions.iter().any(|it| matches!(it, EffectQuestion::Value { name, .. } if *name == key));
+                let written: Vec<Written> = written.into_iter().filter(|it| asked(&it.key)).collect();
+                self.told_inside(&written, end, &questions)?;
+                self.expect_rest(&questions);
+            }
+            Doing::Thread(steps) => {
+                self.line("def work():");
+                self.pad += 1;
+                self.steps(steps)?;
+                self.pad -= 1;
+                self.line("with ThreadPoolExecutor(1) as thread:");
+                self.line("    thread.submit(work).result()");
+            }
+        }
+        self.expect_rest(&questions);
+        Ok(())
+    }
+
+    /// A line of a framework. Where it may raise, the case goes on behind it.
+    fn python(
+        &mut self,
+        label: &str,
+        code: &str,
+        value: Option<&str>,
+        may_raise: bool,
+        questions: &[&EffectQuestion<'_>],
+    ) -> Result<(), Refusal> {
+        let names = questions.iter().find_map(|it| if let EffectQuestion::Status { names, .. } = it { Some(names) } else { None });
+        let is_asked = questions.iter().any(|question| !matches!(question, EffectQuestion::Memory { .. } | EffectQuestion::Contexts { .. }));
+        let is_tried = names.is_some() || may_raise || is_asked && value.is_none();
+        let (before, last) = if value.is_some() { last_expression(code) } else { (code, "") };
+        let mut whole = before.trim_end().to_string();
+        if value.is_some() {
+            let gap = if whole.trim().is_empty() { "" } else { "\n" };
+            whole = format!("{}{gap}seen = {}", whole.trim_end(), last.trim());
+        }
+        if is_tried {
+            self.line("raised, message = \"OK\", None");
+            self.line("try:");
+        }
+        let pad = "    ".repeat(self.pad + usize::from(is_tried));
+        let _ = writeln!(self.text, "{}", indented(&whole, &pad));
+        if is_tried {
+            self.line("except Exception as error:");
+            self.line("    raised, message = type(error).__name__, str(error).split(\"\\n\")[0]");
+            self.line("    print(\"   \", raised, message)");
+        }
+        if let Some(name) = value {
+            if is_tried {
+                self.line("if raised == \"OK\":");
+                self.pad += 1;
+            }
+            self.line(&format!("print({}, seen)", literal(&format!("    {name} ="))));
+            if self.program.is_compared(label, name) {
+                self.line(&format!("{} = known(seen)", variable(&format!("{label}_{name}"))));
+            }
+            self.ask(name, "known(seen)", false, questions)?;
+            if is_tried {
+                self.pad -= 1;
+            }
+        }
+        if questions.iter().any(|it| matches!(it, EffectQuestion::Value { name: "message", .. })) {
+            self.line("if message is not None:");
+            self.pad += 1;
+            self.ask("message", "message", false, questions)?;
+            self.pad -= 1;
+        }
+        for question in questions {
+            if let EffectQuestion::Status { names, .. } = question {
+                let all: Vec<String> = names.iter().map(|name| format!("raised == {}", literal(name))).collect();
+                self.expect(question, &all.join(" or "));
+            }
+        }
+        Ok(())
+    }
+
+    /// A call of the C library. The environment of Python is that of C.
+    fn libc(
+        &mut self,
+        action: &Action<'_>,
+        call: &'static Call,
+        arguments: &[Argument],
+        questions: &[&EffectQuestion<'_>],
+        said: &str,
+    ) -> Result<(), Refusal> {
+        let texts: Vec<&Vec<Piece>> =
+            arguments.iter().filter_map(|argument| if let Argument::Text(of) = argument { Some(of) } else { None }).collect();
+        let is_asked = questions.iter().any(|question| matches!(question, EffectQuestion::Status { .. }));
+        match (call.name, texts.as_slice()) {
+            ("setenv", [name, value]) if !is_asked => self.line(&format!("os.environ[{}] = {}{said}", text(name), text(value))),
+            ("unsetenv", [name]) if !is_asked => self.line(&format!("os.environ.pop({}, None){said}", text(name))),
+            _ => {
+                self.line("libc = ctypes.CDLL(None)");
+                self.call(action, call, arguments, questions, said)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn call(
+        &mut self,
+        action: &Action<'_>,
+        call: &'static Call,
+        arguments: &[Argument],
+        questions: &[&EffectQuestion<'_>],
+        said: &str,
+    ) -> Result<(), Refusal> {
+        let label = action.label;
+        let (made, written, names) = self.called(action, call, arguments);
+        let behind = match (names.is_empty(), said.is_empty()) {
+            (true, _) => said.to_string(),
+            (false, true) => format!("  # {}", names.join(", ")),
+            (false, false) => format!("{said}: {}", names.join(", ")),
         };
-        let _ = writeln!(out, "        {},{names}", ask(&question, program.is_of_lines())?);
-    }
-    out.push_str("    )\n");
-    Ok(())
-}
-
-fn ask(question: &EffectQuestion<'_>, is_of_lines: bool) -> Result<String, Refusal> {
-    let listed = |gpus: &str| match gpus {
-        "all" => "\"all\"".to_string(),
-        names => {
-            let names: Vec<String> = names.split(',').filter(|name| !name.is_empty()).map(literal).collect();
-            format!("[{}]", names.join(", "))
+        if call.returns == Returns::Text {
+            self.line(&format!("text = {made}{behind}"));
+            let value = "(text or b\"NULL\").decode()".into();
+            let written = [Written { key: cuda_pitfalls_calls::RETURNED_TEXT.into(), value, is_handle: false }];
+            return self.told_inside(&written, label, questions);
         }
-    };
-    let for_each = |gpu: Option<u32>, named: &[u32], ask: &dyn Fn(&str) -> String| match gpu {
-        Some(gpu) => ask(&gpu.to_string()),
-        None => {
-            let named: Vec<String> = named.iter().map(u32::to_string).collect();
-            format!("*[{} for gpu in run.others({})]", ask("gpu"), named.join(", "))
+        let is_asked = |name: &str| {
+            self.program.is_compared(label, name)
+                || questions.iter().any(|it| matches!(it, EffectQuestion::Value { name: asked, .. } if *asked == name))
+        };
+        let written: Vec<Written> = written.into_iter().filter(|written| is_asked(&written.key)).collect();
+        let whole = format!("call({}, {made})", literal(call.name));
+        let statuses = questions.iter().find(|it| matches!(it, EffectQuestion::Status { .. }));
+        match (statuses, written.is_empty()) {
+            (None, true) => self.line(&format!("{whole}{behind}")),
+            (None, false) => {
+                self.line(&format!("if {whole} == 0:{behind}"));
+                self.told(&written, label, questions)?;
+            }
+            (Some(_), is_alone) => {
+                self.line(&format!("result = {whole}{behind}"));
+                if !is_alone {
+                    self.line("if result == 0:");
+                    self.told(&written, label, questions)?;
+                }
+            }
         }
-    };
-    Ok(match question {
-        EffectQuestion::Status { at, names } => {
+        if let Some(EffectQuestion::Status { names, .. }) = statuses {
             let mut all = Vec::new();
             for name in *names {
-                if is_of_lines {
-                    all.push(format!("(PYTHON, {})", literal(name)));
-                    continue;
-                }
-                let (library, code) = status(name)
+                let (of, code) = status(name)
                     .ok_or_else(|| Refusal(format!("its effect is the status `{name}`, which has no number")))?;
-                all.push(format!("({}, {code})", short(library)));
+                // A call of another library returns no status of this one.
+                if of == call.library {
+                    all.push(format!("result == {code}"));
+                }
             }
-            format!("run.status({}, {})", literal(at), all.join(", "))
+            let condition = if all.is_empty() { "False".to_string() } else { all.join(" or ") };
+            if let Some(question) = statuses {
+                self.expect(question, &condition);
+            }
         }
-        EffectQuestion::Value { at, name, order, operand } => {
-            let other = match operand {
-                Operand::Int(value) => value.to_string(),
-                Operand::Text(text) if text == "${gpus}" => "len(GPUS)".to_string(),
-                Operand::Text(of) => text(of),
-                Operand::Value { label, name } => format!("run.of({}, {})", literal(label), literal(name)),
+        Ok(())
+    }
+
+    /// The call, behind the room for what it writes, and the names of what is passed as a number.
+    fn called(
+        &mut self,
+        action: &Action<'_>,
+        call: &'static Call,
+        arguments: &[Argument],
+    ) -> (String, Vec<Written>, Vec<&'static str>) {
+        let (mut passed, mut written, mut names) = (Vec::new(), Vec::new(), Vec::new());
+        for (param, argument) in call.params.iter().zip(arguments) {
+            if param.c_type.is_empty() {
+                continue;
+            }
+            let c_type = plain_type(param.c_type);
+            passed.push(match argument {
+                Argument::Number(Number::Int(0)) if c_type.contains('*') => "None".to_string(),
+                Argument::Number(value) => {
+                    if let Number::Named(name, _) = value {
+                        names.push(*name);
+                    }
+                    typed(param, &c_type, value)
+                }
+                Argument::Text(of) => encoded(of),
+                Argument::Variable(name) => variable(name),
+                Argument::Handle(0) => "None".to_string(),
+                Argument::Handle(value) => format!("c_void_p({value})"),
+                Argument::Kernel(name) => format!("KERNEL_{}", variable(name).to_ascii_uppercase()),
+                Argument::List(values) => list(values),
+                Argument::Dim3(x, z) => format!("Dim3({x}, 1, {z})"),
+                Argument::Location { host: true, .. } => "Location(2, 0)".to_string(),
+                Argument::Location { device, .. } => format!("Location(1, {})", number(device)),
+                Argument::Struct { template, given } => {
+                    let mut words: Vec<String> =
+                        template.preset.iter().map(|word| format!("({}, 4, {:#x})", word.offset, word.value)).collect();
+                    words.push(format!("({}, {}, {})", template.given, template.width, number(given)));
+                    names.push(template.name);
+                    format!("room({}, {})", template.size, words.join(", "))
+                }
+                Argument::Out(output) => self.out(action, param, *output, &mut written),
+                Argument::Rest => continue,
+            });
+        }
+        (format!("{}.{}({})", object(call.library), call.name, passed.join(", ")), written, names)
+    }
+
+    /// What is passed for what the callee writes.
+    fn out(&mut self, action: &Action<'_>, param: &Param, output: Output, written: &mut Vec<Written>) -> String {
+        let name = variable(param.name);
+        let key = param.name.to_string();
+        let simple = match output {
+            Output::I32 => Some("c_int"),
+            Output::U32 => Some("c_uint"),
+            Output::F32 => Some("c_float"),
+            Output::U64 | Output::Varying => Some("c_uint64"),
+            Output::Word(_) if action.bind.is_none() => Some("c_uint64"),
+            _ => None,
+        };
+        if let Some(of) = simple {
+            self.line(&format!("{name} = {of}()"));
+            written.push(Written { key, value: format!("{name}.value"), is_handle: false });
+            return format!("byref({name})");
+        }
+        match (output, action.bind) {
+            (Output::Uuid, _) => {
+                self.line(&format!("{name} = (c_ubyte * 16)()"));
+                written.push(Written { key, value: format!("uuid_text({name})"), is_handle: false });
+                name
+            }
+            (Output::Text(bytes), _) => {
+                self.line(&format!("{name} = create_string_buffer({bytes})"));
+                written.push(Written { key, value: format!("{name}.value.decode()"), is_handle: false });
+                name
+            }
+            (Output::Struct(layout), _) => self.structure(name, layout, written),
+            (Output::Blob(..), Some(bound)) => format!("byref({})", variable(bound)),
+            (Output::Blob(_, bytes), None) => format!("room({bytes})"),
+            (_, Some(bound)) => {
+                let bound = variable(bound);
+                written.push(Written { key, value: bound.clone(), is_handle: true });
+                format!("byref({bound})")
+            }
+            (_, None) => {
+                self.line(&format!("{name} = c_void_p()"));
+                written.push(Written { key, value: name.clone(), is_handle: true });
+                format!("byref({name})")
+            }
+        }
+    }
+
+    /// Room for a struct that the callee writes, and its members.
+    fn structure(&mut self, name: String, layout: &Layout, written: &mut Vec<Written>) -> String {
+        let words = layout.preset.iter().map(|word| format!(", ({}, 4, {:#x})", word.offset, word.value));
+        let words: String = words.collect();
+        self.line(&format!("{name} = room({}{words})", layout.size.div_ceil(8) * 8));
+        for field in &layout.fields {
+            let value = match field.read {
+                FieldType::I32 => format!("word_at({name}, {}, 4)", field.offset),
+                FieldType::U64 => format!("word_at({name}, {}, 8)", field.offset),
+                FieldType::Text(_) => format!("bytes({name})[{}:].split(b\"\\0\")[0].decode()", field.offset),
             };
-            format!("run.value({}, {}, {}, {other})", literal(at), literal(name), literal(order))
+            written.push(Written { key: field.name.to_string(), value, is_handle: false });
         }
-        EffectQuestion::Visible { at, gpus } => format!("run.visible({}, {})", literal(at), listed(gpus)),
-        EffectQuestion::Contexts { at, gpus } => format!("run.contexts({}, {})", literal(at), listed(gpus)),
-        EffectQuestion::Current { at, gpu } => format!("run.current({}, {})", literal(at), literal(gpu)),
-        EffectQuestion::Initialised { at, yes } => {
-            format!("run.initialised({}, {})", literal(at), if *yes { "True" } else { "False" })
+        name
+    }
+
+    fn told(&mut self, written: &[Written], label: &str, questions: &[&EffectQuestion<'_>]) -> Result<(), Refusal> {
+        self.pad += 1;
+        self.told_inside(written, label, questions)?;
+        self.pad -= 1;
+        Ok(())
+    }
+
+    /// Prints what was written, and asks what is asked about it.
+    fn told_inside(&mut self, written: &[Written], label: &str, questions: &[&EffectQuestion<'_>]) -> Result<(), Refusal> {
+        for Written { key, value, is_handle } in written {
+            let mut value = value.clone();
+            if self.program.is_compared(label, key) {
+                let own = variable(&format!("{label}_{key}"));
+                self.line(&format!("{own} = {value}"));
+                value = own;
+            }
+            self.line(&format!("print({}, {value}{})", literal(&format!("    {key} =")), if *is_handle { ".value" } else { "" }));
+            self.ask(key, &value, *is_handle, questions)?;
         }
-        EffectQuestion::Memory { at, gpu, named, classes } => {
-            let classes: Vec<String> = classes.iter().map(|class| literal(class)).collect();
-            for_each(*gpu, named, &|gpu| format!("run.memory({}, {gpu}, {})", literal(at), classes.join(", ")))
+        Ok(())
+    }
+
+    /// Asks what is asked about a value.
+    fn ask(&mut self, key: &str, value: &str, is_handle: bool, questions: &[&EffectQuestion<'_>]) -> Result<(), Refusal> {
+        for question in questions {
+            let EffectQuestion::Value { name, order, operand, .. } = question else { continue };
+            if *name != key {
+                continue;
+            }
+            let sign = match *order {
+                "eq" => "==",
+                "ne" => "!=",
+                "ge" => ">=",
+                "le" => "<=",
+                "gt" => ">",
+                _ => "<",
+            };
+            let condition = match operand {
+                Operand::Text(text) if is_handle && matches!(text.as_str(), "bound" | "NULL") => {
+                    let is_null = (text == "NULL") == (*order == "eq");
+                    if is_null { format!("not {value}.value") } else { format!("bool({value}.value)") }
+                }
+                Operand::Int(other) => format!("{value} {sign} {other}"),
+                Operand::Text(text) if text == "${gpus}" => format!("{value} {sign} gpu_count()"),
+                Operand::Value { label, name } => format!("{value} {sign} {}", variable(&format!("{label}_{name}"))),
+                Operand::Text(text) if matches!(*order, "eq" | "ne") => {
+                    let other = gpu_named(text).map_or_else(|| literal(text), |gpu| format!("uuid_of({gpu})"));
+                    format!("str({value}) {sign} {other}")
+                }
+                Operand::Text(text) => return Err(Refusal(format!("its effect puts a value in order with `{text}`"))),
+            };
+            self.expect(question, &condition);
         }
-        EffectQuestion::Bytes { at, grown, gpu, named, order, bytes } => {
-            let asked = if *grown { "grown_bytes" } else { "used_bytes" };
-            for_each(*gpu, named, &|gpu| format!("run.{asked}({}, {gpu}, {}, {bytes})", literal(at), literal(order)))
+        Ok(())
+    }
+
+    /// The questions of a step that are about the state of the driver and about memory.
+    fn expect_rest(&mut self, questions: &[&EffectQuestion<'_>]) {
+        for question in questions {
+            let condition = match question {
+                EffectQuestion::Status { .. } | EffectQuestion::Value { .. } => continue,
+                EffectQuestion::Visible { gpus: GpuSet::All, .. } => "len(visible()) == gpu_count()".to_string(),
+                EffectQuestion::Visible { gpus: GpuSet::These(gpus) | GpuSet::Others(gpus), .. } => {
+                    let all: Vec<String> = gpus.iter().map(|gpu| format!("uuid_of({gpu})")).collect();
+                    format!("visible() == [{}]", all.join(", "))
+                }
+                EffectQuestion::Current { gpu, .. } => match gpu {
+                    Some(gpu) => format!("current_device() == {gpu}"),
+                    None => "current_device() is None".to_string(),
+                },
+                EffectQuestion::Initialised { yes, .. } => {
+                    let sign = if *yes { "!=" } else { "==" };
+                    format!("load(\"libcuda.so.1\").cuDeviceGetCount(byref(c_int())) {sign} 3")
+                }
+                EffectQuestion::Contexts { .. } | EffectQuestion::Memory { .. } => memory_condition(self.program, question),
+            };
+            self.expect(question, &condition);
         }
-        EffectQuestion::End { how } => format!("run.end == {}", literal(how)),
-    })
+    }
+
+    fn expect(&mut self, question: &EffectQuestion<'_>, condition: &str) {
+        let what = literal(&question.words());
+        let whole = format!("expect({condition}, {what})");
+        if whole.len() + 4 * self.pad <= 118 {
+            self.line(&whole);
+        } else {
+            self.line(&format!("expect({condition},"));
+            self.line(&format!("       {what})"));
+        }
+    }
+}
+
+/// What memory must have grown by, each GPU that is read for itself.
+fn memory_condition(program: &Reproducer<'_>, question: &EffectQuestion<'_>) -> String {
+    let bounds = question.growth(program.gpus_read());
+    let parts = bounds.iter().map(|Growth { gpu, since, least, most }| {
+        let since = if *since == Since::Start { "start" } else { "before" };
+        let more = format!("used({gpu}) - {since}[{gpu}]");
+        match (least, most) {
+            (Bytes::These(least), Bytes::These(most)) if least == most => format!("{more} == {}", size(*least)),
+            (Bytes::Any, most) => format!("{more} <= {}", bytes(*most)),
+            (least, Bytes::Any) => format!("{more} >= {}", bytes(*least)),
+            (least, most) => format!("{} <= {more} <= {}", bytes(*least), bytes(*most)),
+        }
+    });
+    parts.collect::<Vec<_>>().join(" and ")
+}
+
+fn size(bytes: i64) -> String {
+    if bytes != 0 && bytes % (1 << 20) == 0 { format!("{} << 20", bytes >> 20) } else { bytes.to_string() }
+}
+
+fn bytes(bound: Bytes) -> String {
+    match bound {
+        Bytes::Any => "0".to_string(),
+        Bytes::These(bytes) => size(bytes),
+        Bytes::Noise => "NOISE".to_string(),
+        Bytes::BelowNoise => "-NOISE".to_string(),
+        Bytes::AboveNoise => "NOISE + 1".to_string(),
+        Bytes::Context => "CONTEXT".to_string(),
+        Bytes::BelowContext => "CONTEXT - 1".to_string(),
+        Bytes::Allocation => "cost * 5 // 4".to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -718,7 +967,7 @@ mod tests {
     #[test]
     fn a_variable_hides_nothing_that_is_used() {
         assert_eq!(variable("memory"), "memory");
-        for name in ["range", "step", "queue", "TURN", "Seen", "in"] {
+        for name in ["range", "step", "in"] {
             assert_eq!(variable(name), format!("{name}_"));
         }
         assert_eq!(variable("2nd-stream"), "_2nd_stream");
@@ -728,7 +977,6 @@ mod tests {
     fn bytes_are_ascii_whatever_the_text_is() {
         assert_eq!(bytes_literal("CUDA_VISIBLE_DEVICES"), "b\"CUDA_VISIBLE_DEVICES\"");
         // Python refuses `b"é"`, and reads `\u001b` in bytes as six characters.
-        assert_eq!(bytes_literal("é\u{1b}\"\\\n"), r#"b"\xc3\xa9\x1b\"\\\x0a""#);
-        assert_eq!(encoded("é"), r#"b"\xc3\xa9""#);
+        assert_eq!(bytes_literal("é\u{1b}\"\\\n"), r#"b"\xc3\xa9\x1b\"\\\n""#);
     }
 }

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 
 use super::output::{fail, print, put_new};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::export::{Language, Reproducer, plain, reproducer};
+use cuda_pitfalls_answers::export::{Language, Reproducer, reproducer};
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
 use cuda_pitfalls_render::issue::{Attached, Tracker};
 
@@ -57,18 +57,16 @@ fn write(arguments: &BundleArguments, stem: &str, entries: &[ArchiveFile]) -> Ex
     }
 }
 
-fn attach(scenario: &Scenario, instance: &Instance, language: Language, is_plain: bool) -> Option<Attached> {
-    let stem = stem(&instance.name) + if is_plain { "-plain" } else { "" };
-    let program = Reproducer::of(scenario, instance, None).ok()?.in_file(&stem);
-    let form = if is_plain { plain } else { reproducer };
-    let text = form(&program, language).ok()?;
-    let file = format!("{stem}.{}", language.extension());
-    let commands = match language {
-        Language::Python => vec![format!("python3 {file}")],
-        Language::C => vec![program.compile_line(&file, &stem), format!("./{stem}")],
-    };
-    let language = if language == Language::C { "c" } else { "python" };
-    Some(Attached { instance: instance.name.clone(), file, commands, language, is_plain, text })
+/// The reproducers of an instance, in the languages that it can be written in.
+fn attach(scenario: &Scenario, instance: &Instance) -> impl Iterator<Item = Attached> {
+    let stem = stem(&instance.name);
+    [Language::Python, Language::C].into_iter().filter_map(move |language| {
+        let program = Reproducer::new(scenario, instance, &stem).ok()?;
+        let text = reproducer(&program, language).ok()?;
+        let file = format!("{stem}.{}", language.extension());
+        let commands = language.commands(&stem);
+        Some(Attached { instance: instance.name.clone(), file, commands, language: language.name(), text })
+    })
 }
 
 /// The last part of a name, as a file may be called: a name of nothing is that of a scenario.

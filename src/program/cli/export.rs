@@ -7,15 +7,15 @@ use std::path::{Path, PathBuf};
 use super::error::CliError;
 use super::output::{fail, fail_rendered, is_styled, print, put};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::export::{Language, Offer, Reproducer, plain, reproducer};
+use cuda_pitfalls_answers::export::{Language, Offer, Reproducer, reproducer};
 use cuda_pitfalls_core::catalogue::{Selection, Unselected};
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
 
 /// What the program that is written does.
 pub(super) const ENDS: &str = "\
-The file runs trap and control, each in a fresh process, reads memory by NVML and prints one table. \
+The file runs trap and control, each in a process of its own, and reads memory by NVML where the question is about it. \
 It exits 0 if the effect shows in the trap and not in the control, 1 if it does not show in the trap, \
-2 if it cannot be told.";
+77 if that cannot be told: too few GPUs, a library that is missing, a step that was not reached.";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct ExportArguments {
@@ -25,18 +25,11 @@ pub(super) struct ExportArguments {
     /// The language.
     #[arg(long = "as", value_enum, required_unless_present = "list")]
     language: Option<Language>,
-    /// One case alone, such as `trap`.
-    #[arg(long)]
-    case: Option<String>,
-    /// Write the calls of one case alone (the trap, or `--case`), as few lines as they need, to paste
-    /// into a bug report: no harness, no judgement.
-    #[arg(long)]
-    plain: bool,
     /// Where to write it; stdout if this is left out.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// List every scenario with the languages that it can be written in, or why it cannot.
-    #[arg(long, conflicts_with_all = ["language", "case", "plain", "out"])]
+    #[arg(long, conflicts_with_all = ["language", "out"])]
     list: bool,
 }
 
@@ -81,12 +74,9 @@ fn written(
     language: Language,
     arguments: &ExportArguments,
 ) -> Result<String, CliError> {
-    let form = if arguments.plain { plain } else { reproducer };
-    let program = Reproducer::of(scenario, instance, arguments.case.as_deref());
-    let written = program.and_then(|program| match arguments.out.as_deref().and_then(file_stem) {
-        Some(stem) => form(&program.in_file(&stem), language),
-        None => form(&program, language),
-    });
+    let stem = arguments.out.as_deref().and_then(file_stem);
+    let program = Reproducer::new(scenario, instance, stem.as_deref().unwrap_or("reproducer"));
+    let written = program.and_then(|program| reproducer(&program, language));
     written.map_err(|refusal| CliError::Refused { name: instance.name.clone(), language, refusal })
 }
 
@@ -123,7 +113,7 @@ fn list(selectors: &[String]) -> Exit {
     match Selection::of(selectors, &[], Unselected::All) {
         Ok(selection) => {
             let offers: Vec<Offer> =
-                selection.instances().map(|(scenario, instance)| Offer::of(scenario, instance)).collect();
+                selection.instances().map(|(scenario, instance)| Offer::new(scenario, instance)).collect();
             print(&Offer::table(&offers))
         }
         Err(error) => fail_rendered(&error.render(is_styled()), Exit::Usage, false),

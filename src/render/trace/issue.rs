@@ -1,11 +1,11 @@
 //! What a trace shows, as the text of an issue, ready to paste: the program's own line, what people expect there, what
-//! happened, and a plain reproducer of the scenario that proves it.
+//! happened, and a reproducer of the scenario that proves it.
 
 use std::fmt::Write as _;
 
 use super::change::{LineChange, changes};
 use super::{Seen, place, totals, unseen};
-use crate::issue::{Attached, IssueSections, MOST, Tracker, arranged, cut, folded, plain};
+use crate::issue::{Attached, IssueSections, MOST, Tracker, arranged, cut, first_sources, folded};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::text::escape::{markdown, shorten, visible};
 use cuda_pitfalls_core::text::units;
@@ -25,9 +25,9 @@ pub(super) fn issue(seen: &Seen, proofs: &[Scenario], attached: &[Attached], tra
         asked: format!("Seen in a trace of the program: {}.", markdown(&totals::parts(seen).join(", "))),
         expected: expected(proofs),
         happened: happened(seen),
-        plain: reproducer(proofs, attached),
+        reproducer: reproducer(proofs, attached),
         steps: folded("What to change in the program", &to_change(&changes)),
-        reproducers: "The archive has the trace itself (`trace.ndjson`), its summary, the page `trace.html`, and the \
+        others: "The archive has the trace itself (`trace.ndjson`), its summary, the page `trace.html`, and the \
                       scenarios; `cuda-pitfalls run` measures them."
             .to_owned(),
         versions: versions(seen),
@@ -81,17 +81,13 @@ fn happened(seen: &Seen) -> String {
     if out.is_empty() { "Nothing was found.".to_owned() } else { out }
 }
 
-/// The calls that show the same, or the programs of the archive that measure it.
+/// A program that shows the same, or the scenario that does.
 fn reproducer(proofs: &[Scenario], attached: &[Attached]) -> String {
-    if attached.iter().any(|one| one.is_plain) {
-        return plain(attached);
+    if !attached.is_empty() {
+        return first_sources(&attached.iter().collect::<Vec<_>>());
     }
     let named = |scenario: &Scenario| format!("`cuda-pitfalls run {}` asks it.", visible(&scenario.name));
-    let programs = attached.iter().map(|one| {
-        let commands: Vec<String> = one.commands.iter().map(|line| visible(line)).collect();
-        format!("A program of the archive measures it:\n\n```sh\n{}\n```", commands.join("\n"))
-    });
-    programs.take(1).chain(proofs.iter().map(named)).collect::<Vec<_>>().join("\n\n")
+    proofs.iter().map(named).collect::<Vec<_>>().join("\n\n")
 }
 
 fn to_change(changes: &[(LineChange<'_>, usize)]) -> String {

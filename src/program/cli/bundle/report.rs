@@ -3,7 +3,6 @@
 use super::{ArchiveFile, BundleArguments, attach, host, stem, user, write};
 use crate::cli::output::fail;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::export::Language;
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::report::{ReportView, Stored, StoredReport};
 use cuda_pitfalls_core::text::redact::Redactor;
@@ -98,12 +97,9 @@ fn sources(report: &ReportView<'_>, entries: &mut Vec<ArchiveFile>) -> Vec<Attac
         // A scenario that ran on several libcudarts is in a report several times.
         let Some((scenario, instance)) = found.filter(|_| is_first) else { continue };
         told.push(one.name);
-        for language in [Language::Python, Language::C] {
-            for is_plain in [true, false] {
-                let Some(written) = attach(scenario, instance, language, is_plain) else { continue };
-                entries.push(ArchiveFile { name: written.file.clone(), text: written.text.clone() });
-                attached.push(written);
-            }
+        for written in attach(scenario, instance) {
+            entries.push(ArchiveFile { name: written.file.clone(), text: written.text.clone() });
+            attached.push(written);
         }
     }
     attached

@@ -1,10 +1,9 @@
-//! A bundle of a trace: the trace, its summary and its page, the scenarios that prove what was found with their plain
+//! A bundle of a trace: the trace, its summary and its page, the scenarios that prove what was found with their
 //! reproducers, and the text.
 
 use super::{ArchiveFile, BundleArguments, attach, host, stem, user, write};
 use crate::cli::output::fail;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::export::Language;
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::text::redact::Redactor;
@@ -55,17 +54,14 @@ fn read(arguments: &BundleArguments) -> Result<(Trace, String), TraceError> {
     Ok((Trace::read(text.as_bytes(), &arguments.report)?, text))
 }
 
-/// The scenario files, and the reproducer of each in the languages that it can be written in: the calls alone, or if
-/// those show nothing the program that measures.
+/// The scenario files, and the reproducer of each in the languages that it can be written in.
 fn sources(proofs: &[Scenario], entries: &mut Vec<ArchiveFile>) -> Vec<Attached> {
     let mut attached = Vec::new();
     for scenario in proofs {
         let Some(file) = catalogue::embedded().find(|file| file.name == scenario.name) else { continue };
         entries.push(ArchiveFile { name: format!("{}.toml", stem(&scenario.name)), text: file.source.to_string() });
         let Some(instance) = scenario.instances.first() else { continue };
-        for language in [Language::Python, Language::C] {
-            let write = |is_plain| attach(scenario, instance, language, is_plain);
-            let Some(written) = write(true).or_else(|| write(false)) else { continue };
+        for written in attach(scenario, instance) {
             entries.push(ArchiveFile { name: written.file.clone(), text: written.text.clone() });
             attached.push(written);
         }

@@ -1,0 +1,441 @@
+//! What is asked of a case: the facts of a scenario's effect, as a program can ask them, and their words.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use cuda_pitfalls_calls::{self as calls, CallLibrary};
+
+use super::Refusal;
+use super::program::{Reproducer, Sequence};
+use cuda_pitfalls_core::fact::FactSet;
+use cuda_pitfalls_core::observation::Class;
+use cuda_pitfalls_core::scenario::{
+    Check, Expected, GpuList, Hazard, Matcher, Operand, When,
+};
+
+/// The status of a Python line that raises no exception.
+pub(super) const RAISES_NOTHING: &str = "OK";
+
+/// A question about a case: whether the effect shows is that all of these hold.
+#[derive(Debug, PartialEq)]
+pub(super) enum EffectQuestion<'s> {
+    Status { at: &'s str, names: &'s [String] },
+    Value { at: &'s str, name: &'s str, order: &'static str, operand: &'s Operand },
+    Visible { at: &'s str, gpus: GpuSet },
+    Contexts { at: &'s str, gpus: GpuSet },
+    Current { at: &'s str, gpu: Option<u32> },
+    Initialised { at: &'s str, yes: bool },
+    /// Growth of memory in use between these bounds, since the start or by the step itself.
+    Memory { at: &'s str, since: Since, gpus: GpuSet, least: Bytes, most: Bytes, says: String },
+}
+
+/// GPUs by NVML's numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum GpuSet {
+    All,
+    These(Vec<u32>),
+    /// Every GPU but these.
+    Others(Vec<u32>),
+}
+
+/// From when on growth is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Since {
+    Start,
+    Step,
+}
+
+/// A bound of growth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bytes {
+    /// None.
+    Any,
+    These(i64),
+    /// What a driver may take or give back on its own.
+    Noise,
+    BelowNoise,
+    AboveNoise,
+    /// The least that a context takes: less is what `cuInit` takes.
+    Context,
+    /// Less than that.
+    BelowContext,
+    /// The least that a context and an allocation take, by what a context costs on this machine.
+    Allocation,
+}
+
+/// What memory of one GPU must have grown by.
+#[derive(Debug, PartialEq)]
+pub(super) struct Growth {
+    pub(super) gpu: u32,
+    pub(super) since: Since,
+    pub(super) least: Bytes,
+    pub(super) most: Bytes,
+}
+
+impl EffectQuestion<'_> {
+    /// The label of the step that it is about.
+    pub(super) fn step(&self) -> &str {
+        match self {
+            EffectQuestion::Status { at, .. }
+            | EffectQuestion::Value { at, .. }
+            | EffectQuestion::Visible { at, .. }
+            | EffectQuestion::Contexts { at, .. }
+            | EffectQuestion::Current { at, .. }
+            | EffectQuestion::Initialised { at, .. }
+            | EffectQuestion::Memory { at, .. } => at,
+        }
+    }
+
+    /// Whether it needs memory of GPUs to be read.
+    pub(super) fn is_about_memory(&self) -> bool {
+        matches!(self, EffectQuestion::Contexts { .. } | EffectQuestion::Memory { .. })
+    }
+
+    /// What it asks of the memory of each GPU, of so many that are read.
+    pub(super) fn growth(&self, count: u32) -> Vec<Growth> {
+        let each = |since, gpus: &GpuSet, (least, most): (Bytes, Bytes)| {
+            let gpus = (0..count).filter(|gpu| gpus.has(*gpu));
+            gpus.map(|gpu| Growth { gpu, since, least, most }).collect::<Vec<_>>()
+        };
+        match self {
+            EffectQuestion::Memory { since, gpus, least, most, .. } => each(*since, gpus, (*least, *most)),
+            EffectQuestion::Contexts { gpus, .. } => {
+                let mut all = each(Since::Start, gpus, (Bytes::Context, Bytes::Any));
+                let others = GpuSet::Others((0..count).filter(|gpu| gpus.has(*gpu)).collect());
+                all.extend(each(Since::Start, &others, (Bytes::Any, Bytes::BelowContext)));
+                all
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The question as a clause about its step.
+    pub(super) fn words(&self) -> String {
+        match self {
+            EffectQuestion::Status { at, names } => {
+                let names: Vec<String> = names.iter().map(|name| status_words(name)).collect();
+                format!("{at} {}", names.join(" or "))
+            }
+            EffectQuestion::Value { at, name, order, operand } => {
+                let order = order_words(order);
+                let other = match operand {
+                    Operand::Int(value) => value.to_string(),
+                    Operand::Text(text) if text == "${gpus}" => "the number of GPUs".to_string(),
+                    Operand::Text(text) => match gpu_named(text) {
+                        Some(gpu) => format!("the UUID of GPU {gpu}"),
+                        None => format!("'{text}'"),
+                    },
+                    Operand::Value { label, name } => format!("the {name} of {label}"),
+                };
+                format!("{name} of {at} is {order}{other}")
+            }
+            EffectQuestion::Visible { at, gpus } => format!("after {at}, CUDA shows {}", gpus.words()),
+            EffectQuestion::Contexts { at, gpus } => format!("after {at}, there is a context on {}", gpus.words()),
+            EffectQuestion::Current { at, gpu: Some(gpu) } => format!("after {at}, the current context is on GPU {gpu}"),
+            EffectQuestion::Current { at, gpu: None } => format!("after {at}, no context is current"),
+            EffectQuestion::Initialised { at, yes } => {
+                format!("after {at}, the driver is {}initialised", if *yes { "" } else { "not " })
+            }
+            EffectQuestion::Memory { at, since, gpus, says, .. } => {
+                let since = if *since == Since::Step { " by this step" } else { "" };
+                format!("after {at}, memory of {} has grown{since} by {says}", gpus.words())
+            }
+        }
+    }
+}
+
+impl GpuSet {
+    fn new(list: &GpuList) -> GpuSet {
+        match list {
+            GpuList::All => GpuSet::All,
+            GpuList::None => GpuSet::These(Vec::new()),
+            GpuList::Named(names) => GpuSet::These(names.iter().filter_map(|name| index(name)).collect()),
+        }
+    }
+
+    fn has(&self, gpu: u32) -> bool {
+        match self {
+            GpuSet::All => true,
+            GpuSet::These(gpus) => gpus.contains(&gpu),
+            GpuSet::Others(gpus) => !gpus.contains(&gpu),
+        }
+    }
+
+    /// The GPUs that it names.
+    fn named(&self) -> &[u32] {
+        match self {
+            GpuSet::All => &[],
+            GpuSet::These(gpus) | GpuSet::Others(gpus) => gpus,
+        }
+    }
+
+    fn words(&self) -> String {
+        let named = |gpus: &[u32]| {
+            let names: Vec<String> = gpus.iter().map(|gpu| format!("GPU {gpu}")).collect();
+            names.join(" and ")
+        };
+        match self {
+            GpuSet::All => "every GPU".to_string(),
+            GpuSet::These(gpus) if gpus.is_empty() => "no GPU".to_string(),
+            GpuSet::These(gpus) => named(gpus),
+            GpuSet::Others(gpus) if gpus.is_empty() => "every GPU".to_string(),
+            GpuSet::Others(gpus) => format!("every GPU but {}", named(gpus)),
+        }
+    }
+}
+
+/// The GPU that a text names by its UUID: `${gpu0}`.
+pub(super) fn gpu_named(text: &str) -> Option<u32> {
+    text.strip_prefix("${gpu")?.strip_suffix('}')?.parse().ok()
+}
+
+/// The library and the code of a status.
+pub(super) fn status(name: &str) -> Option<(CallLibrary, u32)> {
+    CallLibrary::ALL.into_iter().find_map(|library| {
+        let known = calls::status::table(library).iter().find(|(_, known)| known.to_str() == Ok(name));
+        known.map(|(code, _)| (library, *code))
+    })
+}
+
+/// The questions of an effect, in the order of the file.
+///
+/// # Errors
+/// What no reproducer can ask.
+pub(super) fn questions(effect: &[Check]) -> Result<Vec<EffectQuestion<'_>>, Refusal> {
+    let mut all = Vec::new();
+    for check in effect {
+        add_questions(&mut all, check)?;
+    }
+    Ok(all)
+}
+
+fn add_questions<'s>(all: &mut Vec<EffectQuestion<'s>>, check: &'s Check) -> Result<(), Refusal> {
+    let Check { at, facts, when, .. } = check;
+    // By name, so that a new kind of fact is either asked here or refused.
+    let FactSet {
+        status: statuses,
+        value,
+        visible,
+        contexts,
+        current,
+        initialised,
+        memory,
+        used_bytes,
+        grown_bytes,
+        peak_bytes,
+        process_bytes,
+        calls,
+        exit,
+    } = facts;
+    for (is_asked, why) in [
+        (!calls.is_empty(), "its effect counts driver calls, which takes a forwarding libcuda"),
+        (!peak_bytes.is_empty(), "its effect is a peak of memory inside a call, which takes background polling"),
+        (!process_bytes.is_empty(), "its effect is memory that NVML lists for the worker's processes"),
+        (!when.is_empty(), "its effect depends on the driver or the machine"),
+        (exit.is_some(), "its effect is how the process ends, which a run sees from outside"),
+    ] {
+        if is_asked {
+            return Err(Refusal::new(why));
+        }
+    }
+    if !statuses.is_empty() {
+        all.push(EffectQuestion::Status { at, names: statuses });
+    }
+    for (name, matcher) in value {
+        for (order, operand) in bounds(matcher) {
+            if matches!(operand, Operand::Text(text) if text.contains("${") && text != "${gpus}" && gpu_named(text).is_none()) {
+                return Err(Refusal::new("its effect compares with a form of a UUID"));
+            }
+            all.push(EffectQuestion::Value { at, name, order, operand });
+        }
+    }
+    all.extend(visible.iter().map(|gpus| EffectQuestion::Visible { at, gpus: GpuSet::new(gpus) }));
+    all.extend(current.iter().map(|gpu| EffectQuestion::Current { at, gpu: index(gpu) }));
+    all.extend(initialised.iter().map(|yes| EffectQuestion::Initialised { at, yes: *yes }));
+    all.extend(contexts.iter().map(|gpus| EffectQuestion::Contexts { at, gpus: GpuSet::new(gpus) }));
+    for (gpu, classes) in memory {
+        let gpus = gpu_set(gpu, memory);
+        // That there is a context says the same.
+        let is_told = matches!((&gpus, contexts), (GpuSet::These(one), Some(GpuList::Named(names)))
+            if one.iter().all(|gpu| names.iter().any(|name| index(name) == Some(*gpu))));
+        if classes.as_slice() != [Class::Context] || !is_told {
+            let (least, most, says) = class_bounds(classes)?;
+            all.push(EffectQuestion::Memory { at, since: Since::Start, gpus, least, most, says });
+        }
+    }
+    for (since, amounts) in [(Since::Start, used_bytes), (Since::Step, grown_bytes)] {
+        for (gpu, matcher) in amounts {
+            for (order, operand) in bounds(matcher) {
+                let Operand::Int(bytes) = operand else {
+                    return Err(Refusal::new("its effect compares memory with a value of another step"));
+                };
+                let (least, most) = match order {
+                    "eq" => (Bytes::These(*bytes), Bytes::These(*bytes)),
+                    "ge" => (Bytes::These(*bytes), Bytes::Any),
+                    "gt" => (Bytes::These(*bytes + 1), Bytes::Any),
+                    "le" => (Bytes::Any, Bytes::These(*bytes)),
+                    "lt" => (Bytes::Any, Bytes::These(*bytes - 1)),
+                    _ => return Err(Refusal::new("its effect is that memory has not grown by so much")),
+                };
+                let says = format!("{}{bytes} bytes", order_words(order));
+                all.push(EffectQuestion::Memory { at, since, gpus: gpu_set(gpu, amounts), least, most, says });
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What memory in use must have grown by to be of one of these classes.
+fn class_bounds(classes: &[Class]) -> Result<(Bytes, Bytes, String), Refusal> {
+    let order = [Class::None, Class::Touch, Class::Context, Class::Allocation];
+    let has = order.map(|class| classes.contains(&class));
+    let first = has.iter().position(|it| *it).unwrap_or(0);
+    let last = has.iter().rposition(|it| *it).unwrap_or(0);
+    if has.iter().take(last).skip(first).any(|it| !it) {
+        return Err(Refusal::new("its effect is one of two classes of memory with another between them"));
+    }
+    let least = [Bytes::BelowNoise, Bytes::AboveNoise, Bytes::Context, Bytes::Allocation];
+    // What a context takes at most is asked only where an allocation is told from it.
+    let most = [Bytes::Noise, Bytes::BelowContext, Bytes::Any, Bytes::Any];
+    let words = ["nothing", "what cuInit takes", "a context", "a context and an allocation"];
+    let says: Vec<&str> = words.into_iter().zip(has).filter_map(|(word, has)| has.then_some(word)).collect();
+    Ok((least[first], most[last], says.join(" or ")))
+}
+
+fn gpu_set<T>(gpu: &str, amounts: &BTreeMap<String, T>) -> GpuSet {
+    match index(gpu) {
+        Some(gpu) => GpuSet::These(vec![gpu]),
+        None => GpuSet::Others(amounts.keys().filter_map(|gpu| index(gpu)).collect()),
+    }
+}
+
+fn bounds(matcher: &Matcher) -> impl Iterator<Item = (&'static str, &Operand)> {
+    let Matcher { eq, ne, ge, le, gt, lt } = matcher;
+    let all = [("eq", eq), ("ne", ne), ("ge", ge), ("le", le), ("gt", gt), ("lt", lt)];
+    all.into_iter().filter_map(|(name, operand)| Some((name, operand.as_ref()?)))
+}
+
+/// `gpu3` is 3; `others` and `none` have no number.
+fn index(gpu: &str) -> Option<u32> {
+    gpu.strip_prefix("gpu")?.parse().ok()
+}
+
+fn status_words(name: &str) -> String {
+    match (name, status(name)) {
+        (RAISES_NOTHING, _) => "raises nothing".to_string(),
+        (name, Some((_, code))) => format!("returns {code} ({name})"),
+        (name, None) => format!("raises {name}"),
+    }
+}
+
+fn order_words(order: &str) -> &'static str {
+    match order {
+        "ne" => "not ",
+        "ge" => "at least ",
+        "le" => "at most ",
+        "gt" => "more than ",
+        "lt" => "less than ",
+        _ => "",
+    }
+}
+
+impl Reproducer<'_> {
+    /// Of how many GPUs memory is read: those that a case can see, as far as the question names or needs them.
+    pub(super) fn gpus_read(&self) -> u32 {
+        let about = self.questions.iter().filter_map(|question| match question {
+            EffectQuestion::Contexts { gpus, .. } | EffectQuestion::Memory { gpus, .. } => Some(gpus),
+            _ => None,
+        });
+        let named = about.map(|gpus| gpus.named().iter().map(|gpu| gpu + 1).max().unwrap_or(1)).max();
+        named.map_or(0, |named| named.max(self.scenario.needs.gpus))
+    }
+
+    /// Whether a question counts memory from this moment on.
+    pub(super) fn is_counted_since(&self, moment: Since) -> bool {
+        self.questions.iter().any(|question| match question {
+            EffectQuestion::Contexts { .. } => moment == Since::Start,
+            EffectQuestion::Memory { since, .. } => *since == moment,
+            _ => false,
+        })
+    }
+
+    /// Whether an allocation is told from a context, so that the cost of one must be known.
+    pub(super) fn needs_cost(&self) -> bool {
+        self.questions.iter().any(|question| {
+            matches!(question, EffectQuestion::Memory { least: Bytes::Allocation, .. })
+        })
+    }
+
+    /// The lines of the comment at the head of a file, before they are wrapped.
+    pub(super) fn header(&self, commands: &str, needs: &str) -> Vec<String> {
+        let mut lines = vec![self.scenario.question.clone(), String::new()];
+        lines.extend(self.cases.iter().map(|Sequence { case, .. }| format!("{}: {}", case.name, case.does)));
+        let asked: Vec<String> = self.questions.iter().map(EffectQuestion::words).collect();
+        lines.push(format!("It shows if {}.", asked.join("; ")));
+        lines.push(format!("Expected: {}.", self.expected()));
+        if !self.scenario.answer.is_empty() {
+            lines.push(format!("Measured: {}", self.scenario.answer));
+        }
+        for hazard in &self.scenario.hazards {
+            lines.push(format!("Careful: {}.", warning(*hazard)));
+        }
+        lines.extend([String::new(), commands.to_string()]);
+        lines.push(
+            "Exit code 0: it shows in the trap and not in the control. 1: not in the trap. 77: that cannot be told."
+                .to_string(),
+        );
+        let mut ends = String::new();
+        match self.gpus_read() {
+            0 => {}
+            1 => ends.push_str("NVML reads memory of all processes: run it where GPU 0 is idle. "),
+            count => {
+                let last = count - 1;
+                let _ = write!(ends, "NVML reads memory of all processes: run it where GPUs 0 to {last}, which are read, are idle. ");
+            }
+        }
+        let version = env!("CARGO_PKG_VERSION");
+        let _ = write!(ends, "{needs}Written by cuda-pitfalls {version} from {}.", self.instance.name);
+        lines.push(ends);
+        lines
+    }
+
+    /// What is expected, and on which machines.
+    fn expected(&self) -> String {
+        let applies = |when: &When| {
+            when.parameters.iter().all(|(name, values)| {
+                self.instance.values.get(name).is_none_or(|value| values.contains(value))
+            })
+        };
+        let each = self.instance.expect.iter().filter(|one| applies(&one.when)).map(|one| {
+            let word = match one.verdict {
+                Expected::Reproduced => "yes (exit code 0)",
+                Expected::NotReproduced => "no (exit code 1)",
+            };
+            let When { driver, libcudart, compute_capability, gpus, packages, .. } = &one.when;
+            let ranges = [
+                ("driver", driver),
+                ("libcudart", libcudart),
+                ("compute capability", compute_capability),
+                ("number of GPUs", gpus),
+            ];
+            let ranges = ranges.into_iter().filter_map(|(name, range)| Some(format!("{name} {}", range.as_ref()?.0)));
+            let with: Vec<String> = ranges.chain(packages.iter().cloned()).collect();
+            if with.is_empty() { word.to_string() } else { format!("{word} with {}", with.join(" and ")) }
+        });
+        let each: Vec<String> = each.collect();
+        if each.is_empty() { "not known".to_string() } else { each.join("; ") }
+    }
+}
+
+/// What the header of a file says of a hazard.
+fn warning(hazard: Hazard) -> &'static str {
+    match hazard {
+        Hazard::Fault => "it causes a GPU fault, which the kernel logs as an Xid",
+        Hazard::Oversubscribe => "it allocates more managed memory than the GPU has",
+        Hazard::Bigmem => "it takes most of a GPU's memory",
+        Hazard::Root => "it needs root",
+        Hazard::Settings => "it changes a setting of the machine",
+        Hazard::Mps => "it starts an MPS daemon",
+        Hazard::Code => "it runs lines of Python that did not come with cuda-pitfalls",
+    }
+}
