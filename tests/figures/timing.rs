@@ -131,7 +131,6 @@ fn an_eager_handle_of_cublas_takes_a_second_or_more() {
 #[test]
 fn attempts_that_do_not_count_are_counted() {
     let words = ["none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
-    let named = |number: usize| words.get(number).map_or_else(|| number.to_string(), |word| (*word).to_string());
     let mut invalid: BTreeMap<(String, String), usize> = BTreeMap::new();
     for (name, report) in reports() {
         for scenario in &report.scenarios {
@@ -143,7 +142,7 @@ fn attempts_that_do_not_count_are_counted() {
     invalid.retain(|_, count| *count > 0);
     let finding = ("h200-x2-contexts".to_owned(), "device/second-runtime-reset-hurts-the-first".to_owned());
     assert!(invalid.keys().eq([&finding]), "others have attempts that do not count: {invalid:?}");
-    let mut count = named(invalid[&finding]);
+    let mut count = words[invalid[&finding]].to_owned();
     count[..1].make_ascii_uppercase();
     Page::open("docs/findings.md")
         .says(format!("{count} attempts of `h200-x2-contexts` do not count: they end with the SIGSEGV"));
