@@ -26,7 +26,7 @@ REPORTS = [
     "reports/h100-x1/report.json",
     "reports/h200-x1/report.json",
     "reports/h200-x1-second/report.json",
-    "reports/h100-x2/report.json",
+    "reports/h100-x2-alone/report.json",
     "reports/h200-x4/report.json",
     "reports/h200-x4-second/report.json",
     "reports/h200-x4-third/report.json",
