@@ -58,10 +58,9 @@ fn differences(fleet: &Value) -> Vec<String> {
 
 /// Where the committed reports differ within a group, with how many differ and the place that says why. Whoever adds a report that
 /// differs explains it here.
-const KNOWN: [(&str, usize); 13] = [
+const KNOWN: [(&str, usize); 11] = [
     // docs/findings.md: 709 in one build of this program and 400 in another.
-    ("facts: context/reset-takes-it-from-others with 13.0 on 2x NVIDIA H200", 2),
-    ("facts: context/reset-takes-it-from-others with 13.0 on 1x NVIDIA H200 shared", 1),
+    ("facts: context/reset-takes-it-from-others with 13.0 on 2x NVIDIA H200", 1),
     // reports/traced-run: the trace's own library, which is left out since.
     ("facts: context/cuinit-loads-libraries with 13.0 on 2x NVIDIA H200", 1),
     ("facts: visibility/mask-after-dlopen with 13.0 on 2x NVIDIA H200", 1),
@@ -69,18 +68,13 @@ const KNOWN: [(&str, usize); 13] = [
     ("facts: survey calls: cudaSetDevice with 11.7 on 2x NVIDIA H200", 1),
     ("facts: survey calls: cudaSetDevice with 11.8 on 2x NVIDIA H200", 1),
     // docs/findings.md: it ends the process with SIGSEGV, which was no outcome at first.
-    ("crashed: device/second-runtime-reset-hurts-the-first with 13.0 on 2x NVIDIA H200", 2),
+    ("crashed: device/second-runtime-reset-hurts-the-first with 13.0 on 2x NVIDIA H200", 1),
     // docs/findings.md: it returned 709 and 400 in one run, because what freed memory does is chance.
     ("facts: device/second-runtime-reset-hurts-the-first with 13.0 on 1x NVIDIA H100 80GB HBM3", 1),
     ("facts: device/second-runtime-reset-hurts-the-first with 13.0 on 2x NVIDIA H100 80GB HBM3", 1),
     // docs/findings.md: which lines of printf are lost is chance.
     ("facts: limits/printf-overflow-loses-lines with 13.0 on 1x NVIDIA H100 80GB HBM3", 1),
     ("facts: limits/printf-overflow-loses-lines with 13.0 on 2x NVIDIA H100 80GB HBM3", 1),
-    // docs/findings.md: 100 ms after a fault three attempts of four reported it.
-    (
-        "intermittent: fault/launch-and-exit-say-success (asked otherwise: 99d6c09942f6bf62) with 13.0 on 2x NVIDIA H200",
-        1,
-    ),
     // RMM was not installed on the machine of reports/h200-x2-framework-again.
     ("no_package: framework/rmm-current-resource-initialises-cuda with  on 2x NVIDIA H200", 1),
 ];
