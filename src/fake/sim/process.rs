@@ -263,11 +263,6 @@ pub mod sample {
         let handle = process.retain_primary(device).unwrap();
         process.contexts.owner(handle).unwrap()
     }
-
-    /// What is taken on a GPU.
-    pub fn used(process: &Process, gpu: usize) -> u64 {
-        process.machine().unwrap().table.used_bytes(gpu)
-    }
 }
 
 #[cfg(test)]
@@ -276,40 +271,12 @@ mod tests {
     use crate::machine::sample::machine;
 
     #[test]
-    fn initialising_takes_memory_on_the_visible_gpus_only() {
-        let machine = machine();
-        let start = |mask: &[u8]| {
-            let mut process = Process::new(Phase::Fresh);
-            let order = Some(b"PCI_BUS_ID".to_vec());
-            let outcome =
-                process.start(machine, Environment { mask: Some(mask.to_vec()), order, ..Environment::default() });
-            (process, outcome)
-        };
-        let (mut refused, outcome) = start(b"0,0");
-        assert_eq!(outcome, Err(INVALID_DEVICE));
-        let again = |mask: &[u8]| Environment { mask: Some(mask.to_vec()), ..Environment::default() };
-        assert_eq!(refused.start(machine, again(b"0,0")), Err(INVALID_DEVICE));
-        assert_eq!(refused.start(machine, again(b"0")), Err(SIM_NOT_MODELLED));
-        assert_eq!(refused.device(0).err(), Some(NOT_INITIALIZED));
-        assert_eq!((0..4).map(|gpu| machine.table.used_bytes(gpu)).sum::<u64>(), 0);
-        let (_ready, outcome) = start(b"1,3");
-        assert_eq!(outcome, Ok(()));
-        let used: Vec<u64> = (0..4).map(|gpu| machine.table.used_bytes(gpu)).collect();
-        assert_eq!(used, [0, 3 << 20, 0, 3 << 20]);
-    }
-
-    #[test]
-    fn a_forked_child_inherits_a_failure_and_loses_a_success() {
-        use Phase::{Forked, Fresh, NoDevice, Ready, Refused};
-        let children = [Fresh, Ready, NoDevice, Refused, Forked].map(|parent| Phase::in_a_child(parent as u32));
-        assert_eq!(children, [Fresh, Forked, NoDevice, Refused, Forked]);
-    }
-
-    #[test]
-    fn a_forked_child_stays_uninitialised() {
-        let mut process = Process::new(Phase::Forked);
-        assert_eq!(process.init(), Err(NOT_INITIALIZED));
-        assert_eq!(process.device(0).err(), Some(NOT_INITIALIZED));
+    fn what_comes_after_a_refused_mask_is_not_known() {
+        let (machine, mut process) = (machine(), Process::new(Phase::Fresh));
+        let mask = |mask: &[u8]| Environment { mask: Some(mask.to_vec()), ..Environment::default() };
+        assert_eq!(process.start(machine, mask(b"0,0")), Err(INVALID_DEVICE));
+        assert_eq!(process.start(machine, mask(b"0,0")), Err(INVALID_DEVICE));
+        assert_eq!(process.start(machine, mask(b"0")), Err(SIM_NOT_MODELLED));
     }
 
     #[test]

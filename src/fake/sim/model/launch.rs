@@ -10,10 +10,6 @@ pub struct Shape {
     pub block: [u32; 3],
 }
 
-/// One block of one thread.
-#[cfg(test)]
-pub const ONE: Shape = Shape { grid: [1, 1, 1], block: [1, 1, 1] };
-
 /// A launch as its caller asks for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Launch<'a> {

@@ -119,32 +119,7 @@ impl Process {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::limits::{
-        DEV_RUNTIME_SYNC_DEPTH, MALLOC_HEAP_SIZE, MAX_L2_FETCH_GRANULARITY, PERSISTING_L2_CACHE_SIZE, PRINTF_FIFO_SIZE,
-        STACK_SIZE,
-    };
-    use crate::process::sample::{primary, ready, used};
-
-    /// What is taken beyond initialisation.
-    fn taken(process: &Process, gpu: usize) -> u64 {
-        used(process, gpu) - process.machine().unwrap().gpu(gpu).init_bytes
-    }
-
-    const CONTEXT: u64 = 100 << 20;
-
-    #[test]
-    fn a_primary_context_costs_once_and_keeps_its_handle() {
-        let mut process = ready();
-        let first = process.retain_primary(1).unwrap();
-        process.retain_primary(1).unwrap();
-        assert_eq!((taken(&process, 0), taken(&process, 1)), (0, CONTEXT));
-        process.release_primary(1).unwrap();
-        assert_eq!(taken(&process, 1), CONTEXT);
-        process.release_primary(1).unwrap();
-        assert_eq!(taken(&process, 1), 0);
-        assert_eq!(process.release_primary(1), Err(INVALID_CONTEXT));
-        assert_eq!(process.retain_primary(1), Ok(first));
-    }
+    use crate::process::sample::ready;
 
     #[test]
     fn a_full_gpu_has_no_room_for_a_context() {
@@ -154,73 +129,5 @@ mod tests {
         }
         assert_eq!(process.create_context(0), Err(OUT_OF_MEMORY));
         assert_eq!(process.retain_primary(0), Err(OUT_OF_MEMORY));
-        assert_eq!(taken(&process, 0), 9 * CONTEXT);
-    }
-
-    #[test]
-    fn access_is_given_once_and_never_to_oneself() {
-        let mut process = ready();
-        let [zero, one] = [0, 1].map(|device| primary(&mut process, device));
-        assert_eq!(process.enable_peer(zero, zero.context), Err(PEER_ACCESS_UNSUPPORTED));
-        assert_eq!(process.enable_peer(zero, one.context), Ok(()));
-        assert_eq!(process.enable_peer(zero, one.context), Err(PEER_ACCESS_ALREADY_ENABLED));
-        assert_eq!(process.disable_peer(zero, one.context), Ok(()));
-        assert_eq!(process.disable_peer(zero, one.context), Err(SIM_NOT_MODELLED));
-    }
-
-    #[test]
-    fn a_larger_stack_is_paid_at_once_and_returned() {
-        let mut process = ready();
-        let owner = primary(&mut process, 0);
-        let before = used(&process, 0);
-        process.set_limit(owner, STACK_SIZE, 2048).unwrap();
-        assert_eq!(used(&process, 0) - before, 1024 * 4 * 1024);
-        assert_eq!(process.set_limit(owner, STACK_SIZE, 1 << 40), Err(INVALID_VALUE));
-        process.set_limit(owner, STACK_SIZE, 0).unwrap();
-        assert_eq!(used(&process, 0), before);
-    }
-
-    #[test]
-    fn limits_are_rounded_up() {
-        let mut process = ready();
-        let owner = primary(&mut process, 0);
-        for (limit, value, becomes) in [
-            (STACK_SIZE, 1500, 1504),
-            (MALLOC_HEAP_SIZE, 12_345_678, 12_386_304),
-            (MALLOC_HEAP_SIZE, 1, 4 << 20),
-            (PRINTF_FIFO_SIZE, 1_000_000, 1_000_192),
-            (MAX_L2_FETCH_GRANULARITY, 100, 100),
-            (PERSISTING_L2_CACHE_SIZE, 1_000_000, 3_932_160),
-        ] {
-            process.set_limit(owner, limit, value).unwrap();
-            assert_eq!(process.limit(owner, limit), Ok(becomes));
-        }
-        assert_eq!(process.set_limit(owner, MALLOC_HEAP_SIZE, 1 << 40), Err(SIM_NOT_MODELLED));
-    }
-
-    #[test]
-    fn a_deep_kernel_raises_the_stack() {
-        let mut process = ready();
-        let owner = primary(&mut process, 0);
-        let grow = |process: &mut Process, bytes| {
-            process.contexts.get_mut(owner.context).unwrap().grow_stack(&mut process.account, bytes).unwrap();
-        };
-        grow(&mut process, 512);
-        assert_eq!(process.limit(owner, STACK_SIZE), Ok(1024));
-        grow(&mut process, 3072);
-        assert_eq!(process.limit(owner, STACK_SIZE), Ok(3072));
-    }
-
-    #[test]
-    fn a_fixed_heap_refuses_until_the_context_is_made_anew() {
-        let mut process = ready();
-        let owner = primary(&mut process, 0);
-        process.set_limit(owner, MALLOC_HEAP_SIZE, 64 << 20).unwrap();
-        process.contexts.get_mut(owner.context).unwrap().fix_sizes(&mut process.account, true, false).unwrap();
-        assert_eq!(process.set_limit(owner, MALLOC_HEAP_SIZE, 1 << 20), Err(INVALID_VALUE));
-        process.release_primary(0).unwrap();
-        let owner = primary(&mut process, 0);
-        assert_eq!(process.limit(owner, MALLOC_HEAP_SIZE), Ok(8 << 20));
-        assert_eq!(process.limit(owner, DEV_RUNTIME_SYNC_DEPTH), Err(UNSUPPORTED_LIMIT));
     }
 }

@@ -90,39 +90,10 @@ impl Process {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::launch::{Launch, ONE};
     use crate::process::sample::{primary, ready};
-
-    const COUNT: &[u8] = b".version 6.0\n.visible .global .u64 n;\n.visible .entry count() {\n.reg .b64 %rd<3>;\n\
-        mov.u64 %rd1, n;\nmov.u64 %rd2, 1;\nred.global.add.u64 [%rd1], %rd2;\nret;\n}\n";
 
     const LARGE: &[u8] =
         b".version 6.0\n.visible .global .align 8 .b8 large[67108864];\n.visible .entry idle() { ret; }\n";
-
-    #[test]
-    fn a_library_is_loaded_where_it_runs() {
-        let mut process = ready();
-        let owners = [0, 1].map(|device| primary(&mut process, device));
-        let table = process.machine().unwrap().table;
-        let used = |gpu| table.used_bytes(gpu) >> 20;
-        let before = [used(0), used(1)];
-        let library = process.load_library(COUNT, Some(owners[0])).unwrap();
-        let kernel = process.kernel_of_library(library, "count").unwrap();
-        assert_eq!(process.kernel_of_library(library, "discount"), Err(NOT_FOUND));
-        assert_eq!([used(0), used(1)], before);
-        process.launch(kernel, Launch { shape: ONE, stream: 0, arguments: &[] }, Ok(owners[1])).unwrap();
-        assert_eq!([used(0), used(1)], [before[0], before[1] + 3]);
-        let read = |process: &mut Process, owner| {
-            let module = process.module_of_library(library, owner).unwrap();
-            let (address, bytes) = process.variable(module, "n").unwrap();
-            process.read_word(address, bytes)
-        };
-        assert_eq!(read(&mut process, owners[1]), Ok(1));
-        assert_eq!(read(&mut process, owners[0]), Ok(0));
-        process.unload_library(library).unwrap();
-        assert_eq!([used(0), used(1)], before);
-        assert_eq!(process.unload_library(library), Err(INVALID_HANDLE));
-    }
 
     #[test]
     fn eagerly_a_library_takes_its_memory_with_the_load_or_with_the_context() {

@@ -82,69 +82,9 @@ impl Process {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::launch::{Launch, ONE};
-    use crate::model::limits::MALLOC_HEAP_SIZE;
-    use crate::process::sample::{primary, ready, used};
+    use crate::process::sample::{primary, ready};
 
     const PLAIN: &[u8] = b".version 6.0\n.target sm_50 // no malloc\n.visible .entry idle() { ret; }\n";
-    const HEAP: &[u8] =
-        b".version 6.0\n.extern .func (.param .b64 r) malloc (.param .b64 n);\n.visible .entry grab() { ret; }\n";
-    const COUNTER: &[u8] = b".version 6.0\n.visible .global .u64 n;\n.visible .entry idle() { ret; }\n";
-
-    #[test]
-    fn only_a_launch_of_a_kernel_with_malloc_fixes_the_heap() {
-        let mut process = ready();
-        let zero = primary(&mut process, 0);
-        for (image, name, then) in [(PLAIN, "idle", Ok(())), (HEAP, "grab", Err(INVALID_VALUE))] {
-            let module = process.load(zero, image).unwrap();
-            process.set_limit(zero, MALLOC_HEAP_SIZE, 16 << 20).unwrap();
-            let function = process.function(module, name).unwrap();
-            process.launch(function, Launch { shape: ONE, stream: 0, arguments: &[] }, Ok(zero)).unwrap();
-            assert_eq!(process.set_limit(zero, MALLOC_HEAP_SIZE, 32 << 20), then);
-        }
-    }
-
-    #[test]
-    fn the_heap_costs_at_the_load_and_at_the_first_launch() {
-        let mut process = ready();
-        let zero = primary(&mut process, 0);
-        let table = process.machine().unwrap().table;
-        let mut last = table.used_bytes(0);
-        let mut more = || {
-            let before = std::mem::replace(&mut last, table.used_bytes(0));
-            (last - before) >> 20
-        };
-        process.load(zero, PLAIN).unwrap();
-        assert_eq!(more(), 1);
-        let module = process.load(zero, HEAP).unwrap();
-        assert_eq!(more(), 17);
-        process.load(zero, HEAP).unwrap();
-        assert_eq!(more(), 1);
-        process.set_limit(zero, MALLOC_HEAP_SIZE, 64 << 20).unwrap();
-        assert_eq!(more(), 0);
-        let function = process.function(module, "grab").unwrap();
-        let launch = Launch { shape: ONE, stream: 0, arguments: &[] };
-        process.launch(function, launch, Ok(zero)).unwrap();
-        assert_eq!(more(), 66);
-        process.launch(function, launch, Ok(zero)).unwrap();
-        assert_eq!(more(), 0);
-    }
-
-    #[test]
-    fn modules_with_variables_share_one_block() {
-        let mut process = ready();
-        let zero = primary(&mut process, 0);
-        let before = used(&process, 0);
-        let modules = [process.load(zero, COUNTER).unwrap(), process.load(zero, COUNTER).unwrap()];
-        assert_eq!((used(&process, 0) - before) >> 20, 2 + 2);
-        assert_eq!(process.variable(modules[0], "n").unwrap().1, 8);
-        assert_eq!(process.variable(modules[0], "m"), Err(NOT_FOUND));
-        process.unload(modules[0]).unwrap();
-        assert_eq!((used(&process, 0) - before) >> 20, 2 + 1);
-        process.unload(modules[1]).unwrap();
-        assert_eq!(used(&process, 0), before);
-        assert_eq!(process.unload(modules[1]), Err(INVALID_HANDLE));
-    }
 
     #[test]
     fn what_is_no_ptx_is_not_modelled() {

@@ -82,27 +82,3 @@ impl Process {
         Ok(())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::process::sample::{ready, used};
-
-    const MIB: u64 = 1 << 20;
-
-    #[test]
-    fn every_pool_reserves_for_itself() {
-        let mut process = ready();
-        let before = used(&process, 0);
-        let own = process.create_pool(0).unwrap();
-        assert_eq!(used(&process, 0), before);
-        let first = process.allocate_async(0, 1).unwrap();
-        let second = process.allocate_from(own, 1).unwrap();
-        assert_eq!(used(&process, 0) - before, 64 * MIB);
-        process.free_async(first).unwrap();
-        process.free_async(second).unwrap();
-        process.synchronise(0);
-        assert_eq!(used(&process, 0), before);
-        assert_eq!(process.allocate_from(1, 1), Err(INVALID_VALUE));
-    }
-}
