@@ -147,7 +147,7 @@ fn a_verbose_run_shows_every_case_and_a_table() {
 fn with_json_answers_go_to_stderr() {
     let ran = run(&["--json"], "100");
     assert_eq!(ran.json()["scenarios"].as_array().map(Vec::len), Some(7));
-    assert!(ran.json()["scenarios"][0]["remedy"].is_string(), "a report has the workaround");
+    assert!(ran.json()["scenarios"][0]["workaround"].is_string(), "a report has the workaround");
     assert!(
         ran.stderr.contains("no (sim)   Is CUDA_VISIBLE_DEVICES ignored when it is set after NVML is used?"),
         "{}",
@@ -198,7 +198,7 @@ fn an_old_report_is_told_in_todays_words_only_where_the_calls_are_the_same() {
     let parts = report["scenarios"].as_array_mut().expect("a list");
     let named = |name: &'static str| move |part: &&mut serde_json::Value| part["name"] == name;
     let changed = parts.iter_mut().find(named("visibility/mask-after-cuinit")).expect("it is there");
-    assert!(changed.get("remedy").is_none(), "the report is older than the key");
+    assert!(changed.get("workaround").is_none(), "the report is older than the key");
     changed["plan"]["cases"][0]["steps"][0]["call"] = "cudaFree".into();
     let scratch = Scratch::new();
     let path = scratch.path().join("report.json");

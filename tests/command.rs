@@ -42,9 +42,9 @@ fn a_command_has_its_environment_and_its_end_is_recorded() {
     assert_eq!(recording.exit.code, Some(3));
     assert_eq!((recording.stdout_tail.as_str(), recording.stderr_tail.as_str()), ("why GPU-of-mine\n", "no\n"));
     assert!(recording.events.is_empty() && recording.incidents.is_empty(), "{recording:?}");
-    let [before, after] = recording.sweeps.as_slice() else { panic!("{:?}", recording.sweeps) };
-    assert!(before.step.is_none() && after.after_exit && !before.sweep.gpus.is_empty());
-    assert!(recording.free_run.is_some_and(|run| run.reads > 0));
+    let [before, after] = recording.snapshots.as_slice() else { panic!("{:?}", recording.snapshots) };
+    assert!(before.step.is_none() && after.after_exit && !before.snapshot.gpus.is_empty());
+    assert!(recording.polling.is_some_and(|run| run.reads > 0));
 }
 
 #[test]

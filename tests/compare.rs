@@ -186,7 +186,7 @@ fn survey(scratch: &Scratch, name: &str, status: &str) -> String {
                    "resumed": 0, "selectors": [], "on": "cuda", "repeat": 3, "seed": 1, "interrupted": null, "exit": null},
         "machine": report["machine"], "complete": true,
         "rows": [{"call": "cudaMalloc", "library": "libcudart", "libcudart_version": "13.0", "visible_gpus": 1,
-                  "freezes_visibility": true, "context_on": [0], "device_used_bytes": [555_000_000], "status": status,
+                  "reads_mask": true, "context_on": [0], "device_used_bytes": [555_000_000], "status": status,
                   "elapsed_ns": 5, "attempts": 3, "unmeasured": null, "seen": []}],
     });
     let path = scratch.path().join(name);

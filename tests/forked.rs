@@ -11,7 +11,7 @@ use common::Scratch;
 
 const FILE: &str = r#"
 question = "Does a forked child of a process that only counted get the count?"
-folklore = "It gets an error, as from every call."
+belief = "It gets an error, as from every call."
 no_control = "the simulated machine is under test"
 effect   = [{ at = "child-count", status = "cudaSuccess", value = { count = 1 } }]
 expect   = [{ verdict = "reproduced", because = "the runtime remembers it" }]

@@ -19,13 +19,13 @@ const EVIL: &str = "\x1b[31m\x1b]0;owned\x07\u{9b}2J\x7f\u{202e}\u{2066}\r\u{8}"
 /// The same as it stands in a TOML string.
 const IN_TOML: &str = r"\u001B[31m\u001B]0;owned\u0007\u009B2J\u007F\u202E\u2066\r\b";
 
-fn scenario(folklore: &str) -> String {
+fn scenario(belief: &str) -> String {
     format!(
         r#"# A comment cannot hold every character, but it can hold {c1} and {bidi}.
 question = "Is it {IN_TOML} so?"
-folklore = "{folklore}"
+belief = "{belief}"
 answer = "An answer {IN_TOML}"
-remedy = "A remedy {IN_TOML}"
+workaround = "A workaround {IN_TOML}"
 tags = ["A01"]
 sources = ["https://example.org/{IN_TOML}"]
 no_control = "No control {IN_TOML}"
@@ -94,7 +94,7 @@ fn an_invalid_hostile_scenario_is_complained_of_in_text() {
     for bad in [
         // Not TOML at all: the offending line is shown.
         format!("question = \"{EVIL}\"\n"),
-        good.replace("folklore", &format!("\"{IN_TOML}\"")),
+        good.replace("belief", &format!("\"{IN_TOML}\"")),
         good.replace("tags = [\"A01\"]", &format!("tags = [\"{IN_TOML}\", \"\u{9b}\u{202e}\"]")),
         good.replace("setenv", &format!("\"setenv{IN_TOML}\"")),
     ] {

@@ -77,11 +77,8 @@ fn a_row_about_two_gpus_is_left_out_where_there_is_one() {
     let peer = row(&two, "cudaDeviceEnablePeerAccess-other");
     assert_eq!((peer.visible_gpus, peer.context_on), (2, Some(vec![0, 1])), "a context on both");
     let pool = row(&two, "cudaMallocFromPoolAsync-pool");
-    assert_eq!(
-        (pool.before.as_slice(), pool.freezes_visibility),
-        (&["cudaDeviceGetDefaultMemPool".to_string()][..], None)
-    );
+    assert_eq!((pool.before.as_slice(), pool.reads_mask), (&["cudaDeviceGetDefaultMemPool".to_string()][..], None));
     assert_eq!((pool.context_on.as_deref(), pool.answer()), (Some(&[0][..]), Some(CallAnswer::Succeeded)));
     let text = row(&two, "cudaGetErrorString");
-    assert_eq!((text.status, text.freezes_visibility), (None, Some(true)), "it returns text, and freezes the mask");
+    assert_eq!((text.status, text.reads_mask), (None, Some(true)), "it returns text, and freezes the mask");
 }

@@ -139,7 +139,7 @@ fn calls_are_told_apart() {
     assert_eq!(document["provenance"], "simulated");
     let rows: Vec<CallRow> = serde_json::from_value(document["rows"].clone()).expect("rows");
     let row = |call: &str| rows.iter().find(|row| row.call == call).expect("a row");
-    let facts = |call: &str| (row(call).freezes_visibility, row(call).context_on.clone());
+    let facts = |call: &str| (row(call).reads_mask, row(call).context_on.clone());
     assert_eq!(facts("cuInit"), (Some(true), Some(vec![])));
     assert_eq!(facts("cuDriverGetVersion"), (Some(false), Some(vec![])));
     assert_eq!(facts("cudaSetDevice"), (Some(true), Some(vec![0])));
@@ -212,7 +212,7 @@ fn every_variable_that_the_simulated_machine_models_is_latched_as_on_gpus() {
     let mut told = 0;
     for row in simulated.iter().filter(|row| row.is_conclusive()) {
         let real = measured.rows.iter().find(|real| real.variable == row.variable).expect("it was measured");
-        assert_eq!((&row.latched_at, row.has_effect), (&real.latched_at, real.has_effect), "{}", row.variable);
+        assert_eq!((&row.read_at, row.has_effect), (&real.read_at, real.has_effect), "{}", row.variable);
         told += 1;
     }
     assert!(told >= 5, "only {told} are modelled");

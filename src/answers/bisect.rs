@@ -15,10 +15,6 @@ use cuda_pitfalls_core::report::SchemaId;
 
 /// The name of the schema.
 pub const SCHEMA: &str = "cuda-pitfalls-bisection";
-/// Readers refuse documents of another major version.
-pub const MAJOR: u32 = 1;
-/// Readers accept documents of a newer minor version and ignore what they do not know.
-pub const MINOR: u32 = 0;
 
 /// What a command does with these versions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

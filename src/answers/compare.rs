@@ -30,10 +30,6 @@ use pair::{ComparedEntry, pair};
 
 /// The name of the schema.
 pub const SCHEMA: &str = "cuda-pitfalls-comparison";
-/// Readers refuse another major.
-pub const MAJOR: u32 = 1;
-/// Readers accept a newer minor and keep what they know.
-pub const MINOR: u32 = 0;
 
 /// What differs between A and B.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -208,7 +204,7 @@ impl Comparison {
         let ([a, b], [entries_a, entries_b]) = (sides, entries);
         let paired = pair(entries_a, entries_b, versions)?;
         let mut comparison = Comparison {
-            schema: SchemaId { name: SCHEMA.to_string(), major: MAJOR, minor: MINOR },
+            schema: SchemaId::current(SCHEMA),
             of: of.to_string(),
             a,
             b,

@@ -201,10 +201,7 @@ pub fn is_measured(scenario: &ScenarioView<'_>) -> bool {
 pub fn is_missed(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> bool {
     let verdict = &scenario.verdict;
     let has_no_gpu = verdict.reason.is_some_and(Reason::is_no_gpu);
-    verdict.kind == Kind::Skipped
-        && report.run.allow_skip.is_none()
-        && !has_no_gpu
-        && !report.is_not_applicable(scenario)
+    verdict.kind == Kind::Skipped && report.run.allow_skip.is_none() && !has_no_gpu && !scenario.is_not_applicable()
 }
 
 /// Whether the simulated machine does not model the question, so that its verdict does not count there.

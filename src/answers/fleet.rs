@@ -42,10 +42,6 @@ use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
 /// The name of the schema.
 pub const SCHEMA: &str = "cuda-pitfalls-fleet";
-/// Readers refuse another major.
-pub const MAJOR: u32 = 1;
-/// Readers accept a newer minor and keep what they know.
-pub const MINOR: u32 = 3;
 
 /// The whole document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -70,10 +66,10 @@ pub struct Fleet {
     pub groups: Vec<Group>,
     /// What differs, the most important first.
     pub differences: Vec<Difference>,
-    /// The same by cause: each difference is in one, in the order of their first differences (since 1.3).
+    /// The same by cause: each difference is in one, in the order of their first differences.
     #[serde(default)]
     pub causes: Vec<Cause>,
-    /// Labels of which the machines differ far more often than the others (since 1.3).
+    /// Labels of which the machines differ far more often than the others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<LabelShare>,
 }
@@ -109,7 +105,7 @@ pub enum Bucket {
     /// Older than `--max-age` allows.
     Stale,
     /// Dated in the future: another report of the machine was merged instead, or `--max-age` asked for current ones
-    /// (since 1.1).
+    ///.
     Future,
     /// Of the simulated machine, where measured reports are merged.
     Simulated,
@@ -155,7 +151,7 @@ pub struct Machine {
     /// The label `node`, or else `host`, or else the UUIDs of its GPUs in short. Where two machines have one label, the
     /// UUID of a GPU stands behind it.
     pub name: String,
-    /// What its reports call it, where those of another machine, with other GPUs, call that one the same (since 1.1).
+    /// What its reports call it, where those of another machine, with other GPUs, call that one the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_name: Option<String>,
     /// The labels of its reports.
@@ -167,7 +163,7 @@ pub struct Machine {
     pub reports: Vec<String>,
     /// The start of its latest merged run, RFC 3339, UTC.
     pub started_at: String,
-    /// Whether a merged report of it is dated in the future (since 1.1).
+    /// Whether a merged report of it is dated in the future.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dated_ahead: bool,
     /// Whether a merged report of it is partial.
@@ -178,7 +174,7 @@ pub struct Machine {
     /// How many verdicts were unexpected by its own report.
     pub unexpected: usize,
     /// What a context took on one of its GPUs before the first question: the largest figure of a sound calibration
-    /// (since 1.3).
+    ///.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_bytes: Option<u64>,
     /// Doubts that its reports have about their measurement, in words.
@@ -245,7 +241,7 @@ pub struct Usual {
     /// member has an answer.
     pub outcomes: Vec<Outcome>,
     /// Bytes by case and GPU, `trap/gpu0` (of rows the GPU alone): what the members of the usual outcome used, without
-    /// those that differ in it (up to 1.2 with them).
+    /// those that differ in it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub used_bytes: BTreeMap<String, Spread>,
     /// Machines that were asked and gave no answer, as places in [`Fleet::machines`].
@@ -254,7 +250,7 @@ pub struct Usual {
     /// Machines of the group whose reports do not ask it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_asked: Vec<usize>,
-    /// Machines of which the own report says that the verdict is unexpected (since 1.3).
+    /// Machines of which the own report says that the verdict is unexpected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unexpected: Vec<usize>,
 }
@@ -294,9 +290,9 @@ pub struct Difference {
     pub question: usize,
     /// The machines that differ, as places in [`Fleet::machines`].
     pub machines: Vec<usize>,
-    /// How many members of the group show the usual outcome; of bytes, how many use what is usual (up to 1.2 with those
-    /// that differ); of machines without an answer, how many have one. Where an outcome has as many machines as this, none is
-    /// usual, and what is called so is only the first of them.
+    /// How many members of the group show the usual outcome; of bytes, how many use what is usual; of machines without
+    /// an answer, how many have one. Where an outcome has as many machines as this, none is usual, and what is called so
+    /// is only the first of them.
     pub usual_machines: usize,
     /// In what.
     pub what: What,
@@ -330,7 +326,7 @@ pub enum What {
     Bytes {
         /// The case and GPU, `trap/gpu0`.
         figure: String,
-        /// What the usual members used, without those that differ (up to 1.2 with them).
+        /// What the usual members used, without those that differ.
         usual: Spread,
         /// What those that differ used.
         these: Spread,

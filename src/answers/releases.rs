@@ -30,10 +30,6 @@ use cuda_pitfalls_core::report::SchemaId;
 
 /// The name of the schema of an environment's document.
 pub const SCHEMA: &str = "cuda-pitfalls-environment";
-/// Readers refuse documents of another major version.
-pub const MAJOR: u32 = 1;
-/// Readers accept documents of a newer minor version and ignore what they do not know.
-pub const MINOR: u32 = 0;
 
 /// What the names of an environment's file begin and end with.
 const FILE: (&str, &str) = ("environment-", ".json");

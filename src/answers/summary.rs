@@ -327,7 +327,7 @@ impl Summary {
             value: row.value.clone(),
             on: machine.summary(),
             has_effect,
-            read_at: row.latched_at.clone(),
+            read_at: row.read_at.clone(),
         };
         match self.variables.iter_mut().find(|known| known.variable == facts.variable) {
             Some(known) => *known = facts,
@@ -383,7 +383,7 @@ fn runs(versions: &BTreeMap<Version, &CallRow>, all: &[Version]) -> Vec<CallRun>
         }
         let run = CallRun {
             versions: String::new(),
-            reads_mask: row.freezes_visibility,
+            reads_mask: row.reads_mask,
             makes_context: row.context_on.as_ref().map(|on| !on.is_empty()),
             used_bytes: row.device_used_bytes.clone(),
             status: row.status.clone(),

@@ -8,10 +8,6 @@ use cuda_pitfalls_core::report::SchemaId;
 
 /// The name of the schema.
 const SCHEMA: &str = "cuda-pitfalls-visibility";
-/// Readers refuse another major.
-const MAJOR: u32 = 1;
-/// Readers accept a newer minor and keep what they know.
-const MINOR: u32 = 0;
 
 /// The value that makes CUDA number GPUs as NVML does.
 const PCI_ORDER: &str = "PCI_BUS_ID";
@@ -78,7 +74,7 @@ pub fn visibility(mask: Option<String>, order: Option<String>, gpus_of: GpuSourc
     let models: std::collections::BTreeSet<_> = gpus.iter().map(|gpu| &gpu.name).collect();
     let order_known = models.len() <= 1 || order.as_deref() == Some(PCI_ORDER);
     Visibility {
-        schema: SchemaId { name: SCHEMA.to_owned(), major: MAJOR, minor: MINOR },
+        schema: SchemaId::current(SCHEMA),
         mask,
         order,
         gpus_of,

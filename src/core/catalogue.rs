@@ -251,7 +251,7 @@ mod tests {
         let diagnostics = scenario::load("a/b", "b.toml", &source, &[]).unwrap_err();
         let error = SelectError::Invalid(vec![Invalid { path: "b.toml".to_string(), source, diagnostics }]);
         assert!(error.to_string().contains("b.toml:2:1: unknown key `folklor`"), "{error}");
-        assert!(error.render(false).contains("did you mean `folklore`?"));
+        assert!(error.render(false).contains("did you mean `belief`?"));
     }
 
     #[test]

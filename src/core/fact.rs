@@ -17,7 +17,6 @@ mod initialised;
 mod look;
 mod matcher;
 mod memory;
-pub mod sentence;
 mod status;
 mod value;
 mod visible;

@@ -22,7 +22,7 @@ mod validity;
 pub use facts::{Facts, matches};
 pub use retry::{additional_attempts, confirming_attempts};
 pub use shows::{Failed, Shows, shows};
-pub use today::{Today, ask_as_today, plan_as_today, planned_today};
+pub use today::{Today, plan_as_today, planned_today};
 pub use validity::invalidations;
 
 use crate::observe::Scene;

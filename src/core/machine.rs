@@ -36,7 +36,7 @@ pub struct Machine {
     /// Whether an MPS control pipe is at the place where clients look for it.
     pub mps: bool,
     /// How many NVIDIA GPUs the PCI bus lists, whether or not the driver answers; absent if the bus cannot be read,
-    /// as in a container (since 1.6 of reports).
+    /// as in a container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pci_gpus: Option<u64>,
     /// The interpreter that runs Python lines; absent where none was needed or found.

@@ -156,7 +156,7 @@ pub enum Class {
     /// Within the noise of the null control.
     None,
     /// More than noise, less than half a context.
-    Touch,
+    Init,
     /// About one context.
     Context,
     /// More than one context explains.
@@ -165,13 +165,13 @@ pub enum Class {
 
 impl Class {
     /// All of them, from the smallest.
-    pub const ALL: [Class; 4] = [Class::None, Class::Touch, Class::Context, Class::Allocation];
+    pub const ALL: [Class; 4] = [Class::None, Class::Init, Class::Context, Class::Allocation];
 
     /// The word in files and reports.
     pub fn name(self) -> &'static str {
         match self {
             Class::None => "none",
-            Class::Touch => "touch",
+            Class::Init => "init",
             Class::Context => "context",
             Class::Allocation => "allocation",
         }

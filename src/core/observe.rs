@@ -6,13 +6,13 @@ mod attempt;
 #[doc(hidden)]
 pub mod fixture;
 mod memory;
-mod sweeps;
+mod snapshots;
 
 pub use attempt::observe;
 pub(crate) use attempt::{begun, finished};
 pub(crate) use memory::epsilon;
 pub use memory::{FALLBACK_EPSILON_BYTES, classify};
-pub(crate) use sweeps::{baseline, difference, own_pids};
+pub(crate) use snapshots::{baseline, difference, own_pids};
 
 use crate::calibration::Calibration;
 pub use crate::observation::{Hidden, MOST_INIT_BYTES, MemoryObservation, Observation, Shared, StepObservation};
@@ -25,7 +25,7 @@ pub struct Scene<'a> {
     /// All calibrations, in the order of time. A GPU has none if it was not calibrated, and several if its co-tenants
     /// changed.
     pub calibration: &'a [Calibration],
-    /// The GPUs in NVML order, which is the order of every sweep.
+    /// The GPUs in NVML order, which is the order of every snapshot.
     pub gpus: &'a [Gpu],
 }
 

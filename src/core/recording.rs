@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::event::{Event, MappedLibrary};
-use crate::sample::{FreeRun, Sweep};
+use crate::sample::{Polling, Snapshot};
 use crate::verdict::Invalidation;
 
 /// What one fresh process reported and did, and what NVML showed meanwhile.
@@ -23,15 +23,14 @@ pub struct Recording {
     pub pid: u32,
     /// All events of the worker's processes, in order. Libraries are in the machine's part.
     pub events: Vec<ProcessEvent>,
-    /// Every GPU at every step barrier. A sweep that equals the one before is left out.
-    pub sweeps: Vec<BarrierSweep>,
+    /// Every GPU at every step barrier. A snapshot that equals the one before is left out.
+    pub snapshots: Vec<BarrierSnapshot>,
     /// The background polling between the step barriers.
-    pub free_run: Option<FreeRun>,
+    pub polling: Option<Polling>,
     /// How the worker ended.
     pub exit: ProcessExit,
     /// Faults of the measurement that can be known only while it is made: memory that did not settle, a sampler that
     /// was lost, an interruption.
-    #[serde(default)]
     pub incidents: Vec<Invalidation>,
     /// The last bytes of the worker's stdout, if it wrote any.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -94,7 +93,7 @@ pub struct ProcessEvent {
 
 /// Every GPU at one step barrier.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct BarrierSweep {
+pub struct BarrierSnapshot {
     /// The step after which it was taken; null for the baseline before the first.
     pub step: Option<usize>,
     /// Whether it was taken after the worker had ended.
@@ -102,7 +101,7 @@ pub struct BarrierSweep {
     pub after_exit: bool,
     /// The readings.
     #[serde(flatten)]
-    pub sweep: Sweep,
+    pub snapshot: Snapshot,
 }
 
 /// How a worker ended.
@@ -140,8 +139,8 @@ impl Recording {
             stdout_tail: self.stdout_tail.clone(),
             stderr_tail: self.stderr_tail.clone(),
             events: Vec::new(),
-            sweeps: Vec::new(),
-            free_run: None,
+            snapshots: Vec::new(),
+            polling: None,
             system_calls: Vec::new(),
             libraries: Vec::new(),
             ..*self

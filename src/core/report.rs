@@ -31,20 +31,12 @@ use crate::observe::Observation;
 use crate::plan::Plan;
 use crate::recording::Recording;
 use crate::scenario::Scalar;
-use crate::verdict::{Invalidation, Provenance, Reason, Verdict};
+use crate::verdict::{Invalidation, Provenance, Verdict};
 
 /// The name of the schema.
 pub const SCHEMA: &str = "cuda-pitfalls-report";
-/// Readers refuse documents of another major version.
-pub const MAJOR: u32 = 1;
-/// Readers accept documents of a newer minor version and ignore what they do not know.
-pub const MINOR: u32 = 10;
 /// A reader of a compact report must know this word: without attempts, verdicts cannot be judged again.
 pub const COMPACT: &str = "compact";
-/// A reader of a compact report since 1.7 must know this word too: what was seen is stored as facts, not sentences.
-pub const FACTS: &str = "facts";
-/// All words of `must_understand` that this version knows.
-pub const UNDERSTOOD: [&str; 2] = [COMPACT, FACTS];
 
 /// The whole document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -73,10 +65,22 @@ pub struct Report {
 pub struct SchemaId {
     /// [`SCHEMA`].
     pub name: String,
-    /// [`MAJOR`].
+    /// Readers refuse documents of another major version.
     pub major: u32,
-    /// [`MINOR`].
+    /// Readers accept documents of a newer minor version and ignore what they do not know.
     pub minor: u32,
+}
+
+impl SchemaId {
+    /// The major version of all documents.
+    pub const MAJOR: u32 = 1;
+    /// The newest minor version of all documents.
+    pub const MINOR: u32 = 0;
+
+    /// The version of a schema that this program writes.
+    pub fn current(name: &str) -> SchemaId {
+        SchemaId { name: name.to_owned(), major: SchemaId::MAJOR, minor: SchemaId::MINOR }
+    }
 }
 
 /// Facts about the run itself.
@@ -98,8 +102,7 @@ pub struct Run {
     pub started_ns: u64,
     /// Wall time of the whole run.
     pub elapsed_ns: u64,
-    /// The selectors of the command line; excluded ones begin with `!`. Empty in reports of older versions, which means
-    /// everything.
+    /// The selectors of the command line; excluded ones begin with `!`.
     pub selectors: Vec<String>,
     /// Labels of the run, by `--label` and `--label-host`: `node` is `gpu-17`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -167,10 +170,8 @@ pub struct ScenarioReport {
     pub scenario: String,
     /// The question.
     pub question: String,
-    /// The order or call that works; empty if there is none. Null in reports from before questions were worded so that
-    /// `reproduced` means yes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remedy: Option<String>,
+    /// The order or call that works; empty if there is none.
+    pub workaround: String,
     /// Words to select by.
     pub tags: Vec<String>,
     /// Values of parameters.
@@ -238,8 +239,6 @@ impl Outcome {
 
 /// One run of one case in one fresh process: what happened, and what the judge made of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(from = "StoredAttempt")]
-#[schemars(!from)]
 pub struct Attempt {
     /// Its index in the order of all attempts of this scenario.
     pub order: u32,
@@ -262,29 +261,6 @@ pub struct Judged {
     pub invalid: Vec<Invalidation>,
     /// The index of its outcome in `outcomes`; null if it does not count.
     pub outcome: Option<usize>,
-}
-
-/// An attempt as it is stored in documents.
-#[derive(Deserialize)]
-struct StoredAttempt {
-    order: u32,
-    /// Absent up to version 1.1, which stored incidents among the reasons for which an attempt does not count.
-    incidents: Option<Vec<Invalidation>>,
-    #[serde(flatten)]
-    recording: Recording,
-    #[serde(flatten)]
-    judged: Judged,
-}
-
-impl From<StoredAttempt> for Attempt {
-    fn from(StoredAttempt { order, incidents, mut recording, judged }: StoredAttempt) -> Attempt {
-        recording.incidents = incidents.unwrap_or_else(|| {
-            let between_steps = |reason| reason == Reason::Hang && recording.exit.deadline_at.is_none();
-            let is_incident = |invalid: &&Invalidation| !invalid.reason.is_computed() || between_steps(invalid.reason);
-            judged.invalid.iter().filter(is_incident).cloned().collect()
-        });
-        Attempt { order, recording, judged, elsewhere: None }
-    }
 }
 
 impl Attempt {
@@ -330,23 +306,7 @@ pub fn schema() -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Documents up to version 1.1 have no `incidents`: those that only the supervisor can know are among the
-    /// reasons, and a deadline without a step is one of them.
-    #[test]
-    fn incidents_of_older_documents_are_found_among_the_reasons() {
-        let of = |reasons: &[&str], deadline_at: Option<u32>| {
-            let mut written = serde_json::to_value(Attempt::new(0, Recording::default())).unwrap();
-            written.as_object_mut().unwrap().remove("incidents");
-            written["exit"]["deadline_at"] = deadline_at.into();
-            let reasons = reasons.iter().map(|reason| serde_json::json!({ "reason": reason, "detail": "" }));
-            written["invalid"] = reasons.collect();
-            let read: Attempt = serde_json::from_value(written).unwrap();
-            read.recording.incidents.iter().map(|incident| incident.reason.name()).collect::<Vec<_>>()
-        };
-        assert_eq!(of(&["unsettled", "contaminated", "hang"], Some(1)), ["unsettled"]);
-        assert_eq!(of(&["hang"], None), ["hang"]);
-    }
+    use crate::verdict::Reason;
 
     #[test]
     fn what_was_recorded_and_what_was_judged_are_read_as_they_were_written() {

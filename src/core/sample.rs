@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 #[serde(tag = "command", rename_all = "snake_case")]
 pub enum SamplerCommand {
     /// Read every GPU once.
-    Sweep,
+    Snapshot,
     /// Read memory again and again until told otherwise.
-    FreeRun {
+    Polling {
         /// How long to rest after each reading of all GPUs.
         rest_us: u64,
     },
@@ -33,10 +33,10 @@ pub enum SamplerEvent {
         /// The error message.
         detail: String,
     },
-    /// The answer to [`SamplerCommand::Sweep`].
-    Sweep(Sweep),
+    /// The answer to [`SamplerCommand::Snapshot`].
+    Snapshot(Snapshot),
     /// The answer to [`SamplerCommand::Stop`].
-    FreeRun(FreeRun),
+    Polling(Polling),
 }
 
 /// The machine as NVML knows it.
@@ -90,7 +90,7 @@ pub struct Gpu {
 
 /// One reading of every GPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Sweep {
+pub struct Snapshot {
     /// When reading began.
     pub t_ns: u64,
     /// How long it took.
@@ -126,7 +126,7 @@ pub struct Process {
 
 /// The readings of background polling.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FreeRun {
+pub struct Polling {
     /// When it began.
     pub t_ns: u64,
     /// How long it ran.

@@ -40,11 +40,11 @@ pub struct Scenario {
     /// Why it matters: the comment at the top of the file.
     pub why: String,
     /// The common belief that the scenario tests.
-    pub folklore: String,
+    pub belief: String,
     /// The measured answer, in a sentence or two; empty until it was measured.
     pub answer: String,
     /// The order or call that works; empty if there is none.
-    pub remedy: String,
+    pub workaround: String,
     /// Why there can be no control; empty if there is one.
     pub no_control: String,
     /// The scenario that asks the same question with CUDA calls alone, if there is one.
@@ -131,15 +131,15 @@ pub enum Gpus {
     Masked(u32),
 }
 
-/// Whether a `remedy` says what to do.
-pub fn is_workaround(remedy: &str) -> bool {
-    !remedy.is_empty() && !needs_nothing(remedy)
+/// Whether a `workaround` says what to do.
+pub fn is_workaround(workaround: &str) -> bool {
+    !workaround.is_empty() && !needs_nothing(workaround)
 }
 
-/// Whether a `remedy` says that nothing has to be done: it begins with `None needed`. These two words are part of the
+/// Whether a `workaround` says that nothing has to be done: it begins with `None needed`. These two words are part of the
 /// file format.
-pub fn needs_nothing(remedy: &str) -> bool {
-    remedy.starts_with("None needed")
+pub fn needs_nothing(workaround: &str) -> bool {
+    workaround.starts_with("None needed")
 }
 
 /// What the machine must have before any step is made.

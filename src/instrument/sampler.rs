@@ -16,7 +16,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use cuda_pitfalls_core::channel::{Channel, ChannelError};
 use cuda_pitfalls_core::clock;
-use cuda_pitfalls_core::sample::{FreeRun, MemoryChange, STALL_NS, STEP_BYTES, SamplerCommand, SamplerEvent, Stall};
+use cuda_pitfalls_core::sample::{MemoryChange, Polling, STALL_NS, STEP_BYTES, SamplerCommand, SamplerEvent, Stall};
 use gpus::GpuHandles;
 pub(crate) use once::start_once;
 
@@ -63,17 +63,17 @@ fn serve(channel: &mut Channel, library: Option<&std::ffi::OsStr>) -> Result<(),
     loop {
         while let Some(command) = channel.take()? {
             match command {
-                SamplerCommand::Sweep => {
-                    let sweep = gpus.sweep();
+                SamplerCommand::Snapshot => {
+                    let snapshot = gpus.snapshot();
                     if let Some(free) = &mut free {
-                        free.account(&sweep);
+                        free.account(&snapshot);
                     }
-                    channel.send(&SamplerEvent::Sweep(sweep))?;
+                    channel.send(&SamplerEvent::Snapshot(snapshot))?;
                 }
-                SamplerCommand::FreeRun { rest_us } => free = Some(Running::start(gpus.len(), rest_us)),
+                SamplerCommand::Polling { rest_us } => free = Some(Running::start(gpus.len(), rest_us)),
                 SamplerCommand::Stop => {
                     let run = free.take().map(Running::finish).unwrap_or_default();
-                    channel.send(&SamplerEvent::FreeRun(run))?;
+                    channel.send(&SamplerEvent::Polling(run))?;
                 }
             }
         }
@@ -97,7 +97,7 @@ fn is_spoken_to(channel: &Channel, within_us: u64) -> bool {
 
 /// The state of background polling.
 struct Running {
-    run: FreeRun,
+    run: Polling,
     rest_us: u64,
     last: Vec<Option<Last>>,
 }
@@ -111,7 +111,7 @@ struct Last {
 
 impl Running {
     fn start(gpus: usize, rest_us: u64) -> Running {
-        Running { run: FreeRun { t_ns: clock::now_ns(), ..FreeRun::default() }, rest_us, last: vec![None; gpus] }
+        Running { run: Polling { t_ns: clock::now_ns(), ..Polling::default() }, rest_us, last: vec![None; gpus] }
     }
 
     /// Reads every GPU once, until a message from the parent arrives. Returns whether one arrived.
@@ -134,10 +134,10 @@ impl Running {
         is_spoken_to(channel, self.rest_us)
     }
 
-    fn account(&mut self, sweep: &cuda_pitfalls_core::sample::Sweep) {
-        for (gpu, reading) in sweep.gpus.iter().enumerate() {
+    fn account(&mut self, snapshot: &cuda_pitfalls_core::sample::Snapshot) {
+        for (gpu, reading) in snapshot.gpus.iter().enumerate() {
             if let Some(used) = reading.used_bytes {
-                self.saw(gpu, sweep.t_ns + sweep.elapsed_ns, used);
+                self.saw(gpu, snapshot.t_ns + snapshot.elapsed_ns, used);
             }
         }
     }
@@ -159,7 +159,7 @@ impl Running {
         }
     }
 
-    fn finish(mut self) -> FreeRun {
+    fn finish(mut self) -> Polling {
         self.run.elapsed_ns = clock::now_ns() - self.run.t_ns;
         self.run
     }

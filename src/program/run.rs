@@ -34,7 +34,7 @@ use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::catalogue::{self, Selection, Shard};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::defaults;
-use cuda_pitfalls_core::report::{MAJOR, MINOR, Report, Requirement, Run, SCHEMA, SchemaId, Store};
+use cuda_pitfalls_core::report::{Report, Requirement, Run, SCHEMA, SchemaId, Store};
 use cuda_pitfalls_core::scenario::Hazard;
 pub use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_instrument::supervisor::{Interrupt, signal_name};
@@ -332,7 +332,7 @@ fn blank(options: &RunOptions, session: &Session) -> Report {
     let started_ns = clock::now_ns();
     let seed = options.seed.unwrap_or(started_ns);
     Report {
-        schema: SchemaId { name: SCHEMA.to_string(), major: MAJOR, minor: MINOR },
+        schema: SchemaId::current(SCHEMA),
         must_understand: Vec::new(),
         provenance: session.provenance,
         run: Run {

@@ -37,8 +37,8 @@ pub struct InstanceAnswer {
     values: String,
     libcudart: Option<String>,
     verdict: Verdict,
-    /// The workaround; none in reports that do not say whether `reproduced` is a yes.
-    remedy: Option<String>,
+    /// The workaround; empty if there is none.
+    workaround: String,
     /// In how many of its attempts it shows, where the question is about a chance.
     rate: Option<String>,
     /// What the cases showed, each behind its name and counts, where the answer is not the expected one.
@@ -58,7 +58,7 @@ impl InstanceAnswer {
             values: values::of(report),
             libcudart: facts::libcudart(report),
             verdict: report.verdict.clone(),
-            remedy: report.remedy.map(str::to_owned),
+            workaround: report.workaround.to_owned(),
             rate: rate.map(|rate| format!("in {} of {} attempts", rate.shown, rate.of)),
             details: if is_failure { details(report) } else { Vec::new() },
         }
@@ -87,9 +87,9 @@ pub(super) fn values(report: &ScenarioView<'_>) -> String {
     values::of(report)
 }
 
-/// What answers a question in a word: `yes` and `no` where that is known to fit it.
+/// What answers a question in a word: `yes` and `no` where it is a question of that kind.
 pub fn word(report: &ScenarioView<'_>) -> &'static str {
-    question::word_of(report.verdict.kind, report.question, report.remedy.is_some())
+    question::word_of(report.verdict.kind, report.question)
 }
 
 /// A line per case, as the blocks of the long form have them.

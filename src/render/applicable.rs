@@ -8,7 +8,7 @@ use cuda_pitfalls_core::text::escape::terminal;
 /// `not applicable here: 124 (123 need 2 GPUs, 1 needs root)`: how many questions there are that
 /// this machine cannot answer, and what each group of them needs. None where there are none.
 pub fn report(report: &ReportView<'_>) -> Option<String> {
-    let left_out = report.scenarios.iter().filter(|scenario| report.is_not_applicable(scenario));
+    let left_out = report.scenarios.iter().filter(|scenario| scenario.is_not_applicable());
     line(left_out.map(|scenario| match (&scenario.lacks, scenario.verdict.reason) {
         (Some(lacks), _) => (*lacks).to_owned(),
         // Reports of older versions name the reason only.
@@ -20,7 +20,7 @@ pub fn report(report: &ReportView<'_>) -> Option<String> {
 /// although it was asked for by name, and why that is fine.
 pub fn notes(report: &ReportView<'_>) -> Vec<String> {
     let mut notes: Vec<String> = self::report(report).into_iter().collect();
-    let is_missed = |scenario: &&ScenarioView<'_>| scenario.verdict.lacks_a_need() && report.is_asked_by_name(scenario);
+    let is_missed = |scenario: &&ScenarioView<'_>| scenario.verdict.lacks_a_need() && scenario.asked_by_name;
     let said = |scenario: &ScenarioView<'_>| match &scenario.lacks {
         Some(lacks) => format!("{} (needs {lacks})", scenario.name),
         None => scenario.name.to_owned(),

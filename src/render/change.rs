@@ -49,7 +49,6 @@ fn fact(fact: &Fact) -> String {
         Fact::Memory(gpu, class) => format!("{gpu} {}", class.map_or("not read", Class::name)),
         Fact::End(end) => end.clone(),
         Fact::Row(row) => self::row(row).1,
-        Fact::Opaque(words) => words.clone(),
     }
 }
 
@@ -72,7 +71,7 @@ fn row(row: &RowFact) -> (&'static str, String) {
         RowFact::Gpus(gpus) => ("GPUs", listed(gpus)),
         RowFact::AsPredicted(holds) => ("as the rule says", yes(holds)),
         RowFact::HasEffect(holds) => ("has an effect", yes(holds)),
-        RowFact::LatchedAt(call) => ("is read at", or(call, "unknown")),
+        RowFact::ReadAt(call) => ("is read at", or(call, "unknown")),
         RowFact::Raises(kind) => ("raises", or(kind, "nothing")),
         RowFact::Left(end) => ("process ends with", or(end, "exit code 0")),
     }

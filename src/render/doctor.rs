@@ -35,10 +35,12 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
     }
     for (place, reasoned) in sure.iter().enumerate() {
         out.push_str(&sentence("- ", &in_words(reasoned, &examination.place), width));
-        let remedy = |reasoned: &Reasoned| remedy(&reasoned.cause, &examination.place);
+        let workaround = |reasoned: &Reasoned| workaround(&reasoned.cause, &examination.place);
         // What helps against several is said once, behind the last of them.
-        if sure.get(place + 1).map(|next| self::remedy(&next.cause, &examination.place)) != Some(remedy(reasoned)) {
-            out.push_str(&sentence("  Do: ", &remedy(reasoned), width));
+        if sure.get(place + 1).map(|next| self::workaround(&next.cause, &examination.place))
+            != Some(workaround(reasoned))
+        {
+            out.push_str(&sentence("  Do: ", &workaround(reasoned), width));
         }
     }
     if !next.is_empty() {
@@ -228,7 +230,7 @@ fn changed_in_words(change: &Change, value: Option<&str>) -> String {
 }
 
 /// What to do about a cause.
-fn remedy(cause: &Trouble, place: &Place) -> String {
+fn workaround(cause: &Trouble, place: &Place) -> String {
     let is_in_container = place.container.is_some();
     match cause {
         Trouble::Environment { change: Change::Without { variable }, .. } if variable == "CUDA_VISIBLE_DEVICES" => {

@@ -196,9 +196,9 @@ fn in_full(answer: &ScenarioAnswer<'_>, width: usize) -> String {
         }
     }
     let _ = writeln!(out);
-    if !scenario.remedy.is_empty() {
-        let head = if is_workaround(&scenario.remedy) { "Workaround  " } else { "To do       " };
-        out.push_str(&lines::sentence(head, &scenario.remedy, width));
+    if !scenario.workaround.is_empty() {
+        let head = if is_workaround(&scenario.workaround) { "Workaround  " } else { "To do       " };
+        out.push_str(&lines::sentence(head, &scenario.workaround, width));
     }
     let since = since(answer);
     if !since.is_empty() {

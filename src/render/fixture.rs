@@ -239,7 +239,7 @@ fn observation(trap: bool) -> Value {
 fn attempt(order: u64, trap: bool, outcome: Option<u64>, invalid: Value) -> Value {
     const MS: u64 = 1_000_000;
     let start = 1_000 * MS * (order + 1);
-    let sweep = |at: u64, step: Option<u64>, used: u64| {
+    let snapshot = |at: u64, step: Option<u64>, used: u64| {
         let gpus = [used, 0].map(|used| {
             json!({"used_bytes": 1100 * MIB + used, "reserved_bytes": 630 * MIB, "v1_used_bytes": null, "processes": []})
         });
@@ -250,8 +250,8 @@ fn attempt(order: u64, trap: bool, outcome: Option<u64>, invalid: Value) -> Valu
         (0..3u64).map(|step| json!({"event": "begin", "step": step, "t_ns": start + (50 + 120 * step) * MS})).collect();
     json!({
         "order": order, "started_ns": start, "wall_ns": 700 * MS, "overhead_ns": 80 * MS, "pid": 4711, "events": events,
-        "sweeps": [sweep(10, None, 0), sweep(400, Some(2), after)],
-        "free_run": {"t_ns": start, "elapsed_ns": 600 * MS, "reads": 900, "longest_gap_ns": 3 * MS, "stalls": [],
+        "snapshots": [snapshot(10, None, 0), snapshot(400, Some(2), after)],
+        "polling": {"t_ns": start, "elapsed_ns": 600 * MS, "reads": 900, "longest_gap_ns": 3 * MS, "stalls": [],
                      "changes": {"t_ns": [start + 310 * MS, start + 600 * MS], "gpu": [0, 0],
                                  "used_bytes": [1100 * MIB + after / 2, 1100 * MIB]},
                      "truncated": false},

@@ -26,7 +26,7 @@ pub fn report(report: &ReportView<'_>) -> String {
         out.push_str(&annotation("warning", "cuda-pitfalls: warning", std::slice::from_ref(warning)));
     }
     // What does not apply here has its line above.
-    let applicable = report.scenarios.iter().filter(|scenario| !report.is_not_applicable(scenario));
+    let applicable = report.scenarios.iter().filter(|scenario| !scenario.is_not_applicable());
     let mut worst_first: Vec<&ScenarioView<'_>> = applicable.collect();
     worst_first.sort_by_key(|scenario| std::cmp::Reverse(Standing::of(scenario.verdict)));
     for scenario in worst_first {

@@ -24,10 +24,10 @@ impl Impact {
     /// All of them, in the order in which they are shown.
     pub const ALL: [Impact; 4] = [Impact::Shows, Impact::Harmless, Impact::Absent, Impact::Unknown];
 
-    /// The impact of a verdict; `remedy` is the workaround, if the report has one.
-    pub fn of(kind: Kind, remedy: Option<&str>) -> Impact {
+    /// The impact of a verdict; `workaround` is empty if there is none.
+    pub fn of(kind: Kind, workaround: &str) -> Impact {
         match kind {
-            Kind::Reproduced if remedy.is_some_and(needs_nothing) => Impact::Harmless,
+            Kind::Reproduced if needs_nothing(workaround) => Impact::Harmless,
             Kind::Reproduced => Impact::Shows,
             Kind::NotReproduced => Impact::Absent,
             Kind::Inconclusive | Kind::Skipped | Kind::HarnessError => Impact::Unknown,
@@ -36,7 +36,7 @@ impl Impact {
 
     /// The impact of the answer to one instance.
     pub fn of_scenario(scenario: &ScenarioView<'_>) -> Impact {
-        Impact::of(scenario.verdict.kind, scenario.remedy)
+        Impact::of(scenario.verdict.kind, scenario.workaround)
     }
 
     /// The CSS class on a page: it sets the colour, and filters select by it.
@@ -66,11 +66,10 @@ mod tests {
 
     #[test]
     fn a_pitfall_that_shows_is_harmless_only_if_its_remedy_says_so() {
-        assert_eq!(Impact::of(Kind::Reproduced, Some("Set the mask first.")), Impact::Shows);
-        assert_eq!(Impact::of(Kind::Reproduced, Some("None needed.")), Impact::Harmless);
-        assert_eq!(Impact::of(Kind::Reproduced, None), Impact::Shows);
-        assert_eq!(Impact::of(Kind::Reproduced, Some("")), Impact::Shows, "no workaround is known");
-        assert_eq!(Impact::of(Kind::NotReproduced, Some("None needed.")), Impact::Absent);
-        assert_eq!(Impact::of(Kind::Skipped, None), Impact::Unknown);
+        assert_eq!(Impact::of(Kind::Reproduced, "Set the mask first."), Impact::Shows);
+        assert_eq!(Impact::of(Kind::Reproduced, "None needed."), Impact::Harmless);
+        assert_eq!(Impact::of(Kind::Reproduced, ""), Impact::Shows, "no workaround is known");
+        assert_eq!(Impact::of(Kind::NotReproduced, "None needed."), Impact::Absent);
+        assert_eq!(Impact::of(Kind::Skipped, ""), Impact::Unknown);
     }
 }

@@ -127,8 +127,8 @@ fn details(out: &mut String, scenario: &ScenarioView<'_>) {
     if !scenario.verdict.detail.is_empty() {
         let _ = writeln!(out, "- what was seen: {}", markdown(&scenario.verdict.detail));
     }
-    if let Some(remedy) = scenario.remedy.filter(|remedy| !remedy.is_empty()) {
-        let _ = writeln!(out, "- workaround: {}", markdown(remedy));
+    if !scenario.workaround.is_empty() {
+        let _ = writeln!(out, "- workaround: {}", markdown(scenario.workaround));
     }
     for case in &scenario.cases {
         let facts = facts::case_line(scenario, case).join(" · ");

@@ -37,24 +37,19 @@ impl<'r> Prepared<'r> {
                 judge::rejudge(&mut report);
                 CompactReport::new(&report, has_words)
             }
-            Prepared::Stored(StoredReport::Compact(report)) => (**report).clone().renewed(),
+            Prepared::Stored(StoredReport::Compact(report)) => (**report).clone(),
         }
     }
 }
 
 /// A stored report with the words in which its questions are shown. Its verdicts stay those that it holds.
 ///
-/// Reports from before questions were worded so that `reproduced` is a yes get today's words, where today's file
-/// makes the same calls. A compact report has no words for what comes with the program, and gets them here.
+/// A compact report has no words for what comes with the program, and gets them here.
 pub fn worded(mut report: StoredReport) -> StoredReport {
-    match &mut report {
-        StoredReport::Whole(whole) if whole.scenarios.iter().any(|one| one.remedy.is_none()) => {
-            judge::ask_as_today(whole, &catalogue::select(&[]).unwrap_or_default());
-        }
-        StoredReport::Compact(compact) if compact.scenarios.iter().any(|one| one.question.is_empty()) => {
-            fill_words(&mut compact.scenarios, &catalogue::select(&[]).unwrap_or_default());
-        }
-        _ => {}
+    if let StoredReport::Compact(compact) = &mut report
+        && compact.scenarios.iter().any(|one| one.question.is_empty())
+    {
+        fill_words(&mut compact.scenarios, &catalogue::select(&[]).unwrap_or_default());
     }
     report
 }
@@ -72,7 +67,7 @@ fn fill_words(all: &mut [CompactScenario], scenarios: &[Scenario]) {
         match known.get(one.scenario()) {
             Some(scenario) => {
                 one.question.clone_from(&scenario.question);
-                one.remedy.get_or_insert_with(|| scenario.remedy.clone());
+                one.workaround.get_or_insert_with(|| scenario.workaround.clone());
             }
             None => one.question.clone_from(&one.name),
         }

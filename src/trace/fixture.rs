@@ -5,8 +5,8 @@ pub mod programs;
 use std::collections::BTreeMap;
 
 use super::{
-    CallCount, ContextChange, End, EventKind, Frame, MAJOR, MINOR, Memory, ProcessCounts, SCHEMA, Stack, Start, Trace,
-    TraceEvent, TraceProcess, Usage, Uses, Witness,
+    CallCount, ContextChange, End, EventKind, Frame, Memory, ProcessCounts, SCHEMA, Stack, Start, Trace, TraceEvent,
+    TraceProcess, Usage, Uses, Witness,
 };
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::sample::Gpu;
@@ -66,7 +66,7 @@ impl TraceBuilder {
             unread: BTreeMap::new(),
         };
         let start = Start {
-            schema: SchemaId { name: SCHEMA.to_owned(), major: MAJOR, minor: MINOR },
+            schema: SchemaId::current(SCHEMA),
             provenance: Provenance::Simulated,
             version: "0.1.0".to_owned(),
             commit: None,

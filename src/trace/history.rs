@@ -15,7 +15,7 @@ mod write;
 
 use std::collections::HashMap;
 
-use super::{EventKind, Trace, TraceEvent, TraceProcess};
+use super::{Trace, TraceProcess};
 
 pub use contexts::{Beside, ContextLife};
 pub use fork::Fork;
@@ -23,9 +23,6 @@ pub use init::Init;
 pub use latch::{MASK, READ_BY_CUINIT, is_read_by_cuinit};
 pub use program::ProgramHistory;
 pub use write::VariableWrite;
-
-/// From this minor version on, a second line of a process means that it has executed another program.
-const EXEC_IS_KNOWN: u32 = 2;
 
 /// What a traced program did.
 #[derive(Clone, Debug)]
@@ -125,21 +122,6 @@ fn lines(trace: &Trace) -> HashMap<u32, Vec<&TraceProcess>> {
     }
     for lines in lines.values_mut() {
         lines.sort_by_key(|line| line.t_ns);
-    }
-    if trace.start.schema.minor >= EXEC_IS_KNOWN {
-        return lines;
-    }
-    for (pid, lines) in lines.iter_mut().filter(|(_, lines)| lines.len() > 1) {
-        let is_init = |event: &&TraceEvent| event.pid == *pid && matches!(event.what, EventKind::Init { .. });
-        let inits: Vec<u64> = trace.events.iter().filter(is_init).map(|event| event.t_ns).collect();
-        let all = std::mem::take(lines);
-        for (place, line) in all.iter().enumerate() {
-            let until = all.get(place + 1).map_or(u64::MAX, |next| next.t_ns);
-            let initialises = inits.iter().any(|t_ns| (line.t_ns..until).contains(t_ns));
-            if lines.last().is_none_or(|last| last.program != line.program || initialises) {
-                lines.push(line);
-            }
-        }
     }
     lines
 }

@@ -36,10 +36,6 @@ use cuda_pitfalls_core::verdict::Provenance;
 
 /// The name of the schema.
 pub const SCHEMA: &str = "cuda-pitfalls-trace";
-/// Readers refuse another major.
-pub const MAJOR: u32 = 1;
-/// Readers accept a newer minor and keep what they know.
-pub const MINOR: u32 = 4;
 /// The file's name in the folder of a trace.
 pub const FILE: &str = "trace.ndjson";
 
@@ -100,7 +96,6 @@ pub struct Start {
     pub preload: bool,
     /// Whether questions were counted, too, that frameworks ask before each small operation, such as
     /// `cuCtxGetDevice` (with `--all-calls`). Where they were not, counts say nothing about them.
-    #[serde(default = "yes")]
     pub all_calls: bool,
     /// What is known from the start not to be seen, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -127,7 +122,7 @@ pub struct TraceProcess {
     /// Why its Python stacks cannot be read, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_python: Option<String>,
-    /// `RANK` of the environment that it was started with; absent where that is no number. Since 1.3.
+    /// `RANK` of the environment that it was started with; absent where that is no number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank: Option<u32>,
     /// `LOCAL_RANK` of that environment, likewise.
@@ -232,7 +227,6 @@ pub enum EventKind {
         /// How many GPUs the process can see; null where it failed.
         visible: Option<u32>,
         /// Their UUIDs in the process's own order.
-        #[serde(default)]
         gpus: Vec<String>,
     },
     /// A variable that CUDA reads was written or removed.

@@ -3,7 +3,8 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::{End, FILE, MAJOR, Memory, ProcessCounts, SCHEMA, Start, TraceEvent, TraceLine, TraceProcess};
+use super::{End, FILE, Memory, ProcessCounts, SCHEMA, Start, TraceEvent, TraceLine, TraceProcess};
+use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::text::escape::terminal;
 
 /// The longest line that is read: a stack has some kilobytes.
@@ -67,7 +68,7 @@ pub enum LineError {
     #[error("the trace is empty")]
     Empty,
     /// The trace is of another schema.
-    #[error("this is `{}` {major}; this version reads `{SCHEMA}` {MAJOR}", terminal(name))]
+    #[error("this is `{}` {major}; this version reads `{SCHEMA}` {}", terminal(name), SchemaId::MAJOR)]
     Schema {
         /// The name of the schema.
         name: String,
@@ -131,7 +132,7 @@ fn each(
         }
         match serde_json::from_slice::<TraceLine>(&bytes) {
             Ok(line) => {
-                is_newer |= matches!(&line, TraceLine::Start(start) if start.schema.minor > super::MINOR);
+                is_newer |= matches!(&line, TraceLine::Start(start) if start.schema.minor > SchemaId::MINOR);
                 take(line).map_err(wrong)?;
             }
             // A newer minor may have lines that this version does not know.
@@ -180,7 +181,7 @@ impl Trace {
     /// # Errors
     /// It is of another schema.
     pub fn begin(start: Start) -> Result<Trace, LineError> {
-        if start.schema.name != SCHEMA || start.schema.major != MAJOR {
+        if start.schema.name != SCHEMA || start.schema.major != SchemaId::MAJOR {
             return Err(LineError::Schema { name: start.schema.name, major: start.schema.major });
         }
         if let Some(why) = start.provenance.contradiction(&start.on, false) {

@@ -303,8 +303,8 @@ impl Tracer {
     /// Reads the memory in use on every GPU that can be read, and the part that NVML accounts to a process (0 if it is
     /// not listed).
     fn read_memory(&mut self, pid: u32) -> (Vec<Option<u64>>, Vec<u64>) {
-        let swept = self.sampler.sweep_within(READING_MS).ok().flatten();
-        let Some(gpus) = swept.map(|sweep| sweep.gpus).filter(|gpus| !gpus.is_empty()) else {
+        let swept = self.sampler.snapshot_within(READING_MS).ok().flatten();
+        let Some(gpus) = swept.map(|snapshot| snapshot.gpus).filter(|gpus| !gpus.is_empty()) else {
             return (vec![None; self.gpus.len()], Vec::new());
         };
         let own = |gpu: &Reading| {
@@ -326,7 +326,7 @@ impl Tracer {
     /// Writes polled memory, and the counts of processes that have ended.
     fn round(&mut self, program: u32) {
         self.round_ns = clock::now_ns();
-        if let Ok(Some(run)) = self.sampler.stop_free_run_within(READING_MS) {
+        if let Ok(Some(run)) = self.sampler.stop_polling_within(READING_MS) {
             self.watch.ran(&run);
             for change in run.changes {
                 let (t_ns, index, used_bytes) = (change.t_ns, change.gpu, change.used_bytes);
@@ -337,7 +337,7 @@ impl Tracer {
                     self.writer.write(TraceLine::Memory(Memory { t_ns, index, used_bytes }));
                 }
             }
-            let _ = self.sampler.free_run();
+            let _ = self.sampler.polling();
         }
         self.reap(program);
         for (pid, counts) in self.processes.gone() {

@@ -94,7 +94,7 @@ fn pairs(
 ) -> Result<serde_json::Value, Box<dyn std::error::Error>> {
     let (mut bare_ns, mut attempt_ns, mut outside_ns, mut whole_ns, mut ratios) =
         (vec![], vec![], vec![], vec![], vec![]);
-    let (mut rates, mut gaps, mut sweeps) = (vec![], vec![], vec![]);
+    let (mut rates, mut gaps, mut snapshots) = (vec![], vec![], vec![]);
     let (mut bare_phases, mut phases): ([Vec<u64>; 6], [Vec<u64>; 6]) = Default::default();
     for pair in 0..count {
         let before = (pair % 2 == 0).then(&run_bare);
@@ -109,11 +109,11 @@ fn pairs(
         phases.iter_mut().zip(attempt_phases(&attempt)).for_each(|(all, ns)| all.push(ns));
         attempt_ns.push(attempt.wall_ns);
         outside_ns.push(between_steps(&attempt));
-        if let Some(run) = &attempt.free_run {
+        if let Some(run) = &attempt.polling {
             rates.push((run.reads as f64 / (run.elapsed_ns as f64 / 1e9)) as u64);
             gaps.push(run.longest_gap_ns);
         }
-        sweeps.extend(attempt.sweeps.iter().map(|sweep| sweep.sweep.elapsed_ns));
+        snapshots.extend(attempt.snapshots.iter().map(|snapshot| snapshot.snapshot.elapsed_ns));
     }
     ratios.sort_by(f64::total_cmp);
     let profile: BTreeMap<&str, serde_json::Value> = PHASES
@@ -132,7 +132,7 @@ fn pairs(
         "between the worker's steps, ns per attempt": spread(&outside_ns),
         "free-running reads of every GPU, per second": spread(&rates),
         "longest gap of the free run, ns": spread(&gaps),
-        "one reading of everything, ns": spread(&sweeps),
+        "one reading of everything, ns": spread(&snapshots),
     }))
 }
 

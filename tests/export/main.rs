@@ -222,7 +222,7 @@ fn scripts_of_frameworks_are_python() {
 fn lines_of_python_are_run_and_measured() {
     let source = r#"
 question = "Does this make a context?"
-folklore = "No."
+belief = "No."
 needs = { gpus = 2 }
 gpus = "all"
 effect = [{ at = "look", status = "OK", value = { result = 0 }, contexts = ["gpu1"], memory = { gpu1 = "context", others = "touch" } },

@@ -4,7 +4,7 @@ use cuda_pitfalls::event::{Event, Probe, Status, Value};
 use cuda_pitfalls::fact::FactSet;
 use cuda_pitfalls::judge::{Facts, matches};
 use cuda_pitfalls::plan::Plan;
-use cuda_pitfalls::recording::BarrierSweep;
+use cuda_pitfalls::recording::BarrierSnapshot;
 use cuda_pitfalls::report::{Attempt, CaseReport};
 use cuda_pitfalls::sample::Reading;
 use cuda_pitfalls::scenario::{Check, Class, Matcher};
@@ -226,14 +226,14 @@ fn probed(attempt: &mut Attempt, at: usize, change: impl Fn(&mut Probe)) {
 
 /// Changes what was read after a step. A reading that was equal to the one before was left out.
 fn read(attempt: &mut Attempt, at: usize, change: impl Fn(&mut Reading)) {
-    let is_before = |sweep: &BarrierSweep| !sweep.after_exit && sweep.step.is_none_or(|step| step <= at);
-    let Some(last) = attempt.recording.sweeps.iter().rposition(is_before) else { return };
-    let mut changed = attempt.recording.sweeps[last].clone();
+    let is_before = |snapshot: &BarrierSnapshot| !snapshot.after_exit && snapshot.step.is_none_or(|step| step <= at);
+    let Some(last) = attempt.recording.snapshots.iter().rposition(is_before) else { return };
+    let mut changed = attempt.recording.snapshots[last].clone();
     changed.step = Some(at);
-    changed.sweep.gpus.iter_mut().for_each(change);
-    if attempt.recording.sweeps[last].step == Some(at) {
-        attempt.recording.sweeps[last] = changed;
+    changed.snapshot.gpus.iter_mut().for_each(change);
+    if attempt.recording.snapshots[last].step == Some(at) {
+        attempt.recording.snapshots[last] = changed;
     } else {
-        attempt.recording.sweeps.insert(last + 1, changed);
+        attempt.recording.snapshots.insert(last + 1, changed);
     }
 }

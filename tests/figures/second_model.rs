@@ -22,10 +22,10 @@ fn curves(report: &str) -> Curves {
     for scenario in list(&report, "scenarios") {
         for case in list(scenario, "cases") {
             let Some(first) = list(case, "attempts").next() else { continue };
-            let used = |sweep: &Value| -> Vec<i64> {
-                list(sweep, "gpus").map(|gpu| gpu["used_bytes"].as_i64().expect("it was read")).collect()
+            let used = |snapshot: &Value| -> Vec<i64> {
+                list(snapshot, "gpus").map(|gpu| gpu["used_bytes"].as_i64().expect("it was read")).collect()
             };
-            let readings: Vec<Vec<i64>> = list(first, "sweeps").map(used).collect();
+            let readings: Vec<Vec<i64>> = list(first, "snapshots").map(used).collect();
             let Some(before) = readings.first().cloned() else { continue };
             let less = |now: &Vec<i64>| now.iter().zip(&before).map(|(now, before)| now - before).collect();
             let name = |of: &Value| of["name"].as_str().expect("a name").to_owned();

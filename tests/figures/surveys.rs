@@ -66,7 +66,7 @@ fn rows_of_libcudart_are_told_from_functions() {
     let runtime = of(&rows, "libcudart");
     let count = |is: &dyn Fn(&CallRow) -> bool| runtime.iter().filter(|row| is(row)).count();
     let context = count(&has_context);
-    let only = count(&|row| row.freezes_visibility == Some(true) && !has_context(row));
+    let only = count(&|row| row.reads_mask == Some(true) && !has_context(row));
     let after = count(&|row| row.is_initialised_before() && !has_context(row));
     let (asked, all) = (functions(&runtime), runtime.len());
     Page::open("docs/results.md")
@@ -78,7 +78,7 @@ fn rows_of_libcudart_are_told_from_functions() {
         .says(format!("Of {asked} functions of libcudart 13.0, all but `cudaRuntimeGetVersion` do"))
         .says(format!("Of all {all} rows of libcudart 13.0 in [calls](surveys/calls.md) {context} do"));
     let free: Vec<&str> =
-        runtime.iter().filter(|row| row.freezes_visibility == Some(false)).map(|row| row.function()).collect();
+        runtime.iter().filter(|row| row.reads_mask == Some(false)).map(|row| row.function()).collect();
     assert_eq!(free, ["cudaRuntimeGetVersion"]);
     assert_eq!(context + only + after + free.len(), all);
 }
@@ -125,7 +125,7 @@ fn texts_and_profilers_do_the_same_with_each_libcudart() {
         let rows: Vec<&CallRow> = rows.iter().filter(|row| row.call == call).collect();
         let versions: BTreeSet<&str> = rows.iter().filter_map(|row| row.libcudart_version.as_deref()).collect();
         assert_eq!(versions.len(), 17, "{call}");
-        assert!(rows.iter().all(|row| row.freezes_visibility == Some(true)), "{call}");
+        assert!(rows.iter().all(|row| row.reads_mask == Some(true)), "{call}");
         assert!(rows.iter().all(|row| has_context(row) == context), "{call}");
     }
 }
@@ -136,7 +136,7 @@ fn of_libcuda_one_call_freezes_and_some_look_at_their_arguments_first() {
     let driver = of(&rows, "libcuda");
     let refused = driver.iter().filter(|row| row.answer() == Some(CallAnswer::Refused)).count();
     let freeze: Vec<&str> =
-        driver.iter().filter(|row| row.freezes_visibility == Some(true)).map(|row| row.function()).collect();
+        driver.iter().filter(|row| row.reads_mask == Some(true)).map(|row| row.function()).collect();
     assert_eq!(freeze, ["cuInit"]);
     Page::open("docs/results.md").says(format!("Of {} rows of libcuda only `cuInit` reads it", driver.len()));
     Page::open("docs/findings.md").says(format!(
@@ -165,7 +165,7 @@ fn rows_that_were_measured_are_counted() {
 fn no_other_call_of_libcudart_leaves_the_mask_free() {
     let free: BTreeSet<(String, bool)> = all()
         .iter()
-        .filter(|row| row.library == "libcudart" && row.freezes_visibility == Some(false))
+        .filter(|row| row.library == "libcudart" && row.reads_mask == Some(false))
         .map(|row| (row.call.clone(), row.libcudart_version.as_deref().is_some_and(|version| version < "12")))
         .collect();
     assert_eq!(free, BTreeSet::from([("cudaRuntimeGetVersion".to_string(), false)]));
@@ -186,7 +186,7 @@ fn functions_that_differ_between_versions_are_counted() {
     }
     let mut behaviours: BTreeMap<&str, BTreeSet<Behaviour<'_>>> = BTreeMap::new();
     for (_, row) in latest.values() {
-        let behaviour = (row.freezes_visibility, has_context(row), row.status.as_deref());
+        let behaviour = (row.reads_mask, has_context(row), row.status.as_deref());
         behaviours.entry(&row.call).or_default().insert(behaviour);
     }
     let in_13 = |call: &str| latest.contains_key(&(call, "13.0"));
@@ -215,7 +215,7 @@ fn masks_and_variables_are_counted() {
     let variables: Vec<Value> = serde_json::from_value(variables).expect("rows");
     assert_eq!(variables.len(), 20, "CHANGELOG.md says 20");
     let effective = variables.iter().filter(|row| row["has_effect"] == true).count();
-    let at_init = variables.iter().filter(|row| row["latched_at"] == "cuInit").count();
+    let at_init = variables.iter().filter(|row| row["read_at"] == "cuInit").count();
     Page::open("docs/results.md").says(format!("{at_init} of the {effective} that take effect are read at `cuInit`"));
     Page::open("docs/findings.md")
         .says(format!("Of {effective} variables that take effect, {at_init} are read at `cuInit`"))

@@ -195,7 +195,7 @@ pub fn matrix() -> Result<Matrix, TaskError> {
         let file = listed.name.rsplit('/').next().unwrap_or_default();
         if releases::is_file_name(file) {
             let stored = Stored::open(&listed.find(&root().join("reports"))?)?;
-            documents.push(stored.parse(releases::SCHEMA, releases::MAJOR)?);
+            documents.push(stored.parse(releases::SCHEMA)?);
         }
     }
     Ok(Matrix::of(&documents))

@@ -107,7 +107,7 @@ fn see(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pit
     for check in &instance.effect {
         bullet(out, &effect(check));
     }
-    paragraph(out, &format!("Common belief: “{}”", prose(&scenario.folklore)));
+    paragraph(out, &format!("Common belief: “{}”", prose(&scenario.belief)));
 }
 
 /// A check in words.

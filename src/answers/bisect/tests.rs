@@ -20,7 +20,7 @@ fn searched(axes: &[(&str, &[&str])], outcome: impl Fn(&[u32]) -> ReleaseOutcome
         releases: releases.iter().map(|release| (*release).to_string()).collect(),
     };
     let mut bisection = Bisection {
-        schema: SchemaId { name: SCHEMA.to_string(), major: MAJOR, minor: MINOR },
+        schema: SchemaId::current(SCHEMA),
         version: "0".to_string(),
         started_at: String::new(),
         forbid: Vec::new(),

@@ -79,7 +79,7 @@ impl<'a> Excuses<'a> {
 /// Whether the difference follows from seeing all GPUs of each machine.
 fn comes_of_all(fact: &Differing, [a, b]: [&Observation; 2], [all_a, all_b]: &[Vec<String>; 2]) -> bool {
     // `cuInit` leaves its footprint on each GPU that it sees. A context takes more.
-    let touch = Was::Class(Some(Class::Touch));
+    let touch = Was::Class(Some(Class::Init));
     match fact.about {
         About::Visible => (fact.a, fact.b) == (Was::Gpus(all_a), Was::Gpus(all_b)),
         About::Memory(gpu) => {

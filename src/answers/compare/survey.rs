@@ -67,7 +67,7 @@ impl Compared for CallRow {
 
     fn changes(&self, other: &CallRow) -> Vec<FactDifference> {
         let mut changes = Changes::between(self, other);
-        changes.fact("freezes visibility", yes(self.freezes_visibility), yes(other.freezes_visibility));
+        changes.fact("reads the mask", yes(self.reads_mask), yes(other.reads_mask));
         if self.visible_gpus == other.visible_gpus {
             changes.fact("context on", listed(&self.context_on), listed(&other.context_on));
         } else {
@@ -173,7 +173,7 @@ impl Compared for EnvRow {
     fn changes(&self, other: &EnvRow) -> Vec<FactDifference> {
         let mut changes = Changes::between(self, other);
         changes.fact("has effect", yes(self.has_effect), yes(other.has_effect));
-        changes.fact("latched at", self.latched_at.clone(), other.latched_at.clone());
+        changes.fact("read at", self.read_at.clone(), other.read_at.clone());
         for moment in &self.moments {
             let Some(also) = other.moments.iter().find(|known| known.before == moment.before) else { continue };
             let fact = format!("takes effect before {}", moment.before);

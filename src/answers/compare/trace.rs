@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Comparison, ComparisonSide, EntryDifference, FactDifference, MAJOR, MINOR, SCHEMA};
+use super::{Comparison, ComparisonSide, EntryDifference, FactDifference, SCHEMA};
 use cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES;
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::text::counts::tally;
@@ -67,7 +67,7 @@ type Behaviour = BTreeMap<(u8, String), Thing>;
 pub(super) fn compare(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Comparison {
     let [a, b] = traces;
     let mut comparison = Comparison {
-        schema: SchemaId { name: SCHEMA.to_string(), major: MAJOR, minor: MINOR },
+        schema: SchemaId::current(SCHEMA),
         of: "trace".to_string(),
         a: side(a),
         b: side(b),

@@ -135,11 +135,11 @@ fn what_the_machine_cannot_answer_counts_only_where_it_was_asked_for_by_name() {
         if !reason.is_need() {
             continue;
         }
-        // A report from before scenarios stored how they were selected.
+        let named = || ScenarioReport { asked_by_name: true, ..skipped(reason) };
         let by_name = if reason.is_no_gpu() { Exit::Ok } else { Exit::Skipped };
-        assert_eq!(code(vec![fine(), skipped(reason)], &["test/other"]), by_name, "{word}");
+        assert_eq!(code(vec![fine(), named()], &["test/other"]), by_name, "{word}");
         let alone = if reason.is_no_gpu() { Exit::NothingMeasured } else { Exit::Skipped };
-        assert_eq!(code(vec![skipped(reason)], &["test/other"]), alone, "{word}");
+        assert_eq!(code(vec![named()], &["test/other"]), alone, "{word}");
         assert_eq!(code(vec![skipped(reason)], &["test"]), Exit::NothingMeasured, "{word}");
     }
 }

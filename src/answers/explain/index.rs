@@ -87,9 +87,9 @@ fn text(scenario: &Scenario, field: Field) -> String {
         Field::Question => scenario.question.clone(),
         Field::Name => scenario.name.replace(['/', '-'], " "),
         Field::Says => join(scenario.says.clone()),
-        Field::Belief => scenario.folklore.clone(),
+        Field::Belief => scenario.belief.clone(),
         Field::Answer => scenario.answer.clone(),
-        Field::Workaround => scenario.remedy.clone(),
+        Field::Workaround => scenario.workaround.clone(),
         Field::Why => scenario.why.clone(),
         Field::Symptoms => {
             let found = scenario.symptoms.iter().filter_map(|id| symptom::find(id));

@@ -9,11 +9,11 @@ use std::fmt::Write;
 
 use cuda_pitfalls_calls::{self as calls, Call, CallLibrary, FieldType, Output, Param, ParamKind, Returns};
 
+use super::Language;
 use super::effect::{Bytes, EffectQuestion, GpuSet, Growth, Since, gpu_named, status};
 use super::program::{
     Action, Argument, Doing, Number, Piece, Refusal, Reproducer, Sequence, filled, identifier, plain_type,
 };
-use super::Language;
 use cuda_pitfalls_core::scenario::Operand;
 use cuda_pitfalls_core::text::escape::visible;
 use cuda_pitfalls_core::text::lines::words;
@@ -36,9 +36,9 @@ const BUILT_IN: [&str; 9] =
 /// Names that a variable must not take.
 const TAKEN: [&str; 42] = [
     "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern", "float",
-    "for", "goto", "if", "int", "long", "register", "return", "short", "signed", "sizeof", "static", "struct", "switch",
-    "typedef", "union", "unsigned", "void", "volatile", "while", "inline", "kill", "fork", "free", "environ", "start",
-    "before", "asked", "failed", "index",
+    "for", "goto", "if", "int", "long", "register", "return", "short", "signed", "sizeof", "static", "struct",
+    "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "inline", "kill", "fork", "free", "environ",
+    "start", "before", "asked", "failed", "index",
 ];
 
 /// A function that stands in a file if something in it uses it.
@@ -156,7 +156,10 @@ const TOLD: [(&str, &str); 10] = [
         "CALL(",
         "#define CALL(...) ({ int status = (int)(__VA_ARGS__); printf(\"  %s = %d\\n\", #__VA_ARGS__, status); status; })\n",
     ),
-    ("SHOW(", "#define SHOW(value) ({ printf(\"    %s = %lld\\n\", #value, (long long)(value)); (long long)(value); })\n"),
+    (
+        "SHOW(",
+        "#define SHOW(value) ({ printf(\"    %s = %lld\\n\", #value, (long long)(value)); (long long)(value); })\n",
+    ),
     ("SHOW_TEXT(", "#define SHOW_TEXT(value) ({ printf(\"    %s = %s\\n\", #value, value); value; })\n"),
     (
         "EXPECT(",
@@ -166,8 +169,14 @@ const TOLD: [(&str, &str); 10] = [
         "IN_A_THREAD(",
         "#define IN_A_THREAD(work) ({ pthread_t id; pthread_create(&id, NULL, work, NULL); pthread_join(id, NULL); })\n",
     ),
-    ("DEVICES", "#define DEVICES ({ int count = 0; cuDeviceGetCount(&count) == 0 ? count : -1; }) /* that CUDA shows */\n"),
-    ("CURRENT", "#define CURRENT ({ int device = 0; cuCtxGetDevice(&device) == 0 ? device : -1; }) /* the context's device */\n"),
+    (
+        "DEVICES",
+        "#define DEVICES ({ int count = 0; cuDeviceGetCount(&count) == 0 ? count : -1; }) /* that CUDA shows */\n",
+    ),
+    (
+        "CURRENT",
+        "#define CURRENT ({ int device = 0; cuCtxGetDevice(&device) == 0 ? device : -1; }) /* the context's device */\n",
+    ),
     ("CONTEXT", "#define CONTEXT (64LL << 20) /* a context takes more, cuInit less */\n"),
     ("NOISE", "#define NOISE (2LL << 20) /* a driver takes memory in blocks of 2 MiB */\n"),
 ];
@@ -327,7 +336,11 @@ fn declarations(program: &Reproducer<'_>, called: &[&Call], out: &mut String) {
         }
     }
     for (c_type, names) in names {
-        let _ = writeln!(out, "typedef {};", declared(c_type, &names.join(if c_type.ends_with('*') { ", *" } else { ", " })));
+        let _ = writeln!(
+            out,
+            "typedef {};",
+            declared(c_type, &names.join(if c_type.ends_with('*') { ", *" } else { ", " }))
+        );
     }
     out.extend(others.iter().map(|text| format!("{text}\n")));
     let named: BTreeMap<&str, i64> = program.actions().into_iter().flat_map(constants).collect();
@@ -421,7 +434,10 @@ fn main_function(program: &Reproducer<'_>) -> String {
         out.push_str("    const char *cudart = getenv(\"LIBCUDART\") ?: \"libcudart.so\";\n");
     }
     for (library, names) in [
-        (CallLibrary::Runtime, r#"OPEN(cudart) || OPEN("libcudart.so.13") || OPEN("libcudart.so.12") || OPEN("libcudart.so.11.0")"#),
+        (
+            CallLibrary::Runtime,
+            r#"OPEN(cudart) || OPEN("libcudart.so.13") || OPEN("libcudart.so.12") || OPEN("libcudart.so.11.0")"#,
+        ),
         (CallLibrary::Nvrtc, r#"OPEN("libnvrtc.so") || OPEN("libnvrtc.so.13") || OPEN("libnvrtc.so.12")"#),
         (CallLibrary::Cublas, r#"OPEN("libcublas.so") || OPEN("libcublas.so.13") || OPEN("libcublas.so.12")"#),
         (CallLibrary::Cufft, r#"OPEN("libcufft.so") || OPEN("libcufft.so.12") || OPEN("libcufft.so.11")"#),
@@ -441,12 +457,15 @@ fn main_function(program: &Reproducer<'_>) -> String {
     let gpus = program.scenario.needs.gpus;
     // Reading memory of a GPU that is not there ends with 77 too.
     if gpus > 1 && program.gpus_read() < gpus {
-        let _ = writeln!(out, "    if (gpu_count() < {gpus})\n        return puts(\"skipped: it needs {gpus} GPUs\"), 77;");
+        let _ =
+            writeln!(out, "    if (gpu_count() < {gpus})\n        return puts(\"skipped: it needs {gpus} GPUs\"), 77;");
     }
     let environments: Vec<String> = program.cases.iter().map(environment).collect();
     let count = environments.len();
     let is_same = environments.iter().all(|one| Some(one) == environments.first());
-    out.push_str("    /* Each case in a fresh process: this program again. GPU 0 is CUDA's first and NVML's first. */\n");
+    out.push_str(
+        "    /* Each case in a fresh process: this program again. GPU 0 is CUDA's first and NVML's first. */\n",
+    );
     let listed: Vec<String> = program
         .cases
         .iter()
@@ -457,7 +476,8 @@ fn main_function(program: &Reproducer<'_>) -> String {
         })
         .collect();
     let (kind, name) = if is_same { ("*cases[]", "cases[at]") } else { ("*cases[][2]", "cases[at][0]") };
-    let environment = if is_same { environments.first().cloned().unwrap_or_default() } else { "cases[at][1]".to_string() };
+    let environment =
+        if is_same { environments.first().cloned().unwrap_or_default() } else { "cases[at][1]".to_string() };
     let code = if count > 1 { "codes[0] > 1 || codes[1] != 1 ? 77 : codes[0]" } else { "codes[0] > 1 ? 77 : codes[0]" };
     let _ = write!(
         out,
@@ -599,11 +619,7 @@ impl<'p> CaseText<'p> {
 
     fn write(&mut self) -> Result<(), Refusal> {
         let case = self.sequence.case;
-        let _ = write!(
-            self.text,
-            "\nstatic void {}(void)\n{{\n",
-            identifier(&case.name, &[])
-        );
+        let _ = write!(self.text, "\nstatic void {}(void)\n{{\n", identifier(&case.name, &[]));
         let has_threads = self.sequence.steps.iter().any(|action| matches!(action.doing, Doing::Thread(_)));
         let mut own: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for held in &self.sequence.variables {
@@ -646,7 +662,9 @@ impl<'p> CaseText<'p> {
     fn declare(&mut self, c_type: &str, name: &str, array: &str, value: &str) -> String {
         let mut own = name.to_string();
         let mut count = 1;
-        while self.of_file.contains_key(&own) || self.declared.get(&own).is_some_and(|it| it != c_type || !array.is_empty()) {
+        while self.of_file.contains_key(&own)
+            || self.declared.get(&own).is_some_and(|it| it != c_type || !array.is_empty())
+        {
             count += 1;
             own = format!("{name}_{count}");
         }
@@ -687,7 +705,11 @@ impl<'p> CaseText<'p> {
                 self.line("struct rusage usage;");
                 self.line(&format!("getrusage(RUSAGE_SELF, &usage);{said}"));
                 let value = "(long long)usage.ru_maxrss * 1024".into();
-                self.told(&[Written { key: "max_rss_bytes".into(), value, kind: WrittenKind::Part }], label, &questions)?;
+                self.told(
+                    &[Written { key: "max_rss_bytes".into(), value, kind: WrittenKind::Part }],
+                    label,
+                    &questions,
+                )?;
             }
             Doing::Fork(steps, end) => self.fork(steps, end)?,
             Doing::Thread(steps) => self.thread(steps)?,
@@ -770,7 +792,9 @@ impl<'p> CaseText<'p> {
                 || questions.iter().any(|it| matches!(it, EffectQuestion::Value { name: asked, .. } if *asked == name))
         };
         let written: Vec<Written> = written.into_iter().filter(|written| is_asked(&written.key)).collect();
-        let names = questions.iter().find_map(|it| if let EffectQuestion::Status { names, .. } = it { Some(names) } else { None });
+        let names = questions
+            .iter()
+            .find_map(|it| if let EffectQuestion::Status { names, .. } = it { Some(names) } else { None });
         let status = match names {
             Some(_) => self.declare("int", "result", "", &format!("CALL({made})")),
             None => format!("CALL({made})"),
@@ -808,7 +832,8 @@ impl<'p> CaseText<'p> {
                 Argument::Number(value) => number(value),
                 Argument::Text(of) => text(of),
                 Argument::Variable(name) => {
-                    let own = self.sequence.variables.iter().find(|held| held.name == *name).map(|held| held.c_type.as_str());
+                    let own =
+                        self.sequence.variables.iter().find(|held| held.name == *name).map(|held| held.c_type.as_str());
                     let plain = c_type.replace("const ", "");
                     if own == Some(plain.as_str()) || own == Some(c_type.as_str()) {
                         variable(name)
@@ -845,7 +870,11 @@ impl<'p> CaseText<'p> {
         let array = format!("[{}]", template.size.div_ceil(8));
         let name = self.declare("uint64_t", &variable(param.name), &array, "{0}");
         for word in &template.preset {
-            self.line(&format!("{}; /* {} */", word_put(&name, word.offset, &word.value.to_string()), comment(word.member)));
+            self.line(&format!(
+                "{}; /* {} */",
+                word_put(&name, word.offset, &word.value.to_string()),
+                comment(word.member)
+            ));
         }
         let given = word_put(&name, template.given, &number(given));
         self.line(&format!("{given}; /* {} */", comment(template.member)));
@@ -998,7 +1027,8 @@ impl<'p> CaseText<'p> {
                 EffectQuestion::Status { .. } | EffectQuestion::Value { .. } => continue,
                 EffectQuestion::Visible { gpus: GpuSet::All, .. } => "DEVICES == gpu_count()".to_string(),
                 EffectQuestion::Visible { gpus: GpuSet::These(gpus) | GpuSet::Others(gpus), .. } => {
-                    let count = if gpus.is_empty() { "DEVICES <= 0".to_string() } else { format!("DEVICES == {}", gpus.len()) };
+                    let count =
+                        if gpus.is_empty() { "DEVICES <= 0".to_string() } else { format!("DEVICES == {}", gpus.len()) };
                     let each = gpus.iter().enumerate().map(|(device, gpu)| format!("is_gpu({device}, {gpu})"));
                     [count].into_iter().chain(each).collect::<Vec<_>>().join(" && ")
                 }
@@ -1008,7 +1038,9 @@ impl<'p> CaseText<'p> {
                 EffectQuestion::Initialised { yes, .. } => {
                     format!("DEVICES {} -1", if *yes { "!=" } else { "==" })
                 }
-                EffectQuestion::Contexts { .. } | EffectQuestion::Memory { .. } => memory_condition(self.program, question),
+                EffectQuestion::Contexts { .. } | EffectQuestion::Memory { .. } => {
+                    memory_condition(self.program, question)
+                }
             };
             self.expect(question, &condition);
         }

@@ -9,9 +9,7 @@ use super::Refusal;
 use super::program::{Reproducer, Sequence};
 use cuda_pitfalls_core::fact::FactSet;
 use cuda_pitfalls_core::observation::Class;
-use cuda_pitfalls_core::scenario::{
-    Check, Expected, GpuList, Hazard, Matcher, Operand, When,
-};
+use cuda_pitfalls_core::scenario::{Check, Expected, GpuList, Hazard, Matcher, Operand, When};
 
 /// The status of a Python line that raises no exception.
 pub(super) const RAISES_NOTHING: &str = "OK";
@@ -19,14 +17,41 @@ pub(super) const RAISES_NOTHING: &str = "OK";
 /// A question about a case: whether the effect shows is that all of these hold.
 #[derive(Debug, PartialEq)]
 pub(super) enum EffectQuestion<'s> {
-    Status { at: &'s str, names: &'s [String] },
-    Value { at: &'s str, name: &'s str, order: &'static str, operand: &'s Operand },
-    Visible { at: &'s str, gpus: GpuSet },
-    Contexts { at: &'s str, gpus: GpuSet },
-    Current { at: &'s str, gpu: Option<u32> },
-    Initialised { at: &'s str, yes: bool },
+    Status {
+        at: &'s str,
+        names: &'s [String],
+    },
+    Value {
+        at: &'s str,
+        name: &'s str,
+        order: &'static str,
+        operand: &'s Operand,
+    },
+    Visible {
+        at: &'s str,
+        gpus: GpuSet,
+    },
+    Contexts {
+        at: &'s str,
+        gpus: GpuSet,
+    },
+    Current {
+        at: &'s str,
+        gpu: Option<u32>,
+    },
+    Initialised {
+        at: &'s str,
+        yes: bool,
+    },
     /// Growth of memory in use between these bounds, since the start or by the step itself.
-    Memory { at: &'s str, since: Since, gpus: GpuSet, least: Bytes, most: Bytes, says: String },
+    Memory {
+        at: &'s str,
+        since: Since,
+        gpus: GpuSet,
+        least: Bytes,
+        most: Bytes,
+        says: String,
+    },
 }
 
 /// GPUs by NVML's numbers.
@@ -131,7 +156,9 @@ impl EffectQuestion<'_> {
             }
             EffectQuestion::Visible { at, gpus } => format!("after {at}, CUDA shows {}", gpus.words()),
             EffectQuestion::Contexts { at, gpus } => format!("after {at}, there is a context on {}", gpus.words()),
-            EffectQuestion::Current { at, gpu: Some(gpu) } => format!("after {at}, the current context is on GPU {gpu}"),
+            EffectQuestion::Current { at, gpu: Some(gpu) } => {
+                format!("after {at}, the current context is on GPU {gpu}")
+            }
             EffectQuestion::Current { at, gpu: None } => format!("after {at}, no context is current"),
             EffectQuestion::Initialised { at, yes } => {
                 format!("after {at}, the driver is {}initialised", if *yes { "" } else { "not " })
@@ -243,7 +270,8 @@ fn add_questions<'s>(all: &mut Vec<EffectQuestion<'s>>, check: &'s Check) -> Res
     }
     for (name, matcher) in value {
         for (order, operand) in bounds(matcher) {
-            if matches!(operand, Operand::Text(text) if text.contains("${") && text != "${gpus}" && gpu_named(text).is_none()) {
+            if matches!(operand, Operand::Text(text) if text.contains("${") && text != "${gpus}" && gpu_named(text).is_none())
+            {
                 return Err(Refusal::new("its effect compares with a form of a UUID"));
             }
             all.push(EffectQuestion::Value { at, name, order, operand });
@@ -287,7 +315,7 @@ fn add_questions<'s>(all: &mut Vec<EffectQuestion<'s>>, check: &'s Check) -> Res
 
 /// What memory in use must have grown by to be of one of these classes.
 fn class_bounds(classes: &[Class]) -> Result<(Bytes, Bytes, String), Refusal> {
-    let order = [Class::None, Class::Touch, Class::Context, Class::Allocation];
+    let order = [Class::None, Class::Init, Class::Context, Class::Allocation];
     let has = order.map(|class| classes.contains(&class));
     let first = has.iter().position(|it| *it).unwrap_or(0);
     let last = has.iter().rposition(|it| *it).unwrap_or(0);
@@ -361,9 +389,9 @@ impl Reproducer<'_> {
 
     /// Whether an allocation is told from a context, so that the cost of one must be known.
     pub(super) fn needs_cost(&self) -> bool {
-        self.questions.iter().any(|question| {
-            matches!(question, EffectQuestion::Memory { least: Bytes::Allocation, .. })
-        })
+        self.questions
+            .iter()
+            .any(|question| matches!(question, EffectQuestion::Memory { least: Bytes::Allocation, .. }))
     }
 
     /// The lines of the comment at the head of a file, before they are wrapped.
@@ -390,7 +418,10 @@ impl Reproducer<'_> {
             1 => ends.push_str("NVML reads memory of all processes: run it where GPU 0 is idle. "),
             count => {
                 let last = count - 1;
-                let _ = write!(ends, "NVML reads memory of all processes: run it where GPUs 0 to {last}, which are read, are idle. ");
+                let _ = write!(
+                    ends,
+                    "NVML reads memory of all processes: run it where GPUs 0 to {last}, which are read, are idle. "
+                );
             }
         }
         let version = env!("CARGO_PKG_VERSION");
@@ -402,9 +433,9 @@ impl Reproducer<'_> {
     /// What is expected, and on which machines.
     fn expected(&self) -> String {
         let applies = |when: &When| {
-            when.parameters.iter().all(|(name, values)| {
-                self.instance.values.get(name).is_none_or(|value| values.contains(value))
-            })
+            when.parameters
+                .iter()
+                .all(|(name, values)| self.instance.values.get(name).is_none_or(|value| values.contains(value)))
         };
         let each = self.instance.expect.iter().filter(|one| applies(&one.when)).map(|one| {
             let word = match one.verdict {

@@ -186,7 +186,8 @@ impl<'s> Reproducer<'s> {
             Doing::Call { arguments, .. } => arguments.as_slice(),
             _ => &[],
         });
-        let names = passed.filter_map(|argument| if let Argument::Kernel(name) = argument { Some(name.as_str()) } else { None });
+        let names = passed
+            .filter_map(|argument| if let Argument::Kernel(name) = argument { Some(name.as_str()) } else { None });
         names.map(|name| (name, catalogue::kernel(name).unwrap_or_default())).collect()
     }
 
@@ -380,7 +381,8 @@ impl<'s> Sequence<'s> {
     }
 
     fn bind(&mut self, call: &'static Call, step: &Step) {
-        let Some(name) = step.bind.as_ref().filter(|name| !self.variables.iter().any(|held| held.name == **name)) else {
+        let Some(name) = step.bind.as_ref().filter(|name| !self.variables.iter().any(|held| held.name == **name))
+        else {
             return;
         };
         let bound = |param: &&Param| {

@@ -8,7 +8,9 @@ use cuda_pitfalls_calls::{Call, CallLibrary, FieldType, Layout, Output, Param, P
 use super::Language;
 use super::effect::{Bytes, EffectQuestion, GpuSet, Growth, Since, gpu_named, status};
 use super::lines::{indented, last_expression};
-use super::program::{Action, Argument, Doing, Number, Piece, Refusal, Reproducer, Sequence, filled, identifier, plain_type};
+use super::program::{
+    Action, Argument, Doing, Number, Piece, Refusal, Reproducer, Sequence, filled, identifier, plain_type,
+};
 use cuda_pitfalls_core::scenario::Operand;
 use cuda_pitfalls_core::text::escape::visible;
 use cuda_pitfalls_core::text::lines::words;
@@ -18,9 +20,9 @@ const TAKEN: [&str; 73] = [
     "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else", "except",
     "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise",
     "return", "try", "while", "with", "yield", "cuda", "cudart", "nvml", "nvrtc", "cublas", "cufft", "nccl", "libc",
-    "bytes", "bool", "dict", "int", "float", "len", "list", "map", "max", "min", "open", "print", "range", "repr", "str",
-    "type", "zip", "case", "call", "show", "known", "expect", "load", "used", "start", "before", "cost", "answers", "name",
-    "result", "raised", "code", "os",
+    "bytes", "bool", "dict", "int", "float", "len", "list", "map", "max", "min", "open", "print", "range", "repr",
+    "str", "type", "zip", "case", "call", "show", "known", "expect", "load", "used", "start", "before", "cost",
+    "answers", "name", "result", "raised", "code", "os",
 ];
 
 /// A function that stands in a file if something in it uses it. One may use those behind it.
@@ -225,7 +227,16 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
         }
     }
     let of_ctypes = [
-        "byref", "c_char_p", "c_float", "c_int", "c_size_t", "c_ubyte", "c_uint", "c_uint64", "c_ulonglong", "c_void_p",
+        "byref",
+        "c_char_p",
+        "c_float",
+        "c_int",
+        "c_size_t",
+        "c_ubyte",
+        "c_uint",
+        "c_uint64",
+        "c_ulonglong",
+        "c_void_p",
         "create_string_buffer",
     ];
     if all.contains("ThreadPoolExecutor(") {
@@ -334,7 +345,8 @@ fn first_process(program: &Reproducer<'_>) -> String {
         .iter()
         .map(|sequence| {
             let own = sequence.environment();
-            let own: Vec<String> = own.iter().map(|(name, value)| format!("{}: {}", literal(name), self::text(value))).collect();
+            let own: Vec<String> =
+                own.iter().map(|(name, value)| format!("{}: {}", literal(name), self::text(value))).collect();
             format!("({}, {{{}}})", literal(&sequence.case.name), own.join(", "))
         })
         .collect();
@@ -472,7 +484,10 @@ impl<'p> CaseText<'p> {
             self.line("cost = context_cost()");
         }
         self.steps(&self.sequence.steps)?;
-        self.line(&format!("sys.exit(1 if not all(answers) else 0 if len(answers) == {} else 77)", self.program.questions.len()));
+        self.line(&format!(
+            "sys.exit(1 if not all(answers) else 0 if len(answers) == {} else 77)",
+            self.program.questions.len()
+        ));
         Ok(())
     }
 
@@ -571,8 +586,14 @@ impl<'p> CaseText<'p> {
                     ("code", "-1 if os.WIFSIGNALED(ended) else os.WEXITSTATUS(ended)"),
                     ("signal", "os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else 0"),
                 ];
-                let written = written.map(|(key, value)| Written { key: key.into(), value: format!("({value})"), is_handle: false });
-                let asked = |key: &str| questions.iter().any(|it| matches!(it, EffectQuestion::Value { name, .. } if *name == key));
+                let written = written.map(|(key, value)| Written {
+                    key: key.into(),
+                    value: format!("({value})"),
+                    is_handle: false,
+                });
+                let asked = |key: &str| {
+                    questions.iter().any(|it| matches!(it, EffectQuestion::Value { name, .. } if *name == key))
+                };
                 let written: Vec<Written> = written.into_iter().filter(|it| asked(&it.key)).collect();
                 self.told_inside(&written, end, &questions)?;
                 self.expect_rest(&questions);
@@ -599,8 +620,12 @@ impl<'p> CaseText<'p> {
         may_raise: bool,
         questions: &[&EffectQuestion<'_>],
     ) -> Result<(), Refusal> {
-        let names = questions.iter().find_map(|it| if let EffectQuestion::Status { names, .. } = it { Some(names) } else { None });
-        let is_asked = questions.iter().any(|question| !matches!(question, EffectQuestion::Memory { .. } | EffectQuestion::Contexts { .. }));
+        let names = questions
+            .iter()
+            .find_map(|it| if let EffectQuestion::Status { names, .. } = it { Some(names) } else { None });
+        let is_asked = questions
+            .iter()
+            .any(|question| !matches!(question, EffectQuestion::Memory { .. } | EffectQuestion::Contexts { .. }));
         let is_tried = names.is_some() || may_raise || is_asked && value.is_none();
         let (before, last) = if value.is_some() { last_expression(code) } else { (code, "") };
         let mut whole = before.trim_end().to_string();
@@ -657,11 +682,15 @@ impl<'p> CaseText<'p> {
         questions: &[&EffectQuestion<'_>],
         said: &str,
     ) -> Result<(), Refusal> {
-        let texts: Vec<&Vec<Piece>> =
-            arguments.iter().filter_map(|argument| if let Argument::Text(of) = argument { Some(of) } else { None }).collect();
+        let texts: Vec<&Vec<Piece>> = arguments
+            .iter()
+            .filter_map(|argument| if let Argument::Text(of) = argument { Some(of) } else { None })
+            .collect();
         let is_asked = questions.iter().any(|question| matches!(question, EffectQuestion::Status { .. }));
         match (call.name, texts.as_slice()) {
-            ("setenv", [name, value]) if !is_asked => self.line(&format!("os.environ[{}] = {}{said}", text(name), text(value))),
+            ("setenv", [name, value]) if !is_asked => {
+                self.line(&format!("os.environ[{}] = {}{said}", text(name), text(value)))
+            }
             ("unsetenv", [name]) if !is_asked => self.line(&format!("os.environ.pop({}, None){said}", text(name))),
             _ => {
                 self.line("libc = ctypes.CDLL(None)");
@@ -843,7 +872,12 @@ impl<'p> CaseText<'p> {
     }
 
     /// Prints what was written, and asks what is asked about it.
-    fn told_inside(&mut self, written: &[Written], label: &str, questions: &[&EffectQuestion<'_>]) -> Result<(), Refusal> {
+    fn told_inside(
+        &mut self,
+        written: &[Written],
+        label: &str,
+        questions: &[&EffectQuestion<'_>],
+    ) -> Result<(), Refusal> {
         for Written { key, value, is_handle } in written {
             let mut value = value.clone();
             if self.program.is_compared(label, key) {
@@ -851,14 +885,24 @@ impl<'p> CaseText<'p> {
                 self.line(&format!("{own} = {value}"));
                 value = own;
             }
-            self.line(&format!("print({}, {value}{})", literal(&format!("    {key} =")), if *is_handle { ".value" } else { "" }));
+            self.line(&format!(
+                "print({}, {value}{})",
+                literal(&format!("    {key} =")),
+                if *is_handle { ".value" } else { "" }
+            ));
             self.ask(key, &value, *is_handle, questions)?;
         }
         Ok(())
     }
 
     /// Asks what is asked about a value.
-    fn ask(&mut self, key: &str, value: &str, is_handle: bool, questions: &[&EffectQuestion<'_>]) -> Result<(), Refusal> {
+    fn ask(
+        &mut self,
+        key: &str,
+        value: &str,
+        is_handle: bool,
+        questions: &[&EffectQuestion<'_>],
+    ) -> Result<(), Refusal> {
         for question in questions {
             let EffectQuestion::Value { name, order, operand, .. } = question else { continue };
             if *name != key {
@@ -909,7 +953,9 @@ impl<'p> CaseText<'p> {
                     let sign = if *yes { "!=" } else { "==" };
                     format!("load(\"libcuda.so.1\").cuDeviceGetCount(byref(c_int())) {sign} 3")
                 }
-                EffectQuestion::Contexts { .. } | EffectQuestion::Memory { .. } => memory_condition(self.program, question),
+                EffectQuestion::Contexts { .. } | EffectQuestion::Memory { .. } => {
+                    memory_condition(self.program, question)
+                }
             };
             self.expect(question, &condition);
         }

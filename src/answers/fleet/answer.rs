@@ -132,7 +132,7 @@ pub(super) fn document(text: &[u8]) -> Result<Document, Refused> {
         return Ok(Document::Compact);
     }
     let head = Head::read(text).map_err(|error| refused(&error))?;
-    Ok(match (is_survey(&head)?, head.is_compact) {
+    Ok(match (is_survey(&head)?, head.is_compact()) {
         (true, _) => Document::Survey,
         (false, true) => Document::Compact,
         (false, false) => Document::Whole,

@@ -6,14 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::change::differing as differing_facts;
-use super::{Difference, FactDiffers, Fleet, Group, Key, MAJOR, Outcome, Usual, What};
+use super::{Difference, FactDiffers, Fleet, Group, Key, Outcome, Usual, What};
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
 /// The name of the schema.
 const SCHEMA: &str = "cuda-pitfalls-fleet-diff";
-/// Readers accept a newer minor and keep what they know.
-const MINOR: u32 = 2;
 
 /// What changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -90,7 +88,7 @@ pub struct Change {
     pub question: String,
     /// In what: `outcome`, `no answer`, or `bytes of trap/gpu0`.
     pub what: String,
-    /// Whether its verdict differs from what is usual, and not only facts beside it (since 1.2).
+    /// Whether its verdict differs from what is usual, and not only facts beside it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub verdict_differs: bool,
 }
@@ -124,7 +122,7 @@ pub fn diff(old: &Fleet, new: &Fleet) -> Result<FleetDiff, String> {
     let ceased = differs_old.iter().filter(|(key, _)| !differs_new.contains_key(*key)).map(change);
     let ceased = ceased.filter(|it| machines_new.contains(&it.machine)).collect();
     Ok(FleetDiff {
-        schema: SchemaId { name: SCHEMA.to_owned(), major: MAJOR, minor: MINOR },
+        schema: SchemaId::current(SCHEMA),
         provenance: new.provenance,
         old: side(old),
         new: side(new),

@@ -5,9 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::names::{Names, Owner};
 use super::pool::{Answers, Kept, Pool};
 use super::usual::{Asked, Given};
-use super::{
-    Bucket, Difference, Expected, Fleet, Group, Key, MAJOR, MINOR, Machine, NotMerged, Question, SCHEMA, Usual,
-};
+use super::{Bucket, Difference, Expected, Fleet, Group, Key, Machine, NotMerged, Question, SCHEMA, Usual};
 use cuda_pitfalls_core::report::SchemaId;
 
 /// What the program knows of a scenario that a report only names.
@@ -66,7 +64,7 @@ pub fn merge(pool: Pool, expected: Option<&[String]>, words: impl Fn(&str) -> Op
         Expected { machines: all.len(), missing: only(&all, &there), unexpected: only(&there, &all) }
     });
     let mut fleet = Fleet {
-        schema: SchemaId { name: SCHEMA.to_owned(), major: MAJOR, minor: MINOR },
+        schema: SchemaId::current(SCHEMA),
         provenance: rule.provenance,
         version: env!("CARGO_PKG_VERSION").to_owned(),
         input,
@@ -79,7 +77,7 @@ pub fn merge(pool: Pool, expected: Option<&[String]>, words: impl Fn(&str) -> Op
         labels: Vec::new(),
     };
     Questions { answers: &answers, kept: &kept, members: &members, words: &words }.ask(&mut fleet);
-    fleet.current()
+    fleet.ranked()
 }
 
 fn group(key: &Key, machines: &BTreeSet<usize>) -> Group {

@@ -2,10 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Difference, Fleet, MINOR, What, cause, label};
-
-/// Since this minor `usual_machines` of a difference in bytes does not count the machines that differ.
-const USUAL_WITHOUT_THESE: u32 = 3;
+use super::{Difference, Fleet, What, cause, label};
 
 /// In what machines differ, what matters most first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,16 +43,8 @@ impl Rank {
 }
 
 impl Fleet {
-    /// The document as this version writes it: differences in order, with their causes and labels.
-    pub fn current(mut self) -> Fleet {
-        if self.schema.minor < USUAL_WITHOUT_THESE {
-            for difference in &mut self.differences {
-                if matches!(difference.what, What::Bytes { .. }) {
-                    difference.usual_machines = difference.usual_machines.saturating_sub(difference.machines.len());
-                }
-            }
-        }
-        self.schema.minor = self.schema.minor.max(MINOR);
+    /// The document with its differences in order, and with their causes and labels.
+    pub fn ranked(mut self) -> Fleet {
         self.differences.sort_by(Difference::by_weight);
         self.causes = cause::causes(&self);
         self.labels = label::labels(&self);

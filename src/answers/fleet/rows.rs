@@ -83,7 +83,7 @@ impl Answers for CallRow {
 
     fn facts(&self) -> Vec<RowFact> {
         vec![
-            RowFact::ReadsMask(self.freezes_visibility),
+            RowFact::ReadsMask(self.reads_mask),
             RowFact::ContextOn(self.context_on.clone()),
             RowFact::Returned(self.status.clone()),
         ]
@@ -129,7 +129,7 @@ impl Answers for EnvRow {
     }
 
     fn facts(&self) -> Vec<RowFact> {
-        vec![RowFact::HasEffect(self.has_effect), RowFact::LatchedAt(self.latched_at.clone())]
+        vec![RowFact::HasEffect(self.has_effect), RowFact::ReadAt(self.read_at.clone())]
     }
 }
 

@@ -40,7 +40,7 @@ fn document(version: &str, rows: Vec<ReleaseRow>) -> EnvironmentDocument {
         version: version.to_string(),
         ..Environment::default()
     };
-    let schema = SchemaId { name: SCHEMA.to_string(), major: MAJOR, minor: MINOR };
+    let schema = SchemaId::current(SCHEMA);
     let (version, commit) = ("0".to_string(), None);
     EnvironmentDocument { schema, version, commit, environment, witnesses: Vec::new(), rows, complete: true }
 }

@@ -44,14 +44,14 @@ pub struct CallRow {
     pub library: String,
     /// The version of libcudart, such as `13.0`; null for calls of other libraries.
     pub libcudart_version: Option<String>,
-    /// The calls before it, by their C symbols, which make the handles or memory that it needs (since 1.3).
+    /// The calls before it, by their C symbols, which make the handles or memory that it needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<String>,
     /// How many GPUs the process could see.
     pub visible_gpus: u32,
     /// Whether a mask that is set right after the call has no effect; null if an earlier call had initialised the
     /// driver.
-    pub freezes_visibility: Option<bool>,
+    pub reads_mask: Option<bool>,
     /// CUDA ordinals of the GPUs that have a context after the call.
     pub context_on: Option<Vec<u32>>,
     /// Bytes by which NVML's `used` grew, GPU by GPU in NVML order. If attempts differ within the noise, the median.
@@ -71,8 +71,8 @@ pub struct CallRow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CallSeen {
     /// As in the row.
-    pub freezes_visibility: Option<bool>,
-    /// Whether an earlier call had initialised the driver; null if there was none (since 1.3).
+    pub reads_mask: Option<bool>,
+    /// Whether an earlier call had initialised the driver; null if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initialised_before: Option<bool>,
     /// As in the row.
@@ -97,7 +97,7 @@ impl Row for CallRow {
     }
 
     fn has_facts(&self) -> bool {
-        (self.freezes_visibility.is_some() || self.is_initialised_before()) && self.context_on.is_some()
+        (self.reads_mask.is_some() || self.is_initialised_before()) && self.context_on.is_some()
     }
 }
 
@@ -148,9 +148,7 @@ fn row(recipe: &Recipe, done: &ScenarioReport, scene: &Scene) -> CallRow {
         libcudart_version: runtime.and_then(|runtime| runtime.version.clone()),
         before: recipe.before.iter().map(|before| before.symbol.clone()).collect(),
         visible_gpus: recipe.visible_gpus,
-        freezes_visibility: standing
-            .agreed("freezes_visibility", seen.iter().map(|seen| seen.freezes_visibility))
-            .flatten(),
+        reads_mask: standing.agreed("reads_mask", seen.iter().map(|seen| seen.reads_mask)).flatten(),
         context_on: standing.agreed("context_on", seen.iter().map(|seen| seen.context_on.clone())),
         device_used_bytes: used(&seen, scene.gpus.len(), noise, &mut standing),
         status: standing.agreed("status", seen.iter().map(|seen| seen.status.clone())).flatten(),

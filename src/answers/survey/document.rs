@@ -10,11 +10,6 @@ use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{ExitCode, SchemaId};
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// Readers refuse documents of another major version.
-pub const MAJOR: u32 = 1;
-/// Readers accept documents of a newer minor version and ignore what they do not know.
-pub const MINOR: u32 = 5;
-
 /// One survey on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(try_from = "StoredDocument<R>")]
@@ -86,28 +81,20 @@ pub struct Header {
     pub on: String,
     /// Attempts of each question, unless its rows say otherwise.
     pub repeat: u32,
-    /// Attempts of each generated mask (since 1.2; it was 1 before).
-    #[serde(default = "one")]
+    /// Attempts of each generated mask.
     pub repeat_generated: u32,
     /// The seed of the order of attempts and of generated questions.
     pub seed: u64,
-    /// How many masks to generate in addition to the listed ones (since 1.1).
-    #[serde(default)]
+    /// How many masks to generate in addition to the listed ones.
     pub generate: u64,
-    /// How many GPUs a worker of `survey calls` sees (since 1.1; rows always have it).
-    #[serde(default = "one")]
+    /// How many GPUs a worker of `survey calls` sees.
     pub visible_gpus: u32,
-    /// Why nothing further was asked of this host, such as a lost GPU; null if there was no reason (since 1.1).
-    #[serde(default)]
+    /// Why nothing further was asked of this host, such as a lost GPU; null if there was no reason.
     pub host_unsafe: Option<String>,
     /// The signal that ended it early.
     pub interrupted: Option<String>,
     /// The exit code and its name; null while it goes on.
     pub exit: Option<ExitCode>,
-}
-
-fn one() -> u32 {
-    1
 }
 
 /// Something that was not asked about.

@@ -40,7 +40,7 @@ pub struct EnvRow {
     pub has_effect: Option<bool>,
     /// The latch point: the call after which setting the variable has no effect, in words such as `cuInit` or `first
     /// context`; `each use` if there is none; null if it is unknown.
-    pub latched_at: Option<String>,
+    pub read_at: Option<String>,
     /// The effect of setting it at each moment, earliest first.
     pub moments: Vec<Moment>,
     /// How many attempts count, and why others do not.
@@ -53,7 +53,7 @@ pub struct EnvRow {
 pub struct Moment {
     /// The label of the step before which it was set.
     pub before: String,
-    /// What that step does, in the words of `latched_at`.
+    /// What that step does, in the words of `read_at`.
     pub does: String,
     /// Whether the observable showed; null if attempts disagree, if one of them could not decide it, or if none counts.
     pub effect: Option<bool>,
@@ -71,7 +71,7 @@ impl Row for EnvRow {
     }
 
     fn has_facts(&self) -> bool {
-        self.latched_at.is_some() || self.has_effect == Some(false)
+        self.read_at.is_some() || self.has_effect == Some(false)
     }
 }
 
@@ -108,7 +108,7 @@ pub fn row(variable: &EnvVariable, answered: &SurveyAnswer<'_>) -> EnvRow {
         value: variable.value.clone(),
         observable: variable.observable.clone(),
         has_effect,
-        latched_at: latched_at(&moments).filter(|_| has_effect == Some(true)),
+        read_at: read_at(&moments).filter(|_| has_effect == Some(true)),
         moments,
         standing,
     }
@@ -140,7 +140,7 @@ fn effect(case: &str, answered: &SurveyAnswer<'_>, standing: &mut RowAttempts) -
 
 /// What the step does before which setting the variable still had an effect, if it also had one at all earlier moments
 /// and none at the next. `None` if moments contradict this order, or if one that matters is unknown.
-fn latched_at(moments: &[Moment]) -> Option<String> {
+fn read_at(moments: &[Moment]) -> Option<String> {
     let is_early = |moment: &&Moment| moment.effect == Some(true);
     let early = moments.iter().take_while(is_early).count();
     let late = moments.get(early..).unwrap_or_default();

@@ -50,7 +50,7 @@ pub struct ErrorRow {
     pub raised: Option<Raised>,
     /// Its value: where the work was done. Null if it raised something, or if attempts differ.
     pub value: Option<String>,
-    /// The first of its warnings, each with its category (since 1.4).
+    /// The first of its warnings, each with its category.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warned: Vec<String>,
     /// How its process ended, unless with exit code 0.

@@ -149,7 +149,7 @@ pub struct PythonSeen {
     /// Why the attempt does not count, by a word of [`Reason`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invalid: Option<String>,
-    /// The first of its warnings, each with its category (since 1.4).
+    /// The first of its warnings, each with its category.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warned: Vec<String>,
     /// Whether no other attempt ran at the same time.

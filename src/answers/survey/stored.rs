@@ -2,7 +2,7 @@
 
 use super::SurveyKind;
 use super::calls::CallRow;
-use super::document::{Header, LeftOut, MAJOR, SurveyDocument};
+use super::document::{Header, LeftOut, SurveyDocument};
 use super::env::EnvRow;
 use super::errors::ErrorRow;
 use super::mask::MaskRow;
@@ -96,13 +96,13 @@ impl Survey {
     pub fn of(stored: &Stored) -> Option<Result<Survey, StoreError>> {
         let kind = SurveyKind::ALL.into_iter().find(|kind| kind.schema() == stored.name())?;
         Some(match kind {
-            SurveyKind::Calls => stored.parse(kind.schema(), MAJOR).map(Survey::Calls),
-            SurveyKind::Mask => stored.parse(kind.schema(), MAJOR).map(Survey::Mask),
-            SurveyKind::Env => stored.parse(kind.schema(), MAJOR).map(Survey::Env),
-            SurveyKind::Needs => stored.parse(kind.schema(), MAJOR).map(Survey::Needs),
-            SurveyKind::Python => stored.parse(kind.schema(), MAJOR).map(Survey::Python),
-            SurveyKind::Errors => stored.parse(kind.schema(), MAJOR).map(Survey::Errors),
-            SurveyKind::Startup => stored.parse(kind.schema(), MAJOR).map(Survey::Startup),
+            SurveyKind::Calls => stored.parse(kind.schema()).map(Survey::Calls),
+            SurveyKind::Mask => stored.parse(kind.schema()).map(Survey::Mask),
+            SurveyKind::Env => stored.parse(kind.schema()).map(Survey::Env),
+            SurveyKind::Needs => stored.parse(kind.schema()).map(Survey::Needs),
+            SurveyKind::Python => stored.parse(kind.schema()).map(Survey::Python),
+            SurveyKind::Errors => stored.parse(kind.schema()).map(Survey::Errors),
+            SurveyKind::Startup => stored.parse(kind.schema()).map(Survey::Startup),
         })
     }
 

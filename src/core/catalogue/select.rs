@@ -288,7 +288,7 @@ mod tests {
 
     const SOURCE: &str = r#"
     question = "Is it?"
-    folklore = "It is."
+    belief = "It is."
     tags = ["A01", "visibility", "memory"]
     no_control = "a test"
     effect = [ { exit = 0 } ]

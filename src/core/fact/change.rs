@@ -6,15 +6,15 @@ use std::fmt;
 use std::mem::{Discriminant, discriminant};
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::event;
 use crate::observation::Class;
 
 /// What changed at one step, how the attempt ended, or what a row of a survey says. In JSON it is an array of these
 /// three parts.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, JsonSchema)]
-#[schemars(with = "Stored")]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(from = "Stored", into = "Stored")]
 pub struct Change {
     /// The number of the step, from 1. For an end, the number of steps; for a row, 0.
     pub step: u32,
@@ -24,15 +24,20 @@ pub struct Change {
     pub facts: Vec<Fact>,
 }
 
-/// A change as it is stored in documents.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[expect(dead_code, reason = "it describes the documents: `Change` is read and written by hand")]
-enum Stored {
-    /// The number of the step, its label, and what was seen.
-    Facts(u32, String, Vec<Fact>),
-    /// A sentence, in reports up to 1.6.
-    Sentence(String),
+/// A change as it is stored in documents: the number of the step, its label, and what was seen.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Stored(u32, String, Vec<Fact>);
+
+impl From<Stored> for Change {
+    fn from(Stored(step, label, facts): Stored) -> Change {
+        Change { step, label, facts }
+    }
+}
+
+impl From<Change> for Stored {
+    fn from(Change { step, label, facts }: Change) -> Stored {
+        Stored(step, label, facts)
+    }
 }
 
 /// One thing that was seen.
@@ -59,8 +64,6 @@ pub enum Fact {
     End(String),
     /// What a row of a survey says.
     Row(RowFact),
-    /// A sentence of an older document that this version cannot parse.
-    Opaque(String),
 }
 
 /// One thing that a row of a survey says. A null could not be measured.
@@ -86,7 +89,7 @@ pub enum RowFact {
     /// Whether the variable has an effect.
     HasEffect(Option<bool>),
     /// The call that reads the variable, once.
-    LatchedAt(Option<String>),
+    ReadAt(Option<String>),
     /// The exception; null if none was raised.
     Raises(Option<String>),
     /// How the process ended; null for exit code 0.
@@ -104,8 +107,7 @@ pub enum Token {
 }
 
 impl Token {
-    /// Parses a text; a text that is an integer becomes one, because sentences of older reports do not distinguish
-    /// them.
+    /// Parses a text; a text that is an integer becomes one, so that a count is the same as text and as a number.
     pub fn of(text: &str) -> Token {
         match text.parse::<i64>() {
             Ok(value) if value.to_string() == text => Token::Int(value),
@@ -177,12 +179,6 @@ pub fn differing<'c>(a: &'c [Change], b: &'c [Change]) -> Vec<(Option<&'c Change
     in_a.chain(only_b).filter(|(a, b)| a != b).collect()
 }
 
-impl Serialize for Change {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        (self.step, &self.label, &self.facts).serialize(serializer)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -216,7 +212,7 @@ mod tests {
             Fact::Value("count".into(), Token::Int(2)),
             Fact::Visible(None),
             Fact::Contexts(Some(vec!["gpu0".into()])),
-            Fact::Memory("gpu0".into(), Some(Class::Touch)),
+            Fact::Memory("gpu0".into(), Some(Class::Init)),
         ];
         let text = serde_json::to_string(&change(2, "b", &facts)).unwrap();
         let expected = concat!(

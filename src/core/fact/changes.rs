@@ -76,7 +76,7 @@ impl Known {
             for gpu in step.visible.iter().flatten().filter(|gpu| !before.contains(gpu)) {
                 let class = self.classes.entry(gpu.clone()).or_insert(Some(Class::None));
                 if *class == Some(Class::None) {
-                    *class = Some(Class::Touch);
+                    *class = Some(Class::Init);
                 }
             }
             // A process that has just begun to see GPUs has no context yet, and no current one.
@@ -91,7 +91,7 @@ impl Known {
             let before = listed(self.contexts.as_ref());
             let now = listed(step.contexts.as_ref());
             for gpu in before.iter().filter(|gpu| !now.contains(gpu)) {
-                self.classes.insert(gpu.clone(), Some(Class::Touch));
+                self.classes.insert(gpu.clone(), Some(Class::Init));
                 if foretold.as_ref() == Some(gpu) {
                     *foretold = Some(NONE.to_owned());
                 }
@@ -105,7 +105,7 @@ impl Known {
     }
 
     fn memory(&mut self, gpu: &str, memory: &MemoryObservation) -> Option<Fact> {
-        let is_small = memory.class.is_some_and(|class| class <= Class::Touch);
+        let is_small = memory.class.is_some_and(|class| class <= Class::Init);
         // What other processes hide differs from machine to machine, so it is not kept as a change.
         if memory.hidden == Some(Hidden::Uncalibrated) || (memory.hidden.is_some() && is_small) {
             return None;
@@ -150,8 +150,8 @@ mod tests {
     #[test]
     fn only_what_cannot_be_foretold_is_told() {
         let mut all = vec![
-            step("cuInit", &[], Class::Touch),
-            step("count", &[], Class::Touch),
+            step("cuInit", &[], Class::Init),
+            step("count", &[], Class::Init),
             step("cudaFree", &["gpu0"], Class::Context),
         ];
         let gpus = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
@@ -162,9 +162,9 @@ mod tests {
             changes(&outcome(all.clone())),
             [first.clone(), change(3, "cudaFree", std::slice::from_ref(&context))]
         );
-        all[2].memory.get_mut("gpu0").unwrap().class = Some(Class::Touch);
+        all[2].memory.get_mut("gpu0").unwrap().class = Some(Class::Init);
         all[2].current = Some(NONE.into());
-        let touch = Fact::Memory("gpu0".into(), Some(Class::Touch));
+        let touch = Fact::Memory("gpu0".into(), Some(Class::Init));
         assert_eq!(
             changes(&outcome(all.clone()))[1].facts,
             [context, Fact::Current(Some(NONE.into())), touch],
@@ -183,7 +183,7 @@ mod tests {
     fn every_fact_of_an_outcome_is_in_the_changes() {
         let steps = || {
             vec![
-                step("a", &[], Class::Touch),
+                step("a", &[], Class::Init),
                 step("b", &["gpu0"], Class::Context),
                 step("c", &["gpu0"], Class::Allocation),
             ]

@@ -57,7 +57,7 @@ pub(super) fn definition() -> Value {
 fn amount(class: Class) -> &'static str {
     match class {
         Class::None => "nothing",
-        Class::Touch => "less than half a context",
+        Class::Init => "less than half a context",
         Class::Context => "about one context",
         Class::Allocation => "more than one context",
     }
@@ -71,8 +71,8 @@ fn class(gpu: &str, seen: Option<&MemoryObservation>, expected: &[Class]) -> Tru
     }
     let Some(class) = memory.class else { return Truth::Unknown(format!("{subject} could not be observed")) };
     let possible: &[Class] = match (memory.hidden, class) {
-        (Some(Hidden::Prepaid), Class::None) | (Some(Hidden::Wavering), Class::None | Class::Touch) => {
-            &[Class::None, Class::Touch]
+        (Some(Hidden::Prepaid), Class::None) | (Some(Hidden::Wavering), Class::None | Class::Init) => {
+            &[Class::None, Class::Init]
         }
         _ => &[class],
     };

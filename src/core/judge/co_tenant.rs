@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::experiment::Step;
 use crate::observe::{Scene, baseline, difference, epsilon, own_pids};
 use crate::plan::CasePlan;
-use crate::recording::BarrierSweep;
+use crate::recording::BarrierSnapshot;
 use crate::recording::Recording;
 use crate::sample::{Gpu, Process};
 
@@ -31,11 +31,11 @@ struct Watch<'a> {
     case: &'a CasePlan,
     recording: &'a Recording,
     scene: &'a Scene<'a>,
-    baseline: &'a BarrierSweep,
+    baseline: &'a BarrierSnapshot,
 }
 
 impl<'a> Watch<'a> {
-    /// The GPUs of the run, with their index in sweeps. If only some GPUs were calibrated, the others belong to another
+    /// The GPUs of the run, with their index in snapshots. If only some GPUs were calibrated, the others belong to another
     /// run, and changes there do not matter.
     fn gpus(&self) -> impl Iterator<Item = (usize, &'a Gpu)> {
         let scene = self.scene;
@@ -44,10 +44,11 @@ impl<'a> Watch<'a> {
         scene.gpus.iter().enumerate().filter(move |(_, gpu)| ours(gpu))
     }
 
-    /// The sweeps after the baseline.
-    fn later(&self) -> impl Iterator<Item = &'a BarrierSweep> {
-        let place = self.recording.sweeps.iter().position(|sweep| std::ptr::eq(sweep, self.baseline)).unwrap_or(0);
-        self.recording.sweeps.iter().skip(place.saturating_add(1))
+    /// The snapshots after the baseline.
+    fn later(&self) -> impl Iterator<Item = &'a BarrierSnapshot> {
+        let place =
+            self.recording.snapshots.iter().position(|snapshot| std::ptr::eq(snapshot, self.baseline)).unwrap_or(0);
+        self.recording.snapshots.iter().skip(place.saturating_add(1))
     }
 
     fn noise(&self, gpu: &Gpu) -> u64 {
@@ -55,7 +56,7 @@ impl<'a> Watch<'a> {
     }
 
     fn start(&self, gpu: usize) -> Option<u64> {
-        self.baseline.sweep.gpus.get(gpu)?.used_bytes
+        self.baseline.snapshot.gpus.get(gpu)?.used_bytes
     }
 
     /// A process that does not belong to this attempt came, went, or changed its memory after the baseline. A list that
@@ -65,9 +66,9 @@ impl<'a> Watch<'a> {
         let foreign = |list: &[Process]| -> Vec<Process> {
             list.iter().filter(|process| !own.contains(&process.pid)).copied().collect()
         };
-        for sweep in self.later() {
+        for snapshot in self.later() {
             for (place, gpu) in self.gpus() {
-                let (before, now) = (self.baseline.sweep.gpus.get(place)?, sweep.sweep.gpus.get(place)?);
+                let (before, now) = (self.baseline.snapshot.gpus.get(place)?, snapshot.snapshot.gpus.get(place)?);
                 if let (Some(before), Some(now)) = (&before.processes, &now.processes)
                     && let Some(words) = at_work(&foreign(before), &foreign(now), self.unlisted(own.len()))
                 {
@@ -141,16 +142,16 @@ impl<'a> Watch<'a> {
     /// Memory that the background polling saw on a GPU before this time, while the worker lived, in bytes.
     fn changes(&self, gpu: usize, until_ns: u64) -> impl Iterator<Item = u64> {
         let end = self.recording.started_ns.saturating_add(self.recording.wall_ns).min(until_ns);
-        let run = self.recording.free_run.iter().flat_map(|run| &run.changes);
+        let run = self.recording.polling.iter().flat_map(|run| &run.changes);
         run.filter(move |change| change.gpu == gpu && change.t_ns < end).map(|change| change.used_bytes)
     }
 
     /// Memory at the baseline and after each step, with the step, in bytes.
     fn readings(&self, gpu: usize) -> impl Iterator<Item = (Option<usize>, u64)> {
-        let later = self.later().filter(|sweep| !sweep.after_exit);
+        let later = self.later().filter(|snapshot| !snapshot.after_exit);
         std::iter::once(self.baseline)
             .chain(later)
-            .filter_map(move |sweep| Some((sweep.step, sweep.sweep.gpus.get(gpu)?.used_bytes?)))
+            .filter_map(move |snapshot| Some((snapshot.step, snapshot.snapshot.gpus.get(gpu)?.used_bytes?)))
     }
 
     fn first_step(&self) -> u64 {
@@ -189,9 +190,9 @@ fn at_work(before: &[Process], now: &[Process], unlisted: usize) -> Option<Strin
 /// Memory that was not given back after the worker's end, on any GPU.
 pub(super) fn residue(recording: &Recording, scene: &Scene) -> Option<String> {
     let baseline = baseline(recording)?;
-    // A sweep after the end that equals the one before it was left out, so the last sweep stands for it.
-    let last = recording.sweeps.iter().rev().find(|sweep| sweep.after_exit).or(recording.sweeps.last())?;
-    let gpus = scene.gpus.iter().zip(baseline.sweep.gpus.iter().zip(&last.sweep.gpus));
+    // A snapshot after the end that equals the one before it was left out, so the last snapshot stands for it.
+    let last = recording.snapshots.iter().rev().find(|snapshot| snapshot.after_exit).or(recording.snapshots.last())?;
+    let gpus = scene.gpus.iter().zip(baseline.snapshot.gpus.iter().zip(&last.snapshot.gpus));
     gpus.filter_map(|(gpu, (before, after))| Some((gpu, difference(after.used_bytes?, before.used_bytes?))))
         .find(|(gpu, delta)| delta.unsigned_abs() > epsilon(scene.calibration_of(&gpu.uuid, recording)))
         .map(|(gpu, delta)| format!("{delta:+} bytes on {} after the worker's end", gpu.uuid))

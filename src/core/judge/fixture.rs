@@ -2,14 +2,14 @@
 
 use crate::observe::fixture::Script;
 use crate::plan::fixture::machine;
-use crate::report::{Attempt, CaseReport, MAJOR, MINOR, Report, Run, SCHEMA, ScenarioReport, SchemaId};
+use crate::report::{Attempt, CaseReport, Report, Run, SCHEMA, ScenarioReport, SchemaId};
 use crate::verdict::Provenance;
 use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
 
 /// A scenario with this verdict, and a trap with this many attempts.
 pub fn scenario(kind: Kind, reason: Option<Reason>, expectation: ExpectationMet, attempts: usize) -> ScenarioReport {
     ScenarioReport {
-        remedy: None,
+        workaround: String::new(),
         name: "test/question".into(),
         scenario: "test/question".into(),
         question: "Does it?".into(),
@@ -37,7 +37,7 @@ pub fn scenario(kind: Kind, reason: Option<Reason>, expectation: ExpectationMet,
 /// A report of a machine with one GPU.
 pub fn report(scenarios: Vec<ScenarioReport>, complete: bool) -> Report {
     Report {
-        schema: SchemaId { name: SCHEMA.into(), major: MAJOR, minor: MINOR },
+        schema: SchemaId::current(SCHEMA),
         must_understand: Vec::new(),
         provenance: Provenance::Measured,
         run: Run {

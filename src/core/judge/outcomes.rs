@@ -81,7 +81,7 @@ fn count(plan: &Plan, seen: &mut JudgedCase, report: &mut CaseReport, scene: &Sc
 /// Marks the GPUs on which attempts of one case differ at a step by at most a driver-initialisation footprint. In some
 /// of the attempts, a co-tenant that no list shows may have taken the footprint, or given it back.
 fn mark_wavering(observed: &mut [(usize, Observation)]) {
-    let footprint = |memory: &MemoryObservation| memory.class.filter(|class| *class <= Class::Touch);
+    let footprint = |memory: &MemoryObservation| memory.class.filter(|class| *class <= Class::Init);
     let mut classes: BTreeMap<(String, String), BTreeSet<Class>> = BTreeMap::new();
     for (label, (gpu, memory)) in observed.iter().flat_map(|(_, observation)| memory_of(observation)) {
         classes.entry((gpu.clone(), label.clone())).or_default().extend(footprint(memory));
@@ -109,5 +109,5 @@ struct SameOutcome {
 }
 
 fn peaks_seen(attempt: &Attempt) -> bool {
-    attempt.recording.free_run.as_ref().is_some_and(|run| !run.truncated)
+    attempt.recording.polling.as_ref().is_some_and(|run| !run.truncated)
 }

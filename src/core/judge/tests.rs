@@ -43,10 +43,10 @@ pub(super) fn count_is(count: i64) -> Check {
 /// An attempt that counts this many GPUs and leaves memory as it found it.
 pub(super) fn counting(count: i64) -> Script {
     let mut script = Script::new();
-    script.sweep(None, &[0, 0]);
+    script.snapshot(None, &[0, 0]);
     script.step(0, 0, &[]);
     script.step(1, 0, &[("count", Value::Int(count))]);
-    script.sweep_after_exit(&[0, 0]);
+    script.snapshot_after_exit(&[0, 0]);
     script
 }
 
@@ -164,10 +164,10 @@ fn memory_is_not_judged_without_a_sound_calibration() {
     assert_eq!(verdict_with(&plan, &mut quiet(), &unsound).reason, Some(Reason::Uncalibrated));
     assert_eq!(verdict_with(&plan, &mut quiet(), &[]).reason, Some(Reason::Uncalibrated));
     let mut loud = counting(1);
-    loud.sweeps.clear();
-    loud.sweep(None, &[0, 0]);
-    loud.sweep(Some(0), &[CONTEXT, 0]);
-    loud.sweep_after_exit(&[0, 0]);
+    loud.snapshots.clear();
+    loud.snapshot(None, &[0, 0]);
+    loud.snapshot(Some(0), &[CONTEXT, 0]);
+    loud.snapshot_after_exit(&[0, 0]);
     let loud = vec![Attempt::new(0, loud.recording()); 5];
     let judged =
         |calibration: &[Calibration]| verdict_with(&plan, &mut cases(loud.clone(), attempts(&[2; 5])), calibration);
@@ -187,7 +187,7 @@ fn a_peak_that_nobody_looked_for_is_not_absent() {
     }];
     assert_eq!(of(&plan, &[2; 5], &[2; 5]).kind, Kind::NotReproduced);
     let mut trap = attempts(&[2; 5]);
-    trap[3].recording.free_run = None;
+    trap[3].recording.polling = None;
     assert_eq!(verdict(&plan, &mut cases(trap, attempts(&[2; 5]))).reason, Some(Reason::Unobservable));
 }
 

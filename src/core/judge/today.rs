@@ -55,26 +55,6 @@ pub fn plan_as_today(report: &mut Report, scenarios: &[Scenario]) -> Vec<String>
     others
 }
 
-/// Gives each scenario of a report that has no workaround the question and the workaround of today's file, if the
-/// calls are the same.
-pub fn ask_as_today(report: &mut Report, scenarios: &[Scenario]) {
-    let asked: Vec<Option<(String, String)>> = report
-        .scenarios
-        .iter()
-        .map(|measured| {
-            let scenario = scenarios.iter().find(|scenario| scenario.name == measured.scenario)?;
-            let is_same = measured.remedy.is_none() && planned_today(scenario, report, measured).is_some();
-            is_same.then(|| (scenario.question.clone(), scenario.remedy.clone()))
-        })
-        .collect();
-    for (measured, asked) in report.scenarios.iter_mut().zip(asked) {
-        if let Some((question, remedy)) = asked {
-            measured.question = question;
-            measured.remedy = Some(remedy);
-        }
-    }
-}
-
 /// The plan that today's file makes for the machine of a report, if it makes the calls that were measured. A file
 /// whose calls changed needs a new measurement. The file decides which case is the trap and which the control, as it
 /// decides about the effect. A case that was added to the file later was not measured, so the plan leaves it out.

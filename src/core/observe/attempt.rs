@@ -8,7 +8,7 @@ use crate::recording::Recording;
 use crate::scenario::Step;
 
 use super::memory::epsilon;
-use super::sweeps::{StepMemory, baseline};
+use super::snapshots::{StepMemory, baseline};
 use super::{Observation, Scene, Shared, StepObservation};
 
 /// The status of `cuDeviceGetCount` before `cuInit`.
@@ -102,7 +102,7 @@ const ABOUT_EVERYONE: [(&str, Shared); 6] = [
 /// noise.
 fn has_company(recording: &Recording, scene: &Scene) -> bool {
     let Some(baseline) = baseline(recording) else { return false };
-    scene.gpus.iter().zip(&baseline.sweep.gpus).any(|(gpu, reading)| {
+    scene.gpus.iter().zip(&baseline.snapshot.gpus).any(|(gpu, reading)| {
         let noise = epsilon(scene.calibration_of(&gpu.uuid, recording));
         reading.used_bytes > Some(noise) || reading.processes.as_ref().is_some_and(|listed| !listed.is_empty())
     })

@@ -6,8 +6,8 @@ use crate::calibration::Calibration;
 use crate::event::{Event, Probe, Status, Value};
 use crate::plan::{CasePlan, Plan};
 use crate::recording::Recording;
-use crate::recording::{BarrierSweep, ProcessEvent, ProcessExit};
-use crate::sample::{FreeRun, Process, Reading, Sweep};
+use crate::recording::{BarrierSnapshot, ProcessEvent, ProcessExit};
+use crate::sample::{Polling, Process, Reading, Snapshot};
 use crate::scenario::Step;
 
 /// The cost of one context on the calibrated GPUs of tests.
@@ -72,8 +72,8 @@ pub fn plan(gpus: usize, cases: Vec<CasePlan>) -> Plan {
 #[derive(Clone)]
 pub struct Script {
     pub events: Vec<Event>,
-    pub sweeps: Vec<BarrierSweep>,
-    pub free_run: Option<FreeRun>,
+    pub snapshots: Vec<BarrierSnapshot>,
+    pub polling: Option<Polling>,
     pub exit: ProcessExit,
     pub pid: u32,
     now: u64,
@@ -86,8 +86,8 @@ impl Script {
         let pid = 4242;
         let ready = Event::Ready { protocol: 1, pid, libraries: Vec::new(), missing: Vec::new(), injected: Vec::new() };
         let exit = ProcessExit { code: Some(0), said_bye: true, ..ProcessExit::default() };
-        let (sweeps, free_run) = (Vec::new(), Some(FreeRun::default()));
-        Script { events: vec![ready], sweeps, free_run, exit, pid, now: 1000 }
+        let (snapshots, polling) = (Vec::new(), Some(Polling::default()));
+        Script { events: vec![ready], snapshots, polling, exit, pid, now: 1000 }
     }
 
     fn tick(&mut self) -> u64 {
@@ -132,28 +132,28 @@ impl Script {
         self.events.push(Event::Probe { step, elapsed_ns: 1, probe });
     }
 
-    /// A sweep with these bytes in use per GPU, and empty process lists.
-    pub fn sweep(&mut self, step: Option<usize>, used: &[u64]) {
+    /// A snapshot with these bytes in use per GPU, and empty process lists.
+    pub fn snapshot(&mut self, step: Option<usize>, used: &[u64]) {
         let reading = |&used_bytes: &u64| Reading {
             used_bytes: Some(used_bytes),
             processes: Some(Vec::new()),
             ..Reading::default()
         };
-        let sweep = Sweep { t_ns: self.tick(), elapsed_ns: 1, gpus: used.iter().map(reading).collect() };
-        self.sweeps.push(BarrierSweep { step, after_exit: false, sweep });
+        let snapshot = Snapshot { t_ns: self.tick(), elapsed_ns: 1, gpus: used.iter().map(reading).collect() };
+        self.snapshots.push(BarrierSnapshot { step, after_exit: false, snapshot });
     }
 
-    /// A sweep after the worker's end.
-    pub fn sweep_after_exit(&mut self, used: &[u64]) {
-        self.sweep(None, used);
-        if let Some(last) = self.sweeps.last_mut() {
+    /// A snapshot after the worker's end.
+    pub fn snapshot_after_exit(&mut self, used: &[u64]) {
+        self.snapshot(None, used);
+        if let Some(last) = self.snapshots.last_mut() {
             last.after_exit = true;
         }
     }
 
-    /// Adds a process on a GPU to one of the sweeps.
-    pub fn process(&mut self, sweep: usize, gpu: usize, pid: u32, used_bytes: Option<u64>) {
-        let processes = &mut self.sweeps[sweep].sweep.gpus[gpu].processes;
+    /// Adds a process on a GPU to one of the snapshots.
+    pub fn process(&mut self, snapshot: usize, gpu: usize, pid: u32, used_bytes: Option<u64>) {
+        let processes = &mut self.snapshots[snapshot].snapshot.gpus[gpu].processes;
         processes.get_or_insert_default().push(Process { pid, used_bytes });
     }
 
@@ -164,8 +164,8 @@ impl Script {
             wall_ns: self.now - 1000,
             pid: self.pid,
             events: self.events.iter().map(|event| ProcessEvent { process: None, event: event.clone() }).collect(),
-            sweeps: self.sweeps.clone(),
-            free_run: self.free_run.clone(),
+            snapshots: self.snapshots.clone(),
+            polling: self.polling.clone(),
             exit: self.exit.clone(),
             ..Recording::default()
         }

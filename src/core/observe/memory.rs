@@ -29,7 +29,7 @@ pub fn classify(delta: i64, calibration: Option<&Calibration>) -> Option<Class> 
     }
     let context = calibration.context_bytes;
     Some(if size < context / 2 {
-        Class::Touch
+        Class::Init
     } else if size < context.saturating_add(SLACK_BYTES.max(context / 4)) {
         Class::Context
     } else {
@@ -56,8 +56,8 @@ mod tests {
         assert_eq!(class(0), Some(Class::None));
         assert_eq!(class(2), Some(Class::None));
         assert_eq!(class(-2), Some(Class::None));
-        assert_eq!(class(3), Some(Class::Touch));
-        assert_eq!(class(249), Some(Class::Touch));
+        assert_eq!(class(3), Some(Class::Init));
+        assert_eq!(class(249), Some(Class::Init));
         assert_eq!(class(250), Some(Class::Context));
         assert_eq!(class(500), Some(Class::Context));
         assert_eq!(class(624), Some(Class::Context));

@@ -1,13 +1,12 @@
 //! A report without plans, steps, attempts and samples. It keeps verdicts, and the facts that machines are compared by.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+use serde::{Deserialize, Serialize, Serializer, ser};
 
 use super::validity::{self, Contradiction};
-use super::{CaseReport, MINOR, Outcome, Plan, Report, Run, ScenarioReport, SchemaId, UNDERSTOOD};
+use super::{COMPACT, CaseReport, Outcome, Plan, Report, Run, SCHEMA, ScenarioReport, SchemaId};
 use crate::fact::Change;
 use crate::fact::changes::changes;
 use crate::machine::{Machine, Runtime};
@@ -21,14 +20,11 @@ use crate::verdict::{ExpectationMet, Provenance, Reason, Verdict};
 pub struct CompactReport {
     /// Which document this is.
     pub schema: SchemaId,
-    /// Words that a reader must know, or else refuse the document: `compact`, and `facts` since 1.7.
-    #[serde(default)]
+    /// Words that a reader must know, or else refuse the document: `compact`.
     pub must_understand: Vec<String>,
     /// Whether a real driver answered.
     pub provenance: Provenance,
     /// The run.
-    #[serde(serialize_with = "mark")]
-    #[schemars(with = "CompactRun")]
     pub run: Run,
     /// The host.
     pub machine: Machine,
@@ -51,7 +47,7 @@ pub struct CompactScenario {
     pub question: String,
     /// The order or call that works, empty if there is none; left out together with the question.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub remedy: Option<String>,
+    pub workaround: Option<String>,
     /// Values of parameters.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, Scalar>,
@@ -100,7 +96,7 @@ pub struct CompactOutcome {
     /// The number of valid attempts with this outcome.
     #[serde(default)]
     pub count: u32,
-    /// What changed from step to step, for each step with a change; sentences up to 1.6.
+    /// What changed from step to step, for each step with a change.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<Change>,
     /// By GPU, the change of the largest absolute size in its memory, in bytes; null if it could not be read.
@@ -117,8 +113,8 @@ impl CompactReport {
             calibrated.attempts.clear();
         }
         CompactReport {
-            schema: whole.schema.clone(),
-            must_understand: Vec::new(),
+            schema: SchemaId::current(SCHEMA),
+            must_understand: vec![COMPACT.to_owned()],
             provenance: whole.provenance,
             run,
             machine: whole.machine.clone(),
@@ -129,13 +125,6 @@ impl CompactReport {
                 .collect(),
             complete: whole.complete,
         }
-        .renewed()
-    }
-
-    /// The report as this version writes it: with facts instead of sentences.
-    pub fn renewed(self) -> CompactReport {
-        let schema = SchemaId { minor: self.schema.minor.max(MINOR), ..self.schema };
-        CompactReport { schema, must_understand: UNDERSTOOD.map(str::to_owned).to_vec(), ..self }
     }
 }
 
@@ -146,7 +135,7 @@ impl CompactScenario {
             name: whole.name.clone(),
             scenario: Some(whole.scenario.clone()).filter(|scenario| *scenario != whole.name),
             question: if has_words { String::new() } else { whole.question.clone() },
-            remedy: whole.remedy.clone().filter(|_| !has_words),
+            workaround: (!has_words).then(|| whole.workaround.clone()),
             parameters: whole.parameters.clone(),
             sha256: whole.sha256.clone(),
             asked_by_name: whole.asked_by_name,
@@ -208,24 +197,6 @@ impl CompactOutcome {
     }
 }
 
-/// The run of a compact report, marked as compact.
-#[derive(Serialize, Deserialize, JsonSchema)]
-struct CompactRun<'r> {
-    /// Always true: plans, steps, attempts and samples are left out.
-    compact: bool,
-    #[serde(flatten)]
-    run: Cow<'r, Run>,
-}
-
-fn mark<S: Serializer>(run: &Run, serializer: S) -> Result<S::Ok, S::Error> {
-    CompactRun { compact: true, run: Cow::Borrowed(run) }.serialize(serializer)
-}
-
-fn marked<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Run, D::Error> {
-    let CompactRun { compact, run } = CompactRun::deserialize(deserializer)?;
-    if compact { Ok(run.into_owned()) } else { Err(de::Error::custom("`run.compact` of a compact report is false")) }
-}
-
 /// Serializes a value without its null and empty parts.
 fn without_empty<T: Serialize, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
     let mut value = serde_json::to_value(value).map_err(ser::Error::custom)?;
@@ -246,10 +217,8 @@ fn unrepeated<S: Serializer>(verdict: &Verdict, serializer: S) -> Result<S::Ok, 
 #[derive(Deserialize)]
 struct Document {
     schema: SchemaId,
-    #[serde(default)]
     must_understand: Vec<String>,
     provenance: Provenance,
-    #[serde(deserialize_with = "marked")]
     run: Run,
     machine: Machine,
     scenarios: Vec<CompactScenario>,

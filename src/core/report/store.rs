@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::{CompactReport, MAJOR, Report, ReportView, Run, SCHEMA, ScenarioReport, SchemaId, UNDERSTOOD};
+use super::{COMPACT, CompactReport, Report, ReportView, Run, SCHEMA, ScenarioReport, SchemaId};
 use crate::input;
 use crate::text::escape::terminal;
 
@@ -156,8 +156,6 @@ pub struct Head {
     pub name: String,
     /// The major version of its schema.
     pub major: Option<u64>,
-    /// Whether it is a compact report.
-    pub is_compact: bool,
     /// Words that a reader must know.
     required: Vec<String>,
 }
@@ -175,12 +173,17 @@ impl Head {
     /// The head of a compact report.
     pub fn of(schema: &SchemaId, must_understand: &[String]) -> Head {
         let (name, required) = (schema.name.clone(), must_understand.to_vec());
-        Head { name, major: Some(schema.major.into()), is_compact: true, required }
+        Head { name, major: Some(schema.major.into()), required }
+    }
+
+    /// Whether it is a compact report.
+    pub fn is_compact(&self) -> bool {
+        self.required.iter().any(|word| word == COMPACT)
     }
 
     /// The first required word that this version does not know.
     pub fn unsupported(&self) -> Option<&str> {
-        self.required.iter().map(String::as_str).find(|word| !UNDERSTOOD.contains(word))
+        self.required.iter().map(String::as_str).find(|word| *word != COMPACT)
     }
 }
 
@@ -190,14 +193,6 @@ struct StoredHead {
     schema: StoredSchema,
     #[serde(default)]
     must_understand: Vec<String>,
-    #[serde(default)]
-    run: StoredRun,
-}
-
-#[derive(Default, Deserialize)]
-struct StoredRun {
-    #[serde(default)]
-    compact: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -210,10 +205,10 @@ struct StoredSchema {
 }
 
 impl From<StoredHead> for Head {
-    fn from(StoredHead { schema, mut must_understand, run }: StoredHead) -> Head {
+    fn from(StoredHead { schema, mut must_understand }: StoredHead) -> Head {
         must_understand.extend(schema.must_understand);
         let (name, major) = (schema.name.unwrap_or_default(), schema.major);
-        Head { name, major, is_compact: run.compact, required: must_understand }
+        Head { name, major, required: must_understand }
     }
 }
 
@@ -246,17 +241,19 @@ impl Stored {
         &self.head.name
     }
 
-    /// Parses the document, which must have this schema and major version.
+    /// Parses the document, which must have this schema and our major version.
     ///
     /// # Errors
     /// It has another schema or version, requires an unknown word, or does not fit the type.
-    pub fn parse<T: DeserializeOwned>(&self, name: &str, major: u32) -> Result<T, StoreError> {
+    pub fn parse<T: DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
         if self.head.name != name {
             return Err(self.unreadable(format!("`schema.name` is not \"{name}\"")));
         }
-        if self.head.major != Some(u64::from(major)) {
+        if self.head.major != Some(u64::from(SchemaId::MAJOR)) {
             let found = self.head.major.map_or_else(|| "none".to_string(), |major| major.to_string());
-            return Err(self.unreadable(format!("its major version is {found}, this program reads {major}")));
+            return Err(
+                self.unreadable(format!("its major version is {found}, this program reads {}", SchemaId::MAJOR))
+            );
         }
         // Parses the text again: a value that was parsed before no longer has lines and columns for the error.
         serde_json::from_slice(&self.text).map_err(|error| self.unreadable(error.to_string()))
@@ -267,9 +264,9 @@ impl Stored {
     /// # Errors
     /// It is no report, or it contradicts itself.
     pub fn report(&self) -> Result<StoredReport, StoreError> {
-        Ok(match self.head.is_compact {
-            true => StoredReport::Compact(Box::new(self.parse(SCHEMA, MAJOR)?)),
-            false => StoredReport::Whole(Box::new(self.parse(SCHEMA, MAJOR)?)),
+        Ok(match self.head.is_compact() {
+            true => StoredReport::Compact(Box::new(self.parse(SCHEMA)?)),
+            false => StoredReport::Whole(Box::new(self.parse(SCHEMA)?)),
         })
     }
 

@@ -43,8 +43,8 @@ pub struct ScenarioView<'r> {
     pub scenario: &'r str,
     /// The question; empty if a compact report leaves it out.
     pub question: &'r str,
-    /// The order or call that works, empty if there is none; `None` if the report does not say.
-    pub remedy: Option<&'r str>,
+    /// The order or call that works; empty if there is none.
+    pub workaround: &'r str,
     /// Words to select by; empty for a compact report.
     pub tags: &'r [String],
     /// Values of parameters.
@@ -121,19 +121,6 @@ impl CompactReport {
 }
 
 impl ReportView<'_> {
-    /// Whether this scenario was selected by its exact name. Reports of older versions store this only in the
-    /// selectors.
-    pub fn is_asked_by_name(&self, scenario: &ScenarioView<'_>) -> bool {
-        let is_named = |selector: &String| *selector == scenario.name || *selector == scenario.scenario;
-        scenario.asked_by_name || self.run.selectors.iter().any(is_named)
-    }
-
-    /// Whether the machine cannot answer this scenario, and it was not selected by its exact name. Such a scenario is
-    /// listed, and does not count.
-    pub fn is_not_applicable(&self, scenario: &ScenarioView<'_>) -> bool {
-        scenario.verdict.lacks_a_need() && !self.is_asked_by_name(scenario)
-    }
-
     /// The requirements, with the answers counted as in this report. The number of usable GPUs stays as it was at the
     /// beginning of the run.
     pub fn requirements(&self) -> Vec<Requirement> {
@@ -153,7 +140,7 @@ impl ScenarioReport {
             name: &self.name,
             scenario: &self.scenario,
             question: &self.question,
-            remedy: self.remedy.as_deref(),
+            workaround: &self.workaround,
             tags: &self.tags,
             parameters: &self.parameters,
             sha256: &self.sha256,
@@ -175,7 +162,7 @@ impl<'r> ScenarioView<'r> {
             name: &kept.name,
             scenario: kept.scenario(),
             question: &kept.question,
-            remedy: kept.remedy.as_deref(),
+            workaround: kept.workaround.as_deref().unwrap_or_default(),
             tags: &[],
             parameters: &kept.parameters,
             sha256: &kept.sha256,
@@ -188,6 +175,12 @@ impl<'r> ScenarioView<'r> {
             cases: kept.cases.iter().map(CaseView::compact).collect(),
             asked: kept.asked.as_deref(),
         }
+    }
+
+    /// Whether the machine cannot answer this scenario, and it was not selected by its exact name. Such a scenario is
+    /// listed, and does not count.
+    pub fn is_not_applicable(&self) -> bool {
+        self.verdict.lacks_a_need() && !self.asked_by_name
     }
 
     /// A case by its name.

@@ -31,9 +31,9 @@ const MOST_CASES: usize = 16;
 const MOST_SAID: usize = 160;
 const KEYS: [&str; 22] = [
     "question",
-    "folklore",
+    "belief",
     "answer",
-    "remedy",
+    "workaround",
     "twin",
     "tags",
     "symptoms",
@@ -82,9 +82,9 @@ impl<'r> File<'r, '_> {
     fn read(mut self, name: &str) -> Option<Scenario> {
         self.reader.known_keys(self.entries, &KEYS);
         let question = self.required("question").and_then(|node| self.question(node));
-        let folklore = self.required("folklore").and_then(|node| self.reader.sentence(node));
+        let belief = self.required("belief").and_then(|node| self.reader.sentence(node));
         let answer = self.sentence("answer");
-        let remedy = self.sentence("remedy");
+        let workaround = self.sentence("workaround");
         let twin = self.twin();
         let tags = self.tags();
         let symptoms = self.symptoms();
@@ -114,9 +114,9 @@ impl<'r> File<'r, '_> {
             name: name.to_string(),
             question: question?,
             why: opening_comment(self.reader.source),
-            folklore: folklore?,
+            belief: belief?,
             answer: answer.unwrap_or_default(),
-            remedy: remedy.unwrap_or_default(),
+            workaround: workaround.unwrap_or_default(),
             no_control: no_control.unwrap_or_default(),
             twin,
             tags,

@@ -23,7 +23,7 @@ fn whole() -> Value {
     for (key, value) in measurement().as_object().into_iter().flatten() {
         set(&mut properties, key, value.clone());
     }
-    let mut schema = object(properties, &["question", "folklore", "effect", "cases"]);
+    let mut schema = object(properties, &["question", "belief", "effect", "cases"]);
     set(&mut schema, "$schema", json!("https://json-schema.org/draft/2020-12/schema"));
     set(&mut schema, "title", json!("a scenario of cuda-pitfalls"));
     set(&mut schema, "$defs", definitions());
@@ -37,9 +37,9 @@ fn whole() -> Value {
 fn texts() -> Value {
     json!({
         "question": { "description": "The question, ending in a question mark.", "type": "string", "pattern": "\\?$" },
-        "folklore": sentence("The common belief."),
+        "belief": sentence("The common belief."),
         "answer": sentence("What was measured, in a sentence or two."),
-        "remedy": sentence("The workaround: the order or call that works."),
+        "workaround": sentence("The workaround: the order or call that works."),
         "twin": {
             "description": "The scenario that asks the same with CUDA calls alone, such as visibility/mask-after-cuinit.",
             "type": "string", "pattern": "^[a-z0-9-]+/[a-z0-9-]+$",
@@ -258,7 +258,7 @@ mod tests {
 
     const FILE: &str = r#"
 question = "Is it?"
-folklore = "It is."
+belief = "It is."
 no_control = "one case is enough here"
 effect = [ { at = "n", status = ["CUDA_SUCCESS"], used_bytes = { gpu0 = { lt = "1 MiB" }, gpu10 = "@n.x" } }, { exit = "SIGSEGV" }, { exit = ["SIGSEGV", 0] } ]
 [parameters]
@@ -281,7 +281,7 @@ steps = [ { "${q}" = {} }, { cudaSetDevice = { device = "${q}" }, label = "n" },
             ("cudaSetDevice", "cudaSetDevise"),
             ("CUDA_VISIBLE_DEVICES", "LD_PRELOAD"),
             ("1 MiB", "1 MB"),
-            ("folklore", "folk_lore"),
+            ("belief", "folk_lore"),
             ("gpu10", "gpu64"),
             ("CUDA_SUCCESS", "CUDA_SUCESS"),
             ("no_control = \"one case is enough here\"", ""),
@@ -297,7 +297,7 @@ steps = [ { "${q}" = {} }, { cudaSetDevice = { device = "${q}" }, label = "n" },
     fn python_lines_validate() {
         const LINES: &str = r#"
 question = "Is it?"
-folklore = "It is."
+belief = "It is."
 no_control = "one case is enough here"
 effect = [ { at = "ask", status = ["OK", "RuntimeError"], calls = { cuInit = { ge = 1 } } } ]
 [cases.trap]

@@ -7,7 +7,7 @@ use nvml_wrapper::{Device, Nvml};
 use nvml_wrapper_sys::bindings::{nvmlMemory_t, nvmlReturn_enum_NVML_ERROR_FUNCTION_NOT_FOUND, nvmlReturn_t};
 
 use cuda_pitfalls_core::clock;
-use cuda_pitfalls_core::sample::{Process, Reading, SamplerEvent, Sweep};
+use cuda_pitfalls_core::sample::{Process, Reading, SamplerEvent, Snapshot};
 
 /// Why NVML cannot be used: the reason, and NVML's message.
 pub(super) fn unavailable(error: &NvmlError) -> SamplerEvent {
@@ -54,10 +54,10 @@ impl<'nvml> GpuHandles<'nvml> {
     }
 
     /// One reading of everything on every GPU.
-    pub(super) fn sweep(&self) -> Sweep {
+    pub(super) fn snapshot(&self) -> Snapshot {
         let t_ns = clock::now_ns();
         let gpus = self.devices.iter().map(|device| self.read(device)).collect();
-        Sweep { t_ns, elapsed_ns: clock::now_ns() - t_ns, gpus }
+        Snapshot { t_ns, elapsed_ns: clock::now_ns() - t_ns, gpus }
     }
 
     /// One reading of everything on one GPU.

@@ -114,7 +114,7 @@ impl Supervisor {
     pub fn record(&mut self, experiment: &Experiment) -> Result<Recording, SupervisorError> {
         let mut recording = Recording::default();
         self.read(&mut recording, None, false);
-        if self.sampler.free_run().is_err() {
+        if self.sampler.polling().is_err() {
             incident(&mut recording, Reason::SamplerLost, "it could not be started before the worker");
         }
         let before = Beforehand::now();
@@ -130,9 +130,9 @@ impl Supervisor {
         recording.wall_ns = clock::now_ns() - recording.started_ns;
         reap(talk, &before, self.sampler.pid(), &mut recording);
         self.lost = recording.exit.unkillable.then_some(recording.pid);
-        match self.sampler.stop_free_run() {
+        match self.sampler.stop_polling() {
             Ok(run) => {
-                recording.free_run = Some(run);
+                recording.polling = Some(run);
                 self.read_after_exit(&mut recording);
             }
             Err(error) => incident(&mut recording, Reason::SamplerLost, error.to_string()),

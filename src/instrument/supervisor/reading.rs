@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{Supervisor, is_overdue};
 use cuda_pitfalls_core::clock;
-use cuda_pitfalls_core::recording::{BarrierSweep, Recording};
-use cuda_pitfalls_core::sample::Sweep;
+use cuda_pitfalls_core::recording::{BarrierSnapshot, Recording};
+use cuda_pitfalls_core::sample::Snapshot;
 use cuda_pitfalls_core::verdict::{Invalidation, Reason};
 
 /// The time between two readings that must agree: while a context is destroyed, NVML shows a new value every few tenths
@@ -21,39 +21,39 @@ impl Supervisor {
     /// `None` for the baseline and after the worker's end.
     pub(super) fn read(&mut self, recording: &mut Recording, step: Option<usize>, after_exit: bool) {
         let deadline = clock::running_ns() + SETTLE_MS * 1_000_000;
-        let mut before: Option<Sweep> = None;
-        let sweep = loop {
-            let sweep = match self.sampler.sweep() {
-                Ok(sweep) => sweep,
+        let mut before: Option<Snapshot> = None;
+        let snapshot = loop {
+            let snapshot = match self.sampler.snapshot() {
+                Ok(snapshot) => snapshot,
                 Err(error) => return incident(recording, Reason::SamplerLost, error.to_string()),
             };
-            if before.as_ref().is_some_and(|before| differ_by(before, &sweep) == Some(0)) {
-                break sweep;
+            if before.as_ref().is_some_and(|before| differ_by(before, &snapshot) == Some(0)) {
+                break snapshot;
             }
             if clock::running_ns() > deadline || is_overdue() {
                 let when =
                     step.map_or_else(|| "outside of steps".to_string(), |step| format!("after step {}", step + 1));
                 let detail = format!("memory did not settle within {SETTLE_MS} ms {when}");
                 incident(recording, Reason::Unsettled, detail);
-                break sweep;
+                break snapshot;
             }
-            before = Some(sweep);
+            before = Some(snapshot);
             std::thread::sleep(APART);
         };
-        // A sweep that equals the one before is left out, to keep reports small.
-        let same = recording.sweeps.last().is_some_and(|last| last.sweep.gpus == sweep.gpus);
+        // A snapshot that equals the one before is left out, to keep reports small.
+        let same = recording.snapshots.last().is_some_and(|last| last.snapshot.gpus == snapshot.gpus);
         if !same || after_exit || step.is_none() {
-            recording.sweeps.push(BarrierSweep { step, after_exit, sweep });
+            recording.snapshots.push(BarrierSnapshot { step, after_exit, snapshot });
         }
     }
 
     /// Reads after the worker's end, until memory is back at the baseline or the time is over. The judge decides later
-    /// whether it is back, from the recorded sweep.
+    /// whether it is back, from the recorded snapshot.
     pub(super) fn read_after_exit(&mut self, recording: &mut Recording) {
-        let Some(baseline) = recording.sweeps.first().map(|sweep| sweep.sweep.clone()) else { return };
+        let Some(baseline) = recording.snapshots.first().map(|snapshot| snapshot.snapshot.clone()) else { return };
         let deadline = clock::running_ns() + SETTLE_MS * 1_000_000;
-        while let Ok(sweep) = self.sampler.sweep() {
-            let back = differ_by(&baseline, &sweep).is_none_or(|bytes| bytes < BACK_BYTES);
+        while let Ok(snapshot) = self.sampler.snapshot() {
+            let back = differ_by(&baseline, &snapshot).is_none_or(|bytes| bytes < BACK_BYTES);
             if back || clock::running_ns() > deadline || is_overdue() {
                 break;
             }
@@ -70,7 +70,7 @@ pub(super) fn incident(recording: &mut Recording, reason: Reason, detail: impl I
 
 /// The largest difference in memory between two readings, in bytes, over the GPUs that both read; `None` if they did
 /// not read the same GPUs.
-fn differ_by(first: &Sweep, second: &Sweep) -> Option<u64> {
+fn differ_by(first: &Snapshot, second: &Snapshot) -> Option<u64> {
     let pairs = first.gpus.iter().zip(&second.gpus);
     let differences = pairs.map(|(first, second)| match (first.used_bytes, second.used_bytes) {
         (Some(first), Some(second)) => Some(first.abs_diff(second)),
@@ -86,16 +86,16 @@ mod tests {
     use super::*;
     use cuda_pitfalls_core::sample::Reading;
 
-    fn sweep(used: &[Option<u64>]) -> Sweep {
+    fn snapshot(used: &[Option<u64>]) -> Snapshot {
         let reading = |used_bytes: &Option<u64>| Reading { used_bytes: *used_bytes, ..Reading::default() };
-        Sweep { gpus: used.iter().map(reading).collect(), ..Sweep::default() }
+        Snapshot { gpus: used.iter().map(reading).collect(), ..Snapshot::default() }
     }
 
     #[test]
     fn readings_agree_only_on_the_same_gpus() {
-        assert_eq!(differ_by(&sweep(&[Some(5), None]), &sweep(&[Some(9), None])), Some(4));
-        assert_eq!(differ_by(&sweep(&[Some(5)]), &sweep(&[None])), None);
-        assert_eq!(differ_by(&sweep(&[Some(5)]), &sweep(&[Some(5), Some(5)])), None);
-        assert_eq!(differ_by(&sweep(&[]), &sweep(&[])), Some(0));
+        assert_eq!(differ_by(&snapshot(&[Some(5), None]), &snapshot(&[Some(9), None])), Some(4));
+        assert_eq!(differ_by(&snapshot(&[Some(5)]), &snapshot(&[None])), None);
+        assert_eq!(differ_by(&snapshot(&[Some(5)]), &snapshot(&[Some(5), Some(5)])), None);
+        assert_eq!(differ_by(&snapshot(&[]), &snapshot(&[])), Some(0));
     }
 }

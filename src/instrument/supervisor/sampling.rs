@@ -10,7 +10,7 @@ use super::spawn::{self, Child, Spawn};
 use super::{STARTS, SupervisorError, environment, is_overdue, role};
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::machine::Unavailable;
-use cuda_pitfalls_core::sample::{FreeRun, Inventory, REST_US, SamplerCommand, SamplerEvent, Sweep};
+use cuda_pitfalls_core::sample::{Inventory, Polling, REST_US, SamplerCommand, SamplerEvent, Snapshot};
 
 /// The time for an answer, in milliseconds. NVML calls block while another process is in `cuInit`, which takes seconds
 /// on 8 GPUs; a longer wait is a hang.
@@ -33,7 +33,7 @@ pub struct SamplerClient {
     /// Since when a query is unanswered whose caller has given up, by [`cuda_pitfalls_core::clock::running_ns`].
     unanswered_ns: Option<u64>,
     /// The result of background polling, if it came too late for its caller.
-    late: Option<FreeRun>,
+    late: Option<Polling>,
     /// The PID of a sampler that could not be ended.
     pub(super) unkillable: Option<i32>,
     /// How long the sampler rests between readings of background polling.
@@ -112,9 +112,9 @@ impl SamplerClient {
     ///
     /// # Errors
     /// The sampler was lost. A new one was started if that may help.
-    pub fn sweep(&mut self) -> Result<Sweep, SupervisorError> {
-        match self.ask(SamplerCommand::Sweep)? {
-            SamplerEvent::Sweep(sweep) => Ok(sweep),
+    pub fn snapshot(&mut self) -> Result<Snapshot, SupervisorError> {
+        match self.ask(SamplerCommand::Snapshot)? {
+            SamplerEvent::Snapshot(snapshot) => Ok(snapshot),
             _ => Err(self.lost("it answered something else", 1)),
         }
     }
@@ -122,9 +122,9 @@ impl SamplerClient {
     /// Starts background polling.
     ///
     /// # Errors
-    /// As for [`SamplerClient::sweep`].
-    pub fn free_run(&mut self) -> Result<(), SupervisorError> {
-        let command = SamplerCommand::FreeRun { rest_us: self.rest_us };
+    /// As for [`SamplerClient::snapshot`].
+    pub fn polling(&mut self) -> Result<(), SupervisorError> {
+        let command = SamplerCommand::Polling { rest_us: self.rest_us };
         let sent = self.channel.as_ref().map(|channel| channel.send(&command));
         match sent {
             Some(Ok(())) => Ok(()),
@@ -135,10 +135,10 @@ impl SamplerClient {
     /// Stops background polling, and returns its readings.
     ///
     /// # Errors
-    /// As for [`SamplerClient::sweep`].
-    pub fn stop_free_run(&mut self) -> Result<FreeRun, SupervisorError> {
+    /// As for [`SamplerClient::snapshot`].
+    pub fn stop_polling(&mut self) -> Result<Polling, SupervisorError> {
         match self.ask(SamplerCommand::Stop)? {
-            SamplerEvent::FreeRun(run) => Ok(run),
+            SamplerEvent::Polling(run) => Ok(run),
             _ => Err(self.lost("it answered something else", 1)),
         }
     }

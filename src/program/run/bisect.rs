@@ -12,7 +12,7 @@ use super::session::Session;
 use super::survey::python::attempt::Ground;
 use super::uv::{self, How, InstallError, Installer, Made};
 use super::{Failure, RunOptions, blank, ending, locks};
-use cuda_pitfalls_answers::bisect::{Bisection, MAJOR, MINOR, NoAnswer, ReleaseAxis, ReleaseOutcome, SCHEMA};
+use cuda_pitfalls_answers::bisect::{Bisection, NoAnswer, ReleaseAxis, ReleaseOutcome, SCHEMA};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::{EnvironmentRequest, WitnessAsked};
 use cuda_pitfalls_answers::survey::python::stack_of_init;
@@ -103,7 +103,7 @@ fn go(options: &BisectOptions, program: &Path, interrupt: Interrupt, console: &m
         axes.push(axis);
     }
     let mut bisection = Bisection {
-        schema: SchemaId { name: SCHEMA.to_string(), major: MAJOR, minor: MINOR },
+        schema: SchemaId::current(SCHEMA),
         version: env!("CARGO_PKG_VERSION").to_string(),
         started_at: clock::utc(),
         forbid: options.forbid.clone(),

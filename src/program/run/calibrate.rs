@@ -22,7 +22,7 @@ use cuda_pitfalls_core::observe::Scene;
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::recording::Recording;
 use cuda_pitfalls_core::report::{Attempt, Calibrated, CaseReport, CoTenancy, Report};
-use cuda_pitfalls_core::sample::{FreeRun, Sweep};
+use cuda_pitfalls_core::sample::{Polling, Snapshot};
 use cuda_pitfalls_instrument::supervisor::SupervisorError;
 use reading::{change, is_listed, largest_change, used_before};
 
@@ -49,8 +49,8 @@ impl Calibrator {
         let all: Vec<String> = session.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
         let restrict = session.restrict.clone().unwrap_or_else(|| all.clone());
         let usable: Vec<String> = restrict.into_iter().filter(|uuid| all.contains(uuid)).collect();
-        if let Ok(sweep) = session.supervisor.sampler.sweep() {
-            report.run.co_tenants = co_tenants(&all, &sweep);
+        if let Ok(snapshot) = session.supervisor.sampler.snapshot() {
+            report.run.co_tenants = co_tenants(&all, &snapshot);
         }
         let mut calibrator = Calibrator { usable, again: 0 };
         calibrator.measure(session, report, &calibrator.usable.clone());
@@ -65,7 +65,7 @@ impl Calibrator {
         if self.again >= MOST_AGAIN || session.supervisor.interrupt.check() {
             return false;
         }
-        let Ok(sweep) = session.supervisor.sampler.sweep() else { return false };
+        let Ok(snapshot) = session.supervisor.sampler.snapshot() else { return false };
         let is_stale = |uuid: &&String| {
             let last = report.run.calibration.iter().rfind(|calibrated| calibrated.figures.uuid == **uuid);
             let Some(Calibrated { figures: last, .. }) = last else { return unsound_too };
@@ -73,7 +73,7 @@ impl Calibrator {
                 return unsound_too;
             }
             let place = session.machine.gpus.iter().position(|gpu| gpu.uuid == **uuid);
-            let now = place.and_then(|place| sweep.gpus.get(place)?.used_bytes);
+            let now = place.and_then(|place| snapshot.gpus.get(place)?.used_bytes);
             now.zip(last.baseline_bytes).is_some_and(|(now, then)| now.abs_diff(then) > last.epsilon_bytes)
         };
         let stale: Vec<String> = self.usable.iter().filter(is_stale).cloned().collect();
@@ -132,8 +132,8 @@ impl Calibrator {
 }
 
 /// The processes and the memory on each GPU.
-fn co_tenants(uuids: &[String], sweep: &Sweep) -> Vec<CoTenancy> {
-    let there = uuids.iter().zip(&sweep.gpus).filter(|(_, reading)| {
+fn co_tenants(uuids: &[String], snapshot: &Snapshot) -> Vec<CoTenancy> {
+    let there = uuids.iter().zip(&snapshot.gpus).filter(|(_, reading)| {
         let listed = reading.processes.as_ref().is_some_and(|processes| !processes.is_empty());
         listed || reading.used_bytes.is_some_and(|bytes| bytes > SMALLEST_EPSILON)
     });
@@ -150,11 +150,11 @@ fn co_tenants(uuids: &[String], sweep: &Sweep) -> Vec<CoTenancy> {
 /// GPUs disturbs the calibration of all.
 fn quiet(session: &mut Session, usable: &[String]) -> Result<(), Unsound> {
     let sampler = &mut session.supervisor.sampler;
-    let watched = sampler.free_run().and_then(|()| {
+    let watched = sampler.polling().and_then(|()| {
         std::thread::sleep(QUIET);
-        sampler.stop_free_run()
+        sampler.stop_polling()
     });
-    let run: FreeRun = watched?;
+    let run: Polling = watched?;
     let is_ours = |gpu: usize| session.machine.gpus.get(gpu).is_some_and(|gpu| usable.contains(&gpu.uuid));
     let mut seen = BTreeSet::new();
     // The first entry of a GPU is its initial memory.

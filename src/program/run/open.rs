@@ -53,7 +53,7 @@ pub(super) fn host_unsafe(done: &ScenarioReport) -> Option<String> {
             return Some(format!("process {} of {} could not be killed", attempt.recording.pid, done.name));
         }
         let mut errors =
-            attempt.recording.sweeps.iter().flat_map(|sweep| &sweep.sweep.gpus).flat_map(|gpu| &gpu.errors);
+            attempt.recording.snapshots.iter().flat_map(|snapshot| &snapshot.snapshot.gpus).flat_map(|gpu| &gpu.errors);
         let lost = errors.find(|error| LOST.iter().any(|lost| error.ends_with(lost)))?;
         Some(format!("a GPU was lost during {}: {lost}", done.name))
     })

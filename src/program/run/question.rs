@@ -53,7 +53,7 @@ pub(super) fn plan(
         name: instance.name.clone(),
         scenario: scenario.name.clone(),
         question: scenario.question.clone(),
-        remedy: Some(scenario.remedy.clone()),
+        workaround: scenario.workaround.clone(),
         tags: scenario.tags.clone(),
         parameters: instance.values.clone(),
         sha256: scenario.sha256.clone(),
@@ -309,9 +309,9 @@ fn is_stuck(cases: &[CaseReport]) -> bool {
 
 /// UUIDs of the GPUs on which other processes are running now.
 fn busy(session: &mut Session) -> Vec<String> {
-    let Ok(sweep) = session.supervisor.sampler.sweep() else { return Vec::new() };
+    let Ok(snapshot) = session.supervisor.sampler.snapshot() else { return Vec::new() };
     let is_busy =
         |reading: &cuda_pitfalls_core::sample::Reading| reading.processes.as_ref().is_some_and(|list| !list.is_empty());
-    let gpus = session.machine.gpus.iter().zip(&sweep.gpus);
+    let gpus = session.machine.gpus.iter().zip(&snapshot.gpus);
     gpus.filter(|(_, reading)| is_busy(reading)).map(|(gpu, _)| gpu.uuid.clone()).collect()
 }

@@ -92,7 +92,7 @@ pub fn documents(folder: &Path) -> Result<Vec<EnvironmentDocument>, StoreError> 
 }
 
 fn document(path: &Path) -> Result<EnvironmentDocument, StoreError> {
-    Stored::open(path)?.parse(releases::SCHEMA, releases::MAJOR)
+    Stored::open(path)?.parse(releases::SCHEMA)
 }
 
 /// Asks, prints, writes, and returns the exit code. `program` is the path of this binary.
@@ -204,7 +204,7 @@ impl ReleaseSurvey<'_> {
     /// A document without rows.
     fn blank(&self, request: &EnvironmentRequest) -> EnvironmentDocument {
         EnvironmentDocument {
-            schema: SchemaId { name: releases::SCHEMA.to_string(), major: releases::MAJOR, minor: releases::MINOR },
+            schema: SchemaId::current(releases::SCHEMA),
             version: env!("CARGO_PKG_VERSION").to_string(),
             commit: crate::COMMIT.map(str::to_string),
             environment: Environment {

@@ -85,7 +85,7 @@ mod tests {
     fn cases(count: usize) -> Vec<CaseReport> {
         let attempt = |step: usize| {
             let mut script = Script::new();
-            script.sweep(None, &[step as u64]);
+            script.snapshot(None, &[step as u64]);
             script.step(step, 0, &[]);
             Attempt::new(0, script.recording())
         };
@@ -102,7 +102,7 @@ mod tests {
             kept[0]
                 .attempts
                 .iter()
-                .all(|attempt| attempt.recording.events.is_empty() && attempt.recording.sweeps.is_empty())
+                .all(|attempt| attempt.recording.events.is_empty() && attempt.recording.snapshots.is_empty())
         );
         // It serializes to the same document.
         assert_eq!(serde_json::to_string(&kept).unwrap(), serde_json::to_string(&whole).unwrap());

@@ -38,16 +38,14 @@ pub fn question(answers: &[InstanceAnswer], width: usize, style: Style) -> Strin
     out
 }
 
-/// What answers the question: `yes` and `no` where that is known to fit it, else the verdict's own
-/// words.
+/// What answers the question: `yes` and `no` where it is a question of that kind, else the verdict's own words.
 fn word(answer: &InstanceAnswer) -> &'static str {
-    word_of(answer.verdict.kind, &answer.question, answer.remedy.is_some())
+    word_of(answer.verdict.kind, &answer.question)
 }
 
-/// The word for a verdict on a question; `fits` if the question is worded so that `reproduced` is a
-/// yes, where it is a question of that kind at all.
-pub(super) fn word_of(kind: Kind, question: &str, fits: bool) -> &'static str {
-    match (kind, fits && is_yes_or_no(question)) {
+/// The word for a verdict on a question. Questions are worded so that `reproduced` is a yes.
+pub(super) fn word_of(kind: Kind, question: &str) -> &'static str {
+    match (kind, is_yes_or_no(question)) {
         (Kind::Reproduced, true) => "yes",
         (Kind::Reproduced, false) => "reproduced",
         (Kind::NotReproduced, true) => "no",
@@ -208,7 +206,7 @@ fn answered(first: &InstanceAnswer, answers: &[&InstanceAnswer], of: usize, widt
     }
     lines.extend(workaround(&yes, room));
     let standing = answers.iter().map(|answer| answer.standing()).max().unwrap_or(Standing::Answered);
-    let impact = answers.iter().map(|it| Impact::of(it.verdict.kind, it.remedy.as_deref())).min();
+    let impact = answers.iter().map(|it| Impact::of(it.verdict.kind, &it.workaround)).min();
     // The values of a single instance stand beside its question if there is room, else in its name.
     let values = first.name.strip_prefix(first.scenario.as_str()).unwrap_or_default();
     let with_values = format!("{} {values}", first.question);
@@ -234,6 +232,8 @@ fn by_reason<'a>(open: &[&'a InstanceAnswer]) -> Vec<(String, Vec<&'a InstanceAn
 
 /// The order or call that works, where one is needed.
 fn workaround(bites: &[&InstanceAnswer], room: usize) -> Vec<String> {
-    let remedy = bites.iter().find_map(|answer| answer.remedy.as_deref());
-    remedy.filter(|remedy| is_workaround(remedy)).map_or_else(Vec::new, |remedy| below("→ ", remedy, room))
+    let workaround = bites.first().map(|answer| answer.workaround.as_str());
+    workaround
+        .filter(|workaround| is_workaround(workaround))
+        .map_or_else(Vec::new, |workaround| below("→ ", workaround, room))
 }

@@ -10,10 +10,6 @@ use cuda_pitfalls_core::verdict::Provenance;
 
 /// The name of the schema.
 const SCHEMA: &str = "cuda-pitfalls-doctor";
-/// Readers refuse another major.
-const MAJOR: u32 = 1;
-/// Readers accept a newer minor and keep what they know.
-const MINOR: u32 = 0;
 
 /// What `doctor --json` prints.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -35,7 +31,7 @@ pub struct DoctorDocument {
 
 fn new(is_simulated: bool) -> DoctorDocument {
     DoctorDocument {
-        schema: SchemaId { name: SCHEMA.to_string(), major: MAJOR, minor: MINOR },
+        schema: SchemaId::current(SCHEMA),
         provenance: Provenance::of(is_simulated),
         diagnosis: None,
         examination: None,

@@ -10,10 +10,6 @@ use cuda_pitfalls_core::report::SchemaId;
 
 /// The name of the schema.
 const SCHEMA: &str = "cuda-pitfalls-explanation";
-/// Readers refuse another major.
-const MAJOR: u32 = 1;
-/// Readers accept a newer minor and keep what they know.
-const MINOR: u32 = 1;
 
 /// The answers to a text, and what is known of the names in it.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
@@ -84,7 +80,7 @@ enum LineLanguage {
 /// The explanation as one document.
 pub fn document(explanation: &Explanation<'_>) -> ExplanationDocument {
     ExplanationDocument {
-        schema: SchemaId { name: SCHEMA.to_owned(), major: MAJOR, minor: MINOR },
+        schema: SchemaId::current(SCHEMA),
         words: explanation.query.words.clone(),
         frameworks: explanation.query.frameworks.iter().map(|name| (*name).to_owned()).collect(),
         certainty: explanation.certainty,
@@ -103,7 +99,7 @@ fn found(answer: &ScenarioAnswer<'_>) -> ExplainedScenario {
         question: scenario.question.clone(),
         word,
         answer: scenario.answer.clone(),
-        workaround: scenario.remedy.clone(),
+        workaround: scenario.workaround.clone(),
         language: if scenario.has_python_lines() { LineLanguage::Python } else { LineLanguage::C },
         write: control.map(written).unwrap_or_default(),
         versions: since(answer),

@@ -11,8 +11,8 @@
 use std::collections::BTreeMap;
 
 use cuda_pitfalls_answers::fleet::{
-    Bucket, CaseChange, Difference, Expected, FactDiffers, Fleet, Group, Input, Key, MAJOR, MINOR, Machine, NotMerged,
-    Outcome, Question, SCHEMA, Spread, Usual, What,
+    Bucket, CaseChange, Difference, Expected, FactDiffers, Fleet, Group, Input, Key, Machine, NotMerged, Outcome,
+    Question, SCHEMA, Spread, Usual, What,
 };
 use cuda_pitfalls_core::fact::{Change, Fact, Token};
 use cuda_pitfalls_core::report::SchemaId;
@@ -89,7 +89,7 @@ fn differs(question: usize, machines: Vec<usize>, usual_machines: usize, verdict
 fn document(machines: Vec<Machine>, questions: Vec<Question>, groups: Vec<Group>, found: Vec<Difference>) -> Fleet {
     let merged = machines.len() as u64;
     Fleet {
-        schema: SchemaId { name: SCHEMA.to_owned(), major: MAJOR, minor: MINOR },
+        schema: SchemaId::current(SCHEMA),
         provenance: Provenance::Measured,
         version: "0.1.0".to_owned(),
         input: Input {
@@ -168,7 +168,7 @@ pub fn fleet() -> Fleet {
     let mut fleet = document(machines, questions, groups, differences);
     fleet.expected =
         Some(Expected { machines: 7, missing: vec!["node-7".to_owned()], unexpected: vec!["node-6".to_owned()] });
-    fleet.current()
+    fleet.ranked()
 }
 
 /// A fleet of which every text does what it can, and every place leads nowhere.
@@ -196,7 +196,7 @@ pub fn hostile() -> Fleet {
     for difference in &mut fleet.differences {
         if let What::Outcome { outcome, facts, .. } = &mut difference.what {
             *outcome = usize::MAX;
-            let evil = Some(Change { step: 1, label: EVIL.into(), facts: vec![Fact::Opaque(EVIL.into())] });
+            let evil = Some(Change { step: 1, label: EVIL.into(), facts: vec![Fact::Current(Some(EVIL.into()))] });
             facts.push(FactDiffers { case: EVIL.into(), outcome: 1, usual: evil.clone(), these: evil });
         }
     }

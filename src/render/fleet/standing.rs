@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use cuda_pitfalls_answers::fleet::{Coverage, Fleet, labels};
-use cuda_pitfalls_core::text::counts::counted;
 
 use super::words::{name, names};
 
@@ -15,7 +14,6 @@ pub(super) fn unexpected_machines(fleet: &Fleet) -> usize {
 
 /// Which verdicts are unexpected and on how many machines: `context/one on all 5 machines`. None if there is none.
 pub(super) fn unexpected(fleet: &Fleet, most: usize) -> Option<String> {
-    let machines = unexpected_machines(fleet);
     // By question: machines with an answer, and those whose own report calls it unexpected.
     let mut questions: BTreeMap<usize, [BTreeSet<usize>; 2]> = BTreeMap::new();
     for (group, usual) in fleet.groups.iter().flat_map(|group| group.usual.iter().map(move |usual| (group, usual))) {
@@ -41,12 +39,7 @@ pub(super) fn unexpected(fleet: &Fleet, most: usize) -> Option<String> {
             of => format!("{question} on all {of} machines"),
         })
         .collect();
-    match (machines, lines.as_slice()) {
-        (0, []) => None,
-        // Documents up to 1.2 do not say which.
-        (_, []) => Some(format!("by the reports of {}", counted(machines as u64, "machine"))),
-        (_, lines) => Some(names(&lines.iter().map(String::as_str).collect::<Vec<_>>(), most)),
-    }
+    (!lines.is_empty()).then(|| names(&lines.iter().map(String::as_str).collect::<Vec<_>>(), most))
 }
 
 /// The machines that answered so few questions that they can hardly differ.

@@ -66,7 +66,7 @@ fn what_matters_most_comes_first() {
         "survey calls: cudaMalloc: another verdict on 1 of 9 machines",
         "context/set-device-is-eager: another verdict: 6 against 6, so none is usual",
     ];
-    assert_eq!(heads(&fleet.current()), wanted);
+    assert_eq!(heads(&fleet.ranked()), wanted);
 }
 
 #[test]

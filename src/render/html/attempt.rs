@@ -51,7 +51,7 @@ pub(super) fn show(
 /// How closely memory was watched, which decides what the chart can show.
 fn reading(attempt: &Attempt) -> String {
     let mut words = format!("Attempt {}, {}", attempt.order + 1, units::duration(attempt.recording.wall_ns));
-    if let Some(run) = &attempt.recording.free_run {
+    if let Some(run) = &attempt.recording.polling {
         words.push_str(&format!(
             ", each GPU read {} times, longest gap {}",
             run.reads,
@@ -90,7 +90,7 @@ fn end(exit: &ProcessExit) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// Memory of every GPU as changes since the baseline: what the sweeps read at the steps, joined
+/// Memory of every GPU as changes since the baseline: what the snapshots read at the steps, joined
 /// with what was read in between.
 fn chart(report: &ReportView<'_>, scenario: &ScenarioView<'_>, case: &CaseView<'_>, attempt: &Attempt) -> Chart {
     let mut marks: Vec<(u64, String)> = Vec::new();
@@ -113,13 +113,13 @@ fn chart(report: &ReportView<'_>, scenario: &ScenarioView<'_>, case: &CaseView<'
     Chart { title, span_ns: (from, to), lines, marks }
 }
 
-/// One GPU's memory, in order of time, against what the first sweep read.
+/// One GPU's memory, in order of time, against what the first snapshot read.
 fn points(attempt: &Attempt, gpu: usize) -> Vec<(u64, i64)> {
-    let swept = attempt.recording.sweeps.iter().filter_map(|sweep| {
-        let read = sweep.sweep.gpus.get(gpu)?.used_bytes?;
-        Some((sweep.sweep.t_ns, read))
+    let swept = attempt.recording.snapshots.iter().filter_map(|snapshot| {
+        let read = snapshot.snapshot.gpus.get(gpu)?.used_bytes?;
+        Some((snapshot.snapshot.t_ns, read))
     });
-    let changed = attempt.recording.free_run.iter().flat_map(|run| &run.changes).filter(|change| change.gpu == gpu);
+    let changed = attempt.recording.polling.iter().flat_map(|run| &run.changes).filter(|change| change.gpu == gpu);
     let mut points: Vec<(u64, u64)> = swept.collect();
     let Some((_, baseline)) = points.first().copied() else { return Vec::new() };
     points.extend(changed.map(|change| (change.t_ns, change.used_bytes)));

@@ -50,9 +50,8 @@ pub(super) fn section(
     for failed in &verdict.unexpected {
         let _ = writeln!(out, "<p class=\"failed\">Unexpected: {}</p>", html(failed));
     }
-    let remedy = scenario.remedy.filter(|it| verdict.kind == Kind::Reproduced && !it.is_empty());
-    if let Some(remedy) = remedy {
-        let _ = writeln!(out, "<p>Workaround: {}</p>", html(remedy));
+    if verdict.kind == Kind::Reproduced && !scenario.workaround.is_empty() {
+        let _ = writeln!(out, "<p>Workaround: {}</p>", html(scenario.workaround));
     }
     if !scenario.cases.is_empty() {
         // What needs attention is open; the rest is one click away, also without scripts.

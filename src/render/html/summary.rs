@@ -170,8 +170,8 @@ fn question(instances: &[Placed<'_, '_>]) -> String {
     let Some((place, first)) = instances.first() else { return String::new() };
     let mut cell = format!("<div class=\"question\">{}</div>", html(first.question));
     let showing = instances.iter().map(|(_, it)| it).find(|it| Impact::of_scenario(it) == Impact::Shows);
-    if let Some(remedy) = showing.and_then(|it| it.remedy).filter(|remedy| is_workaround(remedy)) {
-        let _ = write!(cell, "<div class=\"remedy\">→ {}</div>", html(remedy));
+    if let Some(workaround) = showing.map(|it| it.workaround).filter(|workaround| is_workaround(workaround)) {
+        let _ = write!(cell, "<div class=\"workaround\">→ {}</div>", html(workaround));
     }
     for reason in why(first) {
         cell.push_str(&reason);

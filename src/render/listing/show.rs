@@ -50,7 +50,7 @@ impl ScenarioPage {
     fn head(&mut self, scenario: &Scenario) {
         self.field("question", &scenario.question);
         self.field("answer", &scenario.answer);
-        self.field("workaround", &scenario.remedy);
+        self.field("workaround", &scenario.workaround);
         let allowed: String = scenario.hazards.iter().map(|hazard| format!(" --allow {}", hazard.name())).collect();
         // A command is not broken: it is copied.
         let _ = writeln!(self.text, "  ask it here   cuda-pitfalls run {}{allowed}", terminal(&scenario.name));
@@ -58,7 +58,7 @@ impl ScenarioPage {
 
     fn fields(&mut self, scenario: &Scenario) {
         self.field("why", &scenario.why);
-        self.field("common belief", &scenario.folklore);
+        self.field("common belief", &scenario.belief);
         self.field("CUDA calls", scenario.twin.as_deref().unwrap_or_default());
         let symptoms = scenario.symptoms.iter().filter_map(|id| symptom::find(id));
         let symptoms: Vec<&str> = symptoms.map(|symptom| symptom.sentence.as_str()).collect();

@@ -5,7 +5,7 @@ use cuda_pitfalls_core::scenario::load;
 
 const SOURCE: &str = r#"
 question = "Does CUDA_VISIBLE_DEVICES take effect when it is set after the driver was initialised, or is it too late?"
-folklore = "Yes, the process then sees GPU 1 only."
+belief = "Yes, the process then sees GPU 1 only."
 tags = ["A01", "visibility"]
 symptoms = ["mask-ignored", "wrong-gpu"]
 says = ["it came too late"]

@@ -47,13 +47,13 @@ pub(super) fn sections(documents: &[&SurveyDocument<CallRow>]) -> Vec<Section> {
         table("Calls that make a context", &asked(has_context)),
         table(
             "Calls that read the mask and make no context",
-            &asked(|row| row.freezes_visibility == Some(true) && row.context_on.as_ref().is_some_and(Vec::is_empty)),
+            &asked(|row| row.reads_mask == Some(true) && row.context_on.as_ref().is_some_and(Vec::is_empty)),
         ),
         table(
             "Calls that make no context, asked after the driver was initialised",
             &asked(|row| row.is_initialised_before() && row.context_on.as_ref().is_some_and(Vec::is_empty)),
         ),
-        table("Calls that do not read the mask", &asked(|row| row.freezes_visibility == Some(false))),
+        table("Calls that do not read the mask", &asked(|row| row.reads_mask == Some(false))),
         refused(&newest, &rows),
         disagreements(rows.iter().copied()),
         unmeasured(&newest),
@@ -138,8 +138,8 @@ impl CallCounts {
             refused: answered(CallAnswer::Refused),
             other: answered(CallAnswer::NotInitialised) + answered(CallAnswer::NotSupported),
             context: count(&|row| context(row)),
-            only_freeze: count(&|row| row.freezes_visibility == Some(true) && !context(row)),
-            free: count(&|row| row.freezes_visibility == Some(false)),
+            only_freeze: count(&|row| row.reads_mask == Some(true) && !context(row)),
+            free: count(&|row| row.reads_mask == Some(false)),
         }
     }
 }

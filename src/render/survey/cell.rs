@@ -9,7 +9,7 @@ pub(super) fn library(CallRow { library, libcudart_version, .. }: &CallRow) -> S
 }
 
 pub(super) fn frozen(row: &CallRow) -> String {
-    match row.freezes_visibility {
+    match row.reads_mask {
         Some(true) => "yes",
         Some(false) => "no",
         None if row.is_initialised_before() => "–",

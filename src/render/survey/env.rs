@@ -23,9 +23,9 @@ pub(super) fn sections(documents: &[&SurveyDocument<EnvRow>]) -> Vec<Section> {
         Some(vec![row.variable.clone(), why.reason.name(), why.detail.clone()])
     });
     vec![
-        section("Read at a latch point", &|row| row.latched_at.is_some()),
+        section("Read at a latch point", &|row| row.read_at.is_some()),
         section("Without effect here", &|row| row.has_effect == Some(false)),
-        section("Not determined", &|row| row.latched_at.is_none() && row.has_effect != Some(false)),
+        section("Not determined", &|row| row.read_at.is_none() && row.has_effect != Some(false)),
         disagreements(rows.iter().copied()),
         Section {
             title: "Asked and not measured".to_string(),
@@ -50,7 +50,7 @@ fn table(title: &str, rows: &[&EnvRow]) -> Section {
             std::iter::once(format!("at exec: {}", yes(row.has_effect))).chain(moments).collect();
         vec![
             format!("{}={}", row.variable, row.value),
-            row.latched_at.clone().unwrap_or_else(|| "–".to_string()),
+            row.read_at.clone().unwrap_or_else(|| "–".to_string()),
             moments.join(", "),
             row.observable.clone(),
         ]

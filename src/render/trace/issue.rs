@@ -49,7 +49,7 @@ fn title(seen: &Seen, changes: &[(LineChange<'_>, usize)]) -> String {
 /// What people believe of what was found, as the scenarios say it, and what was measured.
 fn expected(proofs: &[Scenario]) -> String {
     let belief = |scenario: &Scenario| {
-        let belief = if scenario.folklore.is_empty() { "not what happened" } else { &scenario.folklore };
+        let belief = if scenario.belief.is_empty() { "not what happened" } else { &scenario.belief };
         format!("- {} {}", markdown(&scenario.question), markdown(belief))
     };
     let beliefs: Vec<String> = proofs.iter().map(belief).collect();

@@ -12,10 +12,6 @@ use cuda_pitfalls_trace::{ContextChange, ContextLife, EventKind, Trace, TraceEve
 
 /// The name of the schema.
 pub(super) const SCHEMA: &str = "cuda-pitfalls-trace-summary";
-/// Readers refuse another major.
-pub(super) const MAJOR: u32 = 1;
-/// Readers accept a newer minor and keep what they know.
-pub(super) const MINOR: u32 = 1;
 
 /// What a trace shows, without its events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -94,7 +90,7 @@ pub struct Position {
     pub file: String,
     /// The line.
     pub line: Option<u32>,
-    /// What stands there, at most 200 characters of it; absent where that is not known (since 1.1).
+    /// What stands there, at most 200 characters of it; absent where that is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }
@@ -196,7 +192,7 @@ pub(super) fn summary(seen: &Seen) -> TraceSummary {
         event: violation.event,
     });
     TraceSummary {
-        schema: SchemaId { name: SCHEMA.to_owned(), major: MAJOR, minor: MINOR },
+        schema: SchemaId::current(SCHEMA),
         provenance: start.provenance,
         version: start.version.clone(),
         command: start.command.clone(),

@@ -27,11 +27,11 @@ impl Tracer {
         self.baseline = self.read_memory(0).0;
         self.watch = MemoryWatch::begin(&self.baseline, clock::now_ns());
         self.sampler.rest_us = REST_US;
-        let _ = self.sampler.free_run();
+        let _ = self.sampler.polling();
         let text = |text: &OsString| text.to_string_lossy().into_owned();
         let variables = std::env::vars_os().filter(|(name, _)| cuda_pitfalls_fake::is_of_cuda(name.as_bytes()));
         self.writer.write(TraceLine::Start(Box::new(Start {
-            schema: SchemaId { name: crate::SCHEMA.to_string(), major: crate::MAJOR, minor: crate::MINOR },
+            schema: SchemaId::current(crate::SCHEMA),
             provenance: Provenance::of(is_simulated),
             version: env!("CARGO_PKG_VERSION").to_string(),
             commit: options.commit.clone(),
@@ -72,7 +72,7 @@ impl Tracer {
             limits
                 .push("/dev/shm/cuda_injection_path_shm exists, and may keep the driver from calling our hook".into());
         }
-        let users = self.sampler.sweep().map(|sweep| sweep.gpus).unwrap_or_default();
+        let users = self.sampler.snapshot().map(|snapshot| snapshot.gpus).unwrap_or_default();
         for (index, gpu) in users
             .iter()
             .enumerate()

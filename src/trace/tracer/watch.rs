@@ -1,6 +1,6 @@
 //! The longest gap between readings of each GPU's memory. Growth within a gap is unknown.
 
-use cuda_pitfalls_core::sample::FreeRun;
+use cuda_pitfalls_core::sample::Polling;
 
 /// The readings of one GPU.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,7 +21,7 @@ impl MemoryWatch {
     }
 
     /// Records the readings of background polling.
-    pub(super) fn ran(&mut self, run: &FreeRun) {
+    pub(super) fn ran(&mut self, run: &Polling) {
         let end_ns = run.t_ns.saturating_add(run.elapsed_ns);
         for (gpu, readings) in self.0.iter_mut().enumerate() {
             // Every period begins with a reading of each GPU that can be read.
@@ -64,9 +64,9 @@ mod tests {
     use super::*;
     use cuda_pitfalls_core::sample::MemoryChange;
 
-    fn run(t_ns: u64, elapsed_ns: u64, gpus: &[usize]) -> FreeRun {
+    fn run(t_ns: u64, elapsed_ns: u64, gpus: &[usize]) -> Polling {
         let changes = gpus.iter().map(|gpu| MemoryChange { t_ns, gpu: *gpu, used_bytes: 0 }).collect();
-        FreeRun { t_ns, elapsed_ns, changes, longest_gap_ns: 7, ..FreeRun::default() }
+        Polling { t_ns, elapsed_ns, changes, longest_gap_ns: 7, ..Polling::default() }
     }
 
     #[test]
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn changes_that_were_left_out_are_a_time_without_readings() {
         let mut watch = MemoryWatch::begin(&[Some(0)], 0);
-        watch.ran(&FreeRun { truncated: true, ..run(5, 90, &[0]) });
+        watch.ran(&Polling { truncated: true, ..run(5, 90, &[0]) });
         watch.read(&[Some(0)], 100);
         assert_eq!(watch.gaps(100), [Some(90)]);
     }

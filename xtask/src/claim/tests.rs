@@ -31,7 +31,7 @@ untestable = "no clock"
 
 const SCENARIO: &str = r#"
 question = "Is it?"
-folklore = "It is."
+belief = "It is."
 no_control = "a test"
 effect = [{ exit = 0 }]
 [cases.trap]

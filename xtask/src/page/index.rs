@@ -68,8 +68,8 @@ fn by_symptom(out: &mut String, symptom: &symptom::Symptom, scenarios: &[Scenari
 /// An entry: the question as a link, the answer, and the workaround if one is needed.
 fn entry(scenario: &Scenario, standing: Pitfall) -> String {
     let mut words = format!("{} {}", question(scenario), prose(brief(&scenario.answer)));
-    if standing == Pitfall::Happens && !scenario.remedy.is_empty() {
-        let _ = write!(words, " *Fix:* {}", prose(&scenario.remedy));
+    if standing == Pitfall::Happens && !scenario.workaround.is_empty() {
+        let _ = write!(words, " *Fix:* {}", prose(&scenario.workaround));
     }
     words
 }

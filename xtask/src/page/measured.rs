@@ -67,8 +67,8 @@ pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<
         part.plan = Some(plan);
         for attempt in part.cases.iter_mut().flat_map(|case| &mut case.attempts) {
             attempt.recording.events.clear();
-            attempt.recording.sweeps.clear();
-            attempt.recording.free_run = None;
+            attempt.recording.snapshots.clear();
+            attempt.recording.polling = None;
         }
         Some((part, then, changed))
     });

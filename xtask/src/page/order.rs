@@ -22,9 +22,9 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, instance: &Instance
         Pitfall::Open => ("What is compared", "trap", "control"),
     };
     let _ = writeln!(out, "\n## {title}");
-    if !scenario.remedy.is_empty() {
+    if !scenario.workaround.is_empty() {
         let doubt = if standing == Pitfall::Open { "Advice, not measured yet: " } else { "" };
-        paragraph(out, &format!("{doubt}{}", prose(&scenario.remedy)));
+        paragraph(out, &format!("{doubt}{}", prose(&scenario.workaround)));
     }
     let find = |name: &str| instance.cases.iter().find(|case| case.name == name);
     let (trap, control) = (find("trap"), find("control"));

@@ -3,9 +3,9 @@ use cuda_pitfalls::scenario::load;
 
 const SOURCE: &str = r#"# A count looks harmless.
 question = "Does cudaGetDeviceCount read CUDA_VISIBLE_DEVICES?"
-folklore = "No."
+belief = "No."
 answer   = "Yes, since libcudart 12.0. More is in the table."
-remedy   = "Set the mask first."
+workaround   = "Set the mask first."
 tags     = ["A02", "mask"]
 symptoms = ["mask-ignored"]
 sources  = ["https://example.org/1", "a talk"]
@@ -90,7 +90,7 @@ fn the_index_leads_from_what_is_seen_to_the_page() {
 
 const LINES: &str = r#"# People ask before they choose.
 question = "Does `torch.cuda.is_available()` make a context?"
-folklore = "It is only a question."
+belief = "It is only a question."
 symptoms = ["stray-memory-gpu0"]
 gpus = "all"
 effect = [{ at = "ask", contexts = ["gpu0"] }]

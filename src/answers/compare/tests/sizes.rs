@@ -139,17 +139,17 @@ fn a_gpu_that_only_one_machine_has_is_touched_by_who_sees_it() {
         }
         [one, two]
     };
-    let [one, two] = touched(Class::Touch, true);
+    let [one, two] = touched(Class::Init, true);
     let comparison = compared(&one, &two);
     assert_eq!((comparison.exit(), comparison.explained.len()), (Exit::NothingMeasured, 1), "{comparison:#?}");
     assert_eq!(comparison.explained[0].notes, ["trap sees all GPUs: 1 in A, 2 in B"]);
-    for [one, two] in [touched(Class::Touch, false), touched(Class::Context, true)] {
+    for [one, two] in [touched(Class::Init, false), touched(Class::Context, true)] {
         assert_eq!(change(&one, &two).1, "memory of gpu1");
     }
     // A GPU of both is no matter of their number.
-    let [mut one, mut two] = touched(Class::Touch, true);
+    let [mut one, mut two] = touched(Class::Init, true);
     trap(&mut one).steps[0].memory.clear();
-    trap(&mut two).steps[0].memory.get_mut("gpu0").unwrap().class = Some(Class::Touch);
+    trap(&mut two).steps[0].memory.get_mut("gpu0").unwrap().class = Some(Class::Init);
     assert_eq!(change(&one, &two), words("trap/cuInit", "memory of gpu0", "nothing", "touch"));
 }
 

@@ -26,7 +26,7 @@ fn but(mut row: Value, fields: Value) -> Value {
 
 fn call() -> Value {
     json!({"call": "cudaMalloc", "library": "libcudart", "libcudart_version": "13.0", "visible_gpus": 1,
-           "freezes_visibility": true, "context_on": [0], "device_used_bytes": [530 << 20], "status": "cudaSuccess",
+           "reads_mask": true, "context_on": [0], "device_used_bytes": [530 << 20], "status": "cudaSuccess",
            "elapsed_ns": 5, "attempts": 3, "unmeasured": null, "seen": []})
 }
 
@@ -38,7 +38,7 @@ fn mask() -> Value {
 
 fn variable() -> Value {
     json!({"variable": "CUDA_MODULE_LOADING", "value": "EAGER", "observable": "it loads at once.", "has_effect": true,
-           "latched_at": "cuInit", "attempts": 3, "unmeasured": null,
+           "read_at": "cuInit", "attempts": 3, "unmeasured": null,
            "moments": [{"before": "init", "does": "cuInit", "effect": true},
                        {"before": "context", "does": "first context", "effect": false}]})
 }
@@ -122,8 +122,8 @@ fn times_of_a_start_differ_only_where_no_attempt_of_one_is_like_those_of_the_oth
 fn every_fact_of_a_call_is_compared_and_no_time() {
     let of = |fields| found(Which::Calls, &call(), fields);
     assert_eq!(of(json!({"elapsed_ns": 999_999})), [""; 0]);
-    assert_eq!(of(json!({"freezes_visibility": false})), ["freezes visibility yes -> no"]);
-    assert_eq!(of(json!({"freezes_visibility": null})), ["freezes visibility yes -> unknown"]);
+    assert_eq!(of(json!({"reads_mask": false})), ["reads the mask yes -> no"]);
+    assert_eq!(of(json!({"reads_mask": null})), ["reads the mask yes -> unknown"]);
     assert_eq!(of(json!({"context_on": []})), ["context on 0 -> none"]);
     assert_eq!(of(json!({"status": "cudaErrorNoDevice"})), ["status cudaSuccess -> cudaErrorNoDevice"]);
 }
@@ -228,7 +228,7 @@ fn the_rule_is_held_against_machines_of_one_size_too() {
 fn every_moment_of_a_variable_is_compared() {
     let of = |fields| found(Which::Env, &variable(), fields);
     assert_eq!(of(json!({"has_effect": false})), ["has effect yes -> no"]);
-    assert_eq!(of(json!({"latched_at": "first context"})), ["latched at cuInit -> first context"]);
+    assert_eq!(of(json!({"read_at": "first context"})), ["read at cuInit -> first context"]);
     let moments = json!({"moments": [{"before": "init", "does": "cuInit", "effect": false}]});
     assert_eq!(of(moments), ["takes effect before init yes -> no"]);
     let other = but(variable(), json!({"value": "LAZY", "has_effect": false}));

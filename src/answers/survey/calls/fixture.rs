@@ -20,7 +20,7 @@ pub fn row(version: &str, freezes: bool, context: bool) -> CallRow {
         libcudart_version: Some(version.into()),
         before: Vec::new(),
         visible_gpus: 1,
-        freezes_visibility: Some(freezes),
+        reads_mask: Some(freezes),
         context_on: Some(if context { vec![0] } else { Vec::new() }),
         device_used_bytes: Some(vec![0]),
         status: Some("cudaSuccess".into()),

@@ -45,7 +45,7 @@ fn of(recipe: &Recipe, plan: &Plan, shown: &Observation, scene: &Scene) -> Optio
     let call = shown.step(&recipe.label)?;
     let code = |label: &str| shown.step(label)?.status.as_ref().map(|status| status.code);
     let initialised_before = recipe.before.last().and_then(|before| shown.step(&before.label)?.initialised);
-    let freezes_visibility = match (code(INIT), code(COUNT)) {
+    let reads_mask = match (code(INIT), code(COUNT)) {
         _ if initialised_before == Some(true) => None,
         (Some(NO_DEVICE), _) => Some(false),
         (Some(0), Some(0)) => Some(true),
@@ -55,7 +55,7 @@ fn of(recipe: &Recipe, plan: &Plan, shown: &Observation, scene: &Scene) -> Optio
     let context_on = masked.filter(|(_, uuid)| has_context(plan, call, uuid));
     let used = |uuid: &str| memory(plan, call, uuid).and_then(|memory| memory.used_bytes);
     Some(CallSeen {
-        freezes_visibility,
+        reads_mask,
         initialised_before,
         context_on: context_on.filter_map(|(ordinal, _)| u32::try_from(ordinal).ok()).collect(),
         device_used_bytes: scene.gpus.iter().map(|gpu| used(&gpu.uuid)).collect(),

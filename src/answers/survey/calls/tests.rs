@@ -36,15 +36,15 @@ fn reduced(recipe: &Recipe, attempts: &[AttemptScript]) -> CallRow {
     }
     let made = attempts.iter().map(|told| {
         let mut script = Script::new();
-        script.sweep(None, &[0, 0]);
+        script.snapshot(None, &[0, 0]);
         script.step(0, 0, &[]);
         script.probe(0, 0, Some(&[("GPU-0", told.active), ("GPU-1", false)]), told.current.then_some(0));
-        script.sweep(Some(0), &told.used);
+        script.snapshot(Some(0), &told.used);
         script.step(1, told.init, &[]);
-        script.sweep(Some(1), &told.used);
+        script.snapshot(Some(1), &told.used);
         script.step(2, told.count, &[]);
-        script.sweep(Some(2), &told.used);
-        script.sweep_after_exit(&[0, 0]);
+        script.snapshot(Some(2), &told.used);
+        script.snapshot_after_exit(&[0, 0]);
         Attempt::new(0, script.recording())
     });
     let mut done = scenario(VerdictKind::Reproduced, None, ExpectationMet::NoExpectation, 0);
@@ -57,12 +57,12 @@ fn reduced(recipe: &Recipe, attempts: &[AttemptScript]) -> CallRow {
 
 #[test]
 fn what_the_driver_sees_afterwards_tells_whether_the_mask_was_frozen() {
-    assert_eq!(row_of(&[FREE, FREE]).freezes_visibility, Some(false));
-    assert_eq!(row_of(&[FROZEN]).freezes_visibility, Some(true));
+    assert_eq!(row_of(&[FREE, FREE]).reads_mask, Some(false));
+    assert_eq!(row_of(&[FROZEN]).reads_mask, Some(true));
     let neither = row_of(&[AttemptScript { init: 999, ..FROZEN }]);
-    assert_eq!((neither.freezes_visibility, neither.is_conclusive()), (None, false));
+    assert_eq!((neither.reads_mask, neither.is_conclusive()), (None, false));
     let uncounted = row_of(&[AttemptScript { count: 3, ..FROZEN }]);
-    assert_eq!(uncounted.freezes_visibility, None, "success without a count that agrees tells nothing");
+    assert_eq!(uncounted.reads_mask, None, "success without a count that agrees tells nothing");
 }
 
 #[test]
@@ -87,8 +87,8 @@ fn memory_that_differs_within_the_noise_is_its_median_and_else_a_disagreement() 
 #[test]
 fn attempts_that_disagree_make_no_fact() {
     let row = row_of(&[FROZEN, FREE, FROZEN]);
-    assert_eq!(row.freezes_visibility, None);
-    assert!(row.standing.disagreement.contains(&"freezes_visibility".to_string()), "{:?}", row.standing);
+    assert_eq!(row.reads_mask, None);
+    assert!(row.standing.disagreement.contains(&"reads_mask".to_string()), "{:?}", row.standing);
     assert!(!row.is_conclusive());
     assert_eq!(row.seen.len(), 3, "what each attempt showed is kept");
 }
@@ -96,7 +96,7 @@ fn attempts_that_disagree_make_no_fact() {
 #[test]
 fn without_an_attempt_that_counts_a_row_says_why_it_has_no_facts() {
     let row = row_of(&[]);
-    assert!(row.standing.unmeasured.is_some() && row.freezes_visibility.is_none());
+    assert!(row.standing.unmeasured.is_some() && row.reads_mask.is_none());
     assert!(row.context_on.is_none() && row.device_used_bytes.is_none() && row.elapsed_ns.is_none());
 }
 
@@ -121,18 +121,18 @@ fn row_after(earlier: Earlier) -> CallRow {
     let mut script = Script::new();
     let init = if earlier.initialised { 0 } else { 3 };
     let after = if earlier.active { [CONTEXT, 0] } else { [0, 0] };
-    script.sweep(None, &[0, 0]);
+    script.snapshot(None, &[0, 0]);
     script.step(0, earlier.status, &[]);
     script.probe(0, init, (init == 0).then_some(&[("GPU-0", earlier.active), ("GPU-1", false)]), None);
-    script.sweep(Some(0), &after);
+    script.snapshot(Some(0), &after);
     script.step(1, 0, &[]);
     script.probe(1, 0, Some(&[("GPU-0", true), ("GPU-1", false)]), Some(0));
-    script.sweep(Some(1), &[CONTEXT, 3 * MIB]);
+    script.snapshot(Some(1), &[CONTEXT, 3 * MIB]);
     for step in [2, 3] {
         script.step(step, 0, &[]);
-        script.sweep(Some(step), &[CONTEXT, 3 * MIB]);
+        script.snapshot(Some(step), &[CONTEXT, 3 * MIB]);
     }
-    script.sweep_after_exit(&[0, 0]);
+    script.snapshot_after_exit(&[0, 0]);
     let mut done = scenario(VerdictKind::Reproduced, None, ExpectationMet::NoExpectation, 0);
     done.cases = vec![CaseReport::new("trap", vec![Attempt::new(0, script.recording())])];
     done.plan = Some(plan(2, vec![planned]));
@@ -144,10 +144,10 @@ fn row_after(earlier: Earlier) -> CallRow {
 #[test]
 fn after_a_call_that_initialised_the_driver_a_row_tells_contexts_alone() {
     let row = row_after(CREATED);
-    assert_eq!((row.freezes_visibility, row.context_on.clone(), row.before.len()), (None, Some(vec![0]), 1));
+    assert_eq!((row.reads_mask, row.context_on.clone(), row.before.len()), (None, Some(vec![0]), 1));
     assert!(row.is_conclusive(), "it has what can be told");
     let row = row_after(Earlier { initialised: false, ..CREATED });
-    assert_eq!(row.freezes_visibility, Some(true), "what was called before did nothing to the driver");
+    assert_eq!(row.reads_mask, Some(true), "what was called before did nothing to the driver");
 }
 
 #[test]

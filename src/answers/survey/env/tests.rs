@@ -88,7 +88,7 @@ fn told(exec: Returned, moments: [Returned; 3], never: Returned) -> EnvRow {
 
 fn latched(row: &EnvRow) -> Option<&str> {
     assert!(row.standing.disagreement.is_empty(), "{:?}", row.standing);
-    row.latched_at.as_deref()
+    row.read_at.as_deref()
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn attempts_that_disagree_leave_it_open_and_are_named() {
         ("before-query", &[NONE; 3]),
         ("control", &[NONE; 3]),
     ]));
-    assert_eq!((row.has_effect, row.latched_at.as_deref()), (Some(true), None));
+    assert_eq!((row.has_effect, row.read_at.as_deref()), (Some(true), None));
     assert_eq!(row.standing.disagreement, ["before-init"]);
     assert_eq!(row.moments[0].effect, None);
 }
@@ -165,7 +165,7 @@ fn only_attempts_that_count_are_asked() {
     done.cases[0].attempts[1].judged.invalid = vec![Invalidation { reason: Reason::Protocol, detail: String::new() }];
     let row = row_of(&done);
     assert_eq!(row.has_effect, Some(true));
-    assert_eq!((row.standing.attempts, row.latched_at), (3, None));
+    assert_eq!((row.standing.attempts, row.read_at), (3, None));
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_question_that_was_not_asked_has_a_row_without_facts() {
     let mut done = scenario(VerdictKind::Skipped, Some(Reason::TooFewGpus), ExpectationMet::NoExpectation, 0);
     done.cases.clear();
     let row = row_of(&done);
-    assert_eq!((row.has_effect, row.latched_at), (None, None));
+    assert_eq!((row.has_effect, row.read_at), (None, None));
     assert_eq!(row.standing.unmeasured.unwrap().reason, Reason::TooFewGpus);
 }
 

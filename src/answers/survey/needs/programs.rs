@@ -19,11 +19,11 @@ pub enum NeedsProgram {
     Runtime,
     /// NVML: its start, every GPU's handle, and its memory.
     Nvml,
-    /// PyTorch: its import, a tensor, a product, and page-locked memory (since 1.4).
+    /// PyTorch: its import, a tensor, a product, and page-locked memory.
     Torch,
-    /// CuPy: its import, an array, a sum, and page-locked memory (since 1.4).
+    /// CuPy: its import, an array, a sum, and page-locked memory.
     Cupy,
-    /// JAX: its import, an array and a sum (since 1.4).
+    /// JAX: its import, an array and a sum.
     Jax,
 }
 

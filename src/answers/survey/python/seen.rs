@@ -31,7 +31,7 @@ pub struct Raised {
     /// The other lines; absent if there are none, and in `survey python`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub more: Option<String>,
-    /// Whether it says that this version does not have what the row's own code names (since 1.5).
+    /// Whether it says that this version does not have what the row's own code names.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub absent: bool,
 }

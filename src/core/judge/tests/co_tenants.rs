@@ -10,7 +10,7 @@ use crate::observe::fixture::{CONTEXT, Script, calibration, case, plan};
 use crate::plan::fixture::machine;
 use crate::plan::{CasePlan, Plan};
 use crate::report::Attempt;
-use crate::sample::{FreeRun, MemoryChange};
+use crate::sample::{MemoryChange, Polling};
 use crate::scenario::{Check, Class};
 use crate::verdict::{ExpectationMet, Kind, Reason};
 
@@ -28,20 +28,20 @@ fn memory_is(class: Class) -> Check {
 /// An attempt that counts, on a GPU that holds `before`, and takes `taken` at its first step.
 fn taking(count: i64, before: u64, taken: u64) -> Attempt {
     let mut script = Script::new();
-    script.sweep(None, &[before, before]);
+    script.snapshot(None, &[before, before]);
     script.step(0, 0, &[]);
     if taken > 0 {
-        script.sweep(Some(0), &[before + taken, before]);
+        script.snapshot(Some(0), &[before + taken, before]);
     }
     script.step(1, 0, &[("count", Value::Int(count))]);
-    script.sweep_after_exit(&[before, before]);
+    script.snapshot_after_exit(&[before, before]);
     Attempt::new(0, script.recording())
 }
 
 #[test]
 fn a_footprint_that_a_co_tenant_paid_is_no_surprise() {
     let mut plan = pitfall();
-    plan.cases[1].expect = vec![count_is(2), memory_is(Class::Touch)];
+    plan.cases[1].expect = vec![count_is(2), memory_is(Class::Init)];
     let idle = [calibration("GPU-0"), calibration("GPU-1")];
     let beside = [prepaid("GPU-0", CONTEXT), prepaid("GPU-1", CONTEXT)];
     let judged = |before: u64, taken: u64, calibration: &[Calibration]| {
@@ -64,14 +64,14 @@ fn a_footprint_that_a_co_tenant_paid_is_no_surprise() {
 #[test]
 fn an_effect_that_is_a_footprint_cannot_be_told_beside_a_co_tenant() {
     let mut plan = pitfall();
-    plan.effect = vec![memory_is(Class::Touch)];
+    plan.effect = vec![memory_is(Class::Init)];
     let beside = [prepaid("GPU-0", CONTEXT), prepaid("GPU-1", CONTEXT)];
     let attempts = || vec![taking(1, CONTEXT, 0); 5];
     let verdict = verdict_with(&plan, &mut cases(attempts(), attempts()), &beside);
     assert_eq!((verdict.kind, verdict.reason), (Kind::Inconclusive, Some(Reason::Unobservable)));
     assert!(verdict.detail.contains("co-tenant has paid"), "{}", verdict.detail);
     // Beside a fact that tells trap and control apart it is left out, and the verdict says so.
-    plan.effect = vec![count_is(1), memory_is(Class::Touch)];
+    plan.effect = vec![count_is(1), memory_is(Class::Init)];
     plan.cases[1].expect.clear();
     let traps = || vec![taking(1, CONTEXT, 0); 5];
     let verdict = verdict_with(&plan, &mut cases(traps(), vec![taking(2, CONTEXT, 0); 5]), &beside);
@@ -88,7 +88,7 @@ fn an_effect_that_is_a_footprint_cannot_be_told_beside_a_co_tenant() {
 #[test]
 fn attempts_that_differ_by_a_footprint_are_no_surprise() {
     let mut plan = pitfall();
-    plan.cases[1].expect = vec![count_is(2), memory_is(Class::Touch)];
+    plan.cases[1].expect = vec![count_is(2), memory_is(Class::Init)];
     let idle = [calibration("GPU-0"), calibration("GPU-1")];
     let mut control = vec![taking(2, 0, FOOTPRINT); 5];
     control[3] = taking(2, 0, 0);
@@ -140,11 +140,11 @@ fn memory_that_changes_where_or_when_the_worker_cannot_change_it_is_somebody_els
     // After the second step this much is on each GPU.
     let after = |used: [u64; 2]| {
         let mut script = Script::new();
-        script.sweep(None, &[FOOTPRINT, FOOTPRINT]);
+        script.snapshot(None, &[FOOTPRINT, FOOTPRINT]);
         script.step(0, 0, &[]);
         script.step(1, 0, &[]);
-        script.sweep(Some(1), &used);
-        script.sweep_after_exit(&[FOOTPRINT, FOOTPRINT]);
+        script.snapshot(Some(1), &used);
+        script.snapshot_after_exit(&[FOOTPRINT, FOOTPRINT]);
         script
     };
     let more = 2 * FOOTPRINT;
@@ -174,17 +174,17 @@ fn memory_that_changes_before_the_first_step_is_somebody_elses() {
     let idle = [calibration("GPU-0"), calibration("GPU-1")];
     let with = |early: bool| {
         let mut script = Script::new();
-        script.sweep(None, &[0, 0]);
+        script.snapshot(None, &[0, 0]);
         script.step(0, 0, &[]);
-        script.sweep(Some(0), &[FOOTPRINT, 0]);
-        script.sweep_after_exit(&[0, 0]);
+        script.snapshot(Some(0), &[FOOTPRINT, 0]);
+        script.snapshot_after_exit(&[0, 0]);
         let began = script.events.iter().find_map(|event| match event {
             Event::Begin { t_ns, .. } => Some(*t_ns),
             _ => None,
         });
         let t_ns = if early { began.unwrap() - 1 } else { began.unwrap() + 1 };
         let changes = vec![MemoryChange { t_ns, gpu: 0, used_bytes: FOOTPRINT }];
-        script.free_run = Some(FreeRun { changes, ..FreeRun::default() });
+        script.polling = Some(Polling { changes, ..Polling::default() });
         script
     };
     let case = two_steps(&["cuInit"], None);
@@ -197,9 +197,9 @@ fn a_gpu_that_is_not_as_it_was_calibrated_is_somebody_elses() {
     let case = two_steps(&["cuInit"], None);
     let before = |held: u64, calibration: Calibration| {
         let mut script = Script::new();
-        script.sweep(None, &[held, 0]);
+        script.snapshot(None, &[held, 0]);
         script.step(0, 0, &[]);
-        script.sweep_after_exit(&[held, 0]);
+        script.snapshot_after_exit(&[held, 0]);
         is_contaminated(&case, &script, &[calibration])
     };
     let at = |held: u64| Calibration { baseline_bytes: Some(held), ..calibration("GPU-0") };

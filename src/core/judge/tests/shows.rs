@@ -191,13 +191,13 @@ fn what_a_co_tenant_has_paid_is_neither_there_nor_absent() {
     };
     let class =
         |step: &StepObservation, class| letter(&asked(step.clone(), at(facts!(memory: classes(&[("gpu0", class)])))));
-    let all = [Class::None, Class::Touch, Class::Context, Class::Allocation];
+    let all = [Class::None, Class::Init, Class::Context, Class::Allocation];
     let letters = |step: &StepObservation| all.map(|it| class(step, it)).into_iter().collect::<String>();
     assert_eq!(letters(&seen(Class::None, 0, None)), "ynnn");
     assert_eq!(letters(&seen(Class::None, 0, Some(Hidden::Prepaid))), "uunn");
-    assert_eq!(letters(&seen(Class::Touch, 3 * mib, Some(Hidden::Prepaid))), "nynn");
+    assert_eq!(letters(&seen(Class::Init, 3 * mib, Some(Hidden::Prepaid))), "nynn");
     assert_eq!(letters(&seen(Class::Context, 524 * mib, Some(Hidden::Prepaid))), "nnyn");
-    assert_eq!(letters(&seen(Class::Touch, 3 * mib, Some(Hidden::Wavering))), "uunn");
+    assert_eq!(letters(&seen(Class::Init, 3 * mib, Some(Hidden::Wavering))), "uunn");
     assert_eq!(letters(&seen(Class::Context, 524 * mib, Some(Hidden::Uncalibrated))), "uuuu");
 
     let bound =
@@ -224,7 +224,7 @@ fn what_hides_leaves_the_rest_of_a_check_standing() {
         hidden: Some(Hidden::Prepaid),
         ..MemoryObservation::default()
     };
-    let touch = || classes(&[("gpu0", Class::Touch)]);
+    let touch = || classes(&[("gpu0", Class::Init)]);
     let with = |check: Check| letter(&asked(with_memory(prepaid.clone()), check));
     assert_eq!(with(at(facts!(memory: touch()))), 'u');
     assert_eq!(with(at(facts!(memory: touch(), contexts: names(&["gpu1"])))), '~');

@@ -177,7 +177,7 @@ fn own_processes_and_blind_lists_do_not_contaminate() {
     assert_eq!(reasons(&script), []);
     let mut script = counting(1);
     script.process(0, 0, 77, Some(1));
-    script.sweeps[1].sweep.gpus[0].processes = None;
+    script.snapshots[1].snapshot.gpus[0].processes = None;
     assert_eq!(reasons(&script), []);
     // In a PID namespace a newcomer may be the worker itself; one that was there before is not.
     let plan = pitfall();
@@ -212,10 +212,10 @@ fn contamination_does_not_depend_on_what_the_worker_did() {
     for used in [0, 1, CONTEXT / 2, CONTEXT, 9 * CONTEXT] {
         for foreign in [None, Some(1u64 << 20)] {
             let mut script = counting(1);
-            script.sweeps.clear();
-            script.sweep(None, &[0, 0]);
-            script.sweep(Some(0), &[used, 0]);
-            script.sweep_after_exit(&[0, 0]);
+            script.snapshots.clear();
+            script.snapshot(None, &[0, 0]);
+            script.snapshot(Some(0), &[used, 0]);
+            script.snapshot_after_exit(&[0, 0]);
             script.process(1, 0, script.pid, Some(used));
             if let Some(bytes) = foreign {
                 script.process(1, 1, 77, Some(bytes));
@@ -229,16 +229,16 @@ fn contamination_does_not_depend_on_what_the_worker_did() {
 fn memory_that_does_not_come_back_is_residue() {
     let after = |bytes: u64| {
         let mut script = counting(1);
-        script.sweeps.pop();
-        script.sweep_after_exit(&[0, bytes]);
+        script.snapshots.pop();
+        script.snapshot_after_exit(&[0, bytes]);
         reasons(&script)
     };
     assert_eq!(after(2 << 20), []);
     assert_eq!(after((2 << 20) + 1), [Reason::Residue]);
-    // A sweep after the end that equals the last one before it is left out.
+    // A snapshot after the end that equals the last one before it is left out.
     let mut script = counting(1);
-    script.sweeps.pop();
-    script.sweep(Some(1), &[CONTEXT, 0]);
+    script.snapshots.pop();
+    script.snapshot(Some(1), &[CONTEXT, 0]);
     assert_eq!(reasons(&script), [Reason::Residue]);
 }
 
@@ -246,10 +246,10 @@ fn memory_that_does_not_come_back_is_residue() {
 fn an_active_context_without_memory_is_a_contradiction_and_memory_without_one_is_not() {
     let with = |active: bool, used: u64| {
         let mut script = counting(1);
-        script.sweeps.clear();
-        script.sweep(None, &[0, 0]);
-        script.sweep(Some(0), &[used, 0]);
-        script.sweep_after_exit(&[0, 0]);
+        script.snapshots.clear();
+        script.snapshot(None, &[0, 0]);
+        script.snapshot(Some(0), &[used, 0]);
+        script.snapshot_after_exit(&[0, 0]);
         script.probe(0, 0, Some(&[("GPU-0", active)]), None);
         script
     };
@@ -257,7 +257,7 @@ fn an_active_context_without_memory_is_a_contradiction_and_memory_without_one_is
     assert_eq!(reasons(&with(true, CONTEXT)), []);
     assert_eq!(reasons(&with(false, CONTEXT)), []);
     let mut unreadable = with(true, 0);
-    unreadable.sweeps[1].sweep.gpus[0].used_bytes = None;
+    unreadable.snapshots[1].snapshot.gpus[0].used_bytes = None;
     assert_eq!(reasons(&unreadable), []);
     let (plan, mut machine) = (pitfall(), machine(2));
     machine.gpus[0].mig = Some(true);

@@ -3,7 +3,7 @@ use crate::scenario::{Class, ExitCheck, Expected, GpuList, Matcher, Operand, Pyt
 
 const GOOD: &str = r#"# Everything a file can say.
 question = "Is it so?"
-folklore = "It is."
+belief = "It is."
 tags = ["A01", "test"]
 sources = ["https://example.org"]
 needs = { gpus = 2, driver = ">= 525" }
@@ -139,7 +139,7 @@ fn a_file_of_thousands_of_errors_is_refused_at_once() {
 #[test]
 fn python_lines_are_read_with_their_names_and_filled_in() {
     const LINES: &str = r#"question = "Is it so?"
-folklore = "It is."
+belief = "It is."
 no_control = "one case is enough here"
 effect = [ { at = "ask", status = ["OK", "RuntimeError"], value = { two = 2 }, calls = { cuMemAllocAsync_ptsz = 0 } } ]
 [parameters]
@@ -170,7 +170,7 @@ steps = [
 #[test]
 fn what_holds_for_every_expectation_is_said_once() {
     const SHARED: &str = r#"question = "Is it so?"
-folklore = "It is."
+belief = "It is."
 no_control = "one case is enough here"
 effect = [ { at = "ask", status = "OK" } ]
 expect_when = { packages = ["torch >= 2.11"], driver = ">= 525" }

@@ -4,28 +4,28 @@ use super::super::SupervisorError;
 use super::super::receive::{is_timeout, receive_within};
 use super::{ANSWER_MS, COST_OF_A_HANG, SamplerClient};
 use cuda_pitfalls_core::clock;
-use cuda_pitfalls_core::sample::{FreeRun, SamplerCommand, SamplerEvent, Sweep};
+use cuda_pitfalls_core::sample::{Polling, SamplerCommand, SamplerEvent, Snapshot};
 
 impl SamplerClient {
-    /// Like [`SamplerClient::sweep`], but `None` if no answer comes within this many milliseconds. As long as that
+    /// Like [`SamplerClient::snapshot`], but `None` if no answer comes within this many milliseconds. As long as that
     /// answer is outstanding, further calls return `None` at once.
     ///
     /// # Errors
-    /// As for [`SamplerClient::sweep`].
-    pub fn sweep_within(&mut self, milliseconds: u64) -> Result<Option<Sweep>, SupervisorError> {
-        match self.ask_within(SamplerCommand::Sweep, milliseconds)? {
-            Some(SamplerEvent::Sweep(sweep)) => Ok(Some(sweep)),
+    /// As for [`SamplerClient::snapshot`].
+    pub fn snapshot_within(&mut self, milliseconds: u64) -> Result<Option<Snapshot>, SupervisorError> {
+        match self.ask_within(SamplerCommand::Snapshot, milliseconds)? {
+            Some(SamplerEvent::Snapshot(snapshot)) => Ok(Some(snapshot)),
             None => Ok(None),
             _ => Err(self.lost("it answered something else", 1)),
         }
     }
 
-    /// Like [`SamplerClient::stop_free_run`], within this many milliseconds. Readings that arrive later are returned
+    /// Like [`SamplerClient::stop_polling`], within this many milliseconds. Readings that arrive later are returned
     /// by the next call.
     ///
     /// # Errors
-    /// As for [`SamplerClient::sweep`].
-    pub fn stop_free_run_within(&mut self, milliseconds: u64) -> Result<Option<FreeRun>, SupervisorError> {
+    /// As for [`SamplerClient::snapshot`].
+    pub fn stop_polling_within(&mut self, milliseconds: u64) -> Result<Option<Polling>, SupervisorError> {
         let is_free = self.is_free(milliseconds)?;
         if let Some(late) = self.late.take() {
             return Ok(Some(late));
@@ -34,7 +34,7 @@ impl SamplerClient {
             return Ok(None);
         }
         match self.ask_within(SamplerCommand::Stop, milliseconds)? {
-            Some(SamplerEvent::FreeRun(run)) => Ok(Some(run)),
+            Some(SamplerEvent::Polling(run)) => Ok(Some(run)),
             None => Ok(None),
             _ => Err(self.lost("it answered something else", 1)),
         }
@@ -46,7 +46,7 @@ impl SamplerClient {
         let Some(channel) = &mut self.channel else { return Err(self.lost("it is not running", 1)) };
         // The caller has already waited its full time for this answer.
         match receive_within(channel, milliseconds.min(1)) {
-            Ok(SamplerEvent::FreeRun(run)) => self.late = Some(run),
+            Ok(SamplerEvent::Polling(run)) => self.late = Some(run),
             Ok(_) => {}
             Err(error) if is_timeout(&error) => {
                 let waited_ns = clock::running_ns().saturating_sub(since_ns);

@@ -34,8 +34,7 @@ pub(in crate::cli) struct FleetRenderArguments {
 /// # Errors
 /// [`CliError::NotMerged`], or that it cannot be read.
 pub(super) fn read(path: &Path) -> Result<Fleet, CliError> {
-    let parsed = |stored: Stored| stored.parse(fleet::SCHEMA, fleet::MAJOR).map(Fleet::current);
-    Stored::open(path).and_then(parsed).map_err(|error| match error {
+    Stored::open(path).and_then(|stored| stored.parse(fleet::SCHEMA)).map_err(|error| match error {
         StoreError::Unreadable { why, .. } => CliError::NotMerged { path: path.to_path_buf(), why },
         error => error.into(),
     })

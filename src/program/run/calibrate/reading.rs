@@ -13,24 +13,24 @@ pub(super) fn change(recording: &Recording, from: Option<usize>, to: usize, gpu:
 
 /// `used` before the first step, in bytes.
 pub(super) fn used_before(recording: &Recording, gpu: usize) -> Option<u64> {
-    recording.sweeps.first()?.sweep.gpus.get(gpu)?.used_bytes
+    recording.snapshots.first()?.snapshot.gpus.get(gpu)?.used_bytes
 }
 
-/// `used` after a step, in bytes: that of the last sweep up to it, since equal sweeps are left out.
+/// `used` after a step, in bytes: that of the last snapshot up to it, since equal snapshots are left out.
 fn used_after(recording: &Recording, step: usize, gpu: usize) -> Option<u64> {
-    let up_to = |sweep: &&cuda_pitfalls_core::recording::BarrierSweep| {
-        !sweep.after_exit && sweep.step.is_none_or(|at| at <= step)
+    let up_to = |snapshot: &&cuda_pitfalls_core::recording::BarrierSnapshot| {
+        !snapshot.after_exit && snapshot.step.is_none_or(|at| at <= step)
     };
-    recording.sweeps.iter().rfind(up_to)?.sweep.gpus.get(gpu)?.used_bytes
+    recording.snapshots.iter().rfind(up_to)?.snapshot.gpus.get(gpu)?.used_bytes
 }
 
 pub(super) fn largest_change(recording: &Recording, gpu: usize) -> u64 {
     let Some(before) = used_before(recording, gpu) else { return 0 };
-    let seen = recording.sweeps.iter().filter_map(|sweep| sweep.sweep.gpus.get(gpu)?.used_bytes);
+    let seen = recording.snapshots.iter().filter_map(|snapshot| snapshot.snapshot.gpus.get(gpu)?.used_bytes);
     seen.map(|used| used.abs_diff(before)).max().unwrap_or(0)
 }
 
 pub(super) fn is_listed(recording: &Recording, gpu: usize) -> bool {
-    let lists = recording.sweeps.iter().filter_map(|sweep| sweep.sweep.gpus.get(gpu)?.processes.as_ref());
+    let lists = recording.snapshots.iter().filter_map(|snapshot| snapshot.snapshot.gpus.get(gpu)?.processes.as_ref());
     lists.flatten().any(|process| process.pid == recording.pid)
 }

@@ -10,7 +10,7 @@ use super::super::{Failure, ending, question};
 use super::{SurveyRun, exported, resume};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::calls::{self, CallRow};
-use cuda_pitfalls_answers::survey::document::{Header, LeftOut, MAJOR, MINOR, Row, SurveyDocument};
+use cuda_pitfalls_answers::survey::document::{Header, LeftOut, Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::env::{self, EnvRow};
 use cuda_pitfalls_answers::survey::mask::{self, Generated, MaskRow};
 use cuda_pitfalls_answers::survey::startup::{self, StartRow};
@@ -153,7 +153,7 @@ impl SurveyRun<'_> {
     pub(super) fn blank<R: Row>(&self, left_out: Vec<LeftOut>) -> SurveyDocument<R> {
         let run = &self.report.run;
         SurveyDocument {
-            schema: SchemaId { name: R::KIND.schema().to_string(), major: MAJOR, minor: MINOR },
+            schema: SchemaId::current(R::KIND.schema()),
             provenance: self.report.provenance,
             survey: Header {
                 id: run.id.clone(),

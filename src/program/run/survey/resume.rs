@@ -5,7 +5,7 @@ use std::path::Path;
 use super::super::Failure;
 use super::super::session::Session;
 use super::SurveyOptions;
-use cuda_pitfalls_answers::survey::document::{MAJOR, Row, SurveyDocument};
+use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::{Survey, SurveyKind};
 use cuda_pitfalls_core::report::{StoreError, Stored};
 use cuda_pitfalls_core::verdict::Provenance;
@@ -26,7 +26,7 @@ pub(super) fn open(folder: &Path) -> Result<Survey, Failure> {
 /// Reads the survey with rows of a known type.
 pub(super) fn document<R: Row>(folder: &Path) -> Result<SurveyDocument<R>, Failure> {
     let stored = Stored::open(&folder.join(R::KIND.file()))?;
-    let mut document: SurveyDocument<R> = stored.parse(R::KIND.schema(), MAJOR)?;
+    let mut document: SurveyDocument<R> = stored.parse(R::KIND.schema())?;
     document.survey.resumed += 1;
     document.survey.exit = None;
     document.survey.interrupted = None;

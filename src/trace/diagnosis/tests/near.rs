@@ -60,15 +60,6 @@ fn a_process_that_runs_another_program_reads_its_mask_anew() {
 }
 
 #[test]
-fn a_process_that_changes_its_title_is_the_same_program() {
-    let made = TraceBuilder::on(2).init(&[], &[0, 1]).process(PID, 1).setenv("CUDA_VISIBLE_DEVICES", "1");
-    let mut trace = made.context(0, 0).launch(0).context(1, 1).launch(1).ends(&[0, 1]).done();
-    // Old traces have a line for each command line.
-    trace.start.schema.minor = 1;
-    assert_eq!(rules_of(&trace), ["late-mask"]);
-}
-
-#[test]
 fn an_attempt_that_failed_is_not_the_one_that_read_the_mask() {
     // Both witnesses tell of both attempts, and the end of each has the time of its beginning.
     let variables = |mask: &str| [("CUDA_VISIBLE_DEVICES".to_owned(), mask.to_owned())].into();

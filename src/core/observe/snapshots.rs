@@ -7,7 +7,7 @@ use cuda_pitfalls_calls::Effect;
 use crate::calibration::Calibration;
 use crate::event::{Event, Value};
 use crate::plan::{CasePlan, Plan};
-use crate::recording::BarrierSweep;
+use crate::recording::BarrierSnapshot;
 use crate::recording::Recording;
 use crate::sample::{Gpu, Reading};
 
@@ -19,7 +19,7 @@ pub(super) struct StepMemory<'a> {
     plan: &'a Plan,
     recording: &'a Recording,
     scene: &'a Scene<'a>,
-    baseline: Option<&'a BarrierSweep>,
+    baseline: Option<&'a BarrierSnapshot>,
     pids: Vec<u32>,
 }
 
@@ -35,14 +35,14 @@ impl<'a> StepMemory<'a> {
 
     /// Memory after a step, by plan name. Empty without a baseline, because then there is no change to state.
     pub(super) fn after(&self, step: usize, returned: bool) -> BTreeMap<String, MemoryObservation> {
-        let (Some(baseline), Some(sweep)) = (self.baseline, self.sweep_after(step, returned)) else {
+        let (Some(baseline), Some(snapshot)) = (self.baseline, self.snapshot_after(step, returned)) else {
             return BTreeMap::new();
         };
         let gpus = self.scene.gpus.iter().enumerate();
         gpus.filter_map(|(place, gpu)| {
             let name = self.plan.gpu_name(&gpu.uuid)?;
-            let start = baseline.sweep.gpus.get(place)?;
-            let now = sweep.sweep.gpus.get(place)?;
+            let start = baseline.snapshot.gpus.get(place)?;
+            let now = snapshot.snapshot.gpus.get(place)?;
             let mut seen = change(start, now, self.calibration_of(gpu));
             seen.peak_bytes = self.peak(step, place, gpu, now);
             seen.process_bytes = self.process_bytes(gpu, now);
@@ -55,37 +55,37 @@ impl<'a> StepMemory<'a> {
         self.scene.calibration_of(&gpu.uuid, self.recording)
     }
 
-    /// The sweep taken after a step. If the step returned, a missing sweep was equal to the one before. If it did not,
-    /// there may be no sweep.
-    fn sweep_after(&self, step: usize, returned: bool) -> Option<&'a BarrierSweep> {
-        let mut within = self.recording.sweeps.iter().filter(|sweep| !sweep.after_exit).rev();
+    /// The snapshot taken after a step. If the step returned, a missing snapshot was equal to the one before. If it did not,
+    /// there may be no snapshot.
+    fn snapshot_after(&self, step: usize, returned: bool) -> Option<&'a BarrierSnapshot> {
+        let mut within = self.recording.snapshots.iter().filter(|snapshot| !snapshot.after_exit).rev();
         if returned {
-            within.find(|sweep| sweep.step.is_none_or(|after| after <= step))
+            within.find(|snapshot| snapshot.step.is_none_or(|after| after <= step))
         } else {
-            within.find(|sweep| sweep.step == Some(step))
+            within.find(|snapshot| snapshot.step == Some(step))
         }
     }
 
-    /// The last sweep before a step began.
-    fn sweep_before(&self, step: usize) -> Option<&'a BarrierSweep> {
-        let mut within = self.recording.sweeps.iter().filter(|sweep| !sweep.after_exit).rev();
-        within.find(|sweep| sweep.step.is_none_or(|after| after < step))
+    /// The last snapshot before a step began.
+    fn snapshot_before(&self, step: usize) -> Option<&'a BarrierSnapshot> {
+        let mut within = self.recording.snapshots.iter().filter(|snapshot| !snapshot.after_exit).rev();
+        within.find(|snapshot| snapshot.step.is_none_or(|after| after < step))
     }
 
     /// The largest change during a step, if it is larger than at both ends.
     fn peak(&self, step: usize, place: usize, gpu: &Gpu, now: &Reading) -> Option<i64> {
-        let start = self.baseline?.sweep.gpus.get(place)?.used_bytes?;
-        let before = self.sweep_before(step)?.sweep.gpus.get(place)?.used_bytes?;
+        let start = self.baseline?.snapshot.gpus.get(place)?.used_bytes?;
+        let before = self.snapshot_before(step)?.snapshot.gpus.get(place)?.used_bytes?;
         let ends = before.max(now.used_bytes?);
         let (from, to) = self.window(step)?;
-        let changes = self.recording.free_run.as_ref()?.changes.iter();
+        let changes = self.recording.polling.as_ref()?.changes.iter();
         let within = changes.filter(|change| change.gpu == place && (from..=to).contains(&change.t_ns));
         let highest = within.map(|change| change.used_bytes).max()?;
         let noise = epsilon(self.calibration_of(gpu));
         (highest > ends.saturating_add(noise)).then(|| difference(highest, start))
     }
 
-    /// The time of a step: from its begin to the begin of the next step, or to the last reading after it. A sweep
+    /// The time of a step: from its begin to the begin of the next step, or to the last reading after it. A snapshot
     /// that was left out has no timestamp.
     fn window(&self, step: usize) -> Option<(u64, u64)> {
         let from = self.began(step)?;
@@ -94,8 +94,9 @@ impl<'a> StepMemory<'a> {
                 Event::End { step: of, t_ns, .. } if of == step => Some(t_ns),
                 _ => None,
             });
-            let swept = self.recording.sweeps.iter().filter(|sweep| !sweep.after_exit && sweep.step == Some(step));
-            let swept = swept.map(|sweep| sweep.sweep.t_ns.saturating_add(sweep.sweep.elapsed_ns));
+            let swept =
+                self.recording.snapshots.iter().filter(|snapshot| !snapshot.after_exit && snapshot.step == Some(step));
+            let swept = swept.map(|snapshot| snapshot.snapshot.t_ns.saturating_add(snapshot.snapshot.elapsed_ns));
             ended.chain(swept).max().unwrap_or(from)
         });
         Some((from, to))
@@ -118,9 +119,9 @@ impl<'a> StepMemory<'a> {
     }
 }
 
-/// The last sweep before the first step.
-pub(crate) fn baseline(recording: &Recording) -> Option<&BarrierSweep> {
-    recording.sweeps.iter().rev().find(|sweep| sweep.step.is_none() && !sweep.after_exit)
+/// The last snapshot before the first step.
+pub(crate) fn baseline(recording: &Recording) -> Option<&BarrierSnapshot> {
+    recording.snapshots.iter().rev().find(|snapshot| snapshot.step.is_none() && !snapshot.after_exit)
 }
 
 /// The PIDs of the worker and of the processes that it started, as these processes see themselves.
@@ -185,7 +186,7 @@ mod tests {
     use crate::observe::fixture::{CONTEXT, Script, calibration, case, plan};
     use crate::observe::{Observation, observe};
     use crate::plan::fixture::gpu;
-    use crate::sample::{FreeRun, MemoryChange, Process};
+    use crate::sample::{MemoryChange, Polling, Process};
     use crate::scenario::Class;
 
     fn seen(script: &Script, calls: &[&str]) -> Observation {
@@ -199,13 +200,13 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_sweep_is_as_the_one_before_and_gpus_bear_plan_names() {
+    fn a_missing_snapshot_is_as_the_one_before_and_gpus_bear_plan_names() {
         let mut script = Script::new();
-        script.sweep(None, &[10, 20]);
+        script.snapshot(None, &[10, 20]);
         for step in 0..3 {
             script.step(step, 0, &[]);
             if step == 1 {
-                script.sweep(Some(1), &[10 + CONTEXT, 20]);
+                script.snapshot(Some(1), &[10 + CONTEXT, 20]);
             }
         }
         let observation = seen(&script, &["cuInit", "mark", "mark"]);
@@ -219,7 +220,7 @@ mod tests {
     #[test]
     fn nothing_is_said_about_memory_that_nobody_read() {
         let mut script = Script::new();
-        script.sweep(None, &[10, 20]);
+        script.snapshot(None, &[10, 20]);
         script.step(0, 0, &[]);
         script.begin(1);
         let observation = seen(&script, &["cuInit", "pause"]);
@@ -232,10 +233,10 @@ mod tests {
     #[test]
     fn an_unreadable_gpu_has_null_and_never_zero() {
         let mut script = Script::new();
-        script.sweep(None, &[10, 20]);
+        script.snapshot(None, &[10, 20]);
         script.step(0, 0, &[]);
-        script.sweep(Some(0), &[10, 20]);
-        script.sweeps[1].sweep.gpus[0].used_bytes = None;
+        script.snapshot(Some(0), &[10, 20]);
+        script.snapshots[1].snapshot.gpus[0].used_bytes = None;
         let observation = seen(&script, &["cuInit"]);
         assert_eq!(observation.steps[0].memory["gpu1"].class, None);
         assert_eq!(observation.steps[0].memory["gpu1"].used_bytes, None);
@@ -245,7 +246,7 @@ mod tests {
     #[test]
     fn a_peak_is_one_only_above_both_ends_and_within_its_step() {
         let mut script = Script::new();
-        script.sweep(None, &[100, 0]);
+        script.snapshot(None, &[100, 0]);
         script.step(0, 0, &[]);
         script.step(1, 0, &[]);
         let began = |script: &Script, step: usize| {
@@ -256,9 +257,9 @@ mod tests {
         };
         let at = began(&script, 0).unwrap();
         let change = |t_ns, used_bytes| MemoryChange { t_ns, gpu: 0, used_bytes };
-        script.free_run = Some(FreeRun {
+        script.polling = Some(Polling {
             changes: vec![change(at - 1, 9 * CONTEXT), change(at + 1, CONTEXT + 100), change(at + 2, 100)],
-            ..FreeRun::default()
+            ..Polling::default()
         });
         let observation = seen(&script, &["cuInit", "mark"]);
         assert_eq!(observation.steps[0].memory["gpu1"].peak_bytes, Some(CONTEXT as i64));
@@ -269,32 +270,32 @@ mod tests {
     #[test]
     fn process_memory_is_the_sum_over_our_own() {
         let mut script = Script::new();
-        script.sweep(None, &[0, 0]);
+        script.snapshot(None, &[0, 0]);
         script.step(0, 0, &[("pid", Value::Int(4243))]);
-        script.sweep(Some(0), &[CONTEXT, 0]);
+        script.snapshot(Some(0), &[CONTEXT, 0]);
         let process = |pid, used_bytes| Process { pid, used_bytes };
-        script.sweeps[1].sweep.gpus[0].processes =
+        script.snapshots[1].snapshot.gpus[0].processes =
             Some(vec![process(script.pid, Some(5)), process(4243, Some(6)), process(1, Some(1000))]);
         let bytes = |script: &Script, gpu: &str| seen(script, &["fork"]).steps[0].memory[gpu].process_bytes;
         assert_eq!(bytes(&script, "gpu1"), Some(11));
         // On the other GPU the calibration did not find our PID in the list.
         assert_eq!(bytes(&script, "gpu0"), None);
-        script.sweeps[1].sweep.gpus[0].processes = Some(vec![]);
+        script.snapshots[1].snapshot.gpus[0].processes = Some(vec![]);
         assert_eq!(bytes(&script, "gpu1"), Some(0));
-        script.sweeps[1].sweep.gpus[0].processes = None;
+        script.snapshots[1].snapshot.gpus[0].processes = None;
         assert_eq!(bytes(&script, "gpu1"), None);
     }
 
     #[test]
     fn v1_is_kept_only_where_it_tells_something_else() {
         let mut script = Script::new();
-        script.sweep(None, &[10, 20]);
+        script.snapshot(None, &[10, 20]);
         script.step(0, 0, &[]);
-        script.sweep(Some(0), &[30, 20]);
-        script.sweeps[0].sweep.gpus[0].v1_used_bytes = Some(110);
-        script.sweeps[1].sweep.gpus[0].v1_used_bytes = Some(130);
+        script.snapshot(Some(0), &[30, 20]);
+        script.snapshots[0].snapshot.gpus[0].v1_used_bytes = Some(110);
+        script.snapshots[1].snapshot.gpus[0].v1_used_bytes = Some(130);
         assert_eq!(seen(&script, &["cuInit"]).steps[0].memory["gpu1"].v1_used_bytes, None);
-        script.sweeps[1].sweep.gpus[0].v1_used_bytes = Some(131);
+        script.snapshots[1].snapshot.gpus[0].v1_used_bytes = Some(131);
         assert_eq!(seen(&script, &["cuInit"]).steps[0].memory["gpu1"].v1_used_bytes, Some(21));
     }
 }
