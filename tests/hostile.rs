@@ -290,7 +290,7 @@ fn an_export_of_any_text_is_a_program() {
     fs::write(&file, text).expect("a file of our own");
     let ran = scratch.run(&["export", path(&file), "--as", "python"]);
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    assert!(ran.stdout.contains(r#"b"\xc3\xa9\x1b\"""#), "{}", ran.stdout);
+    assert!(ran.stdout.contains("= \"\u{e9}\\u001b\\\"\""), "{}", ran.stdout);
     let source = scratch.path().join("accents.py");
     fs::write(&source, &ran.stdout).expect("a file of our own");
     let compiled = std::process::Command::new("python3").args(["-m", "py_compile"]).arg(&source).output();

@@ -1,7 +1,6 @@
 //! How many rows and functions the surveys have, and what they show.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 
 use cuda_pitfalls::survey::calls::{CallAnswer, CallRow};
 use cuda_pitfalls::survey::document::SurveyDocument;
@@ -9,7 +8,7 @@ use cuda_pitfalls::survey::python::INSTRUMENT;
 use serde_json::Value;
 
 use super::{Page, document};
-use crate::common::{committed_documents, root};
+use crate::common::committed_documents;
 
 /// The first survey with libcudart 13.0 and two visible GPUs, less what was not exported: each
 /// function with the plainest arguments.
@@ -248,18 +247,4 @@ fn calls_that_want_a_newer_driver_are_counted() {
     assert_eq!(calls.len(), 11, "eleven: {calls:?}");
     Page::open("docs/findings.md")
         .says("Eleven calls that were added after 13.0 return `cudaErrorCallRequiresNewerDriver`".to_string());
-}
-
-/// `docs/export.md` is made from the exit codes; the sums are said elsewhere too.
-#[test]
-fn reproducers_are_summed() {
-    let page = fs::read_to_string(root().join("docs/export.md")).expect("the page");
-    let (_, rest) = page.split_once("each was compiled and run: ").expect("how they ended");
-    let (counts, _) = rest.split_once(" ended as the verdict").expect("how they ended");
-    let numbers: Vec<usize> =
-        counts.split(|c: char| !c.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect();
-    let sum = |from: usize| numbers.iter().skip(from).step_by(2).sum::<usize>();
-    let phrase = format!("{} of {}", sum(0), sum(1));
-    Page::open("docs/results.md").says(format!("{phrase} of these files ended as the verdict"));
-    Page::open("CHANGELOG.md").says(format!("{phrase} exported files ended as the verdict"));
 }

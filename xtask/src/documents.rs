@@ -72,7 +72,7 @@ pub fn all() -> Result<Documents, TaskError> {
     made.insert("docs/diagnoses.md".to_owned(), diagnoses::page(&traced()?, &measured));
     made.insert("docs/explain.md".to_owned(), explain_page(&scenarios)?);
     made.insert("docs/errors.md".to_owned(), errors::page(&read("scenarios/errors.toml")?)?);
-    made.insert("docs/export.md".to_owned(), export::page(&scenarios, &measured)?);
+    made.insert("docs/export.md".to_owned(), export::page(&scenarios)?);
     made.insert("docs/claims.md".to_owned(), claim::page(&ledger, &reports));
     made.insert("scenarios/index.json".to_owned(), catalogue::index()?);
     made.insert("scenarios/surveys/summary.json".to_owned(), summary.text());

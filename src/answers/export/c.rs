@@ -12,7 +12,7 @@ use cuda_pitfalls_calls::{self as calls, Call, CallLibrary, FieldType, Output, P
 use super::Language;
 use super::effect::{Bytes, EffectQuestion, GpuSet, Growth, Since, gpu_named, status};
 use super::program::{
-    Action, Argument, Doing, Number, Piece, Refusal, Reproducer, Sequence, filled, identifier, plain_type,
+    Action, Argument, Doing, Number, Piece, Refusal, Reproducer, Sequence, filled, identifier, plain_type, used_helpers,
 };
 use cuda_pitfalls_core::scenario::Operand;
 use cuda_pitfalls_core::text::escape::visible;
@@ -41,114 +41,8 @@ const TAKEN: [&str; 42] = [
     "start", "before", "asked", "failed", "index",
 ];
 
-/// A function that stands in a file if something in it uses it.
-struct Helper {
-    /// How its use begins.
-    use_of_it: &'static str,
-    text: &'static str,
-    /// What it calls.
-    calls: &'static [&'static str],
-}
-
-const HELPERS: [Helper; 6] = [
-    Helper {
-        use_of_it: "gpu_count(",
-        text: r#"
-static int gpu_count(void)
-{
-    unsigned int count = 0;
-    nvmlInit_v2();
-    nvmlDeviceGetCount_v2(&count);
-    return (int)count;
-}
-"#,
-        calls: &["nvmlInit_v2", "nvmlDeviceGetCount_v2"],
-    },
-    Helper {
-        use_of_it: "uuid_of(",
-        text: r#"
-/* The UUID of a GPU of NVML. */
-static const char *uuid_of(unsigned int gpu)
-{
-    static char text[8][96];
-    nvmlDevice_t device = NULL;
-    nvmlInit_v2();
-    nvmlDeviceGetHandleByIndex_v2(gpu, &device);
-    nvmlDeviceGetUUID(device, text[gpu % 8], 96);
-    nvmlShutdown();
-    return text[gpu % 8];
-}
-"#,
-        calls: &["nvmlInit_v2", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetUUID", "nvmlShutdown"],
-    },
-    Helper {
-        use_of_it: "uuid_text(",
-        text: r#"
-/* A UUID as NVML writes it. */
-static const char *uuid_text(const unsigned char *bytes)
-{
-    static char text[48];
-    int length = sprintf(text, "GPU-");
-    for (int at = 0; at < 16; at++)
-        length += sprintf(text + length, at == 4 || at == 6 || at == 8 || at == 10 ? "-%02x" : "%02x", bytes[at]);
-    return text;
-}
-"#,
-        calls: &[],
-    },
-    Helper {
-        use_of_it: "is_gpu(",
-        text: r#"
-/* Whether CUDA's device is this GPU of NVML. */
-static int is_gpu(int device, unsigned int gpu)
-{
-    unsigned char uuid[16];
-    return cuDeviceGetUuid_v2(uuid, device) == 0 && !strcmp(uuid_text(uuid), uuid_of(gpu));
-}
-"#,
-        calls: &["cuDeviceGetUuid_v2"],
-    },
-    Helper {
-        use_of_it: "used(",
-        text: r#"
-/* Memory in use on a GPU, in bytes, by NVML. Asking creates no context. */
-static long long used(unsigned int gpu)
-{
-    nvmlDevice_t device = NULL;
-    unsigned long long memory[3] = {0}; /* nvmlMemory_t: total, free, used */
-    usleep(20000);                      /* what has just ended may still be giving memory back */
-    nvmlInit_v2();
-    if (nvmlDeviceGetHandleByIndex_v2(gpu, &device) != 0 || nvmlDeviceGetMemoryInfo(device, memory) != 0)
-        exit(77);
-    printf("    GPU %u: %.2f MiB in use\n", gpu, (double)memory[2] / (1 << 20));
-    return (long long)memory[2];
-}
-"#,
-        calls: &["nvmlInit_v2", "nvmlDeviceGetHandleByIndex_v2", "nvmlDeviceGetMemoryInfo"],
-    },
-    Helper {
-        use_of_it: "context_cost(",
-        text: r#"
-/* What a context takes on GPU 0, in bytes: one is made in a process of its own. */
-static long long context_cost(void)
-{
-    long long *cost = mmap(NULL, sizeof *cost, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    pid_t child = fork();
-    if (child == 0) {
-        CUcontext context = NULL;
-        long long before = used(0);
-        cuInit(0);
-        cuDevicePrimaryCtxRetain(&context, 0);
-        *cost = used(0) - before;
-        _exit(0);
-    }
-    waitpid(child, NULL, 0);
-    return *cost;
-}
-"#,
-        calls: &["cuInit", "cuDevicePrimaryCtxRetain"],
-    },
-];
+/// Functions that stand in a file if something in it uses them.
+const HELPERS: &str = include_str!("helpers.c");
 /// What is defined if something uses it.
 const TOLD: [(&str, &str); 10] = [
     ("", "#define OPEN(name) dlopen(name, RTLD_NOW | RTLD_GLOBAL)\n"),
@@ -180,18 +74,6 @@ const TOLD: [(&str, &str); 10] = [
     ("CONTEXT", "#define CONTEXT (64LL << 20) /* a context takes more, cuInit less */\n"),
     ("NOISE", "#define NOISE (2LL << 20) /* a driver takes memory in blocks of 2 MiB */\n"),
 ];
-const FORMAT: &str = r#"
-static const char *format(const char *form, ...)
-{
-    static char text[1024];
-    va_list arguments;
-    va_start(arguments, form);
-    vsnprintf(text, sizeof text, form, arguments);
-    va_end(arguments);
-    return text;
-}
-"#;
-
 /// The whole file.
 pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
     if program.is_of_lines() {
@@ -211,23 +93,14 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
         bodies.push_str(&case.text);
     }
     let body = format!("{bodies}{}", main_function(program));
-    let mut helpers = String::new();
+    let helpers = used_helpers(HELPERS, &body, "\n");
     let mut called = program.calls();
-    let mut used: BTreeSet<&str> = BTreeSet::new();
-    // A helper may use one that stands before it.
-    for helper in HELPERS.iter().rev() {
-        if body.contains(helper.use_of_it) || helpers.contains(helper.use_of_it) {
-            helpers.insert_str(0, helper.text);
-            used.extend(helper.calls);
-        }
+    let is_word_end = |c: char| !c.is_ascii_alphanumeric() && c != '_';
+    called.extend(helpers.split(is_word_end).filter_map(calls::find));
+    for (use_of_it, name) in [("DEVICES", "cuDeviceGetCount"), ("CURRENT", "cuCtxGetDevice")] {
+        called.extend(body.contains(use_of_it).then(|| calls::find(name)).flatten());
     }
-    if body.contains("format(") {
-        helpers.push_str(FORMAT);
-    }
-    used.extend(body.contains("DEVICES").then_some("cuDeviceGetCount"));
-    used.extend(body.contains("CURRENT").then_some("cuCtxGetDevice"));
-    called.extend(used.into_iter().filter_map(calls::find));
-    called.retain(|call| call.library != CallLibrary::Libc);
+    called.retain(|call| !matches!(call.library, CallLibrary::Libc | CallLibrary::Harness));
     called.sort_by_key(|call| (call.library, call.name));
     called.dedup_by_key(|call| call.name);
 
@@ -249,6 +122,7 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
         ("sys/wait", "waitpid("),
         ("unistd", "usleep("),
         ("unistd", "fork("),
+        ("unistd", "getpid("),
     ];
     out.push_str("#define _GNU_SOURCE\n");
     for (name, use_of_it) in includes {
@@ -482,7 +356,7 @@ fn main_function(program: &Reproducer<'_>) -> String {
     let _ = write!(
         out,
         "    const char {kind} = {{{}}};\n    int codes[{count}];\n    for (int at = 0; at < {count}; at++) {{\n        char \
-         command[1024];\n        snprintf(command, sizeof command, \"env -u CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER=PCI_BUS_ID \
+         command[4096];\n        snprintf(command, 4096, \"env -u CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER=PCI_BUS_ID \
          %s timeout {} '%s' %s\",\n                 {environment}, arguments[0], {name});\n        puts(command);\n        \
          codes[at] = WEXITSTATUS(system(command));\n    }}\n    int code = {code};\n    printf(\"%s (exit code %d)\\n\", code == 0 \
          ? \"It shows\" : code == 1 ? \"It does not show\" : \"It cannot be told\", code);\n    return code;\n}}\n",
@@ -500,7 +374,11 @@ fn environment(sequence: &Sequence<'_>) -> String {
             all.push(Piece::Said(" ".to_string()));
         }
         all.push(Piece::Said(format!("'{name}=")));
-        all.extend(value);
+        // A shell reads it.
+        all.extend(value.into_iter().map(|piece| match piece {
+            Piece::Said(text) => Piece::Said(text.replace('\'', "'\\''")),
+            uuid @ Piece::Uuid(_) => uuid,
+        }));
         all.push(Piece::Said("'".to_string()));
     }
     let mut joined: Vec<Piece> = Vec::new();
@@ -580,6 +458,8 @@ struct CaseText<'p> {
     /// Variables that threads share, with their types.
     of_file: BTreeMap<String, String>,
     threads: usize,
+    /// Where memory stands as it was before the step.
+    before: String,
 }
 
 /// What a call wrote and can be asked about.
@@ -610,6 +490,7 @@ impl<'p> CaseText<'p> {
             declared: BTreeMap::new(),
             of_file: BTreeMap::new(),
             threads: 0,
+            before: String::new(),
         }
     }
 
@@ -682,10 +563,11 @@ impl<'p> CaseText<'p> {
         let questions = program.questions_at(label);
         if questions.iter().any(|it| matches!(it, EffectQuestion::Memory { since: Since::Step, .. })) {
             let all: Vec<String> = (0..program.gpus_read()).map(|gpu| format!("used({gpu})")).collect();
-            self.line(&format!("long long before[] = {{{}}};", all.join(", ")));
+            self.before = self.declare("long long", "before", "[]", &format!("{{{}}}", all.join(", ")));
         }
         let called = action.call().map_or("", |call| call.name);
-        let said = if label == called { String::new() } else { format!(" /* {} */", comment(label)) };
+        let said =
+            if label.split('#').next() == Some(called) { String::new() } else { format!(" /* {} */", comment(label)) };
         match &action.doing {
             Doing::Call { call, arguments } => self.call(action, call, arguments, &questions, &said)?,
             Doing::Line { .. } => {}
@@ -694,6 +576,11 @@ impl<'p> CaseText<'p> {
                 let own = self.declare("const char *", "value", "", &format!("getenv({})", literal(name)));
                 self.line(&format!("if ({own}){said}"));
                 self.block(&[Written { key: "value".into(), value: own, kind: WrittenKind::Text }], label, &questions)?;
+            }
+            Doing::Getpid => {
+                let name = variable(&format!("{label}_pid"));
+                self.declare("long long", &name, "", "getpid()");
+                self.line(&format!("SHOW({name});"));
             }
             Doing::Sleep { milliseconds } => self.line(&format!("usleep({milliseconds} * 1000);{said}")),
             Doing::Memset { variable: name, value, bytes } => {
@@ -740,8 +627,8 @@ impl<'p> CaseText<'p> {
         let ended = self.declare("int", "ended", "", "0");
         self.line(&format!("waitpid({child}, &{ended}, 0);"));
         if own > 0 {
-            self.line(&format!("asked += WIFEXITED({ended}) ? {own} : 0;"));
-            self.line(&format!("failed += WIFEXITED({ended}) && WEXITSTATUS({ended}) != 0;"));
+            self.line(&format!("asked += WIFEXITED({ended}) && WEXITSTATUS({ended}) < 2 ? {own} : 0;"));
+            self.line(&format!("failed += WIFEXITED({ended}) && WEXITSTATUS({ended}) == 1;"));
         }
         if is_asked {
             let exited = format!("(WIFEXITED({ended}) ? WEXITSTATUS({ended}) : -1)");
@@ -1039,7 +926,7 @@ impl<'p> CaseText<'p> {
                     format!("DEVICES {} -1", if *yes { "!=" } else { "==" })
                 }
                 EffectQuestion::Contexts { .. } | EffectQuestion::Memory { .. } => {
-                    memory_condition(self.program, question)
+                    memory_condition(self.program, question, &self.before)
                 }
             };
             self.expect(question, &condition);
@@ -1108,10 +995,10 @@ fn word_put(name: &str, offset: usize, value: &str) -> String {
 }
 
 /// What memory must have grown by, each GPU that is read for itself.
-fn memory_condition(program: &Reproducer<'_>, question: &EffectQuestion<'_>) -> String {
+fn memory_condition(program: &Reproducer<'_>, question: &EffectQuestion<'_>, before: &str) -> String {
     let bounds = question.growth(program.gpus_read());
     let parts = bounds.iter().map(|Growth { gpu, since, least, most }| {
-        let since = if *since == Since::Start { "start" } else { "before" };
+        let since = if *since == Since::Start { "start" } else { before };
         let more = format!("used({gpu}) - {since}[{gpu}]");
         match (least, most) {
             (Bytes::These(least), Bytes::These(most)) if least == most => format!("{more} == {}", size(*least)),

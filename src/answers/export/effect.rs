@@ -111,9 +111,10 @@ impl EffectQuestion<'_> {
         }
     }
 
-    /// Whether it needs memory of GPUs to be read.
-    pub(super) fn is_about_memory(&self) -> bool {
-        matches!(self, EffectQuestion::Contexts { .. } | EffectQuestion::Memory { .. })
+    /// Whether it asks anything if memory of so many GPUs is read.
+    pub(super) fn is_asked(&self, gpus: u32) -> bool {
+        !matches!(self, EffectQuestion::Contexts { .. } | EffectQuestion::Memory { .. })
+            || !self.growth(gpus).is_empty()
     }
 
     /// What it asks of the memory of each GPU, of so many that are read.
@@ -150,9 +151,9 @@ impl EffectQuestion<'_> {
                         Some(gpu) => format!("the UUID of GPU {gpu}"),
                         None => format!("'{text}'"),
                     },
-                    Operand::Value { label, name } => format!("the {name} of {label}"),
+                    Operand::Value { label, name } => format!("the {name} of step {label}"),
                 };
-                format!("{name} of {at} is {order}{other}")
+                format!("in step {at}, {name} is {order}{other}")
             }
             EffectQuestion::Visible { at, gpus } => format!("after {at}, CUDA shows {}", gpus.words()),
             EffectQuestion::Contexts { at, gpus } => format!("after {at}, there is a context on {}", gpus.words()),
@@ -274,6 +275,9 @@ fn add_questions<'s>(all: &mut Vec<EffectQuestion<'s>>, check: &'s Check) -> Res
             {
                 return Err(Refusal::new("its effect compares with a form of a UUID"));
             }
+            if matches!(operand, Operand::Text(text) if index(text).is_some()) {
+                return Err(Refusal::new("its effect names a GPU by its address"));
+            }
             all.push(EffectQuestion::Value { at, name, order, operand });
         }
     }
@@ -367,15 +371,21 @@ fn order_words(order: &str) -> &'static str {
     }
 }
 
+/// Of how many GPUs memory is read: those that a question names and those that a case needs; none if no question is
+/// about memory.
+pub(super) fn gpus_read(questions: &[EffectQuestion<'_>], needed: u32) -> u32 {
+    let about = questions.iter().filter_map(|question| match question {
+        EffectQuestion::Contexts { gpus, .. } | EffectQuestion::Memory { gpus, .. } => Some(gpus),
+        _ => None,
+    });
+    let named = about.map(|gpus| gpus.named().iter().map(|gpu| gpu + 1).max().unwrap_or(1)).max();
+    named.map_or(0, |named| named.max(needed))
+}
+
 impl Reproducer<'_> {
-    /// Of how many GPUs memory is read: those that a case can see, as far as the question names or needs them.
+    /// Of how many GPUs memory is read.
     pub(super) fn gpus_read(&self) -> u32 {
-        let about = self.questions.iter().filter_map(|question| match question {
-            EffectQuestion::Contexts { gpus, .. } | EffectQuestion::Memory { gpus, .. } => Some(gpus),
-            _ => None,
-        });
-        let named = about.map(|gpus| gpus.named().iter().map(|gpu| gpu + 1).max().unwrap_or(1)).max();
-        named.map_or(0, |named| named.max(self.scenario.needs.gpus))
+        gpus_read(&self.questions, self.scenario.needs.gpus)
     }
 
     /// Whether a question counts memory from this moment on.
@@ -400,6 +410,7 @@ impl Reproducer<'_> {
         lines.extend(self.cases.iter().map(|Sequence { case, .. }| format!("{}: {}", case.name, case.does)));
         let asked: Vec<String> = self.questions.iter().map(EffectQuestion::words).collect();
         lines.push(format!("It shows if {}.", asked.join("; ")));
+        lines.extend(self.left_out.iter().map(|question| format!("Not checked here: {}.", question.words())));
         lines.push(format!("Expected: {}.", self.expected()));
         if !self.scenario.answer.is_empty() {
             lines.push(format!("Measured: {}", self.scenario.answer));
@@ -468,5 +479,32 @@ fn warning(hazard: Hazard) -> &'static str {
         Hazard::Settings => "it changes a setting of the machine",
         Hazard::Mps => "it starts an MPS daemon",
         Hazard::Code => "it runs lines of Python that did not come with cuda-pitfalls",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_pitfalls_core::catalogue;
+
+    /// The effect of a scenario that can be written, with one more fact.
+    fn refusal(change: impl Fn(&mut FactSet)) -> Option<String> {
+        let scenarios = catalogue::select(&["context/set-device-is-eager".to_owned()]).unwrap();
+        let scenario = scenarios.first().unwrap();
+        let mut instance = scenario.instances.first().unwrap().clone();
+        instance.effect.iter_mut().for_each(|check| change(&mut check.facts));
+        Reproducer::new(scenario, &instance, "x").err().map(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn what_only_a_run_can_see_is_refused_and_never_left_out() {
+        let amount = || BTreeMap::from([("gpu0".to_owned(), Matcher::default())]);
+        assert_eq!(refusal(|_| {}), None);
+        let words = refusal(|facts| facts.peak_bytes = amount()).expect("a peak cannot be seen from a file");
+        assert!(words.contains("background polling"), "{words}");
+        let words = refusal(|facts| facts.process_bytes = amount()).expect("nor what NVML lists");
+        assert!(words.contains("worker's processes"), "{words}");
+        let words = refusal(|facts| facts.calls = amount()).expect("nor calls");
+        assert!(words.contains("forwarding libcuda"), "{words}");
     }
 }

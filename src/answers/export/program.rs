@@ -33,6 +33,8 @@ pub struct Reproducer<'s> {
     pub(super) cases: Vec<Sequence<'s>>,
     /// What a case is asked. The effect shows if all of it holds.
     pub(super) questions: Vec<EffectQuestion<'s>>,
+    /// What a program of its own does not ask, and its header says so.
+    pub(super) left_out: Vec<EffectQuestion<'s>>,
     /// What its file is called, without the suffix.
     pub(super) stem: String,
 }
@@ -84,6 +86,7 @@ pub(super) enum Doing<'s> {
     Getenv {
         name: String,
     },
+    Getpid,
     Sleep {
         milliseconds: i64,
     },
@@ -153,9 +156,12 @@ impl<'s> Reproducer<'s> {
     /// Why a program of its own cannot show the effect.
     pub fn new(scenario: &'s Scenario, instance: &'s Instance, stem: &str) -> Result<Reproducer<'s>, Refusal> {
         let questions = effect::questions(&instance.effect)?;
+        let gpus = effect::gpus_read(&questions, scenario.needs.gpus);
+        // Other GPUs than those that a case sees are not read.
+        let (questions, left_out) = questions.into_iter().partition(|question| question.is_asked(gpus));
         let cases = COMPARED.iter().filter_map(|name| instance.cases.iter().find(|case| case.name == *name));
         let cases = cases.map(Sequence::new).collect::<Result<_, _>>()?;
-        Ok(Reproducer { scenario, instance, cases, questions, stem: stem.to_owned() })
+        Ok(Reproducer { scenario, instance, cases, questions, left_out, stem: stem.to_owned() })
     }
 
     /// Whether its cases are Python lines.
@@ -409,7 +415,7 @@ fn own(step: &Step) -> Result<Doing<'_>, Refusal> {
         "mark" => Doing::Nothing("no call"),
         "dl_iterate_phdr" => Doing::Nothing("which libraries are loaded is not read here"),
         "getenv" => Doing::Getenv { name: text("name") },
-        "getpid" => Doing::Nothing("no call of CUDA"),
+        "getpid" => Doing::Getpid,
         "nanosleep" => Doing::Sleep { milliseconds: int("milliseconds", 0) },
         "memset" => Doing::Memset { variable: text("pointer"), value: int("value", 1), bytes: int("bytes", 0) },
         "dlopen" if step.bind.is_some() => {
@@ -471,6 +477,26 @@ pub(super) fn filled(pieces: impl Iterator<Item = String>, width: usize, end: &s
         }
     }
     lines.join(end)
+}
+
+/// Whether a text calls a function.
+pub(super) fn is_used(text: &str, call: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+    text.match_indices(call).any(|(at, _)| !text.split_at(at).0.ends_with(is_part))
+}
+
+/// The functions of a file that a text uses, behind this gap each. One may use those before it.
+pub(super) fn used_helpers(file: &str, text: &str, gap: &str) -> String {
+    let mut used = String::new();
+    for helper in file.trim_end().split("\n\n\n").collect::<Vec<_>>().into_iter().rev() {
+        let is_head = |line: &&str| ["static ", "def ", "class "].iter().any(|start| line.starts_with(start));
+        let head = helper.lines().find(is_head).and_then(|line| line.split('(').next()).unwrap_or_default();
+        let name = format!("{}(", head.rsplit([' ', '*']).next().unwrap_or_default());
+        if is_used(text, &name) || is_used(&used, &name) {
+            used.insert_str(0, &format!("{gap}{helper}\n"));
+        }
+    }
+    used
 }
 
 /// The parts of a text in which `${gpu0}` stands for a UUID.

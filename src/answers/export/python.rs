@@ -9,7 +9,8 @@ use super::Language;
 use super::effect::{Bytes, EffectQuestion, GpuSet, Growth, Since, gpu_named, status};
 use super::lines::{indented, last_expression};
 use super::program::{
-    Action, Argument, Doing, Number, Piece, Refusal, Reproducer, Sequence, filled, identifier, plain_type,
+    Action, Argument, Doing, Number, Piece, Refusal, Reproducer, Sequence, filled, identifier, is_used, plain_type,
+    used_helpers,
 };
 use cuda_pitfalls_core::scenario::Operand;
 use cuda_pitfalls_core::text::escape::visible;
@@ -25,173 +26,8 @@ const TAKEN: [&str; 73] = [
     "answers", "name", "result", "raised", "code", "os",
 ];
 
-/// A function that stands in a file if something in it uses it. One may use those behind it.
-const HELPERS: [(&str, &str); 12] = [
-    (
-        "known(",
-        r#"
-def known(value):
-    """A number as it is; of anything else its text."""
-    if type(value).__module__ == "numpy" and hasattr(value, "item"):
-        value = value.item()
-    return value if type(value) in (int, float, str) else re.sub(r" at 0x[0-9a-f]{6,}", "", repr(value))
-"#,
-    ),
-    (
-        "dlopen(",
-        r#"
-def dlopen(name):
-    try:
-        return 0 if ctypes.CDLL(name) else 1
-    except OSError:
-        return 1
-"#,
-    ),
-    (
-        "context_cost(",
-        r#"
-def context_cost():
-    """What a context takes on GPU 0, in bytes: one is made in a process of its own."""
-    cost = mmap.mmap(-1, 8)
-    child = os.fork()
-    if child == 0:
-        driver, context, before = load("libcuda.so.1"), c_void_p(), used(0)
-        driver.cuInit(0)
-        driver.cuDevicePrimaryCtxRetain(byref(context), 0)
-        cost[:] = (used(0) - before).to_bytes(8, "little")
-        os._exit(0)
-    os.waitpid(child, 0)
-    return int.from_bytes(cost[:], "little")
-"#,
-    ),
-    (
-        "used(",
-        r#"
-def used(gpu):
-    """Memory in use on a GPU, in bytes, by NVML. Asking creates no context."""
-    nvml, device, memory = load("libnvidia-ml.so.1"), c_void_p(), (c_ulonglong * 3)()  # total, free, used
-    time.sleep(0.02)  # what has just ended may still be giving memory back
-    nvml.nvmlInit_v2()
-    if nvml.nvmlDeviceGetHandleByIndex_v2(gpu, byref(device)) or nvml.nvmlDeviceGetMemoryInfo(device, memory):
-        sys.exit(77)
-    print("    GPU %d: %.2f MiB in use" % (gpu, memory[2] / 2**20))
-    return memory[2]
-"#,
-    ),
-    (
-        "gpu_count(",
-        r#"
-def gpu_count():
-    nvml, count = load("libnvidia-ml.so.1"), c_uint()
-    nvml.nvmlInit_v2()
-    nvml.nvmlDeviceGetCount_v2(byref(count))
-    return count.value
-"#,
-    ),
-    (
-        "uuid_of(",
-        r#"
-def uuid_of(gpu):
-    """The UUID of a GPU of NVML."""
-    nvml, device, text = load("libnvidia-ml.so.1"), c_void_p(), create_string_buffer(96)
-    nvml.nvmlInit_v2()
-    nvml.nvmlDeviceGetHandleByIndex_v2(gpu, byref(device))
-    nvml.nvmlDeviceGetUUID(device, text, 96)
-    nvml.nvmlShutdown()
-    return text.value.decode()
-"#,
-    ),
-    (
-        "visible(",
-        r#"
-def visible():
-    """The UUIDs of the GPUs that CUDA shows, in its order."""
-    driver, count, uuid = load("libcuda.so.1"), c_int(), (c_ubyte * 16)()
-    driver.cuDeviceGetCount(byref(count))
-    return [uuid_text(uuid) for device in range(count.value) if driver.cuDeviceGetUuid_v2(uuid, device) == 0]
-"#,
-    ),
-    (
-        "current_device(",
-        r#"
-def current_device():
-    """The device of the current context; None if there is none."""
-    device = c_int()
-    return device.value if load("libcuda.so.1").cuCtxGetDevice(byref(device)) == 0 else None
-"#,
-    ),
-    (
-        "uuid_text(",
-        r#"
-def uuid_text(uuid):
-    digits = bytes(uuid).hex()
-    return "GPU-" + "-".join([digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]])
-"#,
-    ),
-    (
-        "room(",
-        r#"
-def room(size, *words):
-    """A struct of so many bytes, with words at their offsets: (offset, width, value)."""
-    data = bytearray(size)
-    for offset, width, value in words:
-        data[offset:offset + width] = (value & (1 << 8 * width) - 1).to_bytes(width, "little")
-    return (c_ubyte * size).from_buffer(data)
-"#,
-    ),
-    (
-        "word_at(",
-        r#"
-def word_at(data, offset, width):
-    return int.from_bytes(bytes(data)[offset:offset + width], "little", signed=True)
-"#,
-    ),
-    (
-        "list_of(",
-        r#"
-def list_of(*values):
-    """void **: the addresses of arguments."""
-    kept = [value if isinstance(value, ctypes._SimpleCData) else c_uint64(value) for value in values]
-    table = (c_void_p * len(kept))(*[ctypes.addressof(value) for value in kept])
-    table.kept = kept
-    return table
-"#,
-    ),
-];
-const LOAD: &str = r#"
-
-def load(*names):
-    """The first of these libraries that is there."""
-    for name in names:
-        try:
-            return ctypes.CDLL(name)
-        except OSError as error:
-            missing = error
-    print("skipped:", missing)
-    sys.exit(77)
-"#;
-const CALL: &str = r#"
-
-def call(name, status):
-    print(" ", name, "=", status)
-    return status
-"#;
-const EXPECT: &str = r#"
-
-def expect(holds, what):
-    print("  yes:" if holds else "  no:", what)
-    answers.append(bool(holds))
-
-
-answers = []
-"#;
-
-/// Structures that are passed by value.
-const STRUCTURES: [(&str, &str); 3] = [
-    ("Dim3(", "\nclass Dim3(ctypes.Structure):\n    _fields_ = [(\"x\", c_uint), (\"y\", c_uint), (\"z\", c_uint)]\n"),
-    ("Location(", "\nclass Location(ctypes.Structure):\n    _fields_ = [(\"type\", c_int), (\"id\", c_int)]\n"),
-    ("Block64(", "\nclass Block64(ctypes.Structure):\n    _fields_ = [(\"bytes\", c_ubyte * 64)]\n"),
-];
+/// Functions that stand in a file if something in it uses them.
+const HELPERS: &str = include_str!("helpers.py");
 
 /// The whole file.
 pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
@@ -202,23 +38,7 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
         cases.push_str(&case.text);
     }
     let body = format!("{}{cases}", first_process(program));
-    let mut helpers = String::new();
-    for (use_of_it, text) in HELPERS.iter().rev() {
-        if [&body, &helpers].iter().any(|text| is_used(text, use_of_it)) {
-            helpers.insert_str(0, &format!("\n{text}"));
-        }
-    }
-    for (use_of_it, text) in STRUCTURES {
-        if is_used(&body, use_of_it) {
-            helpers.insert_str(0, &format!("\n{text}"));
-        }
-    }
-    for (use_of_it, text) in [("call(", CALL), ("load(", LOAD)] {
-        if is_used(&format!("{helpers}{body}"), use_of_it) {
-            helpers.insert_str(0, text);
-        }
-    }
-    helpers.push_str(EXPECT);
+    let helpers = used_helpers(HELPERS, &body, "\n\n") + "\n\nanswers = []\n";
     let all = format!("{helpers}{body}");
     let mut out = header(program);
     for module in ["ctypes", "mmap", "os", "re", "resource", "subprocess", "sys", "time"] {
@@ -278,12 +98,6 @@ fn is_word(text: &str, name: &str) -> bool {
         let (before, behind) = text.split_at(at);
         !before.ends_with(is_part) && !behind.get(name.len()..).unwrap_or_default().starts_with(is_part)
     })
-}
-
-/// Whether a text calls a function.
-fn is_used(text: &str, call: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-    text.match_indices(call).any(|(at, _)| !text.split_at(at).0.ends_with(is_part))
 }
 
 /// A Python string. Text of JSON is one too.
@@ -354,9 +168,10 @@ fn first_process(program: &Reproducer<'_>) -> String {
     let _ = write!(
         text,
         "    for name, own in [{}]:\n        print(name, own)\n        command = [\"timeout\", \"{}\", sys.executable, __file__, \
-         name]\n        codes.append(subprocess.run(command, env=dict(inherited, CUDA_DEVICE_ORDER=\"PCI_BUS_ID\", **own)).returncode)\n    code = 77 if {code} else \
+         name]\n        codes.append(subprocess.run(command, env={{**inherited, \"CUDA_DEVICE_ORDER\": \"PCI_BUS_ID\", **own}}).returncode)\n    code = 77 if {code} else \
          codes[0]\n    print([\"It shows\", \"It does not show\", \"It cannot be told\"][min(code, 2)], \"(exit code %d)\" % code)\n    \
-         sys.exit(code)\nsys.stdout.reconfigure(line_buffering=True)\n",
+         sys.exit(code)\nsys.stdout.reconfigure(line_buffering=True)\n\
+         sys.excepthook = lambda *error: (sys.__excepthook__(*error), os._exit(77))  # Python's own code would be 1\n",
         listed.join(", "),
         program.scenario.timeout_ms.div_ceil(1000),
     );
@@ -387,7 +202,7 @@ fn text(pieces: &[Piece]) -> String {
         [Piece::Said(text)] => literal(text),
         [Piece::Uuid(gpu)] => format!("uuid_of({gpu})"),
         all => {
-            let parts: Vec<String> = all.iter().map(|piece| text_of(piece)).collect();
+            let parts: Vec<String> = all.iter().map(text_of).collect();
             parts.join(" + ")
         }
     }
@@ -540,7 +355,8 @@ impl<'p> CaseText<'p> {
             self.line(&format!("before = [{}]", all.join(", ")));
         }
         let called = action.call().map_or("", |call| call.name);
-        let said = if label == called { String::new() } else { format!("  # {}", visible(label)) };
+        let said =
+            if label.split('#').next() == Some(called) { String::new() } else { format!("  # {}", visible(label)) };
         match &action.doing {
             Doing::Line { text, value, may_raise } => self.python(label, text, *value, *may_raise, &questions)?,
             Doing::Call { call, arguments } if call.library == CallLibrary::Libc => {
@@ -556,6 +372,7 @@ impl<'p> CaseText<'p> {
                 let written = Written { key: "value".into(), value: "value.decode()".into(), is_handle: false };
                 self.told(&[written], label, &questions)?;
             }
+            Doing::Getpid => self.line(&format!("{} = os.getpid(){said}", variable(&format!("{label}_pid")))),
             Doing::Sleep { milliseconds } => self.line(&format!("time.sleep({milliseconds} / 1000){said}")),
             Doing::Memset { variable: held, value, bytes } => {
                 self.line(&format!("ctypes.memset({}.value, {value}, {bytes}){said}", variable(held)));
@@ -579,7 +396,9 @@ impl<'p> CaseText<'p> {
                 self.pad -= 1;
                 self.line("ended = os.waitpid(child, 0)[1]");
                 if own > 0 {
-                    self.line(&format!("answers += [ended == 0] * ({own} if os.WIFEXITED(ended) else 0)"));
+                    self.line(&format!(
+                        "answers += [ended == 0] * ({own} if ended in (0, 1 << 8) else 0)  # it exited with 0 or 1"
+                    ));
                 }
                 let questions = program.questions_at(end);
                 let written = [
@@ -601,7 +420,12 @@ impl<'p> CaseText<'p> {
             Doing::Thread(steps) => {
                 self.line("def work():");
                 self.pad += 1;
+                let before = self.text.len();
                 self.steps(steps)?;
+                let own = self.text.get(before..).unwrap_or_default();
+                if own.lines().all(|line| line.trim_start().starts_with('#')) {
+                    self.line("pass");
+                }
                 self.pad -= 1;
                 self.line("with ThreadPoolExecutor(1) as thread:");
                 self.line("    thread.submit(work).result()");

@@ -1,0 +1,125 @@
+def load(*names):
+    """The first of these libraries that is there."""
+    for name in names:
+        try:
+            return ctypes.CDLL(name)
+        except OSError as error:
+            missing = error
+    print("skipped:", missing)
+    sys.exit(77)
+
+
+def call(name, status):
+    print(" ", name, "=", status)
+    return status
+
+
+def dlopen(name):
+    try:
+        return 0 if ctypes.CDLL(name) else 1
+    except OSError:
+        return 1
+
+
+def known(value):
+    """A number as it is; of anything else its text."""
+    if type(value).__module__ == "numpy" and hasattr(value, "item"):
+        value = value.item()
+    return value if type(value) in (int, float, str) else re.sub(r" at 0x[0-9a-f]{6,}", "", repr(value))
+
+
+def used(gpu):
+    """Memory in use on a GPU, in bytes, by NVML. Asking creates no context."""
+    nvml, device, memory = load("libnvidia-ml.so.1"), c_void_p(), (c_ulonglong * 3)()  # total, free, used
+    time.sleep(0.02)  # what has just ended may still be giving memory back
+    nvml.nvmlInit_v2()
+    if nvml.nvmlDeviceGetHandleByIndex_v2(gpu, byref(device)) or nvml.nvmlDeviceGetMemoryInfo(device, memory):
+        sys.exit(77)
+    print("    GPU %d: %.2f MiB in use" % (gpu, memory[2] / 2**20))
+    return memory[2]
+
+
+def gpu_count():
+    nvml, count = load("libnvidia-ml.so.1"), c_uint()
+    nvml.nvmlInit_v2()
+    nvml.nvmlDeviceGetCount_v2(byref(count))
+    return count.value
+
+
+def uuid_of(gpu):
+    """The UUID of a GPU of NVML."""
+    nvml, device, text = load("libnvidia-ml.so.1"), c_void_p(), create_string_buffer(96)
+    nvml.nvmlInit_v2()
+    nvml.nvmlDeviceGetHandleByIndex_v2(gpu, byref(device))
+    nvml.nvmlDeviceGetUUID(device, text, 96)
+    nvml.nvmlShutdown()
+    return text.value.decode()
+
+
+def uuid_text(uuid):
+    digits = bytes(uuid).hex()
+    return "GPU-" + "-".join([digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]])
+
+
+def visible():
+    """The UUIDs of the GPUs that CUDA shows, in its order."""
+    driver, count, uuid = load("libcuda.so.1"), c_int(), (c_ubyte * 16)()
+    driver.cuDeviceGetCount(byref(count))
+    return [uuid_text(uuid) for device in range(count.value) if driver.cuDeviceGetUuid_v2(uuid, device) == 0]
+
+
+def current_device():
+    """The device of the current context; None if there is none."""
+    device = c_int()
+    return device.value if load("libcuda.so.1").cuCtxGetDevice(byref(device)) == 0 else None
+
+
+def context_cost():
+    """What a context takes on GPU 0, in bytes: one is made in a process of its own."""
+    cost = mmap.mmap(-1, 8)
+    child = os.fork()
+    if child == 0:
+        driver, context, before = load("libcuda.so.1"), c_void_p(), used(0)
+        driver.cuInit(0)
+        driver.cuDevicePrimaryCtxRetain(byref(context), 0)
+        cost[:] = (used(0) - before).to_bytes(8, "little")
+        os._exit(0)
+    os.waitpid(child, 0)
+    return int.from_bytes(cost[:], "little")
+
+
+def room(size, *words):
+    """A struct of so many bytes, with words at their offsets: (offset, width, value)."""
+    data = bytearray(size)
+    for offset, width, value in words:
+        data[offset:offset + width] = (value & (1 << 8 * width) - 1).to_bytes(width, "little")
+    return (c_ubyte * size).from_buffer(data)
+
+
+def word_at(data, offset, width):
+    return int.from_bytes(bytes(data)[offset:offset + width], "little", signed=True)
+
+
+def list_of(*values):
+    """void **: the addresses of arguments."""
+    kept = [value if isinstance(value, ctypes._SimpleCData) else c_uint64(value) for value in values]
+    table = (c_void_p * len(kept))(*[ctypes.addressof(value) for value in kept])
+    table.kept = kept
+    return table
+
+
+class Dim3(ctypes.Structure):
+    _fields_ = [("x", c_uint), ("y", c_uint), ("z", c_uint)]
+
+
+class Location(ctypes.Structure):
+    _fields_ = [("type", c_int), ("id", c_int)]
+
+
+class Block64(ctypes.Structure):
+    _fields_ = [("bytes", c_ubyte * 64)]
+
+
+def expect(holds, what):
+    print("  yes:" if holds else "  no:", what)
+    answers.append(bool(holds))
