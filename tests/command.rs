@@ -1,25 +1,18 @@
 //! A command of the user's under the instrument: it is started fresh, read from outside, and ended.
 
-mod common;
-
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::process::Command;
 
 use cuda_pitfalls::experiment::{Experiment, Program, Timeouts};
 use cuda_pitfalls::recording::Recording;
 use cuda_pitfalls::simulated;
 use cuda_pitfalls::supervisor::{Interrupt, Supervisor};
 
-use common::{PROGRAM, Scratch};
-
-/// A supervisor ends whatever is left behind among the children of its process, and the tests of this
-/// file share one: two at once would end each other's commands.
-static ONE_SUPERVISOR: Mutex<()> = Mutex::new(());
+use crate::common::{PROGRAM, Scratch};
 
 /// What is recorded of a command on a simulated machine with one GPU.
 fn record(command: &[&str], attempt_ms: u64) -> Recording {
-    let _alone = ONE_SUPERVISOR.lock().unwrap_or_else(PoisonError::into_inner);
     let scratch = Scratch::new();
     let folder = scratch.reports();
     let links = simulated::lay_out("h200-x1", &folder.join("machine")).expect("the simulated machine is laid out");
@@ -36,7 +29,17 @@ fn record(command: &[&str], attempt_ms: u64) -> Recording {
     supervisor.record(&experiment).expect("it is started")
 }
 
+/// A supervisor ends whatever is left behind among the children of its process, so that it has one to itself.
 #[test]
+fn commands_are_recorded_in_a_process_of_their_own() {
+    let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
+    let ran = command.args(["--ignored", "--test-threads=1", "command::a_command"]).output().expect("it starts");
+    let said = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success() && said.contains(" 3 passed"), "{said}");
+}
+
+#[test]
+#[ignore = "started by the test above"]
 fn a_command_has_its_environment_and_its_end_is_recorded() {
     let recording = record(&["sh", "-c", "echo $QUESTION $CUDA_VISIBLE_DEVICES; echo no >&2; exit 3"], 20_000);
     assert_eq!(recording.exit.code, Some(3));
@@ -48,6 +51,7 @@ fn a_command_has_its_environment_and_its_end_is_recorded() {
 }
 
 #[test]
+#[ignore = "started by the test above"]
 fn a_command_that_does_not_end_is_ended_with_its_children() {
     let recording = record(&["sh", "-c", "sleep 600 & sleep 600"], 500);
     assert_eq!(recording.exit.sent.first().map(String::as_str), Some("SIGTERM"), "{:?}", recording.exit);
@@ -55,6 +59,7 @@ fn a_command_that_does_not_end_is_ended_with_its_children() {
 }
 
 #[test]
+#[ignore = "started by the test above"]
 fn a_command_that_is_not_there_is_said_to_be_missing() {
     let recording = record(&["/no/such/command"], 20_000);
     assert_eq!(recording.exit.code, Some(127));

@@ -8,19 +8,14 @@ use std::time::Duration;
 
 use cuda_pitfalls::catalogue::essential;
 use cuda_pitfalls::plan::estimate::{self, Pace};
-use cuda_pitfalls::report::{Report, ScenarioReport, read};
+use cuda_pitfalls::report::ScenarioReport;
 
-use common::committed_reports;
-
-fn reports() -> Vec<(String, Report)> {
-    let all = committed_reports().into_iter();
-    all.map(|(name, path)| (name, read(&path).expect("a committed report can be read"))).collect()
-}
+use common::read_reports;
 
 #[test]
 fn estimates_of_whole_runs_are_within_a_half_of_what_they_took() {
     let mut compared = 0;
-    for (name, report) in reports() {
+    for (name, report) in read_reports() {
         let plans = report.scenarios.iter().filter_map(|scenario| scenario.plan.as_ref());
         let expected = estimate::run(plans, report.machine.gpus.len(), Pace::default());
         let took = Duration::from_nanos(report.run.elapsed_ns);
@@ -51,7 +46,7 @@ fn round(scenario: &ScenarioReport) -> Option<Duration> {
 fn a_round_of_the_essential_set_takes_as_long_as_its_file_says() {
     // The least of several reports: what disturbed one of them is no property of the question.
     let mut rounds: BTreeMap<String, Duration> = BTreeMap::new();
-    for (name, report) in reports() {
+    for (name, report) in read_reports() {
         if report.machine.gpus.len() != 2 || name.contains("libcudart") {
             continue;
         }

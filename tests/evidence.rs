@@ -9,22 +9,20 @@ use std::collections::BTreeSet;
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::judge::{self, Facts, matches, planned_today};
 use cuda_pitfalls::observe::Scene;
-use cuda_pitfalls::report::read;
 use cuda_pitfalls::scenario::{Hazard, Instance, Scenario, When};
 use cuda_pitfalls::verdict::{ExpectationMet, Kind, Reason};
 
-use common::committed_reports;
+use common::read_reports;
 
 #[test]
 fn todays_expectations_hold_on_committed_reports() {
     let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
     let (mut wrong, mut proven) = (Vec::new(), BTreeSet::new());
-    for (name, path) in committed_reports() {
-        let report = read(&path).expect("a committed report can be read");
+    for (name, report) in read_reports() {
         for measured in report.scenarios.iter().filter(|measured| measured.verdict.kind != Kind::Skipped) {
             let Some(scenario) = scenarios.iter().find(|scenario| scenario.name == measured.scenario) else { continue };
             // A file whose calls changed gets no credit for what was measured with the old ones.
-            let Some(today) = planned_today(scenario, &report, measured) else { continue };
+            let Some(today) = planned_today(scenario, report, measured) else { continue };
             let mut cases = measured.cases.clone();
             today.rename(&mut cases);
             let plan = today.plan;
@@ -76,11 +74,10 @@ type Place = (String, String, usize);
 fn every_expectation_applied_in_the_report_that_it_names() {
     let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
     let mut applied: BTreeSet<(Place, String)> = BTreeSet::new();
-    for (name, path) in committed_reports() {
-        let report = read(&path).expect("a committed report can be read");
+    for (name, report) in read_reports() {
         for measured in &report.scenarios {
             let Some(scenario) = scenarios.iter().find(|scenario| scenario.name == measured.scenario) else { continue };
-            let Some(plan) = planned_today(scenario, &report, measured).map(|today| today.plan) else { continue };
+            let Some(plan) = planned_today(scenario, report, measured).map(|today| today.plan) else { continue };
             let facts = Facts::new(&report.machine, measured.libcudart.as_ref(), &plan, report.provenance);
             let holds = |when: &When| matches(when, &facts, &plan.parameters);
             let here = |case: &str, number| ((scenario.name.clone(), case.to_string(), number), name.clone());

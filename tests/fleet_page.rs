@@ -93,7 +93,7 @@ fn ten_thousand_machines_and_two_hundred_questions_can_be_used() {
     for (width, is_dark, colour, usual) in
         [(320, false, "rgb(255, 255, 255)", "207,232,213"), (1600, true, "rgb(13, 17, 23)", "29,61,42")]
     {
-        let seen = opened(&browser, &scratch, &page, width, is_dark, MAP);
+        let seen = &opened(&browser, &scratch, &[(&page, width)], is_dark, MAP)[0];
         let at = format!("{width} pixels: {seen:#}");
         assert_eq!(seen["width"], width, "the page must be scrolled sideways: {at}");
         assert_eq!((&seen["wide"], &seen["page"]), (&serde_json::json!([]), &colour.into()), "{at}");
@@ -118,8 +118,9 @@ fn every_machine_and_every_difference_has_a_view() {
     let scratch = Scratch::new();
     for (fleet, name, is_dark) in [(fixture::fleet(), "node-3", false), (fixture::hostile(), "node-3", true)] {
         let page = page(&scratch, &fleet);
-        for width in [320, 800] {
-            let seen = opened(&browser, &scratch, &page, width, is_dark, VIEWS);
+        for (width, seen) in
+            [320, 800].into_iter().zip(opened(&browser, &scratch, &[(&page, 320), (&page, 800)], is_dark, VIEWS))
+        {
             let at = format!("{name}, {width} pixels: {seen:#}");
             assert_eq!(seen["width"], width, "{at}");
             assert_eq!((&seen["scripts"], &seen["evil"]), (&2.into(), &0.into()), "{at}");

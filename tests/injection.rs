@@ -5,10 +5,7 @@ use crate::common;
 
 use std::fs;
 
-use cuda_pitfalls::verdict::Kind;
-
 use common::traced::{Node, has};
-use common::{Scratch, part};
 
 /// A machine with two GPUs, a hook, and a program that makes calls.
 struct Bench {
@@ -148,33 +145,4 @@ fn a_preloaded_getenv_is_asked_for_the_mask() {
     let calls = ["init", "count"];
     assert_eq!(bench.run(&[], &calls).printed, ["init 0", "count 0 2"]);
     assert_eq!(bench.run(&[("LD_PRELOAD", &preload)], &calls).printed, ["init 0", "count 0 1"]);
-}
-
-/// What each case of the scenario shows on the simulated machine. The file says none of it before it was measured.
-#[test]
-fn the_scenario_tells_the_orders_apart() {
-    let name = "instrument/injection-before-mask";
-    let (ran, report) = Scratch::new().simulate("sim:h200-x2", &[name], &["--repeat", "1"]);
-    ran.ended(0, "ok");
-    let found = part(&report, name);
-    assert_eq!(found.verdict.kind, Kind::Reproduced, "{:?}", found.verdict);
-    let shown = |case: &str, step: &str| {
-        let case = found.cases.iter().find(|found| found.name == case).expect("the case is there");
-        let [outcome] = case.outcomes.as_slice() else { panic!("{:?}", case.outcomes) };
-        let step = outcome.observation.steps.iter().find(|found| found.label == step).expect("the step was made");
-        let status = step.status.as_ref().and_then(|status| status.name.clone());
-        (status.unwrap_or_default(), step.visible.clone().unwrap_or_default().join(" "))
-    };
-    let success = |visible: &str| ("CUDA_SUCCESS".to_string(), visible.to_string());
-    for (case, visible) in [
-        ("trap", "gpu1"),
-        ("control", "gpu0 gpu1"),
-        ("mask-was-set", "gpu1"),
-        ("hook-declines", "gpu0 gpu1"),
-        ("library-missing", "gpu0 gpu1"),
-        ("second-init", "gpu0 gpu1"),
-    ] {
-        assert_eq!(shown(case, "count"), success(visible), "{case}");
-    }
-    assert_eq!(shown("second-init", "init").0, "CUDA_ERROR_NO_DEVICE");
 }

@@ -1,6 +1,5 @@
-//! Holds the Python module `cuda_pitfalls.mask` against the library's rule, on the masks that were
-//! measured, on generated ones and on every short one; and holds this comparison against wrong copies of
-//! the module.
+//! Holds the Python module `cuda_pitfalls.mask` against the library's rule, on generated masks and on every short one; and
+//! holds this comparison against wrong copies of the module. `mask_vectors.rs` has the masks that were measured.
 
 use crate::common;
 
@@ -8,15 +7,10 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use cuda_pitfalls::mask::{self, Parsed, Template};
-use cuda_pitfalls::report::Stored;
-use cuda_pitfalls::survey::Survey;
+use cuda_pitfalls::mask::{self, Parsed};
 use serde_json::{Value, json};
 
 use common::{PROGRAM, Scratch, root, script};
-
-/// The survey on which the rule rests.
-const MEASURED: &str = "reports/survey-mask-h200-x2/survey-mask.json";
 
 /// Answers each line of stdin, which is the arguments of `parse` as JSON, with a line of JSON.
 const ANSWER: &str = r#"
@@ -78,23 +72,6 @@ fn differences(folder: &Path, asked: &[Asked], wanted: &[Value]) -> Vec<String> 
     pairs.map(|((asked, wanted), given)| format!("{asked:?}: {given}, not {wanted}")).collect()
 }
 
-/// The masks that were measured, with what the driver did.
-fn measured() -> Vec<(Asked, Value)> {
-    let stored = Stored::open(&root().join(MEASURED)).expect("the committed survey can be read");
-    let Some(Ok(Survey::Mask(survey))) = Survey::of(&stored) else { panic!("{MEASURED} is no survey of masks") };
-    let gpus: Vec<String> = survey.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-    let row = |row: &cuda_pitfalls::survey::mask::MaskRow| {
-        let fill = |text: &String| {
-            let template = Template::parse(text).expect("a template that was measured");
-            template.fill(&gpus).expect("it was measured with so many GPUs")
-        };
-        let asked = Asked { mask: row.mask.as_ref().map(fill), order: row.order.clone(), gpus: gpus.clone() };
-        let seen = row.gpus.clone().expect("every committed row was measured");
-        (asked, json!([row.status, seen]))
-    };
-    survey.rows.iter().map(row).collect()
-}
-
 /// Masks that nobody measured: generated ones on 1 to 8 GPUs, of which some UUIDs begin alike, and what
 /// Python and Rust read differently unless told.
 fn others() -> Vec<Asked> {
@@ -148,14 +125,6 @@ fn others() -> Vec<Asked> {
 }
 
 #[test]
-fn python_answers_as_the_driver_did() {
-    let (asked, wanted): (Vec<Asked>, Vec<Value>) = measured().into_iter().unzip();
-    assert_eq!(asked.len(), 2185, "docs and the module's first lines say how many");
-    let found = differences(&root().join("python"), &asked, &wanted);
-    assert!(found.is_empty(), "{} of {}: {:#?}", found.len(), asked.len(), &found[..found.len().min(10)]);
-}
-
-#[test]
 fn python_answers_as_the_library_does() {
     let asked = others();
     assert!(asked.len() > 8000, "{}", asked.len());
@@ -190,7 +159,7 @@ const WRONG: [(&str, &str); 15] = [
 #[test]
 fn a_wrong_module_is_noticed() {
     let module = fs::read_to_string(root().join("python/cuda_pitfalls/mask.py")).expect("the module can be read");
-    let asked: Vec<Asked> = measured().into_iter().map(|(asked, _)| asked).chain(others()).collect();
+    let asked = others();
     let wanted: Vec<Value> = asked.iter().map(Asked::answer).collect();
     for (right, wrong) in WRONG {
         assert_eq!(module.matches(right).count(), 1, "`{right}` is in the module once");

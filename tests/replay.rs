@@ -8,35 +8,23 @@ use crate::common;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::PathBuf;
 
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::judge::{self, plan_as_today};
 use cuda_pitfalls::observe::{Hidden, Observation, StepObservation};
-use cuda_pitfalls::report::{CaseReport, Report, ScenarioReport, read};
+use cuda_pitfalls::report::{CaseReport, Report, ScenarioReport};
 use cuda_pitfalls::verdict::Provenance;
 use cuda_pitfalls::verdict::{Kind, Reason};
 use serde_json::{Value, json};
 
-use common::{Scratch, bless, committed_reports, root};
+use common::{Scratch, bless, read_reports, root};
 
 /// The libcudart that the simulated driver plays.
 const SIMULATED_LIBCUDART: &str = "13.0";
 
-/// Every committed report. There has to be one: without evidence, expectations are opinions.
-fn evidence() -> Vec<(String, Report)> {
-    let found = committed_reports();
-    assert!(!found.is_empty(), "no report is committed in reports/: run on a GPU and commit the folder");
-    let open = |(name, path): (String, PathBuf)| match read(&path) {
-        Ok(report) => (name, report),
-        Err(error) => panic!("{error}"),
-    };
-    found.into_iter().map(open).collect()
-}
-
 #[test]
 fn committed_reports_are_whole_and_measured() {
-    for (name, report) in evidence() {
+    for (name, report) in read_reports() {
         // A run that somebody stopped measured what it had asked; one that ended by itself and is partial is broken.
         assert!(report.complete || report.run.interrupted.is_some(), "{name} is partial");
         assert_eq!(report.provenance, Provenance::Measured, "{name} is no evidence");
@@ -50,7 +38,7 @@ fn committed_reports_are_whole_and_measured() {
 #[test]
 fn committed_reports_judge_to_what_they_say() {
     let mut wrong = Vec::new();
-    for (name, report) in evidence() {
+    for (name, report) in read_reports() {
         let mut again = report.clone();
         judge::rejudge(&mut again);
         for (stored, again) in report.scenarios.iter().zip(&again.scenarios) {
@@ -73,7 +61,7 @@ fn words(scenario: &ScenarioReport) -> String {
 fn the_simulated_machine_shows_what_real_gpus_showed() {
     let scenarios = catalogue::select(&[]).expect("the scenarios that come with the program are valid");
     let current: BTreeSet<&str> = scenarios.iter().flat_map(|it| &it.instances).map(|it| it.name.as_str()).collect();
-    let mut reports = evidence();
+    let mut reports = read_reports().to_vec();
     for (_, real) in &mut reports {
         // Both sides are observed by this version, and asked today's question: a report keeps what was
         // seen, not how it was read.

@@ -5,6 +5,7 @@ use crate::common;
 use std::fs;
 
 use cuda_pitfalls::catalogue;
+use cuda_pitfalls::explain::{Explainer, Query};
 use jsonschema::Validator;
 use serde_json::{Map, Value, json};
 
@@ -231,7 +232,10 @@ fn compact_and_merged_documents_validate() {
 /// What `explain --json` prints of each kind of text: a call, an error, a line, a variable, a symptom, and nothing.
 #[test]
 fn what_explain_prints_validates() {
-    let (scratch, validator) = (Scratch::new(), validator("explanation"));
+    let validator = validator("explanation");
+    let scenarios = catalogue::select(&[]).expect("valid scenarios");
+    let summary = cuda_pitfalls::summary::embedded();
+    let explainer = Explainer::new(&scenarios, &summary);
     for text in [
         "cudaSetDevice",
         "700",
@@ -243,7 +247,8 @@ fn what_explain_prints_validates() {
         "500 MiB on GPU 0",
         "banana",
     ] {
-        let document = scratch.run(&["explain", "--json", text]).json();
+        let found = explainer.explain(Query::of(text));
+        let document = serde_json::to_value(cuda_pitfalls::render::explain::document(&found)).expect("JSON");
         assert_eq!(document["schema"], json!({ "name": "cuda-pitfalls-explanation", "major": 1, "minor": 1 }));
         let found = errors(&validator, &document);
         assert!(found.is_empty(), "{text}: {found:#?}");

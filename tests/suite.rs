@@ -3,14 +3,32 @@
 
 mod common;
 
+// The simulated driver's files, compiled into `mask`: a process for each mask would take hours.
+#[allow(
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    reason = "the simulated driver's own files, of which this needs a part"
+)]
+#[path = "."]
+mod machine {
+    #[path = "../src/fake/sim/machine/gpu.rs"]
+    pub mod gpu;
+}
+#[allow(missing_docs, unreachable_pub, reason = "the simulated driver's own file")]
+#[path = "."]
+mod model {
+    #[path = "../src/fake/sim/model/mask.rs"]
+    pub mod mask;
+}
+
 mod action;
-mod agreement;
 mod answers;
 mod calls;
 mod cli;
+mod command;
 mod commit;
 mod compare;
-mod diagnosed;
 mod doctor;
 mod duration;
 mod evidence;
@@ -22,13 +40,14 @@ mod falsifiable;
 mod figures;
 mod fleet;
 mod fleet_docs;
+mod fleet_page;
 mod fleet_truth;
-mod forked;
 mod held;
 mod hostile;
 mod injection;
 mod interrupted;
 mod judged;
+mod mask;
 mod mask_vectors;
 mod numbers;
 mod own_runs;
@@ -42,6 +61,7 @@ mod refused;
 mod rejected;
 mod releases;
 mod replay;
+mod report_page;
 mod repository;
 mod sarif;
 mod schema;
@@ -55,6 +75,7 @@ mod surveys;
 mod sweep;
 mod tenancy;
 mod trace;
+mod trace_page;
 mod traced;
 mod traced_run;
 mod traces;

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use common::counts;
 use common::traced::{Node, PROGRAMS, Program, events, has, lines_of, traced};
 use common::{PROGRAM, Ran, Scratch, root};
+use cuda_pitfalls::diagnosis::{Severity, findings};
 use cuda_pitfalls::trace::{ContextChange, EventKind, Trace, TraceEvent, Usage, Witness};
 
 /// A command under `trace` on the simulated machine, not yet started.
@@ -55,6 +56,34 @@ fn words(node: &Node, program: &Program) -> Vec<String> {
     };
     words.extend(program.1.iter().map(ToString::to_string));
     words
+}
+
+/// Programs, and the pitfall that a trace of each has, with the label of the line that is at fault; none if it has none.
+const PITFALLS: [(&str, Option<(&str, &str)>); 12] = [
+    ("late_mask.py", Some(("late-mask", "written"))),
+    ("late_mask.c", Some(("late-mask", "written"))),
+    ("stray_context.py", Some(("stray-context", "stray"))),
+    ("guard.py", Some(("guard-restores-device", "exit"))),
+    ("fork_after_init.py", Some(("fork-after-init", "child"))),
+    ("pinned.py", Some(("pinned-memory-context", "pin"))),
+    ("late_limit.py", Some(("limit-after-launch", "late"))),
+    ("threads.py", Some(("context-on-every-gpu", "context"))),
+    ("exec_sets_mask.py", None),
+    ("silent_fork.py", None),
+    ("no_cuda.py", None),
+    ("no_cuda.c", None),
+];
+
+/// Holds what the rules find in the trace of a program against what it was written for.
+fn pitfall_is_found(name: &str, trace: &Trace) {
+    let Some((_, expected)) = PITFALLS.iter().find(|(program, _)| *program == name) else { return };
+    let found: Vec<_> = findings(trace).into_iter().filter(|it| it.severity == Severity::Pitfall).collect();
+    let rules: Vec<&str> = found.iter().map(|finding| finding.rule.as_str()).collect();
+    assert_eq!(rules, expected.iter().map(|(rule, _)| *rule).collect::<Vec<_>>(), "{name}: {found:#?}");
+    if let (Some((_, label)), Some(finding)) = (expected, found.first()) {
+        let line = lines_of(Path::new(name))[*label];
+        assert!(finding.says.starts_with(&format!("{name}:{line} ")), "{}", finding.says);
+    }
 }
 
 /// Whether an event is what a program says it shows, in the words of tests/traced/README.md.
@@ -127,6 +156,7 @@ fn a_trace_shows_what_a_program_says_of_itself_at_its_own_lines() {
                 assert!(lines.contains(&Some(*line)), "{name}: {label}: {said} at line {line}, found {lines:?}");
             }
         }
+        pitfall_is_found(name, &trace);
         let end = trace.end.as_ref().unwrap_or_else(|| panic!("{name}: the trace has no end"));
         assert_eq!((end.code, end.left_out), (program.2, 0), "{name}");
         // A child gives up waiting for a tracer that is kept busy, here by 200 children at once, and that is said.
@@ -498,12 +528,7 @@ fn a_tracer_that_is_stopped_does_not_hold_the_program() {
 
 /// Traces a program to a disk that has no room for its trace; none where nothing can stand for such a disk. The document and
 /// what was printed are copied to the scratch folder.
-fn on_a_full_disk(options: &[&str], program: &str, arguments: &[&str]) -> Option<Ran> {
-    let scratch = Scratch::new();
-    on_a_full_disk_in(&scratch, options, program, arguments)
-}
-
-fn on_a_full_disk_in(scratch: &Scratch, options: &[&str], program: &str, arguments: &[&str]) -> Option<Ran> {
+fn on_a_full_disk(scratch: &Scratch, options: &[&str], program: &str, arguments: &[&str]) -> Option<Ran> {
     if !rustix::process::geteuid().is_root() || !has("unshare") {
         eprintln!("NOT TESTED: only root can make a small disk");
         return None;
@@ -536,7 +561,7 @@ fn a_full_disk_is_reported_and_the_program_ends_as_it_would() {
             "import os, sys\ndef write(depth):\n    if depth: return write(depth - 1)\n    for n in range(20):\n        \
              os.environ['CUDA_VISIBLE_DEVICES'] = str(n)\nwrite(150)\nopen({done:?}, 'w').close()\nsys.exit(5)\n"
         );
-        let Some(ran) = on_a_full_disk_in(&scratch, options, "python3", &["-c", &script]) else { return };
+        let Some(ran) = on_a_full_disk(&scratch, options, "python3", &["-c", &script]) else { return };
         assert!(done.exists(), "the program did not come to its end: {ran:?}");
         assert_eq!(ran.code, Some(code), "{ran:?}");
         assert!(ran.stderr.contains("the trace is not whole on disk"), "{}", ran.stderr);

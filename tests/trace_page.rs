@@ -107,7 +107,7 @@ fn the_page_fits_a_phone_and_the_dark_in_a_real_browser() {
     let trace = fixture::trace();
     let page = render::trace::html(&trace, &fixture::findings(&trace), &fixture::outcome(&trace));
     for (width, is_dark, colour) in [(360, false, "rgb(255, 255, 255)"), (1200, true, "rgb(13, 17, 23)")] {
-        let seen = opened(&browser, &scratch, &page, width, is_dark, MARKS);
+        let seen = &opened(&browser, &scratch, &[(&page, width)], is_dark, MARKS)[0];
         assert_eq!(seen["width"], width, "the page must be scrolled sideways: {seen:#}");
         assert_eq!(seen["wide"], serde_json::json!([]), "{seen:#}");
         assert_eq!((&seen["marks"], &seen["unseen"], &seen["lost"]), (&7.into(), &0.into(), &0.into()), "{seen:#}");
@@ -123,38 +123,9 @@ fn a_hostile_page_and_a_large_one_fit_a_phone_too() {
     let (findings, outcome) = fixture::hostile_findings();
     let hostile = render::trace::html(&fixture::hostile(), &findings, &outcome);
     let large = render::trace::html(&fixture::large(100, 2_000, 10_000), &[], &PolicyOutcome::default());
-    for page in [hostile, large] {
-        let seen = opened(&browser, &scratch, &page, 360, false, MARKS);
+    for seen in opened(&browser, &scratch, &[(&hostile, 360), (&large, 360)], false, MARKS) {
         assert_eq!(seen["width"], 360, "the page must be scrolled sideways: {seen:#}");
         assert_eq!((&seen["lost"], &seen["scripts"]), (&0.into(), &0.into()), "{seen:#}");
         assert!(seen["marks"].as_u64() > Some(1) && seen["height"].as_u64() > Some(500), "{seen:#}");
-    }
-}
-
-/// Writes every form of these traces to the folder `CUDA_PITFALLS_PAGES`, for whoever wants to look.
-#[test]
-#[ignore = "it is no test: it writes pages to look at"]
-fn pages_to_look_at() {
-    let folder = PathBuf::from(std::env::var_os("CUDA_PITFALLS_PAGES").expect("a folder in CUDA_PITFALLS_PAGES"));
-    let trace = fixture::trace();
-    let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
-    let (of_hostile, against) = fixture::hostile_findings();
-    let (hostile, large) = (fixture::hostile(), fixture::large(100, 2_000, 10_000));
-    let none = PolicyOutcome::default();
-    for (name, trace, findings, outcome) in [
-        ("usual", &trace, &findings[..], &outcome),
-        ("hostile", &hostile, &of_hostile, &against),
-        ("large", &large, &[], &none),
-        ("quiet", &fixture::quiet(), &[], &none),
-    ] {
-        let write = |end: &str, text: String| fs::write(folder.join(format!("{name}{end}")), text).expect("a file");
-        write(".ndjson", document(trace));
-        write(".html", render::trace::html(trace, findings, outcome));
-        write(".md", render::trace::markdown(trace, findings, outcome));
-        write(".xml", render::trace::junit(trace, findings, outcome, name));
-        write(".github", render::trace::github(trace, findings, outcome, &trace.start.folder));
-        for width in [40, 80, 120] {
-            write(&format!(".{width}.txt"), render::trace::text(trace, findings, outcome, width));
-        }
     }
 }

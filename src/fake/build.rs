@@ -10,6 +10,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::thread;
 use std::time::SystemTime;
 
 /// A shared library to be built.
@@ -60,12 +61,6 @@ fn build_all() -> Result<(), String> {
     if variable("CARGO_CFG_TARGET_OS")? != "linux" {
         return Err("cuda-pitfalls runs on Linux only: its simulated driver is a Linux shared library".to_owned());
     }
-    let sources = &["sim", "build.rs"];
-    build(Cdylib { name: "cuda_pitfalls_sim", source: "sim/lib.rs", sources, link: Vec::new() })?;
-    let sources = &["hook.rs", "build.rs"];
-    build(Cdylib { name: "cuda_pitfalls_hook", source: "hook.rs", sources, link: Vec::new() })?;
-    let sources = &["shim", "build.rs"];
-    build(Cdylib { name: "cuda_pitfalls_preload", source: "shim/preload.rs", sources, link: Vec::new() })?;
     let out = PathBuf::from(variable("OUT_DIR")?);
     let wrapped = out.join("wrapped.rs");
     let text = fs::read_to_string("shim/calls.txt").map_err(|error| format!("cannot read shim/calls.txt: {error}"))?;
@@ -79,15 +74,24 @@ fn build_all() -> Result<(), String> {
     write_if_new(&empty, "")?;
     let link = vec![format!("-Wl,-soname,{stand_in}")];
     let needed = build_from("cuda_pitfalls_stand_in", &empty, &["build.rs"], link)?;
-    let options = ["-Wl,-soname,libnvidia-ml.so.1", "-Wl,-Bsymbolic", "-Wl,--no-as-needed"];
-    let link = options.map(String::from).into_iter().chain([needed.display().to_string()]).collect();
-    let sources = &["shim", "build.rs"];
-    build(Cdylib { name: "cuda_pitfalls_nvml", source: "shim/nvml.rs", sources, link })?;
-    // Its own table of functions must not be bound by name: a trace takes out the names that a driver does not have.
-    let options = ["-Wl,-soname,libcuda.so.1", "-Wl,-Bsymbolic", "-Wl,--no-as-needed"];
-    let link = options.map(String::from).into_iter().chain([needed.display().to_string()]).collect();
-    let sources = &["shim", "wrapped.rs", "build.rs"];
-    build(Cdylib { name: "cuda_pitfalls_cuda", source: "shim/cuda.rs", sources, link })
+    // The table of functions of libcuda must not be bound by name: a trace takes out the names that a driver does not have.
+    let forwards = |soname: &str| {
+        let options = [format!("-Wl,-soname,{soname}"), "-Wl,-Bsymbolic".into(), "-Wl,--no-as-needed".into()];
+        options.into_iter().chain([needed.display().to_string()]).collect()
+    };
+    let library = |name, source, sources, link| Cdylib { name, source, sources, link };
+    let libraries = [
+        library("cuda_pitfalls_sim", "sim/lib.rs", &["sim", "build.rs"][..], Vec::new()),
+        library("cuda_pitfalls_cuda", "shim/cuda.rs", &["shim", "wrapped.rs", "build.rs"], forwards("libcuda.so.1")),
+        library("cuda_pitfalls_nvml", "shim/nvml.rs", &["shim", "build.rs"], forwards("libnvidia-ml.so.1")),
+        library("cuda_pitfalls_preload", "shim/preload.rs", &["shim", "build.rs"], Vec::new()),
+        library("cuda_pitfalls_hook", "hook.rs", &["hook.rs", "build.rs"], Vec::new()),
+    ];
+    // Each takes seconds of an optimising compiler, and this crate stands below most others.
+    thread::scope(|scope| {
+        let built = libraries.map(|library| scope.spawn(move || build(library)));
+        built.into_iter().try_for_each(|one| one.join().map_err(|_| "a thread of the build panicked".to_owned())?)
+    })
 }
 
 /// Writes a file unless it says so already: what is built from it stays.
@@ -116,7 +120,10 @@ fn build_from(name: &str, source: &Path, sources: &[&str], link: Vec<String>) ->
     }
     let mut rustc = Command::new(variable("RUSTC")?);
     rustc.args(["--crate-type=cdylib", "--crate-name", name, "--edition", "2024", "--target"]);
-    rustc.arg(variable("TARGET")?).args(["-Cpanic=abort", "-Copt-level=2", "-Cstrip=symbols", "-o"]);
+    // What only looks at the sources runs none of the libraries.
+    let wrapper = env::var("RUSTC_WORKSPACE_WRAPPER").unwrap_or_default();
+    let level = if wrapper.ends_with("clippy-driver") { "-Copt-level=0" } else { "-Copt-level=2" };
+    rustc.arg(variable("TARGET")?).args(["-Cpanic=abort", level, "-Cstrip=symbols", "-o"]);
     rustc.arg(&out).arg(source).env("CUDA_PITFALLS_WRAPPED", &generated);
     for option in link {
         rustc.arg(format!("-Clink-arg={option}"));

@@ -23,28 +23,47 @@ pub(crate) fn browser() -> Option<PathBuf> {
     found
 }
 
-/// What a browser makes of a page, `width` pixels wide: measured from a page around it, because the
-/// page itself lets no script run. `facts` adds to what is measured: members of an object of JavaScript, which
-/// may use `all(SELECTOR)` and `box(ELEMENT)`.
-pub(crate) fn opened(browser: &Path, scratch: &Scratch, page: &str, width: u32, is_dark: bool, facts: &str) -> Value {
+/// What a browser makes of pages, each so many pixels wide: measured from a page around them, because the pages
+/// themselves let no script run. `facts` adds to what is measured: members of an object of JavaScript, which
+/// may use `all(SELECTOR)` and `box(ELEMENT)`. A browser takes a second to start, so that it opens all of them.
+pub(crate) fn opened(
+    browser: &Path,
+    scratch: &Scratch,
+    pages: &[(&str, u32)],
+    is_dark: bool,
+    facts: &str,
+) -> Vec<Value> {
     let folder = tempfile::tempdir_in(scratch.path()).expect("a folder of our own");
-    fs::write(folder.path().join("page.html"), page).expect("a page can be written");
+    for (number, (page, _)) in pages.iter().enumerate() {
+        fs::write(folder.path().join(format!("{number}.html")), page).expect("a page can be written");
+    }
+    let widths: Vec<u32> = pages.iter().map(|(_, width)| *width).collect();
     let around = format!(
-        "<!DOCTYPE html><body style=\"margin:0\"><iframe id=f src=page.html style=\"border:0;width:{width}px;height:2000px\">\
-         </iframe><pre id=out></pre><script>
-        f.onload = () => {{
-          const page = f.contentDocument, all = s => [...page.querySelectorAll(s)];
-          page.querySelectorAll('details').forEach(one => one.open = true);
-          const box = one => one.getBoundingClientRect();
-          const wide = all('body *').filter(one => !one.closest('.wide, pre') && box(one).right > {width} + 1);
-          out.textContent = JSON.stringify({{
-            width: page.documentElement.scrollWidth, height: page.documentElement.scrollHeight,
-            wide: wide.slice(0, 5).map(one => one.outerHTML.slice(0, 200)),
-            lost: all('a[href^=\"#\"]').filter(one => !page.getElementById(one.hash.slice(1))).length,
-            page: f.contentWindow.getComputedStyle(page.body).backgroundColor,
-            scripts: page.scripts.length, {facts}
-          }});
-        }};</script>"
+        "<!DOCTYPE html><body style=\"margin:0\"><pre id=out></pre><script>
+        const found = [];
+        function open(number) {{
+          const width = {widths:?}[number], f = document.createElement('iframe');
+          if (!width) {{ out.textContent = JSON.stringify(found); return; }}
+          f.style = `border:0;width:${{width}}px;height:2000px`;
+          f.src = `${{number}}.html`;
+          f.onload = () => {{
+            const page = f.contentDocument, all = s => [...page.querySelectorAll(s)];
+            page.querySelectorAll('details').forEach(one => one.open = true);
+            const box = one => one.getBoundingClientRect();
+            const wide = all('body *').filter(one => !one.closest('.wide, pre') && box(one).right > width + 1);
+            found.push({{
+              width: page.documentElement.scrollWidth, height: page.documentElement.scrollHeight,
+              wide: wide.slice(0, 5).map(one => one.outerHTML.slice(0, 200)),
+              lost: all('a[href^=\"#\"]').filter(one => !page.getElementById(one.hash.slice(1))).length,
+              page: f.contentWindow.getComputedStyle(page.body).backgroundColor,
+              scripts: page.scripts.length, {facts}
+            }});
+            f.remove();
+            open(number + 1);
+          }};
+          document.body.prepend(f);
+        }}
+        open(0);</script>"
     );
     let around_path = folder.path().join("around.html");
     fs::write(&around_path, around).expect("a page can be written");

@@ -302,6 +302,18 @@ pub(crate) fn committed_reports() -> Vec<(String, PathBuf)> {
     committed_documents(cuda_pitfalls::report::REPORT)
 }
 
+/// The committed reports, read once for all tests of a program.
+pub(crate) fn read_reports() -> &'static [(String, Report)] {
+    static ALL: OnceLock<Vec<(String, Report)>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let read = |(name, path): (String, PathBuf)| match cuda_pitfalls::report::read(&path) {
+            Ok(report) => (name, report),
+            Err(error) => panic!("{error}"),
+        };
+        committed_reports().into_iter().map(read).collect()
+    })
+}
+
 /// The committed documents in files of this name: folder names and paths.
 pub(crate) fn committed_documents(file: &str) -> Vec<(String, PathBuf)> {
     evidence::documents(&root().join("reports"), file).unwrap_or_else(|error| panic!("{error}"))

@@ -17,11 +17,11 @@ use cuda_pitfalls::catalogue;
 use cuda_pitfalls::judge::{self, Facts, plan_as_today};
 use cuda_pitfalls::observe::Scene;
 use cuda_pitfalls::plan::{CasePlan, Plan};
-use cuda_pitfalls::report::{CaseReport, Report, read};
+use cuda_pitfalls::report::{CaseReport, Report};
 use cuda_pitfalls::scenario::Scenario;
 use cuda_pitfalls::verdict::ExpectationMet;
 
-use common::{all_simulated, committed_reports};
+use common::{all_simulated, read_reports};
 
 /// How expectations fared.
 #[derive(Default)]
@@ -106,8 +106,8 @@ fn every_expectation_can_fail_on_the_simulated_machine() {
 fn every_expectation_can_fail_on_what_was_measured() {
     let scenarios = today();
     let mut tally = Tally::default();
-    for (_, path) in committed_reports() {
-        let mut report = read(&path).expect("a committed report can be read");
+    for (_, report) in read_reports() {
+        let mut report = report.clone();
         plan_as_today(&mut report, &scenarios);
         tally.take(&report);
     }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use cuda_pitfalls::event::Event;
-use cuda_pitfalls::report::{Attempt, Report, read};
+use cuda_pitfalls::report::{Attempt, Report};
 
 use super::Page;
-use crate::common::committed_reports;
+use crate::common::read_reports;
 
 /// How long each call of a step took in attempts that count, with how many GPUs its process saw.
 fn calls(report: &Report, of: impl Fn(&str, &str, &str, &str) -> bool) -> Vec<(u64, Option<usize>)> {
@@ -60,10 +60,8 @@ const IDLE: [&str; 10] = [
     "h200-x4-third",
 ];
 
-fn reports() -> Vec<(String, Report)> {
-    let named = committed_reports().into_iter().filter(|(name, _)| IDLE.contains(&name.as_str()));
-    let found: Vec<(String, Report)> =
-        named.map(|(name, path)| (name, read(&path).expect("a committed report"))).collect();
+fn reports() -> Vec<&'static (String, Report)> {
+    let found: Vec<_> = read_reports().iter().filter(|(name, _)| IDLE.contains(&name.as_str())).collect();
     assert_eq!(found.len(), IDLE.len(), "a report that a figure stands on is gone");
     found
 }
@@ -77,7 +75,7 @@ fn initialising_the_driver_takes_longer_with_more_gpus() {
     let mut by: BTreeMap<(usize, usize), Vec<u64>> = BTreeMap::new();
     for (_, report) in reports() {
         let machine = report.machine.gpus.len();
-        for (took, visible) in calls(&report, |_, _, call, _| call == "cuInit") {
+        for (took, visible) in calls(report, |_, _, call, _| call == "cuInit") {
             // A second call, on a driver that is initialised, takes microseconds.
             if let Some(visible) = visible.filter(|_| took > 20_000_000) {
                 by.entry((visible, machine)).or_default().push(took);
@@ -113,7 +111,7 @@ fn an_eager_handle_of_cublas_takes_a_second_or_more() {
                     && label == "create"
                     && (case == "trap") == (wanted == "eager")
             };
-            calls(&report, is).into_iter().map(|(took, _)| seconds(took)).collect::<Vec<f64>>()
+            calls(report, is).into_iter().map(|(took, _)| seconds(took)).collect::<Vec<f64>>()
         };
         eager.extend(of("eager"));
         lazy = of("lazy").into_iter().fold(lazy, f64::max);

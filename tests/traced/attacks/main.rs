@@ -369,91 +369,15 @@ fn many_forks_that_write_a_variable_are_all_told_and_not_all_looked_at() {
     assert!(trace.processes.iter().all(|process| process.python.is_some()));
 }
 
-/// How many runs of each kind the test below makes.
-fn runs() -> usize {
-    std::env::var("TRACE_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(5)
-}
-
-/// A trace of a program that ends with 5 after a moment, in surroundings.
-fn plain(prepare: impl FnOnce(&mut Command)) -> (Ran, Scratch) {
-    let scratch = Scratch::new();
-    let mut command = tracing(&scratch, &[], &["sh", "-c", "sleep 0.2; exit 5"]);
-    prepare(&mut command);
-    let ran = scratch.start(command).wait(LONGEST);
-    (ran, scratch)
-}
-
-/// `TRACE_RUNS=200 cargo test --test trace -- --ignored --nocapture traces_come` makes two hundred of each kind;
-/// `TRACE_KINDS=drip,silent` makes those alone.
 #[test]
-#[ignore = "minutes; TRACE_RUNS says how many of each kind"]
-fn traces_come_to_their_end_whatever_is_done_to_them() {
-    let runs = runs();
-    let wanted = std::env::var("TRACE_KINDS").unwrap_or_default();
-    let kind = |name: &str, run: &mut dyn FnMut(usize)| {
-        if !wanted.is_empty() && !wanted.split(',').any(|it| it == name) {
-            return;
-        }
-        let began = std::time::Instant::now();
-        (0..runs).for_each(&mut *run);
-        println!("{name}: {runs} traces ended as they should, {:.0?}", began.elapsed());
-    };
-    if is_root() {
-        for mode in MODES {
-            kind(mode, &mut |_| beside_a_stranger(mode));
-        }
-    }
-    // A signal that the tracer passes on ends the program and then the tracer; one that stops it does nothing lasting.
-    let signals = [Signal::TERM, Signal::HUP, Signal::USR1, Signal::INT];
-    kind("signal to the tracer", &mut |number| {
-        let held = Held::start(&[], "trap 'exit 6' TERM HUP USR1 INT");
-        held.folder();
-        held.running.signal(signals[number % signals.len()]);
-        assert_eq!(held.running.wait(LONGEST).code, Some(6));
-    });
-    kind("stop of the tracer", &mut |_| {
-        let held = Held::start(&[], "");
-        held.folder();
-        held.running.signal(Signal::STOP);
-        held.running.signal(Signal::CONT);
-        assert_eq!(held.finish().0.code, Some(5));
-    });
-    kind("kill of the sampler", &mut |_| {
-        let held = Held::start(&["--max-bytes", "gpu1=100MiB"], "");
-        held.folder();
-        kill_process(sampler_of(held.running.pid()), Signal::KILL).expect("it is killed");
-        let (ran, trace) = held.finish();
-        let gaps = trace.end.expect("a whole trace").memory_gap_ns;
-        let was_read = gaps.iter().all(|gap| gap.is_some_and(|gap| gap <= 2_000_000_000));
-        // It may have been killed before it read anything.
-        let was_read = was_read && trace.start.used_bytes.iter().all(Option::is_some);
-        assert_eq!(ran.code, Some(if was_read { 5 } else { 3 }), "{gaps:?} {ran:?}");
-    });
-    kind("stop of the sampler", &mut |_| bounded(true).0.ended(3, "inconclusive"));
-    kind("full disk", &mut |_| {
-        if let Some(ran) = super::on_a_full_disk(&[], "sh", &["-c", "exit 5"]) {
-            assert_eq!(ran.code, Some(5), "{ran:?}");
-        }
-    });
-    kind("limit on the size of files", &mut |number| {
-        let limit = [4096, 65536, 1 << 20][number % 3];
-        let (ran, _) = plain(|command| limited(command, limit));
-        assert_eq!(ran.code, Some(5), "{ran:?}");
-    });
-    kind("SIGCHLD ignored", &mut |_| {
-        let (ran, _) = plain(|command| ignoring(command, libc::SIGCHLD));
-        assert_eq!(ran.code, Some(5), "{ran:?}");
-    });
-}
-
-/// Has a command started with a limit on the size of files that it may lift.
-fn limited(command: &mut Command, bytes: u64) {
-    // SAFETY: between fork and exec one limit is set.
-    unsafe {
-        command.pre_exec(move || {
-            let mut limit = rustix::process::getrlimit(rustix::process::Resource::Fsize);
-            limit.current = Some(bytes);
-            Ok(rustix::process::setrlimit(rustix::process::Resource::Fsize, limit)?)
-        });
-    }
+fn a_bound_on_memory_is_kept_by_what_a_killed_sampler_read_alone() {
+    let held = Held::start(&["--max-bytes", "gpu1=100MiB"], "");
+    held.folder();
+    kill_process(sampler_of(held.running.pid()), Signal::KILL).expect("it is killed");
+    let (ran, trace) = held.finish();
+    let gaps = trace.end.expect("a whole trace").memory_gap_ns;
+    let was_read = gaps.iter().all(|gap| gap.is_some_and(|gap| gap <= 2_000_000_000));
+    // It may have been killed before it read anything.
+    let was_read = was_read && trace.start.used_bytes.iter().all(Option::is_some);
+    assert_eq!(ran.code, Some(if was_read { 5 } else { 3 }), "{gaps:?} {ran:?}");
 }

@@ -3,7 +3,7 @@
 use crate::compare::{Comparison, traces};
 use crate::exit::Exit;
 use cuda_pitfalls_core::sample::Gpu;
-use cuda_pitfalls_trace::fixture::programs as fixture;
+use cuda_pitfalls_trace::fixture::{PID, TraceBuilder, programs as fixture};
 use cuda_pitfalls_trace::{CallCount, EventKind, Trace, TraceEvent};
 
 fn compared(a: &Trace, b: &Trace) -> Comparison {
@@ -173,4 +173,14 @@ fn a_child_that_is_gone_and_another_python_do_not_rename_everything() {
         format!("{child}: CUDA_ERROR_NOT_INITIALIZED by cuMemGetInfo_v2: returned yes -> no"),
     ];
     assert_eq!(changed(&compared(&a, &b)), expected);
+}
+
+#[test]
+fn the_programs_before_and_after_an_exec_are_compared() {
+    let [masked, unmasked] = [&[("CUDA_VISIBLE_DEVICES", "1")][..], &[]].map(|variables| {
+        let made = TraceBuilder::on(2).init(&[], &[0, 1]).ends(&[]).process(PID, 1);
+        made.init(variables, &[0, 1]).ends(&[]).done()
+    });
+    let compared = traces([&masked, &unmasked], [&[], &[]]);
+    assert_eq!(changed(&compared), ["python train.py: cuInit: CUDA_VISIBLE_DEVICES (unset), 1 -> (unset)"]);
 }
