@@ -81,18 +81,6 @@ fn a_committed_report_is_told_at_every_width() {
     }
 }
 
-/// 26 questions, 22 of which bite: a line each, a line for each workaround, and little else.
-#[test]
-fn two_dozen_questions_take_one_screen() {
-    let text = told("reports/h200-x2", "text", 100);
-    let answers =
-        text.lines().filter(|line| ["yes ", "no  ", "some"].iter().any(|word| line.starts_with(word))).count();
-    let workarounds = text.lines().filter(|line| line.trim_start().starts_with("→ ")).count();
-    assert_eq!(answers, 26, "{text}");
-    let others = text.lines().filter(|line| !line.is_empty()).count() - answers - workarounds;
-    assert!(others <= 12, "{others} other lines:\n{text}");
-}
-
 const MACHINE: &str = "sim:h200-x2";
 const ASKED: [&str; 4] = [
     "visibility/mask-after-nvml",
@@ -156,19 +144,6 @@ fn with_json_answers_go_to_stderr() {
 }
 
 #[test]
-fn without_a_gpu_a_few_lines_say_what_to_do() {
-    if common::gpus() > 0 {
-        return;
-    }
-    let scratch = Scratch::new();
-    let reports = scratch.reports();
-    let ran = scratch.run(&["run", "--out", reports.to_str().expect("UTF-8")]);
-    ran.ended(4, "nothing_measured");
-    assert!(ran.stdout.lines().count() <= 7, "{}", ran.stdout);
-    assert!(ran.stdout.contains("`--on auto`") && ran.stdout.contains("no usable GPU"), "{}", ran.stdout);
-}
-
-#[test]
 fn without_a_gpu_a_report_is_kept_only_where_it_was_asked_for() {
     if common::gpus() > 0 {
         return;
@@ -211,13 +186,4 @@ fn an_old_report_is_told_in_todays_words_only_where_the_calls_are_the_same() {
     );
     let old = "\nreproduced Does CUDA_VISIBLE_DEVICES still take effect when it is set after cuInit?";
     assert!(ran.stdout.contains(old), "{}", ran.stdout);
-}
-
-#[test]
-fn judging_again_prints_answers() {
-    let scratch = Scratch::new();
-    let ran = scratch.run(&["judge", "reports/h200-x2"]);
-    assert!(ran.stdout.contains("\nyes  Does cudaMemGetInfo make a context?"), "{}", ran.stdout);
-    let verbose = scratch.run(&["judge", "reports/h200-x2", "--verbose"]);
-    assert!(verbose.stdout.contains("    trap       5/5  "), "{}", verbose.stdout);
 }

@@ -6,8 +6,6 @@ use std::fs;
 use std::io::{self, Write};
 use std::process::{Command, Output, Stdio};
 
-use serde_json::Value;
-
 use common::{PROGRAM, Scratch, gpus, root};
 
 /// One GPU: the least that a scenario can run on.
@@ -32,35 +30,6 @@ fn help_lists_commands_in_groups_and_every_exit_code() {
         assert!(ran.stdout.contains(&exit.code().to_string()), "{exit:?} is not explained");
     }
     assert!(!ran.stdout.contains("__"), "hidden commands are hidden:\n{}", ran.stdout);
-}
-
-#[test]
-fn list_prints_every_scenario_and_its_json_has_the_promised_fields() {
-    let scratch = Scratch::new();
-    let (text, json) = (scratch.run(&["list", "all"]), scratch.run(&["list", "--json"]).json());
-    let scenarios = json["scenarios"].as_array().expect("scenarios");
-    let names: Vec<&str> = scenarios.iter().filter_map(|scenario| scenario["name"].as_str()).collect();
-    let embedded: Vec<String> = cuda_pitfalls::catalogue::embedded().map(|embedded| embedded.name).collect();
-    assert_eq!(names, embedded);
-    for scenario in scenarios {
-        let name = scenario["name"].as_str().expect("a name");
-        assert!(text.stdout.contains(name.rsplit('/').next().unwrap_or(name)), "{name} is not in the text");
-        assert!(scenario["question"].as_str().is_some_and(|question| question.ends_with('?')), "{scenario}");
-        for list in ["tags", "cases", "hazards"] {
-            assert!(scenario[list].is_array(), "{list} of {scenario}");
-        }
-        assert!(scenario["cases"].as_array().is_some_and(|cases| !cases.is_empty()));
-        assert!(scenario["needs"].is_object() && scenario["needs"]["gpus"].is_u64(), "{scenario}");
-    }
-}
-
-#[test]
-fn show_says_what_a_scenario_asks_and_does() {
-    let ran = Scratch::new().run(&["show", SMALL]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    for word in ["Does an empty CUDA_VISIBLE_DEVICES", "trap", "control", "cuInit", "cudaGetDeviceCount"] {
-        assert!(ran.stdout.contains(word), "{word}:\n{}", ran.stdout);
-    }
 }
 
 #[test]
@@ -136,16 +105,6 @@ fn explain_as_json_prints_its_document_alone() {
     let ran = scratch.start(command).wait(std::time::Duration::from_secs(60));
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
     assert!(ran.json()["answers"].as_array().is_some_and(|answers| !answers.is_empty()));
-}
-
-#[test]
-fn symptoms_are_listed_with_how_many_questions_each_has() {
-    let scratch = Scratch::new();
-    let json = scratch.run(&["list", "--symptoms", "--json"]).json();
-    let symptoms = json["symptoms"].as_array().expect("symptoms");
-    assert!(symptoms.len() > 20 && symptoms.iter().all(|one| one["questions"].as_u64() > Some(0)), "{symptoms:?}");
-    let text = scratch.run(&["list", "--symptoms", "visibility"]).stdout;
-    assert!(text.contains("CUDA_VISIBLE_DEVICES is ignored") && !text.contains("printf"), "{text}");
 }
 
 #[test]
@@ -258,21 +217,6 @@ fn json_is_one_document_whatever_is_wrong() {
     }
 }
 
-#[test]
-fn a_scenario_that_the_machine_is_too_small_for_is_skipped() {
-    let scratch = Scratch::new();
-    let (ran, report) = scratch.simulate(MACHINE, &["context/set-device-is-eager"], &[]);
-    ran.ended(5, "skipped");
-    // To allow it does not make it an answer.
-    let allowed = Scratch::new().simulate(MACHINE, &["context/set-device-is-eager"], &["--allow-skip", "one GPU"]);
-    allowed.0.ended(4, "nothing_measured");
-    assert_eq!(report.scenarios[0].verdict.reason.map(|reason| reason.name()).as_deref(), Some("too_few_gpus"));
-    // Beside one that ran, it is the skipping that has to be excused.
-    let both = [SMALL, "context/set-device-is-eager"];
-    Scratch::new().simulate(MACHINE, &both, &["--quick"]).0.ended(5, "skipped");
-    Scratch::new().simulate(MACHINE, &both, &["--quick", "--allow-skip", "one GPU"]).0.ended(0, "ok");
-}
-
 /// Only some cases need cuBLAS, which the simulated machine has not. Some of these seeds would begin with
 /// a case that does not.
 #[test]
@@ -366,34 +310,6 @@ fn judging_again_and_rendering_work_on_a_stored_report() {
         assert_eq!(rendered.code, Some(0), "{form}: {}", rendered.stderr);
         assert!(!rendered.stdout.trim().is_empty(), "{form} is empty");
         assert!(rendered.stdout.to_lowercase().contains("simulated"), "{form} does not say that it is simulated");
-    }
-}
-
-#[test]
-fn what_is_no_report_is_refused() {
-    let scratch = Scratch::new();
-    let path = scratch.path().join("report.json");
-    for text in ["", "[]", "{\"schema\":{\"name\":\"cuda-pitfalls-report\",\"major\":99,\"minor\":0}}"] {
-        fs::write(&path, text).expect("a file of our own");
-        for command in ["judge", "render"] {
-            scratch.run(&[command, &path.to_string_lossy()]).ended(2, "usage");
-        }
-    }
-}
-
-#[test]
-fn a_junit_file_is_written_beside_the_report() {
-    let scratch = Scratch::new();
-    let path = scratch.path().join("junit.xml");
-    scratch.simulate(MACHINE, &[SMALL], &["--quick", "--junit", &path.to_string_lossy()]).0.ended(0, "ok");
-    assert!(fs::read_to_string(path).is_ok_and(|text| text.starts_with("<?xml") && text.contains(SMALL)));
-}
-
-#[test]
-fn schemas_are_printed() {
-    for of in ["scenario", "report"] {
-        let schema: Value = Scratch::new().run(&["schema", of]).json();
-        assert!(schema["$schema"].is_string() && schema["$defs"].is_object(), "{of}");
     }
 }
 

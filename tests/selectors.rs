@@ -19,94 +19,22 @@ const TWO_GPUS: &str = "sim:h200-x2";
 const SMALL: &str = "visibility/empty-mask-hides-all";
 const PAIR: &str = "context/set-device-is-eager";
 
-fn listed(arguments: &[&str]) -> Vec<String> {
-    let all = [&["list", "--json"], arguments].concat();
-    let ran = Scratch::new().run(&all);
-    assert_eq!(ran.code, Some(0), "{arguments:?}: {}", ran.stderr);
-    let document = ran.json();
-    let scenarios = document["scenarios"].as_array().expect("scenarios");
-    scenarios.iter().filter_map(|one| one["name"].as_str()).map(str::to_string).collect()
-}
-
 fn names(report: &Report) -> BTreeSet<String> {
     report.scenarios.iter().map(|scenario| scenario.name.clone()).collect()
 }
 
-/// The instances that a run would ask, with what does not apply.
-fn would_ask(arguments: &[&str]) -> BTreeSet<String> {
-    let all = [&["run", "--dry-run", "--json", "--on", TWO_GPUS], arguments].concat();
-    let ran = Scratch::new().run(&all);
-    let document = ran.json();
-    let of = |key: &str| document[key].as_array().cloned().unwrap_or_default();
-    let all = [of("would_run"), of("not_applicable")].concat();
-    all.iter().filter_map(|one| one["name"].as_str()).map(str::to_string).collect()
-}
-
-#[test]
-fn a_folder_selects_its_scenarios_also_where_it_is_a_tag() {
-    let all = listed(&[]);
-    for folder in ["context", "device", "fault", "instrument", "limits", "memory", "process", "visibility"] {
-        let inside: Vec<&String> = all.iter().filter(|name| name.starts_with(&format!("{folder}/"))).collect();
-        assert!(!inside.is_empty());
-        assert_eq!(listed(&[folder]).iter().collect::<Vec<_>>(), inside, "{folder}");
-        assert_eq!(listed(&[&format!("{folder}/")]), listed(&[folder]));
-        assert_eq!(listed(&[&format!("{folder}/*")]), listed(&[folder]));
-    }
-    assert_eq!(listed(&["all"]), all);
-}
-
-#[test]
-fn what_is_behind_an_exclamation_mark_is_left_out_everywhere() {
-    let all = listed(&[]);
-    let rest = listed(&["!memory"]);
-    assert_eq!(rest, listed(&["--exclude", "memory"]));
-    assert_eq!(rest, listed(&["--exclude", "memory", "all"]));
-    assert!(rest.iter().all(|name| !name.starts_with("memory/")));
-    assert_eq!(rest.len() + listed(&["memory"]).len(), all.len());
-    assert_eq!(listed(&["memory", "!memory/m*", "!memory/context-cost"]).len(), {
-        let kept = |name: &&String| !name.starts_with("memory/m") && *name != "memory/context-cost";
-        listed(&["memory"]).iter().filter(kept).count()
-    });
-    let shown = Scratch::new().run(&["show", "visibility/mask-after-*", "!*cuinit", "--exclude", "!*nvml"]);
-    shown.ended(2, "usage");
-    let shown = Scratch::new().run(&["show", "visibility/mask-after-*", "!*cuinit"]);
-    assert!(shown.stdout.contains("visibility/mask-after-nvml\n") && !shown.stdout.contains("mask-after-cuinit\n"));
-    let nothing = Scratch::new().run(&["list", "memory", "!memory"]);
-    nothing.ended(2, "usage");
-    assert!(nothing.stderr.contains("the selectors leave nothing"), "{}", nothing.stderr);
-    let unknown = Scratch::new().run(&["list", "!memroy"]);
-    unknown.ended(2, "usage");
-    assert!(unknown.stderr.contains("no scenario matches this selector: `memroy`; did you mean `memory`?"));
-}
-
 #[test]
 fn a_run_asks_the_essential_set_unless_told_otherwise() {
-    let essential: BTreeSet<String> = essential::all().into_iter().map(|one| one.name).collect();
-    assert_eq!(would_ask(&[]), essential);
-    assert_eq!(would_ask(&["essential"]), essential);
-    let without = would_ask(&["!visibility"]);
-    assert!(without.len() < essential.len() && without.is_subset(&essential));
-    assert!(would_ask(&["all"]).len() > 200);
-    let scratch = Scratch::new();
-    let (ran, report) = scratch.simulate(ONE_GPU, &[], &["--quick"]);
+    let (ran, report) = Scratch::new().simulate(ONE_GPU, &[], &["--quick"]);
     ran.ended(0, "ok");
-    assert_eq!(names(&report), essential);
+    assert_eq!(names(&report), essential::all().into_iter().map(|one| one.name).collect());
     assert_eq!(report.run.selectors, ["essential"]);
 }
 
 #[test]
-fn shards_are_the_whole_without_repeats() {
-    let whole = would_ask(&["all"]);
-    let mut union = BTreeSet::new();
-    for shard in ["1/3", "2/3", "3/3"] {
-        let part = would_ask(&["all", "--shard", shard]);
-        assert!(part.is_disjoint(&union), "{shard}");
-        assert!(part.len().abs_diff(whole.len() / 3) <= 1, "{shard}: {}", part.len());
-        union.extend(part);
-    }
-    assert_eq!(union, whole);
-    let scratch = Scratch::new();
-    let (ran, report) = scratch.simulate(ONE_GPU, &[SMALL, "memory/context-cost"], &["--quick", "--shard", "2/2"]);
+fn a_run_asks_its_shard() {
+    let selectors = [SMALL, "memory/context-cost"];
+    let (ran, report) = Scratch::new().simulate(ONE_GPU, &selectors, &["--quick", "--shard", "2/2"]);
     ran.ended(0, "ok");
     assert_eq!(names(&report).into_iter().collect::<Vec<_>>(), ["memory/context-cost"]);
     assert_eq!(report.run.shard.as_deref(), Some("2/2"));

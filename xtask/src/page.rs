@@ -192,6 +192,3 @@ fn needs(needs: &Needs) -> String {
     all.extend(needs.peer_access.then(|| "GPUs that reach each other's memory".to_owned()));
     prose(&all.join(", "))
 }
-
-#[cfg(test)]
-mod tests;

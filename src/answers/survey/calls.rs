@@ -5,8 +5,8 @@
 //! driver is most of the cost of an attempt.
 
 mod answer;
-#[doc(hidden)]
-pub mod fixture;
+#[cfg(test)]
+pub(crate) mod fixture;
 mod recipe;
 mod showed;
 #[cfg(test)]

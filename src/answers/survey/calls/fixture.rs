@@ -1,19 +1,11 @@
 //! Rows for tests of surveys and of their pages.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "what a test makes is known"
-)]
-
 use super::CallRow;
 use crate::survey::{RowAttempts, Unmeasured};
 use cuda_pitfalls_core::verdict::Reason;
 
 /// A measured row of `cudaSetDevice`.
-pub fn row(version: &str, freezes: bool, context: bool) -> CallRow {
+pub(crate) fn row(version: &str, freezes: bool, context: bool) -> CallRow {
     CallRow {
         call: "cudaSetDevice".into(),
         library: "libcudart".into(),
@@ -31,7 +23,7 @@ pub fn row(version: &str, freezes: bool, context: bool) -> CallRow {
 }
 
 /// A row without facts, for this reason.
-pub fn absent(version: &str, reason: Reason) -> CallRow {
+pub(crate) fn absent(version: &str, reason: Reason) -> CallRow {
     let unmeasured = Unmeasured { reason, detail: String::new() };
     let standing = RowAttempts { unmeasured: Some(unmeasured), ..RowAttempts::default() };
     CallRow { standing, ..row(version, false, false) }
