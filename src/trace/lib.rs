@@ -156,9 +156,6 @@ impl TraceProcess {
 }
 
 /// Traces of before there was a choice counted all calls.
-fn yes() -> bool {
-    true
-}
 
 /// Something that a process did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
