@@ -155,8 +155,6 @@ impl TraceProcess {
     }
 }
 
-/// Traces of before there was a choice counted all calls.
-
 /// Something that a process did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Event")]
