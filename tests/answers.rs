@@ -164,26 +164,3 @@ fn without_a_gpu_a_report_is_kept_only_where_it_was_asked_for() {
         assert_eq!(scratch.reports().exists(), on != "cuda", "{surveyed:#?}");
     }
 }
-
-/// Today's words are for today's calls: a file that asks something else now does not answer for then.
-#[test]
-fn an_old_report_is_told_in_todays_words_only_where_the_calls_are_the_same() {
-    let text = fs::read_to_string(root().join("reports/h200-x2/report.json")).expect("a committed report");
-    let mut report: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-    let parts = report["scenarios"].as_array_mut().expect("a list");
-    let named = |name: &'static str| move |part: &&mut serde_json::Value| part["name"] == name;
-    let changed = parts.iter_mut().find(named("visibility/mask-after-cuinit")).expect("it is there");
-    assert!(changed.get("workaround").is_none(), "the report is older than the key");
-    changed["plan"]["cases"][0]["steps"][0]["call"] = "cudaFree".into();
-    let scratch = Scratch::new();
-    let path = scratch.path().join("report.json");
-    fs::write(&path, report.to_string()).expect("a file of our own");
-    let ran = scratch.run(&["render", path.to_str().expect("UTF-8")]);
-    assert!(
-        ran.stdout.contains("\nyes  Is CUDA_VISIBLE_DEVICES ignored when it is set after cudaGetDeviceCount?"),
-        "{}",
-        ran.stdout
-    );
-    let old = "\nreproduced Does CUDA_VISIBLE_DEVICES still take effect when it is set after cuInit?";
-    assert!(ran.stdout.contains(old), "{}", ran.stdout);
-}

@@ -82,7 +82,8 @@ fn survey(scratch: &Scratch, name: &str, status: &str) -> String {
     let document = serde_json::json!({
         "schema": {"name": "cuda-pitfalls-survey-calls", "major": 1, "minor": 0}, "provenance": "measured",
         "survey": {"id": "id", "version": "0", "started_at": "", "finished_at": null, "elapsed_ns": 1, "attempts_ns": 1,
-                   "resumed": 0, "selectors": [], "on": "cuda", "repeat": 3, "seed": 1, "interrupted": null, "exit": null},
+                   "resumed": 0, "selectors": [], "on": "cuda", "repeat": 3, "repeat_generated": 1,
+                   "seed": 1, "generate": 0, "visible_gpus": 1, "host_unsafe": null, "interrupted": null, "exit": null},
         "machine": report["machine"], "complete": true,
         "rows": [{"call": "cudaMalloc", "library": "libcudart", "libcudart_version": "13.0", "visible_gpus": 1,
                   "reads_mask": true, "context_on": [0], "device_used_bytes": [555_000_000], "status": status,

@@ -247,10 +247,10 @@ mod tests {
 
     #[test]
     fn bad_files_are_shown_with_their_lines() {
-        let source = "question = \"Is it?\"\nfolklor = \"It is.\"\n".to_string();
+        let source = "question = \"Is it?\"\nbelif = \"It is.\"\n".to_string();
         let diagnostics = scenario::load("a/b", "b.toml", &source, &[]).unwrap_err();
         let error = SelectError::Invalid(vec![Invalid { path: "b.toml".to_string(), source, diagnostics }]);
-        assert!(error.to_string().contains("b.toml:2:1: unknown key `folklor`"), "{error}");
+        assert!(error.to_string().contains("b.toml:2:1: unknown key `belif`"), "{error}");
         assert!(error.render(false).contains("did you mean `belief`?"));
     }
 

@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use sha2::{Digest, Sha256};
 
 use crate::forwarding;
 
@@ -24,7 +23,7 @@ const PRELOAD_NAME: &str = "libcuda_pitfalls_preload.so";
 
 /// The name of the folder of the hook library, made from the hash of its content.
 static HOOK_FOLDER: LazyLock<String> = LazyLock::new(|| {
-    let digits: String = Sha256::digest(HOOK).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let digits: String = hmac_sha256::Hash::hash(HOOK).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     format!("hook-{digits}")
 });
 

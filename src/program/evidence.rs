@@ -8,7 +8,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use sha2::{Digest, Sha256};
 
 /// The list's place in the repository. Each line is one of `sha256sum`, which can check it: a hash, two blanks, and
 /// a file's path from this folder.
@@ -67,7 +66,7 @@ pub fn text(list: &[Listed]) -> String {
 /// # Errors
 /// It cannot be read.
 pub fn sha256(path: &Path) -> io::Result<String> {
-    Ok(Sha256::digest(fs::read(path)?).iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hmac_sha256::Hash::hash(&fs::read(path)?).iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 impl Listed {

@@ -257,6 +257,6 @@ fn attempt(order: u64, trap: bool, outcome: Option<u64>, invalid: Value) -> Valu
                      "truncated": false},
         "exit": {"code": 0, "signal": null, "deadline_at": null, "died_at": null, "said_bye": true,
                  "leaked_children": 0, "unkillable": false, "oom_killed": false},
-        "invalid": invalid, "outcome": outcome,
+        "incidents": [], "invalid": invalid, "outcome": outcome,
     })
 }

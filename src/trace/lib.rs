@@ -222,6 +222,7 @@ pub enum EventKind {
         /// How many GPUs the process can see; null where it failed.
         visible: Option<u32>,
         /// Their UUIDs in the process's own order.
+        #[serde(default)]
         gpus: Vec<String>,
     },
     /// A variable that CUDA reads was written or removed.

@@ -163,8 +163,7 @@ impl Generator {
             1 | 2 => {
                 let facts = scenario["cases"][0]["outcomes"][0]["facts"].as_array_mut().expect("a list of facts");
                 let place = self.random.below(facts.len());
-                let about = facts[place].as_str().and_then(|line| line.split_once(": ")).map(|it| it.0.to_owned());
-                facts[place] = format!("{}: CUDA_ERROR_UNKNOWN", about.unwrap_or_default()).into();
+                facts[place][2] = json!([{ "status": "CUDA_ERROR_UNKNOWN" }]);
                 self.truth.outcomes.insert(outcome("fact"));
             }
             3 => {

@@ -9,9 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use hmac_sha256::Hash;
 use jsonschema::Validator;
+use serde::Deserialize as _;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use crate::common::trials::{self, Test};
 use crate::common::{PROGRAM, Scratch, bless, eventually, root, script};
@@ -44,7 +45,9 @@ pub(crate) fn tests() -> Vec<Test> {
 
 /// The documents of a YAML file.
 fn documents(text: &str) -> Vec<Value> {
-    serde_saphyr::from_multiple(text).unwrap_or_else(|error| panic!("no YAML: {error}\n{text}"))
+    let parsed = serde_norway::Deserializer::from_str(text).map(Value::deserialize).collect::<Result<Vec<Value>, _>>();
+    let documents = parsed.unwrap_or_else(|error| panic!("no YAML: {error}\n{text}"));
+    documents.into_iter().filter(|document| !document.is_null()).collect()
 }
 
 fn deploy(name: &str) -> PathBuf {
@@ -145,7 +148,7 @@ fn sha256_of_chart() -> String {
         }
     }
     files.sort();
-    let mut hash = Sha256::new();
+    let mut hash = Hash::new();
     for file in files {
         let name = file.strip_prefix(root()).expect("a file of the repository").to_string_lossy().into_owned();
         let text = read(&file);

@@ -176,7 +176,8 @@ mod survey {
             value
         };
         let header = json!({"id": "", "version": "", "started_at": "", "finished_at": null, "elapsed_ns": 1,
-            "attempts_ns": 1, "resumed": 0, "selectors": [], "on": "cuda", "repeat": 3, "seed": 1, "interrupted": null,
+            "attempts_ns": 1, "resumed": 0, "selectors": [], "on": "cuda", "repeat": 3, "repeat_generated": 1,
+            "seed": 1, "generate": 0, "visible_gpus": 1, "host_unsafe": null, "interrupted": null,
             "exit": null});
         let document = json!({"schema": {"name": "", "major": 1, "minor": 0}, "provenance": provenance,
             "survey": but(header, of_survey), "machine": machine(1), "rows": [row(), but(row(), of_row)], "complete": true});

@@ -217,7 +217,7 @@ mod tests {
         let text = serde_json::to_string(&change(2, "b", &facts)).unwrap();
         let expected = concat!(
             r#"[2,"b",["did_not_return",{"status":999},{"value":["count",2]},{"visible":null},"#,
-            r#"{"contexts":["gpu0"]},{"memory":["gpu0","touch"]}]]"#
+            r#"{"contexts":["gpu0"]},{"memory":["gpu0","init"]}]]"#
         );
         assert_eq!(text, expected);
         assert_eq!(serde_json::from_str::<Change>(&text).unwrap(), change(2, "b", &facts));

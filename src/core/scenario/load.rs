@@ -12,7 +12,6 @@ mod parameters;
 
 pub use excerpt::Excerpts;
 
-use sha2::{Digest, Sha256};
 
 use self::cases::{Common, Scope};
 use self::conditions::beginning;
@@ -321,7 +320,7 @@ impl<'r> File<'r, '_> {
 
 /// The SHA-256 of a file's text, in hexadecimal digits.
 pub fn sha256(source: &str) -> String {
-    Sha256::digest(source).iter().map(|byte| format!("{byte:02x}")).collect()
+    hmac_sha256::Hash::hash(source.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -81,7 +81,8 @@ mod tests {
             let (short, long) = (command.render_help().to_string(), command.render_long_help().to_string());
             assert!(short.lines().count() <= 50, "{name} -h has {} lines:\n{short}", short.lines().count());
             assert!(short.lines().all(|line| lines::columns(line) <= 80), "{short}");
-            for argument in command.get_arguments().filter_map(|argument| argument.get_long()) {
+            let listed = command.get_arguments().filter(|argument| !argument.is_hide_set());
+            for argument in listed.filter_map(|argument| argument.get_long()) {
                 assert!(long.contains(&format!("--{argument}")), "{name} --help lacks --{argument}");
             }
         }

@@ -8,7 +8,6 @@ use std::fmt::Write as _;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use cuda_pitfalls_answers::fleet::Fleet;
 use cuda_pitfalls_core::text::escape::{html, visible};
@@ -54,7 +53,7 @@ pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
 
 /// The content security policy: the page loads nothing, and only its own script runs.
 fn policy() -> String {
-    let digest = BASE64_STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
+    let digest = BASE64_STANDARD.encode(hmac_sha256::Hash::hash(SCRIPT.as_bytes()));
     format!(
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     )

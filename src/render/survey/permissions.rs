@@ -160,8 +160,8 @@ mod tests {
         let document = json!({
             "schema": {"name": "cuda-pitfalls-survey-needs", "major": 1, "minor": 3}, "provenance": "measured",
             "survey": {"id": "id", "version": "0", "started_at": "", "finished_at": null, "elapsed_ns": 1,
-                       "attempts_ns": 1, "resumed": 0, "selectors": [], "on": "cuda", "repeat": 3, "seed": 1,
-                       "interrupted": null, "exit": null},
+                       "attempts_ns": 1, "resumed": 0, "selectors": [], "on": "cuda", "repeat": 3, "repeat_generated": 1,
+                       "seed": 1, "generate": 0, "visible_gpus": 1, "host_unsafe": null, "interrupted": null, "exit": null},
             "machine": crate::fixture::machine(), "rows": rows, "complete": true,
         });
         Survey::Needs(serde_json::from_value(document).expect("a survey"))

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use sha2::{Digest, Sha256};
+use hmac_sha256::Hash;
 
 use super::file::{self, FileLine};
 use super::{Seen, unseen};
@@ -300,9 +300,9 @@ fn message(seen: &Seen, group: &[Once]) -> String {
 
 /// The hash of the rule, the file and the text of the line. Line numbers, PIDs and GPUs are not part of it.
 fn fingerprint(rule: &str, place: Option<&FileLine>) -> String {
-    let mut hash = Sha256::new();
+    let mut hash = Hash::new();
     for part in [rule, place.map_or("", |place| &place.stable), place.map_or("", |place| &place.text)] {
-        hash.update(part.as_bytes());
+        hash.update(part);
         hash.update([0]);
     }
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()

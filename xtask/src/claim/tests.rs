@@ -53,7 +53,7 @@ fn report(kind: &str, libcudart: &str, count: Option<i64>) -> (String, Report) {
     });
     let outcome = json!({ "count": 5, "observation": { "steps": [step], "end": "0" } });
     let part = json!({
-        "name": "context/guard", "scenario": "context/guard", "question": "Is it?", "tags": [], "parameters": {},
+        "name": "context/guard", "scenario": "context/guard", "question": "Is it?", "workaround": "", "tags": [], "parameters": {},
         "sha256": "00", "libcudart": { "path": "/lib/libcudart.so", "version": libcudart, "number": null }, "plan": null,
         "verdict": { "kind": kind, "reason": null, "detail": "", "expectation": "as_expected", "provenance": "measured" },
         "cases": [{ "name": "trap", "outcomes": [outcome], "attempts": [] }],

@@ -150,7 +150,7 @@ fn a_gpu_that_only_one_machine_has_is_touched_by_who_sees_it() {
     let [mut one, mut two] = touched(Class::Init, true);
     trap(&mut one).steps[0].memory.clear();
     trap(&mut two).steps[0].memory.get_mut("gpu0").unwrap().class = Some(Class::Init);
-    assert_eq!(change(&one, &two), words("trap/cuInit", "memory of gpu0", "nothing", "touch"));
+    assert_eq!(change(&one, &two), words("trap/cuInit", "memory of gpu0", "nothing", "init"));
 }
 
 #[test]

@@ -12,7 +12,8 @@ fn document<R: Row>(rows: &[Value], gpus: usize) -> SurveyDocument<R> {
     let document = json!({
         "schema": {"name": R::KIND.schema(), "major": 1, "minor": 0}, "provenance": "measured",
         "survey": {"id": "id", "version": "0", "started_at": "", "finished_at": null, "elapsed_ns": 1, "attempts_ns": 1,
-                   "resumed": 0, "selectors": [], "on": "cuda", "repeat": 3, "seed": 1, "interrupted": null, "exit": null},
+                   "resumed": 0, "selectors": [], "on": "cuda", "repeat": 3, "repeat_generated": 1,
+                   "seed": 1, "generate": 0, "visible_gpus": 1, "host_unsafe": null, "interrupted": null, "exit": null},
         "machine": machine(gpus), "rows": rows, "complete": true,
     });
     serde_json::from_value(document).unwrap()

@@ -182,5 +182,5 @@ fn the_programs_before_and_after_an_exec_are_compared() {
         made.init(variables, &[0, 1]).ends(&[]).done()
     });
     let compared = traces([&masked, &unmasked], [&[], &[]]);
-    assert_eq!(changed(&compared), ["python train.py: cuInit: CUDA_VISIBLE_DEVICES (unset), 1 -> (unset)"]);
+    assert_eq!(changed(&compared), ["cuInit: CUDA_VISIBLE_DEVICES (unset), 1 -> (unset)"]);
 }

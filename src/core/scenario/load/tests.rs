@@ -11,7 +11,7 @@ hazards = ["bigmem"]
 repeat = 3
 timeout = "2m"
 effect = [
-  { at = "count", status = "CUDA_SUCCESS", value = { count = { ge = 1, lt = "1 KiB" } }, memory = { gpu0 = "context", others = ["none", "touch"] } },
+  { at = "count", status = "CUDA_SUCCESS", value = { count = { ge = 1, lt = "1 KiB" } }, memory = { gpu0 = "context", others = ["none", "init"] } },
   { exit = 0 },
 ]
 expect = [ { verdict = "reproduced", when = { driver = ">= 535", parameters = { query = "cuDriverGetVersion" } }, because = "measured" } ]
@@ -126,7 +126,7 @@ fn no_text_makes_the_loader_panic() {
 fn a_file_of_thousands_of_errors_is_refused_at_once() {
     let steps = "{cuX={}},".repeat(14_000);
     let names: String = (0..14_000).map(|n| format!("k{n}=1\n")).collect();
-    let head = "question = \"Q?\"\nfolklore = \"F\"\nno_control = \"N\"\neffect = []\n";
+    let head = "question = \"Q?\"\nbelief = \"F\"\nno_control = \"N\"\neffect = []\n";
     for source in [format!("{head}[cases.trap]\ndoes = \"x\"\nsteps = [{steps}]\n"), format!("{names}{head}")] {
         // This took minutes when each error searched all others and the whole file.
         let errors = load("many", "many.toml", &source, &[]).expect_err("it is full of errors");
