@@ -117,4 +117,7 @@ made it, whether its run was finished, and how much of it still counts. A questi
 file makes the same calls; its verdict is computed again from the recorded attempts, by today's question. \
 Where the report itself holds another verdict (`other verdict then`), the page of the scenario says so.
 
+The documents were rewritten once, when all of them became version 1.0: keys were renamed, and nothing that was measured \
+changed. Commit f84887eb has them as their programs wrote them, and the reports that later runs repeat.
+
 ";
