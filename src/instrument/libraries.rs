@@ -26,9 +26,10 @@ const RUNTIME_PLACES: [&str; 6] = [
 ];
 
 /// Where a run takes place, as in `--on`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum On {
     /// On the GPUs of this machine.
+    #[default]
     Cuda,
     /// On the GPUs of this machine, or on the simulated machine if there are none.
     Auto,

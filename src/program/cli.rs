@@ -1,6 +1,5 @@
 //! The command line: types, and what each command does with them.
 
-mod argument;
 mod bisect;
 mod bundle;
 mod compare;
@@ -33,6 +32,9 @@ use clap_complete::Shell;
 
 use self::output::{fail, fail_in_document, fail_rendered, is_styled, named, print};
 use self::started::Started;
+use crate::argument;
+use crate::run::options::{ExclusionOptions, RunOptions, WRITTEN};
+use crate::run::{BisectOptions, SurveyOptions};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::{SurveyKind, schema as survey_schema};
@@ -52,7 +54,7 @@ use cuda_pitfalls_trace::diagnosis;
 #[command(name = "cuda-pitfalls", version, max_term_width = help::WIDEST, after_help = Exit::help())]
 struct Cli {
     /// Whether answers are coloured: where a terminal shows them (and NO_COLOR is not set), always, or never.
-    #[arg(long, global = true, hide = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto, help_heading = run::WRITTEN)]
+    #[arg(long, global = true, hide = true, value_enum, value_name = "WHEN", default_value_t = ColorChoice::Auto, help_heading = WRITTEN)]
     color: ColorChoice,
     #[command(subcommand)]
     command: CliCommand,
@@ -73,9 +75,9 @@ fish: cuda-pitfalls completions fish > ~/.config/fish/completions/cuda-pitfalls.
 enum CliCommand {
     /// Run scenarios and write a report.
     #[command(after_help = DURATIONS)]
-    Run(Box<run::RunArguments>),
+    Run(Box<RunOptions>),
     /// Ask one question of every call, mask, environment variable or line of Python, and write a table.
-    Survey(Box<survey::SurveyArguments>),
+    Survey(Box<SurveyOptions>),
     /// Show which line of a program reads CUDA_VISIBLE_DEVICES, makes each context, forks too late.
     ///
     /// The program is not changed; its exit code, its output and its terminal stay its own.
@@ -85,7 +87,7 @@ enum CliCommand {
     ///
     /// cuda-pitfalls bisect --package triton --good 3.7.1 --bad 3.8.0 --forbid cuinit -- python -c 'import triton'
     #[command(after_help = bisect::ENDS)]
-    Bisect(Box<bisect::BisectArguments>),
+    Bisect(Box<BisectOptions>),
     /// Say why CUDA does not start here, what is denied and what to do; or look at a running process.
     #[command(after_help = doctor::ENDS)]
     Doctor(doctor::DoctorArguments),
@@ -101,7 +103,7 @@ enum CliCommand {
         /// files; `!SELECTOR` leaves out what it matches.
         selectors: Vec<String>,
         #[command(flatten)]
-        left_out: run::ExclusionArguments,
+        left_out: ExclusionOptions,
         /// List what people see instead, with how many questions each has.
         #[arg(long)]
         symptoms: bool,
@@ -121,7 +123,7 @@ enum CliCommand {
         #[arg(required_unless_present = "exclude")]
         selectors: Vec<String>,
         #[command(flatten)]
-        left_out: run::ExclusionArguments,
+        left_out: ExclusionOptions,
     },
     /// Check scenario files without running them.
     Check {

@@ -72,6 +72,7 @@ pub use cuda_pitfalls_instrument::{hook, libraries, mapped, sampler, simulated, 
 #[doc(hidden)]
 pub use cuda_pitfalls_trace::{self as trace, diagnosis, policy, tracer};
 
+mod argument;
 #[doc(hidden)]
 pub mod cli;
 mod doctor;
@@ -79,8 +80,7 @@ mod doctor;
 pub mod evidence;
 mod gpus;
 mod host;
-#[doc(hidden)]
-pub mod run;
+mod run;
 mod terminal;
 
 /// The commit that the program was built from; none if it was not built from a checkout.

@@ -8,6 +8,7 @@ mod ending;
 mod junit;
 mod lock;
 mod open;
+pub(crate) mod options;
 mod progress;
 mod python;
 mod question;
@@ -19,11 +20,10 @@ mod spool;
 mod survey;
 mod uv;
 
-pub use bisect::{BisectOptions, NvmlChoice, bisect};
-pub use lock::Locking;
-pub use releases::{ReleaseOptions, documents as environment_documents, environments};
-pub use survey::python::{PythonOptions, list as python_list};
-pub use survey::{MOST_GENERATED, SurveyOptions, survey};
+pub(crate) use bisect::{BisectOptions, bisect};
+pub(crate) use releases::{documents as environment_documents, environments};
+pub(crate) use survey::python::{PythonOptions, list as python_list};
+pub(crate) use survey::{SurveyOptions, survey};
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -31,124 +31,20 @@ use std::time::Duration;
 
 use console::Console;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_core::catalogue::{self, Selection, Shard};
+use cuda_pitfalls_core::catalogue::{self, Selection};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::defaults;
-use cuda_pitfalls_core::report::{Report, Requirement, Run, SCHEMA, SchemaId, Store};
-use cuda_pitfalls_core::scenario::Hazard;
-pub use cuda_pitfalls_instrument::libraries::On;
+use cuda_pitfalls_core::report::{Report, Run, SCHEMA, SchemaId, Store};
 use cuda_pitfalls_instrument::supervisor::{Interrupt, signal_name};
 use cuda_pitfalls_render as render;
 use junit::JunitFile;
 use lock::{LockRefusal, Locks};
+use options::{RunOptions, WorkerOptions};
 use rounds::Rounds;
 use session::Session;
 
-/// The options of a run.
-#[derive(Clone, Debug)]
-pub struct RunOptions {
-    /// The selectors for [`catalogue::Selection::of`]; the essential set if empty.
-    pub selectors: Vec<String>,
-    /// Selectors of scenarios to exclude, like those with a `!`.
-    pub exclude: Vec<String>,
-    /// Labels of the run, for readers of many reports.
-    pub labels: BTreeMap<String, String>,
-    /// Whether the report is a compact one.
-    pub compact: bool,
-    /// Where it runs.
-    pub on: On,
-    /// The folder that gets a folder for this run; [`defaults::REPORTS`] if none and there is something to keep.
-    pub out: Option<PathBuf>,
-    /// Attempts of each case, instead of what the files say.
-    pub repeat: Option<u32>,
-    /// One attempt of each case.
-    pub quick: bool,
-    /// Whether stdout gets one JSON document, and all output for people goes to stderr.
-    pub json: bool,
-    /// Whether to print every case of every scenario, and a table, instead of answers.
-    pub verbose: bool,
-    /// Failures and the counts at the end only.
-    pub quiet: bool,
-    /// Where to write JUnit too.
-    pub junit: Option<PathBuf>,
-    /// The libcudarts to use, instead of the one that the loader finds.
-    pub libcudart: Vec<PathBuf>,
-    /// The libcuda to use, instead of the one that the loader finds.
-    pub libcuda: Option<PathBuf>,
-    /// The Python interpreter for lines, instead of that of the environment.
-    pub python: Option<PathBuf>,
-    /// UUIDs of the GPUs that may be used; all GPUs if `None`.
-    pub gpus: Option<Vec<String>>,
-    /// Hazards that are allowed.
-    pub allow: Vec<Hazard>,
-    /// Why skipped scenarios are no failure; `None` if they are.
-    pub allow_skip: Option<String>,
-    /// What the run must have; otherwise it ends with [`Exit::NothingMeasured`].
-    pub require: Vec<Requirement>,
-    /// The part of the selected instances to ask; all if `None`.
-    pub shard: Option<Shard>,
-    /// Whether the first unexpected verdict ends the run.
-    pub fail_fast: bool,
-    /// Whether only to print what would run, without worker and report.
-    pub dry_run: bool,
-    /// The seed of the order of attempts; taken from the clock if `None`.
-    pub seed: Option<u64>,
-    /// How to keep other runs off the GPUs.
-    pub locking: Locking,
-}
-
 /// The most characters that a label contributes to the name of a folder.
 const LONGEST_NAME: usize = 64;
-
-/// How long a run of the default set may take, unless the command line sets the number of attempts.
-const BUDGET: Duration = Duration::from_secs(60);
-
-impl RunOptions {
-    /// Options with nothing chosen.
-    pub fn plain(on: On) -> RunOptions {
-        RunOptions {
-            selectors: Vec::new(),
-            exclude: Vec::new(),
-            labels: BTreeMap::new(),
-            compact: false,
-            on,
-            out: None,
-            repeat: None,
-            quick: false,
-            json: false,
-            verbose: false,
-            quiet: false,
-            junit: None,
-            libcudart: Vec::new(),
-            libcuda: None,
-            python: None,
-            gpus: None,
-            allow: Vec::new(),
-            allow_skip: None,
-            require: Vec::new(),
-            shard: None,
-            fail_fast: false,
-            dry_run: false,
-            seed: None,
-            locking: Locking { folder: None, own: None, wait: Duration::ZERO },
-        }
-    }
-
-    /// How long the run may take; `None` for no limit. A first run should answer within a minute: it makes as many
-    /// rounds as fit, and at least one.
-    fn budget(&self) -> Option<Duration> {
-        let is_default = self.selectors.iter().all(|selector| selector.starts_with('!') || selector == "essential");
-        (is_default && self.repeat.is_none() && !self.quick).then_some(BUDGET)
-    }
-
-    /// All selectors as one list: exclusions begin with `!`, and the default set appears by its name.
-    fn selected(&self) -> Vec<String> {
-        let is_default = self.selectors.iter().all(|selector| selector.starts_with('!'));
-        let default = is_default.then(|| "essential".to_string());
-        let without = self.exclude.iter().map(|selector| format!("!{selector}"));
-        default.into_iter().chain(self.selectors.iter().cloned()).chain(without).collect()
-    }
-}
 
 /// Why a run could not begin or not complete.
 #[derive(Debug, thiserror::Error)]
@@ -179,11 +75,11 @@ impl Failure {
 }
 
 /// Runs, prints, writes, and returns the exit code. `program` is the path of this binary, which workers run too.
-pub fn run(options: &RunOptions, program: &Path, interrupt: Interrupt) -> Exit {
+pub(crate) fn run(options: &RunOptions, program: &Path, interrupt: Interrupt) -> Exit {
     let mut console = Console::new(options);
     let mut junit = None;
     let result = ending::catching(|| {
-        let selection = Selection::of(&options.selectors, &options.exclude, catalogue::Unselected::Essential)
+        let selection = Selection::of(&options.selectors, &options.left_out.exclude, catalogue::Unselected::Essential)
             .map_err(|error| Failure::Usage(error.render(false)))?;
         go(options, program, interrupt, selection.shard(options.shard), &mut console, &mut junit)
     });
@@ -209,18 +105,18 @@ fn go(
         let cannot = |error| Failure::Usage(format!("--junit: cannot write `{}`: {error}", path.display()));
         *junit = Some(prepared.map_err(cannot)?);
     }
-    let mut session = Session::set(options, program, interrupt)?;
-    if let Some(restrict) = &options.gpus {
+    let mut session = Session::set(&options.asked, program, interrupt)?;
+    if let Some(restrict) = &options.asked.gpus {
         session.check_gpus(restrict)?;
     }
-    session.use_python(options.python.as_deref(), &selection.scenarios, program)?;
+    session.use_python(options.asked.python.as_deref(), &selection.scenarios, program)?;
     if options.dry_run {
         return Ok(dry::run(options, &mut session, &selection, console));
     }
     let mut report = blank(options, &session);
-    let _locks = locks(options, &mut session, &mut report, console)?;
-    let is_kept = options.out.is_some() || (session.can_ask() && !session.fell_back(options));
-    let mut store = Store::create(&parent(options, &session, is_kept), &report.run.id)?;
+    let _locks = locks(&options.asked, &mut session, &mut report, console)?;
+    let is_kept = options.asked.out.is_some() || (session.can_ask() && !session.fell_back(&options.asked));
+    let mut store = Store::create(&parent(&options.asked, &session, is_kept), &report.run.id)?;
     if options.compact {
         store = store.compact(render::has_words);
     }
@@ -251,7 +147,7 @@ fn go(
 }
 
 /// The folder that gets the run's folder. What is not kept goes where the run's private files are.
-fn parent(options: &RunOptions, session: &Session, is_kept: bool) -> PathBuf {
+fn parent(options: &WorkerOptions, session: &Session, is_kept: bool) -> PathBuf {
     let default = || if is_kept { PathBuf::from(defaults::REPORTS) } else { session.folder().join("reports") };
     options.out.clone().unwrap_or_else(default)
 }
@@ -271,7 +167,7 @@ fn ask(
     });
     let ahead = dry::look_ahead(options, session, &selection);
     let expected = Duration::from_millis(ahead.expected_ms).min(options.budget().unwrap_or(Duration::MAX));
-    let repeat = if options.quick { Some(1) } else { options.repeat };
+    let repeat = if options.asked.quick { Some(1) } else { options.asked.repeat };
     console.expects(&selection.scenarios, session.runtimes.len(), repeat);
     let mut rounds = Rounds::plan(session, report, console, store, options, &selection)?;
     // The plans have everything that is needed, and the files are a third of this process's memory.
@@ -288,7 +184,7 @@ fn unkillable(session: &Session) -> Option<String> {
 
 /// Locks the GPUs of this run against other runs, until the locks are dropped.
 fn locks(
-    options: &RunOptions,
+    options: &WorkerOptions,
     session: &mut Session,
     report: &mut Report,
     console: &Console,
@@ -300,7 +196,7 @@ fn locks(
     let all: Vec<String> = session.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
     let uuids = session.restrict.clone().unwrap_or(all);
     let mut tell = |words: &str| console.warn(&[words.to_string()]);
-    match lock::take(&options.locking, &uuids, &mut session.supervisor.interrupt, &mut tell) {
+    match lock::take(&options.locks.locking(), &uuids, &mut session.supervisor.interrupt, &mut tell) {
         Ok(locks) => {
             console.warn(&locks.notes);
             report.run.warnings.extend(locks.notes.iter().cloned());
@@ -330,7 +226,7 @@ fn as_file(label: &str) -> String {
 
 fn blank(options: &RunOptions, session: &Session) -> Report {
     let started_ns = clock::now_ns();
-    let seed = options.seed.unwrap_or(started_ns);
+    let seed = options.asked.seed.unwrap_or(started_ns);
     Report {
         schema: SchemaId::current(SCHEMA),
         must_understand: Vec::new(),

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use super::argument;
 use super::error::CliError;
 use super::output::{fail, named, print};
 use super::stored::{matrix, named_by};
+use crate::argument;
 use crate::terminal;
 use cuda_pitfalls_answers::compare::{self, CompareError, Comparison};
 use cuda_pitfalls_answers::exit::Exit;

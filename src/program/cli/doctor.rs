@@ -5,9 +5,10 @@ use std::io;
 use clap::Args;
 
 use super::output::{fail, named, print};
-use super::run::WHERE;
-use super::{argument, with_workers};
+use super::with_workers;
+use crate::argument;
 use crate::doctor::{Doctor, DoctorError};
+use crate::run::options::WHERE;
 use crate::terminal;
 use cuda_pitfalls_answers::doctor::{diagnose, findings};
 use cuda_pitfalls_answers::exit::Exit;

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
-use super::argument::duration;
 use super::error::CliError;
 use super::output::{fail, named, print};
+use crate::argument::duration;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::fleet::{self, Bucket, Fleet, FleetDiff, Pool, Rule, Words};
 use cuda_pitfalls_core::report::Store;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use super::error::CliError;
 use super::output::{fail_in_document, is_styled, named, put};
 use super::render::sources;
-use super::run::WRITTEN;
+use crate::run::options::WRITTEN;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::{clock, defaults, input};
@@ -72,7 +72,7 @@ pub(super) struct TraceArguments {
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = STDERR, help_heading = WRITTEN)]
     json: Option<PathBuf>,
     /// Where: `cuda` (this machine's driver), `sim[:MACHINE]` (the simulated machine), or `auto`.
-    #[arg(long, default_value = defaults::ON, value_parser = super::argument::on, help_heading = TRACED)]
+    #[arg(long, default_value = defaults::ON, value_parser = crate::argument::on, help_heading = TRACED)]
     on: On,
     /// Do not watch writes of environment variables, which needs LD_PRELOAD.
     #[arg(long, help_heading = TRACED)]

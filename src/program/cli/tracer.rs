@@ -13,7 +13,7 @@ use cuda_pitfalls_trace::tracer::{self, Apart, NvmlFound};
 #[derive(Debug, clap::Args)]
 pub(super) struct TracerArguments {
     /// As of `trace`.
-    #[arg(long, value_parser = super::argument::on)]
+    #[arg(long, value_parser = crate::argument::on)]
     on: On,
     /// The folder that gets the document.
     #[arg(long)]

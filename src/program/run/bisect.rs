@@ -7,18 +7,22 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::console::Console;
+use super::options::{ASKED, HOW_OFTEN, LockOptions, RunOptions, WHERE, WorkerOptions};
 use super::releases::{failure, witnesses};
 use super::session::Session;
 use super::survey::python::attempt::Ground;
 use super::uv::{self, How, InstallError, Installer, Made};
-use super::{Failure, RunOptions, blank, ending, locks};
-use cuda_pitfalls_answers::bisect::{Bisection, NoAnswer, ReleaseAxis, ReleaseOutcome, SCHEMA};
+use super::{Failure, blank, ending, locks};
+use crate::argument;
+use cuda_pitfalls_answers::bisect::{Bisection, NoAnswer, ReleaseAxis, ReleaseOutcome, SCHEMA, Trial};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::{EnvironmentRequest, WitnessAsked};
 use cuda_pitfalls_answers::survey::python::stack_of_init;
 use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::text::escape;
+use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_instrument::supervisor::{Errand, ErrandEnd, Interrupt, role};
 use cuda_pitfalls_render::{bisect as render, releases as words};
 use cuda_pitfalls_trace::policy::{Policy, PolicyWord};
@@ -34,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Whether a command finds an NVML where there is no GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum NvmlChoice {
+pub(crate) enum NvmlChoice {
     /// It does.
     With,
     /// It does not.
@@ -43,48 +47,90 @@ pub enum NvmlChoice {
     Either,
 }
 
-/// What to search.
-#[derive(Clone, Debug)]
-pub struct BisectOptions {
-    /// Where it runs, and whether stdout gets one JSON document.
-    pub run: RunOptions,
-    /// The packages, each with its good and its bad version.
-    pub packages: Vec<(String, String, String)>,
-    /// What is forbidden, as `trace --forbid` takes it.
-    pub forbid: Vec<String>,
-    /// What else is installed.
-    pub with: Vec<String>,
-    /// The day after which no package may have been published.
-    pub newest: Option<String>,
-    /// Whether pre-releases are tried.
-    pub pre: bool,
-    /// Whether packages may be built from source.
-    pub build: bool,
-    /// How long the command may run.
-    pub limit: Duration,
-    /// The most that environments and the installer's cache may take on disk, in bytes.
-    pub disk_bytes: u64,
-    /// Whether the command finds an NVML where there is no GPU.
-    pub nvml: NvmlChoice,
-    /// The folder in which environments are made.
-    pub work: PathBuf,
-    /// The command and its arguments.
-    pub command: Vec<OsString>,
+/// What can be given to `bisect`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct BisectOptions {
+    /// The package whose release made the difference. Of several, the one that makes it is found.
+    #[arg(long, value_name = "PACKAGE", required = true, help_heading = ASKED)]
+    pub(crate) package: Vec<String>,
+    /// A version of it with which the command does not do it; one for each --package.
+    #[arg(long, value_name = "VERSION", required = true, help_heading = ASKED)]
+    pub(crate) good: Vec<String>,
+    /// A version of it with which the command does it; one for each --package.
+    #[arg(long, value_name = "VERSION", required = true, help_heading = ASKED)]
+    pub(crate) bad: Vec<String>,
+    /// What makes a release bad, as in `trace --forbid`; without a GPU cuinit or late-mask.
+    #[arg(long, value_name = "WHAT", required = true, help_heading = ASKED)]
+    pub(crate) forbid: Vec<String>,
+    /// Install this too, such as "vllm==0.11.0 numpy<2".
+    #[arg(long, value_name = "PACKAGES", help_heading = ASKED)]
+    pub(crate) with: Vec<String>,
+    /// Try pre-releases too.
+    #[arg(long, help_heading = ASKED)]
+    pub(crate) pre: bool,
+    /// Take no package that was published after this day, such as 2025-11-20.
+    #[arg(long, value_name = "DATE", help_heading = ASKED)]
+    pub(crate) newest: Option<String>,
+    /// Allow code to run that installing needs: packages that have to be built from source.
+    #[arg(long, value_name = "HAZARD", value_parser = ["code"], help_heading = ASKED)]
+    pub(crate) allow: Vec<String>,
+    /// The version or the path of the interpreter; without it the one that uv chooses.
+    #[arg(long, value_name = "PYTHON", help_heading = WHERE)]
+    pub(crate) python: Option<PathBuf>,
+    /// Where: `cuda` (this machine's driver) or `sim[:MACHINE]` (the fake driver alone).
+    #[arg(long, default_value = defaults::ON, value_parser = argument::on, help_heading = WHERE)]
+    pub(crate) on: On,
+    /// Without a GPU: whether the command finds an NVML, as on a machine with GPUs, or none. Of either, one with which
+    /// it does what is forbidden is enough.
+    #[arg(long, value_enum, default_value_t = NvmlChoice::With, help_heading = WHERE)]
+    pub(crate) nvml: NvmlChoice,
+    /// The folder in which environments are made; each takes up to several GiB.
+    #[arg(long, value_name = "DIR", default_value = ".", help_heading = WHERE)]
+    pub(crate) work: PathBuf,
+    /// How long the command may run before it is killed.
+    #[arg(long, value_name = "DURATION", default_value = "3m", value_parser = argument::timeout, help_heading = HOW_OFTEN)]
+    pub(crate) timeout: Duration,
+    /// The most that environments and downloads may take on disk between two trials.
+    #[arg(long, value_name = "SIZE", default_value = defaults::ENVIRONMENTS_SIZE, value_parser = argument::size, help_heading = HOW_OFTEN)]
+    pub(crate) disk: u64,
+    #[command(flatten)]
+    pub(crate) locks: LockOptions,
+    /// One JSON document on stdout.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The command and its arguments. Its `python` is that of the environment.
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<OsString>,
+}
+
+impl BisectOptions {
+    /// The options of a run in the same place.
+    fn run(&self) -> RunOptions {
+        let (on, python, json, locks) = (self.on.clone(), self.python.clone(), self.json, self.locks.clone());
+        let asked = WorkerOptions { on, python, json, locks, ..WorkerOptions::default() };
+        RunOptions { asked, ..RunOptions::default() }
+    }
+
+    /// What else is installed, word by word.
+    fn others(&self) -> impl Iterator<Item = String> {
+        self.with.iter().flat_map(|words| words.split_whitespace()).map(str::to_string)
+    }
 }
 
 /// Searches, prints, and returns the exit code. `program` is the path of this binary.
-pub fn bisect(options: &BisectOptions, program: &Path, interrupt: Interrupt) -> Exit {
-    let mut console = Console::new(&options.run);
+pub(crate) fn bisect(options: &BisectOptions, program: &Path, interrupt: Interrupt) -> Exit {
+    let mut console = Console::new(&options.run());
     ending::catching(|| go(options, program, interrupt, &mut console))
         .unwrap_or_else(|failure| ending::fail(&mut console, &failure))
 }
 
 fn go(options: &BisectOptions, program: &Path, interrupt: Interrupt, console: &mut Console) -> Result<Exit, Failure> {
     let policy = Policy::parse(&options.forbid, &[]).map_err(|error| Failure::Usage(format!("--forbid: {error}")))?;
-    let mut session = Session::set(&options.run, program, interrupt)?;
+    let run = options.run();
+    let mut session = Session::set(&run.asked, program, interrupt)?;
     console.warn(&session.notes);
-    let mut report = blank(&options.run, &session);
-    let _locks = locks(&options.run, &mut session, &mut report, console)?;
+    let mut report = blank(&run, &session);
+    let _locks = locks(&run.asked, &mut session, &mut report, console)?;
     let witnesses = chosen(witnesses(&session), options.nvml);
     if let Some(word) = policy.forbid.iter().find(|word| needs_gpu(word)).filter(|_| !has_gpu(&witnesses)) {
         let why = format!("--forbid {word}: without a GPU cuInit fails, and only cuinit and late-mask can be seen");
@@ -92,11 +138,11 @@ fn go(options: &BisectOptions, program: &Path, interrupt: Interrupt, console: &m
     }
     let mut interrupt = std::mem::replace(&mut session.supervisor.interrupt, Interrupt::none());
     let folder = options.work.join(format!("cuda-pitfalls-bisect-{}", std::process::id()));
-    let installer = Installer::new(program, &folder, options.disk_bytes).map_err(failure)?;
+    let installer = Installer::new(program, &folder, options.disk).map_err(failure)?;
     let began = clock::now_ns();
-    let python = options.run.python.as_deref().map(Path::as_os_str);
+    let python = options.python.as_deref().map(Path::as_os_str);
     let mut axes = Vec::new();
-    for (package, good, bad) in &options.packages {
+    for ((package, good), bad) in options.package.iter().zip(&options.good).zip(&options.bad) {
         let listed = installer.versions(package, python, options.pre, &mut interrupt).map_err(failure)?;
         let axis = ReleaseAxis::between(package, &listed, good, bad);
         console.warn(&[format!("{package}: {} releases from {good} to {bad}", axis.releases.len())]);
@@ -108,8 +154,8 @@ fn go(options: &BisectOptions, program: &Path, interrupt: Interrupt, console: &m
         started_at: clock::utc(),
         forbid: options.forbid.clone(),
         command: options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        with: options.with.clone(),
-        python: options.run.python.as_ref().map(|python| python.to_string_lossy().into_owned()),
+        with: options.others().collect(),
+        python: options.python.as_ref().map(|python| python.to_string_lossy().into_owned()),
         axes,
         trials: Vec::new(),
         found: Vec::new(),
@@ -125,11 +171,7 @@ fn go(options: &BisectOptions, program: &Path, interrupt: Interrupt, console: &m
         let outcome = trials.attempt(versions, &mut interrupt)?;
         let elapsed_ns = clock::now_ns() - began;
         if let Some(outcome) = &outcome {
-            let trial = cuda_pitfalls_answers::bisect::Trial {
-                versions: versions.clone(),
-                outcome: outcome.clone(),
-                elapsed_ns,
-            };
+            let trial = Trial { versions: versions.clone(), outcome: outcome.clone(), elapsed_ns };
             console.warn(&[render::tried(&trial)]);
         }
         Ok::<_, Failure>(outcome.map(|outcome| (outcome, elapsed_ns)))
@@ -199,17 +241,15 @@ impl Trials<'_> {
         interrupt: &mut Interrupt,
     ) -> Result<Option<ReleaseOutcome>, Failure> {
         let exact: Vec<String> = versions.iter().map(|(name, version)| format!("{name}=={version}")).collect();
-        let Some((first, rest)) = exact.split_first() else { return Ok(None) };
-        let words: Vec<String> =
-            [first.clone()].into_iter().chain(rest.iter().cloned()).chain(self.options.with.iter().cloned()).collect();
+        let words: Vec<String> = exact.iter().cloned().chain(self.options.others()).collect();
         let request = EnvironmentRequest::parse(&words.join(" ")).map_err(|error| Failure::Usage(error.to_string()))?;
         let request = EnvironmentRequest { newest: self.options.newest.clone(), ..request };
         let how = How {
             request: Some(&request),
             overrides: exact,
             pre: self.options.pre,
-            python: self.options.run.python.as_deref().map(Path::as_os_str),
-            build: self.options.build,
+            python: self.options.python.as_deref().map(Path::as_os_str),
+            build: !self.options.allow.is_empty(),
         };
         let made = match self.installer.make(&how, interrupt) {
             Ok(made) => made,
@@ -253,7 +293,7 @@ impl Trials<'_> {
             };
         }
         environment.remove(OsStr::new("CUDA_VISIBLE_DEVICES"));
-        let mut arguments = ground.arguments(self.options.limit, "", &folder);
+        let mut arguments = ground.arguments(self.options.timeout, "", &folder);
         let said = self.session.folder().join("bisect-stderr");
         arguments.extend([OsString::from("--stderr"), said.clone().into(), "--".into()]);
         arguments.extend(self.options.command.iter().cloned());
@@ -265,7 +305,7 @@ impl Trials<'_> {
             arguments,
             environment,
             folder: &place,
-            limit: self.options.limit + GRACE,
+            limit: self.options.timeout + GRACE,
             grace: PATIENCE,
             stdout: None,
         };

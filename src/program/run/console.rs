@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::RunOptions;
+use super::options::RunOptions;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::report::{Report, ScenarioReport};
@@ -37,7 +37,7 @@ pub(super) struct Console {
 
 impl Console {
     pub(super) fn new(options: &RunOptions) -> Console {
-        let RunOptions { json, verbose, quiet, .. } = *options;
+        let (json, verbose, quiet) = (options.asked.json, options.verbose, options.asked.quiet);
         let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
         let (width, colour) = match json {
             true => (terminal::width(&stderr), terminal::is_coloured(&stderr)),

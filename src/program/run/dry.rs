@@ -1,8 +1,9 @@
 //! `--dry-run`: what would run on this machine. No worker is started and no report is written.
 
 use super::console::Console;
+use super::options::RunOptions;
 use super::session::Session;
-use super::{RunOptions, question, require};
+use super::{question, require};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::preview::Preview;
 use cuda_pitfalls_core::catalogue::Selection;

@@ -30,26 +30,26 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 
 /// The options about locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Locking {
+pub(crate) struct Locking {
     /// The folder of the lock files; `None` for no locks.
-    pub folder: Option<PathBuf>,
+    pub(crate) folder: Option<PathBuf>,
     /// A folder to which only this user can write. A run that holds its locks waits for the shared ones only for a
     /// limited time.
-    pub own: Option<PathBuf>,
+    pub(crate) own: Option<PathBuf>,
     /// How long to wait for another run; zero tries once.
-    pub wait: Duration,
+    pub(crate) wait: Duration,
 }
 
 impl Locking {
     /// Locks in this folder. Root also uses a folder of its own.
-    pub fn new(folder: PathBuf, wait: Duration) -> Locking {
+    pub(crate) fn new(folder: PathBuf, wait: Duration) -> Locking {
         let is_shared = folder == Path::new(defaults::LOCK_FOLDER);
         let own = (is_shared && rustix::process::geteuid().is_root()).then(|| PathBuf::from(ROOT_FOLDER));
         Locking { folder: Some(folder), own, wait }
     }
 
     /// No locks at all.
-    pub fn none() -> Locking {
+    pub(crate) fn none() -> Locking {
         Locking { folder: None, own: None, wait: Duration::ZERO }
     }
 }

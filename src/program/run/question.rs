@@ -5,8 +5,8 @@
 
 use std::collections::VecDeque;
 
-use super::RunOptions;
 use super::open::{nothing, open, troubled};
+use super::options::RunOptions;
 use super::session::Session;
 use cuda_pitfalls_core::experiment::Experiment;
 use cuda_pitfalls_core::judge::{self, Facts};
@@ -285,8 +285,8 @@ pub(super) fn answer(
 /// The options of plans, from the command line and the current state of the GPUs.
 pub(super) fn planning(session: &mut Session, options: &RunOptions, runtime: usize) -> plan::Options {
     plan::Options {
-        repeat: options.repeat,
-        quick: options.quick,
+        repeat: options.asked.repeat,
+        quick: options.asked.quick,
         restrict: session.restrict.clone(),
         allow: options.allow.clone(),
         libcudart: session.runtime(runtime),

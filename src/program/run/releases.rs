@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::console::Console;
 use super::progress::Progress;
 use super::session::Session;
+use super::survey::python::ListError;
 use super::survey::python::attempt::{Attempts, Ground};
 use super::survey::python::pool::{self, RowJob};
 use super::survey::{SurveyOptions, select};
@@ -20,7 +21,6 @@ use cuda_pitfalls_answers::releases::{
     self, Environment, EnvironmentDocument, EnvironmentRequest, Matrix, ReleaseRow, Witness, WitnessAsked, WitnessSeen,
 };
 use cuda_pitfalls_answers::survey::python::{self, PythonLine, PythonRow};
-use cuda_pitfalls_core::catalogue::SelectError;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::input;
@@ -39,49 +39,23 @@ const FAKE_GPUS: u32 = 2;
 /// The folder of environments, in the folder of the run.
 const WORK: &str = "environments";
 
-/// Which environments to ask.
-#[derive(Clone, Debug, Default)]
-pub struct ReleaseOptions {
-    /// The environments, in their order.
-    pub environments: Vec<EnvironmentRequest>,
-    /// The most that environments and the installer's cache may take on disk between two environments, in bytes.
-    pub disk_bytes: u64,
-}
-
-/// Why there is no list of environments.
-#[derive(Debug, thiserror::Error)]
-pub enum EnvironmentsError {
-    /// The file cannot be read.
-    #[error("--environments {}: {source}", cuda_pitfalls_core::text::escape::terminal(name))]
-    Unreadable {
-        /// The file.
-        name: String,
-        /// The error of the system.
-        source: std::io::Error,
-    },
-    /// The list has errors.
-    #[error("{}", .0.render(false))]
-    Invalid(SelectError),
-}
-
 /// The environments of a file, or of the list that comes with the program.
 ///
 /// # Errors
 /// The file cannot be read, or is not a valid list.
-pub fn environments(path: Option<&Path>) -> Result<Vec<EnvironmentRequest>, EnvironmentsError> {
-    let invalid = |invalid| EnvironmentsError::Invalid(SelectError::Invalid(vec![invalid]));
-    let Some(path) = path else { return releases::built_in().map_err(invalid) };
+pub(crate) fn environments(path: Option<&Path>) -> Result<Vec<EnvironmentRequest>, ListError> {
+    let Some(path) = path else { return Ok(releases::built_in()?) };
     let name = path.to_string_lossy();
     let text = input::read_text(path, releases::MOST_BYTES as u64);
-    let text = text.map_err(|source| EnvironmentsError::Unreadable { name: name.to_string(), source })?;
-    releases::read(&name, &text).map_err(invalid)
+    let unreadable = |source| ListError::Unreadable { option: "--environments", name: name.to_string(), source };
+    Ok(releases::read(&name, &text.map_err(unreadable)?)?)
 }
 
 /// Reads every environment's document in a folder, in the order of their names, or the one at a path. There may be none.
 ///
 /// # Errors
 /// A document cannot be read.
-pub fn documents(folder: &Path) -> Result<Vec<EnvironmentDocument>, StoreError> {
+pub(crate) fn documents(folder: &Path) -> Result<Vec<EnvironmentDocument>, StoreError> {
     if folder.file_name().and_then(|name| name.to_str()).is_some_and(releases::is_file_name) && folder.is_file() {
         return document(folder).map(|document| vec![document]);
     }
@@ -102,17 +76,16 @@ pub(super) fn survey(
     interrupt: Interrupt,
     console: &mut Console,
 ) -> Result<Exit, Failure> {
-    let run = &options.run;
     select::check(options)?;
     let lines = super::survey::python::list(options.python.rows.as_deref());
     let lines = lines.map_err(|error| Failure::Usage(error.to_string()))?.lines;
-    let lines = select::chosen(lines, &run.selectors)?;
-    let mut session = Session::set(run, program, interrupt)?;
-    let mut report = blank(run, &session);
-    let _locks = locks(run, &mut session, &mut report, console)?;
+    let lines = select::chosen(lines, &options.selectors)?;
+    let mut session = Session::set(&options.asked, program, interrupt)?;
+    let mut report = blank(&options.run(), &session);
+    let _locks = locks(&options.asked, &mut session, &mut report, console)?;
     let folder = match &options.resume {
         Some(folder) => folder.clone(),
-        None => parent(run, &session, true).join(&report.run.id),
+        None => parent(&options.asked, &session, true).join(&report.run.id),
     };
     let store = Store::at(&folder)?;
     console.warn(&session.notes);
@@ -139,7 +112,7 @@ struct ReleaseSurvey<'a> {
 impl ReleaseSurvey<'_> {
     /// Asks every environment. Returns the names of those that have a document now.
     fn all(&mut self) -> Result<BTreeSet<String>, Failure> {
-        let requests = self.options.python.releases.environments.clone();
+        let requests = self.options.python.requests.clone();
         let mut names = BTreeSet::new();
         // The installer checks for Ctrl-C while nothing else does.
         let mut interrupt = std::mem::replace(&mut self.session.supervisor.interrupt, Interrupt::none());
@@ -154,14 +127,15 @@ impl ReleaseSurvey<'_> {
         interrupt: &mut Interrupt,
         names: &mut BTreeSet<String>,
     ) -> Result<(), Failure> {
-        let disk_bytes = self.options.python.releases.disk_bytes;
+        let disk_bytes = self.options.python.disk;
         let installer = Installer::new(self.program, &self.folder.join(WORK), disk_bytes).map_err(failure)?;
         for (number, request) in requests.iter().enumerate() {
             if interrupt.check() {
                 break;
             }
-            let python = self.options.run.python.as_deref().map(Path::as_os_str);
-            let how = How { request: Some(request), python, build: self.options.python.allow_code, ..How::default() };
+            let python = self.options.asked.python.as_deref().map(Path::as_os_str);
+            let how =
+                How { request: Some(request), python, build: !self.options.python.allow.is_empty(), ..How::default() };
             let version = match request.version.as_str() {
                 "" => match installer.chosen(&how, interrupt) {
                     Ok(version) => version,
@@ -246,7 +220,7 @@ impl ReleaseSurvey<'_> {
         let chosen: Vec<PythonLine> = self
             .lines
             .iter()
-            .filter(|line| !self.options.run.selectors.is_empty() || (is_about(line, request) && !line.asks_gpu))
+            .filter(|line| !self.options.selectors.is_empty() || (is_about(line, request) && !line.asks_gpu))
             .filter(|line| line.needs.iter().all(|need| lacks(need, &about).is_none()))
             .filter(|line| self.witnesses.iter().all(|(asked, _)| asked.cuda_gpus == 0 || line.gpus <= asked.cuda_gpus))
             .cloned()

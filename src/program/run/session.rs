@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Failure, RunOptions};
+use super::Failure;
+use super::options::WorkerOptions;
 use crate::host;
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::event::{MappedLibrary, Versions};
@@ -40,7 +41,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn set(options: &RunOptions, program: &Path, interrupt: Interrupt) -> Result<Session, Failure> {
+    pub(super) fn set(options: &WorkerOptions, program: &Path, interrupt: Interrupt) -> Result<Session, Failure> {
         let folder = Folder::create().map_err(no_folder)?;
         let home = folder.path().join("home");
         std::fs::create_dir(&home).map_err(no_folder)?;
@@ -134,7 +135,7 @@ impl Session {
     }
 
     /// Whether the simulated machine answers because no GPU can, and not because somebody wanted it.
-    pub(super) fn fell_back(&self, options: &RunOptions) -> bool {
+    pub(super) fn fell_back(&self, options: &WorkerOptions) -> bool {
         options.on == On::Auto && self.provenance == Provenance::Simulated
     }
 
@@ -209,7 +210,7 @@ fn simulated(machine: Option<&str>, folder: &Path, program: &Path, home: &Path) 
     Ok((links, found, runtimes, format!("sim:{machine}")))
 }
 
-fn real(options: &RunOptions, folder: &Path, program: &Path, home: &Path) -> Result<Environment, Failure> {
+fn real(options: &WorkerOptions, folder: &Path, program: &Path, home: &Path) -> Result<Environment, Failure> {
     let (wanted, libcuda) = (&options.libcudart, options.libcuda.as_deref());
     let libraries = libraries::find(program, home, wanted, libcuda).map_err(|error| match error {
         SupervisorError::Missing(what) => Failure::Usage(format!("cannot load {}", what.join(", "))),

@@ -17,8 +17,10 @@ pub(super) use self::ask::WRITE_EVERY;
 use self::python::PythonOptions;
 use super::console::Console;
 use super::open::host_unsafe;
+use super::options::{ASKED, HOW_OFTEN, RunOptions, WorkerOptions};
 use super::session::Session;
-use super::{Failure, RunOptions, blank, calibrate, ending, locks, parent, question, releases};
+use super::{Failure, blank, calibrate, ending, locks, parent, question, releases};
+use crate::argument;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::{Survey, SurveyKind};
@@ -28,24 +30,37 @@ use cuda_pitfalls_core::report::{Report, Store, read};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_instrument::supervisor::Interrupt;
 
-/// The options of a survey.
-#[derive(Clone, Debug)]
-pub struct SurveyOptions {
-    /// The kind of survey.
-    pub kind: SurveyKind,
-    /// Where and how often to ask, and on which libcudarts; `run.selectors` choose among the questions.
-    pub run: RunOptions,
-    /// The folder of a survey to resume.
-    pub resume: Option<PathBuf>,
-    /// How many masks to generate and compare with the rule, in addition to the listed ones.
-    pub generate: usize,
-    /// How many GPUs the worker of `calls` sees.
-    pub visible_gpus: u32,
-    /// The options of `survey python` alone.
-    pub python: PythonOptions,
+/// What can be given to `survey`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct SurveyOptions {
+    /// Which survey.
+    #[arg(value_enum)]
+    pub(crate) kind: SurveyKind,
+    /// Names or globs of calls, masks, variables or lines, or names of groups (`start-up`, `Numbers`, `torch`);
+    /// all if none. `!SELECTOR` leaves out what it matches.
+    pub(crate) selectors: Vec<String>,
+    #[command(flatten)]
+    pub(crate) asked: WorkerOptions,
+    /// Resume the survey in this folder.
+    #[arg(long, value_name = "DIR", conflicts_with = "out", help_heading = HOW_OFTEN, hide_short_help = true)]
+    pub(crate) resume: Option<PathBuf>,
+    /// `mask`: also generate N masks and compare the driver with the rule.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = argument::generate, help_heading = ASKED)]
+    pub(crate) generate: usize,
+    /// `calls`: how many GPUs a worker sees. With one the survey finds
+    /// whether a call reads the mask and whether it makes a context; with two, on which GPUs.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64), help_heading = ASKED)]
+    pub(crate) visible_gpus: u32,
+    #[command(flatten)]
+    pub(crate) python: PythonOptions,
 }
 
 impl SurveyOptions {
+    /// The options of a run with the same questions and workers.
+    pub(super) fn run(&self) -> RunOptions {
+        RunOptions { selectors: self.selectors.clone(), asked: self.asked.clone(), ..RunOptions::default() }
+    }
+
     /// Attempts of each case of a question.
     fn repeat(&self) -> u32 {
         self.repeat_or(match self.kind {
@@ -60,7 +75,7 @@ impl SurveyOptions {
     }
 
     fn repeat_or(&self, default: u32) -> u32 {
-        if self.run.quick { 1 } else { self.run.repeat.unwrap_or(default) }
+        if self.asked.quick { 1 } else { self.asked.repeat.unwrap_or(default) }
     }
 }
 
@@ -77,9 +92,9 @@ const CONTROLS: [&str; 5] = [
 ];
 
 /// Asks, prints, writes, and returns the exit code. `program` is the path of this binary, which workers run too.
-pub fn survey(options: &SurveyOptions, program: &Path, interrupt: Interrupt) -> Exit {
-    let mut console = Console::new(&options.run);
-    let go = if options.python.releases.environments.is_empty() { go } else { releases::survey };
+pub(crate) fn survey(options: &SurveyOptions, program: &Path, interrupt: Interrupt) -> Exit {
+    let mut console = Console::new(&options.run());
+    let go = if options.python.requests.is_empty() { go } else { releases::survey };
     ending::catching(|| go(options, program, interrupt, &mut console))
         .unwrap_or_else(|failure| ending::fail(&mut console, &failure))
 }
@@ -98,32 +113,32 @@ struct SurveyRun<'a> {
 }
 
 fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &mut Console) -> Result<Exit, Failure> {
-    let mut run = options.run.clone();
-    run.repeat = Some(options.repeat());
+    let mut run = options.run();
+    run.asked.repeat = Some(options.repeat());
     // Options that exclude each other are reported before the machine is touched.
     select::check(options)?;
     let stored = options.resume.as_deref().map(resume::open).transpose()?;
-    let mut session = Session::set(&run, program, interrupt)?;
-    if let Some(restrict) = &run.gpus {
+    let mut session = Session::set(&run.asked, program, interrupt)?;
+    if let Some(restrict) = &run.asked.gpus {
         session.check_gpus(restrict)?;
     }
-    let is_kept = run.out.is_some() || options.resume.is_some() || session.can_ask();
+    let is_kept = run.asked.out.is_some() || options.resume.is_some() || session.can_ask();
     let (mut report, folder) = match (&options.resume, stored) {
         (Some(folder), Some(survey)) => {
             resume::same_question(&survey, options)?;
             resume::same_machine(&survey, &session)?;
-            run.seed = Some(survey.header().seed);
+            run.asked.seed = Some(survey.header().seed);
             // The controls of Python lines are rows of the survey itself.
             let is_python = options.kind.is_of_lines();
             (if is_python { blank(&run, &session) } else { read(folder)? }, folder.clone())
         }
         _ => {
             let report = blank(&run, &session);
-            let folder = parent(&run, &session, is_kept).join(&report.run.id);
+            let folder = parent(&run.asked, &session, is_kept).join(&report.run.id);
             (report, folder)
         }
     };
-    let _locks = locks(&run, &mut session, &mut report, console)?;
+    let _locks = locks(&run.asked, &mut session, &mut report, console)?;
     console.warn(&session.notes);
     let survey_run = SurveyRun { options, run, session, report, folder, is_kept, console };
     match options.kind {
@@ -163,7 +178,7 @@ impl SurveyRun<'_> {
             self.report.run.calibration.clear();
             self.calibrate();
         } else {
-            let store = Store::create(&parent(&self.run, &self.session, self.is_kept), &self.report.run.id)?;
+            let store = Store::create(&parent(&self.run.asked, &self.session, self.is_kept), &self.report.run.id)?;
             let exit = self.controls(&store)?;
             if exit != Exit::Ok {
                 return self.refuse(&store, exit).map(Some);
@@ -232,6 +247,3 @@ impl SurveyRun<'_> {
         ending::finish(&mut self.report, store, exit, |report| console.finish(report, &store.path(), is_kept, exit))
     }
 }
-
-/// The most masks that `--generate` takes.
-pub const MOST_GENERATED: usize = 100_000;

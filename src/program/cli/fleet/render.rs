@@ -25,7 +25,7 @@ pub(in crate::cli) struct FleetRenderArguments {
     #[arg(long, value_name = "PATH")]
     out: Option<PathBuf>,
     /// Where the documentation is, `https://…` or a path: pages of pitfalls become links below it.
-    #[arg(long, value_name = "ADDRESS", value_parser = crate::cli::argument::address)]
+    #[arg(long, value_name = "ADDRESS", value_parser = crate::argument::address)]
     docs: Option<String>,
 }
 

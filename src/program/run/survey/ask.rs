@@ -130,7 +130,7 @@ impl SurveyRun<'_> {
         let asked = &item.question.scenario;
         let instance = asked.instances.first()?;
         let mut run = self.run.clone();
-        run.repeat = item.repeat.or(run.repeat);
+        run.asked.repeat = item.repeat.or(run.asked.repeat);
         let done = question::answer(&mut self.session, asked, instance, &self.report.run, &run, job.place, &|| {
             self.console.tick()
         });
@@ -195,7 +195,7 @@ impl SurveyRun<'_> {
         ending::finish(&mut document, &store, exit, |document| {
             let json = serde_json::to_string(document).unwrap_or_default();
             let path = self.folder.join(R::KIND.file());
-            let form = if self.run.quiet { render::ending } else { render::text };
+            let form = if self.run.asked.quiet { render::ending } else { render::text };
             let text = form(&Survey::from(document.clone()), &path.to_string_lossy());
             self.console.surveyed(&text, &json, exit)
         })

@@ -13,13 +13,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::super::Failure;
+use super::super::options::{ASKED, HOW_OFTEN, WRITTEN};
 use super::super::progress::Progress;
-use super::super::releases::ReleaseOptions;
 use super::ask::WRITE_EVERY;
 
 use super::{SurveyRun, resume, select};
+use crate::argument;
 use attempt::Attempts;
 use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::releases::EnvironmentRequest;
 use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::errors::{self, ErrorRow};
 use cuda_pitfalls_answers::survey::python::{self, Control, LineRow, List, PythonLine, PythonRow};
@@ -32,30 +34,75 @@ use cuda_pitfalls_core::input;
 use cuda_pitfalls_core::machine::Interpreter;
 use cuda_pitfalls_core::scenario::python::lacks;
 use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::verdict::Reason;
 use pool::RowJob;
 
-/// The options of `survey python` alone.
-#[derive(Clone, Debug, Default)]
-pub struct PythonOptions {
-    /// How many rows run at once; by the number of CPUs if `None`.
-    pub jobs: Option<usize>,
-    /// How long a process of a row may run; `TIMEOUT` if `None`.
-    pub timeout: Option<Duration>,
-    /// A file with rows, instead of the list that comes with the program.
-    pub rows: Option<PathBuf>,
-    /// Whether code may run that did not come with the program.
-    pub allow_code: bool,
-    /// Whether to keep the traces in the run's folder.
-    pub keep_traces: bool,
+/// The group of options about releases.
+const RELEASES: &str = "In which releases it is asked";
+
+fn jobs_help() -> String {
+    let (cpus, most) = (defaults::CPUS_PER_JOB, defaults::MOST_JOBS);
+    format!("`python`: how many rows run at once; without it one for every {cpus} CPUs, at most {most}")
+}
+
+fn timeout_help() -> String {
+    let default = defaults::ROW_TIMEOUT_S;
+    format!("`python`: kill a process that runs longer, with its children, such as 90s or 5m; {default}s if not given")
+}
+
+/// What only `survey python` takes.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct PythonOptions {
+    #[arg(help = jobs_help(), long, value_name = "N", value_parser = argument::jobs, help_heading = HOW_OFTEN, hide_short_help = true)]
+    pub(crate) jobs: Option<usize>,
+    #[arg(help = timeout_help(), long, value_name = "DURATION", value_parser = argument::timeout, help_heading = HOW_OFTEN, hide_short_help = true)]
+    pub(crate) timeout: Option<Duration>,
+    /// `python`: ask the rows of this file instead of those that come with the program.
+    #[arg(long, value_name = "FILE", help_heading = ASKED, hide_short_help = true)]
+    pub(crate) rows: Option<PathBuf>,
+    /// Allow what --rows needs: code.
+    #[arg(long, value_name = "HAZARD", value_parser = ["code"], help_heading = ASKED, hide_short_help = true)]
+    pub(crate) allow: Vec<String>,
+    /// `python`: keep the trace of each attempt in the run's folder.
+    #[arg(long, help_heading = WRITTEN, hide_short_help = true)]
+    pub(crate) keep_traces: bool,
+    /// `python`: print the rows with their code, and ask nothing.
+    #[arg(long, help_heading = ASKED)]
+    pub(crate) list: bool,
+    /// `python`: ask in an environment with these packages, which `uv` makes and which is removed afterwards: \
+    /// "torch==2.9.1 numpy<2". The lines about the first package are asked. May be given several times.
+    #[arg(long, value_name = "PACKAGES", value_parser = EnvironmentRequest::parse, help_heading = RELEASES)]
+    pub(crate) with: Vec<EnvironmentRequest>,
+    /// `python`: ask in every environment of the list that comes with the program, or in those whose names match:
+    /// --releases='torch 2.1*'.
+    #[arg(long, value_name = "GLOB", num_args = 0..=1, require_equals = true, default_missing_value = "*", help_heading = RELEASES)]
+    pub(crate) releases: Option<String>,
+    /// `python`: the environments of this file instead of that list.
+    #[arg(long, value_name = "FILE", help_heading = RELEASES, hide_short_help = true)]
+    pub(crate) environments: Option<PathBuf>,
+    /// `python`: of each package of that list, the newest release there is.
+    #[arg(long, help_heading = RELEASES, hide_short_help = true)]
+    pub(crate) latest: bool,
+    /// `python`: the version of the first package of --with holds, whatever other packages ask for.
+    #[arg(long, requires = "with", help_heading = RELEASES, hide_short_help = true)]
+    pub(crate) force: bool,
+    /// `python`: take no package that was published after this day, such as 2025-11-20.
+    #[arg(long, value_name = "DATE", help_heading = RELEASES, hide_short_help = true)]
+    pub(crate) newest: Option<String>,
+    /// `python`: the most that environments and downloads may take on disk between two environments.
+    #[arg(long, value_name = "SIZE", default_value = defaults::ENVIRONMENTS_SIZE, value_parser = argument::size, help_heading = RELEASES, hide_short_help = true)]
+    pub(crate) disk: u64,
     /// The environments in which to ask, if not in that of the interpreter.
-    pub releases: ReleaseOptions,
+    #[arg(skip)]
+    pub(crate) requests: Vec<EnvironmentRequest>,
 }
 
 /// How long a process of a row may run, unless the command line or the row says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(defaults::ROW_TIMEOUT_S);
 /// How long a process of a control may run at least: a short limit for rows says nothing about the instrument.
 const CONTROL_TIMEOUT: Duration = Duration::from_secs(10);
+
 impl PythonOptions {
     /// How many rows run at once. By default most CPUs stay free: an interpreter that imports a framework takes a CPU,
     /// its tracer another, and the driver initialises one process after the other.
@@ -71,25 +118,18 @@ impl PythonOptions {
     }
 }
 
-/// Why there is no list of rows.
+/// Why there is no list of rows or of environments.
 #[derive(Debug, thiserror::Error)]
-pub enum RowsError {
-    /// The file cannot be read.
-    #[error("--rows {}: {source}", cuda_pitfalls_core::text::escape::terminal(name))]
-    Unreadable {
-        /// The file.
-        name: String,
-        /// The error of the system.
-        source: std::io::Error,
-    },
-    /// The list has errors.
+pub(crate) enum ListError {
+    #[error("{option} {}: {source}", terminal(name))]
+    Unreadable { option: &'static str, name: String, source: std::io::Error },
     #[error("{}", .0.render(false))]
     Invalid(SelectError),
 }
 
-impl From<Invalid> for RowsError {
-    fn from(invalid: Invalid) -> RowsError {
-        RowsError::Invalid(SelectError::Invalid(vec![invalid]))
+impl From<Invalid> for ListError {
+    fn from(invalid: Invalid) -> ListError {
+        ListError::Invalid(SelectError::Invalid(vec![invalid]))
     }
 }
 
@@ -97,11 +137,11 @@ impl From<Invalid> for RowsError {
 ///
 /// # Errors
 /// The file cannot be read, or is not a valid list.
-pub fn list(rows: Option<&std::path::Path>) -> Result<List, RowsError> {
+pub(crate) fn list(rows: Option<&std::path::Path>) -> Result<List, ListError> {
     let Some(path) = rows else { return Ok(python::built_in()?) };
     let name = path.to_string_lossy();
     let text = input::read_text(path, python::MOST_BYTES as u64);
-    let text = text.map_err(|source| RowsError::Unreadable { name: name.to_string(), source })?;
+    let text = text.map_err(|source| ListError::Unreadable { option: "--rows", name: name.to_string(), source })?;
     Ok(python::read(&name, &text)?)
 }
 
@@ -114,7 +154,7 @@ impl SurveyRun<'_> {
 
     /// Asks what lines make of errors.
     pub(super) fn errors(self) -> Result<Exit, Failure> {
-        let list = errors::built_in().map_err(|invalid| Failure::Internal(RowsError::from(invalid).to_string()))?;
+        let list = errors::built_in().map_err(|invalid| Failure::Internal(ListError::from(invalid).to_string()))?;
         self.lines::<ErrorRow>(List { lines: list.lines, left_out: Vec::new() })
     }
 
@@ -129,7 +169,7 @@ impl SurveyRun<'_> {
         let names: BTreeSet<String> = lines.iter().flat_map(PythonLine::packages).collect();
         let names: Vec<String> = names.into_iter().collect();
         let program = self.session.program().to_path_buf();
-        let found = self.session.callers_python(self.run.python.as_deref(), &names, &program)?;
+        let found = self.session.callers_python(self.run.asked.python.as_deref(), &names, &program)?;
         self.report.machine.clone_from(&self.session.machine);
         let mut document: SurveyDocument<R> = match &self.options.resume {
             Some(folder) => resume::document(folder)?,

@@ -46,7 +46,7 @@ pub(super) fn same_question(survey: &Survey, options: &SurveyOptions) -> Result<
     if header.version != env!("CARGO_PKG_VERSION") {
         return refused(format!("it was started by version {}; start a new one", header.version));
     }
-    if options.run.seed.is_some_and(|seed| seed != header.seed) {
+    if options.asked.seed.is_some_and(|seed| seed != header.seed) {
         return refused(format!("it was started with --seed {}", header.seed));
     }
     if options.repeat() != header.repeat {
@@ -57,13 +57,13 @@ pub(super) fn same_question(survey: &Survey, options: &SurveyOptions) -> Result<
     }
     if header.generate > 0 && options.repeat_generated() != header.repeat_generated {
         // One of the two has the default of listed forms, the other has the same number by --repeat.
-        let begun = if options.run.repeat.is_some() { "without" } else { "with" };
+        let begun = if options.asked.repeat.is_some() { "without" } else { "with" };
         return refused(format!("it was started {begun} --repeat {}", header.repeat));
     }
     if options.visible_gpus != header.visible_gpus {
         return refused(format!("it was started with --visible-gpus {}", header.visible_gpus));
     }
-    if options.run.selectors != header.selectors {
+    if options.selectors != header.selectors {
         let begun = if header.selectors.is_empty() { "none".to_string() } else { header.selectors.join(" ") };
         return refused(format!(
             "it was started with other selectors: {}",

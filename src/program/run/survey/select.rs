@@ -17,15 +17,15 @@ pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), Failure> {
     if options.visible_gpus != 1 && options.kind != SurveyKind::Calls {
         return Err(only(SurveyKind::Calls, "--visible-gpus"));
     }
-    if options.run.libcudart.len() > 1 && !matches!(options.kind, SurveyKind::Calls | SurveyKind::Startup) {
+    if options.asked.libcudart.len() > 1 && !matches!(options.kind, SurveyKind::Calls | SurveyKind::Startup) {
         let why = "--libcudart given several times belongs to `survey calls` and `survey startup`";
         return Err(Failure::Usage(why.to_string()));
     }
     let python = &options.python;
-    let is_of_framework = |program: &NeedsProgram| program.is_framework() && program.is_chosen(&options.run.selectors);
+    let is_of_framework = |program: &NeedsProgram| program.is_framework() && program.is_chosen(&options.selectors);
     let needs_python = options.kind == SurveyKind::Needs && NeedsProgram::ALL.iter().any(is_of_framework);
     for (is_given, name) in [
-        (options.run.python.is_some() && !needs_python, "--python"),
+        (options.asked.python.is_some() && !needs_python, "--python"),
         (python.jobs.is_some(), "--jobs"),
         (python.timeout.is_some(), "--timeout"),
         (python.keep_traces, "--keep-traces"),
@@ -34,20 +34,20 @@ pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), Failure> {
             return Err(only(SurveyKind::Python, name));
         }
     }
-    if !python.releases.environments.is_empty() && options.kind != SurveyKind::Python {
+    if !python.requests.is_empty() && options.kind != SurveyKind::Python {
         return Err(only(SurveyKind::Python, "--with, --releases, --environments and --latest"));
     }
     if python.rows.is_some() && options.kind != SurveyKind::Python {
         return Err(only(SurveyKind::Python, "--rows"));
     }
-    if python.rows.is_some() && !python.allow_code {
+    if python.rows.is_some() && python.allow.is_empty() {
         let why = "--rows: the file's lines are code that did not come with this program; read it, and allow it by --allow code";
         return Err(Failure::Usage(why.to_string()));
     }
-    if options.kind.is_of_lines() && !options.run.libcudart.is_empty() {
+    if options.kind.is_of_lines() && !options.asked.libcudart.is_empty() {
         return Err(Failure::Usage("--libcudart: a line of Python takes the libcudart of its framework".to_string()));
     }
-    if options.kind.is_of_lines() && options.run.libcuda.is_some() {
+    if options.kind.is_of_lines() && options.asked.libcuda.is_some() {
         let why = "--libcuda: a line of Python runs under a trace, which takes the loader's libcuda; ask without it";
         return Err(Failure::Usage(why.to_string()));
     }

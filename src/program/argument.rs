@@ -4,16 +4,19 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-pub(super) use crate::run::{MOST_GENERATED, On};
 use cuda_pitfalls_core::catalogue::Shard;
 use cuda_pitfalls_core::report::{Required, Requirement};
 use cuda_pitfalls_core::scenario::Hazard;
 use cuda_pitfalls_core::source::size;
+use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_instrument::simulated;
+
+/// The most masks that `--generate` takes.
+const MOST_GENERATED: usize = 100_000;
 
 /// The form that an argument must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(super) enum ArgumentError {
+pub(crate) enum ArgumentError {
     #[error("a number with s, m, h or d, such as 90s")]
     Duration,
     #[error("at least 1s")]
@@ -49,7 +52,7 @@ pub(super) enum ArgumentError {
     Blanks,
 }
 
-pub(super) fn duration(text: &str) -> Result<Duration, ArgumentError> {
+pub(crate) fn duration(text: &str) -> Result<Duration, ArgumentError> {
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let factor = match unit {
         "s" => 1,
@@ -62,7 +65,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, ArgumentError> {
     seconds.map(Duration::from_secs).ok_or(ArgumentError::Duration)
 }
 
-pub(super) fn on(text: &str) -> Result<On, ArgumentError> {
+pub(crate) fn on(text: &str) -> Result<On, ArgumentError> {
     match text {
         "cuda" => Ok(On::Cuda),
         "auto" => Ok(On::Auto),
@@ -74,16 +77,16 @@ pub(super) fn on(text: &str) -> Result<On, ArgumentError> {
     }
 }
 
-pub(super) fn hazard(text: &str) -> Result<Hazard, ArgumentError> {
+pub(crate) fn hazard(text: &str) -> Result<Hazard, ArgumentError> {
     Hazard::ALL.into_iter().find(|hazard| hazard.name() == text).ok_or(ArgumentError::Hazard)
 }
 
 /// A reason that says nothing would excuse anything.
-pub(super) fn reason(text: &str) -> Result<String, ArgumentError> {
+pub(crate) fn reason(text: &str) -> Result<String, ArgumentError> {
     if text.trim().is_empty() { Err(ArgumentError::Reason) } else { Ok(text.to_string()) }
 }
 
-pub(super) fn requirement(text: &str) -> Result<Requirement, ArgumentError> {
+pub(crate) fn requirement(text: &str) -> Result<Requirement, ArgumentError> {
     let read = |(what, wanted): (&str, &str)| {
         let what = Required::ALL.into_iter().find(|known| known.name() == what)?;
         let is_number = wanted.bytes().all(|byte| byte.is_ascii_digit());
@@ -96,7 +99,7 @@ pub(super) fn requirement(text: &str) -> Result<Requirement, ArgumentError> {
 /// The longest name and the longest value of a label, in bytes.
 const LABEL_BYTES: (usize, usize) = (63, 255);
 
-pub(super) fn label(text: &str) -> Result<(String, String), ArgumentError> {
+pub(crate) fn label(text: &str) -> Result<(String, String), ArgumentError> {
     let is_name = |name: &str| {
         name.starts_with(|first: char| first.is_ascii_alphabetic())
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
@@ -108,26 +111,26 @@ pub(super) fn label(text: &str) -> Result<(String, String), ArgumentError> {
     read.map(|(name, value)| (name.to_string(), value.to_string())).ok_or(ArgumentError::Label)
 }
 
-pub(super) fn generate(text: &str) -> Result<usize, ArgumentError> {
+pub(crate) fn generate(text: &str) -> Result<usize, ArgumentError> {
     let count = text.parse::<usize>().ok().filter(|count| *count <= MOST_GENERATED);
     count.ok_or(ArgumentError::Generate)
 }
 
 /// More at once would only wait for each other.
-pub(super) fn jobs(text: &str) -> Result<usize, ArgumentError> {
+pub(crate) fn jobs(text: &str) -> Result<usize, ArgumentError> {
     text.parse::<usize>().ok().filter(|jobs| (1..=256).contains(jobs)).ok_or(ArgumentError::Jobs)
 }
 
-pub(super) fn size(text: &str) -> Result<u64, ArgumentError> {
+pub(crate) fn size(text: &str) -> Result<u64, ArgumentError> {
     let bytes = size::bytes(text).ok().and_then(|bytes| u64::try_from(bytes).ok());
     bytes.filter(|bytes| *bytes >= 1 << 20).ok_or(ArgumentError::Size)
 }
 
-pub(super) fn timeout(text: &str) -> Result<Duration, ArgumentError> {
+pub(crate) fn timeout(text: &str) -> Result<Duration, ArgumentError> {
     duration(text).and_then(|limit| if limit.is_zero() { Err(ArgumentError::Timeout) } else { Ok(limit) })
 }
 
-pub(super) fn versions(text: &str) -> Result<(String, String), ArgumentError> {
+pub(crate) fn versions(text: &str) -> Result<(String, String), ArgumentError> {
     let is_version = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
     match text.split_once(',') {
         Some((a, b)) if is_version(a) && is_version(b) => Ok((a.to_string(), b.to_string())),
@@ -135,12 +138,12 @@ pub(super) fn versions(text: &str) -> Result<(String, String), ArgumentError> {
     }
 }
 
-pub(super) fn shard(text: &str) -> Result<Shard, ArgumentError> {
+pub(crate) fn shard(text: &str) -> Result<Shard, ArgumentError> {
     Shard::parse(text).ok_or(ArgumentError::Shard)
 }
 
 /// An address to which a page may link: nothing that a browser would run.
-pub(super) fn address(text: &str) -> Result<String, ArgumentError> {
+pub(crate) fn address(text: &str) -> Result<String, ArgumentError> {
     let is_address = ["https://", "http://", "file:///", "/", "./", "../"].iter().any(|start| text.starts_with(start));
     match text {
         _ if !is_address => Err(ArgumentError::Address),
