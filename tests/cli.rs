@@ -358,12 +358,12 @@ fn a_process_that_would_be_told_in_another_protocol_leaves_at_once() {
 #[test]
 fn a_report_says_what_its_caller_said_of_it() {
     let scratch = Scratch::new();
-    let labels = ["--label", "node=gpu-17", "--label", "rack=<3>", "--label-host"];
+    let labels = ["--label", "node=gpu-17", "--label", "rack=<3>"];
     let (ran, report) =
         scratch.simulate("sim:h200-x1", &["context/stays-until-exit"], &[&["--quick"], &labels[..]].concat());
     ran.ended(0, "ok");
     assert_eq!(report.run.labels["node"], "gpu-17");
-    assert!(report.run.labels.len() == 3 && !report.run.labels["host"].is_empty());
+    assert_eq!(report.run.labels.len(), 2);
     let stored = scratch.reports().join(&report.run.id).to_string_lossy().into_owned();
     for (form, part) in [
         ("text-full", "label        rack=<3>\n"),
@@ -374,9 +374,7 @@ fn a_report_says_what_its_caller_said_of_it() {
         let ran = scratch.run(&["render", &stored, "--as", form]);
         assert!(ran.stdout.contains(part), "{form}: {}", ran.stdout);
     }
-    for bad in
-        [&["--label", "node"][..], &["--label", "node=a", "--label", "node=b"], &["--label", "host=a", "--label-host"]]
-    {
+    for bad in [&["--label", "node"][..], &["--label", "node=a", "--label", "node=b"]] {
         let ran = scratch.run(&[&["run", "--on", "sim", "--dry-run"], bad].concat());
         ran.ended(2, "usage");
         assert!(ran.stderr.contains("--label"), "{}", ran.stderr);

@@ -104,7 +104,7 @@ pub struct Run {
     pub elapsed_ns: u64,
     /// The selectors of the command line; excluded ones begin with `!`.
     pub selectors: Vec<String>,
-    /// Labels of the run, by `--label` and `--label-host`: `node` is `gpu-17`.
+    /// Labels of the run, by `--label`: `node` is `gpu-17`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// The part of the selected instances that this run asked, such as `1/4`; absent for all.

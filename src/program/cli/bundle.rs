@@ -57,16 +57,17 @@ fn write(arguments: &BundleArguments, stem: &str, entries: &[ArchiveFile]) -> Ex
     }
 }
 
-/// The reproducers of an instance, in the languages that it can be written in.
-fn attach(scenario: &Scenario, instance: &Instance) -> impl Iterator<Item = Attached> {
+/// Adds the reproducers of an instance, in the languages that it can be written in.
+fn attach(scenario: &Scenario, instance: &Instance, entries: &mut Vec<ArchiveFile>, attached: &mut Vec<Attached>) {
     let stem = stem(&instance.name);
-    [Language::Python, Language::C].into_iter().filter_map(move |language| {
-        let program = Reproducer::new(scenario, instance, &stem).ok()?;
-        let text = reproducer(&program, language).ok()?;
+    for language in [Language::Python, Language::C] {
+        let program = Reproducer::new(scenario, instance, &stem);
+        let Ok(text) = program.and_then(|program| reproducer(&program, language)) else { continue };
         let file = format!("{stem}.{}", language.extension());
+        entries.push(ArchiveFile { name: file.clone(), text: text.clone() });
         let commands = language.commands(&stem);
-        Some(Attached { instance: instance.name.clone(), file, commands, language: language.name(), text })
-    })
+        attached.push(Attached { instance: instance.name.clone(), file, commands, language: language.name(), text });
+    }
 }
 
 /// The last part of a name, as a file may be called: a name of nothing is that of a scenario.

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
-use super::run::HOST_NAME;
 use cuda_pitfalls_answers::compare::CompareError;
 use cuda_pitfalls_answers::export::{Language, Refusal};
 use cuda_pitfalls_core::report::StoreError;
@@ -43,10 +42,6 @@ pub(super) enum CliError {
     NoFile,
     #[error("--label: `{0}` is given twice")]
     LabelTwice(String),
-    #[error("--label-host: {HOST_NAME}: {0}")]
-    HostName(io::Error),
-    #[error("--label-host: the host has no name")]
-    NoHostName,
     #[error(
         "--as: a survey can be rendered as text, markdown or html, and one of needs as oci, systemd, apparmor, landlock or devices; the report of its controls is report.json beside it"
     )]

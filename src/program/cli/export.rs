@@ -10,6 +10,7 @@ use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::export::{Language, Offer, Reproducer, reproducer};
 use cuda_pitfalls_core::catalogue::{Selection, Unselected};
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
+use cuda_pitfalls_core::text::escape::terminal;
 
 /// What the program that is written does.
 pub(super) const ENDS: &str = "\
@@ -88,10 +89,7 @@ fn file_stem(path: &Path) -> Option<String> {
 }
 
 fn note(text: &str) {
-    let _ = std::io::Write::write_fmt(
-        &mut std::io::stderr(),
-        format_args!("cuda-pitfalls: {}\n", cuda_pitfalls_core::text::escape::terminal(text)),
-    );
+    let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {}", terminal(text));
 }
 
 fn write(path: &Path, text: &str) -> Exit {

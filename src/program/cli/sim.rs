@@ -1,12 +1,11 @@
 //! `sim`: a program on the simulated machine, and what of it the machine could not answer.
 
 use std::ffi::OsString;
-use std::io::Write;
 
 use clap::Args;
 
 use super::output::{fail, named};
-use super::trace::{end_as, not_started};
+use super::trace::{end_as, not_started, say};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::defaults;
@@ -81,9 +80,4 @@ pub(super) fn sim(arguments: SimArguments) -> Exit {
         Some(0) if !called.is_empty() => named(Exit::Inconclusive),
         _ => end_as(ended),
     }
-}
-
-/// Prints on stderr. A reader that has gone away is no error.
-fn say(text: &str) {
-    let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }

@@ -212,7 +212,7 @@ fn told(
 }
 
 /// Prints on stderr. A reader that has gone away is no error.
-fn say(text: &str) {
+pub(super) fn say(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 

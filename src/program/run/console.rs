@@ -172,18 +172,14 @@ impl Console {
         self.bar.inc(1);
     }
 
-    /// Prints the end of a survey: its tables or, for a program, its document.
+    /// Prints the end of a survey or of a preview: its tables or, for a program, its document.
     pub(super) fn surveyed(&mut self, text: &str, document: &str, exit: Exit) -> Exit {
         self.bar.finish_and_clear();
         self.say(text);
-        self.hand_over(document, exit)
-    }
-
-    /// Prints what a run would do or, for a program, its document.
-    pub(super) fn previewed(&mut self, text: &str, document: &str, exit: Exit) -> Exit {
-        self.bar.finish_and_clear();
-        self.say(text);
-        self.hand_over(document, exit)
+        self.finished = true;
+        let written =
+            if self.json { output::write(std::io::stdout(), format!("{document}\n").as_bytes()) } else { Ok(()) };
+        self.handed_over(written, exit)
     }
 
     /// The end of a run. A document that was asked for and could not be handed over is not durable;
@@ -203,21 +199,10 @@ impl Console {
             let blank = if self.spoken { "\n" } else { "" };
             self.say(&format!("{blank}{}", answer::ending(&report.view(), &ending, self.width)));
         }
-        self.hand_over_file(file, exit)
-    }
-
-    /// Copies the report from disk: it is larger than this process may be.
-    fn hand_over_file(&mut self, path: &Path, exit: Exit) -> Exit {
         self.finished = true;
-        let copied = if self.json { copy(path) } else { Ok(()) };
+        // From disk: the report is larger than this process may be.
+        let copied = if self.json { copy(file) } else { Ok(()) };
         self.handed_over(copied, exit)
-    }
-
-    fn hand_over(&mut self, document: &str, exit: Exit) -> Exit {
-        self.finished = true;
-        let written =
-            if self.json { output::write(std::io::stdout(), format!("{document}\n").as_bytes()) } else { Ok(()) };
-        self.handed_over(written, exit)
     }
 
     fn handed_over(&self, written: std::io::Result<()>, exit: Exit) -> Exit {

@@ -15,7 +15,7 @@ pub(super) fn run(options: &RunOptions, session: &mut Session, selection: &Selec
     console.warn(&session.notes);
     let preview = look_ahead(options, session, selection);
     let document = serde_json::to_string(&preview).unwrap_or_default();
-    console.previewed(&preview::text(&preview), &document, preview.exit())
+    console.surveyed(&preview::text(&preview), &document, preview.exit())
 }
 
 /// A preview of the run with these options.

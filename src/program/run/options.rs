@@ -51,9 +51,6 @@ pub(crate) struct RunOptions {
     /// Write this into the report, for whoever reads many: node=gpu-17; may be given several times.
     #[arg(long, value_name = "KEY=VALUE", value_parser = argument::label, help_heading = WRITTEN, hide_short_help = true)]
     pub(crate) label: Vec<(String, String)>,
-    /// Write this machine's host name into the report, as the label `host`.
-    #[arg(long, help_heading = WRITTEN, hide_short_help = true)]
-    pub(crate) label_host: bool,
     /// All labels by name.
     #[arg(skip)]
     pub(crate) labels: BTreeMap<String, String>,

@@ -97,10 +97,7 @@ fn sources(report: &ReportView<'_>, entries: &mut Vec<ArchiveFile>) -> Vec<Attac
         // A scenario that ran on several libcudarts is in a report several times.
         let Some((scenario, instance)) = found.filter(|_| is_first) else { continue };
         told.push(one.name);
-        for written in attach(scenario, instance) {
-            entries.push(ArchiveFile { name: written.file.clone(), text: written.text.clone() });
-            attached.push(written);
-        }
+        attach(scenario, instance, entries, &mut attached);
     }
     attached
 }

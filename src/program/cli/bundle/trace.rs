@@ -61,10 +61,7 @@ fn sources(proofs: &[Scenario], entries: &mut Vec<ArchiveFile>) -> Vec<Attached>
         let Some(file) = catalogue::embedded().find(|file| file.name == scenario.name) else { continue };
         entries.push(ArchiveFile { name: format!("{}.toml", stem(&scenario.name)), text: file.source.to_string() });
         let Some(instance) = scenario.instances.first() else { continue };
-        for written in attach(scenario, instance) {
-            entries.push(ArchiveFile { name: written.file.clone(), text: written.text.clone() });
-            attached.push(written);
-        }
+        attach(scenario, instance, entries, &mut attached);
     }
     attached
 }
