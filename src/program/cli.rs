@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use clap::{ColorChoice, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use self::output::{fail, fail_in_document, fail_rendered, is_styled, named, print};
+use self::output::{ended, fail, fail_in_document, fail_rendered, is_styled, named, print};
 use self::started::Started;
 use crate::argument;
 use crate::run::options::{ExclusionOptions, RunOptions, WRITTEN};
@@ -454,5 +454,5 @@ fn check(files: &[PathBuf]) -> Exit {
             }
         }
     }
-    if exit == Exit::Ok { exit } else { named(exit) }
+    ended(exit)
 }

@@ -123,7 +123,7 @@ fn go(
     report.run.host_unsafe = unkillable(&session);
     store.write(&report)?;
     console.warn(&session.notes);
-    require::gpus(&mut report, &session);
+    require::gpus(&mut report.run.require, &session);
     if require::is_met(&report) {
         ask(options, &mut session, &mut report, &store, selection, console)?;
     } else {

@@ -4,7 +4,7 @@ use std::io;
 
 use clap::Args;
 
-use super::output::{fail, named, print};
+use super::output::{ended, fail, print};
 use super::with_workers;
 use crate::argument;
 use crate::doctor::{Doctor, DoctorError};
@@ -86,11 +86,7 @@ fn examine(doctor: &mut Doctor<'_>, arguments: &DoctorArguments) -> Result<Exit,
     } else {
         print(&text)
     };
-    Ok(match (shown, exit) {
-        (Exit::Ok, Exit::Ok) => Exit::Ok,
-        (Exit::Ok, exit) => named(exit),
-        (shown, _) => named(shown),
-    })
+    Ok(ended(exit.worst(shown)))
 }
 
 fn failed(error: &DoctorError, json: bool) -> Exit {

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use clap::Args;
 
-use super::output::{fail, fail_rendered, is_styled, named, print};
+use super::output::{ended, fail, fail_rendered, is_styled, print};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::explain::{Certainty, Explainer, Query};
@@ -67,11 +67,8 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Exit {
             passed
         }
     };
-    match shown {
-        Exit::Ok if found.certainty == Certainty::Nothing => named(Exit::NothingMeasured),
-        Exit::Ok => Exit::Ok,
-        shown => named(shown),
-    }
+    let exit = if found.certainty == Certainty::Nothing { Exit::NothingMeasured } else { Exit::Ok };
+    ended(exit.worst(shown))
 }
 
 /// What was said.

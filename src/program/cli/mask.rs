@@ -4,7 +4,7 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::output::{fail, named, print};
+use super::output::{ended, fail, print};
 use super::with_workers;
 use crate::gpus::{self, GpusError};
 use crate::terminal;
@@ -77,11 +77,10 @@ pub(super) fn mask(arguments: &MaskArguments) -> Exit {
     let order = arguments.order.clone().or_else(|| variable(ORDER));
     let show = |(source, gpus): (GpuSource, Vec<ListedGpu>)| {
         let answer = visibility(mask.clone(), order.clone(), source, gpus);
-        let shown = match arguments.json {
+        ended(match arguments.json {
             true => print(&json::document(&serde_json::to_value(&answer).unwrap_or_default())),
             false => print(&page::text(&answer, terminal::width(&std::io::stdout()))),
-        };
-        if shown == Exit::Ok { shown } else { named(shown) }
+        })
     };
     match arguments.gpus.as_deref().map(source) {
         Some(Err(error)) => fail(error, Exit::Usage, arguments.json),

@@ -117,6 +117,11 @@ pub(super) fn fail_in_document(why: &str, exit: Exit) {
     print(&format!("{document}\n"));
 }
 
+/// Names an exit code on stderr, unless all is well.
+pub(super) fn ended(exit: Exit) -> Exit {
+    if exit == Exit::Ok { exit } else { named(exit) }
+}
+
 /// Names an exit code on stderr.
 pub(super) fn named(exit: Exit) -> Exit {
     let _ = writeln!(std::io::stderr(), "cuda-pitfalls: exit {} ({})", exit.code(), exit.name());

@@ -7,7 +7,6 @@ use super::{question, require};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::preview::Preview;
 use cuda_pitfalls_core::catalogue::Selection;
-use cuda_pitfalls_core::report::Required;
 use cuda_pitfalls_render::preview;
 
 /// Prints what the options would run, and how the run would end.
@@ -29,8 +28,6 @@ pub(super) fn look_ahead(options: &RunOptions, session: &mut Session, selection:
     }
     preview.allow_skip.clone_from(&options.allow_skip);
     preview.require.clone_from(&options.require);
-    for requirement in preview.require.iter_mut().filter(|requirement| requirement.what == Required::Gpus) {
-        *requirement = requirement.with(require::usable(session));
-    }
+    require::gpus(&mut preview.require, session);
     preview
 }

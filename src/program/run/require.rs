@@ -4,11 +4,9 @@ use super::session::Session;
 use cuda_pitfalls_core::report::{Report, Required, Requirement};
 
 /// Compares the requirements on the machine with the machine, before anything runs.
-pub(super) fn gpus(report: &mut Report, session: &Session) {
-    for requirement in &mut report.run.require {
-        if requirement.what == Required::Gpus {
-            *requirement = requirement.with(usable(session));
-        }
+pub(super) fn gpus(requirements: &mut [Requirement], session: &Session) {
+    for requirement in requirements.iter_mut().filter(|requirement| requirement.what == Required::Gpus) {
+        *requirement = requirement.with(usable(session));
     }
 }
 
@@ -18,7 +16,7 @@ pub(super) fn is_met(report: &Report) -> bool {
 }
 
 /// How many GPUs of the machine may be used.
-pub(super) fn usable(session: &Session) -> u64 {
+fn usable(session: &Session) -> u64 {
     let may_be_used = |uuid: &String| session.restrict.as_ref().is_none_or(|restrict| restrict.contains(uuid));
     session.machine.gpus.iter().filter(|gpu| may_be_used(&gpu.uuid)).count() as u64
 }

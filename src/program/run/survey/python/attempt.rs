@@ -74,7 +74,8 @@ pub(in crate::run) struct Attempts {
     python: PathBuf,
     /// Variables that are set or, without a value, unset for every attempt.
     variables: BTreeMap<OsString, Option<OsString>>,
-    on: String,
+    /// Where rows are asked, unless on another ground.
+    ground: Ground,
     mask: Option<String>,
     /// The NVML that the forwarding one of a row stands before; `None` without one.
     nvml: Option<PathBuf>,
@@ -106,7 +107,7 @@ impl Attempts {
             program: session.program().to_path_buf(),
             python: python.to_path_buf(),
             variables: BTreeMap::new(),
-            on: session.on.clone(),
+            ground: Ground { on: session.on.clone(), ..Ground::default() },
             nvml: session.nvml(),
             mask: session.restrict.as_ref().map(|uuids| uuids.join(",")),
             folder: session.folder().to_path_buf(),
@@ -128,11 +129,7 @@ impl Attempts {
 
     /// One attempt beside others, on this ground; `None` if the user stopped it.
     pub(in crate::run) fn on(&self, job: &RowJob, ground: &Ground) -> Option<PythonAttempt> {
-        let is_stopped = || self.stop.load(Ordering::Relaxed);
-        if is_stopped() {
-            return None;
-        }
-        self.attempt(job, false, ground).filter(|_| !is_stopped())
+        self.attempt_unless_stopped(job, false, ground)
     }
 
     /// Whether there is an NVML.
@@ -164,7 +161,7 @@ impl Attempts {
             if number > 1 && number == self.repeat && wants_to_be_alone(job, &attempts) {
                 break;
             }
-            attempts.push(self.attempt_unless_stopped(job, self.jobs == 1)?);
+            attempts.push(self.attempt_unless_stopped(job, self.jobs == 1, &self.ground)?);
             // Further attempts would also hang until the time limit.
             if attempts.last().is_some_and(hangs) {
                 break;
@@ -177,18 +174,17 @@ impl Attempts {
     /// how much memory is its own. `None` if the user stopped it.
     pub(super) fn alone(&self, job: &RowJob, mut attempts: Vec<PythonAttempt>) -> Option<Vec<PythonAttempt>> {
         if wants_to_be_alone(job, &attempts) {
-            attempts.push(self.attempt_unless_stopped(job, true)?);
+            attempts.push(self.attempt_unless_stopped(job, true, &self.ground)?);
         }
         Some(attempts)
     }
 
-    fn attempt_unless_stopped(&self, job: &RowJob, alone: bool) -> Option<PythonAttempt> {
+    fn attempt_unless_stopped(&self, job: &RowJob, alone: bool, ground: &Ground) -> Option<PythonAttempt> {
         let is_stopped = || self.stop.load(Ordering::Relaxed);
         if is_stopped() {
             return None;
         }
-        let ground = Ground { on: self.on.clone(), ..Ground::default() };
-        self.attempt(job, alone, &ground).filter(|_| !is_stopped())
+        self.attempt(job, alone, ground).filter(|_| !is_stopped())
     }
 
     fn attempt(&self, job: &RowJob, alone: bool, ground: &Ground) -> Option<PythonAttempt> {
