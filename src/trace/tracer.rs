@@ -82,7 +82,7 @@ pub fn not_modelled() -> String {
 }
 
 /// What to trace, and how.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TraceOptions {
     /// The command and its arguments.
     pub command: Vec<OsString>,

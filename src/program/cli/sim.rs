@@ -14,7 +14,7 @@ use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_instrument::simulated;
 use cuda_pitfalls_render::trace::sim as page;
 use cuda_pitfalls_trace::Trace;
-use cuda_pitfalls_trace::tracer::{self, NvmlFound, Traced};
+use cuda_pitfalls_trace::tracer::{self, Traced};
 
 /// How it ends, for help.
 pub(super) const ENDS: &str = "\
@@ -59,13 +59,9 @@ pub(super) fn sim(arguments: SimArguments) -> Exit {
         command: arguments.command,
         on: On::Sim(Some(machine.clone())),
         folder: folder.path().join("trace"),
-        preload: false,
-        redact: false,
-        all_calls: false,
         returns: tracer::not_modelled(),
-        nvml: NvmlFound::Machine,
         tells_unmodelled: true,
-        apart: None,
+        ..tracer::TraceOptions::default()
     };
     let Traced { ended, document, unmodelled, .. } = match tracer::trace(&program, &options) {
         Ok(traced) => traced,

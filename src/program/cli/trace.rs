@@ -114,10 +114,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Exit {
         preload: !arguments.no_preload,
         redact: arguments.redact,
         all_calls: arguments.all_calls,
-        returns: String::new(),
-        nvml: tracer::NvmlFound::Machine,
-        tells_unmodelled: false,
-        apart: None,
+        ..tracer::TraceOptions::default()
     };
     let traced = match tracer::trace(&program, &options) {
         Ok(traced) => traced,

@@ -54,16 +54,14 @@ pub(super) fn trace(arguments: TracerArguments) -> Exit {
         on,
         folder,
         preload: true,
-        redact: false,
-        all_calls: false,
         returns,
         nvml: match nvml {
             Nvml::Machine => NvmlFound::Machine,
             Nvml::Nothing => NvmlFound::Nothing,
             Nvml::Simulated => NvmlFound::Simulated,
         },
-        tells_unmodelled: false,
         apart: Some(Apart { limit, stderr }),
+        ..tracer::TraceOptions::default()
     };
     let traced = std::env::current_exe()
         .map_err(|error| error.to_string())
