@@ -21,7 +21,9 @@ use crate::survey::Survey;
 use crate::survey::mask::by_todays_rule;
 use cuda_pitfalls_core::fact;
 use cuda_pitfalls_core::machine::Machine;
+use cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView, SchemaId};
+use cuda_pitfalls_core::text::counts::tally;
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_trace::Trace;
 use cuda_pitfalls_trace::diagnosis::Finding;
@@ -232,6 +234,28 @@ impl Comparison {
         }
         Ok(comparison)
     }
+}
+
+const UNKNOWN: &str = "not known";
+
+fn known(text: &Option<String>) -> String {
+    text.clone().unwrap_or_else(|| UNKNOWN.to_string())
+}
+
+/// Different values, how often each is there where they are several.
+fn all(values: impl Iterator<Item = String>) -> String {
+    let mut values = tally(values);
+    values.sort();
+    match values.as_slice() {
+        [(value, _)] => value.clone(),
+        several => several.iter().map(|(value, times)| format!("{times}× {value}")).collect::<Vec<_>>().join(", "),
+    }
+}
+
+/// Whether two amounts of memory are the same: a hundredth counts for nothing, and neither do a few pages.
+fn is_noise(one: i64, other: i64) -> bool {
+    let largest = one.unsigned_abs().max(other.unsigned_abs());
+    one.abs_diff(other) <= FALLBACK_EPSILON_BYTES.max(largest / 100)
 }
 
 /// A fact that holds or does not, in a word.

@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-
 use crate::forwarding;
 
 /// The variable with the folder of the trace that this process belongs to (src/fake/shim/preload.rs).

@@ -8,7 +8,6 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-
 /// The list's place in the repository. Each line is one of `sha256sum`, which can check it: a hash, two blanks, and
 /// a file's path from this folder.
 pub const LIST: &str = "reports/evidence.sha256";

@@ -3,12 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::{FactDifference, yes_or_no};
+use super::{FactDifference, UNKNOWN, all, known, yes_or_no};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::sample::Gpu;
 use cuda_pitfalls_core::text::units;
-
-const UNKNOWN: &str = "not known";
 
 /// The facts that differ.
 pub(super) fn changes(machines: [&Machine; 2]) -> Vec<FactDifference> {
@@ -18,7 +16,6 @@ pub(super) fn changes(machines: [&Machine; 2]) -> Vec<FactDifference> {
 
 /// Every fact under its name. Both machines have the same names, but for environment variables.
 fn facts(machine: &Machine) -> Vec<(String, String)> {
-    let known = |text: &Option<String>| text.clone().unwrap_or_else(|| UNKNOWN.to_string());
     let isolation = &machine.isolation;
     let cuda = machine.cuda_driver_version.map_or_else(|| UNKNOWN.to_string(), units::cuda_version);
     let gpus = &machine.gpus;
@@ -66,18 +63,11 @@ fn libcudarts(machine: &Machine) -> String {
 
 /// The value that all GPUs share, or each value with its number of GPUs.
 fn tally(gpus: &[Gpu], fact: impl Fn(&Gpu) -> String) -> String {
-    let values: Vec<String> = gpus.iter().map(fact).collect();
-    let kinds: BTreeSet<&String> = values.iter().collect();
-    let count = |kind: &String| values.iter().filter(|value| *value == kind).count();
-    match kinds.len() {
-        0 => "no GPU".to_string(),
-        1 => values.first().cloned().unwrap_or_default(),
-        _ => kinds.iter().map(|kind| format!("{}× {kind}", count(kind))).collect::<Vec<_>>().join(", "),
-    }
+    if gpus.is_empty() { "no GPU".to_string() } else { all(gpus.iter().map(fact)) }
 }
 
 /// A variable's value with `<uuid0>` instead of the UUID of GPU 0, because no two machines share UUIDs.
-fn nameless(value: &str, gpus: &[Gpu]) -> String {
+pub(super) fn nameless(value: &str, gpus: &[Gpu]) -> String {
     let mut value = value.to_string();
     for (place, gpu) in gpus.iter().enumerate().filter(|(_, gpu)| !gpu.uuid.is_empty()) {
         value = value.replace(&gpu.uuid, &format!("<uuid{place}>"));

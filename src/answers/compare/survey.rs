@@ -1,7 +1,7 @@
 //! Compares the rows of two surveys.
 
 use super::pair::ComparedEntry;
-use super::{CompareError, Comparison, ComparisonSide, EntryDifference, FactDifference, Relation, yes_or_no};
+use super::{CompareError, Comparison, ComparisonSide, EntryDifference, FactDifference, Relation, is_noise, yes_or_no};
 use crate::survey::RowAttempts;
 use crate::survey::calls::CallRow;
 use crate::survey::document::Row;
@@ -12,11 +12,7 @@ use crate::survey::needs::{NeedRow, returned};
 use crate::survey::python::{PythonRow, without_line};
 use crate::survey::startup::{Spread, StartRow, StartStep};
 use cuda_pitfalls_core::machine::Machine;
-use cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES;
 use cuda_pitfalls_core::text::units;
-
-/// Memory is the same where it differs by no more than this, or by no more than a hundredth.
-const NOISE_BYTES: u64 = FALLBACK_EPSILON_BYTES;
 
 /// Compares the rows of two surveys of one kind.
 pub(super) fn compare<R: Compared>(
@@ -39,18 +35,13 @@ pub(super) fn compare<R: Compared>(
 }
 
 fn entry<R: Compared>(row: &R) -> ComparedEntry<'_, R> {
-    let (name, libcudart) = row.name();
+    let (name, libcudart) = row.question();
     let unmeasured = row.standing().unmeasured.as_ref().map(|unmeasured| unmeasured.reason.name());
     ComparedEntry { name, libcudart, unmeasured, item: row }
 }
 
 /// A row that can be compared with one of another survey.
 pub(super) trait Compared: Row {
-    /// The question, and the libcudart that answered it.
-    fn name(&self) -> (String, Option<String>) {
-        (self.key(), None)
-    }
-
     /// How the questions differ.
     fn asked_differently(&self, _other: &Self) -> Vec<String> {
         Vec::new()
@@ -61,10 +52,6 @@ pub(super) trait Compared: Row {
 }
 
 impl Compared for CallRow {
-    fn name(&self) -> (String, Option<String>) {
-        (self.call.clone(), self.libcudart_version.clone())
-    }
-
     fn changes(&self, other: &CallRow) -> Vec<FactDifference> {
         let mut changes = Changes::between(self, other);
         changes.fact("reads the mask", yes(self.reads_mask), yes(other.reads_mask));
@@ -117,10 +104,6 @@ impl Compared for NeedRow {
 }
 
 impl Compared for StartRow {
-    fn name(&self) -> (String, Option<String>) {
-        (self.subject(), self.libcudart_version.clone())
-    }
-
     fn changes(&self, other: &StartRow) -> Vec<FactDifference> {
         let mut changes = Changes::between(self, other);
         for case in &self.cases {
@@ -307,9 +290,4 @@ fn memory(a: &CallRow, b: &CallRow) -> Option<(String, String)> {
     let count = if a.visible_gpus == b.visible_gpus { usize::MAX } else { a.visible_gpus.min(b.visible_gpus) as usize };
     let (one, other) = both.take(count).find(|(one, other)| !is_noise(*one, *other))?;
     Some((units::delta(one), units::delta(other)))
-}
-
-fn is_noise(one: i64, other: i64) -> bool {
-    let largest = one.unsigned_abs().max(other.unsigned_abs());
-    one.abs_diff(other) <= NOISE_BYTES.max(largest / 100)
 }

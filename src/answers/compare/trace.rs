@@ -7,8 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Comparison, ComparisonSide, EntryDifference, FactDifference, SCHEMA};
-use cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES;
+use super::{Comparison, ComparisonSide, EntryDifference, FactDifference, SCHEMA, UNKNOWN, all, is_noise, known};
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::text::counts::tally;
 use cuda_pitfalls_core::text::escape::shorten;
@@ -19,13 +18,10 @@ use cuda_pitfalls_trace::{
     ContextChange, ContextLife, EventKind, History, Trace, TraceEvent, TraceProcess, status_name,
 };
 
-/// Memory is the same where it differs by no more than this, or by no more than a hundredth.
-const NOISE_BYTES: u64 = FALLBACK_EPSILON_BYTES;
 /// Names and values are cut to this many bytes.
 const LONGEST: usize = 120;
 /// The longest chain of parents that is followed.
 const DEEPEST: usize = 16;
-const UNKNOWN: &str = "not known";
 
 /// What is known of one thing.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,10 +39,7 @@ impl TraceFact {
 
     fn is_same(&self, other: &TraceFact) -> bool {
         match (self.bytes, other.bytes) {
-            (Some(a), Some(b)) => {
-                let noise = NOISE_BYTES.max(a.unsigned_abs().max(b.unsigned_abs()) / 100);
-                a.abs_diff(b) <= noise
-            }
+            (Some(a), Some(b)) => is_noise(a, b),
             _ => self.value == other.value || [self, other].iter().any(|fact| fact.value == UNKNOWN),
         }
     }
@@ -216,16 +209,6 @@ fn each(values: impl Iterator<Item = String>) -> String {
     if known.is_empty() { UNKNOWN.to_string() } else { known.into_iter().collect::<Vec<_>>().join(", ") }
 }
 
-/// Different values, how often each is there where they are several.
-fn all(values: impl Iterator<Item = String>) -> String {
-    let mut values = tally(values);
-    values.sort();
-    match values.as_slice() {
-        [(value, _)] => value.clone(),
-        several => several.iter().map(|(value, times)| format!("{times}× {value}")).collect::<Vec<_>>().join(", "),
-    }
-}
-
 fn contexts(history: &History, tree: &Tree, did: &mut Behaviour) {
     let mut groups: BTreeMap<String, Vec<&ContextLife>> = BTreeMap::new();
     for life in &history.contexts {
@@ -373,10 +356,7 @@ fn place(event: &TraceEvent) -> String {
 
 /// A variable's value with indices instead of UUIDs, which no two machines share.
 fn nameless(trace: &Trace, value: &str) -> String {
-    let mut value = value.to_string();
-    for (index, gpu) in trace.start.gpus.iter().enumerate().filter(|(_, gpu)| !gpu.uuid.is_empty()) {
-        value = value.replace(&gpu.uuid, &format!("<uuid{index}>"));
-    }
+    let value = super::machine::nameless(value, &trace.start.gpus);
     if value.is_empty() { "(empty)".to_string() } else { shorten(&value, LONGEST) }
 }
 
@@ -464,7 +444,6 @@ fn side(trace: &Trace) -> ComparisonSide {
 /// What differs between the machines, or between what the two traces could see.
 fn machine(trace: &Trace) -> Vec<(String, String)> {
     let start = &trace.start;
-    let known = |text: &Option<String>| text.clone().unwrap_or_else(|| UNKNOWN.to_string());
     let pythons: BTreeSet<&String> = trace.processes.iter().filter_map(|process| process.python.as_ref()).collect();
     let not_seen = trace.end.as_ref().map_or(0, |end| end.not_seen.len()) + start.limits.len();
     let fixed = [

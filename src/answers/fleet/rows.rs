@@ -41,7 +41,7 @@ fn answer<R: Answers>(row: &R) -> Option<MachineAnswer> {
             Shown::Answer { kind: Kind::Reproduced, by_chance: false, cases: vec![case] }
         }
     };
-    let (name, libcudart) = row.name();
+    let (name, libcudart) = row.question();
     Some(MachineAnswer {
         name: format!("survey {}: {name}", R::KIND.name()),
         scenario: String::new(),
@@ -55,13 +55,10 @@ fn answer<R: Answers>(row: &R) -> Option<MachineAnswer> {
 
 /// What a row of this kind answers.
 trait Answers: Row {
-    /// What it is about, and on which libcudart.
-    fn name(&self) -> (String, Option<String>) {
-        (self.key(), None)
-    }
-
     /// What was asked, where the name does not say it.
-    fn asked(&self) -> String;
+    fn asked(&self) -> String {
+        String::new()
+    }
 
     /// What it showed, by fact.
     fn facts(&self) -> Vec<RowFact>;
@@ -73,10 +70,6 @@ trait Answers: Row {
 }
 
 impl Answers for CallRow {
-    fn name(&self) -> (String, Option<String>) {
-        (self.call.clone(), self.libcudart_version.clone())
-    }
-
     fn asked(&self) -> String {
         format!("{} visible, after {}", self.visible_gpus, self.before.join(" "))
     }
@@ -110,10 +103,6 @@ impl Answers for MaskRow {
 }
 
 impl Answers for NeedRow {
-    fn asked(&self) -> String {
-        String::new()
-    }
-
     fn facts(&self) -> Vec<RowFact> {
         vec![
             RowFact::Returned(self.statuses.as_deref().map(returned)),
@@ -169,14 +158,6 @@ impl Answers for ErrorRow {
 }
 
 impl Answers for StartRow {
-    fn name(&self) -> (String, Option<String>) {
-        (self.subject(), self.libcudart_version.clone())
-    }
-
-    fn asked(&self) -> String {
-        String::new()
-    }
-
     // Times differ on any two machines, and are no answers.
     fn facts(&self) -> Vec<RowFact> {
         vec![RowFact::Returned(self.returned())]

@@ -21,10 +21,10 @@ use cuda_pitfalls_calls::CallLibrary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::document::Row;
+use super::document::{Row, SurveyDocument};
 use super::question::Item;
 use super::row::{RowAttempts, keyed};
-use super::{SurveyKind, median};
+use super::{Survey, SurveyKind, median};
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::observe::Scene;
 use cuda_pitfalls_core::report::ScenarioReport;
@@ -87,9 +87,14 @@ pub struct CallSeen {
 
 impl Row for CallRow {
     const KIND: SurveyKind = SurveyKind::Calls;
+    const SURVEY: fn(SurveyDocument<Self>) -> Survey = Survey::Calls;
 
     fn key(&self) -> String {
         keyed(&self.call, self.libcudart_version.as_deref())
+    }
+
+    fn question(&self) -> (String, Option<String>) {
+        (self.call.clone(), self.libcudart_version.clone())
     }
 
     fn standing(&self) -> &RowAttempts {

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::SurveyKind;
 use super::row::RowAttempts;
+use super::{Survey, SurveyKind};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{ExitCode, SchemaId};
 use cuda_pitfalls_core::verdict::Provenance;
@@ -110,9 +110,16 @@ pub struct LeftOut {
 pub trait Row: Clone + Serialize + DeserializeOwned {
     /// The survey of the row.
     const KIND: SurveyKind;
+    /// The survey of any kind with these rows.
+    const SURVEY: fn(SurveyDocument<Self>) -> Survey;
 
     /// The subject of the question, unique in the document.
     fn key(&self) -> String;
+
+    /// The question, and the libcudart that answered it.
+    fn question(&self) -> (String, Option<String>) {
+        (self.key(), None)
+    }
 
     /// How many attempts count, and why others do not.
     fn standing(&self) -> &RowAttempts;

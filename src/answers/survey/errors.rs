@@ -9,17 +9,17 @@ mod list;
 #[cfg(test)]
 mod tests;
 
-pub use list::{ErrorList, built_in};
+pub use list::built_in;
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::SurveyKind;
-use super::document::Row;
+use super::document::{Row, SurveyDocument};
 use super::python::{LineRow, PythonLine, PythonRow, Raised};
 use super::row::RowAttempts;
+use super::{Survey, SurveyKind};
 use cuda_pitfalls_calls::{CallLibrary, status};
 use cuda_pitfalls_core::text::counts::counted;
 
@@ -157,6 +157,7 @@ impl ErrorRow {
 
 impl Row for ErrorRow {
     const KIND: SurveyKind = SurveyKind::Errors;
+    const SURVEY: fn(SurveyDocument<Self>) -> Survey = Survey::Errors;
 
     fn key(&self) -> String {
         self.id.clone()
@@ -181,39 +182,24 @@ impl Row for ErrorRow {
 
 impl LineRow for ErrorRow {
     fn of(line: &PythonLine, row: PythonRow, met: bool) -> ErrorRow {
-        let PythonRow {
-            id,
-            framework,
-            versions,
-            before,
-            ask,
-            env,
-            raised,
-            value,
-            left,
-            seen,
-            as_expected,
-            standing,
-            ..
-        } = row;
-        let counting = seen.into_iter().find(|seen| seen.invalid.is_none());
-        let name = line.returned.as_ref().and_then(|returned| id.strip_suffix(&suffix(returned)));
+        let counting = row.seen.into_iter().find(|seen| seen.invalid.is_none());
+        let name = line.returned.as_ref().and_then(|returned| row.id.strip_suffix(&suffix(returned)));
         ErrorRow {
-            line: name.unwrap_or(&id).to_string(),
+            line: name.unwrap_or(&row.id).to_string(),
             returned: line.returned.clone(),
-            met: line.returned.as_ref().map(|_| met).filter(|_| standing.unmeasured.is_none()),
-            id,
-            framework,
-            versions,
-            before,
-            ask,
-            env,
-            raised,
-            value,
+            met: line.returned.as_ref().map(|_| met).filter(|_| row.standing.unmeasured.is_none()),
+            id: row.id,
+            framework: row.framework,
+            versions: row.versions,
+            before: row.before,
+            ask: row.ask,
+            env: row.env,
+            raised: row.raised,
+            value: row.value,
             warned: counting.map(|seen| seen.warned).unwrap_or_default(),
-            left,
-            as_expected,
-            standing,
+            left: row.left,
+            as_expected: row.as_expected,
+            standing: row.standing,
         }
     }
 }

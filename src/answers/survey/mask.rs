@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::SurveyKind;
 use super::document::{LeftOut, Row, SurveyDocument};
 use super::question::{Draft, DraftCase, Item, SurveyQuestion};
 use super::row::RowAttempts;
+use super::{Survey, SurveyKind};
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::event::Value;
 use cuda_pitfalls_core::experiment::Step;
@@ -60,6 +60,7 @@ pub struct Predicted {
 
 impl Row for MaskRow {
     const KIND: SurveyKind = SurveyKind::Mask;
+    const SURVEY: fn(SurveyDocument<Self>) -> Survey = Survey::Mask;
 
     fn key(&self) -> String {
         key(self.mask.as_deref(), self.order.as_deref())

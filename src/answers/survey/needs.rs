@@ -20,10 +20,10 @@ pub use least::{Least, Permissions, least, permissions};
 pub use programs::{NeedsMoment, NeedsProgram};
 pub use refusals::{left_out, next};
 
-use super::SurveyKind;
-use super::document::Row;
+use super::document::{Row, SurveyDocument};
 use super::question::SurveyAnswer;
 use super::row::RowAttempts;
+use super::{Survey, SurveyKind};
 use cuda_pitfalls_core::event::{Event, Value};
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::recording::{PathUse, Recording, StepSystemCalls};
@@ -107,6 +107,7 @@ const LOAD: &str = "load";
 
 impl Row for NeedRow {
     const KIND: SurveyKind = SurveyKind::Needs;
+    const SURVEY: fn(SurveyDocument<Self>) -> Survey = Survey::Needs;
 
     fn key(&self) -> String {
         key(self.program, self.moment, self.refused.as_deref(), self.error.as_deref())

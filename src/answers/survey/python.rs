@@ -8,18 +8,17 @@ mod list;
 mod seen;
 
 pub use control::{Control, controls};
-pub(super) use list::line;
 pub use list::{List, MOST_BYTES, PythonLine, built_in, read};
-pub use seen::{ProgramMessage, PythonAttempt, Raised, Said, made, stack_of_init};
+pub use seen::{PythonAttempt, Raised, Said, made, stack_of_init};
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::document::Row;
+use super::document::{Row, SurveyDocument};
 use super::row::{RowAttempts, Unmeasured};
-use super::{SurveyKind, median};
+use super::{Survey, SurveyKind, median};
 use cuda_pitfalls_core::machine::Interpreter;
 use cuda_pitfalls_core::verdict::Reason;
 
@@ -158,6 +157,7 @@ pub struct PythonSeen {
 
 impl Row for PythonRow {
     const KIND: SurveyKind = SurveyKind::Python;
+    const SURVEY: fn(SurveyDocument<Self>) -> Survey = Survey::Python;
 
     fn key(&self) -> String {
         self.id.clone()

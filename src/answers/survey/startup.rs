@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 pub use programs::{StartBeside, StartProgram};
 
-use super::document::Row;
+use super::document::{Row, SurveyDocument};
 use super::question::{Draft, DraftCase, Item, SurveyAnswer, SurveyQuestion};
 use super::row::{RowAttempts, keyed};
-use super::{SurveyKind, median};
+use super::{Survey, SurveyKind, median};
 use cuda_pitfalls_core::event::{Event, Value};
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::recording::Recording;
@@ -133,9 +133,14 @@ impl StartRow {
 
 impl Row for StartRow {
     const KIND: SurveyKind = SurveyKind::Startup;
+    const SURVEY: fn(SurveyDocument<Self>) -> Survey = Survey::Startup;
 
     fn key(&self) -> String {
         keyed(&self.subject(), self.libcudart_version.as_deref())
+    }
+
+    fn question(&self) -> (String, Option<String>) {
+        (self.subject(), self.libcudart_version.clone())
     }
 
     fn standing(&self) -> &RowAttempts {

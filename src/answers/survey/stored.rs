@@ -32,48 +32,6 @@ pub enum Survey {
     Startup(SurveyDocument<StartRow>),
 }
 
-impl From<SurveyDocument<CallRow>> for Survey {
-    fn from(document: SurveyDocument<CallRow>) -> Survey {
-        Survey::Calls(document)
-    }
-}
-
-impl From<SurveyDocument<MaskRow>> for Survey {
-    fn from(document: SurveyDocument<MaskRow>) -> Survey {
-        Survey::Mask(document)
-    }
-}
-
-impl From<SurveyDocument<EnvRow>> for Survey {
-    fn from(document: SurveyDocument<EnvRow>) -> Survey {
-        Survey::Env(document)
-    }
-}
-
-impl From<SurveyDocument<NeedRow>> for Survey {
-    fn from(document: SurveyDocument<NeedRow>) -> Survey {
-        Survey::Needs(document)
-    }
-}
-
-impl From<SurveyDocument<PythonRow>> for Survey {
-    fn from(document: SurveyDocument<PythonRow>) -> Survey {
-        Survey::Python(document)
-    }
-}
-
-impl From<SurveyDocument<ErrorRow>> for Survey {
-    fn from(document: SurveyDocument<ErrorRow>) -> Survey {
-        Survey::Errors(document)
-    }
-}
-
-impl From<SurveyDocument<StartRow>> for Survey {
-    fn from(document: SurveyDocument<StartRow>) -> Survey {
-        Survey::Startup(document)
-    }
-}
-
 /// What all surveys have.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {

@@ -12,7 +12,6 @@ mod parameters;
 
 pub use excerpt::Excerpts;
 
-
 use self::cases::{Common, Scope};
 use self::conditions::beginning;
 use self::parameters::{Combination, Parameters};

@@ -22,8 +22,8 @@ use super::session::Session;
 use super::{Failure, blank, calibrate, ending, locks, parent, question, releases};
 use crate::argument;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
-use cuda_pitfalls_answers::survey::{Survey, SurveyKind};
+use cuda_pitfalls_answers::survey::SurveyKind;
+use cuda_pitfalls_answers::survey::document::Row;
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::report::{Report, Store, read};
@@ -157,10 +157,7 @@ impl SurveyRun<'_> {
     fn make<R: Row>(
         mut self,
         asked: impl Fn(&SurveyRun<'_>) -> Result<ask::SurveyItems<R>, Failure>,
-    ) -> Result<Exit, Failure>
-    where
-        Survey: From<SurveyDocument<R>>,
-    {
+    ) -> Result<Exit, Failure> {
         let (items, left_out) = asked(&self)?;
         let items = select::chosen(items, &self.run.selectors)?;
         if let Some(exit) = self.begin()? {

@@ -85,21 +85,6 @@ pub struct EarlierCall {
     pub label: String,
 }
 
-/// An error in a recipe.
-#[derive(Debug, thiserror::Error)]
-enum RecipeError {
-    #[error("no call is called `{0}`")]
-    Call(String),
-    #[error("`label` is text")]
-    Label,
-    #[error("`before` is the name of a list of steps")]
-    Before,
-    #[error("no steps are called `{0}` under [before]")]
-    Steps(String),
-    #[error("`gpus` is a number of GPUs")]
-    Gpus,
-}
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RecipesFile {
@@ -143,7 +128,7 @@ fn read(source: &str, visible_gpus: u32) -> Result<Recipes, Invalid> {
     for table in file.calls {
         let span = table.span();
         let recipe = Recipe::of(table, visible_gpus, &file.before, &mut excerpts)
-            .map_err(|error| invalid(span.clone(), error.to_string()))?;
+            .map_err(|error| invalid(span.clone(), error))?;
         if calls.iter().any(|known| known.name == recipe.name) {
             return Err(invalid(span, format!("`{}` occurs twice; give one a label", recipe.name)));
         }
@@ -174,8 +159,8 @@ fn flat(groups: Vec<NamesGroup>) -> Vec<LeftOut> {
 }
 
 /// The call that a step makes.
-fn call_of(step: &Table) -> Result<&'static Call, RecipeError> {
-    let unknown = || RecipeError::Call(step.keys().next().cloned().unwrap_or_default());
+fn call_of(step: &Table) -> Result<&'static Call, String> {
+    let unknown = || format!("no call is called `{}`", step.keys().next().cloned().unwrap_or_default());
     step.keys().find_map(|key| calls::find(key)).ok_or_else(unknown)
 }
 
@@ -184,10 +169,10 @@ fn before(
     step: &mut Table,
     label: &str,
     known: &BTreeMap<String, Vec<Table>>,
-) -> Result<Vec<(EarlierCall, Table)>, RecipeError> {
+) -> Result<Vec<(EarlierCall, Table)>, String> {
     let Some(name) = step.remove("before") else { return Ok(Vec::new()) };
-    let name = name.as_str().ok_or(RecipeError::Before)?;
-    let listed = known.get(name).ok_or_else(|| RecipeError::Steps(name.to_string()))?;
+    let name = name.as_str().ok_or("`before` is the name of a list of steps")?;
+    let listed = known.get(name).ok_or_else(|| format!("no steps are called `{name}` under [before]"))?;
     let step_case = |(place, step): (usize, &Table)| {
         let symbol = call_of(step)?.name.to_string();
         let mut step = step.clone();
@@ -199,9 +184,10 @@ fn before(
 }
 
 /// How many GPUs a recipe is about.
-fn gpus(step: &mut Table) -> Result<u32, RecipeError> {
+fn gpus(step: &mut Table) -> Result<u32, String> {
     let Some(gpus) = step.remove("gpus") else { return Ok(1) };
-    gpus.as_integer().and_then(|gpus| u32::try_from(gpus).ok()).ok_or(RecipeError::Gpus)
+    let gpus = gpus.as_integer().and_then(|gpus| u32::try_from(gpus).ok());
+    gpus.ok_or_else(|| "`gpus` is a number of GPUs".to_string())
 }
 
 impl Recipe {
@@ -210,11 +196,11 @@ impl Recipe {
         visible_gpus: u32,
         known: &BTreeMap<String, Vec<Table>>,
         excerpts: &mut Excerpts<'_>,
-    ) -> Result<Recipe, RecipeError> {
+    ) -> Result<Recipe, String> {
         let (span, mut written) = (written.span(), written.into_inner());
         let call = call_of(&written)?;
         let label = match written.get("label") {
-            Some(label) => label.as_str().ok_or(RecipeError::Label)?.to_string(),
+            Some(label) => label.as_str().ok_or("`label` is text")?.to_string(),
             None => call.name.to_string(),
         };
         let before = before(&mut written, &label, known)?;

@@ -105,14 +105,7 @@ fn gpus<'de, D: Deserializer<'de>>(file: D) -> Result<Gpus, D::Error> {
 struct VariablesFile {
     variable: Vec<Spanned<RawVariable>>,
     #[serde(default)]
-    left_out: Vec<RawLeftOut>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawLeftOut {
-    name: String,
-    reason: String,
+    left_out: Vec<LeftOut>,
 }
 
 /// The variables to ask about, in the order of the list.
@@ -158,8 +151,7 @@ pub(super) fn read(source: &str) -> Result<(Vec<EnvVariable>, Vec<LeftOut>), Inv
         source: source.to_string(),
         diagnostics,
     })?;
-    let left_out = file.left_out.into_iter().map(|RawLeftOut { name, reason }| LeftOut { name, reason });
-    Ok((variables, left_out.collect()))
+    Ok((variables, file.left_out))
 }
 
 impl RawVariable {
@@ -197,27 +189,22 @@ impl EnvVariable {
 
     /// The question: the same calls with the variable at exec, set at each moment, and never.
     pub fn question(&self) -> SurveyQuestion {
-        let mut cases = vec![DraftCase {
-            name: AT_EXEC.to_string(),
-            does: "set at exec".to_string(),
-            env: self.env.clone().into_iter().chain([(self.name.clone(), self.value.clone())]).collect(),
-            steps: self.steps_with_set(None),
-            ..DraftCase::default()
-        }];
-        cases.extend(self.moments.iter().map(|moment| DraftCase {
-            name: moment.case(),
-            does: format!("set before {}", moment.before),
+        let case = |name: &str, does: &str, set_before: Option<usize>| DraftCase {
+            name: name.to_string(),
+            does: does.to_string(),
             env: self.env.clone(),
-            steps: self.steps_with_set(self.place(&moment.before)),
+            steps: self.steps_with_set(set_before),
             ..DraftCase::default()
-        }));
-        cases.push(DraftCase {
-            name: NEVER.to_string(),
-            does: "never set".to_string(),
-            env: self.env.clone(),
-            steps: self.steps_with_set(None),
-            ..DraftCase::default()
-        });
+        };
+        let mut at_exec = case(AT_EXEC, "set at exec", None);
+        at_exec.env.insert(self.name.clone(), self.value.clone());
+        let mut cases = vec![at_exec];
+        cases.extend(
+            self.moments.iter().map(|moment| {
+                case(&moment.case(), &format!("set before {}", moment.before), self.place(&moment.before))
+            }),
+        );
+        cases.push(case(NEVER, "never set", None));
         let draft = Draft {
             name: format!("survey-env/{}", self.name),
             question: format!("When is {} read?", self.name),

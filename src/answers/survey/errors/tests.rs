@@ -20,28 +20,32 @@ fn init(code: u32) -> Option<Returned> {
 
 #[test]
 fn the_list_has_each_line_by_itself_and_with_each_status_at_each_place() {
-    let list = built_in().unwrap_or_else(|invalid| panic!("{:?}", invalid.diagnostics));
-    let controls: Vec<&PythonLine> = list.lines.iter().filter(|line| line.returned.is_none()).collect();
+    let list = built_in();
+    let controls: Vec<&PythonLine> = list.iter().filter(|line| line.returned.is_none()).collect();
     let of_init = |line: &&&PythonLine| line.returned.as_ref().is_some_and(|returned| returned.place == "cuInit");
-    let statuses = list.lines.iter().filter(|line| of_init(&line)).count() / controls.len();
+    let statuses = list.iter().filter(|line| of_init(&line)).count() / controls.len();
     assert!(statuses >= 12, "{statuses}");
     for place in ["count", "context"] {
-        let of_place = list.lines.iter().filter(|line| line.returned.as_ref().is_some_and(|one| one.place == place));
+        let of_place = list.iter().filter(|line| line.returned.as_ref().is_some_and(|one| one.place == place));
         assert!(of_place.count() >= 12 * controls.len(), "{place}");
     }
-    let ids: std::collections::BTreeSet<&String> = list.lines.iter().map(|line| &line.id).collect();
-    assert_eq!(ids.len(), list.lines.len(), "a name is there twice");
-    let frameworks: std::collections::BTreeSet<&String> = list.lines.iter().map(|line| &line.framework).collect();
+    let ids: std::collections::BTreeSet<&String> = list.iter().map(|line| &line.id).collect();
+    assert_eq!(ids.len(), list.len(), "a name is there twice");
+    let frameworks: std::collections::BTreeSet<&String> = list.iter().map(|line| &line.framework).collect();
     assert!(frameworks.len() >= 4);
 }
 
 #[test]
-fn what_is_wrong_in_a_list_is_said_with_its_line() {
-    let place = "[[place]]\nname = \"a\"\ncalls = [\"cuNothing\"]\nstatuses = [1]\n";
-    let line = "[[line]]\nid = \"a\"\nframework = \"torch\"\nneeds = []\nask = \"1\"\n";
-    let invalid = list::read("list.toml", &format!("{place}{line}")).expect_err("no such call");
-    let said: Vec<String> = invalid.diagnostics.iter().map(|one| one.line(&invalid.source)).collect();
-    assert_eq!(said, ["list.toml:3:10: `cuNothing` is no call of libcuda or NVML"]);
+fn the_list_names_calls_and_packages_that_there_are() {
+    let file = list::ErrorFile::read();
+    for call in file.place.iter().flat_map(|place| &place.calls) {
+        // Older names of a call are not in the tables.
+        let base = |name: &str| name.split("_v").next().map(str::to_string);
+        assert!(cuda_pitfalls_calls::all().any(|known| base(known.name) == base(call)), "{call}");
+    }
+    for need in file.line.iter().flat_map(|line| &line.needs) {
+        assert!(cuda_pitfalls_core::scenario::python::PackageRequirement::parse(need).is_ok(), "{need}");
+    }
 }
 
 #[test]

@@ -49,7 +49,6 @@ const SIMULATED_ALONE: &str = "/proc/self/task/*/stat";
 /// What is not asked about.
 pub fn left_out() -> Vec<LeftOut> {
     let calls = NOT_REFUSED.iter().flat_map(|(calls, reason)| calls.iter().map(move |call| (*call, *reason)));
-    let calls = calls.map(|(name, reason)| LeftOut { name: name.to_string(), reason: reason.to_string() });
     let files = [
         ("*.so*", "The loader reads libraries; without one there is no program."),
         ("/etc/ld.so.*", "The loader reads it, and not CUDA."),
@@ -59,8 +58,8 @@ pub fn left_out() -> Vec<LeftOut> {
         ("/etc/ssl/*", "Of frameworks: certificates, for network connections that no line makes."),
         ("~/*", "A private file of the process, such as the cache of compiled kernels."),
     ];
-    let files = files.map(|(name, reason)| LeftOut { name: name.to_string(), reason: reason.to_string() });
-    calls.chain(files).collect()
+    let named = calls.chain(files).map(|(name, reason)| LeftOut { name: name.to_string(), reason: reason.to_string() });
+    named.collect()
 }
 
 /// The questions that follow from these rows and are wanted, on a machine with this many GPUs; none if everything was

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::Deserialize;
+
 use super::INSTRUMENT;
 use crate::survey::document::LeftOut;
 use crate::survey::errors::Returned;
@@ -20,7 +22,8 @@ const KEYS: [&str; 11] =
     ["id", "framework", "needs", "before", "ask", "env", "gpus", "timeout_s", "asks_gpu", "scenarios", "note"];
 
 /// A Python line to ask about.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct PythonLine {
     /// Its name for selectors, unique in the list.
     pub id: String,
@@ -46,6 +49,7 @@ pub struct PythonLine {
     /// Why the line is of interest.
     pub note: String,
     /// What libcuda returns by itself; `None` where every call is passed on.
+    #[serde(skip)]
     pub returned: Option<Returned>,
 }
 
@@ -111,8 +115,7 @@ fn list(reader: &mut Reader<'_>) -> Option<List> {
     Some(list)
 }
 
-/// Reads a line.
-pub(in crate::survey) fn line(reader: &mut Reader<'_>, node: &Node) -> Option<PythonLine> {
+fn line(reader: &mut Reader<'_>, node: &Node) -> Option<PythonLine> {
     let entries = reader.table_of(node, &KEYS)?;
     let mut required = |key: &str| {
         let node = reader.required(entries, key, &node.place, "a row")?;

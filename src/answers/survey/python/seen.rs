@@ -39,7 +39,7 @@ pub struct Raised {
 /// A message of a row's program, one per line.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "said", rename_all = "snake_case")]
-pub enum ProgramMessage {
+enum ProgramMessage {
     /// The code in question begins.
     Ask {
         /// The time, by `CLOCK_MONOTONIC`.
@@ -48,17 +48,7 @@ pub enum ProgramMessage {
         pid: u32,
     },
     /// The code in question has ended.
-    End {
-        /// The time, by `CLOCK_MONOTONIC`.
-        t_ns: u64,
-        /// Its value, if it has one.
-        value: Option<String>,
-        /// The exception that ended it.
-        raised: Option<Raised>,
-        /// The first of its warnings, each with its category.
-        #[serde(default)]
-        warned: Vec<String>,
-    },
+    End(ProgramEnd),
     /// An exception ended the code before the code in question.
     Setup {
         /// The exception.
@@ -67,11 +57,16 @@ pub enum ProgramMessage {
 }
 
 /// The end of the code in question.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 struct ProgramEnd {
+    /// The time, by `CLOCK_MONOTONIC`.
     t_ns: u64,
+    /// Its value, if it has one.
     value: Option<String>,
+    /// The exception that ended it.
     raised: Option<Raised>,
+    /// The first of its warnings, each with its category.
+    #[serde(default)]
     warned: Vec<String>,
 }
 
@@ -90,7 +85,7 @@ impl Said {
         for word in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
             match word {
                 ProgramMessage::Ask { t_ns, pid } => said.ask = Some((t_ns, pid)),
-                ProgramMessage::End { t_ns, value, raised, warned } => {
+                ProgramMessage::End(ProgramEnd { t_ns, value, raised, warned }) => {
                     let value = value.map(|value| shorten(&value, LONGEST));
                     let warned = warned.iter().map(|warning| shorten(warning, LONGEST_MESSAGE)).collect();
                     said.end = Some(ProgramEnd { t_ns, value, raised: raised.map(shortened), warned });

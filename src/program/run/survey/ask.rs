@@ -14,7 +14,7 @@ use cuda_pitfalls_answers::survey::document::{Header, LeftOut, Row, SurveyDocume
 use cuda_pitfalls_answers::survey::env::{self, EnvRow};
 use cuda_pitfalls_answers::survey::mask::{self, Generated, MaskRow};
 use cuda_pitfalls_answers::survey::startup::{self, StartRow};
-use cuda_pitfalls_answers::survey::{Item, Survey, SurveyAnswer, keyed};
+use cuda_pitfalls_answers::survey::{Item, SurveyAnswer, keyed};
 use cuda_pitfalls_core::catalogue::{Invalid, SelectError};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::MappedLibrary;
@@ -186,17 +186,14 @@ impl SurveyRun<'_> {
     }
 
     /// Completes the document, prints it, and returns the exit code.
-    pub(super) fn end<R: Row>(&mut self, mut document: SurveyDocument<R>) -> Result<Exit, Failure>
-    where
-        Survey: From<SurveyDocument<R>>,
-    {
+    pub(super) fn end<R: Row>(&mut self, mut document: SurveyDocument<R>) -> Result<Exit, Failure> {
         let exit = ending::note(&mut document, &self.session);
         let store = self.store()?;
         ending::finish(&mut document, &store, exit, |document| {
             let json = serde_json::to_string(document).unwrap_or_default();
             let path = self.folder.join(R::KIND.file());
             let form = if self.run.asked.quiet { render::ending } else { render::text };
-            let text = form(&Survey::from(document.clone()), &path.to_string_lossy());
+            let text = form(&R::SURVEY(document.clone()), &path.to_string_lossy());
             self.console.surveyed(&text, &json, exit)
         })
     }

@@ -22,10 +22,10 @@ use crate::argument;
 use attempt::Attempts;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::EnvironmentRequest;
+use cuda_pitfalls_answers::survey::SurveyKind;
 use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::errors::{self, ErrorRow};
 use cuda_pitfalls_answers::survey::python::{self, Control, LineRow, List, PythonLine, PythonRow};
-use cuda_pitfalls_answers::survey::{Survey, SurveyKind};
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::catalogue::{Invalid, SelectError};
 use cuda_pitfalls_core::clock;
@@ -154,15 +154,11 @@ impl SurveyRun<'_> {
 
     /// Asks what lines make of errors.
     pub(super) fn errors(self) -> Result<Exit, Failure> {
-        let list = errors::built_in().map_err(|invalid| Failure::Internal(ListError::from(invalid).to_string()))?;
-        self.lines::<ErrorRow>(List { lines: list.lines, left_out: Vec::new() })
+        self.lines::<ErrorRow>(List { lines: errors::built_in(), left_out: Vec::new() })
     }
 
     /// Asks all chosen lines of a list.
-    fn lines<R: LineRow>(mut self, list: List) -> Result<Exit, Failure>
-    where
-        Survey: From<SurveyDocument<R>>,
-    {
+    fn lines<R: LineRow>(mut self, list: List) -> Result<Exit, Failure> {
         let options = self.options.python.clone();
         let List { lines, left_out } = list;
         let lines = select::chosen(lines, &self.run.selectors)?;
@@ -256,10 +252,7 @@ impl SurveyRun<'_> {
     }
 
     /// Ends the survey without rows, because the controls failed.
-    fn refuse_rows<R: LineRow>(mut self, document: SurveyDocument<R>) -> Result<Exit, Failure>
-    where
-        Survey: From<SurveyDocument<R>>,
-    {
+    fn refuse_rows<R: LineRow>(mut self, document: SurveyDocument<R>) -> Result<Exit, Failure> {
         if self.session.supervisor.interrupt.signal().is_none() {
             let why = "the instrument's controls did not all hold, so nothing was asked";
             self.console.warn(&[why.to_string()]);
