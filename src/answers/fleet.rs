@@ -146,7 +146,7 @@ pub struct Expected {
 }
 
 /// One machine.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// The label `node`, or else `host`, or else the UUIDs of its GPUs in short. Where two machines have one label, the
     /// UUID of a GPU stands behind it.

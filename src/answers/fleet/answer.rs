@@ -10,6 +10,7 @@ use super::{Bucket, Key};
 use crate::survey::{Survey, SurveyKind};
 use cuda_pitfalls_core::fact::Change;
 use cuda_pitfalls_core::judge;
+use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{self, CompactCase, CompactReport, CompactScenario, Head, Report};
 use cuda_pitfalls_core::text::counts::tally;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Reason};
@@ -186,7 +187,9 @@ pub(super) fn compact(text: &[u8]) -> Result<Digest, Refused> {
 
 fn reported(report: CompactReport) -> Result<Digest, Refused> {
     let CompactReport { provenance, run, machine, scenarios, complete, .. } = report;
-    check_run(&run.started_at, &run.labels)?;
+    if run.labels.iter().any(|(name, value)| name.len().max(value.len()) > LONGEST_LABEL) {
+        return Err(invalid(&format!("a label is longer than {LONGEST_LABEL} bytes")));
+    }
     let mut warnings = run.warnings;
     warnings.extend(run.host_unsafe.map(|why| format!("host unsafe: {why}")));
     warnings.truncate(MOST_WARNINGS);
@@ -199,25 +202,40 @@ fn reported(report: CompactReport) -> Result<Digest, Refused> {
     }
     let is_unexpected = |one: &&CompactScenario| one.verdict.expectation == ExpectationMet::Unexpected;
     let unexpected = scenarios.iter().filter(is_unexpected).count();
-    let answers: Vec<MachineAnswer> = scenarios.into_iter().filter_map(answered).collect();
-    if !answers.iter().any(|one| matches!(one.shown, Shown::Answer { .. })) {
-        return Err(Refused { bucket: Bucket::Empty, why: "no question was answered".to_owned() });
+    let answers = scenarios.into_iter().filter_map(answered).collect();
+    let digest = digest(provenance, run.started_at, &machine, answers, "no question was answered")?;
+    let (key, labels) = (Key { shared, ..digest.key }, run.labels);
+    Ok(Digest { is_partial: !complete, labels, key, verdicts, unexpected, context_bytes, warnings, ..digest })
+}
+
+/// What a document of a machine answers; `nothing` is said of one without an answer.
+fn digest(
+    provenance: Provenance,
+    started_at: String,
+    machine: &Machine,
+    answers: Vec<MachineAnswer>,
+    nothing: &str,
+) -> Result<Digest, Refused> {
+    let same = |(own, known): (char, char)| if known == '0' { own.is_ascii_digit() } else { own == known };
+    if started_at.len() != TIME.len() || !started_at.chars().zip(TIME.chars()).all(same) {
+        return Err(invalid("`started_at` is no time in UTC, such as 2026-11-20T17:49:29Z"));
     }
-    let gpus = machine.gpus.iter();
-    let key = key(gpus.map(|gpu| (gpu.name.as_deref(), gpu.mig)), machine.driver_version, shared);
-    let mut gpus: Vec<String> = machine.gpus.into_iter().map(|gpu| gpu.uuid).collect();
+    if !answers.iter().any(|one| matches!(one.shown, Shown::Answer { .. })) {
+        return Err(Refused { bucket: Bucket::Empty, why: nothing.to_owned() });
+    }
+    let mut gpus: Vec<String> = machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
     gpus.sort();
     Ok(Digest {
         provenance,
-        started_at: run.started_at,
-        is_partial: !complete,
-        labels: run.labels,
+        started_at,
+        is_partial: false,
+        labels: BTreeMap::new(),
         gpus,
-        key,
-        verdicts,
-        unexpected,
-        context_bytes,
-        warnings,
+        key: key(machine),
+        verdicts: BTreeMap::new(),
+        unexpected: 0,
+        context_bytes: None,
+        warnings: Vec::new(),
         answers,
     })
 }
@@ -239,30 +257,9 @@ pub(super) fn surveyed(text: &[u8]) -> Result<Digest, Refused> {
         SurveyKind::Startup => serde_json::from_slice(text).map(Survey::Startup),
     };
     let survey = kind.map(read).ok_or_else(|| invalid("it is no survey"))?.map_err(|error| refused(&error))?;
-    check_run(&survey.header().started_at, &BTreeMap::new())?;
-    let answers = rows::answers(&survey);
-    if !answers.iter().any(|one| matches!(one.shown, Shown::Answer { .. })) {
-        return Err(Refused { bucket: Bucket::Empty, why: "no row was measured".to_owned() });
-    }
-    let machine = survey.machine();
-    let gpus = machine.gpus.iter();
-    // A survey needs idle GPUs, and says nothing of others on them.
-    let key = key(gpus.map(|gpu| (gpu.name.as_deref(), gpu.mig)), machine.driver_version.clone(), false);
-    let mut gpus: Vec<String> = machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-    gpus.sort();
-    Ok(Digest {
-        provenance: survey.provenance(),
-        started_at: survey.header().started_at.clone(),
-        is_partial: !survey.is_complete(),
-        labels: BTreeMap::new(),
-        gpus,
-        key,
-        verdicts: BTreeMap::new(),
-        unexpected: 0,
-        context_bytes: None,
-        warnings: Vec::new(),
-        answers,
-    })
+    let (answers, started_at) = (rows::answers(&survey), survey.header().started_at.clone());
+    let digest = digest(survey.provenance(), started_at, survey.machine(), answers, "no row was measured")?;
+    Ok(Digest { is_partial: !survey.is_complete(), ..digest })
 }
 
 /// One question, if the report says anything of it that is the machine's.
@@ -319,31 +316,18 @@ fn case(case: CompactCase, by_chance: bool) -> CaseAnswer {
     CaseAnswer { name: case.name, outcomes: shown, figures: used.into_iter().filter(|_| !by_chance).collect() }
 }
 
-/// What machines must have in common.
-fn key<'g>(gpus: impl Iterator<Item = (Option<&'g str>, Option<bool>)>, driver: Option<String>, shared: bool) -> Key {
-    let gpus: Vec<(&str, Option<bool>)> =
-        gpus.map(|(name, mig)| (name.unwrap_or("GPU of unknown name"), mig)).collect();
-    let mut models = tally(gpus.iter().map(|(name, _)| *name));
+/// What machines must have in common. Whether others were on the GPUs only a report says: a survey needs idle ones.
+fn key(machine: &Machine) -> Key {
+    let mut models = tally(machine.gpus.iter().map(|gpu| gpu.name.as_deref().unwrap_or("GPU of unknown name")));
     models.sort();
     let models: Vec<String> = models.into_iter().map(|(name, count)| format!("{count}x {name}")).collect();
     Key {
         gpus: if models.is_empty() { "no GPU".to_owned() } else { models.join(", ") },
-        driver: driver.unwrap_or_default(),
+        driver: machine.driver_version.clone().unwrap_or_default(),
         libcudart: String::new(),
-        mig: gpus.iter().any(|(_, mig)| *mig == Some(true)),
-        shared,
+        mig: machine.gpus.iter().any(|gpu| gpu.mig == Some(true)),
+        shared: false,
     }
-}
-
-fn check_run(started_at: &str, labels: &BTreeMap<String, String>) -> Result<(), Refused> {
-    let same = |(own, known): (char, char)| if known == '0' { own.is_ascii_digit() } else { own == known };
-    if started_at.len() != TIME.len() || !started_at.chars().zip(TIME.chars()).all(same) {
-        return Err(invalid("`started_at` is no time in UTC, such as 2026-11-20T17:49:29Z"));
-    }
-    if labels.iter().any(|(name, value)| name.len().max(value.len()) > LONGEST_LABEL) {
-        return Err(invalid(&format!("a label is longer than {LONGEST_LABEL} bytes")));
-    }
-    Ok(())
 }
 
 fn invalid(why: &str) -> Refused {

@@ -22,29 +22,8 @@ const HEAD_BYTES: usize = 256;
 
 enum Job {
     File(Source),
-    Documents(Vec<ArchiveDocument>, Arc<Counts>),
-}
-
-/// How many documents of one source were refused, whoever looked at them.
-#[derive(Default)]
-struct Counts {
-    refused: AtomicUsize,
-}
-
-impl Counts {
-    /// Whether the source is not worth more work.
-    fn is_too_many(&self) -> bool {
-        self.refused.load(Ordering::Relaxed) >= MOST_REFUSED
-    }
-
-    /// Adds a document, and says whether it was one of this program at all.
-    fn add(&self, found: ArchiveDocument, whole: &Mutex<()>, pool: &Pool) -> bool {
-        let is_ours = add(found, whole, pool);
-        if !is_ours {
-            self.refused.fetch_add(1, Ordering::Relaxed);
-        }
-        is_ours
-    }
+    /// Documents of one source, and how many of it were refused, whoever looked at them.
+    Documents(Vec<ArchiveDocument>, Arc<AtomicUsize>),
 }
 
 /// Reads all documents of these files, folders and standard input (`-`) into a pool.
@@ -60,7 +39,7 @@ pub fn gather(arguments: &[PathBuf], pool: &Pool) {
         archive::sources(arguments, |source| {
             let _ = match source {
                 Ok(source) if source.is_lines() => {
-                    lines(&source, pool, |found, counts| send.send(Job::Documents(found, counts)).is_ok());
+                    lines(&source, pool, |found, refused| send.send(Job::Documents(found, refused)).is_ok());
                     Ok(())
                 }
                 Ok(source) => send.send(Job::File(source)),
@@ -76,13 +55,18 @@ fn work(receive: &Mutex<Receiver<Job>>, whole: &Mutex<()>, pool: &Pool) {
         let job = receive.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match job {
             Err(_) => return,
-            Ok(Job::Documents(all, counts)) => all.into_iter().for_each(|found| _ = counts.add(found, whole, pool)),
+            Ok(Job::Documents(all, refused)) => {
+                let others = all.into_iter().map(|found| usize::from(!add(found, whole, pool)));
+                refused.fetch_add(others.sum(), Ordering::Relaxed);
+            }
             Ok(Job::File(source)) => {
-                let (mut wrong, counts) = (0, Counts::default());
+                let (mut wrong, mut refused) = (0, 0);
                 archive::documents(&source, |found| {
                     let is_trace = begins_a_trace(&found);
-                    wrong = if counts.add(found, whole, pool) { 0 } else { wrong + 1 };
-                    goes_on(&source, wrong, &counts, pool) && !is_trace
+                    let is_ours = add(found, whole, pool);
+                    wrong = if is_ours { 0 } else { wrong + 1 };
+                    refused += usize::from(!is_ours);
+                    goes_on(&source, wrong, refused, pool) && !is_trace
                 });
             }
         }
@@ -91,10 +75,10 @@ fn work(receive: &Mutex<Receiver<Job>>, whole: &Mutex<()>, pool: &Pool) {
 
 /// Hands over the documents of a source in batches. A source is left if it goes on with what is no document at
 /// all.
-fn lines(source: &Source, pool: &Pool, mut take: impl FnMut(Vec<ArchiveDocument>, Arc<Counts>) -> bool) {
+fn lines(source: &Source, pool: &Pool, mut take: impl FnMut(Vec<ArchiveDocument>, Arc<AtomicUsize>) -> bool) {
     let (mut batch, mut bytes, mut wrong) = (Vec::new(), 0, 0);
     let mut is_taken = true;
-    let counts = Arc::<Counts>::default();
+    let refused = Arc::<AtomicUsize>::default();
     archive::documents(source, |found| {
         let text = found.text.as_deref().unwrap_or_default();
         // The head alone tells whether it is ours, which is fast; other threads read the rest.
@@ -104,20 +88,20 @@ fn lines(source: &Source, pool: &Pool, mut take: impl FnMut(Vec<ArchiveDocument>
         batch.push(found);
         if bytes >= BATCH_BYTES || batch.len() >= MOST_WRONG_LINES {
             bytes = 0;
-            is_taken = take(std::mem::take(&mut batch), Arc::clone(&counts));
+            is_taken = take(std::mem::take(&mut batch), Arc::clone(&refused));
         }
-        is_taken && goes_on(source, wrong, &counts, pool) && !is_trace
+        is_taken && goes_on(source, wrong, refused.load(Ordering::Relaxed), pool) && !is_trace
     });
     if is_taken && !batch.is_empty() {
-        take(batch, counts);
+        take(batch, refused);
     }
 }
 
 /// Whether a source is worth more work; where it is not, the pool is told which limit was met.
-fn goes_on(source: &Source, wrong: usize, counts: &Counts, pool: &Pool) -> bool {
+fn goes_on(source: &Source, wrong: usize, refused: usize, pool: &Pool) -> bool {
     let why = if wrong >= MOST_WRONG_LINES {
         format!("the rest of it is not read: {MOST_WRONG_LINES} lines one behind the other are no reports")
-    } else if counts.is_too_many() {
+    } else if refused >= MOST_REFUSED {
         format!("the rest of it is not read: {MOST_REFUSED} of its documents are no reports")
     } else {
         return true;

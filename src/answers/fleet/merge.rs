@@ -20,27 +20,23 @@ pub struct Words {
 /// Merges what was read. `expected` are the names of those that should have reported, `words` what the program
 /// knows of a scenario.
 pub fn merge(pool: Pool, expected: Option<&[String]>, words: impl Fn(&str) -> Option<Words>) -> Fleet {
-    let (rule, answers, mut kept, mut input) = pool.into_parts();
+    let (rule, answers, kept, mut input) = pool.into_parts();
     let names = Names::of(&kept);
     // Each machine's documents stand together, the latest first; one that is dated in the future comes last.
-    let mut owners = names.owners(&kept);
-    let mut order: Vec<usize> = (0..kept.len()).collect();
-    let rank = |at: usize| {
-        let one = &kept[at];
-        (&owners[at], one.is_of_the_future, std::cmp::Reverse(&one.started_at), &one.path)
-    };
-    order.sort_by(|a, b| rank(*a).cmp(&rank(*b)));
-    let mut by_place: Vec<Option<Kept>> = kept.drain(..).map(Some).collect();
-    kept = order.iter().filter_map(|at| by_place.get_mut(*at)?.take()).collect();
-    owners = order.iter().map(|at| owners[*at].clone()).collect();
+    let mut owned: Vec<(Owner, Kept)> = names.owners(&kept).into_iter().zip(kept).collect();
+    owned.sort_by(|(owner, one), (other_owner, other)| {
+        let owners = owner.cmp(other_owner).then(one.is_of_the_future.cmp(&other.is_of_the_future));
+        owners.then(other.digest.started_at.cmp(&one.digest.started_at)).then(one.path.cmp(&other.path))
+    });
+    let (owners, kept): (Vec<Owner>, Vec<Kept>) = owned.into_iter().unzip();
 
     let members = Members::of(&answers, &kept, &owners);
     for (one, is_used) in kept.iter().zip(&members.used) {
         if !is_used {
-            let from = if one.is_partial { Bucket::Partial } else { Bucket::Merged };
+            let from = if one.digest.is_partial { Bucket::Partial } else { Bucket::Merged };
             let (bucket, why) = if one.is_of_the_future {
                 let why = "which is in the future; another report of this machine answers the same questions";
-                (Bucket::Future, format!("its run began at {}, {why}", one.started_at))
+                (Bucket::Future, format!("its run began at {}, {why}", one.digest.started_at))
             } else {
                 (Bucket::Duplicate, "a later report of this machine answers the same questions".to_owned())
             };
@@ -49,7 +45,7 @@ pub fn merge(pool: Pool, expected: Option<&[String]>, words: impl Fn(&str) -> Op
     }
     input.shorten();
     let used = || kept.iter().zip(&members.used).filter(|(_, is_used)| **is_used).map(|(one, _)| one);
-    let times = || used().filter(|one| !one.is_of_the_future).map(|one| &one.started_at);
+    let times = || used().filter(|one| !one.is_of_the_future).map(|one| &one.digest.started_at);
     input.from = times().min().cloned();
     input.to = times().max().cloned();
 
@@ -114,9 +110,9 @@ impl Members {
             machines.push(machine);
             let mut by_library: HashMap<&str, (Key, Vec<u32>)> = HashMap::new();
             for answer in one.answers.iter().filter_map(|at| answers.all.get(*at as usize)) {
-                let of_library = by_library
-                    .entry(&answer.libcudart)
-                    .or_insert_with(|| (Key { libcudart: answer.libcudart.clone(), ..one.key.clone() }, Vec::new()));
+                let of_library = by_library.entry(&answer.libcudart).or_insert_with(|| {
+                    (Key { libcudart: answer.libcudart.clone(), ..one.digest.key.clone() }, Vec::new())
+                });
                 of_library.1.push(answer.name);
             }
             for (key, names) in by_library.into_values() {
@@ -135,15 +131,15 @@ impl Members {
         let libraries: BTreeSet<&String> = groups.iter().map(|(key, _)| &key.libcudart).collect();
         let mut by_key: HashMap<&Key, HashMap<String, usize>> = HashMap::new();
         for one in kept {
-            by_key.entry(&one.key).or_insert_with(|| {
+            by_key.entry(&one.digest.key).or_insert_with(|| {
                 let place = |library: &&String| {
-                    let key = Key { libcudart: (*library).clone(), ..one.key.clone() };
+                    let key = Key { libcudart: (*library).clone(), ..one.digest.key.clone() };
                     Some(((*library).clone(), *index.get(&key)?))
                 };
                 libraries.iter().filter_map(place).collect()
             });
         }
-        let places = kept.iter().map(|one| by_key.get(&one.key).cloned().unwrap_or_default()).collect();
+        let places = kept.iter().map(|one| by_key.get(&one.digest.key).cloned().unwrap_or_default()).collect();
         Members { groups, places, machines, used }
     }
 }
@@ -152,52 +148,41 @@ fn machines(kept: &[Kept], owners: &[Owner], members: &Members) -> Vec<Machine> 
     let mut all: Vec<Machine> = Vec::new();
     for ((one, owner), (machine, is_used)) in kept.iter().zip(owners).zip(members.machines.iter().zip(&members.used)) {
         if *machine == all.len() {
+            let warnings = owner.shared_name.iter().map(|name| format!("another machine is called {name} too"));
             all.push(Machine {
                 name: owner.name.clone(),
                 shared_name: owner.shared_name.clone(),
-                labels: BTreeMap::new(),
-                gpus: Vec::new(),
-                reports: Vec::new(),
-                started_at: String::new(),
-                dated_ahead: false,
-                partial: false,
-                verdicts: BTreeMap::new(),
-                unexpected: 0,
-                context_bytes: None,
-                warnings: owner
-                    .shared_name
-                    .iter()
-                    .map(|name| format!("another machine is called {name} too"))
-                    .collect(),
+                warnings: warnings.collect(),
+                ..Machine::default()
             });
         }
         // The latest document of a machine comes first, and is always used.
         let Some(known) = all.get_mut(*machine).filter(|_| *is_used) else { continue };
-        for (name, value) in &one.labels {
+        for (name, value) in &one.digest.labels {
             known.labels.entry(name.clone()).or_insert_with(|| value.clone());
         }
-        known.gpus.extend(one.gpus.iter().cloned());
+        known.gpus.extend(one.digest.gpus.iter().cloned());
         known.gpus.sort();
         known.gpus.dedup();
         known.reports.push(one.path.clone());
         // Those that are dated in the future come after the others.
-        if known.started_at.is_empty() || (!one.is_of_the_future && known.started_at < one.started_at) {
-            known.started_at.clone_from(&one.started_at);
+        if known.started_at.is_empty() || (!one.is_of_the_future && known.started_at < one.digest.started_at) {
+            known.started_at.clone_from(&one.digest.started_at);
         }
         if one.is_of_the_future {
             known.dated_ahead = true;
-            known.warnings.push(format!("a report of it is dated in the future: {}", one.started_at));
+            known.warnings.push(format!("a report of it is dated in the future: {}", one.digest.started_at));
         }
-        known.partial |= one.is_partial;
+        known.partial |= one.digest.is_partial;
         // The latest report that was calibrated.
-        known.context_bytes = known.context_bytes.or(one.context_bytes);
-        for (kind, count) in &one.verdicts {
+        known.context_bytes = known.context_bytes.or(one.digest.context_bytes);
+        for (kind, count) in &one.digest.verdicts {
             *known.verdicts.entry(*kind).or_insert(0) += count;
         }
-        known.unexpected += one.unexpected;
-        known
-            .warnings
-            .extend(one.warnings.iter().filter(|why| !known.warnings.contains(why)).cloned().collect::<Vec<_>>());
+        known.unexpected += one.digest.unexpected;
+        known.warnings.extend(
+            one.digest.warnings.iter().filter(|why| !known.warnings.contains(why)).cloned().collect::<Vec<_>>(),
+        );
     }
     all
 }

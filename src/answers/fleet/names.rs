@@ -20,12 +20,12 @@ pub(super) struct Names {
 impl Names {
     pub(super) fn of(kept: &[Kept]) -> Names {
         let mut names = Names { labelled: HashMap::new(), short: HashMap::new() };
-        for one in kept.iter().filter(|one| !one.gpus.is_empty()) {
+        for one in kept.iter().filter(|one| !one.digest.gpus.is_empty()) {
             if let Some(label) = label(one) {
-                names.labelled.entry(one.gpus.join(",")).or_default().insert(label.to_owned());
+                names.labelled.entry(one.digest.gpus.join(",")).or_default().insert(label.to_owned());
             }
         }
-        let all: BTreeSet<&Vec<String>> = kept.iter().map(|one| &one.gpus).collect();
+        let all: BTreeSet<&Vec<String>> = kept.iter().map(|one| &one.digest.gpus).collect();
         let mut taken: BTreeMap<String, usize> = BTreeMap::new();
         for gpus in all {
             let cut = |uuid: &String| uuid.chars().take(SHORT).collect::<String>();
@@ -53,7 +53,7 @@ impl Names {
         let mut machines: HashMap<&str, BTreeMap<usize, &str>> = HashMap::new();
         for (at, (one, name)) in kept.iter().zip(&called).enumerate() {
             let known = machines.entry(name).or_default().entry(linked.first(at)).or_default();
-            if let Some(gpu) = one.gpus.first().filter(|gpu| known.is_empty() || gpu.as_str() < *known) {
+            if let Some(gpu) = one.digest.gpus.first().filter(|gpu| known.is_empty() || gpu.as_str() < *known) {
                 *known = gpu;
             }
         }
@@ -75,7 +75,7 @@ impl Names {
         if let Some(label) = label(one) {
             return label.to_owned();
         }
-        let gpus = one.gpus.join(",");
+        let gpus = one.digest.gpus.join(",");
         let labels = self.labelled.get(&gpus);
         // A report without a label is of the machine with the same GPUs, if there is one such.
         if let Some([label]) = labels.map(|all| all.iter().collect::<Vec<_>>()).as_deref() {
@@ -124,13 +124,14 @@ impl Linked {
         let mut linked = Linked::new(kept.len());
         let mut first_with: HashMap<(&str, &str), usize> = HashMap::new();
         for (at, (one, name)) in kept.iter().zip(called).enumerate() {
-            for gpu in &one.gpus {
+            for gpu in &one.digest.gpus {
                 let other = *first_with.entry((name, gpu)).or_insert(at);
                 linked.link(at, other);
             }
         }
         // Reports that list no GPU are of the one machine with their name, if there is just one.
-        let (without, with): (Vec<usize>, Vec<usize>) = (0..kept.len()).partition(|at| kept[*at].gpus.is_empty());
+        let (without, with): (Vec<usize>, Vec<usize>) =
+            (0..kept.len()).partition(|at| kept[*at].digest.gpus.is_empty());
         let mut with_gpus: HashMap<&str, BTreeSet<usize>> = HashMap::new();
         for at in with {
             with_gpus.entry(&called[at]).or_default().insert(linked.first(at));
@@ -167,5 +168,5 @@ impl Linked {
 }
 
 fn label(one: &Kept) -> Option<&str> {
-    NAMES.iter().find_map(|name| one.labels.get(*name)).map(String::as_str).filter(|label| !label.is_empty())
+    NAMES.iter().find_map(|name| one.digest.labels.get(*name)).map(String::as_str).filter(|label| !label.is_empty())
 }

@@ -5,7 +5,7 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use std::sync::{Mutex, PoisonError, RwLock};
 
 use super::answer::{Digest, MachineAnswer, Refused, Shown};
-use super::{Bucket, CaseChange, Input, Key, MOST_EXAMPLES, NotMerged};
+use super::{Bucket, CaseChange, Input, MOST_EXAMPLES, NotMerged};
 use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
 /// The most bytes of different answers. A thousand machines that all differ take a tenth of it.
@@ -40,17 +40,10 @@ pub struct Pool {
 #[derive(Debug)]
 pub(super) struct Kept {
     pub(super) path: String,
-    pub(super) started_at: String,
     /// Whether its date cannot be true: it counts only where the machine has no other report.
     pub(super) is_of_the_future: bool,
-    pub(super) is_partial: bool,
-    pub(super) labels: BTreeMap<String, String>,
-    pub(super) gpus: Vec<String>,
-    pub(super) key: Key,
-    pub(super) verdicts: BTreeMap<Kind, usize>,
-    pub(super) unexpected: usize,
-    pub(super) context_bytes: Option<u64>,
-    pub(super) warnings: Vec<String>,
+    /// What it says, without its answers.
+    pub(super) digest: Digest,
     /// Indices of [`Answers::all`], in the order of their names.
     pub(super) answers: Box<[u32]>,
     /// The figures of all answers, one behind the other.
@@ -108,7 +101,7 @@ impl Pool {
         let kept = digest.and_then(|digest| self.keep(path.clone(), digest));
         match kept {
             Ok(kept) => {
-                let bucket = if kept.is_partial { Bucket::Partial } else { Bucket::Merged };
+                let bucket = if kept.digest.is_partial { Bucket::Partial } else { Bucket::Merged };
                 lock(&self.input).count(bucket);
                 lock(&self.kept).push(kept);
             }
@@ -129,7 +122,7 @@ impl Pool {
         lock(&self.input).not_merged.push(NotMerged { path, bucket: Bucket::Invalid, why });
     }
 
-    fn keep(&self, path: String, digest: Digest) -> Result<Kept, Refused> {
+    fn keep(&self, path: String, mut digest: Digest) -> Result<Kept, Refused> {
         if digest.provenance != self.rule.provenance {
             return Err(match digest.provenance {
                 Provenance::Simulated => {
@@ -146,8 +139,7 @@ impl Pool {
             let why = format!("its run began at {}, which is in the future: that is not current", digest.started_at);
             return Err(refused(Bucket::Future, &why));
         }
-        let Digest { started_at, is_partial, labels, gpus, key, verdicts, unexpected, warnings, answers, .. } = digest;
-        let context_bytes = digest.context_bytes;
+        let answers = std::mem::take(&mut digest.answers);
         let mut found: Vec<(u32, u32, Vec<i64>)> = Vec::with_capacity(answers.len());
         let mut code = Vec::new();
         for answer in &answers {
@@ -165,16 +157,8 @@ impl Pool {
         found.sort_by_key(|(name, at, _)| (*name, *at));
         Ok(Kept {
             path,
-            started_at,
             is_of_the_future,
-            is_partial,
-            labels,
-            gpus,
-            key,
-            verdicts,
-            unexpected,
-            context_bytes,
-            warnings,
+            digest,
             answers: found.iter().map(|(_, at, _)| *at).collect(),
             figures: found.into_iter().flat_map(|(_, _, figures)| figures).collect(),
         })
