@@ -171,21 +171,9 @@ fn numbers(line: &str, is_short: bool, is_typed: bool, is_about_cuda: bool) -> V
 
 /// Whether the number after this word is likely a status.
 fn names_an_error(word: &str) -> bool {
-    matches!(
-        word,
-        "error"
-            | "err"
-            | "errno"
-            | "status"
-            | "code"
-            | "failure"
-            | "failed"
-            | "returned"
-            | "returns"
-            | "result"
-            | "retcode"
-    ) || word.ends_with("error")
-        || word.ends_with("_status")
+    let words =
+        ["error", "err", "errno", "status", "code", "failure", "failed", "returned", "returns", "result", "retcode"];
+    words.contains(&word) || word.ends_with("error") || word.ends_with("_status")
 }
 
 /// Whether a number some words further on is likely a status.
@@ -199,10 +187,7 @@ fn names_a_call(word: &str) -> bool {
 
 /// Whether the number after this word is another one: an exit code, a line, an answer of a web server.
 fn names_another_number(word: &str) -> bool {
-    matches!(
-        word,
-        "exit" | "http" | "https" | "line" | "step" | "epoch" | "port" | "signal" | "exited" | "page" | "xid"
-    )
+    ["exit", "http", "https", "line", "step", "epoch", "port", "signal", "exited", "page", "xid"].contains(&word)
 }
 
 /// Whether a line is about CUDA, its driver or NVML.

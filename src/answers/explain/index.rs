@@ -49,35 +49,22 @@ enum Field {
     Checks,
 }
 
-impl Field {
-    const ALL: [Field; 13] = [
-        Field::Question,
-        Field::Name,
-        Field::Says,
-        Field::Belief,
-        Field::Answer,
-        Field::Workaround,
-        Field::Why,
-        Field::Symptoms,
-        Field::Tags,
-        Field::Does,
-        Field::Steps,
-        Field::Effect,
-        Field::Checks,
-    ];
-
-    fn weight(self) -> f64 {
-        match self {
-            Field::Question => 5.0,
-            Field::Says => 4.0,
-            Field::Name => 3.0,
-            Field::Belief | Field::Answer | Field::Symptoms | Field::Tags => 2.0,
-            Field::Workaround | Field::Does | Field::Why => 1.5,
-            Field::Steps | Field::Effect => 1.2,
-            Field::Checks => 0.6,
-        }
-    }
-}
+/// Every part with the weight of a term in it.
+const FIELDS: [(Field, f64); 13] = [
+    (Field::Question, 5.0),
+    (Field::Name, 3.0),
+    (Field::Says, 4.0),
+    (Field::Belief, 2.0),
+    (Field::Answer, 2.0),
+    (Field::Workaround, 1.5),
+    (Field::Why, 1.5),
+    (Field::Symptoms, 2.0),
+    (Field::Tags, 2.0),
+    (Field::Does, 1.5),
+    (Field::Steps, 1.2),
+    (Field::Effect, 1.2),
+    (Field::Checks, 0.6),
+];
 
 /// The texts of a scenario.
 fn text(scenario: &Scenario, field: Field) -> String {
@@ -131,9 +118,9 @@ fn steps(case: &Case) -> String {
 /// One scenario as it is looked up.
 struct IndexedScenario {
     /// How often each field has each term.
-    counts: BTreeMap<Term, [u16; Field::ALL.len()]>,
+    counts: BTreeMap<Term, [u16; FIELDS.len()]>,
     /// How many terms each field has.
-    lengths: [f64; Field::ALL.len()],
+    lengths: [f64; FIELDS.len()],
     /// Words that stand beside each other in the question, the belief and the messages.
     pairs: BTreeSet<(String, String)>,
     /// The terms of the question.
@@ -148,7 +135,7 @@ pub(super) struct Index {
     /// In how many documents each term is.
     frequencies: BTreeMap<Term, u32>,
     /// The mean length of each field.
-    means: [f64; Field::ALL.len()],
+    means: [f64; FIELDS.len()],
 }
 
 /// How well a scenario answers.
@@ -176,7 +163,7 @@ impl Index {
             *frequencies.entry(term.clone()).or_insert(0) += 1;
         }
         let count = documents.len().max(1) as f64;
-        let mut means = [0.0; Field::ALL.len()];
+        let mut means = [0.0; FIELDS.len()];
         for (place, mean) in means.iter_mut().enumerate() {
             *mean = documents.iter().filter_map(|document| document.lengths.get(place)).sum::<f64>() / count;
         }
@@ -287,11 +274,11 @@ impl Index {
     /// How much of a term a document has: from 0 to `SATURATION + 1`.
     fn saturated(&self, document: &IndexedScenario, term: &Term) -> f64 {
         let Some(counts) = document.counts.get(term) else { return 0.0 };
-        let fields = Field::ALL.into_iter().zip(counts).zip(document.lengths.iter().zip(&self.means));
+        let fields = FIELDS.into_iter().zip(counts).zip(document.lengths.iter().zip(&self.means));
         let weighted: f64 = fields
-            .map(|((field, count), (length, mean))| {
+            .map(|(((_, weight), count), (length, mean))| {
                 let length = 1.0 - LENGTH + LENGTH * length / mean.max(1.0);
-                field.weight() * f64::from(*count) / length
+                weight * f64::from(*count) / length
             })
             .sum();
         weighted * (SATURATION + 1.0) / (weighted + SATURATION * 2.0)
@@ -302,12 +289,12 @@ impl IndexedScenario {
     fn of(scenario: &Scenario) -> IndexedScenario {
         let mut document = IndexedScenario {
             counts: BTreeMap::new(),
-            lengths: [0.0; Field::ALL.len()],
+            lengths: [0.0; FIELDS.len()],
             pairs: BTreeSet::new(),
             question: terms(&scenario.question).into_iter().collect(),
             says: scenario.says.iter().map(|said| terms_of_people(said).into_iter().collect()).collect(),
         };
-        for (place, field) in Field::ALL.into_iter().enumerate() {
+        for (place, (field, _)) in FIELDS.into_iter().enumerate() {
             let text = text(scenario, field);
             let found = if field == Field::Says { terms_of_people(&text) } else { terms(&text) };
             if let Some(length) = document.lengths.get_mut(place) {
@@ -317,7 +304,7 @@ impl IndexedScenario {
                 document.pairs.extend(pairs(&found));
             }
             for term in found {
-                let counts = document.counts.entry(term).or_insert([0; Field::ALL.len()]);
+                let counts = document.counts.entry(term).or_insert([0; FIELDS.len()]);
                 if let Some(count) = counts.get_mut(place) {
                     *count = count.saturating_add(1);
                 }
