@@ -10,13 +10,13 @@ use std::fmt::Write;
 use cuda_pitfalls_calls::{self as calls, Call, CallLibrary, FieldType, Output, Param, ParamKind, Returns};
 
 use super::Language;
-use super::effect::{Bytes, EffectQuestion, GpuSet, Growth, Since, gpu_named, status};
+use super::effect::{EffectQuestion, GpuSet, Notation, Questions, Since, asked, gpu_named};
 use super::program::{
-    Action, Argument, Doing, Number, Piece, Refusal, Reproducer, Sequence, filled, identifier, plain_type, used_helpers,
+    Action, Argument, Doing, Done, Number, Piece, Refusal, Reproducer, Sequence, filled, identifier, plain_type,
+    used_helpers,
 };
 use cuda_pitfalls_core::scenario::Operand;
 use cuda_pitfalls_core::text::escape::visible;
-use cuda_pitfalls_core::text::lines::words;
 
 /// C types of handles that are integers of 64 bits.
 const WIDE: [&str; 9] = [
@@ -181,8 +181,7 @@ fn header(program: &Reproducer<'_>) -> String {
     } else {
         ""
     };
-    let lines = program.header(&format!("{commands}; echo $?"), needs);
-    let lines = lines.iter().flat_map(|line| if line.is_empty() { vec![String::new()] } else { words(line, 112) });
+    let lines = program.header(&format!("{commands}; echo $?"), needs).into_iter();
     let body: String = lines.map(|line| format!(" * {}", comment(&line)).trim_end().to_string() + "\n").collect();
     format!("/*\n{body} */\n")
 }
@@ -217,7 +216,11 @@ fn declarations(program: &Reproducer<'_>, called: &[&Call], out: &mut String) {
         );
     }
     out.extend(others.iter().map(|text| format!("{text}\n")));
-    let named: BTreeMap<&str, i64> = program.actions().into_iter().flat_map(constants).collect();
+    let named = program.arguments().filter_map(|argument| match argument {
+        Argument::Number(Number::Named(name, value)) => Some((*name, *value)),
+        _ => None,
+    });
+    let named: BTreeMap<&str, i64> = named.collect();
     if !named.is_empty() {
         let all: Vec<String> = named.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         let _ = writeln!(out, "enum {{ {} }};", all.join(", "));
@@ -286,39 +289,21 @@ fn declared_type(base: &str, param: &Param, is_pointer: bool) -> TypeText {
     })
 }
 
-/// The named constants that are passed.
-fn constants(action: &Action<'_>) -> Vec<(&'static str, i64)> {
-    let named = |argument: &Argument| match argument {
-        Argument::Number(Number::Named(name, value)) => Some((*name, *value)),
-        _ => None,
-    };
-    match &action.doing {
-        Doing::Call { arguments, .. } => arguments.iter().filter_map(named).collect(),
-        _ => Vec::new(),
-    }
-}
+/// What opens a libcudart.
+const CUDART: &str = r#"    const char *cudart = getenv("LIBCUDART") ?: "libcudart.so";
+    (void)(OPEN(cudart) || OPEN("libcudart.so.13") || OPEN("libcudart.so.12") || OPEN("libcudart.so.11.0"));
+"#;
 
 /// The function that opens the libraries, and makes one case, or each in a process of its own.
 fn main_function(program: &Reproducer<'_>) -> String {
     let mut out = String::from("\nint main(int count, char **arguments)\n{\n    setvbuf(stdout, NULL, _IONBF, 0);\n");
-    let calls = program.calls();
-    let has = |library: CallLibrary| calls.iter().any(|call| call.library == library);
     out.push_str("    OPEN(\"libcuda.so.1\"), OPEN(\"libnvidia-ml.so.1\");\n");
-    if has(CallLibrary::Runtime) {
-        out.push_str("    const char *cudart = getenv(\"LIBCUDART\") ?: \"libcudart.so\";\n");
-    }
-    for (library, names) in [
-        (
-            CallLibrary::Runtime,
-            r#"OPEN(cudart) || OPEN("libcudart.so.13") || OPEN("libcudart.so.12") || OPEN("libcudart.so.11.0")"#,
-        ),
-        (CallLibrary::Nvrtc, r#"OPEN("libnvrtc.so") || OPEN("libnvrtc.so.13") || OPEN("libnvrtc.so.12")"#),
-        (CallLibrary::Cublas, r#"OPEN("libcublas.so") || OPEN("libcublas.so.13") || OPEN("libcublas.so.12")"#),
-        (CallLibrary::Cufft, r#"OPEN("libcufft.so") || OPEN("libcufft.so.12") || OPEN("libcufft.so.11")"#),
-        (CallLibrary::Nccl, r#"OPEN("libnccl.so.2") || OPEN("libnccl.so")"#),
-    ] {
-        if has(library) {
-            let _ = writeln!(out, "    (void)({names});");
+    for (library, files) in program.libraries() {
+        let tried: Vec<String> = files.iter().map(|file| format!("OPEN({})", literal(file))).collect();
+        match library {
+            CallLibrary::Runtime => out.push_str(CUDART),
+            CallLibrary::Nvml => {}
+            _ => out.push_str(&format!("    (void)({});\n", tried.join(" || "))),
         }
     }
     out.push_str("    FUNCTIONS(FIND)\n    if (count > 1)\n");
@@ -328,9 +313,7 @@ fn main_function(program: &Reproducer<'_>) -> String {
         others => format!("{}()", others.concat()),
     };
     let _ = writeln!(out, "        return {made}, failed ? 1 : asked < {} ? 77 : 0;", program.questions.len());
-    let gpus = program.scenario.needs.gpus;
-    // Reading memory of a GPU that is not there ends with 77 too.
-    if gpus > 1 && program.gpus_read() < gpus {
+    if let Some(gpus) = program.gpus_to_count() {
         let _ =
             writeln!(out, "    if (gpu_count() < {gpus})\n        return puts(\"skipped: it needs {gpus} GPUs\"), 77;");
     }
@@ -392,10 +375,9 @@ fn environment(sequence: &Sequence<'_>) -> String {
 }
 
 fn kernels(program: &Reproducer<'_>, out: &mut String) {
-    for (name, text) in program.kernels() {
-        let _ = writeln!(out, "\nstatic const char kernel_{}[] =", identifier(name, &[]));
-        let lines = text.lines().map(|line| literal(&format!("{}\n", line.trim())));
-        let _ = writeln!(out, "{};", filled(lines, 112, "\n"));
+    for (name, lines) in program.kernels() {
+        let lines = filled(lines.map(|line| literal(&line)), 112, "\n");
+        let _ = writeln!(out, "\nstatic const char kernel_{}[] =\n{lines};", identifier(name, &[]));
     }
 }
 
@@ -498,7 +480,7 @@ impl<'p> CaseText<'p> {
         let _ = writeln!(self.text, "{}{line}", "    ".repeat(self.pad));
     }
 
-    fn write(&mut self) -> Result<(), Refusal> {
+    fn write(&mut self) -> Done {
         let case = self.sequence.case;
         let _ = write!(self.text, "\nstatic void {}(void)\n{{\n", identifier(&case.name, &[]));
         let has_threads = self.sequence.steps.iter().any(|action| matches!(action.doing, Doing::Thread(_)));
@@ -523,8 +505,7 @@ impl<'p> CaseText<'p> {
             let all: Vec<String> = (0..gpus).map(|gpu| format!("start[{gpu}] = used({gpu})")).collect();
             self.line(&format!("{};", all.join(", ")));
         } else if gpus > 0 {
-            let all: Vec<String> = (0..gpus).map(|gpu| format!("used({gpu})")).collect();
-            self.line(&format!("long long start[] = {{{}}};", all.join(", ")));
+            self.line(&format!("long long start[] = {{{}}};", self.program.readings()));
         }
         if self.program.needs_cost() && has_threads {
             self.of_file.insert("cost".to_string(), "long long".to_string());
@@ -557,19 +538,16 @@ impl<'p> CaseText<'p> {
         own
     }
 
-    fn step(&mut self, action: &Action<'_>) -> Result<(), Refusal> {
+    fn step(&mut self, action: &Action<'_>) -> Done {
         let label = action.label;
         let program = self.program;
         let questions = program.questions_at(label);
         if questions.iter().any(|it| matches!(it, EffectQuestion::Memory { since: Since::Step, .. })) {
-            let all: Vec<String> = (0..program.gpus_read()).map(|gpu| format!("used({gpu})")).collect();
-            self.before = self.declare("long long", "before", "[]", &format!("{{{}}}", all.join(", ")));
+            self.before = self.declare("long long", "before", "[]", &format!("{{{}}}", program.readings()));
         }
-        let called = action.call().map_or("", |call| call.name);
-        let said =
-            if label.split('#').next() == Some(called) { String::new() } else { format!(" /* {} */", comment(label)) };
+        let said = action.remark().map(|label| format!(" /* {} */", comment(label))).unwrap_or_default();
         match &action.doing {
-            Doing::Call { call, arguments } => self.call(action, call, arguments, &questions, &said)?,
+            Doing::Call { .. } => self.call(action, &questions, &said)?,
             Doing::Line { .. } => {}
             Doing::Nothing(why) => self.line(&format!("/* {}: {why} */", comment(label))),
             Doing::Getenv { name } => {
@@ -604,7 +582,7 @@ impl<'p> CaseText<'p> {
         self.expect_rest(&questions)
     }
 
-    fn fork(&mut self, steps: &[Action<'_>], end: &str) -> Result<(), Refusal> {
+    fn fork(&mut self, steps: &[Action<'_>], end: &str) -> Done {
         let program = self.program;
         let child = self.declare("pid_t", "child", "", "fork()");
         self.line(&format!("if ({child} == 0) {{"));
@@ -639,7 +617,7 @@ impl<'p> CaseText<'p> {
         self.expect_rest(&questions)
     }
 
-    fn thread(&mut self, steps: &[Action<'_>]) -> Result<(), Refusal> {
+    fn thread(&mut self, steps: &[Action<'_>]) -> Done {
         self.threads += 1;
         let name = format!("{}_thread_{}", identifier(&self.sequence.case.name, &[]), self.threads);
         let (text, declared, pad) = (std::mem::take(&mut self.text), std::mem::take(&mut self.declared), self.pad);
@@ -654,14 +632,8 @@ impl<'p> CaseText<'p> {
         Ok(())
     }
 
-    fn call(
-        &mut self,
-        action: &Action<'_>,
-        call: &'static Call,
-        arguments: &[Argument],
-        questions: &[&EffectQuestion<'_>],
-        said: &str,
-    ) -> Result<(), Refusal> {
+    fn call(&mut self, action: &Action<'_>, questions: Questions<'_>, said: &str) -> Done {
+        let Some((call, arguments)) = action.call() else { return Ok(()) };
         let label = action.label;
         let (made, written) = self.called(action, call, arguments);
         if call.returns == Returns::Text {
@@ -674,11 +646,8 @@ impl<'p> CaseText<'p> {
             return Ok(());
         }
         let made = if call.library == CallLibrary::Libc { format!("{made} == 0 ? 0 : errno") } else { made };
-        let is_asked = |name: &str| {
-            self.program.is_compared(label, name)
-                || questions.iter().any(|it| matches!(it, EffectQuestion::Value { name: asked, .. } if *asked == name))
-        };
-        let written: Vec<Written> = written.into_iter().filter(|written| is_asked(&written.key)).collect();
+        let written: Vec<Written> =
+            written.into_iter().filter(|written| self.program.is_wanted(label, &written.key)).collect();
         let names = questions
             .iter()
             .find_map(|it| if let EffectQuestion::Status { names, .. } = it { Some(names) } else { None });
@@ -696,7 +665,7 @@ impl<'p> CaseText<'p> {
         }
         for question in questions {
             if let EffectQuestion::Status { names, .. } = question {
-                let condition = status_condition(call.library, &status, names)?;
+                let condition = NOTATION.status(call.library, &status, names)?;
                 self.expect(question, &condition);
             }
         }
@@ -858,7 +827,7 @@ impl<'p> CaseText<'p> {
     }
 
     /// What is told of what was written, in a block if it is more than one statement.
-    fn block(&mut self, written: &[Written], label: &str, questions: &[&EffectQuestion<'_>]) -> Result<(), Refusal> {
+    fn block(&mut self, written: &[Written], label: &str, questions: Questions<'_>) -> Done {
         let before = self.text.clone();
         self.pad += 1;
         self.told(written, label, questions)?;
@@ -875,12 +844,12 @@ impl<'p> CaseText<'p> {
     }
 
     /// Prints what was written, and asks what is asked about it.
-    fn told(&mut self, written: &[Written], label: &str, questions: &[&EffectQuestion<'_>]) -> Result<(), Refusal> {
+    fn told(&mut self, written: &[Written], label: &str, questions: Questions<'_>) -> Done {
         for Written { key, value, kind } in written {
             let asked: Vec<_> = questions
                 .iter()
                 .filter_map(|it| match it {
-                    EffectQuestion::Value { name, order, operand, .. } if name == key => Some((*it, *order, *operand)),
+                    EffectQuestion::Value { name, sign, operand, .. } if name == key => Some((*it, *sign, *operand)),
                     _ => None,
                 })
                 .collect();
@@ -899,8 +868,8 @@ impl<'p> CaseText<'p> {
             if asked.is_empty() && is_compared {
                 self.line(&format!("{shown};"));
             }
-            for (question, order, operand) in asked {
-                let condition = value_condition(&shown, *kind, order, operand)?;
+            for (question, sign, operand) in asked {
+                let condition = value_condition(&shown, *kind, sign, operand)?;
                 self.expect(question, &condition);
             }
         }
@@ -908,7 +877,7 @@ impl<'p> CaseText<'p> {
     }
 
     /// The questions of a step that are about the state of the driver and about memory.
-    fn expect_rest(&mut self, questions: &[&EffectQuestion<'_>]) -> Result<(), Refusal> {
+    fn expect_rest(&mut self, questions: Questions<'_>) -> Done {
         for question in questions {
             let condition = match question {
                 EffectQuestion::Status { .. } | EffectQuestion::Value { .. } => continue,
@@ -926,7 +895,7 @@ impl<'p> CaseText<'p> {
                     format!("DEVICES {} -1", if *yes { "!=" } else { "==" })
                 }
                 EffectQuestion::Contexts { .. } | EffectQuestion::Memory { .. } => {
-                    memory_condition(self.program, question, &self.before)
+                    NOTATION.memory(self.program, question, &self.before)
                 }
             };
             self.expect(question, &condition);
@@ -935,39 +904,11 @@ impl<'p> CaseText<'p> {
     }
 
     fn expect(&mut self, question: &EffectQuestion<'_>, condition: &str) {
-        let what = literal(&question.words());
-        let whole = format!("EXPECT({condition}, {what});");
-        if whole.len() + 4 * self.pad <= 118 {
-            self.line(&whole);
-        } else {
-            self.line(&format!("EXPECT({condition},"));
-            self.line(&format!("       {what});"));
-        }
+        self.line(&asked("EXPECT", condition, &literal(&question.words()), ";", self.pad));
     }
 }
 
-fn status_condition(library: CallLibrary, status_of: &str, names: &[String]) -> Result<String, Refusal> {
-    let mut all = Vec::new();
-    for name in names {
-        let (of, code) =
-            status(name).ok_or_else(|| Refusal(format!("its effect is the status `{name}`, which has no number")))?;
-        // A call of another library returns no status of this one.
-        if of == library {
-            all.push(format!("{status_of} == {code}"));
-        }
-    }
-    Ok(if all.is_empty() { "0".to_string() } else { all.join(" || ") })
-}
-
-fn value_condition(value: &str, kind: WrittenKind, order: &str, operand: &Operand) -> Result<String, Refusal> {
-    let sign = match order {
-        "eq" => "==",
-        "ne" => "!=",
-        "ge" => ">=",
-        "le" => "<=",
-        "gt" => ">",
-        _ => "<",
-    };
+fn value_condition(value: &str, kind: WrittenKind, sign: &str, operand: &Operand) -> Result<String, Refusal> {
     let number = |other: String| match kind {
         WrittenKind::Text => format!("atoll({value}) {sign} {other}"),
         _ => format!("{value} {sign} {other}"),
@@ -977,10 +918,10 @@ fn value_condition(value: &str, kind: WrittenKind, order: &str, operand: &Operan
         Operand::Text(text) if text == "${gpus}" => number("gpu_count()".to_string()),
         Operand::Value { label, name } => number(format!("(long long){}", variable(&format!("{label}_{name}")))),
         Operand::Text(text) if kind == WrittenKind::Handle && matches!(text.as_str(), "bound" | "NULL") => {
-            let is_null = (text == "NULL") == (order == "eq");
+            let is_null = (text == "NULL") == (sign == "==");
             format!("{value} {} 0", if is_null { "==" } else { "!=" })
         }
-        Operand::Text(text) if kind == WrittenKind::Text && matches!(order, "eq" | "ne") => {
+        Operand::Text(text) if kind == WrittenKind::Text && matches!(sign, "==" | "!=") => {
             let other = gpu_named(text).map_or_else(|| literal(text), |gpu| format!("uuid_of({gpu})"));
             format!("strcmp({value}, {other}) {sign} 0")
         }
@@ -988,40 +929,19 @@ fn value_condition(value: &str, kind: WrittenKind, order: &str, operand: &Operan
     })
 }
 
+const NOTATION: Notation = Notation {
+    and: " && ",
+    or: " || ",
+    never: "0",
+    enough: "cost * 5 / 4",
+    size: |bytes| if bytes < 0 { format!("-({})", size(-bytes)) } else { size(bytes) },
+    between: |more, least, most| format!("{more} >= {least} && {more} <= {most}"),
+};
+
 /// A word of a structure is set.
 fn word_put(name: &str, offset: usize, value: &str) -> String {
     let shift = if offset % 8 == 4 { " << 32" } else { "" };
     format!("{name}[{}] |= (uint64_t){value}{shift}", offset / 8)
-}
-
-/// What memory must have grown by, each GPU that is read for itself.
-fn memory_condition(program: &Reproducer<'_>, question: &EffectQuestion<'_>, before: &str) -> String {
-    let bounds = question.growth(program.gpus_read());
-    let parts = bounds.iter().map(|Growth { gpu, since, least, most }| {
-        let since = if *since == Since::Start { "start" } else { before };
-        let more = format!("used({gpu}) - {since}[{gpu}]");
-        match (least, most) {
-            (Bytes::These(least), Bytes::These(most)) if least == most => format!("{more} == {}", size(*least)),
-            (Bytes::Any, most) => format!("{more} <= {}", bytes(*most)),
-            (least, Bytes::Any) => format!("{more} >= {}", bytes(*least)),
-            (least, most) => format!("{more} >= {} && {more} <= {}", bytes(*least), bytes(*most)),
-        }
-    });
-    parts.collect::<Vec<_>>().join(" && ")
-}
-
-fn bytes(bound: Bytes) -> String {
-    match bound {
-        Bytes::Any => "0".to_string(),
-        Bytes::These(bytes) if bytes < 0 => format!("-({})", size(-bytes)),
-        Bytes::These(bytes) => size(bytes),
-        Bytes::Noise => "NOISE".to_string(),
-        Bytes::BelowNoise => "-NOISE".to_string(),
-        Bytes::AboveNoise => "NOISE + 1".to_string(),
-        Bytes::Context => "CONTEXT".to_string(),
-        Bytes::BelowContext => "CONTEXT - 1".to_string(),
-        Bytes::Allocation => "cost * 5 / 4".to_string(),
-    }
 }
 
 #[cfg(test)]

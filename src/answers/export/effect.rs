@@ -10,6 +10,7 @@ use super::program::{Reproducer, Sequence};
 use cuda_pitfalls_core::fact::FactSet;
 use cuda_pitfalls_core::observation::Class;
 use cuda_pitfalls_core::scenario::{Check, Expected, GpuList, Hazard, Matcher, Operand, When};
+use cuda_pitfalls_core::text::lines::words;
 
 /// The status of a Python line that raises no exception.
 pub(super) const RAISES_NOTHING: &str = "OK";
@@ -24,7 +25,7 @@ pub(super) enum EffectQuestion<'s> {
     Value {
         at: &'s str,
         name: &'s str,
-        order: &'static str,
+        sign: &'static str,
         operand: &'s Operand,
     },
     Visible {
@@ -53,6 +54,9 @@ pub(super) enum EffectQuestion<'s> {
         says: String,
     },
 }
+
+/// The questions about a step.
+pub(super) type Questions<'a> = &'a [&'a EffectQuestion<'a>];
 
 /// GPUs by NVML's numbers.
 #[derive(Clone, Debug, PartialEq)]
@@ -90,11 +94,82 @@ pub(super) enum Bytes {
 
 /// What memory of one GPU must have grown by.
 #[derive(Debug, PartialEq)]
-pub(super) struct Growth {
-    pub(super) gpu: u32,
-    pub(super) since: Since,
-    pub(super) least: Bytes,
-    pub(super) most: Bytes,
+struct Growth {
+    gpu: u32,
+    since: Since,
+    least: Bytes,
+    most: Bytes,
+}
+
+/// How a language writes a condition.
+pub(super) struct Notation {
+    pub(super) and: &'static str,
+    pub(super) or: &'static str,
+    pub(super) never: &'static str,
+    /// What a context and an allocation take at least.
+    pub(super) enough: &'static str,
+    /// A number of bytes.
+    pub(super) size: fn(i64) -> String,
+    /// That the first is at least the second and at most the third.
+    pub(super) between: fn(&str, &str, &str) -> String,
+}
+
+impl Notation {
+    /// What memory must have grown by, each GPU that is read for itself. `before` is what was read before the step.
+    pub(super) fn memory(&self, program: &Reproducer<'_>, question: &EffectQuestion<'_>, before: &str) -> String {
+        let bounds = question.growth(program.gpus_read()).into_iter();
+        let parts = bounds.map(|Growth { gpu, since, least, most }| {
+            let since = if since == Since::Start { "start" } else { before };
+            let more = format!("used({gpu}) - {since}[{gpu}]");
+            match (least, most) {
+                (Bytes::These(least), Bytes::These(most)) if least == most => {
+                    format!("{more} == {}", (self.size)(least))
+                }
+                (Bytes::Any, most) => format!("{more} <= {}", self.bytes(most)),
+                (least, Bytes::Any) => format!("{more} >= {}", self.bytes(least)),
+                (least, most) => (self.between)(&more, &self.bytes(least), &self.bytes(most)),
+            }
+        });
+        parts.collect::<Vec<_>>().join(self.and)
+    }
+
+    fn bytes(&self, bound: Bytes) -> String {
+        let name = match bound {
+            Bytes::These(bytes) => return (self.size)(bytes),
+            Bytes::Any => "0",
+            Bytes::Noise => "NOISE",
+            Bytes::BelowNoise => "-NOISE",
+            Bytes::AboveNoise => "NOISE + 1",
+            Bytes::Context => "CONTEXT",
+            Bytes::BelowContext => "CONTEXT - 1",
+            Bytes::Allocation => self.enough,
+        };
+        name.to_string()
+    }
+
+    /// Whether the status of a call, in this variable, is one of these.
+    pub(super) fn status(&self, library: CallLibrary, variable: &str, names: &[String]) -> Result<String, Refusal> {
+        let mut all = Vec::new();
+        for name in names {
+            let unknown = || Refusal(format!("its effect is the status `{name}`, which has no number"));
+            let (of, code) = status(name).ok_or_else(unknown)?;
+            // A call of another library returns no status of this one.
+            if of == library {
+                all.push(format!("{variable} == {code}"));
+            }
+        }
+        Ok(if all.is_empty() { self.never.to_string() } else { all.join(self.or) })
+    }
+}
+
+/// A question as a call of the function or macro that asks it, in one line or in two.
+pub(super) fn asked(name: &str, condition: &str, what: &str, end: &str, pad: usize) -> String {
+    let whole = format!("{name}({condition}, {what}){end}");
+    if whole.len() + 4 * pad <= 118 {
+        whole
+    } else {
+        format!("{name}({condition},\n{}       {what}){end}", "    ".repeat(pad))
+    }
 }
 
 impl EffectQuestion<'_> {
@@ -118,7 +193,7 @@ impl EffectQuestion<'_> {
     }
 
     /// What it asks of the memory of each GPU, of so many that are read.
-    pub(super) fn growth(&self, count: u32) -> Vec<Growth> {
+    fn growth(&self, count: u32) -> Vec<Growth> {
         let each = |since, gpus: &GpuSet, (least, most): (Bytes, Bytes)| {
             let gpus = (0..count).filter(|gpu| gpus.has(*gpu));
             gpus.map(|gpu| Growth { gpu, since, least, most }).collect::<Vec<_>>()
@@ -142,8 +217,8 @@ impl EffectQuestion<'_> {
                 let names: Vec<String> = names.iter().map(|name| status_words(name)).collect();
                 format!("{at} {}", names.join(" or "))
             }
-            EffectQuestion::Value { at, name, order, operand } => {
-                let order = order_words(order);
+            EffectQuestion::Value { at, name, sign, operand } => {
+                let order = order_words(sign);
                 let other = match operand {
                     Operand::Int(value) => value.to_string(),
                     Operand::Text(text) if text == "${gpus}" => "the number of GPUs".to_string(),
@@ -218,7 +293,7 @@ pub(super) fn gpu_named(text: &str) -> Option<u32> {
 }
 
 /// The library and the code of a status.
-pub(super) fn status(name: &str) -> Option<(CallLibrary, u32)> {
+fn status(name: &str) -> Option<(CallLibrary, u32)> {
     CallLibrary::ALL.into_iter().find_map(|library| {
         let known = calls::status::table(library).iter().find(|(_, known)| known.to_str() == Ok(name));
         known.map(|(code, _)| (library, *code))
@@ -270,7 +345,7 @@ fn add_questions<'s>(all: &mut Vec<EffectQuestion<'s>>, check: &'s Check) -> Res
         all.push(EffectQuestion::Status { at, names: statuses });
     }
     for (name, matcher) in value {
-        for (order, operand) in bounds(matcher) {
+        for (sign, operand) in bounds(matcher) {
             if matches!(operand, Operand::Text(text) if text.contains("${") && text != "${gpus}" && gpu_named(text).is_none())
             {
                 return Err(Refusal::new("its effect compares with a form of a UUID"));
@@ -278,7 +353,7 @@ fn add_questions<'s>(all: &mut Vec<EffectQuestion<'s>>, check: &'s Check) -> Res
             if matches!(operand, Operand::Text(text) if index(text).is_some()) {
                 return Err(Refusal::new("its effect names a GPU by its address"));
             }
-            all.push(EffectQuestion::Value { at, name, order, operand });
+            all.push(EffectQuestion::Value { at, name, sign, operand });
         }
     }
     all.extend(visible.iter().map(|gpus| EffectQuestion::Visible { at, gpus: GpuSet::new(gpus) }));
@@ -297,19 +372,19 @@ fn add_questions<'s>(all: &mut Vec<EffectQuestion<'s>>, check: &'s Check) -> Res
     }
     for (since, amounts) in [(Since::Start, used_bytes), (Since::Step, grown_bytes)] {
         for (gpu, matcher) in amounts {
-            for (order, operand) in bounds(matcher) {
+            for (sign, operand) in bounds(matcher) {
                 let Operand::Int(bytes) = operand else {
                     return Err(Refusal::new("its effect compares memory with a value of another step"));
                 };
-                let (least, most) = match order {
-                    "eq" => (Bytes::These(*bytes), Bytes::These(*bytes)),
-                    "ge" => (Bytes::These(*bytes), Bytes::Any),
-                    "gt" => (Bytes::These(*bytes + 1), Bytes::Any),
-                    "le" => (Bytes::Any, Bytes::These(*bytes)),
-                    "lt" => (Bytes::Any, Bytes::These(*bytes - 1)),
+                let (least, most) = match sign {
+                    "==" => (Bytes::These(*bytes), Bytes::These(*bytes)),
+                    ">=" => (Bytes::These(*bytes), Bytes::Any),
+                    ">" => (Bytes::These(*bytes + 1), Bytes::Any),
+                    "<=" => (Bytes::Any, Bytes::These(*bytes)),
+                    "<" => (Bytes::Any, Bytes::These(*bytes - 1)),
                     _ => return Err(Refusal::new("its effect is that memory has not grown by so much")),
                 };
-                let says = format!("{}{bytes} bytes", order_words(order));
+                let says = format!("{}{bytes} bytes", order_words(sign));
                 all.push(EffectQuestion::Memory { at, since, gpus: gpu_set(gpu, amounts), least, most, says });
             }
         }
@@ -343,7 +418,7 @@ fn gpu_set<T>(gpu: &str, amounts: &BTreeMap<String, T>) -> GpuSet {
 
 fn bounds(matcher: &Matcher) -> impl Iterator<Item = (&'static str, &Operand)> {
     let Matcher { eq, ne, ge, le, gt, lt } = matcher;
-    let all = [("eq", eq), ("ne", ne), ("ge", ge), ("le", le), ("gt", gt), ("lt", lt)];
+    let all = [("==", eq), ("!=", ne), (">=", ge), ("<=", le), (">", gt), ("<", lt)];
     all.into_iter().filter_map(|(name, operand)| Some((name, operand.as_ref()?)))
 }
 
@@ -360,13 +435,13 @@ fn status_words(name: &str) -> String {
     }
 }
 
-fn order_words(order: &str) -> &'static str {
-    match order {
-        "ne" => "not ",
-        "ge" => "at least ",
-        "le" => "at most ",
-        "gt" => "more than ",
-        "lt" => "less than ",
+fn order_words(sign: &str) -> &'static str {
+    match sign {
+        "!=" => "not ",
+        ">=" => "at least ",
+        "<=" => "at most ",
+        ">" => "more than ",
+        "<" => "less than ",
         _ => "",
     }
 }
@@ -404,7 +479,19 @@ impl Reproducer<'_> {
             .any(|question| matches!(question, EffectQuestion::Memory { least: Bytes::Allocation, .. }))
     }
 
-    /// The lines of the comment at the head of a file, before they are wrapped.
+    /// Those figures of GPUs, one behind the other.
+    pub(super) fn readings(&self) -> String {
+        let all: Vec<String> = (0..self.gpus_read()).map(|gpu| format!("used({gpu})")).collect();
+        all.join(", ")
+    }
+
+    /// How many GPUs there must be, where reading their memory does not tell: of a GPU that is not there it ends with 77.
+    pub(super) fn gpus_to_count(&self) -> Option<u32> {
+        let gpus = self.scenario.needs.gpus;
+        (gpus > 1 && self.gpus_read() < gpus).then_some(gpus)
+    }
+
+    /// The lines of the comment at the head of a file.
     pub(super) fn header(&self, commands: &str, needs: &str) -> Vec<String> {
         let mut lines = vec![self.scenario.question.clone(), String::new()];
         lines.extend(self.cases.iter().map(|Sequence { case, .. }| format!("{}: {}", case.name, case.does)));
@@ -438,7 +525,9 @@ impl Reproducer<'_> {
         let version = env!("CARGO_PKG_VERSION");
         let _ = write!(ends, "{needs}Written by cuda-pitfalls {version} from {}.", self.instance.name);
         lines.push(ends);
-        lines
+        let wrapped =
+            lines.iter().flat_map(|line| if line.is_empty() { vec![String::new()] } else { words(line, 112) });
+        wrapped.collect()
     }
 
     /// What is expected, and on which machines.

@@ -14,6 +14,9 @@ use cuda_pitfalls_core::scenario::{Case, Gpus, Instance, Operand, Scalar, Scenar
 #[error("{0}")]
 pub struct Refusal(pub String);
 
+/// Whether something was written.
+pub(super) type Done = Result<(), Refusal>;
+
 impl Refusal {
     pub(super) fn new(why: impl Into<String>) -> Refusal {
         Refusal(why.into())
@@ -180,21 +183,41 @@ impl<'s> Reproducer<'s> {
 
     /// The functions that it calls, without repeats.
     pub(super) fn calls(&self) -> Vec<&'static Call> {
-        let mut all: Vec<&'static Call> = self.actions().into_iter().filter_map(Action::call).collect();
+        let mut all: Vec<&'static Call> =
+            self.actions().into_iter().filter_map(Action::call).map(|(call, _)| call).collect();
         all.sort_by_key(|call| (call.library, call.name));
         all.dedup_by_key(|call| call.name);
         all
     }
 
-    /// The kernels that it loads, by name.
-    pub(super) fn kernels(&self) -> BTreeMap<&str, &'static str> {
-        let passed = self.actions().into_iter().flat_map(|action| match &action.doing {
-            Doing::Call { arguments, .. } => arguments.as_slice(),
-            _ => &[],
+    /// What it passes to functions.
+    pub(super) fn arguments(&self) -> impl Iterator<Item = &Argument> {
+        self.actions().into_iter().filter_map(Action::call).flat_map(|(_, arguments)| arguments)
+    }
+
+    /// The kernels that it loads, by name, each with its lines.
+    pub(super) fn kernels(&self) -> BTreeMap<&str, impl Iterator<Item = String>> {
+        let names = self.arguments().filter_map(|it| if let Argument::Kernel(name) = it { Some(name) } else { None });
+        let lines = |name: &str| catalogue::kernel(name).unwrap_or_default().lines();
+        names.map(|name| (name.as_str(), lines(name).map(|line| format!("{}\n", line.trim())))).collect()
+    }
+
+    /// The libraries that it calls, besides libcuda, with the names of their files, the likeliest first. libcudart has
+    /// none, because somebody may name it.
+    pub(super) fn libraries(&self) -> BTreeMap<CallLibrary, &'static [&'static str]> {
+        let named = self.calls().into_iter().filter_map(|call| {
+            let files: &[&str] = match call.library {
+                CallLibrary::Runtime => &[],
+                CallLibrary::Nvml => &["libnvidia-ml.so.1"],
+                CallLibrary::Nvrtc => &["libnvrtc.so", "libnvrtc.so.13", "libnvrtc.so.12"],
+                CallLibrary::Cublas => &["libcublas.so", "libcublas.so.13", "libcublas.so.12"],
+                CallLibrary::Cufft => &["libcufft.so", "libcufft.so.12", "libcufft.so.11"],
+                CallLibrary::Nccl => &["libnccl.so.2", "libnccl.so"],
+                CallLibrary::Driver | CallLibrary::Libc | CallLibrary::Harness => return None,
+            };
+            Some((call.library, files))
         });
-        let names = passed
-            .filter_map(|argument| if let Argument::Kernel(name) = argument { Some(name.as_str()) } else { None });
-        names.map(|name| (name, catalogue::kernel(name).unwrap_or_default())).collect()
+        named.collect()
     }
 
     /// The questions about a step, in the order in which they are asked: those about memory last, because reading it
@@ -208,6 +231,13 @@ impl<'s> Reproducer<'s> {
         let mut all = Vec::new();
         add_actions(steps, &mut all);
         all.iter().map(|action| self.questions_at(action.label).len()).sum()
+    }
+
+    /// Whether a step's value is of interest: to its own questions, or to those about another step.
+    pub(super) fn is_wanted(&self, label: &str, name: &str) -> bool {
+        let is_of_it =
+            |it: &&EffectQuestion<'_>| matches!(it, EffectQuestion::Value { name: asked, .. } if *asked == name);
+        self.is_compared(label, name) || self.questions_at(label).iter().any(is_of_it)
     }
 
     /// Whether a question about another step compares with this value of this one.
@@ -437,12 +467,18 @@ fn interleaved() -> Refusal {
 }
 
 impl Action<'_> {
-    /// The function that it calls.
-    pub(super) fn call(&self) -> Option<&'static Call> {
+    /// The function that it calls, with what is passed.
+    pub(super) fn call(&self) -> Option<(&'static Call, &[Argument])> {
         match &self.doing {
-            Doing::Call { call, .. } => Some(call),
+            Doing::Call { call, arguments } => Some((*call, arguments.as_slice())),
             _ => None,
         }
+    }
+
+    /// Its label, if that says more than the call does.
+    pub(super) fn remark(&self) -> Option<&str> {
+        let called = self.call().map_or("", |(call, _)| call.name);
+        Some(self.label).filter(|label| label.split('#').next() != Some(called))
     }
 }
 

@@ -6,15 +6,14 @@ use std::fmt::Write;
 use cuda_pitfalls_calls::{Call, CallLibrary, FieldType, Layout, Output, Param, ParamKind, Returns};
 
 use super::Language;
-use super::effect::{Bytes, EffectQuestion, GpuSet, Growth, Since, gpu_named, status};
+use super::effect::{EffectQuestion, GpuSet, Notation, Questions, Since, asked, gpu_named};
 use super::lines::{indented, last_expression};
 use super::program::{
-    Action, Argument, Doing, Number, Piece, Refusal, Reproducer, Sequence, filled, identifier, is_used, plain_type,
-    used_helpers,
+    Action, Argument, Doing, Done, Number, Piece, Refusal, Reproducer, Sequence, filled, identifier, is_used,
+    plain_type, used_helpers,
 };
 use cuda_pitfalls_core::scenario::Operand;
 use cuda_pitfalls_core::text::escape::visible;
-use cuda_pitfalls_core::text::lines::words;
 
 /// Names that a variable must not take: keywords, and what this file defines or uses.
 const TAKEN: [&str; 73] = [
@@ -82,9 +81,9 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
         }
     }
     out.push_str(&helpers);
-    for (name, text) in program.kernels() {
+    for (name, lines) in program.kernels() {
         let name = variable(name).to_ascii_uppercase();
-        let lines = text.lines().map(|line| bytes_literal(&format!("{}\n", line.trim())));
+        let lines = lines.map(|line| bytes_literal(&line));
         let _ = write!(out, "\nKERNEL_{name} = (\n{}\n)\n", filled(lines, 112, "\n"));
     }
     out.push_str(&body);
@@ -117,21 +116,12 @@ fn bytes_literal(text: &str) -> String {
 }
 
 fn header(program: &Reproducer<'_>) -> String {
-    let packages: BTreeSet<&str> = program
-        .cases
-        .iter()
-        .filter_map(|sequence| sequence.case.python.as_ref())
-        .flat_map(|python| &python.needs)
-        .map(String::as_str)
-        .collect();
+    let pythons = program.cases.iter().filter_map(|sequence| sequence.case.python.as_ref());
+    let packages: BTreeSet<&str> = pythons.flat_map(|python| &python.needs).map(String::as_str).collect();
     let packages: Vec<&str> = packages.into_iter().collect();
-    let needs = match packages.as_slice() {
-        [] => String::new(),
-        _ => format!(" It needs {}.", packages.join(", ")),
-    };
+    let needs = if packages.is_empty() { String::new() } else { format!(" It needs {}.", packages.join(", ")) };
     let commands = Language::Python.commands(&program.stem).join(" && ");
-    let lines = program.header(&format!("{commands}; echo $?"), &needs);
-    let lines = lines.iter().flat_map(|line| if line.is_empty() { vec![String::new()] } else { words(line, 112) });
+    let lines = program.header(&format!("{commands}; echo $?"), &needs).into_iter();
     let lines: Vec<String> = lines.map(|line| visible(&line).replace('\\', "\\\\").replace("\"\"\"", "'''")).collect();
     format!("#!/usr/bin/env python3\n\"\"\"{}\n\"\"\"\n", lines.join("\n"))
 }
@@ -142,9 +132,7 @@ fn first_process(program: &Reproducer<'_>) -> String {
         "\n# Each case in a fresh process: this program again. GPU 0 is CUDA's first and NVML's first.\n\
          case = sys.argv[-1] if __name__ == \"__main__\" else None\nif case == __file__:\n",
     );
-    let gpus = program.scenario.needs.gpus;
-    // Reading memory of a GPU that is not there ends with 77 too.
-    if gpus > 1 && program.gpus_read() < gpus {
+    if let Some(gpus) = program.gpus_to_count() {
         let _ = write!(
             text,
             "    if gpu_count() < {gpus}:\n        print(\"skipped: it needs {gpus} GPUs\")\n        sys.exit(77)\n"
@@ -197,22 +185,12 @@ fn variable(name: &str) -> String {
 }
 
 fn text(pieces: &[Piece]) -> String {
-    match pieces {
-        [] => "\"\"".to_string(),
-        [Piece::Said(text)] => literal(text),
-        [Piece::Uuid(gpu)] => format!("uuid_of({gpu})"),
-        all => {
-            let parts: Vec<String> = all.iter().map(text_of).collect();
-            parts.join(" + ")
-        }
-    }
-}
-
-fn text_of(piece: &Piece) -> String {
-    match piece {
+    let parts = pieces.iter().map(|piece| match piece {
         Piece::Said(text) => literal(text),
         Piece::Uuid(gpu) => format!("uuid_of({gpu})"),
-    }
+    });
+    let parts: Vec<String> = parts.collect();
+    if parts.is_empty() { literal("") } else { parts.join(" + ") }
 }
 
 fn encoded(pieces: &[Piece]) -> String {
@@ -277,14 +255,11 @@ impl<'p> CaseText<'p> {
         let _ = writeln!(self.text, "{}{line}", "    ".repeat(self.pad));
     }
 
-    fn write(&mut self) -> Result<(), Refusal> {
+    fn write(&mut self) -> Done {
         let case = self.sequence.case;
         let _ = write!(self.text, "\nif case == {}:\n", literal(&case.name));
-        if self.program.is_of_lines() {
-            self.libraries(&[]);
-        } else {
-            self.line("cuda = load(\"libcuda.so.1\")");
-            self.libraries(&self.program.calls());
+        if !self.program.is_of_lines() {
+            self.libraries();
         }
         for held in &self.sequence.variables {
             let is_block = self.is_block(&held.name);
@@ -292,8 +267,7 @@ impl<'p> CaseText<'p> {
         }
         let gpus = if self.program.is_counted_since(Since::Start) { self.program.gpus_read() } else { 0 };
         if gpus > 0 {
-            let all: Vec<String> = (0..gpus).map(|gpu| format!("used({gpu})")).collect();
-            self.line(&format!("start = [{}]", all.join(", ")));
+            self.line(&format!("start = [{}]", self.program.readings()));
         }
         if self.program.needs_cost() {
             self.line("cost = context_cost()");
@@ -310,59 +284,44 @@ impl<'p> CaseText<'p> {
     fn is_block(&self, name: &str) -> bool {
         self.program.actions().into_iter().any(|action| {
             action.bind == Some(name)
-                && action.call().is_some_and(|call| {
+                && action.call().is_some_and(|(call, _)| {
                     call.params.iter().any(|param| matches!(param.kind, ParamKind::Out(Output::Blob(..))))
                 })
         })
     }
 
-    fn libraries(&mut self, calls: &[&Call]) {
-        let mut loaded = vec![CallLibrary::Driver];
-        for call in calls {
-            let library = call.library;
-            if !loaded.contains(&library) {
-                loaded.push(library);
-                let names = match library {
-                    CallLibrary::Runtime => {
-                        self.line("cudart = load(*CUDART)");
-                        continue;
-                    }
-                    CallLibrary::Nvml => "\"libnvidia-ml.so.1\"",
-                    CallLibrary::Nvrtc => "\"libnvrtc.so\", \"libnvrtc.so.13\", \"libnvrtc.so.12\"",
-                    CallLibrary::Cublas => "\"libcublas.so\", \"libcublas.so.13\", \"libcublas.so.12\"",
-                    CallLibrary::Cufft => "\"libcufft.so\", \"libcufft.so.12\", \"libcufft.so.11\"",
-                    CallLibrary::Nccl => "\"libnccl.so.2\", \"libnccl.so\"",
-                    CallLibrary::Driver | CallLibrary::Libc | CallLibrary::Harness => continue,
-                };
-                self.line(&format!("{} = load({names})", object(library)));
-            }
+    fn libraries(&mut self) {
+        self.line("cuda = load(\"libcuda.so.1\")");
+        for (library, files) in self.program.libraries() {
+            let files: Vec<String> = files.iter().map(|file| literal(file)).collect();
+            let files = if files.is_empty() { "*CUDART".to_string() } else { files.join(", ") };
+            self.line(&format!("{} = load({files})", object(library)));
         }
-        for call in calls.iter().filter(|call| call.returns == Returns::Text) {
+        for call in self.program.calls().iter().filter(|call| call.returns == Returns::Text) {
             self.line(&format!("{}.{}.restype = c_char_p", object(call.library), call.name));
         }
     }
 
-    fn steps(&mut self, steps: &[Action<'_>]) -> Result<(), Refusal> {
+    fn steps(&mut self, steps: &[Action<'_>]) -> Done {
         steps.iter().try_for_each(|action| self.step(action))
     }
 
-    fn step(&mut self, action: &Action<'_>) -> Result<(), Refusal> {
+    fn step(&mut self, action: &Action<'_>) -> Done {
         let label = action.label;
         let program = self.program;
         let questions = program.questions_at(label);
         if questions.iter().any(|it| matches!(it, EffectQuestion::Memory { since: Since::Step, .. })) {
-            let all: Vec<String> = (0..program.gpus_read()).map(|gpu| format!("used({gpu})")).collect();
-            self.line(&format!("before = [{}]", all.join(", ")));
+            self.line(&format!("before = [{}]", program.readings()));
         }
-        let called = action.call().map_or("", |call| call.name);
-        let said =
-            if label.split('#').next() == Some(called) { String::new() } else { format!("  # {}", visible(label)) };
+        let said = action.remark().map(|label| format!("  # {}", visible(label))).unwrap_or_default();
         match &action.doing {
             Doing::Line { text, value, may_raise } => self.python(label, text, *value, *may_raise, &questions)?,
             Doing::Call { call, arguments } if call.library == CallLibrary::Libc => {
-                self.libc(action, call, arguments, &questions, &said)?;
+                let texts =
+                    arguments.iter().filter_map(|it| if let Argument::Text(of) = it { Some(text(of)) } else { None });
+                self.libc(action, &texts.collect::<Vec<_>>(), &questions, &said)?;
             }
-            Doing::Call { call, arguments } => self.call(action, call, arguments, &questions, &said)?,
+            Doing::Call { .. } => self.call(action, &questions, &said)?,
             Doing::Nothing(why) => self.line(&format!("# {}: {why}", visible(label))),
             Doing::Getenv { name } => {
                 self.line("libc = ctypes.CDLL(None)");
@@ -402,18 +361,13 @@ impl<'p> CaseText<'p> {
                 }
                 let questions = program.questions_at(end);
                 let written = [
-                    ("code", "-1 if os.WIFSIGNALED(ended) else os.WEXITSTATUS(ended)"),
-                    ("signal", "os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else 0"),
+                    ("code", "(-1 if os.WIFSIGNALED(ended) else os.WEXITSTATUS(ended))"),
+                    ("signal", "(os.WTERMSIG(ended) if os.WIFSIGNALED(ended) else 0)"),
                 ];
-                let written = written.map(|(key, value)| Written {
-                    key: key.into(),
-                    value: format!("({value})"),
-                    is_handle: false,
-                });
-                let asked = |key: &str| {
-                    questions.iter().any(|it| matches!(it, EffectQuestion::Value { name, .. } if *name == key))
-                };
-                let written: Vec<Written> = written.into_iter().filter(|it| asked(&it.key)).collect();
+                let written = written.into_iter().filter(|(key, _)| program.is_wanted(end, key));
+                let written: Vec<Written> = written
+                    .map(|(key, value)| Written { key: key.into(), value: value.into(), is_handle: false })
+                    .collect();
                 self.told_inside(&written, end, &questions)?;
                 self.expect_rest(&questions);
             }
@@ -442,8 +396,8 @@ impl<'p> CaseText<'p> {
         code: &str,
         value: Option<&str>,
         may_raise: bool,
-        questions: &[&EffectQuestion<'_>],
-    ) -> Result<(), Refusal> {
+        questions: Questions<'_>,
+    ) -> Done {
         let names = questions
             .iter()
             .find_map(|it| if let EffectQuestion::Status { names, .. } = it { Some(names) } else { None });
@@ -497,41 +451,23 @@ impl<'p> CaseText<'p> {
         Ok(())
     }
 
-    /// A call of the C library. The environment of Python is that of C.
-    fn libc(
-        &mut self,
-        action: &Action<'_>,
-        call: &'static Call,
-        arguments: &[Argument],
-        questions: &[&EffectQuestion<'_>],
-        said: &str,
-    ) -> Result<(), Refusal> {
-        let texts: Vec<&Vec<Piece>> = arguments
-            .iter()
-            .filter_map(|argument| if let Argument::Text(of) = argument { Some(of) } else { None })
-            .collect();
+    /// A call of the C library to which these texts are passed. The environment of Python is that of C.
+    fn libc(&mut self, action: &Action<'_>, texts: &[String], questions: Questions<'_>, said: &str) -> Done {
+        let called = action.call().map_or("", |(call, _)| call.name);
         let is_asked = questions.iter().any(|question| matches!(question, EffectQuestion::Status { .. }));
-        match (call.name, texts.as_slice()) {
-            ("setenv", [name, value]) if !is_asked => {
-                self.line(&format!("os.environ[{}] = {}{said}", text(name), text(value)))
-            }
-            ("unsetenv", [name]) if !is_asked => self.line(&format!("os.environ.pop({}, None){said}", text(name))),
+        match (called, texts) {
+            ("setenv", [name, value]) if !is_asked => self.line(&format!("os.environ[{name}] = {value}{said}")),
+            ("unsetenv", [name]) if !is_asked => self.line(&format!("os.environ.pop({name}, None){said}")),
             _ => {
                 self.line("libc = ctypes.CDLL(None)");
-                self.call(action, call, arguments, questions, said)?;
+                self.call(action, questions, said)?;
             }
         }
         Ok(())
     }
 
-    fn call(
-        &mut self,
-        action: &Action<'_>,
-        call: &'static Call,
-        arguments: &[Argument],
-        questions: &[&EffectQuestion<'_>],
-        said: &str,
-    ) -> Result<(), Refusal> {
+    fn call(&mut self, action: &Action<'_>, questions: Questions<'_>, said: &str) -> Done {
+        let Some((call, arguments)) = action.call() else { return Ok(()) };
         let label = action.label;
         let (made, written, names) = self.called(action, call, arguments);
         let behind = match (names.is_empty(), said.is_empty()) {
@@ -545,11 +481,8 @@ impl<'p> CaseText<'p> {
             let written = [Written { key: cuda_pitfalls_calls::RETURNED_TEXT.into(), value, is_handle: false }];
             return self.told_inside(&written, label, questions);
         }
-        let is_asked = |name: &str| {
-            self.program.is_compared(label, name)
-                || questions.iter().any(|it| matches!(it, EffectQuestion::Value { name: asked, .. } if *asked == name))
-        };
-        let written: Vec<Written> = written.into_iter().filter(|written| is_asked(&written.key)).collect();
+        let written: Vec<Written> =
+            written.into_iter().filter(|written| self.program.is_wanted(label, &written.key)).collect();
         let whole = format!("call({}, {made})", literal(call.name));
         let statuses = questions.iter().find(|it| matches!(it, EffectQuestion::Status { .. }));
         match (statuses, written.is_empty()) {
@@ -566,20 +499,10 @@ impl<'p> CaseText<'p> {
                 }
             }
         }
-        if let Some(EffectQuestion::Status { names, .. }) = statuses {
-            let mut all = Vec::new();
-            for name in *names {
-                let (of, code) = status(name)
-                    .ok_or_else(|| Refusal(format!("its effect is the status `{name}`, which has no number")))?;
-                // A call of another library returns no status of this one.
-                if of == call.library {
-                    all.push(format!("result == {code}"));
-                }
-            }
-            let condition = if all.is_empty() { "False".to_string() } else { all.join(" or ") };
-            if let Some(question) = statuses {
-                self.expect(question, &condition);
-            }
+        if let Some(question) = statuses
+            && let EffectQuestion::Status { names, .. } = question
+        {
+            self.expect(question, &NOTATION.status(call.library, "result", names)?);
         }
         Ok(())
     }
@@ -688,7 +611,7 @@ impl<'p> CaseText<'p> {
         name
     }
 
-    fn told(&mut self, written: &[Written], label: &str, questions: &[&EffectQuestion<'_>]) -> Result<(), Refusal> {
+    fn told(&mut self, written: &[Written], label: &str, questions: Questions<'_>) -> Done {
         self.pad += 1;
         self.told_inside(written, label, questions)?;
         self.pad -= 1;
@@ -696,12 +619,7 @@ impl<'p> CaseText<'p> {
     }
 
     /// Prints what was written, and asks what is asked about it.
-    fn told_inside(
-        &mut self,
-        written: &[Written],
-        label: &str,
-        questions: &[&EffectQuestion<'_>],
-    ) -> Result<(), Refusal> {
+    fn told_inside(&mut self, written: &[Written], label: &str, questions: Questions<'_>) -> Done {
         for Written { key, value, is_handle } in written {
             let mut value = value.clone();
             if self.program.is_compared(label, key) {
@@ -720,35 +638,21 @@ impl<'p> CaseText<'p> {
     }
 
     /// Asks what is asked about a value.
-    fn ask(
-        &mut self,
-        key: &str,
-        value: &str,
-        is_handle: bool,
-        questions: &[&EffectQuestion<'_>],
-    ) -> Result<(), Refusal> {
+    fn ask(&mut self, key: &str, value: &str, is_handle: bool, questions: Questions<'_>) -> Done {
         for question in questions {
-            let EffectQuestion::Value { name, order, operand, .. } = question else { continue };
+            let EffectQuestion::Value { name, sign, operand, .. } = question else { continue };
             if *name != key {
                 continue;
             }
-            let sign = match *order {
-                "eq" => "==",
-                "ne" => "!=",
-                "ge" => ">=",
-                "le" => "<=",
-                "gt" => ">",
-                _ => "<",
-            };
             let condition = match operand {
                 Operand::Text(text) if is_handle && matches!(text.as_str(), "bound" | "NULL") => {
-                    let is_null = (text == "NULL") == (*order == "eq");
+                    let is_null = (text == "NULL") == (*sign == "==");
                     if is_null { format!("not {value}.value") } else { format!("bool({value}.value)") }
                 }
                 Operand::Int(other) => format!("{value} {sign} {other}"),
                 Operand::Text(text) if text == "${gpus}" => format!("{value} {sign} gpu_count()"),
                 Operand::Value { label, name } => format!("{value} {sign} {}", variable(&format!("{label}_{name}"))),
-                Operand::Text(text) if matches!(*order, "eq" | "ne") => {
+                Operand::Text(text) if matches!(*sign, "==" | "!=") => {
                     let other = gpu_named(text).map_or_else(|| literal(text), |gpu| format!("uuid_of({gpu})"));
                     format!("str({value}) {sign} {other}")
                 }
@@ -760,7 +664,7 @@ impl<'p> CaseText<'p> {
     }
 
     /// The questions of a step that are about the state of the driver and about memory.
-    fn expect_rest(&mut self, questions: &[&EffectQuestion<'_>]) {
+    fn expect_rest(&mut self, questions: Questions<'_>) {
         for question in questions {
             let condition = match question {
                 EffectQuestion::Status { .. } | EffectQuestion::Value { .. } => continue,
@@ -778,7 +682,7 @@ impl<'p> CaseText<'p> {
                     format!("load(\"libcuda.so.1\").cuDeviceGetCount(byref(c_int())) {sign} 3")
                 }
                 EffectQuestion::Contexts { .. } | EffectQuestion::Memory { .. } => {
-                    memory_condition(self.program, question)
+                    NOTATION.memory(self.program, question, "before")
                 }
             };
             self.expect(question, &condition);
@@ -786,49 +690,20 @@ impl<'p> CaseText<'p> {
     }
 
     fn expect(&mut self, question: &EffectQuestion<'_>, condition: &str) {
-        let what = literal(&question.words());
-        let whole = format!("expect({condition}, {what})");
-        if whole.len() + 4 * self.pad <= 118 {
-            self.line(&whole);
-        } else {
-            self.line(&format!("expect({condition},"));
-            self.line(&format!("       {what})"));
-        }
+        self.line(&asked("expect", condition, &literal(&question.words()), "", self.pad));
     }
 }
 
-/// What memory must have grown by, each GPU that is read for itself.
-fn memory_condition(program: &Reproducer<'_>, question: &EffectQuestion<'_>) -> String {
-    let bounds = question.growth(program.gpus_read());
-    let parts = bounds.iter().map(|Growth { gpu, since, least, most }| {
-        let since = if *since == Since::Start { "start" } else { "before" };
-        let more = format!("used({gpu}) - {since}[{gpu}]");
-        match (least, most) {
-            (Bytes::These(least), Bytes::These(most)) if least == most => format!("{more} == {}", size(*least)),
-            (Bytes::Any, most) => format!("{more} <= {}", bytes(*most)),
-            (least, Bytes::Any) => format!("{more} >= {}", bytes(*least)),
-            (least, most) => format!("{} <= {more} <= {}", bytes(*least), bytes(*most)),
-        }
-    });
-    parts.collect::<Vec<_>>().join(" and ")
-}
-
-fn size(bytes: i64) -> String {
-    if bytes != 0 && bytes % (1 << 20) == 0 { format!("{} << 20", bytes >> 20) } else { bytes.to_string() }
-}
-
-fn bytes(bound: Bytes) -> String {
-    match bound {
-        Bytes::Any => "0".to_string(),
-        Bytes::These(bytes) => size(bytes),
-        Bytes::Noise => "NOISE".to_string(),
-        Bytes::BelowNoise => "-NOISE".to_string(),
-        Bytes::AboveNoise => "NOISE + 1".to_string(),
-        Bytes::Context => "CONTEXT".to_string(),
-        Bytes::BelowContext => "CONTEXT - 1".to_string(),
-        Bytes::Allocation => "cost * 5 // 4".to_string(),
-    }
-}
+const NOTATION: Notation = Notation {
+    and: " and ",
+    or: " or ",
+    never: "False",
+    enough: "cost * 5 // 4",
+    size: |bytes| {
+        if bytes != 0 && bytes % (1 << 20) == 0 { format!("{} << 20", bytes >> 20) } else { bytes.to_string() }
+    },
+    between: |more, least, most| format!("{least} <= {more} <= {most}"),
+};
 
 #[cfg(test)]
 mod tests {
