@@ -141,7 +141,7 @@ enum CliCommand {
         /// The whole report with its new verdicts, as JSON.
         #[arg(long)]
         json: bool,
-        /// Show every case of every scenario and a table, instead of one answer per question.
+        /// Show every case of every scenario, instead of one answer per question.
         #[arg(short, long)]
         verbose: bool,
         /// Accept that scenarios selected by their exact names were skipped, for this reason.

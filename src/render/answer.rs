@@ -12,6 +12,7 @@ mod values;
 pub use ending::{Ending, ReportPlace, ending};
 pub use head::{Workload, head, machine, surroundings};
 pub use question::{is_yes_or_no, question};
+pub(super) use values::of as values;
 
 use std::collections::HashSet;
 
@@ -80,11 +81,6 @@ impl InstanceAnswer {
             && (self.verdict.kind == Kind::Skipped
                 || matches!(self.verdict.reason, Some(Reason::NotModelled | Reason::Interrupted)))
     }
-}
-
-/// The values of an instance's parameters, empty where it has none.
-pub(super) fn values(report: &ScenarioView<'_>) -> String {
-    values::of(report)
 }
 
 /// What answers a question in a word: `yes` and `no` where it is a question of that kind.

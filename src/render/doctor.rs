@@ -8,6 +8,7 @@ pub use process::text as process_text;
 
 use cuda_pitfalls_answers::doctor::{Diagnosed, DoctorState, Failure, HiddenGpu, Reasoned, Sureness, Trouble};
 use cuda_pitfalls_core::examination::{Change, Examination, Place, Start, Started};
+use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::lines::sentence;
 use cuda_pitfalls_core::text::units;
 
@@ -137,10 +138,6 @@ fn failed_in_words(failure: &Failure) -> String {
         }
         (None, None, None) => format!("{library} starts here, and counts no GPU."),
     }
-}
-
-fn counted(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
 }
 
 /// A cause, with what says that it is one.

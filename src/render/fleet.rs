@@ -15,10 +15,6 @@ mod words;
 
 #[doc(hidden)]
 pub mod fixture;
-#[cfg(test)]
-mod made_up;
-#[cfg(test)]
-mod told_once;
 
 use cuda_pitfalls_answers::fleet::Fleet;
 

@@ -1,26 +1,17 @@
-//! All of a report as text, as `run --verbose` prints it: a header, a block per scenario as it is
-//! answered, and the totals. [`super::answer`] has the short form.
-//!
-//! Each part is a function of its own, so that a run can print them as it goes.
-
-mod header;
-mod table;
-
-pub use header::header;
+//! All of a report as text, as `run --verbose` prints it: a block per scenario as it is answered, between the head and
+//! the end of the short form, [`super::answer`].
 
 use std::fmt::Write as _;
 
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 
-use super::answer::ReportPlace;
-use super::applicable;
+use super::answer::{self, Ending};
 use super::facts;
 use super::impact::Impact;
 use super::lines;
-use super::tally::{self, Standing};
+use super::tally::Standing;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::{sentence, wrap};
-use cuda_pitfalls_core::text::units;
 
 /// Whether words are coloured. Nothing is said by colour alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,26 +25,17 @@ pub enum Style {
 
 impl Style {
     pub(super) fn paint(self, standing: Standing, words: &str) -> String {
-        let code = match standing {
-            Standing::AsExpected => "32",
-            Standing::Answered => "36",
-            Standing::Skipped => "90",
-            Standing::Inconclusive => "33",
-            Standing::HarnessError => "35",
-            Standing::Unexpected => "1;31",
-        };
-        self.in_colour(code, words)
+        self.in_colour(standing.colour(), words)
     }
 
     /// An answer in the colour of what it means to whom it concerns.
     pub(super) fn answer(self, impact: Impact, words: &str) -> String {
-        let code = match impact {
-            Impact::Shows => "1;33",
-            Impact::Harmless => "36",
-            Impact::Absent => "32",
-            Impact::Unknown => "90",
-        };
-        self.in_colour(code, words)
+        self.in_colour(impact.colour(), words)
+    }
+
+    /// What stands beside something more important.
+    pub(super) fn dim(self, words: &str) -> String {
+        self.in_colour("2", words)
     }
 
     fn in_colour(self, code: &str, words: &str) -> String {
@@ -62,28 +44,16 @@ impl Style {
             Style::Colour => format!("\x1b[{code}m{words}\x1b[0m"),
         }
     }
-
-    /// What stands beside something more important.
-    pub(super) fn dim(self, words: &str) -> String {
-        self.in_colour("2", words)
-    }
 }
 
 /// The whole report as a run with `--verbose` printed it.
 pub fn report(report: &ReportView<'_>, width: usize) -> String {
-    let mut out = header(report.run, report.machine, report.provenance, width);
-    // Who reads a stored report from the top learns at the top what it is not.
-    for banner in tally::banners(report).iter().filter(|banner| *banner != tally::SIMULATED) {
-        out.push_str(&sentence("*** ", banner, width));
-    }
+    let mut out = answer::head(report, None, width);
     for one in &report.scenarios {
         out.push('\n');
         out.push_str(&scenario(one, width, Style::Plain));
     }
-    let exit = report.run.exit.as_ref().map(|exit| (exit.code, exit.name.as_str()));
-    out.push('\n');
-    out.push_str(&ending(report, &ReportPlace::Known, exit, width));
-    out
+    out + "\n" + &answer::ending(report, &Ending::stored(report), width)
 }
 
 /// One scenario's block: the verdict, a line per case, and why if it needs saying.
@@ -128,41 +98,6 @@ pub fn scenario(report: &ScenarioView<'_>, width: usize, style: Style) -> String
     }
     if !report.verdict.kind.is_conclusive() && !report.verdict.detail.is_empty() {
         out.push_str(&sentence("    because: ", &report.verdict.detail, width));
-    }
-    out
-}
-
-/// The end of a run: a table, the counts, the time, and where the report is.
-pub fn totals(report: &ReportView<'_>, place: &ReportPlace, exit: (i32, &str), width: usize) -> String {
-    ending(report, place, Some(exit), width)
-}
-
-fn ending(report: &ReportView<'_>, place: &ReportPlace, exit: Option<(i32, &str)>, width: usize) -> String {
-    let mut out = String::new();
-    if !report.scenarios.is_empty() {
-        out.push_str(&table::table(report, width));
-        out.push('\n');
-    }
-    for banner in tally::banners(report) {
-        out.push_str(&sentence("*** ", &banner, width));
-    }
-    for note in applicable::notes(report) {
-        out.push_str(&sentence("", &note, width));
-    }
-    let counts = format!("{} in {}", tally::sentence(report), units::duration(report.run.elapsed_ns));
-    out.push_str(&sentence("", &counts, width));
-    for (kind, met, count) in tally::by_verdict(report) {
-        let _ = writeln!(out, "  {count:>4}  {}, {}", kind.name(), met.name().replace('_', " "));
-    }
-    out.push_str(&match place {
-        ReportPlace::At(path) => sentence("report  ", path, width),
-        place => place.sentence().map(|words| sentence("", &words, width)).unwrap_or_default(),
-    });
-    match exit {
-        Some((code, name)) => {
-            let _ = writeln!(out, "exit    {code} ({})", terminal(name));
-        }
-        None => out.push_str("exit    none: the run did not finish\n"),
     }
     out
 }

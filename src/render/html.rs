@@ -39,18 +39,6 @@ pub fn report(report: &ReportView<'_>) -> String {
     out + page::END
 }
 
-/// The class that gives a standing its colour.
-fn class(standing: Standing) -> &'static str {
-    match standing {
-        Standing::AsExpected => "good",
-        Standing::Answered => "plain",
-        Standing::Skipped => "skip",
-        Standing::Inconclusive => "doubt",
-        Standing::HarnessError => "error",
-        Standing::Unexpected => "bad",
-    }
-}
-
 fn head(out: &mut String, report: &ReportView<'_>) {
     let run = &report.run;
     let _ =
@@ -62,7 +50,7 @@ fn head(out: &mut String, report: &ReportView<'_>) {
             let _ = write!(
                 out,
                 "<span class=\"badge {}\">{} {count} {}</span> ",
-                class(standing),
+                standing.class(),
                 standing.mark(),
                 standing.name()
             );

@@ -41,21 +41,26 @@ impl Impact {
 
     /// The CSS class on a page: it sets the colour, and filters select by it.
     pub(super) fn class(self) -> &'static str {
-        match self {
-            Impact::Shows => "shows",
-            Impact::Harmless => "harmless",
-            Impact::Absent => "absent",
-            Impact::Unknown => "unknown",
-        }
+        self.shown().0
     }
 
     /// The label of a filter and of a count.
     pub fn name(self) -> &'static str {
+        self.shown().1
+    }
+
+    /// The code of its colour on a terminal.
+    pub(super) fn colour(self) -> &'static str {
+        self.shown().2
+    }
+
+    /// Its class, label and colour.
+    fn shown(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Impact::Shows => "shows here",
-            Impact::Harmless => "shows, nothing to do",
-            Impact::Absent => "does not show",
-            Impact::Unknown => "no answer",
+            Impact::Shows => ("shows", "shows here", "1;33"),
+            Impact::Harmless => ("harmless", "shows, nothing to do", "36"),
+            Impact::Absent => ("absent", "does not show", "32"),
+            Impact::Unknown => ("unknown", "no answer", "90"),
         }
     }
 }

@@ -50,7 +50,7 @@ pub use prepared::{Prepared, has_words, worded};
 pub enum Format {
     /// Answers, as the terminal shows them during a run.
     Text,
-    /// Every case of every scenario, and a table, as `run --verbose` shows them.
+    /// Every case of every scenario, as `run --verbose` shows them.
     TextFull,
     /// One page without scripts or links to anything outside.
     Html,

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::report::{OutcomeView, ReportView, ScenarioView};
 
+use super::issue::fence;
 use super::tally::{self, Standing};
 use super::{answer, applicable, facts, lines, steps, words};
 use cuda_pitfalls_core::text::escape::{markdown, shorten, tail, visible};
@@ -158,12 +159,6 @@ fn details(out: &mut String, scenario: &ScenarioView<'_>) {
         let _ = writeln!(out, "\nThe end of the worker's stderr:\n\n{fence}\n{}{fence}", shorten(&text, 2 * TAIL));
     }
     let _ = writeln!(out, "\nScenario file: SHA-256 {}", markdown(scenario.sha256));
-}
-
-/// A fence longer than any run of backticks in a text.
-fn fence(text: &str) -> String {
-    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    "`".repeat(longest.max(2) + 1)
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
-use cuda_pitfalls_core::verdict::Provenance;
 
 use super::health::health;
+use super::words::provenance;
 use cuda_pitfalls_core::text::escape::prometheus;
 
 /// One sample: its labels and its value.
@@ -55,14 +55,6 @@ pub fn report(report: &ReportView<'_>) -> String {
     let build = (vec![("version", report.run.version.clone()), ("driver", driver)], "1".to_owned());
     family(&mut out, "build_info", "The version of cuda-pitfalls and of the driver; always 1.", [build]);
     out
-}
-
-/// The word in reports.
-pub(super) fn provenance(provenance: Provenance) -> &'static str {
-    match provenance {
-        Provenance::Measured => "measured",
-        Provenance::Simulated => "simulated",
-    }
 }
 
 type Labels = Vec<(&'static str, String)>;

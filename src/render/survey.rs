@@ -15,6 +15,8 @@ mod python;
 mod section;
 mod startup;
 
+pub use python::listed;
+
 use std::collections::BTreeMap;
 
 use section::Section;
@@ -22,7 +24,6 @@ use section::Section;
 use super::Format;
 use super::html::document::document;
 use cuda_pitfalls_answers::survey::document::{LeftOut, Row, SurveyDocument};
-use cuda_pitfalls_answers::survey::python::List;
 use cuda_pitfalls_answers::survey::{Survey, SurveyKind};
 use cuda_pitfalls_core::text::{escape, units};
 use cuda_pitfalls_core::verdict::Provenance;
@@ -87,11 +88,6 @@ fn title(kind: SurveyKind) -> &'static str {
         SurveyKind::Errors => "What frameworks make of an error of the driver",
         SurveyKind::Startup => "How long a start takes, and what host memory it needs",
     }
-}
-
-/// The rows that `survey python` asks about, with their code.
-pub fn listed(list: &List) -> String {
-    python::listed(list)
 }
 
 /// A page of all that is known from these documents of one survey.
@@ -169,13 +165,8 @@ fn measured_on(sources: &[NamedSurvey]) -> Section {
             units::duration(survey.header().elapsed_ns),
         ]
     };
-    Section {
-        title: "Measured on".to_string(),
-        header: ["reports/", "machine", "rows", "attempts of each", "took"].map(str::to_string).to_vec(),
-        rows: sources.iter().map(row).collect(),
-        code: vec![0],
-        ..Section::default()
-    }
+    let header = ["reports/", "machine", "rows", "attempts of each", "took"];
+    Section::new("Measured on", &header, sources.iter().map(row).collect(), &[0])
 }
 
 /// Attempts of each case; where masks had more or fewer than others, how many had how many.
@@ -238,13 +229,16 @@ fn totals_of<R: Row>(document: &SurveyDocument<R>) -> String {
 fn disagreements<'a, R: Row + 'a>(rows: impl Iterator<Item = &'a R>) -> Section {
     let rows = rows.filter(|row| !row.standing().disagreement.is_empty());
     let row = |row: &R| vec![row.key(), row.standing().disagreement.join(", "), row.standing().attempts.to_string()];
-    Section {
-        title: "Rows whose attempts disagree".to_string(),
-        header: ["row", "on", "attempts"].map(str::to_string).to_vec(),
-        rows: rows.map(row).collect(),
-        code: vec![0],
-        ..Section::default()
-    }
+    Section::new("Rows whose attempts disagree", &["row", "on", "attempts"], rows.map(row).collect(), &[0])
+}
+
+/// Rows without facts, each with why.
+fn unmeasured<'a, R: Row + 'a>(title: String, rows: impl Iterator<Item = &'a R>) -> Section {
+    let rows = rows.filter_map(|row| {
+        let why = row.standing().unmeasured.as_ref()?;
+        Some(vec![row.key(), why.reason.name(), why.detail.clone()])
+    });
+    Section::new(title, &["row", "reason", "detail"], rows.collect(), &[0])
 }
 
 /// How many were not asked; the names would fill screens.
@@ -261,14 +255,8 @@ fn left_out<'a>(all: impl Iterator<Item = &'a LeftOut>) -> Section {
         by_reason.entry(reason).or_default().push(name);
     }
     let row = |(reason, names): (&str, Vec<&str>)| vec![reason.to_string(), names.len().to_string(), names.join(" ")];
-    Section {
-        title: "Not asked".to_string(),
-        header: ["because", "how many", "which"].map(str::to_string).to_vec(),
-        rows: by_reason.into_iter().map(row).collect(),
-        code: vec![2],
-        only_on_pages: true,
-        ..Section::default()
-    }
+    let rows = by_reason.into_iter().map(row).collect();
+    Section { only_on_pages: true, ..Section::new("Not asked", &["because", "how many", "which"], rows, &[2]) }
 }
 
 #[cfg(test)]

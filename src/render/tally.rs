@@ -1,7 +1,7 @@
 //! The answers of a run: what each calls for, and how many there are of each.
 
 use cuda_pitfalls_core::report::{ReportView, Requirement};
-use cuda_pitfalls_core::text::{counts, escape, lines};
+use cuda_pitfalls_core::text::{escape, lines};
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Verdict};
 
@@ -48,25 +48,33 @@ impl Standing {
 
     /// A mark of one column. Words always stand beside it.
     pub fn mark(self) -> &'static str {
-        match self {
-            Standing::AsExpected => "✓",
-            Standing::Answered => "·",
-            Standing::Skipped => "-",
-            Standing::Inconclusive => "?",
-            Standing::HarnessError => "!",
-            Standing::Unexpected => "✗",
-        }
+        self.shown().0
     }
 
     /// What is counted under this standing.
     pub fn name(self) -> &'static str {
+        self.shown().1
+    }
+
+    /// The class that gives it its colour on a page.
+    pub(super) fn class(self) -> &'static str {
+        self.shown().2
+    }
+
+    /// The code of its colour on a terminal.
+    pub(super) fn colour(self) -> &'static str {
+        self.shown().3
+    }
+
+    /// Its mark, name, class and colour.
+    fn shown(self) -> (&'static str, &'static str, &'static str, &'static str) {
         match self {
-            Standing::AsExpected => "as expected",
-            Standing::Answered => "without expectation",
-            Standing::Skipped => "skipped",
-            Standing::Inconclusive => "inconclusive",
-            Standing::HarnessError => "harness error",
-            Standing::Unexpected => "unexpected",
+            Standing::AsExpected => ("✓", "as expected", "good", "32"),
+            Standing::Answered => ("·", "without expectation", "plain", "36"),
+            Standing::Skipped => ("-", "skipped", "skip", "90"),
+            Standing::Inconclusive => ("?", "inconclusive", "doubt", "33"),
+            Standing::HarnessError => ("!", "harness error", "error", "35"),
+            Standing::Unexpected => ("✗", "unexpected", "bad", "1;31"),
         }
     }
 }
@@ -85,15 +93,6 @@ pub fn sentence(report: &ReportView<'_>) -> String {
         .map(|(standing, count)| format!("{count} {}", standing.name()))
         .collect();
     if counts.is_empty() { "no scenario ran".to_owned() } else { counts.join(", ") }
-}
-
-/// How many scenarios have each kind of verdict with each expectation, without zeros.
-pub fn by_verdict(report: &ReportView<'_>) -> Vec<(Kind, ExpectationMet, usize)> {
-    let verdicts = report.scenarios.iter().map(|scenario| (scenario.verdict.kind, scenario.verdict.expectation));
-    let mut counts: Vec<(Kind, ExpectationMet, usize)> =
-        counts::tally(verdicts).into_iter().map(|((kind, met), count)| (kind, met, count)).collect();
-    counts.sort_by_key(|(kind, met, _)| (*kind, met.name()));
-    counts
 }
 
 /// What a reader must know before believing any verdict of a report, most serious first. Every
@@ -157,7 +156,6 @@ mod tests {
         let report = fixture::report();
         let total: usize = Standing::ALL.into_iter().map(|standing| count(&report.view(), standing)).sum();
         assert_eq!(total, report.scenarios.len());
-        assert_eq!(by_verdict(&report.view()).iter().map(|(_, _, count)| count).sum::<usize>(), total);
         assert_eq!(sentence(&report.view()), "1 as expected, 1 skipped, 1 inconclusive, 1 unexpected");
         assert_eq!(sentence(&fixture::empty().view()), "no scenario ran");
     }

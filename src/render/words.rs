@@ -6,9 +6,17 @@ use cuda_pitfalls_core::calibration::Calibration;
 use cuda_pitfalls_core::machine::{Interpreter, Isolation, Machine};
 use cuda_pitfalls_core::report::Run;
 use cuda_pitfalls_core::sample::Gpu;
-use cuda_pitfalls_core::verdict::Reason;
+use cuda_pitfalls_core::verdict::{Provenance, Reason};
 
 use cuda_pitfalls_core::text::units;
+
+/// The word in documents.
+pub(super) fn provenance(provenance: Provenance) -> &'static str {
+    match provenance {
+        Provenance::Measured => "measured",
+        Provenance::Simulated => "simulated",
+    }
+}
 
 /// The driver and what it runs on, in a line.
 pub fn driver(machine: &Machine) -> String {

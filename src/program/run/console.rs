@@ -126,11 +126,7 @@ impl Console {
         if self.quiet {
             return;
         }
-        if self.verbose {
-            self.say(&full::header(&report.run, &report.machine, report.provenance, self.width));
-        } else {
-            self.say(&answer::head(&report.view(), Some(&self.asked), self.width));
-        }
+        self.say(&answer::head(&report.view(), Some(&self.asked), self.width));
     }
 
     /// Takes note that an instance is done. Its scenario is printed when all of its instances are.
@@ -139,8 +135,7 @@ impl Console {
         *coming = coming.saturating_sub(1);
         let is_last = *coming == 0;
         if self.verbose {
-            self.say(&full::scenario(&done.view(), self.width, self.style));
-            return;
+            return self.block(&full::scenario(&done.view(), self.width, self.style));
         }
         self.known.entry(done.scenario.clone()).or_default().push(InstanceAnswer::of(&done.view()));
         if is_last && let Some(answers) = self.known.remove(&done.scenario) {
@@ -148,7 +143,7 @@ impl Console {
         }
     }
 
-    /// Prints one question, with an empty line between the head and the first.
+    /// Prints one question.
     fn tell(&mut self, answers: &[InstanceAnswer]) {
         let failures: Vec<InstanceAnswer>;
         let answers = if self.quiet {
@@ -157,9 +152,14 @@ impl Console {
         } else {
             answers
         };
-        let block = answer::question(answers, self.width, self.style);
+        self.block(&answer::question(answers, self.width, self.style));
+    }
+
+    /// Prints a block, with an empty line between the head and the first.
+    fn block(&mut self, block: &str) {
         if !block.is_empty() {
-            self.say(&if self.spoken { block } else { format!("\n{block}") });
+            let blank = if self.spoken { "" } else { "\n" };
+            self.say(&format!("{blank}{block}"));
             self.spoken = true;
         }
     }
@@ -187,18 +187,14 @@ impl Console {
     pub(super) fn finish(&mut self, report: &Report, file: &Path, is_kept: bool, exit: Exit) -> Exit {
         self.bar.finish_and_clear();
         let place = if is_kept { ReportPlace::At(file.to_string_lossy().into_owned()) } else { ReportPlace::NotKept };
-        if self.verbose {
-            self.say(&full::totals(&report.view(), &place, (exit.code(), exit.name()), self.width));
-        } else {
-            // An interrupted run has instances that are not done; the known answers are printed nevertheless.
-            for answers in std::mem::take(&mut self.known).values() {
-                self.tell(answers);
-            }
-            let never_asked = self.coming.values().sum();
-            let ending = Ending { never_asked, place, names: true, exit: None };
-            let blank = if self.spoken { "\n" } else { "" };
-            self.say(&format!("{blank}{}", answer::ending(&report.view(), &ending, self.width)));
+        // An interrupted run has instances that are not done; the known answers are printed nevertheless.
+        for answers in std::mem::take(&mut self.known).values() {
+            self.tell(answers);
         }
+        let never_asked = self.coming.values().sum();
+        let ending = Ending { never_asked, place, names: true, exit: None };
+        let blank = if self.spoken { "\n" } else { "" };
+        self.say(&format!("{blank}{}", answer::ending(&report.view(), &ending, self.width)));
         self.finished = true;
         // From disk: the report is larger than this process may be.
         let copied = if self.json { copy(file) } else { Ok(()) };

@@ -35,7 +35,7 @@ pub(crate) struct RunOptions {
     /// Write JUnit XML too.
     #[arg(long, value_name = "FILE", help_heading = WRITTEN)]
     pub(crate) junit: Option<PathBuf>,
-    /// Show every case of every scenario and a table, instead of one answer per question.
+    /// Show every case of every scenario, instead of one answer per question.
     #[arg(short, long, conflicts_with = "quiet", help_heading = WRITTEN)]
     pub(crate) verbose: bool,
     /// Allow a hazard: fault, oversubscribe, bigmem, root, settings, code (Python lines of files of

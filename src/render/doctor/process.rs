@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use super::{WIDEST, counted};
+use super::WIDEST;
 use cuda_pitfalls_answers::doctor::{MaskState, ProcessFindings};
 use cuda_pitfalls_core::examination::ProcessExamination;
+use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::lines::sentence;
 use cuda_pitfalls_core::text::units;
 

@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::prometheus::{Sample, family, provenance};
+use crate::prometheus::{Sample, family};
+use crate::words::provenance;
 use cuda_pitfalls_answers::fleet::Fleet;
 
 use super::{standing, words};

@@ -39,7 +39,7 @@ pub(super) fn unexpected(fleet: &Fleet, most: usize) -> Option<String> {
             of => format!("{question} on all {of} machines"),
         })
         .collect();
-    (!lines.is_empty()).then(|| names(&lines.iter().map(String::as_str).collect::<Vec<_>>(), most))
+    (!lines.is_empty()).then(|| names(&lines, most))
 }
 
 /// The machines that answered so few questions that they can hardly differ.
@@ -75,7 +75,7 @@ impl Few {
             format!("{} {} of {}", name(fleet, *place), coverage.answered, coverage.asked)
         };
         let lines: Vec<String> = self.all.iter().map(line).collect();
-        let words = names(&lines.iter().map(String::as_str).collect::<Vec<_>>(), most);
+        let words = names(&lines, most);
         (!lines.is_empty()).then(|| format!("of the questions that most of the group answered: {words}"))
     }
 
@@ -99,6 +99,6 @@ pub(super) fn labelled(fleet: &Fleet, most: usize) -> Option<String> {
             format!("{}: {} of {} machines differ, {of_others}", it.label, it.differing, it.machines)
         })
         .collect();
-    let words = names(&lines.iter().map(String::as_str).collect::<Vec<_>>(), most);
+    let words = names(&lines, most);
     (!lines.is_empty()).then_some(words)
 }

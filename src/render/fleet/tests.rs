@@ -1,3 +1,6 @@
+mod made_up;
+mod told_once;
+
 use super::fixture::{EVIL, fleet, hostile, large};
 use super::*;
 use cuda_pitfalls_core::text::lines::columns;

@@ -197,8 +197,8 @@ pub(super) fn key(key: &Key) -> String {
 }
 
 /// Names, the first few of them, and how many there are beside: `a, b and 12 more`.
-pub(super) fn names(names: &[&str], most: usize) -> String {
-    let shown = names.iter().take(most).copied().collect::<Vec<_>>().join(", ");
+pub(super) fn names(names: &[impl AsRef<str>], most: usize) -> String {
+    let shown = names.iter().take(most).map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(most) {
         0 => shown,
         more => format!("{shown} and {more} more"),
@@ -251,7 +251,7 @@ pub(super) fn most(fleet: &Fleet, told: &[Told<'_>], count: usize) -> Option<Str
     let line =
         |(place, count): &(usize, usize)| format!("{} in {}", name(fleet, *place), counted(*count as u64, "question"));
     let lines: Vec<String> = most.iter().map(line).collect();
-    Some(names(&lines.iter().map(String::as_str).collect::<Vec<_>>(), count))
+    Some(names(&lines, count))
 }
 
 /// How many machines of a group differ in something from the others in it.
@@ -355,14 +355,13 @@ pub(super) fn bucket_name(bucket: Bucket) -> &'static str {
 /// Who was expected and is missing, and who came unexpected, in sentences.
 pub(super) fn expected(fleet: &Fleet, most: usize) -> Vec<(&'static str, String)> {
     let Some(expected) = &fleet.expected else { return Vec::new() };
-    let few = |all: &[String]| names(&all.iter().map(String::as_str).collect::<Vec<_>>(), most);
     let mut lines = Vec::new();
     lines.push(match expected.missing.len() {
         0 => ("Missing", format!("none of {} expected", expected.machines)),
-        count => ("Missing", format!("{count} of {} expected ({})", expected.machines, few(&expected.missing))),
+        count => ("Missing", format!("{count} of {} expected ({})", expected.machines, names(&expected.missing, most))),
     });
     if !expected.unexpected.is_empty() {
-        lines.push(("Unlisted", format!("{} ({})", expected.unexpected.len(), few(&expected.unexpected))));
+        lines.push(("Unlisted", format!("{} ({})", expected.unexpected.len(), names(&expected.unexpected, most))));
     }
     lines
 }
@@ -373,14 +372,12 @@ pub(super) fn doubts(fleet: &Fleet, most: usize) -> Vec<(&'static str, String)> 
     let mut called: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for machine in &fleet.machines {
         if let Some(shared) = &machine.shared_name {
-            let reports: Vec<&str> = machine.reports.iter().map(String::as_str).collect();
-            called.entry(shared).or_default().push(format!("{} in {}", machine.name, names(&reports, 2)));
+            called.entry(shared).or_default().push(format!("{} in {}", machine.name, names(&machine.reports, 2)));
         }
     }
     let conflicts = called.iter().take(most).map(|(shared, all)| {
         let count = counted(all.len() as u64, "machine");
-        let all: Vec<&str> = all.iter().map(String::as_str).collect();
-        ("Conflict", format!("{count} with other GPUs have one name, {shared}: {}", names(&all, most)))
+        ("Conflict", format!("{count} with other GPUs have one name, {shared}: {}", names(all, most)))
     });
     let mut lines: Vec<(&str, String)> = conflicts.collect();
     if called.len() > most {

@@ -39,7 +39,7 @@ pub(super) fn section(
         folders.classes(std::iter::once(scenario)),
         html(scenario.name),
         html(scenario.question),
-        super::class(standing),
+        standing.class(),
         standing.mark(),
         html(&facts::verdict(verdict)),
         html(&facts::expectation(verdict)),

@@ -214,7 +214,7 @@ fn expectation(instances: &[Placed<'_, '_>]) -> String {
     let badge = |(standing, count): (Standing, usize)| {
         let count = if instances.len() > 1 { format!("{count} ") } else { String::new() };
         let name = standing.name();
-        format!("<span class=\"badge {}\">{} {count}{name}</span>", super::class(standing), standing.mark())
+        format!("<span class=\"badge {}\">{} {count}{name}</span>", standing.class(), standing.mark())
     };
     standings.into_iter().map(badge).collect::<Vec<_>>().join("<br>")
 }

@@ -38,7 +38,6 @@ pub(super) fn sections(documents: &[&SurveyDocument<CallRow>]) -> Vec<Section> {
     let asked = |want: fn(&CallRow) -> bool| -> Vec<&CallRow> {
         newest.iter().copied().filter(|row| row.standing.unmeasured.is_none() && want(row)).collect()
     };
-    let has_context = |row: &CallRow| row.context_on.as_ref().is_some_and(|on| !on.is_empty());
     let [changed, moved] = changes(&rows);
     vec![
         changed,
@@ -75,19 +74,8 @@ fn in_short(rows: &[&CallRow]) -> Section {
         by_library.entry((library, version)).or_default().push(row);
     }
     let line = |((library, version), rows): ((&str, Option<Version>), Vec<&CallRow>)| {
-        let tally = CallCounts::of(&rows);
         let name = version.map_or_else(|| library.to_string(), |version| format!("{library} {}", name(&version)));
-        let counts = [
-            tally.functions,
-            tally.rows,
-            tally.succeeded,
-            tally.refused,
-            tally.other,
-            tally.context,
-            tally.only_freeze,
-            tally.free,
-        ];
-        [name].into_iter().chain(counts.map(|count| count.to_string())).collect()
+        [name].into_iter().chain(counts(&rows).map(|count| count.to_string())).collect()
     };
     let header = [
         "library",
@@ -100,48 +88,30 @@ fn in_short(rows: &[&CallRow]) -> Section {
         "only read the mask",
         "do not read it",
     ];
-    Section {
-        title: "In short".to_string(),
-        text: vec![
-            "A function is asked in several rows where it does several things. The last three columns count rows, \
-             whatever the call returned."
-                .to_string(),
-        ],
-        header: header.map(str::to_string).to_vec(),
-        rows: by_library.into_iter().map(line).collect(),
-        ..Section::default()
-    }
+    let text = "A function is asked in several rows where it does several things. The last three columns count rows, \
+                whatever the call returned.";
+    let section = Section::new("In short", &header, by_library.into_iter().map(line).collect(), &[]);
+    Section { text: vec![text.to_string()], ..section }
 }
 
-/// Rows counted by what they show.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct CallCounts {
-    pub(crate) functions: usize,
-    pub(crate) rows: usize,
-    pub(crate) succeeded: usize,
-    pub(crate) refused: usize,
-    pub(crate) other: usize,
-    pub(crate) context: usize,
-    pub(crate) only_freeze: usize,
-    pub(crate) free: usize,
+/// Functions, and rows by what they show, in the order of the columns.
+fn counts(rows: &[&CallRow]) -> [usize; 8] {
+    let count = |is: &dyn Fn(&CallRow) -> bool| rows.iter().filter(|row| is(row)).count();
+    let answered = |answer: CallAnswer| count(&|row| row.answer() == Some(answer));
+    [
+        rows.iter().map(|row| row.function()).collect::<BTreeSet<_>>().len(),
+        rows.len(),
+        answered(CallAnswer::Succeeded),
+        answered(CallAnswer::Refused),
+        answered(CallAnswer::NotInitialised) + answered(CallAnswer::NotSupported),
+        count(&has_context),
+        count(&|row| row.reads_mask == Some(true) && !has_context(row)),
+        count(&|row| row.reads_mask == Some(false)),
+    ]
 }
 
-impl CallCounts {
-    pub(crate) fn of(rows: &[&CallRow]) -> CallCounts {
-        let count = |is: &dyn Fn(&CallRow) -> bool| rows.iter().filter(|row| is(row)).count();
-        let answered = |answer: CallAnswer| count(&|row| row.answer() == Some(answer));
-        let context = |row: &CallRow| row.context_on.as_ref().is_some_and(|on| !on.is_empty());
-        CallCounts {
-            functions: rows.iter().map(|row| row.function()).collect::<BTreeSet<_>>().len(),
-            rows: rows.len(),
-            succeeded: answered(CallAnswer::Succeeded),
-            refused: answered(CallAnswer::Refused),
-            other: answered(CallAnswer::NotInitialised) + answered(CallAnswer::NotSupported),
-            context: count(&|row| context(row)),
-            only_freeze: count(&|row| row.reads_mask == Some(true) && !context(row)),
-            free: count(&|row| row.reads_mask == Some(false)),
-        }
-    }
+fn has_context(row: &CallRow) -> bool {
+    row.context_on.as_ref().is_some_and(|on| !on.is_empty())
 }
 
 /// Functions that no row made succeed, with any libcudart, and what there is to say about that.
@@ -156,14 +126,10 @@ fn refused(newest: &[&CallRow], rows: &[&CallRow]) -> Section {
     let row = |(reason, functions): (String, BTreeSet<&str>)| {
         vec![reason, functions.len().to_string(), functions.into_iter().collect::<Vec<_>>().join(" ")]
     };
-    Section {
-        title: "Calls of which no row succeeded".to_string(),
-        text: vec!["With arguments that work they may do more than their rows show.".to_string()],
-        header: ["because", "how many", "which"].map(str::to_string).to_vec(),
-        rows: by_reason.into_iter().map(row).collect(),
-        code: vec![2],
-        only_on_pages: true,
-    }
+    let text = vec!["With arguments that work they may do more than their rows show.".to_string()];
+    let rows = by_reason.into_iter().map(row).collect();
+    let header = ["because", "how many", "which"];
+    Section { text, only_on_pages: true, ..Section::new("Calls of which no row succeeded", &header, rows, &[2]) }
 }
 
 /// Why no row of a function succeeded.
@@ -215,13 +181,7 @@ fn table(title: &str, rows: &[&CallRow]) -> Section {
     };
     let header =
         ["call", "library", "after", "reads the mask", "context on", "memory", "returned", "arguments", "took"];
-    Section {
-        title: format!("{title} ({})", rows.len()),
-        header: header.map(str::to_string).to_vec(),
-        rows: rows.iter().map(row).collect(),
-        code: vec![0, 2, 6],
-        ..Section::default()
-    }
+    Section::new(format!("{title} ({})", rows.len()), &header, rows.iter().map(row).collect(), &[0, 2, 6])
 }
 
 /// How long the call took: the median, with the least and the most where it takes long enough to matter.
@@ -242,11 +202,5 @@ fn unmeasured(newest: &[&CallRow]) -> Section {
         let why = row.standing.unmeasured.as_ref()?;
         Some(vec![row.call.clone(), library(row), why.reason.name(), why.detail.clone()])
     });
-    Section {
-        title: "Asked and not measured".to_string(),
-        header: ["call", "library", "reason", "detail"].map(str::to_string).to_vec(),
-        rows: rows.collect(),
-        code: vec![0],
-        ..Section::default()
-    }
+    Section::new("Asked and not measured", &["call", "library", "reason", "detail"], rows.collect(), &[0])
 }

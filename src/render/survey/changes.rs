@@ -25,11 +25,9 @@ pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
     let all: Vec<Version> =
         by_call.values().flat_map(BTreeMap::keys).collect::<BTreeSet<_>>().into_iter().cloned().collect();
     let names: Vec<String> = all.iter().map(|version| name(version)).collect();
-    let section = |title: &str, versions: &str| Section {
-        title: title.to_string(),
-        header: ["call", versions, "reads the mask", "makes a context", "returned"].map(str::to_string).to_vec(),
-        code: vec![0, 4],
-        ..Section::default()
+    let section = |title: &str, versions: &str| {
+        let header = ["call", versions, "reads the mask", "makes a context", "returned"];
+        Section::new(title, &header, Vec::new(), &[0, 4])
     };
     let mut changed = section("What changed between versions of libcudart", "libcudart");
     let mut moved = section("Calls of libcudart that were added or removed", "exported by");

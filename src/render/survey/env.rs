@@ -27,13 +27,7 @@ pub(super) fn sections(documents: &[&SurveyDocument<EnvRow>]) -> Vec<Section> {
         section("Without effect here", &|row| row.has_effect == Some(false)),
         section("Not determined", &|row| row.read_at.is_none() && row.has_effect != Some(false)),
         disagreements(rows.iter().copied()),
-        Section {
-            title: "Asked and not measured".to_string(),
-            header: ["variable", "reason", "detail"].map(str::to_string).to_vec(),
-            rows: unmeasured.collect(),
-            code: vec![0],
-            ..Section::default()
-        },
+        Section::new("Asked and not measured", &["variable", "reason", "detail"], unmeasured.collect(), &[0]),
         left_out(documents.iter().flat_map(|document| &document.left_out)),
     ]
 }
@@ -55,11 +49,6 @@ fn table(title: &str, rows: &[&EnvRow]) -> Section {
             row.observable.clone(),
         ]
     };
-    Section {
-        title: title.to_string(),
-        header: ["variable", "read at (latch point)", "took effect when set", "by"].map(str::to_string).to_vec(),
-        rows: rows.iter().map(row).collect(),
-        code: vec![0],
-        ..Section::default()
-    }
+    let header = ["variable", "read at (latch point)", "took effect when set", "by"];
+    Section::new(title, &header, rows.iter().map(row).collect(), &[0])
 }

@@ -61,13 +61,7 @@ fn silent(title: String, rows: &[&ErrorRow], document: &SurveyDocument<ErrorRow>
     let row = |((line, place, value), codes): ((String, String, String), Vec<u32>)| {
         vec![line, place, codes.iter().map(u32::to_string).collect::<Vec<_>>().join(", "), value]
     };
-    Section {
-        title,
-        header: ["line", "place", "statuses", "value"].map(str::to_string).to_vec(),
-        rows: grouped(each).into_iter().map(row).collect(),
-        code: vec![3],
-        ..Section::default()
-    }
+    Section::new(title, &["line", "place", "statuses", "value"], grouped(each).into_iter().map(row).collect(), &[3])
 }
 
 /// The places in the order in which they were asked.
@@ -101,14 +95,14 @@ fn effects(title: String, rows: &[&ErrorRow], document: &SurveyDocument<ErrorRow
             None => by_status.push((key, [(returned.place.as_str(), said)].into())),
         }
     }
-    let header = ["line", "status"].into_iter().chain(places.iter().copied()).map(str::to_string).collect();
+    let header: Vec<&str> = ["line", "status"].into_iter().chain(places.iter().copied()).collect();
     let row = |((line, code, status), said): StatusRow<'_>| {
         let cells = places.iter().map(|place| said.get(place).cloned().unwrap_or_default());
         // What is no status has its number in its words.
         let status = if status.contains(' ') { status.to_string() } else { format!("{code} {status}") };
         [line.to_string(), status].into_iter().chain(cells).collect()
     };
-    Section { title, header, rows: by_status.into_iter().map(row).collect(), ..Section::default() }
+    Section::new(title, &header, by_status.into_iter().map(row).collect(), &[])
 }
 
 /// Each message once, with who says it and for which statuses.
@@ -140,13 +134,7 @@ fn texts(title: String, what: &str, each: impl Iterator<Item = (String, (String,
         let by_line = grouped(said).into_iter().map(|(line, at)| format!("{line} ({})", at.join(", ")));
         vec![text, by_line.collect::<Vec<_>>().join("; ")]
     };
-    Section {
-        title,
-        header: [what, "said by (place and status)"].map(str::to_string).to_vec(),
-        rows: grouped(each).into_iter().map(row).collect(),
-        code: vec![0],
-        ..Section::default()
-    }
+    Section::new(title, &[what, "said by (place and status)"], grouped(each).into_iter().map(row).collect(), &[0])
 }
 
 /// What the names of the lines stand for.
@@ -157,13 +145,7 @@ fn code(title: String, rows: &[&ErrorRow]) -> Section {
         let code = row.before.iter().cloned().chain([row.ask.trim().to_string()]);
         vec![row.line.clone(), env.chain(code).collect::<Vec<_>>().join("\n"), row.value.clone().unwrap_or_default()]
     };
-    Section {
-        title,
-        header: ["line", "code", "value without an error"].map(str::to_string).to_vec(),
-        rows: controls.map(row).collect(),
-        code: vec![1, 2],
-        ..Section::default()
-    }
+    Section::new(title, &["line", "code", "value without an error"], controls.map(row).collect(), &[1, 2])
 }
 
 fn unmeasured(title: String, rows: &[&ErrorRow]) -> Section {
@@ -172,10 +154,5 @@ fn unmeasured(title: String, rows: &[&ErrorRow]) -> Section {
         Some(((row.line.clone(), why.detail.clone()), ()))
     });
     let row = |((line, why), count): ((String, String), Vec<()>)| vec![line, count.len().to_string(), why];
-    Section {
-        title,
-        header: ["line", "rows", "why"].map(str::to_string).to_vec(),
-        rows: grouped(each).into_iter().map(row).collect(),
-        ..Section::default()
-    }
+    Section::new(title, &["line", "rows", "why"], grouped(each).into_iter().map(row).collect(), &[])
 }

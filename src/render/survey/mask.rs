@@ -55,13 +55,8 @@ fn against(rows: &[&MaskRow]) -> Section {
     }
     let row =
         |row: &&MaskRow| vec![row.key(), answer(row), format!("{}: {:?}", row.predicted.status, row.predicted.gpus)];
-    Section {
-        title: format!("Against the rule ({})", wrong.len()),
-        header: ["mask", "driver", "rule"].map(str::to_string).to_vec(),
-        rows: wrong.iter().map(row).collect(),
-        code: vec![0],
-        ..Section::default()
-    }
+    let title = format!("Against the rule ({})", wrong.len());
+    Section::new(title, &["mask", "driver", "rule"], wrong.iter().map(row).collect(), &[0])
 }
 
 fn table(title: String, rows: &[&MaskRow], notes: bool) -> Section {
@@ -82,13 +77,8 @@ fn table(title: String, rows: &[&MaskRow], notes: bool) -> Section {
         }
         cells
     };
-    Section {
-        title,
-        header: header.into_iter().map(str::to_string).collect(),
-        rows: rows.iter().map(cells).collect(),
-        code: if has_order { vec![0, 1, 2] } else { vec![0, 1] },
-        ..Section::default()
-    }
+    let code: &[usize] = if has_order { &[0, 1, 2] } else { &[0, 1] };
+    Section::new(title, &header, rows.iter().map(cells).collect(), code)
 }
 
 fn gpus(row: &MaskRow) -> String {

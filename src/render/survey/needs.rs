@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::section::Section;
-use super::{disagreements, left_out};
+use super::{disagreements, left_out, unmeasured};
 use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::needs::{EVERYTHING_ELSE, Least, NeedRow, NeedsMoment, NeedsProgram, least};
 use cuda_pitfalls_core::text::counts::grouped;
@@ -34,7 +34,8 @@ pub(super) fn sections(sources: &[(&str, &SurveyDocument<NeedRow>)]) -> Vec<Sect
         sections.push(record(title("Asked for, call by call"), document));
     }
     sections.push(disagreements(documents.iter().flat_map(|document| &document.rows)));
-    sections.push(unmeasured(&documents));
+    let rows = documents.iter().flat_map(|document| &document.rows);
+    sections.push(unmeasured("Asked and not measured".to_string(), rows));
     sections.push(left_out(documents.iter().flat_map(|document| &document.left_out)));
     sections
 }
@@ -98,13 +99,8 @@ fn needed(title: String, document: &SurveyDocument<NeedRow>, rows: &[&NeedRow]) 
         [effect, refused.join(", "), errors].into_iter().chain(from).collect()
     };
     let header = ["first effect", "refused", "with"].into_iter().chain(is_late.then_some("from"));
-    Section {
-        title,
-        header: header.map(str::to_string).collect(),
-        rows: grouped(of_effect).into_iter().map(row).collect(),
-        code: vec![1, 2],
-        ..Section::default()
-    }
+    let header: Vec<&str> = header.collect();
+    Section::new(title, &header, grouped(of_effect).into_iter().map(row).collect(), &[1, 2])
 }
 
 fn when(moment: NeedsMoment) -> &'static str {
@@ -151,14 +147,8 @@ fn least_of_each(title: String, document: &SurveyDocument<NeedRow>) -> Section {
     };
     let is_asked =
         |program: &NeedsProgram| document.rows.iter().any(|row| row.program == *program && row.error.is_some());
-    Section {
-        title,
-        header: ["program", "needs", "may be refused", "refused together", "works with them refused"]
-            .map(str::to_string)
-            .to_vec(),
-        rows: NeedsProgram::ALL.into_iter().filter(is_asked).map(row).collect(),
-        ..Section::default()
-    }
+    let header = ["program", "needs", "may be refused", "refused together", "works with them refused"];
+    Section::new(title, &header, NeedsProgram::ALL.into_iter().filter(is_asked).map(row).collect(), &[])
 }
 
 fn list(all: &BTreeSet<String>) -> String {
@@ -178,13 +168,8 @@ fn harmless(title: String, document: &SurveyDocument<NeedRow>) -> Section {
         let refused = refused.into_iter().map(|(refused, errors)| format!("{refused} ({})", errors.join(", ")));
         vec![program.name().to_string(), when(moment).to_string(), refused.collect::<Vec<_>>().join("; ")]
     };
-    Section {
-        title,
-        header: ["to", "from", "refused"].map(str::to_string).to_vec(),
-        rows: all.into_iter().map(row).collect(),
-        only_on_pages: true,
-        ..Section::default()
-    }
+    let rows = all.into_iter().map(row).collect();
+    Section { only_on_pages: true, ..Section::new(title, &["to", "from", "refused"], rows, &[]) }
 }
 
 /// The files and system calls of each call.
@@ -206,26 +191,6 @@ fn record(title: String, document: &SurveyDocument<NeedRow>) -> Section {
             ]
         })
     });
-    Section {
-        title,
-        header: ["program", "during", "files", "system calls"].map(str::to_string).to_vec(),
-        rows: rows.collect(),
-        code: vec![1],
-        only_on_pages: true,
-        ..Section::default()
-    }
-}
-
-fn unmeasured(documents: &[&SurveyDocument<NeedRow>]) -> Section {
-    let rows = documents.iter().flat_map(|document| &document.rows).filter_map(|row| {
-        let why = row.standing.unmeasured.as_ref()?;
-        Some(vec![row.key(), why.reason.name(), why.detail.clone()])
-    });
-    Section {
-        title: "Asked and not measured".to_string(),
-        header: ["row", "reason", "detail"].map(str::to_string).to_vec(),
-        rows: rows.collect(),
-        code: vec![0],
-        ..Section::default()
-    }
+    let header = ["program", "during", "files", "system calls"];
+    Section { only_on_pages: true, ..Section::new(title, &header, rows.collect(), &[1]) }
 }

@@ -77,38 +77,25 @@ pub(super) fn interpreters<R>(documents: &[&SurveyDocument<R>]) -> Section {
     // A GPU that is not there is a reason to stop early.
     let has_none = documents.iter().any(|document| document.machine.gpus.is_empty());
     let note = has_none.then(|| NO_GPU.to_string());
-    Section {
-        title: "Interpreter".to_string(),
-        text: note.into_iter().collect(),
-        header: ["Python", "packages"].map(str::to_string).to_vec(),
-        rows: documents.iter().filter_map(|document| document.machine.python.as_ref()).map(row).collect(),
-        ..Section::default()
-    }
+    let rows = documents.iter().filter_map(|document| document.machine.python.as_ref()).map(row).collect();
+    Section { text: note.into_iter().collect(), ..Section::new("Interpreter", &["Python", "packages"], rows, &[]) }
 }
 
 /// Controls that were not seen to do what they do.
 fn held(controls: &[&PythonRow]) -> Section {
     let wrong = controls.iter().filter(|row| row.as_expected != Some(true));
-    Section {
-        title: "Controls of the instrument that did not hold".to_string(),
-        header: ["control", "initialised before", "calls cuInit", "reads the mask", "context on", "why"]
-            .map(str::to_string)
-            .to_vec(),
-        rows: wrong
-            .map(|row| {
-                let why = row.standing.unmeasured.as_ref().map(|why| why.detail.clone()).unwrap_or_default();
-                vec![
-                    row.id.clone(),
-                    yes(row.initialised_before),
-                    yes(row.calls_cuinit),
-                    yes(row.reads_mask),
-                    row.context_on.as_deref().map_or_else(|| "?".to_string(), gpus),
-                    why,
-                ]
-            })
-            .collect(),
-        ..Section::default()
-    }
+    let row = |row: &&PythonRow| {
+        vec![
+            row.id.clone(),
+            yes(row.initialised_before),
+            yes(row.calls_cuinit),
+            yes(row.reads_mask),
+            row.context_on.as_deref().map_or_else(|| "?".to_string(), gpus),
+            row.standing.unmeasured.as_ref().map(|why| why.detail.clone()).unwrap_or_default(),
+        ]
+    };
+    let header = ["control", "initialised before", "calls cuInit", "reads the mask", "context on", "why"];
+    Section::new("Controls of the instrument that did not hold", &header, wrong.map(row).collect(), &[])
 }
 
 /// The rows of one framework that have facts.
@@ -123,19 +110,10 @@ fn table(framework: &str, rows: &[&PythonRow]) -> Section {
         .into_iter()
         .map(|(name, versions)| format!("{name} {}", versions.into_iter().collect::<Vec<_>>().join(", ")));
     let versions: Vec<String> = versions.collect();
+    let text = if versions.is_empty() { Vec::new() } else { vec![format!("With {}.", versions.join("; "))] };
     let row = |row: &&PythonRow| vec![row.id.clone(), reads(row), at(row), context(row), memory(row), result(row)];
-    Section {
-        title: framework.to_string(),
-        text: if of_group.is_empty() || versions.is_empty() {
-            Vec::new()
-        } else {
-            vec![format!("With {}.", versions.join("; "))]
-        },
-        header: ["line", "reads the mask", "at", "context on", "memory", "result"].map(str::to_string).to_vec(),
-        rows: of_group.iter().map(row).collect(),
-        code: vec![0],
-        ..Section::default()
-    }
+    let header = ["line", "reads the mask", "at", "context on", "memory", "result"];
+    Section { text, ..Section::new(framework, &header, of_group.iter().map(row).collect(), &[0]) }
 }
 
 fn yes(fact: Option<bool>) -> String {
@@ -218,12 +196,8 @@ fn unmeasured(rows: &[&PythonRow]) -> Section {
         let Some(why) = &row.standing.unmeasured else { continue };
         found.entry((words::reason(why.reason).to_string(), why.detail.clone())).or_default().push(&row.id);
     }
-    Section {
-        title: "Asked and not measured".to_string(),
-        header: ["reason", "detail", "rows"].map(str::to_string).to_vec(),
-        rows: found.into_iter().map(|((reason, detail), rows)| vec![reason, detail, rows.join("; ")]).collect(),
-        ..Section::default()
-    }
+    let rows = found.into_iter().map(|((reason, detail), rows)| vec![reason, detail, rows.join("; ")]).collect();
+    Section::new("Asked and not measured", &["reason", "detail", "rows"], rows, &[])
 }
 
 /// What ran, of rows whose name does not say it all.
@@ -235,14 +209,9 @@ fn code(rows: &[&PythonRow]) -> Section {
         let before: Vec<String> = env.chain(row.before.iter().cloned()).collect();
         vec![row.id.clone(), one_line(&before.join("\n")), one_line(&row.ask), row.note.clone()]
     };
-    Section {
-        title: "The code of each row".to_string(),
-        header: ["line", "before it", "asked", "why"].map(str::to_string).to_vec(),
-        rows: listed.map(row).collect(),
-        code: vec![0, 1, 2],
-        only_on_pages: true,
-        ..Section::default()
-    }
+    let header = ["line", "before it", "asked", "why"];
+    let section = Section::new("The code of each row", &header, listed.map(row).collect(), &[0, 1, 2]);
+    Section { only_on_pages: true, ..section }
 }
 
 /// Code for a cell, which has no lines.
@@ -250,8 +219,8 @@ fn one_line(code: &str) -> String {
     lines_of(code).join(" ↵ ")
 }
 
-/// The rows of a list with their code, for a terminal.
-pub(super) fn listed(list: &List) -> String {
+/// The rows that `survey python` asks about, with their code, for a terminal.
+pub fn listed(list: &List) -> String {
     let mut out = String::new();
     for line in &list.lines {
         let gpus = if line.gpus > 0 { format!(", GPUs: {}", line.gpus) } else { String::new() };

@@ -24,6 +24,12 @@ pub(super) struct Section {
 }
 
 impl Section {
+    /// A table, with the columns that hold code.
+    pub(super) fn new(title: impl Into<String>, header: &[&str], rows: Vec<Vec<String>>, code: &[usize]) -> Section {
+        let header = header.iter().map(|name| (*name).to_owned()).collect();
+        Section { title: title.into(), header, rows, code: code.to_vec(), ..Section::default() }
+    }
+
     pub(super) fn text(&self) -> String {
         let mut out = format!("{}\n", self.title);
         for paragraph in &self.text {
@@ -80,13 +86,7 @@ mod tests {
 
     #[test]
     fn cells_of_code_stay_as_they_are_and_others_are_escaped() {
-        let section = Section {
-            title: "T".into(),
-            header: vec!["a".into(), "b".into()],
-            rows: vec![vec!["x|`y".into(), "1*2".into()]],
-            code: vec![0],
-            ..Section::default()
-        };
+        let section = Section::new("T", &["a", "b"], vec![vec!["x|`y".into(), "1*2".into()]], &[0]);
         assert!(section.markdown().contains("| `` x\\|`y `` | 1\\*2 |"), "{}", section.markdown());
         assert!(section.text().contains("x|`y"), "{}", section.text());
     }

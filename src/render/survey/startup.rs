@@ -1,9 +1,8 @@
 //! `survey startup`: times by the number of visible GPUs, times beside another process, and host memory.
 
 use super::section::Section;
-use super::{NamedSurvey, disagreements};
+use super::{NamedSurvey, disagreements, unmeasured};
 use cuda_pitfalls_answers::survey::Survey;
-use cuda_pitfalls_answers::survey::document::Row;
 use cuda_pitfalls_answers::survey::startup::{HostMemory, Spread, StartBeside, StartCase, StartProgram, StartRow};
 use cuda_pitfalls_core::text::units;
 
@@ -47,17 +46,7 @@ pub(super) fn sections(source: &NamedSurvey) -> Vec<Section> {
         }));
     }
     sections.push(disagreements(document.rows.iter()));
-    let unmeasured = document.rows.iter().filter_map(|row| {
-        let why = row.standing.unmeasured.as_ref()?;
-        Some(vec![row.key(), why.reason.name(), why.detail.clone()])
-    });
-    sections.push(Section {
-        title: title("Asked and not measured".to_string()),
-        header: ["row", "reason", "detail"].map(str::to_string).to_vec(),
-        rows: unmeasured.collect(),
-        code: vec![0],
-        ..Section::default()
-    });
+    sections.push(unmeasured(title("Asked and not measured".to_string()), document.rows.iter()));
     sections
 }
 
@@ -88,13 +77,7 @@ fn beside(title: String, row: &StartRow) -> Section {
     let all = [StartBeside::Alone, StartBeside::Initialised, StartBeside::Context];
     let header = ["call", "alone", "the other has called cuInit", "the other has a context"];
     let cases: Vec<Option<&StartCase>> = all.iter().map(|beside| row.case(*beside)).collect();
-    Section {
-        title,
-        header: header.map(str::to_string).to_vec(),
-        rows: lines(&cases),
-        code: vec![0],
-        ..Section::default()
-    }
+    Section::new(title, &header, lines(&cases), &[0])
 }
 
 /// A line for each call, with its time in each case.
@@ -145,13 +128,8 @@ fn host(title: String, case: &StartCase) -> Section {
     };
     let before = [cells("(before the first call)", &case.before)];
     let after = case.steps.iter().map(|step| cells(&step.call, &step.host));
-    Section {
-        title,
-        header: ["after", "resident", "its own", "locked", "pinned", "address space"].map(str::to_string).to_vec(),
-        rows: before.into_iter().chain(after).collect(),
-        code: vec![0],
-        ..Section::default()
-    }
+    let header = ["after", "resident", "its own", "locked", "pinned", "address space"];
+    Section::new(title, &header, before.into_iter().chain(after).collect(), &[0])
 }
 
 /// A size with its spread, where that is more than a hundredth.

@@ -51,16 +51,26 @@ impl EntryKind {
 
     /// A few words for a legend.
     pub(super) fn name(self) -> &'static str {
+        self.shown().0
+    }
+
+    /// The class that gives it its colour on a page.
+    pub(super) fn class(self) -> &'static str {
+        self.shown().1
+    }
+
+    /// Its name and class.
+    fn shown(self) -> (&'static str, &'static str) {
         match self {
-            EntryKind::Init => "cuInit",
-            EntryKind::Variable => "variable",
-            EntryKind::Context => "context",
-            EntryKind::Fork => "fork",
-            EntryKind::Error => "error",
-            EntryKind::Limit => "limit",
-            EntryKind::HostMemory => "page-locked memory",
-            EntryKind::Sharing => "peer access, IPC",
-            EntryKind::Other => "other",
+            EntryKind::Init => ("cuInit", "init"),
+            EntryKind::Variable => ("variable", "variable"),
+            EntryKind::Context => ("context", "context"),
+            EntryKind::Fork => ("fork", "fork"),
+            EntryKind::Error => ("error", "failure"),
+            EntryKind::Limit => ("limit", "limit"),
+            EntryKind::HostMemory => ("page-locked memory", "host"),
+            EntryKind::Sharing => ("peer access, IPC", "sharing"),
+            EntryKind::Other => ("other", "other"),
         }
     }
 }

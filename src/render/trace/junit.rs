@@ -5,10 +5,11 @@
 
 use std::time::Duration;
 
-use quick_junit::{NonSuccessKind, Property, Report as Xml, TestCase, TestCaseStatus, TestSuite};
+use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite};
 
 use super::place::{self, UserLine};
 use super::{Seen, totals, unseen};
+use crate::words;
 use cuda_pitfalls_core::text::escape::{shorten, xml};
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::Provenance;
@@ -24,8 +25,6 @@ pub(super) fn file(seen: &Seen, name: &str) -> String {
     let trace = seen.trace;
     let elapsed_ns = trace.end.as_ref().map_or(0, |end| end.t_ns.saturating_sub(trace.start.t_ns));
     let mut suite = TestSuite::new(xml(&place::short(&format!("cuda-pitfalls trace {name}"))));
-    suite.set_time(Duration::from_nanos(elapsed_ns));
-    suite.timestamp = trace.start.started_at.parse().ok();
     for (name, value) in properties(seen) {
         suite.add_property(Property::new(name, shorten(&xml(&value), LIMIT)));
     }
@@ -47,16 +46,7 @@ pub(super) fn file(seen: &Seen, name: &str) -> String {
     for (number, finding) in seen.findings.iter().take(MOST).enumerate() {
         suite.add_test_case(found(seen, number + 1, finding));
     }
-    let mut file = Xml::new("cuda-pitfalls");
-    file.set_time(Duration::from_nanos(elapsed_ns));
-    file.timestamp = trace.start.started_at.parse().ok();
-    file.add_test_suite(suite);
-    // Writing to memory does not fail, and text without forbidden characters can be written.
-    let mut text = file.to_string().unwrap_or_default();
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
-    text
+    crate::junit::file(suite, &trace.start.started_at, elapsed_ns)
 }
 
 /// The test case of a finding: it fails where a policy forbids it.
@@ -89,12 +79,8 @@ fn found(seen: &Seen, number: usize, finding: &Finding) -> TestCase {
 
 fn properties(seen: &Seen) -> Vec<(&'static str, String)> {
     let start = &seen.trace.start;
-    let provenance = match start.provenance {
-        Provenance::Measured => "measured",
-        Provenance::Simulated => "simulated",
-    };
     let mut properties = vec![
-        ("provenance", provenance.to_owned()),
+        ("provenance", words::provenance(start.provenance).to_owned()),
         ("complete", seen.trace.end.is_some().to_string()),
         ("version", start.version.clone()),
         ("on", start.on.clone()),
@@ -187,7 +173,7 @@ mod tests {
         let (findings, outcome) = fixture::hostile_findings();
         let xml = file(&Seen::new(&fixture::hostile(), &findings, &outcome), fixture::HOSTILE);
         assert!(!xml.contains("<script") && !xml.contains('\u{1b}'), "{xml}");
-        let back = Xml::deserialize_from_str(&xml).unwrap();
+        let back = quick_junit::Report::deserialize_from_str(&xml).unwrap();
         assert_eq!(back.test_suites.first().map(|suite| suite.test_cases.len()), Some(9));
     }
 }

@@ -51,7 +51,7 @@ fn run(seen: &Seen, root: &str) -> Value {
         "invocations": [invocation(seen, left_out)],
         "results": results,
         "properties": {
-            "provenance": provenance(start.provenance),
+            "provenance": crate::words::provenance(start.provenance),
             "simulated": start.provenance == Provenance::Simulated,
             "complete": seen.trace.end.is_some(),
             "tracedWith": visible(&start.version),
@@ -59,13 +59,6 @@ fn run(seen: &Seen, root: &str) -> Value {
             "totals": visible(&totals::parts(seen).join(", ")),
         },
     })
-}
-
-fn provenance(provenance: Provenance) -> &'static str {
-    match provenance {
-        Provenance::Measured => "measured",
-        Provenance::Simulated => "simulated",
-    }
 }
 
 /// The root of the sources. Its address is left out where a trace does not have it.

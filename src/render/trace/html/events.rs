@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use super::{is_told, more, source, timeline};
+use super::{is_told, more, source};
 use crate::trace::cards::FindingCards;
 use crate::trace::entry::{Entries, TraceEntry, late_write};
 use crate::trace::{Seen, place, text};
@@ -57,7 +57,7 @@ fn event<'a>(out: &mut String, seen: &Seen<'a>, found: &FindingCards<'a>, entry:
         out,
         "<article class=\"event{class}\" id=\"e{place}\">\n<p><span class=\"dot {}\"></span><span class=\"title\">{}</span> \
          <span class=\"when\">{} · {who}</span></p>\n<p class=\"chain\">{}</p>",
-        timeline::class(entry.kind),
+        entry.kind.class(),
         html(&entry.title()),
         place::since_start(seen.trace, event.t_ns),
         chain.join(" → "),

@@ -30,21 +30,6 @@ const NEAR_OF_MANY: f64 = 4.0;
 const COLUMNS: f64 = 1000.0;
 const HEIGHT: f64 = 100.0;
 
-/// The class that gives a kind of event its colour.
-pub(super) fn class(kind: EntryKind) -> &'static str {
-    match kind {
-        EntryKind::Init => "init",
-        EntryKind::Variable => "variable",
-        EntryKind::Context => "context",
-        EntryKind::Fork => "fork",
-        EntryKind::Error => "failure",
-        EntryKind::Limit => "limit",
-        EntryKind::HostMemory => "host",
-        EntryKind::Sharing => "sharing",
-        EntryKind::Other => "other",
-    }
-}
-
 /// Writes the picture; nothing where there is nothing to draw.
 pub(super) fn draw(out: &mut String, trace: &Trace, entries: &[TraceEntry], listed: &HashSet<usize>) {
     if entries.is_empty() && trace.memory.is_empty() {
@@ -59,7 +44,7 @@ pub(super) fn draw(out: &mut String, trace: &Trace, entries: &[TraceEntry], list
     };
     let kinds = EntryKind::ALL.into_iter().filter(|kind| entries.iter().any(|entry| is_there(entry, *kind)));
     let legend: String = kinds
-        .map(|kind| format!("<span class=\"name\"><span class=\"dot {}\"></span>{}</span> ", class(kind), kind.name()))
+        .map(|kind| format!("<span class=\"name\"><span class=\"dot {}\"></span>{}</span> ", kind.class(), kind.name()))
         .collect();
     let _ = writeln!(out, "<p class=\"legend\">{legend}</p>");
     memory(out, trace, (from, to));
@@ -214,7 +199,7 @@ fn draw_mark(out: &mut String, mark: &Mark) {
     let _ = writeln!(
         out,
         "<{tag}{link} class=\"mark {}{told}\" style=\"left:{:.2}%\" title=\"{}\">{text}</{tag}>",
-        class(mark.kind),
+        mark.kind.class(),
         mark.at,
         html(&shorten(&mark.title, 90)),
     );

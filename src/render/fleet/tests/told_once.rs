@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::made_up::{MIB, fleet_of, merged, scenario};
-use super::{FleetForm, changes, render};
+use crate::fleet::{FleetForm, changes, render};
 use cuda_pitfalls_answers::fleet::{Alike, Fleet, What, diff};
 use cuda_pitfalls_core::verdict::Kind;
 
@@ -46,16 +46,6 @@ fn an_outlier_is_neither_counted_twice_nor_part_of_what_is_usual() {
     assert_eq!((usual.least_bytes, usual.most_bytes), (527 * MIB, 527 * MIB));
     assert_eq!(fleet.groups[0].usual[0].used_bytes["trap/gpu0"], *usual);
     assert!(text(&fleet).contains("context/q00: 40 MiB more on 1 of 5 machines"), "{}", text(&fleet));
-}
-
-#[test]
-fn of_several_outcomes_each_is_of_all_machines_that_were_asked() {
-    let mut all = asked(9, 1);
-    for (at, line) in [(3, "1 a: 700"), (5, "1 a: 999")] {
-        all[at]["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!([line]);
-    }
-    let text = text(&merged(&all));
-    assert_eq!(text.matches("other facts on 1 of 9 machines").count(), 2, "{text}");
 }
 
 #[test]
@@ -218,18 +208,6 @@ fn labels_say_which_machines_differ_from_the_rest() {
     assert!(fleet.causes.iter().all(|cause| cause.labels.is_empty()), "{:?}", fleet.causes);
     let [share] = fleet.labels.as_slice() else { panic!("{:?}", fleet.labels) };
     assert_eq!((share.label.as_str(), share.differing, share.others_differing, share.others), ("rack=1", 3, 1, 8));
-}
-
-#[test]
-fn two_machines_with_one_name_are_a_conflict_with_both_files() {
-    let mut all = asked(3, 1);
-    all[1]["run"]["labels"]["node"] = json!("node-00");
-    let fleet = merged(&all);
-    for said in [text(&fleet), changes::merged(&fleet, "x").replace("\n", " ")] {
-        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(said.contains("2 machines with other GPUs have one name, node-00: "), "{said}");
-        assert!(said.contains("/000.json") && said.contains("/001.json"), "{said}");
-    }
 }
 
 #[test]
