@@ -21,17 +21,6 @@ pub const MOST: usize = 60_000;
 /// What is kept for the words about what was left out.
 const RESERVED: usize = 1_000;
 
-/// Whose template the text fills in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Tracker {
-    /// PyTorch's bug report: the bug, the versions.
-    Pytorch,
-    /// CuPy's: description, to reproduce, installation, environment.
-    Cupy,
-    /// NVIDIA's: synopsis, description, steps, expected and actual behaviour, system.
-    Nvidia,
-}
-
 /// A reproducer in the archive.
 #[derive(Clone, Debug)]
 pub struct Attached {
@@ -47,12 +36,11 @@ pub struct Attached {
     pub text: String,
 }
 
-/// Parts of the text, which a template gives headings of its own. They are Markdown.
+/// Parts of the text, in Markdown.
 pub(crate) struct IssueSections {
     /// Without the mark of a heading.
     pub(crate) title: String,
     pub(crate) synopsis: String,
-    pub(crate) asked: String,
     pub(crate) expected: String,
     pub(crate) happened: String,
     pub(crate) reproducer: String,
@@ -62,7 +50,7 @@ pub(crate) struct IssueSections {
 }
 
 /// The text, of at most [`MOST`] characters. The report has the scenarios that it is about, and no others.
-pub fn issue(report: &ReportView<'_>, attached: &[Attached], tracker: Option<Tracker>) -> String {
+pub fn issue(report: &ReportView<'_>, attached: &[Attached]) -> String {
     let mut shown = report.scenarios.len();
     let mut sources: Vec<&Attached> = attached.iter().collect();
     loop {
@@ -81,7 +69,7 @@ pub fn issue(report: &ReportView<'_>, attached: &[Attached], tracker: Option<Tra
                 .push(format!("{count} of {} questions (the report in the archive has them)", report.scenarios.len()));
         }
         let scenarios = report.scenarios.get(..shown).unwrap_or_default();
-        let text = arranged(&IssueSections::of(report, scenarios, attached, &sources), tracker);
+        let text = arranged(&IssueSections::of(report, scenarios, attached, &sources));
         let note = match left_out.as_slice() {
             [] => String::new(),
             all => {
@@ -110,53 +98,23 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most { text.to_owned() } else { text.chars().take(most - 1).chain(['…']).collect() }
 }
 
-/// The parts under the headings of a template. A tracker has a field of its own for the title.
-pub(crate) fn arranged(parts: &IssueSections, tracker: Option<Tracker>) -> String {
-    let IssueSections { title, synopsis, asked, reproducer, expected, happened, steps, others, versions } = parts;
-    let title = match tracker {
-        None => format!("# {title}"),
-        Some(_) => format!("Title: {title}"),
-    };
-    // Templates with one field for both.
-    let (labelled_expected, labelled_happened) =
-        (&format!("**Expected**\n\n{expected}"), &format!("**What happened**\n\n{happened}"));
-    let sections: Vec<(&str, Vec<&String>)> = match tracker {
-        None => vec![
-            ("", vec![synopsis]),
-            ("Expected", vec![expected]),
-            ("What happened", vec![happened]),
-            ("Reproducer", vec![reproducer]),
-            ("Versions", vec![versions]),
-            ("Attached: steps and the other programs", vec![steps, others]),
-        ],
-        Some(Tracker::Pytorch) => vec![
-            ("🐛 Describe the bug", vec![asked, labelled_expected, labelled_happened, reproducer, steps, others]),
-            ("Versions", vec![versions]),
-        ],
-        Some(Tracker::Cupy) => vec![
-            ("Description", vec![asked, labelled_expected, labelled_happened]),
-            ("To Reproduce", vec![reproducer, steps, others]),
-            ("Installation", vec![]),
-            ("Environment", vec![versions]),
-        ],
-        Some(Tracker::Nvidia) => vec![
-            ("Synopsis", vec![synopsis]),
-            ("Description", vec![asked]),
-            ("Steps to reproduce", vec![reproducer, steps, others]),
-            ("Expected behaviour", vec![expected]),
-            ("Actual behaviour", vec![happened]),
-            ("System", vec![versions]),
-        ],
-    };
-    let mut out = title + "\n\n";
+/// The parts under their headings.
+pub(crate) fn arranged(parts: &IssueSections) -> String {
+    let IssueSections { title, synopsis, reproducer, expected, happened, steps, others, versions } = parts;
+    let sections: [(&str, &[&String]); 6] = [
+        ("", &[synopsis]),
+        ("Expected", &[expected]),
+        ("What happened", &[happened]),
+        ("Reproducer", &[reproducer]),
+        ("Versions", &[versions]),
+        ("Attached: steps and the other programs", &[steps, others]),
+    ];
+    let mut out = format!("# {title}\n\n");
     for (heading, texts) in sections {
         if !heading.is_empty() {
             let _ = writeln!(out, "### {heading}\n");
         }
-        if texts.is_empty() {
-            out.push_str("<!-- how it was installed: please fill in -->\n\n");
-        }
-        for text in texts.into_iter().filter(|text| !text.is_empty()) {
+        for text in texts.iter().filter(|text| !text.is_empty()) {
             out.push_str(text.trim_end());
             out.push_str("\n\n");
         }
@@ -193,7 +151,6 @@ impl IssueSections {
                     names.collect::<Vec<_>>().join("\n")
                 }
             },
-            asked: each(&|one| markdown(one.question)),
             expected: each(&expected),
             happened: each(&happened),
             reproducer: first_sources(sources),
@@ -439,7 +396,7 @@ mod tests {
     fn a_text_has_everything_that_a_reader_asks_for() {
         let mut report = fixture::report();
         report.scenarios.truncate(1);
-        let text = issue(&report.view(), &[attached(100)], None);
+        let text = issue(&report.view(), &[attached(100)]);
         for part in [
             "### Expected",
             "### What happened",
@@ -460,7 +417,7 @@ mod tests {
         let mut report = fixture::report();
         report.scenarios.truncate(1);
         let short = Attached { text: "the calls\n".into(), ..attached(0) };
-        let text = issue(&report.view(), &[short, Attached { file: "b.c".into(), ..attached(9_000) }], None);
+        let text = issue(&report.view(), &[short, Attached { file: "b.c".into(), ..attached(9_000) }]);
         assert!(text.starts_with("# "), "{text}");
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part}:\n{text}"));
         assert!(at("### What happened") < at("the calls") && at("the calls") < at("### Versions"));
@@ -472,7 +429,7 @@ mod tests {
     fn what_does_not_fit_is_left_out_and_named() {
         let mut report = fixture::report();
         report.scenarios.truncate(1);
-        let text = issue(&report.view(), &[attached(100), Attached { file: "b.c".into(), ..attached(MOST) }], None);
+        let text = issue(&report.view(), &[attached(100), Attached { file: "b.c".into(), ..attached(MOST) }]);
         assert!(text.chars().count() <= MOST);
         assert!(
             text.contains("Left out here") && text.contains("b.c (it is in the archive)"),
@@ -482,26 +439,13 @@ mod tests {
         assert!(text.contains("```python\n#"), "the shorter one stays");
         let one = report.scenarios[0].clone();
         report.scenarios = vec![one; 400];
-        let text = issue(&report.view(), &[], None);
+        let text = issue(&report.view(), &[]);
         assert!(text.chars().count() <= MOST && text.contains("of 400 questions"));
     }
 
     #[test]
-    fn templates_have_their_headings() {
-        let report = fixture::report();
-        let has =
-            |tracker, heading: &str| issue(&report.view(), &[], Some(tracker)).contains(&format!("### {heading}\n"));
-        assert!(has(Tracker::Pytorch, "🐛 Describe the bug") && has(Tracker::Pytorch, "Versions"));
-        assert!(has(Tracker::Cupy, "To Reproduce") && has(Tracker::Cupy, "Installation"));
-        assert!(has(Tracker::Nvidia, "Synopsis") && has(Tracker::Nvidia, "System"));
-        for tracker in [Tracker::Pytorch, Tracker::Cupy, Tracker::Nvidia] {
-            assert!(issue(&report.view(), &[], Some(tracker)).starts_with("Title: "), "{tracker:?}");
-        }
-    }
-
-    #[test]
     fn hostile_text_stays_text() {
-        let text = issue(&fixture::hostile().view(), &[], None);
+        let text = issue(&fixture::hostile().view(), &[]);
         // Between fences it is shown as it is.
         let outside: String = text.split("```").step_by(2).collect();
         assert!(!outside.contains("<img") && !outside.contains("<script"), "{outside}");

@@ -27,7 +27,7 @@ pub use summary::{
 };
 
 use super::Format;
-use super::issue::{Attached, Tracker};
+use super::issue::Attached;
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::text::lines;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
@@ -105,15 +105,8 @@ pub fn proofs(findings: &[Finding]) -> Vec<Scenario> {
 
 /// The text of an issue about a stored trace, whose policy is not known; `proofs` are its [`proofs`], `attached` their
 /// reproducers.
-pub fn issue(
-    trace: &Trace,
-    findings: &[Finding],
-    proofs: &[Scenario],
-    attached: &[Attached],
-    tracker: Option<Tracker>,
-) -> String {
-    let outcome = PolicyOutcome::default();
-    issue::issue(&Seen::new(trace, findings, &outcome), proofs, attached, tracker)
+pub fn issue(trace: &Trace, findings: &[Finding], proofs: &[Scenario], attached: &[Attached]) -> String {
+    issue::issue(&Seen::new(trace, findings, &PolicyOutcome::default()), proofs, attached)
 }
 
 /// The summary, as `trace --json` prints it; its schema is [`schema`].

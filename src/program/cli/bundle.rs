@@ -11,7 +11,7 @@ use super::output::{fail, print, put_new};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::export::{Language, Reproducer, reproducer};
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
-use cuda_pitfalls_render::issue::{Attached, Tracker};
+use cuda_pitfalls_render::issue::Attached;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct BundleArguments {
@@ -22,9 +22,6 @@ pub(super) struct BundleArguments {
     /// Replace UUIDs, PCI addresses, paths, and the names of host and user, each always by the same.
     #[arg(long)]
     redact: bool,
-    /// Fill in the fields of this project's bug template.
-    #[arg(long, value_enum, value_name = "TEMPLATE")]
-    issue: Option<Tracker>,
     /// The archive; by default named after what it is about, in this folder.
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::change::{LineChange, changes};
 use super::{Seen, place, totals, unseen};
-use crate::issue::{Attached, IssueSections, MOST, Tracker, arranged, cut, first_sources, folded};
+use crate::issue::{Attached, IssueSections, MOST, arranged, cut, first_sources, folded};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::text::escape::{markdown, shorten, visible};
 use cuda_pitfalls_core::text::units;
@@ -17,12 +17,11 @@ const MOST_FINDINGS: usize = 10;
 const LONGEST_COMMAND: usize = 500;
 
 /// The text, of at most [`MOST`] characters. `proofs` are the scenarios that the findings name.
-pub(super) fn issue(seen: &Seen, proofs: &[Scenario], attached: &[Attached], tracker: Option<Tracker>) -> String {
+pub(super) fn issue(seen: &Seen, proofs: &[Scenario], attached: &[Attached]) -> String {
     let changes = changes(seen);
     let sections = IssueSections {
         title: title(seen, &changes),
         synopsis: format!("{}.", markdown(&totals::parts(seen).join(", "))),
-        asked: format!("Seen in a trace of the program: {}.", markdown(&totals::parts(seen).join(", "))),
         expected: expected(proofs),
         happened: happened(seen),
         reproducer: reproducer(proofs, attached),
@@ -32,7 +31,7 @@ pub(super) fn issue(seen: &Seen, proofs: &[Scenario], attached: &[Attached], tra
             .to_owned(),
         versions: versions(seen),
     };
-    cut(&arranged(&sections, tracker), MOST)
+    cut(&arranged(&sections), MOST)
 }
 
 /// The first thing to change, with its line.
@@ -125,27 +124,24 @@ mod tests {
         let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
         let seen = Seen::new(&trace, &findings, &outcome);
         let proofs = cuda_pitfalls_core::catalogue::select(&["visibility/mask-after-cuinit".to_owned()]).unwrap();
-        let text = issue(&seen, &proofs, &[], None);
+        let text = issue(&seen, &proofs, &[]);
         assert!(text.starts_with("# CUDA\\_VISIBLE\\_DEVICES is set after it was read (cli.py:88)\n"), "{text}");
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part}:\n{text}"));
         assert!(at("### Expected") < at("### What happened") && at("### Reproducer") < at("### Versions"));
         assert!(text.contains("torch.cuda.is\\_available"), "{text}");
-        for tracker in [Tracker::Pytorch, Tracker::Cupy, Tracker::Nvidia] {
-            assert!(issue(&seen, &proofs, &[], Some(tracker)).starts_with("Title: CUDA"), "{tracker:?}");
-        }
     }
 
     #[test]
     fn a_trace_in_which_nothing_was_found_says_so() {
         let trace = fixture::quiet();
-        let text = issue(&Seen::bare(&trace), &[], &[], None);
+        let text = issue(&Seen::bare(&trace), &[], &[]);
         assert!(text.starts_with("# No pitfall was found: ") && text.contains("Nothing was expected."), "{text}");
     }
 
     #[test]
     fn hostile_text_stays_text() {
         let (findings, outcome) = fixture::hostile_findings();
-        let text = issue(&Seen::new(&fixture::hostile(), &findings, &outcome), &[], &[], None);
+        let text = issue(&Seen::new(&fixture::hostile(), &findings, &outcome), &[], &[]);
         let outside: String = text.split("```").step_by(2).collect();
         assert!(!outside.contains("<img") && !outside.contains("<script"), "{outside}");
     }

@@ -51,7 +51,7 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
     }
     let document = serde_json::to_value(&report).unwrap_or_default();
     entries.push(ArchiveFile { name: "report.json".into(), text: format!("{document:#}\n") });
-    let issue = issue::issue(&report.view(), &attached, arguments.issue);
+    let issue = issue::issue(&report.view(), &attached);
     entries.push(ArchiveFile { name: "issue.md".into(), text: issue });
     write(arguments, &stem, &entries)
 }

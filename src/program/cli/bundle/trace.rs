@@ -30,7 +30,7 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
     add("summary.json", format!("{:#}\n", render::json(&trace, &findings, &outcome)));
     add("trace.html", render::html(&trace, &findings, &outcome));
     add(cuda_pitfalls_trace::FILE, text);
-    add("issue.md", render::issue(&trace, &findings, &proofs, &attached, arguments.issue));
+    add("issue.md", render::issue(&trace, &findings, &proofs, &attached));
     let pitfall = findings.iter().find(|finding| finding.severity == Severity::Pitfall);
     let stem = pitfall.map_or_else(|| "trace".to_owned(), |finding| format!("trace-{}", stem(&finding.rule)));
     write(arguments, &stem, &entries)
