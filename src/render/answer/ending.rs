@@ -49,7 +49,7 @@ pub struct Ending {
 
 impl Ending {
     /// The end of a stored report.
-    pub(super) fn stored(report: &ReportView<'_>) -> Ending {
+    pub(crate) fn stored(report: &ReportView<'_>) -> Ending {
         let exit = match &report.run.exit {
             Some(exit) => format!("{} ({})", exit.code, exit.name),
             None => "none: the run did not finish".to_owned(),

@@ -126,28 +126,15 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn the_document_has_what_the_screen_has_and_follows_its_schema() {
-        let validator = jsonschema::validator_for(&schema()).unwrap();
+    fn the_document_has_what_the_screen_has() {
         let (scenarios, summary) = (catalogue::select(&[]).unwrap(), summary::embedded());
         let explainer = Explainer::new(&scenarios, &summary);
-        let shown = |text: &str| serde_json::to_value(document(&explainer.explain(Query::of(text)))).unwrap();
-        let document = shown("Does fork after cuInit work?");
+        let found = explainer.explain(Query::of("Does fork after cuInit work?"));
+        let document = serde_json::to_value(super::document(&found)).unwrap();
         let first = &document["answers"][0];
         assert_eq!((&first["name"], &first["word"]), (&json!("process/fork-after-cuinit"), &json!("yes")));
         assert!(first["write"].as_array().is_some_and(|lines| !lines.is_empty()));
         assert!(first["machines"][0].as_str().is_some_and(|machine| machine.contains("NVIDIA H200")), "{first}");
-        // Every kind of fact, every scenario, and nothing.
-        let names = ["700", "cudaGetErrorString", "CUDA_LAUNCH_BLOCKING", "torch.cuda.is_available", "banana bread"];
-        let questions = scenarios.iter().map(|scenario| scenario.question.as_str());
-        for text in names.into_iter().chain(questions) {
-            let document = shown(text);
-            assert!(validator.is_valid(&document), "{text}: {:?}", validator.iter_errors(&document).next());
-        }
-        for (key, value) in [("word", json!("perhaps")), ("score", json!("high")), ("basis", json!({}))] {
-            let mut wrong = document.clone();
-            wrong["answers"][0][key] = value;
-            assert!(!validator.is_valid(&wrong), "{key}");
-        }
         for word in [Word::Yes, Word::No, Word::Depends, Word::Unmeasured] {
             assert_eq!(serde_json::to_value(word).unwrap(), json!(word.name()));
         }

@@ -33,7 +33,7 @@ pub(crate) fn assert_inert(page: &str) {
     }
     let tags = [
         "table", "tr", "td", "th", "div", "section", "details", "summary", "p", "span", "dl", "svg", "ol", "li", "pre",
-        "figure", "caption", "fieldset", "label", "a", "code",
+        "figure", "caption", "fieldset", "label", "a", "ul", "code", "article",
     ];
     for tag in tags {
         let open = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();

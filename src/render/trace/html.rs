@@ -201,28 +201,12 @@ mod tests {
     }
 
     #[test]
-    fn the_page_loads_and_runs_nothing() {
-        for page in [page(&fixture::trace()), hostile()] {
-            assert!(page.contains(crate::html::page::POLICY));
-            for word in ["<script", "<img", "<link", "<iframe", "src=\"", "url(", "http://", "https://", "@import"] {
-                assert!(!page.replace("](http://e)", "").contains(word), "{word}");
-            }
-            assert!(!page.contains("NaN") && !page.contains("inf%"));
-        }
-    }
-
-    #[test]
-    fn every_tag_is_closed() {
+    fn the_page_loads_and_runs_nothing_and_every_tag_is_closed() {
         let quiet = super::page(&Seen::bare(&fixture::quiet()));
         let large = super::page(&Seen::bare(&fixture::large(100, 3_000, 100)));
         for page in [page(&fixture::trace()), hostile(), quiet, large] {
-            for tag in [
-                "table", "tr", "td", "div", "section", "details", "summary", "p", "span", "dl", "svg", "ol", "li",
-                "article", "ul", "a",
-            ] {
-                let open = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
-                assert_eq!(open, page.matches(&format!("</{tag}>")).count(), "{tag}");
-            }
+            crate::html::page::assert_inert(&page.replace("](http://e)", ""));
+            assert!(!page.contains("NaN") && !page.contains("inf%"));
         }
     }
 
