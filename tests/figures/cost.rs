@@ -33,18 +33,6 @@ fn the_table_of_the_samplers_rest_is_that_of_the_benchmark() {
 }
 
 #[test]
-fn what_surveys_cost_is_what_was_timed() {
-    let bench = document("overhead/surveys-h200-x2.json");
-    let mut page = Page::open("docs/surveys/README.md");
-    for name in ["survey-calls-h200-x2-start-up", "survey-mask-h200-x2", "survey-env-h200-x2"] {
-        let of = &bench[name];
-        let seconds = of["survey wall_ns"].as_f64().expect("a number") / 1e9;
-        let ratio = of["survey wall / bare wall"].as_f64().expect("a number");
-        page.says(format!("| {seconds:.0} s | {ratio:.2} |"));
-    }
-}
-
-#[test]
 fn phases_of_an_attempt_are_those_that_were_timed() {
     let (one, two) = (document("overhead/h200-x1-phases.json"), document("overhead/h200-x2-phases.json"));
     let (masked, both) = ("sampler resting 2000 us", "without a mask");
@@ -106,40 +94,4 @@ fn the_parents_memory_is_what_reports_say() {
         mib(*least),
         mib(*most)
     ));
-}
-
-#[test]
-fn what_a_trace_costs_is_what_was_timed() {
-    let bench = document("overhead/trace.json");
-    let numbers = |of: &Value| -> Vec<f64> {
-        of.as_array().expect("a list").iter().map(|it| it.as_f64().expect("a number")).collect()
-    };
-    let row = |mut all: Vec<f64>| {
-        all.sort_by(f64::total_cmp);
-        let middle = (all[(all.len() - 1) / 2] + all[all.len() / 2]) / 2.0;
-        (all.len(), format!("| {middle:.3} | {:.3} to {:.3} |", all[0], all[all.len() - 1]))
-    };
-    let mut page = Page::open("docs/overhead.md");
-    let launches = &bench["a launch through the trace, of one past it, in one process"];
-    for how in ["traced", "not traced"] {
-        let of = ["1 GPU", "2 GPUs"].iter().flat_map(|gpus| numbers(&launches[format!("{gpus}, {how}")]));
-        let (processes, row) = row(of.collect());
-        page.says(row).says(format!("{processes} processes"));
-    }
-    let pairs = |key: &str| -> Vec<f64> {
-        let pairs = bench[key]["not traced, traced"].as_array().expect("pairs").iter().map(numbers);
-        pairs.map(|pair| pair[1] / pair[0]).collect()
-    };
-    let additions = pairs("10000 small additions of PyTorch, fastest of 20 parts, s");
-    let slow = additions.iter().filter(|ratio| **ratio > 1.1).count();
-    assert_eq!(slow, 3, "three of the pairs are above 1.1");
-    let (count, row_of_additions) = row(additions);
-    page.says(row_of_additions).says(format!("{count} pairs"));
-    let (count, earlier) = row(pairs("10000 small additions of PyTorch, earlier form with all calls wrapped, s"));
-    assert!(count == 5 && earlier.starts_with("| 1.049 "), "a median of 1.05 in 5 pairs: {count}, {earlier}");
-    let more = &bench["more for a program that does nothing, ms"];
-    let of = |key: &str, which: &str| more[key][which].as_f64().expect("a number");
-    let (begins, two, four) = ("4 GPUs, until it begins", "2 GPUs, until it is over", "4 GPUs, until it is over");
-    page.says(format!("| {:.0} ms | {:.0} to {:.0} ms |", of(begins, "median"), of(begins, "min"), of(begins, "max")));
-    page.says(format!("{:.0} ms, {:.0} ms |", of(two, "median"), of(four, "median")));
 }
