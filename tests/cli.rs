@@ -261,41 +261,6 @@ fn auto_without_a_gpu_falls_back_and_says_so() {
 }
 
 #[test]
-fn no_environment_variable_selects_the_simulated_machine() {
-    let scratch = Scratch::new();
-    let out = scratch.reports();
-    let mut command = scratch.command(&["run", SMALL, "--quick", "--json", "--on", "cuda"]);
-    command.arg("--out").arg(&out);
-    for name in [
-        "CUDA_PITFALLS_ON",
-        "CUDA_PITFALLS_SIM",
-        "CUDA_PITFALLS_NODE",
-        "CUDA_PITFALLS_MACHINE",
-        "CUDA_PITFALLS_SIMULATE",
-        "CUDA_PITFALLS_SIMULATED",
-        "CUDA_PITFALLS_FAKE",
-        "CUDA_PITFALLS_MOCK",
-        "CUDA_PITFALLS_AUTO",
-        "CUDA_PITFALLS_BACKEND",
-        "PITFALLS_ON",
-        "SIM",
-        "SIMULATE",
-        "MOCK",
-        "NVML_MOCK",
-        "CUDA_SIM",
-    ] {
-        command.env(name, "1");
-    }
-    command.env("CUDA_PITFALLS_MACHINE", "h200-x2").env("CUDA_PITFALLS_ON", "sim");
-    let ran = scratch.start(command).wait(std::time::Duration::from_secs(120));
-    assert_eq!(ran.json()["provenance"], "measured", "{}", ran.stderr);
-    assert_eq!(ran.json()["run"]["on"], "cuda");
-    if gpus() == 0 {
-        ran.ended(4, "nothing_measured");
-    }
-}
-
-#[test]
 fn judging_again_and_rendering_work_on_a_stored_report() {
     let scratch = Scratch::new();
     let selectors = [SMALL, "limits/heap-after-malloc-kernel", "tests/selftest/hang.toml"];

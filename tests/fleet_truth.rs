@@ -157,26 +157,3 @@ fn a_fleet_without_differences_has_none() {
     assert_eq!(fleet.machines.len(), truth.machines.len());
     assert!(fleet.differences.is_empty(), "{:#?}", fleet.differences);
 }
-
-/// Writes a fleet for measurements, a file for each document, or with a name that ends in `.ndjson` a line:
-/// `FLEET_OUT=/tmp/fleet FLEET_MACHINES=10000 cargo test --release --test suite -- --ignored fleet_truth::`.
-#[test]
-#[ignore = "it writes gigabytes"]
-fn write_a_fleet_for_measurements() {
-    use std::io::Write as _;
-    let out = std::path::PathBuf::from(std::env::var_os("FLEET_OUT").expect("FLEET_OUT is a folder or a file"));
-    let number = |name: &str, otherwise| std::env::var(name).ok().and_then(|it| it.parse().ok()).unwrap_or(otherwise);
-    let (machines, hostile_percent) = (number("FLEET_MACHINES", 10_000), number("FLEET_HOSTILE", 20));
-    let generator = Generator::new(Recipe { machines, hostile_percent, differing_percent: 1, seed: 1 });
-    if out.extension().is_some_and(|end| end == "ndjson") {
-        let mut file = std::io::BufWriter::new(fs::File::create(out).expect("the file can be made"));
-        for document in generator {
-            file.write_all(&document.bytes).and_then(|()| file.write_all(b"\n")).expect("it can be written");
-        }
-        return file.flush().expect("it can be written");
-    }
-    fs::create_dir_all(&out).expect("the folder can be made");
-    for document in generator {
-        fs::write(out.join(document.name.replace('/', "_")), document.bytes).expect("it can be written");
-    }
-}

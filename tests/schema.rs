@@ -35,39 +35,6 @@ fn to_json(source: &str) -> Value {
 }
 
 #[test]
-fn the_committed_schemas_are_those_that_the_program_prints() {
-    for (of, path) in [
-        ("scenario", "scenarios/scenario.schema.json"),
-        ("report", "reports/report.schema.json"),
-        ("fleet", "reports/fleet.schema.json"),
-        ("fleet-diff", "reports/fleet-diff.schema.json"),
-        ("explanation", "reports/explanation.schema.json"),
-        ("survey-calls", "reports/survey-calls.schema.json"),
-        ("survey-mask", "reports/survey-mask.schema.json"),
-        ("survey-env", "reports/survey-env.schema.json"),
-        ("survey-needs", "reports/survey-needs.schema.json"),
-        ("survey-python", "reports/survey-python.schema.json"),
-        ("survey-errors", "reports/survey-errors.schema.json"),
-        ("survey-startup", "reports/survey-startup.schema.json"),
-        ("environment", "reports/environment.schema.json"),
-        ("bisection", "reports/bisection.schema.json"),
-        ("doctor", "reports/doctor.schema.json"),
-        ("visibility", "reports/visibility.schema.json"),
-        ("trace", "reports/trace.schema.json"),
-        ("trace-summary", "reports/trace-summary.schema.json"),
-        ("diagnosis", "scenarios/diagnoses/diagnosis.schema.json"),
-    ] {
-        let printed = printed(of);
-        let file = root().join(path);
-        let committed = fs::read_to_string(&file).unwrap_or_default();
-        assert!(
-            committed == printed,
-            "{path} is not what `cuda-pitfalls schema {of}` prints; `cargo xtask bless` writes it anew"
-        );
-    }
-}
-
-#[test]
 fn every_twin_is_a_scenario_about_calls() {
     let all = cuda_pitfalls::catalogue::select(&[]).expect("valid scenarios");
     let named = all.iter().filter_map(|scenario| Some((scenario, scenario.twin.as_ref()?)));

@@ -46,44 +46,6 @@ fn a_run_asks_its_shard() {
 }
 
 #[test]
-fn what_the_machine_cannot_answer_counts_only_where_it_was_asked_for_by_name() {
-    let applies = |selectors: &[&str]| {
-        let scratch = Scratch::new();
-        let (ran, report) = scratch.simulate(ONE_GPU, selectors, &["--quick"]);
-        let line = ran.stderr.lines().find(|line| line.starts_with("not applicable here: ")).map(str::to_string);
-        (ran.code, line, report)
-    };
-    // By folder, glob, tag and in the default set.
-    for selectors in [&["instrument"][..], &["context/s*"], &["a20"], &["pinned"], &[]] {
-        let (code, line, report) = applies(selectors);
-        assert_eq!(code, Some(0), "{selectors:?}");
-        let skipped: Vec<_> = report.scenarios.iter().filter(|one| one.verdict.lacks_a_need()).collect();
-        assert!(
-            !skipped.is_empty() && skipped.iter().all(|one| one.lacks.as_deref() == Some("2 GPUs")),
-            "{selectors:?}"
-        );
-        let expected = match skipped.len() {
-            1 => "not applicable here: 1 (1 needs 2 GPUs)".to_string(),
-            n => format!("not applicable here: {n} ({n} need 2 GPUs)"),
-        };
-        assert_eq!(line, Some(expected), "{selectors:?}");
-    }
-    // By name, beside others that select it too.
-    for selectors in [&[PAIR, SMALL][..], &[SMALL, "set-device-is-eager"], &["context/s*", PAIR], &[PAIR]] {
-        let (code, line, report) = applies(selectors);
-        assert_eq!(code, Some(5), "{selectors:?}");
-        let by_name = |one: &&cuda_pitfalls::report::ScenarioReport| one.asked_by_name && one.name == PAIR;
-        assert_eq!(report.scenarios.iter().filter(by_name).count(), 1);
-        assert_eq!(line.is_some(), selectors.contains(&"context/s*"), "{selectors:?}");
-    }
-    let (code, ..) = applies(&["visibility/duplicate-index-hides-all"]);
-    assert_eq!(code, Some(5));
-    // Where nothing applies, nothing was measured.
-    let (code, ..) = applies(&["context/set-device-*"]);
-    assert_eq!(code, Some(4));
-}
-
-#[test]
 fn the_reason_for_skipping_is_kept_and_shown() {
     let scratch = Scratch::new();
     let junit = scratch.path().join("junit.xml");

@@ -148,26 +148,6 @@ fn an_idle_co_tenant_changes_no_verdict_that_it_does_not_hide() {
 }
 
 #[test]
-fn what_a_co_tenant_has_paid_is_said() {
-    let machine = Shared::new();
-    let _co_tenant = machine.co_tenant("hold-context");
-    let report = machine.run(&["context/retain-is-counted", "instrument/uuid-mask-touches-no-other-gpu", "--quick"]);
-    let verdict = |name: &str| &report.scenarios.iter().find(|done| done.name == name).expect("it was asked").verdict;
-    let counted = verdict("context/retain-is-counted");
-    assert_eq!((counted.kind, counted.expectation), (Kind::Reproduced, ExpectationMet::AsExpected));
-    assert!(counted.unobservable.iter().any(|words| words.contains("co-tenant has paid")), "{counted:?}");
-    // This one is about nothing but a footprint.
-    let mask = verdict("instrument/uuid-mask-touches-no-other-gpu");
-    assert_eq!((mask.kind, mask.reason), (Kind::Inconclusive, Some(Reason::Unobservable)));
-    for found in &report.run.calibration {
-        assert!(
-            found.figures.sound && found.figures.init_bytes == Some(0) && found.figures.baseline_bytes > Some(0),
-            "{found:?}"
-        );
-    }
-}
-
-#[test]
 fn co_tenants_that_come_and_go_are_no_surprise() {
     for part in ["churn-init", "churn-context", "churn-memory"] {
         let machine = Shared::new();

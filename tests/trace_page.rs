@@ -66,24 +66,6 @@ fn a_trace_is_rendered_in_every_form_that_it_has() {
 }
 
 #[test]
-fn two_traces_are_compared_and_a_trace_is_not_compared_with_a_report() {
-    let scratch = Scratch::new();
-    let mut other = fixture::trace();
-    other.events.retain(|event| event.device != Some(0));
-    let [a, b] = [("a", &fixture::trace()), ("b", &other)].map(|(name, trace)| stored(&scratch, name, trace));
-    let [a, b] = [a.to_string_lossy(), b.to_string_lossy()];
-    let ran = scratch.run(&["compare", &a, &b]);
-    ran.ended(1, "unexpected");
-    assert!(ran.stdout.contains("context on GPU 0"), "{}", ran.stdout);
-    scratch.run(&["compare", &a, &a]).ended(0, "ok");
-    let ran = scratch.run(&["compare", &a, &b, "--json"]);
-    assert_eq!(ran.json()["of"], "trace");
-    let ran = scratch.run(&["compare", &a, "reports/h200-x1"]);
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains("A is a trace, B is a report"), "{}", ran.stderr);
-}
-
-#[test]
 fn each_line_of_a_trace_follows_its_schema() {
     let validator = jsonschema::validator_for(&trace::schema()).expect("a schema can be used");
     for trace in [fixture::trace(), fixture::quiet(), fixture::hostile()] {
