@@ -4,7 +4,7 @@ use crate::common;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read as _, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 use std::process::Stdio;
 

@@ -6,7 +6,6 @@
 use crate::common;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -36,9 +35,7 @@ fn blocks(page: &str) -> Vec<String> {
 }
 
 fn script(folder: &Path, name: &str, text: &str) {
-    let path = folder.join(name);
-    fs::write(&path, format!("#!/bin/sh\n{text}")).expect("a script of our own");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it can be run");
+    common::script(&folder.join(name), &format!("#!/bin/sh\n{text}"));
 }
 
 #[test]

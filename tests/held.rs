@@ -24,9 +24,7 @@ const WAITS: [i64; 1] = [libc::SYS_ppoll];
 const ANSWER: Duration = Duration::from_secs(20);
 
 fn start(scratch: &Scratch, selectors: &[&str], more: &[&str]) -> Running {
-    let mut arguments = scratch.arguments(MACHINE, selectors);
-    arguments.extend(more.iter().map(ToString::to_string));
-    scratch.start(scratch.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>()))
+    scratch.start(scratch.simulating(MACHINE, selectors, more))
 }
 
 /// The PID of a process of a run, once it is there.

@@ -19,10 +19,8 @@ const MACHINE: &str = "sim:h200-x1";
 /// the middle of the second.
 fn in_the_middle_of(scratch: &Scratch, stem: &str) -> Running {
     let file = format!("tests/selftest/{stem}.toml");
-    let mut arguments = scratch.arguments(MACHINE, &["tests/selftest/clean.toml", &file]);
-    arguments.extend(["--repeat".into(), "1".into()]);
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let running = scratch.start(scratch.command(&arguments));
+    let selectors = ["tests/selftest/clean.toml", &file];
+    let running = scratch.start(scratch.simulating(MACHINE, &selectors, &["--repeat", "1"]));
     eventually("the first scenario's result is on disk", LONGEST, || {
         scratch.stored().filter(|report| report.scenarios.first().is_some_and(|done| done.verdict.kind.is_conclusive()))
     });
@@ -74,44 +72,21 @@ fn ctrl_c_ends_a_worker_that_is_deaf_to_sigterm_too() {
 }
 
 /// Nobody is left to clean up: the kernel and the closed channels have to do it.
-fn killed(stem: &str) {
-    let scratch = Scratch::new();
-    let running = in_the_middle_of(&scratch, stem);
-    assert!(scratch.processes().len() >= 3, "parent, sampler, worker: {:?}", scratch.processes());
-    running.signal(Signal::KILL);
-    assert_eq!(running.wait(LONGEST).code, None);
-    eventually("worker and sampler are dead", LONGEST, || scratch.processes().is_empty().then_some(()));
-    is_partial(&scratch.stored().expect("a report is on disk and can be read"));
-}
-
 #[test]
-fn when_the_parent_is_killed_worker_and_sampler_die_with_it() {
-    killed("hang-long");
-}
-
-#[test]
-fn when_the_parent_is_killed_a_worker_deaf_to_sigterm_dies_with_it() {
-    killed("hang-long-deaf");
-}
-
-#[test]
-fn when_the_parent_is_killed_a_forked_process_dies_with_it() {
-    killed("child-hangs-long");
-}
-
-#[test]
-fn when_the_parent_is_killed_a_spawned_process_dies_with_it() {
-    killed("spawned-hangs-long");
-}
-
-#[test]
-fn when_the_parent_is_killed_a_process_made_by_vfork_dies_with_it() {
-    killed("vforked-hangs-long");
-}
-
-#[test]
-fn when_the_parent_is_killed_a_process_in_another_session_dies_with_it() {
-    killed("session-hangs-long");
+fn when_the_parent_is_killed_every_process_of_the_run_dies_with_it() {
+    let killed = |stem: &str| {
+        let scratch = Scratch::new();
+        let running = in_the_middle_of(&scratch, stem);
+        assert!(scratch.processes().len() >= 3, "parent, sampler, worker: {:?}", scratch.processes());
+        running.signal(Signal::KILL);
+        assert_eq!(running.wait(LONGEST).code, None);
+        let what = format!("worker and sampler of {stem} are dead");
+        eventually(&what, LONGEST, || scratch.processes().is_empty().then_some(()));
+        is_partial(&scratch.stored().expect("a report is on disk and can be read"));
+    };
+    // A worker, one that is deaf to SIGTERM, a process by fork, by exec, by vfork, and in another session.
+    let stems = ["hang-long", "hang-long-deaf", "child-hangs-long", "spawned-hangs-long", "vforked-hangs-long"];
+    stems.into_iter().chain(["session-hangs-long"]).for_each(killed);
 }
 
 /// A report that cannot be written is not a success, and still one document on stdout.
@@ -135,10 +110,8 @@ fn a_folder_that_cannot_be_made_is_exit_code_74() {
 #[test]
 fn a_folder_that_goes_away_during_the_run_is_exit_code_74() {
     let scratch = Scratch::new();
-    let mut arguments = scratch.arguments(MACHINE, &["tests/selftest/clean.toml", "tests/selftest/wait.toml"]);
-    arguments.extend(["--repeat".into(), "1".into()]);
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let running = scratch.start(scratch.command(&arguments));
+    let selectors = ["tests/selftest/clean.toml", "tests/selftest/wait.toml"];
+    let running = scratch.start(scratch.simulating(MACHINE, &selectors, &["--repeat", "1"]));
     eventually("a report is on disk", LONGEST, || scratch.stored());
     fs::remove_dir_all(scratch.reports()).expect("the folder can be removed");
     not_durable(&running.wait(LONGEST));
@@ -162,11 +135,9 @@ fn a_junit_file_that_is_no_regular_file_is_refused_and_left_alone() {
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
     assert!(made.success());
     for path in ["/dev/full", &pipe.to_string_lossy()] {
-        let mut arguments = scratch.arguments(MACHINE, &["tests/selftest/clean.toml"]);
-        arguments.extend(["--repeat", "1", "--junit", path].map(String::from));
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        let more = ["--repeat", "1", "--junit", path];
         // A pipe without a reader would hold whoever opens it to write.
-        let ran = scratch.start(scratch.command(&arguments)).wait(LONGEST);
+        let ran = scratch.simulated(MACHINE, &["tests/selftest/clean.toml"], &more);
         ran.ended(2, "usage");
         assert!(Path::new(path).exists(), "a device must not be replaced by a file");
     }
@@ -181,10 +152,8 @@ fn a_junit_file_of_a_run_before_does_not_outlive_this_one() {
     let junit = scratch.path().join("junit.xml");
     fs::write(&junit, STALE).expect("a file of our own");
     let path = junit.to_string_lossy().into_owned();
-    let mut arguments = scratch.arguments(MACHINE, &["tests/selftest/clean.toml", "tests/selftest/hang-long.toml"]);
-    arguments.extend(["--repeat", "1", "--junit", &path].map(String::from));
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let running = scratch.start(scratch.command(&arguments));
+    let selectors = ["tests/selftest/clean.toml", "tests/selftest/hang-long.toml"];
+    let running = scratch.start(scratch.simulating(MACHINE, &selectors, &["--repeat", "1", "--junit", &path]));
     eventually("a report is on disk", LONGEST, || scratch.stored());
     running.signal(Signal::KILL);
     running.wait(LONGEST);
@@ -202,8 +171,7 @@ fn a_junit_file_of_a_run_before_does_not_outlive_this_one() {
 #[test]
 fn a_report_that_cannot_be_handed_over_ends_alike_on_disk_and_for_the_shell() {
     let scratch = Scratch::new();
-    let arguments = scratch.arguments(MACHINE, &["tests/selftest/clean.toml"]);
-    let mut command = scratch.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut command = scratch.simulating(MACHINE, &["tests/selftest/clean.toml"], &[]);
     let full = fs::File::options().write(true).open("/dev/full").expect("/dev/full");
     let status = command.stdout(full).stderr(std::process::Stdio::null()).status().expect("the program starts");
     assert_eq!(status.code(), Some(74));

@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use cuda_pitfalls::mask;
 use serde_json::{Value, json};
 
-use crate::common::{Scratch, root};
+use crate::common::{Scratch, root, script};
 
 const VECTORS: &str = "python/cuda_pitfalls/mask_vectors.json";
 const RESULTS: &str = "python/masks/results.json";
@@ -244,11 +244,9 @@ print(json.dumps([
 
 #[test]
 fn a_project_that_cannot_be_installed_is_named() {
-    use std::os::unix::fs::PermissionsExt;
     let scratch = Scratch::new();
     let uv = scratch.path().join("uv");
-    fs::write(&uv, "#!/bin/sh\n[ \"$1\" = venv ] || { echo 'no such release' >&2; exit 1; }\n").expect("our own");
-    fs::set_permissions(&uv, fs::Permissions::from_mode(0o755)).expect("our own");
+    script(&uv, "#!/bin/sh\n[ \"$1\" = venv ] || { echo 'no such release' >&2; exit 1; }\n");
     let path = format!("{}:{}", scratch.path().display(), std::env::var("PATH").unwrap_or_default());
     let script = root().join("python/masks/conformance.py");
     let results = scratch.path().join("results.json");

@@ -5,7 +5,6 @@ use crate::common;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -14,7 +13,7 @@ use cuda_pitfalls::observation::{Class, StepObservation};
 use cuda_pitfalls::report::{Attempt, Report};
 use cuda_pitfalls::verdict::{Kind, Reason};
 
-use common::{Ran, Scratch, part, root};
+use common::{LONGEST, Ran, Scratch, part, root, script};
 
 const TWO_GPUS: &str = "sim:h200-x2";
 
@@ -40,7 +39,10 @@ fn packages(scratch: &Scratch) -> PathBuf {
 
 /// The program with the framework of the tests where packages are looked for.
 fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
-    let mut command = scratch.command(arguments);
+    with_packages(scratch, scratch.command(arguments))
+}
+
+fn with_packages(scratch: &Scratch, mut command: Command) -> Command {
     command.env("PYTHONPATH", packages(scratch)).env_remove("CUDA_PITFALLS_PYTHON");
     command
 }
@@ -49,10 +51,7 @@ fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
 fn simulate(scratch: &Scratch, names: &[&str], more: &[&str]) -> (Ran, Report) {
     let files: Vec<String> = names.iter().map(|name| file(name)).collect();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    let mut arguments = scratch.arguments(TWO_GPUS, &files);
-    arguments.extend(more.iter().map(ToString::to_string));
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let ran = scratch.start(command(scratch, &arguments)).wait(std::time::Duration::from_secs(120));
+    let ran = scratch.start(with_packages(scratch, scratch.simulating(TWO_GPUS, &files, more))).wait(LONGEST);
     let report = serde_json::from_value(ran.json()).unwrap_or_else(|error| panic!("{error}: {ran:#?}"));
     (ran, report)
 }
@@ -323,7 +322,7 @@ fn the_lines_are_shown_before_they_are_run() {
 fn every_form_of_a_report_shows_the_lines_and_their_calls() {
     let scratch = Scratch::new();
     let _ = simulate(&scratch, &["lines", "misuse"], &["--allow", "code"]);
-    let folder = fs::read_dir(scratch.reports()).unwrap().flatten().next().unwrap().path();
+    let folder = scratch.folder().unwrap();
     let form = |form: &str| scratch.run(&["render", folder.to_str().unwrap(), "--as", form]).stdout;
     let full = form("text-full");
     let part = "        framework.is_available()  # [ask]\n        #   available = True\n        #   driver calls: cuInit, 1 that only asks\n";
@@ -346,8 +345,7 @@ fn fake(scratch: &Scratch, name: &str, text: &str) -> PathBuf {
     let folder = scratch.path().join(format!("bin-{name}"));
     fs::create_dir_all(&folder).unwrap();
     let path = folder.join(name);
-    fs::write(&path, text).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    script(&path, text);
     path
 }
 

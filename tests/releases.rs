@@ -17,7 +17,7 @@ use cuda_pitfalls::survey::python::PythonRow;
 use cuda_pitfalls::verdict::Provenance;
 
 use common::traced::has;
-use common::{Ran, Scratch, root};
+use common::{Ran, Scratch, against_schema, root};
 use serde_json::Value;
 
 /// The survey of lines on 2× NVIDIA H100 that answers without a GPU are compared with.
@@ -49,7 +49,7 @@ fn ask(scratch: &Scratch, arguments: &[&str]) -> Ran {
 
 /// The folder of the only run.
 fn folder(scratch: &Scratch) -> PathBuf {
-    fs::read_dir(scratch.reports()).expect("a folder").flatten().next().expect("a run").path()
+    scratch.folder().expect("a run has left its folder")
 }
 
 fn document(scratch: &Scratch, release: &str) -> Value {
@@ -86,11 +86,7 @@ fn each_line_has_an_answer_without_a_gpu() {
         expected.iter().map(|(id, state)| ((*id).to_string(), (*state).to_string())).collect();
     assert_eq!(states(&ran.json()), expected, "a line that plainly asks for a GPU is left out");
     let document = document(&scratch, "2");
-    let schema = fs::read(root().join("reports/environment.schema.json")).expect("its schema is committed");
-    let schema: Value = serde_json::from_slice(&schema).expect("JSON");
-    let validator = jsonschema::validator_for(&schema).expect("a schema");
-    let errors: Vec<String> = validator.iter_errors(&document).map(|error| error.to_string()).collect();
-    assert_eq!(errors, Vec::<String>::new());
+    assert_eq!(against_schema("environment", &document), Vec::<String>::new());
     let rows = document["rows"].as_array().expect("rows");
     let helper = rows.iter().find(|row| row["id"] == "in a helper that goes on").expect("its row");
     assert!(helper["seen"][0]["child"].as_str().expect("a child").contains("framework.device_count()"));

@@ -196,13 +196,12 @@ fn ask(on: &str, instances: &BTreeSet<String>) -> Result<BTreeMap<String, Scenar
     let _alone = if on == "cuda" { Some(lock()?) } else { None };
     let scratch = Scratch::new();
     let selectors: Vec<&str> = instances.iter().map(String::as_str).collect();
-    let mut arguments = scratch.arguments(on, &selectors);
-    arguments.extend(["--repeat".to_string(), "1".to_string()]);
+    let mut command = scratch.simulating(on, &selectors, &["--repeat", "1"]);
     // A hazard is one for the host's GPUs only.
-    let hazards = Hazard::ALL.into_iter().filter(|_| on != "cuda");
-    arguments.extend(hazards.flat_map(|hazard| ["--allow".to_string(), hazard.name().to_string()]));
-    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let ran = scratch.start(scratch.command(&arguments)).wait(LONGEST);
+    for hazard in Hazard::ALL.into_iter().filter(|_| on != "cuda") {
+        command.args(["--allow", hazard.name()]);
+    }
+    let ran = scratch.start(command).wait(LONGEST);
     let report: Report = serde_json::from_str(&ran.stdout)
         .map_err(|error| format!("stdout is not a report ({error}):\n{}\n{}", ran.stdout, ran.stderr))?;
     // What a GPU machine showed can be kept.

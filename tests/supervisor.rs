@@ -83,35 +83,13 @@ fn hangs(stem: &str, sent: &[&str]) {
     outcome.inconclusive(Reason::Hang);
 }
 
+/// Each step of `too-long` may take longer than it does, and the attempt may not; a child is named and ended; a stopped
+/// worker can still be ended; and lines on stdout that look like the wire are not believed.
 #[test]
-fn a_hang_ends_at_its_deadline_by_sigterm() {
-    hangs("hang", &["SIGTERM"]);
-}
-
-#[test]
-fn a_hang_that_is_deaf_to_sigterm_ends_by_sigkill() {
+fn a_hang_ends_at_its_deadline_by_the_signals_that_it_takes() {
+    let by_sigterm = ["hang", "too-long", "stopped", "child-hangs", "fake-bye"];
+    by_sigterm.into_iter().for_each(|stem| hangs(stem, &["SIGTERM"]));
     hangs("hang-deaf", &["SIGTERM", "SIGKILL"]);
-}
-
-/// Each of its steps may take longer than it does, and the attempt may not.
-#[test]
-fn an_attempt_that_takes_too_long_ends_at_its_own_deadline() {
-    hangs("too-long", &["SIGTERM"]);
-}
-
-#[test]
-fn a_stopped_worker_is_a_hang_and_can_still_be_ended() {
-    hangs("stopped", &["SIGTERM"]);
-}
-
-#[test]
-fn a_forked_child_that_hangs_is_named_and_ended() {
-    hangs("child-hangs", &["SIGTERM"]);
-}
-
-#[test]
-fn lines_on_stdout_that_look_like_the_wire_are_not_believed() {
-    hangs("fake-bye", &["SIGTERM"]);
 }
 
 /// A crash: the signal and the step that raised it, without a signal of ours.
@@ -126,12 +104,8 @@ fn crashes(stem: &str, signal: &str) {
 }
 
 #[test]
-fn a_segmentation_fault_names_its_step() {
+fn a_fault_and_an_abort_name_their_steps() {
     crashes("segv", "SIGSEGV");
-}
-
-#[test]
-fn an_abort_names_its_step() {
     crashes("abort", "SIGABRT");
 }
 
@@ -155,12 +129,8 @@ fn leaves_early(stem: &str, code: i32) {
 }
 
 #[test]
-fn exit_code_0_before_the_last_step_concludes_nothing() {
+fn any_exit_code_before_the_last_step_concludes_nothing() {
     leaves_early("exit-0", 0);
-}
-
-#[test]
-fn exit_code_3_before_the_last_step_concludes_nothing() {
     leaves_early("exit-3", 3);
 }
 

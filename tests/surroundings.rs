@@ -35,9 +35,7 @@ fn folder(scratch: &Scratch, name: &[u8]) -> PathBuf {
 /// The program on `tests/selftest/<stem>.toml`, its report in the test's folder.
 fn command(scratch: &Scratch, on: &str, stem: &str) -> Command {
     let file = format!("tests/selftest/{stem}.toml");
-    let mut arguments = scratch.arguments(on, &[&file]);
-    arguments.extend(["--repeat".into(), "1".into()]);
-    scratch.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+    scratch.simulating(on, &[&file], &["--repeat", "1"])
 }
 
 /// Fails unless everything says that nothing was measured.

@@ -4,8 +4,6 @@ use crate::common;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -18,7 +16,7 @@ use cuda_pitfalls::verdict::Reason;
 use rustix::process::Signal;
 
 use common::traced::has;
-use common::{Ran, Scratch, eventually, root};
+use common::{Ran, Scratch, against_schema, eventually, root};
 
 /// The version of the framework of these tests.
 const VERSION: &str = "2.5.1";
@@ -49,13 +47,8 @@ fn survey(scratch: &Scratch, arguments: &[&str]) -> Ran {
     scratch.start(command(scratch, arguments)).wait(Duration::from_secs(120))
 }
 
-/// The folder of the only run.
-fn folder(scratch: &Scratch) -> Option<PathBuf> {
-    Some(fs::read_dir(scratch.reports()).ok()?.flatten().next()?.path())
-}
-
 fn stored(scratch: &Scratch) -> Option<SurveyDocument<PythonRow>> {
-    let file = folder(scratch)?.join(SurveyKind::Python.file());
+    let file = scratch.folder()?.join(SurveyKind::Python.file());
     match Survey::of(&Stored::open(&file).ok()?)?.ok()? {
         Survey::Python(document) => Some(document),
         _ => None,
@@ -65,13 +58,6 @@ fn stored(scratch: &Scratch) -> Option<SurveyDocument<PythonRow>> {
 fn rows(scratch: &Scratch) -> BTreeMap<String, PythonRow> {
     let document = stored(scratch).expect("a survey was written");
     document.rows.into_iter().map(|row| (row.id.clone(), row)).collect()
-}
-
-fn schema_errors(document: &serde_json::Value) -> Vec<String> {
-    let schema = fs::read(root().join("reports/survey-python.schema.json")).expect("its schema is committed");
-    let schema = serde_json::from_slice(&schema).expect("JSON");
-    let validator = jsonschema::validator_for(&schema).expect("a schema can be used");
-    validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect()
 }
 
 #[test]
@@ -84,7 +70,7 @@ fn each_line_is_told_by_what_it_does() {
     // Rows that raise too early, crash or leave are not answered.
     ran.ended(3, "inconclusive");
     let document = ran.json();
-    assert_eq!(schema_errors(&document), Vec::<String>::new());
+    assert_eq!(against_schema("survey-python", &document), Vec::<String>::new());
     assert_eq!((document["provenance"].as_str(), document["complete"].as_bool()), (Some("simulated"), Some(true)));
     assert_eq!(document["machine"]["python"]["packages"]["framework"], VERSION);
     assert_eq!(document["left_out"][0]["name"], "framework.slow");
@@ -229,7 +215,7 @@ fn a_survey_that_was_stopped_goes_on_with_the_rest() {
         eventually("processes of rows end", Duration::from_secs(20), || scratch.processes().is_empty().then_some(()));
         let before = stored(&scratch).expect("a whole document is on disk");
         assert!(!before.complete);
-        let place = folder(&scratch).expect("a folder").to_string_lossy().into_owned();
+        let place = scratch.folder().expect("a folder").to_string_lossy().into_owned();
         let other = survey(&scratch, &["framework", "--jobs", "1", "--quick", "--resume", &place]);
         other.ended(2, "usage");
         assert!(other.stderr.contains("other selectors"), "{}", other.stderr);
@@ -251,7 +237,7 @@ fn an_interpreter_with_other_packages_does_not_go_on_with_a_survey() {
     }
     let scratch = Scratch::new();
     survey(&scratch, &["plain", "framework", "--quick"]).ended(3, "inconclusive");
-    let place = folder(&scratch).expect("a folder").to_string_lossy().into_owned();
+    let place = scratch.folder().expect("a folder").to_string_lossy().into_owned();
     let mut other = command(&scratch, &["plain", "framework", "--quick", "--resume", &place]);
     other.env_remove("PYTHONPATH");
     let ran = scratch.start(other).wait(Duration::from_secs(60));
@@ -293,8 +279,7 @@ fn what_a_line_makes_of_an_nvml_that_fails_or_lies_is_told() {
 /// An interpreter of this scratch's own: a shell script.
 fn interpreter(scratch: &Scratch, script: &str) -> String {
     let path = scratch.path().join("python");
-    fs::write(&path, format!("#!/bin/sh\n{script}\n")).expect("a file of our own");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it can be made a program");
+    common::script(&path, &format!("#!/bin/sh\n{script}\n"));
     path.to_string_lossy().into_owned()
 }
 
@@ -315,7 +300,7 @@ fn without_an_interpreter_rows_say_so_and_nothing_fails() {
     });
     ran.ended(4, "nothing_measured");
     let document = ran.json();
-    assert_eq!(schema_errors(&document), Vec::<String>::new());
+    assert_eq!(against_schema("survey-python", &document), Vec::<String>::new());
     let rows = document["rows"].as_array().expect("rows");
     assert!(!rows.is_empty());
     for row in rows {
@@ -412,16 +397,10 @@ fn what_makes_no_sense_is_refused_with_its_place() {
             &["python", "framework.divice_count", "--rows", rows, "--allow", "code", "--on", "sim"],
             &["did you mean `framework.device_count`?"],
         ),
-        (
-            &["python", "--python", "/no/such/python", "--on", "sim"],
-            &["--python: `/no/such/python`", "there is no such program"],
-        ),
-        (&["python", "--python", "/bin/true", "--on", "sim"], &["--python: `/bin/true`", "no Python interpreter"]),
         (&["calls", "--jobs", "2", "--on", "sim"], &["--jobs belongs to `survey python`"]),
         (&["calls", "--list"], &["--list belongs to `survey python`"]),
         (&["python", "--timeout", "0s"], &["at least 1s"]),
         (&["python", "--jobs", "0"], &["a number from 1 to 256"]),
-        (&["python", "--generate", "5"], &["--generate belongs to `survey mask`"]),
     ] {
         let ran = scratch.run(&[&["survey"], arguments].concat());
         assert_eq!(ran.code, Some(2), "{arguments:?}: {}", ran.stderr);

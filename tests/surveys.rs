@@ -21,7 +21,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use common::traced::has;
-use common::{Ran, Scratch, committed_documents, eventually, root};
+use common::{Ran, Scratch, against_schema, committed_documents, eventually, root};
 
 fn open(path: &Path) -> Survey {
     let stored = Stored::open(path).expect("a survey can be read");
@@ -41,7 +41,7 @@ fn committed_surveys_are_measured_and_as_their_schemas_say() {
         let document: Value = serde_json::from_slice(&fs::read(&file).expect("it can be read")).expect("it is JSON");
         let stopped = document["survey"]["interrupted"].is_string();
         assert_eq!(document["complete"] == true, !stopped, "{name}: a survey is whole, or says that it was stopped");
-        let errors = against_schema(survey.kind(), &document);
+        let errors = against_schema(&format!("survey-{}", survey.kind().name()), &document);
         assert!(errors.is_empty(), "{name}: {errors:#?}");
         // The controls of lines are rows of their own.
         let held: Option<Vec<Option<bool>>> = match &survey {
@@ -103,13 +103,6 @@ fn the_rule_of_today_says_what_every_committed_mask_showed() {
     assert!(held >= 3000, "only {held} masks were measured");
 }
 
-fn against_schema(kind: SurveyKind, document: &Value) -> Vec<String> {
-    let schema = root().join(format!("reports/survey-{}.schema.json", kind.name()));
-    let schema: Value = serde_json::from_slice(&fs::read(schema).expect("its schema is committed")).expect("JSON");
-    let validator = jsonschema::validator_for(&schema).expect("a schema can be used");
-    validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect()
-}
-
 /// Runs a survey on the simulated machine.
 fn survey(scratch: &Scratch, arguments: &[&str]) -> Ran {
     let out = scratch.reports().to_string_lossy().into_owned();
@@ -123,8 +116,16 @@ fn survey(scratch: &Scratch, arguments: &[&str]) -> Ran {
 
 /// The folder of the only run.
 fn folder(scratch: &Scratch) -> PathBuf {
-    let mut folders = fs::read_dir(scratch.reports()).expect("reports").flatten();
-    folders.next().expect("a run has left its folder").path()
+    scratch.folder().expect("a run has left its folder")
+}
+
+/// The document that a survey printed, once it ended well and follows its schema.
+fn printed(ran: &Ran, kind: SurveyKind) -> Value {
+    ran.ended(0, "ok");
+    let document = ran.json();
+    let errors = against_schema(&format!("survey-{}", kind.name()), &document);
+    assert!(errors.is_empty(), "{errors:#?}");
+    document
 }
 
 #[test]
@@ -132,10 +133,7 @@ fn a_survey_of_calls_has_its_rows_and_its_controls() {
     let scratch = Scratch::new();
     let calls = ["cuInit", "cudaSetDevice"];
     let ran = survey(&scratch, &[&["calls"][..], &calls, &["--on", "sim:h200-x2", "--json"]].concat());
-    ran.ended(0, "ok");
-    let document = ran.json();
-    let errors = against_schema(SurveyKind::Calls, &document);
-    assert!(errors.is_empty(), "{errors:#?}");
+    let document = printed(&ran, SurveyKind::Calls);
     assert_eq!(document["provenance"], "simulated");
     let rows: Vec<CallRow> = serde_json::from_value(document["rows"].clone()).expect("rows");
     let row = |call: &str| rows.iter().find(|row| row.call == call).expect("a row");
@@ -178,10 +176,7 @@ fn the_rule_predicts_what_the_simulated_machine_does() {
 fn every_variable_that_the_simulated_machine_models_is_latched_as_on_gpus() {
     let scratch = Scratch::new();
     let ran = survey(&scratch, &["env", "--on", "sim:h200-x2", "--quick", "--json"]);
-    ran.ended(0, "ok");
-    let document = ran.json();
-    let errors = against_schema(SurveyKind::Env, &document);
-    assert!(errors.is_empty(), "{errors:#?}");
+    let document = printed(&ran, SurveyKind::Env);
     let simulated: Vec<EnvRow> = serde_json::from_value(document["rows"].clone()).expect("rows");
     let Survey::Env(measured) = open(&root().join("reports/survey-env-h200-x2/survey-env.json")) else {
         panic!("it is no survey of variables")
@@ -199,10 +194,7 @@ fn every_variable_that_the_simulated_machine_models_is_latched_as_on_gpus() {
 fn what_is_refused_on_the_simulated_machine_causes_what_it_causes_on_gpus() {
     let scratch = Scratch::new();
     let ran = survey(&scratch, &["needs", "driver", "nvml", "--on", "sim:h200-x1", "--quick", "--json"]);
-    ran.ended(0, "ok");
-    let document = ran.json();
-    let errors = against_schema(SurveyKind::Needs, &document);
-    assert!(errors.is_empty(), "{errors:#?}");
+    let document = printed(&ran, SurveyKind::Needs);
     let simulated: Vec<NeedRow> = serde_json::from_value(document["rows"].clone()).expect("rows");
     let Survey::Needs(measured) = open(&root().join("reports/survey-needs-h100-x1/survey-needs.json")) else {
         panic!("it is no survey of needs")
@@ -244,10 +236,7 @@ fn needs_are_chosen_by_what_the_programs_ask_for() {
 fn a_start_is_timed_with_each_number_of_gpus_and_beside_another_process() {
     let scratch = Scratch::new();
     let ran = survey(&scratch, &["startup", "--on", "sim:h200-x2", "--quick", "--json"]);
-    ran.ended(0, "ok");
-    let document = ran.json();
-    let errors = against_schema(SurveyKind::Startup, &document);
-    assert!(errors.is_empty(), "{errors:#?}");
+    let document = printed(&ran, SurveyKind::Startup);
     let rows: Vec<StartRow> = serde_json::from_value(document["rows"].clone()).expect("rows");
     let asked: Vec<String> = rows.iter().map(Row::key).collect();
     assert_eq!(
@@ -339,7 +328,7 @@ fn under_way(scratch: &Scratch) -> common::Running {
 }
 
 fn rows(scratch: &Scratch) -> Option<Vec<MaskRow>> {
-    let folder = fs::read_dir(scratch.reports()).ok()?.flatten().next()?.path();
+    let folder = scratch.folder()?;
     match Survey::of(&Stored::open(&folder.join(SurveyKind::Mask.file())).ok()?)?.ok()? {
         Survey::Mask(document) => Some(document.rows),
         _ => None,
@@ -357,10 +346,6 @@ fn a_killed_survey_goes_on_where_it_stopped() {
     let fewer = survey(&scratch, &["mask", "--on", "sim:h200-x1", "--resume", &place]);
     fewer.ended(2, "usage");
     assert!(fewer.stderr.contains("started with --generate 150"), "{}", fewer.stderr);
-    let thrice = ["mask", "--on", "sim:h200-x1", "--generate", "150", "--repeat", "3", "--resume", &place];
-    let thrice = survey(&scratch, &thrice);
-    thrice.ended(2, "usage");
-    assert!(thrice.stderr.contains("started without --repeat 3"), "{}", thrice.stderr);
     let again = survey(&scratch, &["mask", "--on", "sim:h200-x1", "--generate", "150", "--resume", &place, "--json"]);
     again.ended(0, "ok");
     let document = again.json();

@@ -125,13 +125,10 @@ impl Scratch {
         self.start(self.command(arguments)).wait(LONGEST)
     }
 
-    /// The arguments of a simulated run whose report goes to this folder and to stdout.
-    pub(crate) fn arguments<'a>(&'a self, machine: &'a str, selectors: &[&'a str]) -> Vec<String> {
-        let mut all: Vec<String> = vec!["run".into()];
-        all.extend(selectors.iter().map(ToString::to_string));
-        all.extend(["--on".into(), machine.into(), "--json".into(), "--out".into()]);
-        all.push(self.reports().to_string_lossy().into_owned());
-        all
+    /// A simulated run whose report goes to this folder and to stdout, not yet started.
+    pub(crate) fn simulating(&self, machine: &str, selectors: &[&str], more: &[&str]) -> Command {
+        let out = self.reports().to_string_lossy().into_owned();
+        self.command(&[&["run"], selectors, &["--on", machine, "--json", "--out", &out], more].concat())
     }
 
     /// Runs scenarios on a simulated machine, each case once, and hands over the report.
@@ -145,16 +142,17 @@ impl Scratch {
 
     /// The same run, whichever form its report has.
     pub(crate) fn simulated(&self, machine: &str, selectors: &[&str], more: &[&str]) -> Ran {
-        let mut arguments = self.arguments(machine, selectors);
-        arguments.extend(more.iter().map(ToString::to_string));
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        self.run(&arguments)
+        self.start(self.simulating(machine, selectors, more)).wait(LONGEST)
+    }
+
+    /// The folder of the only run or survey, once there is one.
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
+        Some(fs::read_dir(self.reports()).ok()?.flatten().next()?.path())
     }
 
     /// The report on disk, once there is one.
     pub(crate) fn stored(&self) -> Option<Report> {
-        let folder = fs::read_dir(self.reports()).ok()?.flatten().next()?.path();
-        cuda_pitfalls::report::read(&folder).ok()
+        cuda_pitfalls::report::read(&self.folder()?).ok()
     }
 
     /// The processes that were started here and still run, with their command lines.
@@ -295,6 +293,14 @@ pub(crate) fn all_simulated() -> &'static Report {
 pub(crate) fn part<'r>(report: &'r Report, name: &str) -> &'r ScenarioReport {
     let found = report.scenarios.iter().find(|scenario| scenario.name == name);
     found.unwrap_or_else(|| panic!("{name} is not in the report"))
+}
+
+/// What the committed schema of this name has against a document.
+pub(crate) fn against_schema(name: &str, document: &Value) -> Vec<String> {
+    let schema = fs::read(root().join(format!("reports/{name}.schema.json"))).expect("its schema is committed");
+    let schema = serde_json::from_slice(&schema).expect("a schema is JSON");
+    let validator = jsonschema::validator_for(&schema).expect("a schema can be used");
+    validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect()
 }
 
 /// The reports that are committed: folder names and paths.

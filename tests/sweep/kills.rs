@@ -63,9 +63,7 @@ fn sweep(kills: u32, seed: u64) {
 /// One run, and up to four kills in it.
 fn run(random: &mut Random, tally: &mut Tally, most: u32) {
     let scratch = Scratch::new();
-    let mut arguments = scratch.arguments(MACHINE, &QUESTIONS);
-    arguments.push("--quick".into());
-    let running = scratch.start(scratch.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>()));
+    let running = scratch.start(scratch.simulating(MACHINE, &QUESTIONS, &["--quick"]));
     // Half of the runs are hit in their first second, which is calibration.
     let spread_ms = if random.below(2) == 0 { 250 } else { 1_500 };
     let mut killed = Vec::new();

@@ -27,9 +27,7 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// One run with a fault, and what is wrong with how it ended.
 fn one(fault: Fault) -> (Traced, Option<String>) {
     let scratch = Scratch::new();
-    let mut arguments = scratch.arguments("sim:h200-x1", &["tests/selftest/clean.toml"]);
-    arguments.extend(["--repeat", "1"].map(String::from));
-    let mut command = scratch.command(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let mut command = scratch.simulating("sim:h200-x1", &["tests/selftest/clean.toml"], &["--repeat", "1"]);
     let (out, err) = (scratch.path().join("stdout"), scratch.path().join("stderr"));
     command.stdout(File::create(&out).expect("a file of our own"));
     command.stderr(File::create(&err).expect("a file of our own"));
