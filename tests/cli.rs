@@ -14,25 +14,6 @@ const MACHINE: &str = "sim:h200-x1";
 const SMALL: &str = "visibility/empty-mask-hides-all";
 
 #[test]
-fn help_lists_commands_in_groups_and_every_exit_code() {
-    let scratch = Scratch::new();
-    let ran = scratch.run(&["--help"]);
-    assert_eq!(ran.code, Some(0));
-    let at = |line: &str| ran.stdout.lines().position(|shown| shown.starts_with(line));
-    let order =
-        ["Diagnose:", "  explain ", "Measure:", "  run ", "Share:", "  render ", "Develop:", "  check "].map(at);
-    assert!(order.is_sorted() && order.iter().all(Option::is_some), "{order:?}:\n{}", ran.stdout);
-    for command in ["judge", "schema", "man", "completions"] {
-        assert_eq!(at(&format!("  {command}")), None, "{command} is listed:\n{}", ran.stdout);
-        assert_eq!(scratch.run(&[command, "--help"]).code, Some(0), "{command}");
-    }
-    for exit in cuda_pitfalls::exit::Exit::WORST_FIRST {
-        assert!(ran.stdout.contains(&exit.code().to_string()), "{exit:?} is not explained");
-    }
-    assert!(!ran.stdout.contains("__"), "hidden commands are hidden:\n{}", ran.stdout);
-}
-
-#[test]
 fn explain_answers_words_and_what_was_pasted_and_says_where_it_finds_nothing() {
     let scratch = Scratch::new();
     let ran = scratch.run(&["explain", "Cannot", "re-initialize", "CUDA", "in", "forked", "subprocess"]);
@@ -132,28 +113,6 @@ fn a_quiet_run_prints_failures_and_the_end() {
     let bad = scratch.run(&["run", &file.to_string_lossy(), "--quick", "--on", "sim:h200-x2", "-q"]);
     bad.ended(1, "unexpected");
     assert!(bad.stdout.trim_start().starts_with("yes (sim)") && bad.stdout.contains("UNEXPECTED"), "{}", bad.stdout);
-}
-
-#[test]
-fn options_stand_in_groups_with_the_numbers_of_the_program() {
-    let help = Scratch::new().run(&["run", "--help"]).stdout;
-    let groups = ["What is asked:", "Where it is asked:", "What is printed and written:", "How often, and how long:"];
-    let places: Vec<usize> = groups.iter().map(|group| help.find(group).unwrap_or_else(|| panic!("{group}"))).collect();
-    assert!(places.is_sorted() && help.contains("\nWhat counts as a failure:\n"), "{help}");
-    let flat = help.split_whitespace().collect::<Vec<_>>().join(" ");
-    let repeat = format!("{} in a survey", cuda_pitfalls::defaults::SURVEY_REPEAT);
-    assert!(
-        flat.contains(&repeat) && flat.contains(&format!("[default: {}]", cuda_pitfalls::defaults::WAIT)),
-        "{flat}"
-    );
-    let survey = Scratch::new().run(&["survey", "--help"]).stdout;
-    let flat = survey.split_whitespace().collect::<Vec<_>>().join(" ");
-    for number in [
-        format!("{}s if not given", cuda_pitfalls::defaults::ROW_TIMEOUT_S),
-        format!("at most {}", cuda_pitfalls::defaults::MOST_JOBS),
-    ] {
-        assert!(flat.contains(&number), "{number}: {flat}");
-    }
 }
 
 #[test]

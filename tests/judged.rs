@@ -30,12 +30,6 @@ fn refused(scratch: &Scratch, document: &Value, words: &str) {
 }
 
 #[test]
-fn a_report_as_it_was_written_is_judged() {
-    let scratch = Scratch::new();
-    judge(&scratch, &report(&scratch)).ended(0, "ok");
-}
-
-#[test]
 fn an_expectation_that_is_not_known_is_refused() {
     let scratch = Scratch::new();
     let whole = report(&scratch);

@@ -47,15 +47,19 @@ fn every_twin_is_a_scenario_about_calls() {
 }
 
 #[test]
-fn every_scenario_that_comes_with_the_program_validates() {
+fn every_scenario_and_every_self_test_validates() {
     let validator = validator("scenario");
-    let mut seen = 0;
-    for embedded in catalogue::embedded() {
-        let errors = errors(&validator, &to_json(embedded.source));
-        assert!(errors.is_empty(), "{}: {errors:#?}", embedded.path);
-        seen += 1;
+    let mut all: Vec<(String, String)> =
+        catalogue::embedded().map(|it| (it.path.to_string(), it.source.to_string())).collect();
+    assert!(all.len() >= 20, "only {} scenarios", all.len());
+    for entry in fs::read_dir(root().join("tests/selftest")).expect("the folder of self-tests").flatten() {
+        let source = fs::read_to_string(entry.path()).expect("a self-test can be read");
+        all.push((entry.path().display().to_string(), source));
     }
-    assert!(seen >= 20, "only {seen} scenarios");
+    for (path, source) in all {
+        let errors = errors(&validator, &to_json(&source));
+        assert!(errors.is_empty(), "{path}: {errors:#?}");
+    }
 }
 
 #[test]
@@ -85,16 +89,6 @@ fn every_rule_of_trace_validates_and_a_wrong_one_does_not() {
     refuses(|rule| rule["when"]["after_init"] = json!("yes"));
     refuses(|rule| rule["workaround"]["pytorch"] = json!("text"));
     refuses(|rule| drop(rule["workaround"].as_object_mut().and_then(|table| table.remove("any"))));
-}
-
-#[test]
-fn every_self_test_validates() {
-    let validator = validator("scenario");
-    for entry in fs::read_dir(root().join("tests/selftest")).expect("the folder of self-tests").flatten() {
-        let source = fs::read_to_string(entry.path()).expect("a self-test can be read");
-        let errors = errors(&validator, &to_json(&source));
-        assert!(errors.is_empty(), "{}: {errors:#?}", entry.path().display());
-    }
 }
 
 #[test]

@@ -4,9 +4,6 @@
 //! A program whose text and whose expected exit code stand in `passed.sha256` has passed, and is not run again; the
 //! essential set always is. `EXPORT_ALL=1` runs every program, as the nightly workflow does, and `EXPORT_BLESS=1` does so
 //! too and then writes the list: only what has run and has ended as expected can stand in it.
-//!
-//! `EXPORT_ONLY=mask-after cargo test --test suite -- export:: --nocapture` runs some of them, `EXPORT_SHOW=1` prints what
-//! they print.
 
 use crate::common;
 
@@ -116,9 +113,6 @@ fn run(file: &Written, folder: &Path) -> Result<i32, String> {
     };
     let ran = command.env("LD_LIBRARY_PATH", &machine).stdin(Stdio::null()).output().expect("it starts");
     let told = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
-    if std::env::var_os("EXPORT_SHOW").is_some() {
-        println!("=== {} ({})\n{told}", file.name, file.language.name());
-    }
     ran.status.code().filter(|code| matches!(code, 0 | 1 | 77)).ok_or_else(|| format!("{:?}: {told}", ran.status))
 }
 
@@ -157,7 +151,6 @@ fn run_all<'f>(files: &[&'f Written], folder: &Path) -> Vec<(&'f Written, Result
 #[test]
 fn reproducers_end_as_the_verdict_says() {
     let is_set = |name: &str| std::env::var_os(name).is_some();
-    let only = std::env::var("EXPORT_ONLY").ok();
     let (files, expected, essential) = (written(), verdicts(), essential());
     // Lines of a framework need it, and a GPU.
     let files: Vec<&Written> = files.iter().filter(|file| !file.is_of_lines).collect();
@@ -165,10 +158,8 @@ fn reproducers_end_as_the_verdict_says() {
     let passed: BTreeSet<&str> = passed.lines().collect();
     let has_passed =
         |file: &Written| expected.get(&file.name).is_some_and(|code| passed.contains(file.line(*code).as_str()));
-    let is_wanted = |file: &Written| match &only {
-        Some(only) => format!("{} {}", file.name, file.language.name()).contains(only.as_str()),
-        None => is_set("EXPORT_ALL") || is_set("EXPORT_BLESS") || essential.contains(&file.name) || !has_passed(file),
-    };
+    let is_all = is_set("EXPORT_ALL") || is_set("EXPORT_BLESS");
+    let is_wanted = |file: &Written| is_all || essential.contains(&file.name) || !has_passed(file);
     let wanted: Vec<&Written> = files.iter().copied().filter(|file| is_wanted(file)).collect();
     let scratch = Scratch::new();
     let ended = run_all(&wanted, scratch.path());
@@ -185,10 +176,6 @@ fn reproducers_end_as_the_verdict_says() {
     }
     assert!(broken.is_empty(), "{} are broken:\n{}", broken.len(), broken.join("\n"));
     println!("{} of {} run, {} as expected, {} differ", ended.len(), files.len(), good.len(), differ.len());
-    if only.is_some() {
-        println!("{}", differ.join("\n"));
-        return;
-    }
     if is_set("EXPORT_BLESS") {
         assert!(good.len() > 300, "only {} ended as expected", good.len());
         fs::write(root().join(PASSED), good.join("\n") + "\n").expect("the list can be written");
@@ -374,7 +361,7 @@ fn a_report_in_which_nothing_was_measured_is_not_packed() {
     let scratch = Scratch::new();
     // It needs two GPUs.
     scratch.simulate("sim:h200-x1", &["mask-after-device-count"], &["--quick"]).0.ended(5, "skipped");
-    let report = fs::read_dir(scratch.reports()).expect("a run").flatten().next().expect("a folder").path();
+    let report = scratch.folder().expect("a run");
     for name in [None, Some("mask-after-device-count")] {
         let report = report.to_string_lossy();
         let arguments: Vec<&str> = ["bundle", &*report].into_iter().chain(name).collect();

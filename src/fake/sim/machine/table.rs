@@ -178,19 +178,6 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_seen_on_that_gpu_only() {
-        let table = sample::table();
-        let slot = table.claim(own()).unwrap();
-        table.store(slot, 1, 7, 1);
-        assert_eq!(table.used_bytes(0), 0);
-        assert_eq!(table.used_bytes(1), 7);
-        assert_eq!(
-            table.holdings(1),
-            [Holding { pid: std::process::id(), used_bytes: 7, borrowed_bytes: 0, contexts: 1 }]
-        );
-    }
-
-    #[test]
     fn a_dead_process_holds_nothing_and_leaves_its_slot() {
         let table = sample::table();
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
@@ -218,36 +205,6 @@ mod tests {
         table.store(slot, 0, 5, 1);
         table.slots[slot].owner.store(own().number() ^ 1, Ordering::Release);
         assert_eq!(table.used_bytes(0), 0);
-    }
-
-    #[test]
-    fn a_process_that_replaced_itself_starts_from_nothing() {
-        let table = sample::table();
-        let slot = table.claim(own()).unwrap();
-        table.store(slot, 0, 5, 1);
-        assert_eq!(table.claim(own()), Some(slot));
-        assert_eq!(table.used_bytes(0), 0);
-    }
-
-    #[test]
-    fn what_an_owner_freed_counts_for_who_has_it_open() {
-        let table = sample::table();
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let importer = Identity::of(child.id()).unwrap();
-        table.claim(importer).unwrap();
-        let piece = Export { gpu: 1, address: 7, bytes: 5 };
-        let record = table.export(own(), piece).unwrap();
-        assert!(table.exported(own().number(), 7).is_some_and(|found| std::ptr::eq(found, record)));
-        assert!(record.open(importer, &Identity::is_alive));
-        assert_eq!(table.used_bytes(1), 0);
-        record.free(5);
-        assert_eq!(table.holdings(1), [Holding { pid: child.id(), used_bytes: 0, borrowed_bytes: 5, contexts: 0 }]);
-        assert!(!record.is_free(&Identity::is_alive));
-        record.close(importer);
-        assert_eq!(table.used_bytes(1), 0);
-        assert!(record.is_free(&Identity::is_alive));
-        child.kill().unwrap();
-        child.wait().unwrap();
     }
 
     #[test]

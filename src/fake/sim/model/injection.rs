@@ -71,50 +71,6 @@ impl Once {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::AtomicBool;
-    use std::sync::mpsc::channel;
-
-    #[test]
-    fn what_was_done_is_not_done_again_and_what_was_not_is_tried_again() {
-        let (once, mut count) = (Once::new(), 0);
-        for found in [false, false, true, true, false] {
-            once.run(|| {
-                count += 1;
-                found
-            });
-        }
-        assert_eq!(count, 3);
-    }
-
-    #[test]
-    fn another_thread_waits_until_it_is_done() {
-        let (once, over) = (Once::new(), AtomicBool::new(false));
-        let (at_it, wait) = channel();
-        std::thread::scope(|threads| {
-            threads.spawn(|| {
-                once.run(|| {
-                    at_it.send(()).unwrap();
-                    std::thread::sleep(Duration::from_millis(50));
-                    over.store(true, Ordering::SeqCst);
-                    true
-                });
-            });
-            wait.recv().unwrap();
-            once.run(|| unreachable!("it was done"));
-            assert!(over.load(Ordering::SeqCst));
-        });
-    }
-
-    #[test]
-    fn the_work_itself_does_not_wait_for_its_own_end() {
-        let (once, mut reached) = (Once::new(), false);
-        once.run(|| {
-            once.run(|| unreachable!("it is being done"));
-            reached = true;
-            true
-        });
-        assert!(reached);
-    }
 
     #[test]
     fn a_child_does_not_wait_for_a_thread_of_its_parent() {
