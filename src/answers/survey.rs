@@ -10,6 +10,8 @@ pub mod calls;
 pub mod document;
 pub mod env;
 pub mod errors;
+#[cfg(test)]
+pub(crate) mod fixture;
 pub mod mask;
 pub mod needs;
 pub mod python;

@@ -11,7 +11,7 @@ use crate::text::counts::tally;
 use cuda_pitfalls_calls::CallLibrary;
 
 /// The host as this run found it. No host name, user, address or serial number is kept.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Machine {
     /// The driver's version, such as `580.159.04`; null if NVML did not say.
     pub driver_version: Option<String>,

@@ -84,7 +84,7 @@ impl SchemaId {
 }
 
 /// Facts about the run itself.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// The start time and a few random characters; also the name of the folder.
     pub id: String,

@@ -59,7 +59,7 @@ pub struct Inventory {
 }
 
 /// One physical GPU.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Gpu {
     /// The UUID, by which reports identify the GPU.
     pub uuid: String,

@@ -44,6 +44,54 @@ pub fn stack(frames: &[(&str, &str, u32)]) -> Stack {
     Stack { frames: frames.iter().rev().map(frame).collect(), ..Stack::default() }
 }
 
+/// The beginning of a trace on a machine with these GPUs.
+fn start(gpus: Vec<Gpu>) -> Start {
+    Start {
+        schema: SchemaId::current(SCHEMA),
+        provenance: Provenance::Simulated,
+        version: "0.1.0".to_owned(),
+        commit: None,
+        command: vec!["python".to_owned(), "train.py".to_owned()],
+        folder: "/home/me".to_owned(),
+        started_at: "2026-01-01T00:00:00Z".to_owned(),
+        t_ns: 0,
+        on: "sim:made-up".to_owned(),
+        driver_version: Some("580.159.04".to_owned()),
+        used_bytes: vec![Some(0); gpus.len()],
+        gpus,
+        environment: BTreeMap::new(),
+        libcuda: Some("/usr/lib/libcuda.so.1".to_owned()),
+        preload: true,
+        all_calls: false,
+        limits: Vec::new(),
+    }
+}
+
+fn process(t_ns: u64, pid: u32, parent: u32) -> TraceProcess {
+    let (program, arguments) = ("/usr/bin/python3".to_owned(), vec!["python".to_owned(), "train.py".to_owned()]);
+    let (python, no_python, rank, local_rank) = (None, None, None, None);
+    TraceProcess { t_ns, pid, parent, program, arguments, python, no_python, rank, local_rank }
+}
+
+/// An event of the first thread of a process, without a status and without memory.
+fn event(t_ns: u64, pid: u32, call: &str, what: EventKind, stack: Stack) -> TraceEvent {
+    TraceEvent {
+        t_ns,
+        pid,
+        tid: pid,
+        what,
+        call: call.to_owned(),
+        status: None,
+        elapsed_ns: None,
+        device: None,
+        gpu: None,
+        memory_bytes: Vec::new(),
+        used_bytes: Vec::new(),
+        own_bytes: None,
+        stack,
+    }
+}
+
 impl TraceBuilder {
     /// A trace of a machine with this many equal GPUs, with one process.
     pub fn on(gpus: usize) -> TraceBuilder {
@@ -52,38 +100,9 @@ impl TraceBuilder {
 
     /// A trace of a machine with these GPUs.
     pub fn with_models(models: &[&str]) -> TraceBuilder {
-        let gpu = |(index, model): (usize, &&str)| Gpu {
-            uuid: uuid(index),
-            name: Some((*model).to_owned()),
-            pci_bus_id: None,
-            compute_capability: None,
-            total_bytes: None,
-            reserved_bytes: None,
-            device_minor: None,
-            compute_mode: None,
-            persistence: None,
-            mig: None,
-            unread: BTreeMap::new(),
-        };
-        let start = Start {
-            schema: SchemaId::current(SCHEMA),
-            provenance: Provenance::Simulated,
-            version: "0.1.0".to_owned(),
-            commit: None,
-            command: vec!["python".to_owned(), "train.py".to_owned()],
-            folder: "/home/me".to_owned(),
-            started_at: "2026-01-01T00:00:00Z".to_owned(),
-            t_ns: 0,
-            on: "sim:made-up".to_owned(),
-            driver_version: Some("580.159.04".to_owned()),
-            gpus: models.iter().enumerate().map(gpu).collect(),
-            used_bytes: vec![Some(0); models.len()],
-            environment: BTreeMap::new(),
-            libcuda: Some("/usr/lib/libcuda.so.1".to_owned()),
-            preload: true,
-            all_calls: false,
-            limits: Vec::new(),
-        };
+        let named = |(index, model): (usize, &&str)| (uuid(index), Some((*model).to_owned()));
+        let gpus = models.iter().enumerate().map(named).map(|(uuid, name)| Gpu { uuid, name, ..Gpu::default() });
+        let start = start(gpus.collect());
         let trace = Trace::begin(start).expect("this version's own schema");
         let made = TraceBuilder { trace, t_ns: 0, pid: PID, tid: PID, stack: Stack::default() };
         made.process(PID, 1)
@@ -101,19 +120,7 @@ impl TraceBuilder {
     /// A process begins, or runs another program, and does what follows.
     pub fn process(mut self, pid: u32, parent: u32) -> TraceBuilder {
         self.t_ns += MS;
-        let (program, arguments) = ("/usr/bin/python3".to_owned(), vec!["python".to_owned(), "train.py".to_owned()]);
-        let t_ns = self.t_ns;
-        self.trace.processes.push(TraceProcess {
-            t_ns,
-            pid,
-            parent,
-            program,
-            arguments,
-            python: None,
-            no_python: None,
-            rank: None,
-            local_rank: None,
-        });
+        self.trace.processes.push(process(self.t_ns, pid, parent));
         self.by(pid)
     }
 
@@ -144,21 +151,8 @@ impl TraceBuilder {
     /// Any event.
     pub fn event(mut self, call: &str, what: EventKind, change: impl FnOnce(&mut TraceEvent)) -> TraceBuilder {
         self.t_ns += 10 * MS;
-        let mut event = TraceEvent {
-            t_ns: self.t_ns,
-            pid: self.pid,
-            tid: self.tid,
-            what,
-            call: call.to_owned(),
-            status: None,
-            elapsed_ns: None,
-            device: None,
-            gpu: None,
-            memory_bytes: Vec::new(),
-            used_bytes: Vec::new(),
-            own_bytes: None,
-            stack: self.stack.clone(),
-        };
+        let mut event = event(self.t_ns, self.pid, call, what, self.stack.clone());
+        event.tid = self.tid;
         change(&mut event);
         self.trace.events.push(event);
         self

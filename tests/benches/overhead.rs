@@ -143,13 +143,10 @@ fn plan(uuid: &str) -> Result<CasePlan, Box<dyn std::error::Error>> {
     let trap = instance.cases.iter().find(|case| case.name == "trap").ok_or("no trap")?;
     Ok(CasePlan {
         name: trap.name.clone(),
-        does: trap.does.clone(),
         mask: Some(vec![uuid.to_string()]),
-        env: BTreeMap::new(),
-        python: None,
         probes: true,
         steps: trap.steps.clone(),
-        expect: Vec::new(),
+        ..CasePlan::default()
     })
 }
 

@@ -6,6 +6,7 @@ use cuda_pitfalls::report::Report;
 use cuda_pitfalls::verdict::ExpectationMet;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::common::fleets::Random;
 use crate::common::{Running, Scratch};
 
 /// Two GPUs, and questions about contexts, masks, memory and processes.
@@ -21,19 +22,6 @@ const QUESTIONS: [&str; 6] = [
 const SIGNALS: [Signal; 3] = [Signal::KILL, Signal::SEGV, Signal::TERM];
 /// A run that takes longer hangs.
 const LONGEST: Duration = Duration::from_secs(600);
-
-/// Numbers that are the same whenever the seed is (splitmix64).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
-    }
-}
 
 /// What a sweep came to.
 #[derive(Default)]
@@ -67,10 +55,10 @@ fn run(random: &mut Random, tally: &mut Tally, most: u32) {
     // Half of the runs are hit in their first second, which is calibration.
     let spread_ms = if random.below(2) == 0 { 250 } else { 1_500 };
     let mut killed = Vec::new();
-    for _ in 0..(1 + random.below(4)).min(u64::from(most - tally.kills)) {
-        std::thread::sleep(Duration::from_millis(random.below(spread_ms)));
+    for _ in 0..(1 + random.below(4)).min((most - tally.kills) as usize) {
+        std::thread::sleep(Duration::from_millis(random.below(spread_ms) as u64));
         let Some(victim) = victim(&scratch, &running, random) else { break };
-        let signal = SIGNALS[random.below(3) as usize];
+        let signal = SIGNALS[random.below(3)];
         if kill_process(Pid::from_raw(victim.0).expect("a PID is not 0"), signal).is_ok() {
             killed.push(format!("{signal:?} to {}", victim.1.split_whitespace().nth(1).unwrap_or_default()));
         }
@@ -94,7 +82,7 @@ fn victim(scratch: &Scratch, running: &Running, random: &mut Random) -> Option<(
         let all = scratch.processes();
         let mut of_role: Vec<_> = all.iter().filter(|(_, line)| line.contains(role)).cloned().collect();
         if !of_role.is_empty() {
-            return Some(of_role.swap_remove(random.below(of_role.len() as u64) as usize));
+            return Some(of_role.swap_remove(random.below(of_role.len())));
         }
         if !all.iter().any(|(pid, _)| *pid == running.pid()) {
             return None;

@@ -38,6 +38,7 @@ fn every_page_of_docs_is_in_the_book_once() {
     let mut listed: Vec<String> = targets.filter(|it| !it.is_empty()).map(|it| format!("docs/{it}")).collect();
     let mut pages = markdown("docs").expect("docs/ can be read");
     pages.retain(|path| path != SUMMARY);
-    (listed.sort(), pages.sort());
+    listed.sort();
+    pages.sort();
     assert_eq!(listed, pages);
 }

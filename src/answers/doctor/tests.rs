@@ -239,19 +239,7 @@ fn a_gpu_without_memory_or_for_one_process_alone_is_named() {
 }
 
 fn gpu() -> Gpu {
-    Gpu {
-        uuid: String::new(),
-        name: None,
-        pci_bus_id: None,
-        compute_capability: None,
-        total_bytes: None,
-        reserved_bytes: None,
-        compute_mode: None,
-        device_minor: Some(0),
-        persistence: None,
-        mig: None,
-        unread: BTreeMap::new(),
-    }
+    Gpu { device_minor: Some(0), ..cuda_pitfalls_core::plan::fixture::gpu("") }
 }
 
 #[test]

@@ -156,8 +156,8 @@ mod survey {
 
     use crate::exit::Exit;
     use crate::survey::SurveyDocument;
+    use crate::survey::fixture::{but, document};
     use crate::survey::mask::MaskRow;
-    use cuda_pitfalls_core::plan::fixture::machine;
 
     fn row() -> Value {
         json!({"group": "Numbers", "mask": "0", "order": null, "status": "CUDA_SUCCESS", "count": 1, "gpus": [0],
@@ -171,16 +171,9 @@ mod survey {
 
     /// The exit code of a survey with one good row and one with other fields, and with other fields in the document.
     fn ends(provenance: &str, of_row: Value, of_document: Value, of_survey: Value) -> Exit {
-        let but = |mut value: Value, fields: Value| {
-            value.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-            value
-        };
-        let header = json!({"id": "", "version": "", "started_at": "", "finished_at": null, "elapsed_ns": 1,
-            "attempts_ns": 1, "resumed": 0, "selectors": [], "on": "cuda", "repeat": 3, "repeat_generated": 1,
-            "seed": 1, "generate": 0, "visible_gpus": 1, "host_unsafe": null, "interrupted": null,
-            "exit": null});
-        let document = json!({"schema": {"name": "", "major": 1, "minor": 0}, "provenance": provenance,
-            "survey": but(header, of_survey), "machine": machine(1), "rows": [row(), but(row(), of_row)], "complete": true});
+        let mut document = document::<MaskRow>(&[row(), but(row(), of_row)], 1);
+        document["provenance"] = provenance.into();
+        document["survey"] = but(document["survey"].take(), of_survey);
         let document: SurveyDocument<MaskRow> = serde_json::from_value(but(document, of_document)).unwrap();
         Exit::of_survey(&document)
     }

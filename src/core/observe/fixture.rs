@@ -38,34 +38,15 @@ pub fn case(name: &str, calls: &[&str]) -> CasePlan {
         let label = if again { format!("{call}{index}") } else { (*call).to_string() };
         Step { call: (*call).into(), args: Default::default(), bind: None, on: None, from: None, label, line: 1 }
     };
-    CasePlan {
-        name: name.into(),
-        does: String::new(),
-        mask: None,
-        env: Default::default(),
-        python: None,
-        probes: true,
-        steps: calls.iter().enumerate().map(step).collect(),
-        expect: Vec::new(),
-    }
+    let steps = calls.iter().enumerate().map(step).collect();
+    CasePlan { name: name.into(), probes: true, steps, ..CasePlan::default() }
 }
 
 /// A plan for this many GPUs, all of them used.
 pub fn plan(gpus: usize, cases: Vec<CasePlan>) -> Plan {
-    Plan {
-        repeat: 5,
-        step_timeout_ms: 1,
-        timeout_ms: 1,
-        gpus: (0..gpus).map(|place| format!("GPU-{place}")).collect(),
-        used_gpus: gpus,
-        needs: Default::default(),
-        hazards: Vec::new(),
-        parameters: Default::default(),
-        nondeterministic: false,
-        effect: Vec::new(),
-        expect: Vec::new(),
-        cases,
-    }
+    let uuids = (0..gpus).map(|place| format!("GPU-{place}")).collect();
+    let (repeat, step_timeout_ms, timeout_ms) = (5, 1, 1);
+    Plan { repeat, step_timeout_ms, timeout_ms, gpus: uuids, used_gpus: gpus, cases, ..Plan::default() }
 }
 
 /// An attempt under construction. Each event takes 100 ns.

@@ -1,6 +1,6 @@
 //! Machines and scenarios for tests.
 
-use crate::machine::{Isolation, Machine};
+use crate::machine::Machine;
 use crate::sample::Gpu;
 use crate::scenario::{Case, Gpus, Instance, Needs, Scenario, Step};
 
@@ -9,18 +9,9 @@ pub fn machine(gpus: usize) -> Machine {
     Machine {
         driver_version: Some("580.159.04".into()),
         cuda_driver_version: Some(13000),
-        nvml_version: None,
         gpus: (0..gpus).map(|place| gpu(&format!("GPU-{place}"))).collect(),
-        libraries: Vec::new(),
-        libcudart: Vec::new(),
-        kernel: None,
         architecture: "x86_64".into(),
-        isolation: Isolation::default(),
-        environment: Default::default(),
-        mps: false,
-        pci_gpus: None,
-        python: None,
-        unavailable: Vec::new(),
+        ..Machine::default()
     }
 }
 
@@ -29,15 +20,11 @@ pub fn gpu(uuid: &str) -> Gpu {
     Gpu {
         uuid: uuid.into(),
         name: Some("NVIDIA H200".into()),
-        pci_bus_id: None,
         compute_capability: Some("9.0".into()),
         total_bytes: Some(150 << 30),
-        reserved_bytes: None,
-        device_minor: None,
-        compute_mode: None,
         persistence: Some(true),
         mig: Some(false),
-        unread: Default::default(),
+        ..Gpu::default()
     }
 }
 
@@ -75,24 +62,11 @@ pub fn scenario() -> Scenario {
     Scenario {
         name: "test/question".into(),
         question: "Does it?".into(),
-        why: String::new(),
-        belief: String::new(),
-        answer: String::new(),
-        workaround: String::new(),
-        no_control: String::new(),
-        twin: None,
-        tags: Vec::new(),
-        symptoms: Vec::new(),
-        says: Vec::new(),
-        sources: Vec::new(),
         needs: Needs { gpus: 1, ..Needs::default() },
-        hazards: Vec::new(),
         repeat: 5,
         step_timeout_ms: 10_000,
         timeout_ms: 60_000,
-        nondeterministic: false,
-        parameters: Vec::new(),
         instances: vec![instance(&[("trap", Gpus::Masked(1)), ("control", Gpus::Masked(1))])],
-        sha256: String::new(),
+        ..Scenario::default()
     }
 }

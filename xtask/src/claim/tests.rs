@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 
+use cuda_pitfalls::judge::fixture::report as report_of;
 use cuda_pitfalls::plan::fixture::machine;
 use cuda_pitfalls::report::{Report, ScenarioReport};
 use cuda_pitfalls::{catalogue, scenario};
@@ -59,18 +60,8 @@ fn report(kind: &str, libcudart: &str, count: Option<i64>) -> (String, Report) {
         "cases": [{ "name": "trap", "outcomes": [outcome], "attempts": [] }],
     });
     let part: ScenarioReport = serde_json::from_value(part).expect("an answer");
-    let report = json!({
-        "schema": { "name": "cuda-pitfalls-report", "major": 1, "minor": 0 }, "provenance": "measured",
-        "run": {
-            "id": "x", "version": "0", "started_at": "", "finished_at": null, "started_ns": 0, "elapsed_ns": 0,
-            "selectors": [], "on": "cuda", "seed": 0, "allowed": [], "interrupted": null, "exit": null,
-            "calibration": [], "warnings": [], "host_unsafe": null, "parent_peak_rss_bytes": null,
-        },
-        "machine": machine(2), "scenarios": [], "complete": true,
-    });
-    // A report with an answer but without a plan would be refused.
-    let report: Report = serde_json::from_value(report).expect("a report");
-    ("first".to_owned(), Report { scenarios: vec![part], ..report })
+    let report = report_of(Vec::new(), true);
+    ("first".to_owned(), Report { machine: machine(2), scenarios: vec![part], ..report })
 }
 
 /// The word for the first claim, and its row on the page.

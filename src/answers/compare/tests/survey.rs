@@ -5,24 +5,12 @@ use serde_json::{Value, json};
 use super::super::surveys;
 use super::*;
 use crate::survey::document::{Row, SurveyDocument};
+use crate::survey::fixture::{self, but};
 use crate::survey::{Survey, SurveyKind as Which};
 
 /// A document with these rows, on a machine with so many GPUs.
 fn document<R: Row>(rows: &[Value], gpus: usize) -> SurveyDocument<R> {
-    let document = json!({
-        "schema": {"name": R::KIND.schema(), "major": 1, "minor": 0}, "provenance": "measured",
-        "survey": {"id": "id", "version": "0", "started_at": "", "finished_at": null, "elapsed_ns": 1, "attempts_ns": 1,
-                   "resumed": 0, "selectors": [], "on": "cuda", "repeat": 3, "repeat_generated": 1,
-                   "seed": 1, "generate": 0, "visible_gpus": 1, "host_unsafe": null, "interrupted": null, "exit": null},
-        "machine": machine(gpus), "rows": rows, "complete": true,
-    });
-    serde_json::from_value(document).unwrap()
-}
-
-/// A row with some of its fields replaced.
-fn but(mut row: Value, fields: Value) -> Value {
-    row.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
-    row
+    serde_json::from_value(fixture::document::<R>(rows, gpus)).unwrap()
 }
 
 fn call() -> Value {

@@ -1,6 +1,7 @@
 use super::*;
 use cuda_pitfalls_core::judge::fixture::scenario;
 use cuda_pitfalls_core::observe::fixture::{CONTEXT, Script, calibration, case, plan};
+use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::plan::fixture::machine;
 use cuda_pitfalls_core::report::Attempt;
 use cuda_pitfalls_core::report::CaseReport;
@@ -47,12 +48,16 @@ fn reduced(recipe: &Recipe, attempts: &[AttemptScript]) -> CallRow {
         script.snapshot_after_exit(&[0, 0]);
         Attempt::new(0, script.recording())
     });
+    answered(recipe, planned, made.collect())
+}
+
+/// The row of these attempts at what was planned.
+fn answered(recipe: &Recipe, planned: CasePlan, attempts: Vec<Attempt>) -> CallRow {
     let mut done = scenario(VerdictKind::Reproduced, None, ExpectationMet::NoExpectation, 0);
-    done.cases = vec![CaseReport::new("trap", made.collect())];
+    done.cases = vec![CaseReport::new("trap", attempts)];
     done.plan = Some(plan(2, vec![planned]));
     let calibrations = ["GPU-0", "GPU-1"].map(calibration);
-    let gpus = machine(2).gpus;
-    row(recipe, &done, &Scene { calibration: &calibrations, gpus: &gpus })
+    row(recipe, &done, &Scene { calibration: &calibrations, gpus: &machine(2).gpus })
 }
 
 #[test]
@@ -133,12 +138,7 @@ fn row_after(earlier: Earlier) -> CallRow {
         script.snapshot(Some(step), &[CONTEXT, 3 * MIB]);
     }
     script.snapshot_after_exit(&[0, 0]);
-    let mut done = scenario(VerdictKind::Reproduced, None, ExpectationMet::NoExpectation, 0);
-    done.cases = vec![CaseReport::new("trap", vec![Attempt::new(0, script.recording())])];
-    done.plan = Some(plan(2, vec![planned]));
-    let calibrations = ["GPU-0", "GPU-1"].map(calibration);
-    let gpus = machine(2).gpus;
-    row(&recipe, &done, &Scene { calibration: &calibrations, gpus: &gpus })
+    answered(&recipe, planned, vec![Attempt::new(0, script.recording())])
 }
 
 #[test]

@@ -29,6 +29,11 @@ fn row(
     }
 }
 
+/// What the driver returns where this is refused to it from the start.
+fn init(refused: &str, error: &str, status: &str) -> NeedRow {
+    row(NeedsProgram::Driver, NeedsMoment::Init, Some(refused), Some(error), status)
+}
+
 fn next(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<crate::survey::Item<NeedRow>> {
     super::next(rows, gpus, repeat, &PROGRAMS, &|_| true)
 }
@@ -131,12 +136,9 @@ fn what_was_asked_for_is_refused_by_the_errors_that_it_can_have() {
 #[test]
 fn what_changed_something_is_asked_in_children_and_then_again() {
     let mut rows = controls(&[], &["eventfd2", "uname"]);
-    let init = |refused: &str, status: &str| {
-        row(NeedsProgram::Driver, NeedsMoment::Init, Some(refused), Some("EPERM"), status)
-    };
-    rows.extend([init("eventfd2", "CUDA_ERROR_OPERATING_SYSTEM"), init("uname", "CUDA_SUCCESS")]);
+    rows.extend([init("eventfd2", "EPERM", "CUDA_ERROR_OPERATING_SYSTEM"), init("uname", "EPERM", "CUDA_SUCCESS")]);
     for call in ["eventfd2", "uname"] {
-        rows.push(NeedRow { error: Some("ENOSYS".to_string()), ..init(call, "CUDA_SUCCESS") });
+        rows.push(init(call, "ENOSYS", "CUDA_SUCCESS"));
     }
     assert_eq!(keys(&rows), ["driver forked eventfd2 EPERM", "driver spawned eventfd2 EPERM"]);
     for moment in [NeedsMoment::Forked, NeedsMoment::Spawned] {
@@ -144,7 +146,7 @@ fn what_changed_something_is_asked_in_children_and_then_again() {
     }
     // uname may be refused, and is refused together with what may not.
     assert_eq!(keys(&rows), ["driver init everything else EPERM"]);
-    rows.push(row(NeedsProgram::Driver, NeedsMoment::Init, Some(EVERYTHING_ELSE), Some("EPERM"), "CUDA_SUCCESS"));
+    rows.push(init(EVERYTHING_ELSE, "EPERM", "CUDA_SUCCESS"));
     let again = next(&rows, 1, 3);
     assert_eq!(again.iter().map(|item| item.question.key.as_str()).collect::<Vec<_>>(), ["driver init eventfd2 EPERM"]);
     assert_eq!(again[0].repeat, Some(3));
@@ -155,9 +157,6 @@ fn what_changed_something_is_asked_in_children_and_then_again() {
 #[test]
 fn what_every_error_makes_a_difference_for_is_needed() {
     let mut rows = controls(&[], &["eventfd2", "clone3"]);
-    let init = |refused: &str, error: &str, status: &str| {
-        row(NeedsProgram::Driver, NeedsMoment::Init, Some(refused), Some(error), status)
-    };
     let fails = "CUDA_ERROR_OPERATING_SYSTEM";
     rows.extend([init("eventfd2", "EPERM", fails), init("eventfd2", "ENOSYS", fails)]);
     rows.extend([init("clone3", "EPERM", fails), init("clone3", "ENOSYS", "CUDA_SUCCESS")]);
@@ -187,9 +186,6 @@ fn what_every_error_makes_a_difference_for_is_needed() {
 #[test]
 fn where_everything_else_is_too_much_it_is_asked_what_makes_up_for_it() {
     let mut rows = controls(&[], &["fstat", "lseek"]);
-    let init = |refused: &str, error: &str, status: &str| {
-        row(NeedsProgram::Driver, NeedsMoment::Init, Some(refused), Some(error), status)
-    };
     for call in ["fstat", "lseek"] {
         rows.extend(["EPERM", "ENOSYS"].map(|error| init(call, error, "CUDA_SUCCESS")));
     }

@@ -183,15 +183,6 @@ mod tests {
     }
 
     #[test]
-    fn the_list_that_comes_with_the_program_is_valid() {
-        let list = built_in().unwrap_or_else(|invalid| {
-            let lines: Vec<String> = invalid.diagnostics.iter().map(|wrong| wrong.line(&invalid.source)).collect();
-            panic!("{lines:#?}")
-        });
-        assert!(!list.lines.is_empty());
-    }
-
-    #[test]
     fn every_key_of_a_row_is_read() {
         let text = "env = { A = \"1\" }\ngpus = 2\ntimeout_s = 90\nscenarios = [\"framework/c\"]\nnote = \"Why.\"\nbefore = [\"import x\", \"y()\"]\n";
         let source = format!("{ROW}{text}\n[[left_out]]\nname = \"b\"\nreason = \"large\"\n");
