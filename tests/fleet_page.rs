@@ -6,7 +6,7 @@ use cuda_pitfalls::render::fleet::fixture;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use cuda_pitfalls::fleet;
 
@@ -191,12 +191,11 @@ fn promtool_accepts_the_metrics() {
     }
     let scratch = Scratch::new();
     for fleet in [fixture::fleet(), fixture::hostile(), fixture::large(300, 20)] {
-        let text = scratch.run(&["fleet", "render", &stored(&scratch, &fleet), "--as", "prometheus"]).stdout;
-        let mut checked = Command::new("promtool");
-        checked.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut checked = checked.spawn().expect("promtool starts");
-        checked.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("promtool reads");
-        let output = checked.wait_with_output().expect("promtool ends");
-        assert!(output.status.success(), "{}\n{text}", String::from_utf8_lossy(&output.stderr));
+        let metrics = scratch.path().join("metrics").to_string_lossy().into_owned();
+        scratch.run(&["fleet", "render", &stored(&scratch, &fleet), "--as", "prometheus", "--out", &metrics]);
+        let metrics = fs::File::open(metrics).expect("it was written");
+        let output = Command::new("promtool").args(["check", "metrics"]).stdin(metrics).output();
+        let output = output.expect("promtool starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 }

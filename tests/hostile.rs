@@ -63,6 +63,14 @@ fn assert_harmless(what: &str, ran: &Ran) {
     }
 }
 
+/// Fails unless a command refuses its arguments, in words that a terminal obeys in nothing.
+fn refused(scratch: &Scratch, arguments: &[&str]) -> Ran {
+    let ran = scratch.run(arguments);
+    ran.ended(2, "usage");
+    assert_harmless(arguments[0], &ran);
+    ran
+}
+
 fn path(path: &Path) -> &str {
     path.to_str().expect("the path is UTF-8")
 }
@@ -100,9 +108,7 @@ fn an_invalid_hostile_scenario_is_complained_of_in_text() {
     ] {
         let file = file(&scratch, &bad);
         for command in ["check", "show", "run"] {
-            let ran = scratch.run(&[command, &file]);
-            ran.ended(2, "usage");
-            assert_harmless(command, &ran);
+            refused(&scratch, &[command, &file]);
         }
     }
 }
@@ -118,9 +124,7 @@ fn a_hostile_name_of_nothing_is_repeated_as_text() {
         ("judge", missing.clone()),
         ("render", missing),
     ] {
-        let ran = scratch.run(&[command, &argument]);
-        ran.ended(2, "usage");
-        assert_harmless(command, &ran);
+        refused(&scratch, &[command, &argument]);
     }
 }
 
@@ -137,9 +141,7 @@ fn a_hostile_report_is_refused_in_text() {
     ] {
         fs::write(&file, text).expect("the file can be written");
         for command in ["judge", "render"] {
-            let ran = scratch.run(&[command, path(&file)]);
-            ran.ended(2, "usage");
-            assert_harmless(command, &ran);
+            refused(&scratch, &[command, path(&file)]);
         }
     }
     let ran = scratch.run(&["judge", path(&file)]);
@@ -156,9 +158,7 @@ fn a_hostile_machine_is_refused_in_text() {
     {
         fs::write(&file, text).expect("the file can be written");
         let on = format!("sim:{}", path(&file));
-        let ran = scratch.run(&["run", "tests/selftest/clean.toml", "--on", &on, "--out", path(&reports)]);
-        ran.ended(2, "usage");
-        assert_harmless("run", &ran);
+        refused(&scratch, &["run", "tests/selftest/clean.toml", "--on", &on, "--out", path(&reports)]);
     }
 }
 
@@ -216,9 +216,7 @@ fn a_hostile_trace_is_refused_in_text() {
     ] {
         fs::write(&file, format!("{first}\n{second}\n")).expect("the file can be written");
         for arguments in [vec!["render", path(&file)], vec!["compare", path(&file), path(&file)]] {
-            let ran = scratch.run(&arguments);
-            ran.ended(2, "usage");
-            assert_harmless(arguments[0], &ran);
+            let ran = refused(&scratch, &arguments);
             let command = ran.stderr.lines().find(|line| line.trim_start().starts_with("::"));
             assert_eq!(command, None, "{arguments:?}: a line that a CI system obeys");
         }

@@ -22,26 +22,40 @@ fn judge(scratch: &Scratch, document: &Value) -> Ran {
     scratch.run(&["judge", &path.to_string_lossy()])
 }
 
-/// Fails unless the document is refused, and the message has these words.
-fn refused(scratch: &Scratch, document: &Value, words: &str) {
-    let ran = judge(scratch, document);
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains(words), "{words}: {}", ran.stderr);
-}
-
 #[test]
-fn an_expectation_that_is_not_known_is_refused() {
+fn what_this_version_cannot_judge_by_is_refused_in_words() {
     let scratch = Scratch::new();
     let whole = report(&scratch);
-    for place in [
-        "/scenarios/0/plan/effect/0",
-        "/scenarios/0/plan/cases/0/expect/1",
-        "/scenarios/0/plan/cases/0/expect/1/value/code",
-    ] {
+    let unknown = json!({ "eq": { "int": 1 } });
+    let words = ["effect/0", "cases/0/expect/1", "cases/0/expect/1/value/code"].map(|at| {
         let mut changed = whole.clone();
-        let at = changed.pointer_mut(place).unwrap_or_else(|| panic!("{place}"));
-        at["temperature"] = json!({ "eq": { "int": 1 } });
-        refused(&scratch, &changed, "temperature");
+        changed.pointer_mut(&format!("/scenarios/0/plan/{at}")).expect("it is there")["temperature"] = unknown.clone();
+        (changed, "temperature")
+    });
+    let changed = |change: fn(&mut Value)| {
+        let mut changed = whole.clone();
+        change(&mut changed);
+        changed
+    };
+    let others = [
+        (changed(|it| it["must_understand"] = json!(["weights"])), "`weights`"),
+        (changed(|it| it["schema"]["must_understand"] = json!(["weights"])), "`weights`"),
+        (changed(|it| it["scenarios"][0]["plan"] = Value::Null), "has an answer and no `plan`"),
+        (changed(without_attempts), "`plan.repeat`"),
+    ];
+    for (document, words) in words.into_iter().chain(others) {
+        let ran = judge(&scratch, &document);
+        ran.ended(2, "usage");
+        assert!(ran.stderr.contains(words), "{words}: {}", ran.stderr);
+    }
+}
+
+/// Asks for no attempt, of which nothing could be concluded.
+fn without_attempts(document: &mut Value) {
+    document["scenarios"][0]["plan"]["repeat"] = json!(0);
+    for case in document["scenarios"][0]["cases"].as_array_mut().expect("cases") {
+        case["attempts"] = json!([]);
+        case["outcomes"] = json!([]);
     }
 }
 
@@ -77,30 +91,6 @@ fn a_compact_report_is_judged_as_the_whole_one() {
             scratch.run(&["compare", &path.to_string_lossy(), &scratch.path().join("whole.json").to_string_lossy()]);
         both.ended(0, "ok");
     }
-}
-
-#[test]
-fn what_must_be_understood_and_is_not_is_refused() {
-    let scratch = Scratch::new();
-    let whole = report(&scratch);
-    let mut changed = whole.clone();
-    changed["must_understand"] = json!(["weights"]);
-    refused(&scratch, &changed, "`weights`");
-    let mut changed = whole;
-    changed["schema"]["must_understand"] = json!(["weights"]);
-    refused(&scratch, &changed, "`weights`");
-}
-
-#[test]
-fn nothing_is_concluded_where_no_attempt_is_asked_for() {
-    let scratch = Scratch::new();
-    let mut changed = report(&scratch);
-    changed["scenarios"][0]["plan"]["repeat"] = json!(0);
-    for case in changed["scenarios"][0]["cases"].as_array_mut().expect("cases") {
-        case["attempts"] = json!([]);
-        case["outcomes"] = json!([]);
-    }
-    refused(&scratch, &changed, "`plan.repeat`");
 }
 
 #[test]
@@ -214,14 +204,6 @@ fn so_are_surveys_and_traces() {
     let changed = trace.replacen("\"on\":\"cuda\"", "\"on\":\"sim:h200-x2\"", 1);
     let is_changed = changed != trace;
     refused("trace.ndjson", changed, is_changed);
-}
-
-#[test]
-fn an_answer_without_a_plan_is_refused_in_words() {
-    let scratch = Scratch::new();
-    let mut changed = report(&scratch);
-    changed["scenarios"][0].as_object_mut().expect("a scenario").remove("plan");
-    refused(&scratch, &changed, "has an answer and no `plan`");
 }
 
 #[test]

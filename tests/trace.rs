@@ -484,23 +484,30 @@ fn appears(path: &Path) {
     }
 }
 
+/// A traced program that has called `cuInit`, does `rest` once the first of the files is there, and then makes the second.
+fn under_way(scratch: &Scratch, [go, done]: &[PathBuf; 2], rest: &str) -> std::process::Child {
+    let begun = scratch.path().join("begun");
+    let script = format!(
+        "import ctypes, os, time\ncuda = ctypes.CDLL('libcuda.so.1')\ncuda.cuInit(0)\nopen({begun:?}, 'w').close()\n\
+         while not os.path.exists({go:?}): time.sleep(0.01)\n{rest}\nopen({done:?}, 'w').close()\n"
+    );
+    let child = tracing(scratch, &[], &["python3", "-c", &script]).stderr(Stdio::null()).spawn().expect("it starts");
+    appears(&begun);
+    child
+}
+
 #[test]
 fn a_program_whose_tracer_is_killed_goes_on_and_the_trace_can_be_read() {
     let scratch = Scratch::new();
-    let [begun, gone, done] = ["begun", "gone", "done"].map(|name| scratch.path().join(name));
-    let script = format!(
-        "import ctypes, os, time\ncuda = ctypes.CDLL('libcuda.so.1')\ncuda.cuInit(0)\nopen({begun:?}, 'w').close()\n\
-         while not os.path.exists({gone:?}): time.sleep(0.01)\ncontext = ctypes.c_void_p()\nassert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\n\
-         os.environ['CUDA_VISIBLE_DEVICES'] = '1'\nopen({done:?}, 'w').close()\n"
-    );
-    let mut child =
-        tracing(&scratch, &[], &["python3", "-c", &script]).stderr(Stdio::null()).spawn().expect("it starts");
-    appears(&begun);
+    let files = ["gone", "done"].map(|name| scratch.path().join(name));
+    let rest = "context = ctypes.c_void_p()\nassert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\n\
+                os.environ['CUDA_VISIBLE_DEVICES'] = '1'";
+    let mut child = under_way(&scratch, &files, rest);
     child.kill().expect("it is killed");
     child.wait().expect("it has ended");
-    fs::write(&gone, "").expect("a file of our own");
+    fs::write(&files[0], "").expect("a file of our own");
     // A tracer that is lost does not hold the program.
-    appears(&done);
+    appears(&files[1]);
     let trace = stored(&scratch);
     assert!(trace.end.is_none());
     assert!(trace.events.iter().any(|event| matches!(event.what, EventKind::Init { .. })), "{:?}", trace.events);
@@ -509,19 +516,13 @@ fn a_program_whose_tracer_is_killed_goes_on_and_the_trace_can_be_read() {
 #[test]
 fn a_tracer_that_is_stopped_does_not_hold_the_program() {
     let scratch = Scratch::new();
-    let [begun, stopped, done] = ["begun", "stopped", "done"].map(|name| scratch.path().join(name));
-    let script = format!(
-        "import ctypes, os, time\ncuda = ctypes.CDLL('libcuda.so.1')\ncuda.cuInit(0)\nopen({begun:?}, 'w').close()\n\
-         while not os.path.exists({stopped:?}): time.sleep(0.01)\nfor n in range(20): os.environ['CUDA_VISIBLE_DEVICES'] = str(n)\nopen({done:?}, 'w').close()\n"
-    );
-    let mut child =
-        tracing(&scratch, &[], &["python3", "-c", &script]).stderr(Stdio::null()).spawn().expect("it starts");
-    appears(&begun);
+    let files = ["stopped", "done"].map(|name| scratch.path().join(name));
+    let mut child = under_way(&scratch, &files, "for n in range(20): os.environ['CUDA_VISIBLE_DEVICES'] = str(n)");
     let pid = rustix::process::Pid::from_raw(child.id() as i32).expect("a PID");
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("it is stopped");
-    fs::write(&stopped, "").expect("a file of our own");
+    fs::write(&files[0], "").expect("a file of our own");
     // It would not appear if each event were waited for until the tracer goes on.
-    appears(&done);
+    appears(&files[1]);
     rustix::process::kill_process(pid, rustix::process::Signal::CONT).expect("it goes on");
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
 }

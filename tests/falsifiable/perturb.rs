@@ -19,8 +19,14 @@ type Make = Box<dyn Fn(&mut Attempt, usize)>;
 
 /// One change of the attempts of a case.
 struct Change {
-    name: String,
+    name: &'static str,
     make: Make,
+}
+
+impl Change {
+    fn new(name: &'static str, make: impl Fn(&mut Attempt, usize) + 'static) -> Change {
+        Change { name, make: Box::new(make) }
+    }
 }
 
 /// For each fact of each check that applies, its name and all cases with it changed in every attempt.
@@ -61,125 +67,90 @@ fn changes(check: &Check) -> Vec<Change> {
         exit,
     } = &check.facts;
     let mut changes: Vec<Change> = Vec::new();
-    let mut add = |name: &str, make: Make| changes.push(Change { name: name.into(), make });
     if !status.is_empty() {
-        add(
-            "status",
-            Box::new(|attempt, step| {
-                returned(attempt, step, |status, _| {
-                    *status = Some(Status { code: NO_STATUS, name: None });
-                })
-            }),
-        );
+        changes.push(Change::new("status", |attempt, step| {
+            returned(attempt, step, |status, _| *status = Some(Status { code: NO_STATUS, name: None }));
+        }));
     }
     for (name, matcher) in value.clone() {
         let wants_more = is_at_least(&matcher);
-        add(
-            "value",
-            Box::new(move |attempt, step| {
-                returned(attempt, step, |_, values| {
-                    if let Some(value) = values.get_mut(&name) {
-                        *value = other(value, wants_more);
-                    }
-                })
-            }),
-        );
+        changes.push(Change::new("value", move |attempt, step| {
+            returned(attempt, step, |_, values| {
+                values.get_mut(&name).into_iter().for_each(|value| *value = other(value, wants_more));
+            });
+        }));
     }
     if visible.is_some() {
-        add(
-            "visible",
-            Box::new(|attempt, step| {
-                probed(attempt, step, |probe| {
-                    let seen = probe.visible.take().unwrap_or_default();
-                    probe.visible =
-                        Some(if seen.is_empty() { vec!["GPU-other".to_string()] } else { seen[1..].to_vec() });
-                    probe.active = probe.visible.as_ref().map(|visible| vec![false; visible.len()]);
-                })
-            }),
-        );
+        changes.push(Change::new("visible", |attempt, step| {
+            probed(attempt, step, |probe| {
+                let seen = probe.visible.take().unwrap_or_default();
+                let seen = if seen.is_empty() { vec!["GPU-other".to_string()] } else { seen[1..].to_vec() };
+                probe.active = Some(vec![false; seen.len()]);
+                probe.visible = Some(seen);
+            });
+        }));
     }
     if contexts.is_some() {
-        add(
-            "contexts",
-            Box::new(|attempt, step| {
-                probed(attempt, step, |probe| {
-                    let visible = probe.visible.get_or_insert_with(|| vec!["GPU-other".to_string()]).len();
-                    let active = probe.active.take().unwrap_or_else(|| vec![false; visible]);
-                    probe.active = Some(active.into_iter().map(|active| !active).collect());
-                    probe.status = Some(Status { code: 0, name: None });
-                })
-            }),
-        );
+        changes.push(Change::new("contexts", |attempt, step| {
+            probed(attempt, step, |probe| {
+                let visible = probe.visible.get_or_insert_with(|| vec!["GPU-other".to_string()]).len();
+                let active = probe.active.take().unwrap_or_else(|| vec![false; visible]);
+                probe.active = Some(active.into_iter().map(|active| !active).collect());
+                probe.status = Some(Status { code: 0, name: None });
+            });
+        }));
     }
     if current.is_some() {
-        add(
-            "current",
-            Box::new(|attempt, step| {
-                probed(attempt, step, |probe| {
-                    probe.current = if probe.current.is_some() { None } else { Some(0) };
-                    probe.current_status = None;
-                })
-            }),
-        );
+        changes.push(Change::new("current", |attempt, step| {
+            probed(attempt, step, |probe| {
+                probe.current = if probe.current.is_some() { None } else { Some(0) };
+                probe.current_status = None;
+            });
+        }));
     }
     if initialised.is_some() {
-        add(
-            "initialised",
-            Box::new(|attempt, step| {
-                probed(attempt, step, |probe| {
-                    let was = probe.status.as_ref().is_some_and(|status| status.code == 0);
-                    probe.status = Some(Status { code: if was { 3 } else { 0 }, name: None });
-                })
-            }),
-        );
+        changes.push(Change::new("initialised", |attempt, step| {
+            probed(attempt, step, |probe| {
+                let was = probe.status.as_ref().is_some_and(|status| status.code == 0);
+                probe.status = Some(Status { code: if was { 3 } else { 0 }, name: None });
+            });
+        }));
     }
     if !(memory.is_empty() && used_bytes.is_empty() && grown_bytes.is_empty()) {
         let wants_much = memory.values().any(|classes| classes.contains(&Class::Allocation))
             || used_bytes.values().chain(grown_bytes.values()).any(is_at_least);
-        add(
-            "memory",
-            Box::new(move |attempt, step| {
-                read(attempt, step, |reading| {
-                    reading.used_bytes = reading.used_bytes.map(|used| if wants_much { 0 } else { used + A_LOT });
-                })
-            }),
-        );
+        changes.push(Change::new("memory", move |attempt, step| {
+            read(attempt, step, |reading| {
+                reading.used_bytes = reading.used_bytes.map(|used| if wants_much { 0 } else { used + A_LOT });
+            });
+        }));
     }
     if !process_bytes.is_empty() {
-        add(
-            "process_bytes",
-            Box::new(|attempt, step| {
-                read(attempt, step, |reading| {
-                    for process in reading.processes.iter_mut().flatten() {
-                        process.used_bytes = process.used_bytes.map(|used| used + A_LOT);
-                    }
-                })
-            }),
-        );
+        changes.push(Change::new("process_bytes", |attempt, step| {
+            read(attempt, step, |reading| {
+                for process in reading.processes.iter_mut().flatten() {
+                    process.used_bytes = process.used_bytes.map(|used| used + A_LOT);
+                }
+            });
+        }));
     }
     for (name, matcher) in calls.clone() {
         let wants_more = is_at_least(&matcher);
-        add(
-            "calls",
-            Box::new(move |attempt, step| {
-                for event in &mut attempt.recording.events {
-                    if let Event::End { step: at, calls: Some(calls), .. } = &mut event.event
-                        && *at == step
-                    {
-                        let count = calls.get(&name).copied().unwrap_or(0);
-                        calls.insert(name.clone(), if wants_more { 0 } else { count + 1 });
-                    }
+        changes.push(Change::new("calls", move |attempt, step| {
+            for event in &mut attempt.recording.events {
+                if let Event::End { step: at, calls: Some(calls), .. } = &mut event.event
+                    && *at == step
+                {
+                    let count = calls.get(&name).copied().unwrap_or(0);
+                    calls.insert(name.clone(), if wants_more { 0 } else { count + 1 });
                 }
-            }),
-        );
+            }
+        }));
     }
     if exit.is_some() {
-        add(
-            "exit",
-            Box::new(|attempt, _| {
-                attempt.recording.exit.code = Some(attempt.recording.exit.code.unwrap_or_default() + 77)
-            }),
-        );
+        changes.push(Change::new("exit", |attempt, _| {
+            attempt.recording.exit.code = Some(attempt.recording.exit.code.unwrap_or_default() + 77);
+        }));
     }
     changes
 }
