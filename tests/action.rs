@@ -4,12 +4,11 @@
 use crate::common;
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
 use common::traced::has;
-use common::{PROGRAM, Scratch, root};
+use common::{PROGRAM, Scratch, root, script};
 
 /// How the action's script ended, and what it left for GitHub.
 struct Acted {
@@ -119,12 +118,6 @@ fn a_command_is_traced_annotated_summarised_and_kept() {
     for name in ["report", "sarif"] {
         assert!(fs::metadata(acted.output(name)).is_ok_and(|file| file.len() > 100), "{name} is missing");
     }
-    let sarif = fs::read_to_string(acted.output("sarif")).expect("it was written");
-    let log: serde_json::Value = serde_json::from_str(&sarif).expect("SARIF is JSON");
-    let result = &log["runs"][0]["results"][0];
-    let file = &result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
-    assert_eq!((&result["ruleId"], &result["level"]), (&"cuinit".into(), &"error".into()), "{result}");
-    assert_eq!(file, "lib%20dir/mine/__init__.py", "relative to the repository");
     let never = act(&scratch, &[&inputs[..], &[("FAIL_ON", "never")]].concat());
     assert_eq!((never.code, never.output("exit-code")), (Some(0), "1"), "{}", never.log);
 }
@@ -158,8 +151,7 @@ fn a_traced_command_that_fails_or_cannot_be_traced_fails_the_job() {
 /// A program that only ends with this code.
 fn ending(scratch: &Scratch, code: i32) -> String {
     let path = scratch.path().join(format!("ends-with-{code}"));
-    fs::write(&path, format!("#!/bin/sh\nexit {code}\n")).expect("a file of our own");
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    script(&path, &format!("#!/bin/sh\nexit {code}\n"));
     path.to_string_lossy().into_owned()
 }
 

@@ -23,16 +23,6 @@ fn lines(ran: &Ran) -> Vec<&str> {
 }
 
 #[test]
-fn a_report_is_the_same_as_itself() {
-    for name in ["h200-x1", "h200-x2", "h200-x2-libcudart-all", "h200-x4-one-gpu"] {
-        let path = committed(name);
-        let ran = compare(&[&path, &path]);
-        ran.ended(0, "ok");
-        assert!(ran.stdout.contains("no difference in behaviour: ") && lines(&ran).len() == 3, "{}", ran.stdout);
-    }
-}
-
-#[test]
 fn one_libcudart_is_held_against_another() {
     let path = committed("h200-x2-libcudart-all");
     let ran = compare(&[&path, &path, "--libcudart", "11.7,13.4"]);

@@ -136,11 +136,6 @@ fn a_survey_of_calls_has_its_rows_and_its_controls() {
     let document = printed(&ran, SurveyKind::Calls);
     assert_eq!(document["provenance"], "simulated");
     let rows: Vec<CallRow> = serde_json::from_value(document["rows"].clone()).expect("rows");
-    let row = |call: &str| rows.iter().find(|row| row.call == call).expect("a row");
-    let used = row("cudaSetDevice").device_used_bytes.clone().expect("memory was read");
-    assert!(used[0] > 400 << 20 && used[1] == 0, "{used:?}");
-    assert_eq!(row("cuInit").libcudart_version, None);
-    assert_eq!(row("cudaSetDevice").libcudart_version.as_deref(), Some("13.0"));
     assert!(rows.iter().all(|row| row.standing.attempts == 3 && row.seen.len() == 3));
     // The controls' report lies beside the survey.
     let controls = read(&folder(&scratch)).expect("a report");

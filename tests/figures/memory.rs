@@ -48,18 +48,6 @@ fn what_the_driver_and_a_context_take() {
 }
 
 #[test]
-fn one_of_the_queries_without_a_device_makes_a_context() {
-    let report = document("h200-x2/report.json");
-    let of = |one: &&Value| one["scenario"] == "context/query-of-the-thread";
-    let queries: Vec<&Value> = report["scenarios"].as_array().expect("scenarios").iter().filter(of).collect();
-    let makes: Vec<&Value> = queries.iter().filter(|one| one["verdict"]["kind"] == "reproduced").copied().collect();
-    assert_eq!((queries.len(), makes.len()), (9, 1), "of nine … only");
-    assert_eq!(makes[0]["parameters"]["call"], "cudaDeviceGetStreamPriorityRange");
-    Page::open("docs/findings.md")
-        .says("Of nine queries that name no device only `cudaDeviceGetStreamPriorityRange` does".to_string());
-}
-
-#[test]
 fn a_handle_of_cublas_takes_more_loaded_eagerly() {
     let grown = |case: &str| {
         let at = |label: &str| used("h200-x2-contexts", "context/eager-loading-costs-memory", case, label, "gpu0");
@@ -67,14 +55,4 @@ fn a_handle_of_cublas_takes_more_loaded_eagerly() {
     };
     let (eager, lazy) = (mib(grown("trap")), mib(grown("control")));
     Page::open("docs/findings.md").says(format!("a cuBLAS handle takes {eager} MiB instead of {lazy}, and"));
-}
-
-#[test]
-fn what_was_asked_again_was_as_expected() {
-    let report = document("h200-x2-framework-again/report.json");
-    let all = report["scenarios"].as_array().expect("scenarios");
-    let as_expected = all.iter().filter(|one| one["verdict"]["expectation"] == "as_expected").count();
-    let unexpected = all.iter().filter(|one| one["verdict"]["expectation"] == "unexpected").count();
-    assert_eq!(unexpected, 0);
-    Page::open("docs/findings.md").says(format!("{as_expected} of the questions were asked again on 2 GPUs"));
 }

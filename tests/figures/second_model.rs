@@ -87,17 +87,8 @@ fn the_second_model_takes_the_same_memory() {
 }
 
 #[test]
-fn the_second_model_answers_as_expected() {
-    let report = document("h100-x1/report.json");
-    let kinds: Vec<&Value> = list(&report, "scenarios").map(|one| &one["verdict"]).collect();
-    let answered = kinds.iter().filter(|it| ["reproduced", "not_reproduced"].iter().any(|kind| it["kind"] == *kind));
-    let expected = kinds.iter().filter(|verdict| verdict["expectation"] == "as_expected").count();
-    let answered = answered.count();
-    let machine = |report: &str| document(&format!("{report}/report.json"))["machine"]["gpus"][0].clone();
-    let reserve = |report: &str| machine(report)["reserved_bytes"].as_i64().expect("bytes");
-    Page::open("docs/findings.md").says(format!("{expected} of {answered} instances are as expected")).says(format!(
-        "| {} | {} |",
-        reserve("h200-x1"),
-        reserve("h100-x1")
-    ));
+fn the_driver_reserves_other_memory_on_the_second_model() {
+    let reserve =
+        |report: &str| document(&format!("{report}/report.json"))["machine"]["gpus"][0]["reserved_bytes"].take();
+    Page::open("docs/findings.md").says(format!("| {} | {} |", reserve("h200-x1"), reserve("h100-x1")));
 }

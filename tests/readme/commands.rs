@@ -162,9 +162,3 @@ fn what_is_not_run_is_on_a_page_and_in_ci() {
     let install = give("cargo install --locked --path . --list", root(), &std::env::var("PATH").unwrap_or_default());
     assert!(install.status.success(), "{}", String::from_utf8_lossy(&install.stderr));
 }
-
-#[test]
-fn commands_are_found_in_blocks_and_in_prose() {
-    let page = "Give `cuda-pitfalls show x` or `run all`.\n```sh\nls\n```\n| `python a \\| b` |\n```text\nno\n```\n";
-    assert_eq!(commands(page), ["cuda-pitfalls show x", "ls", "python a | b"]);
-}

@@ -93,14 +93,3 @@ fn excerpts_are_what_the_program_prints() {
     }
     assert!(stale.is_empty(), "{stale:?}: an excerpt is not what the program prints; `cargo xtask bless`");
 }
-
-#[test]
-fn an_excerpt_has_the_parts_that_are_named() {
-    let page = "a\n<!-- excerpt: cuda-pitfalls x: one, three -->\n```text\nold\n```\nb\n";
-    let (made, count) = with_excerpts(page, |_| "one\n  more\ntwo\n\nthree\n".to_owned());
-    assert_eq!(count, 1);
-    assert_eq!(made, page.replace("old\n", "one\n  more\n…\nthree\n"));
-    let whole = page.replace(": one, three", "");
-    let (made, _) = with_excerpts(&whole, |_| "one\n\ntwo\n".to_owned());
-    assert_eq!(made, whole.replace("old\n", "one\n\ntwo\n"));
-}

@@ -19,11 +19,6 @@ fn words(page: &str) -> usize {
 }
 
 #[test]
-fn words_are_counted_without_code_and_targets() {
-    assert_eq!(words("Two [words that](docs/a b c.md) are | five.\n<!-- a comment -->\n```sh\nls -l\n```\n"), 5);
-}
-
-#[test]
 fn the_readme_has_at_most_1500_words_and_the_page_of_the_wheel_300() {
     for (path, most) in [(README, 1500), (WHEEL, 300)] {
         let count = words(&page(path));
