@@ -47,11 +47,16 @@ impl Written {
 
 /// Every instance, in each language that it can be written in.
 fn written() -> Vec<Written> {
+    named(|_| "reproducer")
+}
+
+/// The same, each by this name of its file.
+fn named(stem: impl Fn(&str) -> &str) -> Vec<Written> {
     let scenarios = catalogue::select(&[]).expect("the scenarios can be read");
     let instances = scenarios.iter().flat_map(|it| it.instances.iter().map(move |instance| (it, instance)));
     let both = instances.flat_map(|(scenario, instance)| Language::ALL.map(|language| (scenario, instance, language)));
     both.filter_map(|(scenario, instance, language)| {
-        let text = Reproducer::new(scenario, instance, "reproducer").and_then(|it| reproducer(&it, language)).ok()?;
+        let text = Reproducer::new(scenario, instance, stem(&scenario.name)).and_then(|it| reproducer(&it, language)).ok()?;
         Some(Written { name: instance.name.clone(), language, text, is_of_lines: scenario.has_python_lines() })
     })
     .collect()
@@ -103,15 +108,16 @@ fn run(file: &Written, folder: &Path) -> Result<i32, String> {
             if !compiled.status.success() {
                 return Err(String::from_utf8_lossy(&compiled.stderr).into_owned());
             }
-            Command::new(&stem)
+            Command::new("./reproducer")
         }
         Language::Python => {
             let mut python = Command::new(python());
-            python.arg(&source);
+            python.arg("reproducer.py");
             python
         }
     };
-    let ran = command.env("LD_LIBRARY_PATH", &machine).stdin(Stdio::null()).output().expect("it starts");
+    // As its header says: by a relative path.
+    let ran = command.current_dir(folder).env("LD_LIBRARY_PATH", &machine).stdin(Stdio::null()).output().expect("it starts");
     let told = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     ran.status.code().filter(|code| matches!(code, 0 | 1 | 77)).ok_or_else(|| format!("{:?}: {told}", ran.status))
 }
@@ -188,7 +194,7 @@ fn reproducers_end_as_the_verdict_says() {
 
 #[test]
 fn the_essential_set_is_written_whole_and_short() {
-    let (files, essential) = (written(), essential());
+    let (files, essential) = (named(|name| name.rsplit('/').next().unwrap_or(name)), essential());
     for name in &essential {
         for language in Language::ALL {
             let file = files.iter().find(|file| file.name == *name && file.language == language);

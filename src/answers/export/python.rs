@@ -87,6 +87,8 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
         let _ = write!(out, "\nKERNEL_{name} = (\n{}\n)\n", filled(lines, 112, "\n"));
     }
     out.push_str(&body);
+    // A case that there is not must not end with 0.
+    out.push_str("assert case is None, \"there is no case \" + case\n");
     Ok(out)
 }
 
@@ -129,8 +131,8 @@ fn header(program: &Reproducer<'_>) -> String {
 /// What the first process does: it makes each case in a fresh process, and ends.
 fn first_process(program: &Reproducer<'_>) -> String {
     let mut text = String::from(
-        "\n# Each case in a fresh process: this program again. GPU 0 is CUDA's first and NVML's first.\n\
-         case = sys.argv[-1] if __name__ == \"__main__\" else None\nif case == __file__:\n",
+        "# Each case in a fresh process: this program again. GPU 0 is CUDA's first and NVML's first.\n\
+         case = (sys.argv[1:] or [\"all\"])[0] if __name__ == \"__main__\" else None\nif case == \"all\":\n",
     );
     if let Some(gpus) = program.gpus_to_count() {
         let _ = write!(
@@ -712,7 +714,7 @@ mod tests {
     #[test]
     fn a_variable_hides_nothing_that_is_used() {
         assert_eq!(variable("memory"), "memory");
-        for name in ["range", "step", "in"] {
+        for name in ["range", "answers", "in"] {
             assert_eq!(variable(name), format!("{name}_"));
         }
         assert_eq!(variable("2nd-stream"), "_2nd_stream");
