@@ -56,7 +56,8 @@ fn named(stem: impl Fn(&str) -> &str) -> Vec<Written> {
     let instances = scenarios.iter().flat_map(|it| it.instances.iter().map(move |instance| (it, instance)));
     let both = instances.flat_map(|(scenario, instance)| Language::ALL.map(|language| (scenario, instance, language)));
     both.filter_map(|(scenario, instance, language)| {
-        let text = Reproducer::new(scenario, instance, stem(&scenario.name)).and_then(|it| reproducer(&it, language)).ok()?;
+        let text =
+            Reproducer::new(scenario, instance, stem(&scenario.name)).and_then(|it| reproducer(&it, language)).ok()?;
         Some(Written { name: instance.name.clone(), language, text, is_of_lines: scenario.has_python_lines() })
     })
     .collect()
@@ -117,7 +118,8 @@ fn run(file: &Written, folder: &Path) -> Result<i32, String> {
         }
     };
     // As its header says: by a relative path.
-    let ran = command.current_dir(folder).env("LD_LIBRARY_PATH", &machine).stdin(Stdio::null()).output().expect("it starts");
+    let ran =
+        command.current_dir(folder).env("LD_LIBRARY_PATH", &machine).stdin(Stdio::null()).output().expect("it starts");
     let told = format!("{}{}", String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     ran.status.code().filter(|code| matches!(code, 0 | 1 | 77)).ok_or_else(|| format!("{:?}: {told}", ran.status))
 }
