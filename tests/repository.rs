@@ -134,9 +134,9 @@ const BUDGET: [(&str, Lines); 11] = [
     ("src/fake", Lines { code: 6923, tests: 489, all: 9868 }),
     ("src/instrument", Lines { code: 5234, tests: 451, all: 7336 }),
     ("src/program", Lines { code: 7548, tests: 429, all: 9989 }),
-    ("src/render", Lines { code: 10898, tests: 3444, all: 17001 }),
+    ("src/render", Lines { code: 10898, tests: 3532, all: 17099 }),
     ("src/trace", Lines { code: 5453, tests: 2255, all: 9796 }),
-    ("tests", Lines { code: 0, tests: 12030, all: 14199 }),
+    ("tests", Lines { code: 0, tests: 12030, all: 14186 }),
     ("xtask", Lines { code: 2855, tests: 445, all: 4079 }),
 ];
 

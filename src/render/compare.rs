@@ -183,8 +183,9 @@ fn totals(comparison: &Comparison) -> String {
 mod tests {
     use super::*;
     use crate::fixture;
-    use cuda_pitfalls_answers::compare::reports;
+    use cuda_pitfalls_answers::compare::{reports, traces};
     use cuda_pitfalls_core::report::Report;
+    use cuda_pitfalls_trace::fixture::programs;
 
     fn lines(a: &Report, b: &Report) -> Vec<String> {
         text(&reports(&a.view(), &b.view(), None).unwrap()).lines().map(str::to_string).collect()
@@ -272,5 +273,17 @@ mod tests {
             assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
             assert!(!text.contains('\u{202e}') && !text.lines().any(|line| line.trim_start().starts_with("::")));
         }
+    }
+
+    #[test]
+    fn hostile_traces_are_compared_on_one_screen() {
+        let (findings, _) = programs::hostile_findings();
+        for (a, b) in [(programs::hostile(), programs::trace()), (programs::trace(), programs::hostile())] {
+            let shown = text(&traces([&a, &b], [&findings, &findings]));
+            assert!(shown.lines().count() <= 40 && shown.chars().all(|c| c == '\n' || !c.is_control()), "{shown}");
+        }
+        let large = (programs::large(200, 4_000, 1_000), programs::large(7, 500, 10));
+        let shown = text(&traces([&large.0, &large.1], [&[], &[]]));
+        assert!(shown.lines().count() <= 40, "{shown}");
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn report() -> Report {
         scenario("context/set-device-makes-no-context", "not_reproduced", "unexpected", false),
         scenario("memory/heap-growth[limit=64 MiB]", "inconclusive", "no_expectation", true),
         json!({
-            "name": "peer/needs-two", "scenario": "peer/needs-two", "question": "Does a peer copy make a context?",
+            "name": "peer/needs-two", "scenario": "peer/needs-two", "question": "Does a peer copy make a context?", "workaround": "",
             "tags": ["peer"], "parameters": {}, "sha256": "00ff", "libcudart": null, "plan": null, "cases": [],
             "verdict": {"kind": "skipped", "reason": "too_few_gpus", "detail": "needs 4 GPUs, found 2",
                         "expectation": "no_expectation", "provenance": "measured"},
@@ -170,7 +170,7 @@ fn scenario(name: &str, kind: &str, expectation: &str, mixed: bool) -> Value {
         &[]
     };
     json!({
-        "name": name, "scenario": name, "question": "Does CUDA_VISIBLE_DEVICES still count after a device count?",
+        "name": name, "scenario": name, "question": "Does CUDA_VISIBLE_DEVICES still count after a device count?", "workaround": "",
         "tags": ["visibility", "environment"], "parameters": {}, "sha256": "5d41402abc4b2a76b9719d911017c592",
         "libcudart": runtime(), "plan": plan(),
         "verdict": {"kind": kind, "reason": if mixed { json!("intermittent") } else { Value::Null },

@@ -170,7 +170,7 @@ mod tests {
     fn the_page_has_a_row_per_scenario_and_details_where_needed() {
         let page = report(&fixture::report().view());
         let row = "| ✓ | visibility/mask-after-count | Does CUDA\\_VISIBLE\\_DEVICES still count after a device count? \
-                   | reproduced | as expected | 3/3 | 3/3 | gpu0 +530 MiB / 0 |";
+                   **yes** | reproduced | as expected | 3/3 | 3/3 | gpu0 +530 MiB / 0 |";
         assert!(page.contains(row), "{page}");
         assert!(page.contains("### context/set-device-makes-no-context: not\\_reproduced"), "{page}");
         assert!(!page.contains("### visibility/"), "as expected needs no details");

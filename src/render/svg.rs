@@ -180,4 +180,10 @@ mod tests {
         let empty = draw(&Chart::default());
         assert!(empty.starts_with("<figure") && empty.ends_with("</figure>\n") && !empty.contains("NaN"), "{empty}");
     }
+
+    #[test]
+    fn a_burst_of_changes_is_one_stroke() {
+        let svg = draw(&chart((0..100_000).map(|n| (150, n % 7)).collect()));
+        assert!(svg.len() < 2_000, "{}", svg.len());
+    }
 }

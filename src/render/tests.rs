@@ -113,3 +113,11 @@ fn a_compact_report_ends_as_the_whole_one_and_says_that_it_is_compact() {
     let kept = super::render(&Prepared::Stored(kept), Format::TextFull, lines::WIDTH).unwrap();
     assert!(kept.contains("cudaGetDeviceCount: count=2") && kept.contains("gpu0 +530 MiB"), "{kept}");
 }
+
+#[test]
+fn a_rendering_is_the_same_every_time() {
+    let report = fixture::report();
+    for format in forms() {
+        assert_eq!(render(&report, *format), render(&report, *format));
+    }
+}

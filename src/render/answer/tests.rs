@@ -250,3 +250,23 @@ fn a_failed_calibration_is_told() {
     report.run.calibration[1].figures.sound = false;
     assert!(head(&report.view(), None, 100).contains("CALIBRATION FAILED on 1 of 2 GPUs"));
 }
+
+#[test]
+fn words_are_broken_only_where_one_is_longer_than_the_line() {
+    let mut report = everything();
+    report.scenarios.pop();
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<HashSet<String>>();
+    let wide = words(&super::report(&report.view(), 140));
+    for width in 60..140 {
+        let narrow = super::report(&report.view(), width);
+        // Lists of values are cut, and counts of what is left out differ.
+        let broken = words(&narrow).into_iter().find(|word| {
+            let cut = word.trim_end_matches([',', ';']);
+            !wide.contains(word)
+                && !wide.iter().any(|known| known.trim_end_matches([',', ';']) == cut)
+                && cut.parse::<usize>().is_err()
+                && !["and", "more"].contains(&cut)
+        });
+        assert_eq!(broken, None, "{width}:\n{narrow}");
+    }
+}

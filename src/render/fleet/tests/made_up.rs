@@ -15,11 +15,11 @@ pub(super) const MIB: i64 = 1 << 20;
 /// One compact report: of a machine with one GPU, whose context takes so many bytes.
 fn report(node: &str, uuid: &str, bytes: i64) -> Value {
     json!({
-        "schema": {"name": "cuda-pitfalls-report", "major": 1, "minor": 5},
+        "schema": {"name": "cuda-pitfalls-report", "major": 1, "minor": 0},
         "must_understand": ["compact"],
         "provenance": "measured",
         "run": {
-            "compact": true, "id": node, "version": "0.1.0", "started_at": "2026-11-20T10:00:00Z", "started_ns": 0,
+            "id": node, "version": "0.1.0", "started_at": "2026-11-20T10:00:00Z", "started_ns": 0,
             "elapsed_ns": 0, "selectors": [], "labels": {"node": node}, "on": "cuda", "seed": 0, "allowed": [],
             "calibration": [], "warnings": [],
         },
@@ -32,11 +32,19 @@ fn report(node: &str, uuid: &str, bytes: i64) -> Value {
     })
 }
 
+/// What a compact report keeps of a step, from `STEP LABEL: WHAT`: a context on a GPU, or a status.
+pub(super) fn seen(line: &str) -> Value {
+    let (about, what) = line.split_once(": ").expect("a step and what was seen");
+    let (step, label) = about.split_once(' ').expect("a number and a label");
+    let fact = what.strip_prefix("context on ").map_or(json!({ "status": what }), |gpu| json!({ "contexts": [gpu] }));
+    json!([step.parse::<u32>().expect("a number"), label, [fact]])
+}
+
 pub(super) fn scenario(name: &str, line: &str, bytes: i64) -> Value {
     json!({
         "name": name, "sha256": "00ff", "asked": "00ff", "libcudart": {"version": "13.0"},
         "verdict": {"kind": "reproduced", "expectation": "as_expected"},
-        "cases": [{"name": "trap", "outcomes": [{"count": 5, "facts": [line], "used_bytes": {"gpu0": bytes}}]}],
+        "cases": [{"name": "trap", "outcomes": [{"count": 5, "facts": [seen(line)], "used_bytes": {"gpu0": bytes}}]}],
     })
 }
 
@@ -99,7 +107,7 @@ fn a_minority_differs_in_verdict_facts_bytes_or_has_no_answer() {
     let mut all = fleet_of(9);
     all[1]["scenarios"][0]["verdict"]["kind"] = json!("not_reproduced");
     all[1]["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!([]);
-    all[2]["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!(["1 a: CUDA_ERROR_NO_DEVICE"]);
+    all[2]["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!([seen("1 a: CUDA_ERROR_NO_DEVICE")]);
     all[3]["scenarios"][1]["cases"][0]["outcomes"][0]["used_bytes"]["gpu0"] = json!(600 * MIB);
     all[4]["scenarios"][1]["cases"][0]["outcomes"][0]["used_bytes"] = json!({});
     all[5]["scenarios"][1] = json!({"name": "context/two", "sha256": "00ff", "libcudart": {"version": "13.0"}, "verdict":
@@ -132,7 +140,7 @@ fn a_minority_differs_in_verdict_facts_bytes_or_has_no_answer() {
 fn of_two_equally_frequent_outcomes_none_is_usual() {
     let mut all = fleet_of(4);
     for report in &mut all[2..] {
-        report["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!(["1 a: z"]);
+        report["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!([seen("1 a: z")]);
     }
     let fleet = merged(&all);
     let [one] = fleet.differences.as_slice() else { panic!("{:?}", fleet.differences) };
@@ -143,7 +151,8 @@ fn of_two_equally_frequent_outcomes_none_is_usual() {
 #[test]
 fn a_mixture_of_attempts_is_an_outcome_unless_the_question_is_about_a_chance() {
     let mut all = fleet_of(5);
-    let outcomes = json!([{"count": 4, "facts": ["1 a: context on gpu0"]}, {"count": 1, "facts": ["1 a: 700"]}]);
+    let outcomes =
+        json!([{"count": 4, "facts": [seen("1 a: context on gpu0")]}, {"count": 1, "facts": [seen("1 a: 700")]}]);
     all[3]["scenarios"][0]["cases"][0]["outcomes"] = outcomes.clone();
     assert_eq!(told(&merged(&all))[0].1, ["node-03"]);
     // Which of the two is the more frequent one is chance.
@@ -170,7 +179,7 @@ fn machines_are_compared_within_their_group_only() {
     ];
     for (report, change) in all.iter_mut().zip(changes) {
         change(report);
-        *report.pointer_mut(outcome).unwrap() = json!(["1 a: other"]);
+        *report.pointer_mut(outcome).unwrap() = json!([seen("1 a: other")]);
     }
     let fleet = merged(&all);
     assert_eq!(told(&fleet), []);
@@ -199,7 +208,7 @@ fn machines_are_compared_within_their_group_only() {
 fn a_question_that_was_asked_otherwise_is_another_one() {
     let mut all = fleet_of(5);
     all[4]["scenarios"][0]["asked"] = json!("beef");
-    all[4]["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!(["1 a: other"]);
+    all[4]["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!([seen("1 a: other")]);
     all[3]["scenarios"][0] = json!({"name": "context/one", "sha256": "00ff", "libcudart": {"version": "13.0"}, "verdict":
         {"kind": "skipped", "reason": "no_package", "expectation": "no_expectation"}});
     let fleet = merged(&all);
@@ -213,7 +222,7 @@ fn of_two_reports_of_one_machine_the_later_counts_and_others_are_joined() {
     let mut all = fleet_of(3);
     let mut later = all[0].clone();
     later["run"]["started_at"] = json!("2026-11-21T10:00:00Z");
-    later["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!(["1 a: other"]);
+    later["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!([seen("1 a: other")]);
     let mut half = later.clone();
     half["scenarios"].as_array_mut().unwrap().truncate(1);
     all.insert(0, half);
@@ -307,7 +316,6 @@ fn whatever_is_read_falls_into_one_bucket() {
         (Bucket::Merged, written(&text).replace("node-00", "node-08")),
         (Bucket::Unsupported, written(&changed("/schema/major", json!(2)))),
         (Bucket::Invalid, written(&changed("/schema/name", json!("something-else")))),
-        (Bucket::Invalid, written(&changed("/run/compact", json!(false)))),
         (Bucket::Merged, text.clone()),
         (Bucket::Truncated, String::new()),
         (Bucket::Invalid, "NaN".into()),
@@ -339,4 +347,46 @@ fn whatever_is_read_falls_into_one_bucket() {
     assert_eq!(fleet.input.buckets[&Bucket::Merged], 1);
     assert!(fleet.input.buckets[&Bucket::Measured] >= 2 && !fleet.input.buckets.contains_key(&Bucket::Simulated));
     assert_eq!(fleet.provenance, Provenance::Simulated);
+}
+
+#[test]
+fn a_source_of_many_that_are_no_reports_is_left() {
+    let lines = 400_000;
+    let file = tempfile::Builder::new().suffix(".ndjson").tempfile().unwrap();
+    fs::write(file.path(), b"{\"must_understand\":[\"compact\"]}\n".repeat(lines)).unwrap();
+    let pool = Pool::new(measured());
+    gather(&[file.path().to_path_buf()], &pool);
+    let fleet = merge(pool, None, |_| None);
+    assert!((100_000..200_000).contains(&fleet.input.documents), "{}", fleet.input.documents);
+    let why = &fleet.input.not_merged[0].why;
+    assert!(why.contains("100000 of its documents are no reports"), "the limit is named: {why}");
+}
+
+#[test]
+fn what_is_named_of_a_bucket_is_bounded() {
+    let texts: Vec<Vec<u8>> = vec![b"{}\n".repeat(3000)];
+    let fleet = merged_with(&texts, measured());
+    assert_eq!(fleet.input.buckets, BTreeMap::from([(Bucket::Invalid, 1000)]), "the source is left");
+    assert_eq!(fleet.input.not_merged.len(), MOST_EXAMPLES);
+    let why = &fleet.input.not_merged[0].why;
+    assert!(why.contains("1000 lines one behind the other are no reports"), "the limit is named: {why}");
+}
+
+#[test]
+fn a_report_that_claims_a_measurement_and_names_the_simulated_machine_is_invalid() {
+    let good = fleet_of(1).remove(0);
+    for (pointer, key, value) in [
+        ("/run", "on", json!("sim:h200-x2")),
+        ("/machine", "libraries", json!([{"library": "x", "path": "x", "simulated": true}])),
+    ] {
+        let mut changed = good.clone();
+        changed.pointer_mut(pointer).unwrap()[key] = value;
+        let fleet = merged(&[changed]);
+        assert_eq!(fleet.input.buckets, BTreeMap::from([(Bucket::Invalid, 1)]));
+        assert!(fleet.input.not_merged[0].why.contains("contradicts itself"), "{:?}", fleet.input.not_merged);
+    }
+    let mut real = good.clone();
+    real["run"]["on"] = json!("cuda");
+    real["machine"]["libraries"] = json!([{"library": "x", "path": "x", "simulated": false}]);
+    assert_eq!(merged(&[real]).input.buckets, BTreeMap::from([(Bucket::Merged, 1)]));
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::made_up::{MIB, fleet_of, merged, scenario};
+use super::made_up::{MIB, fleet_of, merged, scenario, seen};
 use crate::fleet::{FleetForm, changes, render};
 use cuda_pitfalls_answers::fleet::{Alike, Fleet, What, diff};
 use cuda_pitfalls_core::verdict::Kind;
@@ -78,8 +78,8 @@ fn other_amounts_machines_and_kinds_are_other_causes() {
     use_more(&mut all[2], 0..4, 40 * MIB);
     use_more(&mut all[3], 0..2, 300 * MIB);
     use_more(&mut all[4], 0..2, -80 * MIB);
-    all[5]["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!(["1 a: 700"]);
-    all[5]["scenarios"][1]["cases"][0]["outcomes"][0]["facts"] = json!(["7 a: 700"]);
+    all[5]["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!([seen("1 a: 700")]);
+    all[5]["scenarios"][1]["cases"][0]["outcomes"][0]["facts"] = json!([seen("7 a: 700")]);
     all[5]["scenarios"][2]["verdict"]["kind"] = json!("not_reproduced");
     let fleet = merged(&all);
     let causes: Vec<(usize, usize)> = fleet.causes.iter().map(|it| (it.machines[0], it.questions.len())).collect();
@@ -97,7 +97,8 @@ fn other_amounts_machines_and_kinds_are_other_causes() {
         [("1 a: z", "1 a: 700"), ("7 a: z", "7 a: 700"), ("1 b: z", "1 b: 700")].into_iter().enumerate()
     {
         for (node, report) in all.iter_mut().enumerate() {
-            report["scenarios"][at]["cases"][0]["outcomes"][0]["facts"] = json!([if node == 1 { line } else { usual }]);
+            report["scenarios"][at]["cases"][0]["outcomes"][0]["facts"] =
+                json!([seen(if node == 1 { line } else { usual })]);
         }
     }
     let questions: Vec<usize> = merged(&all).causes.iter().map(|it| it.questions.len()).collect();
@@ -214,7 +215,7 @@ fn labels_say_which_machines_differ_from_the_rest() {
 fn another_verdict_since_the_last_audit_is_known_as_one() {
     let before = merged(&asked(6, 2));
     let mut all = asked(6, 2);
-    all[1]["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!(["1 a: 700"]);
+    all[1]["scenarios"][0]["cases"][0]["outcomes"][0]["facts"] = json!([seen("1 a: 700")]);
     let facts = merged(&all);
     let found = diff(&before, &facts).unwrap();
     assert!(!found.has_other_verdict() && found.began.len() == 1);
