@@ -250,7 +250,7 @@ fn c_type(param: &Param) -> String {
     }
 }
 
-/// Whether bytes are passed whose layout the calls know: as `void *`.
+/// Whether the parameter is declared as `void *`: a pointer to a struct, a UUID or a fixed value.
 fn is_raw(param: &Param) -> bool {
     let is_pointer = param.c_type.contains('*');
     is_pointer
@@ -737,7 +737,7 @@ impl<'p> CaseText<'p> {
         name
     }
 
-    /// What is passed for what the callee writes.
+    /// The argument for an output of the call.
     fn out(
         &mut self,
         action: &Action<'_>,

@@ -84,7 +84,7 @@ pub(super) enum Bytes {
     Noise,
     BelowNoise,
     AboveNoise,
-    /// The least that a context takes: less is what `cuInit` takes.
+    /// The smallest growth that counts as a context; less is `cuInit` alone.
     Context,
     /// Less than that.
     BelowContext,
@@ -186,7 +186,7 @@ impl EffectQuestion<'_> {
         }
     }
 
-    /// Whether it asks anything if memory of so many GPUs is read.
+    /// Whether anything is checked if the memory of this many GPUs is read.
     pub(super) fn is_asked(&self, gpus: u32) -> bool {
         !matches!(self, EffectQuestion::Contexts { .. } | EffectQuestion::Memory { .. })
             || !self.growth(gpus).is_empty()
@@ -402,7 +402,7 @@ fn class_bounds(classes: &[Class]) -> Result<(Bytes, Bytes, String), Refusal> {
         return Err(Refusal::new("its effect is one of two classes of memory with another between them"));
     }
     let least = [Bytes::BelowNoise, Bytes::AboveNoise, Bytes::Context, Bytes::Allocation];
-    // What a context takes at most is asked only where an allocation is told from it.
+    // The cost of a context is measured only if the effect distinguishes an allocation from a context.
     let most = [Bytes::Noise, Bytes::BelowContext, Bytes::Any, Bytes::Any];
     let words = ["nothing", "what cuInit takes", "a context", "a context and an allocation"];
     let says: Vec<&str> = words.into_iter().zip(has).filter_map(|(word, has)| has.then_some(word)).collect();
@@ -458,7 +458,7 @@ pub(super) fn gpus_read(questions: &[EffectQuestion<'_>], needed: u32) -> u32 {
 }
 
 impl Reproducer<'_> {
-    /// Of how many GPUs memory is read.
+    /// How many GPUs' memory is read.
     pub(super) fn gpus_read(&self) -> u32 {
         gpus_read(&self.questions, self.scenario.needs.gpus)
     }
@@ -472,7 +472,7 @@ impl Reproducer<'_> {
         })
     }
 
-    /// Whether an allocation is told from a context, so that the cost of one must be known.
+    /// Whether the effect distinguishes an allocation from a context, so that the cost of a context must be measured.
     pub(super) fn needs_cost(&self) -> bool {
         self.questions
             .iter()
@@ -485,7 +485,7 @@ impl Reproducer<'_> {
         all.join(", ")
     }
 
-    /// How many GPUs there must be, where reading their memory does not tell: of a GPU that is not there it ends with 77.
+    /// How many GPUs the program must count first. If it reads their memory, a missing GPU already ends it with 77.
     pub(super) fn gpus_to_count(&self) -> Option<u32> {
         let gpus = self.scenario.needs.gpus;
         (gpus > 1 && self.gpus_read() < gpus).then_some(gpus)

@@ -14,7 +14,7 @@ use cuda_pitfalls_core::scenario::{Case, Gpus, Instance, Operand, Scalar, Scenar
 #[error("{0}")]
 pub struct Refusal(pub String);
 
-/// Whether something was written.
+/// The result of writing a part of a program: why it cannot be written.
 pub(super) type Done = Result<(), Refusal>;
 
 impl Refusal {
@@ -156,7 +156,7 @@ impl<'s> Reproducer<'s> {
     /// The trap and the control of an instance, for a file of this name without its suffix.
     ///
     /// # Errors
-    /// Why a program of its own cannot show the effect.
+    /// Why a standalone program cannot show the effect.
     pub fn new(scenario: &'s Scenario, instance: &'s Instance, stem: &str) -> Result<Reproducer<'s>, Refusal> {
         let questions = effect::questions(&instance.effect)?;
         let gpus = effect::gpus_read(&questions, scenario.needs.gpus);
@@ -220,13 +220,13 @@ impl<'s> Reproducer<'s> {
         named.collect()
     }
 
-    /// The questions about a step, in the order in which they are asked: those about memory last, because reading it
+    /// The checks at a step, in order. Checks of memory come last, because reading it
     /// takes a moment.
     pub(super) fn questions_at(&self, label: &str) -> Vec<&EffectQuestion<'s>> {
         self.questions.iter().filter(|question| question.step() == label).collect()
     }
 
-    /// How many questions are asked in these steps.
+    /// The number of checks in these steps.
     pub(super) fn count_asked(&self, steps: &[Action<'s>]) -> usize {
         let mut all = Vec::new();
         add_actions(steps, &mut all);
@@ -427,14 +427,14 @@ impl<'s> Sequence<'s> {
         if let Some(param) = call.params.iter().find(bound) {
             let c_type = plain_type(param.c_type);
             let c_type = c_type.strip_suffix('*').unwrap_or(&c_type).trim().to_string();
-            // Of `void *` is only known that it takes an address.
+            // A `void *` parameter says only that it takes an address.
             let c_type = if c_type == "void" { "void *".to_string() } else { c_type };
             self.variables.push(HandleVariable { name: name.clone(), c_type });
         }
     }
 }
 
-/// What our worker does itself and any program can do.
+/// Actions of the worker that any program can do.
 fn own(step: &Step) -> Result<Doing<'_>, Refusal> {
     let text = |name: &str| step.args.get(name).map(ToString::to_string).unwrap_or_default();
     let int = |name: &str, otherwise: i64| match step.args.get(name) {
@@ -482,7 +482,7 @@ impl Action<'_> {
     }
 }
 
-/// A C type without what C++ alone needs.
+/// A C type without C++ qualifiers.
 pub(super) fn plain_type(c_type: &str) -> String {
     let words: Vec<&str> = c_type.split(' ').filter(|word| !matches!(*word, "enum" | "struct")).collect();
     words.join(" ")
@@ -500,7 +500,7 @@ pub(super) fn identifier(name: &str, taken: &[&str]) -> String {
     text
 }
 
-/// Pieces one behind the other, as many as fit in a line.
+/// Joins pieces into lines, as many pieces on a line as fit.
 pub(super) fn filled(pieces: impl Iterator<Item = String>, width: usize, end: &str) -> String {
     let mut lines: Vec<String> = Vec::new();
     for piece in pieces {

@@ -211,7 +211,7 @@ fn number(number: &Number) -> String {
     }
 }
 
-/// The number in the type of its parameter.
+/// The number as a value of the parameter's C type.
 fn typed(param: &Param, c_type: &str, value: &Number) -> String {
     let of = match param.kind {
         ParamKind::Bytes => "c_size_t",
@@ -553,7 +553,7 @@ impl<'p> CaseText<'p> {
         (format!("{}.{}({})", object(call.library), call.name, passed.join(", ")), written, names)
     }
 
-    /// What is passed for what the callee writes.
+    /// The argument for an output of the call.
     fn out(&mut self, action: &Action<'_>, param: &Param, output: Output, written: &mut Vec<Written>) -> String {
         let name = variable(param.name);
         let key = param.name.to_string();

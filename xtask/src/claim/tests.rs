@@ -89,7 +89,7 @@ fn a_verdict_stands_on_all_that_its_row_names() {
     assert_eq!(told(&[new()]).0, "open");
     assert_eq!(told(&[]).0, "not measured");
     assert_eq!(told(&[report("skipped", "13.0", None)]).0, "not measured");
-    // What was not read decides nothing, and a single contradiction decides.
+    // A value that was not read decides nothing; one contradiction is enough.
     assert_eq!(told(&[report("reproduced", "13.0", None), old()]).0, "open");
     assert_eq!(told(&[report("reproduced", "13.0", Some(1)), old()]).0, "contradicted");
     let (word, row) = told(&[new(), old(), report("not_reproduced", "12.1", Some(2))]);
