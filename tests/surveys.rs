@@ -316,7 +316,8 @@ fn committed_variables_were_asked_as_they_are_today() {
 /// Starts a long survey, and returns once some of its rows are on disk.
 fn under_way(scratch: &Scratch) -> common::Running {
     let out = scratch.reports().to_string_lossy().into_owned();
-    let arguments = ["survey", "mask", "--on", "sim:h200-x1", "--generate", "150", "--seed", "1", "--out", &out];
+    let arguments =
+        ["survey", "mask", "--on", "sim:h200-x1", "--generate", "20", "--seed", "1", "--quick", "--out", &out];
     let running = scratch.start(scratch.command(&arguments));
     eventually("rows are on disk", Duration::from_secs(60), || rows(scratch).filter(|rows| !rows.is_empty()));
     running
@@ -338,10 +339,11 @@ fn a_killed_survey_goes_on_where_it_stopped() {
     assert_eq!(running.wait(Duration::from_secs(10)).code, None);
     let before = rows(&scratch).expect("a whole document is on disk");
     let place = folder(&scratch).to_string_lossy().into_owned();
-    let fewer = survey(&scratch, &["mask", "--on", "sim:h200-x1", "--resume", &place]);
+    let fewer = survey(&scratch, &["mask", "--on", "sim:h200-x1", "--quick", "--resume", &place]);
     fewer.ended(2, "usage");
-    assert!(fewer.stderr.contains("started with --generate 150"), "{}", fewer.stderr);
-    let again = survey(&scratch, &["mask", "--on", "sim:h200-x1", "--generate", "150", "--resume", &place, "--json"]);
+    assert!(fewer.stderr.contains("started with --generate 20"), "{}", fewer.stderr);
+    let whole = ["mask", "--on", "sim:h200-x1", "--generate", "20", "--quick", "--resume", &place, "--json"];
+    let again = survey(&scratch, &whole);
     again.ended(0, "ok");
     let document = again.json();
     assert_eq!(document["complete"], true);

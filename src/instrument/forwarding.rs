@@ -144,8 +144,8 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// The offset of a mark in a library.
 fn find(library: &[u8], mark: &[u8]) -> Result<usize, ForwardingError> {
-    let at = library.windows(mark.len()).position(|window| window == mark);
-    at.ok_or_else(|| ForwardingError::NoMark(String::from_utf8_lossy(mark).into_owned()))
+    memchr::memmem::find(library, mark)
+        .ok_or_else(|| ForwardingError::NoMark(String::from_utf8_lossy(mark).into_owned()))
 }
 
 /// Writes bytes behind a mark. The rest of its room stays zero.

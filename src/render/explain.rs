@@ -369,14 +369,20 @@ fn memory(used: Option<&[i64]>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use super::*;
     use cuda_pitfalls_answers::explain::{Explainer, Query};
-    use cuda_pitfalls_answers::summary;
+    use cuda_pitfalls_answers::summary::{self, Summary};
     use cuda_pitfalls_core::catalogue;
+    use cuda_pitfalls_core::scenario::Scenario;
+
+    static SCENARIOS: LazyLock<Vec<Scenario>> = LazyLock::new(|| catalogue::select(&[]).unwrap());
+    static SUMMARY: LazyLock<Summary> = LazyLock::new(summary::embedded);
+    static EXPLAINER: LazyLock<Explainer<'static>> = LazyLock::new(|| Explainer::new(&SCENARIOS, &SUMMARY));
 
     fn shown(words: &str, width: usize) -> String {
-        let (scenarios, summary) = (catalogue::select(&[]).unwrap(), summary::embedded());
-        text(&Explainer::new(&scenarios, &summary).explain(Query::of(words)), width)
+        text(&EXPLAINER.explain(Query::of(words)), width)
     }
 
     #[test]
@@ -422,10 +428,8 @@ mod tests {
 
     #[test]
     fn every_question_fits_a_terminal_of_80_columns() {
-        let (scenarios, summary) = (catalogue::select(&[]).unwrap(), summary::embedded());
-        let explainer = Explainer::new(&scenarios, &summary);
-        for scenario in scenarios.iter().step_by(3) {
-            let text = text(&explainer.explain(Query::of(&scenario.question)), 80);
+        for scenario in SCENARIOS.iter().step_by(3) {
+            let text = text(&EXPLAINER.explain(Query::of(&scenario.question)), 80);
             let wide: Vec<&str> = text.lines().filter(|line| lines::columns(line) > 80).collect();
             // A command and an address are copied, so they are not broken.
             let is_copied = |line: &&str| line.contains("cuda-pitfalls run ") || line.contains("https://");

@@ -438,9 +438,9 @@ mod tests {
         );
         assert!(text.contains("```python\n#"), "the shorter one stays");
         let one = report.scenarios[0].clone();
-        report.scenarios = vec![one; 400];
+        report.scenarios = vec![one; 150];
         let text = issue(&report.view(), &[]);
-        assert!(text.chars().count() <= MOST && text.contains("of 400 questions"));
+        assert!(text.chars().count() <= MOST && text.contains("of 150 questions"));
     }
 
     #[test]

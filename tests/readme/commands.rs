@@ -73,6 +73,14 @@ fn give(line: &str, folder: &Path, path: &str) -> Output {
     command.output().expect("a shell starts")
 }
 
+/// A command as it is given where the program is installed.
+fn started(line: &str) -> String {
+    match line.strip_prefix(BY_CARGO) {
+        Some(arguments) => format!("cuda-pitfalls {arguments}"),
+        None => line.to_owned(),
+    }
+}
+
 /// Runs the commands of a page and returns what all of them printed.
 fn follow(path: &str, folder: &Path) -> String {
     let tools = prepare(folder);
@@ -81,10 +89,7 @@ fn follow(path: &str, folder: &Path) -> String {
         if NOT_RUN.iter().any(|(command, _)| *command == line) {
             continue;
         }
-        let mut command = match line.strip_prefix(BY_CARGO) {
-            Some(arguments) => format!("cuda-pitfalls {arguments}"),
-            None => line.clone(),
-        };
+        let mut command = started(&line);
         if gpus() > 0 {
             // The GPUs of this host belong to the trials that take turns on them.
             command = command.replace("--on auto", "--on sim");
@@ -124,10 +129,13 @@ fn the_commands_of_the_readme_work_in_their_order() {
     }
 }
 
+/// What works for the readers of README works for those of the wheel's page: it has nothing else.
 #[test]
-fn the_commands_of_the_page_of_the_wheel_work_in_their_order() {
-    let scratch = Scratch::new();
-    follow(WHEEL, scratch.path());
+fn the_commands_of_the_page_of_the_wheel_are_those_of_the_readme() {
+    let readme: Vec<String> = commands(&page(README)).iter().map(|line| started(line)).collect();
+    let is_known = |line: &String| readme.contains(line) || NOT_RUN.iter().any(|(command, _)| *command == line);
+    let others: Vec<String> = commands(&page(WHEEL)).into_iter().filter(|line| !is_known(line)).collect();
+    assert_eq!(others, Vec::<String>::new());
 }
 
 /// The question that docs/run.md writes, and the commands below it.

@@ -22,7 +22,7 @@ use cuda_pitfalls::trace;
 use cuda_pitfalls::visibility;
 
 use crate::claim::{self, Article};
-use crate::explain::Phrasings;
+use crate::explain::{Fared, Phrasings};
 use crate::{TaskError, book, counts, diagnoses, errors, explain, export, page, provenance, steps};
 
 /// The page that has generated sentences, like README.md.
@@ -36,17 +36,31 @@ pub fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
 }
 
-/// All generated documents.
+/// The generated documents, and what they are made of.
+pub struct Made {
+    /// The texts, by their paths.
+    pub documents: Documents,
+    /// The scenarios that come with the program.
+    pub scenarios: Vec<Scenario>,
+    /// Where the reports come from.
+    pub sources: Vec<provenance::Source>,
+    /// What the reports say about today's scenarios.
+    pub measured: Vec<page::Measurement>,
+    /// How `explain` fares on what people write.
+    pub fared: Fared,
+}
+
+/// Makes all generated documents.
 ///
 /// # Errors
 /// A source of the documents cannot be read or is not valid.
-pub fn all() -> Result<Documents, TaskError> {
+pub fn make() -> Result<Made, TaskError> {
     let scenarios = catalogue::select(&[])?;
     let mut reports = reports()?;
     let (sources, measured) = measurements(&scenarios, &reports);
     let (matrix, surveys) = (matrix()?, surveys()?);
     let asked = asked(&matrix)?;
-    let mut made = pages(&scenarios, &measured, &asked);
+    let mut documents = pages(&scenarios, &measured, &asked);
     let bases = page::bases(&measured);
     let of_surveys = surveys.iter().flat_map(|(_, surveys)| surveys).map(|named| &named.survey).collect();
     let machines: Vec<_> = reports.iter().map(|(name, report)| (name.clone(), report.machine.clone())).collect();
@@ -59,26 +73,30 @@ pub fn all() -> Result<Documents, TaskError> {
     let ledger = claim::weigh(&articles, &reports);
     let counted = counts::Counted { scenarios: &scenarios, bases: &bases, claims: &ledger };
     let read = |path: &str| fs::read_to_string(root().join(path));
-    made.insert("README.md".to_owned(), counted.in_readme(&read("README.md")?)?);
-    made.insert(RESULTS.to_owned(), counted.in_results(&read(RESULTS)?)?);
-    made.insert("docs/provenance.md".to_owned(), provenance::page(&sources, &uncommitted()?));
-    made.extend(schemas());
-    made.extend(
+    let fared = Fared::of(&Phrasings::parse(&read("tests/phrasings.toml")?)?, &scenarios, &summary::embedded());
+    let made = [
+        ("README.md", counted.in_readme(&read("README.md")?)?),
+        (RESULTS, counted.in_results(&read(RESULTS)?)?),
+        ("docs/provenance.md", provenance::page(&sources, &uncommitted()?)),
+        ("docs/surveys/releases.md", render::releases::markdown(&matrix)),
+        ("docs/diagnoses.md", diagnoses::page(&traced()?, &measured)),
+        ("docs/explain.md", explain::page(&fared)),
+        ("docs/errors.md", errors::page(&read("scenarios/errors.toml")?)?),
+        ("docs/export.md", export::page(&scenarios)?),
+        ("docs/claims.md", claim::page(&ledger, &reports)),
+        ("scenarios/index.json", catalogue::index()?),
+        ("scenarios/surveys/summary.json", summary.text()),
+        ("scenarios/steps.md", steps::page()),
+    ];
+    documents.extend(made.map(|(path, text)| (path.to_owned(), text)));
+    documents.extend(schemas());
+    documents.extend(
         surveys
             .iter()
             .map(|(kind, surveys)| (format!("docs/surveys/{}.md", kind.name()), survey_page::page(*kind, surveys))),
     );
-    made.insert("docs/surveys/releases.md".to_owned(), render::releases::markdown(&matrix));
-    made.insert("docs/diagnoses.md".to_owned(), diagnoses::page(&traced()?, &measured));
-    made.insert("docs/explain.md".to_owned(), explain_page(&scenarios)?);
-    made.insert("docs/errors.md".to_owned(), errors::page(&read("scenarios/errors.toml")?)?);
-    made.insert("docs/export.md".to_owned(), export::page(&scenarios)?);
-    made.insert("docs/claims.md".to_owned(), claim::page(&ledger, &reports));
-    made.insert("scenarios/index.json".to_owned(), catalogue::index()?);
-    made.insert("scenarios/surveys/summary.json".to_owned(), summary.text());
-    made.insert("scenarios/steps.md".to_owned(), steps::page());
-    made.insert(book::SUMMARY.to_owned(), book::summary(pages_of_docs(&made)?));
-    Ok(made)
+    documents.insert(book::SUMMARY.to_owned(), book::summary(pages_of_docs(&documents)?));
+    Ok(Made { documents, scenarios, sources, measured, fared })
 }
 
 /// The pages of docs/ by their paths below it: those that are made, and those that people write.
@@ -100,12 +118,12 @@ fn pages_of_docs(made: &Documents) -> Result<Documents, TaskError> {
 ///
 /// # Errors
 /// A committed report cannot be read.
-pub fn reports() -> Result<Vec<(String, Report)>, TaskError> {
+fn reports() -> Result<Vec<(String, Report)>, TaskError> {
     committed(report::REPORT)?.into_iter().map(|(name, file)| Ok((name, report::read(&file)?))).collect()
 }
 
 /// Where reports come from, and what they say about today's scenarios.
-pub fn measurements(
+fn measurements(
     scenarios: &[Scenario],
     reports: &[(String, Report)],
 ) -> (Vec<provenance::Source>, Vec<page::Measurement>) {
@@ -145,7 +163,7 @@ pub fn traced() -> Result<Vec<diagnoses::Traced>, TaskError> {
 }
 
 /// The pages of scenarios, with their measurements, and the index.
-pub fn pages(scenarios: &[Scenario], measured: &[page::Measurement], asked: &[LineReleases]) -> Documents {
+fn pages(scenarios: &[Scenario], measured: &[page::Measurement], asked: &[LineReleases]) -> Documents {
     let pages = scenarios.iter().map(|scenario| (page::path(scenario), page::page(scenario, measured, asked)));
     pages.chain([(page::index_path(), page::index(scenarios))]).collect()
 }
@@ -189,7 +207,7 @@ fn surveys() -> Result<Vec<(SurveyKind, Vec<NamedSurvey>)>, TaskError> {
 ///
 /// # Errors
 /// A committed document cannot be read.
-pub fn matrix() -> Result<Matrix, TaskError> {
+fn matrix() -> Result<Matrix, TaskError> {
     let mut documents = Vec::new();
     for listed in evidence::listed() {
         let file = listed.name.rsplit('/').next().unwrap_or_default();
@@ -205,15 +223,9 @@ pub fn matrix() -> Result<Matrix, TaskError> {
 ///
 /// # Errors
 /// The list of lines is not valid.
-pub fn asked(matrix: &Matrix) -> Result<Vec<LineReleases>, TaskError> {
+fn asked(matrix: &Matrix) -> Result<Vec<LineReleases>, TaskError> {
     let lines = python::built_in().map_err(|invalid| invalid.path)?.lines;
     Ok(releases::line_releases(matrix, &lines))
-}
-
-/// How `explain` ranks, and how it fares on what people write.
-fn explain_page(scenarios: &[Scenario]) -> Result<String, TaskError> {
-    let phrasings = Phrasings::parse(&fs::read_to_string(root().join("tests/phrasings.toml"))?)?;
-    Ok(explain::page(&phrasings, scenarios, &summary::embedded()))
 }
 
 /// The articles whose claims are compared with the reports, in the order of their names.

@@ -161,8 +161,7 @@ fn share(part: usize, all: usize) -> String {
 }
 
 /// Looks each phrase up. Every second one, from the second on, is held out.
-pub fn ranked(phrases: &[Phrase], scenarios: &[Scenario], summary: &Summary) -> Vec<Ranked> {
-    let explainer = Explainer::new(scenarios, summary);
+fn ranked(phrases: &[Phrase], scenarios: &[Scenario], explainer: &Explainer<'_>) -> Vec<Ranked> {
     let symptoms: BTreeMap<&str, &[String]> =
         scenarios.iter().map(|scenario| (scenario.name.as_str(), scenario.symptoms.as_slice())).collect();
     let is_right = |phrase: &Phrase, name: &str| {
@@ -196,16 +195,27 @@ pub fn ranked(phrases: &[Phrase], scenarios: &[Scenario], summary: &Summary) -> 
     phrases.iter().enumerate().map(rank).collect()
 }
 
-/// How sure the answer to each text about something else is, and whether the text is held out.
-pub fn answered(
-    negatives: &[Negative],
-    scenarios: &[Scenario],
-    summary: &Summary,
-) -> Vec<(Negative, Certainty, Option<String>, bool)> {
-    let explainer = Explainer::new(scenarios, summary);
+/// How a text about something else was answered.
+pub struct Answered {
+    /// The text.
+    pub negative: Negative,
+    /// How sure the answer was.
+    pub certainty: Certainty,
+    /// What came first, if anything did.
+    pub first: Option<String>,
+    /// Whether the ranking may not have been tuned on it.
+    pub is_held_out: bool,
+}
+
+fn answered(negatives: &[Negative], explainer: &Explainer<'_>) -> Vec<Answered> {
     let answer = |(place, negative): (usize, &Negative)| {
         let found = explainer.explain(Query::of(&negative.words));
-        (negative.clone(), found.certainty, found.names().into_iter().next(), is_held_out(place))
+        Answered {
+            negative: negative.clone(),
+            certainty: found.certainty,
+            first: found.names().into_iter().next(),
+            is_held_out: is_held_out(place),
+        }
     };
     negatives.iter().enumerate().map(answer).collect()
 }
@@ -214,10 +224,28 @@ const fn is_held_out(place: usize) -> bool {
     place % 2 == 1
 }
 
+/// How `explain` fares on what people write.
+pub struct Fared {
+    /// Each text that it answers.
+    pub ranked: Vec<Ranked>,
+    /// Each text about something else.
+    pub answered: Vec<Answered>,
+}
+
+impl Fared {
+    /// Looks every text up.
+    pub fn of(phrasings: &Phrasings, scenarios: &[Scenario], summary: &Summary) -> Fared {
+        let explainer = Explainer::new(scenarios, summary);
+        Fared {
+            ranked: ranked(&phrasings.phrase, scenarios, &explainer),
+            answered: answered(&phrasings.negative, &explainer),
+        }
+    }
+}
+
 /// docs/explain.md.
-pub fn page(phrasings: &Phrasings, scenarios: &[Scenario], summary: &Summary) -> String {
-    let ranked = ranked(&phrasings.phrase, scenarios, summary);
-    let answered = answered(&phrasings.negative, scenarios, summary);
+pub fn page(fared: &Fared) -> String {
+    let Fared { ranked, answered } = fared;
     let mut out = OPENING.to_owned();
     out.push_str("| texts | how many | right one first | among the first three | wrong and claimed | not answered |\n");
     out.push_str("| --- | --- | --- | --- | --- | --- |\n");
@@ -236,8 +264,8 @@ pub fn page(phrasings: &Phrasings, scenarios: &[Scenario], summary: &Summary) ->
     );
     out.push_str("| texts | how many | not answered | perhaps | claimed |\n| --- | --- | --- | --- | --- |\n");
     for (name, is_held_out) in [("tuned on", false), ("held out", true)] {
-        let half = answered.iter().filter(|(.., held_out)| *held_out == is_held_out);
-        out.push_str(&NegativeCounts::of(half.map(|(_, certainty, ..)| *certainty)).row(name));
+        let half = answered.iter().filter(|answered| answered.is_held_out == is_held_out);
+        out.push_str(&NegativeCounts::of(half.map(|answered| answered.certainty)).row(name));
     }
     let several = ranked.iter().filter(|ranked| ranked.phrase.answers.len() > 1).count();
     let _ = writeln!(

@@ -3,7 +3,7 @@
 
 use std::process::{Command, ExitCode};
 
-use xtask::documents::{all, bless, root, stale};
+use xtask::documents::{bless, make, root, stale};
 use xtask::{TaskError, evidence};
 
 fn main() -> ExitCode {
@@ -12,9 +12,9 @@ fn main() -> ExitCode {
     let found = match task.as_str() {
         "evidence" if !folders.is_empty() => evidence::list(root(), &folders).map(|added| (added, "evidence:")),
         "bless" => blessed().map(|written| (written, "written:")),
-        "check" => {
-            all().and_then(|made| stale(&made)).map(|stale| (stale, "out of date; `cargo xtask bless` writes it anew:"))
-        }
+        "check" => make()
+            .and_then(|made| stale(&made.documents))
+            .map(|stale| (stale, "out of date; `cargo xtask bless` writes it anew:")),
         _ => {
             eprintln!("usage: cargo xtask <bless|check|evidence reports/FOLDER...>");
             return ExitCode::from(2);
@@ -34,7 +34,7 @@ fn main() -> ExitCode {
 
 /// Writes the documents that are out of date, and returns their paths.
 fn blessed() -> Result<Vec<String>, TaskError> {
-    let written = bless(&all()?)?;
+    let written = bless(&make()?.documents)?;
     // The program itself makes the outputs; Cargo builds it for its tests.
     let mut test = Command::new(env!("CARGO"));
     test.args(["test", "--locked", "--test", "suite", "--", "readme::excerpts"]);

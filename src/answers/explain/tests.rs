@@ -1,12 +1,17 @@
 //! What is found for words of each kind, among the scenarios that come with the program.
 
+use std::sync::LazyLock;
+
 use super::*;
 use crate::summary;
 use cuda_pitfalls_core::catalogue;
 
+static SCENARIOS: LazyLock<Vec<Scenario>> = LazyLock::new(|| catalogue::select(&[]).unwrap());
+static SUMMARY: LazyLock<Summary> = LazyLock::new(summary::embedded);
+static EXPLAINER: LazyLock<Explainer<'static>> = LazyLock::new(|| Explainer::new(&SCENARIOS, &SUMMARY));
+
 fn names(words: &str) -> Vec<String> {
-    let (scenarios, summary) = (catalogue::select(&[]).unwrap(), summary::embedded());
-    let found = Explainer::new(&scenarios, &summary).explain(Query::of(words));
+    let found = EXPLAINER.explain(Query::of(words));
     found.answers.iter().map(|answer| answer.scenario.name.clone()).collect()
 }
 
@@ -29,8 +34,7 @@ fn the_examples_of_the_documentation_find_their_answers() {
 
 #[test]
 fn of_a_call_that_no_question_is_about_the_survey_says_all() {
-    let (scenarios, summary) = (catalogue::select(&[]).unwrap(), summary::embedded());
-    let found = Explainer::new(&scenarios, &summary).explain(Query::of("cudaGetErrorString"));
+    let found = EXPLAINER.explain(Query::of("cudaGetErrorString"));
     assert!(found.answers.is_empty() && found.facts.len() == 1, "{:?}", found.facts);
     assert_eq!(first("500 MiB on GPU 0"), "context/guard-restore-pollutes-gpu0");
 }
@@ -56,8 +60,7 @@ fn a_pasted_traceback_finds_what_its_message_finds() {
 
 #[test]
 fn the_word_of_an_answer_is_that_of_what_is_expected() {
-    let scenarios = catalogue::select(&[]).unwrap();
-    let of = |name: &str| word(scenarios.iter().find(|scenario| scenario.name == name).unwrap());
+    let of = |name: &str| word(SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap());
     assert_eq!(of("process/fork-after-cuinit"), Word::Yes);
     assert_eq!(of("visibility/mask-after-nvml"), Word::No);
     assert_eq!(of("context/set-device-is-eager"), Word::Depends);
@@ -66,13 +69,11 @@ fn the_word_of_an_answer_is_that_of_what_is_expected() {
 
 #[test]
 fn scenarios_are_found_by_their_own_questions() {
-    let (scenarios, summary) = (catalogue::select(&[]).unwrap(), summary::embedded());
-    let explainer = Explainer::new(&scenarios, &summary);
     let is_found = |scenario: &&Scenario| {
-        let found = explainer.explain(Query::of(&scenario.question));
+        let found = EXPLAINER.explain(Query::of(&scenario.question));
         found.answers.first().is_some_and(|answer| answer.scenario.name == scenario.name)
     };
-    let lost: Vec<&str> = scenarios
+    let lost: Vec<&str> = SCENARIOS
         .iter()
         .step_by(4)
         .filter(|scenario| !is_found(scenario))

@@ -4,23 +4,20 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use cuda_pitfalls::explain::Certainty;
-use cuda_pitfalls::scenario::{Scenario, symptom};
-use cuda_pitfalls::{catalogue, summary};
+use cuda_pitfalls::scenario::symptom;
 use xtask::documents::root;
-use xtask::explain::{Counts, NegativeCounts, PhraseKind, Phrasings, Ranked, answered, ranked};
+use xtask::explain::{Answered, Counts, NegativeCounts, PhraseKind, Phrasings, Ranked};
+
+use crate::made;
 
 fn phrasings() -> Phrasings {
     let source = fs::read_to_string(root().join("tests/phrasings.toml")).expect("the phrases can be read");
     Phrasings::parse(&source).expect("the phrases are valid")
 }
 
-fn scenarios() -> Vec<Scenario> {
-    catalogue::select(&[]).expect("the scenarios are valid")
-}
-
 #[test]
 fn the_right_answer_comes_first_for_most_of_what_people_write() {
-    let ranked = ranked(&phrasings().phrase, &scenarios(), &summary::embedded());
+    let ranked = &made().fared.ranked;
     // What is held out is counted and not looked at.
     for Ranked { phrase, rank, first, certainty, .. } in
         ranked.iter().filter(|ranked| ranked.rank != Some(1) && !ranked.is_held_out)
@@ -41,15 +38,15 @@ fn the_right_answer_comes_first_for_most_of_what_people_write() {
 
 #[test]
 fn texts_about_something_else_are_not_answered() {
-    let answered = answered(&phrasings().negative, &scenarios(), &summary::embedded());
-    for (negative, certainty, first, is_held_out) in &answered {
+    let answered = &made().fared.answered;
+    for Answered { negative, certainty, first, is_held_out } in answered {
         if *certainty != Certainty::Nothing && !is_held_out {
             println!("{certainty:?}: {}\n    first {first:?}", negative.words);
         }
     }
     for (half, is_held_out, nothing, claimed) in [("tuned on", false, 95, 1), ("held out", true, 90, 5)] {
-        let of_half = answered.iter().filter(|(.., held_out)| *held_out == is_held_out);
-        let counts = NegativeCounts::of(of_half.map(|(_, certainty, ..)| *certainty));
+        let of_half = answered.iter().filter(|answered| answered.is_held_out == is_held_out);
+        let counts = NegativeCounts::of(of_half.map(|answered| answered.certainty));
         println!("{half}: {counts:?}");
         assert!(counts.all >= 100, "{half}: {counts:?}");
         assert!(counts.nothing * 100 >= counts.all * nothing, "{half}: too many are answered: {counts:?}");
@@ -59,7 +56,7 @@ fn texts_about_something_else_are_not_answered() {
 
 #[test]
 fn texts_are_of_threads_name_answers_and_are_in_no_scenario() {
-    let (phrasings, scenarios) = (phrasings(), scenarios());
+    let (phrasings, scenarios) = (phrasings(), &made().scenarios);
     let names: BTreeSet<&str> = scenarios.iter().map(|scenario| scenario.name.as_str()).collect();
     let is_answer = |answer: &str| match answer.split_once('/') {
         Some(("error", code)) => code.parse::<u32>().is_ok(),

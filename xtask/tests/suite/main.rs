@@ -1,0 +1,14 @@
+//! The committed documents, the pages among them, and how `explain` fares. All documents are made once.
+
+mod documents;
+mod explain;
+mod pages;
+
+use std::sync::OnceLock;
+
+use xtask::documents::{Made, make};
+
+fn made() -> &'static Made {
+    static MADE: OnceLock<Made> = OnceLock::new();
+    MADE.get_or_init(|| make().expect("the documents can be made"))
+}
