@@ -38,6 +38,7 @@ pub(super) fn sections(documents: &[&SurveyDocument<CallRow>]) -> Vec<Section> {
     let asked = |want: fn(&CallRow) -> bool| -> Vec<&CallRow> {
         newest.iter().copied().filter(|row| row.standing.unmeasured.is_none() && want(row)).collect()
     };
+    let asked_by_any: BTreeSet<&str> = rows.iter().map(|row| row.function()).collect();
     let [changed, moved] = changes(&rows);
     vec![
         changed,
@@ -56,13 +57,14 @@ pub(super) fn sections(documents: &[&SurveyDocument<CallRow>]) -> Vec<Section> {
         refused(&newest, &rows),
         disagreements(rows.iter().copied()),
         unmeasured(&newest),
-        left_out(documents.iter().flat_map(|document| &document.left_out).filter(|left| !is_asked(&rows, &left.name))),
+        // What one survey left out another may have asked.
+        left_out(
+            documents
+                .iter()
+                .flat_map(|document| &document.left_out)
+                .filter(|left| !asked_by_any.contains(left.name.as_str())),
+        ),
     ]
-}
-
-/// Whether some survey has asked the function, though an earlier one left it out.
-fn is_asked(rows: &[&CallRow], function: &str) -> bool {
-    rows.iter().any(|row| row.function() == function)
 }
 
 /// How many functions of each library were asked, how that went, and what they did.
@@ -119,9 +121,10 @@ fn refused(newest: &[&CallRow], rows: &[&CallRow]) -> Section {
     let succeeded: BTreeSet<&str> =
         rows.iter().filter(|row| row.answer() == Some(CallAnswer::Succeeded)).map(|row| row.function()).collect();
     let rows = newest.iter().filter(|row| row.answer() == Some(CallAnswer::Refused));
+    let recipes = recipes(1).ok();
     let mut by_reason: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for row in rows.filter(|row| !succeeded.contains(row.function())) {
-        by_reason.entry(why_refused(row)).or_default().insert(row.function());
+        by_reason.entry(why_refused(row, recipes.as_ref())).or_default().insert(row.function());
     }
     let row = |(reason, functions): (String, BTreeSet<&str>)| {
         vec![reason, functions.len().to_string(), functions.into_iter().collect::<Vec<_>>().join(" ")]
@@ -133,13 +136,10 @@ fn refused(newest: &[&CallRow], rows: &[&CallRow]) -> Section {
 }
 
 /// Why no row of a function succeeded.
-fn why_refused(row: &CallRow) -> String {
-    let why = |recipes: &Recipes| {
-        recipes.why_refused(row.function()).or_else(|| recipes.why_left_out(row.function())).map(str::to_string)
-    };
-    let said = recipes(1).ok().as_ref().and_then(why);
+fn why_refused(row: &CallRow, recipes: Option<&Recipes>) -> String {
+    let said = recipes.and_then(|it| it.why_refused(row.function()).or_else(|| it.why_left_out(row.function())));
     match said {
-        Some(why) => why,
+        Some(why) => why.to_string(),
         None if row.library == CallLibrary::Driver.name() => {
             "returns its error before it asks for an initialised driver".to_string()
         }
