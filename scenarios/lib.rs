@@ -2,29 +2,43 @@
 
 use include_dir::{Dir, include_dir};
 
-/// Everything in this folder: the questions by subject, and the folders that hold something else ([`BESIDE`]).
-static ALL: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR");
+/// The questions, a folder for each subject.
+static QUESTIONS: [(&str, Dir<'static>); 11] = [
+    ("context", include_dir!("$CARGO_MANIFEST_DIR/context")),
+    ("device", include_dir!("$CARGO_MANIFEST_DIR/device")),
+    ("fault", include_dir!("$CARGO_MANIFEST_DIR/fault")),
+    ("framework", include_dir!("$CARGO_MANIFEST_DIR/framework")),
+    ("instrument", include_dir!("$CARGO_MANIFEST_DIR/instrument")),
+    ("limits", include_dir!("$CARGO_MANIFEST_DIR/limits")),
+    ("memory", include_dir!("$CARGO_MANIFEST_DIR/memory")),
+    ("mps", include_dir!("$CARGO_MANIFEST_DIR/mps")),
+    ("process", include_dir!("$CARGO_MANIFEST_DIR/process")),
+    ("refused", include_dir!("$CARGO_MANIFEST_DIR/refused")),
+    ("visibility", include_dir!("$CARGO_MANIFEST_DIR/visibility")),
+];
+static DIAGNOSES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/diagnoses");
+static KERNELS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/kernels");
 
-/// Folders that hold no questions.
-const BESIDE: [&str; 4] = ["claims", "diagnoses", "kernels", "surveys"];
-
-/// A file: its path below its folder, and its text.
-pub type File = (&'static str, &'static str);
-
-/// The questions, a folder for each subject: `context/set-device-is-eager.toml`.
-pub fn questions() -> impl Iterator<Item = File> {
-    ALL.dirs().filter(|folder| BESIDE.iter().all(|name| folder.path() != std::path::Path::new(name))).flat_map(files)
+/// The questions: of each the name, as `context/set-device-is-eager`, and the text of its file.
+pub fn questions() -> impl Iterator<Item = (String, &'static str)> {
+    QUESTIONS.iter().flat_map(|(subject, folder)| {
+        files(folder, ".toml").map(move |(name, text)| (format!("{subject}/{name}"), text))
+    })
 }
 
-/// The files of one of the folders that hold no questions: `claims`, `diagnoses`, `kernels`, `surveys`.
-pub fn beside(folder: &str) -> impl Iterator<Item = File> {
-    let prefix = format!("{folder}/");
-    let all = ALL.get_dir(folder).into_iter().flat_map(files);
-    all.filter_map(move |(path, text)| Some((path.strip_prefix(prefix.as_str())?, text)))
+/// The rules of diagnoses by their names.
+pub fn diagnoses() -> impl Iterator<Item = (&'static str, &'static str)> {
+    files(&DIAGNOSES, ".toml")
 }
 
-fn files(folder: &'static Dir<'static>) -> impl Iterator<Item = File> {
-    folder.files().filter_map(|file| Some((file.path().to_str()?, file.contents_utf8()?)))
+/// The kernels by their names, as PTX.
+pub fn kernels() -> impl Iterator<Item = (&'static str, &'static str)> {
+    files(&KERNELS, ".ptx")
+}
+
+fn files(folder: &'static Dir<'static>, ending: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let named = folder.files().filter_map(|file| Some((file.path().to_str()?, file.contents_utf8()?)));
+    named.filter_map(move |(path, text)| Some((path.strip_suffix(ending)?, text)))
 }
 
 /// What CUDA's errors say.
@@ -53,3 +67,18 @@ pub const RELEASES: &str = include_str!("surveys/releases.toml");
 pub const FAILURES: &str = include_str!("surveys/errors.toml");
 /// What the committed surveys and reports say, in short.
 pub const SUMMARY: &str = include_str!("surveys/summary.json");
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    /// Of a folder that is forgotten here nobody would know.
+    #[test]
+    fn every_folder_of_questions_is_embedded() {
+        let folders = fs::read_dir(env!("CARGO_MANIFEST_DIR")).unwrap().flatten().filter(|entry| entry.path().is_dir());
+        let mut folders: Vec<String> = folders.map(|entry| entry.file_name().into_string().unwrap()).collect();
+        folders.retain(|name| !["claims", "diagnoses", "kernels", "surveys"].contains(&name.as_str()));
+        folders.sort();
+        assert_eq!(folders, super::QUESTIONS.each_ref().map(|(subject, _)| *subject));
+    }
+}

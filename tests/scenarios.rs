@@ -5,8 +5,12 @@
 //! process. A folder of scenarios runs once for all its trials. GPU trials hold a lock on a file, so
 //! that they exclude each other across threads and, under nextest, across processes; their reports
 //! are kept in the folder that `CUDA_PITFALLS_KEEP_REPORTS` names.
+//!
+//! The trials of `deploy` are here too: they wait for other processes while the questions are asked.
 
 mod common;
+#[path = "deploy/main.rs"]
+mod deploy;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -78,6 +82,8 @@ fn main() -> ExitCode {
         *count += 1;
         *count
     });
+    // These wait most of the time.
+    trials.splice(0..0, deploy::all());
     // A run waits for its processes half of the time.
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     arguments.test_threads = arguments.test_threads.or(Some(2 * cores));

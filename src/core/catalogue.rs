@@ -147,10 +147,7 @@ fn did_you_mean(nearest: &Option<String>) -> String {
 /// The scenario files that come with the program, sorted by name.
 pub fn embedded() -> impl Iterator<Item = Embedded> {
     let mut all: Vec<Embedded> = cuda_pitfalls_scenarios::questions()
-        .filter_map(|(path, source)| {
-            let name = path.strip_suffix(".toml")?.to_string();
-            Some(Embedded { path: format!("scenarios/{name}.toml"), name, source })
-        })
+        .map(|(name, source)| Embedded { path: format!("scenarios/{name}.toml"), name, source })
         .collect();
     all.sort_by(|a, b| a.name.cmp(&b.name));
     all.into_iter()
@@ -158,19 +155,14 @@ pub fn embedded() -> impl Iterator<Item = Embedded> {
 
 /// The PTX of a kernel file that comes with the program, by its name without `.ptx`.
 pub fn kernel(name: &str) -> Option<&'static str> {
-    kernels().find(|(known, _)| *known == name).map(|(_, text)| text)
+    cuda_pitfalls_scenarios::kernels().find(|(known, _)| *known == name).map(|(_, text)| text)
 }
 
 /// The names of the kernel files that come with the program, sorted.
 pub fn kernel_names() -> Vec<&'static str> {
-    let mut names: Vec<&str> = kernels().map(|(name, _)| name).collect();
+    let mut names: Vec<&str> = cuda_pitfalls_scenarios::kernels().map(|(name, _)| name).collect();
     names.sort_unstable();
     names
-}
-
-/// The kernel files: name and PTX.
-fn kernels() -> impl Iterator<Item = (&'static str, &'static str)> {
-    cuda_pitfalls_scenarios::beside("kernels").filter_map(|(path, text)| Some((path.strip_suffix(".ptx")?, text)))
 }
 
 /// All scenarios that come with the program, or those that match the selectors; see [`Selection::of`].

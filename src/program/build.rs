@@ -25,11 +25,7 @@ fn main() {
 /// is not there.
 fn commit() -> Option<String> {
     let here = env::var_os("CARGO_MANIFEST_DIR")?;
-    let git = |arguments: &[&str]| -> Option<String> {
-        let output = Command::new("git").arg("-C").arg(&here).args(arguments).output().ok()?;
-        let text = String::from_utf8(output.stdout).ok()?;
-        output.status.success().then(|| text.trim().to_owned())
-    };
+    let git = |arguments: &[&str]| said(Command::new("git").arg("-C").arg(&here).args(arguments));
     // A package that was unpacked inside another repository is no checkout of ours.
     if fs::canonicalize(git(&["rev-parse", "--show-toplevel"])?).ok()? != fs::canonicalize(&here).ok()? {
         return None;
@@ -39,7 +35,19 @@ fn commit() -> Option<String> {
             println!("cargo::rerun-if-changed={path}");
         }
     }
-    git(&["describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"])
+    // It writes what it has learnt of the files to the index, after which everything would be built once more: to a copy.
+    let index = Path::new(&env::var_os("OUT_DIR")?).join("index");
+    fs::copy(git(&["rev-parse", "--git-path", "index"])?, &index).ok()?;
+    let mut describe = Command::new("git");
+    describe.arg("-C").arg(&here).args(["describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"]);
+    said(describe.env("GIT_INDEX_FILE", &index))
+}
+
+/// What a command says in one line, if it succeeds.
+fn said(command: &mut Command) -> Option<String> {
+    let output = command.output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
 }
 
 /// What the tables of calls say about C, for the test that holds it against the bindings.

@@ -96,9 +96,7 @@ pub fn rules() -> &'static [DiagnosisRule] {
 
 /// Reads the rules that come with the program, by name; or the errors of the first file that has any.
 fn embedded() -> Result<Vec<DiagnosisRule>, Vec<Diagnostic>> {
-    let mut files: Vec<(&str, &str)> = cuda_pitfalls_scenarios::beside("diagnoses")
-        .filter_map(|(path, text)| Some((path.strip_suffix(".toml")?, text)))
-        .collect();
+    let mut files: Vec<(&str, &str)> = cuda_pitfalls_scenarios::diagnoses().collect();
     files.sort_unstable();
     files.into_iter().map(|(name, source)| load(name, &format!("scenarios/diagnoses/{name}.toml"), source)).collect()
 }

@@ -1,6 +1,6 @@
 //! Tests that need what not every machine has: without it they are listed as ignored, with what is missing.
 
-use libtest_mimic::{Arguments, Completion, Conclusion, Failed, Trial};
+use libtest_mimic::{Completion, Failed, Trial};
 
 /// A test, and what this machine lacks to run it; none if it lacks nothing.
 #[derive(Clone)]
@@ -10,17 +10,12 @@ pub(crate) struct Test {
     pub(crate) run: fn(),
 }
 
-/// Runs the tests as `cargo test` was told to, at most `threads` at a time if it was not told.
-pub(crate) fn run(tests: Vec<Test>, threads: Option<usize>) -> Conclusion {
-    let mut arguments = Arguments::from_args();
-    arguments.test_threads = arguments.test_threads.or(threads);
-    let trials = tests.into_iter().map(|test| {
-        Trial::ignorable_test(test.name, move || match test.missing {
-            Some(missing) => Ok(Completion::ignored_with(missing)),
-            None => caught(test.run).map(|()| Completion::Completed),
-        })
-    });
-    libtest_mimic::run(&arguments, trials.collect())
+/// A test as a trial of a group.
+pub(crate) fn trial(group: &str, test: Test) -> Trial {
+    Trial::ignorable_test(format!("{group}::{}", test.name), move || match test.missing {
+        Some(missing) => Ok(Completion::ignored_with(missing)),
+        None => caught(test.run).map(|()| Completion::Completed),
+    })
 }
 
 /// What a test says when it fails.

@@ -14,9 +14,9 @@ use jsonschema::Validator;
 use serde::Deserialize as _;
 use serde_json::Value;
 
+use super::read;
 use crate::common::trials::{self, Test};
 use crate::common::{PROGRAM, Scratch, bless, eventually, root, script};
-use crate::read;
 
 /// Longer than a check takes on the simulated machine.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -51,7 +51,7 @@ fn documents(text: &str) -> Vec<Value> {
 }
 
 fn deploy(name: &str) -> PathBuf {
-    crate::deploy("kubernetes").join(name)
+    super::deploy("kubernetes").join(name)
 }
 
 fn rendered(name: &str) -> PathBuf {
@@ -124,7 +124,7 @@ fn the_chart_says_what_the_manifests_say() {
         assert!(
             read(&rendered(name)).lines().next().is_some_and(|line| line.ends_with(&chart)),
             "the chart has changed (SHA-256 {chart}): render {name} again, with Helm on PATH, by \
-             CUDA_PITFALLS_BLESS=1 cargo test --test deploy"
+             CUDA_PITFALLS_BLESS=1 cargo test --test scenarios -- deploy::"
         );
     }
     let by_kind = |documents: Vec<Value>| -> BTreeMap<String, Value> {

@@ -1,23 +1,21 @@
 //! The files of `deploy`: the check of a node, and what runs the program on the nodes of a cluster. What this machine
 //! lacks (Slurm, Helm, promtool) is the reason for which a trial is ignored.
 
-#[path = "../common/mod.rs"]
-mod common;
-
 mod kubernetes;
 mod node;
 mod slurm;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
-use common::{root, trials};
+use libtest_mimic::Trial;
 
-fn main() -> ExitCode {
+use crate::common::{root, trials};
+
+/// They wait for other processes most of the time.
+pub(crate) fn all() -> Vec<Trial> {
     let tests = [node::tests(), kubernetes::tests(), slurm::tests()].concat();
-    // They wait for other processes most of the time.
-    trials::run(tests, Some(4)).exit_code()
+    tests.into_iter().map(|test| trials::trial("deploy", test)).collect()
 }
 
 fn deploy(name: &str) -> PathBuf {

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::{deploy, read};
 use crate::common::trials::{self, Test};
 use crate::common::{PROGRAM, Scratch, as_if_measured, root, script};
-use crate::{deploy, read};
 
 /// The longest line of a check, its newline included: what node-problem-detector keeps of one.
 const LIMIT_BYTES: usize = 80;
