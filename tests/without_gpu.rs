@@ -32,7 +32,7 @@ fn document(arguments: &[&str], variables: &[(&str, &str)]) -> Value {
     let (stdout, stderr, code) = run(&[&["mask", "--json"], arguments].concat(), variables);
     assert_eq!((stderr.as_str(), code), ("", Some(0)), "{stdout}");
     let document = serde_json::from_str(&stdout).expect("one document");
-    let schema = cuda_pitfalls::visibility::schema();
+    let schema = cuda_pitfalls::report::schema_of::<cuda_pitfalls::visibility::Visibility>();
     let validator = jsonschema::validator_for(&schema).expect("a schema");
     assert!(validator.is_valid(&document), "{stdout}");
     document

@@ -101,74 +101,6 @@ impl ReleaseAxis {
     }
 }
 
-/// The search in the releases of one package. Both ends are known.
-#[derive(Clone, Debug)]
-pub struct Search {
-    /// What is known of each release.
-    known: Vec<Known>,
-}
-
-/// What is known of a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
-    Untried,
-    Good,
-    Bad,
-    Unknown,
-}
-
-impl Search {
-    /// A search in so many releases, of which the first is good and the last is bad.
-    pub fn new(releases: usize) -> Search {
-        let mut known = vec![Known::Untried; releases];
-        if let Some(first) = known.first_mut() {
-            *first = Known::Good;
-        }
-        if let Some(last) = known.last_mut() {
-            *last = Known::Bad;
-        }
-        Search { known }
-    }
-
-    /// The last release that is known to be good, and the first after it that is known to be bad.
-    fn ends(&self) -> (usize, usize) {
-        let bad = self.known.iter().position(|known| *known == Known::Bad).unwrap_or(0);
-        let before = self.known.get(..bad).unwrap_or_default();
-        (before.iter().rposition(|known| *known == Known::Good).unwrap_or(0), bad)
-    }
-
-    /// The release to try next: the untried one that is nearest to the middle. `None` if there is none.
-    pub fn next(&self) -> Option<usize> {
-        let (good, bad) = self.ends();
-        let middle = good + (bad - good) / 2;
-        let untried = (good + 1..bad).filter(|at| self.known.get(*at) == Some(&Known::Untried));
-        untried.min_by_key(|at| at.abs_diff(middle))
-    }
-
-    /// Takes note of what a release does.
-    pub fn note(&mut self, at: usize, outcome: &ReleaseOutcome) {
-        if let Some(known) = self.known.get_mut(at) {
-            *known = match outcome.is_bad() {
-                Some(true) => Known::Bad,
-                Some(false) => Known::Good,
-                None => Known::Unknown,
-            };
-        }
-    }
-
-    /// Where it begins.
-    pub fn found(&self, axis: &ReleaseAxis) -> FirstBad {
-        let (good, bad) = self.ends();
-        let name = |at: usize| axis.releases.get(at).cloned().unwrap_or_default();
-        FirstBad {
-            package: axis.package.clone(),
-            last_good: name(good),
-            first_bad: name(bad),
-            between: (good + 1..bad).map(name).collect(),
-        }
-    }
-}
-
 /// The first release of a package in which a command does what is forbidden.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FirstBad {
@@ -254,20 +186,15 @@ impl Bisection {
         mut attempt: impl FnMut(&BTreeMap<String, String>) -> Result<Option<(ReleaseOutcome, u64)>, E>,
     ) -> Result<(), E> {
         let axes = self.axes.clone();
-        let corner = |pick: &dyn Fn(usize, &ReleaseAxis) -> String| -> BTreeMap<String, String> {
-            axes.iter().enumerate().map(|(at, axis)| (axis.package.clone(), pick(at, axis))).collect()
+        let corner = |end: fn(&ReleaseAxis) -> &str| -> BTreeMap<String, String> {
+            axes.iter().map(|axis| (axis.package.clone(), end(axis).to_string())).collect()
         };
-        let goods = corner(&|_, axis| axis.good().to_string());
-        let bads = corner(&|_, axis| axis.bad().to_string());
+        let (goods, bads) = (corner(ReleaseAxis::good), corner(ReleaseAxis::bad));
         for (versions, wanted, wrong) in [(&goods, false, NoAnswer::GoodIsBad), (&bads, true, NoAnswer::BadIsGood)] {
             let Some(outcome) = self.attempt(versions, &mut attempt)? else { return Ok(()) };
             let unknown = if wanted { NoAnswer::BadIsUnknown } else { NoAnswer::GoodIsUnknown };
-            match outcome.is_bad() {
-                Some(is_bad) if is_bad == wanted => {}
-                Some(_) => self.no_answer = Some(wrong),
-                None => self.no_answer = Some(unknown),
-            }
-            if self.no_answer.is_some() {
+            if outcome.is_bad() != Some(wanted) {
+                self.no_answer = Some(outcome.is_bad().map_or(unknown, |_| wrong));
                 return Ok(());
             }
         }
@@ -302,14 +229,27 @@ impl Bisection {
         rest: &BTreeMap<String, String>,
         attempt: &mut impl FnMut(&BTreeMap<String, String>) -> Result<Option<(ReleaseOutcome, u64)>, E>,
     ) -> Result<Option<FirstBad>, E> {
-        let mut search = Search::new(axis.releases.len());
-        while let Some(at) = search.next() {
+        // Whether each release is bad, if it was tried and that can be said. Both ends are known.
+        let mut tried: Vec<Option<Option<bool>>> = vec![None; axis.releases.len()];
+        tried.first_mut().into_iter().for_each(|good| *good = Some(Some(false)));
+        tried.last_mut().into_iter().for_each(|bad| *bad = Some(Some(true)));
+        let name = |at: usize| axis.releases.get(at).cloned().unwrap_or_default();
+        loop {
+            let bad = tried.iter().position(|tried| *tried == Some(Some(true))).unwrap_or(0);
+            let good = tried.iter().take(bad).rposition(|tried| *tried == Some(Some(false))).unwrap_or(0);
+            let middle = good + (bad - good) / 2;
+            let untried = tried.iter().enumerate().take(bad).skip(good + 1).filter(|(_, tried)| tried.is_none());
+            let Some((at, _)) = untried.min_by_key(|(at, _)| at.abs_diff(middle)) else {
+                let (package, between) = (axis.package.clone(), (good + 1..bad).map(name).collect());
+                return Ok(Some(FirstBad { package, last_good: name(good), first_bad: name(bad), between }));
+            };
             let mut versions = rest.clone();
-            versions.insert(axis.package.clone(), axis.releases.get(at).cloned().unwrap_or_default());
+            versions.insert(axis.package.clone(), name(at));
             let Some(outcome) = self.attempt(&versions, attempt)? else { return Ok(None) };
-            search.note(at, &outcome);
+            if let Some(tried) = tried.get_mut(at) {
+                *tried = Some(outcome.is_bad());
+            }
         }
-        Ok(Some(search.found(axis)))
     }
 
     fn attempt<E>(
@@ -327,9 +267,4 @@ impl Bisection {
         self.trials.push(Trial { versions: versions.clone(), outcome: outcome.clone(), elapsed_ns });
         Ok(Some(outcome))
     }
-}
-
-/// The JSON Schema of the document, generated from these types.
-pub fn schema() -> serde_json::Value {
-    serde_json::to_value(schemars::schema_for!(Bisection)).unwrap_or_default()
 }

@@ -24,7 +24,7 @@ pub use answer::Refused;
 pub use cause::{Alike, Cause, causes};
 pub use change::{CaseChange, FactDiffers};
 pub use coverage::Coverage;
-pub use diff::{Change, FleetDiff, Side, Size, UsualChanged, diff, schema as diff_schema};
+pub use diff::{Change, FleetDiff, Side, Size, UsualChanged, diff};
 pub use expect::names;
 pub use gather::gather;
 pub use label::{LabelShare, labels};
@@ -336,9 +336,4 @@ pub enum What {
         /// The reasons that their reports give, each with how often.
         reasons: BTreeMap<String, usize>,
     },
-}
-
-/// The JSON Schema of the document, generated from these types.
-pub fn schema() -> serde_json::Value {
-    serde_json::to_value(schemars::schema_for!(Fleet)).unwrap_or_default()
 }

@@ -145,11 +145,6 @@ fn gpu_of(line: &str) -> Result<ListedGpu, ListError> {
     uuid.map(|uuid| ListedGpu { uuid, name: name.map(|(name, _)| name.to_owned()) }).ok_or(ListError::NoUuid)
 }
 
-/// The JSON Schema of the document.
-pub fn schema() -> serde_json::Value {
-    serde_json::to_value(schemars::schema_for!(Visibility)).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

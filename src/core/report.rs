@@ -298,9 +298,14 @@ impl TryFrom<Document> for Report {
     }
 }
 
-/// The JSON Schema of both documents, generated from these types.
+/// The JSON Schema of a document, generated from its type.
+pub fn schema_of<T: JsonSchema>() -> serde_json::Value {
+    schemars::schema_for!(T).to_value()
+}
+
+/// The JSON Schema of both documents.
 pub fn schema() -> serde_json::Value {
-    serde_json::to_value(schemars::schema_for!(StoredReport)).unwrap_or_default()
+    schema_of::<StoredReport>()
 }
 
 #[cfg(test)]

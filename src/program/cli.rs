@@ -362,8 +362,8 @@ fn schema_of(of: SchemaOf) -> serde_json::Value {
     match of {
         SchemaOf::Scenario => schema::file_schema(),
         SchemaOf::Report => report::schema(),
-        SchemaOf::Fleet => cuda_pitfalls_answers::fleet::schema(),
-        SchemaOf::FleetDiff => cuda_pitfalls_answers::fleet::diff_schema(),
+        SchemaOf::Fleet => report::schema_of::<cuda_pitfalls_answers::fleet::Fleet>(),
+        SchemaOf::FleetDiff => report::schema_of::<cuda_pitfalls_answers::fleet::FleetDiff>(),
         SchemaOf::SurveyCalls => survey_schema(SurveyKind::Calls),
         SchemaOf::SurveyMask => survey_schema(SurveyKind::Mask),
         SchemaOf::SurveyEnv => survey_schema(SurveyKind::Env),
@@ -372,12 +372,12 @@ fn schema_of(of: SchemaOf) -> serde_json::Value {
         SchemaOf::SurveyErrors => survey_schema(SurveyKind::Errors),
         SchemaOf::SurveyStartup => survey_schema(SurveyKind::Startup),
         SchemaOf::Environment => cuda_pitfalls_answers::releases::schema(),
-        SchemaOf::Bisection => cuda_pitfalls_answers::bisect::schema(),
+        SchemaOf::Bisection => report::schema_of::<cuda_pitfalls_answers::bisect::Bisection>(),
         SchemaOf::Trace => document::schema(),
         SchemaOf::TraceSummary => cuda_pitfalls_render::trace::schema(),
-        SchemaOf::Explanation => cuda_pitfalls_render::explain::schema(),
-        SchemaOf::Visibility => cuda_pitfalls_answers::visibility::schema(),
-        SchemaOf::Doctor => cuda_pitfalls_render::doctor::schema(),
+        SchemaOf::Explanation => report::schema_of::<cuda_pitfalls_render::explain::ExplanationDocument>(),
+        SchemaOf::Visibility => report::schema_of::<cuda_pitfalls_answers::visibility::Visibility>(),
+        SchemaOf::Doctor => report::schema_of::<cuda_pitfalls_render::doctor::DoctorDocument>(),
         SchemaOf::Diagnosis => diagnosis::schema::file_schema(),
     }
 }

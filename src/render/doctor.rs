@@ -3,12 +3,12 @@
 mod document;
 mod process;
 
-pub use document::{document, process_document, schema};
+pub use document::{DoctorDocument, document, process_document};
 pub use process::text as process_text;
 
 use cuda_pitfalls_answers::doctor::{Diagnosed, DoctorState, Failure, HiddenGpu, Reasoned, Sureness, Trouble};
 use cuda_pitfalls_core::examination::{Change, Examination, Place, Start, Started};
-use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::lines::sentence;
 use cuda_pitfalls_core::text::units;
 
@@ -36,32 +36,30 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
     }
     for (place, reasoned) in sure.iter().enumerate() {
         out.push_str(&sentence("- ", &in_words(reasoned, &examination.place), width));
-        let workaround = |reasoned: &Reasoned| workaround(&reasoned.cause, &examination.place);
+        let workaround = |reasoned: &&Reasoned| workaround(&reasoned.cause, &examination.place);
         // What helps against several is said once, behind the last of them.
-        if sure.get(place + 1).map(|next| self::workaround(&next.cause, &examination.place))
-            != Some(workaround(reasoned))
-        {
+        if sure.get(place + 1).map(workaround) != Some(workaround(reasoned)) {
             out.push_str(&sentence("  Do: ", &workaround(reasoned), width));
         }
     }
-    if !next.is_empty() {
-        out.push_str("\nNeeded too, and would fail next\n");
-    }
-    next.iter().for_each(|reasoned| out.push_str(&sentence("- ", &in_words(reasoned, &examination.place), width)));
-    if !possible.is_empty() {
-        out.push_str(if sure.is_empty() { "\nPerhaps\n" } else { "\nAlso so here, perhaps without effect\n" });
-    }
-    for reasoned in possible.iter().take(MOST_POSSIBLE) {
-        out.push_str(&sentence("- ", &in_words(reasoned, &examination.place), width));
-    }
-    if possible.len() > MOST_POSSIBLE {
-        out.push_str(&format!("- and {} more: --json has them\n", possible.len() - MOST_POSSIBLE));
+    let so_here = if sure.is_empty() { "Perhaps" } else { "Also so here, perhaps without effect" };
+    let lists = [("Needed too, and would fail next", &next, usize::MAX), (so_here, &possible, MOST_POSSIBLE)];
+    for (heading, causes, most) in lists {
+        if !causes.is_empty() {
+            out.push_str(&format!("\n{heading}\n"));
+        }
+        for reasoned in causes.iter().take(most) {
+            out.push_str(&sentence("- ", &in_words(reasoned, &examination.place), width));
+        }
+        if causes.len() > most {
+            out.push_str(&format!("- and {} more: --json has them\n", causes.len() - most));
+        }
     }
     if diagnosed.state == DoctorState::Unknown && next.is_empty() && possible.is_empty() {
-        let none = "\nNothing was found here that is known to cause it: every file and every system call that is \
+        let none = "Nothing was found here that is known to cause it: every file and every system call that is \
                     needed is given, and no variable changes it.";
         out.push('\n');
-        out.push_str(&sentence("", none.trim_start(), width));
+        out.push_str(&sentence("", none, width));
     }
     for hidden in &diagnosed.hidden {
         out.push_str(&sentence("Not shown   ", &hidden_in_words(hidden, &examination.place), width));
@@ -206,11 +204,10 @@ fn trouble_in_words(cause: &Trouble, place: &Place) -> String {
 }
 
 fn pids_in_words(pids: &[u32]) -> String {
-    let list: Vec<String> = pids.iter().map(u32::to_string).collect();
-    match pids.len() {
-        0 => String::new(),
-        1 => format!(", and process {} has it", list.join("")),
-        _ => format!(", and processes {} have it", list.join(", ")),
+    match pids {
+        [] => String::new(),
+        [pid] => format!(", and process {pid} has it"),
+        several => format!(", and processes {} have it", listed(several, "")),
     }
 }
 

@@ -2,7 +2,7 @@
 
 mod document;
 
-pub use document::{document, schema};
+pub use document::{ExplanationDocument, document};
 
 use std::fmt::Write as _;
 
@@ -13,6 +13,7 @@ use cuda_pitfalls_answers::explain::{Advice, Cause, Certainty, Explanation, Name
 use cuda_pitfalls_answers::summary::{CallFacts, CallRun, LineFacts, VariableFacts};
 use cuda_pitfalls_core::scenario::symptom::Symptom;
 use cuda_pitfalls_core::scenario::{Case, Scalar, Scenario, Step, is_workaround};
+use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines;
 use cuda_pitfalls_core::text::units;
@@ -322,20 +323,13 @@ fn of_run(facts: &CallFacts, run: &CallRun) -> String {
 }
 
 fn of_line(facts: &LineFacts) -> String {
-    let at = facts
-        .at
-        .as_ref()
-        .filter(|_| facts.reads_mask == Some(true))
-        .map(|at| format!(" (at {at})"))
-        .unwrap_or_default();
+    let at = facts.at.as_ref().filter(|_| facts.reads_mask == Some(true));
+    let at = at.map(|at| format!(" (at {at})")).unwrap_or_default();
     let mut parts = vec![format!("{}{at}", reads(facts.reads_mask))];
     parts.push(match facts.context_on.as_deref() {
         None => "was not seen to make a context or not".to_owned(),
         Some([]) => "makes no context".to_owned(),
-        Some(on) => {
-            let on: Vec<String> = on.iter().map(|gpu| format!("GPU {gpu}")).collect();
-            format!("makes a context on {}", on.join(", "))
-        }
+        Some(on) => format!("makes a context on {}", listed(on.iter().map(|gpu| format!("GPU {gpu}")), "")),
     });
     parts.extend(memory(facts.used_bytes.as_deref()));
     parts.extend(facts.raised.iter().map(|raised| format!("raises {raised}")));

@@ -236,8 +236,3 @@ fn before<'f>(old: &'f Fleet, new: &Fleet, after: &Group) -> Option<&'f Group> {
         .max_by_key(|(common, group)| (*common, std::cmp::Reverse(&group.key)));
     most.map(|(_, group)| group)
 }
-
-/// The JSON Schema of the document, generated from these types.
-pub fn schema() -> serde_json::Value {
-    serde_json::to_value(schemars::schema_for!(FleetDiff)).unwrap_or_default()
-}

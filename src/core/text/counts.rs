@@ -25,6 +25,12 @@ pub fn grouped<K: PartialEq, V>(all: impl IntoIterator<Item = (K, V)>) -> Vec<(K
     groups
 }
 
+/// The items behind each other, `a, b, c`, or `none` where there are none.
+pub fn listed<T: Display>(items: impl IntoIterator<Item = T>, none: &str) -> String {
+    let words: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    if words.is_empty() { none.to_owned() } else { words.join(", ") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -36,6 +42,7 @@ mod tests {
 
     #[test]
     fn groups_come_in_the_order_of_their_first() {
+        assert_eq!([listed([1, 2], "none"), listed([0; 0], "none")], ["1, 2", "none"]);
         assert_eq!(tally(["b", "a", "b"]), [("b", 2), ("a", 1)]);
         assert_eq!(grouped([(2, 'x'), (1, 'y'), (2, 'z')]), [(2, vec!['x', 'z']), (1, vec!['y'])]);
     }

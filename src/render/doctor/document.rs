@@ -52,8 +52,3 @@ pub fn process_document(seen: &ProcessExamination, findings: &ProcessFindings) -
     let is_simulated = seen.nvml.as_ref().is_some_and(Start::is_simulated);
     DoctorDocument { findings: Some(findings.clone()), process: Some(seen.clone()), ..new(is_simulated) }
 }
-
-/// Its JSON Schema.
-pub fn schema() -> serde_json::Value {
-    schemars::schema_for!(DoctorDocument).to_value()
-}

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::WIDEST;
 use cuda_pitfalls_answers::doctor::{MaskState, ProcessFindings};
 use cuda_pitfalls_core::examination::ProcessExamination;
-use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::lines::sentence;
 use cuda_pitfalls_core::text::units;
 
@@ -78,8 +78,7 @@ fn started_in_words(seen: &ProcessExamination, found: &ProcessFindings) -> Strin
     match (found.is_started, opened.as_slice()) {
         (Some(true), []) => "it has NVIDIA's driver open, and no GPU".to_string(),
         (Some(true), some) => {
-            let gpus: Vec<String> = some.iter().map(name).collect();
-            format!("started; the GPUs that it took then: {}", gpus.join(", "))
+            format!("started; the GPUs that it took then: {}", listed(some.iter().map(name), ""))
         }
         _ => "not started: it has no device file of NVIDIA open".to_string(),
     }

@@ -112,11 +112,6 @@ fn found(answer: &ScenarioAnswer<'_>) -> ExplainedScenario {
     }
 }
 
-/// The JSON Schema of the document.
-pub fn schema() -> serde_json::Value {
-    serde_json::to_value(schemars::schema_for!(ExplanationDocument)).unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
