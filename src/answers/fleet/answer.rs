@@ -3,16 +3,16 @@
 //! A whole report is judged anew and made compact first, so that both have the same facts. A document that
 //! contradicts itself is refused.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::rows;
-use super::{Bucket, Key};
+use super::{Bucket, CaseChange, Key};
 use crate::survey::{Survey, SurveyKind};
 use cuda_pitfalls_core::fact::Change;
 use cuda_pitfalls_core::judge;
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{self, CompactCase, CompactReport, CompactScenario, Head, Report};
-use cuda_pitfalls_core::text::counts::tally;
+use cuda_pitfalls_core::text::counts::{listed, tally};
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Reason};
 use cuda_pitfalls_trace as trace;
 
@@ -23,7 +23,7 @@ const MOST_WARNINGS: usize = 20;
 /// Of so many attempts one may be disturbed on a machine that is otherwise idle. More of them say that other
 /// processes came and went during the run, although none was there before it: in the committed reports of such
 /// runs it is one of four or more, and none in the others.
-const DISTURBED_OF: u64 = 20;
+const DISTURBED_OF: u128 = 20;
 /// A compact report says so near to its beginning, in this way.
 const HEAD_BYTES: usize = 256;
 const WRITTEN: &[u8] = br#""must_understand":["compact""#;
@@ -69,74 +69,71 @@ pub(super) struct Digest {
 /// What one question showed on one libcudart.
 #[derive(Clone, Debug)]
 pub(super) struct MachineAnswer {
-    /// The instance, or the survey and its row.
-    pub name: String,
     /// The scenario that the instance is of; empty for rows.
     pub scenario: String,
     /// The question in words, where the document has them.
     pub words: String,
+    /// What other machines may have answered too.
+    pub answer: Answer,
+    /// What the figures of the answer are on this machine, in bytes; [`UNREAD`] if one could not be read.
+    pub bytes: Vec<i64>,
+}
+
+/// One answer, whoever gave it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Answer {
+    /// The instance, or the survey and its row.
+    pub name: String,
     /// What was asked, if that is known: another value is another question.
     pub asked: String,
     /// The version of libcudart; empty where none is needed.
     pub libcudart: String,
     /// Whether the report itself says that the verdict is unexpected.
     pub is_unexpected: bool,
-    /// What it showed.
-    pub shown: Shown,
+    /// What it showed; the reason where there is no answer.
+    pub shown: Result<Same, String>,
+    /// What its figures are about: `trap/gpu0`.
+    pub figures: Vec<String>,
 }
 
-/// What a question showed.
-#[derive(Clone, Debug)]
-pub(super) enum Shown {
-    /// An answer.
-    Answer {
-        /// The verdict.
-        kind: Kind,
-        /// Whether a mixture of outcomes is an answer, so that its facts are a matter of chance.
-        by_chance: bool,
-        /// What each case showed.
-        cases: Vec<CaseAnswer>,
-    },
-    /// It was asked, and has no answer, for this reason.
-    Nothing(String),
+/// What must be equal for two machines to have shown the same.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Same {
+    /// The verdict.
+    pub kind: Kind,
+    /// What all cases showed; nothing where a mixture of outcomes is an answer, because it is a matter of chance then.
+    pub facts: Vec<CaseChange>,
 }
 
-/// What the attempts of one case showed.
-#[derive(Clone, Debug)]
-pub(super) struct CaseAnswer {
-    /// The case's name; empty for rows.
-    pub name: String,
-    /// What every distinct outcome showed, sorted: how often each was seen is a matter of chance.
-    pub outcomes: Vec<Vec<Change>>,
-    /// The largest change of memory by GPU in the most frequent outcome; none if it could not be read.
-    pub figures: Vec<(String, Option<i64>)>,
+/// A figure that could not be read.
+pub(super) const UNREAD: i64 = i64::MIN;
+
+/// How the answers of a document are read.
+pub(super) struct DocumentReader {
+    /// What it answers.
+    ///
+    /// # Errors
+    /// It is not valid, or it answers nothing.
+    pub read: fn(&[u8]) -> Result<Digest, Refused>,
+    /// Whether reading takes many times the size of the document in memory.
+    pub is_large: bool,
 }
 
-/// What kind of document a text is.
-pub(super) enum Document {
-    /// A compact report: [`compact`] reads it.
-    Compact,
-    /// A report with everything in it: [`judged`] reads it.
-    Whole,
-    /// A survey: [`surveyed`] reads it.
-    Survey,
-}
-
-/// What kind of document a text is, by its head.
+/// How a text is read, by its head.
 ///
 /// # Errors
 /// It is none that can be merged.
-pub(super) fn document(text: &[u8]) -> Result<Document, Refused> {
+pub(super) fn reader(text: &[u8]) -> Result<DocumentReader, Refused> {
     // As this program writes it, so that ten thousand of them are not read twice. [`compact`] checks it all the same.
     let begins = text.get(..text.len().min(HEAD_BYTES)).unwrap_or_default();
     if begins.windows(WRITTEN.len()).any(|window| window == WRITTEN) {
-        return Ok(Document::Compact);
+        return Ok(DocumentReader { read: compact, is_large: false });
     }
     let head = Head::read(text).map_err(|error| refused(&error))?;
     Ok(match (is_survey(&head)?, head.is_compact()) {
-        (true, _) => Document::Survey,
-        (false, true) => Document::Compact,
-        (false, false) => Document::Whole,
+        (true, _) => DocumentReader { read: surveyed, is_large: true },
+        (false, true) => DocumentReader { read: compact, is_large: false },
+        (false, false) => DocumentReader { read: judged, is_large: true },
     })
 }
 
@@ -162,10 +159,7 @@ fn is_survey(head: &Head) -> Result<bool, Refused> {
 }
 
 /// What a whole report answers, judged as today.
-///
-/// # Errors
-/// It is not valid, or it answers nothing.
-pub(super) fn judged(text: &[u8]) -> Result<Digest, Refused> {
+fn judged(text: &[u8]) -> Result<Digest, Refused> {
     let mut whole: Report = serde_json::from_slice(text).map_err(|error| refused(&error))?;
     judge::rejudge(&mut whole);
     let compact = CompactReport::new(&whole, |_| false);
@@ -174,10 +168,7 @@ pub(super) fn judged(text: &[u8]) -> Result<Digest, Refused> {
 }
 
 /// What a compact report answers.
-///
-/// # Errors
-/// It is not valid, or it answers nothing.
-pub(super) fn compact(text: &[u8]) -> Result<Digest, Refused> {
+fn compact(text: &[u8]) -> Result<Digest, Refused> {
     let read: CompactReport = serde_json::from_slice(text).map_err(|error| refused(&error))?;
     if is_survey(&Head::of(&read.schema, &read.must_understand))? {
         return Err(invalid("it says that it is compact, and is no compact report"));
@@ -196,10 +187,7 @@ fn reported(report: CompactReport) -> Result<Digest, Refused> {
     let sound = run.calibration.iter().map(|it| &it.figures).filter(|it| it.sound);
     let context_bytes = sound.map(|it| it.context_bytes).max();
     let shared = !run.co_tenants.is_empty() || is_disturbed(&scenarios);
-    let mut verdicts = BTreeMap::new();
-    for scenario in &scenarios {
-        *verdicts.entry(scenario.verdict.kind).or_insert(0) += 1;
-    }
+    let verdicts = tally(scenarios.iter().map(|scenario| scenario.verdict.kind)).into_iter().collect();
     let is_unexpected = |one: &&CompactScenario| one.verdict.expectation == ExpectationMet::Unexpected;
     let unexpected = scenarios.iter().filter(is_unexpected).count();
     let answers = scenarios.into_iter().filter_map(answered).collect();
@@ -220,7 +208,7 @@ fn digest(
     if started_at.len() != TIME.len() || !started_at.chars().zip(TIME.chars()).all(same) {
         return Err(invalid("`started_at` is no time in UTC, such as 2026-11-20T17:49:29Z"));
     }
-    if !answers.iter().any(|one| matches!(one.shown, Shown::Answer { .. })) {
+    if answers.iter().all(|one| one.answer.shown.is_err()) {
         return Err(Refused { bucket: Bucket::Empty, why: nothing.to_owned() });
     }
     let mut gpus: Vec<String> = machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
@@ -241,10 +229,7 @@ fn digest(
 }
 
 /// What a survey answers: its rows are questions.
-///
-/// # Errors
-/// It is not valid, or it answers nothing.
-pub(super) fn surveyed(text: &[u8]) -> Result<Digest, Refused> {
+fn surveyed(text: &[u8]) -> Result<Digest, Refused> {
     let head = Head::read(text).map_err(|error| refused(&error))?;
     let kind = SurveyKind::ALL.into_iter().find(|kind| kind.schema() == head.name);
     let read = |kind| match kind {
@@ -265,40 +250,56 @@ pub(super) fn surveyed(text: &[u8]) -> Result<Digest, Refused> {
 /// One question, if the report says anything of it that is the machine's.
 fn answered(scenario: CompactScenario) -> Option<MachineAnswer> {
     let CompactScenario { name, scenario, question, asked, nondeterministic, libcudart, verdict, cases, .. } = scenario;
-    let shown = if verdict.kind.is_conclusive() {
-        let cases = cases.into_iter().filter(|case| !case.outcomes.is_empty());
-        let cases = cases.map(|it| case(it, nondeterministic)).collect();
-        Shown::Answer { kind: verdict.kind, by_chance: nondeterministic, cases }
-    } else {
-        match verdict.reason {
-            Some(reason) if is_of_the_run(reason) => return None,
-            Some(reason) => Shown::Nothing(reason.name()),
-            None => Shown::Nothing(verdict.kind.name().to_owned()),
+    let (mut facts, mut figures, mut bytes) = (Vec::new(), Vec::new(), Vec::new());
+    let shown = match verdict.reason {
+        _ if verdict.kind.is_conclusive() => {
+            // Which of several outcomes is the most frequent one, and with it the figures, may be a matter of chance.
+            for case in cases.into_iter().filter(|_| !nondeterministic) {
+                let used = case.outcomes.first().into_iter().flat_map(|top| &top.used_bytes);
+                for (gpu, used) in used {
+                    figures.push(format!("{}/{gpu}", case.name));
+                    bytes.push(used.unwrap_or(UNREAD));
+                }
+                facts.extend(case_facts(case));
+            }
+            Ok(Same { kind: verdict.kind, facts })
         }
+        Some(reason) if is_of_the_run(reason) => return None,
+        Some(reason) => Err(reason.name()),
+        None => Err(verdict.kind.name().to_owned()),
     };
-    Some(MachineAnswer {
-        scenario: scenario.unwrap_or_else(|| name.clone()),
-        name,
-        words: question,
+    let answer = Answer {
+        name: name.clone(),
         asked: asked.unwrap_or_default(),
         libcudart: libcudart.and_then(|library| library.version).unwrap_or_default(),
         is_unexpected: verdict.expectation == ExpectationMet::Unexpected,
         shown,
+        figures,
+    };
+    Some(MachineAnswer { scenario: scenario.unwrap_or(name), words: question, answer, bytes })
+}
+
+/// What every distinct outcome of a case showed, sorted: how often each was seen is a matter of chance.
+fn case_facts(case: CompactCase) -> impl Iterator<Item = CaseChange> {
+    let outcomes: BTreeSet<Vec<Change>> = case.outcomes.into_iter().map(|outcome| outcome.facts).collect();
+    (1..).zip(outcomes).flat_map(move |(outcome, changes)| {
+        let case = case.name.clone();
+        changes.into_iter().map(move |change| CaseChange { case: case.clone(), outcome, change })
     })
 }
 
 /// Whether so many attempts do not count because of other processes that a machine was not idle.
 fn is_disturbed(scenarios: &[CompactScenario]) -> bool {
-    let (mut made, mut disturbed) = (0_u64, 0_u64);
+    // No sum of so many numbers of 32 bits is too large for these.
+    let (mut made, mut disturbed) = (0_u128, 0_u128);
     for case in scenarios.iter().flat_map(|scenario| &scenario.cases) {
-        let counted: u64 = case.outcomes.iter().map(|outcome| u64::from(outcome.count)).sum();
-        let others: u64 = case.not_counted.values().map(|count| u64::from(*count)).sum();
-        made = made.saturating_add(counted).saturating_add(others);
-        let by_others =
-            case.not_counted.iter().filter(|(reason, _)| matches!(reason, Reason::Contaminated | Reason::Residue));
-        disturbed = by_others.fold(disturbed, |sum, (_, count)| sum.saturating_add(u64::from(*count)));
+        made += case.outcomes.iter().map(|outcome| u128::from(outcome.count)).sum::<u128>();
+        for (reason, count) in &case.not_counted {
+            made += u128::from(*count);
+            disturbed += u128::from(*count) * u128::from(matches!(reason, Reason::Contaminated | Reason::Residue));
+        }
     }
-    disturbed.saturating_mul(DISTURBED_OF) > made
+    disturbed * DISTURBED_OF > made
 }
 
 /// Whether a question was left out by those who ran it, and not by what the machine is.
@@ -306,23 +307,12 @@ fn is_of_the_run(reason: Reason) -> bool {
     matches!(reason, Reason::HazardNotAllowed | Reason::Restricted | Reason::NotRoot | Reason::Interrupted)
 }
 
-/// Which of several outcomes is the most frequent one, and with it the figures, may be a matter of chance.
-fn case(case: CompactCase, by_chance: bool) -> CaseAnswer {
-    let mut outcomes = case.outcomes;
-    let used = outcomes.first_mut().map(|top| std::mem::take(&mut top.used_bytes)).unwrap_or_default();
-    let mut shown: Vec<Vec<Change>> = outcomes.into_iter().map(|outcome| outcome.facts).collect();
-    shown.sort();
-    shown.dedup();
-    CaseAnswer { name: case.name, outcomes: shown, figures: used.into_iter().filter(|_| !by_chance).collect() }
-}
-
 /// What machines must have in common. Whether others were on the GPUs only a report says: a survey needs idle ones.
 fn key(machine: &Machine) -> Key {
     let mut models = tally(machine.gpus.iter().map(|gpu| gpu.name.as_deref().unwrap_or("GPU of unknown name")));
     models.sort();
-    let models: Vec<String> = models.into_iter().map(|(name, count)| format!("{count}x {name}")).collect();
     Key {
-        gpus: if models.is_empty() { "no GPU".to_owned() } else { models.join(", ") },
+        gpus: listed(models.into_iter().map(|(name, count)| format!("{count}x {name}")), "no GPU"),
         driver: machine.driver_version.clone().unwrap_or_default(),
         libcudart: String::new(),
         mig: machine.gpus.iter().any(|gpu| gpu.mig == Some(true)),

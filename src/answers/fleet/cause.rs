@@ -1,13 +1,14 @@
 //! Differences that look like one: of the same machines, of one kind, and alike.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::mem::{Discriminant, discriminant};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::spread::noise;
 use super::{Difference, FactDiffers, Fleet, What, label};
-use cuda_pitfalls_core::fact::{Change, Fact};
+use cuda_pitfalls_core::fact::Fact;
 
 /// What differs on the same machines in the same way, in one question or in many.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -56,14 +57,10 @@ pub enum Alike {
 struct CauseKey<'a> {
     machines: &'a [usize],
     is_split: bool,
-    kind: KindKey<'a>,
-}
-
-#[derive(PartialEq, Eq, Hash)]
-enum KindKey<'a> {
-    Outcome { verdict_differs: bool, label: &'a str, usual: Option<&'a [Fact]>, these: Option<&'a [Fact]> },
-    Bytes,
-    NoAnswer(Vec<&'a str>),
+    kind: Discriminant<What>,
+    /// Of another outcome: the first fact that differs, at its step.
+    first: Option<(bool, &'a str, [Option<&'a [Fact]>; 2])>,
+    reasons: Vec<&'a String>,
 }
 
 /// What differs by cause, in the order of the first differences.
@@ -93,10 +90,8 @@ pub fn causes(fleet: &Fleet) -> Vec<Cause> {
         }
     }
     for cause in &mut causes {
-        let mut groups: Vec<usize> =
-            cause.differences.iter().filter_map(|at| fleet.differences.get(*at)).map(|it| it.group).collect();
-        groups.sort_unstable();
-        groups.dedup();
+        let differences = cause.differences.iter().filter_map(|at| fleet.differences.get(*at));
+        let groups: BTreeSet<usize> = differences.map(|it| it.group).collect();
         cause.labels = label::only_of(fleet, &cause.machines, &groups);
     }
     causes
@@ -104,25 +99,19 @@ pub fn causes(fleet: &Fleet) -> Vec<Cause> {
 
 /// None where no other difference can have the same cause for sure: another verdict with the usual facts.
 fn key(difference: &Difference) -> Option<CauseKey<'_>> {
-    let kind = match &difference.what {
+    let (mut first, mut reasons) = (None, Vec::new());
+    match &difference.what {
         What::Outcome { verdict_differs, facts, .. } => {
             let FactDiffers { usual, these, .. } = facts.first()?;
             let label = usual.as_ref().or(these.as_ref()).map_or("", |change| change.label.as_str());
-            KindKey::Outcome {
-                verdict_differs: *verdict_differs,
-                label,
-                usual: facts_of(usual),
-                these: facts_of(these),
-            }
+            let facts = [usual, these].map(|change| change.as_ref().map(|change| change.facts.as_slice()));
+            first = Some((*verdict_differs, label, facts));
         }
-        What::Bytes { .. } => KindKey::Bytes,
-        What::NoAnswer { reasons } => KindKey::NoAnswer(reasons.keys().map(String::as_str).collect()),
-    };
-    Some(CauseKey { machines: &difference.machines, is_split: difference.is_split(), kind })
-}
-
-fn facts_of(change: &Option<Change>) -> Option<&[Fact]> {
-    change.as_ref().map(|change| change.facts.as_slice())
+        What::NoAnswer { reasons: known } => reasons.extend(known.keys()),
+        What::Bytes { .. } => {}
+    }
+    let kind = discriminant(&difference.what);
+    Some(CauseKey { machines: &difference.machines, is_split: difference.is_split(), kind, first, reasons })
 }
 
 fn alike(fleet: &Fleet, difference: &Difference) -> Alike {
@@ -164,7 +153,7 @@ fn amount(fleet: &Fleet, difference: &Difference) -> Option<(i64, u64)> {
 /// How much more a context takes on these machines than on the others of the group: by the calibrations, in the middle.
 fn context(fleet: &Fleet, difference: &Difference) -> Option<i64> {
     let group = fleet.groups.get(difference.group)?;
-    let differs: std::collections::HashSet<&usize> = difference.machines.iter().collect();
+    let differs: HashSet<&usize> = difference.machines.iter().collect();
     let middle = |is_of_these: bool| {
         let members = group.machines.iter().filter(|machine| differs.contains(machine) == is_of_these);
         let figures = members.filter_map(|machine| fleet.machines.get(*machine)?.context_bytes);

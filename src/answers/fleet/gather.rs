@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Bucket;
-use super::answer::{Digest, Document, Refused, compact, document, judged, surveyed};
+use super::answer::{DocumentReader, Refused, reader};
 use super::pool::Pool;
 use cuda_pitfalls_core::archive::{self, ArchiveDocument, MOST_WRONG_LINES, Problem, Source};
 use cuda_pitfalls_trace as trace;
@@ -82,7 +82,8 @@ fn lines(source: &Source, pool: &Pool, mut take: impl FnMut(Vec<ArchiveDocument>
     archive::documents(source, |found| {
         let text = found.text.as_deref().unwrap_or_default();
         // The head alone tells whether it is ours, which is fast; other threads read the rest.
-        wrong = if found.text.is_ok() && is_ours(text) { 0 } else { wrong + 1 };
+        let is_ours = found.text.is_ok() && reader(text).map_or_else(|refused| is_ours(&refused), |_| true);
+        wrong = if is_ours { 0 } else { wrong + 1 };
         bytes += text.len();
         let is_trace = begins_a_trace(&found);
         batch.push(found);
@@ -110,12 +111,9 @@ fn goes_on(source: &Source, wrong: usize, refused: usize, pool: &Pool) -> bool {
     false
 }
 
-/// Whether the head of a text is that of a document of this program.
-fn is_ours(text: &[u8]) -> bool {
-    match document(text) {
-        Ok(_) => true,
-        Err(refused) => refused.bucket == Bucket::Unsupported,
-    }
+/// Whether something that was refused is a document of this program all the same, of another version.
+fn is_ours(refused: &Refused) -> bool {
+    refused.bucket == Bucket::Unsupported
 }
 
 /// Whether this is the first line of a trace: the others are no documents of their own.
@@ -129,33 +127,15 @@ fn begins_a_trace(found: &ArchiveDocument) -> bool {
 /// Adds a document, and says whether it was a valid one of this program.
 fn add(found: ArchiveDocument, whole: &Mutex<()>, pool: &Pool) -> bool {
     let ArchiveDocument { path, text } = found;
-    let text = match text {
-        Ok(text) => text,
-        Err(problem) => {
-            pool.add(path, Err(refused(problem)));
-            return false;
+    let (is_valid, digest) = match text.map_err(refused).and_then(|text| Ok((reader(&text)?, text))) {
+        Err(refused) => (is_ours(&refused), Err(refused)),
+        Ok((DocumentReader { read, is_large }, text)) => {
+            // Of large ones one at a time.
+            let _one = is_large.then(|| whole.lock().unwrap_or_else(PoisonError::into_inner));
+            let digest = read(&text);
+            (!matches!(&digest, Err(refused) if refused.bucket == Bucket::Invalid), digest)
         }
     };
-    let kind = match document(&text) {
-        Ok(kind) => kind,
-        Err(refused) => {
-            let is_ours = refused.bucket == Bucket::Unsupported;
-            pool.add(path, Err(refused));
-            return is_ours;
-        }
-    };
-    // Judging takes many times the size of a report in memory: one at a time.
-    let alone = |read: fn(&[u8]) -> Result<Digest, Refused>| {
-        let _one = whole.lock().unwrap_or_else(PoisonError::into_inner);
-        read(&text)
-    };
-    let digest = match kind {
-        Document::Compact => compact(&text),
-        Document::Survey => alone(surveyed),
-        Document::Whole => alone(judged),
-    };
-    drop(text);
-    let is_valid = !matches!(&digest, Err(refused) if refused.bucket == Bucket::Invalid);
     pool.add(path, digest);
     is_valid
 }

@@ -1,6 +1,6 @@
 //! Labels by which machines differ: a rack, an image of a driver.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -33,19 +33,13 @@ pub fn labels(fleet: &Fleet) -> Vec<LabelShare> {
     let differing: HashSet<usize> =
         fleet.differences.iter().filter(|it| !it.is_split()).flat_map(Difference::machines).collect();
     let all = fleet.machines.len();
-    let shares = by_label(fleet, 0..all).into_iter().filter_map(|(label, machines)| {
-        let inside = machines.iter().filter(|machine| differing.contains(machine)).count();
-        let known = differing.iter().filter(|machine| **machine < all).count();
-        let share = LabelShare {
-            label,
-            machines: machines.len(),
-            differing: inside,
-            others: all - machines.len(),
-            others_differing: known - inside,
-        };
-        is_clear(&share).then_some(share)
+    let known = differing.iter().filter(|machine| **machine < all).count();
+    let shares = by_label(fleet, 0..all).into_iter().map(|(label, with)| {
+        let inside = with.iter().filter(|machine| differing.contains(machine)).count();
+        let (machines, others) = (with.len(), all - with.len());
+        LabelShare { label, machines, differing: inside, others, others_differing: known - inside }
     });
-    let mut shares: Vec<LabelShare> = shares.collect();
+    let mut shares: Vec<LabelShare> = shares.filter(is_clear).collect();
     shares.sort_by(|a, b| b.differing.cmp(&a.differing).then(a.machines.cmp(&b.machines)));
     shares
 }
@@ -58,18 +52,16 @@ fn is_clear(share: &LabelShare) -> bool {
 }
 
 /// The labels that all of these machines have, and no other machine of these groups.
-pub(super) fn only_of(fleet: &Fleet, machines: &[usize], groups: &[usize]) -> Vec<String> {
+pub(super) fn only_of(fleet: &Fleet, machines: &[usize], groups: &BTreeSet<usize>) -> Vec<String> {
     if machines.len() < FEWEST {
         return Vec::new();
     }
     let these: HashSet<usize> = machines.iter().copied().collect();
     let members: HashSet<usize> =
         groups.iter().filter_map(|at| fleet.groups.get(*at)).flat_map(|group| group.machines.iter().copied()).collect();
+    let is_of_these = |with: &[usize]| with.len() == these.len() && with.iter().all(|machine| these.contains(machine));
     let labels = by_label(fleet, members.into_iter()).into_iter();
-    labels
-        .filter(|(_, with)| with.len() == these.len() && with.iter().all(|machine| these.contains(machine)))
-        .map(|(label, _)| label)
-        .collect()
+    labels.filter(|(_, with)| is_of_these(with)).map(|(label, _)| label).collect()
 }
 
 /// Machines by label, without the labels that name a machine.

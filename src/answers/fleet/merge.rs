@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::names::{Names, Owner};
-use super::pool::{Answers, Kept, Pool};
+use super::names::{Owner, owners};
+use super::pool::{Answers, Kept, Name, Pool};
 use super::usual::{Asked, Given};
 use super::{Bucket, Difference, Expected, Fleet, Group, Key, Machine, NotMerged, Question, SCHEMA, Usual};
 use cuda_pitfalls_core::report::SchemaId;
@@ -21,9 +21,8 @@ pub struct Words {
 /// knows of a scenario.
 pub fn merge(pool: Pool, expected: Option<&[String]>, words: impl Fn(&str) -> Option<Words>) -> Fleet {
     let (rule, answers, kept, mut input) = pool.into_parts();
-    let names = Names::of(&kept);
     // Each machine's documents stand together, the latest first; one that is dated in the future comes last.
-    let mut owned: Vec<(Owner, Kept)> = names.owners(&kept).into_iter().zip(kept).collect();
+    let mut owned: Vec<(Owner, Kept)> = owners(&kept).into_iter().zip(kept).collect();
     owned.sort_by(|(owner, one), (other_owner, other)| {
         let owners = owner.cmp(other_owner).then(one.is_of_the_future.cmp(&other.is_of_the_future));
         owners.then(other.digest.started_at.cmp(&one.digest.started_at)).then(one.path.cmp(&other.path))
@@ -52,11 +51,9 @@ pub fn merge(pool: Pool, expected: Option<&[String]>, words: impl Fn(&str) -> Op
     let mut machines = machines(&kept, &owners, &members);
     warn_of_clashes(&mut machines);
     let expected = expected.map(|names| {
-        let all: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-        let called = |machine: &'_ Machine| machine.shared_name.clone().unwrap_or_else(|| machine.name.clone());
-        let there: BTreeSet<String> = machines.iter().map(called).collect();
-        let there: BTreeSet<&str> = there.iter().map(String::as_str).collect();
-        let only = |a: &BTreeSet<&str>, b: &BTreeSet<&str>| a.difference(b).map(|name| (*name).to_owned()).collect();
+        let all: BTreeSet<&String> = names.iter().collect();
+        let there: BTreeSet<&String> = machines.iter().map(|it| it.shared_name.as_ref().unwrap_or(&it.name)).collect();
+        let only = |a: &BTreeSet<&String>, b: &BTreeSet<&String>| a.difference(b).copied().cloned().collect();
         Expected { machines: all.len(), missing: only(&all, &there), unexpected: only(&there, &all) }
     });
     let mut fleet = Fleet {
@@ -67,17 +64,21 @@ pub fn merge(pool: Pool, expected: Option<&[String]>, words: impl Fn(&str) -> Op
         expected,
         machines,
         questions: Vec::new(),
-        groups: members.groups.iter().map(|(key, machines)| group(key, machines)).collect(),
+        groups: members
+            .groups
+            .iter()
+            .map(|(key, machines)| Group {
+                key: key.clone(),
+                machines: machines.iter().copied().collect(),
+                usual: Vec::new(),
+            })
+            .collect(),
         differences: Vec::new(),
         causes: Vec::new(),
         labels: Vec::new(),
     };
     Questions { answers: &answers, kept: &kept, members: &members, words: &words }.ask(&mut fleet);
     fleet.ranked()
-}
-
-fn group(key: &Key, machines: &BTreeSet<usize>) -> Group {
-    Group { key: key.clone(), machines: machines.iter().copied().collect(), usual: Vec::new() }
 }
 
 /// Which machine answered what in which group, without the answers.
@@ -108,14 +109,12 @@ impl Members {
             }
             let machine = known.len() - 1;
             machines.push(machine);
-            let mut by_library: HashMap<&str, (Key, Vec<u32>)> = HashMap::new();
-            for answer in one.answers.iter().filter_map(|at| answers.all.get(*at as usize)) {
-                let of_library = by_library.entry(&answer.libcudart).or_insert_with(|| {
-                    (Key { libcudart: answer.libcudart.clone(), ..one.digest.key.clone() }, Vec::new())
-                });
-                of_library.1.push(answer.name);
+            let mut by_library: HashMap<&str, Vec<u32>> = HashMap::new();
+            for (name, answer) in one.answers.iter().filter_map(|at| answers.all.get(*at as usize)) {
+                by_library.entry(&answer.libcudart).or_default().push(*name);
             }
-            for (key, names) in by_library.into_values() {
+            for (library, names) in by_library {
+                let key = Key { libcudart: library.to_owned(), ..one.digest.key.clone() };
                 let known = asked.entry(key.clone()).or_default();
                 let before = known.len();
                 known.extend(names);
@@ -127,17 +126,11 @@ impl Members {
         }
         let mut groups: Vec<(Key, BTreeSet<usize>)> = all.into_iter().collect();
         groups.sort_by(|(a, of_a), (b, of_b)| of_b.len().cmp(&of_a.len()).then_with(|| a.cmp(b)));
-        let index: HashMap<&Key, usize> = groups.iter().enumerate().map(|(at, (key, _))| (key, at)).collect();
-        let libraries: BTreeSet<&String> = groups.iter().map(|(key, _)| &key.libcudart).collect();
-        let mut by_key: HashMap<&Key, HashMap<String, usize>> = HashMap::new();
-        for one in kept {
-            by_key.entry(&one.digest.key).or_insert_with(|| {
-                let place = |library: &&String| {
-                    let key = Key { libcudart: (*library).clone(), ..one.digest.key.clone() };
-                    Some(((*library).clone(), *index.get(&key)?))
-                };
-                libraries.iter().filter_map(place).collect()
-            });
+        // By what is known of a document without its answers.
+        let mut by_key: HashMap<Key, HashMap<String, usize>> = HashMap::new();
+        for (at, (key, _)) in groups.iter().enumerate() {
+            let without = Key { libcudart: String::new(), ..key.clone() };
+            by_key.entry(without).or_default().insert(key.libcudart.clone(), at);
         }
         let places = kept.iter().map(|one| by_key.get(&one.digest.key).cloned().unwrap_or_default()).collect();
         Members { groups, places, machines, used }
@@ -146,7 +139,8 @@ impl Members {
 
 fn machines(kept: &[Kept], owners: &[Owner], members: &Members) -> Vec<Machine> {
     let mut all: Vec<Machine> = Vec::new();
-    for ((one, owner), (machine, is_used)) in kept.iter().zip(owners).zip(members.machines.iter().zip(&members.used)) {
+    let places = members.machines.iter().zip(&members.used);
+    for ((one, owner), (machine, is_used)) in kept.iter().zip(owners).zip(places) {
         if *machine == all.len() {
             let warnings = owner.shared_name.iter().map(|name| format!("another machine is called {name} too"));
             all.push(Machine {
@@ -180,22 +174,20 @@ fn machines(kept: &[Kept], owners: &[Owner], members: &Members) -> Vec<Machine> 
             *known.verdicts.entry(*kind).or_insert(0) += count;
         }
         known.unexpected += one.digest.unexpected;
-        known.warnings.extend(
-            one.digest.warnings.iter().filter(|why| !known.warnings.contains(why)).cloned().collect::<Vec<_>>(),
-        );
+        let new: Vec<_> = one.digest.warnings.iter().filter(|why| !known.warnings.contains(why)).cloned().collect();
+        known.warnings.extend(new);
     }
     all
 }
 
 /// Two names with one GPU: a machine that was renamed, a label that was copied, or a report that was made up.
 fn warn_of_clashes(machines: &mut [Machine]) {
-    let mut owners: HashMap<String, Vec<usize>> = HashMap::new();
+    let mut owners: HashMap<&str, Vec<usize>> = HashMap::new();
     for (place, machine) in machines.iter().enumerate() {
         for gpu in &machine.gpus {
-            owners.entry(gpu.clone()).or_default().push(place);
+            owners.entry(gpu).or_default().push(place);
         }
     }
-    let names: Vec<String> = machines.iter().map(|machine| machine.name.clone()).collect();
     let mut clashes: BTreeSet<(usize, usize)> = BTreeSet::new();
     for places in owners.values().filter(|places| places.len() > 1) {
         // Each names one other: of a thousand with one UUID a million pairs would be named.
@@ -203,8 +195,9 @@ fn warn_of_clashes(machines: &mut [Machine]) {
         clashes.extend(places.iter().copied().zip(after.copied()));
     }
     for (one, other) in clashes {
-        if let (Some(machine), Some(name)) = (machines.get_mut(one), names.get(other)) {
-            machine.warnings.push(format!("has a GPU with the UUID of one of {name}"));
+        let warning = machines.get(other).map(|other| format!("has a GPU with the UUID of one of {}", other.name));
+        if let Some(machine) = machines.get_mut(one) {
+            machine.warnings.extend(warning);
         }
     }
 }
@@ -223,27 +216,24 @@ impl<'a, W: Fn(&str) -> Option<Words>> Questions<'a, W> {
     /// Merges one question after the other, so that the answers to only one are in memory in a second order.
     fn ask(&self, fleet: &mut Fleet) {
         let mut cursors = vec![(0_usize, 0_usize); self.kept.len()];
-        let mut found: BTreeMap<String, Vec<(usize, Usual, Vec<Difference>)>> = BTreeMap::new();
-        let mut about: HashMap<String, Question> = HashMap::new();
-        for name in 0..u32::try_from(self.answers.names.len()).unwrap_or(u32::MAX) {
+        let mut found: BTreeMap<String, (Question, Vec<(usize, Usual, Vec<Difference>)>)> = BTreeMap::new();
+        for (number, name) in (0..).zip(&self.answers.names) {
             let mut given: BTreeMap<usize, Vec<Given<'a>>> = BTreeMap::new();
             for (place, cursor) in cursors.iter_mut().enumerate() {
-                self.advance(name, place, cursor, &mut given);
+                self.advance(number, place, cursor, &mut given);
             }
-            for (asked, variant) in Self::variants(given) {
+            for (asked, variant) in variants(given) {
                 let question = self.question(name, &asked);
-                let key = question.name.clone();
-                about.insert(key.clone(), question);
-                let results = variant.into_iter().map(|(group, given)| {
-                    let members = &self.members.groups[group];
-                    let (usual, differences) = Asked { given, members: &members.1, key: &members.0 }.result(group);
+                let (_, results) = found.entry(question.name.clone()).or_insert((question, Vec::new()));
+                results.extend(variant.into_iter().map(|(group, given)| {
+                    let (key, members) = &self.members.groups[group];
+                    let (usual, differences) = Asked { given, members, key }.result(group);
                     (group, usual, differences)
-                });
-                found.entry(key).or_default().extend(results);
+                }));
             }
         }
-        for (place, (name, results)) in found.into_iter().enumerate() {
-            fleet.questions.extend(about.remove(&name));
+        for (place, (question, results)) in found.into_values().enumerate() {
+            fleet.questions.push(question);
             for (group, mut usual, differences) in results {
                 usual.question = place;
                 fleet.differences.extend(differences.into_iter().map(|it| Difference { question: place, ..it }));
@@ -263,8 +253,8 @@ impl<'a, W: Fn(&str) -> Option<Words>> Questions<'a, W> {
         given: &mut BTreeMap<usize, Vec<Given<'a>>>,
     ) {
         let (Some(one), Some(machine)) = (self.kept.get(place), self.members.machines.get(place)) else { return };
-        while let Some(answer) = one.answers.get(*at).and_then(|at| self.answers.all.get(*at as usize)) {
-            if answer.name != name {
+        while let Some((of, answer)) = one.answers.get(*at).and_then(|at| self.answers.all.get(*at as usize)) {
+            if *of != name {
                 return;
             }
             let end = *figure + answer.figures.len();
@@ -279,42 +269,38 @@ impl<'a, W: Fn(&str) -> Option<Words>> Questions<'a, W> {
         }
     }
 
-    /// The answers by what was asked. Answers that do not say what was asked join the most frequent ones.
-    fn variants(given: BTreeMap<usize, Vec<Given<'a>>>) -> Variants<'a> {
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for one in given.values().flatten().filter(|one| !one.answer.asked.is_empty()) {
-            *counts.entry(&one.answer.asked).or_default() += 1;
-        }
-        let most = counts.iter().max_by_key(|(asked, count)| (**count, std::cmp::Reverse(**asked)));
-        let usual = most.map(|(asked, _)| (*asked).to_owned()).unwrap_or_default();
-        let mut variants = Variants::new();
-        for (group, all) in given {
-            let mut in_group: BTreeMap<&str, usize> = BTreeMap::new();
-            for one in all.iter().filter(|one| !one.answer.asked.is_empty()) {
-                *in_group.entry(&one.answer.asked).or_default() += 1;
-            }
-            let most = in_group.iter().max_by_key(|(asked, count)| (**count, std::cmp::Reverse(**asked)));
-            let most = most.map_or(usual.as_str(), |(asked, _)| asked).to_owned();
-            for one in all {
-                let asked = if one.answer.asked.is_empty() { &most } else { &one.answer.asked };
-                // The usual variant has the plain name.
-                let asked = if *asked == usual { String::new() } else { asked.clone() };
-                variants.entry(asked).or_default().entry(group).or_default().push(one);
-            }
-        }
-        variants
-    }
-
-    fn question(&self, name: u32, asked: &str) -> Question {
-        let known = self.answers.names.get(name as usize);
-        let (plain, scenario, words) =
-            known.map_or(("", "", ""), |name| (name.name.as_str(), name.scenario.as_str(), name.words.as_str()));
+    fn question(&self, Name { name, scenario, words }: &Name, asked: &str) -> Question {
         let built_in = (self.words)(scenario).unwrap_or_default();
         Question {
-            name: if asked.is_empty() { plain.to_owned() } else { format!("{plain} (asked otherwise: {asked})") },
-            question: if words.is_empty() { built_in.question } else { words.to_owned() },
+            name: if asked.is_empty() { name.clone() } else { format!("{name} (asked otherwise: {asked})") },
+            question: if words.is_empty() { built_in.question } else { words.clone() },
             page: built_in.page,
             is_row: scenario.is_empty(),
         }
     }
+}
+
+/// The answers by what was asked. Answers that do not say what was asked join the most frequent ones.
+fn variants(given: BTreeMap<usize, Vec<Given<'_>>>) -> Variants<'_> {
+    let usual = most_asked(given.values().flatten()).unwrap_or_default();
+    let mut variants = Variants::new();
+    for (group, all) in given {
+        let most = most_asked(&all).unwrap_or(usual);
+        for one in all {
+            let asked = if one.answer.asked.is_empty() { most } else { &one.answer.asked };
+            // The usual variant has the plain name.
+            let asked = if asked == usual { "" } else { asked };
+            variants.entry(asked.to_owned()).or_default().entry(group).or_default().push(one);
+        }
+    }
+    variants
+}
+
+/// What most of these were asked, as far as they say it.
+fn most_asked<'a: 'g, 'g>(given: impl IntoIterator<Item = &'g Given<'a>>) -> Option<&'a str> {
+    let mut counts: BTreeMap<&'a str, usize> = BTreeMap::new();
+    for one in given.into_iter().filter(|one| !one.answer.asked.is_empty()) {
+        *counts.entry(&one.answer.asked).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(asked, count)| (*count, std::cmp::Reverse(*asked))).map(|(asked, _)| asked)
 }

@@ -9,95 +9,83 @@ pub(super) const NAMES: [&str; 2] = ["node", "host"];
 /// So much of a UUID tells GPUs apart: `GPU-8b6c2f00`.
 const SHORT: usize = 12;
 
-/// How machines are called: by a label, or by their GPUs.
-pub(super) struct Names {
-    /// The labels that documents with these GPUs have.
-    labelled: HashMap<String, BTreeSet<String>>,
-    /// Short names of GPUs without a label.
-    short: HashMap<String, String>,
+/// The machine of each document. Reports with one name are of one machine where they share a GPU, or are linked by
+/// others that do: a name that was given twice hides nobody.
+pub(super) fn owners(kept: &[Kept]) -> Vec<Owner> {
+    let called = called(kept);
+    let linked = Linked::of(kept, &called);
+    // By name: the machines, each with the least UUID of its GPUs.
+    let mut machines: HashMap<&str, BTreeMap<usize, &str>> = HashMap::new();
+    for (at, (one, name)) in kept.iter().zip(&called).enumerate() {
+        let known = machines.entry(name).or_default().entry(linked.first(at)).or_default();
+        if let Some(gpu) = one.digest.gpus.first().filter(|gpu| known.is_empty() || gpu.as_str() < *known) {
+            *known = gpu;
+        }
+    }
+    let mut all: BTreeMap<usize, Owner> =
+        machines.iter().flat_map(|(name, machines)| distinct(name, machines)).collect();
+    // Somebody's label may look like such a name.
+    let mut taken = HashMap::new();
+    for owner in all.values_mut() {
+        owner.name = unique(&mut taken, &owner.name);
+    }
+    (0..kept.len()).filter_map(|at| all.get(&linked.first(at)).cloned()).collect()
 }
 
-impl Names {
-    pub(super) fn of(kept: &[Kept]) -> Names {
-        let mut names = Names { labelled: HashMap::new(), short: HashMap::new() };
-        for one in kept.iter().filter(|one| !one.digest.gpus.is_empty()) {
-            if let Some(label) = label(one) {
-                names.labelled.entry(one.digest.gpus.join(",")).or_default().insert(label.to_owned());
-            }
-        }
-        let all: BTreeSet<&Vec<String>> = kept.iter().map(|one| &one.digest.gpus).collect();
-        let mut taken: BTreeMap<String, usize> = BTreeMap::new();
-        for gpus in all {
-            let cut = |uuid: &String| uuid.chars().take(SHORT).collect::<String>();
-            let short = match gpus.as_slice() {
-                [] => continue,
-                [one] => cut(one),
-                // Without commas and spaces, because names stand in lists.
-                [one, other] => format!("{}+{}", cut(one), cut(other).trim_start_matches("GPU-")),
-                [one, rest @ ..] => format!("{}+{}-more", cut(one), rest.len()),
-            };
-            let times = taken.entry(short.clone()).or_default();
-            *times += 1;
-            let short = if *times > 1 { format!("{short} ({times})") } else { short };
-            names.short.insert(gpus.join(","), short);
-        }
-        names
+/// What each document is called: by a label, or by its GPUs.
+fn called(kept: &[Kept]) -> Vec<String> {
+    // The labels that documents with these GPUs have.
+    let mut labelled: HashMap<&[String], BTreeSet<&str>> = HashMap::new();
+    for one in kept.iter().filter(|one| !one.digest.gpus.is_empty()) {
+        labelled.entry(&one.digest.gpus).or_default().extend(label(one));
     }
-
-    /// The machine of each document. Reports with one name are of one machine where they share a GPU, or are linked by
-    /// others that do: a name that was given twice hides nobody.
-    pub(super) fn owners(&self, kept: &[Kept]) -> Vec<Owner> {
-        let called: Vec<String> = kept.iter().map(|one| self.of_document(one)).collect();
-        let linked = Linked::of(kept, &called);
-        // By name: the machines, each with the least UUID of its GPUs.
-        let mut machines: HashMap<&str, BTreeMap<usize, &str>> = HashMap::new();
-        for (at, (one, name)) in kept.iter().zip(&called).enumerate() {
-            let known = machines.entry(name).or_default().entry(linked.first(at)).or_default();
-            if let Some(gpu) = one.digest.gpus.first().filter(|gpu| known.is_empty() || gpu.as_str() < *known) {
-                *known = gpu;
-            }
-        }
-        let mut all: BTreeMap<usize, Owner> =
-            machines.iter().flat_map(|(name, machines)| distinct(name, machines)).collect();
-        // Somebody's label may look like such a name.
-        let mut taken: HashMap<String, usize> = HashMap::new();
-        for owner in all.values_mut() {
-            let times = taken.entry(owner.name.clone()).or_default();
-            *times += 1;
-            if *times > 1 {
-                owner.name = format!("{} ({times})", owner.name);
-            }
-        }
-        (0..kept.len()).filter_map(|at| all.get(&linked.first(at)).cloned()).collect()
+    let all: BTreeSet<&Vec<String>> = kept.iter().map(|one| &one.digest.gpus).collect();
+    let mut taken = HashMap::new();
+    let mut by_gpus: HashMap<&[String], String> = HashMap::new();
+    for gpus in all {
+        let name = match gpus.as_slice() {
+            [] => continue,
+            [one] => short(one),
+            // Without commas and spaces, because names stand in lists.
+            [one, other] => format!("{}+{}", short(one), short(other).trim_start_matches("GPU-")),
+            [one, rest @ ..] => format!("{}+{}-more", short(one), rest.len()),
+        };
+        by_gpus.insert(gpus, unique(&mut taken, &name));
     }
-
-    fn of_document(&self, one: &Kept) -> String {
-        if let Some(label) = label(one) {
-            return label.to_owned();
-        }
-        let gpus = one.digest.gpus.join(",");
-        let labels = self.labelled.get(&gpus);
+    let called = kept.iter().map(|one| {
+        let gpus = one.digest.gpus.as_slice();
         // A report without a label is of the machine with the same GPUs, if there is one such.
-        if let Some([label]) = labels.map(|all| all.iter().collect::<Vec<_>>()).as_deref() {
-            return (*label).clone();
-        }
-        self.short.get(&gpus).cloned().unwrap_or_else(|| format!("unnamed: {}", one.path))
-    }
+        let only = labelled.get(gpus).filter(|all| all.len() == 1).and_then(|all| all.first().copied());
+        let by_gpus = by_gpus.get(gpus).cloned();
+        let named = label(one).or(only).map(str::to_owned).or(by_gpus);
+        named.unwrap_or_else(|| format!("unnamed: {}", one.path))
+    });
+    called.collect()
+}
+
+/// The beginning of a UUID.
+fn short(uuid: &str) -> String {
+    uuid.chars().take(SHORT).collect()
+}
+
+/// A name, with a number behind it where it is taken.
+fn unique(taken: &mut HashMap<String, usize>, name: &str) -> String {
+    let times = taken.entry(name.to_owned()).or_default();
+    *times += 1;
+    if *times > 1 { format!("{name} ({times})") } else { name.to_owned() }
 }
 
 /// The owners of one name by their first documents: where there are several, the UUID of a GPU stands behind the name.
 fn distinct(name: &str, machines: &BTreeMap<usize, &str>) -> Vec<(usize, Owner)> {
-    let short = |gpu: &str| gpu.chars().take(SHORT).collect::<String>();
     let mut taken: HashMap<String, usize> = HashMap::new();
     machines.values().for_each(|gpu| *taken.entry(short(gpu)).or_default() += 1);
     let owner = |(first, gpu): (&usize, &&str)| {
         if machines.len() == 1 {
             return (*first, Owner { name: name.to_owned(), first: *first, shared_name: None });
         }
-        let short = short(gpu);
-        let gpu = match taken.get(&short) {
+        let gpu = match short(gpu) {
             _ if gpu.is_empty() => "no GPU".to_owned(),
-            Some(1) => short,
+            short if taken.get(&short) == Some(&1) => short,
             _ => (*gpu).to_owned(),
         };
         (*first, Owner { name: format!("{name} ({gpu})"), first: *first, shared_name: Some(name.to_owned()) })

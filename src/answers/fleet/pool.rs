@@ -1,21 +1,16 @@
 //! What many documents answer, each answer kept once: most machines show the same.
 
-use std::collections::HashMap;
-use std::collections::btree_map::{BTreeMap, Entry};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use super::answer::{Digest, MachineAnswer, Refused, Shown};
-use super::{Bucket, CaseChange, Input, MOST_EXAMPLES, NotMerged};
-use cuda_pitfalls_core::verdict::{Kind, Provenance};
+use super::answer::{Answer, Digest, MachineAnswer, Refused};
+use super::{Bucket, Input, MOST_EXAMPLES, NotMerged};
+use cuda_pitfalls_core::verdict::Provenance;
 
 /// The most bytes of different answers. A thousand machines that all differ take a tenth of it.
 const MOST_BYTES: usize = 128 << 20;
 /// An answer takes so many times its text.
 const FACTS_BYTES: usize = 6;
-/// A figure that could not be read.
-pub(super) const UNREAD: i64 = i64::MIN;
-/// No text in UTF-8 has this byte, so it separates two of them.
-const BETWEEN: u8 = 0xff;
 
 /// What is taken of the documents.
 #[derive(Clone, Debug)]
@@ -50,28 +45,6 @@ pub(super) struct Kept {
     pub(super) figures: Box<[i64]>,
 }
 
-/// One answer, whoever gave it.
-#[derive(Debug)]
-pub(super) struct Answer {
-    /// Index of [`Answers::names`].
-    pub(super) name: u32,
-    pub(super) asked: String,
-    pub(super) libcudart: String,
-    pub(super) is_unexpected: bool,
-    /// The reason where there is none.
-    pub(super) shown: Result<Same, String>,
-    /// What the figures of a document with this answer are about: `trap/gpu0`.
-    pub(super) figures: Vec<String>,
-}
-
-/// What must be equal for two machines to have shown the same.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Same {
-    pub(super) kind: Kind,
-    /// What all cases showed.
-    pub(super) facts: Vec<CaseChange>,
-}
-
 /// The name of a question, and what is said of it.
 #[derive(Debug, Default)]
 pub(super) struct Name {
@@ -83,9 +56,10 @@ pub(super) struct Name {
 /// Different answers and names, each once.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    pub(super) all: Vec<Answer>,
+    /// Each with the index of its name.
+    pub(super) all: Vec<(u32, Arc<Answer>)>,
     pub(super) names: Vec<Name>,
-    known: HashMap<Box<[u8]>, u32>,
+    known: HashMap<Arc<Answer>, u32>,
     by_name: HashMap<String, u32>,
     bytes: usize,
 }
@@ -141,18 +115,14 @@ impl Pool {
         }
         let answers = std::mem::take(&mut digest.answers);
         let mut found: Vec<(u32, u32, Vec<i64>)> = Vec::with_capacity(answers.len());
-        let mut code = Vec::new();
-        for answer in &answers {
-            encode(answer, &mut code);
-            let figures = figures(answer);
-            let known = read(&self.answers).find(&code);
-            let (name, at) = match known {
-                Some(known) => known,
-                None => write(&self.answers).insert(&code, answer).ok_or_else(|| {
-                    refused(Bucket::Invalid, "it answers otherwise than thousands of others, which cannot all be kept")
-                })?,
-            };
-            found.push((name, at, figures));
+        for mut one in answers {
+            let bytes = std::mem::take(&mut one.bytes);
+            let known = self.answers.read().unwrap_or_else(PoisonError::into_inner).find(&one.answer);
+            let insert = || self.answers.write().unwrap_or_else(PoisonError::into_inner).insert(one);
+            let (name, at) = known.or_else(insert).ok_or_else(|| {
+                refused(Bucket::Invalid, "it answers otherwise than thousands of others, which cannot all be kept")
+            })?;
+            found.push((name, at, bytes));
         }
         found.sort_by_key(|(name, at, _)| (*name, *at));
         Ok(Kept {
@@ -166,8 +136,7 @@ impl Pool {
 
     /// What was read, in an order that does not depend on who read it.
     pub(super) fn into_parts(self) -> (Rule, Answers, Vec<Kept>, Input) {
-        let inner = |kept: Mutex<Vec<Kept>>| kept.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut kept = inner(self.kept);
+        let mut kept = self.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
         kept.sort_by(|a, b| a.path.cmp(&b.path));
         let mut input = self.input.into_inner().unwrap_or_else(PoisonError::into_inner);
         input.shorten();
@@ -183,12 +152,8 @@ impl Input {
 
     /// Moves a document from one bucket to another.
     pub(super) fn recount(&mut self, from: Bucket, not_merged: NotMerged) {
-        if let Entry::Occupied(mut entry) = self.buckets.entry(from) {
-            *entry.get_mut() -= 1;
-            if *entry.get() == 0 {
-                entry.remove();
-            }
-        }
+        self.buckets.entry(from).and_modify(|count| *count -= 1);
+        self.buckets.retain(|_, count| *count > 0);
         *self.buckets.entry(not_merged.bucket).or_default() += 1;
         self.not_merged.push(not_merged);
     }
@@ -206,14 +171,14 @@ impl Input {
 }
 
 impl Answers {
-    fn find(&self, code: &[u8]) -> Option<(u32, u32)> {
-        let at = *self.known.get(code)?;
-        Some((self.all.get(at as usize)?.name, at))
+    fn find(&self, answer: &Answer) -> Option<(u32, u32)> {
+        let at = *self.known.get(answer)?;
+        Some((self.all.get(at as usize)?.0, at))
     }
 
     /// The name and the index of an answer, which is kept if it is a new one; none if there is no room for it.
-    fn insert(&mut self, code: &[u8], answer: &MachineAnswer) -> Option<(u32, u32)> {
-        if let Some(known) = self.find(code) {
+    fn insert(&mut self, MachineAnswer { scenario, words, answer, .. }: MachineAnswer) -> Option<(u32, u32)> {
+        if let Some(known) = self.find(&answer) {
             return Some(known);
         }
         if self.bytes > MOST_BYTES {
@@ -223,79 +188,19 @@ impl Answers {
             Some(name) => *name,
             None => {
                 let at = u32::try_from(self.names.len()).ok()?;
-                self.names.push(Name {
-                    name: answer.name.clone(),
-                    scenario: answer.scenario.clone(),
-                    words: answer.words.clone(),
-                });
+                self.names.push(Name { name: answer.name.clone(), scenario, words });
                 self.by_name.insert(answer.name.clone(), at);
                 at
             }
         };
-        let (shown, figures) = match &answer.shown {
-            Shown::Nothing(reason) => (Err(reason.clone()), Vec::new()),
-            Shown::Answer { kind, by_chance, cases } => {
-                let mut facts = Vec::new();
-                let mut about = Vec::new();
-                for case in cases {
-                    for (outcome, changes) in (1..).zip(&case.outcomes).filter(|_| !by_chance) {
-                        facts.extend(changes.iter().map(|change| CaseChange {
-                            case: case.name.clone(),
-                            outcome,
-                            change: change.clone(),
-                        }));
-                    }
-                    let slash = if case.name.is_empty() { "" } else { "/" };
-                    about.extend(case.figures.iter().map(|(gpu, _)| format!("{}{slash}{}", case.name, gpu)));
-                }
-                (Ok(Same { kind: *kind, facts }), about)
-            }
-        };
         let at = u32::try_from(self.all.len()).ok()?;
-        // It is kept twice: as text, to be found again, and as facts, which take a few times as much.
-        self.bytes += FACTS_BYTES * code.len() + size_of::<Answer>();
-        self.known.insert(code.into(), at);
-        let (asked, libcudart) = (answer.asked.clone(), answer.libcudart.clone());
-        self.all.push(Answer { name, asked, libcudart, is_unexpected: answer.is_unexpected, shown, figures });
+        let text = serde_json::to_string(&answer.shown.as_ref().map(|same| &same.facts)).unwrap_or_default();
+        let texts = [&answer.name, &answer.asked, &answer.libcudart, &text].into_iter().chain(&answer.figures);
+        self.bytes += FACTS_BYTES * texts.map(String::len).sum::<usize>() + size_of::<Answer>();
+        let answer = Arc::new(answer);
+        self.known.insert(Arc::clone(&answer), at);
+        self.all.push((name, answer));
         Some((name, at))
-    }
-}
-
-/// An answer as bytes, by which it is found again: all of it but its figures.
-fn encode(answer: &MachineAnswer, code: &mut Vec<u8>) {
-    code.clear();
-    // With separators no two different answers have the same bytes.
-    let mut add = |text: &str, level: usize| {
-        code.extend_from_slice(text.as_bytes());
-        code.extend(std::iter::repeat_n(BETWEEN, level));
-    };
-    for part in [&answer.name, &answer.asked, &answer.libcudart] {
-        add(part, 1);
-    }
-    add(if answer.is_unexpected { "unexpected" } else { "" }, 1);
-    match &answer.shown {
-        Shown::Nothing(reason) => add(reason, 1),
-        Shown::Answer { kind, by_chance, cases } => {
-            add(kind.name(), 2);
-            for case in cases {
-                add(&case.name, 3);
-                if !by_chance {
-                    add(&serde_json::to_string(&case.outcomes).unwrap_or_default(), 2);
-                }
-                add("", 3);
-                case.figures.iter().for_each(|(gpu, _)| add(gpu, 1));
-                add("", 4);
-            }
-        }
-    }
-}
-
-fn figures(answer: &MachineAnswer) -> Vec<i64> {
-    match &answer.shown {
-        Shown::Nothing(_) => Vec::new(),
-        Shown::Answer { cases, .. } => {
-            cases.iter().flat_map(|case| &case.figures).map(|(_, bytes)| bytes.unwrap_or(UNREAD)).collect()
-        }
     }
 }
 
@@ -306,12 +211,4 @@ fn refused(bucket: Bucket, why: &str) -> Refused {
 // A thread that panicked leaves what it had added: nothing here is half done.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn read(answers: &RwLock<Answers>) -> std::sync::RwLockReadGuard<'_, Answers> {
-    answers.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn write(answers: &RwLock<Answers>) -> std::sync::RwLockWriteGuard<'_, Answers> {
-    answers.write().unwrap_or_else(PoisonError::into_inner)
 }

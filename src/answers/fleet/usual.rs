@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::answer::{Answer, Same, UNREAD};
 use super::change::differing as differing_facts;
-use super::pool::{Answer, Same, UNREAD};
 use super::spread::{differs, noise, spread};
 use super::{Difference, Key, Outcome, Spread, Usual, What};
 
@@ -43,7 +43,14 @@ impl Asked<'_> {
         let there: BTreeSet<usize> = self.given.iter().map(|given| given.machine).collect();
         let mut usual = Usual {
             question: 0,
-            outcomes: outcomes.iter().map(|(same, given)| outcome(same, given.len())).collect(),
+            outcomes: outcomes
+                .iter()
+                .map(|(Same { kind, facts }, given)| Outcome {
+                    kind: *kind,
+                    facts: facts.clone(),
+                    machines: given.len(),
+                })
+                .collect(),
             used_bytes: BTreeMap::new(),
             no_answer,
             not_asked: self.members.difference(&there).copied().collect(),
@@ -78,10 +85,6 @@ impl Asked<'_> {
         }
         (usual, differences)
     }
-}
-
-fn outcome(same: &Same, machines: usize) -> Outcome {
-    Outcome { kind: same.kind, facts: same.facts.clone(), machines }
 }
 
 /// Machines that are as far from the median as one another, and their figures.
