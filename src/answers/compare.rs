@@ -20,10 +20,9 @@ use crate::exit::Exit;
 use crate::survey::Survey;
 use crate::survey::mask::by_todays_rule;
 use cuda_pitfalls_core::fact;
-use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView, SchemaId};
-use cuda_pitfalls_core::text::counts::tally;
+use cuda_pitfalls_core::text::counts::{listed, tally};
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_trace::Trace;
 use cuda_pitfalls_trace::diagnosis::Finding;
@@ -195,44 +194,46 @@ impl Comparison {
         }
     }
 
-    fn of<T>(
-        of: &str,
-        sides: [ComparisonSide; 2],
-        machines: [&Machine; 2],
-        entries: [Vec<ComparedEntry<'_, T>>; 2],
-        versions: Option<(String, String)>,
-        compare: impl Fn(&T, &T) -> Relation,
-    ) -> Result<Comparison, CompareError> {
-        let ([a, b], [entries_a, entries_b]) = (sides, entries);
-        let paired = pair(entries_a, entries_b, versions)?;
-        let mut comparison = Comparison {
+    fn new(of: &str, [a, b]: [ComparisonSide; 2], machines: Vec<FactDifference>) -> Comparison {
+        Comparison {
             schema: SchemaId::current(SCHEMA),
             of: of.to_string(),
             a,
             b,
-            libcudart: paired.across,
-            machines: machine::changes(machines),
+            libcudart: None,
+            machines,
             changed: Vec::new(),
             explained: Vec::new(),
-            only_in_a: paired.only_in_a,
-            only_in_b: paired.only_in_b,
+            only_in_a: Vec::new(),
+            only_in_b: Vec::new(),
             same: 0,
-            in_neither: paired.in_neither,
-        };
-        let is_across = comparison.libcudart.is_some();
-        for (one, other) in paired.both {
-            let named = |difference: EntryDifference| EntryDifference {
-                name: one.name.clone(),
-                libcudart: one.libcudart.clone().filter(|_| !is_across),
-                ..difference
-            };
-            match compare(one.item, other.item) {
-                Relation::Same => comparison.same += 1,
-                Relation::Changed(difference) => comparison.changed.push(named(difference)),
-                Relation::Explained(difference) => comparison.explained.push(named(difference)),
-            }
+            in_neither: 0,
         }
-        Ok(comparison)
+    }
+
+    /// The comparison with these entries in it.
+    fn with<T>(
+        mut self,
+        [a, b]: [Vec<ComparedEntry<'_, T>>; 2],
+        versions: Option<(String, String)>,
+        compare: impl Fn(&T, &T) -> Relation,
+    ) -> Result<Comparison, CompareError> {
+        let paired = pair(a, b, versions)?;
+        (self.only_in_a, self.only_in_b) = (paired.only_in_a, paired.only_in_b);
+        (self.in_neither, self.libcudart) = (paired.in_neither, paired.across);
+        for (one, other) in paired.both {
+            let version = one.libcudart.filter(|_| self.libcudart.is_none());
+            self.add(one.name, version, compare(one.item, other.item));
+        }
+        Ok(self)
+    }
+
+    fn add(&mut self, name: String, libcudart: Option<String>, relation: Relation) {
+        match relation {
+            Relation::Same => self.same += 1,
+            Relation::Changed(difference) => self.changed.push(EntryDifference { name, libcudart, ..difference }),
+            Relation::Explained(difference) => self.explained.push(EntryDifference { name, libcudart, ..difference }),
+        }
     }
 }
 
@@ -248,7 +249,7 @@ fn all(values: impl Iterator<Item = String>) -> String {
     values.sort();
     match values.as_slice() {
         [(value, _)] => value.clone(),
-        several => several.iter().map(|(value, times)| format!("{times}× {value}")).collect::<Vec<_>>().join(", "),
+        several => listed(several.iter().map(|(value, times)| format!("{times}× {value}")), ""),
     }
 }
 
@@ -261,6 +262,13 @@ fn is_noise(one: i64, other: i64) -> bool {
 /// A fact that holds or does not, in a word.
 fn yes_or_no(holds: bool) -> String {
     if holds { "yes" } else { "no" }.to_string()
+}
+
+impl ComparisonSide {
+    fn new(run: &str, version: &str, provenance: Provenance, complete: bool, machine: String) -> ComparisonSide {
+        let (run, version) = (run.to_string(), version.to_string());
+        ComparisonSide { name: run.clone(), run, version, provenance, complete, machine }
+    }
 }
 
 impl EntryDifference {
@@ -313,17 +321,13 @@ pub fn reports(
     b: &ReportView<'_>,
     versions: Option<(String, String)>,
 ) -> Result<Comparison, CompareError> {
-    let side = |report: &ReportView<'_>| ComparisonSide {
-        name: report.run.id.clone(),
-        run: report.run.id.clone(),
-        version: report.run.version.clone(),
-        provenance: report.provenance,
-        complete: report.complete,
-        machine: report.machine.summary(),
+    let side = |report: &ReportView<'_>| {
+        let (run, machine) = (report.run, report.machine.summary());
+        ComparisonSide::new(&run.id, &run.version, report.provenance, report.complete, machine)
     };
     let (entries, machines) = ([scenario::entries(a), scenario::entries(b)], [a.machine, b.machine]);
-    let compare = |a: &ScenarioView<'_>, b: &ScenarioView<'_>| scenario::compare([a, b], machines);
-    Comparison::of("report", [side(a), side(b)], machines, entries, versions, compare)
+    let comparison = Comparison::new("report", [side(a), side(b)], machine::changes(machines));
+    comparison.with(entries, versions, |a: &ScenarioView<'_>, b| scenario::compare([a, b], machines))
 }
 
 /// What differs between two surveys of one kind. With `versions`, what calls of the one libcudart
@@ -335,27 +339,25 @@ pub fn surveys(a: &Survey, b: &Survey, versions: Option<(String, String)>) -> Re
     if versions.is_some() && !matches!((a, b), (Survey::Calls(_), Survey::Calls(_))) {
         return Err(CompareError::Versions);
     }
-    let side = |survey: &Survey| ComparisonSide {
-        name: survey.header().id.clone(),
-        run: survey.header().id.clone(),
-        version: survey.header().version.clone(),
-        provenance: survey.provenance(),
-        complete: survey.is_complete(),
-        machine: survey.machine().summary(),
+    let side = |survey: &Survey| {
+        let about = survey.about();
+        let (header, machine) = (about.header, about.machine.summary());
+        ComparisonSide::new(&header.id, &header.version, about.provenance, about.complete, machine)
     };
-    let (of, sides, machines) = (a.kind().name(), [side(a), side(b)], [a.machine(), b.machine()]);
+    let of = a.kind().name();
+    let comparison = Comparison::new(of, [side(a), side(b)], machine::changes([a.machine(), b.machine()]));
     match (a, b) {
-        (Survey::Calls(a), Survey::Calls(b)) => survey::compare(of, sides, machines, [&a.rows, &b.rows], versions),
+        (Survey::Calls(a), Survey::Calls(b)) => survey::compare(comparison, [&a.rows, &b.rows], versions),
         (Survey::Mask(a), Survey::Mask(b)) => {
             // Two rules are no difference between two drivers.
             let [a, b] = [a, b].map(by_todays_rule);
-            survey::compare(of, sides, machines, [&a.rows, &b.rows], None)
+            survey::compare(comparison, [&a.rows, &b.rows], None)
         }
-        (Survey::Env(a), Survey::Env(b)) => survey::compare(of, sides, machines, [&a.rows, &b.rows], None),
-        (Survey::Needs(a), Survey::Needs(b)) => survey::compare(of, sides, machines, [&a.rows, &b.rows], None),
-        (Survey::Python(a), Survey::Python(b)) => survey::compare(of, sides, machines, [&a.rows, &b.rows], None),
-        (Survey::Errors(a), Survey::Errors(b)) => survey::compare(of, sides, machines, [&a.rows, &b.rows], None),
-        (Survey::Startup(a), Survey::Startup(b)) => survey::compare(of, sides, machines, [&a.rows, &b.rows], None),
+        (Survey::Env(a), Survey::Env(b)) => survey::compare(comparison, [&a.rows, &b.rows], None),
+        (Survey::Needs(a), Survey::Needs(b)) => survey::compare(comparison, [&a.rows, &b.rows], None),
+        (Survey::Python(a), Survey::Python(b)) => survey::compare(comparison, [&a.rows, &b.rows], None),
+        (Survey::Errors(a), Survey::Errors(b)) => survey::compare(comparison, [&a.rows, &b.rows], None),
+        (Survey::Startup(a), Survey::Startup(b)) => survey::compare(comparison, [&a.rows, &b.rows], None),
         _ => Err(CompareError::Kinds { a: of, b: b.kind().name() }),
     }
 }

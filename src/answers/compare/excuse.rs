@@ -1,6 +1,8 @@
 //! Differences that follow from the machines: they are not differences in behaviour.
 
-use super::differing::{About, Differing, Was};
+use super::FactDifference;
+use super::differing::{ABSENT, END, MEMORY, RETURNED, STATUS, STEPS_MADE, VISIBLE};
+use cuda_pitfalls_core::fact::words;
 use cuda_pitfalls_core::fact::{self, Fact, Token};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::observation::{Observation, StepObservation};
@@ -36,12 +38,7 @@ impl MachineFacts {
         self.find([of_a.clone(), of_b.clone()])
     }
 
-    /// The property of the machines that explains a fact.
-    fn of(&self, fact: &Differing) -> Option<&'static str> {
-        let (Was::Output(of_a), Was::Output(of_b)) = (fact.a, fact.b) else { return None };
-        self.find([of_a, of_b].map(Token::from))
-    }
-
+    /// The property of the machines that has these values.
     fn find(&self, both: [Token; 2]) -> Option<&'static str> {
         self.0.iter().find(|(_, own)| *own == both).map(|(what, _)| *what)
     }
@@ -64,36 +61,37 @@ impl<'a> Excuses<'a> {
     }
 
     /// Why the machines explain a difference between two outcomes; none if they do not.
-    pub(super) fn of(&self, fact: &Differing, outcomes: [&Observation; 2]) -> Option<String> {
+    pub(super) fn of(&self, fact: &FactDifference, outcomes: [&Observation; 2]) -> Option<String> {
         // No machine explains how a call or a process ends.
-        if matches!(fact.about, About::Status | About::Returned | About::End | About::StepsMade) {
+        if [STATUS, RETURNED, END, STEPS_MADE].contains(&fact.fact.as_str()) {
             return None;
         }
         match self.unmasked.as_ref().filter(|all| comes_of_all(fact, outcomes, all)) {
             Some([a, b]) => Some(format!("{} sees all GPUs: {} in A, {} in B", self.case, a.len(), b.len())),
-            None => self.own.of(fact).map(|what| format!("{} is {what}", fact.about)),
+            None => {
+                let own = self.own.find([&fact.a, &fact.b].map(|value| Token::of(value)));
+                own.map(|what| format!("{} is {what}", fact.fact))
+            }
         }
     }
 }
 
 /// Whether the difference follows from seeing all GPUs of each machine.
-fn comes_of_all(fact: &Differing, [a, b]: [&Observation; 2], [all_a, all_b]: &[Vec<String>; 2]) -> bool {
-    // `cuInit` leaves its footprint on each GPU that it sees. A context takes more.
-    let touch = Was::Class(Some(Class::Init));
-    match fact.about {
-        About::Visible => (fact.a, fact.b) == (Was::Gpus(all_a), Was::Gpus(all_b)),
-        About::Memory(gpu) => {
-            let is_touch = [(touch, Was::Absent), (Was::Absent, touch)].contains(&(fact.a, fact.b));
-            let is_in_both = [all_a, all_b].iter().all(|all| all.iter().any(|known| known == gpu));
-            is_touch && !is_in_both && has_seen(a, fact, all_a) && has_seen(b, fact, all_b)
-        }
-        _ => false,
+fn comes_of_all(fact: &FactDifference, outcomes: [&Observation; 2], all: &[Vec<String>; 2]) -> bool {
+    let both = [fact.a.as_str(), fact.b.as_str()];
+    if let Some(gpu) = fact.fact.strip_prefix(MEMORY) {
+        // `cuInit` leaves its footprint on each GPU that it sees. A context takes more.
+        let footprint = Class::Init.name();
+        let is_footprint = [[footprint, ABSENT], [ABSENT, footprint]].contains(&both);
+        let is_in_both = all.iter().all(|all| all.iter().any(|known| known == gpu));
+        return is_footprint && !is_in_both && outcomes.into_iter().zip(all).all(|(it, all)| has_seen(it, fact, all));
     }
+    fact.fact == VISIBLE && both == all.each_ref().map(|all| words::gpus(all)).each_ref().map(String::as_str)
 }
 
 /// Whether a process of the attempt saw all these GPUs up to the step of the fact.
-fn has_seen(outcome: &Observation, fact: &Differing, all: &Vec<String>) -> bool {
-    let at = outcome.steps.iter().position(|step| Some(step.label.as_str()) == fact.step);
+fn has_seen(outcome: &Observation, fact: &FactDifference, all: &Vec<String>) -> bool {
+    let at = outcome.steps.iter().position(|step| Some(&step.label) == fact.step.as_ref());
     let sees_all = |step: &StepObservation| step.visible.as_ref() == Some(all);
     at.is_some_and(|at| outcome.steps.iter().take(at + 1).any(sees_all))
 }

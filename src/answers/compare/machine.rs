@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use super::{FactDifference, UNKNOWN, all, known, yes_or_no};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::sample::Gpu;
+use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::units;
 
 /// The facts that differ.
@@ -52,13 +53,10 @@ fn switch(on: Option<bool>) -> String {
 
 fn libcudarts(machine: &Machine) -> String {
     // By number, so that 12.10 comes after 12.9.
-    let versions: BTreeSet<(Option<i32>, &str)> = machine
-        .libcudart
-        .iter()
-        .map(|runtime| (runtime.number, runtime.version.as_deref().unwrap_or(UNKNOWN)))
-        .collect();
-    let versions: Vec<&str> = versions.into_iter().map(|(_, version)| version).collect();
-    if versions.is_empty() { "none".to_string() } else { versions.join(", ") }
+    let runtimes = machine.libcudart.iter();
+    let versions: BTreeSet<(Option<i32>, &str)> =
+        runtimes.map(|runtime| (runtime.number, runtime.version.as_deref().unwrap_or(UNKNOWN))).collect();
+    listed(versions.into_iter().map(|(_, version)| version), "none")
 }
 
 /// The value that all GPUs share, or each value with its number of GPUs.

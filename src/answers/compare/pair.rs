@@ -1,9 +1,9 @@
 //! Finds the entry of B for each entry of A.
 
-use std::collections::btree_map::Entry as Slot;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{CompareError, Only};
+use cuda_pitfalls_core::text::counts::listed;
 
 /// A scenario of a report or a row of a survey, with what it is matched by.
 pub(super) struct ComparedEntry<'a, T> {
@@ -50,37 +50,24 @@ pub(super) fn pair<'a, T>(
             _ => None,
         },
     };
-    let key = |entry: &ComparedEntry<'a, T>| (entry.name.clone(), entry.libcudart.clone().filter(|_| across.is_none()));
-    // Of two with one name, the first counts.
-    let mut left = BTreeMap::new();
+    // What each has under one name, in the order of A and then of B; of two with one name, the first counts.
     let mut order = Vec::new();
-    for entry in b {
-        if let Slot::Vacant(place) = left.entry(key(&entry)) {
-            order.push(place.key().clone());
-            place.insert(entry);
-        }
+    let mut named: BTreeMap<_, [Option<ComparedEntry<'a, T>>; 2]> = BTreeMap::new();
+    for (side, entry) in a.into_iter().map(|entry| (0, entry)).chain(b.into_iter().map(|entry| (1, entry))) {
+        let key = (entry.name.clone(), entry.libcudart.clone().filter(|_| across.is_none()));
+        let entries = named.entry(key.clone()).or_insert_with(|| {
+            order.push(key);
+            [None, None]
+        });
+        entries[side].get_or_insert(entry);
     }
     let (mut both, mut only_in_a, mut only_in_b, mut in_neither) = (Vec::new(), Vec::new(), Vec::new(), 0);
-    let mut done = BTreeSet::new();
-    for entry in a {
-        let key = key(&entry);
-        if !done.insert(key.clone()) {
-            continue;
-        }
-        match (entry.unmeasured.clone(), left.remove(&key)) {
-            (None, None) => only_in_a.push(only(&entry, None)),
-            (None, Some(other)) => match other.unmeasured.clone() {
-                None => both.push((entry, other)),
-                why => only_in_a.push(only(&entry, why)),
-            },
-            (why, Some(other)) if other.unmeasured.is_none() => only_in_b.push(only(&other, why)),
+    for entries in order.iter().filter_map(|key| named.remove(key)) {
+        match entries {
+            [Some(a), Some(b)] if a.unmeasured.is_none() && b.unmeasured.is_none() => both.push((a, b)),
+            [Some(a), b] if a.unmeasured.is_none() => only_in_a.push(only(a, b)),
+            [a, Some(b)] if b.unmeasured.is_none() => only_in_b.push(only(b, a)),
             _ => in_neither += 1,
-        }
-    }
-    for entry in order.iter().filter_map(|key| left.get(key)) {
-        match entry.unmeasured {
-            None => only_in_b.push(only(entry, None)),
-            Some(_) => in_neither += 1,
         }
     }
     if across.is_none() {
@@ -90,8 +77,10 @@ pub(super) fn pair<'a, T>(
     Ok(Paired { both, only_in_a, only_in_b, in_neither, across })
 }
 
-fn only<T>(entry: &ComparedEntry<'_, T>, reason: Option<String>) -> Only {
-    Only { name: Some(entry.name.clone()), libcudart: entry.libcudart.clone(), reason, count: 1 }
+/// What one document alone has measured; `other` is what the other one has of it.
+fn only<T>(entry: ComparedEntry<'_, T>, other: Option<ComparedEntry<'_, T>>) -> Only {
+    let reason = other.and_then(|other| other.unmeasured);
+    Only { name: Some(entry.name), libcudart: entry.libcudart, reason, count: 1 }
 }
 
 /// Makes one entry of all entries on a libcudart that the other document does not have.
@@ -130,7 +119,5 @@ fn keep<T>(
     if !entries.is_empty() {
         return Ok(());
     }
-    let has: Vec<&str> = has.iter().map(String::as_str).collect();
-    let has = if has.is_empty() { "no version at all".to_string() } else { has.join(", ") };
-    Err(CompareError::Libcudart { side, version: version.to_string(), has })
+    Err(CompareError::Libcudart { side, version: version.to_string(), has: listed(has, "no version at all") })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::differing::{Differing, differing};
+use super::differing::differing;
 use super::excuse::{Excuses, MachineFacts};
 use super::pair::ComparedEntry;
 use super::{EntryDifference, FactDifference, Relation, Share};
@@ -33,34 +33,42 @@ pub(super) fn entries<'v, 'r>(report: &'v ReportView<'r>) -> Vec<ComparedEntry<'
     entries.collect()
 }
 
-/// Compares the verdicts, and the first fact of each case that differs.
+/// Compares the verdicts, and the first fact of each case that differs. Outcomes of a compact report are compared by the
+/// changes that it keeps.
 pub(super) fn compare(both: [&ScenarioView<'_>; 2], machines: [&Machine; 2]) -> Relation {
     let [a, b] = both;
     let mut outcomes = both.into_iter().flat_map(|one| &one.cases).flat_map(|case| &case.outcomes);
-    if outcomes.any(|outcome| outcome.observation().is_none()) {
-        return kept(both, machines);
+    let is_whole = outcomes.all(|outcome| outcome.observation().is_some());
+    let plans = a.plan.zip(b.plan).filter(|_| is_whole).map(<[&Plan; 2]>::from);
+    if plans.is_none() && a.asked() != b.asked() {
+        let change = verdict(a.verdict, b.verdict, false);
+        let notes = vec!["it makes other calls, or asks for another effect".to_string()];
+        return Relation::Explained(EntryDifference::new(change.into_iter().collect(), notes));
     }
-    let (Some(plan_a), Some(plan_b)) = (a.plan, b.plan) else {
-        let change = verdict(a.verdict, b.verdict, true);
-        return change
-            .map_or(Relation::Same, |change| Relation::Changed(EntryDifference::new(vec![change], Vec::new())));
-    };
     let own = MachineFacts::new(both, machines);
     let (mut changed, mut explained, mut notes) = (Vec::new(), Vec::new(), Vec::new());
-    let mut is_same_question = plan_a.asks(None) == plan_b.asks(None);
+    let asks_alike = |case: Option<&str>| plans.is_none_or(|[a, b]| a.asks(case) == b.asks(case));
+    let mut is_same_question = asks_alike(None);
     let mut makes_other_calls = false;
-    if a.sha256 != b.sha256 {
+    if plans.is_some() && a.sha256 != b.sha256 {
         notes.push("the scenario was changed in between".to_string());
     }
+    let is_mixture = both.iter().all(|it| it.nondeterministic);
     for case in &a.cases {
         let name = &case.name;
         let Some(counterpart) = b.cases.iter().find(|known| known.name == *name) else { continue };
-        if plan_a.asks(Some(name)) != plan_b.asks(Some(name)) {
+        if !asks_alike(Some(name)) {
             (is_same_question, makes_other_calls) = (false, true);
             notes.push(format!("{name} makes other calls"));
             continue;
         }
-        let Some((change, why)) = outcomes_apart(&own, [plan_a, plan_b], [case, counterpart]) else { continue };
+        let cases = [case, counterpart];
+        let found = match plans {
+            Some(plans) => whole_outcomes_apart(&own, plans, cases, is_mixture),
+            None => kept_outcomes_apart(&own, cases, is_mixture),
+        };
+        let Some((change, why)) = found else { continue };
+        let change = FactDifference { case: Some(name.to_string()), ..change };
         match why {
             None => changed.push(change),
             Some(why) => {
@@ -70,12 +78,12 @@ pub(super) fn compare(both: [&ScenarioView<'_>; 2], machines: [&Machine; 2]) -> 
             }
         }
     }
-    let is_other_case = names(a) != names(b);
+    let is_other_case = plans.is_some() && names(a) != names(b);
     if is_other_case {
         is_same_question = false;
         notes.push("it has other cases".to_string());
     }
-    let is_same_expectation = plan_a.expects() == plan_b.expects();
+    let is_same_expectation = plans.map_or(a.sha256 == b.sha256, |[a, b]| a.expects() == b.expects());
     if let Some(change) = verdict(a.verdict, b.verdict, is_same_expectation) {
         // A verdict beside a case that behaves differently follows from it.
         let counts = is_same_question || !changed.is_empty();
@@ -86,70 +94,6 @@ pub(super) fn compare(both: [&ScenarioView<'_>; 2], machines: [&Machine; 2]) -> 
         (false, _) => Relation::Changed(EntryDifference::new(changed, notes)),
         (true, true) => Relation::Explained(EntryDifference::new(explained, notes)),
         (true, false) => Relation::Same,
-    }
-}
-
-/// As [`compare`], for compact reports: by the facts that they keep. The machines explain only values that are
-/// properties of the machines, because a compact report has nothing else to tell it by.
-fn kept(both: [&ScenarioView<'_>; 2], machines: [&Machine; 2]) -> Relation {
-    let [a, b] = both;
-    let own = MachineFacts::new(both, machines);
-    let [asked_a, asked_b] = both.map(ScenarioView::asked);
-    if asked_a != asked_b {
-        let change = verdict(a.verdict, b.verdict, false);
-        let notes = vec!["it makes other calls, or asks for another effect".to_string()];
-        return Relation::Explained(EntryDifference::new(change.into_iter().collect(), notes));
-    }
-    let (mut changed, mut explained, mut notes) = (Vec::new(), Vec::new(), Vec::new());
-    for case in &a.cases {
-        let Some(counterpart) = b.cases.iter().find(|known| known.name == case.name) else { continue };
-        let is_mixture = both.iter().all(|it| it.nondeterministic);
-        type Counted = (u32, Vec<fact::Change>);
-        let [of_a, of_b] = [case, counterpart].map(|case| -> Vec<Counted> {
-            case.outcomes.iter().map(|outcome| (outcome.count, outcome.changes().into_owned())).collect()
-        });
-        let has = |all: &[Counted], changes: &[fact::Change]| all.iter().any(|(_, known)| known == changes);
-        let only_a = of_a.iter().find(|(_, changes)| !has(&of_b, changes));
-        let only_b = of_b.iter().find(|(_, changes)| !has(&of_a, changes));
-        let is_shared = of_a.iter().any(|(_, changes)| has(&of_b, changes));
-        let (Some(first_a), Some(first_b)) = (of_a.first(), of_b.first()) else { continue };
-        if (only_a.is_none() && only_b.is_none()) || (is_mixture && is_shared) {
-            continue;
-        }
-        let ((count_a, changes_a), (count_b, changes_b)) = (only_a.unwrap_or(first_a), only_b.unwrap_or(first_b));
-        let share = |count: u32, all: &[Counted]| Share {
-            count: count.into(),
-            of: all.iter().map(|(count, _)| u64::from(*count)).sum(),
-        };
-        let seen = Some([share(*count_a, &of_a), share(*count_b, &of_b)]);
-        let differing = fact::differing(changes_a, changes_b);
-        let why = |(a, b): &(Option<&fact::Change>, Option<&fact::Change>)| own.of_change((*a)?, (*b)?);
-        let Some(first) = differing.iter().find(|it| why(it).is_none()).or(differing.first()) else { continue };
-        let step = first.0.or(first.1).map(|change| change.label.clone()).filter(|label| !label.is_empty());
-        let changes = Some([first.0.cloned(), first.1.cloned()]);
-        let change = FactDifference {
-            case: Some(case.name.to_string()),
-            step,
-            changes,
-            seen,
-            ..FactDifference::new("shows", "", "")
-        };
-        match why(first) {
-            None => changed.push(change),
-            Some(what) => {
-                notes.push(format!("{} shows {what}", case.name));
-                explained.push(change);
-            }
-        }
-    }
-    if let Some(change) = verdict(a.verdict, b.verdict, a.sha256 == b.sha256) {
-        let counts = explained.is_empty() || !changed.is_empty();
-        if counts { &mut changed } else { &mut explained }.insert(0, change);
-    }
-    match (changed.is_empty(), explained.is_empty()) {
-        (false, _) => Relation::Changed(EntryDifference::new(changed, notes)),
-        (true, false) => Relation::Explained(EntryDifference::new(explained, notes)),
-        (true, true) => Relation::Same,
     }
 }
 
@@ -170,28 +114,20 @@ fn verdict(a: &Verdict, b: &Verdict, is_same_expectation: bool) -> Option<FactDi
     (a != b).then(|| FactDifference::new("verdict", a, b))
 }
 
+/// A difference, and why the machines explain it.
+type Found = (FactDifference, Option<String>);
+
 /// The first difference between the outcomes of a case, and what explains it; none if the sets are the same. If the
 /// scenario is nondeterministic, one common outcome is enough, because a few attempts show only some of them.
-fn outcomes_apart(
-    own: &MachineFacts,
-    plans: [&Plan; 2],
-    cases: [&CaseView<'_>; 2],
-) -> Option<(FactDifference, Option<String>)> {
-    let [plan_a, plan_b] = plans;
-    let common = plan_a.gpus.len().min(plan_b.gpus.len());
-    let (varying, unmeasured) = (varying(cases), unmeasured(cases));
-    let [a, b] = cases.map(|case| -> Vec<(u32, Observation)> {
-        let whole = case.outcomes.iter().filter_map(|outcome| Some((outcome.count, outcome.observation()?)));
-        whole.map(|(count, observation)| (count, canonical(observation, common, &varying, &unmeasured))).collect()
-    });
+fn apart<T: PartialEq>(
+    [a, b]: [Vec<(u32, T)>; 2],
+    is_mixture: bool,
+    differences: impl Fn(&T, &T) -> Vec<Found>,
+) -> Option<Found> {
     let (first_a, first_b) = (a.first()?, b.first()?);
-    let name = &cases[0].name;
-    let excuses = Excuses::new(own, plans, name);
-    let is_excused =
-        |a: &Observation, b: &Observation| differing(a, b).iter().all(|fact| excuses.of(fact, [a, b]).is_some());
-    let is_mixture = plan_a.nondeterministic && plan_b.nondeterministic;
+    let is_explained = |a: &T, b: &T| differences(a, b).iter().all(|(_, why)| why.is_some());
     // Two outcomes without a counterpart; none if the sets are the same.
-    let apart = |is_alike: &dyn Fn(&Observation, &Observation) -> bool| {
+    let apart = |is_alike: &dyn Fn(&T, &T) -> bool| {
         let only_a = a.iter().find(|(_, it)| !b.iter().any(|(_, other)| is_alike(it, other)));
         let only_b = b.iter().find(|(_, it)| !a.iter().any(|(_, other)| is_alike(other, it)));
         let is_shared = a.iter().any(|(_, it)| b.iter().any(|(_, other)| is_alike(it, other)));
@@ -201,17 +137,56 @@ fn outcomes_apart(
     apart(&|a, b| a == b)?;
     // Outcomes that nothing explains come first.
     let mut pairs = a.iter().flat_map(|it| b.iter().map(move |other| (it, other)));
-    let explained = || pairs.find(|((_, it), (_, other))| it != other && is_excused(it, other));
-    let ((count_a, shown_a), (count_b, shown_b)) = apart(&is_excused).or_else(explained)?;
-    let share = |count: u32, seen: &[(u32, Observation)]| {
-        let of = seen.iter().map(|(count, _)| u64::from(*count)).sum();
-        Share { count: count.into(), of }
+    let explained = || pairs.find(|((_, it), (_, other))| it != other && is_explained(it, other));
+    let ((count_a, shown_a), (count_b, shown_b)) = apart(&is_explained).or_else(explained)?;
+    let share = |count: u32, all: &[(u32, T)]| Share {
+        count: count.into(),
+        of: all.iter().map(|(count, _)| u64::from(*count)).sum(),
     };
-    let seen = [share(*count_a, &a), share(*count_b, &b)];
-    let why = |fact: &Differing| excuses.of(fact, [shown_a, shown_b]);
-    let facts = differing(shown_a, shown_b);
-    let first = *facts.iter().find(|fact| why(fact).is_none()).or(facts.first())?;
-    Some((FactDifference { case: Some(name.to_string()), seen: Some(seen), ..first.into() }, why(&first)))
+    let seen = Some([share(*count_a, &a), share(*count_b, &b)]);
+    let all = differences(shown_a, shown_b);
+    let unexplained = all.iter().position(|(_, why)| why.is_none());
+    let (change, why) = all.into_iter().nth(unexplained.unwrap_or(0))?;
+    Some((FactDifference { seen, ..change }, why))
+}
+
+fn whole_outcomes_apart(
+    own: &MachineFacts,
+    plans: [&Plan; 2],
+    cases: [&CaseView<'_>; 2],
+    is_mixture: bool,
+) -> Option<Found> {
+    let common = plans.map(|plan| plan.gpus.len()).into_iter().min().unwrap_or_default();
+    let (varying, unmeasured) = (varying(cases), unmeasured(cases));
+    let outcomes = cases.map(|case| {
+        let whole = case.outcomes.iter().filter_map(|outcome| Some((outcome.count, outcome.observation()?)));
+        whole.map(|(count, observation)| (count, canonical(observation, common, &varying, &unmeasured))).collect()
+    });
+    let excuses = Excuses::new(own, plans, cases[0].name);
+    apart(outcomes, is_mixture, |a: &Observation, b| {
+        let explained = |fact| {
+            let why = excuses.of(&fact, [a, b]);
+            (fact, why)
+        };
+        differing(a, b).into_iter().map(explained).collect()
+    })
+}
+
+/// The machines explain only values that are properties of the machines, because a compact report has nothing else to
+/// tell it by.
+fn kept_outcomes_apart(own: &MachineFacts, cases: [&CaseView<'_>; 2], is_mixture: bool) -> Option<Found> {
+    let outcomes =
+        cases.map(|case| case.outcomes.iter().map(|outcome| (outcome.count, outcome.changes().into_owned())).collect());
+    apart(outcomes, is_mixture, |a: &Vec<fact::Change>, b| {
+        let found = |(a, b): (Option<&fact::Change>, Option<&fact::Change>)| {
+            let step = a.or(b).map(|change| change.label.clone()).filter(|label| !label.is_empty());
+            let changes = Some([a.cloned(), b.cloned()]);
+            let why = a.zip(b).and_then(|(a, b)| own.of_change(a, b));
+            let why = why.map(|what| format!("{} shows {what}", cases[0].name));
+            (FactDifference { step, changes, ..FactDifference::new("shows", "", "") }, why)
+        };
+        fact::differing(a, b).into_iter().map(found).collect()
+    })
 }
 
 /// The outputs, by label and name, that vary in either measurement. Both are asked, because a later version of the

@@ -1,7 +1,7 @@
 //! Compares the rows of two surveys.
 
 use super::pair::ComparedEntry;
-use super::{CompareError, Comparison, ComparisonSide, EntryDifference, FactDifference, Relation, is_noise, yes_or_no};
+use super::{CompareError, Comparison, EntryDifference, FactDifference, Relation, is_noise, yes_or_no};
 use crate::survey::RowAttempts;
 use crate::survey::calls::CallRow;
 use crate::survey::document::Row;
@@ -11,14 +11,11 @@ use crate::survey::mask::MaskRow;
 use crate::survey::needs::{NeedRow, returned};
 use crate::survey::python::{PythonRow, without_line};
 use crate::survey::startup::{Spread, StartRow, StartStep};
-use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::text::units;
 
 /// Compares the rows of two surveys of one kind.
 pub(super) fn compare<R: Compared>(
-    of: &str,
-    sides: [ComparisonSide; 2],
-    machines: [&Machine; 2],
+    comparison: Comparison,
     rows: [&Vec<R>; 2],
     versions: Option<(String, String)>,
 ) -> Result<Comparison, CompareError> {
@@ -31,7 +28,7 @@ pub(super) fn compare<R: Compared>(
         let changes: Vec<FactDifference> = a.changes(b).into_iter().chain(changes).collect();
         if changes.is_empty() { Relation::Same } else { Relation::Changed(EntryDifference::new(changes, Vec::new())) }
     };
-    Comparison::of(of, sides, machines, entries, versions, compare)
+    comparison.with(entries, versions, compare)
 }
 
 fn entry<R: Compared>(row: &R) -> ComparedEntry<'_, R> {

@@ -7,9 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Comparison, ComparisonSide, EntryDifference, FactDifference, SCHEMA, UNKNOWN, all, is_noise, known};
-use cuda_pitfalls_core::report::SchemaId;
-use cuda_pitfalls_core::text::counts::tally;
+use super::{Comparison, ComparisonSide, EntryDifference, FactDifference, Relation, UNKNOWN};
+use super::{all, is_noise, known, yes_or_no};
+use cuda_pitfalls_core::machine;
+use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::escape::shorten;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Finding;
@@ -59,20 +60,8 @@ type Behaviour = BTreeMap<(u8, String), Thing>;
 /// Compares.
 pub(super) fn compare(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Comparison {
     let [a, b] = traces;
-    let mut comparison = Comparison {
-        schema: SchemaId::current(SCHEMA),
-        of: "trace".to_string(),
-        a: side(a),
-        b: side(b),
-        libcudart: None,
-        machines: FactDifference::between(&machine(a), &machine(b), "not set"),
-        changed: Vec::new(),
-        explained: Vec::new(),
-        only_in_a: Vec::new(),
-        only_in_b: Vec::new(),
-        same: 0,
-        in_neither: 0,
-    };
+    let machines = FactDifference::between(&surroundings(a), &surroundings(b), "not set");
+    let mut comparison = Comparison::new("trace", traces.map(side), machines);
     let histories = traces.map(History::of);
     let [in_a, in_b] = &histories;
     let did = [behaviour(in_a, findings[0], in_b), behaviour(in_b, findings[1], in_a)];
@@ -82,10 +71,6 @@ pub(super) fn compare(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Compari
     for name in names {
         let [in_a, in_b] = [&did[0], &did[1]].map(|did| did.get(name));
         let changes = changes(in_a, in_b);
-        if changes.is_empty() {
-            comparison.same += 1;
-            continue;
-        }
         // What a trace that was cut short does not have may have come after its end.
         let sides = [("A", a, in_a), ("B", b, in_b)];
         let cut =
@@ -96,27 +81,30 @@ pub(super) fn compare(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Compari
         let is_named_by_place = [FINDING, LATE, CONTEXT, FORK, LIMIT, OTHER].contains(&name.0);
         let is_unread = is_named_by_place && (in_a.is_none() || in_b.is_none()) && is_blind.contains(&true);
         notes.extend(is_unread.then(|| "stacks are missing".to_string()));
-        let is_explained = !notes.is_empty();
-        let difference = EntryDifference { name: name.1.clone(), libcudart: None, changes, notes };
-        if is_explained { comparison.explained.push(difference) } else { comparison.changed.push(difference) }
+        let relation = match (changes.is_empty(), notes.is_empty()) {
+            (true, _) => Relation::Same,
+            (false, true) => Relation::Changed(EntryDifference::new(changes, notes)),
+            (false, false) => Relation::Explained(EntryDifference::new(changes, notes)),
+        };
+        comparison.add(name.1.clone(), None, relation);
     }
     comparison
 }
 
 fn changes(a: Option<&Thing>, b: Option<&Thing>) -> Vec<FactDifference> {
+    // Of a thing that is in one trace alone, the first fact says so.
+    let only = |thing: &Thing| thing.facts.first().map(|fact| (fact.name, fact.value.clone(), thing.absent));
     match (a, b) {
-        (Some(a), Some(b)) => a
-            .facts
-            .iter()
-            .filter_map(|fact| Some((fact, b.facts.iter().find(|other| other.name == fact.name)?)))
-            .filter(|(fact, other)| !fact.is_same(other))
-            .map(|(fact, other)| FactDifference::new(fact.name, &fact.value, &other.value))
-            .collect(),
+        (Some(a), Some(b)) => {
+            let pairs = a.facts.iter().filter_map(|fact| Some((fact, b.facts.iter().find(|it| it.name == fact.name)?)));
+            let differing = pairs.filter(|(fact, other)| !fact.is_same(other));
+            differing.map(|(fact, other)| FactDifference::new(fact.name, &fact.value, &other.value)).collect()
+        }
         (Some(a), None) => {
-            a.facts.first().map(|fact| FactDifference::new(fact.name, &fact.value, a.absent)).into_iter().collect()
+            only(a).map(|(name, is, absent)| FactDifference::new(name, is, absent)).into_iter().collect()
         }
         (None, Some(b)) => {
-            b.facts.first().map(|fact| FactDifference::new(fact.name, b.absent, &fact.value)).into_iter().collect()
+            only(b).map(|(name, is, absent)| FactDifference::new(name, absent, is)).into_iter().collect()
         }
         (None, None) => Vec::new(),
     }
@@ -161,12 +149,8 @@ fn behaviour(history: &History, findings: &[Finding], other: &History) -> Behavi
         let position = tree.position(program.or_else(|| history.program_at(finding.pid, u64::MAX)));
         let on = trace.gpu_index(finding.gpu.as_deref()).map(|index| format!(" on GPU {index}")).unwrap_or_default();
         let at = event.map(|event| format!(", {}", place(event))).unwrap_or_default();
-        once(
-            &mut did,
-            FINDING,
-            tree.named(position, &format!("{} {}{on}{at}", finding.severity.name(), finding.rule)),
-            "found",
-        );
+        let name = tree.named(position, &format!("{} {}{on}{at}", finding.severity.name(), finding.rule));
+        once(&mut did, FINDING, name, "found");
     }
     peaks(trace, &mut did);
     calls(history, &tree, &mut did, other);
@@ -206,7 +190,7 @@ fn inits(trace: &Trace, did: &mut Behaviour, name: &str, programs: &[&ProgramHis
 /// many there are may depend on the machine.
 fn each(values: impl Iterator<Item = String>) -> String {
     let known: BTreeSet<String> = values.filter(|value| value != UNKNOWN).collect();
-    if known.is_empty() { UNKNOWN.to_string() } else { known.into_iter().collect::<Vec<_>>().join(", ") }
+    listed(known, UNKNOWN)
 }
 
 fn contexts(history: &History, tree: &Tree, did: &mut Behaviour) {
@@ -216,22 +200,9 @@ fn contexts(history: &History, tree: &Tree, did: &mut Behaviour) {
         groups.entry(tree.named(tree.position(Some(life.program)), &name)).or_default().push(life);
     }
     for (name, lives) in groups {
-        let used = lives.iter().map(|life| match life.uses {
-            None => UNKNOWN,
-            Some(uses) if uses.is_none() => "no",
-            Some(_) => "yes",
-        });
-        let mut facts = vec![
-            TraceFact::text("contexts", lives.len().to_string()),
-            TraceFact::text(
-                "used",
-                if lives.iter().any(|life| life.uses.is_none()) {
-                    UNKNOWN.to_string()
-                } else {
-                    all(used.map(str::to_string))
-                },
-            ),
-        ];
+        let used = lives.iter().map(|life| Some(yes_or_no(!life.uses?.is_none()))).collect::<Option<Vec<_>>>();
+        let used = used.map_or_else(|| UNKNOWN.to_string(), |used| all(used.into_iter()));
+        let mut facts = vec![TraceFact::text("contexts", lives.len().to_string()), TraceFact::text("used", used)];
         let bytes = lives.iter().map(|life| life.bytes).try_fold(0_i64, |sum, bytes| Some(sum.saturating_add(bytes?)));
         facts.extend(bytes.map(|bytes| TraceFact { name: "memory", value: units::delta(bytes), bytes: Some(bytes) }));
         did.insert((CONTEXT, shorten(&name, 2 * LONGEST)), Thing { facts, absent: "0" });
@@ -242,48 +213,41 @@ fn contexts(history: &History, tree: &Tree, did: &mut Behaviour) {
 fn plain(history: &History, tree: &Tree, did: &mut Behaviour, (index, event): (usize, &TraceEvent)) {
     let trace = history.trace;
     let named = |what: &str| tree.named(tree.position(history.program_of(index)), what);
-    match &event.what {
-        EventKind::Variable { name, value, .. } => {
-            if history.write(index).is_some_and(|write| write.is_late()) {
-                let value = value.as_deref().map_or_else(|| "(unset)".to_string(), |value| nameless(trace, value));
-                let what = format!("write of {name}={value}, {}", place(event));
-                once(did, LATE, named(&what), "comes after cuInit");
-            }
+    let at = |what: &str| format!("{what}, {}", place(event));
+    let (order, what, fact) = match &event.what {
+        EventKind::Variable { name, value, .. } if history.write(index).is_some_and(|write| write.is_late()) => {
+            let value = value.as_deref().map_or_else(|| "(unset)".to_string(), |value| nameless(trace, value));
+            (LATE, at(&format!("write of {name}={value}")), "comes after cuInit")
         }
         EventKind::Context { change: ContextChange::Failed, .. } => {
-            once(did, ERROR, named(&format!("no context on {}, {}", gpu(trace, event), code(event))), "happens");
+            (ERROR, format!("no context on {}, {}", gpu(trace, event), code(event)), "happens")
         }
         EventKind::Context { change: ContextChange::Reset, .. } => {
-            once(
-                did,
-                OTHER,
-                named(&format!("reset of the context on {}, {}", gpu(trace, event), place(event))),
-                "happens",
-            );
+            (OTHER, at(&format!("reset of the context on {}", gpu(trace, event))), "happens")
         }
         EventKind::Limit { limit, value, after_launch } => {
             let facts = vec![
                 TraceFact::text("set to", value.to_string()),
                 TraceFact::text("returned", code(event)),
-                TraceFact::text("after a launch", if *after_launch { "yes" } else { "no" }),
+                TraceFact::text("after a launch", yes_or_no(*after_launch)),
             ];
-            did.insert((LIMIT, named(&format!("limit {limit}, {}", place(event)))), Thing { facts, absent: "not set" });
+            did.insert((LIMIT, named(&at(&format!("limit {limit}")))), Thing { facts, absent: "not set" });
+            return;
         }
-        EventKind::Forked { .. } => once(did, FORK, named(&format!("fork after cuInit, {}", place(event))), "happens"),
-        EventKind::Error => {
-            once(did, ERROR, named(&format!("{} by {}", code(event), shorten(&event.call, LONGEST))), "returned");
-        }
-        EventKind::HostMemory { .. } => {
-            once(did, OTHER, named(&format!("page-locked memory, {}", place(event))), "allocated")
-        }
-        EventKind::Peer => once(did, OTHER, named(&format!("peer access, {}", place(event))), "happens"),
-        EventKind::Ipc => once(did, OTHER, named(&format!("handle between processes, {}", place(event))), "happens"),
+        EventKind::Forked { .. } => (FORK, at("fork after cuInit"), "happens"),
+        EventKind::Error => (ERROR, format!("{} by {}", code(event), shorten(&event.call, LONGEST)), "returned"),
+        EventKind::HostMemory { .. } => (OTHER, at("page-locked memory"), "allocated"),
+        EventKind::Peer => (OTHER, at("peer access"), "happens"),
+        EventKind::Ipc => (OTHER, at("handle between processes"), "happens"),
         EventKind::Init { .. }
         | EventKind::MaskRead { .. }
         | EventKind::InitDone { .. }
-        | EventKind::Context { .. } => {}
-        EventKind::FirstUse { .. } | EventKind::Module => {}
-    }
+        | EventKind::Variable { .. }
+        | EventKind::Context { .. }
+        | EventKind::FirstUse { .. }
+        | EventKind::Module => return,
+    };
+    once(did, order, named(&what), fact);
 }
 
 /// The most that each GPU had more than before the program was started.
@@ -424,42 +388,23 @@ fn program_name(process: &TraceProcess) -> String {
 
 fn side(trace: &Trace) -> ComparisonSide {
     let start = &trace.start;
-    let models = tally(start.gpus.iter().map(|gpu| gpu.name.as_deref().unwrap_or("GPU of unknown model")));
-    let mut words: Vec<String> = models.into_iter().map(|(name, times)| format!("{times}× {name}")).collect();
-    if words.is_empty() {
-        words.push("no GPU".to_string());
-    }
-    words.extend(start.driver_version.as_ref().map(|driver| format!("driver {driver}")));
-    words.push(shorten(&start.command.join(" "), LONGEST));
-    ComparisonSide {
-        name: start.started_at.clone(),
-        run: start.started_at.clone(),
-        version: start.version.clone(),
-        provenance: start.provenance,
-        complete: trace.end.is_some(),
-        machine: words.join(", "),
-    }
+    let machine = machine::summary(&start.gpus, start.driver_version.as_deref());
+    let machine = format!("{machine}, {}", shorten(&start.command.join(" "), LONGEST));
+    ComparisonSide::new(&start.started_at, &start.version, start.provenance, trace.end.is_some(), machine)
 }
 
 /// What differs between the machines, or between what the two traces could see.
-fn machine(trace: &Trace) -> Vec<(String, String)> {
+fn surroundings(trace: &Trace) -> Vec<(String, String)> {
     let start = &trace.start;
-    let pythons: BTreeSet<&String> = trace.processes.iter().filter_map(|process| process.python.as_ref()).collect();
+    let pythons: BTreeSet<&str> = trace.processes.iter().filter_map(|process| process.python.as_deref()).collect();
     let not_seen = trace.end.as_ref().map_or(0, |end| end.not_seen.len()) + start.limits.len();
     let fixed = [
         ("driver", known(&start.driver_version)),
         ("number of GPUs", start.gpus.len().to_string()),
         ("GPU model", all(start.gpus.iter().map(|gpu| known(&gpu.name)))),
-        (
-            "Python",
-            if pythons.is_empty() {
-                "none".to_string()
-            } else {
-                pythons.into_iter().cloned().collect::<Vec<_>>().join(", ")
-            },
-        ),
+        ("Python", listed(pythons, "none")),
         ("ran on", start.on.clone()),
-        ("writes of variables are seen", if start.preload { "yes" } else { "no" }.to_string()),
+        ("writes of variables are seen", yes_or_no(start.preload)),
         ("things that could not be seen", not_seen.to_string()),
     ];
     let mut facts: Vec<(String, String)> = fixed.into_iter().map(|(name, value)| (name.to_string(), value)).collect();
