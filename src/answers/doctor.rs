@@ -270,6 +270,11 @@ impl Causes {
         }
     }
 
+    /// Adds what is so here, and what is known to cause just this error or not.
+    fn add_if(&mut self, is_it: bool, cause: Trouble) {
+        self.add(if is_it { Sureness::Measured } else { Sureness::Possible }, cause);
+    }
+
     /// What CUDA gets further without.
     fn proved(&mut self, examination: &Examination, driver: &Start) {
         let others = examination.starts.iter().filter(|start| start.library == Started::Driver);
@@ -317,8 +322,8 @@ impl Causes {
                 } else if let (Some(version), Some(module)) = (version_in(&library.path), &place.module_version)
                     && version != *module
                 {
-                    let sureness = if MISMATCH.contains(&status) { Sureness::Measured } else { Sureness::Possible };
-                    self.add(sureness, Trouble::OtherVersion { path, version, module: module.clone() });
+                    let is_it = MISMATCH.contains(&status);
+                    self.add_if(is_it, Trouble::OtherVersion { path, version, module: module.clone() });
                 }
             }
         }
@@ -328,14 +333,8 @@ impl Causes {
         // Without a driver no device file is expected.
         let has_module = examination.place.module_version.is_some();
         for tried in examination.files.iter().filter(|tried| has_module || !tried.file.starts_with("/dev/")) {
-            if let Some(error) = &tried.error {
-                let cause = Trouble::File {
-                    path: tried.file.clone(),
-                    error: error.clone(),
-                    mode: tried.mode,
-                    owner: tried.owner,
-                };
-                self.add(sureness(needs, failures, &tried.file, Some(error)), cause);
+            if let Some(cause) = closed(tried) {
+                self.add(sureness(needs, failures, &tried.file, tried.error.as_deref()), cause);
             } else if is_another_device(examination, tried) {
                 let cause = Trouble::NotTheDevice { path: tried.file.clone(), device: tried.device };
                 // It behaves as a file that is not there.
@@ -363,15 +362,13 @@ impl Causes {
             if mode == "Prohibited" || (mode.starts_with("Exclusive") && !pids.is_empty()) {
                 let is_it =
                     ["CUDA_ERROR_DEVICE_UNAVAILABLE", "CUDA_ERROR_INVALID_DEVICE"].contains(&call.status.as_str());
-                let sureness = if is_it { Sureness::Measured } else { Sureness::Possible };
-                self.add(sureness, Trouble::Exclusive { gpu: gpu.clone(), mode, pids: pids.clone() });
+                self.add_if(is_it, Trouble::Exclusive { gpu: gpu.clone(), mode, pids: pids.clone() });
             }
             let free = state.gpu.total_bytes.zip(state.reading.used_bytes);
             let free = free.map(|(total, used)| total.saturating_sub(used + state.gpu.reserved_bytes.unwrap_or(0)));
             if let Some(free_bytes) = free.filter(|free| *free < CONTEXT_BYTES) {
                 let is_it = call.status == "CUDA_ERROR_OUT_OF_MEMORY" && call.call.starts_with("cuDevicePrimaryCtx");
-                let sureness = if is_it { Sureness::Measured } else { Sureness::Possible };
-                self.add(sureness, Trouble::Full { gpu: gpu.clone(), free_bytes, pids });
+                self.add_if(is_it, Trouble::Full { gpu: gpu.clone(), free_bytes, pids });
             }
             if state.gpu.mig == Some(true) && call.status == "CUDA_ERROR_NO_DEVICE" {
                 self.add(Sureness::Possible, Trouble::Mig { gpu });
@@ -403,7 +400,10 @@ fn sureness(needs: &[NeedFacts], failures: &[Failure], refused: &str, error: Opt
     let has_error = |need: &NeedFacts| error.is_none_or(|error| need.errors.iter().any(|known| known == error));
     let all: Vec<&NeedFacts> = needs.iter().filter(|need| need.refused == pattern && has_error(need)).collect();
     let rows = |failure: &Failure| {
-        let program = program(failure.library);
+        let program = match failure.library {
+            Started::Driver => NeedsProgram::Driver,
+            Started::Nvml => NeedsProgram::Nvml,
+        };
         all.iter().filter(move |need| need.program == program)
     };
     let is_measured = |failure: &Failure| match &failure.call {
@@ -439,19 +439,18 @@ fn pattern(file: &str) -> &str {
     if is_gpu { FIRST_GPU } else { file }
 }
 
-fn program(library: Started) -> NeedsProgram {
-    match library {
-        Started::Driver => NeedsProgram::Driver,
-        Started::Nvml => NeedsProgram::Nvml,
-    }
-}
-
 fn environment(examination: &Examination, change: &Change) -> Trouble {
     let value = match change {
         Change::Without { variable } => examination.place.environment.get(variable).cloned(),
         _ => None,
     };
     Trouble::Environment { change: change.clone(), value }
+}
+
+/// That a file is refused, if it is.
+fn closed(tried: &FileTry) -> Option<Trouble> {
+    let FileTry { file: path, error, mode, owner, .. } = tried;
+    Some(Trouble::File { path: path.clone(), error: error.clone()?, mode: *mode, owner: *owner })
 }
 
 /// Whether a device file is not that of NVIDIA's driver.
@@ -500,11 +499,7 @@ fn hidden(examination: &Examination, driver: &Start) -> Vec<HiddenGpu> {
             let change = examination.starts.iter().filter(shows).find_map(|start| start.changed.as_ref());
             let path = format!("/dev/nvidia{}", gpu.device_minor);
             let file = examination.files.iter().find(|tried| tried.file == path);
-            let closed = file.and_then(|tried| {
-                let error = tried.error.clone()?;
-                Some(Trouble::File { path: path.clone(), error, mode: tried.mode, owner: tried.owner })
-            });
-            let by = change.map(|change| environment(examination, change)).or(closed);
+            let by = change.map(|change| environment(examination, change)).or_else(|| closed(file?));
             HiddenGpu { device_minor: gpu.device_minor, uuid: gpu.uuid.clone(), by }
         })
         .collect()

@@ -29,6 +29,7 @@ use crate::summary::{Basis, Summary};
 use cuda_pitfalls_core::catalogue::essential;
 use cuda_pitfalls_core::scenario::symptom::{self, Symptom};
 use cuda_pitfalls_core::scenario::{Expected, Instance, Scenario};
+use cuda_pitfalls_core::text::counts::tally;
 use cuda_pitfalls_trace::diagnosis;
 
 /// The most answers that are shown.
@@ -178,12 +179,11 @@ impl<'a> Explainer<'a> {
             .filter(|(found, _)| certainty != Certainty::Advised || self.index.has_name(found.place, &query))
             .take(MOST_ANSWERS)
             .map(|(found, scenario)| self.answer(scenario, found.score));
-        match certainty {
-            Certainty::Nothing => {
-                Explanation { certainty, symptom: None, facts: Vec::new(), answers: Vec::new(), query }
-            }
-            _ => Explanation { certainty, symptom: None, facts, answers: answers.collect(), query },
-        }
+        let (facts, answers) = match certainty {
+            Certainty::Nothing => (Vec::new(), Vec::new()),
+            _ => (facts, answers.collect()),
+        };
+        Explanation { certainty, symptom: None, facts, answers, query }
     }
 
     /// The answer to one of the program's own names: a scenario, a finding of `trace`, or a symptom.
@@ -249,15 +249,9 @@ impl<'a> Explainer<'a> {
 
     /// The machines of the reports that support the expected answer, in words, each once.
     fn machines(&self, scenario: &Scenario) -> Vec<String> {
-        let mut found: Vec<String> = Vec::new();
-        for entry in scenario.instances.iter().flat_map(|instance| &instance.expect) {
-            if let Some(machine) = self.summary.machines.get(&entry.evidence)
-                && !found.contains(machine)
-            {
-                found.push(machine.clone());
-            }
-        }
-        found
+        let entries = scenario.instances.iter().flat_map(|instance| &instance.expect);
+        let machines = tally(entries.filter_map(|entry| self.summary.machines.get(&entry.evidence)));
+        machines.into_iter().map(|(machine, _)| machine.clone()).collect()
     }
 }
 

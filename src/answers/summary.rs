@@ -103,12 +103,9 @@ pub fn machines_in_words(machines: &[String]) -> String {
 /// `a`, `a and b`, `a, b and c`.
 fn listed(words: &[String]) -> String {
     match words {
-        [first @ .., before, last] => {
-            let first: String = first.iter().map(|word| format!("{word}, ")).collect();
-            format!("{first}{before} and {last}")
-        }
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
         [only] => only.clone(),
-        [] => "no machine".to_owned(),
+        _ => "no machine".to_owned(),
     }
 }
 
@@ -288,10 +285,7 @@ impl Summary {
             used_bytes: row.device_used_bytes.clone(),
             raised: row.raised.as_ref().map(|raised| raised.kind.clone()),
         };
-        match self.lines.iter_mut().find(|known| known.id == facts.id) {
-            Some(known) => *known = facts,
-            None => self.lines.push(facts),
-        }
+        put(&mut self.lines, facts, |facts| &facts.id);
     }
 
     /// Adds what refusals cause. What two machines agree on is there once.
@@ -329,10 +323,15 @@ impl Summary {
             has_effect,
             read_at: row.read_at.clone(),
         };
-        match self.variables.iter_mut().find(|known| known.variable == facts.variable) {
-            Some(known) => *known = facts,
-            None => self.variables.push(facts),
-        }
+        put(&mut self.variables, facts, |facts| &facts.variable);
+    }
+}
+
+/// Puts facts in the place of those with the same name, or at the end.
+fn put<T>(all: &mut Vec<T>, facts: T, name: impl Fn(&T) -> &String) {
+    match all.iter_mut().find(|known| name(known) == name(&facts)) {
+        Some(known) => *known = facts,
+        None => all.push(facts),
     }
 }
 
@@ -340,14 +339,11 @@ impl Summary {
 fn in_words(machine: &Machine) -> String {
     let versions: BTreeSet<Version> =
         machine.libcudart.iter().filter_map(|runtime| runtime.version.as_deref()).map(number).collect();
-    let versions: Vec<Version> = versions.into_iter().collect();
-    let libcudart = match versions.as_slice() {
+    let names: Vec<String> = versions.iter().map(|version| name(version)).collect();
+    let libcudart = match names.as_slice() {
         [] => String::new(),
-        some if some.len() <= 3 => {
-            format!(", libcudart {}", some.iter().map(|version| name(version)).collect::<Vec<_>>().join(", "))
-        }
-        [first, .., last] => format!(", {} libcudarts from {} to {}", versions.len(), name(first), name(last)),
-        [only] => format!(", libcudart {}", name(only)),
+        [first, _, _, .., last] => format!(", {} libcudarts from {first} to {last}", names.len()),
+        few => format!(", libcudart {}", few.join(", ")),
     };
     machine.summary() + &libcudart
 }

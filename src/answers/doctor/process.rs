@@ -1,7 +1,5 @@
 //! What follows from a look at a running process.
 
-use std::collections::BTreeSet;
-
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -163,20 +161,17 @@ fn contexts(seen: &ProcessExamination) -> Vec<HeldGpu> {
 
 /// Libraries of one name in several files. libcudart is often there twice, and harmless.
 fn twice(libraries: &[ProcessLibrary]) -> Vec<ProcessLibrary> {
-    let mut names: BTreeSet<&str> = BTreeSet::new();
-    let of_driver = libraries.iter().filter(|library| library.library != "libcudart");
-    let again: BTreeSet<&str> = of_driver
-        .clone()
-        .filter(|library| !names.insert(&library.library))
-        .map(|library| library.library.as_str())
-        .collect();
-    of_driver.filter(|library| again.contains(library.library.as_str())).cloned().collect()
+    let times = |name: &str| libraries.iter().filter(|library| library.library == name).count();
+    of_driver(libraries).filter(|library| times(&library.library) > 1).cloned().collect()
+}
+
+fn of_driver(libraries: &[ProcessLibrary]) -> impl Iterator<Item = &ProcessLibrary> {
+    libraries.iter().filter(|library| library.library != "libcudart")
 }
 
 fn of_other_version(libraries: &[ProcessLibrary], module: Option<&str>) -> Vec<ProcessLibrary> {
-    let of_driver = libraries.iter().filter(|library| library.library != "libcudart");
     let is_other = |library: &&ProcessLibrary| {
         version_in(&library.path).zip(module).is_some_and(|(version, module)| version != module)
     };
-    of_driver.filter(is_other).cloned().collect()
+    of_driver(libraries).filter(is_other).cloned().collect()
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::query::Query;
 use super::words::{Term, terms, terms_of_people};
-use cuda_pitfalls_core::scenario::{Case, Scenario, symptom};
+use cuda_pitfalls_core::scenario::{Case, Scalar, Scenario, symptom};
 
 /// `k1` of BM25: how soon repeats of a term stop raising the score.
 const SATURATION: f64 = 1.4;
@@ -31,75 +31,58 @@ const SHORTEST_NEAR: usize = 6;
 /// From this length on, two letters may be wrong instead of one.
 const FAR_FROM: usize = 9;
 
-/// A part of a scenario; terms in it have a weight of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Field {
-    Question,
-    Name,
-    Says,
-    Belief,
-    Answer,
-    Workaround,
-    Why,
-    Symptoms,
-    Tags,
-    Does,
-    Steps,
-    Effect,
-    Checks,
+/// How the text of a part of a scenario is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// As what people say or paste; words that stand beside each other count together.
+    Said,
+    /// As sentences; words that stand beside each other count together.
+    Sentence,
+    /// As words.
+    Words,
 }
 
-/// Every part with the weight of a term in it.
-const FIELDS: [(Field, f64); 13] = [
-    (Field::Question, 5.0),
-    (Field::Name, 3.0),
-    (Field::Says, 4.0),
-    (Field::Belief, 2.0),
-    (Field::Answer, 2.0),
-    (Field::Workaround, 1.5),
-    (Field::Why, 1.5),
-    (Field::Symptoms, 2.0),
-    (Field::Tags, 2.0),
-    (Field::Does, 1.5),
-    (Field::Steps, 1.2),
-    (Field::Effect, 1.2),
-    (Field::Checks, 0.6),
+/// Every part of a scenario: the weight of a term in it, how it is read, and its text.
+const FIELDS: [(f64, Reading, fn(&Scenario) -> String); 13] = [
+    (5.0, Reading::Sentence, |it| it.question.clone()),
+    (3.0, Reading::Words, |it| it.name.replace(['/', '-'], " ")),
+    (4.0, Reading::Said, |it| it.says.join(BETWEEN)),
+    (2.0, Reading::Sentence, |it| it.belief.clone()),
+    (2.0, Reading::Sentence, |it| it.answer.clone()),
+    (1.5, Reading::Words, |it| it.workaround.clone()),
+    (1.5, Reading::Words, |it| it.why.clone()),
+    (2.0, Reading::Words, |it| {
+        let found = it.symptoms.iter().filter_map(|id| symptom::find(id));
+        join(found.map(|symptom| symptom.sentence.clone()))
+    }),
+    (2.0, Reading::Words, |it| it.tags.join(" ")),
+    (1.5, Reading::Words, |it| join(cases(it).iter().map(|case| case.does.clone()))),
+    (1.2, Reading::Words, |it| {
+        let values = |(name, values): &(String, Vec<Scalar>)| -> Vec<String> {
+            std::iter::once(name.clone()).chain(values.iter().map(ToString::to_string)).collect()
+        };
+        let traps = cases(it).iter().filter(|case| case.name == "trap").map(steps);
+        join(traps.chain(it.parameters.iter().flat_map(values)))
+    }),
+    (1.2, Reading::Words, |it| {
+        let effects = it.instances.iter().flat_map(|instance| &instance.effect);
+        join(effects.map(|check| check.facts.status.join(" ")))
+    }),
+    (0.6, Reading::Words, |it| {
+        let checks = cases(it).iter().flat_map(|case| &case.expect);
+        join(checks.map(|check| format!("{} {}", check.facts.status.join(" "), check.because)))
+    }),
 ];
 
-/// The texts of a scenario.
-fn text(scenario: &Scenario, field: Field) -> String {
-    let cases = || scenario.instances.first().map(|instance| instance.cases.as_slice()).unwrap_or_default();
-    let join = |parts: Vec<String>| parts.join(" . ");
-    match field {
-        Field::Question => scenario.question.clone(),
-        Field::Name => scenario.name.replace(['/', '-'], " "),
-        Field::Says => join(scenario.says.clone()),
-        Field::Belief => scenario.belief.clone(),
-        Field::Answer => scenario.answer.clone(),
-        Field::Workaround => scenario.workaround.clone(),
-        Field::Why => scenario.why.clone(),
-        Field::Symptoms => {
-            let found = scenario.symptoms.iter().filter_map(|id| symptom::find(id));
-            join(found.map(|symptom| symptom.sentence.clone()).collect())
-        }
-        Field::Tags => scenario.tags.join(" "),
-        Field::Does => join(cases().iter().map(|case| case.does.clone()).collect()),
-        Field::Steps => {
-            let values = scenario
-                .parameters
-                .iter()
-                .flat_map(|(name, values)| std::iter::once(name.clone()).chain(values.iter().map(ToString::to_string)));
-            join(cases().iter().filter(|case| case.name == "trap").map(steps).chain(values).collect())
-        }
-        Field::Effect => {
-            let effects = scenario.instances.iter().flat_map(|instance| &instance.effect);
-            join(effects.map(|check| check.facts.status.join(" ")).collect())
-        }
-        Field::Checks => {
-            let checks = cases().iter().flat_map(|case| &case.expect);
-            join(checks.map(|check| format!("{} {}", check.facts.status.join(" "), check.because)).collect())
-        }
-    }
+/// What stands between two texts of one part.
+const BETWEEN: &str = " . ";
+
+fn join(texts: impl Iterator<Item = String>) -> String {
+    texts.collect::<Vec<_>>().join(BETWEEN)
+}
+
+fn cases(scenario: &Scenario) -> &[Case] {
+    scenario.instances.first().map(|instance| instance.cases.as_slice()).unwrap_or_default()
 }
 
 /// The calls or lines of a case, with what is set for it.
@@ -112,7 +95,7 @@ fn steps(case: &Case) -> String {
             format!("{} {}", step.call, args.join(" "))
         }
     });
-    env.chain(steps).collect::<Vec<_>>().join(" . ")
+    join(env.chain(steps))
 }
 
 /// One scenario as it is looked up.
@@ -276,7 +259,7 @@ impl Index {
         let Some(counts) = document.counts.get(term) else { return 0.0 };
         let fields = FIELDS.into_iter().zip(counts).zip(document.lengths.iter().zip(&self.means));
         let weighted: f64 = fields
-            .map(|(((_, weight), count), (length, mean))| {
+            .map(|(((weight, ..), count), (length, mean))| {
                 let length = 1.0 - LENGTH + LENGTH * length / mean.max(1.0);
                 weight * f64::from(*count) / length
             })
@@ -294,13 +277,13 @@ impl IndexedScenario {
             question: terms(&scenario.question).into_iter().collect(),
             says: scenario.says.iter().map(|said| terms_of_people(said).into_iter().collect()).collect(),
         };
-        for (place, (field, _)) in FIELDS.into_iter().enumerate() {
-            let text = text(scenario, field);
-            let found = if field == Field::Says { terms_of_people(&text) } else { terms(&text) };
+        for (place, (_, reading, text)) in FIELDS.into_iter().enumerate() {
+            let text = text(scenario);
+            let found = if reading == Reading::Said { terms_of_people(&text) } else { terms(&text) };
             if let Some(length) = document.lengths.get_mut(place) {
                 *length = found.len() as f64;
             }
-            if matches!(field, Field::Question | Field::Belief | Field::Says | Field::Answer) {
+            if reading != Reading::Words {
                 document.pairs.extend(pairs(&found));
             }
             for term in found {

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
-use toml::de::DeTable;
+use serde::Deserialize;
 
 use super::error;
 
@@ -271,16 +271,19 @@ pub(super) fn stem(word: &str) -> String {
     stem
 }
 
+/// The lists of words with one meaning.
+#[derive(Default, Deserialize)]
+struct Synonyms {
+    synonyms: Vec<Vec<String>>,
+}
+
 /// Reads the list of synonyms.
 fn meanings(source: &str) -> Meanings {
     let mut found = Meanings::new();
-    let table = DeTable::parse(source).ok();
-    let lists = table.as_ref().and_then(|table| table.get_ref().get("synonyms")?.get_ref().as_array());
-    for list in lists.into_iter().flatten().filter_map(|list| list.get_ref().as_array()) {
-        let phrases: Vec<&str> = list.iter().filter_map(|phrase| phrase.get_ref().as_str()).collect();
+    for phrases in toml::from_str::<Synonyms>(source).unwrap_or_default().synonyms {
         let Some(meaning) = phrases.first().map(|first| stem(&first.to_lowercase())) else { continue };
         for phrase in phrases {
-            let parts = pieces(phrase).into_iter().flat_map(|piece| parts(&piece));
+            let parts = pieces(&phrase).into_iter().flat_map(|piece| parts(&piece));
             let words: Vec<String> = parts.map(|word| stem(&word.to_lowercase())).collect();
             let Some(first) = words.first() else { continue };
             let begun = found.entry(first.clone()).or_default();
