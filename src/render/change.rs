@@ -2,9 +2,10 @@
 //!
 //! Nothing is escaped here; each format escapes what it prints.
 
-use cuda_pitfalls_core::fact::words::gpus as listed;
+use cuda_pitfalls_core::fact::words;
 use cuda_pitfalls_core::fact::{Change, Fact, RowFact, Token};
 use cuda_pitfalls_core::observation::Class;
+use cuda_pitfalls_core::text::counts::listed;
 
 /// A change in a sentence: `2 cudaSetDevice: sees gpu0, context on gpu0`.
 pub fn sentence(change: &Change) -> String {
@@ -28,7 +29,7 @@ pub fn words(change: &Change) -> String {
     if let [Fact::End(end)] = change.facts.as_slice() {
         return format!("{end} after {} steps", change.step);
     }
-    change.facts.iter().map(fact).collect::<Vec<_>>().join(", ")
+    listed(change.facts.iter().map(fact), "")
 }
 
 fn fact(fact: &Fact) -> String {
@@ -41,7 +42,7 @@ fn fact(fact: &Fact) -> String {
         Fact::Initialised(Some(false)) => "driver not initialised".to_owned(),
         Fact::Initialised(None) => "driver not asked".to_owned(),
         Fact::Visible(None) => "sees unknown".to_owned(),
-        Fact::Visible(Some(gpus)) => format!("sees {}", listed(gpus)),
+        Fact::Visible(Some(gpus)) => format!("sees {}", words::gpus(gpus)),
         Fact::Contexts(None) => "contexts unknown".to_owned(),
         Fact::Contexts(Some(gpus)) if gpus.is_empty() => "no context".to_owned(),
         Fact::Contexts(Some(gpus)) => format!("context on {}", gpus.join(",")),
@@ -56,11 +57,7 @@ fn fact(fact: &Fact) -> String {
 fn row(row: &RowFact) -> (&'static str, String) {
     let yes = |holds: &Option<bool>| holds.map_or("unknown", |holds| if holds { "yes" } else { "no" }).to_owned();
     let or = |text: &Option<String>, absent: &str| text.clone().unwrap_or_else(|| absent.to_owned());
-    let listed = |gpus: &Option<Vec<u32>>| match gpus.as_deref() {
-        None => "unknown".to_owned(),
-        Some([]) => "none".to_owned(),
-        Some(gpus) => gpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
-    };
+    let listed = |gpus: &Option<Vec<u32>>| gpus.as_ref().map_or("unknown".to_owned(), |gpus| listed(gpus, "none"));
     match row {
         RowFact::ReadsMask(holds) => ("reads the mask", yes(holds)),
         RowFact::CallsCuinit(holds) => ("calls cuInit", yes(holds)),

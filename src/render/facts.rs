@@ -9,6 +9,7 @@ use cuda_pitfalls_core::fact::{FactKind, KINDS, Look, Told, Unasked};
 use cuda_pitfalls_core::observation::{Class, MemoryObservation, StepObservation};
 use cuda_pitfalls_core::report::{Attempt, CaseView, OutcomeView, ScenarioView, Seen};
 use cuda_pitfalls_core::scenario::Check;
+use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_core::verdict::Verdict;
@@ -97,12 +98,9 @@ pub fn shown(scenario: &ScenarioView<'_>, outcome: &OutcomeView<'_>) -> Vec<Stri
 /// What a compact report keeps of an outcome: what changed from step to step, and the memory of each GPU.
 fn changes_and_memory(facts: &[Change], outcome: &OutcomeView<'_>) -> Vec<String> {
     let mut facts: Vec<String> = facts.iter().map(change::sentence).collect();
-    let memory: Vec<String> = outcome
-        .largest_change()
-        .into_iter()
-        .map(|(gpu, bytes)| format!("{gpu} {}", units::delta_or_unread(bytes)))
-        .collect();
-    facts.push(if memory.is_empty() { "memory unchanged".to_owned() } else { memory.join(", ") });
+    let memory = outcome.largest_change().into_iter();
+    let memory = memory.map(|(gpu, bytes)| format!("{gpu} {}", units::delta_or_unread(bytes)));
+    facts.push(listed(memory, "memory unchanged"));
     facts
 }
 
@@ -137,12 +135,11 @@ fn surroundings(look: &Look<'_>, asked: Option<&[&Check]>) -> Vec<String> {
     let mut words: Vec<String> = alone.filter_map(|kind| (kind.seen)(look, None)).map(|seen| seen.words).collect();
     let memory = &look.step.memory;
     if wanted().any(|kind| kind.told == Told::WithMemory) && !memory.is_empty() {
-        let changed: Vec<String> = in_order(memory)
+        let changed = in_order(memory)
             .into_iter()
             .filter(|(_, memory)| memory.class != Some(Class::None) || memory.peak_bytes.is_some())
-            .map(|(gpu, memory)| format!("{gpu} {}", self::memory(memory)))
-            .collect();
-        words.push(if changed.is_empty() { "memory unchanged".to_owned() } else { changed.join(", ") });
+            .map(|(gpu, memory)| format!("{gpu} {}", self::memory(memory)));
+        words.push(listed(changed, "memory unchanged"));
     }
     words
 }

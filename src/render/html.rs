@@ -4,7 +4,6 @@
 mod attempt;
 pub(crate) mod document;
 mod filter;
-mod machine;
 pub(crate) mod page;
 mod scenario;
 mod summary;
@@ -13,8 +12,8 @@ use std::fmt::Write as _;
 
 use cuda_pitfalls_core::report::ReportView;
 
-use super::tally::{self, Standing};
-use super::{answer, applicable};
+use super::tally;
+use super::{answer, applicable, words};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::escape::html;
 use cuda_pitfalls_core::text::units;
@@ -32,7 +31,11 @@ pub fn report(report: &ReportView<'_>) -> String {
     if !report.scenarios.is_empty() {
         summary::section(&mut out, report, &folders);
     }
-    machine::section(&mut out, report);
+    out.push_str("<h2>Machine</h2>\n<dl>\n");
+    for (name, value) in words::machine(report) {
+        let _ = writeln!(out, "<dt>{}</dt><dd>{}</dd>", html(&name), html(&value));
+    }
+    out.push_str("</dl>\n");
     for (place, one) in report.scenarios.iter().enumerate() {
         scenario::section(&mut out, report, one, place, &folders);
     }
@@ -44,17 +47,9 @@ fn head(out: &mut String, report: &ReportView<'_>) {
     let _ =
         writeln!(out, "<header>\n<h1>cuda-pitfalls</h1>\n<p class=\"machine\">{}</p>", html(&answer::machine(report)));
     out.push_str("<p class=\"counts\">");
-    for standing in Standing::ALL.into_iter().rev() {
-        let count = tally::count(report, standing);
-        if count > 0 {
-            let _ = write!(
-                out,
-                "<span class=\"badge {}\">{} {count} {}</span> ",
-                standing.class(),
-                standing.mark(),
-                standing.name()
-            );
-        }
+    for (standing, count) in tally::counts(report.scenarios.iter().map(|it| it.verdict)).into_iter().rev() {
+        let (class, mark, name) = (standing.class(), standing.mark(), standing.name());
+        let _ = write!(out, "<span class=\"badge {class}\">{mark} {count} {name}</span> ");
     }
     if report.scenarios.is_empty() {
         out.push_str("<span class=\"badge doubt\">no scenario ran</span>");

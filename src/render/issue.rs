@@ -6,14 +6,11 @@
 
 use std::fmt::Write as _;
 
-use super::{answer, facts, lines, words};
-use cuda_pitfalls_core::fact::words as fact_words;
-use cuda_pitfalls_core::observation::StepObservation;
+use super::{answer, facts, lines, listing, words};
 use cuda_pitfalls_core::plan::CasePlan;
-use cuda_pitfalls_core::report::{CaseView, ReportView, ScenarioView};
-use cuda_pitfalls_core::scenario::{Expected, Step};
+use cuda_pitfalls_core::report::{ReportView, ScenarioView};
+use cuda_pitfalls_core::scenario::{Expectation, Expected};
 use cuda_pitfalls_core::text::escape::{markdown, visible};
-use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::Kind;
 
 /// The most characters of the text: GitHub takes 65,536.
@@ -56,11 +53,8 @@ pub fn issue(report: &ReportView<'_>, attached: &[Attached]) -> String {
     loop {
         let mut left_out = Vec::new();
         if sources.len() < attached.len() {
-            let missing: Vec<&str> = attached
-                .iter()
-                .filter(|one| !sources.iter().any(|kept| kept.file == one.file))
-                .map(|one| one.file.as_str())
-                .collect();
+            let is_left_out = |one: &&Attached| !sources.iter().any(|kept| kept.file == one.file);
+            let missing: Vec<&str> = attached.iter().filter(is_left_out).map(|one| one.file.as_str()).collect();
             left_out.push(format!("the source of {} (it is in the archive)", missing.join(", ")));
         }
         if shown < report.scenarios.len() {
@@ -70,18 +64,15 @@ pub fn issue(report: &ReportView<'_>, attached: &[Attached]) -> String {
         }
         let scenarios = report.scenarios.get(..shown).unwrap_or_default();
         let text = arranged(&IssueSections::of(report, scenarios, attached, &sources));
-        let note = match left_out.as_slice() {
-            [] => String::new(),
-            all => {
-                markdown(&format!(
-                    "Left out here, because an issue takes {MOST} characters: {}.",
-                    cut(&all.join("; "), RESERVED - 200)
-                )) + "\n"
-            }
+        let text = if left_out.is_empty() {
+            text
+        } else {
+            let all = cut(&left_out.join("; "), RESERVED - 200);
+            let note = format!("Left out here, because an issue takes {MOST} characters: {all}.");
+            format!("{text}\n{}\n", markdown(&note))
         };
-        let length = text.chars().count() + note.chars().count() + 1;
-        if length <= MOST {
-            return if note.is_empty() { text } else { format!("{text}\n{note}") };
+        if text.chars().count() <= MOST {
+            return text;
         }
         if sources.pop().is_none() && shown > 1 {
             shown -= 1;
@@ -138,19 +129,19 @@ impl IssueSections {
             let texts: Vec<String> = scenarios.iter().map(|one| format!("{}{}", head(one), tell(one))).collect();
             texts.join("\n\n")
         };
-        let first = scenarios.first();
+        let (title, synopsis) = match scenarios {
+            [one] => (
+                format!("{} {}", markdown(one.question), markdown(&capital(answer::word(one)))),
+                format!("Scenario {} of cuda-pitfalls.", markdown(one.name)),
+            ),
+            several => {
+                let names: Vec<String> = several.iter().map(|one| format!("- {}", markdown(one.name))).collect();
+                (format!("{} answers were not expected", several.len()), names.join("\n"))
+            }
+        };
         IssueSections {
-            title: match first {
-                Some(one) if !many => format!("{} {}", markdown(one.question), markdown(&capital(answer::word(one)))),
-                _ => format!("{} answers were not expected", scenarios.len()),
-            },
-            synopsis: match first {
-                Some(one) if !many => format!("Scenario {} of cuda-pitfalls.", markdown(one.name)),
-                _ => {
-                    let names = scenarios.iter().map(|one| format!("- {}", markdown(one.name)));
-                    names.collect::<Vec<_>>().join("\n")
-                }
-            },
+            title,
+            synopsis,
             expected: each(&expected),
             happened: each(&happened),
             reproducer: first_sources(sources),
@@ -163,16 +154,11 @@ impl IssueSections {
 
 fn expected(scenario: &ScenarioView<'_>) -> String {
     let expect = scenario.plan.as_ref().map(|plan| plan.expect.as_slice()).unwrap_or_default();
-    let texts: Vec<String> = expect
-        .iter()
-        .map(|one| {
-            let word = match one.verdict {
-                Expected::Reproduced => "yes",
-                Expected::NotReproduced => "no",
-            };
-            format!("{word}, because {}", one.because)
-        })
-        .collect();
+    let text = |one: &Expectation| {
+        let word = if one.verdict == Expected::Reproduced { "yes" } else { "no" };
+        format!("{word}, because {}", one.because)
+    };
+    let texts: Vec<String> = expect.iter().map(text).collect();
     if texts.is_empty() {
         "Nothing was expected: the question is open.".to_owned()
     } else {
@@ -193,57 +179,17 @@ fn happened(scenario: &ScenarioView<'_>) -> String {
         let _ = writeln!(out, "- not as expected: {}", markdown(failed));
     }
     for case in &scenario.cases {
-        let gpus = scenario.plan.as_ref().map_or(0, |plan| plan.gpus.len());
-        let _ = write!(out, "\n{}", table(case, gpus));
+        let _ = writeln!(out, "\n{} ({}):", markdown(case.name), facts::frequency(case));
+        let Some(outcome) = case.outcomes.first() else {
+            out.push_str("No attempt counts.\n");
+            continue;
+        };
+        super::markdown::steps(&mut out, scenario.plan.as_ref().and_then(|plan| plan.case(case.name)), outcome);
+        if let Some(end) = outcome.observation().map(|seen| &seen.end).filter(|end| !matches!(end.as_str(), "" | "0")) {
+            let _ = writeln!(out, "The process ended with {}.", markdown(end));
+        }
     }
     out
-}
-
-/// A row for each step of the most frequent outcome.
-fn table(case: &CaseView<'_>, gpus: usize) -> String {
-    let Some(outcome) = case.outcomes.first() else {
-        return format!("`{}`: no attempt counts.\n", visible(case.name));
-    };
-    let names: Vec<String> = (0..gpus).map(|gpu| format!("gpu{gpu}")).collect();
-    let mut out = format!(
-        "| {} ({}) | returned | {} | contexts |\n",
-        markdown(case.name),
-        facts::frequency(case),
-        names.join(" | ")
-    );
-    let _ = writeln!(out, "|{}", " --- |".repeat(gpus + 3));
-    for step in outcome.observation().into_iter().flat_map(|seen| &seen.steps) {
-        let memory: Vec<String> = names.iter().map(|gpu| changed(step, gpu)).collect();
-        let contexts =
-            step.contexts.as_ref().map(|names| if names.is_empty() { "–".to_owned() } else { names.join(", ") });
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} |",
-            markdown(&step.label),
-            markdown(&cut(&returned(step), 120)),
-            memory.join(" | "),
-            markdown(&contexts.unwrap_or_default())
-        );
-    }
-    if let Some(end) = outcome.observation().map(|seen| &seen.end).filter(|end| !matches!(end.as_str(), "" | "0")) {
-        let _ = writeln!(out, "\nThe process ended with {}.", markdown(end));
-    }
-    out
-}
-
-fn changed(step: &StepObservation, gpu: &str) -> String {
-    let memory = step.memory.get(gpu).and_then(|memory| memory.used_bytes);
-    memory.map_or_else(|| "?".to_owned(), units::delta)
-}
-
-fn returned(step: &StepObservation) -> String {
-    if !step.returned {
-        return "did not return".to_owned();
-    }
-    let status = step.status.as_ref().map(fact_words::status);
-    let values = step.values.iter().chain(&step.varying).filter(|(_, value)| fact_words::value(value) != "bound");
-    let values = values.map(|(name, value)| format!("{name}={}", fact_words::value(value)));
-    status.into_iter().chain(values).collect::<Vec<_>>().join(" ")
 }
 
 fn steps(scenario: &ScenarioView<'_>) -> String {
@@ -256,8 +202,8 @@ fn steps(scenario: &ScenarioView<'_>) -> String {
         };
         let language = if plan.python.is_some() { "python" } else { "text" };
         let fence = fence(&text);
-        let _ =
-            write!(out, "{}: {}\n\n{fence}{language}\n{text}{fence}\n\n", markdown(case.name), markdown(&plan.does));
+        let (name, does) = (markdown(case.name), markdown(&plan.does));
+        let _ = write!(out, "{name}: {does}\n\n{fence}{language}\n{text}{fence}\n\n");
     }
     out
 }
@@ -270,24 +216,9 @@ fn calls(plan: &CasePlan) -> String {
     let mut out =
         if start.is_empty() { String::new() } else { format!("# started with {}\n", visible(&start.join(" "))) };
     for step in &plan.steps {
-        let _ = writeln!(out, "{}", visible(&call(step)));
+        let _ = writeln!(out, "{}", visible(&listing::show::call(step)));
     }
     out
-}
-
-fn call(step: &Step) -> String {
-    let arguments: Vec<String> = step.args.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let mut text = format!("{}({})", step.call, arguments.join(", "));
-    if let Some(name) = &step.bind {
-        text = format!("{name} = {text}");
-    }
-    if let Some(on) = &step.on {
-        let _ = write!(text, "  # on {on}");
-    }
-    if step.label != step.call {
-        let _ = write!(text, "  # [{}]", step.label);
-    }
-    text
 }
 
 fn capital(word: &str) -> String {
@@ -305,10 +236,7 @@ pub(crate) fn folded(summary: &str, text: &str) -> String {
 
 /// The source of each question's reproducer, in the first language that it has.
 pub(crate) fn first_sources(sources: &[&Attached]) -> String {
-    let mut out = String::new();
-    for one in sources.iter().filter(|one| is_first(sources, one)) {
-        let _ = write!(out, "{}", fenced(one));
-    }
+    let mut out: String = sources.iter().filter(|one| is_first(sources, one)).map(|one| fenced(one)).collect();
     if out.is_empty() {
         out.push_str("The scenario of the archive: `cuda-pitfalls run scenario.toml` measures it.");
     }

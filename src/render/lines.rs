@@ -11,6 +11,7 @@ use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::python::LINE;
 use cuda_pitfalls_core::report::{CaseView, OutcomeView};
 use cuda_pitfalls_core::scenario::Step;
+use cuda_pitfalls_core::text::counts::listed;
 
 /// Of more driver calls the first are named, and the others counted.
 const MOST_CALLS: usize = 16;
@@ -72,7 +73,7 @@ fn showed(step: &StepObservation, before: &[String]) -> Vec<String> {
         out.push(format!("driver calls: {}", calls(made)));
     }
     if let Some(contexts) = step.contexts.as_deref().filter(|contexts| *contexts != before) {
-        out.push(format!("contexts: {}", if contexts.is_empty() { "none".to_owned() } else { contexts.join(", ") }));
+        out.push(format!("contexts: {}", listed(contexts, "none")));
     }
     // A value or a message may have line breaks, which would end the comment.
     out.iter().map(|words| words.split(['\n', '\r']).next().unwrap_or_default().to_owned()).collect()

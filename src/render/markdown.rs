@@ -7,6 +7,7 @@ use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::report::{OutcomeView, ReportView, ScenarioView};
 
 use super::issue::fence;
+use super::listing::show;
 use super::tally::{self, Standing};
 use super::{answer, applicable, facts, lines, steps, words};
 use cuda_pitfalls_core::text::escape::{markdown, shorten, tail, visible};
@@ -40,27 +41,16 @@ pub fn report(report: &ReportView<'_>) -> String {
 }
 
 fn machine(out: &mut String, report: &ReportView<'_>) {
+    let run = report.run;
     let mut rows = vec![
-        ("run", format!("{}, {}, on {}", report.run.id, units::duration(report.run.elapsed_ns), report.run.on)),
-        ("cuda-pitfalls", report.run.version.clone()),
-        ("driver", words::driver(report.machine)),
+        ("Run".to_owned(), format!("{}, {}, on {}", run.id, units::duration(run.elapsed_ns), run.on)),
+        ("cuda-pitfalls".to_owned(), run.version.clone()),
     ];
-    rows.extend(words::labels(report.run).into_iter().map(|label| ("label", label)));
-    rows.extend(report.machine.libcudart.iter().map(|runtime| {
-        ("libcudart", format!("{} {}", runtime.version.as_deref().unwrap_or("of unknown version"), runtime.path))
-    }));
-    rows.extend(report.machine.python.iter().map(|python| ("Python", words::python(python))));
-    rows.push(("PIDs", words::pids(&report.machine.isolation)));
-    for gpu in &report.machine.gpus {
-        rows.push(("GPU", words::gpu(gpu)));
-        let found = report.run.calibration.iter().filter(|found| found.figures.uuid == gpu.uuid);
-        rows.extend(found.map(|found| ("calibration", words::calibration(&found.figures))));
-    }
-    rows.extend(report.machine.unavailable.iter().map(|one| ("missing", format!("{}: {}", one.reason, one.detail))));
-    rows.extend(report.run.warnings.iter().map(|warning| ("warning", warning.clone())));
+    rows.extend(words::machine(report));
+    rows.extend(run.warnings.iter().map(|warning| ("Warning".to_owned(), warning.clone())));
     out.push_str("| machine | |\n| --- | --- |\n");
     for (name, value) in rows {
-        let _ = writeln!(out, "| {name} | {} |", markdown(&value));
+        let _ = writeln!(out, "| {} | {} |", markdown(&name), markdown(&value));
     }
 }
 
@@ -100,11 +90,11 @@ fn question(scenario: &ScenarioView<'_>) -> String {
 }
 
 /// What each step of a case of calls gave.
-fn steps(out: &mut String, plan: Option<&CasePlan>, outcome: &OutcomeView<'_>) {
+pub(super) fn steps(out: &mut String, plan: Option<&CasePlan>, outcome: &OutcomeView<'_>) {
     out.push_str("\n| step | returned | contexts | memory |\n| --- | --- | --- | --- |\n");
     for (place, step) in outcome.observation().into_iter().flat_map(|seen| &seen.steps).enumerate() {
         let made = plan.and_then(|plan| plan.steps.get(place));
-        let call = made.map_or_else(|| step.label.clone(), steps::call);
+        let call = made.map_or_else(|| step.label.clone(), show::call);
         let cell = |lines: Vec<String>| lines.iter().map(|line| markdown(line)).collect::<Vec<_>>().join("<br>");
         let _ = writeln!(
             out,

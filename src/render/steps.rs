@@ -3,23 +3,6 @@
 use cuda_pitfalls_core::event::Value;
 use cuda_pitfalls_core::fact::words;
 use cuda_pitfalls_core::observation::StepObservation;
-use cuda_pitfalls_core::scenario::Step;
-
-/// A step as it stands in the file: `cudaSetDevice(device=1) on t1`.
-pub(super) fn call(step: &Step) -> String {
-    let args: Vec<String> = step.args.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let mut words = step.call.clone();
-    if !args.is_empty() {
-        words.push_str(&format!("({})", args.join(", ")));
-    }
-    if let Some(name) = &step.bind {
-        words.push_str(&format!(" as {name}"));
-    }
-    if let Some(actor) = &step.on {
-        words.push_str(&format!(" on {actor}"));
-    }
-    words
-}
 
 /// What a step gave: its status and its values, an entry each.
 pub(super) fn result(step: &StepObservation) -> Vec<String> {

@@ -4,7 +4,7 @@
 
 use cuda_pitfalls_core::calibration::Calibration;
 use cuda_pitfalls_core::machine::{Interpreter, Isolation, Machine};
-use cuda_pitfalls_core::report::Run;
+use cuda_pitfalls_core::report::{ReportView, Run};
 use cuda_pitfalls_core::sample::Gpu;
 use cuda_pitfalls_core::verdict::{Provenance, Reason};
 
@@ -16,6 +16,33 @@ pub(super) fn provenance(provenance: Provenance) -> &'static str {
         Provenance::Measured => "measured",
         Provenance::Simulated => "simulated",
     }
+}
+
+/// Everything that was read of the machine, a name and a value each.
+pub(super) fn machine(report: &ReportView<'_>) -> Vec<(String, String)> {
+    let machine = report.machine;
+    let named = |name: &str, value: String| (name.to_owned(), value);
+    let mut rows: Vec<_> = labels(report.run).into_iter().map(|label| named("Label", label)).collect();
+    rows.push(named("Driver", driver(machine)));
+    rows.extend(machine.libraries.iter().map(|library| {
+        let simulated = if library.simulated { " (simulated)" } else { "" };
+        named(&library.name, format!("{}{simulated}", library.path))
+    }));
+    rows.extend(machine.libcudart.iter().map(|runtime| {
+        named("libcudart", format!("{}, {}", runtime.version.as_deref().unwrap_or("of unknown version"), runtime.path))
+    }));
+    rows.extend(machine.python.iter().map(|interpreter| named("Python", python(interpreter))));
+    rows.push(named("PIDs", pids(&machine.isolation)));
+    rows.extend(machine.mps.then(|| named("MPS", "a control pipe exists".to_owned())));
+    rows.extend(machine.environment.iter().map(|(name, value)| named(name, value.clone())));
+    rows.extend(machine.unavailable.iter().map(|it| named("Missing", format!("{}: {}", it.reason, it.detail))));
+    rows.extend(machine.gpus.is_empty().then(|| named("GPUs", "none".to_owned())));
+    for gpu in &machine.gpus {
+        rows.push(named("GPU", self::gpu(gpu)));
+        let found = report.run.calibration.iter().filter(|found| found.figures.uuid == gpu.uuid);
+        rows.extend(found.map(|found| named("Calibration", calibration(&found.figures))));
+    }
+    rows
 }
 
 /// The driver and what it runs on, in a line.
@@ -71,7 +98,7 @@ pub fn labels(run: &Run) -> Vec<String> {
 }
 
 /// Whether memory is known per process, in words.
-pub fn pids(isolation: &Isolation) -> String {
+fn pids(isolation: &Isolation) -> String {
     let mut words = match isolation.own_pid_listed {
         Some(true) => "matched: NVML lists the worker by its PID",
         Some(false) => "not matched: NVML does not list the worker, so memory is known per GPU only",
@@ -101,7 +128,7 @@ pub fn gpu(gpu: &Gpu) -> String {
 }
 
 /// What calibration found on one GPU, in a line.
-pub fn calibration(found: &Calibration) -> String {
+fn calibration(found: &Calibration) -> String {
     let mut words = format!(
         "a context costs {}, an allocation of {} shows as {}, changes up to {} are noise",
         units::bytes(found.context_bytes),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::error::CliError;
-use super::output::{fail, named, print};
+use super::output::{fail, named, show};
 use super::stored::{matrix, named_by};
 use crate::argument;
 use crate::terminal;
@@ -63,22 +63,15 @@ pub(super) fn compare(arguments: CompareArguments) -> Exit {
     };
     comparison.a.name = a.to_string_lossy().into_owned();
     comparison.b.name = b.to_string_lossy().into_owned();
-    let shown = if json {
-        print(&format!("{}\n", serde_json::to_string(&comparison).unwrap_or_default()))
-    } else {
-        print(&render::compare::text(&comparison))
-    };
+    let shown = show(json, || serde_json::to_string(&comparison), || render::compare::text(&comparison));
     named(comparison.exit().worst(shown))
 }
 
 /// Compares what lines do in one release after another.
 fn matrices(a: &Matrix, b: &Matrix, json: bool) -> Exit {
     let found = releases::differences(a, b);
-    let shown = if json {
-        print(&format!("{}\n", serde_json::to_string(&found).unwrap_or_default()))
-    } else {
-        print(&render::releases::difference(&found, terminal::width(&std::io::stdout())))
-    };
+    let text = || render::releases::difference(&found, terminal::width(&std::io::stdout()));
+    let shown = show(json, || serde_json::to_string(&found), text);
     let exit = match (found.compared, found.cells.is_empty()) {
         (0, _) => Exit::NothingMeasured,
         (_, true) => Exit::Ok,

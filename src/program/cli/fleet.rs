@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use clap::Subcommand;
 
 use super::error::CliError;
-use super::output::{fail, named, print};
+use super::output::{fail, named, show};
 use crate::argument::duration;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::fleet::{self, Bucket, Fleet, FleetDiff, Pool, Rule, Words};
+use cuda_pitfalls_answers::fleet::{self, Bucket, Fleet, Pool, Rule, Words};
 use cuda_pitfalls_core::report::Store;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::verdict::Provenance;
@@ -144,9 +144,8 @@ fn merge(arguments: &Merge) -> Exit {
     if let Err(error) = put(&arguments.out, &merged) {
         return fail(format!("--out: {error}"), Exit::NotDurable, json);
     }
-    let text = changes::merged(&merged, &arguments.out.to_string_lossy());
     let shown =
-        if json { print(&format!("{}\n", serde_json::to_string(&merged).unwrap_or_default())) } else { print(&text) };
+        show(json, || serde_json::to_string(&merged), || changes::merged(&merged, &arguments.out.to_string_lossy()));
     named(exit(&merged, &arguments.forbid).worst(shown))
 }
 
@@ -201,28 +200,17 @@ fn put(path: &Path, merged: &Fleet) -> Result<(), CliError> {
 }
 
 fn diff(arguments: &Diff) -> Exit {
-    let compared = match (render::read(&arguments.old), render::read(&arguments.new)) {
-        (Ok(old), Ok(new)) => fleet::diff(&old, &new).map_err(|why| why.to_string()),
-        (Err(why), _) | (_, Err(why)) => Err(why.to_string()),
-    };
-    let diff = match compared {
+    let [old, new] = [&arguments.old, &arguments.new].map(|path| render::read(path).map_err(|why| why.to_string()));
+    let diff = match old.and_then(|old| fleet::diff(&old, &new?)) {
         Ok(diff) => diff,
         Err(why) => return fail(why, Exit::Usage, arguments.json),
     };
-    let shown = if arguments.json {
-        print(&format!("{}\n", serde_json::to_string(&diff).unwrap_or_default()))
-    } else {
-        print(&changes::text(&diff))
-    };
-    let is_forbidden = arguments.forbid.iter().any(|what| happened(&diff, *what));
-    named(shown.worst(if is_forbidden { Exit::Unexpected } else { Exit::Ok }))
-}
-
-fn happened(diff: &FleetDiff, what: ForbiddenChange) -> bool {
-    match what {
+    let shown = show(arguments.json, || serde_json::to_string(&diff), || changes::text(&diff));
+    let is_forbidden = arguments.forbid.iter().any(|what| match what {
         ForbiddenChange::Verdict => diff.has_other_verdict(),
         ForbiddenChange::Usual => !diff.usual.is_empty(),
         ForbiddenChange::Differences => !diff.began.is_empty(),
         ForbiddenChange::Missing => !diff.machines_gone.is_empty(),
-    }
+    });
+    named(shown.worst(if is_forbidden { Exit::Unexpected } else { Exit::Ok }))
 }

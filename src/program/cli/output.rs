@@ -30,6 +30,15 @@ pub(super) fn print(text: &str) -> Exit {
     }
 }
 
+/// Prints a result: as one JSON document, or as text.
+pub(super) fn show(
+    json: bool,
+    document: impl FnOnce() -> serde_json::Result<String>,
+    text: impl FnOnce() -> String,
+) -> Exit {
+    print(&if json { document().unwrap_or_default() + "\n" } else { text() })
+}
+
 /// Prints a stored report in a form, in the width of the terminal.
 pub(super) fn print_report(report: StoredReport, form: Format) -> Exit {
     let prepared = Prepared::stored(report);

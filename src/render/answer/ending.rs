@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::{aside, head};
 use crate::tally::{self, Standing};
-use cuda_pitfalls_core::report::ReportView;
+use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 use cuda_pitfalls_core::text::lines::{UNBROKEN, sentence};
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::Provenance;
@@ -102,11 +102,11 @@ const HINT: &str = "Without a GPU, `--on auto` or `--on sim` asks a simulated ma
 
 /// `24 questions (53 variants): 52 as expected, 1 inconclusive, in 62 s`
 fn counts(report: &ReportView<'_>) -> String {
-    let asked = |it: &&cuda_pitfalls_core::report::ScenarioView<'_>| !super::InstanceAnswer::of(it).is_aside();
-    let names: HashSet<&str> = report.scenarios.iter().filter(asked).map(|it| it.scenario).collect();
-    let variants = report.scenarios.iter().filter(asked).count();
+    let asked: Vec<&ScenarioView<'_>> =
+        report.scenarios.iter().filter(|it| !super::InstanceAnswer::of(it).is_aside()).collect();
+    let names: HashSet<&str> = asked.iter().map(|it| it.scenario).collect();
     let time = units::duration(report.run.elapsed_ns).replace(' ', &UNBROKEN.to_string());
-    if variants == 0 {
+    if asked.is_empty() {
         let left = match report.scenarios.len() {
             0 => "no question was asked".to_owned(),
             1 => "1 question was not asked".to_owned(),
@@ -114,15 +114,7 @@ fn counts(report: &ReportView<'_>) -> String {
         };
         return format!("Nothing was measured: {left}.");
     }
-    let counts: Vec<String> = Standing::ALL
-        .into_iter()
-        .map(|standing| {
-            let count = report.scenarios.iter().filter(asked).filter(|it| Standing::of(it.verdict) == standing).count();
-            (count, standing)
-        })
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, standing)| format!("{count} {}", standing.name()))
-        .collect();
+    let counts = tally::listed(&tally::counts(asked.iter().map(|it| it.verdict)));
     let measured = if report.provenance == Provenance::Simulated { "simulated" } else { "measured" };
-    format!("{} {measured}: {}, in {time}", head::questions(names.len(), variants), counts.join(", "))
+    format!("{} {measured}: {counts}, in {time}", head::questions(names.len(), asked.len()))
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{tally, words};
 use cuda_pitfalls_core::calibration::Calibration;
 use cuda_pitfalls_core::report::ReportView;
-use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::lines::sentence;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::Provenance;
@@ -83,10 +83,9 @@ pub fn machine(report: &ReportView<'_>) -> String {
     if let Some(cuda) = report.machine.cuda_driver_version {
         said.push_str(&format!(" (CUDA {})", units::cuda_version(cuda)));
     }
-    let runtimes: Vec<&str> =
-        report.machine.libcudart.iter().map(|it| it.version.as_deref().unwrap_or("of unknown version")).collect();
-    if !runtimes.is_empty() {
-        said.push_str(&format!(", libcudart {}", runtimes.join(", ")));
+    let runtimes = report.machine.libcudart.iter().map(|it| it.version.as_deref().unwrap_or("of unknown version"));
+    if runtimes.len() > 0 {
+        said.push_str(&format!(", libcudart {}", listed(runtimes, "")));
     }
     if let Some(python) = &report.machine.python {
         said.push_str(&format!(", Python {}{}", python.version, words::packages(python)));

@@ -59,9 +59,8 @@ pub(super) fn word_of(kind: Kind, question: &str) -> &'static str {
 /// at the right end of the first line that has room for it.
 struct QuestionBlock<'a> {
     word: String,
-    /// What the answer means; none of a failure, which comes before what it would mean.
-    impact: Option<Impact>,
-    standing: Standing,
+    /// The word in its colour.
+    painted: String,
     question: &'a str,
     name: &'a str,
     below: Vec<String>,
@@ -80,12 +79,7 @@ impl QuestionBlock<'_> {
         let mut out = String::new();
         for (place, line) in lines.iter().enumerate() {
             let head = if place == 0 {
-                let fill = " ".repeat(indent.saturating_sub(columns(&self.word)));
-                let word = match self.impact {
-                    Some(impact) => style.answer(impact, &self.word),
-                    None => style.paint(self.standing, &self.word),
-                };
-                word + &fill
+                format!("{}{}", self.painted, " ".repeat(indent.saturating_sub(columns(&self.word))))
             } else {
                 " ".repeat(indent)
             };
@@ -150,15 +144,9 @@ fn failed(answer: &InstanceAnswer, width: usize, style: Style) -> String {
     if answer.verdict.kind == Kind::Reproduced {
         lines.extend(workaround(&[answer], room));
     }
-    let block = QuestionBlock {
-        word,
-        impact: None,
-        standing: answer.standing(),
-        question: &answer.question,
-        name: &answer.name,
-        below: lines,
-    };
-    block.lines(indent, width, style)
+    let painted = style.paint(answer.standing(), &word);
+    let InstanceAnswer { question, name, .. } = answer;
+    QuestionBlock { word, painted, question, name, below: lines }.lines(indent, width, style)
 }
 
 /// The answers of one question that are as they should be, told together.
@@ -205,8 +193,8 @@ fn answered(first: &InstanceAnswer, answers: &[&InstanceAnswer], of: usize, widt
         lines.extend(below("", rate, room));
     }
     lines.extend(workaround(&yes, room));
-    let standing = answers.iter().map(|answer| answer.standing()).max().unwrap_or(Standing::Answered);
     let impact = answers.iter().map(|it| Impact::of(it.verdict.kind, &it.workaround)).min();
+    let painted = style.answer(impact.unwrap_or(Impact::Unknown), &answer);
     // The values of a single instance stand beside its question if there is room, else in its name.
     let values = first.name.strip_prefix(first.scenario.as_str()).unwrap_or_default();
     let with_values = format!("{} {values}", first.question);
@@ -218,8 +206,7 @@ fn answered(first: &InstanceAnswer, answers: &[&InstanceAnswer], of: usize, widt
         (_, true) => format!("{} (all {of})", first.scenario),
         (_, false) => first.scenario.clone(),
     };
-    let block = QuestionBlock { word: answer, impact, standing, question, name: &name, below: lines };
-    block.lines(indent, width, style)
+    QuestionBlock { word: answer, painted, question, name: &name, below: lines }.lines(indent, width, style)
 }
 
 /// Open answers by why they are, in the order in which the reasons come.

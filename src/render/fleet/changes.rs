@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use cuda_pitfalls_answers::fleet::{Change, Fleet, FleetDiff, Rank, Size, causes};
+use cuda_pitfalls_answers::fleet::{Fleet, FleetDiff, Rank, Size, causes};
 use cuda_pitfalls_core::fact;
-use cuda_pitfalls_core::text::counts::{counted, tally};
+use cuda_pitfalls_core::text::counts::{counted, grouped, listed};
 use cuda_pitfalls_core::text::escape::{shorten, terminal};
 use cuda_pitfalls_core::text::lines::{WIDTH, sentence};
 use cuda_pitfalls_core::verdict::Provenance;
@@ -12,7 +12,7 @@ use cuda_pitfalls_core::verdict::Provenance;
 use super::super::change;
 use super::super::tally::SIMULATED;
 use super::standing;
-use super::words::{self, key};
+use super::words::{self, Remark, key};
 
 /// More entries of one kind are counted only; `--json` and the document have them all.
 const MOST: usize = 20;
@@ -29,31 +29,15 @@ pub fn merged(fleet: &Fleet, path: &str) -> String {
         let why = format!("{}: {}", one.path, shorten(&one.why, LONGEST));
         out.push_str(&sentence(&format!("  {}: ", words::bucket_name(one.bucket)), &why, WIDTH));
     }
-    if let Some(expected) = &fleet.expected {
-        let all = [("missing", &expected.missing), ("not expected", &expected.unexpected)];
-        for (what, names) in all.into_iter().filter(|(_, names)| !names.is_empty()) {
-            let _ = write!(out, "{}", listed(&format!("{} {what}: ", names.len()), names));
-        }
-    }
-    for (_, doubt) in words::doubts(fleet, MOST) {
-        out.push_str(&sentence("", &doubt, WIDTH));
-    }
-    if let Some(unexpected) = standing::unexpected(fleet, MOST) {
-        out.push_str(&sentence("unexpected: ", &unexpected, WIDTH));
-    }
-    if let Some(few) = standing::few(fleet).words(fleet, MOST) {
-        out.push_str(&sentence("few answers: ", &few, WIDTH));
-    }
-    if let Some(labels) = standing::labelled(fleet, MOST) {
-        out.push_str(&sentence("labels: ", &labels, WIDTH));
+    // The machines that differ stand below.
+    for Remark { name, text, .. } in words::remarks(fleet, &[], &standing::few(fleet), MOST) {
+        out.push_str(&sentence(&format!("{name}: "), &text, WIDTH));
     }
     out.push_str(&differences(fleet, &told));
-    let machines = words::by_machine(&told);
-    for (place, count) in machines.iter().take(MOST) {
-        let name = terminal(&shorten(words::name(fleet, *place), LONGEST));
-        let _ = writeln!(out, "  {name}: in {}", counted(*count, "question"));
-    }
-    out.push_str(&more(machines.len()));
+    out.push_str(&entries(words::by_machine(&told), |(place, count)| {
+        let name = terminal(&shorten(words::name(fleet, place), LONGEST));
+        (format!("  {name}: "), format!("in {}", counted(count, "question")))
+    }));
     let _ = writeln!(out, "merged into {}", terminal(path));
     out
 }
@@ -64,19 +48,13 @@ fn differences(fleet: &Fleet, told: &[words::Told<'_>]) -> String {
         return format!("no machine differs from its group, in {}\n", counted(fleet.questions.len(), "question"));
     }
     let count = |rank: Rank| told.iter().filter(|one| one.rank == rank).count();
-    let counts = Rank::ALL.map(|rank| (count(rank), words::rank_words(rank)));
-    let counts: Vec<String> =
-        counts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    let counts = Rank::ALL.map(|rank| (count(rank), words::rank_words(rank))).into_iter();
+    let counts = listed(counts.filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")), "");
     let questions: std::collections::HashSet<usize> = told.iter().map(|one| one.difference.question).collect();
     let causes = counted(causes(fleet).len(), "cause");
     let all = counted(fleet.questions.len(), "question");
-    let text = format!(
-        "{} of {causes}, in {} of {all}: {}",
-        counted(told.len(), "difference"),
-        questions.len(),
-        counts.join(", ")
-    );
-    sentence("", &text, WIDTH)
+    let differences = counted(told.len(), "difference");
+    sentence("", &format!("{differences} of {causes}, in {} of {all}: {counts}", questions.len()), WIDTH)
 }
 
 /// What changed, for a person.
@@ -90,53 +68,42 @@ pub fn text(diff: &FleetDiff) -> String {
         let differences = counted(side.differences, "difference");
         let _ = writeln!(out, "{name}: {}, {differences}{span}", counted(side.machines, "machine"));
     }
+    let head = out.len();
     for (what, names) in [("gone", &diff.machines_gone), ("new", &diff.machines_new)] {
         if !names.is_empty() {
-            let _ = write!(out, "{}", listed(&format!("{} {what}: ", counted(names.len(), "machine")), names));
+            let shown = listed(names.iter().take(MOST).map(|name| shorten(name, LONGEST)), "");
+            out.push_str(&sentence(&format!("{} {what}: ", counted(names.len(), "machine")), &shown, WIDTH));
+            out.push_str(&more(names.len()));
         }
     }
     for (what, groups) in [("gone", &diff.groups_gone), ("new", &diff.groups_new)] {
-        for group in groups.iter().take(MOST) {
-            let text = format!("{}, {}", key(&group.key), counted(group.machines, "machine"));
-            out.push_str(&sentence(&format!("group {what}: "), &text, WIDTH));
-        }
-        out.push_str(&more(groups.len()));
+        out.push_str(&entries(groups.iter().collect(), |group| {
+            (format!("group {what}: "), format!("{}, {}", key(&group.key), counted(group.machines, "machine")))
+        }));
     }
     if !diff.usual.is_empty() {
         let _ = writeln!(out, "{}", counted(diff.usual.len(), "usual outcome") + " changed");
     }
-    for one in diff.usual.iter().take(MOST) {
+    out.push_str(&entries(diff.usual.iter().collect(), |one| {
         let verdicts = one.verdicts.map(|[then, now]| format!("{} -> {}", then.name(), now.name()));
-        let facts = one
-            .facts
-            .iter()
-            .take(2)
-            .map(|it| format!("{}: {} -> {}", words::about(it), told(&it.usual), told(&it.these)));
+        let facts = one.facts.iter().take(2);
+        let facts = facts.map(|it| format!("{}: {} -> {}", words::about(it), told(&it.usual), told(&it.these)));
         let words: Vec<String> = verdicts.into_iter().chain(facts).map(|it| shorten(&it, LONGEST)).collect();
         let numbers = format!("{} then, {} now", counted(one.old.machines, "machine"), one.new.machines);
         let replaced = replaced(&one.old, &one.new);
-        let text = format!("{} ({numbers}{replaced}): {}", one.question, words.join("; "));
-        out.push_str(&sentence("  ", &text, WIDTH));
-    }
-    out.push_str(&more(diff.usual.len()));
+        ("  ".to_owned(), format!("{} ({numbers}{replaced}): {}", one.question, words.join("; ")))
+    }));
     for (what, all) in [("began to differ", &diff.began), ("no longer differ", &diff.ceased)] {
-        let machines = tally(all.iter().map(|change| change.machine.as_str()));
+        let machines = grouped(all.iter().map(|change| (change.machine.as_str(), change)));
         if !machines.is_empty() {
             let _ = writeln!(out, "{} {what}", counted(machines.len(), "machine"));
         }
-        for (machine, _) in machines.iter().take(MOST) {
-            let of_it: Vec<&Change> = all.iter().filter(|change| change.machine == *machine).collect();
-            let first: Vec<String> =
-                of_it.iter().take(3).map(|change| format!("{} ({})", change.question, change.what)).collect();
-            let rest = of_it.len().saturating_sub(first.len());
-            let rest = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-            out.push_str(&sentence(&format!("  {}: ", terminal(machine)), &(first.join(", ") + &rest), WIDTH));
-        }
-        out.push_str(&more(machines.len()));
+        out.push_str(&entries(machines, |(machine, changes)| {
+            let questions = changes.iter().map(|change| format!("{} ({})", change.question, change.what));
+            (format!("  {}: ", terminal(machine)), words::names(&questions.collect::<Vec<_>>(), 3))
+        }));
     }
-    let nothing = [diff.machines_gone.len(), diff.machines_new.len(), diff.groups_gone.len(), diff.groups_new.len()];
-    let lists = [diff.usual.len(), diff.began.len(), diff.ceased.len()];
-    if nothing.iter().chain(&lists).all(|count| *count == 0) {
+    if out.len() == head {
         out.push_str("nothing changed\n");
     }
     out
@@ -162,9 +129,11 @@ fn replaced(old: &Size, new: &Size) -> String {
     words
 }
 
-fn listed(head: &str, names: &[String]) -> String {
-    let shown: Vec<String> = names.iter().take(MOST).map(|name| shorten(name, LONGEST)).collect();
-    sentence(head, &shown.join(", "), WIDTH) + &more(names.len())
+/// The first of several entries, each with what stands before it, and how many more there are.
+fn entries<T>(all: Vec<T>, tell: impl Fn(T) -> (String, String)) -> String {
+    let more = more(all.len());
+    let told = all.into_iter().take(MOST).map(tell);
+    told.map(|(head, text)| sentence(&head, &text, WIDTH)).collect::<String>() + &more
 }
 
 fn more(count: usize) -> String {

@@ -3,7 +3,7 @@
 //! A spreadsheet runs a cell that begins like a formula, whatever it is. Such text gets an apostrophe before it, by
 //! which spreadsheets know text; figures of ours, which may begin with a minus, do not.
 
-use cuda_pitfalls_answers::fleet::{Fleet, What};
+use cuda_pitfalls_answers::fleet::{Fleet, Key, What};
 use cuda_pitfalls_core::text::escape::visible;
 
 use super::words;
@@ -35,27 +35,23 @@ pub(super) fn fleet(fleet: &Fleet) -> String {
     let mut out = String::new();
     row(&mut out, COLUMNS.map(str::to_owned));
     for name in fleet.expected.iter().flat_map(|expected| &expected.missing) {
-        let mut cells = COLUMNS.map(|_| String::new());
-        for (cell, column) in cells.iter_mut().zip(COLUMNS) {
-            *cell = match column {
-                "differs_in" => "missing".to_owned(),
-                "machine" => text(name),
-                _ => String::new(),
-            };
-        }
-        row(&mut out, cells);
+        let cell = |column| match column {
+            "differs_in" => "missing".to_owned(),
+            "machine" => text(name),
+            _ => String::new(),
+        };
+        row(&mut out, COLUMNS.map(cell));
     }
     let causes = words::numbers(fleet);
     for (place, one) in words::told(fleet).iter().enumerate() {
         let bytes = match &one.difference.what {
-            What::Bytes { usual, these, .. } => [usual.median_bytes, these.median_bytes].map(|it| it.to_string()),
+            What::Bytes { usual, these, .. } => [usual, these].map(|it| it.median_bytes.to_string()),
             _ => [String::new(), String::new()],
         };
-        let join = |part: fn(&words::Side) -> &String| -> String {
-            one.sides.iter().map(part).cloned().collect::<Vec<_>>().join("; ")
+        let join = |part: fn(&words::Side) -> &str| one.sides.iter().map(part).collect::<Vec<_>>().join("; ");
+        let of_key = |part: fn(&Key) -> String| {
+            fleet.groups.get(one.difference.group).map(|group| part(&group.key)).unwrap_or_default()
         };
-        let key = fleet.groups.get(one.difference.group).map(|group| &group.key);
-        let of_key = |part: fn(&cuda_pitfalls_answers::fleet::Key) -> String| key.map(part).unwrap_or_default();
         for machine in &one.machines {
             let [usual_bytes, these_bytes] = bytes.clone();
             row(

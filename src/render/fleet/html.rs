@@ -7,16 +7,17 @@
 use std::fmt::Write as _;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use cuda_pitfalls_answers::fleet::Fleet;
+use cuda_pitfalls_answers::fleet::{Fleet, Usual};
+use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::escape::{html, visible};
 
 use crate::html::page;
 
 use super::findings::{Finding, findings};
 use super::standing::{self, Few};
-use super::words::{self, Told};
+use super::words::{self, Remark, Told};
 
 /// So many causes are seen at once.
 const MOST_UNFOLDED: usize = 25;
@@ -26,8 +27,8 @@ const MOST_CAUSES: usize = 500;
 const MOST_SIDES: usize = 4;
 /// So many machines are linked in a row.
 const MOST_NAMES: usize = 6;
-/// So many missing machines are named before they are folded.
-const MOST_MISSING: usize = 20;
+/// So many machines and questions are named above the table.
+const MOST_NAMED: usize = 20;
 /// So many documents that were not merged are named.
 const MOST_EXAMPLES: usize = 200;
 
@@ -61,37 +62,18 @@ fn policy() -> String {
 
 fn head(out: &mut String, fleet: &Fleet, told: &[Told<'_>], few: &Few) {
     out.push_str("<header>\n<h1>cuda-pitfalls fleet</h1>\n");
-    let missing = fleet.expected.as_ref().map_or(0, |expected| expected.missing.len());
     badges(out, fleet, words::differing(fleet, told), few);
     out.push('\n');
     if let Some(banner) = words::banner(fleet) {
         let _ = writeln!(out, "<p class=\"banner\" role=\"alert\">{}</p>", html(banner));
     }
-    for (name, names) in words::expected(fleet, MOST_MISSING) {
-        let class = if name == "Missing" && missing > 0 { " class=\"failed\"" } else { "" };
-        let _ = writeln!(out, "<p{class}>{name}: {}</p>", html(&names));
+    for Remark { name, text, class } in words::remarks(fleet, told, few, MOST_NAMED) {
+        let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+        let _ = writeln!(out, "<p{class}>{name}: {}</p>", html(&text));
     }
-    for (name, doubt) in words::doubts(fleet, MOST_MISSING) {
-        let _ = writeln!(out, "<p class=\"failed\">{name}: {}</p>", html(&doubt));
-    }
-    if let Some(expected) = fleet.expected.as_ref().filter(|expected| expected.missing.len() > MOST_MISSING) {
-        let all = html(&expected.missing.join(", "));
-        let _ = writeln!(out, "<details><summary>All {missing} that are missing</summary><p>{all}</p></details>");
-    }
-    if let Some(unexpected) = standing::unexpected(fleet, MOST_MISSING) {
-        let _ = writeln!(out, "<p class=\"failed\">Unexpected: {}</p>", html(&unexpected));
-    }
-    if let Some(few) = few.words(fleet, MOST_MISSING) {
-        let _ = writeln!(out, "<p class=\"warning\">Few answers: {}</p>", html(&few));
-    }
-    if let Some(alone) = words::lonely(fleet, MOST_MISSING) {
-        let _ = writeln!(out, "<p>{}</p>", html(&alone));
-    }
-    if let Some(most) = words::most(fleet, told, MOST_NAMES) {
-        let _ = writeln!(out, "<p>Differ most: {}</p>", html(&most));
-    }
-    if let Some(labels) = standing::labelled(fleet, MOST_NAMES) {
-        let _ = writeln!(out, "<p>Labels: {}</p>", html(&labels));
+    if let Some(missing) = fleet.expected.as_ref().map(|it| &it.missing).filter(|it| it.len() > MOST_NAMED) {
+        let (count, all) = (missing.len(), html(&missing.join(", ")));
+        let _ = writeln!(out, "<details><summary>All {count} that are missing</summary><p>{all}</p></details>");
     }
     let _ = writeln!(
         out,
@@ -110,8 +92,9 @@ fn badges(out: &mut String, fleet: &Fleet, differing: usize, few: &Few) {
     let mut figure = |count: usize, what: &str, class: &str| {
         let _ = write!(out, "<span class=\"badge {class}\">{count} {what}</span> ");
     };
-    figure(fleet.machines.len(), if fleet.machines.len() == 1 { "machine" } else { "machines" }, "plain");
-    figure(fleet.groups.len(), if fleet.groups.len() == 1 { "group" } else { "groups" }, "plain");
+    let s = |count: usize| if count == 1 { "" } else { "s" };
+    figure(fleet.machines.len(), &format!("machine{}", s(fleet.machines.len())), "plain");
+    figure(fleet.groups.len(), &format!("group{}", s(fleet.groups.len())), "plain");
     if let Some(missing) = missing {
         figure(missing, "missing", if missing > 0 { "bad" } else { "good" });
     }
@@ -122,13 +105,10 @@ fn badges(out: &mut String, fleet: &Fleet, differing: usize, few: &Few) {
         figure(few.count(), "with few answers", "doubt");
     }
     // Where nothing differs because all are wrong or have not answered, that is no good news.
-    let is_good = unexpected == 0 && few.count() == 0;
-    let class = if differing > 0 {
-        "doubt"
-    } else if is_good {
-        "good"
-    } else {
-        "plain"
+    let class = match (differing, unexpected + few.count()) {
+        (0, 0) => "good",
+        (0, _) => "plain",
+        _ => "doubt",
     };
     figure(differing, if differing == 1 { "differs" } else { "differ" }, class);
 }
@@ -141,14 +121,14 @@ fn differences(out: &mut String, findings: &[Finding<'_, '_>], few: &Few, docs: 
     }
     let caption =
         "From what is usual in the group, the most important first. A machine that differs is not wrong for that.";
-    let (first, rest) = findings.split_at_checked(MOST_UNFOLDED).unwrap_or((findings, &[]));
-    table(out, caption, first, docs);
+    let (first, rest) = findings.split_at(findings.len().min(MOST_UNFOLDED));
+    out.push_str(&table(caption, first, docs));
     if rest.is_empty() {
         return;
     }
     let shown = rest.len().min(MOST_CAUSES);
     let _ = writeln!(out, "<details><summary>{shown} more of {}</summary>", findings.len());
-    table(out, "Less important ones, in the same order.", rest.get(..shown).unwrap_or(rest), docs);
+    out.push_str(&table("Less important ones, in the same order.", rest.get(..shown).unwrap_or(rest), docs));
     out.push_str("</details>\n");
     if rest.len() > shown {
         let more = rest.len() - shown;
@@ -160,18 +140,13 @@ fn differences(out: &mut String, findings: &[Finding<'_, '_>], few: &Few, docs: 
 }
 
 /// A row for each cause.
-fn table(out: &mut String, caption: &str, findings: &[Finding<'_, '_>], docs: Option<&str>) {
+fn table(caption: &str, findings: &[Finding<'_, '_>], docs: Option<&str>) -> String {
     let columns = ["Question", "Differs in", "Usual", "These", "Machines", "Group"];
-    let heads: String = columns.iter().map(|name| format!("<th scope=\"col\">{name}</th>")).collect();
-    let _ = writeln!(
-        out,
-        "<div class=\"wide\"><table class=\"summary differences\">\n<caption>{caption}</caption>\n<thead><tr>{heads}</tr></thead>\n<tbody>"
-    );
-    for finding in findings {
+    let rows = findings.iter().map(|finding| {
         let one = finding.first;
         let place = finding.cause.differences.first().copied().unwrap_or_default();
         let labels = finding.labels().map(|labels| format!("<div>{}</div>", html(&labels))).unwrap_or_default();
-        let cells = [
+        let cells = vec![
             if finding.is_of_one_question() { question(one, docs) } else { questions(finding) },
             format!("<a href=\"#difference={}\">{}</a>", place + 1, html(&finding.share())),
             sides(finding, |side| &side.usual, one.difference.usual_machines),
@@ -179,11 +154,9 @@ fn table(out: &mut String, caption: &str, findings: &[Finding<'_, '_>], docs: Op
             machines(one, place) + &labels,
             html(&one.group),
         ];
-        let cell = |(name, cell): (&&str, &String)| format!("<td data-name=\"{name}\">{cell}</td>");
-        let row: String = columns.iter().zip(&cells).map(cell).collect();
-        let _ = writeln!(out, "<tr>{row}</tr>");
-    }
-    out.push_str("</tbody>\n</table></div>\n");
+        (String::new(), cells)
+    });
+    page::table("summary differences", caption, &columns, rows)
 }
 
 /// The questions of a cause: how many, and folded below it each with a link to its view.
@@ -221,8 +194,7 @@ fn sides(finding: &Finding<'_, '_>, part: fn(&words::Side) -> &String, count: us
     if sides.len() > MOST_SIDES {
         let _ = write!(lines, "<div class=\"dim\">and {} more</div>", sides.len() - MOST_SIDES);
     }
-    let machines = if count == 1 { "1 machine".to_owned() } else { format!("{count} machines") };
-    format!("{lines}<div class=\"dim\">{machines}</div>")
+    format!("{lines}<div class=\"dim\">{}</div>", counted(count as u64, "machine"))
 }
 
 fn machines(one: &Told<'_>, place: usize) -> String {
@@ -274,19 +246,12 @@ fn map(out: &mut String, fleet: &Fleet) {
 }
 
 fn groups(out: &mut String, fleet: &Fleet, told: &[Told<'_>], few: &Few) {
-    out.push_str(
-        "<h2 id=\"groups\">Groups</h2>\n<div class=\"wide\"><table class=\"groups\">\n<caption>Machines are compared only within a \
-         group.</caption>\n<thead><tr><th scope=\"col\">Group</th><th scope=\"col\">Machines</th></tr></thead>\n<tbody>\n",
-    );
-    for (place, group) in fleet.groups.iter().enumerate() {
-        let _ = writeln!(
-            out,
-            "<tr><td>{}</td><td>{}</td></tr>",
-            html(&words::key(&group.key)),
-            words::group(group, told, few, place)
-        );
-    }
-    out.push_str("</tbody>\n</table></div>\n");
+    let rows = fleet.groups.iter().enumerate().map(|(place, group)| {
+        (String::new(), vec![html(&words::key(&group.key)), words::group(group, told, few, place)])
+    });
+    out.push_str("<h2 id=\"groups\">Groups</h2>\n");
+    let caption = "Machines are compared only within a group.";
+    out.push_str(&page::table("groups", caption, &["Group", "Machines"], rows));
 }
 
 /// What was not merged, and why.
@@ -295,21 +260,13 @@ fn input(out: &mut String, fleet: &Fleet) {
     if not_merged.is_empty() {
         return;
     }
-    out.push_str(
-        "<h2>Not merged</h2>\n<div class=\"wide\"><table class=\"groups\">\n<caption>Examples of documents that were \
-         not merged, with the reason.</caption>\n<thead><tr><th scope=\"col\">Document</th>\
-         <th scope=\"col\">Bucket</th><th scope=\"col\">Why</th></tr></thead>\n<tbody>\n",
-    );
-    for one in not_merged.iter().take(MOST_EXAMPLES) {
-        let _ = writeln!(
-            out,
-            "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
-            html(&one.path),
-            words::bucket_name(one.bucket),
-            html(&one.why)
-        );
-    }
-    out.push_str("</tbody>\n</table></div>\n");
+    let rows = not_merged
+        .iter()
+        .take(MOST_EXAMPLES)
+        .map(|one| (String::new(), vec![html(&one.path), words::bucket_name(one.bucket), html(&one.why)]));
+    out.push_str("<h2>Not merged</h2>\n");
+    let caption = "Examples of documents that were not merged, with the reason.";
+    out.push_str(&page::table("groups", caption, &["Document", "Bucket", "Why"], rows));
     if not_merged.len() > MOST_EXAMPLES {
         let _ = writeln!(out, "<p>And {} more.</p>", not_merged.len() - MOST_EXAMPLES);
     }
@@ -317,41 +274,30 @@ fn input(out: &mut String, fleet: &Fleet) {
 
 /// The document for the script: harmless text in it, and nothing that ends a script.
 fn data(out: &mut String, fleet: &Fleet, told: &[Told<'_>], docs: Option<&str>) {
-    let told: Vec<Value> = told
-        .iter()
-        .map(|one| {
-            let sides: Vec<[&str; 3]> =
-                one.sides.iter().map(|side| [side.of.as_str(), side.usual.as_str(), side.these.as_str()]).collect();
-            serde_json::json!({
-                "rank": one.rank.name(), "share": one.share(), "sides": sides, "split": one.is_split,
-                "group": one.difference.group, "question": one.difference.question,
-                "machines": one.difference.machines, "usual": one.difference.usual_machines,
-            })
+    let told = told.iter().map(|one| {
+        let sides: Vec<[&String; 3]> = one.sides.iter().map(|side| [&side.of, &side.usual, &side.these]).collect();
+        json!({
+            "rank": one.rank.name(), "share": one.share(), "sides": sides, "split": one.is_split,
+            "group": one.difference.group, "question": one.difference.question,
+            "machines": one.difference.machines, "usual": one.difference.usual_machines,
         })
-        .collect();
-    let groups: Vec<Value> = fleet
-        .groups
-        .iter()
-        .map(|group| {
-            let usual: Vec<Value> = group
-                .usual
-                .iter()
-                .map(|one| {
-                    let is_row = fleet.questions.get(one.question).is_some_and(|it| it.is_row);
-                    let first = one.outcomes.first();
-                    serde_json::json!({
-                        "question": one.question,
-                        "verdict": first.map(|outcome| words::verdict(outcome.kind, is_row)),
-                        "no_answer": one.no_answer, "not_asked": one.not_asked, "unexpected": one.unexpected,
-                    })
-                })
-                .collect();
-            serde_json::json!({ "words": words::key(&group.key), "machines": group.machines, "usual": usual })
+    });
+    let usual = |one: &Usual| {
+        let is_row = fleet.questions.get(one.question).is_some_and(|it| it.is_row);
+        json!({
+            "question": one.question,
+            "verdict": one.outcomes.first().map(|outcome| words::verdict(outcome.kind, is_row)),
+            "no_answer": one.no_answer, "not_asked": one.not_asked, "unexpected": one.unexpected,
         })
-        .collect();
+    };
+    let groups = fleet.groups.iter().map(|group| {
+        let usual: Vec<Value> = group.usual.iter().map(usual).collect();
+        json!({ "words": words::key(&group.key), "machines": group.machines, "usual": usual })
+    });
     let answered: Vec<[usize; 2]> = fleet.coverage().into_iter().map(|it| [it.answered, it.asked]).collect();
-    let mut document = serde_json::json!({
-        "machines": fleet.machines, "questions": fleet.questions, "groups": groups, "differences": told,
+    let mut document = json!({
+        "machines": fleet.machines, "questions": fleet.questions,
+        "groups": groups.collect::<Value>(), "differences": told.collect::<Value>(),
         "answered": answered, "docs": docs.map(|docs| docs.trim_end_matches('/')),
     });
     make_harmless(&mut document);

@@ -7,7 +7,7 @@ use cuda_pitfalls_core::text::escape::markdown;
 
 use super::findings::{Finding, findings};
 use super::standing;
-use super::words;
+use super::words::{self, Remark};
 
 /// So many causes have a row; a page of an issue tracker is at most 65,536 characters.
 const MOST_CAUSES: usize = 50;
@@ -26,27 +26,9 @@ pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
         let _ = writeln!(out, "> **{}**\n", markdown(banner));
     }
     let _ = writeln!(out, "- Read: {}", markdown(&words::input(fleet)));
-    for (name, names) in words::expected(fleet, MOST_NAMES) {
-        let _ = writeln!(out, "- {name}: {}", markdown(&names));
-    }
-    for (name, doubt) in words::doubts(fleet, MOST_NAMES) {
-        let _ = writeln!(out, "- {name}: {}", markdown(&doubt));
-    }
-    if let Some(unexpected) = standing::unexpected(fleet, MOST_NAMES) {
-        let _ = writeln!(out, "- **Unexpected**: {}", markdown(&unexpected));
-    }
     let few = standing::few(fleet);
-    if let Some(few) = few.words(fleet, MOST_NAMES) {
-        let _ = writeln!(out, "- Few answers: {}", markdown(&few));
-    }
-    if let Some(alone) = words::lonely(fleet, MOST_NAMES) {
-        let _ = writeln!(out, "- {}", markdown(&alone));
-    }
-    if let Some(most) = words::most(fleet, &told, MOST_NAMES) {
-        let _ = writeln!(out, "- Differ most: {}", markdown(&most));
-    }
-    if let Some(labels) = standing::labelled(fleet, MOST_NAMES) {
-        let _ = writeln!(out, "- Labels: {}", markdown(&labels));
+    for Remark { name, text, .. } in words::remarks(fleet, &told, &few, MOST_NAMES) {
+        let _ = writeln!(out, "- {name}: {}", markdown(&text));
     }
     out.push_str("\n## What differs\n\n");
     if told.is_empty() {

@@ -94,7 +94,7 @@ fn a_machine_that_differs_in_many_questions_is_named_once() {
     }
     fleet.differences[3].machines.push(0);
     let text = text(&fleet);
-    assert!(text.contains("\nDiffer   node-2 in 4 questions, node-1 in 1 question\n"), "{text}");
+    assert!(text.contains("\nDiffer most node-2 in 4 questions, node-1 in 1 question\n"), "{text}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use cuda_pitfalls_core::text::lines::sentence;
 
 use super::findings::{Finding, findings};
 use super::standing::{self, Few};
-use super::words::{self, Told};
+use super::words::{self, Remark, Told};
 
 /// So many causes are told in full; the others are counted.
 const MOST_CAUSES: usize = 6;
@@ -14,8 +14,6 @@ const MOST_CAUSES: usize = 6;
 const MOST_SIDES: usize = 4;
 /// So many machines are named where there are more.
 const MOST_NAMES: usize = 8;
-/// So many of the machines that differ most are named.
-const MOST_OUTLIERS: usize = 4;
 /// So many questions of one cause are named.
 const MOST_QUESTIONS: usize = 3;
 /// So many groups are listed.
@@ -24,30 +22,12 @@ const MOST_GROUPS: usize = 6;
 /// The whole text, in lines of `width` columns. It ends with a newline.
 pub(super) fn fleet(fleet: &Fleet, width: usize) -> String {
     let told = words::told(fleet);
+    let few = standing::few(fleet);
     let mut out = words::banner(fleet).map(|banner| tally::loud(banner, width)).unwrap_or_default();
     out += &sentence("", &format!("Fleet: {}", words::title(fleet, &told)), width);
     out += &sentence("Read     ", &words::input(fleet), width);
-    for (name, names) in words::expected(fleet, MOST_NAMES) {
-        out += &sentence(&format!("{name:<8} "), &names, width);
-    }
-    for (name, doubt) in words::doubts(fleet, MOST_NAMES) {
-        out += &sentence(&format!("{name:<8} "), &doubt, width);
-    }
-    if let Some(unexpected) = standing::unexpected(fleet, MOST_NAMES) {
-        out += &sentence("Unexpected ", &unexpected, width);
-    }
-    let few = standing::few(fleet);
-    if let Some(few) = few.words(fleet, MOST_OUTLIERS) {
-        out += &sentence("Few      ", &few, width);
-    }
-    if let Some(alone) = words::lonely(fleet, MOST_NAMES) {
-        out += &sentence("Alone    ", &alone, width);
-    }
-    if let Some(most) = words::most(fleet, &told, MOST_OUTLIERS) {
-        out += &sentence("Differ   ", &most, width);
-    }
-    if let Some(labels) = standing::labelled(fleet, MOST_OUTLIERS) {
-        out += &sentence("Labels   ", &labels, width);
+    for Remark { name, text, .. } in words::remarks(fleet, &told, &few, MOST_NAMES) {
+        out += &sentence(&format!("{name:<8} "), &text, width);
     }
     out.push('\n');
     if told.is_empty() {

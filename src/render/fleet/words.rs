@@ -2,14 +2,14 @@
 //!
 //! Nothing is escaped here; each form escapes what it prints.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::standing::{self, Few};
 use crate::{change, tally};
 use cuda_pitfalls_answers::fleet::{Bucket, Difference, FactDiffers, Fleet, Group, Key, Outcome, Question};
 use cuda_pitfalls_answers::fleet::{Rank, Spread, Usual, What, causes};
 use cuda_pitfalls_core::fact::Change;
-use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
@@ -131,8 +131,8 @@ fn sides(what: &What, usual: Option<&Usual>, question: Option<&Question>) -> Vec
             vec![side(figure, spread(usual), format!("{} ({})", spread(these), units::delta(change)))]
         }
         What::NoAnswer { reasons } => {
-            let reasons: Vec<String> = reasons.iter().map(|(reason, times)| several(*times, reason)).collect();
-            vec![side("verdict", word(0), format!("no answer: {}", reasons.join(", ")))]
+            let reasons = listed(reasons.iter().map(|(reason, times)| several(*times, reason)), "");
+            vec![side("verdict", word(0), format!("no answer: {reasons}"))]
         }
     }
 }
@@ -159,7 +159,7 @@ pub(super) fn verdict(kind: Kind, is_row: bool) -> String {
 }
 
 /// Figures of several machines: `527 MiB`, or the median with how far the others are from it.
-pub(super) fn spread(spread: &Spread) -> String {
+fn spread(spread: &Spread) -> String {
     let median = units::delta(spread.median_bytes);
     if spread.least_bytes == spread.most_bytes {
         return median;
@@ -198,7 +198,7 @@ pub(super) fn key(key: &Key) -> String {
 
 /// Names, the first few of them, and how many there are beside: `a, b and 12 more`.
 pub(super) fn names(names: &[impl AsRef<str>], most: usize) -> String {
-    let shown = names.iter().take(most).map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
+    let shown = listed(names.iter().take(most).map(AsRef::as_ref), "");
     match names.len().saturating_sub(most) {
         0 => shown,
         more => format!("{shown} and {more} more"),
@@ -207,32 +207,26 @@ pub(super) fn names(names: &[impl AsRef<str>], most: usize) -> String {
 
 /// The machines that nobody can be compared with: in every group that they are in, they are the only one.
 pub(super) fn alone(fleet: &Fleet) -> Vec<&str> {
-    let mut members = vec![None::<usize>; fleet.machines.len()];
+    let mut largest: BTreeMap<usize, usize> = BTreeMap::new();
     for group in &fleet.groups {
         for place in &group.machines {
-            if let Some(largest) = members.get_mut(*place) {
-                *largest = Some(largest.unwrap_or(0).max(group.machines.len()));
-            }
+            let known = largest.entry(*place).or_insert(0);
+            *known = group.machines.len().max(*known);
         }
     }
-    let places = members.iter().enumerate().filter(|(_, largest)| **largest == Some(1));
-    places.map(|(place, _)| name(fleet, place)).collect()
+    let alone = largest.range(..fleet.machines.len()).filter(|(_, largest)| **largest == 1);
+    alone.map(|(place, _)| name(fleet, *place)).collect()
 }
 
 /// How many machines differ in something from the others of a group. A group that is split has none.
 pub(super) fn differing(fleet: &Fleet, told: &[Told<'_>]) -> usize {
-    let mut differs = vec![false; fleet.machines.len()];
-    for place in told.iter().filter(|one| !one.is_split).flat_map(|one| &one.difference.machines) {
-        if let Some(differs) = differs.get_mut(*place) {
-            *differs = true;
-        }
-    }
-    differs.iter().filter(|differs| **differs).count()
+    let differing = told.iter().filter(|one| !one.is_split).flat_map(|one| &one.difference.machines);
+    differing.filter(|place| **place < fleet.machines.len()).collect::<HashSet<_>>().len()
 }
 
 /// The machines that differ, each with in how many questions, the most first. A group that is split has none.
 pub(super) fn by_machine(told: &[Told<'_>]) -> Vec<(usize, usize)> {
-    let mut questions: HashMap<usize, std::collections::HashSet<usize>> = HashMap::new();
+    let mut questions: HashMap<usize, HashSet<usize>> = HashMap::new();
     for one in told.iter().filter(|one| !one.is_split) {
         for place in &one.difference.machines {
             questions.entry(*place).or_default().insert(one.difference.question);
@@ -245,7 +239,7 @@ pub(super) fn by_machine(told: &[Told<'_>]) -> Vec<(usize, usize)> {
 
 /// The machines that differ in the most questions, with how many: `node-3 in 12 questions`. Nothing is said where
 /// every machine that differs does in one question alone.
-pub(super) fn most(fleet: &Fleet, told: &[Told<'_>], count: usize) -> Option<String> {
+fn differ_most(fleet: &Fleet, told: &[Told<'_>], count: usize) -> Option<String> {
     let most = by_machine(told);
     most.first().filter(|(_, count)| *count > 1)?;
     let line =
@@ -255,9 +249,9 @@ pub(super) fn most(fleet: &Fleet, told: &[Told<'_>], count: usize) -> Option<Str
 }
 
 /// How many machines of a group differ in something from the others in it.
-pub(super) fn differing_in(told: &[Told<'_>], place: usize) -> usize {
+fn differing_in(told: &[Told<'_>], place: usize) -> usize {
     let of_group = told.iter().filter(|one| one.difference.group == place && !one.is_split);
-    of_group.flat_map(|one| &one.difference.machines).collect::<std::collections::HashSet<_>>().len()
+    of_group.flat_map(|one| &one.difference.machines).collect::<HashSet<_>>().len()
 }
 
 /// What a group's row says of its machines: how many there are, how many differ, and whether it is split.
@@ -301,13 +295,13 @@ pub(super) fn title(fleet: &Fleet, told: &[Told<'_>]) -> String {
         1 => "1 machine differs".to_owned(),
         count => format!("{count} machines differ"),
     });
-    match told.iter().filter(|one| one.is_split).count() {
-        0 => {}
-        count => words.push(format!("groups split in {}", counted(count as u64, "question"))),
+    let split = told.iter().filter(|one| one.is_split).count();
+    if split > 0 {
+        words.push(format!("groups split in {}", counted(split as u64, "question")));
     }
-    match standing::unexpected_machines(fleet) {
-        0 => {}
-        count => words.push(format!("unexpected verdicts on {}", counted(count as u64, "machine"))),
+    let unexpected = standing::unexpected_machines(fleet);
+    if unexpected > 0 {
+        words.push(format!("unexpected verdicts on {}", counted(unexpected as u64, "machine")));
     }
     if few > 0 {
         words.push(format!("few answers from {}", counted(few as u64, "machine")));
@@ -318,16 +312,9 @@ pub(super) fn title(fleet: &Fleet, told: &[Told<'_>]) -> String {
 /// What was read and what became of it: `130 documents: 120 merged, 4 duplicate`.
 pub(super) fn input(fleet: &Fleet) -> String {
     let input = &fleet.input;
-    let buckets: Vec<String> = input
-        .buckets
-        .iter()
-        .filter(|(_, count)| **count > 0)
-        .map(|(bucket, count)| format!("{count} {}", bucket_name(*bucket)))
-        .collect();
-    let mut words = counted(input.documents, "document");
-    if !buckets.is_empty() {
-        words = format!("{words}: {}", buckets.join(", "));
-    }
+    let buckets = input.buckets.iter().filter(|(_, count)| **count > 0);
+    let buckets = listed(buckets.map(|(bucket, count)| format!("{count} {}", bucket_name(*bucket))), "none");
+    let mut words = format!("{}: {buckets}", counted(input.documents, "document"));
     if let (Some(from), Some(to)) = (&input.from, &input.to) {
         words.push_str(&if from == to { format!("; run at {from}") } else { format!("; run from {from} to {to}") });
     }
@@ -335,40 +322,54 @@ pub(super) fn input(fleet: &Fleet) -> String {
 }
 
 /// The word in the document.
-pub(super) fn bucket_name(bucket: Bucket) -> &'static str {
-    match bucket {
-        Bucket::Merged => "merged",
-        Bucket::Partial => "partial",
-        Bucket::Duplicate => "duplicate",
-        Bucket::Stale => "stale",
-        Bucket::Future => "future",
-        Bucket::Simulated => "simulated",
-        Bucket::Measured => "measured",
-        Bucket::Truncated => "truncated",
-        Bucket::Invalid => "invalid",
-        Bucket::Unsupported => "unsupported",
-        Bucket::Empty => "empty",
-        Bucket::Unreadable => "unreadable",
-    }
+pub(super) fn bucket_name(bucket: Bucket) -> String {
+    serde_json::to_value(bucket).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
-/// Who was expected and is missing, and who came unexpected, in sentences.
-pub(super) fn expected(fleet: &Fleet, most: usize) -> Vec<(&'static str, String)> {
+/// What is said of a fleet as a whole, before what differs.
+pub(super) struct Remark {
+    /// What it is about.
+    pub(super) name: &'static str,
+    pub(super) text: String,
+    /// The class of a page's line; empty where nothing is wrong.
+    pub(super) class: &'static str,
+}
+
+/// What is said of a fleet as a whole, in the order of every form. Of machines and questions at most so many are named.
+pub(super) fn remarks(fleet: &Fleet, told: &[Told<'_>], few: &Few, most: usize) -> Vec<Remark> {
+    let mut all = expected(fleet, most);
+    all.extend(doubts(fleet, most));
+    all.extend([
+        ("Unexpected", standing::unexpected(fleet, most), "failed"),
+        ("Few answers", few.words(fleet, most), "warning"),
+        ("Alone", lonely(fleet, most), ""),
+        ("Differ most", differ_most(fleet, told, most), ""),
+        ("Labels", standing::labelled(fleet, most), ""),
+    ]);
+    all.into_iter().filter_map(|(name, text, class)| Some(Remark { name, text: text?, class })).collect()
+}
+
+/// The parts of a [`Remark`]; no text where there is nothing to say.
+type Said = (&'static str, Option<String>, &'static str);
+
+/// Who was expected and is missing, and who came unexpected.
+fn expected(fleet: &Fleet, most: usize) -> Vec<Said> {
     let Some(expected) = &fleet.expected else { return Vec::new() };
-    let mut lines = Vec::new();
-    lines.push(match expected.missing.len() {
-        0 => ("Missing", format!("none of {} expected", expected.machines)),
-        count => ("Missing", format!("{count} of {} expected ({})", expected.machines, names(&expected.missing, most))),
-    });
-    if !expected.unexpected.is_empty() {
-        lines.push(("Unlisted", format!("{} ({})", expected.unexpected.len(), names(&expected.unexpected, most))));
-    }
-    lines
+    let missing = match expected.missing.len() {
+        0 => ("Missing", Some(format!("none of {} expected", expected.machines)), ""),
+        count => {
+            let names = names(&expected.missing, most);
+            ("Missing", Some(format!("{count} of {} expected ({names})", expected.machines)), "failed")
+        }
+    };
+    let unlisted = &expected.unexpected;
+    let unlisted = (!unlisted.is_empty()).then(|| format!("{} ({})", unlisted.len(), names(unlisted, most)));
+    vec![missing, ("Unlisted", unlisted, "")]
 }
 
-/// What is doubtful about who reported and when, in sentences: names that several machines have, with their reports,
-/// and dates in the future.
-pub(super) fn doubts(fleet: &Fleet, most: usize) -> Vec<(&'static str, String)> {
+/// What is doubtful about who reported and when: names that several machines have, with their reports, and dates in the
+/// future.
+fn doubts(fleet: &Fleet, most: usize) -> Vec<Said> {
     let mut called: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for machine in &fleet.machines {
         if let Some(shared) = &machine.shared_name {
@@ -377,29 +378,26 @@ pub(super) fn doubts(fleet: &Fleet, most: usize) -> Vec<(&'static str, String)> 
     }
     let conflicts = called.iter().take(most).map(|(shared, all)| {
         let count = counted(all.len() as u64, "machine");
-        ("Conflict", format!("{count} with other GPUs have one name, {shared}: {}", names(all, most)))
+        format!("{count} with other GPUs have one name, {shared}: {}", names(all, most))
     });
-    let mut lines: Vec<(&str, String)> = conflicts.collect();
-    if called.len() > most {
-        lines.push(("Conflict", format!("and {} more names", called.len() - most)));
-    }
-    let ahead: Vec<&str> =
-        fleet.machines.iter().filter(|machine| machine.dated_ahead).map(|machine| machine.name.as_str()).collect();
-    if !ahead.is_empty() {
+    let more = (called.len() > most).then(|| format!("and {} more names", called.len() - most));
+    let ahead: Vec<&String> = fleet.machines.iter().filter(|it| it.dated_ahead).map(|it| &it.name).collect();
+    let dates = (!ahead.is_empty()).then(|| {
         let count = counted(ahead.len() as u64, "machine");
-        lines.push(("Dates", format!("{count} with a report that is dated in the future: {}", names(&ahead, most))));
-    }
-    lines
+        format!("{count} with a report that is dated in the future: {}", names(&ahead, most))
+    });
+    let conflicts = conflicts.chain(more).map(|text| ("Conflict", Some(text), "failed"));
+    conflicts.chain([("Dates", dates, "failed")]).collect()
 }
 
 /// Machines that are alone in their group, in a sentence.
-pub(super) fn lonely(fleet: &Fleet, most: usize) -> Option<String> {
-    let alone = alone(fleet);
-    match alone.len() {
-        0 => None,
-        1 => Some(format!("{} is alone in its group: it cannot differ", alone.first().unwrap_or(&""))),
-        count => {
-            Some(format!("{count} machines are alone in their groups, and cannot differ: {}", names(&alone, most)))
+fn lonely(fleet: &Fleet, most: usize) -> Option<String> {
+    match alone(fleet).as_slice() {
+        [] => None,
+        [alone] => Some(format!("{alone} is alone in its group: it cannot differ")),
+        all => {
+            let names = names(all, most);
+            Some(format!("{} machines are alone in their groups, and cannot differ: {names}", all.len()))
         }
     }
 }

@@ -21,6 +21,32 @@ pub(crate) fn head(policy: &str, title: &str, style: &str) -> String {
     )
 }
 
+/// A table, which is scrolled by itself where it is wide. Each row has the classes of its line, and its cells. Nothing is
+/// escaped here.
+///
+/// On a narrow page the cells of a summary stand below each other, each behind the name of its column.
+pub(crate) fn table(
+    class: &str,
+    caption: &str,
+    columns: &[&str],
+    rows: impl IntoIterator<Item = (String, Vec<String>)>,
+) -> String {
+    let heads: String = columns.iter().map(|name| format!("<th scope=\"col\">{name}</th>")).collect();
+    let mut out = format!(
+        "<div class=\"wide\"><table class=\"{class}\">\n<caption>{caption}</caption>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n"
+    );
+    for (classes, cells) in rows {
+        let cell = |(name, cell): (&&str, String)| match class.starts_with("summary") {
+            true => format!("<td data-name=\"{name}\">{cell}</td>"),
+            false => format!("<td>{cell}</td>"),
+        };
+        let cells: String = columns.iter().zip(cells).map(cell).collect();
+        let class = if classes.is_empty() { classes } else { format!(" class=\"{classes}\"") };
+        out.push_str(&format!("<tr{class}>{cells}</tr>\n"));
+    }
+    out + "</tbody>\n</table></div>\n"
+}
+
 /// The end of a page.
 pub(crate) const END: &str = "</body>\n</html>\n";
 

@@ -3,17 +3,19 @@
 use std::fmt::Write as _;
 
 use crate::impact::Impact;
+use crate::listing::show;
 use crate::tally::Standing;
 use crate::{answer, facts, lines, steps};
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::report::{CaseView, OutcomeView, ReportView, ScenarioView};
 use cuda_pitfalls_core::scenario::Step;
+use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::escape::html;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::Kind;
 
-use super::attempt;
 use super::summary::Folders;
+use super::{attempt, page};
 
 /// The most outcomes of a case that are shown step by step; all of them are counted.
 const OUTCOMES: usize = 4;
@@ -66,9 +68,7 @@ pub(super) fn section(
 }
 
 fn frequencies(scenario: &ScenarioView<'_>) -> String {
-    let cases: Vec<String> =
-        scenario.cases.iter().map(|case| format!("{} {}", case.name, facts::frequency(case))).collect();
-    cases.join(", ")
+    listed(scenario.cases.iter().map(|case| format!("{} {}", case.name, facts::frequency(case))), "")
 }
 
 /// Where the section comes from: the library, the parameters, the file's hash.
@@ -135,46 +135,37 @@ fn start(plan: &CasePlan) -> String {
 
 fn table(out: &mut String, plan: Option<&CasePlan>, outcome: &OutcomeView<'_>) {
     let Some(observation) = outcome.observation().filter(|it| !it.steps.is_empty()) else { return };
-    out.push_str(
-        "<div class=\"wide\"><table class=\"steps\">\n<caption>After each step: what it returned, which GPUs the process sees, where \
-         it has contexts, and memory since before the process.</caption>\n<thead><tr>",
-    );
-    for name in ["Step", "Result", "Sees", "Contexts", "Current", "Memory", "Took"] {
-        let _ = write!(out, "<th scope=\"col\">{name}</th>");
-    }
-    out.push_str("</tr></thead>\n<tbody>\n");
-    for (place, step) in observation.steps.iter().enumerate() {
+    let broken = |lines: Vec<String>| lines.iter().map(|line| html(line)).collect::<Vec<_>>().join("<br>");
+    let rows = observation.steps.iter().enumerate().map(|(place, step)| {
         let made = plan.and_then(|plan| plan.steps.get(place));
         let call =
             made.map_or_else(|| html(&step.label), |made| shown(made, plan.is_some_and(|plan| plan.python.is_some())));
-        let calls = step.calls.as_ref().filter(|made| !made.is_empty()).map(lines::calls).unwrap_or_default();
-        let calls = if calls.is_empty() {
-            calls
-        } else {
-            format!("<br><span class=\"dim\">driver calls: {}</span>", html(&calls))
-        };
-        let memory: Vec<String> = facts::memory_lines(step).iter().map(|line| html(line)).collect();
-        let result: Vec<String> = steps::result(step).iter().map(|line| html(line)).collect();
-        let _ = writeln!(
-            out,
-            "<tr><td>{}. {}{calls}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            place + 1,
-            call,
-            result.join("<br>"),
+        let calls = step.calls.as_ref().filter(|made| !made.is_empty()).map(lines::calls);
+        let calls = calls
+            .filter(|calls| !calls.is_empty())
+            .map_or_else(String::new, |calls| format!("<br><span class=\"dim\">driver calls: {}</span>", html(&calls)));
+        let cells = vec![
+            format!("{}. {call}{calls}", place + 1),
+            broken(steps::result(step)),
             html(&steps::gpus(step.visible.as_deref())),
             html(&steps::gpus(step.contexts.as_deref())),
             html(step.current.as_deref().unwrap_or("?")),
-            memory.join("<br>"),
+            broken(facts::memory_lines(step)),
             html(&units::duration(step.elapsed_ns)),
-        );
-    }
-    let _ = writeln!(out, "</tbody>\n</table></div>\n<p class=\"dim\">Ended: {}</p>", html(&observation.end));
+        ];
+        (String::new(), cells)
+    });
+    let columns = ["Step", "Result", "Sees", "Contexts", "Current", "Memory", "Took"];
+    let caption = "After each step: what it returned, which GPUs the process sees, where it has contexts, and memory \
+                   since before the process.";
+    out.push_str(&page::table("steps", caption, &columns, rows));
+    let _ = writeln!(out, "<p class=\"dim\">Ended: {}</p>", html(&observation.end));
 }
 
 /// A step of a case of calls, or of Python lines, which keep their breaks.
 fn shown(step: &Step, in_python: bool) -> String {
     if !in_python {
-        return html(&steps::call(step));
+        return html(&show::call(step));
     }
     let actor = step.on.as_ref().map(|actor| format!(" <span class=\"dim\">in {}</span>", html(actor)));
     let rows: Vec<String> = step.in_python().trim().lines().map(html).collect();

@@ -4,12 +4,13 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use super::filter::{Choice, ROW, filter};
+use super::page::table;
 use crate::impact::Impact;
 use crate::tally::Standing;
 use crate::{answer, facts, words};
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 use cuda_pitfalls_core::scenario::{is_workaround, subject};
-use cuda_pitfalls_core::text::counts::{grouped, tally};
+use cuda_pitfalls_core::text::counts::{grouped, listed, tally};
 use cuda_pitfalls_core::text::escape::html;
 use cuda_pitfalls_core::verdict::Provenance;
 
@@ -90,15 +91,8 @@ fn needs_attention(scenario: &ScenarioView<'_>) -> bool {
 pub(super) fn section(out: &mut String, report: &ReportView<'_>, folders: &Folders<'_>) {
     out.push_str("<h2>Answers</h2>\n");
     filters(out, report, folders);
-    let heads: String = COLUMNS.iter().map(|name| format!("<th scope=\"col\">{name}</th>")).collect();
-    let _ = writeln!(
-        out,
-        "<div class=\"wide\"><table class=\"summary\">\n<caption>What needs attention comes first. Memory is the change since before the process.</caption>\n<thead><tr>{heads}</tr></thead>\n<tbody>"
-    );
-    for row in rows(report) {
-        self::row(out, &row, folders);
-    }
-    out.push_str("</tbody>\n</table></div>\n");
+    let caption = "What needs attention comes first. Memory is the change since before the process.";
+    out.push_str(&table("summary", caption, &COLUMNS, rows(report).iter().map(|instances| row(instances, folders))));
 }
 
 fn filters(out: &mut String, report: &ReportView<'_>, folders: &Folders<'_>) {
@@ -133,23 +127,17 @@ fn rows<'a, 'r>(report: &'a ReportView<'r>) -> Vec<Vec<Placed<'a, 'r>>> {
     rows
 }
 
-fn row(out: &mut String, instances: &[Placed<'_, '_>], folders: &Folders<'_>) {
-    let Some((_, first)) = instances.first() else { return };
-    let alone = instances.len() == 1;
-    let memory: Vec<String> = facts::trap_and_control(first).iter().map(|line| html(line)).collect();
-    let attempts = |name| first.case(name).map(|case| format!("{name} {}", facts::frequency(case)));
+/// The classes of a row, and its cells.
+fn row(instances: &[Placed<'_, '_>], folders: &Folders<'_>) -> (String, Vec<String>) {
+    // Of several instances each has its own memory and attempts.
+    let alone = instances.first().filter(|_| instances.len() == 1).map(|(_, only)| only);
+    let memory = alone.into_iter().flat_map(|only| facts::trap_and_control(only));
+    let memory: Vec<String> = memory.map(|line| html(&line)).collect();
+    let attempts = |name| Some(format!("{name} {}", facts::frequency(alone?.case(name)?)));
     let attempts: Vec<String> = ["trap", "control"].into_iter().filter_map(attempts).collect();
-    let cells = [
-        here(instances),
-        question(instances),
-        if alone { memory.join("<br>") } else { String::new() },
-        expectation(instances),
-        if alone { attempts.join("<br>") } else { String::new() },
-    ];
-    // On a narrow page cells stand below each other, each behind the name of its column.
-    let cell = |(name, cell): (&&str, &String)| format!("<td data-name=\"{name}\">{cell}</td>");
-    let cells: String = COLUMNS.iter().zip(&cells).map(cell).collect();
-    let _ = writeln!(out, "<tr class=\"{}\">{cells}</tr>", folders.classes(instances.iter().map(|(_, it)| *it)));
+    let cells =
+        vec![here(instances), question(instances), memory.join("<br>"), expectation(instances), attempts.join("<br>")];
+    (folders.classes(instances.iter().map(|(_, it)| *it)), cells)
 }
 
 /// The answer in a word, in the colour of what it means.
@@ -192,12 +180,10 @@ fn links(word: &str, instances: &[&Placed<'_, '_>]) -> String {
     let several = instances.iter().any(|(_, it)| it.libcudart != instances.first().and_then(|(_, it)| it.libcudart));
     let link = |(place, it): &&Placed<'_, '_>| {
         let runtime = facts::libcudart(it).filter(|_| several);
-        let words: Vec<String> =
-            [Some(answer::values(it)).filter(|it| !it.is_empty()), runtime].into_iter().flatten().collect();
-        let words = if words.is_empty() { it.name.to_owned() } else { words.join(", ") };
-        format!("<a href=\"#s{place}\">{}</a>", html(&words))
+        let values = Some(answer::values(it)).filter(|values| !values.is_empty());
+        format!("<a href=\"#s{place}\">{}</a>", html(&listed(values.into_iter().chain(runtime), it.name)))
     };
-    let list = instances.iter().map(link).collect::<Vec<_>>().join(", ");
+    let list = listed(instances.iter().map(link), "");
     if instances.len() > MOST_INSTANCES {
         return format!(
             "<details><summary>{} for {} values</summary><div class=\"name\">{list}</div></details>",

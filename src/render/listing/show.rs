@@ -6,6 +6,7 @@ use super::plain;
 use crate::{lines, sentence, versions};
 use cuda_pitfalls_calls as calls;
 use cuda_pitfalls_core::scenario::{Case, Gpus, Needs, Scalar, Scenario, Step, symptom};
+use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::sentence as broken;
 
@@ -69,8 +70,7 @@ impl ScenarioPage {
         }
         self.field("tags", &scenario.tags.join(" "));
         self.field("needs", &needs(&scenario.needs));
-        let hazards: Vec<&str> = scenario.hazards.iter().map(|hazard| hazard.name()).collect();
-        self.field("hazards", &hazards.join(", "));
+        self.field("hazards", &listed(scenario.hazards.iter().map(|hazard| hazard.name()), ""));
         let (step, attempt) = (seconds(scenario.step_timeout_ms), seconds(scenario.timeout_ms));
         let repeat = scenario.repeat;
         self.field(
@@ -81,8 +81,7 @@ impl ScenarioPage {
             self.field("outcomes", "a mixture is an answer");
         }
         for (name, values) in &scenario.parameters {
-            let values: Vec<String> = values.iter().map(|value| value.to_string()).collect();
-            self.field(&format!("${{{}}}", terminal(name)), &values.join(", "));
+            self.field(&format!("${{{}}}", terminal(name)), &listed(values, ""));
         }
     }
 
@@ -155,12 +154,9 @@ fn seconds(ms: u64) -> String {
 /// A step as a call in C, with what it binds before it and where it runs after it.
 pub(crate) fn call(step: &Step) -> String {
     let in_c_order = calls::find(&step.call).into_iter().flat_map(|call| call.inputs());
-    let args: Vec<String> = in_c_order
-        .filter_map(|param| {
-            step.args.get(param.name).map(|value| format!("{} = {}", param.name, terminal(&value.to_string())))
-        })
-        .collect();
-    let mut call = format!("{}({})", terminal(&step.call), args.join(", "));
+    let argument = |name: &str| Some(format!("{name} = {}", terminal(&step.args.get(name)?.to_string())));
+    let arguments = listed(in_c_order.filter_map(|param| argument(param.name)), "");
+    let mut call = format!("{}({arguments})", terminal(&step.call));
     if let Some(name) = &step.bind {
         call = format!("{} = {call}", terminal(name));
     }

@@ -157,7 +157,7 @@ fn what_is_unexpected_everywhere_is_not_good_news() {
     assert!(page.contains("\"unexpected\":[0,1,2,3,4]"), "the map has it too");
     let metrics = render(&fleet, FleetForm::Prometheus, 80, None);
     assert!(metrics.contains("cuda_pitfalls_fleet_machines_unexpected 5\n"), "{metrics}");
-    assert!(changes::merged(&fleet, "x").contains("unexpected: context/q01 on all 5 machines\n"));
+    assert!(changes::merged(&fleet, "x").contains("Unexpected: context/q01 on all 5 machines\n"));
 }
 
 #[test]
