@@ -2,12 +2,14 @@
 //! process of its own, NVML's reading where the effect is about memory, and an exit code that says whether it shows.
 //!
 //! [`Reproducer::new`] makes of a scenario what both languages need, or says why a program of its own cannot show it;
-//! `c` and `python` write it down. The calls come from the tables of [`cuda_pitfalls_calls`].
+//! `case` writes its steps, and `c` and `python` what is around them. The calls come from the tables of [`cuda_pitfalls_calls`].
 //!
 //! Pure: text from values.
 
 mod c;
+mod case;
 mod effect;
+mod language;
 mod lines;
 mod program;
 mod python;

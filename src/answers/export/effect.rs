@@ -94,82 +94,11 @@ pub(super) enum Bytes {
 
 /// What memory of one GPU must have grown by.
 #[derive(Debug, PartialEq)]
-struct Growth {
-    gpu: u32,
-    since: Since,
-    least: Bytes,
-    most: Bytes,
-}
-
-/// How a language writes a condition.
-pub(super) struct Notation {
-    pub(super) and: &'static str,
-    pub(super) or: &'static str,
-    pub(super) never: &'static str,
-    /// What a context and an allocation take at least.
-    pub(super) enough: &'static str,
-    /// A number of bytes.
-    pub(super) size: fn(i64) -> String,
-    /// That the first is at least the second and at most the third.
-    pub(super) between: fn(&str, &str, &str) -> String,
-}
-
-impl Notation {
-    /// What memory must have grown by, each GPU that is read for itself. `before` is what was read before the step.
-    pub(super) fn memory(&self, program: &Reproducer<'_>, question: &EffectQuestion<'_>, before: &str) -> String {
-        let bounds = question.growth(program.gpus_read()).into_iter();
-        let parts = bounds.map(|Growth { gpu, since, least, most }| {
-            let since = if since == Since::Start { "start" } else { before };
-            let more = format!("used({gpu}) - {since}[{gpu}]");
-            match (least, most) {
-                (Bytes::These(least), Bytes::These(most)) if least == most => {
-                    format!("{more} == {}", (self.size)(least))
-                }
-                (Bytes::Any, most) => format!("{more} <= {}", self.bytes(most)),
-                (least, Bytes::Any) => format!("{more} >= {}", self.bytes(least)),
-                (least, most) => (self.between)(&more, &self.bytes(least), &self.bytes(most)),
-            }
-        });
-        parts.collect::<Vec<_>>().join(self.and)
-    }
-
-    fn bytes(&self, bound: Bytes) -> String {
-        let name = match bound {
-            Bytes::These(bytes) => return (self.size)(bytes),
-            Bytes::Any => "0",
-            Bytes::Noise => "NOISE",
-            Bytes::BelowNoise => "-NOISE",
-            Bytes::AboveNoise => "NOISE + 1",
-            Bytes::Context => "CONTEXT",
-            Bytes::BelowContext => "CONTEXT - 1",
-            Bytes::Allocation => self.enough,
-        };
-        name.to_string()
-    }
-
-    /// Whether the status of a call, in this variable, is one of these.
-    pub(super) fn status(&self, library: CallLibrary, variable: &str, names: &[String]) -> Result<String, Refusal> {
-        let mut all = Vec::new();
-        for name in names {
-            let unknown = || Refusal(format!("its effect is the status `{name}`, which has no number"));
-            let (of, code) = status(name).ok_or_else(unknown)?;
-            // A call of another library returns no status of this one.
-            if of == library {
-                all.push(format!("{variable} == {code}"));
-            }
-        }
-        Ok(if all.is_empty() { self.never.to_string() } else { all.join(self.or) })
-    }
-}
-
-/// A question as a call of the function or macro that asks it, in one line or in two.
-pub(super) fn asked(name: &str, condition: &str, what: &str, end: &str, pad: usize) -> String {
-    let whole = format!("{name}({condition}, {what}){end}");
-    if whole.len() + 4 * pad <= 118 {
-        whole
-    } else {
-        format!("{name}({condition},\n{}       {what}){end}", "    ".repeat(pad))
-    }
+pub(super) struct Growth {
+    pub(super) gpu: u32,
+    pub(super) since: Since,
+    pub(super) least: Bytes,
+    pub(super) most: Bytes,
 }
 
 impl EffectQuestion<'_> {
@@ -193,7 +122,7 @@ impl EffectQuestion<'_> {
     }
 
     /// What it asks of the memory of each GPU, of so many that are read.
-    fn growth(&self, count: u32) -> Vec<Growth> {
+    pub(super) fn growth(&self, count: u32) -> Vec<Growth> {
         let each = |since, gpus: &GpuSet, (least, most): (Bytes, Bytes)| {
             let gpus = (0..count).filter(|gpu| gpus.has(*gpu));
             gpus.map(|gpu| Growth { gpu, since, least, most }).collect::<Vec<_>>()
@@ -265,7 +194,7 @@ impl GpuSet {
     }
 
     /// The GPUs that it names.
-    fn named(&self) -> &[u32] {
+    pub(super) fn named(&self) -> &[u32] {
         match self {
             GpuSet::All => &[],
             GpuSet::These(gpus) | GpuSet::Others(gpus) => gpus,
@@ -293,7 +222,7 @@ pub(super) fn gpu_named(text: &str) -> Option<u32> {
 }
 
 /// The library and the code of a status.
-fn status(name: &str) -> Option<(CallLibrary, u32)> {
+pub(super) fn status(name: &str) -> Option<(CallLibrary, u32)> {
     CallLibrary::ALL.into_iter().find_map(|library| {
         let known = calls::status::table(library).iter().find(|(_, known)| known.to_str() == Ok(name));
         known.map(|(code, _)| (library, *code))

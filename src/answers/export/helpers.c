@@ -1,3 +1,45 @@
+#define OPEN(name) dlopen(name, RTLD_NOW | RTLD_GLOBAL)
+
+
+#define CALL(...) ({ int status = (int)(__VA_ARGS__); printf("  %s = %d\n", #__VA_ARGS__, status); status; })
+
+
+#define SHOW(value) ({ printf("    %s = %lld\n", #value, (long long)(value)); (long long)(value); })
+
+
+#define SHOW_TEXT(value) ({ printf("    %s = %s\n", #value, value); value; })
+
+
+#define EXPECT(holds, what) \
+    ({ int yes = (holds); asked++, failed += !yes; printf("  %s: %s\n", yes ? "yes" : "no", what); })
+
+
+#define IN_A_THREAD(work) ({ pthread_t id; pthread_create(&id, NULL, work, NULL); pthread_join(id, NULL); })
+
+
+#define CONTEXT (64LL << 20) /* a context takes more, cuInit less */
+
+
+#define NOISE (2LL << 20) /* a driver takes memory in blocks of 2 MiB */
+
+
+#define DEVICES ({ int count = 0; cuDeviceGetCount(&count) == 0 ? count : -1; }) /* that CUDA shows */
+
+
+#define CURRENT ({ int device = 0; cuCtxGetDevice(&device) == 0 ? device : -1; }) /* the context's device */
+
+
+/* The exit code of a case in a fresh process: this program again. GPU 0 is CUDA's first and NVML's first. */
+static int run(const char *program, const char *name, const char *variables, int seconds)
+{
+    char command[4096];
+    snprintf(command, 4096, "env -u CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER=PCI_BUS_ID %s timeout %d '%s' %s", variables,
+             seconds, program, name);
+    puts(command);
+    return WEXITSTATUS(system(command));
+}
+
+
 static int gpu_count(void)
 {
     unsigned int count = 0;

@@ -1,3 +1,14 @@
+CONTEXT = 64 << 20  # a context takes more, cuInit less
+
+
+NOISE = 2 << 20  # a driver takes memory in blocks of 2 MiB
+
+
+PIP = ["cu13/lib/libcudart.so.13", "cuda_runtime/lib/libcudart.so.12"]  # where its packages have one
+CUDART = os.environ.get("LIBCUDART", "libcudart.so libcudart.so.13 libcudart.so.12 libcudart.so.11.0").split()
+CUDART += [folder + "/nvidia/" + name for folder in sys.path for name in PIP]
+
+
 def load(*names):
     """The first of these libraries that is there."""
     for name in names:
@@ -68,10 +79,10 @@ def visible():
     return [uuid_text(uuid) for device in range(count.value) if driver.cuDeviceGetUuid_v2(uuid, device) == 0]
 
 
-def current_device():
-    """The device of the current context; None if there is none."""
+def current():
+    """The device of the current context; -1 if there is none."""
     device = c_int()
-    return device.value if load("libcuda.so.1").cuCtxGetDevice(byref(device)) == 0 else None
+    return device.value if load("libcuda.so.1").cuCtxGetDevice(byref(device)) == 0 else -1
 
 
 def context_cost():

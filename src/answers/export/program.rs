@@ -58,6 +58,8 @@ pub(super) struct Sequence<'s> {
 pub(super) struct HandleVariable {
     pub(super) name: String,
     pub(super) c_type: String,
+    /// It is so many bytes, such as an IPC handle.
+    pub(super) is_block: bool,
 }
 
 /// One step.
@@ -86,10 +88,6 @@ pub(super) enum Doing<'s> {
     },
     /// Nothing, for this reason.
     Nothing(&'static str),
-    Getenv {
-        name: String,
-    },
-    Getpid,
     Sleep {
         milliseconds: i64,
     },
@@ -105,7 +103,6 @@ pub(super) enum Doing<'s> {
     Open {
         file: String,
     },
-    MaxRss,
 }
 
 /// A part of a text.
@@ -164,7 +161,19 @@ impl<'s> Reproducer<'s> {
         let (questions, left_out) = questions.into_iter().partition(|question| question.is_asked(gpus));
         let cases = COMPARED.iter().filter_map(|name| instance.cases.iter().find(|case| case.name == *name));
         let cases = cases.map(Sequence::new).collect::<Result<_, _>>()?;
-        Ok(Reproducer { scenario, instance, cases, questions, left_out, stem: stem.to_owned() })
+        let program = Reproducer { scenario, instance, cases, questions, left_out, stem: stem.to_owned() };
+        let is_read = |question: &EffectQuestion<'_>| {
+            let EffectQuestion::Value { at, .. } = question else { return true };
+            program.actions().iter().all(|action| match action.doing {
+                Doing::Nothing(_) => action.label != *at,
+                Doing::Fork(_, end) => end != *at,
+                _ => true,
+            })
+        };
+        if !program.questions.iter().all(is_read) {
+            return Err(Refusal::new("its effect is a value that the worker reads for itself"));
+        }
+        Ok(program)
     }
 
     /// Whether its cases are Python lines.
@@ -235,9 +244,13 @@ impl<'s> Reproducer<'s> {
 
     /// Whether a step's value is of interest: to its own questions, or to those about another step.
     pub(super) fn is_wanted(&self, label: &str, name: &str) -> bool {
-        let is_of_it =
-            |it: &&EffectQuestion<'_>| matches!(it, EffectQuestion::Value { name: asked, .. } if *asked == name);
-        self.is_compared(label, name) || self.questions_at(label).iter().any(is_of_it)
+        self.is_compared(label, name) || self.is_asked_at(label, name)
+    }
+
+    /// Whether a question about a step is about this value of it.
+    pub(super) fn is_asked_at(&self, label: &str, name: &str) -> bool {
+        let is_of_it = |it: &EffectQuestion<'_>| matches!(it, EffectQuestion::Value { at, name: asked, .. } if *at == label && *asked == name);
+        self.questions.iter().any(is_of_it)
     }
 
     /// Whether a question about another step compares with this value of this one.
@@ -429,7 +442,8 @@ impl<'s> Sequence<'s> {
             let c_type = c_type.strip_suffix('*').unwrap_or(&c_type).trim().to_string();
             // A `void *` parameter says only that it takes an address.
             let c_type = if c_type == "void" { "void *".to_string() } else { c_type };
-            self.variables.push(HandleVariable { name: name.clone(), c_type });
+            let is_block = matches!(param.kind, ParamKind::Out(Output::Blob(..)));
+            self.variables.push(HandleVariable { name: name.clone(), c_type, is_block });
         }
     }
 }
@@ -444,15 +458,13 @@ fn own(step: &Step) -> Result<Doing<'_>, Refusal> {
     Ok(match step.call.as_str() {
         "mark" => Doing::Nothing("no call"),
         "dl_iterate_phdr" => Doing::Nothing("which libraries are loaded is not read here"),
-        "getenv" => Doing::Getenv { name: text("name") },
-        "getpid" => Doing::Getpid,
+        "getenv" | "getpid" | "getrusage" => Doing::Nothing("not read here"),
         "nanosleep" => Doing::Sleep { milliseconds: int("milliseconds", 0) },
         "memset" => Doing::Memset { variable: text("pointer"), value: int("value", 1), bytes: int("bytes", 0) },
         "dlopen" if step.bind.is_some() => {
             return Err(Refusal::new("it opens a private copy of libcudart, which takes the worker"));
         }
         "dlopen" => Doing::Open { file: text("file") },
-        "getrusage" => Doing::MaxRss,
         "environ" => return Err(Refusal::new("it writes to `environ` behind the back of setenv")),
         "posix_spawn" | "kill" | "waitpid" | "pthread_join" => return Err(interleaved()),
         "atexit" | "exit" | "_exit" => {
@@ -483,9 +495,18 @@ impl Action<'_> {
 }
 
 /// A C type without C++ qualifiers.
-pub(super) fn plain_type(c_type: &str) -> String {
+fn plain_type(c_type: &str) -> String {
     let words: Vec<&str> = c_type.split(' ').filter(|word| !matches!(*word, "enum" | "struct")).collect();
     words.join(" ")
+}
+
+/// The type of a parameter; the number of a device is a plain `int`.
+pub(super) fn c_type(param: &Param) -> String {
+    match plain_type(param.c_type).as_str() {
+        "CUdevice" => "int".to_string(),
+        "CUdevice *" => "int *".to_string(),
+        other => other.to_string(),
+    }
 }
 
 /// A name as C and Python can use it.
@@ -521,14 +542,22 @@ pub(super) fn is_used(text: &str, call: &str) -> bool {
     text.match_indices(call).any(|(at, _)| !text.split_at(at).0.ends_with(is_part))
 }
 
-/// The functions of a file that a text uses, behind this gap each. One may use those before it.
+/// The functions, macros and constants of a file that a text uses, a function behind this gap. One may use those before
+/// it.
 pub(super) fn used_helpers(file: &str, text: &str, gap: &str) -> String {
     let mut used = String::new();
     for helper in file.trim_end().split("\n\n\n").collect::<Vec<_>>().into_iter().rev() {
         let is_head = |line: &&str| ["static ", "def ", "class "].iter().any(|start| line.starts_with(start));
-        let head = helper.lines().find(is_head).and_then(|line| line.split('(').next()).unwrap_or_default();
-        let name = format!("{}(", head.rsplit([' ', '*']).next().unwrap_or_default());
+        let function = helper.lines().find(is_head).and_then(|line| line.split_once('('));
+        let name = match (function, helper.strip_prefix("#define ")) {
+            (Some((head, _)), _) => format!("{}(", head.rsplit([' ', '*']).next().unwrap_or_default()),
+            (None, Some(text)) => text.split_inclusive([' ', '(']).next().unwrap_or_default().trim_end().to_owned(),
+            (None, None) => {
+                helper.lines().last().and_then(|line| line.split(' ').next()).unwrap_or_default().to_owned()
+            }
+        };
         if is_used(text, &name) || is_used(&used, &name) {
+            let gap = if function.is_some() { gap } else { "" };
             used.insert_str(0, &format!("{gap}{helper}\n"));
         }
     }
