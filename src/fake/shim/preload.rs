@@ -101,66 +101,37 @@ unsafe fn bytes_of<'a>(text: *const c_char) -> &'a [u8] {
     if text.is_null() { &[] } else { unsafe { CStr::from_ptr(text) }.to_bytes() }
 }
 
-/// # Safety
-/// As for the C function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn setenv(name: *const c_char, text: *const c_char, overwrite: c_int) -> c_int {
-    static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-    type Setenv = unsafe extern "C" fn(*const c_char, *const c_char, c_int) -> c_int;
-    // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
-    unsafe {
-        let real = std::mem::transmute::<*mut c_void, Setenv>(next(&REAL, c"setenv"));
-        let key = bytes_of(name);
-        if !is_of_cuda(key) {
-            return real(name, text, overwrite);
+macro_rules! writes {
+    ($($name:ident $text:literal ($($argument:ident: $type:ty),*) $key:expr;)*) => {$(
+        /// # Safety
+        /// As for the C function.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
+            static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+            type Real = unsafe extern "C" fn($($type),*) -> c_int;
+            // SAFETY: the C library's function of this name has this type; the arguments are the caller's.
+            unsafe {
+                let real = std::mem::transmute::<*mut c_void, Real>(next(&REAL, $text));
+                let key = $key.to_vec();
+                if !is_of_cuda(&key) {
+                    return real($($argument),*);
+                }
+                let before = value(&key);
+                let status = real($($argument),*);
+                let after = value(&key);
+                // The removal of what there is not changes nothing.
+                if before.is_some() || after.is_some() || status != 0 {
+                    tell(stringify!($name), &key, before, after.as_deref(), status);
+                }
+                status
+            }
         }
-        let before = value(key);
-        let status = real(name, text, overwrite);
-        tell("setenv", key, before, value(key).as_deref(), status);
-        status
-    }
+    )*};
 }
-
-/// # Safety
-/// As for the C function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn putenv(entry: *mut c_char) -> c_int {
-    static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-    // SAFETY: as for `setenv`.
-    unsafe {
-        let real =
-            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_char) -> c_int>(next(&REAL, c"putenv"));
-        let key = bytes_of(entry).split(|byte| *byte == b'=').next().unwrap_or_default().to_vec();
-        if !is_of_cuda(&key) {
-            return real(entry);
-        }
-        let before = value(&key);
-        let status = real(entry);
-        tell("putenv", &key, before, value(&key).as_deref(), status);
-        status
-    }
-}
-
-/// # Safety
-/// As for the C function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn unsetenv(name: *const c_char) -> c_int {
-    static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-    // SAFETY: as for `setenv`.
-    unsafe {
-        let real =
-            std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*const c_char) -> c_int>(next(&REAL, c"unsetenv"));
-        let key = bytes_of(name).to_vec();
-        if !is_of_cuda(&key) {
-            return real(name);
-        }
-        let before = value(&key);
-        let status = real(name);
-        if before.is_some() {
-            tell("unsetenv", &key, before, value(&key).as_deref(), status);
-        }
-        status
-    }
+writes! {
+    setenv c"setenv" (name: *const c_char, text: *const c_char, overwrite: c_int) bytes_of(name);
+    putenv c"putenv" (entry: *mut c_char) bytes_of(entry).split(|byte| *byte == b'=').next().unwrap_or_default();
+    unsetenv c"unsetenv" (name: *const c_char) bytes_of(name);
 }
 
 /// # Safety

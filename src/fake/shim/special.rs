@@ -106,11 +106,17 @@ fn tell_appeared(index: usize) {
         return;
     }
     for device in state::appeared() {
-        let _errno = c::Errno::kept();
-        let mut message = Message::event("context", name(index), post::number());
-        message.word("change", "made").flag("primary", true).number("handle", 0).number("status", 0);
-        of_device(&mut message, device).parked().send(None);
+        tell_context(name(index), "made", true, 0, device);
     }
+}
+
+/// Tells of a change of a context that nothing was told of before.
+#[cold]
+fn tell_context(call: &str, change: &str, is_primary: bool, handle: usize, device: i32) {
+    let _errno = c::Errno::kept();
+    let mut message = Message::event("context", call, post::number());
+    message.word("change", change).flag("primary", is_primary).number("handle", handle as i64).number("status", 0);
+    of_device(&mut message, device).parked().send(None);
 }
 
 fn of_device(message: &mut Message, device: i32) -> &mut Message {
@@ -277,22 +283,11 @@ pub unsafe extern "C" fn cuDevicePrimaryCtxRetain(context: *mut usize, device: i
     let is_made = status == SUCCESS && state::note_primary(device, true);
     if is_news && (status != SUCCESS || is_made) {
         after_context(CALL, number, device, true, handle, status, elapsed);
-    } else if is_made {
+    } else if is_made && state::is_ready() && post::is_heard() {
         // It was active and nothing had said so: it was made on a way that is not seen.
-        tell_unseen(CALL, device, handle);
+        tell_context(CALL, "made", true, handle, device);
     }
     status
-}
-
-#[cold]
-fn tell_unseen(call: &str, device: i32, handle: usize) {
-    if !state::is_ready() || !post::is_heard() {
-        return;
-    }
-    let _errno = c::Errno::kept();
-    let mut message = Message::event("context", call, post::number());
-    message.word("change", "made").flag("primary", true).number("handle", handle as i64).number("status", 0);
-    of_device(&mut message, device).parked().send(None);
 }
 
 /// After a primary context may have gone.
@@ -301,10 +296,7 @@ fn after_primary(call: &'static str, index: usize, change: &str, device: i32, wa
     if status == SUCCESS && was_active && !state::is_active(device) {
         state::note_primary(device, false);
         if post::is_heard() {
-            let _errno = c::Errno::kept();
-            let mut message = Message::event("context", call, post::number());
-            message.word("change", change).flag("primary", true).number("handle", 0).number("status", 0);
-            of_device(&mut message, device).parked().send(None);
+            tell_context(call, change, true, 0, device);
         }
     }
     status
@@ -349,46 +341,23 @@ fn create(call: &'static str, index: usize, context: *mut usize, device: i32, re
     status
 }
 
-/// # Safety
-/// As above.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuCtxCreate(context: *mut usize, flags: u32, device: i32) -> u32 {
-    create("cuCtxCreate", index("cuCtxCreate"), context, device, || {
-        call!("cuCtxCreate", fn(*mut usize, u32, i32), context, flags, device)
-    })
+macro_rules! create {
+    ($($name:ident $text:literal ($($argument:ident: $type:ty),*);)*) => {$(
+        /// # Safety
+        /// As above.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(context: *mut usize, $($argument: $type,)* device: i32) -> u32 {
+            create($text, index($text), context, device, || {
+                call!($text, fn(*mut usize, $($type,)* i32), context, $($argument,)* device)
+            })
+        }
+    )*};
 }
-
-/// # Safety
-/// As above.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuCtxCreate_v2(context: *mut usize, flags: u32, device: i32) -> u32 {
-    create("cuCtxCreate_v2", index("cuCtxCreate_v2"), context, device, || {
-        call!("cuCtxCreate_v2", fn(*mut usize, u32, i32), context, flags, device)
-    })
-}
-
-/// # Safety
-/// As above.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuCtxCreate_v3(
-    context: *mut usize,
-    affinities: usize,
-    count: i32,
-    flags: u32,
-    device: i32,
-) -> u32 {
-    create("cuCtxCreate_v3", index("cuCtxCreate_v3"), context, device, || {
-        call!("cuCtxCreate_v3", fn(*mut usize, usize, i32, u32, i32), context, affinities, count, flags, device)
-    })
-}
-
-/// # Safety
-/// As above.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuCtxCreate_v4(context: *mut usize, parameters: usize, flags: u32, device: i32) -> u32 {
-    create("cuCtxCreate_v4", index("cuCtxCreate_v4"), context, device, || {
-        call!("cuCtxCreate_v4", fn(*mut usize, usize, u32, i32), context, parameters, flags, device)
-    })
+create! {
+    cuCtxCreate "cuCtxCreate" (flags: u32);
+    cuCtxCreate_v2 "cuCtxCreate_v2" (flags: u32);
+    cuCtxCreate_v3 "cuCtxCreate_v3" (affinities: usize, count: i32, flags: u32);
+    cuCtxCreate_v4 "cuCtxCreate_v4" (parameters: usize, flags: u32);
 }
 
 macro_rules! destroy {
@@ -400,11 +369,7 @@ macro_rules! destroy {
             let status = call!($text, fn(usize), context);
             after(index($text), status, false);
             if status == SUCCESS && let Some(device) = state::forget_other(context) && post::is_heard() {
-                let _errno = c::Errno::kept();
-                let mut message = Message::event("context", $text, post::number());
-                message.word("change", "destroyed").flag("primary", false).number("handle", context as i64);
-                message.number("status", 0);
-                of_device(&mut message, device).parked().send(None);
+                tell_context($text, "destroyed", false, context, device);
             }
             status
         }
