@@ -52,33 +52,10 @@ pub enum TraceError {
     },
 }
 
-/// What is wrong with a line of a trace.
+/// What is wrong with a line of a trace, in a sentence.
 #[derive(Debug, thiserror::Error)]
-pub enum LineError {
-    /// This version does not know the line.
-    #[error("this is no line of a trace: {0}")]
-    Unknown(serde_json::Error),
-    /// The first line is of another kind.
-    #[error("a trace begins with a line of the kind `start`")]
-    NoStart,
-    /// A line of the kind `start` follows others.
-    #[error("a second trace begins here")]
-    SecondStart,
-    /// There are no lines.
-    #[error("the trace is empty")]
-    Empty,
-    /// The trace is of another schema.
-    #[error("this is `{}` {major}; this version reads `{SCHEMA}` {}", terminal(name), SchemaId::MAJOR)]
-    Schema {
-        /// The name of the schema.
-        name: String,
-        /// Its major version.
-        major: u32,
-    },
-    /// The provenance contradicts where the program ran.
-    #[error("{0}")]
-    Provenance(String),
-}
+#[error("{0}")]
+pub struct LineError(String);
 
 /// The trace in a folder, or the path itself.
 fn file_of(path: &Path) -> PathBuf {
@@ -137,7 +114,7 @@ fn each(
             }
             // A newer minor may have lines that this version does not know.
             Err(_) if is_newer => {}
-            Err(error) => return Err(wrong(LineError::Unknown(error))),
+            Err(error) => return Err(wrong(LineError(format!("this is no line of a trace: {error}")))),
         }
     }
     Ok(())
@@ -163,15 +140,17 @@ impl Trace {
         let mut trace: Option<Trace> = None;
         each(text, path, |line| match (&mut trace, line) {
             (None, TraceLine::Start(start)) => Trace::begin(*start).map(|begun| trace = Some(begun)),
-            (None, _) => Err(LineError::NoStart),
-            (Some(_), TraceLine::Start(_)) => Err(LineError::SecondStart),
+            (None, _) => Err(LineError("a trace begins with a line of the kind `start`".to_owned())),
+            (Some(_), TraceLine::Start(_)) => Err(LineError("a second trace begins here".to_owned())),
             (Some(trace), line) => {
                 trace.take(line);
                 Ok(())
             }
         })?;
-        let none = || TraceError::Format { path: path.to_path_buf(), line: 1, why: LineError::Empty };
-        let mut trace = trace.ok_or_else(none)?;
+        let mut trace = trace.ok_or_else(|| {
+            let why = LineError("the trace is empty".to_owned());
+            TraceError::Format { path: path.to_path_buf(), line: 1, why }
+        })?;
         trace.events.sort_by_key(|event| event.t_ns);
         Ok(trace)
     }
@@ -182,10 +161,12 @@ impl Trace {
     /// It is of another schema.
     pub fn begin(start: Start) -> Result<Trace, LineError> {
         if start.schema.name != SCHEMA || start.schema.major != SchemaId::MAJOR {
-            return Err(LineError::Schema { name: start.schema.name, major: start.schema.major });
+            let (name, major) = (terminal(&start.schema.name), start.schema.major);
+            let why = format!("this is `{name}` {major}; this version reads `{SCHEMA}` {}", SchemaId::MAJOR);
+            return Err(LineError(why));
         }
         if let Some(why) = start.provenance.contradiction(&start.on, false) {
-            return Err(LineError::Provenance(why));
+            return Err(LineError(why));
         }
         let (processes, events, memory, counts) = Default::default();
         Ok(Trace { start, processes, events, memory, counts, end: None })

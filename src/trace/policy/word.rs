@@ -48,42 +48,10 @@ pub fn words() -> Vec<&'static str> {
     PLAIN.into_iter().chain(FORMS).chain(rules().iter().map(|rule| rule.name.as_str())).collect()
 }
 
-/// Why a text is not a word of a policy.
+/// Why a text is not a word of a policy, in a sentence.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum WordError {
-    /// No word is called so.
-    #[error("unknown word `{}`{meant}; known: {known}", terminal(text))]
-    Unknown {
-        /// The text.
-        text: String,
-        /// What was probably meant, as the end of a sentence.
-        meant: String,
-        /// Every word that can be forbidden.
-        known: String,
-    },
-    /// It names no GPU.
-    #[error("`{}` is no GPU: write gpuN by NVML index, GPU-… by UUID{or}", terminal(text))]
-    Gpu {
-        /// The text.
-        text: String,
-        /// What else can be written here, as the end of a sentence.
-        or: &'static str,
-    },
-    /// An ordinal is no number.
-    #[error("`{}` has no number", terminal(.0))]
-    Ordinal(String),
-    /// It is no GPU and size.
-    #[error("`{}` is not of the form gpu1=2GiB", terminal(.0))]
-    Bound(String),
-    /// The size of a bound is wrong.
-    #[error("{}: {help}", terminal(message))]
-    Size {
-        /// What is wrong.
-        message: String,
-        /// What to write instead.
-        help: String,
-    },
-}
+#[error("{0}")]
+pub struct WordError(String);
 
 impl PolicyWord {
     /// The word in a text.
@@ -101,7 +69,7 @@ impl PolicyWord {
         }
         if let Some(device) = text.strip_prefix("context:") {
             if let Some(number) = device.strip_prefix("cuda:") {
-                let ordinal = number.parse().map_err(|_| WordError::Ordinal(text.to_owned()))?;
+                let ordinal = number.parse().map_err(|_| WordError(format!("`{}` has no number", terminal(text))))?;
                 return Ok(PolicyWord::ContextOnOrdinal(ordinal));
             }
             let gpu = GpuWord::parse(device);
@@ -118,11 +86,12 @@ fn unknown(text: &str) -> WordError {
     let words = words();
     let meant = nearest(text, words.iter().copied().filter(|word| !FORMS.contains(word)));
     let meant = meant.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
-    WordError::Unknown { text: text.to_owned(), meant, known: words.join(", ") }
+    WordError(format!("unknown word `{}`{meant}; known: {}", terminal(text), words.join(", ")))
 }
 
-fn unknown_gpu(text: &str, or: &'static str) -> WordError {
-    WordError::Gpu { text: text.to_owned(), or }
+/// The error for what names no GPU; `or` is what else can be written here.
+fn unknown_gpu(text: &str, or: &str) -> WordError {
+    WordError(format!("`{}` is no GPU: write gpuN by NVML index, GPU-… by UUID{or}", terminal(text)))
 }
 
 impl GpuWord {
@@ -159,11 +128,11 @@ impl GpuWord {
 
 /// A GPU and a size, as in `gpu1=2GiB`.
 pub(super) fn bound(text: &str) -> Result<(GpuWord, u64), WordError> {
-    let form = || WordError::Bound(text.to_owned());
+    let form = || WordError(format!("`{}` is not of the form gpu1=2GiB", terminal(text)));
     let (gpu, bytes) = text.split_once('=').ok_or_else(form)?;
     let gpu = GpuWord::parse(gpu.trim()).ok_or_else(|| unknown_gpu(gpu, ""))?;
-    let bytes =
-        size::bytes(bytes.trim()).map_err(|wrong| WordError::Size { message: wrong.message, help: wrong.help })?;
+    let bytes = size::bytes(bytes.trim())
+        .map_err(|wrong| WordError(format!("{}: {}", terminal(&wrong.message), wrong.help)))?;
     Ok((gpu, u64::try_from(bytes).map_err(|_| form())?))
 }
 

@@ -5,6 +5,7 @@
 //! these paths again runs code in its next child. So they are in a folder that only this user can write to, and only
 //! this user or root can rename or remove a folder above it. The folder itself is never removed.
 
+use std::fmt::Display;
 use std::fs::{self, DirBuilder, Metadata, Permissions};
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
@@ -36,67 +37,15 @@ enum Candidate {
     Shared(PathBuf),
 }
 
-/// Why the folder of a trace cannot be made.
+/// Why the folder of a trace cannot be made, in a sentence.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum PlaceError {
-    /// No folder is suitable.
-    #[error("no folder is safe to keep the libraries of the trace in: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-    Nowhere(Vec<PlaceError>),
-    /// The system refused the folder, or others could change its content.
-    #[error("{}: {why}", path.display())]
-    Refused {
-        /// The folder.
-        path: PathBuf,
-        /// The error of the system, or who could change the folder.
-        why: String,
-    },
-    /// A folder above it cannot be made.
-    #[error("{} cannot be made: {why}", path.display())]
-    NotMade {
-        /// The folder.
-        path: PathBuf,
-        /// The error of the system.
-        why: String,
-    },
-    /// The loader would interpret a character of the path.
-    #[error("the name of {} has a `{character}`, which LD_PRELOAD and LD_LIBRARY_PATH cannot carry", path.display())]
-    Name {
-        /// The folder.
-        path: PathBuf,
-        /// The character.
-        character: char,
-    },
-    /// The name belongs to a folder of another user.
-    #[error("{} is there, and is not this user's own folder", .0.display())]
-    Taken(PathBuf),
-    /// Code cannot be executed from the folder.
-    #[error("{0}")]
-    NoExec(String),
-    /// A private folder cannot be made in this folder.
-    #[error("no folder could be made in {}: {why}", path.display())]
-    NoFolder {
-        /// The folder.
-        path: PathBuf,
-        /// The error of the system.
-        why: String,
-    },
-    /// The path of its socket would be too long.
-    #[error("the path {} is too long for a socket", .0.display())]
-    TooLong(PathBuf),
-    /// The hook library cannot be written beside it.
-    #[error("{} could not be written: {why}", path.display())]
-    Hook {
-        /// The path of the library.
-        path: PathBuf,
-        /// The error of the system.
-        why: String,
-    },
-}
+#[error("{0}")]
+pub(super) struct PlaceError(pub(super) String);
 
 impl PlaceError {
-    /// The error for a path that the system refused.
-    pub(super) fn refused(path: &Path, error: std::io::Error) -> PlaceError {
-        PlaceError::Refused { path: path.to_path_buf(), why: error.to_string() }
+    /// The error for a path that the system refused, or whose content others could change.
+    pub(super) fn refused(path: &Path, why: impl Display) -> PlaceError {
+        PlaceError(format!("{}: {why}", path.display()))
     }
 }
 
@@ -113,7 +62,8 @@ pub(super) fn within<T>(mut attempt: impl FnMut(&Path) -> Result<T, PlaceError>)
             Err(why) => refused.push(why),
         }
     }
-    Err(PlaceError::Nowhere(refused))
+    let reasons: Vec<String> = refused.into_iter().map(|why| why.0).collect();
+    Err(PlaceError(format!("no folder is safe to keep the libraries of the trace in: {}", reasons.join("; "))))
 }
 
 /// The candidates, in the order in which they are tried.
@@ -137,13 +87,14 @@ fn open(place: &Candidate) -> Result<PathBuf, PlaceError> {
     let (Candidate::Own(base) | Candidate::Shared(base)) = place;
     if matches!(place, Candidate::Own(_)) && !base.exists() {
         let made = DirBuilder::new().mode(0o700).create(base);
-        made.map_err(|error| PlaceError::NotMade { path: base.clone(), why: error.to_string() })?;
+        made.map_err(|error| PlaceError(format!("{} cannot be made: {error}", base.display())))?;
     }
     // Resolves links, because others may own them.
     let base = fs::canonicalize(base).map_err(|error| PlaceError::refused(base, error))?;
     if let Some(byte) = base.as_os_str().as_bytes().iter().find(|byte| b" :;$".contains(byte)) {
-        let character = char::from(*byte);
-        return Err(PlaceError::Name { path: base, character });
+        let (path, character) = (base.display(), char::from(*byte));
+        let why = format!("the name of {path} has a `{character}`, which LD_PRELOAD and LD_LIBRARY_PATH cannot carry");
+        return Err(PlaceError(why));
     }
     for folder in base.ancestors() {
         let data = fs::symlink_metadata(folder).map_err(|error| PlaceError::refused(folder, error))?;
@@ -153,10 +104,10 @@ fn open(place: &Candidate) -> Result<PathBuf, PlaceError> {
             is_closed.then_some("other users may not pass through it")
         });
         if let Some(why) = why {
-            return Err(PlaceError::Refused { path: folder.to_path_buf(), why: why.to_string() });
+            return Err(PlaceError::refused(folder, why));
         }
     }
-    can_run(&base).map_err(|error| PlaceError::NoExec(error.to_string()))?;
+    can_run(&base).map_err(|error| PlaceError(error.to_string()))?;
     match place {
         Candidate::Own(_) => own(&base.join(NAME)),
         Candidate::Shared(_) => shared(&base),
@@ -192,7 +143,7 @@ fn own(path: &Path) -> Result<PathBuf, PlaceError> {
         Err(error) => return Err(failed(error)),
     }
     if !is_own(&fs::symlink_metadata(path).map_err(failed)?) {
-        return Err(PlaceError::Taken(path.to_path_buf()));
+        return Err(PlaceError(format!("{} is there, and is not this user's own folder", path.display())));
     }
     fs::set_permissions(path, Permissions::from_mode(MODE)).map_err(failed)?;
     Ok(path.to_path_buf())

@@ -85,7 +85,7 @@ fn leads_to(pid: u32, ancestor: u32) -> bool {
 }
 
 /// The parent of a process, and its start time.
-fn stat(pid: u32) -> Option<(u32, u64)> {
+pub(super) fn stat(pid: u32) -> Option<(u32, u64)> {
     let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let text = String::from_utf8_lossy(&text);
     // proc_pid_stat(5): field 2 is in parentheses and may hold anything; `ppid` is field 4, `starttime` field 22.

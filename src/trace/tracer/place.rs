@@ -50,14 +50,14 @@ impl TraceFolder {
             // Only a program of root may change its user.
             let is_root = geteuid().is_root();
             let folder = Folder::create_in(place, is_root)
-                .map_err(|error| PlaceError::NoFolder { path: place.to_path_buf(), why: error.to_string() })?;
+                .map_err(|error| PlaceError(format!("no folder could be made in {}: {error}", place.display())))?;
             let path = folder.path();
             if path.as_os_str().len() > LONGEST {
-                return Err(PlaceError::TooLong(path.to_path_buf()));
+                return Err(PlaceError(format!("the path {} is too long for a socket", path.display())));
             }
             let failed = |error: io::Error| PlaceError::refused(path, error);
             let hook = hook_beside(path).ok_or_else(|| failed(io::Error::other("the folder is in none")))?;
-            keep(&hook).map_err(|error| PlaceError::Hook { path: hook.clone(), why: error.to_string() })?;
+            keep(&hook).map_err(|error| PlaceError(format!("{} could not be written: {error}", hook.display())))?;
             let listener = listen(&path.join(SOCKET_NAME), is_root).map_err(failed)?;
             let tally = tally(&path.join(TALLY_NAME)).map_err(failed)?;
             Ok(TraceFolder { hook, search: None, listener, tally, folder })

@@ -6,6 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use super::peers;
 use super::stacks::Stacks;
 use crate::{CallCount, ContextChange, ProcessCounts, TraceProcess, Uses, Witness};
 use cuda_pitfalls_core::clock;
@@ -169,7 +170,7 @@ impl Processes {
         Some(TraceProcess {
             t_ns,
             pid,
-            parent: parent_of(pid).unwrap_or(0),
+            parent: peers::stat(pid).map_or(0, |(parent, _)| parent),
             program: program_of(pid),
             arguments: arguments.split(|byte| *byte == 0).filter(|part| !part.is_empty()).map(text).collect(),
             python,
@@ -442,11 +443,6 @@ fn is_alive(pid: u32) -> bool {
     // A process that has ended and was not waited for yet sends no more messages.
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
-}
-
-fn parent_of(pid: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok())
 }
 
 /// A value that distinguishes successive programs in a process: the file, and the address of the stack. The command

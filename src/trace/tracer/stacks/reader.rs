@@ -32,19 +32,8 @@ enum PythonMemory {
     Readable(Box<PythonSpy>),
     /// No interpreter is mapped.
     Absent,
-    /// Its memory cannot be read.
-    Refused(UnreadStack),
-}
-
-/// Why a stack cannot be read.
-#[derive(Clone, Debug, thiserror::Error)]
-enum UnreadStack {
-    #[error("the memory map of process {pid} cannot be read: {why}")]
-    Map { pid: u32, why: String },
-    #[error("the Python of process {pid} cannot be read: {why}")]
-    Python { pid: u32, why: String },
-    #[error("the Python stack cannot be read: {0}")]
-    Frames(String),
+    /// Its memory cannot be read, for this reason.
+    Refused(String),
 }
 
 /// One line of a process's map of memory.
@@ -69,7 +58,7 @@ impl StackReader {
         match self.open(pid) {
             PythonMemory::Readable(spy) => (Some(spy.version.to_string()), None),
             PythonMemory::Absent => (None, None),
-            PythonMemory::Refused(why) => (None, Some(why.to_string())),
+            PythonMemory::Refused(why) => (None, Some(why.clone())),
         }
     }
 
@@ -84,7 +73,7 @@ impl StackReader {
     pub(super) fn read(&mut self, pid: u32, tid: u32, pthread: u64, frames: &[u64]) -> Stack {
         let (mappings, mut missing) = match mappings(pid) {
             Ok(mappings) => (mappings, None),
-            Err(error) => (Vec::new(), Some(UnreadStack::Map { pid, why: error.to_string() }.to_string())),
+            Err(why) => (Vec::new(), Some(why)),
         };
         let mut native = self.named(pid, &mappings, frames);
         let has_python = mappings.iter().any(|mapping| is_python(&mapping.path));
@@ -92,7 +81,7 @@ impl StackReader {
         if has_python {
             match self.python_frames(pid, tid, pthread) {
                 Ok(found) => (python, meanwhile) = found,
-                Err(why) => missing = Some(why.to_string()),
+                Err(why) => missing = Some(why),
             }
         }
         if !python.is_empty() {
@@ -109,7 +98,7 @@ impl StackReader {
 
     /// The Python frames of a thread. If none of them belongs to the user, also those of the newest thread that has
     /// one.
-    fn python_frames(&mut self, pid: u32, tid: u32, pthread: u64) -> Result<(Vec<Frame>, Vec<Frame>), UnreadStack> {
+    fn python_frames(&mut self, pid: u32, tid: u32, pthread: u64) -> Result<(Vec<Frame>, Vec<Frame>), String> {
         let spy = match self.open(pid) {
             PythonMemory::Readable(spy) => spy,
             PythonMemory::Absent => return Ok(Default::default()),
@@ -135,7 +124,7 @@ impl StackReader {
                 Err(error) => last = format!("{error:#}"),
             }
         }
-        Err(UnreadStack::Frames(last))
+        Err(format!("the Python stack cannot be read: {last}"))
     }
 
     /// Native frames with names, without those of the trace's own libraries.
@@ -200,12 +189,12 @@ fn open(pid: u32) -> PythonMemory {
     match mappings(pid) {
         Ok(mappings) if !mappings.iter().any(|mapping| is_python(&mapping.path)) => return PythonMemory::Absent,
         Ok(_) => {}
-        Err(error) => return PythonMemory::Refused(UnreadStack::Map { pid, why: error.to_string() }),
+        Err(why) => return PythonMemory::Refused(why),
     }
     let config = Config { blocking: py_spy::config::LockingStrategy::NonBlocking, ..Config::default() };
     match PythonSpy::new(pid as i32, &config) {
         Ok(spy) => PythonMemory::Readable(Box::new(spy)),
-        Err(error) => PythonMemory::Refused(UnreadStack::Python { pid, why: format!("{error:#}") }),
+        Err(error) => PythonMemory::Refused(format!("the Python of process {pid} cannot be read: {error:#}")),
     }
 }
 
@@ -215,9 +204,10 @@ fn is_python(path: &str) -> bool {
     name.starts_with("libpython") || (name.starts_with("python") && !name.contains(".so"))
 }
 
-/// The files that a process has mapped.
-fn mappings(pid: u32) -> std::io::Result<Vec<Mapping>> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/maps"))?;
+/// The files that a process has mapped, or why they cannot be read.
+fn mappings(pid: u32) -> Result<Vec<Mapping>, String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/maps"))
+        .map_err(|error| format!("the memory map of process {pid} cannot be read: {error}"))?;
     let parse = |line: &str| {
         let mut parts = line.splitn(6, ' ');
         let (start, end) = parts.next()?.split_once('-')?;
