@@ -7,18 +7,11 @@ use cuda_pitfalls_trace::{Frame, FrameOwner, Trace, TraceEvent};
 /// The name that SARIF results use for the root of the sources.
 pub(super) const ROOT: &str = "SRCROOT";
 
-/// A file on this machine or in the sources.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct SourceFile {
-    /// Relative to the root of the sources, or absolute if it lies outside.
-    pub(super) path: String,
-}
-
 /// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileLine {
-    /// The file.
-    pub(super) file: SourceFile,
+    /// The file: relative to the root of the sources, or absolute if it lies outside.
+    pub(super) path: String,
     /// The line; none if only the file is known.
     pub(super) line: Option<u32>,
     /// What names this place when its line has moved: the text of the line where the trace has it, else the function.
@@ -29,29 +22,27 @@ pub(super) struct FileLine {
     pub(super) stable: String,
 }
 
-impl SourceFile {
-    /// A file as a trace names it. A relative name starts from the folder that the program was started in.
-    pub(super) fn new(trace: &Trace, root: &str, name: &str) -> SourceFile {
-        let absolute = Path::new(&trace.start.folder).join(name);
-        if !absolute.is_absolute() {
-            // The folder of a redacted trace is not known.
-            return SourceFile { path: name.to_owned() };
-        }
-        let absolute = plain(&absolute);
-        let below = Path::new(root).is_absolute().then(|| absolute.strip_prefix(plain(Path::new(root))).ok()).flatten();
-        let path = below.filter(|below| !below.as_os_str().is_empty()).unwrap_or(&absolute);
-        SourceFile { path: path.to_string_lossy().into_owned() }
+/// The path of a file as a trace names it. A relative name starts from the folder that the program was started in.
+pub(super) fn path_of(trace: &Trace, root: &str, name: &str) -> String {
+    let absolute = Path::new(&trace.start.folder).join(name);
+    if !absolute.is_absolute() {
+        // The folder of a redacted trace is not known.
+        return name.to_owned();
     }
+    let absolute = plain(&absolute);
+    let below = Path::new(root).is_absolute().then(|| absolute.strip_prefix(plain(Path::new(root))).ok()).flatten();
+    let path = below.filter(|below| !below.as_os_str().is_empty()).unwrap_or(&absolute);
+    path.to_string_lossy().into_owned()
+}
 
-    /// Whether it lies below the root of the sources.
-    pub(super) fn is_below_root(&self) -> bool {
-        !self.path.starts_with('/')
-    }
+/// Whether a path lies below the root of the sources.
+pub(super) fn is_below_root(path: &str) -> bool {
+    !path.starts_with('/')
+}
 
-    /// A relative reference, or an absolute `file` URI.
-    pub(super) fn uri(&self) -> String {
-        if self.is_below_root() { encoded(&self.path) } else { file_uri(&self.path) }
-    }
+/// A relative reference, or an absolute `file` URI.
+pub(super) fn uri(path: &str) -> String {
+    if is_below_root(path) { encoded(path) } else { file_uri(path) }
 }
 
 /// The `file` URI of an absolute path.
@@ -92,10 +83,10 @@ fn file_of(frame: &Frame) -> Option<&str> {
 /// The place of a frame.
 pub(super) fn of_frame(trace: &Trace, root: &str, frame: &Frame) -> Option<FileLine> {
     let name = file_of(frame)?;
-    let file = SourceFile::new(trace, root, name);
-    let stable = frame.package_file().map_or_else(|| file.path.clone(), str::to_owned);
+    let path = path_of(trace, root, name);
+    let stable = frame.package_file().map_or_else(|| path.clone(), str::to_owned);
     let (text, source, line) = (frame.name(), None, frame.line.filter(|line| *line > 0));
-    Some(FileLine { file, line, text, source, stable })
+    Some(FileLine { path, line, text, source, stable })
 }
 
 /// Where an event was: the innermost line of the user's own code that is in a file, else a line of the package that
@@ -122,9 +113,9 @@ pub(super) fn of_event(trace: &Trace, root: &str, event: &TraceEvent) -> Option<
 pub(super) fn of_program(trace: &Trace, root: &str, program: Option<&str>) -> Option<FileLine> {
     let started = trace.start.command.first().map(String::as_str);
     let name = program.into_iter().chain(started).find(|name| !name.is_empty())?;
-    let file = SourceFile::new(trace, root, name);
+    let path = path_of(trace, root, name);
     let stable = name.rsplit('/').next().unwrap_or(name).to_owned();
-    Some(FileLine { file, line: None, text: String::new(), source: None, stable })
+    Some(FileLine { path, line: None, text: String::new(), source: None, stable })
 }
 
 #[cfg(test)]
@@ -133,7 +124,7 @@ mod tests {
     use cuda_pitfalls_trace::fixture::programs as fixture;
 
     fn uri(root: &str, name: &str) -> String {
-        SourceFile::new(&fixture::trace(), root, name).uri()
+        super::uri(&path_of(&fixture::trace(), root, name))
     }
 
     #[test]
@@ -155,7 +146,7 @@ mod tests {
         let root = trace.start.folder.clone();
         let at = |trace: &Trace| of_event(trace, &root, trace.events.first().unwrap()).unwrap();
         let place = at(&trace);
-        assert_eq!((place.file.path.as_str(), place.line, place.text.as_str()), ("cli.py", Some(88), "setup"));
+        assert_eq!((place.path.as_str(), place.line, place.text.as_str()), ("cli.py", Some(88), "setup"));
         trace.events.first_mut().unwrap().stack.source = Some("torch.cuda.is_available()".to_owned());
         assert_eq!(at(&trace).text, "torch.cuda.is_available()");
         // Code on the command line is in no file, so the line of the package stands for it.
@@ -163,12 +154,12 @@ mod tests {
         frames.truncate(4);
         frames.push(Frame::python("<module>", "<string>", 1));
         let place = at(&trace);
-        assert!(place.file.path.ends_with("site-packages/torch/cuda/__init__.py"), "{place:?}");
+        assert!(place.path.ends_with("site-packages/torch/cuda/__init__.py"), "{place:?}");
         assert_eq!(place.stable, "torch/cuda/__init__.py");
         assert_eq!(place.text, "torch.cuda.is_available", "{place:?}");
         trace.events.first_mut().unwrap().stack = cuda_pitfalls_trace::Stack::default();
         let place = at(&trace);
-        assert_eq!((place.file.path.as_str(), place.line), ("/usr/bin/python3.12", None));
+        assert_eq!((place.path.as_str(), place.line), ("/usr/bin/python3.12", None));
         assert_eq!(place.stable, "python3.12");
     }
 }

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use super::file::SourceFile;
+use super::file::path_of;
 use super::junit::{own_place, where_it_was};
 use super::place::UserLine;
 use super::{Seen, alike, totals, unseen};
@@ -25,7 +25,7 @@ pub(super) fn lines(seen: &Seen, root: &str) -> String {
         let place = own_place(seen, event)?;
         // Code that was given to Python as text has no file.
         let is_text = place.file.starts_with('<');
-        let file = if is_text { place.file } else { SourceFile::new(seen.trace, root, &place.file).path };
+        let file = if is_text { place.file } else { path_of(seen.trace, root, &place.file) };
         Some(UserLine { file, line: place.line })
     };
     let mut out = String::new();

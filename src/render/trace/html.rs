@@ -48,12 +48,7 @@ pub(super) fn page(seen: &Seen) -> String {
         let _ = writeln!(out, "<h2>Not seen</h2>\n<ul class=\"warning\">\n{lines}</ul>");
     }
     if trace.events.is_empty() {
-        let nothing = if unseen.is_empty() {
-            "CUDA was not initialised: the program made no CUDA call."
-        } else {
-            "No CUDA call was seen, and not everything could be seen."
-        };
-        let _ = writeln!(out, "<p>{nothing}</p>");
+        let _ = writeln!(out, "<p>{}.</p>", unseen::nothing(&seen.history));
     }
     timeline::draw(&mut out, trace, &made.all, &listed);
     events::draw(&mut out, seen, &found, &made, &listed);

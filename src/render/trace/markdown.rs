@@ -76,11 +76,7 @@ pub(super) fn page(seen: &Seen) -> String {
 fn events(out: &mut String, seen: &Seen) {
     let made = entries(&seen.history, seen.findings, seen.violations);
     if seen.trace.events.is_empty() {
-        out.push_str(if unseen::unseen(&seen.history).is_empty() {
-            "\nCUDA was not initialised: the program made no CUDA call.\n"
-        } else {
-            "\nNo CUDA call was seen, and not everything could be seen.\n"
-        });
+        let _ = writeln!(out, "\n{}.", unseen::nothing(&seen.history));
         return;
     }
     out.push_str("\n## Events\n\n");

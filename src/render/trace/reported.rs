@@ -172,7 +172,7 @@ pub(super) fn all<'a>(seen: &Seen<'a>, root: &str) -> Vec<Reported<'a>> {
             Some(event) => file::of_event(seen.trace, root, event),
             None => file::of_program(seen.trace, root, None),
         };
-        let at = place.as_ref().map(|place| format!("{}:{:?}", place.file.path, place.line));
+        let at = place.as_ref().map(|place| format!("{}:{:?}", place.path, place.line));
         let index = *known.entry((one.rule.clone(), one.level, at)).or_insert(groups.len());
         match groups.get_mut(index) {
             Some((_, group)) => group.push(one),
@@ -354,7 +354,7 @@ mod tests {
         let findings = fixture::findings(trace);
         let at = |it: &Reported| {
             let place = it.place.as_ref().unwrap();
-            format!("{}:{}", place.file.path, place.line.unwrap_or(0))
+            format!("{}:{}", place.path, place.line.unwrap_or(0))
         };
         let seen = Seen::new(trace, &findings, outcome);
         all(&seen, ROOT).iter().map(|it| (it.rule.clone(), it.level.name(), at(it), it.times)).collect()

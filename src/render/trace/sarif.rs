@@ -218,8 +218,8 @@ fn result(seen: &Seen, root: &str, rules: &[Value], one: &Reported) -> Value {
 /// A line of a file as a location.
 fn location(place: &FileLine) -> Value {
     let mut artifact = Map::new();
-    artifact.insert("uri".to_owned(), json!(place.file.uri()));
-    if place.file.is_below_root() {
+    artifact.insert("uri".to_owned(), json!(file::uri(&place.path)));
+    if file::is_below_root(&place.path) {
         artifact.insert("uriBaseId".to_owned(), json!(ROOT));
     }
     let mut physical = json!({ "artifactLocation": artifact });

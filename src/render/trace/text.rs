@@ -59,12 +59,7 @@ pub(super) fn text(seen: &Seen, width: usize) -> String {
     }
     let is_nothing = seen.trace.events.is_empty() && made.findings.is_empty() && made.violations.is_empty();
     if is_nothing {
-        let nothing = if unseen.is_empty() {
-            "CUDA was not initialised: the program made no CUDA call"
-        } else {
-            "no CUDA call was seen, and not everything could be seen"
-        };
-        out.push_str(&sentence("", nothing, width));
+        out.push_str(&sentence("", unseen::nothing(&seen.history), width));
     }
     out.push_str(&left_open(seen, &made, &unseen, width));
     let totals = totals::parts(seen);
@@ -342,7 +337,7 @@ What to change
         assert_eq!(bare(&trace), "CUDA was not initialised: the program made no CUDA call\n");
         trace.end.as_mut().unwrap().not_seen = vec!["pid 12 has a context and no event".to_owned()];
         let shown = bare(&trace);
-        let expected = "no CUDA call was seen, and not everything could be seen\n\
+        let expected = "No CUDA call was seen, and not everything could be seen\n\
                         not seen:\n  - pid 12 has a context and no event\n";
         assert_eq!(shown, expected);
     }

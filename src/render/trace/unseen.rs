@@ -30,6 +30,14 @@ pub(super) fn incomplete(trace: &Trace) -> Option<String> {
     })
 }
 
+/// What is said of a trace without events, a sentence without a full stop.
+pub(super) fn nothing(history: &History) -> &'static str {
+    match unseen(history).is_empty() {
+        true => "CUDA was not initialised: the program made no CUDA call",
+        false => "No CUDA call was seen, and not everything could be seen",
+    }
+}
+
 /// Everything that could not be seen; empty if nothing is known to be missing.
 pub(super) fn unseen(history: &History) -> Vec<String> {
     let trace = history.trace;
