@@ -120,7 +120,7 @@ macro_rules! writes {
                 let status = real($($argument),*);
                 let after = value(&key);
                 // The removal of what there is not changes nothing.
-                if before.is_some() || after.is_some() || status != 0 {
+                if before.is_some() || stringify!($name) != "unsetenv" {
                     tell(stringify!($name), &key, before, after.as_deref(), status);
                 }
                 status
