@@ -15,7 +15,7 @@ use common::{Scratch, committed_documents};
 /// Every committed survey of calls.
 fn measured() -> Vec<SurveyDocument<CallRow>> {
     let read = |file| serde_json::from_slice(&fs::read(file).expect("it can be read")).expect("a survey of calls");
-    committed_documents(SurveyKind::Calls.file()).into_iter().map(|(_, file)| read(file)).collect()
+    committed_documents(&SurveyKind::Calls.file()).into_iter().map(|(_, file)| read(file)).collect()
 }
 
 #[test]

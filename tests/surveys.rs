@@ -30,7 +30,7 @@ fn open(path: &Path) -> Survey {
 
 /// Every committed survey, with its folder's name.
 fn committed() -> Vec<(String, PathBuf)> {
-    SurveyKind::ALL.iter().flat_map(|kind| committed_documents(kind.file())).collect()
+    SurveyKind::ALL.iter().flat_map(|kind| committed_documents(&kind.file())).collect()
 }
 
 #[test]

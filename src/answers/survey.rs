@@ -21,7 +21,7 @@ pub mod startup;
 mod stored;
 
 pub use document::{Header, SurveyDocument};
-pub use question::{Item, SurveyAnswer, SurveyQuestion};
+pub use question::{Item, SurveyAnswer};
 pub use row::{RowAttempts, Unmeasured, keyed};
 pub use stored::{Survey, schema};
 
@@ -81,28 +81,12 @@ impl SurveyKind {
     }
 
     /// The name of the document's schema.
-    pub fn schema(self) -> &'static str {
-        match self {
-            SurveyKind::Calls => "cuda-pitfalls-survey-calls",
-            SurveyKind::Mask => "cuda-pitfalls-survey-mask",
-            SurveyKind::Env => "cuda-pitfalls-survey-env",
-            SurveyKind::Needs => "cuda-pitfalls-survey-needs",
-            SurveyKind::Python => "cuda-pitfalls-survey-python",
-            SurveyKind::Errors => "cuda-pitfalls-survey-errors",
-            SurveyKind::Startup => "cuda-pitfalls-survey-startup",
-        }
+    pub fn schema(self) -> String {
+        format!("cuda-pitfalls-survey-{}", self.name())
     }
 
     /// The name of the file in the folder of a run.
-    pub fn file(self) -> &'static str {
-        match self {
-            SurveyKind::Calls => "survey-calls.json",
-            SurveyKind::Mask => "survey-mask.json",
-            SurveyKind::Env => "survey-env.json",
-            SurveyKind::Needs => "survey-needs.json",
-            SurveyKind::Python => "survey-python.json",
-            SurveyKind::Errors => "survey-errors.json",
-            SurveyKind::Startup => "survey-startup.json",
-        }
+    pub fn file(self) -> String {
+        format!("survey-{}.json", self.name())
     }
 }

@@ -100,7 +100,7 @@ pub struct Instance {
 }
 
 /// One ordered list of steps.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Case {
     /// `trap`, `control`, or another name.
     pub name: String,
@@ -122,10 +122,11 @@ pub struct Case {
 }
 
 /// How many GPUs a worker is started with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Gpus {
     /// No mask at all: the question is about visibility.
+    #[default]
     All,
     /// A mask that names this many by UUID.
     Masked(u32),

@@ -37,9 +37,17 @@ pub struct NamedSurvey {
     pub survey: Survey,
 }
 
+impl NamedSurvey {
+    /// A title on a page of so many surveys: with the name of the folder where there are several.
+    fn title(&self, text: &str, surveys: usize) -> String {
+        if surveys == 1 { text.to_string() } else { format!("{text} ({})", self.name) }
+    }
+}
+
 /// The survey as the terminal shows it, with where it is and how it ended.
 pub fn text(survey: &Survey, path: &str) -> String {
-    let sections = sections(std::slice::from_ref(&NamedSurvey { name: String::new(), survey: survey.clone() }));
+    let source = NamedSurvey { name: String::new(), survey: survey.clone() };
+    let sections = sections(survey.kind(), &[source]);
     let shown = sections.iter().filter(|section| !section.only_on_pages);
     let tables: Vec<String> = shown.map(Section::text).collect();
     tables.join("\n") + "\n" + &ending(survey, path)
@@ -66,11 +74,8 @@ pub fn as_format(survey: &Survey, format: Format, path: &str) -> Option<String> 
     match format {
         Format::Text => Some(text(survey, path)),
         Format::Markdown => Some(page_of(survey)),
-        Format::Html => Some(document(&format!("cuda-pitfalls: {}", title(survey.kind())), &page_of(survey))),
-        _ => match survey {
-            Survey::Needs(document) => permissions::as_format(document, format),
-            _ => None,
-        },
+        Format::Html => Some(document(&format!("cuda-pitfalls: {}", view(survey.kind()).title), &page_of(survey))),
+        _ => permissions::as_format(survey.document()?, format),
     }
 }
 
@@ -78,79 +83,60 @@ fn page_of(survey: &Survey) -> String {
     page(survey.kind(), &[NamedSurvey { name: String::new(), survey: survey.clone() }])
 }
 
-fn title(kind: SurveyKind) -> &'static str {
-    match kind {
-        SurveyKind::Calls => "What each call does as the first of a process",
-        SurveyKind::Mask => "How the driver reads CUDA_VISIBLE_DEVICES",
-        SurveyKind::Env => "When each environment variable is read",
-        SurveyKind::Needs => "What CUDA needs from the operating system",
-        SurveyKind::Python => "Which line of Python initialises CUDA",
-        SurveyKind::Errors => "What frameworks make of an error of the driver",
-        SurveyKind::Startup => "How long a start takes, and what host memory it needs",
-    }
+/// How the documents of one kind become a page.
+struct View {
+    title: &'static str,
+    opening: &'static str,
+    sections: fn(&[NamedSurvey]) -> Vec<Section>,
+}
+
+fn view(kind: SurveyKind) -> View {
+    let (title, opening, sections): (_, _, fn(&[NamedSurvey]) -> Vec<Section>) = match kind {
+        SurveyKind::Calls => ("What each call does as the first of a process", calls::OPENING, |sources| {
+            calls::sections(&documents(sources))
+        }),
+        SurveyKind::Mask => {
+            ("How the driver reads CUDA_VISIBLE_DEVICES", mask::OPENING, |sources| mask::sections(&documents(sources)))
+        }
+        SurveyKind::Env => {
+            ("When each environment variable is read", env::OPENING, |sources| env::sections(&documents(sources)))
+        }
+        SurveyKind::Needs => ("What CUDA needs from the operating system", needs::OPENING, needs::sections),
+        SurveyKind::Python => {
+            ("Which line of Python initialises CUDA", python::OPENING, |sources| python::sections(&documents(sources)))
+        }
+        SurveyKind::Errors => ("What frameworks make of an error of the driver", errors::OPENING, errors::sections),
+        SurveyKind::Startup => ("How long a start takes, and what host memory it needs", startup::OPENING, |sources| {
+            documents(sources).into_iter().flat_map(startup::sections).collect()
+        }),
+    };
+    View { title, opening, sections }
 }
 
 /// A page of all that is known from these documents of one survey.
 pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
-    let sources: Vec<NamedSurvey> = sources.iter().filter(|source| source.survey.kind() == kind).cloned().collect();
-    let opening = match kind {
-        SurveyKind::Calls => calls::OPENING,
-        SurveyKind::Mask => mask::OPENING,
-        SurveyKind::Env => env::OPENING,
-        SurveyKind::Needs => needs::OPENING,
-        SurveyKind::Python => python::OPENING,
-        SurveyKind::Errors => errors::OPENING,
-        SurveyKind::Startup => startup::OPENING,
-    };
+    let View { title, opening, .. } = view(kind);
     let simulated = sources.iter().any(|source| source.survey.provenance() == Provenance::Simulated);
     let simulated = if simulated { "\n\n**Simulated: none of this is evidence.**" } else { "" };
-    let mut out = vec![format!("# {}{simulated}\n\n{opening}\n", title(kind))];
+    let mut out = vec![format!("# {title}{simulated}\n\n{opening}\n")];
     out.push(if sources.is_empty() {
         "None of this was measured yet.\n".to_string()
     } else {
-        measured_on(&sources).markdown()
+        measured_on(sources).markdown()
     });
-    out.extend(sections(&sources).iter().map(Section::markdown));
+    out.extend(sections(kind, sources).iter().map(Section::markdown));
     out.join("\n")
 }
 
-fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
-    let (mut calls, mut masks, mut variables) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut needs, mut lines, mut failures) = (Vec::new(), Vec::new(), Vec::new());
-    let mut starts = Vec::new();
-    for source in sources {
-        match &source.survey {
-            Survey::Calls(document) => calls.push(document),
-            Survey::Mask(document) => masks.push(document),
-            Survey::Env(document) => variables.push(document),
-            Survey::Needs(document) => needs.push((source.name.as_str(), document)),
-            Survey::Python(document) => lines.push(document),
-            Survey::Errors(document) => failures.push((source.name.as_str(), document)),
-            Survey::Startup(_) => starts.push(source),
-        }
-    }
-    let mut sections = Vec::new();
-    if !calls.is_empty() {
-        sections.extend(calls::sections(&calls));
-    }
-    if !masks.is_empty() {
-        sections.extend(mask::sections(&masks));
-    }
-    if !variables.is_empty() {
-        sections.extend(env::sections(&variables));
-    }
-    if !needs.is_empty() {
-        sections.extend(needs::sections(&needs));
-    }
-    if !lines.is_empty() {
-        sections.extend(python::sections(&lines));
-    }
-    if !failures.is_empty() {
-        sections.extend(errors::sections(&failures));
-    }
-    sections.extend(starts.into_iter().flat_map(startup::sections));
+fn sections(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Section> {
+    let mut sections = (view(kind).sections)(sources);
     sections.retain(|section| !section.rows.is_empty() || !section.text.is_empty());
     sections
+}
+
+/// The documents with rows of this type.
+fn documents<R: Row + 'static>(sources: &[NamedSurvey]) -> Vec<&SurveyDocument<R>> {
+    sources.iter().filter_map(|source| source.survey.document()).collect()
 }
 
 /// Where the rows come from.

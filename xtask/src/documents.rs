@@ -200,7 +200,7 @@ fn surveys() -> Result<Vec<(SurveyKind, Vec<NamedSurvey>)>, TaskError> {
     let mut surveys = Vec::new();
     for kind in SurveyKind::ALL {
         let mut own = Vec::new();
-        for (name, file) in committed(kind.file())? {
+        for (name, file) in committed(&kind.file())? {
             let survey = Survey::of(&Stored::open(&file)?).ok_or_else(|| format!("{name} is no survey"))??;
             own.push(NamedSurvey { name, survey });
         }

@@ -22,12 +22,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::document::{Row, SurveyDocument};
-use super::question::Item;
+use super::question::{Item, SurveyAnswer};
 use super::row::{RowAttempts, keyed};
 use super::{Survey, SurveyKind, median};
 use cuda_pitfalls_core::catalogue::Invalid;
-use cuda_pitfalls_core::observe::Scene;
-use cuda_pitfalls_core::report::ScenarioReport;
+use cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES;
 
 /// Labels of the steps after the call.
 const INIT: &str = "init-after";
@@ -36,7 +35,7 @@ const COUNT: &str = "count-after";
 const NO_DEVICE: i64 = 100;
 
 /// One call on one libcudart.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CallRow {
     /// The exact C symbol, or the recipe's name if a call is asked in several ways.
     pub call: String,
@@ -125,41 +124,29 @@ pub fn latest<'a>(rows: impl Iterator<Item = &'a CallRow>) -> Vec<&'a CallRow> {
 /// # Errors
 /// The recipes have an error.
 pub fn items(visible_gpus: u32) -> Result<Vec<Item<CallRow>>, Invalid> {
-    let item = |recipe: Recipe| -> Result<Item<CallRow>, Invalid> {
-        let question = recipe.question();
-        Ok(Item {
-            question,
-            repeat: None,
-            reduce: Box::new(move |answered| row(&recipe, answered.report, answered.scene)),
-        })
-    };
-    recipes(visible_gpus)?.calls.into_iter().map(item).collect()
+    Ok(recipes(visible_gpus)?.calls.into_iter().map(Recipe::item).collect())
 }
 
-/// Reduces the results of a recipe to its row.
-fn row(recipe: &Recipe, done: &ScenarioReport, scene: &Scene) -> CallRow {
-    let seen = showed::seen(recipe, done, scene);
-    let runtime = done.libcudart.as_ref().filter(|_| recipe.origin == CallLibrary::Runtime);
-    let mut standing = RowAttempts::of(done);
-    let seen = seen.unwrap_or_else(|unmeasured| {
-        standing.unmeasured = Some(unmeasured);
-        Vec::new()
-    });
-    let noise = scene.calibration.iter().map(|gpu| gpu.epsilon_bytes).max();
-    let noise = noise.unwrap_or(cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES) as i64;
-    CallRow {
-        call: recipe.name.clone(),
-        library: recipe.origin.name().to_string(),
-        libcudart_version: runtime.and_then(|runtime| runtime.version.clone()),
-        before: recipe.before.iter().map(|before| before.symbol.clone()).collect(),
-        visible_gpus: recipe.visible_gpus,
-        reads_mask: standing.agreed("reads_mask", seen.iter().map(|seen| seen.reads_mask)).flatten(),
-        context_on: standing.agreed("context_on", seen.iter().map(|seen| seen.context_on.clone())),
-        device_used_bytes: used(&seen, scene.gpus.len(), noise, &mut standing),
-        status: standing.agreed("status", seen.iter().map(|seen| seen.status.clone())).flatten(),
-        elapsed_ns: median(seen.iter().map(|seen| seen.elapsed_ns).collect()),
-        standing,
-        seen,
+impl CallRow {
+    /// The row with the results of its question.
+    fn with(mut self, answered: &SurveyAnswer<'_>) -> CallRow {
+        self.standing = RowAttempts::of(answered.report);
+        self.seen = showed::seen(&self, answered).unwrap_or_else(|unmeasured| {
+            self.standing.unmeasured = Some(unmeasured);
+            Vec::new()
+        });
+        if self.library == CallLibrary::Runtime.name() {
+            self.libcudart_version = answered.libcudart_version();
+        }
+        let (seen, standing) = (&self.seen, &mut self.standing);
+        let noise = answered.scene.calibration.iter().map(|gpu| gpu.epsilon_bytes).max();
+        let noise = noise.unwrap_or(FALLBACK_EPSILON_BYTES) as i64;
+        self.reads_mask = standing.agreed("reads_mask", seen.iter().map(|seen| seen.reads_mask)).flatten();
+        self.context_on = standing.agreed("context_on", seen.iter().map(|seen| seen.context_on.clone()));
+        self.device_used_bytes = used(seen, answered.scene.gpus.len(), noise, standing);
+        self.status = standing.agreed("status", seen.iter().map(|seen| seen.status.clone())).flatten();
+        self.elapsed_ns = median(seen.iter().map(|seen| seen.elapsed_ns).collect());
+        self
     }
 }
 

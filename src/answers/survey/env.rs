@@ -9,7 +9,7 @@ mod variable;
 #[cfg(test)]
 mod tests;
 
-pub use variable::{EnvVariable, LatchMoment, left_out, variables};
+pub use variable::{EnvVariable, left_out, variables};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,14 +20,13 @@ use super::row::RowAttempts;
 use super::{Item, Survey, SurveyAnswer, SurveyKind};
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::judge::{Facts, Shows, shows};
-use cuda_pitfalls_core::observe::observe;
 
 /// When a variable is read that has an effect at exec but none when it is set before the first call: while the
 /// library is loaded, or not from the process's own copy of the environment.
 pub const EXEC: &str = "exec or library load";
 
 /// One environment variable.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EnvRow {
     /// The variable.
     pub variable: String,
@@ -81,37 +80,22 @@ impl Row for EnvRow {
 /// # Errors
 /// The list, or a question made from it, has an error.
 pub fn items() -> Result<Vec<Item<EnvRow>>, Invalid> {
-    let item = |variable: EnvVariable| -> Result<Item<EnvRow>, Invalid> {
-        let question = variable.question();
-        Ok(Item { question, repeat: None, reduce: Box::new(move |answered| row(&variable, answered)) })
-    };
-    variables()?.into_iter().map(item).collect()
+    Ok(variables()?.into_iter().map(EnvVariable::item).collect())
 }
 
-/// Reduces the results about a variable to its row.
-pub fn row(variable: &EnvVariable, answered: &SurveyAnswer<'_>) -> EnvRow {
-    let mut standing = RowAttempts::of(answered.report);
-    let at_exec = effect(AT_EXEC, answered, &mut standing);
-    let moment = |moment: &LatchMoment| Moment {
-        before: moment.before.clone(),
-        does: moment.does.clone(),
-        effect: effect(&moment.case(), answered, &mut standing),
-    };
-    let moments: Vec<Moment> = variable.moments.iter().map(moment).collect();
-    let unset = effect(NEVER, answered, &mut standing);
-    let has_effect = match (at_exec, unset) {
+impl EnvRow {
+    /// The row with the results of its question.
+    fn with(mut self, answered: &SurveyAnswer<'_>) -> EnvRow {
+        let mut standing = RowAttempts::of(answered.report);
+        let at_exec = effect(AT_EXEC, answered, &mut standing);
+        for moment in &mut self.moments {
+            moment.effect = effect(&variable::case_before(&moment.before), answered, &mut standing);
+        }
         // An observable that also shows without the variable proves nothing.
-        (Some(at_exec), Some(false)) => Some(at_exec),
-        _ => None,
-    };
-    EnvRow {
-        variable: variable.name.clone(),
-        value: variable.value.clone(),
-        observable: variable.observable.clone(),
-        has_effect,
-        read_at: read_at(&moments).filter(|_| has_effect == Some(true)),
-        moments,
-        standing,
+        let unset = effect(NEVER, answered, &mut standing);
+        self.has_effect = at_exec.filter(|_| unset == Some(false));
+        self.read_at = read_at(&self.moments).filter(|_| self.has_effect == Some(true));
+        EnvRow { standing, ..self }
     }
 }
 
@@ -121,22 +105,17 @@ pub fn row(variable: &EnvVariable, answered: &SurveyAnswer<'_>) -> EnvRow {
 /// unknown, because the other attempts say nothing about this one.
 fn effect(case: &str, answered: &SurveyAnswer<'_>, standing: &mut RowAttempts) -> Option<bool> {
     let plan = answered.report.plan.as_ref()?;
-    let planned = plan.case(case)?;
-    let made = answered.report.cases.iter().find(|made| made.name == case)?;
     let facts = Facts::new(answered.machine, answered.report.libcudart.as_ref(), plan, answered.provenance);
-    let counting = made.attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty());
-    let shown: Vec<Shows> = counting
-        .map(|attempt| shows(&plan.effect, &observe(plan, planned, &attempt.recording, answered.scene), plan, &facts))
-        .collect();
-    let told = shown.iter().filter_map(|shown| match shown {
+    let observations = answered.observations(case);
+    let shown = observations.iter().map(|shown| match shows(&plan.effect, shown, plan, &facts) {
         Shows::Yes => Some(true),
         Shows::No(_) => Some(false),
         Shows::Partly(..) | Shows::Unobservable(..) | Shows::Unknown(_) => None,
     });
+    let shown: Vec<Option<bool>> = shown.collect();
     let fact = if case == AT_EXEC { "at-exec" } else { case };
-    let agreed = standing.agreed(fact, told);
-    let is_open = |shown: &Shows| !matches!(shown, Shows::Yes | Shows::No(_));
-    agreed.filter(|_| !shown.iter().any(is_open))
+    let agreed = standing.agreed(fact, shown.iter().flatten().copied());
+    agreed.filter(|_| !shown.contains(&None))
 }
 
 /// What the step does before which setting the variable still had an effect, if it also had one at all earlier moments

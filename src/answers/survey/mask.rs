@@ -9,21 +9,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::document::{LeftOut, Row, SurveyDocument};
-use super::question::{Draft, DraftCase, Item, SurveyQuestion};
+use super::question::{Item, SurveyAnswer, TRAP, scenario, status_name};
 use super::row::RowAttempts;
 use super::{Survey, SurveyKind};
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::event::Value;
 use cuda_pitfalls_core::experiment::Step;
 use cuda_pitfalls_core::mask::{self, Form, MissingGpus, Template};
-use cuda_pitfalls_core::observe::{Scene, observe};
-use cuda_pitfalls_core::report::{Attempt, ScenarioReport};
+use cuda_pitfalls_core::observe::Observation;
+use cuda_pitfalls_core::plan::Plan;
+use cuda_pitfalls_core::scenario::Case;
 
 /// The group of generated masks.
 pub const GENERATED: &str = "Generated";
 
 /// One mask.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MaskRow {
     /// The group of the form, such as `Numbers`; `Generated` for generated masks.
     pub group: String,
@@ -50,7 +51,7 @@ pub struct MaskRow {
 }
 
 /// The prediction of `mask::parse`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Predicted {
     /// The status of `cuInit`, by its C name.
     pub status: String,
@@ -63,7 +64,11 @@ impl Row for MaskRow {
     const SURVEY: fn(SurveyDocument<Self>) -> Survey = Survey::Mask;
 
     fn key(&self) -> String {
-        key(self.mask.as_deref(), self.order.as_deref())
+        let quoted = |text: &Option<String>| text.as_ref().map_or("unset".to_string(), |text| format!("{text:?}"));
+        match &self.order {
+            None => quoted(&self.mask),
+            order => format!("{} with order {}", quoted(&self.mask), quoted(order)),
+        }
     }
 
     fn standing(&self) -> &RowAttempts {
@@ -76,14 +81,6 @@ impl Row for MaskRow {
 
     fn is_unexpected(&self) -> bool {
         self.as_predicted == Some(false)
-    }
-}
-
-fn key(mask: Option<&str>, order: Option<&str>) -> String {
-    let quoted = |text: Option<&str>| text.map_or_else(|| "unset".to_string(), |text| format!("{text:?}"));
-    match order {
-        None => quoted(mask),
-        Some(_) => format!("{} with order {}", quoted(mask), quoted(order)),
     }
 }
 
@@ -106,67 +103,53 @@ pub struct Generated {
 pub fn items(generated: Generated, uuids: &[String]) -> Result<(Vec<Item<MaskRow>>, Vec<LeftOut>), Invalid> {
     let (mut items, mut left_out, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
     for (group, form) in mask::forms()? {
-        match item(&form, &group, uuids) {
+        match item(form, &group, uuids) {
             Ok(item) => {
-                known.insert(item.question.key.clone());
+                known.insert(item.row.key());
                 items.push(item);
             }
-            Err(needs) => {
-                let name = form.mask.as_ref().map_or_else(String::new, |template| template.text().to_string());
+            Err((name, needs)) => {
                 left_out.push(LeftOut { name, reason: format!("{needs}; this machine has {}", uuids.len()) });
             }
         }
     }
     // Some generated masks may be among the listed ones.
     let most = if generated.masks == 0 { 0 } else { generated.masks + known.len() };
-    let mut missing = generated.masks;
-    for template in mask::generate(generated.seed, most, uuids.len()) {
-        let form = Form { mask: Some(template), order: None, note: String::new() };
-        let Ok(item) = item(&form, GENERATED, uuids) else { continue };
-        if missing > 0 && known.insert(item.question.key.clone()) {
-            missing -= 1;
-            items.push(Item { repeat: Some(generated.repeat), ..item });
-        }
-    }
+    let forms = mask::generate(generated.seed, most, uuids.len()).into_iter();
+    let forms = forms.map(|template| Form { mask: Some(template), order: None, note: String::new() });
+    let new = forms.filter_map(|form| item(form, GENERATED, uuids).ok()).filter(|item| known.insert(item.row.key()));
+    items.extend(new.take(generated.masks).map(|item| Item { repeat: Some(generated.repeat), ..item }));
     Ok((items, left_out))
 }
 
 /// The question about a mask, on a machine with these UUIDs in NVML order.
 ///
 /// # Errors
-/// The machine has too few GPUs.
-fn item(form: &Form, group: &str, uuids: &[String]) -> Result<Item<MaskRow>, MissingGpus> {
-    let text = form.mask.as_ref().map(|template| template.fill(uuids)).transpose()?;
-    let predicted = predicted(text.as_deref(), form.order.as_deref(), uuids);
-    let key = key(form.mask.as_ref().map(Template::text), form.order.as_deref());
-    let mut scenario = draft().scenario();
-    let env = scenario.instances.iter_mut().flat_map(|instance| &mut instance.cases).map(|case| &mut case.env);
-    for env in env {
-        env.extend(text.iter().map(|mask| ("CUDA_VISIBLE_DEVICES".to_string(), mask.clone())));
-        env.extend(form.order.iter().map(|order| ("CUDA_DEVICE_ORDER".to_string(), order.clone())));
-    }
-    let (form, group) = (form.clone(), group.to_string());
-    let sets = vec![group.clone()];
-    let reduce = move |answered: &super::SurveyAnswer<'_>| {
-        row(&form, &group, predicted.clone(), answered.report, answered.scene)
+/// The machine has too few GPUs for the mask, which is named.
+fn item(form: Form, group: &str, uuids: &[String]) -> Result<Item<MaskRow>, (String, MissingGpus)> {
+    let Form { mask, order, note } = form;
+    let filled = mask.as_ref().map(|template| template.fill(uuids)).transpose();
+    let mask = mask.map(|template| template.text().to_string());
+    let filled = filled.map_err(|needs| (mask.clone().unwrap_or_default(), needs))?;
+    let predicted = predicted(filled.as_deref(), order.as_deref(), uuids);
+    let set = [("CUDA_VISIBLE_DEVICES", filled), ("CUDA_DEVICE_ORDER", order.clone())];
+    let case = Case {
+        name: TRAP.to_string(),
+        does: "the mask, then cuInit".to_string(),
+        env: set.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))).collect(),
+        steps: vec![Step::call("cuInit", "init"), Step::call("cuDeviceGetCount", "count")],
+        probes: true,
+        ..Case::default()
     };
+    let (name, question) = ("survey-mask/mask".to_string(), "Which GPUs does this mask show?".to_string());
     Ok(Item {
-        question: SurveyQuestion { key, sets, of_libcudart: false, scenario },
+        sets: vec![group.to_string()],
+        row: MaskRow { group: group.to_string(), mask, order, note, predicted, ..MaskRow::default() },
+        of_libcudart: false,
+        scenario: scenario(name, question, None, Vec::new(), vec![case]),
         repeat: None,
-        reduce: Box::new(reduce),
+        reduce: MaskRow::with,
     })
-}
-
-fn draft() -> Draft {
-    let steps = vec![Step::call("cuInit", "init"), Step::call("cuDeviceGetCount", "count")];
-    let case = DraftCase { name: "trap".into(), does: "the mask, then cuInit".into(), steps, ..DraftCase::default() };
-    Draft {
-        name: "survey-mask/mask".to_string(),
-        question: "Which GPUs does this mask show?".to_string(),
-        gpus: None,
-        effect: Vec::new(),
-        cases: vec![case],
-    }
 }
 
 /// The survey with predictions of today's rule, for the machine of the survey.
@@ -190,6 +173,20 @@ impl MaskRow {
         }
     }
 
+    /// The row with the results of its question.
+    fn with(mut self, answered: &SurveyAnswer<'_>) -> MaskRow {
+        let observations = answered.observations(TRAP);
+        let plan = answered.report.plan.as_ref();
+        let seen: Vec<MaskSeen> =
+            observations.iter().filter_map(|shown| MaskSeen::of(shown, plan?, answered)).collect();
+        self.standing = RowAttempts::of(answered.report);
+        self.status = self.standing.agreed("status", seen.iter().map(|seen| seen.status.clone()));
+        self.count = self.standing.agreed("count", seen.iter().map(|seen| seen.count)).flatten();
+        self.gpus = self.standing.agreed("gpus", seen.iter().map(|seen| seen.gpus.clone())).flatten();
+        self.as_predicted = self.agrees_with(&self.predicted);
+        self
+    }
+
     fn agrees_with(&self, predicted: &Predicted) -> Option<bool> {
         let (status, gpus) = (self.status.as_ref()?, self.gpus.as_ref()?);
         let counted = self.count == u32::try_from(gpus.len()).ok();
@@ -206,59 +203,30 @@ fn predicted(mask: Option<&str>, order: Option<&str>, uuids: &[String]) -> Predi
 }
 
 /// What one attempt showed.
-#[derive(Clone, PartialEq)]
 struct MaskSeen {
-    status: Option<String>,
+    status: String,
     count: Option<u32>,
     gpus: Option<Vec<u32>>,
 }
 
-fn row(form: &Form, group: &str, predicted: Predicted, done: &ScenarioReport, scene: &Scene) -> MaskRow {
-    let seen = seen(done, scene);
-    let mut standing = RowAttempts::of(done);
-    let status = standing.agreed("status", seen.iter().map(|seen| seen.status.clone())).flatten();
-    let count = standing.agreed("count", seen.iter().map(|seen| seen.count)).flatten();
-    let gpus = standing.agreed("gpus", seen.iter().map(|seen| seen.gpus.clone())).flatten();
-    let row = MaskRow {
-        group: group.to_string(),
-        mask: form.mask.as_ref().map(|template| template.text().to_string()),
-        order: form.order.clone(),
-        note: form.note.clone(),
-        status,
-        count,
-        gpus,
-        predicted: predicted.clone(),
-        as_predicted: None,
-        standing,
-    };
-    MaskRow { as_predicted: row.agrees_with(&predicted), ..row }
-}
-
-fn seen(done: &ScenarioReport, scene: &Scene) -> Vec<MaskSeen> {
-    let (Some(plan), Some(case)) = (&done.plan, done.cases.first()) else { return Vec::new() };
-    let Some(planned) = plan.case(&case.name) else { return Vec::new() };
-    let nvml = |name: &String| {
-        let uuid = plan.gpus.get(name.strip_prefix("gpu")?.parse::<usize>().ok()?)?;
-        u32::try_from(scene.gpus.iter().position(|gpu| gpu.uuid == *uuid)?).ok()
-    };
-    let counting = case.attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty());
-    let seen = |attempt: &Attempt| {
-        let shown = observe(plan, planned, &attempt.recording, scene);
-        let init = shown.step("init")?.status.clone()?;
+impl MaskSeen {
+    fn of(shown: &Observation, plan: &Plan, answered: &SurveyAnswer<'_>) -> Option<MaskSeen> {
+        let init = shown.step("init")?.status.as_ref()?;
         let counted = shown.step("count")?;
+        if init.code != 0 {
+            return Some(MaskSeen { status: status_name(init), count: Some(0), gpus: Some(Vec::new()) });
+        }
+        let nvml = |name: &String| {
+            let uuid = plan.gpus.get(name.strip_prefix("gpu")?.parse::<usize>().ok()?)?;
+            u32::try_from(answered.scene.gpus.iter().position(|gpu| gpu.uuid == *uuid)?).ok()
+        };
         let count = match counted.values.get("count") {
             Some(Value::Int(count)) => u32::try_from(*count).ok(),
             _ => None,
         };
-        let visible = counted.visible.as_ref().map(|list| list.iter().filter_map(nvml).collect());
-        let failed = init.code != 0;
-        Some(MaskSeen {
-            status: Some(init.name.clone().unwrap_or_else(|| init.code.to_string())),
-            count: if failed { Some(0) } else { count },
-            gpus: if failed { Some(Vec::new()) } else { visible },
-        })
-    };
-    counting.filter_map(seen).collect()
+        let gpus = counted.visible.as_ref().map(|list| list.iter().filter_map(nvml).collect());
+        Some(MaskSeen { status: status_name(init), count, gpus })
+    }
 }
 
 #[cfg(test)]
@@ -270,8 +238,8 @@ mod tests {
         let uuids: Vec<String> = (0..gpus).map(uuid).collect();
         let (items, left_out) =
             items(Generated { seed: 5, masks: generate, repeat: 1 }, &uuids).expect("the list is valid");
-        assert!(items.iter().all(|item| item.repeat.is_some() == item.question.sets.contains(&GENERATED.to_string())));
-        (items.into_iter().map(|item| item.question.key).collect(), left_out)
+        assert!(items.iter().all(|item| item.repeat.is_some() == item.sets.contains(&GENERATED.to_string())));
+        (items.into_iter().map(|item| item.row.key()).collect(), left_out)
     }
 
     #[test]

@@ -21,13 +21,12 @@ pub use programs::{NeedsMoment, NeedsProgram};
 pub use refusals::{left_out, next};
 
 use super::document::{Row, SurveyDocument};
-use super::question::SurveyAnswer;
+use super::question::{SurveyAnswer, TRAP, status_name};
 use super::row::RowAttempts;
 use super::{Survey, SurveyKind};
 use cuda_pitfalls_core::event::{Event, Value};
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::recording::{PathUse, Recording, StepSystemCalls};
-use cuda_pitfalls_core::report::Attempt;
 
 /// One program under one refusal.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -110,7 +109,12 @@ impl Row for NeedRow {
     const SURVEY: fn(SurveyDocument<Self>) -> Survey = Survey::Needs;
 
     fn key(&self) -> String {
-        key(self.program, self.moment, self.refused.as_deref(), self.error.as_deref())
+        let what = match (&self.refused, &self.error) {
+            (Some(refused), Some(error)) => format!("{refused} {error}"),
+            (Some(refused), None) => refused.clone(),
+            (None, _) => "no filter".to_string(),
+        };
+        format!("{} {} {what}", self.program.name(), self.moment.name())
     }
 
     fn standing(&self) -> &RowAttempts {
@@ -127,6 +131,47 @@ impl Row for NeedRow {
 }
 
 impl NeedRow {
+    /// A row without results.
+    fn new(program: NeedsProgram, moment: NeedsMoment, refused: Option<&str>, error: Option<&str>) -> NeedRow {
+        NeedRow {
+            program,
+            moment,
+            refused: refused.map(str::to_string),
+            error: error.map(str::to_string),
+            met: None,
+            statuses: None,
+            gpus: None,
+            died: None,
+            asked: Vec::new(),
+            standing: RowAttempts::default(),
+        }
+    }
+
+    /// The row with the results of its question.
+    fn with(mut self, answered: &SurveyAnswer<'_>) -> NeedRow {
+        let uuids: Vec<&str> = answered.scene.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
+        let mut standing = RowAttempts::of(answered.report);
+        let (mut seen, mut first) = (Vec::new(), None);
+        if let Some((planned, recordings)) = answered.recordings(TRAP) {
+            seen.extend(recordings.iter().map(|recording| self::seen(planned, recording, &uuids)));
+            first = recordings.first().map(|recording| (planned, *recording));
+        }
+        let met = standing.agreed("met", seen.iter().map(|seen| seen.met));
+        self.met = met.filter(|_| self.error.is_some());
+        self.statuses = standing.agreed("statuses", seen.iter().map(|seen| seen.statuses.clone()));
+        self.gpus = standing.agreed("gpus", seen.iter().map(|seen| seen.gpus.clone()));
+        self.died = standing.agreed("died", seen.iter().map(|seen| seen.died.clone())).flatten();
+        if let (Some(_), None, Some((planned, recording))) = (&self.refused, &self.error, first) {
+            self.asked = asked(self.program, planned, recording);
+        }
+        NeedRow { standing, ..self }
+    }
+
+    /// Whether something is refused that is not part of everything else.
+    pub fn is_alone(&self) -> bool {
+        self.refused.as_deref().is_some_and(|refused| !refused.starts_with(EVERYTHING_ELSE)) && !self.is_control()
+    }
+
     /// Whether the program is known to have done something else than in `control`.
     pub fn differs(&self, control: &NeedRow) -> bool {
         let is_other = self.statuses != control.statuses || self.gpus != control.gpus;
@@ -142,9 +187,7 @@ impl NeedRow {
     /// The first call that fails because of this refusal alone, where it is made from the first call on and whoever
     /// makes it; `None` for other rows, and for those without effect.
     pub fn effect_at_start<'a>(&'a self, rows: &'a [NeedRow]) -> Option<&'a CallStatus> {
-        let is_alone = self.refused.as_deref().is_some_and(|refused| !refused.starts_with(EVERYTHING_ELSE));
-        let control =
-            self.control(rows).filter(|_| is_alone && self.moment == NeedsMoment::Init && !self.is_control())?;
+        let control = self.control(rows).filter(|_| self.is_alone() && self.moment == NeedsMoment::Init)?;
         let differs = self.is_conclusive() && self.met != Some(false) && self.differs(control);
         self.first_failure(control).filter(|_| differs)
     }
@@ -201,15 +244,6 @@ pub fn disturbed(rows: &[NeedRow]) -> Vec<String> {
     free.filter(|free| free.control(rows).is_some_and(|filtered| filtered.differs(free))).map(Row::key).collect()
 }
 
-fn key(program: NeedsProgram, moment: NeedsMoment, refused: Option<&str>, error: Option<&str>) -> String {
-    let what = match (refused, error) {
-        (Some(refused), Some(error)) => format!("{refused} {error}"),
-        (Some(refused), None) => refused.to_string(),
-        (None, _) => "no filter".to_string(),
-    };
-    format!("{} {} {what}", program.name(), moment.name())
-}
-
 /// What one attempt showed.
 struct Seen {
     met: bool,
@@ -218,49 +252,13 @@ struct Seen {
     died: Option<Death>,
 }
 
-/// Reduces the results of a question to its row.
-fn row(
-    program: NeedsProgram,
-    moment: NeedsMoment,
-    refused: Option<&str>,
-    error: Option<&str>,
-    answered: &SurveyAnswer<'_>,
-) -> NeedRow {
-    let mut standing = RowAttempts::of(answered.report);
-    let case = answered.report.cases.first();
-    let planned = case.and_then(|case| answered.report.plan.as_ref()?.case(&case.name));
-    let attempts = case.map(|case| case.attempts.as_slice()).unwrap_or_default();
-    let counting: Vec<&Attempt> = attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty()).collect();
-    let uuids: Vec<&str> = answered.scene.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
-    let seen: Vec<Seen> =
-        counting.iter().filter_map(|attempt| Some(seen(planned?, &attempt.recording, &uuids))).collect();
-    let met = standing.agreed("met", seen.iter().map(|seen| seen.met));
-    let asked = match (refused, error, counting.first(), planned) {
-        (Some(_), None, Some(attempt), Some(planned)) => asked(program, planned, &attempt.recording),
-        _ => Vec::new(),
-    };
-    NeedRow {
-        program,
-        moment,
-        refused: refused.map(str::to_string),
-        error: error.map(str::to_string),
-        met: met.filter(|_| error.is_some()),
-        statuses: standing.agreed("statuses", seen.iter().map(|seen| seen.statuses.clone())),
-        gpus: standing.agreed("gpus", seen.iter().map(|seen| seen.gpus.clone())),
-        died: standing.agreed("died", seen.iter().map(|seen| seen.died.clone())).flatten(),
-        asked,
-        standing,
-    }
-}
-
 fn seen(planned: &CasePlan, recording: &Recording, uuids: &[&str]) -> Seen {
     let label = |step: usize| planned.steps.get(step).map(|step| step.label.as_str());
     let (mut statuses, mut gpus) = (Vec::new(), Vec::new());
     for said in &recording.events {
         let Event::End { step, status: Some(status), values, .. } = &said.event else { continue };
         let Some(label) = label(*step).filter(|label| programs::is_call(label)) else { continue };
-        let name = status.name.clone().unwrap_or_else(|| status.code.to_string());
-        statuses.push(CallStatus { call: label.to_string(), status: name });
+        statuses.push(CallStatus { call: label.to_string(), status: status_name(status) });
         if let (0, Some(Value::Text(uuid))) = (status.code, values.get("uuid")) {
             let place = uuids.iter().position(|known| known == uuid);
             gpus.extend(place.and_then(|place| u32::try_from(place).ok()));

@@ -1,42 +1,43 @@
 //! A question of a survey: a scenario made from a recipe.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
+use serde::de::DeserializeOwned;
+
+use cuda_pitfalls_core::catalogue::{Invalid, kernel_names};
 use cuda_pitfalls_core::defaults;
-use cuda_pitfalls_core::experiment::Step;
+use cuda_pitfalls_core::event::Status;
 use cuda_pitfalls_core::fact::{ExitCheck, FactSet};
 use cuda_pitfalls_core::machine::Machine;
-use cuda_pitfalls_core::observe::Scene;
+use cuda_pitfalls_core::observe::{Observation, Scene, observe};
+use cuda_pitfalls_core::plan::CasePlan;
+use cuda_pitfalls_core::recording::Recording;
 use cuda_pitfalls_core::report::ScenarioReport;
-use cuda_pitfalls_core::scenario::{Case, Check, Gpus, Instance, Needs, Python, Scenario};
+use cuda_pitfalls_core::scenario::{Case, Check, Diagnostic, Excerpts, Gpus, Instance, Needs, Scenario};
 use cuda_pitfalls_core::verdict::Provenance;
 
 /// The longest that one step of a survey may take, in milliseconds: the slowest start of a driver takes a few seconds,
 /// and a call that hangs does so in every attempt.
 const STEP_TIMEOUT_MS: u64 = 10_000;
 
+/// The case of a question that has no other.
+pub(super) const TRAP: &str = "trap";
+
 /// One question of a survey.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SurveyQuestion {
-    /// The subject of the question, unique in the survey: a call, a mask, a variable. The key of a row is this and,
-    /// if the question is asked for each libcudart, its version.
-    pub key: String,
+pub struct Item<R> {
+    /// The row of the question, without results. Its key is that of the row, without the version of libcudart.
+    pub row: R,
     /// Names of groups with which it can be selected.
     pub sets: Vec<String>,
     /// Whether it is asked for each libcudart.
     pub of_libcudart: bool,
     /// The scenario.
     pub scenario: Scenario,
-}
-
-/// A question, and how to make a row from its results.
-pub struct Item<R> {
-    /// The question.
-    pub question: SurveyQuestion,
     /// The number of attempts, if it differs from that of the survey.
     pub repeat: Option<u32>,
-    /// Reduces the results to a row.
-    pub reduce: Box<dyn Fn(&SurveyAnswer<'_>) -> R>,
+    /// The row with these results.
+    pub reduce: fn(R, &SurveyAnswer<'_>) -> R,
 }
 
 /// The results from which a row is made.
@@ -52,83 +53,83 @@ pub struct SurveyAnswer<'a> {
     pub provenance: Provenance,
 }
 
-/// The content of a question's scenario.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Draft {
-    /// The scenario's name, such as `survey-calls/cudaMalloc`.
-    pub(super) name: String,
-    /// The question, ending in a question mark.
-    pub(super) question: String,
-    /// How many GPUs the worker's mask names; `None` for no mask.
-    pub(super) gpus: Option<u32>,
-    /// The checks of the effect; if empty, that the worker exits normally.
-    pub(super) effect: Vec<Check>,
-    /// The cases; the first is the `trap`.
-    pub(super) cases: Vec<DraftCase>,
-}
-
-/// One case of a [`Draft`].
-#[derive(Clone, Debug, Default)]
-pub(super) struct DraftCase {
-    /// `trap`, `control`, …
-    pub(super) name: String,
-    /// What is special about the case.
-    pub(super) does: String,
-    /// Environment at exec.
-    pub(super) env: BTreeMap<String, String>,
-    /// What the case needs of its interpreter, if its steps are Python lines.
-    pub(super) python: Option<Python>,
-    /// The calls.
-    pub(super) steps: Vec<Step>,
-}
-
-impl Draft {
-    /// The scenario with this content.
-    pub(super) fn scenario(self) -> Scenario {
-        let gpus = self.gpus.map_or(Gpus::All, Gpus::Masked);
-        let case = |DraftCase { name, does, env, python, steps }| Case {
-            name,
-            does,
-            gpus,
-            env,
-            probes: true,
-            python,
-            steps,
-            expect: Vec::new(),
-        };
-        let has_control = self.cases.iter().any(|case| case.name == "control");
-        let left = FactSet { exit: Some(ExitCheck::Code(0)), ..FactSet::default() };
-        let left = Check { facts: left, ..Check::default() };
-        let instance = Instance {
-            name: self.name.clone(),
-            values: BTreeMap::new(),
-            cases: self.cases.into_iter().map(case).collect(),
-            effect: if self.effect.is_empty() { vec![left] } else { self.effect },
-            expect: Vec::new(),
-        };
-        let no_control = if has_control { "" } else { "a survey asks what is, not what should be" };
-        Scenario {
-            name: self.name,
-            question: self.question,
-            why: String::new(),
-            belief: String::new(),
-            answer: String::new(),
-            workaround: String::new(),
-            no_control: no_control.to_string(),
-            twin: None,
-            tags: Vec::new(),
-            symptoms: Vec::new(),
-            says: Vec::new(),
-            sources: Vec::new(),
-            needs: Needs { gpus: self.gpus.unwrap_or(1), ..Needs::default() },
-            hazards: Vec::new(),
-            repeat: defaults::REPEAT,
-            step_timeout_ms: STEP_TIMEOUT_MS,
-            timeout_ms: defaults::TIMEOUT_S * 1000,
-            nondeterministic: false,
-            parameters: Vec::new(),
-            instances: vec![instance],
-            sha256: String::new(),
-        }
+impl<'a> SurveyAnswer<'a> {
+    /// The plan of a case, and the recordings of its attempts that count; `None` if it was not planned or not made.
+    pub(super) fn recordings(&self, case: &str) -> Option<(&'a CasePlan, Vec<&'a Recording>)> {
+        let planned = self.report.plan.as_ref()?.case(case)?;
+        let made = self.report.cases.iter().find(|made| made.name == case)?;
+        let counting = made.attempts.iter().filter(|attempt| attempt.is_valid());
+        Some((planned, counting.map(|attempt| &attempt.recording).collect()))
     }
+
+    /// What the attempts of a case showed that count.
+    pub(super) fn observations(&self, case: &str) -> Vec<Observation> {
+        let (Some(plan), Some((planned, recordings))) = (&self.report.plan, self.recordings(case)) else {
+            return Vec::new();
+        };
+        recordings.into_iter().map(|recording| observe(plan, planned, recording, self.scene)).collect()
+    }
+
+    /// The version of libcudart.
+    pub(super) fn libcudart_version(&self) -> Option<String> {
+        self.report.libcudart.as_ref()?.version.clone()
+    }
+}
+
+/// The C name of a status, or its number if it has none.
+pub(super) fn status_name(status: &Status) -> String {
+    status.name.clone().unwrap_or_else(|| status.code.to_string())
+}
+
+/// The scenario that makes these cases. `gpus` is how many GPUs the worker's mask names; `None` for no mask. Without
+/// checks of an effect, the effect is that the worker exits normally.
+pub(super) fn scenario(
+    name: String,
+    question: String,
+    gpus: Option<u32>,
+    mut effect: Vec<Check>,
+    mut cases: Vec<Case>,
+) -> Scenario {
+    cases.iter_mut().for_each(|case| case.gpus = gpus.map_or(Gpus::All, Gpus::Masked));
+    if effect.is_empty() {
+        let facts = FactSet { exit: Some(ExitCheck::Code(0)), ..FactSet::default() };
+        effect.push(Check { facts, ..Check::default() });
+    }
+    let has_control = cases.iter().any(|case| case.name == "control");
+    let no_control = if has_control { "" } else { "a survey asks what is, not what should be" };
+    let instance = Instance { name: name.clone(), values: BTreeMap::new(), cases, effect, expect: Vec::new() };
+    Scenario {
+        name,
+        question,
+        no_control: no_control.to_string(),
+        needs: Needs { gpus: gpus.unwrap_or(1), ..Needs::default() },
+        repeat: defaults::REPEAT,
+        step_timeout_ms: STEP_TIMEOUT_MS,
+        timeout_ms: defaults::TIMEOUT_S * 1000,
+        instances: vec![instance],
+        ..Scenario::default()
+    }
+}
+
+/// The content of a list of ours, in which steps and checks stand as in scenario files. What `read` finds wrong is at a
+/// place of the file.
+///
+/// # Errors
+/// The errors of the list, with their places.
+pub(super) fn read_list<F: DeserializeOwned, T>(
+    path: &str,
+    source: &str,
+    read: impl FnOnce(F, &mut Excerpts<'_>) -> Result<T, (Range<usize>, String)>,
+) -> Result<T, Invalid> {
+    let invalid = |diagnostics| Invalid { path: path.to_string(), source: source.to_string(), diagnostics };
+    let at_place = |(span, message)| {
+        invalid(vec![Diagnostic { file: path.to_string(), span, message, help: None, context: None }])
+    };
+    let file = toml::from_str(source)
+        .map_err(|error| at_place((error.span().unwrap_or_default(), error.message().to_string())))?;
+    let kernels = kernel_names();
+    let mut excerpts = Excerpts::of(path, source, &kernels);
+    let content = read(file, &mut excerpts).map_err(at_place)?;
+    excerpts.finish().map_err(invalid)?;
+    Ok(content)
 }

@@ -14,12 +14,13 @@ use serde::{Deserialize, Serialize};
 pub use programs::{StartBeside, StartProgram};
 
 use super::document::{Row, SurveyDocument};
-use super::question::{Draft, DraftCase, Item, SurveyAnswer, SurveyQuestion};
+use super::question::{Item, SurveyAnswer, scenario, status_name};
 use super::row::{RowAttempts, keyed};
 use super::{Survey, SurveyKind, median};
 use cuda_pitfalls_core::event::{Event, Value};
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::recording::Recording;
+use cuda_pitfalls_core::scenario::Case;
 
 /// One program, in processes that see a number of GPUs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -119,7 +120,7 @@ impl StartRow {
 
     /// The program and what it sees, whichever libcudart it uses.
     pub fn subject(&self) -> String {
-        key(self.program, self.visible_gpus)
+        format!("{} {} visible", self.program.name(), self.visible_gpus)
     }
 
     /// What each call returned, in a line; `None` if attempts disagree.
@@ -128,6 +129,20 @@ impl StartRow {
         let each =
             steps.map(|(beside, step)| Some(format!("{} {}: {}", beside.name(), step.call, step.status.as_ref()?)));
         each.collect::<Option<Vec<_>>>().map(|each| each.join(", "))
+    }
+}
+
+impl StartRow {
+    /// The row with the results of its question.
+    fn with(self, answered: &SurveyAnswer<'_>) -> StartRow {
+        let mut standing = RowAttempts::of(answered.report);
+        let version = answered.libcudart_version().filter(|_| self.program == StartProgram::Runtime);
+        let cases = StartBeside::ALL.into_iter().filter_map(|beside| {
+            let (planned, recordings) = answered.recordings(beside.name())?;
+            let seen: Vec<Vec<Seen>> = recordings.into_iter().map(|recording| seen(planned, recording)).collect();
+            case(beside, &seen, &mut standing)
+        });
+        StartRow { cases: cases.collect(), libcudart_version: version, standing, ..self }
     }
 }
 
@@ -156,63 +171,31 @@ impl Row for StartRow {
 
 /// The questions, on a machine with this many GPUs.
 pub fn items(gpus: usize) -> Vec<Item<StartRow>> {
-    let of = |program: StartProgram| program.visible(gpus).into_iter().map(move |visible| item(program, visible));
-    StartProgram::ALL.into_iter().flat_map(of).collect()
+    let programs = StartProgram::ALL.into_iter();
+    programs.flat_map(|program| program.visible(gpus).into_iter().map(move |visible| item(program, visible))).collect()
 }
 
 fn item(program: StartProgram, visible_gpus: u32) -> Item<StartRow> {
-    let case = |beside: StartBeside| DraftCase {
+    let (libcudart_version, standing) = (None, RowAttempts::default());
+    let row = StartRow { program, visible_gpus, libcudart_version, cases: Vec::new(), standing };
+    // A probe asks the driver, and what it asks for would be ready when the next call is timed.
+    let case = |beside: StartBeside| Case {
         name: beside.name().to_string(),
         does: beside.does().to_string(),
         steps: program.steps(beside, visible_gpus),
-        ..DraftCase::default()
+        probes: false,
+        ..Case::default()
     };
-    let key = key(program, visible_gpus);
-    let draft = Draft {
-        name: format!("survey-startup/{}", key.replace(' ', "-")),
-        question: format!("How long does each call of the {} take at start-up?", program.name()),
-        gpus: Some(visible_gpus),
-        effect: Vec::new(),
-        cases: StartBeside::ALL.into_iter().map(case).collect(),
-    };
-    let mut scenario = draft.scenario();
-    for case in scenario.instances.iter_mut().flat_map(|instance| &mut instance.cases) {
-        // A probe asks the driver, and what it asks for would be ready when the next call is timed.
-        case.probes = false;
-    }
-    let question = SurveyQuestion {
-        key,
+    let name = format!("survey-startup/{}", row.key().replace(' ', "-"));
+    let question = format!("How long does each call of the {} take at start-up?", program.name());
+    let cases = StartBeside::ALL.into_iter().map(case).collect();
+    Item {
+        row,
         sets: vec![program.name().to_string()],
         of_libcudart: program == StartProgram::Runtime,
-        scenario,
-    };
-    Item { question, repeat: None, reduce: Box::new(move |answered| row(program, visible_gpus, answered)) }
-}
-
-fn key(program: StartProgram, visible_gpus: u32) -> String {
-    format!("{} {visible_gpus} visible", program.name())
-}
-
-/// Reduces the results of a question to its row.
-fn row(program: StartProgram, visible_gpus: u32, answered: &SurveyAnswer<'_>) -> StartRow {
-    let report = answered.report;
-    let mut standing = RowAttempts::of(report);
-    let runtime = report.libcudart.as_ref().filter(|_| program == StartProgram::Runtime);
-    let mut cases = Vec::new();
-    for beside in StartBeside::ALL {
-        let made = report.cases.iter().find(|case| case.name == beside.name());
-        let planned = report.plan.as_ref().and_then(|plan| plan.case(beside.name()));
-        let (Some(made), Some(planned)) = (made, planned) else { continue };
-        let counting = made.attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty());
-        let seen: Vec<Vec<Seen>> = counting.map(|attempt| seen(planned, &attempt.recording)).collect();
-        cases.extend(case(beside, &seen, &mut standing));
-    }
-    StartRow {
-        program,
-        visible_gpus,
-        libcudart_version: runtime.and_then(|runtime| runtime.version.clone()),
-        cases,
-        standing,
+        scenario: scenario(name, question, Some(visible_gpus), Vec::new(), cases),
+        repeat: None,
+        reduce: StartRow::with,
     }
 }
 
@@ -245,8 +228,8 @@ fn seen(planned: &CasePlan, recording: &Recording) -> Vec<Seen> {
         } else if programs::is_call(label)
             && let Some(status) = status
         {
-            let status = status.name.clone().unwrap_or_else(|| status.code.to_string());
-            seen.push(Seen { call: label.to_string(), status, elapsed_ns: *elapsed_ns, host: None });
+            let (call, status) = (label.to_string(), status_name(status));
+            seen.push(Seen { call, status, elapsed_ns: *elapsed_ns, host: None });
         }
     }
     seen

@@ -1,8 +1,10 @@
 //! A stored survey of any kind.
 
+use std::any::Any;
+
 use super::SurveyKind;
 use super::calls::CallRow;
-use super::document::{Header, LeftOut, SurveyDocument};
+use super::document::{Header, LeftOut, Row, SurveyDocument};
 use super::env::EnvRow;
 use super::errors::ErrorRow;
 use super::mask::MaskRow;
@@ -35,6 +37,8 @@ pub enum Survey {
 /// What all surveys have.
 #[derive(Clone, Copy, Debug)]
 pub struct About<'a> {
+    /// The kind of survey.
+    pub kind: SurveyKind,
     /// Who answered.
     pub provenance: Provenance,
     /// How it was asked.
@@ -54,34 +58,41 @@ impl Survey {
     pub fn of(stored: &Stored) -> Option<Result<Survey, StoreError>> {
         let kind = SurveyKind::ALL.into_iter().find(|kind| kind.schema() == stored.name())?;
         Some(match kind {
-            SurveyKind::Calls => stored.parse(kind.schema()).map(Survey::Calls),
-            SurveyKind::Mask => stored.parse(kind.schema()).map(Survey::Mask),
-            SurveyKind::Env => stored.parse(kind.schema()).map(Survey::Env),
-            SurveyKind::Needs => stored.parse(kind.schema()).map(Survey::Needs),
-            SurveyKind::Python => stored.parse(kind.schema()).map(Survey::Python),
-            SurveyKind::Errors => stored.parse(kind.schema()).map(Survey::Errors),
-            SurveyKind::Startup => stored.parse(kind.schema()).map(Survey::Startup),
+            SurveyKind::Calls => stored.parse(&kind.schema()).map(Survey::Calls),
+            SurveyKind::Mask => stored.parse(&kind.schema()).map(Survey::Mask),
+            SurveyKind::Env => stored.parse(&kind.schema()).map(Survey::Env),
+            SurveyKind::Needs => stored.parse(&kind.schema()).map(Survey::Needs),
+            SurveyKind::Python => stored.parse(&kind.schema()).map(Survey::Python),
+            SurveyKind::Errors => stored.parse(&kind.schema()).map(Survey::Errors),
+            SurveyKind::Startup => stored.parse(&kind.schema()).map(Survey::Startup),
         })
+    }
+
+    /// The document, if its rows are of this type.
+    pub fn document<R: Row + 'static>(&self) -> Option<&SurveyDocument<R>> {
+        let document: &dyn Any = match self {
+            Survey::Calls(document) => document,
+            Survey::Mask(document) => document,
+            Survey::Env(document) => document,
+            Survey::Needs(document) => document,
+            Survey::Python(document) => document,
+            Survey::Errors(document) => document,
+            Survey::Startup(document) => document,
+        };
+        document.downcast_ref()
     }
 
     /// The kind of survey.
     pub fn kind(&self) -> SurveyKind {
-        match self {
-            Survey::Calls(_) => SurveyKind::Calls,
-            Survey::Mask(_) => SurveyKind::Mask,
-            Survey::Env(_) => SurveyKind::Env,
-            Survey::Needs(_) => SurveyKind::Needs,
-            Survey::Python(_) => SurveyKind::Python,
-            Survey::Errors(_) => SurveyKind::Errors,
-            Survey::Startup(_) => SurveyKind::Startup,
-        }
+        self.about().kind
     }
 
     /// What all surveys have: everything but the rows themselves.
     pub fn about(&self) -> About<'_> {
-        fn about<R>(document: &SurveyDocument<R>) -> About<'_> {
+        fn about<R: Row>(document: &SurveyDocument<R>) -> About<'_> {
             let SurveyDocument { provenance, survey: header, machine, rows, left_out, complete, .. } = document;
-            About { provenance: *provenance, header, machine, rows: rows.len(), left_out, complete: *complete }
+            let (provenance, complete) = (*provenance, *complete);
+            About { kind: R::KIND, provenance, header, machine, rows: rows.len(), left_out, complete }
         }
         match self {
             Survey::Calls(document) => about(document),

@@ -22,7 +22,7 @@ pub(super) enum CliError {
     #[error(transparent)]
     Compare(#[from] CompareError),
     #[error("`{}` holds several surveys, name one of the files: {}", terminal(&folder.to_string_lossy()), files.join(", "))]
-    SeveralSurveys { folder: PathBuf, files: Vec<&'static str> },
+    SeveralSurveys { folder: PathBuf, files: Vec<String> },
     #[error("`{}` is not a merged document: {}; `fleet merge` makes one of reports", terminal(&path.to_string_lossy()), terminal(why))]
     NotMerged { path: PathBuf, why: String },
     #[error("{name} cannot be written as {}: {refusal}", language.name())]

@@ -14,7 +14,7 @@ use cuda_pitfalls_core::report::StoreError;
 /// # Errors
 /// [`CliError::SeveralSurveys`].
 pub(super) fn named_by(path: &Path) -> Result<PathBuf, CliError> {
-    let surveys: Vec<&str> =
+    let surveys: Vec<String> =
         SurveyKind::ALL.iter().map(|kind| kind.file()).filter(|file| path.join(file).exists()).collect();
     match surveys.as_slice() {
         [] => Ok(path.to_path_buf()),

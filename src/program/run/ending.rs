@@ -63,7 +63,7 @@ impl<R: Row> RunDocument for SurveyDocument<R> {
     }
 
     fn write(&self, store: &Store) -> Result<(), StoreError> {
-        store.put(R::KIND.file(), self).map(drop)
+        store.put(&R::KIND.file(), self).map(drop)
     }
 }
 

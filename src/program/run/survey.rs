@@ -22,9 +22,12 @@ use super::session::Session;
 use super::{Failure, blank, calibrate, ending, locks, parent, question, releases};
 use crate::argument;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::survey::SurveyKind;
-use cuda_pitfalls_answers::survey::document::Row;
-use cuda_pitfalls_core::catalogue;
+use cuda_pitfalls_answers::survey::document::{LeftOut, Row};
+use cuda_pitfalls_answers::survey::errors::{self, ErrorRow};
+use cuda_pitfalls_answers::survey::mask::{self, Generated};
+use cuda_pitfalls_answers::survey::python::{List, PythonRow};
+use cuda_pitfalls_answers::survey::{Item, SurveyKind, calls, env, startup};
+use cuda_pitfalls_core::catalogue::{self, Invalid, SelectError};
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::report::{Report, Store, read};
 use cuda_pitfalls_core::scenario::Scenario;
@@ -141,24 +144,40 @@ fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &m
     let _locks = locks(&run.asked, &mut session, &mut report, console)?;
     console.warn(&session.notes);
     let survey_run = SurveyRun { options, run, session, report, folder, is_kept, console };
+    let machine = &survey_run.session.machine;
     match options.kind {
-        SurveyKind::Calls => survey_run.make(ask::calls),
-        SurveyKind::Mask => survey_run.make(ask::mask),
-        SurveyKind::Env => survey_run.make(ask::env),
+        SurveyKind::Calls => {
+            let recipes = calls::recipes(options.visible_gpus).map_err(invalid)?;
+            let left_out = exported::left_out(&recipes, machine);
+            survey_run.make(calls::items(options.visible_gpus).map_err(invalid)?, left_out)
+        }
+        SurveyKind::Mask => {
+            let uuids: Vec<String> = machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+            let (seed, masks, repeat) = (survey_run.report.run.seed, options.generate, options.repeat_generated());
+            let (items, left_out) = mask::items(Generated { seed, masks, repeat }, &uuids).map_err(invalid)?;
+            survey_run.make(items, left_out)
+        }
+        SurveyKind::Env => survey_run.make(env::items().map_err(invalid)?, env::left_out().map_err(invalid)?),
+        SurveyKind::Startup => {
+            let items = startup::items(machine.gpus.len());
+            survey_run.make(items, Vec::new())
+        }
         SurveyKind::Needs => survey_run.needs(),
-        SurveyKind::Python => survey_run.python(),
-        SurveyKind::Errors => survey_run.errors(),
-        SurveyKind::Startup => survey_run.make(ask::startup),
+        SurveyKind::Python => {
+            let list = python::list(options.python.rows.as_deref());
+            survey_run.lines::<PythonRow>(list.map_err(|error| Failure::Usage(error.to_string()))?)
+        }
+        SurveyKind::Errors => survey_run.lines::<ErrorRow>(List { lines: errors::built_in(), left_out: Vec::new() }),
     }
 }
 
+fn invalid(list: Invalid) -> Failure {
+    Failure::Internal(SelectError::Invalid(vec![list]).render(false))
+}
+
 impl SurveyRun<'_> {
-    /// Chooses the questions, runs the controls, and asks.
-    fn make<R: Row>(
-        mut self,
-        asked: impl Fn(&SurveyRun<'_>) -> Result<ask::SurveyItems<R>, Failure>,
-    ) -> Result<Exit, Failure> {
-        let (items, left_out) = asked(&self)?;
+    /// Chooses among the questions, runs the controls, and asks.
+    fn make<R: Row>(mut self, items: Vec<Item<R>>, left_out: Vec<LeftOut>) -> Result<Exit, Failure> {
         let items = select::chosen(items, &self.run.selectors)?;
         if let Some(exit) = self.begin()? {
             return Ok(exit);

@@ -1,7 +1,7 @@
 //! `survey env`: by the call at which a variable is read, from the earliest on.
 
 use super::section::Section;
-use super::{disagreements, left_out};
+use super::{disagreements, left_out, unmeasured};
 use cuda_pitfalls_answers::survey::document::SurveyDocument;
 use cuda_pitfalls_answers::survey::env::EnvRow;
 
@@ -18,16 +18,12 @@ pub(super) fn sections(documents: &[&SurveyDocument<EnvRow>]) -> Vec<Section> {
             &rows.iter().copied().filter(|row| row.standing.unmeasured.is_none() && want(row)).collect::<Vec<_>>(),
         )
     };
-    let unmeasured = rows.iter().filter_map(|row| {
-        let why = row.standing.unmeasured.as_ref()?;
-        Some(vec![row.variable.clone(), why.reason.name(), why.detail.clone()])
-    });
     vec![
         section("Read at a latch point", &|row| row.read_at.is_some()),
         section("Without effect here", &|row| row.has_effect == Some(false)),
         section("Not determined", &|row| row.read_at.is_none() && row.has_effect != Some(false)),
         disagreements(rows.iter().copied()),
-        Section::new("Asked and not measured", &["variable", "reason", "detail"], unmeasured.collect(), &[0]),
+        unmeasured("Asked and not measured".to_string(), rows.iter().copied()),
         left_out(documents.iter().flat_map(|document| &document.left_out)),
     ]
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::python::interpreters;
 use super::section::Section;
-use super::{disagreements, left_out};
+use super::{NamedSurvey, disagreements, documents, left_out};
 use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::errors::{Effect, ErrorRow};
 use cuda_pitfalls_calls::CallLibrary;
@@ -26,15 +26,12 @@ GPUs.";
 /// A message is cut to this many bytes.
 const LONGEST: usize = 240;
 
-pub(super) fn sections(sources: &[(&str, &SurveyDocument<ErrorRow>)]) -> Vec<Section> {
-    let documents: Vec<&SurveyDocument<ErrorRow>> = sources.iter().map(|(_, document)| *document).collect();
+pub(super) fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
+    let documents: Vec<&SurveyDocument<ErrorRow>> = documents(sources);
     let mut sections = vec![interpreters(&documents)];
-    for (name, document) in sources {
+    for (source, document) in sources.iter().zip(&documents) {
         let rows: Vec<&ErrorRow> = document.rows.iter().filter(|row| !row.is_control()).collect();
-        let title = |text: &str| match documents.len() {
-            1 => text.to_string(),
-            _ => format!("{text} ({name})"),
-        };
+        let title = |text: &str| source.title(text, sources.len());
         sections.push(silent(title("Goes on without an exception"), &rows, document));
         for (library, name) in [(CallLibrary::Driver, "libcuda"), (CallLibrary::Nvml, "NVML")] {
             let is_of = |row: &&&ErrorRow| row.returned.as_ref().is_some_and(|returned| returned.library() == library);

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::section::Section;
-use super::{disagreements, left_out, unmeasured};
+use super::{NamedSurvey, disagreements, documents, left_out, unmeasured};
 use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
-use cuda_pitfalls_answers::survey::needs::{EVERYTHING_ELSE, Least, NeedRow, NeedsMoment, NeedsProgram, least};
+use cuda_pitfalls_answers::survey::needs::{Least, NeedRow, NeedsMoment, NeedsProgram, least};
 use cuda_pitfalls_core::text::counts::grouped;
 
 pub(super) const OPENING: &str = "\
@@ -16,14 +16,11 @@ the program without a filter, and with a filter that refuses nothing.\n\n\
 Of a framework only that was refused which the driver's program had not asked for: the system calls, and the files in \
 /dev, /proc, /sys, /run, /var and /etc.";
 
-pub(super) fn sections(sources: &[(&str, &SurveyDocument<NeedRow>)]) -> Vec<Section> {
-    let documents: Vec<&SurveyDocument<NeedRow>> = sources.iter().map(|(_, document)| *document).collect();
+pub(super) fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
+    let documents: Vec<&SurveyDocument<NeedRow>> = documents(sources);
     let mut sections = Vec::new();
-    for (name, document) in sources {
-        let title = |text: &str| match documents.len() {
-            1 => text.to_string(),
-            _ => format!("{text} ({name})"),
-        };
+    for (source, document) in sources.iter().zip(&documents) {
+        let title = |text: &str| source.title(text, sources.len());
         let at = |is_early: bool| {
             document.rows.iter().filter(move |row| (row.moment == NeedsMoment::Init) == is_early).collect::<Vec<_>>()
         };
@@ -71,13 +68,10 @@ type Effects<'a> = Vec<((&'a str, NeedsProgram, NeedsMoment, String), Vec<&'a st
 
 fn effects<'a>(document: &'a SurveyDocument<NeedRow>, rows: &[&'a NeedRow]) -> Effects<'a> {
     let mut all: Effects<'a> = Vec::new();
-    for row in rows {
+    for row in rows.iter().filter(|row| row.is_alone()) {
         let (Some(effect), Some(refused), Some(error)) = (effect(row, &document.rows), &row.refused, &row.error) else {
             continue;
         };
-        if refused.starts_with(EVERYTHING_ELSE) {
-            continue;
-        }
         let key = (refused.as_str(), row.program, row.moment, effect);
         match all.iter_mut().find(|(known, _)| *known == key) {
             Some((_, errors)) => errors.push(error),

@@ -1,8 +1,8 @@
 //! `survey startup`: times by the number of visible GPUs, times beside another process, and host memory.
 
 use super::section::Section;
-use super::{NamedSurvey, disagreements, unmeasured};
-use cuda_pitfalls_answers::survey::Survey;
+use super::{disagreements, unmeasured};
+use cuda_pitfalls_answers::survey::document::SurveyDocument;
 use cuda_pitfalls_answers::survey::startup::{HostMemory, Spread, StartBeside, StartCase, StartProgram, StartRow};
 use cuda_pitfalls_core::text::units;
 
@@ -21,8 +21,7 @@ the next column's, and NVML does not list it: measure on a machine that nobody e
 Host memory is what `/proc/PID/status` has after the call: **resident** is VmRSS, **its own** RssAnon, **locked** \
 VmLck, **pinned** VmPin, **address space** VmSize.";
 
-pub(super) fn sections(source: &NamedSurvey) -> Vec<Section> {
-    let Survey::Startup(document) = &source.survey else { return Vec::new() };
+pub(super) fn sections(document: &SurveyDocument<StartRow>) -> Vec<Section> {
     let machine = document.machine.summary();
     let title = |text: String| format!("{text} ({machine})");
     let measured = || document.rows.iter().filter(|row| row.standing.unmeasured.is_none());

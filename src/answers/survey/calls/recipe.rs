@@ -6,12 +6,12 @@ use cuda_pitfalls_calls::{self as calls, Call, CallLibrary};
 use serde::Deserialize;
 use toml::{Spanned, Table};
 
-use super::{COUNT, INIT};
+use super::{COUNT, CallRow, INIT};
 use crate::survey::document::LeftOut;
-use crate::survey::question::{Draft, DraftCase, SurveyQuestion};
-use cuda_pitfalls_core::catalogue::{Invalid, kernel_names};
+use crate::survey::question::{Item, TRAP, read_list, scenario};
+use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::experiment::Step;
-use cuda_pitfalls_core::scenario::{Diagnostic, Excerpts};
+use cuda_pitfalls_core::scenario::{Case, Excerpts};
 
 const PATH: &str = "scenarios/surveys/calls.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::CALLS;
@@ -64,25 +64,24 @@ pub struct Recipe {
     pub origin: CallLibrary,
     /// The symbol.
     pub symbol: String,
-    /// The label of the step in the question.
-    pub label: String,
     /// How many GPUs the worker sees.
     pub visible_gpus: u32,
-    /// The calls before it, which make the handles or memory that it needs.
-    pub before: Vec<EarlierCall>,
+    /// The symbols of the calls before it, which make the handles or memory that it needs.
+    pub before: Vec<String>,
     /// The groups that it belongs to.
     pub sets: Vec<String>,
     /// The earlier calls, then the call itself.
     steps: Vec<Step>,
 }
 
-/// A call before the one in question.
-#[derive(Clone, Debug, PartialEq)]
-pub struct EarlierCall {
-    /// The symbol.
-    pub symbol: String,
-    /// The label of the step in the question.
-    pub label: String,
+/// The label of the step in question. A call that also occurs among the later steps needs a label of its own.
+pub(super) fn label(recipe: &str) -> String {
+    format!("the-{recipe}")
+}
+
+/// The label of the step that makes an earlier call.
+pub(super) fn label_before(recipe: &str, index: usize) -> String {
+    format!("before-{recipe}-{index}")
 }
 
 #[derive(Deserialize)]
@@ -116,38 +115,26 @@ pub fn recipes(visible_gpus: u32) -> Result<Recipes, Invalid> {
 }
 
 fn read(source: &str, visible_gpus: u32) -> Result<Recipes, Invalid> {
-    let invalid = |span: std::ops::Range<usize>, message: String| {
-        let diagnostic = Diagnostic { file: PATH.to_string(), span, message, help: None, context: None };
-        Invalid { path: PATH.to_string(), source: source.to_string(), diagnostics: vec![diagnostic] }
-    };
-    let file: RecipesFile = toml::from_str(source)
-        .map_err(|error| invalid(error.span().unwrap_or_default(), error.message().to_string()))?;
-    let kernels = kernel_names();
-    let mut excerpts = Excerpts::of(PATH, source, &kernels);
-    let mut calls: Vec<Recipe> = Vec::new();
-    for table in file.calls {
-        let span = table.span();
-        let recipe = Recipe::of(table, visible_gpus, &file.before, &mut excerpts)
-            .map_err(|error| invalid(span.clone(), error))?;
-        if calls.iter().any(|known| known.name == recipe.name) {
-            return Err(invalid(span, format!("`{}` occurs twice; give one a label", recipe.name)));
+    read_list(PATH, source, |file: RecipesFile, excerpts| {
+        let mut calls: Vec<Recipe> = Vec::new();
+        for table in file.calls {
+            let span = table.span();
+            let recipe = Recipe::of(table, visible_gpus, &file.before, excerpts).map_err(|why| (span.clone(), why))?;
+            if calls.iter().any(|known| known.name == recipe.name) {
+                return Err((span, format!("`{}` occurs twice; give one a label", recipe.name)));
+            }
+            calls.push(recipe);
         }
-        calls.push(recipe);
-    }
-    excerpts.finish().map_err(|diagnostics| Invalid {
-        path: PATH.to_string(),
-        source: source.to_string(),
-        diagnostics,
-    })?;
-    for set in file.set {
-        for name in set.names {
-            let Some(recipe) = calls.iter_mut().find(|recipe| recipe.name == *name.get_ref()) else {
-                return Err(invalid(name.span(), format!("no call is asked as `{}`", name.get_ref())));
-            };
-            recipe.sets.push(set.name.clone());
+        for set in file.set {
+            for name in set.names {
+                let Some(recipe) = calls.iter_mut().find(|recipe| recipe.name == *name.get_ref()) else {
+                    return Err((name.span(), format!("no call is asked as `{}`", name.get_ref())));
+                };
+                recipe.sets.push(set.name.clone());
+            }
         }
-    }
-    Ok(Recipes { calls, refused: flat(file.refused), left_out: flat(file.left_out) })
+        Ok(Recipes { calls, refused: flat(file.refused), left_out: flat(file.left_out) })
+    })
 }
 
 fn flat(groups: Vec<NamesGroup>) -> Vec<LeftOut> {
@@ -165,22 +152,10 @@ fn call_of(step: &Table) -> Result<&'static Call, String> {
 }
 
 /// The earlier steps that a step refers to by name. The reference is removed from the step.
-fn before(
-    step: &mut Table,
-    label: &str,
-    known: &BTreeMap<String, Vec<Table>>,
-) -> Result<Vec<(EarlierCall, Table)>, String> {
-    let Some(name) = step.remove("before") else { return Ok(Vec::new()) };
+fn before<'k>(step: &mut Table, known: &'k BTreeMap<String, Vec<Table>>) -> Result<&'k [Table], String> {
+    let Some(name) = step.remove("before") else { return Ok(&[]) };
     let name = name.as_str().ok_or("`before` is the name of a list of steps")?;
-    let listed = known.get(name).ok_or_else(|| format!("no steps are called `{name}` under [before]"))?;
-    let step_case = |(place, step): (usize, &Table)| {
-        let symbol = call_of(step)?.name.to_string();
-        let mut step = step.clone();
-        let in_question = format!("before-{label}-{place}");
-        step.insert("label".into(), in_question.clone().into());
-        Ok((EarlierCall { symbol, label: in_question }, step))
-    };
-    listed.iter().enumerate().map(step_case).collect()
+    known.get(name).map(Vec::as_slice).ok_or_else(|| format!("no steps are called `{name}` under [before]"))
 }
 
 /// How many GPUs a recipe is about.
@@ -199,49 +174,49 @@ impl Recipe {
     ) -> Result<Recipe, String> {
         let (span, mut written) = (written.span(), written.into_inner());
         let call = call_of(&written)?;
-        let label = match written.get("label") {
+        let name = match written.get("label") {
             Some(label) => label.as_str().ok_or("`label` is text")?.to_string(),
             None => call.name.to_string(),
         };
-        let before = before(&mut written, &label, known)?;
+        let earlier = before(&mut written, known)?;
         let gpus = gpus(&mut written)?;
-        // A call that also occurs among the later steps needs a label of its own.
-        let in_question = format!("the-{label}");
-        written.insert("label".into(), in_question.clone().into());
-        let (before, mut tables): (Vec<EarlierCall>, Vec<Table>) = before.into_iter().unzip();
-        tables.push(written);
-        let tables: Vec<Spanned<Table>> = tables.into_iter().map(|table| Spanned::new(span.clone(), table)).collect();
+        let mut tables = Vec::new();
+        let labels = (0..earlier.len()).map(|index| label_before(&name, index)).chain([label(&name)]);
+        for (mut table, label) in earlier.iter().cloned().chain([written]).zip(labels) {
+            table.insert("label".into(), label.into());
+            tables.push(Spanned::new(span.clone(), table));
+        }
         let (steps, _) = excerpts.case(&tables, &[]);
         Ok(Recipe {
-            name: label,
+            name,
             origin: call.library,
             symbol: call.name.to_string(),
-            label: in_question,
             visible_gpus: visible_gpus.max(gpus),
-            before,
+            before: earlier.iter().map(|step| Ok(call_of(step)?.name.to_string())).collect::<Result<_, String>>()?,
             sets: Vec::new(),
             steps,
         })
     }
 
     /// The question: the call, then a mask that shows no GPU, then which GPUs the driver sees.
-    pub fn question(&self) -> SurveyQuestion {
-        let mut steps = self.steps.clone();
+    pub(super) fn item(self) -> Item<CallRow> {
+        let Recipe { name, origin, visible_gpus, before, sets, mut steps, .. } = self;
         steps.extend([
             Step::call("setenv", "mask-after").with("name", "CUDA_VISIBLE_DEVICES").with("value", ""),
             Step::call("cuInit", INIT),
             Step::call("cuDeviceGetCount", COUNT),
         ]);
-        let case = DraftCase { name: "trap".into(), does: self.name.clone(), steps, ..DraftCase::default() };
-        let draft = Draft {
-            name: format!("survey-calls/{}", self.name),
-            question: format!("What does {} do as the first call of a process?", self.name),
-            gpus: Some(self.visible_gpus),
-            effect: Vec::new(),
-            cases: vec![case],
-        };
-        let of_libcudart = self.origin == CallLibrary::Runtime;
-        SurveyQuestion { key: self.name.clone(), sets: self.sets.clone(), of_libcudart, scenario: draft.scenario() }
+        let case = Case { name: TRAP.into(), does: name.clone(), steps, probes: true, ..Case::default() };
+        let question = format!("What does {name} do as the first call of a process?");
+        let gpus = Some(visible_gpus);
+        Item {
+            sets,
+            of_libcudart: origin == CallLibrary::Runtime,
+            scenario: scenario(format!("survey-calls/{name}"), question, gpus, Vec::new(), vec![case]),
+            row: CallRow { call: name, library: origin.name().to_string(), before, visible_gpus, ..CallRow::default() },
+            repeat: None,
+            reduce: CallRow::with,
+        }
     }
 }
 
@@ -252,13 +227,13 @@ mod tests {
     #[test]
     fn every_recipe_makes_a_question() {
         let recipes = recipes(1).unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics));
-        for recipe in &recipes.calls {
-            let asked = recipe.question().scenario;
-            let steps = &asked.instances[0].cases[0].steps;
-            assert_eq!(steps.len(), recipe.before.len() + 4, "{}", recipe.name);
-            assert_eq!(steps[recipe.before.len()].label, recipe.label);
-        }
         assert!(recipes.calls.len() >= 200, "only {} calls", recipes.calls.len());
+        for recipe in recipes.calls {
+            let (name, before) = (recipe.name.clone(), recipe.before.len());
+            let steps = &recipe.item().scenario.instances[0].cases[0].steps;
+            assert_eq!(steps.len(), before + 4, "{name}");
+            assert_eq!(steps[before].label, label(&name));
+        }
     }
 
     #[test]
@@ -304,7 +279,7 @@ mod tests {
         let of = |call: &str| read(&format!("calls = [{call}]\n[before]\np = [{{ cuInit = {{}} }}]"), 1);
         let asked = of("{ cuCtxSynchronize = {}, before = \"p\", gpus = 2 }").unwrap();
         let recipe = &asked.calls[0];
-        assert_eq!((recipe.before[0].symbol.as_str(), recipe.visible_gpus), ("cuInit", 2));
+        assert_eq!((recipe.before[0].as_str(), recipe.visible_gpus), ("cuInit", 2));
         let wrong = of("{ cuCtxSynchronize = {}, before = \"q\" }").unwrap_err();
         assert!(wrong.diagnostics[0].message.contains("`q`"), "{:?}", wrong.diagnostics);
     }

@@ -1,50 +1,44 @@
 //! What the attempts of a call showed.
 
-use super::recipe::Recipe;
-use super::{COUNT, CallSeen, INIT, NO_DEVICE};
+use super::{COUNT, CallRow, CallSeen, INIT, NO_DEVICE, recipe};
+use crate::survey::question::{SurveyAnswer, TRAP, status_name};
 use crate::survey::row::Unmeasured;
-use cuda_pitfalls_core::observe::{MemoryObservation, Observation, Scene, StepObservation, observe};
+use cuda_pitfalls_core::observe::{MemoryObservation, Observation, Scene, StepObservation};
 use cuda_pitfalls_core::plan::Plan;
-use cuda_pitfalls_core::report::ScenarioReport;
 use cuda_pitfalls_core::scenario::Class;
 use cuda_pitfalls_core::verdict::Reason;
 
-/// What each attempt that counts showed.
+/// What each attempt that counts showed of the call of this row.
 ///
 /// # Errors
 /// An attempt shows nothing about the call, and why.
-pub(super) fn seen(recipe: &Recipe, done: &ScenarioReport, scene: &Scene) -> Result<Vec<CallSeen>, Unmeasured> {
-    let (Some(plan), Some(case)) = (&done.plan, done.cases.first()) else { return Ok(Vec::new()) };
-    let Some(planned) = plan.case(&case.name) else { return Ok(Vec::new()) };
-    let counting = case.attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty());
-    let row = |shown: Observation| match unfit(recipe, plan, &shown) {
-        Some(why) => Some(Err(why)),
-        None => of(recipe, plan, &shown, scene).map(Ok),
-    };
-    counting.filter_map(|attempt| row(observe(plan, planned, &attempt.recording, scene))).collect()
+pub(super) fn seen(row: &CallRow, answered: &SurveyAnswer<'_>) -> Result<Vec<CallSeen>, Unmeasured> {
+    let Some(plan) = &answered.report.plan else { return Ok(Vec::new()) };
+    let observations = answered.observations(TRAP);
+    let seen = observations.iter().map(|shown| match unfit(row, plan, shown) {
+        Some(detail) => Err(Unmeasured { reason: Reason::Unobservable, detail }),
+        None => Ok(attempt(row, plan, shown, answered.scene)),
+    });
+    Ok(seen.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
 /// Why the earlier calls leave nothing to ask about: one failed, or made the context itself.
-fn unfit(recipe: &Recipe, plan: &Plan, shown: &Observation) -> Option<Unmeasured> {
-    let because = |detail: String| Unmeasured { reason: Reason::Unobservable, detail };
-    recipe.before.iter().find_map(|before| {
-        let step = shown.step(&before.label)?;
-        match &step.status {
-            Some(status) if status.code != 0 => {
-                let name = status.name.clone().unwrap_or_else(|| status.code.to_string());
-                return Some(because(format!("{}, which is called before it, returned {name}", before.symbol)));
-            }
-            _ => {}
+fn unfit(row: &CallRow, plan: &Plan, shown: &Observation) -> Option<String> {
+    row.before.iter().enumerate().find_map(|(index, symbol)| {
+        let step = shown.step(&recipe::label_before(&row.call, index))?;
+        if let Some(status) = step.status.as_ref().filter(|status| status.code != 0) {
+            return Some(format!("{symbol}, which is called before it, returned {}", status_name(status)));
         }
         let made = plan.gpus.iter().take(plan.used_gpus).any(|uuid| has_context(plan, step, uuid));
-        made.then(|| because(format!("{}, which is called before it, makes a context", before.symbol)))
+        made.then(|| format!("{symbol}, which is called before it, makes a context"))
     })
 }
 
-fn of(recipe: &Recipe, plan: &Plan, shown: &Observation, scene: &Scene) -> Option<CallSeen> {
-    let call = shown.step(&recipe.label)?;
+fn attempt(row: &CallRow, plan: &Plan, shown: &Observation, scene: &Scene) -> Option<CallSeen> {
+    let call = shown.step(&recipe::label(&row.call))?;
     let code = |label: &str| shown.step(label)?.status.as_ref().map(|status| status.code);
-    let initialised_before = recipe.before.last().and_then(|before| shown.step(&before.label)?.initialised);
+    let last = row.before.len().checked_sub(1).map(|last| recipe::label_before(&row.call, last));
+    let initialised_before = last.and_then(|label| shown.step(&label)?.initialised);
     let reads_mask = match (code(INIT), code(COUNT)) {
         _ if initialised_before == Some(true) => None,
         (Some(NO_DEVICE), _) => Some(false),
@@ -59,7 +53,7 @@ fn of(recipe: &Recipe, plan: &Plan, shown: &Observation, scene: &Scene) -> Optio
         initialised_before,
         context_on: context_on.filter_map(|(ordinal, _)| u32::try_from(ordinal).ok()).collect(),
         device_used_bytes: scene.gpus.iter().map(|gpu| used(&gpu.uuid)).collect(),
-        status: call.status.as_ref().map(|status| status.name.clone().unwrap_or_else(|| status.code.to_string())),
+        status: call.status.as_ref().map(status_name),
         elapsed_ns: call.elapsed_ns,
     })
 }

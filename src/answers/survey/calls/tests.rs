@@ -1,11 +1,12 @@
 use super::*;
 use cuda_pitfalls_core::judge::fixture::scenario;
+use cuda_pitfalls_core::observe::Scene;
 use cuda_pitfalls_core::observe::fixture::{CONTEXT, Script, calibration, case, plan};
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::plan::fixture::machine;
 use cuda_pitfalls_core::report::Attempt;
 use cuda_pitfalls_core::report::CaseReport;
-use cuda_pitfalls_core::verdict::{ExpectationMet, Kind as VerdictKind};
+use cuda_pitfalls_core::verdict::{ExpectationMet, Kind as VerdictKind, Provenance};
 
 const MIB: u64 = 1 << 20;
 
@@ -25,16 +26,10 @@ const CONTEXTUAL: AttemptScript =
     AttemptScript { used: [CONTEXT, 3 * MIB], active: true, current: true, init: 0, count: 0 };
 
 fn row_of(attempts: &[AttemptScript]) -> CallRow {
-    let mut recipe = recipes(2).expect("the recipes are valid").calls.remove(0);
-    recipe.label = "the-call".to_string();
-    reduced(&recipe, attempts)
-}
-
-fn reduced(recipe: &Recipe, attempts: &[AttemptScript]) -> CallRow {
+    let row = items(2).expect("the recipes are valid").remove(0).row;
     let mut planned = case("trap", &["cuCtxSynchronize", "cuInit", "cuDeviceGetCount"]);
-    for (step, label) in planned.steps.iter_mut().zip(["the-call", INIT, COUNT]) {
-        step.label = label.to_string();
-    }
+    let labels = [recipe::label(&row.call), INIT.into(), COUNT.into()];
+    planned.steps.iter_mut().zip(labels).for_each(|(step, label)| step.label = label);
     let made = attempts.iter().map(|told| {
         let mut script = Script::new();
         script.snapshot(None, &[0, 0]);
@@ -48,16 +43,18 @@ fn reduced(recipe: &Recipe, attempts: &[AttemptScript]) -> CallRow {
         script.snapshot_after_exit(&[0, 0]);
         Attempt::new(0, script.recording())
     });
-    answered(recipe, planned, made.collect())
+    answered(row, planned, made.collect())
 }
 
 /// The row of these attempts at what was planned.
-fn answered(recipe: &Recipe, planned: CasePlan, attempts: Vec<Attempt>) -> CallRow {
+fn answered(row: CallRow, planned: CasePlan, attempts: Vec<Attempt>) -> CallRow {
     let mut done = scenario(VerdictKind::Reproduced, None, ExpectationMet::NoExpectation, 0);
     done.cases = vec![CaseReport::new("trap", attempts)];
     done.plan = Some(plan(2, vec![planned]));
     let calibrations = ["GPU-0", "GPU-1"].map(calibration);
-    row(recipe, &done, &Scene { calibration: &calibrations, gpus: &machine(2).gpus })
+    let machine = machine(2);
+    let scene = Scene { calibration: &calibrations, gpus: &machine.gpus };
+    row.with(&SurveyAnswer { report: &done, scene: &scene, machine: &machine, provenance: Provenance::Measured })
 }
 
 #[test]
@@ -117,11 +114,10 @@ const CREATED: Earlier = Earlier { status: 0, initialised: true, active: false }
 
 /// The row of a call that is asked after an earlier call, and makes a context.
 fn row_after(earlier: Earlier) -> CallRow {
-    let mut recipes = recipes(2).expect("the recipes are valid").calls;
-    let asked_after = |recipe: &Recipe| recipe.before.len() == 1;
-    let recipe = recipes.remove(recipes.iter().position(asked_after).expect("a recipe with a call before it"));
+    let mut rows = items(2).expect("the recipes are valid").into_iter().map(|item| item.row);
+    let row = rows.find(|row| row.before.len() == 1).expect("a recipe with a call before it");
     let mut planned = case("trap", &["cuCtxSynchronize", "cuCtxGetCurrent", "cuInit", "cuDeviceGetCount"]);
-    let labels = [recipe.before[0].label.clone(), recipe.label.clone(), INIT.into(), COUNT.into()];
+    let labels = [recipe::label_before(&row.call, 0), recipe::label(&row.call), INIT.into(), COUNT.into()];
     planned.steps.iter_mut().zip(labels).for_each(|(step, label)| step.label = label);
     let mut script = Script::new();
     let init = if earlier.initialised { 0 } else { 3 };
@@ -138,7 +134,7 @@ fn row_after(earlier: Earlier) -> CallRow {
         script.snapshot(Some(step), &[CONTEXT, 3 * MIB]);
     }
     script.snapshot_after_exit(&[0, 0]);
-    answered(&recipe, planned, vec![Attempt::new(0, script.recording())])
+    answered(row, planned, vec![Attempt::new(0, script.recording())])
 }
 
 #[test]

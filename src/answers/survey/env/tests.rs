@@ -71,7 +71,12 @@ fn done(cases: &[(&str, &[Returned])]) -> ScenarioReport {
 fn row_of(done: &ScenarioReport) -> EnvRow {
     let machine: Machine = machine(1);
     let scene = Scene { calibration: &[], gpus: &machine.gpus };
-    row(&variable(), &SurveyAnswer { report: done, scene: &scene, machine: &machine, provenance: Provenance::Measured })
+    variable().item().row.with(&SurveyAnswer {
+        report: done,
+        scene: &scene,
+        machine: &machine,
+        provenance: Provenance::Measured,
+    })
 }
 
 /// A row from three attempts that agree: at exec, before each of the three moments, never.
@@ -182,8 +187,8 @@ fn every_variable_makes_a_question_whose_cases_differ_by_the_variable_alone() {
     let variables = variables().unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics));
     assert!(variables.len() >= 18, "only {} variables", variables.len());
     for variable in &variables {
-        let question = variable.question();
-        let [instance] = question.scenario.instances.as_slice() else { panic!("{}: one instance", variable.name) };
+        let scenario = variable.clone().item().scenario;
+        let [instance] = scenario.instances.as_slice() else { panic!("{}: one instance", variable.name) };
         assert_eq!(instance.cases.len(), variable.moments.len() + 2, "{}", variable.name);
         assert!(instance.cases.len() <= 7, "{}: {} cases", variable.name, instance.cases.len());
         let unset = instance.cases.iter().find(|case| case.name == "control").unwrap();

@@ -7,11 +7,12 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use toml::{Spanned, Table, Value};
 
+use super::{EnvRow, Moment};
 use crate::survey::document::LeftOut;
-use crate::survey::question::{Draft, DraftCase, SurveyQuestion};
-use cuda_pitfalls_core::catalogue::{Invalid, kernel_names};
+use crate::survey::question::{Item, read_list, scenario};
+use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::experiment::Step;
-use cuda_pitfalls_core::scenario::{Check, Diagnostic, Excerpts, Gpus};
+use cuda_pitfalls_core::scenario::{Case, Check, Excerpts, Gpus};
 
 const PATH: &str = "scenarios/surveys/env.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::VARIABLES;
@@ -80,11 +81,9 @@ pub struct LatchMoment {
     pub does: String,
 }
 
-impl LatchMoment {
-    /// The name of the case in which the variable is set at this moment.
-    pub(super) fn case(&self) -> String {
-        format!("before-{}", self.before)
-    }
+/// The name of the case in which the variable is set right before a step.
+pub(super) fn case_before(step: &str) -> String {
+    format!("before-{step}")
 }
 
 fn one_gpu() -> Gpus {
@@ -125,33 +124,22 @@ pub fn left_out() -> Result<Vec<LeftOut>, Invalid> {
 }
 
 pub(super) fn read(source: &str) -> Result<(Vec<EnvVariable>, Vec<LeftOut>), Invalid> {
-    let invalid = |span: std::ops::Range<usize>, message: String| {
-        let diagnostic = Diagnostic { file: PATH.to_string(), span, message, help: None, context: None };
-        Invalid { path: PATH.to_string(), source: source.to_string(), diagnostics: vec![diagnostic] }
-    };
-    let file: VariablesFile = toml::from_str(source)
-        .map_err(|error| invalid(error.span().unwrap_or_default(), error.message().to_string()))?;
-    let kernels = kernel_names();
-    let mut excerpts = Excerpts::of(PATH, source, &kernels);
-    let mut variables: Vec<EnvVariable> = Vec::new();
-    for written in file.variable {
-        let span = written.span();
-        let variable = written.into_inner().read(span.clone(), &mut excerpts);
-        if let Some(wrong) = variable.wrong() {
-            return Err(invalid(span, format!("{}: {wrong}", variable.name)));
+    read_list(PATH, source, |file: VariablesFile, excerpts| {
+        let mut variables: Vec<EnvVariable> = Vec::new();
+        for written in file.variable {
+            let span = written.span();
+            let variable = written.into_inner().read(span.clone(), excerpts);
+            if let Some(wrong) = variable.wrong() {
+                return Err((span, format!("{}: {wrong}", variable.name)));
+            }
+            let known = variables.iter().map(|known| &known.name).chain(file.left_out.iter().map(|left| &left.name));
+            if known.into_iter().any(|known| *known == variable.name) {
+                return Err((span, format!("{} occurs twice", variable.name)));
+            }
+            variables.push(variable);
         }
-        let known = variables.iter().map(|known| &known.name).chain(file.left_out.iter().map(|left| &left.name));
-        if known.into_iter().any(|known| *known == variable.name) {
-            return Err(invalid(span, format!("{} occurs twice", variable.name)));
-        }
-        variables.push(variable);
-    }
-    excerpts.finish().map_err(|diagnostics| Invalid {
-        path: PATH.to_string(),
-        source: source.to_string(),
-        diagnostics,
-    })?;
-    Ok((variables, file.left_out))
+        Ok((variables, file.left_out))
+    })
 }
 
 impl RawVariable {
@@ -173,57 +161,56 @@ impl EnvVariable {
         }
         let mut from = 0;
         for LatchMoment { before, .. } in &self.moments {
-            let place = self.place(before);
-            match place {
+            match self.index_of(before) {
                 None => return Some(format!("no step has the label `{before}`")),
-                Some(place) if place < from => return Some(format!("`{before}` comes too late among the moments")),
-                Some(place) => from = place + 1,
+                Some(index) if index < from => return Some(format!("`{before}` comes too late among the moments")),
+                Some(index) => from = index + 1,
             }
         }
         self.env.contains_key(&self.name).then(|| "`env` must not hold the variable itself".to_string())
     }
 
-    fn place(&self, label: &str) -> Option<usize> {
+    fn index_of(&self, label: &str) -> Option<usize> {
         self.steps.iter().position(|step| step.label == label)
     }
 
     /// The question: the same calls with the variable at exec, set at each moment, and never.
-    pub fn question(&self) -> SurveyQuestion {
-        let case = |name: &str, does: &str, set_before: Option<usize>| DraftCase {
-            name: name.to_string(),
-            does: does.to_string(),
-            env: self.env.clone(),
-            steps: self.steps_with_set(set_before),
-            ..DraftCase::default()
+    pub(super) fn item(self) -> Item<EnvRow> {
+        let case = |name: &str, does: &str, set_before: Option<usize>| {
+            let mut steps = self.steps.clone();
+            if let Some(index) = set_before {
+                steps.insert(index, self.set.clone());
+            }
+            let env = self.env.clone();
+            Case { name: name.to_string(), does: does.to_string(), env, steps, probes: true, ..Case::default() }
         };
         let mut at_exec = case(AT_EXEC, "set at exec", None);
         at_exec.env.insert(self.name.clone(), self.value.clone());
         let mut cases = vec![at_exec];
-        cases.extend(
-            self.moments.iter().map(|moment| {
-                case(&moment.case(), &format!("set before {}", moment.before), self.place(&moment.before))
-            }),
-        );
+        cases.extend(self.moments.iter().map(|LatchMoment { before, .. }| {
+            case(&case_before(before), &format!("set before {before}"), self.index_of(before))
+        }));
         cases.push(case(NEVER, "never set", None));
-        let draft = Draft {
-            name: format!("survey-env/{}", self.name),
-            question: format!("When is {} read?", self.name),
-            gpus: match self.gpus {
-                Gpus::Masked(count) => Some(count),
-                Gpus::All => None,
-            },
-            effect: self.effect.clone(),
-            cases,
+        let (name, question) = (format!("survey-env/{}", self.name), format!("When is {} read?", self.name));
+        let gpus = match self.gpus {
+            Gpus::Masked(count) => Some(count),
+            Gpus::All => None,
         };
-        SurveyQuestion { key: self.name.clone(), sets: Vec::new(), of_libcudart: false, scenario: draft.scenario() }
-    }
-
-    /// The calls, with one that sets the variable right before the step at this index.
-    fn steps_with_set(&self, place: Option<usize>) -> Vec<Step> {
-        let mut steps = self.steps.clone();
-        if let Some(place) = place.filter(|place| *place <= steps.len()) {
-            steps.insert(place, self.set.clone());
+        let moments = self.moments.into_iter();
+        let moments = moments.map(|LatchMoment { before, does }| Moment { before, does, effect: None }).collect();
+        Item {
+            sets: Vec::new(),
+            of_libcudart: false,
+            scenario: scenario(name, question, gpus, self.effect, cases),
+            row: EnvRow {
+                variable: self.name,
+                value: self.value,
+                observable: self.observable,
+                moments,
+                ..EnvRow::default()
+            },
+            repeat: None,
+            reduce: EnvRow::with,
         }
-        steps
     }
 }

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::least::{Least, least};
 use super::programs::{NeedsMoment, NeedsProgram, refusing};
-use super::{AND, BUT, EVERYTHING_ELSE, NeedRow, control, key, of_calls, row};
+use super::{AND, BUT, EVERYTHING_ELSE, NeedRow, control, of_calls};
 use crate::survey::document::{LeftOut, Row};
-use crate::survey::question::{Draft, DraftCase, Item, SurveyQuestion};
+use crate::survey::question::{Item, TRAP, scenario};
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::experiment::Step;
 use cuda_pitfalls_core::fact::{ExitCheck, FactSet};
 use cuda_pitfalls_core::recording::PathUse;
 use cuda_pitfalls_core::refusal::{NOTHING, opens, plain};
-use cuda_pitfalls_core::scenario::Check;
+use cuda_pitfalls_core::scenario::{Case, Check};
 
 /// The errors by which a file is refused: by the kernel's device rules, by its mode or a security module, because it is
 /// not there, and because the process has no descriptor left.
@@ -82,27 +82,28 @@ pub fn next(
         &|| repairs(rows, gpus),
         &|| taken_away(rows, gpus, repeat),
     ];
-    let is_new = |item: &Item<NeedRow>| rows.iter().all(|row| row.key() != item.question.key);
+    let is_new = |item: &Item<NeedRow>| rows.iter().all(|row| row.key() != item.row.key());
     for stage in stages {
         let new: Vec<Item<NeedRow>> = stage().into_iter().filter(is_new).filter(|item| is_wanted(item)).collect();
         if !new.is_empty() {
             return new;
         }
     }
-    rows.iter().filter(|row| decides(row, rows, repeat)).map(|row| again(row, gpus, repeat)).collect()
+    rows.iter().filter(|row| decides(row, rows, repeat)).map(|row| again(row, row.moment, gpus, repeat)).collect()
 }
 
 /// Whether a row says that something is needed, by fewer attempts than are wanted.
 fn decides(row: &NeedRow, rows: &[NeedRow], repeat: u32) -> bool {
-    let is_of_one = row.refused.as_deref().is_some_and(|refused| !refused.starts_with(EVERYTHING_ELSE));
-    is_of_one
-        && row.standing.attempts == 1
-        && repeat > 1
-        && row.control(rows).is_some_and(|control| row.differs(control))
+    row.is_alone() && row.standing.attempts == 1 && repeat > 1 && changes_something(row, rows)
 }
 
-fn again(row: &NeedRow, gpus: usize, repeat: u32) -> Item<NeedRow> {
-    item(row.program, row.moment, gpus, row.refused.as_deref(), row.error.as_deref(), repeat)
+fn changes_something(row: &NeedRow, rows: &[NeedRow]) -> bool {
+    row.control(rows).is_some_and(|control| row.differs(control))
+}
+
+/// The question of a row at a moment.
+fn again(row: &NeedRow, moment: NeedsMoment, gpus: usize, repeat: u32) -> Item<NeedRow> {
+    item(row.program, moment, gpus, row.refused.as_deref(), row.error.as_deref(), repeat)
 }
 
 fn controls(programs: &[NeedsProgram], gpus: usize, repeat: u32) -> Vec<Item<NeedRow>> {
@@ -251,7 +252,7 @@ fn at_once(
 ) -> Item<NeedRow> {
     let refused = refused.iter().map(|(target, error)| (target.as_str(), Some(error.as_str())));
     let refuses = refusing(refused.chain(and.map(|and| (and, Some(ALONE)))));
-    question(program, NeedsMoment::Init, gpus, Some(name), Some(ALONE), refuses, repeat)
+    question(NeedRow::new(program, NeedsMoment::Init, Some(name), Some(ALONE)), gpus, refuses, repeat)
 }
 
 fn may_be_refused(path: &str) -> bool {
@@ -261,16 +262,15 @@ fn may_be_refused(path: &str) -> bool {
 
 /// What changed anything in the driver, refused to children.
 fn in_children(rows: &[NeedRow], gpus: usize) -> Vec<Item<NeedRow>> {
-    let needed = rows.iter().filter(|row| (row.program, row.moment) == (NeedsProgram::Driver, NeedsMoment::Init));
-    let needed = needed.filter(|row| row.control(rows).is_some_and(|control| row.differs(control)));
-    let needed =
-        needed.filter(|row| row.refused.as_deref().is_some_and(|refused| !refused.starts_with(EVERYTHING_ELSE)));
-    let tried = needed.filter(|row| row.error.as_deref().is_some_and(|error| CHILD_ERRORS.contains(&error)));
-    let items = tried.flat_map(|row| {
-        [NeedsMoment::Forked, NeedsMoment::Spawned]
-            .map(|moment| item(row.program, moment, gpus, row.refused.as_deref(), row.error.as_deref(), 1))
-    });
-    items.filter(|item| !item.question.key.starts_with(MAPS_OF_A_FRESH_PROCESS)).collect()
+    let is_tried = |row: &&NeedRow| {
+        (row.program, row.moment) == (NeedsProgram::Driver, NeedsMoment::Init)
+            && row.is_alone()
+            && row.error.as_deref().is_some_and(|error| CHILD_ERRORS.contains(&error))
+            && changes_something(row, rows)
+    };
+    let moments = [NeedsMoment::Forked, NeedsMoment::Spawned];
+    let items = rows.iter().filter(is_tried).flat_map(|row| moments.map(|moment| again(row, moment, gpus, 1)));
+    items.filter(|item| !item.row.key().starts_with(MAPS_OF_A_FRESH_PROCESS)).collect()
 }
 
 fn item(
@@ -282,60 +282,47 @@ fn item(
     repeat: u32,
 ) -> Item<NeedRow> {
     let refuses = refusing(refused.map(|refused| (refused, error)));
-    question(program, moment, gpus, refused, error, refuses, repeat)
+    question(NeedRow::new(program, moment, refused, error), gpus, refuses, repeat)
 }
 
 /// The question that these refusals make.
-fn question(
-    program: NeedsProgram,
-    moment: NeedsMoment,
-    gpus: usize,
-    refused: Option<&str>,
-    error: Option<&str>,
-    refuses: Vec<Step>,
-    repeat: u32,
-) -> Item<NeedRow> {
-    let case = DraftCase {
-        name: "trap".to_string(),
+fn question(row: NeedRow, gpus: usize, refuses: Vec<Step>, repeat: u32) -> Item<NeedRow> {
+    let program = row.program;
+    // A probe is a call of the driver too, and would be recorded as one of the step.
+    let case = Case {
+        name: TRAP.to_string(),
         does: "the calls, with something refused".to_string(),
         env: program.environment(),
         python: program.python(),
-        steps: program.steps(moment, gpus, refuses),
+        steps: program.steps(row.moment, gpus, refuses),
+        probes: false,
+        ..Case::default()
     };
     // That it dies or hangs is an answer too.
     let ends = ["SIGSEGV", "SIGABRT", "SIGBUS", "SIGSYS"].map(|signal| ExitCheck::Signal(signal.to_string()));
     let ends = ends.into_iter().chain([ExitCheck::Code(0), ExitCheck::Deadline]).collect();
     let facts = FactSet { exit: Some(ExitCheck::OneOf(ends)), ..FactSet::default() };
-    let draft = Draft {
-        name: "survey-needs/refused".to_string(),
-        question: "What does this refusal cause?".to_string(),
-        gpus: None,
-        effect: vec![Check { facts, ..Check::default() }],
-        cases: vec![case],
-    };
-    let mut scenario = draft.scenario();
-    // A probe is a call of the driver too, and would be recorded as one of the step.
-    scenario.instances.iter_mut().flat_map(|instance| &mut instance.cases).for_each(|case| case.probes = false);
+    let effect = vec![Check { facts, ..Check::default() }];
+    let (name, question) = ("survey-needs/refused".to_string(), "What does this refusal cause?".to_string());
+    let mut scenario = scenario(name, question, None, effect, vec![case]);
     if program.is_framework() {
         // An import takes seconds, and more under a filter.
         scenario.step_timeout_ms = defaults::STEP_TIMEOUT_S * 1000;
     }
-    let kind = match refused {
-        Some(refused) if refused.starts_with(EVERYTHING_ELSE) => "together",
-        Some(refused) if refused.starts_with('/') => "file",
+    let kind = match row.refused.as_deref() {
         Some(NOTHING) | None => "control",
-        Some(_) => "call",
+        Some(refused) if refused.starts_with('/') => "file",
+        Some(_) if row.is_alone() => "call",
+        Some(_) => "together",
     };
-    let sets = [Some(program.name()), Some(moment.name()), error, refused, Some(kind)];
-    let question = SurveyQuestion {
-        key: key(program, moment, refused, error),
+    let sets =
+        [Some(program.name()), Some(row.moment.name()), row.error.as_deref(), row.refused.as_deref(), Some(kind)];
+    Item {
         sets: sets.into_iter().flatten().map(str::to_string).collect(),
+        row,
         of_libcudart: false,
         scenario,
-    };
-    let (refused, error) = (refused.map(str::to_string), error.map(str::to_string));
-    let reduce = move |answered: &crate::survey::SurveyAnswer<'_>| {
-        row(program, moment, refused.as_deref(), error.as_deref(), answered)
-    };
-    Item { question, repeat: Some(repeat), reduce: Box::new(reduce) }
+        repeat: Some(repeat),
+        reduce: NeedRow::with,
+    }
 }

@@ -16,16 +16,11 @@ fn row(
     status: &str,
 ) -> NeedRow {
     NeedRow {
-        program,
-        moment,
-        refused: refused.map(str::to_string),
-        error: error.map(str::to_string),
         met: error.map(|_| true),
         statuses: Some(vec![CallStatus { call: "cuInit".to_string(), status: status.to_string() }]),
         gpus: Some(vec![0]),
-        died: None,
-        asked: Vec::new(),
         standing: RowAttempts { attempts: 1, ..RowAttempts::default() },
+        ..NeedRow::new(program, moment, refused, error)
     }
 }
 
@@ -43,7 +38,8 @@ fn controls(files: &[(&str, &str, bool)], calls: &[&str]) -> Vec<NeedRow> {
     let mut rows: Vec<NeedRow> = next(&[], 1, 3)
         .iter()
         .map(|item| {
-            let mut words = item.question.key.splitn(3, ' ');
+            let key = item.row.key();
+            let mut words = key.splitn(3, ' ');
             let program = match words.next() {
                 Some("driver") => NeedsProgram::Driver,
                 Some("runtime") => NeedsProgram::Runtime,
@@ -67,15 +63,15 @@ fn controls(files: &[(&str, &str, bool)], calls: &[&str]) -> Vec<NeedRow> {
 }
 
 fn keys(rows: &[NeedRow]) -> Vec<String> {
-    next(rows, 1, 3).into_iter().map(|item| item.question.key).collect()
+    next(rows, 1, 3).into_iter().map(|item| item.row.key()).collect()
 }
 
 #[test]
 fn every_step_of_every_program_is_a_call_with_its_arguments() {
     for gpus in [1, 2] {
         for item in next(&[], gpus, 3) {
-            let key = &item.question.key;
-            let [instance] = item.question.scenario.instances.as_slice() else { panic!("{key}: one instance") };
+            let key = item.row.key();
+            let [instance] = item.scenario.instances.as_slice() else { panic!("{key}: one instance") };
             let (mut bound, mut labels) = (BTreeSet::new(), BTreeSet::new());
             for step in instance.cases.iter().flat_map(|case| &case.steps) {
                 let call = calls::find(&step.call).unwrap_or_else(|| panic!("{key}: no call {}", step.call));
@@ -99,10 +95,10 @@ fn every_step_of_every_program_is_a_call_with_its_arguments() {
 #[test]
 fn a_filter_never_stands_before_the_libraries_are_loaded() {
     for item in next(&[], 1, 3) {
-        let steps = &item.question.scenario.instances[0].cases[0].steps;
-        assert!(!steps[0].has(Effect::Refuses), "{}", item.question.key);
+        let steps = &item.scenario.instances[0].cases[0].steps;
+        assert!(!steps[0].has(Effect::Refuses), "{}", item.row.key());
         let filters = steps.iter().filter(|step| step.call == refusal::STEP).count();
-        assert_eq!(filters, usize::from(item.question.key.ends_with(NOTHING)), "{}", item.question.key);
+        assert_eq!(filters, usize::from(item.row.key().ends_with(NOTHING)), "{}", item.row.key());
     }
 }
 
@@ -148,7 +144,7 @@ fn what_changed_something_is_asked_in_children_and_then_again() {
     assert_eq!(keys(&rows), ["driver init everything else EPERM"]);
     rows.push(init(EVERYTHING_ELSE, "EPERM", "CUDA_SUCCESS"));
     let again = next(&rows, 1, 3);
-    assert_eq!(again.iter().map(|item| item.question.key.as_str()).collect::<Vec<_>>(), ["driver init eventfd2 EPERM"]);
+    assert_eq!(again.iter().map(|item| item.row.key()).collect::<Vec<_>>(), ["driver init eventfd2 EPERM"]);
     assert_eq!(again[0].repeat, Some(3));
     rows.iter_mut().for_each(|row| row.standing.attempts = 3);
     assert!(keys(&rows).is_empty());
@@ -172,10 +168,10 @@ fn what_every_error_makes_a_difference_for_is_needed() {
     assert_eq!(keys(&rows), ["driver init everything else EPERM"]);
     rows.push(init(EVERYTHING_ELSE, "EPERM", "CUDA_SUCCESS"));
     let taken_away = next(&rows, 1, 3);
-    let steps = &taken_away[0].question.scenario.instances[0].cases[0].steps;
+    let steps = &taken_away[0].scenario.instances[0].cases[0].steps;
     let refused: Vec<String> =
         steps.iter().filter(|step| step.has(Effect::Refuses)).map(|step| format!("{:?}", step.args)).collect();
-    assert_eq!(taken_away[0].question.key, "driver init everything else and eventfd2 EPERM");
+    assert_eq!(taken_away[0].row.key(), "driver init everything else and eventfd2 EPERM");
     assert!(refused.len() == 2 && refused[0].contains("ENOSYS") && refused[1].contains("eventfd2"), "{refused:?}");
     rows.push(init("everything else and eventfd2", "EPERM", fails));
     let verified = least(&rows, NeedsProgram::Driver);
@@ -286,12 +282,12 @@ fn a_framework_is_refused_what_is_there_for_each_processor_at_once() {
         files: files.map(|path| (path.to_string(), used())).into(),
     }];
     rows.push(jax);
-    let items = super::next(&rows, 1, 1, &[NeedsProgram::Jax], &|item| item.question.key.starts_with("jax init"));
-    let keys: Vec<String> = items.into_iter().map(|item| item.question.key).collect();
+    let items = super::next(&rows, 1, 1, &[NeedsProgram::Jax], &|item| item.row.key().starts_with("jax init"));
+    let keys: Vec<String> = items.into_iter().map(|item| item.row.key()).collect();
     assert!(keys.contains(&"jax init no filter".to_string()), "its control comes first: {keys:?}");
     rows.push(row(NeedsProgram::Jax, NeedsMoment::Init, None, None, "OK"));
-    let items = super::next(&rows, 1, 1, &[NeedsProgram::Jax], &|item| item.question.key.starts_with("jax init"));
-    let keys: Vec<String> = items.into_iter().map(|item| item.question.key).collect();
+    let items = super::next(&rows, 1, 1, &[NeedsProgram::Jax], &|item| item.row.key().starts_with("jax init"));
+    let keys: Vec<String> = items.into_iter().map(|item| item.row.key()).collect();
     let expected = ["/proc/cpuinfo EPERM", "/sys/bus/cpu/devices/cpu*/id EPERM", "pread64 EPERM"]
         .map(|what| format!("jax init {what}"));
     assert_eq!(keys, expected);

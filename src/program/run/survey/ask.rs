@@ -7,15 +7,10 @@ use std::time::Duration;
 use super::super::open::host_unsafe;
 use super::super::{Failure, ending, question};
 
-use super::{SurveyRun, exported, resume};
+use super::{SurveyRun, resume};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::survey::calls::{self, CallRow};
 use cuda_pitfalls_answers::survey::document::{Header, LeftOut, Row, SurveyDocument};
-use cuda_pitfalls_answers::survey::env::{self, EnvRow};
-use cuda_pitfalls_answers::survey::mask::{self, Generated, MaskRow};
-use cuda_pitfalls_answers::survey::startup::{self, StartRow};
 use cuda_pitfalls_answers::survey::{Item, SurveyAnswer, keyed};
-use cuda_pitfalls_core::catalogue::{Invalid, SelectError};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::MappedLibrary;
 use cuda_pitfalls_core::observe::Scene;
@@ -25,40 +20,10 @@ use cuda_pitfalls_render::survey as render;
 /// How often rows are written at most, besides at the end, so that a kill loses no more than this.
 pub(in crate::run) const WRITE_EVERY: Duration = Duration::from_secs(1);
 
-/// The questions of a survey, and what it leaves out.
-pub(super) type SurveyItems<R> = (Vec<Item<R>>, Vec<LeftOut>);
-
-pub(super) fn calls(survey_run: &SurveyRun<'_>) -> Result<SurveyItems<CallRow>, Failure> {
-    let visible = survey_run.options.visible_gpus;
-    let items = calls::items(visible).map_err(invalid)?;
-    let recipes = calls::recipes(visible).map_err(invalid)?;
-    Ok((items, exported::left_out(&recipes, &survey_run.session.machine)))
-}
-
-pub(super) fn mask(survey_run: &SurveyRun<'_>) -> Result<SurveyItems<MaskRow>, Failure> {
-    let uuids: Vec<String> = survey_run.session.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-    let options = survey_run.options;
-    let generated =
-        Generated { seed: survey_run.report.run.seed, masks: options.generate, repeat: options.repeat_generated() };
-    mask::items(generated, &uuids).map_err(invalid)
-}
-
-pub(super) fn env(_: &SurveyRun<'_>) -> Result<SurveyItems<EnvRow>, Failure> {
-    Ok((env::items().map_err(invalid)?, env::left_out().map_err(invalid)?))
-}
-
-pub(super) fn startup(survey_run: &SurveyRun<'_>) -> Result<SurveyItems<StartRow>, Failure> {
-    Ok((startup::items(survey_run.session.machine.gpus.len()), Vec::new()))
-}
-
-fn invalid(file: Invalid) -> Failure {
-    Failure::Internal(SelectError::Invalid(vec![file]).render(false))
-}
-
 /// One question, on the libcudart at an index.
-struct SurveyJob {
-    item: usize,
-    place: usize,
+struct SurveyJob<'i, R> {
+    item: &'i Item<R>,
+    runtime: usize,
     key: String,
 }
 
@@ -77,20 +42,19 @@ impl SurveyRun<'_> {
         let spent = document.survey.elapsed_ns;
         let jobs = self.jobs(items, document);
         let mut progress = Progress::new(jobs.len());
-        let (mut written, mut place) = (clock::now_ns(), None);
+        let (mut written, mut runtime) = (clock::now_ns(), None);
         self.put(document)?;
         self.console.start(jobs.len() as u64);
         for job in &jobs {
             if self.session.supervisor.interrupt.check() || document.survey.host_unsafe.is_some() {
                 break;
             }
-            if place != Some(job.place) {
-                self.session.use_runtime(job.place);
-                place = Some(job.place);
+            if runtime != Some(job.runtime) {
+                self.session.use_runtime(job.runtime);
+                runtime = Some(job.runtime);
             }
-            let Some(item) = items.get(job.item) else { continue };
             self.console.status(&format!("{} · {}", progress.left(), job.key));
-            let Some(row) = self.row(item, job, &mut document.survey) else { break };
+            let Some(row) = self.row(job, &mut document.survey) else { break };
             document.rows.push(row);
             MappedLibrary::merge(&mut document.machine.libraries, self.session.machine.libraries.iter().cloned());
             document.survey.elapsed_ns = spent + (clock::now_ns() - started);
@@ -107,18 +71,16 @@ impl SurveyRun<'_> {
     }
 
     /// The questions without a row: first those that are asked once, then the others, libcudart by libcudart.
-    fn jobs<R: Row>(&self, items: &[Item<R>], document: &SurveyDocument<R>) -> Vec<SurveyJob> {
+    fn jobs<'i, R: Row>(&self, items: &'i [Item<R>], document: &SurveyDocument<R>) -> Vec<SurveyJob<'i, R>> {
         let mut known: BTreeSet<String> = document.rows.iter().map(Row::key).collect();
         let mut jobs = Vec::new();
-        for place in 0..self.session.runtimes.len().max(1) {
-            let runtime = self.session.runtime(place);
-            for (number, item) in items.iter().enumerate() {
-                let version = runtime.as_ref().and_then(|runtime| runtime.version.as_deref());
-                let version = version.filter(|_| item.question.of_libcudart);
-                let key = keyed(&item.question.key, version);
+        for index in 0..self.session.runtimes.len().max(1) {
+            let version = self.session.runtime(index).and_then(|runtime| runtime.version.clone());
+            for item in items.iter().filter(|item| item.of_libcudart || index == 0) {
+                let key = keyed(&item.row.key(), version.as_deref().filter(|_| item.of_libcudart));
                 // Of two libcudarts of one version only the first is asked, because rows are identified by version.
-                if (item.question.of_libcudart || place == 0) && known.insert(key.clone()) {
-                    jobs.push(SurveyJob { item: number, place, key });
+                if known.insert(key.clone()) {
+                    jobs.push(SurveyJob { item, runtime: index, key });
                 }
             }
         }
@@ -126,14 +88,13 @@ impl SurveyRun<'_> {
     }
 
     /// Asks one question. `None` if the user stopped it: an unfinished question has no row.
-    fn row<R: Row>(&mut self, item: &Item<R>, job: &SurveyJob, header: &mut Header) -> Option<R> {
-        let asked = &item.question.scenario;
-        let instance = asked.instances.first()?;
+    fn row<R: Row>(&mut self, job: &SurveyJob<'_, R>, header: &mut Header) -> Option<R> {
+        let SurveyJob { item, runtime, .. } = *job;
+        let instance = item.scenario.instances.first()?;
         let mut run = self.run.clone();
         run.asked.repeat = item.repeat.or(run.asked.repeat);
-        let done = question::answer(&mut self.session, asked, instance, &self.report.run, &run, job.place, &|| {
-            self.console.tick()
-        });
+        let (session, report, console) = (&mut self.session, &self.report.run, &self.console);
+        let done = question::answer(session, &item.scenario, instance, report, &run, runtime, &|| console.tick());
         if self.session.supervisor.interrupt.check() {
             return None;
         }
@@ -147,13 +108,13 @@ impl SurveyRun<'_> {
         let scene = Scene { calibration: &figures, gpus: &gpus };
         let provenance = self.session.provenance;
         let answered = SurveyAnswer { report: &done, scene: &scene, machine: &self.session.machine, provenance };
-        Some((item.reduce)(&answered))
+        Some((item.reduce)(item.row.clone(), &answered))
     }
 
     pub(super) fn blank<R: Row>(&self, left_out: Vec<LeftOut>) -> SurveyDocument<R> {
         let run = &self.report.run;
         SurveyDocument {
-            schema: SchemaId::current(R::KIND.schema()),
+            schema: SchemaId::current(&R::KIND.schema()),
             provenance: self.report.provenance,
             survey: Header {
                 id: run.id.clone(),
@@ -182,7 +143,7 @@ impl SurveyRun<'_> {
     }
 
     pub(super) fn put<R: Row>(&self, document: &SurveyDocument<R>) -> Result<(), Failure> {
-        Ok(self.store()?.put(R::KIND.file(), document).map(drop)?)
+        Ok(self.store()?.put(&R::KIND.file(), document).map(drop)?)
     }
 
     /// Completes the document, prints it, and returns the exit code.

@@ -19,7 +19,7 @@ impl SurveyRun<'_> {
         let programs: Vec<NeedsProgram> =
             NeedsProgram::ALL.into_iter().filter(|program| program.is_chosen(&selectors)).collect();
         let all = |_: &Item<NeedRow>| true;
-        let frameworks = needs::next(&[], gpus, 1, &programs, &all).into_iter().map(|item| item.question.scenario);
+        let frameworks = needs::next(&[], gpus, 1, &programs, &all).into_iter().map(|item| item.scenario);
         let (given, program) = (self.run.asked.python.clone(), self.session.program().to_path_buf());
         self.session.use_python(given.as_deref(), &frameworks.collect::<Vec<_>>(), &program)?;
         document.machine.python.clone_from(&self.session.machine.python);
@@ -38,7 +38,7 @@ impl SurveyRun<'_> {
                 is_checked = true;
             }
             // A question that is asked again replaces its row.
-            document.rows.retain(|row| items.iter().all(|item| item.question.key != row.key()));
+            document.rows.retain(|row| items.iter().all(|item| item.row.key() != row.key()));
             self.ask(&items, &mut document)?;
             if items.is_empty() || !document.complete {
                 break;

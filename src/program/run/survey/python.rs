@@ -17,14 +17,13 @@ use super::super::options::{ASKED, HOW_OFTEN, WRITTEN};
 use super::super::progress::Progress;
 use super::ask::WRITE_EVERY;
 
-use super::{SurveyRun, resume, select};
+use super::{SurveyRun, select};
 use crate::argument;
 use attempt::Attempts;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::EnvironmentRequest;
 use cuda_pitfalls_answers::survey::SurveyKind;
 use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
-use cuda_pitfalls_answers::survey::errors::{self, ErrorRow};
 use cuda_pitfalls_answers::survey::python::{self, Control, LineRow, List, PythonLine, PythonRow};
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::catalogue::{Invalid, SelectError};
@@ -146,19 +145,8 @@ pub(crate) fn list(rows: Option<&std::path::Path>) -> Result<List, ListError> {
 }
 
 impl SurveyRun<'_> {
-    /// Asks what lines do.
-    pub(super) fn python(self) -> Result<Exit, Failure> {
-        let list = list(self.options.python.rows.as_deref());
-        self.lines::<PythonRow>(list.map_err(|error| Failure::Usage(error.to_string()))?)
-    }
-
-    /// Asks what lines make of errors.
-    pub(super) fn errors(self) -> Result<Exit, Failure> {
-        self.lines::<ErrorRow>(List { lines: errors::built_in(), left_out: Vec::new() })
-    }
-
     /// Asks all chosen lines of a list.
-    fn lines<R: LineRow>(mut self, list: List) -> Result<Exit, Failure> {
+    pub(super) fn lines<R: LineRow>(mut self, list: List) -> Result<Exit, Failure> {
         let options = self.options.python.clone();
         let List { lines, left_out } = list;
         let lines = select::chosen(lines, &self.run.selectors)?;
@@ -167,10 +155,7 @@ impl SurveyRun<'_> {
         let program = self.session.program().to_path_buf();
         let found = self.session.callers_python(self.run.asked.python.as_deref(), &names, &program)?;
         self.report.machine.clone_from(&self.session.machine);
-        let mut document: SurveyDocument<R> = match &self.options.resume {
-            Some(folder) => resume::document(folder)?,
-            None => self.blank(left_out),
-        };
+        let mut document: SurveyDocument<R> = self.document(left_out)?;
         if self.options.resume.is_some() && document.machine.python != self.session.machine.python {
             let why = "--resume: the interpreter or its packages are not those it was started with; start a new one";
             return Err(Failure::Usage(why.to_string()));
@@ -308,7 +293,7 @@ impl SurveyRun<'_> {
                 console.step(progress.done());
                 console.status(&format!("{} · {}", progress.left(), line.id));
                 if u128::from(clock::now_ns() - written) >= WRITE_EVERY.as_nanos() {
-                    failed = store.put(R::KIND.file(), document).err().or(failed.take());
+                    failed = store.put(&R::KIND.file(), document).err().or(failed.take());
                     written = clock::now_ns();
                 }
             }

@@ -26,7 +26,7 @@ pub(super) fn open(folder: &Path) -> Result<Survey, Failure> {
 /// Reads the survey with rows of a known type.
 pub(super) fn document<R: Row>(folder: &Path) -> Result<SurveyDocument<R>, Failure> {
     let stored = Stored::open(&folder.join(R::KIND.file()))?;
-    let mut document: SurveyDocument<R> = stored.parse(R::KIND.schema())?;
+    let mut document: SurveyDocument<R> = stored.parse(&R::KIND.schema())?;
     document.survey.resumed += 1;
     document.survey.exit = None;
     document.survey.interrupted = None;

@@ -2,6 +2,7 @@
 
 use super::super::Failure;
 use super::SurveyOptions;
+use cuda_pitfalls_answers::survey::document::Row;
 use cuda_pitfalls_answers::survey::needs::NeedsProgram;
 use cuda_pitfalls_answers::survey::python::PythonLine;
 use cuda_pitfalls_answers::survey::{Item, SurveyKind};
@@ -57,25 +58,25 @@ pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), Failure> {
 /// Something that can be chosen.
 pub(in crate::run) trait Choice {
     /// Its name, which is unique.
-    fn key(&self) -> &str;
+    fn key(&self) -> String;
 
     /// Names of groups to which it belongs.
     fn groups(&self) -> Vec<&str>;
 }
 
-impl<R> Choice for Item<R> {
-    fn key(&self) -> &str {
-        &self.question.key
+impl<R: Row> Choice for Item<R> {
+    fn key(&self) -> String {
+        self.row.key()
     }
 
     fn groups(&self) -> Vec<&str> {
-        self.question.sets.iter().map(String::as_str).collect()
+        self.sets.iter().map(String::as_str).collect()
     }
 }
 
 impl Choice for PythonLine {
-    fn key(&self) -> &str {
-        &self.id
+    fn key(&self) -> String {
+        self.id.clone()
     }
 
     fn groups(&self) -> Vec<&str> {
@@ -104,21 +105,17 @@ pub(in crate::run) fn chosen<C: Choice>(items: Vec<C>, selectors: &[String]) -> 
 }
 
 /// Whether a question matches the selectors, or is a control: without it a row says nothing.
-pub(super) fn is_wanted<R>(item: &Item<R>, selectors: &[String]) -> bool {
+pub(super) fn is_wanted<R: Row>(item: &Item<R>, selectors: &[String]) -> bool {
     let is_meant = |selector: &str| meant(std::slice::from_ref(item), selector).contains(&true);
     let mut keep = selectors.iter().all(|selector| selector.starts_with('!'));
     for selector in selectors.iter().filter(|selector| is_meant(selector.trim_start_matches('!'))) {
         keep = !selector.starts_with('!');
     }
-    keep || is_control(item)
-}
-
-fn is_control<R>(item: &Item<R>) -> bool {
-    item.question.sets.iter().any(|set| set == "control")
+    keep || item.row.is_control()
 }
 
 /// Refuses selectors that match none of these questions. One with `!` may mean a question that follows later.
-pub(super) fn check_meaning<R>(items: &[Item<R>], selectors: &[String]) -> Result<(), Failure> {
+pub(super) fn check_meaning<R: Row>(items: &[Item<R>], selectors: &[String]) -> Result<(), Failure> {
     let named = selectors.iter().filter(|selector| !selector.starts_with('!'));
     match named.into_iter().find(|selector| !meant(items, selector).contains(&true)) {
         Some(selector) => Err(unknown(items, selector)),
@@ -133,17 +130,17 @@ fn meant<C: Choice>(items: &[C], selector: &str) -> Vec<bool> {
     let is_meant = |item: &C| {
         let key = item.key();
         // The key of a mask is quoted, but selectors need no quotes.
-        let plain = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(key);
+        let plain = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(&key);
         let of_set = item.groups().iter().any(|group| group.eq_ignore_ascii_case(selector) || is_matched(group));
-        of_set || [key, plain].contains(&selector) || is_matched(plain)
+        of_set || [&key, plain].contains(&selector) || is_matched(plain)
     };
     items.iter().map(is_meant).collect()
 }
 
 fn unknown<C: Choice>(items: &[C], selector: &str) -> Failure {
-    let keys = items.iter().map(Choice::key);
+    let keys: Vec<String> = items.iter().map(Choice::key).collect();
     let sets = items.iter().flat_map(Choice::groups);
-    let near = nearest(selector, keys.chain(sets));
+    let near = nearest(selector, keys.iter().map(String::as_str).chain(sets));
     let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
     Failure::Usage(format!("this survey asks nothing about `{}`{near}", escape::terminal(selector)))
 }
@@ -156,7 +153,7 @@ mod tests {
     fn keys(selectors: &[&str]) -> Result<Vec<String>, Failure> {
         let selectors: Vec<String> = selectors.iter().map(|selector| (*selector).to_string()).collect();
         let items = chosen(calls::items(1).expect("the recipes are read"), &selectors)?;
-        Ok(items.into_iter().map(|item| item.question.key).collect())
+        Ok(items.into_iter().map(|item| item.row.key()).collect())
     }
 
     #[test]
