@@ -245,7 +245,7 @@ impl Trials<'_> {
         let request = EnvironmentRequest::parse(&words.join(" ")).map_err(|error| Failure::Usage(error.to_string()))?;
         let request = EnvironmentRequest { newest: self.options.newest.clone(), ..request };
         let how = How {
-            request: Some(&request),
+            request: &request,
             overrides: exact,
             pre: self.options.pre,
             python: self.options.python.as_deref().map(Path::as_os_str),

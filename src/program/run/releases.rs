@@ -91,9 +91,11 @@ pub(super) fn survey(
     console.warn(&session.notes);
     let witnesses = witnesses(&session);
     console.warn(&[who_answers(&witnesses)]);
+    let mut interrupt = std::mem::replace(&mut session.supervisor.interrupt, Interrupt::none());
     let mut survey = ReleaseSurvey { options, program, session, store, lines, witnesses, console, folder };
-    let asked = survey.all()?;
-    survey.end(asked)
+    // The installer checks for Ctrl-C while nothing else does.
+    let asked = survey.environments(&mut interrupt)?;
+    survey.end(asked, interrupt.signal().map(signal_name))
 }
 
 /// A survey in progress.
@@ -111,22 +113,9 @@ struct ReleaseSurvey<'a> {
 
 impl ReleaseSurvey<'_> {
     /// Asks every environment. Returns the names of those that have a document now.
-    fn all(&mut self) -> Result<BTreeSet<String>, Failure> {
-        let requests = self.options.python.requests.clone();
+    fn environments(&mut self, interrupt: &mut Interrupt) -> Result<BTreeSet<String>, Failure> {
+        let requests = &self.options.python.requests;
         let mut names = BTreeSet::new();
-        // The installer checks for Ctrl-C while nothing else does.
-        let mut interrupt = std::mem::replace(&mut self.session.supervisor.interrupt, Interrupt::none());
-        let made = self.environments(&requests, &mut interrupt, &mut names);
-        self.session.supervisor.interrupt = interrupt;
-        made.map(|()| names)
-    }
-
-    fn environments(
-        &mut self,
-        requests: &[EnvironmentRequest],
-        interrupt: &mut Interrupt,
-        names: &mut BTreeSet<String>,
-    ) -> Result<(), Failure> {
         let disk_bytes = self.options.python.disk;
         let installer = Installer::new(self.program, &self.folder.join(WORK), disk_bytes).map_err(failure)?;
         for (number, request) in requests.iter().enumerate() {
@@ -134,10 +123,10 @@ impl ReleaseSurvey<'_> {
                 break;
             }
             let python = self.options.asked.python.as_deref().map(Path::as_os_str);
-            let how =
-                How { request: Some(request), python, build: !self.options.python.allow.is_empty(), ..How::default() };
+            let build = !self.options.python.allow.is_empty();
+            let how = |request| How { request, overrides: Vec::new(), pre: false, python, build };
             let version = match request.version.as_str() {
-                "" => match installer.chosen(&how, interrupt) {
+                "" => match installer.chosen(&how(request), interrupt) {
                     Ok(version) => version,
                     Err(InstallError::Stopped) => break,
                     Err(error) => return Err(failure(error)),
@@ -155,7 +144,7 @@ impl ReleaseSurvey<'_> {
             }
             self.console.warn(&[format!("{head}: installing")]);
             let mut document = self.blank(&request);
-            match installer.make(&How { request: Some(&request), ..how }, interrupt) {
+            match installer.make(&how(&request), interrupt) {
                 Ok(made) => {
                     let asked = self.ask(&request, &mut document, &made, known, interrupt);
                     installer.remove(&made);
@@ -172,7 +161,7 @@ impl ReleaseSurvey<'_> {
             self.store.put(&document.file(), &document)?;
             names.insert(name);
         }
-        Ok(())
+        Ok(names)
     }
 
     /// A document without rows.
@@ -291,11 +280,10 @@ impl ReleaseSurvey<'_> {
     }
 
     /// Prints the matrix of what this survey asked, and returns the exit code.
-    fn end(&mut self, names: BTreeSet<String>) -> Result<Exit, Failure> {
+    fn end(&mut self, names: BTreeSet<String>, signal: Option<String>) -> Result<Exit, Failure> {
         let documents = documents(&self.folder)?;
         let asked: Vec<EnvironmentDocument> =
             documents.into_iter().filter(|document| names.contains(&document.environment.name)).collect();
-        let signal = self.session.supervisor.interrupt.signal().map(signal_name);
         let exit = match signal.as_deref() {
             Some("SIGINT") => Exit::Interrupted,
             Some(_) => Exit::Terminated,
@@ -407,12 +395,9 @@ fn who_answers(witnesses: &[(WitnessAsked, Ground)]) -> String {
 }
 
 pub(super) fn failure(error: InstallError) -> Failure {
+    use InstallError::{Busy, NoSpace, NoUv, NotOwn, Refused};
     match error {
-        InstallError::NotOwn(_)
-        | InstallError::NoUv
-        | InstallError::Refused(_)
-        | InstallError::NoSpace { .. }
-        | InstallError::Busy(_) => Failure::Usage(error.to_string()),
-        InstallError::Stopped | InstallError::System(_) => Failure::Internal(error.to_string()),
+        NotOwn(_) | NoUv | Refused(_) | NoSpace { .. } | Busy(_) => Failure::Usage(error.to_string()),
+        _ => Failure::Internal(error.to_string()),
     }
 }

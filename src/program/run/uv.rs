@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::FlockOperation;
+use serde_json::Value;
 
 use cuda_pitfalls_answers::releases::EnvironmentRequest;
 use cuda_pitfalls_core::clock;
@@ -30,10 +31,10 @@ const LINES: usize = 12;
 /// Variables that would lead to packages outside an environment.
 const OUTSIDE: [&str; 5] = ["PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "CONDA_PREFIX", "CUDA_PITFALLS_PYTHON"];
 
-/// Prints the packages of an interpreter, by their names.
+/// Prints the version of an interpreter, and its packages by their names.
 const PACKAGES: &str = "import importlib.metadata as m, json, platform\n\
-    print(json.dumps({'python': platform.python_version(), 'packages': {d.metadata['Name'].lower().replace('_', '-')\
-    .replace('.', '-'): d.version for d in m.distributions() if d.metadata['Name']}}))";
+    print(json.dumps([platform.python_version(), {d.metadata['Name'].lower().replace('_', '-')\
+    .replace('.', '-'): d.version for d in m.distributions() if d.metadata['Name']}]))";
 
 /// Makes environments, one at a time.
 pub(super) struct Installer<'a> {
@@ -95,28 +96,25 @@ pub(super) enum InstallError {
     /// The user stopped it.
     #[error("stopped")]
     Stopped,
-    /// A file or process was refused.
-    #[error("{0}")]
-    System(String),
-}
-
-impl From<io::Error> for InstallError {
-    fn from(error: io::Error) -> InstallError {
-        InstallError::System(error.to_string())
-    }
-}
-
-impl From<SupervisorError> for InstallError {
-    fn from(error: SupervisorError) -> InstallError {
-        InstallError::System(error.to_string())
-    }
+    /// A file was refused.
+    #[error(transparent)]
+    File(#[from] io::Error),
+    /// A process was refused.
+    #[error(transparent)]
+    Process(#[from] SupervisorError),
+    /// An interpreter printed something else than was asked for.
+    #[error("the interpreter's output cannot be read: {0}")]
+    Output(#[from] serde_json::Error),
+    /// A process does not end.
+    #[error("process {0} could not be killed")]
+    Unkillable(u32),
 }
 
 /// How an environment is made.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct How<'r> {
     /// The packages, the interpreter and the date.
-    pub(super) request: Option<&'r EnvironmentRequest>,
+    pub(super) request: &'r EnvironmentRequest,
     /// Versions that hold whatever other packages ask for.
     pub(super) overrides: Vec<String>,
     /// Whether versions may be pre-releases.
@@ -125,6 +123,14 @@ pub(super) struct How<'r> {
     pub(super) python: Option<&'r OsStr>,
     /// Whether packages may be built from source.
     pub(super) build: bool,
+}
+
+impl How<'_> {
+    /// The arguments that name the interpreter.
+    fn interpreter(&self) -> impl Iterator<Item = OsString> {
+        let wanted = self.request.python.as_deref().map(OsStr::new).or(self.python);
+        wanted.into_iter().flat_map(|python| [OsString::from("--python"), python.to_os_string()])
+    }
 }
 
 impl<'a> Installer<'a> {
@@ -157,32 +163,20 @@ impl<'a> Installer<'a> {
         let began = clock::now_ns();
         let folder = self.folder.join("environment");
         let _ = fs::remove_dir_all(&folder);
-        let request = how.request;
-        let wanted = request.and_then(|request| request.python.as_deref()).map(OsStr::new).or(how.python);
-        let mut arguments: Vec<OsString> = ["venv", "--no-project"].map(OsString::from).into();
-        arguments.extend(wanted.into_iter().flat_map(|python| [OsString::from("--python"), python.to_os_string()]));
+        let mut arguments = words(&["venv", "--no-project"]);
+        arguments.extend(how.interpreter());
         arguments.push(folder.clone().into());
-        self.uv(&arguments, interrupt)?;
+        self.uv(arguments, interrupt)?;
         let python = folder.join("bin/python");
-        let mut arguments: Vec<OsString> = ["pip", "install", "--python"].map(OsString::from).into();
+        let mut arguments = words(&["pip", "install", "--python"]);
         arguments.push(python.clone().into());
-        self.rules(how, &mut arguments)?;
+        arguments.extend(self.rules(how)?);
         arguments.push("--".into());
-        let requirements = request.map(EnvironmentRequest::requirements).unwrap_or_default();
-        arguments.extend(requirements.into_iter().map(OsString::from));
-        self.uv(&arguments, interrupt)?;
+        arguments.extend(how.request.requirements().into_iter().map(OsString::from));
+        self.uv(arguments, interrupt)?;
         let install_ns = clock::now_ns() - began;
-        let found = self.json(&python, &["-c", PACKAGES], interrupt)?;
-        let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_string();
-        let packages = found.get("packages").and_then(serde_json::Value::as_object);
-        Ok(Made {
-            version: found.get("python").map(text).unwrap_or_default(),
-            packages: packages.into_iter().flatten().map(|(name, version)| (name.clone(), text(version))).collect(),
-            install_ns,
-            disk_bytes: size(&folder),
-            folder,
-            python,
-        })
+        let (version, packages) = serde_json::from_value(self.json(&python, &["-c", PACKAGES], interrupt)?)?;
+        Ok(Made { version, packages, install_ns, disk_bytes: size(&folder), folder, python })
     }
 
     /// The version of a package that the installer would choose, without installing anything.
@@ -190,19 +184,16 @@ impl<'a> Installer<'a> {
     /// # Errors
     /// There is none, and why.
     pub(super) fn chosen(&self, how: &How<'_>, interrupt: &mut Interrupt) -> Result<String, InstallError> {
-        let Some(request) = how.request else { return Err(InstallError::Refused("it names no package".to_string())) };
         let (input, output) = (self.folder.join("requirements.in"), self.folder.join("requirements.txt"));
-        fs::write(&input, format!("{}\n", request.package))?;
-        let mut arguments: Vec<OsString> =
-            ["pip", "compile", "--no-deps", "--no-annotate", "--no-header"].map(OsString::from).into();
-        let wanted = request.python.as_deref().map(OsStr::new).or(how.python);
-        arguments.extend(wanted.into_iter().flat_map(|python| [OsString::from("--python"), python.to_os_string()]));
-        self.rules(how, &mut arguments)?;
+        fs::write(&input, format!("{}\n", how.request.package))?;
+        let mut arguments = words(&["pip", "compile", "--no-deps", "--no-annotate", "--no-header"]);
+        arguments.extend(how.interpreter());
+        arguments.extend(self.rules(how)?);
         arguments.extend([OsString::from("--output-file"), output.clone().into(), input.into()]);
-        self.uv(&arguments, interrupt)?;
+        self.uv(arguments, interrupt)?;
         let text = fs::read_to_string(&output)?;
         let chosen = text.lines().find_map(|line| Some(line.split_once("==")?.1.trim().to_string()));
-        chosen.ok_or_else(|| InstallError::Refused(format!("no version of {} was found", request.package)))
+        chosen.ok_or_else(|| InstallError::Refused(format!("no version of {} was found", how.request.package)))
     }
 
     /// All versions of a package that have a file for this interpreter, in the order in which pip gives them.
@@ -218,16 +209,16 @@ impl<'a> Installer<'a> {
     ) -> Result<Vec<String>, InstallError> {
         // uv has no list of versions; pip has.
         let pip = EnvironmentRequest { package: "pip".to_string(), ..EnvironmentRequest::default() };
-        let made = self.make(&How { request: Some(&pip), python, ..How::default() }, interrupt)?;
+        let how = How { request: &pip, overrides: Vec::new(), pre: false, python, build: false };
+        let made = self.make(&how, interrupt)?;
         let mut arguments = vec!["-m", "pip", "index", "versions", "--json", "--disable-pip-version-check", package];
         if pre {
             arguments.push("--pre");
         }
         let found = self.json(&made.python, &arguments, interrupt);
         let _ = fs::remove_dir_all(&made.folder);
-        let found = found?;
-        let versions = found.get("versions").and_then(serde_json::Value::as_array);
-        Ok(versions.into_iter().flatten().filter_map(|version| version.as_str().map(str::to_string)).collect())
+        let versions = found?.get_mut("versions").map_or_else(|| Value::Array(Vec::new()), Value::take);
+        Ok(serde_json::from_value(versions)?)
     }
 
     /// Removes an environment and, where it has become too large, the cache.
@@ -239,34 +230,35 @@ impl<'a> Installer<'a> {
         }
     }
 
-    /// The installer's rules for choosing versions.
-    fn rules(&self, how: &How<'_>, arguments: &mut Vec<OsString>) -> Result<(), InstallError> {
+    /// The installer's rules for choosing versions, as arguments.
+    fn rules(&self, how: &How<'_>) -> Result<Vec<OsString>, InstallError> {
         let request = how.request;
-        if let Some(newest) = request.and_then(|request| request.newest.as_ref()) {
-            arguments.extend([OsString::from("--exclude-newer"), newest.into()]);
+        let mut arguments = Vec::new();
+        if let Some(newest) = &request.newest {
+            arguments.extend(words(&["--exclude-newer", newest]));
         }
-        if !how.build && !request.is_some_and(|request| request.build) {
-            arguments.extend(["--only-binary", ":all:"].map(OsString::from));
+        if !how.build && !request.build {
+            arguments.extend(words(&["--only-binary", ":all:"]));
         }
         if how.pre {
-            arguments.extend(["--prerelease", "allow"].map(OsString::from));
+            arguments.extend(words(&["--prerelease", "allow"]));
         }
-        let forced = request.filter(|request| request.forced && !request.version.is_empty());
-        let forced = forced.and_then(|request| request.requirements().into_iter().next());
+        let is_forced = request.forced && !request.version.is_empty();
+        let forced = request.requirements().into_iter().take(usize::from(is_forced));
         let overrides: Vec<String> = how.overrides.iter().cloned().chain(forced).collect();
         if !overrides.is_empty() {
             let file = self.folder.join("overrides.txt");
             fs::write(&file, overrides.join("\n") + "\n")?;
             arguments.extend([OsString::from("--override"), file.into()]);
         }
-        Ok(())
+        Ok(arguments)
     }
 
     /// Frees space for another environment.
     fn make_room(&self) -> Result<(), InstallError> {
-        let free = || {
-            let about = rustix::fs::statvfs(&self.folder).map_err(|error| InstallError::System(error.to_string()))?;
-            Ok::<u64, InstallError>(about.f_bavail.saturating_mul(about.f_frsize))
+        let free = || -> Result<u64, InstallError> {
+            let about = rustix::fs::statvfs(&self.folder).map_err(io::Error::from)?;
+            Ok(about.f_bavail.saturating_mul(about.f_frsize))
         };
         if free()? >= LEAST_FREE_BYTES {
             return Ok(());
@@ -278,29 +270,21 @@ impl<'a> Installer<'a> {
         }
     }
 
-    fn uv(&self, arguments: &[OsString], interrupt: &mut Interrupt) -> Result<(), InstallError> {
-        let mut command = vec![self.uv.clone().into_os_string()];
-        command.extend(arguments.iter().cloned());
-        self.run(command, LIMIT, None, interrupt)
+    fn uv(&self, arguments: Vec<OsString>, interrupt: &mut Interrupt) -> Result<(), InstallError> {
+        self.run(&self.uv, arguments, LIMIT, None, interrupt)
     }
 
     /// What a command of an environment's interpreter prints: one JSON document.
-    fn json(
-        &self,
-        python: &Path,
-        arguments: &[&str],
-        interrupt: &mut Interrupt,
-    ) -> Result<serde_json::Value, InstallError> {
+    fn json(&self, python: &Path, arguments: &[&str], interrupt: &mut Interrupt) -> Result<Value, InstallError> {
         let output = self.folder.join("output.json");
-        let command = [python.as_os_str().to_os_string()].into_iter().chain(arguments.iter().map(OsString::from));
-        self.run(command.collect(), SHORT, Some(File::create(&output)?), interrupt)?;
-        let text = fs::read_to_string(&output)?;
-        serde_json::from_str(&text).map_err(|error| InstallError::System(format!("{}: {error}", arguments.join(" "))))
+        self.run(python, words(arguments), SHORT, Some(File::create(&output)?), interrupt)?;
+        Ok(serde_json::from_str(&fs::read_to_string(&output)?)?)
     }
 
     fn run(
         &self,
-        command: Vec<OsString>,
+        command: &Path,
+        mut arguments: Vec<OsString>,
         limit: Duration,
         stdout: Option<File>,
         interrupt: &mut Interrupt,
@@ -310,8 +294,7 @@ impl<'a> Installer<'a> {
         environment.retain(|name, _| OUTSIDE.iter().all(|outside| name != outside));
         environment.insert("UV_CACHE_DIR".into(), self.folder.join("cache").into());
         environment.insert("UV_NO_PROGRESS".into(), "1".into());
-        let mut arguments = vec![OsString::from("--")];
-        arguments.extend(command);
+        arguments.splice(0..0, [OsString::from("--"), command.into()]);
         let errand = Errand {
             program: self.program,
             role: role::COMMAND,
@@ -326,7 +309,7 @@ impl<'a> Installer<'a> {
             ErrandEnd::Exited { status, .. } if status.success() => Ok(()),
             ErrandEnd::Exited { stderr, status } => Err(InstallError::Refused(complaint(&stderr, &status.to_string()))),
             ErrandEnd::Stopped => Err(InstallError::Stopped),
-            ErrandEnd::Unkillable(pid) => Err(InstallError::System(format!("process {pid} could not be killed"))),
+            ErrandEnd::Unkillable(pid) => Err(InstallError::Unkillable(pid)),
         }
     }
 }
@@ -335,6 +318,10 @@ impl Drop for Installer<'_> {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+fn words(words: &[&str]) -> Vec<OsString> {
+    words.iter().map(OsString::from).collect()
 }
 
 /// Makes a folder that this user alone can enter, or accepts one that is so already: whoever can write there decides
