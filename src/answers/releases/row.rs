@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::survey::Unmeasured;
-use crate::survey::python::{PythonAttempt, PythonLine, PythonSeen, Raised};
+use crate::survey::python::{PythonAttempt, PythonLine, Raised};
 use cuda_pitfalls_core::verdict::Reason;
 
 /// What a runtime asks a driver before it calls `cuInit`.
@@ -144,26 +144,24 @@ impl WitnessSeen {
 
     /// What an attempt showed. `can_succeed` is whether this driver's `cuInit` can.
     pub fn of(witness: Witness, attempt: PythonAttempt, can_succeed: bool) -> WitnessSeen {
-        let PythonAttempt { seen, way, child, setup, invalid, called } = attempt;
-        let PythonSeen { calls_cuinit, init_status, at, through, context_on, raised, value, left, elapsed_ns, .. } =
-            seen;
+        let PythonAttempt { seen, child, setup, invalid, called, .. } = attempt;
         let needs_gpu = !can_succeed && setup.is_some() && called.contains(INIT);
-        let raised = setup.or(raised).map(|raised| Raised { more: None, ..raised });
+        let raised = setup.or(seen.raised).map(|raised| Raised { more: None, ..raised });
         WitnessSeen {
             witness,
-            only_version: calls_cuinit == Some(false) && called.contains(DRIVER_VERSION),
+            only_version: seen.calls_cuinit == Some(false) && called.contains(DRIVER_VERSION),
             needs_gpu,
-            calls_cuinit: calls_cuinit.filter(|_| invalid.is_none()),
-            init_status,
+            calls_cuinit: seen.calls_cuinit.filter(|_| invalid.is_none()),
+            init_status: seen.init_status,
             child,
-            at,
-            through,
-            way,
-            context_on: context_on.filter(|_| can_succeed),
+            at: seen.at,
+            through: seen.through,
+            way: seen.way,
+            context_on: seen.context_on.filter(|_| can_succeed),
             raised,
-            value,
-            left,
-            elapsed_ns,
+            value: seen.value,
+            left: seen.left,
+            elapsed_ns: seen.elapsed_ns,
             unmeasured: invalid.map(|invalid| Unmeasured { reason: invalid.reason, detail: invalid.detail }),
         }
     }

@@ -194,10 +194,10 @@ impl LineRow for ErrorRow {
             before: row.before,
             ask: row.ask,
             env: row.env,
-            raised: row.raised,
-            value: row.value,
+            raised: row.facts.raised,
+            value: row.facts.value,
             warned: counting.map(|seen| seen.warned).unwrap_or_default(),
-            left: row.left,
+            left: row.facts.left,
             as_expected: row.as_expected,
             standing: row.standing,
         }

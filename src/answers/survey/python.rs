@@ -12,6 +12,7 @@ pub use list::{List, MOST_BYTES, PythonLine, built_in, read};
 pub use seen::{PythonAttempt, Raised, Said, made, stack_of_init};
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,6 +46,29 @@ pub struct PythonRow {
     /// Why the line is of interest.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
+    /// The facts on which all attempts agree.
+    #[serde(flatten)]
+    pub facts: PythonFacts,
+    /// For a control: whether it showed what it must.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub as_expected: Option<bool>,
+    /// How many attempts count, and why others do not.
+    #[serde(flatten)]
+    pub standing: RowAttempts,
+    /// What each attempt showed.
+    pub seen: Vec<PythonSeen>,
+}
+
+/// A place without its line number, which differs between versions that behave alike.
+pub(crate) fn without_line(at: &str) -> String {
+    let Some((file, rest)) = at.split_once(':') else { return at.to_string() };
+    let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+    format!("{file}{rest}")
+}
+
+/// What a line does.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct PythonFacts {
     /// Whether the code before it had initialised the driver already.
     pub initialised_before: Option<bool>,
     /// NVML indices of the GPUs on which the code before it had made a context that still existed.
@@ -89,62 +113,14 @@ pub struct PythonRow {
     pub elapsed_ns: Option<u64>,
     /// How its process ended, unless with exit code 0: `SIGSEGV`, `exit code 3`.
     pub left: Option<String>,
-    /// For a control: whether it showed what it must.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub as_expected: Option<bool>,
-    /// How many attempts count, and why others do not.
-    #[serde(flatten)]
-    pub standing: RowAttempts,
-    /// What each attempt showed.
-    pub seen: Vec<PythonSeen>,
 }
 
-/// A place without its line number, which differs between versions that behave alike.
-pub(crate) fn without_line(at: &str) -> String {
-    let Some((file, rest)) = at.split_once(':') else { return at.to_string() };
-    let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
-    format!("{file}{rest}")
-}
-
-/// What one attempt showed. The fields have the meanings of the row's.
+/// What one attempt showed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PythonSeen {
-    /// As in the row.
-    pub initialised_before: Option<bool>,
-    /// As in the row.
-    pub context_before: Option<Vec<u32>>,
-    /// As in the row.
-    pub calls_cuinit: Option<bool>,
-    /// As in the row.
-    pub reads_mask: Option<bool>,
-    /// As in the row.
-    pub mask: Option<String>,
-    /// As in the row.
-    pub init_status: Option<String>,
-    /// As in the row.
-    pub in_child: Option<bool>,
-    /// As in the row.
-    pub at: Option<String>,
-    /// As in the row.
-    pub entry: Option<String>,
-    /// As in the row.
-    pub through: Option<String>,
-    /// As in the row.
-    pub context_on: Option<Vec<u32>>,
-    /// As in the row.
-    pub context_at: Option<String>,
-    /// As in the row.
-    pub context_bytes: Option<Vec<i64>>,
-    /// As in the row.
-    pub device_used_bytes: Option<Vec<i64>>,
-    /// As in the row.
-    pub raised: Option<Raised>,
-    /// As in the row.
-    pub value: Option<String>,
-    /// As in the row.
-    pub elapsed_ns: Option<u64>,
-    /// As in the row.
-    pub left: Option<String>,
+    /// The facts of the row as they were in this attempt, without `way`.
+    #[serde(flatten)]
+    pub facts: PythonFacts,
     /// Why the attempt does not count, by a word of [`Reason`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub invalid: Option<String>,
@@ -153,6 +129,14 @@ pub struct PythonSeen {
     pub warned: Vec<String>,
     /// Whether no other attempt ran at the same time.
     pub alone: bool,
+}
+
+impl Deref for PythonRow {
+    type Target = PythonFacts;
+
+    fn deref(&self) -> &PythonFacts {
+        &self.facts
+    }
 }
 
 impl Row for PythonRow {
@@ -189,8 +173,8 @@ pub trait LineRow: Row {
 
 impl LineRow for PythonRow {
     fn of(_: &PythonLine, mut row: PythonRow, _: bool) -> PythonRow {
-        let seen = row.seen.iter_mut().filter_map(|seen| seen.raised.as_mut());
-        row.raised.iter_mut().chain(seen).for_each(|raised| raised.more = None);
+        let seen = row.seen.iter_mut().map(|seen| &mut seen.facts);
+        seen.chain([&mut row.facts]).filter_map(|facts| facts.raised.as_mut()).for_each(|raised| raised.more = None);
         row
     }
 }
@@ -219,46 +203,44 @@ impl PythonRow {
 
     /// The row with the results of these attempts, in the order in which they were made.
     pub fn with(mut self, attempts: Vec<PythonAttempt>) -> PythonRow {
-        let counting: Vec<&PythonSeen> =
-            attempts.iter().filter(|made| made.invalid.is_none()).map(|made| &made.seen).collect();
+        let counting: Vec<&PythonAttempt> = attempts.iter().filter(|made| made.invalid.is_none()).collect();
         let mut standing = RowAttempts { attempts: counting.len() as u32, ..RowAttempts::default() };
         for invalid in attempts.iter().filter_map(|made| made.invalid.as_ref()) {
             *standing.invalid.entry(invalid.reason.name()).or_insert(0) += 1;
         }
-        macro_rules! agree {
-            ($($fact:ident)*) => {$(
-                self.$fact = standing.agreed(stringify!($fact), counting.iter().map(|seen| seen.$fact.clone())).flatten();
-            )*};
-        }
-        agree!(initialised_before context_before calls_cuinit reads_mask mask init_status in_child context_on left);
+        let seen: Vec<&PythonFacts> = counting.iter().map(|made| &made.seen).collect();
         // An attempt whose stack could not be read says nothing about the fields that come from the stack.
-        macro_rules! agree_where_read {
-            ($unread:expr; $($fact:ident)*) => {$(
-                let read = counting.iter().filter(|seen| !$unread(seen)).map(|seen| seen.$fact.clone());
-                self.$fact = standing.agreed(stringify!($fact), read).flatten();
+        let has_stack = |seen: &&&PythonFacts| seen.calls_cuinit != Some(true) || seen.at.is_some();
+        let has_contexts = |seen: &PythonFacts| seen.context_on.as_ref().is_some_and(|on| !on.is_empty());
+        let has_context_stack = |seen: &&&PythonFacts| !has_contexts(seen) || seen.context_at.is_some();
+        let facts = &mut self.facts;
+        macro_rules! agree {
+            ($seen:expr; $($fact:ident)*) => {$(
+                let values = $seen.map(|seen| seen.$fact.clone());
+                facts.$fact = standing.agreed(stringify!($fact), values).flatten();
             )*};
         }
-        agree_where_read!(|seen: &PythonSeen| seen.calls_cuinit == Some(true) && seen.at.is_none(); at entry through);
-        let has_contexts = |seen: &PythonSeen| seen.context_on.as_ref().is_some_and(|on| !on.is_empty());
-        agree_where_read!(|seen: &PythonSeen| has_contexts(seen) && seen.context_at.is_none(); context_at);
-        let kinds = counting.iter().map(|seen| seen.raised.as_ref().map(|raised| raised.kind.as_str()));
+        agree!(seen.iter(); initialised_before context_before calls_cuinit reads_mask mask init_status in_child context_on left);
+        agree!(seen.iter().filter(has_stack); at entry through);
+        agree!(seen.iter().filter(has_context_stack); context_at);
+        let kinds = seen.iter().map(|seen| seen.raised.as_ref().map(|raised| raised.kind.as_str()));
         let is_agreed = standing.agreed("raised", kinds).is_some();
         // The value of a line is also known from attempts that do not count, if no others exist.
-        let showing: Vec<&PythonSeen> = match counting.is_empty() {
+        let showing: Vec<&PythonFacts> = match seen.is_empty() {
             true => attempts.iter().map(|made| &made.seen).collect(),
-            false => counting.clone(),
+            false => seen.clone(),
         };
-        let first = showing.first().filter(|_| is_agreed || counting.is_empty());
-        self.raised = first.and_then(|seen| seen.raised.clone());
+        let first = showing.first().filter(|_| is_agreed || seen.is_empty());
+        facts.raised = first.and_then(|seen| seen.raised.clone());
         let value = first.and_then(|seen| seen.value.clone());
-        self.value = value.filter(|value| showing.iter().all(|seen| seen.value.as_ref() == Some(value)));
-        self.way = attempts.iter().find(|made| made.invalid.is_none()).map(|made| made.way.clone()).unwrap_or_default();
+        facts.value = value.filter(|value| showing.iter().all(|seen| seen.value.as_ref() == Some(value)));
+        facts.way = seen.first().map(|seen| seen.way.clone()).unwrap_or_default();
         // NVML's figure for a single process, the only one that is known beside other attempts, is a few MiB lower.
-        let alone = || counting.iter().filter(|seen| seen.alone).filter_map(|seen| seen.context_bytes.as_ref());
-        let beside = || counting.iter().filter_map(|seen| seen.context_bytes.as_ref());
-        self.context_bytes = if alone().next().is_some() { medians(alone()) } else { medians(beside()) };
-        self.device_used_bytes = medians(counting.iter().filter_map(|seen| seen.device_used_bytes.as_ref()));
-        self.elapsed_ns = median(counting.iter().filter_map(|seen| seen.elapsed_ns).collect());
+        let alone = || counting.iter().filter(|made| made.alone).filter_map(|made| made.seen.context_bytes.as_ref());
+        let beside = || seen.iter().filter_map(|seen| seen.context_bytes.as_ref());
+        facts.context_bytes = if alone().next().is_some() { medians(alone()) } else { medians(beside()) };
+        facts.device_used_bytes = medians(seen.iter().filter_map(|seen| seen.device_used_bytes.as_ref()));
+        facts.elapsed_ns = median(seen.iter().filter_map(|seen| seen.elapsed_ns).collect());
         if counting.is_empty() {
             let invalid = attempts.iter().find_map(|made| made.invalid.clone());
             let (reason, detail) = invalid.map_or_else(

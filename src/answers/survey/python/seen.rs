@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::PythonSeen;
+use super::{PythonFacts, PythonSeen};
 use cuda_pitfalls_core::text::escape::shorten;
 use cuda_pitfalls_core::verdict::{Invalidation, Reason};
 use cuda_pitfalls_trace::history::{Init, MASK, ProgramHistory};
@@ -106,9 +106,11 @@ fn shortened(Raised { kind, message, more, absent }: Raised) -> Raised {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PythonAttempt {
     /// What it showed.
-    pub seen: PythonSeen,
-    /// The packages' functions in the stack of `cuInit`, outermost first.
-    pub way: Vec<String>,
+    pub seen: PythonFacts,
+    /// The first of its warnings, each with its category.
+    pub warned: Vec<String>,
+    /// Whether no other attempt ran at the same time.
+    pub alone: bool,
     /// The command of the child process that called `cuInit`, if one did.
     pub child: Option<String>,
     /// The exception that ended the code before the code in question.
@@ -127,7 +129,9 @@ impl PythonAttempt {
 
     /// What it showed, with the word for the reason why it does not count.
     pub fn into_seen(self) -> PythonSeen {
-        PythonSeen { invalid: self.invalid.map(|invalid| invalid.reason.name()), ..self.seen }
+        let PythonAttempt { seen, warned, alone, invalid, .. } = self;
+        let facts = PythonFacts { way: Vec::new(), ..seen };
+        PythonSeen { facts, invalid: invalid.map(|invalid| invalid.reason.name()), warned, alone }
     }
 }
 
@@ -135,17 +139,16 @@ impl PythonAttempt {
 /// other attempt ran at the same time.
 pub fn made(trace: &Trace, said: &Said, folder: &str, limit_ns: u64, alone: bool) -> PythonAttempt {
     let left = left(trace);
-    let mut made =
-        PythonAttempt { invalid: invalid(trace, said, left.as_deref(), limit_ns), ..PythonAttempt::default() };
+    let invalid = invalid(trace, said, left.as_deref(), limit_ns);
+    let mut made = PythonAttempt { invalid, alone, ..PythonAttempt::default() };
     made.called = trace.counts.iter().flat_map(|counts| counts.calls.keys().cloned()).collect();
     made.setup = said.setup.clone();
     let seen = &mut made.seen;
-    seen.alone = alone;
     seen.left = left;
     if let Some(end) = &said.end {
         seen.value = end.value.clone();
         seen.raised = end.raised.clone();
-        seen.warned = end.warned.clone();
+        made.warned = end.warned.clone();
         seen.elapsed_ns = said.ask.map(|(ask_ns, _)| end.t_ns.saturating_sub(ask_ns));
     }
     let Some((ask_ns, pid)) = said.ask else { return made };
@@ -154,7 +157,7 @@ pub fn made(trace: &Trace, said: &Said, folder: &str, limit_ns: u64, alone: bool
     }
     let own = LineHistory { trace, history: History::of(trace), folder, ask_ns, pid };
     own.init(&mut made);
-    own.contexts(&mut made.seen);
+    own.contexts(&mut made.seen, alone);
     if alone {
         made.seen.device_used_bytes = own.used();
     }
@@ -253,7 +256,7 @@ impl LineHistory<'_> {
         seen.at = self.at(stack);
         seen.entry = stack.entry().map(|frame| self.named(frame));
         seen.through = through(stack);
-        made.way = self.way(stack);
+        seen.way = self.way(stack);
     }
 
     /// The first `cuInit` after the line began: its process, and its stack.
@@ -275,7 +278,7 @@ impl LineHistory<'_> {
     }
 
     /// Fills in what the line did with contexts.
-    fn contexts(&self, seen: &mut PythonSeen) {
+    fn contexts(&self, seen: &mut PythonFacts, alone: bool) {
         let lives = &self.history.contexts;
         let index = |life: &&ContextLife| u32::try_from(self.trace.gpu_index(life.made.gpu.as_deref())?).ok();
         let was_there = |life: &&ContextLife| {
@@ -298,7 +301,7 @@ impl LineHistory<'_> {
         seen.context_on = on(&mut lives.iter().filter(is_own));
         seen.context_at = lives.iter().find(is_own).and_then(|life| self.at(&life.made.stack));
         // Beside other attempts, a change of a GPU's memory may be theirs.
-        let bytes = |life: &ContextLife| if seen.alone { life.bytes } else { life.made.own_bytes };
+        let bytes = |life: &ContextLife| if alone { life.bytes } else { life.made.own_bytes };
         let of_gpu = |gpu: &u32| {
             lives.iter().filter(is_own).filter(|life| index(life) == Some(*gpu)).map(bytes).sum::<Option<i64>>()
         };

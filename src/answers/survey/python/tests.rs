@@ -56,7 +56,7 @@ fn what_the_line_did_is_told_with_its_place_in_the_framework() {
     assert_eq!(seen.at.as_deref(), Some("torch/cuda/__init__.py:129 is_available"));
     assert_eq!(seen.entry.as_deref(), Some("accelerate/state.py:180 __init__"));
     assert_eq!(
-        made.way,
+        seen.way,
         [
             "accelerate/state.py:180 __init__",
             "torch/cuda/__init__.py:129 is_available",
@@ -172,7 +172,7 @@ fn of_a_long_way_the_ends_are_kept() {
     let functions: Vec<String> = (0..40).map(|number| format!("f{number}")).collect();
     let frames: Vec<(&str, &str, u32)> = functions.iter().map(|name| (name.as_str(), "jax/core.py", 1)).collect();
     let trace = init(TraceBuilder::on(2).on_stack(asked(&frames)), "").done();
-    let way = shown(&trace, &said(1, 90), true).way;
+    let way = shown(&trace, &said(1, 90), true).seen.way;
     assert_eq!((way.len(), way[7].as_str(), way[8].as_str()), (25, "jax/core.py:1 f7", "…"));
     assert_eq!((way[9].as_str(), way[24].as_str()), ("jax/core.py:1 f24", "jax/core.py:1 f39"));
 }
@@ -260,10 +260,10 @@ fn a_stack_that_could_not_be_read_contradicts_none() {
 fn memory_is_that_of_attempts_that_ran_alone() {
     let mut attempts = vec![shown(&line().done(), &said(1, 90), false); 3];
     for (made, (bytes, alone)) in attempts.iter_mut().zip([(520, false), (520, false), (526, true)]) {
-        (made.seen.context_bytes, made.seen.alone) = (Some(vec![bytes]), alone);
+        (made.seen.context_bytes, made.alone) = (Some(vec![bytes]), alone);
     }
     assert_eq!(PythonRow::default().with(attempts.clone()).context_bytes, Some(vec![526]));
-    attempts[2].seen.alone = false;
+    attempts[2].alone = false;
     assert_eq!(PythonRow::default().with(attempts).context_bytes, Some(vec![520]), "the median where none did");
 }
 

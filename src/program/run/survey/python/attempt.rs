@@ -83,8 +83,6 @@ pub(in crate::run) struct Attempts {
     folder: PathBuf,
     /// The folder in which traces are kept, if they are.
     traces: Option<PathBuf>,
-    /// PYTHONPATH with absolute paths, if it is set.
-    modules: Option<OsString>,
     repeat: u32,
     jobs: usize,
     number: AtomicU64,
@@ -106,13 +104,12 @@ impl Attempts {
         Attempts {
             program: session.program().to_path_buf(),
             python: python.to_path_buf(),
-            variables: BTreeMap::new(),
+            variables: modules().into_iter().map(|modules| (OsString::from(MODULES), Some(modules))).collect(),
             ground: Ground { on: session.on.clone(), ..Ground::default() },
             nvml: session.nvml(),
             mask: session.restrict.as_ref().map(|uuids| uuids.join(",")),
             folder: session.folder().to_path_buf(),
             traces: traces.map(|traces| std::path::absolute(&traces).unwrap_or(traces)),
-            modules: modules(),
             repeat,
             jobs,
             number: AtomicU64::new(0),
@@ -268,7 +265,6 @@ impl Attempts {
         let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         let cache = |name: &str| (OsString::from(name), folder.join("cache").join(name).into_os_string());
         environment.extend(CACHES.map(cache));
-        environment.extend(self.modules.clone().map(|modules| (OsString::from(MODULES), modules)));
         for (name, value) in &self.variables {
             match value {
                 Some(value) => environment.insert(name.clone(), value.clone()),
@@ -293,7 +289,7 @@ fn modules() -> Option<OsString> {
 /// Whether a row makes contexts, and none of its attempts has run alone.
 pub(super) fn wants_to_be_alone(job: &RowJob, attempts: &[PythonAttempt]) -> bool {
     let has_contexts = |made: &PythonAttempt| made.seen.context_on.as_ref().is_some_and(|on| !on.is_empty());
-    job.wants_memory && attempts.iter().any(has_contexts) && !attempts.iter().any(|made| made.seen.alone || hangs(made))
+    job.wants_memory && attempts.iter().any(has_contexts) && !attempts.iter().any(|made| made.alone || hangs(made))
 }
 
 fn hangs(made: &PythonAttempt) -> bool {
