@@ -25,6 +25,9 @@ pub use question::{Item, SurveyAnswer};
 pub use row::{RowAttempts, Unmeasured, keyed};
 pub use stored::{Survey, schema};
 
+use serde::Serialize;
+use serde_json::Value;
+
 /// The kind of survey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
 pub enum SurveyKind {
@@ -42,6 +45,14 @@ pub enum SurveyKind {
     Errors,
     /// How long a start takes, and what host memory it needs.
     Startup,
+}
+
+/// The word for a value in documents.
+fn word(value: impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(Value::String(word)) => word,
+        _ => String::new(),
+    }
 }
 
 /// The median; of two middle values, the smaller one.

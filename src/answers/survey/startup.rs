@@ -138,7 +138,7 @@ impl StartRow {
         let mut standing = RowAttempts::of(answered.report);
         let version = answered.libcudart_version().filter(|_| self.program == StartProgram::Runtime);
         let cases = StartBeside::ALL.into_iter().filter_map(|beside| {
-            let (planned, recordings) = answered.recordings(beside.name())?;
+            let (planned, recordings) = answered.recordings(&beside.name())?;
             let seen: Vec<Vec<Seen>> = recordings.into_iter().map(|recording| seen(planned, recording)).collect();
             case(beside, &seen, &mut standing)
         });
@@ -180,7 +180,7 @@ fn item(program: StartProgram, visible_gpus: u32) -> Item<StartRow> {
     let row = StartRow { program, visible_gpus, libcudart_version, cases: Vec::new(), standing };
     // A probe asks the driver, and what it asks for would be ready when the next call is timed.
     let case = |beside: StartBeside| Case {
-        name: beside.name().to_string(),
+        name: beside.name(),
         does: beside.does().to_string(),
         steps: program.steps(beside, visible_gpus),
         probes: false,
@@ -191,7 +191,7 @@ fn item(program: StartProgram, visible_gpus: u32) -> Item<StartRow> {
     let cases = StartBeside::ALL.into_iter().map(case).collect();
     Item {
         row,
-        sets: vec![program.name().to_string()],
+        sets: vec![program.name()],
         of_libcudart: program == StartProgram::Runtime,
         scenario: scenario(name, question, Some(visible_gpus), Vec::new(), cases),
         repeat: None,

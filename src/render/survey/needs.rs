@@ -137,7 +137,7 @@ fn least_of_each(title: String, document: &SurveyDocument<NeedRow>) -> Section {
             ),
         };
         let needed = if program.is_framework() { format!("beside the driver: {}", list(needed)) } else { list(needed) };
-        vec![program.name().to_string(), needed, only.join("; "), refusable.len().to_string(), verified]
+        vec![program.name(), needed, only.join("; "), refusable.len().to_string(), verified]
     };
     let is_asked =
         |program: &NeedsProgram| document.rows.iter().any(|row| row.program == *program && row.error.is_some());
@@ -160,7 +160,7 @@ fn harmless(title: String, document: &SurveyDocument<NeedRow>) -> Section {
     }
     let row = |((program, moment), refused): ((NeedsProgram, NeedsMoment), BTreeMap<&str, Vec<&str>>)| {
         let refused = refused.into_iter().map(|(refused, errors)| format!("{refused} ({})", errors.join(", ")));
-        vec![program.name().to_string(), when(moment).to_string(), refused.collect::<Vec<_>>().join("; ")]
+        vec![program.name(), when(moment).to_string(), refused.collect::<Vec<_>>().join("; ")]
     };
     let rows = all.into_iter().map(row).collect();
     Section { only_on_pages: true, ..Section::new(title, &["to", "from", "refused"], rows, &[]) }
@@ -178,7 +178,7 @@ fn record(title: String, document: &SurveyDocument<NeedRow>) -> Section {
             });
             let calls = asked.system_calls.iter().map(|(call, times)| format!("{call} {times}"));
             vec![
-                row.program.name().to_string(),
+                row.program.name(),
                 asked.during.clone(),
                 files.collect::<Vec<_>>().join("; "),
                 calls.collect::<Vec<_>>().join(", "),

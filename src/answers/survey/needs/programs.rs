@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::survey::word;
 use cuda_pitfalls_core::experiment::Step;
 use cuda_pitfalls_core::python::{LINE, LINE_TEXT, Python};
 use cuda_pitfalls_core::refusal;
@@ -62,7 +63,7 @@ impl NeedsProgram {
 
     /// Whether selectors ask for it.
     pub fn is_chosen(self, selectors: &[String]) -> bool {
-        let named = |selector: &String| selector.split(' ').next() == Some(self.name());
+        let named = |selector: &String| selector.split(' ').next() == Some(self.name().as_str());
         !self.is_framework() || selectors.iter().any(named)
     }
 
@@ -113,15 +114,8 @@ impl NeedsProgram {
     }
 
     /// The word for it in keys and selectors.
-    pub fn name(self) -> &'static str {
-        match self {
-            NeedsProgram::Driver => "driver",
-            NeedsProgram::Runtime => "runtime",
-            NeedsProgram::Nvml => "nvml",
-            NeedsProgram::Torch => "torch",
-            NeedsProgram::Cupy => "cupy",
-            NeedsProgram::Jax => "jax",
-        }
+    pub fn name(self) -> String {
+        word(self)
     }
 
     /// The moments at which something is refused to it.
@@ -242,14 +236,8 @@ impl NeedsProgram {
 
 impl NeedsMoment {
     /// The word for it in keys and selectors.
-    pub fn name(self) -> &'static str {
-        match self {
-            NeedsMoment::Init => "init",
-            NeedsMoment::Context => "context",
-            NeedsMoment::Use => "use",
-            NeedsMoment::Forked => "forked",
-            NeedsMoment::Spawned => "spawned",
-        }
+    pub fn name(self) -> String {
+        word(self)
     }
 }
 

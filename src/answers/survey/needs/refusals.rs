@@ -315,10 +315,9 @@ fn question(row: NeedRow, gpus: usize, refuses: Vec<Step>, repeat: u32) -> Item<
         Some(_) if row.is_alone() => "call",
         Some(_) => "together",
     };
-    let sets =
-        [Some(program.name()), Some(row.moment.name()), row.error.as_deref(), row.refused.as_deref(), Some(kind)];
+    let sets = [Some(program.name()), Some(row.moment.name()), row.error.clone(), row.refused.clone()];
     Item {
-        sets: sets.into_iter().flatten().map(str::to_string).collect(),
+        sets: sets.into_iter().flatten().chain([kind.to_string()]).collect(),
         row,
         of_libcudart: false,
         scenario,

@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::survey::word;
 use cuda_pitfalls_core::experiment::Step;
 
 /// A program of a few calls.
@@ -33,12 +34,8 @@ impl StartProgram {
     pub(super) const ALL: [StartProgram; 3] = [StartProgram::Driver, StartProgram::Runtime, StartProgram::Nvml];
 
     /// The word for it in keys and selectors.
-    pub fn name(self) -> &'static str {
-        match self {
-            StartProgram::Driver => "driver",
-            StartProgram::Runtime => "runtime",
-            StartProgram::Nvml => "nvml",
-        }
+    pub fn name(self) -> String {
+        word(self)
     }
 
     /// How many GPUs its processes see on a machine with this many: each number up to eight, then every second power,
@@ -126,12 +123,8 @@ impl StartBeside {
     pub(super) const ALL: [StartBeside; 3] = [StartBeside::Alone, StartBeside::Initialised, StartBeside::Context];
 
     /// The word for it in documents.
-    pub fn name(self) -> &'static str {
-        match self {
-            StartBeside::Alone => "alone",
-            StartBeside::Initialised => "initialised",
-            StartBeside::Context => "context",
-        }
+    pub fn name(self) -> String {
+        word(self)
     }
 
     /// What the other process has done before.

@@ -32,7 +32,7 @@ impl SurveyRun<'_> {
                 // Only what the programs ask for can be selected.
                 let asked = needs::next(&document.rows, gpus, self.options.repeat(), &programs, &all);
                 // A framework may not be installed; its controls say so.
-                let is_program = |selector: &&String| NeedsProgram::ALL.iter().any(|one| one.name() == *selector);
+                let is_program = |selector: &&String| NeedsProgram::ALL.iter().any(|one| one.name() == **selector);
                 let others: Vec<String> = selectors.iter().filter(|one| !is_program(one)).cloned().collect();
                 select::check_meaning(&asked, &others)?;
                 is_checked = true;
