@@ -21,11 +21,14 @@ pub(super) fn compare<R: Compared>(
 ) -> Result<Comparison, CompareError> {
     let entries = rows.map(|rows| rows.iter().map(entry).collect());
     let compare = |a: &R, b: &R| {
-        let (changes, notes) = (disagreements(a.standing(), b.standing()), a.asked_differently(b));
+        let (mut changes, notes) = (a.changes(b), a.asked_differently(b));
         if !notes.is_empty() {
-            return Relation::Explained(EntryDifference::new(a.changes(b), notes));
+            return Relation::Explained(EntryDifference::new(changes, notes));
         }
-        let changes: Vec<FactDifference> = a.changes(b).into_iter().chain(changes).collect();
+        let [on_a, on_b] = [a, b].map(|row| disagreement(row.standing()));
+        if on_a != on_b {
+            changes.push(FactDifference::new("attempts disagree on", on_a, on_b));
+        }
         if changes.is_empty() { Relation::Same } else { Relation::Changed(EntryDifference::new(changes, Vec::new())) }
     };
     comparison.with(entries, versions, compare)
@@ -37,6 +40,16 @@ fn entry<R: Compared>(row: &R) -> ComparedEntry<'_, R> {
     ComparedEntry { name, libcudart, unmeasured, item: row }
 }
 
+/// The facts on which the attempts of a row disagree.
+fn disagreement(standing: &RowAttempts) -> String {
+    let mut facts: Vec<&str> = standing.disagreement.iter().map(String::as_str).collect();
+    facts.sort_unstable();
+    if facts.is_empty() { "nothing".to_string() } else { facts.join(", ") }
+}
+
+/// A fact with its name; `None` if it is unknown.
+type NamedFact = (String, Option<String>);
+
 /// A row that can be compared with one of another survey.
 pub(super) trait Compared: Row {
     /// How the questions differ.
@@ -44,83 +57,135 @@ pub(super) trait Compared: Row {
         Vec::new()
     }
 
+    /// The facts that are compared with those of another row, if that has them too.
+    fn facts(&self) -> Vec<NamedFact>;
+
     /// The facts that differ, without those on which attempts disagree.
-    fn changes(&self, other: &Self) -> Vec<FactDifference>;
+    fn changes(&self, other: &Self) -> Vec<FactDifference> {
+        differences(self, other, |_| true)
+    }
 }
 
+/// The facts of these names that differ, and that attempts agree on.
+fn differences<R: Compared>(a: &R, b: &R, is_compared: impl Fn(&str) -> bool) -> Vec<FactDifference> {
+    let [open_a, open_b] = [a, b].map(|row| !row.standing().disagreement.is_empty());
+    let theirs = b.facts();
+    let difference = |(name, own): NamedFact| {
+        let (_, other) = theirs.iter().find(|(known, _)| *known == name).filter(|_| is_compared(&name))?;
+        let is_open = (own.is_none() && open_a) || (other.is_none() && open_b);
+        let told = |fact: &Option<String>| fact.clone().unwrap_or_else(|| "unknown".to_string());
+        (own != *other && !is_open).then(|| FactDifference::new(&name, told(&own), told(other)))
+    };
+    a.facts().into_iter().filter_map(difference).collect()
+}
+
+fn fact(name: &str, value: Option<impl Into<String>>) -> NamedFact {
+    (name.to_string(), value.map(Into::into))
+}
+
+fn yes(name: &str, value: Option<bool>) -> NamedFact {
+    fact(name, value.map(yes_or_no))
+}
+
+fn listed(name: &str, gpus: &Option<Vec<u32>>) -> NamedFact {
+    let words = |gpus: &Vec<u32>| match gpus.as_slice() {
+        [] => "none".to_string(),
+        gpus => gpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+    };
+    fact(name, gpus.as_ref().map(words))
+}
+
+/// A fact that is never unknown.
+fn or(name: &str, value: Option<String>, otherwise: &str) -> NamedFact {
+    fact(name, Some(value.unwrap_or_else(|| otherwise.to_string())))
+}
+
+/// How a process ended.
+fn ended(left: &Option<String>) -> NamedFact {
+    or("process ended by", left.clone(), "exit code 0")
+}
+
+const CONTEXT_ON: &str = "context on";
+const HAS_CONTEXT: &str = "has a context";
+const AS_THE_RULE_SAYS: &str = "as the rule says";
+
 impl Compared for CallRow {
+    fn facts(&self) -> Vec<NamedFact> {
+        vec![
+            yes("reads the mask", self.reads_mask),
+            listed(CONTEXT_ON, &self.context_on),
+            yes(HAS_CONTEXT, self.context_on.as_ref().map(|on| !on.is_empty())),
+            fact("status", self.status.clone()),
+        ]
+    }
+
     fn changes(&self, other: &CallRow) -> Vec<FactDifference> {
-        let mut changes = Changes::between(self, other);
-        changes.fact("reads the mask", yes(self.reads_mask), yes(other.reads_mask));
-        if self.visible_gpus == other.visible_gpus {
-            changes.fact("context on", listed(&self.context_on), listed(&other.context_on));
-        } else {
-            let has = |row: &CallRow| yes(row.context_on.as_ref().map(|on| !on.is_empty()));
-            changes.fact("has a context", has(self), has(other));
-        }
-        changes.fact("status", self.status.clone(), other.status.clone());
+        // Ordinals are compared only between processes that saw as many GPUs.
+        let left_out = if self.visible_gpus == other.visible_gpus { HAS_CONTEXT } else { CONTEXT_ON };
+        let mut changes = differences(self, other, |name| name != left_out);
         // If NVML did not answer in one of them, nothing is known of the call.
-        if let Some((one, another)) = memory(self, other) {
-            changes.fact("memory", Some(one), Some(another));
-        }
-        changes.found
+        changes.extend(memory(self, other).map(|(one, another)| FactDifference::new("memory", one, another)));
+        changes
     }
 }
 
 impl Compared for MaskRow {
+    fn facts(&self) -> Vec<NamedFact> {
+        vec![
+            fact("status", self.status.clone()),
+            fact("count", self.count.map(|count| count.to_string())),
+            listed("GPUs", &self.gpus),
+            yes(AS_THE_RULE_SAYS, self.as_predicted),
+        ]
+    }
+
     fn changes(&self, other: &MaskRow) -> Vec<FactDifference> {
-        let mut changes = Changes::between(self, other);
-        changes.fact("status", self.status.clone(), other.status.clone());
-        let count = |row: &MaskRow| row.count.map(|count| count.to_string());
-        changes.fact("count", count(self), count(other));
-        changes.fact("GPUs", listed(&self.gpus), listed(&other.gpus));
+        let of_driver = differences(self, other, |name| name != AS_THE_RULE_SAYS);
         // On machines with other GPUs the same text means others, so each row is compared with the rule.
-        let is_another_question = self.predicted != other.predicted;
-        if !is_another_question {
-            return changes.found;
+        if self.predicted == other.predicted {
+            return of_driver;
         }
         if self.as_predicted == Some(true) && other.as_predicted == Some(true) {
             return Vec::new();
         }
-        let mut against = Changes::between(self, other);
-        against.fact("as the rule says", yes(self.as_predicted), yes(other.as_predicted));
-        if against.found.is_empty() { changes.found } else { against.found }
+        let of_rule = differences(self, other, |name| name == AS_THE_RULE_SAYS);
+        if of_rule.is_empty() { of_driver } else { of_rule }
     }
 }
 
 impl Compared for NeedRow {
-    fn changes(&self, other: &NeedRow) -> Vec<FactDifference> {
-        let mut changes = Changes::between(self, other);
-        let returned = |row: &NeedRow| row.statuses.as_deref().map(returned);
-        changes.fact("returned", returned(self), returned(other));
-        changes.fact("GPUs", listed(&self.gpus), listed(&other.gpus));
-        let died = |row: &NeedRow| Some(row.died.as_ref().map_or("no".to_string(), |died| died.by.clone()));
-        changes.fact("died", died(self), died(other));
-        changes.found
+    fn facts(&self) -> Vec<NamedFact> {
+        vec![
+            fact("returned", self.statuses.as_deref().map(returned)),
+            listed("GPUs", &self.gpus),
+            or("died", self.died.as_ref().map(|died| died.by.clone()), "no"),
+        ]
     }
 }
 
 impl Compared for StartRow {
+    fn facts(&self) -> Vec<NamedFact> {
+        let steps = self.cases.iter().flat_map(|case| case.steps.iter().map(|step| (case.beside.name(), step)));
+        steps.map(|(beside, step)| fact(&format!("status of {}, {beside}", step.call), step.status.clone())).collect()
+    }
+
     fn changes(&self, other: &StartRow) -> Vec<FactDifference> {
-        let mut changes = Changes::between(self, other);
+        let mut changes = Vec::new();
         for case in &self.cases {
             let Some(also) = other.case(case.beside) else { continue };
             for step in &case.steps {
                 let Some(again) = also.step(&step.call) else { continue };
-                let fact = |what: &str| format!("{what} {}, {}", step.call, case.beside.name());
-                changes.fact(&fact("status of"), step.status.clone(), again.status.clone());
-                if let Some([one, another]) = apart(step.took(), again.took(), SAME_NS) {
-                    let told = |took: Spread| Some(units::duration(took.median.unsigned_abs()));
-                    changes.fact(&fact("time of"), told(one), told(another));
-                }
+                let name = |what: &str| format!("{what} {}, {}", step.call, case.beside.name());
+                changes.extend(differences(self, other, |known| known == name("status of")));
                 let resident = |step: &StartStep| step.host.as_ref().and_then(|host| host.resident_bytes);
-                if let Some([one, another]) = apart(resident(step), resident(again), SAME_BYTES) {
-                    let told = |bytes: Spread| Some(units::bytes(bytes.median.unsigned_abs()));
-                    changes.fact(&fact("resident host memory after"), told(one), told(another));
+                let times = apart(step.took(), again.took(), SAME_NS).map(|times| times.map(units::duration));
+                let sizes = apart(resident(step), resident(again), SAME_BYTES).map(|sizes| sizes.map(units::bytes));
+                for (what, found) in [("time of", times), ("resident host memory after", sizes)] {
+                    changes.extend(found.map(|[one, another]| FactDifference::new(&name(what), one, another)));
                 }
             }
         }
-        changes.found
+        changes
     }
 }
 
@@ -129,13 +194,13 @@ const SAME_NS: i64 = 1_000_000;
 /// Host memory that differs by less is the same.
 const SAME_BYTES: i64 = 4 << 20;
 
-/// Two spreads that have nothing in common, and whose medians differ by more than a fifth and by more than `same`.
-fn apart(one: Option<Spread>, another: Option<Spread>, same: i64) -> Option<[Spread; 2]> {
+/// The medians of two spreads that have nothing in common, if they differ by more than a fifth and by more than `same`.
+fn apart(one: Option<Spread>, another: Option<Spread>, same: i64) -> Option<[u64; 2]> {
     let (one, another) = (one?, another?);
     let is_disjoint = one.most < another.least || another.most < one.least;
     let difference = (one.median - another.median).abs();
     let is_much = difference > same && difference > one.median.min(another.median) / 5;
-    (is_disjoint && is_much).then_some([one, another])
+    (is_disjoint && is_much).then_some([one, another].map(|spread| spread.median.unsigned_abs()))
 }
 
 impl Compared for EnvRow {
@@ -150,16 +215,11 @@ impl Compared for EnvRow {
         notes
     }
 
-    fn changes(&self, other: &EnvRow) -> Vec<FactDifference> {
-        let mut changes = Changes::between(self, other);
-        changes.fact("has effect", yes(self.has_effect), yes(other.has_effect));
-        changes.fact("read at", self.read_at.clone(), other.read_at.clone());
-        for moment in &self.moments {
-            let Some(also) = other.moments.iter().find(|known| known.before == moment.before) else { continue };
-            let fact = format!("takes effect before {}", moment.before);
-            changes.fact(&fact, yes(moment.effect), yes(also.effect));
-        }
-        changes.found
+    fn facts(&self) -> Vec<NamedFact> {
+        let moments = self.moments.iter();
+        let moments = moments.map(|moment| yes(&format!("takes effect before {}", moment.before), moment.effect));
+        let facts = [yes("has effect", self.has_effect), fact("read at", self.read_at.clone())];
+        facts.into_iter().chain(moments).collect()
     }
 }
 
@@ -174,18 +234,9 @@ impl Compared for ErrorRow {
         code_differs([self.ask == other.ask, self.before == other.before, self.env == other.env])
     }
 
-    fn changes(&self, other: &ErrorRow) -> Vec<FactDifference> {
-        let mut changes = Changes::between(self, other);
-        let raised = |row: &ErrorRow| {
-            let raised = row.raised.as_ref().map(|raised| format!("{}: {}", raised.kind, raised.message));
-            Some(raised.unwrap_or_else(|| "nothing".to_string()))
-        };
-        changes.fact("raises", raised(self), raised(other));
-        let value = |row: &ErrorRow| Some(row.value.clone().unwrap_or_else(|| "none".to_string()));
-        changes.fact("value", value(self), value(other));
-        let left = |row: &ErrorRow| Some(row.left.clone().unwrap_or_else(|| "exit code 0".to_string()));
-        changes.fact("process ended by", left(self), left(other));
-        changes.found
+    fn facts(&self) -> Vec<NamedFact> {
+        let raised = self.raised.as_ref().map(|raised| format!("{}: {}", raised.kind, raised.message));
+        vec![or("raises", raised, "nothing"), or("value", self.value.clone(), "none"), ended(&self.left)]
     }
 }
 
@@ -194,85 +245,39 @@ impl Compared for PythonRow {
         code_differs([self.ask == other.ask, self.before == other.before, self.env == other.env])
     }
 
+    fn facts(&self) -> Vec<NamedFact> {
+        let mask = (self.reads_mask == Some(true)).then(|| or("mask", self.mask.clone(), "(unset)"));
+        // `calls cuInit` says already if only one of two rows calls it.
+        let known = [
+            mask,
+            self.at.as_deref().map(|at| fact("at", Some(without_line(at)))),
+            self.entry.as_deref().map(|entry| fact("from", Some(without_line(entry)))),
+            self.init_status.clone().map(|status| fact("status of cuInit", Some(status))),
+        ];
+        let mut facts = vec![
+            yes("initialised before", self.initialised_before),
+            yes("calls cuInit", self.calls_cuinit),
+            yes("reads the mask", self.reads_mask),
+        ];
+        facts.extend(known.into_iter().flatten());
+        facts.extend([
+            listed(CONTEXT_ON, &self.context_on),
+            or("raises", self.raised.as_ref().map(|raised| raised.kind.clone()), "nothing"),
+            ended(&self.left),
+        ]);
+        facts
+    }
+
     fn changes(&self, other: &PythonRow) -> Vec<FactDifference> {
-        let mut changes = Changes::between(self, other);
-        changes.fact("initialised before", yes(self.initialised_before), yes(other.initialised_before));
-        changes.fact("calls cuInit", yes(self.calls_cuinit), yes(other.calls_cuinit));
-        changes.fact("reads the mask", yes(self.reads_mask), yes(other.reads_mask));
-        let mask = |row: &PythonRow| {
-            (row.reads_mask == Some(true)).then(|| row.mask.clone().unwrap_or_else(|| "(unset)".to_string()))
-        };
-        if let (Some(one), Some(another)) = (mask(self), mask(other)) {
-            changes.fact("mask", Some(one), Some(another));
-        }
-        // `calls cuInit` has said already if only one of them calls it.
-        if let (Some(one), Some(another)) = (&self.at, &other.at) {
-            changes.fact("at", Some(without_line(one)), Some(without_line(another)));
-        }
-        if let (Some(one), Some(another)) = (&self.entry, &other.entry) {
-            changes.fact("from", Some(without_line(one)), Some(without_line(another)));
-        }
-        if let (Some(one), Some(another)) = (&self.init_status, &other.init_status) {
-            changes.fact("status of cuInit", Some(one.clone()), Some(another.clone()));
-        }
-        changes.fact("context on", listed(&self.context_on), listed(&other.context_on));
-        let raised = |row: &PythonRow| Some(row.raised.as_ref().map_or("nothing", |raised| &raised.kind).to_string());
-        changes.fact("raises", raised(self), raised(other));
-        let left = |row: &PythonRow| Some(row.left.clone().unwrap_or_else(|| "exit code 0".to_string()));
-        changes.fact("process ended by", left(self), left(other));
-        let sizes = [&self.context_bytes, &other.context_bytes];
-        if let ([Some(one), Some(another)], true) = (sizes, self.context_on == other.context_on)
+        let mut changes = differences(self, other, |_| true);
+        if let (Some(one), Some(another)) = (&self.context_bytes, &other.context_bytes)
+            && self.context_on == other.context_on
             && let Some((one, another)) = one.iter().zip(another).find(|(one, another)| !is_noise(**one, **another))
         {
-            changes.fact("context takes", Some(units::delta(*one)), Some(units::delta(*another)));
+            changes.push(FactDifference::new("context takes", units::delta(*one), units::delta(*another)));
         }
-        changes.found
+        changes
     }
-}
-
-/// Differences between the facts of two rows.
-struct Changes<'a> {
-    standings: [&'a RowAttempts; 2],
-    found: Vec<FactDifference>,
-}
-
-impl<'a> Changes<'a> {
-    fn between<R: Row>(a: &'a R, b: &'a R) -> Changes<'a> {
-        Changes { standings: [a.standing(), b.standing()], found: Vec::new() }
-    }
-
-    /// Adds a fact if it differs, unless attempts disagree on it.
-    fn fact(&mut self, name: &str, a: Option<String>, b: Option<String>) {
-        let [of_a, of_b] = self.standings.map(|standing| !standing.disagreement.is_empty());
-        if a == b || (a.is_none() && of_a) || (b.is_none() && of_b) {
-            return;
-        }
-        let told = |fact: Option<String>| fact.unwrap_or_else(|| "unknown".to_string());
-        self.found.push(FactDifference::new(name, told(a), told(b)));
-    }
-}
-
-/// The facts on which attempts disagree, if A and B differ in them.
-fn disagreements(a: &RowAttempts, b: &RowAttempts) -> Option<FactDifference> {
-    let words = |standing: &RowAttempts| {
-        let mut facts: Vec<&str> = standing.disagreement.iter().map(String::as_str).collect();
-        facts.sort_unstable();
-        if facts.is_empty() { "nothing".to_string() } else { facts.join(", ") }
-    };
-    let (a, b) = (words(a), words(b));
-    (a != b).then(|| FactDifference::new("attempts disagree on", a, b))
-}
-
-fn yes(fact: Option<bool>) -> Option<String> {
-    fact.map(yes_or_no)
-}
-
-fn listed(gpus: &Option<Vec<u32>>) -> Option<String> {
-    let words = |gpus: &Vec<u32>| match gpus.as_slice() {
-        [] => "none".to_string(),
-        gpus => gpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
-    };
-    gpus.as_ref().map(words)
 }
 
 /// Memory on the first GPU at which it differs. GPUs are compared from the fullest on: which of
