@@ -14,7 +14,7 @@ mod tests;
 mod versions;
 
 pub use difference::{CellDifference, MatrixDifference, differences};
-pub use list::{EnvironmentRequest, MOST_BYTES, RequestError, bare, built_in, normal, read};
+pub use list::{EnvironmentRequest, RequestError, bare, built_in, normal, read};
 pub use matrix::{Cell, Change, Column, Matrix, MatrixLine};
 pub use row::{LineState, ReleaseRow, Witness, WitnessSeen};
 pub use versions::{LineReleases, ReleaseSpan, line_releases};

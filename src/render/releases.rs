@@ -2,40 +2,31 @@
 
 use crate::Format;
 use crate::html::document::document;
+use crate::survey::section::Section;
 use cuda_pitfalls_answers::releases::{
-    CellDifference, Change, LineReleases, LineState, Matrix, MatrixDifference, ReleaseSpan, Witness,
+    CellDifference, Change, Column, LineReleases, LineState, Matrix, MatrixDifference, MatrixLine, ReleaseSpan, Witness,
 };
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::{escape, lines};
 
-/// What a cell says in a table.
-pub fn word(state: LineState) -> &'static str {
+/// A state in a word, in one character for a table that has a column for each version, and as what a line does.
+fn words(state: LineState) -> (&'static str, &'static str, &'static str) {
     match state {
-        LineState::Yes => "yes",
-        LineState::No => "no",
-        LineState::WithoutNvml => "without NVML",
-        LineState::WithNvml => "with NVML",
-        LineState::Absent => "absent",
-        LineState::Stopped => "raises first",
-        LineState::NeedsGpu => "needs a GPU",
-        LineState::Disagree => "two answers",
-        LineState::Unknown => "unknown",
+        LineState::Yes => ("yes", "Y", "calls cuInit"),
+        LineState::No => ("no", "-", "does not call cuInit"),
+        LineState::WithoutNvml => ("without NVML", "y", "calls cuInit where there is no NVML"),
+        LineState::WithNvml => ("with NVML", "n", "calls cuInit where there is an NVML"),
+        LineState::Absent => ("absent", "x", "does not exist"),
+        LineState::Stopped => ("raises first", "!", "raises first"),
+        LineState::NeedsGpu => ("needs a GPU", "G", "needs a GPU"),
+        LineState::Disagree => ("two answers", "?", "was not found out"),
+        LineState::Unknown => ("unknown", "?", "was not found out"),
     }
 }
 
-/// The same in one character, for a table that has a column for each version.
-fn sign(state: Option<LineState>) -> &'static str {
-    match state {
-        None => " ",
-        Some(LineState::Yes) => "Y",
-        Some(LineState::No) => "-",
-        Some(LineState::WithoutNvml) => "y",
-        Some(LineState::WithNvml) => "n",
-        Some(LineState::Absent) => "x",
-        Some(LineState::Stopped) => "!",
-        Some(LineState::NeedsGpu) => "G",
-        Some(LineState::Disagree | LineState::Unknown) => "?",
-    }
+/// What a cell says in a table.
+pub fn word(state: LineState) -> &'static str {
+    words(state).0
 }
 
 /// What the signs of a text mean.
@@ -58,13 +49,14 @@ pub fn witness(witness: Witness) -> &'static str {
 pub fn text(matrix: &Matrix, width: usize) -> String {
     let mut out = String::new();
     for (package, columns) in matrix.packages() {
-        let versions: Vec<&str> =
-            columns.iter().filter_map(|at| Some(matrix.columns.get(*at)?.version.as_str())).collect();
+        let own: Vec<(usize, &Column)> =
+            columns.iter().filter_map(|index| Some((*index, matrix.columns.get(*index)?))).collect();
         out.push_str(&format!("{}\n", escape::terminal(package)));
-        for part in parts(&versions, columns.len(), width) {
-            out.push_str(&table(matrix, &columns, &versions, part, width));
+        let widest = own.iter().map(|(_, column)| column.version.len()).max().unwrap_or(1) + 1;
+        for part in own.chunks((width.saturating_sub(32) / widest).max(1)) {
+            out.push_str(&table(matrix, part, widest, width));
         }
-        for column in columns.iter().filter_map(|at| matrix.columns.get(*at)) {
+        for (_, column) in own {
             if let Some(why) = &column.failed {
                 out.push_str(&lines::sentence("", &format!("{}: nothing was asked: {why}", column.name), width));
             }
@@ -87,26 +79,17 @@ pub fn text(matrix: &Matrix, width: usize) -> String {
     out
 }
 
-/// The columns that fit beside each other, in parts.
-fn parts(versions: &[&str], columns: usize, width: usize) -> Vec<std::ops::Range<usize>> {
-    let widest = versions.iter().map(|version| version.len()).max().unwrap_or(1) + 1;
-    let fits = (width.saturating_sub(32) / widest).max(1);
-    (0..columns).step_by(fits).map(|start| start..(start + fits).min(columns)).collect()
-}
-
-/// A table of some columns.
-fn table(matrix: &Matrix, columns: &[usize], versions: &[&str], part: std::ops::Range<usize>, width: usize) -> String {
-    let widest = versions.iter().map(|version| version.len()).max().unwrap_or(1) + 1;
-    let shown = columns.get(part.clone()).unwrap_or_default();
-    let room = width.saturating_sub(widest * shown.len()).max(20);
-    let cells =
-        |texts: &mut dyn Iterator<Item = String>| texts.map(|text| format!("{text:>widest$}")).collect::<String>();
-    let head = cells(&mut versions.get(part).unwrap_or_default().iter().map(|version| escape::terminal(version)));
-    let mut out = format!("{:room$}{head}\n", "");
-    for line in matrix.lines_in(shown) {
+/// A table of some columns, each of this width.
+fn table(matrix: &Matrix, columns: &[(usize, &Column)], widest: usize, width: usize) -> String {
+    let room = width.saturating_sub(widest * columns.len()).max(20);
+    let head = columns.iter().map(|(_, column)| format!("{:>widest$}", escape::terminal(&column.version)));
+    let mut out = format!("{:room$}{}\n", "", head.collect::<String>());
+    let indices: Vec<usize> = columns.iter().map(|(index, _)| *index).collect();
+    for line in matrix.lines_in(&indices) {
         let name = escape::terminal(&escape::shorten(&line.id, room.saturating_sub(1)));
-        let states = cells(&mut shown.iter().map(|at| sign(line.cell(*at).map(|cell| cell.state)).to_string()));
-        out.push_str(format!("{name:room$}{states}").trim_end());
+        let signs = indices.iter().map(|index| line.cell(*index).map_or(" ", |cell| words(cell.state).1));
+        let signs: String = signs.map(|sign| format!("{sign:>widest$}")).collect();
+        out.push_str(format!("{name:room$}{signs}").trim_end());
         out.push('\n');
     }
     out
@@ -152,14 +135,7 @@ fn only(state: LineState) -> &'static str {
 /// What a line does in the releases of a package, as a clause: `x calls cuInit in torch 2.0.1 to 2.15.0`.
 pub fn line(facts: &LineReleases) -> String {
     let span = |ReleaseSpan { state, releases }: &ReleaseSpan| {
-        let does = match state {
-            LineState::Yes | LineState::WithoutNvml | LineState::WithNvml => format!("calls cuInit{}", only(*state)),
-            LineState::No => "does not call cuInit".to_string(),
-            LineState::Absent => "does not exist".to_string(),
-            LineState::Stopped => "raises first".to_string(),
-            LineState::NeedsGpu => "needs a GPU".to_string(),
-            LineState::Disagree | LineState::Unknown => "was not found out".to_string(),
-        };
+        let does = words(*state).2;
         let to = releases.last().filter(|_| releases.len() > 1).map(|last| format!(" to {last}")).unwrap_or_default();
         format!("{does} in {} {}{to}", facts.package, releases.first().map(String::as_str).unwrap_or_default())
     };
@@ -203,22 +179,21 @@ does.";
 /// Packages whose versions say most about an environment.
 const TOLD: [&str; 8] = ["torch", "triton", "transformers", "accelerate", "cuda-bindings", "jaxlib", "numba", "numpy"];
 
-/// The environments of the matrix as a table in Markdown.
-fn environments(matrix: &Matrix) -> String {
-    let mut out = String::from("| environment | Python | with | asked on | GPUs |\n| --- | --- | --- | --- | --- |\n");
-    for column in matrix.columns.iter().filter(|column| column.failed.is_none()) {
+/// The environments of the matrix as a table.
+fn environments(matrix: &Matrix) -> Section {
+    let row = |column: &Column| {
         let told = TOLD.iter().filter(|name| **name != column.package);
         let told = told.filter_map(|name| Some(format!("{name} {}", column.packages.get(*name)?)));
-        let cells = [
+        vec![
             column.name.clone(),
             column.python.clone().unwrap_or_default(),
             told.collect::<Vec<_>>().join(", "),
             column.asked_at.get(..10).unwrap_or_default().to_string(),
             if column.has_gpu { "yes" } else { "none" }.to_string(),
-        ];
-        out.push_str(&format!("| {} |\n", cells.map(|cell| escape::markdown(&cell)).join(" | ")));
-    }
-    out
+        ]
+    };
+    let rows = matrix.columns.iter().filter(|column| column.failed.is_none()).map(row).collect();
+    Section::new("Environments", &["environment", "Python", "with", "asked on", "GPUs"], rows, &[])
 }
 
 /// The matrix as a page of Markdown: a table for each package, changes first.
@@ -232,33 +207,30 @@ pub fn markdown(matrix: &Matrix) -> String {
             out.push_str(&format!("- {}: {}\n", names.join(", "), escape::markdown(&changed(matrix, group))));
         }
     }
-    for (package, columns) in matrix.packages() {
-        out.push_str(&format!("\n## {}\n\n{}", escape::markdown(package), package_table(matrix, &columns)));
+    let packages = matrix.packages().into_iter().map(|(package, columns)| package_table(matrix, package, &columns));
+    for section in packages.chain([environments(matrix)]) {
+        out.push_str(&format!("\n{}", section.markdown()));
     }
-    out.push_str(&format!("\n## Environments\n\n{}", environments(matrix)));
     out
 }
 
-/// The table of one package in Markdown: lines, and the versions in these columns.
-fn package_table(matrix: &Matrix, columns: &[usize]) -> String {
-    let known = columns.iter().filter_map(|at| matrix.columns.get(*at));
-    let (asked, failed): (Vec<_>, Vec<_>) = known.partition(|column| column.failed.is_none());
-    let mut out = String::new();
-    if !asked.is_empty() {
-        let versions: Vec<String> = asked.iter().map(|column| escape::markdown(&column.version)).collect();
-        out.push_str(&format!("| line | {} |\n| --- |{}\n", versions.join(" | "), " --- |".repeat(asked.len())));
-        for line in matrix.lines_in(columns) {
-            let shown =
-                columns.iter().filter(|at| matrix.columns.get(**at).is_some_and(|column| column.failed.is_none()));
-            let cells: Vec<&str> = shown.map(|at| line.cell(*at).map_or("", |cell| word(cell.state))).collect();
-            out.push_str(&format!("| {} | {} |\n", code(&line.id), cells.join(" | ")));
-        }
-    }
-    for column in failed {
+/// The table of one package: lines, and the versions in these columns. What failed stands before it.
+fn package_table(matrix: &Matrix, package: &str, columns: &[usize]) -> Section {
+    let known = columns.iter().filter_map(|index| Some((*index, matrix.columns.get(*index)?)));
+    let (asked, failed): (Vec<_>, Vec<_>) = known.partition(|(_, column)| column.failed.is_none());
+    let versions: Vec<String> = asked.iter().map(|(_, column)| escape::markdown(&column.version)).collect();
+    let header: Vec<&str> = std::iter::once("line").chain(versions.iter().map(String::as_str)).collect();
+    let row = |line: &MatrixLine| {
+        let cells = asked.iter().map(|(index, _)| line.cell(*index).map_or("", |cell| word(cell.state)));
+        std::iter::once(line.id.clone()).chain(cells.map(str::to_string)).collect()
+    };
+    let rows = if asked.is_empty() { Vec::new() } else { matrix.lines_in(columns).map(row).collect() };
+    let why = |column: &Column| {
         let why = column.failed.as_deref().unwrap_or_default();
-        out.push_str(&format!("\n{}: nothing was asked: {}\n", escape::markdown(&column.name), escape::markdown(why)));
-    }
-    out
+        format!("{}: nothing was asked: {}", escape::markdown(&column.name), escape::markdown(why))
+    };
+    let text = failed.iter().map(|(_, column)| why(column)).collect();
+    Section { text, ..Section::new(escape::markdown(package), &header, rows, &[0]) }
 }
 
 /// The name of a line as code in a table of Markdown.

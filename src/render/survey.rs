@@ -12,7 +12,7 @@ mod mask;
 mod needs;
 mod permissions;
 mod python;
-mod section;
+pub(crate) mod section;
 mod startup;
 
 pub use python::listed;

@@ -2,15 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use crate::survey::python::MOST_BYTES;
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::source::reader::{Reader, get};
 use cuda_pitfalls_core::source::tree::{Node, SourceSpan};
 
 const PATH: &str = "scenarios/surveys/releases.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::RELEASES;
-
-/// The largest file, in bytes.
-pub const MOST_BYTES: usize = 1 << 20;
 
 /// An environment to make and to ask.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -116,16 +116,12 @@ impl Matrix {
         for (index, row) in
             sorted.iter().enumerate().flat_map(|(at, document)| document.rows.iter().map(move |row| (at, row)))
         {
-            let line = match matrix.lines.iter_mut().position(|line| line.id == row.id) {
-                Some(at) => matrix.lines.get_mut(at),
-                None => {
-                    matrix.lines.push(line(row));
-                    matrix.lines.last_mut()
-                }
-            };
-            if let Some(line) = line {
-                line.cells.push(cell(index, row));
-            }
+            let known = matrix.lines.iter().position(|line| line.id == row.id);
+            let at = known.unwrap_or_else(|| {
+                matrix.lines.push(line(row));
+                matrix.lines.len() - 1
+            });
+            matrix.lines.iter_mut().skip(at).take(1).for_each(|line| line.cells.push(cell(index, row)));
         }
         matrix
     }

@@ -1,5 +1,6 @@
 //! `survey`: the environments that it is to ask in, and its start.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::output::{fail, print};
@@ -37,15 +38,9 @@ fn environments(python: &PythonOptions) -> Result<Vec<EnvironmentRequest>, Strin
 
 /// One environment of each package, with the version that is the newest when it is made.
 fn latest(list: Vec<EnvironmentRequest>) -> Vec<EnvironmentRequest> {
-    let mut all: Vec<EnvironmentRequest> = Vec::new();
-    for request in list {
-        let newer = EnvironmentRequest { version: String::new(), newest: None, ..request };
-        match all.iter_mut().find(|known| known.package == newer.package) {
-            Some(_) => {}
-            None => all.push(newer),
-        }
-    }
-    all
+    let mut known = BTreeSet::new();
+    let first = list.into_iter().filter(|request| known.insert(request.package.clone()));
+    first.map(|request| EnvironmentRequest { version: String::new(), newest: None, ..request }).collect()
 }
 
 /// Asks.

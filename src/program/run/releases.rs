@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use super::console::Console;
 use super::progress::Progress;
 use super::session::Session;
-use super::survey::python::ListError;
 use super::survey::python::attempt::{Attempts, Ground};
 use super::survey::python::pool::{self, RowJob};
+use super::survey::python::{ListError, file};
 use super::survey::{SurveyOptions, select};
 use super::uv::{self, How, InstallError, Installer, Made};
 use super::{Failure, blank, locks, parent};
@@ -23,7 +23,6 @@ use cuda_pitfalls_answers::releases::{
 use cuda_pitfalls_answers::survey::python::{self, PythonLine, PythonRow};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::defaults;
-use cuda_pitfalls_core::input;
 use cuda_pitfalls_core::report::{SchemaId, Store, StoreError, Stored};
 use cuda_pitfalls_core::scenario::python::lacks;
 use cuda_pitfalls_core::text::counts::counted;
@@ -44,11 +43,7 @@ const WORK: &str = "environments";
 /// # Errors
 /// The file cannot be read, or is not a valid list.
 pub(crate) fn environments(path: Option<&Path>) -> Result<Vec<EnvironmentRequest>, ListError> {
-    let Some(path) = path else { return Ok(releases::built_in()?) };
-    let name = path.to_string_lossy();
-    let text = input::read_text(path, releases::MOST_BYTES as u64);
-    let unreadable = |source| ListError::Unreadable { option: "--environments", name: name.to_string(), source };
-    Ok(releases::read(&name, &text.map_err(unreadable)?)?)
+    path.map_or_else(|| Ok(releases::built_in()?), |path| file("--environments", path, releases::read))
 }
 
 /// Reads every environment's document in a folder, in the order of their names, or the one at a path. There may be none.

@@ -11,26 +11,26 @@ const WIDTH: u16 = 140;
 
 /// A headed table. Nothing in it is escaped yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Section {
-    pub(super) title: String,
+pub(crate) struct Section {
+    pub(crate) title: String,
     /// Paragraphs in front of the table.
-    pub(super) text: Vec<String>,
-    pub(super) header: Vec<String>,
-    pub(super) rows: Vec<Vec<String>>,
+    pub(crate) text: Vec<String>,
+    pub(crate) header: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
     /// Columns that hold code.
-    pub(super) code: Vec<usize>,
+    pub(crate) code: Vec<usize>,
     /// Whether it is too long for a terminal.
-    pub(super) only_on_pages: bool,
+    pub(crate) only_on_pages: bool,
 }
 
 impl Section {
     /// A table, with the columns that hold code.
-    pub(super) fn new(title: impl Into<String>, header: &[&str], rows: Vec<Vec<String>>, code: &[usize]) -> Section {
+    pub(crate) fn new(title: impl Into<String>, header: &[&str], rows: Vec<Vec<String>>, code: &[usize]) -> Section {
         let header = header.iter().map(|name| (*name).to_owned()).collect();
         Section { title: title.into(), header, rows, code: code.to_vec(), ..Section::default() }
     }
 
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let mut out = format!("{}\n", self.title);
         for paragraph in &self.text {
             out.push_str(&format!("{}\n", escape::terminal(paragraph)));
@@ -54,7 +54,7 @@ impl Section {
         out
     }
 
-    pub(super) fn markdown(&self) -> String {
+    pub(crate) fn markdown(&self) -> String {
         let mut out = format!("## {}\n", self.title);
         for paragraph in &self.text {
             out.push_str(&format!("\n{paragraph}\n"));

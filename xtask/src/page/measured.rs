@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_pitfalls::judge::{self, Facts, planned_today};
-use cuda_pitfalls::machine::Machine;
+use cuda_pitfalls::machine::{Interpreter, Machine};
 use cuda_pitfalls::observe::Scene;
 use cuda_pitfalls::render::words;
 use cuda_pitfalls::report::{CaseReport, Report, ScenarioReport};
@@ -143,26 +143,29 @@ impl Measurement {
         self.part.libcudart.as_ref().and_then(|runtime| runtime.version.as_deref()).unwrap_or("unknown")
     }
 
-    /// The software beside the driver: libcudart, or the interpreter and those packages that the lines need.
-    pub(super) fn software(&self) -> String {
+    /// The interpreter, with those packages that the lines need; `None` for a measurement of calls.
+    fn interpreter(&self) -> Option<Interpreter> {
         let cases = self.part.plan.iter().flat_map(|plan| &plan.cases);
         let needs = cases.filter_map(|case| case.python.as_ref()).flat_map(|python| &python.needs);
-        let Some(python) = self.machine.python.as_ref().filter(|_| self.is_of_lines()) else {
-            return format!("libcudart {}", self.libcudart());
-        };
-        format!("Python {}{}", python.version, words::packages(&with_needed(needs, python)))
+        self.machine.python.as_ref().filter(|_| self.is_of_lines()).map(|python| with_needed(needs, python))
+    }
+
+    /// The software beside the driver: libcudart, or the interpreter and those packages that the lines need.
+    pub(super) fn software(&self) -> String {
+        match self.interpreter() {
+            Some(python) => format!("Python {}{}", python.version, words::packages(&python)),
+            None => format!("libcudart {}", self.libcudart()),
+        }
     }
 
     /// The measured versions of the packages that its lines need, or of libcudart.
     fn versions(&self) -> Vec<(String, String)> {
-        let cases = self.part.plan.iter().flat_map(|plan| &plan.cases);
-        let needs = cases.filter_map(|case| case.python.as_ref()).flat_map(|python| &python.needs);
-        let Some(python) = self.machine.python.as_ref().filter(|_| self.is_of_lines()) else {
+        let Some(Interpreter { version, packages, .. }) = self.interpreter() else {
             return vec![("libcudart".to_owned(), self.libcudart().to_owned())];
         };
-        let packages = with_needed(needs, python).packages.into_iter();
-        let found: Vec<(String, String)> = packages.filter_map(|(name, version)| Some((name, version?))).collect();
-        if found.is_empty() { vec![("Python".to_owned(), python.version.clone())] } else { found }
+        let found = packages.into_iter().filter_map(|(name, version)| Some((name, version?)));
+        let found: Vec<(String, String)> = found.collect();
+        if found.is_empty() { vec![("Python".to_owned(), version)] } else { found }
     }
 
     /// Whether it is a measurement of Python lines.

@@ -14,30 +14,15 @@ use super::measured::{Measurement, Reference};
 use super::prose::{code, escaped, fenced, link, paragraph, prose};
 use super::table::Table;
 
-/// What checks ask about, in addition to what is always shown.
-struct Asked<'a> {
-    checks: Vec<&'a Check>,
+/// The checks about a case: those of the effect, and its own.
+fn checks_of<'a>(measurement: &'a Measurement, case: &str) -> Vec<&'a Check> {
+    let plan = measurement.part.plan.as_ref();
+    let own = plan.and_then(|plan| plan.case(case)).map(|case| case.expect.as_slice()).unwrap_or_default();
+    plan.iter().flat_map(|plan| &plan.effect).chain(own).collect()
 }
 
-impl<'a> Asked<'a> {
-    fn of(measurement: &'a Measurement, case: &str) -> Asked<'a> {
-        let plan = measurement.part.plan.as_ref();
-        let own = plan.and_then(|plan| plan.case(case)).map(|case| case.expect.as_slice()).unwrap_or_default();
-        let effect = plan.map(|plan| plan.effect.as_slice()).unwrap_or_default();
-        Asked { checks: effect.iter().chain(own).collect() }
-    }
-
-    fn at(&self, label: &str) -> Vec<&'a Check> {
-        self.checks.iter().filter(|check| check.at == label).copied().collect()
-    }
-
-    fn asks(&self, kind: &FactKind) -> bool {
-        self.checks.iter().any(|check| kind.is_asked(&check.facts))
-    }
-
-    fn asks_how_it_ended(&self) -> bool {
-        self.checks.iter().any(|check| check.facts.exit.is_some())
-    }
+fn asks(checks: &[&Check], kind: &FactKind) -> bool {
+    checks.iter().any(|check| kind.is_asked(&check.facts))
 }
 
 /// Writes the section: a table of the reference measurement.
@@ -52,11 +37,11 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Referen
     let mut ends = false;
     for case in &measurement.part.cases {
         let Some(outcome) = case.outcomes.first() else { continue };
-        let asked = Asked::of(measurement, &case.name);
+        let asked = checks_of(measurement, &case.name);
         let mut name = prose(&case.name);
         for look in Look::all(&outcome.observation) {
             let step = look.step;
-            let checks = asked.at(&step.label);
+            let checks: Vec<&Check> = asked.iter().filter(|check| check.at == step.label).copied().collect();
             if !checks.is_empty() {
                 let cells = facts.iter().map(|kind| cell(kind, &asked, &look));
                 let call = [std::mem::take(&mut name), code(&step.label), returned(step, &checks)];
@@ -64,7 +49,7 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Referen
             }
         }
         let end = &outcome.observation.end;
-        if end != "0" || asked.asks_how_it_ended() {
+        if end != "0" || asked.iter().any(|check| check.facts.exit.is_some()) {
             ends = true;
             table.row(
                 [name, "the end".to_owned(), code(end)]
@@ -147,8 +132,8 @@ fn mixed(case: &CaseReport) -> Option<String> {
 }
 
 /// The cell of a fact, if checks ask about it or it is always shown.
-fn cell(kind: &FactKind, asked: &Asked<'_>, look: &Look<'_>) -> String {
-    let is_shown = asked.asks(kind) || matches!(kind.told, Told::Alone { unasked: Unasked::Always, .. });
+fn cell(kind: &FactKind, asked: &[&Check], look: &Look<'_>) -> String {
+    let is_shown = asks(asked, kind) || matches!(kind.told, Told::Alone { unasked: Unasked::Always, .. });
     let seen = (kind.seen)(look, None).filter(|_| is_shown);
     seen.map(|seen| prose(&seen.cell.replace(',', ", ").replace("no GPU", "none"))).unwrap_or_default()
 }
@@ -225,17 +210,16 @@ pub(super) fn briefly(measurement: &Measurement) -> String {
         let is_repeated = effect.iter().take(place).any(|other| other.at == check.at);
         let Some(look) = Look::at(&outcome.observation, &check.at).filter(|_| !is_repeated) else { continue };
         let checks: Vec<&Check> = effect.iter().filter(|other| other.at == check.at).collect();
-        let asked = Asked { checks: checks.clone() };
         let mut facts = vec![returned(look.step, &checks)];
-        for kind in FactKind::columns().into_iter().filter(|kind| asked.asks(kind)) {
-            let cell = cell(kind, &asked, &look);
+        for kind in FactKind::columns().into_iter().filter(|kind| asks(&checks, kind)) {
+            let cell = cell(kind, &checks, &look);
             if let Told::Alone { brief, .. } = kind.told
                 && !cell.is_empty()
             {
                 facts.push(format!("{brief} {cell}"));
             }
         }
-        if KINDS.iter().any(|kind| kind.told == Told::WithMemory && asked.asks(kind)) {
+        if KINDS.iter().any(|kind| kind.told == Told::WithMemory && asks(&checks, kind)) {
             facts.push(format!("memory {}", memory(look.step)));
         }
         facts.retain(|fact| !fact.is_empty());

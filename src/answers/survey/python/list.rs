@@ -15,7 +15,7 @@ use cuda_pitfalls_core::source::tree::{Node, SourceSpan, TreeEntry};
 const PATH: &str = "scenarios/surveys/python.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::LINES;
 
-/// The largest file, in bytes. No person writes a list of thousands of rows.
+/// The largest list in a file, in bytes. No person writes a list of thousands of rows.
 pub const MOST_BYTES: usize = 1 << 20;
 
 const KEYS: [&str; 11] =
@@ -125,15 +125,13 @@ fn line(reader: &mut Reader<'_>, node: &Node) -> Option<PythonLine> {
     let needs = reader.required(entries, "needs", &node.place, "a row");
     let needs = needs.and_then(|node| reader.list(node)).unwrap_or_default();
     let needs = needs.iter().filter_map(|node| need(reader, node)).collect();
-    let before = get(entries, "before").and_then(|node| reader.list(node)).unwrap_or_default();
-    let before = before.iter().filter_map(|node| reader.sentence(node)).collect();
+    let before = sentences(reader, entries, "before");
     let env = get(entries, "env").and_then(|node| reader.table(node)).unwrap_or_default();
     let env = env.iter().filter_map(|entry| variable(reader, entry)).collect();
     let gpus = get(entries, "gpus").and_then(|node| reader.integer(node, 0..=64)).unwrap_or(0);
     let timeout_s = get(entries, "timeout_s").and_then(|node| reader.integer(node, 1..=3600));
     let asks_gpu = get(entries, "asks_gpu").and_then(|node| reader.boolean(node)).unwrap_or(false);
-    let scenarios = get(entries, "scenarios").and_then(|node| reader.list(node)).unwrap_or_default();
-    let scenarios = scenarios.iter().filter_map(|node| reader.sentence(node)).collect();
+    let scenarios = sentences(reader, entries, "scenarios");
     let note = get(entries, "note").and_then(|node| reader.sentence(node)).unwrap_or_default();
     Some(PythonLine {
         id: id?,
@@ -149,6 +147,12 @@ fn line(reader: &mut Reader<'_>, node: &Node) -> Option<PythonLine> {
         note,
         returned: None,
     })
+}
+
+/// The texts of a list under a key, which may be absent.
+pub(crate) fn sentences(reader: &mut Reader<'_>, entries: &[TreeEntry], key: &str) -> Vec<String> {
+    let nodes = get(entries, key).and_then(|node| reader.list(node)).unwrap_or_default();
+    nodes.iter().filter_map(|node| reader.sentence(node)).collect()
 }
 
 fn need(reader: &mut Reader<'_>, node: &Node) -> Option<String> {

@@ -9,7 +9,7 @@ pub(in crate::run) mod attempt;
 pub(in crate::run) mod pool;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::super::Failure;
@@ -136,12 +136,21 @@ impl From<Invalid> for ListError {
 ///
 /// # Errors
 /// The file cannot be read, or is not a valid list.
-pub(crate) fn list(rows: Option<&std::path::Path>) -> Result<List, ListError> {
-    let Some(path) = rows else { return Ok(python::built_in()?) };
+pub(crate) fn list(rows: Option<&Path>) -> Result<List, ListError> {
+    rows.map_or_else(|| Ok(python::built_in()?), |path| file("--rows", path, python::read))
+}
+
+/// The list in a file that an option names.
+pub(in crate::run) fn file<T>(
+    option: &'static str,
+    path: &Path,
+    read: fn(&str, &str) -> Result<T, Invalid>,
+) -> Result<T, ListError> {
     let name = path.to_string_lossy();
-    let text = input::read_text(path, python::MOST_BYTES as u64);
-    let text = text.map_err(|source| ListError::Unreadable { option: "--rows", name: name.to_string(), source })?;
-    Ok(python::read(&name, &text)?)
+    match input::read_text(path, python::MOST_BYTES as u64) {
+        Ok(text) => Ok(read(&name, &text)?),
+        Err(source) => Err(ListError::Unreadable { option, name: name.to_string(), source }),
+    }
 }
 
 impl SurveyRun<'_> {
@@ -222,9 +231,9 @@ impl SurveyRun<'_> {
         let at_least = |job: RowJob| RowJob { limit: job.limit.max(CONTROL_TIMEOUT), ..job };
         let jobs = controls.iter().map(|control| at_least(self.job(&control.line))).collect();
         let (mut rows, mut is_held) = (Vec::new(), Vec::new());
-        pool::run(attempts, jobs, &mut self.session.supervisor.interrupt, |event| match event {
-            pool::PoolEvent::Done(at, made) => rows.push((at, made)),
-            pool::PoolEvent::Tick => self.console.tick(),
+        pool::run(attempts, jobs, &mut self.session.supervisor.interrupt, |done| match done {
+            Some(done) => rows.push(done),
+            None => self.console.tick(),
         });
         rows.sort_by_key(|(at, _)| *at);
         for (at, made) in rows {
@@ -282,8 +291,8 @@ impl SurveyRun<'_> {
         let mut progress = Progress::new(jobs.len());
         let (mut written, mut failed) = (clock::now_ns(), None);
         let (console, store) = (&self.console, self.store()?);
-        pool::run(attempts, jobs, &mut self.session.supervisor.interrupt, |event| match event {
-            pool::PoolEvent::Done(at, made) => {
+        pool::run(attempts, jobs, &mut self.session.supervisor.interrupt, |done| match done {
+            Some((at, made)) => {
                 let Some(line) = asked.get(at) else { return };
                 let is_place =
                     |call: &String| line.returned.as_ref().is_some_and(|returned| returned.calls.contains(call));
@@ -297,7 +306,7 @@ impl SurveyRun<'_> {
                     written = clock::now_ns();
                 }
             }
-            pool::PoolEvent::Tick => console.tick(),
+            None => console.tick(),
         });
         document.survey.attempts_ns += attempts.spent_ns();
         document.survey.host_unsafe = attempts.unkillable();

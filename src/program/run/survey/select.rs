@@ -11,48 +11,50 @@ use cuda_pitfalls_core::text::escape;
 
 /// Refuses options that exclude each other, before the machine is touched.
 pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), Failure> {
-    let only = |kind: SurveyKind, option: &str| Failure::Usage(format!("{option} belongs to `survey {}`", kind.name()));
-    if options.generate > 0 && options.kind != SurveyKind::Mask {
-        return Err(only(SurveyKind::Mask, "--generate"));
+    let SurveyOptions { kind, asked, python, selectors, .. } = options;
+    let is_of_lines = kind.is_of_lines();
+    let is_python = *kind == SurveyKind::Python;
+    let is_of_framework = |program: &NeedsProgram| program.is_framework() && program.is_chosen(selectors);
+    let needs_python = *kind == SurveyKind::Needs && NeedsProgram::ALL.iter().any(is_of_framework);
+    let has_several = matches!(kind, SurveyKind::Calls | SurveyKind::Startup);
+    refuse_first([
+        (options.generate > 0 && *kind != SurveyKind::Mask, "--generate belongs to `survey mask`"),
+        (options.visible_gpus != 1 && *kind != SurveyKind::Calls, "--visible-gpus belongs to `survey calls`"),
+        (
+            asked.libcudart.len() > 1 && !has_several,
+            "--libcudart given several times belongs to `survey calls` and `survey startup`",
+        ),
+        (asked.python.is_some() && !needs_python && !is_of_lines, "--python belongs to `survey python`"),
+        (python.jobs.is_some() && !is_of_lines, "--jobs belongs to `survey python`"),
+        (python.timeout.is_some() && !is_of_lines, "--timeout belongs to `survey python`"),
+        (python.keep_traces && !is_of_lines, "--keep-traces belongs to `survey python`"),
+        (
+            !python.requests.is_empty() && !is_python,
+            "--with, --releases, --environments and --latest belongs to `survey python`",
+        ),
+        (python.rows.is_some() && !is_python, "--rows belongs to `survey python`"),
+        (
+            python.rows.is_some() && python.allow.is_empty(),
+            "--rows: the file's lines are code that did not come with this program; read it, and allow it by --allow \
+             code",
+        ),
+        (
+            is_of_lines && !asked.libcudart.is_empty(),
+            "--libcudart: a line of Python takes the libcudart of its framework",
+        ),
+        (
+            is_of_lines && asked.libcuda.is_some(),
+            "--libcuda: a line of Python runs under a trace, which takes the loader's libcuda; ask without it",
+        ),
+    ])
+}
+
+/// The first of these refusals that applies.
+pub(super) fn refuse_first<T: Into<String>>(refusals: impl IntoIterator<Item = (bool, T)>) -> Result<(), Failure> {
+    match refusals.into_iter().find(|(applies, _)| *applies) {
+        Some((_, why)) => Err(Failure::Usage(why.into())),
+        None => Ok(()),
     }
-    if options.visible_gpus != 1 && options.kind != SurveyKind::Calls {
-        return Err(only(SurveyKind::Calls, "--visible-gpus"));
-    }
-    if options.asked.libcudart.len() > 1 && !matches!(options.kind, SurveyKind::Calls | SurveyKind::Startup) {
-        let why = "--libcudart given several times belongs to `survey calls` and `survey startup`";
-        return Err(Failure::Usage(why.to_string()));
-    }
-    let python = &options.python;
-    let is_of_framework = |program: &NeedsProgram| program.is_framework() && program.is_chosen(&options.selectors);
-    let needs_python = options.kind == SurveyKind::Needs && NeedsProgram::ALL.iter().any(is_of_framework);
-    for (is_given, name) in [
-        (options.asked.python.is_some() && !needs_python, "--python"),
-        (python.jobs.is_some(), "--jobs"),
-        (python.timeout.is_some(), "--timeout"),
-        (python.keep_traces, "--keep-traces"),
-    ] {
-        if is_given && !options.kind.is_of_lines() {
-            return Err(only(SurveyKind::Python, name));
-        }
-    }
-    if !python.requests.is_empty() && options.kind != SurveyKind::Python {
-        return Err(only(SurveyKind::Python, "--with, --releases, --environments and --latest"));
-    }
-    if python.rows.is_some() && options.kind != SurveyKind::Python {
-        return Err(only(SurveyKind::Python, "--rows"));
-    }
-    if python.rows.is_some() && python.allow.is_empty() {
-        let why = "--rows: the file's lines are code that did not come with this program; read it, and allow it by --allow code";
-        return Err(Failure::Usage(why.to_string()));
-    }
-    if options.kind.is_of_lines() && !options.asked.libcudart.is_empty() {
-        return Err(Failure::Usage("--libcudart: a line of Python takes the libcudart of its framework".to_string()));
-    }
-    if options.kind.is_of_lines() && options.asked.libcuda.is_some() {
-        let why = "--libcuda: a line of Python runs under a trace, which takes the loader's libcuda; ask without it";
-        return Err(Failure::Usage(why.to_string()));
-    }
-    Ok(())
 }
 
 /// Something that can be chosen.

@@ -27,19 +27,20 @@ pub(in crate::run) struct RowJob {
     pub(in crate::run) wants_memory: bool,
 }
 
-/// An event for the caller.
-pub(super) enum PoolEvent {
-    /// The row at this index is done.
-    Done(usize, Vec<PythonAttempt>),
-    /// Some time has passed.
-    Tick,
-}
+/// The caller's index of a row, and its attempts.
+pub(super) type DoneRow = (usize, Vec<PythonAttempt>);
 
-/// Asks all rows, and reports each of them when it is done, in any order. Rows that the user stopped are not reported.
+/// Asks all rows, and tells each of them when it is done, in any order, and `None` while time passes. Rows that the user
+/// stopped are not told.
 ///
 /// Rows are asked in batches: first the attempts that may run at the same time, then, one after the other, those that
 /// must run alone. If each row switched between the two, all threads would wait for the slowest one each time.
-pub(super) fn run(attempts: &Attempts, jobs: Vec<RowJob>, interrupt: &mut Interrupt, mut tell: impl FnMut(PoolEvent)) {
+pub(super) fn run(
+    attempts: &Attempts,
+    jobs: Vec<RowJob>,
+    interrupt: &mut Interrupt,
+    mut tell: impl FnMut(Option<DoneRow>),
+) {
     let mut rows: VecDeque<PoolRow> =
         jobs.into_iter().enumerate().map(|(at, job)| PoolRow { at, job, made: Vec::new() }).collect();
     while !rows.is_empty() {
@@ -48,14 +49,10 @@ pub(super) fn run(attempts: &Attempts, jobs: Vec<RowJob>, interrupt: &mut Interr
         let together = |row: &PoolRow| attempts.together(&row.job);
         stage(attempts, attempts.jobs(), batch, together, interrupt, |done| match done {
             Some(row) if wants_to_be_alone(&row.job, &row.made) => left.push(row),
-            Some(row) => tell(PoolEvent::Done(row.at, row.made)),
-            None => tell(PoolEvent::Tick),
+            done => tell(done.map(|row| (row.at, row.made))),
         });
         let alone = |row: &PoolRow| attempts.alone(&row.job, row.made.clone());
-        stage(attempts, 1, left, alone, interrupt, |done| match done {
-            Some(row) => tell(PoolEvent::Done(row.at, row.made)),
-            None => tell(PoolEvent::Tick),
-        });
+        stage(attempts, 1, left, alone, interrupt, |done| tell(done.map(|row| (row.at, row.made))));
         if attempts.stop.load(Ordering::Relaxed) {
             break;
         }
