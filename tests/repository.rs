@@ -34,7 +34,7 @@ fn sources(folder: &str) -> Vec<(String, String)> {
 fn every_file_of_tests_is_run() {
     let read = |name: &str| fs::read_to_string(root().join(name)).expect("a file of the package");
     let programs = read("Cargo.toml");
-    let modules = read("tests/suite.rs");
+    let modules = ["tests/suite.rs", "tests/scenarios.rs"].map(read).concat();
     let mut idle = Vec::new();
     for entry in fs::read_dir(root().join("tests")).expect("the folder of tests").flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
