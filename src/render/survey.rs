@@ -83,15 +83,18 @@ fn page_of(survey: &Survey) -> String {
     page(survey.kind(), &[NamedSurvey { name: String::new(), survey: survey.clone() }])
 }
 
+/// How the documents of one kind become the sections of a page.
+type Sections = fn(&[NamedSurvey]) -> Vec<Section>;
+
 /// How the documents of one kind become a page.
 struct View {
     title: &'static str,
     opening: &'static str,
-    sections: fn(&[NamedSurvey]) -> Vec<Section>,
+    sections: Sections,
 }
 
 fn view(kind: SurveyKind) -> View {
-    let (title, opening, sections): (_, _, fn(&[NamedSurvey]) -> Vec<Section>) = match kind {
+    let (title, opening, sections): (_, _, Sections) = match kind {
         SurveyKind::Calls => ("What each call does as the first of a process", calls::OPENING, |sources| {
             calls::sections(&documents(sources))
         }),

@@ -42,8 +42,11 @@ enum Reading {
     Words,
 }
 
-/// Every part of a scenario: the weight of a term in it, how it is read, and its text.
-const FIELDS: [(f64, Reading, fn(&Scenario) -> String); 13] = [
+/// A part of a scenario: the weight of a term in it, how it is read, and its text.
+type Field = (f64, Reading, fn(&Scenario) -> String);
+
+/// Every part of a scenario.
+const FIELDS: [Field; 13] = [
     (5.0, Reading::Sentence, |it| it.question.clone()),
     (3.0, Reading::Words, |it| it.name.replace(['/', '-'], " ")),
     (4.0, Reading::Said, |it| it.says.join(BETWEEN)),

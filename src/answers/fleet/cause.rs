@@ -58,8 +58,10 @@ struct CauseKey<'a> {
     machines: &'a [usize],
     is_split: bool,
     kind: Discriminant<What>,
-    /// Of another outcome: the first fact that differs, at its step.
-    first: Option<(bool, &'a str, [Option<&'a [Fact]>; 2])>,
+    /// Of another outcome: whether the verdict differs, and the step of the first fact that does.
+    first: Option<(bool, &'a str)>,
+    /// That fact on both sides.
+    facts: [Option<&'a [Fact]>; 2],
     reasons: Vec<&'a String>,
 }
 
@@ -99,19 +101,19 @@ pub fn causes(fleet: &Fleet) -> Vec<Cause> {
 
 /// None where no other difference can have the same cause for sure: another verdict with the usual facts.
 fn key(difference: &Difference) -> Option<CauseKey<'_>> {
-    let (mut first, mut reasons) = (None, Vec::new());
+    let (mut first, mut facts, mut reasons) = (None, [None, None], Vec::new());
     match &difference.what {
-        What::Outcome { verdict_differs, facts, .. } => {
-            let FactDiffers { usual, these, .. } = facts.first()?;
+        What::Outcome { verdict_differs, facts: all, .. } => {
+            let FactDiffers { usual, these, .. } = all.first()?;
             let label = usual.as_ref().or(these.as_ref()).map_or("", |change| change.label.as_str());
-            let facts = [usual, these].map(|change| change.as_ref().map(|change| change.facts.as_slice()));
-            first = Some((*verdict_differs, label, facts));
+            facts = [usual, these].map(|change| change.as_ref().map(|change| change.facts.as_slice()));
+            first = Some((*verdict_differs, label));
         }
         What::NoAnswer { reasons: known } => reasons.extend(known.keys()),
         What::Bytes { .. } => {}
     }
     let kind = discriminant(&difference.what);
-    Some(CauseKey { machines: &difference.machines, is_split: difference.is_split(), kind, first, reasons })
+    Some(CauseKey { machines: &difference.machines, is_split: difference.is_split(), kind, first, facts, reasons })
 }
 
 fn alike(fleet: &Fleet, difference: &Difference) -> Alike {

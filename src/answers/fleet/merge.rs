@@ -205,6 +205,9 @@ fn warn_of_clashes(machines: &mut [Machine]) {
 /// Answers by what was asked and by group; empty for what most were asked.
 type Variants<'a> = BTreeMap<String, BTreeMap<usize, Vec<Given<'a>>>>;
 
+/// Of a question, what each group usually shows, and which of its machines differ.
+type Results = Vec<(usize, Usual, Vec<Difference>)>;
+
 struct Questions<'a, W> {
     answers: &'a Answers,
     kept: &'a [Kept],
@@ -216,7 +219,7 @@ impl<'a, W: Fn(&str) -> Option<Words>> Questions<'a, W> {
     /// Merges one question after the other, so that the answers to only one are in memory in a second order.
     fn ask(&self, fleet: &mut Fleet) {
         let mut cursors = vec![(0_usize, 0_usize); self.kept.len()];
-        let mut found: BTreeMap<String, (Question, Vec<(usize, Usual, Vec<Difference>)>)> = BTreeMap::new();
+        let mut found: BTreeMap<String, (Question, Results)> = BTreeMap::new();
         for (number, name) in (0..).zip(&self.answers.names) {
             let mut given: BTreeMap<usize, Vec<Given<'a>>> = BTreeMap::new();
             for (place, cursor) in cursors.iter_mut().enumerate() {
