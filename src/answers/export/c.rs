@@ -53,7 +53,7 @@ const INCLUDES: [(&str, &str); 11] = [
     ("string", "str memset("),
     ("sys/mman", "mmap("),
     ("sys/wait", "waitpid("),
-    ("unistd", "usleep( fork("),
+    ("unistd", "usleep( fork( getpid("),
 ];
 /// Functions that stand in a file if something in it uses them.
 const HELPERS: &str = include_str!("helpers.c");

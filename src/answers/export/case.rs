@@ -96,6 +96,13 @@ impl<'p> CaseText<'p> {
         match &action.doing {
             Doing::Call { call, arguments } => self.call(action, call, arguments, &questions)?,
             Doing::Line { text, value, may_raise } => self.python_lines(label, text, *value, *may_raise, &questions)?,
+            Doing::Getpid => {
+                let name = language.variable(&format!("{label}_pid"));
+                self.declare("long long", &name, "", language.pick(["getpid()", "os.getpid()"]), &said);
+            }
+            Doing::Nothing(why) if program.asks_for_value_of(label) => {
+                return Err(Refusal(format!("its effect asks for a value of the step `{label}`: {why}")));
+            }
             Doing::Nothing(why) => self.line(&language.comment(&format!("{label}: {why}"))),
             Doing::Sleep { milliseconds } => {
                 let forms = ["usleep($0 * 1000)", "time.sleep($0 / 1000)"];

@@ -88,6 +88,7 @@ pub(super) enum Doing<'s> {
     },
     /// Nothing, for this reason.
     Nothing(&'static str),
+    Getpid,
     Sleep {
         milliseconds: i64,
     },
@@ -251,6 +252,16 @@ impl<'s> Reproducer<'s> {
     pub(super) fn is_asked_at(&self, label: &str, name: &str) -> bool {
         let is_of_it = |it: &EffectQuestion<'_>| matches!(it, EffectQuestion::Value { at, name: asked, .. } if *at == label && *asked == name);
         self.questions.iter().any(is_of_it)
+    }
+
+    /// Whether a question is about a value of this step, or compares with one.
+    pub(super) fn asks_for_value_of(&self, label: &str) -> bool {
+        self.questions.iter().any(|question| match question {
+            EffectQuestion::Value { at, operand, .. } => {
+                *at == label || matches!(operand, Operand::Value { label: other, .. } if other == label)
+            }
+            _ => false,
+        })
     }
 
     /// Whether a question about another step compares with this value of this one.
@@ -458,7 +469,8 @@ fn own(step: &Step) -> Result<Doing<'_>, Refusal> {
     Ok(match step.call.as_str() {
         "mark" => Doing::Nothing("no call"),
         "dl_iterate_phdr" => Doing::Nothing("which libraries are loaded is not read here"),
-        "getenv" | "getpid" | "getrusage" => Doing::Nothing("not read here"),
+        "getenv" | "getrusage" => Doing::Nothing("not read here"),
+        "getpid" => Doing::Getpid,
         "nanosleep" => Doing::Sleep { milliseconds: int("milliseconds", 0) },
         "memset" => Doing::Memset { variable: text("pointer"), value: int("value", 1), bytes: int("bytes", 0) },
         "dlopen" if step.bind.is_some() => {
