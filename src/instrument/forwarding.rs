@@ -6,7 +6,7 @@ use std::fs::{self, File, Permissions};
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cuda_pitfalls_fake::{FORWARDING as CUDA, FORWARDING_NVML, LACKING, QUESTIONS};
 use object::read::elf::{ElfFile64, FileHeader, SectionHeader, Sym};
@@ -40,35 +40,21 @@ const LONGEST_PATH: usize = 1200;
 /// Why the forwarding libcuda could not be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ForwardingError {
-    /// A file cannot be written.
+    /// It could not be written.
     #[error("the forwarding libcuda could not be written: {0}")]
     Unwritable(#[from] io::Error),
-    /// Code in this folder cannot be executed.
-    #[error("{} is on a file system that runs no programs (noexec): set TMPDIR to another", .0.display())]
-    NoExec(PathBuf),
-    /// The embedded library has no room for this path.
-    #[error("the path of the library is too long: {}", .0.display())]
-    LongPath(PathBuf),
-    /// The symbol tables of the real libcuda cannot be read.
-    #[error("cannot read {}: {why}", path.display())]
-    Unreadable {
-        /// The libcuda.
-        path: PathBuf,
-        /// The error of the system or of the ELF parser.
-        why: String,
-    },
-    /// The embedded library lacks this mark.
-    #[error("an embedded library has no `{0}`")]
-    NoMark(String),
-    /// The embedded library has no room for this text.
-    #[error("`{0}` is too long")]
-    LongText(String),
-    /// The embedded library ends too early.
-    #[error("an embedded library is too short")]
-    Short,
-    /// The embedded library is no ELF file.
+    /// A library that comes with the program cannot be read.
     #[error("an embedded library cannot be read: {0}")]
     Embedded(#[from] object::Error),
+    /// It cannot be laid out, in words.
+    #[error("{0}")]
+    Impossible(String),
+}
+
+impl ForwardingError {
+    fn short() -> ForwardingError {
+        ForwardingError::Impossible("an embedded library is too short".to_owned())
+    }
 }
 
 /// Makes a folder with the forwarding library for the libcuda at this path. `address` is the folder of a trace, or
@@ -86,10 +72,7 @@ pub fn lay_out(
     returns: &str,
 ) -> Result<(), ForwardingError> {
     can_run(folder.parent().unwrap_or(folder))?;
-    let real = libcuda.as_os_str().as_bytes();
-    if real.len() >= LONGEST_PATH {
-        return Err(ForwardingError::LongPath(libcuda.to_path_buf()));
-    }
+    let real = path_of(libcuda)?;
     let mut exported = exports(libcuda)?;
     exported.retain(|name| (all_calls || !QUESTIONS.contains(&name.as_str())) && !LACKING.contains(&name.as_str()));
     let mut library = filled(CUDA.to_vec(), ADDRESS, address)?;
@@ -114,10 +97,7 @@ pub fn lay_out(
 /// A file cannot be written, or a text is too long.
 pub fn lay_out_nvml(folder: &Path, nvml: &Path, returns: &str) -> Result<(), ForwardingError> {
     can_run(folder)?;
-    let real = nvml.as_os_str().as_bytes();
-    if real.len() >= LONGEST_PATH {
-        return Err(ForwardingError::LongPath(nvml.to_path_buf()));
-    }
+    let real = path_of(nvml)?;
     let mut library = filled(FORWARDING_NVML.to_vec(), LIBNVML, real)?;
     library = filled(library, RETURNS, returns.as_bytes())?;
     fill_needed(&mut library, real)?;
@@ -131,9 +111,18 @@ pub fn lay_out_nvml(folder: &Path, nvml: &Path, returns: &str) -> Result<(), For
 pub fn can_run(folder: &Path) -> Result<(), ForwardingError> {
     // The flag ST_NOEXEC of statvfs(3), which rustix does not define for every target.
     if rustix::fs::statvfs(folder).is_ok_and(|about| about.f_flag.bits() & 8 != 0) {
-        return Err(ForwardingError::NoExec(folder.to_path_buf()));
+        let folder = folder.display();
+        let why = format!("{folder} is on a file system that runs no programs (noexec): set TMPDIR to another");
+        return Err(ForwardingError::Impossible(why));
     }
     Ok(())
+}
+
+/// The bytes of a path, for which a library has room.
+fn path_of(library: &Path) -> Result<&[u8], ForwardingError> {
+    let path = library.as_os_str().as_bytes();
+    let why = || format!("the path of the library is too long: {}", library.display());
+    if path.len() < LONGEST_PATH { Ok(path) } else { Err(ForwardingError::Impossible(why())) }
 }
 
 /// Writes a library that every user may open.
@@ -144,17 +133,17 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 /// The offset of a mark in a library.
 fn find(library: &[u8], mark: &[u8]) -> Result<usize, ForwardingError> {
-    memchr::memmem::find(library, mark)
-        .ok_or_else(|| ForwardingError::NoMark(String::from_utf8_lossy(mark).into_owned()))
+    let lacks = || format!("an embedded library has no `{}`", String::from_utf8_lossy(mark));
+    memchr::memmem::find(library, mark).ok_or_else(|| ForwardingError::Impossible(lacks()))
 }
 
 /// Writes bytes behind a mark. The rest of its room stays zero.
 fn filled(mut library: Vec<u8>, (mark, room): (&[u8], usize), bytes: &[u8]) -> Result<Vec<u8>, ForwardingError> {
     let start = find(&library, mark)? + mark.len();
     if bytes.len() + mark.len() >= room {
-        return Err(ForwardingError::LongText(String::from_utf8_lossy(bytes).into_owned()));
+        return Err(ForwardingError::Impossible(format!("`{}` is too long", String::from_utf8_lossy(bytes))));
     }
-    let target = library.get_mut(start..start + bytes.len()).ok_or(ForwardingError::Short)?;
+    let target = library.get_mut(start..start + bytes.len()).ok_or_else(ForwardingError::short)?;
     target.copy_from_slice(bytes);
     Ok(library)
 }
@@ -162,7 +151,7 @@ fn filled(mut library: Vec<u8>, (mark, room): (&[u8], usize), bytes: &[u8]) -> R
 /// Replaces the placeholder in the list of needed libraries by the path of the real libcuda.
 fn fill_needed(library: &mut [u8], path: &[u8]) -> Result<(), ForwardingError> {
     let at = find(library, NEEDED)?;
-    let target = library.get_mut(at..=at + path.len()).ok_or(ForwardingError::Short)?;
+    let target = library.get_mut(at..=at + path.len()).ok_or_else(ForwardingError::short)?;
     let (text, end) = target.split_at_mut(path.len());
     text.copy_from_slice(path);
     end.fill(0);
@@ -191,7 +180,7 @@ pub(crate) fn leave_out(library: &mut [u8], exported: &BTreeSet<String>) -> Resu
     }
     for place in places {
         // The layout of Elf64_Sym: name (4), info (1), other (1), section index (2), value (8), size (8).
-        let undefined = library.get_mut(place + 6..place + 24).ok_or(ForwardingError::Short)?;
+        let undefined = library.get_mut(place + 6..place + 24).ok_or_else(ForwardingError::short)?;
         undefined.fill(0);
     }
     Ok(())
@@ -199,9 +188,10 @@ pub(crate) fn leave_out(library: &mut [u8], exported: &BTreeSet<String>) -> Resu
 
 /// The CUDA functions that a library exports. Only the symbol tables of the file are read.
 fn exports(path: &Path) -> Result<BTreeSet<String>, ForwardingError> {
-    let unreadable = |why: String| ForwardingError::Unreadable { path: path.to_path_buf(), why };
-    let cache = ReadCache::new(File::open(path).map_err(|error| unreadable(error.to_string()))?);
-    let file = ElfFile64::<Endianness, _>::parse(&cache).map_err(|error| unreadable(error.to_string()))?;
+    let unreadable =
+        |why: &dyn std::fmt::Display| ForwardingError::Impossible(format!("cannot read {}: {why}", path.display()));
+    let cache = ReadCache::new(File::open(path).map_err(|error| unreadable(&error))?);
+    let file = ElfFile64::<Endianness, _>::parse(&cache).map_err(|error| unreadable(&error))?;
     let symbols = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
     let names = symbols.filter_map(|symbol| symbol.name().ok().map(str::to_owned));
     Ok(names.filter(|name| name.starts_with("cu")).collect())

@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_fake::{DRIVER, MACHINES};
 use description::Description;
-pub use description::Impossible;
 
 use crate::{forwarding, hook};
 use cuda_pitfalls_core::defaults;
@@ -82,38 +81,9 @@ const MOST_DESCRIPTION_BYTES: u64 = 256 << 10;
 /// Why a simulated machine could not be laid out.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
-    /// No machine has this name.
-    #[error(
-        "there is no simulated machine `{}`; did you mean `{nearest}`? Known are: {known} (or the path of a .toml file)",
-        terminal(name)
-    )]
-    UnknownMachine {
-        /// The name that was asked for.
-        name: String,
-        /// The most similar known name.
-        nearest: &'static str,
-        /// All known names.
-        known: String,
-    },
-    /// Nothing but a program runs on it.
-    #[error("`{NO_DEVICE}` is for programs: only `trace` and `sim` start one there")]
-    OnlyPrograms,
-    /// The description does not have the required format.
-    #[error("the description of the simulated machine `{}` is not valid: {}", terminal(machine), lines(source))]
-    Description {
-        /// The name or path of the description.
-        machine: String,
-        /// The parser's error, with its place.
-        source: Box<toml::de::Error>,
-    },
-    /// The description has the right format, but no machine can be like that.
-    #[error("the simulated machine `{}` is not possible: {}", terminal(machine), terminal(&why.to_string()))]
-    Impossible {
-        /// The name or path of the description.
-        machine: String,
-        /// What is wrong.
-        why: Impossible,
-    },
+    /// No machine is named or described like that, in words.
+    #[error("{0}")]
+    Machine(String),
     /// A file could not be read or written.
     #[error("cannot {action} {}: {source}", terminal(&path.to_string_lossy()))]
     File {
@@ -174,10 +144,9 @@ pub fn lay_out(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> {
 pub fn lay_out_nvml(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> {
     let folder = lay_out(machine, dir)?;
     let library = folder.join(LIBRARY_NAME);
-    let unwritten = |source| MachineError::File { action: "write", path: library.clone(), source };
     let mut bytes = DRIVER.to_vec();
-    forwarding::leave_out(&mut bytes, &BTreeSet::new()).map_err(|error| unwritten(io::Error::other(error)))?;
-    fs::write(&library, bytes).map_err(unwritten)?;
+    let reduced = forwarding::leave_out(&mut bytes, &BTreeSet::new()).map_err(io::Error::other);
+    reduced.and_then(|()| fs::write(&library, bytes)).map_err(failed("write", &library))?;
     for other in CallLibrary::SIMULATED.into_iter().filter(|library| *library != CallLibrary::Nvml) {
         hide(&folder, other).map_err(failed("remove a link in", &folder))?;
     }
@@ -192,12 +161,8 @@ pub fn lay_out_nvml(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> 
 pub fn lay_out_stand_in(dir: &Path) -> Result<PathBuf, MachineError> {
     let node = lay_out(defaults::MACHINE, &dir.join("node"))?;
     let folder = dir.join("cuda");
-    let unwritten = |error: forwarding::ForwardingError| MachineError::File {
-        action: "write",
-        path: dir.join("cuda"),
-        source: io::Error::other(error),
-    };
-    forwarding::lay_out(&folder, &node.join(forwarding::NAME), b"", false, &no_device_returns()).map_err(unwritten)?;
+    let made = forwarding::lay_out(&folder, &node.join(forwarding::NAME), b"", false, &no_device_returns());
+    made.map_err(io::Error::other).map_err(failed("write", &folder))?;
     Ok(fs::canonicalize(&folder).map_err(failed("resolve", &folder))?.join(forwarding::NAME))
 }
 
@@ -224,35 +189,33 @@ fn read(machine: &str) -> Result<String, MachineError> {
         return input::read_text(path, MOST_DESCRIPTION_BYTES).map_err(failed("read", path));
     }
     if machine == NO_DEVICE {
-        return Err(MachineError::OnlyPrograms);
+        let why = format!("`{NO_DEVICE}` is for programs: only `trace` and `sim` start one there");
+        return Err(MachineError::Machine(why));
     }
-    match MACHINES.iter().find(|(known, _)| *known == machine) {
-        Some((_, text)) => Ok((*text).to_owned()),
-        None => {
-            let known = machine_names();
-            let nearest = known.iter().copied().min_by_key(|known| strsim::osa_distance(known, machine));
-            Err(MachineError::UnknownMachine {
-                name: machine.to_owned(),
-                nearest: nearest.unwrap_or(defaults::MACHINE),
-                known: known.join(", "),
-            })
-        }
-    }
+    let found = MACHINES.iter().find(|(known, _)| *known == machine);
+    found.map(|(_, text)| (*text).to_owned()).ok_or_else(|| {
+        let known = machine_names();
+        let nearest = known.iter().copied().min_by_key(|known| strsim::osa_distance(known, machine));
+        MachineError::Machine(format!(
+            "there is no simulated machine `{}`; did you mean `{}`? Known are: {} (or the path of a .toml file)",
+            terminal(machine),
+            nearest.unwrap_or(defaults::MACHINE),
+            known.join(", "),
+        ))
+    })
 }
 
 /// The text of `machine.conf`, from the text of a description and the number of its GPUs that are left, if not all are.
 fn flatten(machine: &str, text: &str, gpus: Option<usize>) -> Result<String, MachineError> {
-    let machine = machine.to_owned();
-    match toml::from_str::<Description>(text).map(|mut node| {
-        node.gpu.truncate(gpus.unwrap_or(usize::MAX));
-        node
-    }) {
-        Err(source) => Err(MachineError::Description { machine, source: Box::new(source) }),
-        Ok(node) => node
-            .possible()
-            .and_then(|()| conf::of(&machine, &node))
-            .map_err(|why| MachineError::Impossible { machine, why }),
-    }
+    let name = terminal(machine);
+    let mut node: Description = toml::from_str(text).map_err(|error| {
+        let why = lines(&error);
+        MachineError::Machine(format!("the description of the simulated machine `{name}` is not valid: {why}"))
+    })?;
+    node.gpu.truncate(gpus.unwrap_or(usize::MAX));
+    node.possible().and_then(|()| conf::of(machine, &node)).map_err(|why| {
+        MachineError::Machine(format!("the simulated machine `{name}` is not possible: {}", terminal(&why)))
+    })
 }
 
 /// Writes a file under another name and renames it, so that a process that has mapped the old file keeps it unchanged.

@@ -172,16 +172,8 @@ fn ask_versions(
     let (mut channel, theirs) = cuda_pitfalls_core::channel::Channel::pair().map_err(SupervisorError::system)?;
     let mut arguments = vec![spawn::descriptor(&theirs)];
     arguments.extend(libcudart.map(OsString::from));
-    let child = spawn::start(spawn::Spawn {
-        program,
-        role: role::VERSIONS,
-        arguments,
-        environment: environment(links, home, &BTreeMap::new()),
-        folder: None,
-        inherit: vec![theirs],
-        capture: false,
-        stdout: None,
-    })?;
+    let own = spawn::Spawn::new(program, role::VERSIONS, arguments, environment(links, home, &BTreeMap::new()));
+    let child = spawn::start(spawn::Spawn { inherit: vec![theirs], ..own })?;
     let found = receive::receive_within(&mut channel, 30_000);
     drop(channel);
     end::finish(child, 1_000);

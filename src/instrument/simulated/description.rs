@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// The number of columns of the library's table.
 const MAX_GPUS: usize = 16;
@@ -14,7 +14,7 @@ const SMALLEST_UNIT_BYTES: u64 = 512;
 const NAME_ROOM: usize = 96;
 
 /// One machine.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Description {
     pub driver_version: String,
@@ -31,15 +31,15 @@ pub(super) struct Description {
     pub stack_bytes: u64,
     #[serde(default = "mib::<1>")]
     pub printf_fifo_bytes: u64,
-    #[serde(default)]
+    #[serde(default, skip_serializing)]
     pub models: BTreeMap<String, Model>,
     /// In PCI order, which is NVML's order. Without GPUs, the driver finds no device.
-    #[serde(default)]
+    #[serde(default, skip_serializing)]
     pub gpu: Vec<DescribedGpu>,
 }
 
 /// What all GPUs of one kind have in common.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Model {
     pub name: String,
@@ -52,6 +52,7 @@ pub(super) struct Model {
     /// What one context takes.
     pub context_bytes: u64,
     /// The part of a context that NVML counts for the process; by default all of it.
+    #[serde(skip_serializing)]
     pub context_listed_bytes: Option<u64>,
     /// What every four slots of a context take beyond the first two. Each visible GPU and each stream needs one slot.
     #[serde(default)]
@@ -65,6 +66,7 @@ pub(super) struct Model {
     /// What making the device heap takes in addition to its size.
     #[serde(default)]
     pub heap_launch_bytes: u64,
+    #[serde(skip_serializing)]
     pub compute_capability: String,
     pub sm_count: u32,
     pub max_threads_per_sm: u32,
@@ -94,59 +96,17 @@ fn default_stack() -> u64 {
     1024
 }
 
-/// Why a description with the right format describes no possible machine.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[allow(missing_docs, reason = "the messages say what the fields are")]
-pub enum Impossible {
-    #[error("`{0}` must be one line of text, and not empty")]
-    Line(String),
-    #[error("`{0}` is not a driver version such as 580.159.04")]
-    DriverVersion(String),
-    #[error("`{key}` is {version}; versions are written like 13000 for 13.0")]
-    CudaVersion { key: &'static str, version: u32 },
-    #[error("`{key}` is {bytes}; it must be a power of two, {SMALLEST_UNIT_BYTES} or more")]
-    Granularity { key: &'static str, bytes: u64 },
-    #[error("it has {0} GPUs, and {MAX_GPUS} is the most")]
-    TooManyGpus(usize),
-    #[error("the model `{name}`: {why}")]
-    Model { name: String, why: Box<Impossible> },
-    #[error("GPU {index} is of the model `{model}`, which is not described")]
-    UnknownModel { index: usize, model: String },
-    #[error("two GPUs have the uuid `{0}`")]
-    SameUuid(String),
-    #[error("GPU {index} (`{pci_bus_id}`) is not in PCI order")]
-    PciOrder { index: usize, pci_bus_id: String },
-    #[error("its name is longer than {} bytes", NAME_ROOM - 1)]
-    LongName,
-    #[error("`reserved_bytes` ({reserved}) leaves nothing of `total_bytes` ({total})")]
-    NoMemory { reserved: u64, total: u64 },
-    #[error("`{key}` ({bytes}) is more than the memory that programs get ({usable})")]
-    TooMuch { key: &'static str, bytes: u64, usable: u64 },
-    #[error("`context_bytes` is 0; every context takes memory")]
-    NoContextMemory,
-    #[error("`context_listed_bytes` is more than `context_bytes` ({0})")]
-    Listed(u64),
-    #[error("`{key}` is {count}; it must be 1 or more")]
-    Count { key: &'static str, count: u32 },
-    #[error("`{0}` is not a compute capability such as 9.0")]
-    Capability(String),
-    #[error("`{0}` is not a UUID of the form GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx with lower-case digits")]
-    Uuid(String),
-    #[error("`{0}` is not a PCI address of the form 00000000:1B:00.0 with upper-case digits")]
-    PciBusId(String),
-}
-
 impl Description {
     /// Checks that the machine is possible.
-    pub(super) fn possible(&self) -> Result<(), Impossible> {
+    pub(super) fn possible(&self) -> Result<(), String> {
         if !self.driver_version.starts_with(|c: char| c.is_ascii_digit()) {
-            return Err(Impossible::DriverVersion(self.driver_version.clone()));
+            return Err(format!("`{}` is not a driver version such as 580.159.04", self.driver_version));
         }
         for (key, version) in
             [("cuda_driver_version", self.cuda_driver_version), ("cuda_runtime_version", self.cuda_runtime_version)]
         {
             if !(1000..1_000_000).contains(&version) {
-                return Err(Impossible::CudaVersion { key, version });
+                return Err(format!("`{key}` is {version}; versions are written like 13000 for 13.0"));
             }
         }
         for (key, bytes) in [
@@ -154,14 +114,14 @@ impl Description {
             ("pool_granularity_bytes", self.pool_granularity_bytes),
         ] {
             if bytes < SMALLEST_UNIT_BYTES || !bytes.is_power_of_two() {
-                return Err(Impossible::Granularity { key, bytes });
+                return Err(format!("`{key}` is {bytes}; it must be a power of two, {SMALLEST_UNIT_BYTES} or more"));
             }
         }
         if self.gpu.len() > MAX_GPUS {
-            return Err(Impossible::TooManyGpus(self.gpu.len()));
+            return Err(format!("it has {} GPUs, and {MAX_GPUS} is the most", self.gpu.len()));
         }
         for (name, model) in &self.models {
-            model.possible().map_err(|why| Impossible::Model { name: name.clone(), why: Box::new(why) })?;
+            model.possible().map_err(|why| format!("the model `{name}`: {why}"))?;
         }
         for (index, gpu) in self.gpu.iter().enumerate() {
             self.has_place(index, gpu)?;
@@ -170,36 +130,38 @@ impl Description {
     }
 
     /// The model of a GPU.
-    pub(super) fn model(&self, index: usize, gpu: &DescribedGpu) -> Result<&Model, Impossible> {
+    pub(super) fn model(&self, index: usize, gpu: &DescribedGpu) -> Result<&Model, String> {
         let described = self.models.get(&gpu.model);
-        described.ok_or_else(|| Impossible::UnknownModel { index, model: gpu.model.clone() })
+        described.ok_or_else(|| format!("GPU {index} is of the model `{}`, which is not described", gpu.model))
     }
 
     /// Checks that a GPU can follow the ones before it.
-    fn has_place(&self, index: usize, gpu: &DescribedGpu) -> Result<(), Impossible> {
+    fn has_place(&self, index: usize, gpu: &DescribedGpu) -> Result<(), String> {
         self.model(index, gpu)?;
         is_uuid(&gpu.uuid)?;
         is_pci_bus_id(&gpu.pci_bus_id)?;
         let before = self.gpu.get(..index).unwrap_or_default();
         if before.iter().any(|other| other.uuid == gpu.uuid) {
-            return Err(Impossible::SameUuid(gpu.uuid.clone()));
+            return Err(format!("two GPUs have the uuid `{}`", gpu.uuid));
         }
         // Both forms have a fixed width and the same case, so the order of the texts is the order of the addresses.
         if before.last().is_some_and(|other| other.pci_bus_id >= gpu.pci_bus_id) {
-            return Err(Impossible::PciOrder { index, pci_bus_id: gpu.pci_bus_id.clone() });
+            return Err(format!("GPU {index} (`{}`) is not in PCI order", gpu.pci_bus_id));
         }
         Ok(())
     }
 }
 
 impl Model {
-    fn possible(&self) -> Result<(), Impossible> {
+    fn possible(&self) -> Result<(), String> {
         self.capability()?;
         if self.name.len() >= NAME_ROOM {
-            return Err(Impossible::LongName);
+            return Err(format!("its name is longer than {} bytes", NAME_ROOM - 1));
         }
         let usable = self.total_bytes.checked_sub(self.reserved_bytes).filter(|bytes| *bytes > 0);
-        let usable = usable.ok_or(Impossible::NoMemory { reserved: self.reserved_bytes, total: self.total_bytes })?;
+        let (reserved, total) = (self.reserved_bytes, self.total_bytes);
+        let usable =
+            usable.ok_or_else(|| format!("`reserved_bytes` ({reserved}) leaves nothing of `total_bytes` ({total})"))?;
         for (key, bytes) in [
             ("init_bytes", self.init_bytes),
             ("context_bytes", self.context_bytes),
@@ -209,14 +171,14 @@ impl Model {
             ("heap_launch_bytes", self.heap_launch_bytes),
         ] {
             if bytes > usable {
-                return Err(Impossible::TooMuch { key, bytes, usable });
+                return Err(format!("`{key}` ({bytes}) is more than the memory that programs get ({usable})"));
             }
         }
         if self.context_bytes == 0 {
-            return Err(Impossible::NoContextMemory);
+            return Err("`context_bytes` is 0; every context takes memory".to_owned());
         }
         if self.listed() > self.context_bytes {
-            return Err(Impossible::Listed(self.context_bytes));
+            return Err(format!("`context_listed_bytes` is more than `context_bytes` ({})", self.context_bytes));
         }
         for (key, count) in [
             ("sm_count", self.sm_count),
@@ -225,7 +187,7 @@ impl Model {
         ] {
             // The library stores them in signed integers, as CUDA does.
             if !(1..=i32::MAX as u32).contains(&count) {
-                return Err(Impossible::Count { key, count });
+                return Err(format!("`{key}` is {count}; it must be 1 or more"));
             }
         }
         Ok(())
@@ -237,29 +199,29 @@ impl Model {
     }
 
     /// The compute capability as major and minor version.
-    pub(super) fn capability(&self) -> Result<(u16, u16), Impossible> {
+    pub(super) fn capability(&self) -> Result<(u16, u16), String> {
         let text = &self.compute_capability;
         let parts = text.split_once('.').and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));
-        parts.ok_or_else(|| Impossible::Capability(text.clone()))
+        parts.ok_or_else(|| format!("`{text}` is not a compute capability such as 9.0"))
     }
 }
 
 /// Checks that a text is a UUID in NVIDIA's form, in lower case, as NVML prints it.
-fn is_uuid(text: &str) -> Result<(), Impossible> {
+fn is_uuid(text: &str) -> Result<(), String> {
     let digits = text.strip_prefix("GPU-").unwrap_or_default();
     let lengths: Vec<_> = digits.split('-').map(str::len).collect();
     let is_digit = |c: char| matches!(c, '0'..='9' | 'a'..='f' | '-');
     if lengths == [8, 4, 4, 4, 12] && digits.chars().all(is_digit) {
         return Ok(());
     }
-    Err(Impossible::Uuid(text.to_owned()))
+    Err(format!("`{text}` is not a UUID of the form GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx with lower-case digits"))
 }
 
 /// Checks that a text is a PCI address as NVML prints it.
-fn is_pci_bus_id(text: &str) -> Result<(), Impossible> {
+fn is_pci_bus_id(text: &str) -> Result<(), String> {
     let shape: String = text.chars().map(|c| if matches!(c, '0'..='9' | 'A'..='F') { 'X' } else { c }).collect();
     if shape == "XXXXXXXX:XX:XX.X" && text.ends_with(".0") {
         return Ok(());
     }
-    Err(Impossible::PciBusId(text.to_owned()))
+    Err(format!("`{text}` is not a PCI address of the form 00000000:1B:00.0 with upper-case digits"))
 }

@@ -57,8 +57,8 @@ impl Errand<'_> {
     /// The process could not be started.
     pub fn run(self, is_stopped: impl Fn() -> bool) -> Result<ErrandEnd, SupervisorError> {
         let Errand { program, role, arguments, environment, folder, limit, grace, stdout } = self;
-        let folder = Some(folder);
-        let spawn = Spawn { program, role, arguments, environment, folder, inherit: Vec::new(), capture: true, stdout };
+        let own = Spawn::new(program, role, arguments, environment);
+        let spawn = Spawn { folder: Some(folder), capture: true, stdout, ..own };
         let mut child = spawn::start(spawn)?;
         let deadline_ns = clock::running_ns().saturating_add(limit.as_nanos() as u64);
         while !end::has_ended(&mut child, TICK_MS) {

@@ -39,17 +39,8 @@ pub fn examine(
 ) -> Result<Examined, SupervisorError> {
     let (mut channel, theirs) = Channel::pair().map_err(SupervisorError::system)?;
     let arguments = vec![spawn::descriptor(&theirs)];
-    let (role, inherit) = (role::EXAMINER, vec![theirs]);
-    let mut child = spawn::start(Spawn {
-        program,
-        role,
-        arguments,
-        environment,
-        folder: None,
-        inherit,
-        capture: false,
-        stdout: None,
-    })?;
+    let own = Spawn::new(program, role::EXAMINER, arguments, environment);
+    let mut child = spawn::start(Spawn { inherit: vec![theirs], ..own })?;
     let mut examined = Examined::default();
     let mut at = None;
     if let Err(error) = channel.send(want) {

@@ -80,16 +80,8 @@ pub fn ask_python(
         Some(home) => worker.environment(home, &BTreeMap::new()),
         None => std::env::vars_os().collect(),
     };
-    let child = spawn::start(Spawn {
-        program,
-        role: role::COMMAND,
-        arguments,
-        environment,
-        folder: None,
-        inherit: vec![theirs],
-        capture: true,
-        stdout: None,
-    })?;
+    let own = Spawn::new(program, role::COMMAND, arguments, environment);
+    let child = spawn::start(Spawn { inherit: vec![theirs], capture: true, ..own })?;
     let found = receive::receive_within(&mut channel, ANSWER_MS);
     drop(channel);
     let said = end::finish_with_words(child, 1_000);

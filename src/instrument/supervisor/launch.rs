@@ -37,17 +37,8 @@ impl Supervisor {
         let program = self.program.as_path();
         if let Program::Command(command) = &experiment.program {
             let arguments = std::iter::once(OsString::from("--")).chain(command.iter().cloned()).collect();
-            let (role, inherit) = (role::COMMAND, Vec::new());
-            let child = spawn::start(Spawn {
-                program,
-                role,
-                arguments,
-                environment,
-                folder: None,
-                inherit,
-                capture: true,
-                stdout: None,
-            })?;
+            let own = Spawn::new(program, role::COMMAND, arguments, environment);
+            let child = spawn::start(Spawn { capture: true, ..own })?;
             return Ok((Conversation::new(child, BTreeMap::new()), Waited::Done));
         }
         let (ours, theirs) = Channel::pair().map_err(SupervisorError::system)?;
@@ -73,16 +64,8 @@ impl Supervisor {
             }
             _ => (role::WORKER, arguments),
         };
-        let child = spawn::start(Spawn {
-            program,
-            role,
-            arguments,
-            environment,
-            folder: None,
-            inherit,
-            capture: true,
-            stdout: None,
-        })?;
+        let own = Spawn::new(program, role, arguments, environment);
+        let child = spawn::start(Spawn { inherit, capture: true, ..own })?;
         let mut talk = Conversation::new(child, channels);
         if experiment.steps.iter().any(|step| step.has(Effect::Refuses)) {
             talk.watch = Some(Watch::new(&self.program, &self.home, &self.links)?);

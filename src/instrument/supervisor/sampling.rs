@@ -77,16 +77,9 @@ impl SamplerClient {
         let mut arguments = vec![spawn::descriptor(&theirs)];
         let library = self.links.join("libnvidia-ml.so.1");
         arguments.extend(library.exists().then(|| library.into_os_string()));
-        let child = spawn::start(Spawn {
-            program: &self.program,
-            role: role::SAMPLER,
-            arguments,
-            environment: environment(Some(&self.links), &self.home, &Default::default()),
-            folder: None,
-            inherit: vec![theirs],
-            capture: false,
-            stdout: None,
-        })?;
+        let environment = environment(Some(&self.links), &self.home, &Default::default());
+        let own = Spawn::new(&self.program, role::SAMPLER, arguments, environment);
+        let child = spawn::start(Spawn { inherit: vec![theirs], ..own })?;
         let first: Result<SamplerEvent, _> = receive_within(&mut channel, START_MS);
         self.child = Some(child);
         match first {

@@ -33,6 +33,19 @@ pub(super) struct Spawn<'a> {
     pub(super) stdout: Option<std::fs::File>,
 }
 
+impl<'a> Spawn<'a> {
+    /// A process that works in our folder, gets no channel, and whose output is not kept.
+    pub(super) fn new(
+        program: &'a Path,
+        role: &'static str,
+        arguments: Vec<OsString>,
+        environment: BTreeMap<OsString, OsString>,
+    ) -> Spawn<'a> {
+        let (folder, inherit, capture, stdout) = (None, Vec::new(), false, None);
+        Spawn { program, role, arguments, environment, folder, inherit, capture, stdout }
+    }
+}
+
 /// A running process.
 pub(super) struct Child {
     pub(super) handle: duct::Handle,

@@ -27,7 +27,7 @@ pub(super) fn make(worker: &Worker, call: &Call, step: &Step) -> CallResult {
     for param in &call.params {
         match argument(worker, param, step, &mut arena) {
             Ok(argument) => arguments.push(argument),
-            Err(error) => return not_made(error.to_string()),
+            Err(error) => return not_made(error),
         }
     }
     let address = match &step.from {

@@ -11,42 +11,20 @@ use std::sync::{Mutex, OnceLock};
 use crate::mapped::{is_any_simulated, mapped};
 use cuda_pitfalls_calls::{CallLibrary, status::SIM_NOT_MODELLED};
 
-/// What could not be found.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum LoadError {
-    /// This library.
-    #[error("{}", .0.name())]
-    Library(CallLibrary),
-    /// This function.
-    #[error("{name} ({})", library.name())]
-    Function {
-        /// Its name.
-        name: String,
-        /// The library that should have it.
-        library: CallLibrary,
-    },
-    /// No library has a function of this name.
-    #[error("{0} is not a function of a library")]
-    NoFunction(String),
-    /// The file is no such library; the text is the loader's message.
-    #[error("{0}")]
-    File(String),
-}
-
-/// The address of a function.
+/// The address of a function, or what is missing.
 ///
 /// # Errors
 /// The library or the function is missing.
-pub(super) fn address(library: CallLibrary, name: &str) -> Result<usize, LoadError> {
+pub(super) fn address(library: CallLibrary, name: &str) -> Result<usize, String> {
     let open = match library {
         CallLibrary::Driver => driver()?,
         CallLibrary::Runtime => runtime()?,
         CallLibrary::Nvml => nvml()?,
         CallLibrary::Nvrtc | CallLibrary::Cublas | CallLibrary::Cufft | CallLibrary::Nccl => toolkit(library)?,
         CallLibrary::Libc => this(),
-        CallLibrary::Harness => return Err(LoadError::NoFunction(name.to_string())),
+        CallLibrary::Harness => return Err(format!("{name} is not a function of a library")),
     };
-    symbol(open, name).ok_or_else(|| LoadError::Function { name: name.to_string(), library })
+    symbol(open, name).ok_or_else(|| format!("{name} ({})", library.name()))
 }
 
 /// The address of a function in an open library.
@@ -91,7 +69,7 @@ pub(super) fn open_copy(library: CallLibrary) -> Result<libloading::Library, i64
 }
 
 /// A library of the toolkit. The simulated machine has none, and the host's own would expect a real GPU.
-fn toolkit(library: CallLibrary) -> Result<&'static libloading::Library, LoadError> {
+fn toolkit(library: CallLibrary) -> Result<&'static libloading::Library, String> {
     static OPEN: Mutex<BTreeMap<CallLibrary, &'static libloading::Library>> = Mutex::new(BTreeMap::new());
     let mut known = super::lock(&OPEN);
     if let Some(open) = known.get(&library) {
@@ -99,36 +77,36 @@ fn toolkit(library: CallLibrary) -> Result<&'static libloading::Library, LoadErr
     }
     let _ = driver()?;
     let found = if is_any_simulated() { None } else { library.files().first().and_then(|file| open(file)) };
-    let found: &'static libloading::Library = Box::leak(Box::new(found.ok_or(LoadError::Library(library))?));
+    let found: &'static libloading::Library = Box::leak(Box::new(found.ok_or(library.name())?));
     known.insert(library, found);
     Ok(found)
 }
 
 /// Calls a function of cudarc that panics if a library is missing.
-fn quietly<T>(library: CallLibrary, open: impl FnOnce() -> T + std::panic::UnwindSafe) -> Result<T, LoadError> {
+fn quietly<T>(library: CallLibrary, open: impl FnOnce() -> T + std::panic::UnwindSafe) -> Result<T, String> {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {}));
     let opened = std::panic::catch_unwind(open);
     std::panic::set_hook(hook);
-    opened.map_err(|_| LoadError::Library(library))
+    opened.map_err(|_| library.name().to_string())
 }
 
-fn driver() -> Result<&'static libloading::Library, LoadError> {
+fn driver() -> Result<&'static libloading::Library, String> {
     // SAFETY: opening libcuda runs its constructors, as in any program that links it.
     quietly(CallLibrary::Driver, || unsafe { cudarc::driver::sys::culib() })
 }
 
-fn runtime() -> Result<&'static libloading::Library, LoadError> {
+fn runtime() -> Result<&'static libloading::Library, String> {
     // SAFETY: as above, for libcudart.
     quietly(CallLibrary::Runtime, || unsafe { cudarc::runtime::sys::culib() })
 }
 
-fn nvml() -> Result<&'static libloading::Library, LoadError> {
+fn nvml() -> Result<&'static libloading::Library, String> {
     static NVML: OnceLock<Option<libloading::Library>> = OnceLock::new();
     // SAFETY: as above, for NVML.
     NVML.get_or_init(|| unsafe { libloading::Library::new("libnvidia-ml.so.1") }.ok())
         .as_ref()
-        .ok_or(LoadError::Library(CallLibrary::Nvml))
+        .ok_or_else(|| CallLibrary::Nvml.name().to_string())
 }
 
 fn this() -> &'static libloading::Library {

@@ -17,7 +17,7 @@ const MOST_GPUS: i32 = 64;
 pub(super) fn look(symbols: &Symbols) -> Probe {
     let mut probe = Probe::default();
     let mut count = 0i32;
-    let Some(result) = call1(symbols, "cuDeviceGetCount", (&raw mut count).addr()) else {
+    let Some(result) = call(symbols, "cuDeviceGetCount", [(&raw mut count).addr()]) else {
         return probe;
     };
     probe.status = Some(Status::named(CallLibrary::Driver, result));
@@ -34,49 +34,36 @@ pub(super) fn look(symbols: &Symbols) -> Probe {
 
 fn uuid(symbols: &Symbols, device: i32) -> Option<String> {
     let mut bytes = [0u8; 16];
-    let result = call2(symbols, "cuDeviceGetUuid_v2", (&raw mut bytes).addr(), device as usize)?;
+    let result = call(symbols, "cuDeviceGetUuid_v2", [(&raw mut bytes).addr(), device as usize])?;
     (result == 0).then(|| super::call::uuid_text(&bytes))
 }
 
 fn active(symbols: &Symbols, device: i32) -> Option<bool> {
     let (mut flags, mut active) = (0u32, 0i32);
-    let result = call3(
-        symbols,
-        "cuDevicePrimaryCtxGetState",
-        device as usize,
-        (&raw mut flags).addr(),
-        (&raw mut active).addr(),
-    )?;
+    let state = [device as usize, (&raw mut flags).addr(), (&raw mut active).addr()];
+    let result = call(symbols, "cuDevicePrimaryCtxGetState", state)?;
     (result == 0).then_some(active != 0)
 }
 
 /// The ordinal of the current context's GPU, or the status if it could not be read.
 fn current(symbols: &Symbols) -> (Option<i32>, Option<Status>) {
     let mut context = 0usize;
-    match call1(symbols, "cuCtxGetCurrent", (&raw mut context).addr()) {
+    match call(symbols, "cuCtxGetCurrent", [(&raw mut context).addr()]) {
         Some(0) if context != 0 => {}
         Some(0) | None => return (None, None),
         Some(code) => return (None, Some(Status::named(CallLibrary::Driver, code))),
     }
     let mut device = 0i32;
-    match call1(symbols, "cuCtxGetDevice", (&raw mut device).addr()) {
+    match call(symbols, "cuCtxGetDevice", [(&raw mut device).addr()]) {
         Some(0) => (Some(device), None),
         Some(code) => (None, Some(Status::named(CallLibrary::Driver, code))),
         None => (None, None),
     }
 }
 
-fn call1(symbols: &Symbols, name: &str, a: usize) -> Option<i64> {
+/// The status of a function that was called with these arguments; `None` if it is not there.
+fn call<const N: usize>(symbols: &Symbols, name: &str, arguments: [usize; N]) -> Option<i64> {
     // SAFETY: the callers pass the arguments that `cuda.h` declares for the function.
-    Some(i64::from(unsafe { super::call::raw(symbols.address(name)?, &[a as u64]) } as u32))
-}
-
-fn call2(symbols: &Symbols, name: &str, a: usize, b: usize) -> Option<i64> {
-    // SAFETY: as above.
-    Some(i64::from(unsafe { super::call::raw(symbols.address(name)?, &[a as u64, b as u64]) } as u32))
-}
-
-fn call3(symbols: &Symbols, name: &str, a: usize, b: usize, c: usize) -> Option<i64> {
-    // SAFETY: as above.
-    Some(i64::from(unsafe { super::call::raw(symbols.address(name)?, &[a as u64, b as u64, c as u64]) } as u32))
+    let status = unsafe { super::call::raw(symbols.address(name)?, &arguments.map(|argument| argument as u64)) };
+    Some(i64::from(status as u32))
 }

@@ -34,12 +34,8 @@ impl Symbols {
                 Ok(address) => {
                     addresses.insert(call.name, address);
                 }
-                Err(description) => {
-                    let description = description.to_string();
-                    if !missing.contains(&description) {
-                        missing.push(description);
-                    }
-                }
+                Err(description) if missing.contains(&description) => {}
+                Err(description) => missing.push(description),
             }
         }
         (Symbols { addresses }, missing)

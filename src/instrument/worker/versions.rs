@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::call;
-use super::library::{self, LoadError};
+use super::library;
 use crate::mapped::mapped;
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::channel::Channel;
@@ -24,7 +24,7 @@ pub unsafe fn run(fd: i32, libcudart: Option<OsString>) -> ! {
     };
     found.runtime = version(runtime, &mut found.missing);
     if let Err(what) = library::address(CallLibrary::Nvml, "nvmlInit_v2") {
-        found.missing.push(what.to_string());
+        found.missing.push(what);
     }
     let mapped = mapped();
     (found.libraries, found.unknown) = (mapped.known, mapped.unknown);
@@ -32,8 +32,8 @@ pub unsafe fn run(fd: i32, libcudart: Option<OsString>) -> ! {
     std::process::exit(0)
 }
 
-fn by_path(path: &OsString) -> Result<usize, LoadError> {
-    let failed = |error: libloading::Error| LoadError::File(error.to_string());
+fn by_path(path: &OsString) -> Result<usize, String> {
+    let failed = |error: libloading::Error| error.to_string();
     // SAFETY: opening libcudart runs its constructors, as in any program that links it.
     let library = unsafe { libloading::Library::new(path) }.map_err(failed)?;
     // SAFETY: only the address is taken.
@@ -44,11 +44,11 @@ fn by_path(path: &OsString) -> Result<usize, LoadError> {
     address
 }
 
-fn version(address: Result<usize, LoadError>, missing: &mut Vec<String>) -> Option<i32> {
+fn version(address: Result<usize, String>, missing: &mut Vec<String>) -> Option<i32> {
     let address = match address {
         Ok(address) => address,
         Err(what) => {
-            missing.push(what.to_string());
+            missing.push(what);
             return None;
         }
     };

@@ -9,27 +9,6 @@ use crate::worker::{Worker, lock};
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::scenario::{Scalar, Step};
 
-/// Why an argument cannot be passed.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum CallArgumentError {
-    #[error("{0} is missing")]
-    Missing(&'static str),
-    #[error("{name} is not in {constants}")]
-    UnknownConstant { name: String, constants: &'static str },
-    #[error("no kernel {0}")]
-    UnknownKernel(String),
-    #[error("{0:?} is no number")]
-    NoNumber(String),
-    #[error("{0} takes no list")]
-    NoList(&'static str),
-    #[error("a kernel argument is no list")]
-    NestedList,
-    #[error("`{0}` was never bound")]
-    Unbound(String),
-    #[error("the image is no 64-bit ELF file")]
-    NoElf,
-}
-
 /// Memory that outlives the call: strings, kernel arguments, output buffers.
 #[derive(Default)]
 pub(super) struct Arena {
@@ -83,12 +62,7 @@ pub(super) fn passed(call: &Call, arguments: &[u64]) -> Vec<u64> {
     registers
 }
 
-pub(super) fn argument(
-    worker: &Worker,
-    param: &Param,
-    step: &Step,
-    arena: &mut Arena,
-) -> Result<u64, CallArgumentError> {
+pub(super) fn argument(worker: &Worker, param: &Param, step: &Step, arena: &mut Arena) -> Result<u64, String> {
     let given = step.args.get(param.name);
     match param.kind {
         ParamKind::Fixed(value) => return Ok(value),
@@ -99,12 +73,12 @@ pub(super) fn argument(
         return match param.default {
             Some(x) if matches!(param.kind, ParamKind::Dim3) => Ok(x as u64 | 1 << 32),
             Some(value) => Ok(value as u64),
-            None => Err(CallArgumentError::Missing(param.name)),
+            None => Err(format!("{} is missing", param.name)),
         };
     };
     match (param.kind, given) {
         (ParamKind::Constant(constants), Scalar::Text(name)) => {
-            let unknown = || CallArgumentError::UnknownConstant { name: name.clone(), constants: constants.name };
+            let unknown = || format!("{name} is not in {}", constants.name);
             constants.value(name).map(|value| value as u64).ok_or_else(unknown)
         }
         (ParamKind::Handle(_) | ParamKind::Pid, Scalar::Text(name)) => handle(worker, name),
@@ -116,16 +90,16 @@ pub(super) fn argument(
         (ParamKind::Block(_, bytes), Scalar::Text(name)) => block(worker, name, bytes, arena),
         (ParamKind::Text, Scalar::Text(text)) => Ok(arena.text(text)),
         (ParamKind::Text, Scalar::Int(value)) => Ok(arena.text(&value.to_string())),
-        (ParamKind::Ptx, Scalar::Text(name)) => catalogue::kernel(name)
-            .map(|text| arena.text(text))
-            .ok_or_else(|| CallArgumentError::UnknownKernel(name.clone())),
+        (ParamKind::Ptx, Scalar::Text(name)) => {
+            catalogue::kernel(name).map(|text| arena.text(text)).ok_or_else(|| format!("no kernel {name}"))
+        }
         (ParamKind::Arguments, Scalar::List(values)) => kernel_arguments(worker, values, arena),
         (_, Scalar::Int(value)) => Ok(*value as u64),
         // The plan may have filled in digits for `${gpus}`.
         (_, Scalar::Text(text)) => {
-            text.parse::<i64>().map(|value| value as u64).map_err(|_| CallArgumentError::NoNumber(text.clone()))
+            text.parse::<i64>().map(|value| value as u64).map_err(|_| format!("{text:?} is no number"))
         }
-        (_, Scalar::List(_)) => Err(CallArgumentError::NoList(param.name)),
+        (_, Scalar::List(_)) => Err(format!("{} takes no list", param.name)),
     }
 }
 
@@ -147,14 +121,14 @@ fn filled_in(template: &InputStruct, word: i64, arena: &mut Arena) -> u64 {
 }
 
 /// The address of bytes that a step bound, here or in another process.
-fn block(worker: &Worker, name: &str, bytes: usize, arena: &mut Arena) -> Result<u64, CallArgumentError> {
+fn block(worker: &Worker, name: &str, bytes: usize, arena: &mut Arena) -> Result<u64, String> {
     let known = lock(&worker.bytes);
     let found = known.get(name).filter(|found| found.len() == bytes);
-    found.map(|found| arena.bytes(found)).ok_or_else(|| CallArgumentError::Unbound(name.to_string()))
+    found.map(|found| arena.bytes(found)).ok_or_else(|| format!("`{name}` was never bound"))
 }
 
 /// The address of a container with a binary that a step linked.
-fn fat_binary(address: u64, arena: &mut Arena) -> Result<u64, CallArgumentError> {
+fn fat_binary(address: u64, arena: &mut Arena) -> Result<u64, String> {
     let at = address as *const u8;
     if at.is_null() {
         return Ok(0);
@@ -162,27 +136,27 @@ fn fat_binary(address: u64, arena: &mut Arena) -> Result<u64, CallArgumentError>
     // SAFETY: cuLinkComplete bound the address of a whole binary. It lives as long as its linker, and its headers
     // state its length.
     let binary = unsafe {
-        let length = fat_binary::length(|offset| at.add(offset).read()).ok_or(CallArgumentError::NoElf)?;
+        let length = fat_binary::length(|offset| at.add(offset).read()).ok_or("the image is no 64-bit ELF file")?;
         std::slice::from_raw_parts(at, length)
     };
     Ok(arena.bytes(&fat_binary::around(binary)))
 }
 
-fn handle(worker: &Worker, name: &str) -> Result<u64, CallArgumentError> {
+fn handle(worker: &Worker, name: &str) -> Result<u64, String> {
     if let Some(value) = BUILT_IN_STREAMS.value(name) {
         return Ok(value as u64);
     }
-    lock(&worker.handles).get(name).copied().ok_or_else(|| CallArgumentError::Unbound(name.to_string()))
+    lock(&worker.handles).get(name).copied().ok_or_else(|| format!("`{name}` was never bound"))
 }
 
 /// The address of a `void**` array: a pointer to each argument's eight bytes.
-fn kernel_arguments(worker: &Worker, values: &[Scalar], arena: &mut Arena) -> Result<u64, CallArgumentError> {
+fn kernel_arguments(worker: &Worker, values: &[Scalar], arena: &mut Arena) -> Result<u64, String> {
     let table = arena.buffer(values.len() * 8);
     for (place, value) in values.iter().enumerate() {
         let value = match value {
             Scalar::Int(value) => *value as u64,
             Scalar::Text(name) => handle(worker, name)?,
-            Scalar::List(_) => return Err(CallArgumentError::NestedList),
+            Scalar::List(_) => return Err("a kernel argument is no list".to_string()),
         };
         let cell = arena.buffer(8);
         // SAFETY: both are live buffers of the arena, large enough for these writes.
