@@ -3,12 +3,12 @@
 //! A file holds one document, or one document per line; either may be compressed. Files are not trusted: the size
 //! of a document is limited after unpacking, and a source without an end is abandoned.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, BufRead, Read};
 use std::path::{Path, PathBuf};
 
-use crate::input::STDIN;
 use crate::input::packed::unpacked;
+use crate::input::{self, STDIN};
 
 /// The largest document, in bytes after unpacking.
 pub(crate) const MOST_BYTES: usize = 32 << 20;
@@ -133,7 +133,7 @@ pub fn documents(source: &Source, mut take: impl FnMut(ArchiveDocument) -> bool)
     let name = source.name();
     let opened = match source {
         Source::Stdin => unpacked(io::stdin()),
-        Source::File(path) => open(path).and_then(unpacked),
+        Source::File(path) => input::open(path).and_then(unpacked),
     };
     let mut reader = match opened {
         Ok(reader) => reader,
@@ -183,14 +183,6 @@ pub fn documents(source: &Source, mut take: impl FnMut(ArchiveDocument) -> bool)
         }
         None => {}
     }
-}
-
-/// Opens regular files only: opening a pipe would wait for a writer that may never come.
-fn open(path: &Path) -> io::Result<File> {
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-    }
-    File::open(path)
 }
 
 enum ArchiveLine {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The figures of one GPU, measured beside whichever processes were on it with three workers: one makes no CUDA
 /// call, one calls `cuInit` alone, and one makes a context and an allocation of known size.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Calibration {
     /// The GPU.
     pub uuid: String,

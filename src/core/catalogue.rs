@@ -81,33 +81,12 @@ pub enum SelectError {
         /// The most similar name.
         nearest: Option<String>,
     },
-    /// Several names end in this selector.
-    #[error("`{}` may be {}", terminal(selector), terminal(&.names.join(" or ")))]
-    Ambiguous {
-        /// As given.
-        selector: String,
-        /// The names in full.
-        names: Vec<String>,
-    },
-    /// A selector is a glob that cannot be read.
-    #[error("`{}` is not a valid glob: {}", terminal(selector), terminal(message))]
-    Glob {
-        /// As given.
-        selector: String,
-        /// The message of the glob parser.
-        message: String,
-    },
     /// Every selected scenario was excluded again.
     #[error("the selectors leave nothing: all that is selected is left out again")]
     Nothing,
-    /// A file named as a selector cannot be read.
-    #[error("cannot read {}: {error}", terminal(path))]
-    Unreadable {
-        /// As given.
-        path: String,
-        /// The error of the system.
-        error: std::io::Error,
-    },
+    /// A selector has several meanings or cannot be read, in words.
+    #[error("{0}")]
+    Selector(String),
     /// Files with errors. The message has a line for each error; [`SelectError::render`] also shows the source.
     #[error("{}", lines(.0))]
     Invalid(Vec<Invalid>),
@@ -212,7 +191,7 @@ fn load_embedded(files: &[Embedded]) -> Result<Vec<Scenario>, SelectError> {
 /// The file cannot be read, or is not a valid scenario.
 pub fn load_file(path: &str) -> Result<Scenario, SelectError> {
     let source = input::read_text(Path::new(path), MOST_SOURCE_BYTES);
-    let source = source.map_err(|error| SelectError::Unreadable { path: path.to_string(), error })?;
+    let source = source.map_err(|error| SelectError::Selector(format!("cannot read {}: {error}", terminal(path))))?;
     let loaded = scenario::load(&name_of(Path::new(path)), path, &source, &kernel_names());
     let loaded = loaded.map(|mut scenario| {
         // A copy of a file that comes with the program runs no code of the user's own.

@@ -175,17 +175,6 @@ pub struct Versions {
     pub unknown: Vec<String>,
 }
 
-/// Why it is unclear whether results are measured or simulated.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ProvenanceError {
-    /// It is unknown whether this library is real.
-    #[error("{0} is mapped, and it is unknown whether it is simulated")]
-    Unknown(String),
-    /// Some libraries are real, and some simulated.
-    #[error("real and simulated libraries are mixed")]
-    Mixed,
-}
-
 impl Versions {
     /// The path of the libcuda that was mapped.
     pub fn libcuda(&self) -> Option<PathBuf> {
@@ -198,13 +187,13 @@ impl Versions {
     ///
     /// # Errors
     /// Some libraries are real and some simulated, or it is unknown which they are.
-    pub fn is_simulated(&self, nvml: Option<bool>) -> Result<bool, ProvenanceError> {
+    pub fn is_simulated(&self, nvml: Option<bool>) -> Result<bool, String> {
         if let Some(path) = self.unknown.first() {
-            return Err(ProvenanceError::Unknown(path.clone()));
+            return Err(format!("{path} is mapped, and it is unknown whether it is simulated"));
         }
         let seen: Vec<bool> = self.libraries.iter().map(|library| library.simulated).chain(nvml).collect();
         match seen.contains(&true) && seen.contains(&false) {
-            true => Err(ProvenanceError::Mixed),
+            true => Err("real and simulated libraries are mixed".to_string()),
             false => Ok(seen.contains(&true)),
         }
     }

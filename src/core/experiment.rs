@@ -50,7 +50,7 @@ pub struct Timeouts {
 }
 
 /// One call with its arguments.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Step {
     /// The exact C name; one of [`cuda_pitfalls_calls`], or `py` for a Python line.
     pub call: String,
@@ -127,15 +127,7 @@ impl Step {
 
     /// A call without arguments, under a label of its own.
     pub fn call(name: &str, label: &str) -> Step {
-        Step {
-            call: name.to_string(),
-            args: BTreeMap::new(),
-            bind: None,
-            on: None,
-            from: None,
-            label: label.to_string(),
-            line: 0,
-        }
+        Step { call: name.to_string(), label: label.to_string(), ..Step::default() }
     }
 
     /// The step with one more argument.
@@ -169,11 +161,8 @@ impl std::fmt::Display for Scalar {
             Scalar::Int(value) => write!(f, "{value}"),
             Scalar::Text(value) => f.write_str(value),
             Scalar::List(values) => {
-                f.write_str("[")?;
-                for (i, value) in values.iter().enumerate() {
-                    write!(f, "{}{value}", if i == 0 { "" } else { ", " })?;
-                }
-                f.write_str("]")
+                let values: Vec<String> = values.iter().map(Scalar::to_string).collect();
+                write!(f, "[{}]", values.join(", "))
             }
         }
     }

@@ -11,10 +11,7 @@ use std::path::Path;
 /// Anything but a regular file is not opened: a pipe would wait for a writer that may never come, and a device may
 /// have no end. The size that the system states is not trusted, because a file can grow while it is read.
 pub(crate) fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
-    if !fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-    }
-    whole(File::open(path)?, most_bytes)
+    whole(open(path)?, most_bytes)
 }
 
 /// How many bytes are read at a time.
@@ -28,10 +25,15 @@ pub(crate) fn read_document(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>>
     if path == Path::new(STDIN) {
         return whole(packed::unpacked(io::stdin())?, most_bytes);
     }
+    whole(packed::unpacked(open(path)?)?, most_bytes)
+}
+
+/// Opens regular files only: opening a pipe would wait for a writer that may never come.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
     }
-    whole(packed::unpacked(File::open(path)?)?, most_bytes)
+    File::open(path)
 }
 
 fn whole(reader: impl Read, most_bytes: u64) -> io::Result<Vec<u8>> {

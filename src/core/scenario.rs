@@ -24,6 +24,7 @@ pub use crate::observation::Class;
 pub use crate::python::Python;
 pub use crate::source::Diagnostic;
 pub use crate::source::diagnostic::nearest;
+use crate::verdict::Kind;
 
 use std::collections::BTreeMap;
 
@@ -245,6 +246,16 @@ pub enum Expected {
     Reproduced,
     /// The pitfall shows nowhere.
     NotReproduced,
+}
+
+impl Expected {
+    /// The verdict.
+    pub const fn kind(self) -> Kind {
+        match self {
+            Expected::Reproduced => Kind::Reproduced,
+            Expected::NotReproduced => Kind::NotReproduced,
+        }
+    }
 }
 
 /// Conditions on the machine; all that are given must hold.

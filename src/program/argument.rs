@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use thiserror::Error;
-
 use cuda_pitfalls_core::catalogue::Shard;
 use cuda_pitfalls_core::report::{Required, Requirement};
 use cuda_pitfalls_core::scenario::Hazard;
@@ -14,45 +12,7 @@ use cuda_pitfalls_instrument::simulated;
 /// The most masks that `--generate` takes.
 const MOST_GENERATED: usize = 100_000;
 
-/// The form that an argument must have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub(crate) enum ArgumentError {
-    #[error("a number with s, m, h or d, such as 90s")]
-    Duration,
-    #[error("at least 1s")]
-    Timeout,
-    #[error("one of cuda, auto, sim, sim:MACHINE; machines: {}", simulated::machine_names().join(", "))]
-    On,
-    #[error("one of {}", Hazard::ALL.map(Hazard::name).join(", "))]
-    Hazard,
-    #[error("a reason in words")]
-    Reason,
-    #[error("{}, with N at least 1", Required::ALL.map(|what| format!("{}=N", what.name())).join(" or "))]
-    Requirement,
-    #[error(
-        "a name of letters, digits, `_`, `.` and `-` (at most {}), `=`, and a value (at most {} bytes), such as \
-         node=gpu-17",
-        LABEL_BYTES.0,
-        LABEL_BYTES.1
-    )]
-    Label,
-    #[error("a number of masks, at most {MOST_GENERATED}")]
-    Generate,
-    #[error("a size with MiB or GiB, such as 24GiB")]
-    Size,
-    #[error("a number from 1 to 256")]
-    Jobs,
-    #[error("two versions, such as 12.9,13.0")]
-    Versions,
-    #[error("a part and how many parts there are, such as 1/4")]
-    Shard,
-    #[error("an address such as https://example.org/docs, or a path that begins with / or .")]
-    Address,
-    #[error("an address has no blanks")]
-    Blanks,
-}
-
-pub(crate) fn duration(text: &str) -> Result<Duration, ArgumentError> {
+pub(crate) fn duration(text: &str) -> Result<Duration, &'static str> {
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let factor = match unit {
         "s" => 1,
@@ -62,44 +22,52 @@ pub(crate) fn duration(text: &str) -> Result<Duration, ArgumentError> {
         _ => 0,
     };
     let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor)).filter(|_| factor > 0);
-    seconds.map(Duration::from_secs).ok_or(ArgumentError::Duration)
+    seconds.map(Duration::from_secs).ok_or("a number with s, m, h or d, such as 90s")
 }
 
-pub(crate) fn on(text: &str) -> Result<On, ArgumentError> {
+pub(crate) fn on(text: &str) -> Result<On, String> {
     match text {
         "cuda" => Ok(On::Cuda),
         "auto" => Ok(On::Auto),
         "sim" => Ok(On::Sim(None)),
         _ => match text.strip_prefix("sim:") {
             Some(machine) if !machine.is_empty() => Ok(On::Sim(Some(machine.to_string()))),
-            _ => Err(ArgumentError::On),
+            _ => {
+                let machines = simulated::machine_names().join(", ");
+                Err(format!("one of cuda, auto, sim, sim:MACHINE; machines: {machines}"))
+            }
         },
     }
 }
 
-pub(crate) fn hazard(text: &str) -> Result<Hazard, ArgumentError> {
-    Hazard::ALL.into_iter().find(|hazard| hazard.name() == text).ok_or(ArgumentError::Hazard)
+pub(crate) fn hazard(text: &str) -> Result<Hazard, String> {
+    Hazard::ALL
+        .into_iter()
+        .find(|hazard| hazard.name() == text)
+        .ok_or_else(|| format!("one of {}", Hazard::ALL.map(Hazard::name).join(", ")))
 }
 
 /// A reason that says nothing would excuse anything.
-pub(crate) fn reason(text: &str) -> Result<String, ArgumentError> {
-    if text.trim().is_empty() { Err(ArgumentError::Reason) } else { Ok(text.to_string()) }
+pub(crate) fn reason(text: &str) -> Result<String, &'static str> {
+    if text.trim().is_empty() { Err("a reason in words") } else { Ok(text.to_string()) }
 }
 
-pub(crate) fn requirement(text: &str) -> Result<Requirement, ArgumentError> {
+pub(crate) fn requirement(text: &str) -> Result<Requirement, String> {
     let read = |(what, wanted): (&str, &str)| {
         let what = Required::ALL.into_iter().find(|known| known.name() == what)?;
         let is_number = wanted.bytes().all(|byte| byte.is_ascii_digit());
         let wanted = wanted.parse().ok().filter(|wanted| is_number && *wanted > 0)?;
         Some(Requirement::new(what, wanted))
     };
-    text.split_once('=').and_then(read).ok_or(ArgumentError::Requirement)
+    text.split_once('=').and_then(read).ok_or_else(|| {
+        format!("{}, with N at least 1", Required::ALL.map(|what| format!("{}=N", what.name())).join(" or "))
+    })
 }
 
 /// The longest name and the longest value of a label, in bytes.
 const LABEL_BYTES: (usize, usize) = (63, 255);
 
-pub(crate) fn label(text: &str) -> Result<(String, String), ArgumentError> {
+pub(crate) fn label(text: &str) -> Result<(String, String), String> {
     let is_name = |name: &str| {
         name.starts_with(|first: char| first.is_ascii_alphabetic())
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
@@ -108,46 +76,52 @@ pub(crate) fn label(text: &str) -> Result<(String, String), ArgumentError> {
     let is_value =
         |value: &str| !value.is_empty() && value.len() <= LABEL_BYTES.1 && !value.chars().any(char::is_control);
     let read = text.split_once('=').filter(|(name, value)| is_name(name) && is_value(value));
-    read.map(|(name, value)| (name.to_string(), value.to_string())).ok_or(ArgumentError::Label)
+    read.map(|(name, value)| (name.to_string(), value.to_string())).ok_or_else(|| {
+        format!(
+            "a name of letters, digits, `_`, `.` and `-` (at most {}), `=`, and a value (at most {} bytes), such as \
+             node=gpu-17",
+            LABEL_BYTES.0, LABEL_BYTES.1
+        )
+    })
 }
 
-pub(crate) fn generate(text: &str) -> Result<usize, ArgumentError> {
+pub(crate) fn generate(text: &str) -> Result<usize, String> {
     let count = text.parse::<usize>().ok().filter(|count| *count <= MOST_GENERATED);
-    count.ok_or(ArgumentError::Generate)
+    count.ok_or_else(|| format!("a number of masks, at most {MOST_GENERATED}"))
 }
 
 /// More at once would only wait for each other.
-pub(crate) fn jobs(text: &str) -> Result<usize, ArgumentError> {
-    text.parse::<usize>().ok().filter(|jobs| (1..=256).contains(jobs)).ok_or(ArgumentError::Jobs)
+pub(crate) fn jobs(text: &str) -> Result<usize, &'static str> {
+    text.parse::<usize>().ok().filter(|jobs| (1..=256).contains(jobs)).ok_or("a number from 1 to 256")
 }
 
-pub(crate) fn size(text: &str) -> Result<u64, ArgumentError> {
+pub(crate) fn size(text: &str) -> Result<u64, &'static str> {
     let bytes = size::bytes(text).ok().and_then(|bytes| u64::try_from(bytes).ok());
-    bytes.filter(|bytes| *bytes >= 1 << 20).ok_or(ArgumentError::Size)
+    bytes.filter(|bytes| *bytes >= 1 << 20).ok_or("a size with MiB or GiB, such as 24GiB")
 }
 
-pub(crate) fn timeout(text: &str) -> Result<Duration, ArgumentError> {
-    duration(text).and_then(|limit| if limit.is_zero() { Err(ArgumentError::Timeout) } else { Ok(limit) })
+pub(crate) fn timeout(text: &str) -> Result<Duration, &'static str> {
+    duration(text).and_then(|limit| if limit.is_zero() { Err("at least 1s") } else { Ok(limit) })
 }
 
-pub(crate) fn versions(text: &str) -> Result<(String, String), ArgumentError> {
+pub(crate) fn versions(text: &str) -> Result<(String, String), &'static str> {
     let is_version = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
     match text.split_once(',') {
         Some((a, b)) if is_version(a) && is_version(b) => Ok((a.to_string(), b.to_string())),
-        _ => Err(ArgumentError::Versions),
+        _ => Err("two versions, such as 12.9,13.0"),
     }
 }
 
-pub(crate) fn shard(text: &str) -> Result<Shard, ArgumentError> {
-    Shard::parse(text).ok_or(ArgumentError::Shard)
+pub(crate) fn shard(text: &str) -> Result<Shard, &'static str> {
+    Shard::parse(text).ok_or("a part and how many parts there are, such as 1/4")
 }
 
 /// An address to which a page may link: nothing that a browser would run.
-pub(crate) fn address(text: &str) -> Result<String, ArgumentError> {
+pub(crate) fn address(text: &str) -> Result<String, &'static str> {
     let is_address = ["https://", "http://", "file:///", "/", "./", "../"].iter().any(|start| text.starts_with(start));
     match text {
-        _ if !is_address => Err(ArgumentError::Address),
-        _ if text.contains(|c: char| c.is_whitespace() || c.is_control()) => Err(ArgumentError::Blanks),
+        _ if !is_address => Err("an address such as https://example.org/docs, or a path that begins with / or ."),
+        _ if text.contains(|c: char| c.is_whitespace() || c.is_control()) => Err("an address has no blanks"),
         text => Ok(text.to_owned()),
     }
 }

@@ -5,7 +5,6 @@ mod bundle;
 mod compare;
 mod completions;
 mod doctor;
-mod error;
 mod explain;
 mod export;
 mod fleet;
@@ -27,7 +26,7 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use clap::{ColorChoice, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use clap::{ColorChoice, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 
 use self::output::{ended, fail, fail_in_document, fail_rendered, is_styled, named, print};
@@ -35,18 +34,15 @@ use self::started::Started;
 use crate::argument;
 use crate::run::options::{ExclusionOptions, RunOptions, WRITTEN};
 use crate::run::{BisectOptions, SurveyOptions};
+use crate::schemas::Schema;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::survey::{SurveyKind, schema as survey_schema};
+use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::catalogue::Selection;
-use cuda_pitfalls_core::scenario::schema;
 use cuda_pitfalls_core::text::{escape, json};
-use cuda_pitfalls_core::{catalogue, report};
 use cuda_pitfalls_instrument::supervisor::{Interrupt, role};
 use cuda_pitfalls_instrument::{examiner, sampler, simulated, worker};
 use cuda_pitfalls_render::listing;
-use cuda_pitfalls_trace as document;
-use cuda_pitfalls_trace::diagnosis;
 
 /// Litmus tests for CUDA start-up: which call reads CUDA_VISIBLE_DEVICES, which one creates a
 /// context, where memory appears. Each question is answered by experiment on this machine's GPUs.
@@ -167,8 +163,8 @@ enum CliCommand {
     /// Print a JSON Schema.
     Schema {
         /// Which document.
-        #[arg(value_enum)]
-        of: SchemaOf,
+        #[arg(value_parser = crate::schemas::parser())]
+        of: &'static Schema,
     },
     /// Print a script that completes the command line in a shell.
     #[command(after_help = COMPLETIONS)]
@@ -246,48 +242,6 @@ enum CliCommand {
     },
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum SchemaOf {
-    /// A scenario file.
-    Scenario,
-    /// A report.
-    Report,
-    /// What `fleet merge` writes.
-    Fleet,
-    /// What `fleet diff --json` prints.
-    FleetDiff,
-    /// What `survey calls` writes.
-    SurveyCalls,
-    /// What `survey mask` writes.
-    SurveyMask,
-    /// What `survey env` writes.
-    SurveyEnv,
-    /// What `survey needs` writes.
-    SurveyNeeds,
-    /// What `survey python` writes.
-    SurveyPython,
-    /// What `survey errors` writes.
-    SurveyErrors,
-    /// What `survey startup` writes.
-    SurveyStartup,
-    /// What `survey python --with` writes of each environment.
-    Environment,
-    /// What `bisect --json` prints.
-    Bisection,
-    /// A line of a trace.
-    Trace,
-    /// What `trace --json` prints.
-    TraceSummary,
-    /// What `explain --json` prints.
-    Explanation,
-    /// What `doctor --json` prints.
-    Doctor,
-    /// What `mask --json` prints.
-    Visibility,
-    /// A rule of `trace`.
-    Diagnosis,
-}
-
 /// Runs the command.
 pub fn main() -> Exit {
     let parsed = help::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
@@ -319,7 +273,7 @@ pub fn main() -> Exit {
         CliCommand::Fleet(command) => fleet::fleet(command),
         CliCommand::Export(arguments) => export::export(&arguments),
         CliCommand::Bundle(arguments) => bundle::bundle(&arguments),
-        CliCommand::Schema { of } => print(&json::document(&schema_of(of))),
+        CliCommand::Schema { of } => print(&json::document(&(of.make)())),
         CliCommand::Completions { shell } => print(&completions::script(&help::command(), shell)),
         CliCommand::Man(arguments) => manual(&arguments),
         CliCommand::Worker { fd, started } => {
@@ -354,31 +308,6 @@ pub fn main() -> Exit {
             // SAFETY: as above.
             unsafe { worker::versions::run(fd, libcudart) }
         }
-    }
-}
-
-/// The schema of a document.
-fn schema_of(of: SchemaOf) -> serde_json::Value {
-    match of {
-        SchemaOf::Scenario => schema::file_schema(),
-        SchemaOf::Report => report::schema(),
-        SchemaOf::Fleet => report::schema_of::<cuda_pitfalls_answers::fleet::Fleet>(),
-        SchemaOf::FleetDiff => report::schema_of::<cuda_pitfalls_answers::fleet::FleetDiff>(),
-        SchemaOf::SurveyCalls => survey_schema(SurveyKind::Calls),
-        SchemaOf::SurveyMask => survey_schema(SurveyKind::Mask),
-        SchemaOf::SurveyEnv => survey_schema(SurveyKind::Env),
-        SchemaOf::SurveyNeeds => survey_schema(SurveyKind::Needs),
-        SchemaOf::SurveyPython => survey_schema(SurveyKind::Python),
-        SchemaOf::SurveyErrors => survey_schema(SurveyKind::Errors),
-        SchemaOf::SurveyStartup => survey_schema(SurveyKind::Startup),
-        SchemaOf::Environment => cuda_pitfalls_answers::releases::schema(),
-        SchemaOf::Bisection => report::schema_of::<cuda_pitfalls_answers::bisect::Bisection>(),
-        SchemaOf::Trace => document::schema(),
-        SchemaOf::TraceSummary => cuda_pitfalls_render::trace::schema(),
-        SchemaOf::Explanation => report::schema_of::<cuda_pitfalls_render::explain::ExplanationDocument>(),
-        SchemaOf::Visibility => report::schema_of::<cuda_pitfalls_answers::visibility::Visibility>(),
-        SchemaOf::Doctor => report::schema_of::<cuda_pitfalls_render::doctor::DoctorDocument>(),
-        SchemaOf::Diagnosis => diagnosis::schema::file_schema(),
     }
 }
 

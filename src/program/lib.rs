@@ -81,6 +81,8 @@ pub mod evidence;
 mod gpus;
 mod host;
 mod run;
+#[doc(hidden)]
+pub mod schemas;
 mod terminal;
 
 /// The commit that the program was built from; none if it was not built from a checkout.

@@ -4,22 +4,20 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cuda_pitfalls::bisect;
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::diagnosis;
 use cuda_pitfalls::evidence;
-use cuda_pitfalls::fleet;
 use cuda_pitfalls::judge;
 use cuda_pitfalls::releases::{self, LineReleases, Matrix};
 use cuda_pitfalls::render;
 use cuda_pitfalls::render::survey::{self as survey_page, NamedSurvey};
 use cuda_pitfalls::report::{self, Report, Stored};
-use cuda_pitfalls::scenario::{Scenario, schema};
+use cuda_pitfalls::scenario::Scenario;
+use cuda_pitfalls::schemas::SCHEMAS;
 use cuda_pitfalls::summary::{self, Summary};
-use cuda_pitfalls::survey::{self, Survey, SurveyKind, python};
+use cuda_pitfalls::survey::{Survey, SurveyKind, python};
 use cuda_pitfalls::text::json;
 use cuda_pitfalls::trace;
-use cuda_pitfalls::visibility;
 
 use crate::claim::{self, Article};
 use crate::explain::{Fared, Phrasings};
@@ -170,29 +168,12 @@ fn pages(scenarios: &[Scenario], measured: &[page::Measurement], asked: &[LineRe
 
 /// The schemas that `cuda-pitfalls schema` prints.
 fn schemas() -> Documents {
-    let of_surveys = SurveyKind::ALL
-        .map(|kind| (format!("reports/survey-{}.schema.json", kind.name()), json::document(&survey::schema(kind))));
-    let others = [
-        ("scenarios/scenario.schema.json".to_owned(), json::document(&schema::file_schema())),
-        ("scenarios/diagnoses/diagnosis.schema.json".to_owned(), json::document(&diagnosis::schema::file_schema())),
-        ("reports/report.schema.json".to_owned(), json::document(&report::schema())),
-        ("reports/fleet.schema.json".to_owned(), json::document(&report::schema_of::<fleet::Fleet>())),
-        ("reports/fleet-diff.schema.json".to_owned(), json::document(&report::schema_of::<fleet::FleetDiff>())),
-        (
-            "reports/explanation.schema.json".to_owned(),
-            json::document(&report::schema_of::<render::explain::ExplanationDocument>()),
-        ),
-        (
-            "reports/doctor.schema.json".to_owned(),
-            json::document(&report::schema_of::<render::doctor::DoctorDocument>()),
-        ),
-        ("reports/visibility.schema.json".to_owned(), json::document(&report::schema_of::<visibility::Visibility>())),
-        ("reports/environment.schema.json".to_owned(), json::document(&releases::schema())),
-        ("reports/bisection.schema.json".to_owned(), json::document(&report::schema_of::<bisect::Bisection>())),
-        ("reports/trace.schema.json".to_owned(), json::document(&trace::schema())),
-        ("reports/trace-summary.schema.json".to_owned(), json::document(&render::trace::schema())),
-    ];
-    others.into_iter().chain(of_surveys).collect()
+    let path = |name: &str| match name {
+        "scenario" => "scenarios/scenario.schema.json".to_owned(),
+        "diagnosis" => "scenarios/diagnoses/diagnosis.schema.json".to_owned(),
+        name => format!("reports/{name}.schema.json"),
+    };
+    SCHEMAS.iter().map(|schema| (path(schema.name), json::document(&(schema.make)()))).collect()
 }
 
 /// The committed surveys by their kind, each with the name of its folder.

@@ -9,6 +9,7 @@ use std::path::Path;
 
 use super::{Embedded, Outline, SelectError, Shard, embedded, essential, load_embedded, load_file, outline};
 use crate::scenario::{self, Instance, Scenario};
+use crate::text::escape::terminal;
 
 /// The scenarios to take if no selector is given, or only selectors that exclude.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,8 +221,9 @@ fn by_name(all: &[Outline], selector: &str) -> Result<Option<Outline>, SelectErr
         [] => Ok(None),
         [one] => Ok(Some((*one).clone())),
         several => {
-            let names = several.iter().map(|scenario| format!("`{}`", scenario.name)).collect();
-            Err(SelectError::Ambiguous { selector: selector.to_string(), names })
+            let names: Vec<String> = several.iter().map(|scenario| format!("`{}`", scenario.name)).collect();
+            let names = terminal(&names.join(" or "));
+            Err(SelectError::Selector(format!("`{}` may be {names}", terminal(selector))))
         }
     }
 }
@@ -246,8 +248,10 @@ fn by_word(all: &[Outline], selector: &str) -> Result<Vec<Outline>, SelectError>
         return Ok(found);
     }
     let pattern = |text: &str| {
-        glob::Pattern::new(text)
-            .map_err(|error| SelectError::Glob { selector: selector.to_string(), message: error.to_string() })
+        glob::Pattern::new(text).map_err(|error| {
+            let (selector, why) = (terminal(selector), terminal(&error.to_string()));
+            SelectError::Selector(format!("`{selector}` is not a valid glob: {why}"))
+        })
     };
     // In the name of an instance, brackets are not part of the pattern.
     let (as_given, literal) = (pattern(selector)?, pattern(&selector.replace('[', "[[]"))?);

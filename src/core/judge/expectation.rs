@@ -1,7 +1,8 @@
 //! Comparing a conclusive verdict with what the file expects on this machine.
 
 use crate::plan::Plan;
-use crate::scenario::{Check, Expected};
+use crate::scenario::Check;
+use crate::text::counts::tally;
 use crate::verdict::{ExpectationMet, Kind};
 
 use super::outcomes::JudgedCase;
@@ -29,26 +30,13 @@ pub(super) fn compare(plan: &Plan, seen: &[JudgedCase], kind: Kind, facts: &Fact
         unobservable: Vec::new(),
         disagreement: None,
     };
-    let found = match kind {
-        Kind::Reproduced => Expected::Reproduced,
-        Kind::NotReproduced => Expected::NotReproduced,
-        // There is no answer to compare.
-        Kind::Inconclusive | Kind::Skipped | Kind::HarnessError => return comparison,
-    };
+    if !kind.is_conclusive() {
+        return comparison;
+    }
     let expectation = plan.expect.iter().find(|expectation| matches(&expectation.when, facts, &plan.parameters));
-    if let Some(expectation) = expectation
-        && expectation.verdict != found
-    {
-        let expected = match expectation.verdict {
-            Expected::Reproduced => Kind::Reproduced,
-            Expected::NotReproduced => Kind::NotReproduced,
-        };
-        comparison.unexpected.push(format!(
-            "the verdict is {}, expected {}: {}",
-            kind.name(),
-            expected.name(),
-            expectation.because
-        ));
+    if let Some(expectation) = expectation.filter(|expectation| expectation.verdict.kind() != kind) {
+        let (found, expected) = (kind.name(), expectation.verdict.kind().name());
+        comparison.unexpected.push(format!("the verdict is {found}, expected {expected}: {}", expectation.because));
     }
     let mut any = expectation.is_some();
     for case in seen {
@@ -67,30 +55,30 @@ pub(super) fn compare(plan: &Plan, seen: &[JudgedCase], kind: Kind, facts: &Fact
 /// Compares one check of a case with every attempt that counts. Returns whether it could be judged in any of them. A
 /// fact that could not be read is a failure too: the file says that every attempt must show it.
 fn checked(plan: &Plan, seen: &JudgedCase, check: &Check, facts: &Facts, comparison: &mut ExpectationResult) -> bool {
-    let (mut failed, mut hidden) = (Tally::default(), Tally::default());
+    let (mut failed, mut hidden) = (Vec::new(), Vec::new());
     let (mut held, mut of_memory) = (0, true);
     for shown in &seen.valid {
         match shows_polled(std::slice::from_ref(check), &shown.observation, shown.peaks_seen, plan, facts) {
             Shows::Yes => held += 1,
             Shows::Partly(_, words) => {
                 held += 1;
-                hidden.add(words);
+                hidden.push(words);
             }
-            Shows::Unobservable(_, words) => hidden.add(words),
+            Shows::Unobservable(_, words) => hidden.push(words),
             Shows::No(all) => {
                 of_memory &= all.iter().all(|failed| failed.of_memory);
-                all.into_iter().for_each(|failure| failed.add(failure.words));
+                failed.extend(all.into_iter().map(|failure| failure.words));
             }
             Shows::Unknown(words) => {
                 of_memory = false;
-                failed.add(format!("could not be observed: {words}"));
+                failed.push(format!("could not be observed: {words}"));
             }
         }
     }
     let attempts = seen.valid.len();
-    let failures = failed.sentences(&seen.case.name, attempts);
+    let failures: Vec<String> = sentences(failed, &seen.case.name, attempts).collect();
     let is_judged = held > 0 || !failures.is_empty();
-    comparison.unobservable.extend(hidden.sentences(&seen.case.name, attempts));
+    comparison.unobservable.extend(sentences(hidden, &seen.case.name, attempts));
     if held > 0 && of_memory && !plan.nondeterministic {
         comparison.disagreement = comparison.disagreement.take().or_else(|| failures.into_iter().next());
     } else {
@@ -99,19 +87,7 @@ fn checked(plan: &Plan, seen: &JudgedCase, check: &Check, facts: &Facts, compari
     is_judged
 }
 
-/// Sentences, each with the number of attempts that gave it.
-#[derive(Default)]
-struct Tally(Vec<(String, usize)>);
-
-impl Tally {
-    fn add(&mut self, words: String) {
-        match self.0.iter_mut().find(|(known, _)| *known == words) {
-            Some((_, count)) => *count += 1,
-            None => self.0.push((words, 1)),
-        }
-    }
-
-    fn sentences(self, case: &str, of: usize) -> Vec<String> {
-        self.0.into_iter().map(|(words, count)| format!("{case}: {words} ({count} of {of} attempts)")).collect()
-    }
+/// Each failure once, with the number of attempts.
+fn sentences(failures: Vec<String>, case: &str, of: usize) -> impl Iterator<Item = String> {
+    tally(failures).into_iter().map(move |(words, count)| format!("{case}: {words} ({count} of {of} attempts)"))
 }

@@ -19,6 +19,8 @@ use std::fmt;
 
 use thiserror::Error;
 
+use crate::text::counts::counted;
+
 /// A mask with placeholders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template {
@@ -59,19 +61,12 @@ pub struct TemplateError {
 }
 
 /// The machine has too few GPUs for a template.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("needs {}", counted(*gpus, "GPU"))]
 pub struct MissingGpus {
     /// How many GPUs the template needs.
     pub gpus: usize,
 }
-
-impl fmt::Display for MissingGpus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "needs {} GPU{}", self.gpus, if self.gpus == 1 { "" } else { "s" })
-    }
-}
-
-impl std::error::Error for MissingGpus {}
 
 const GPU: &str = "GPU-";
 

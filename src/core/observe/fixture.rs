@@ -17,17 +17,14 @@ pub const CONTEXT: u64 = 500 << 20;
 pub fn calibration(uuid: &str) -> Calibration {
     Calibration {
         uuid: uuid.into(),
-        at_ns: 0,
-        baseline_bytes: None,
         init_bytes: Some(3 << 20),
-        null_bytes: 0,
         context_bytes: CONTEXT,
         allocation_bytes: 64 << 20,
         allocated_bytes: 64 << 20,
         epsilon_bytes: 2 << 20,
         pid_listed: true,
         sound: true,
-        why_unsound: None,
+        ..Calibration::default()
     }
 }
 
@@ -36,7 +33,7 @@ pub fn case(name: &str, calls: &[&str]) -> CasePlan {
     let step = |(index, call): (usize, &&str)| {
         let again = calls.iter().take(index).any(|before| before == call);
         let label = if again { format!("{call}{index}") } else { (*call).to_string() };
-        Step { call: (*call).into(), args: Default::default(), bind: None, on: None, from: None, label, line: 1 }
+        Step { line: 1, ..Step::call(call, &label) }
     };
     let steps = calls.iter().enumerate().map(step).collect();
     CasePlan { name: name.into(), probes: true, steps, ..CasePlan::default() }

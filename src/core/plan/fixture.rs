@@ -37,15 +37,7 @@ pub fn instance(cases: &[(&str, Gpus)]) -> Instance {
         env: Default::default(),
         probes: true,
         python: None,
-        steps: vec![Step {
-            call: "cuInit".into(),
-            args: Default::default(),
-            bind: None,
-            on: None,
-            from: None,
-            label: "cuInit".into(),
-            line: 1,
-        }],
+        steps: vec![Step { line: 1, ..Step::call("cuInit", "cuInit") }],
         expect: Vec::new(),
     };
     Instance {

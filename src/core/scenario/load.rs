@@ -12,11 +12,13 @@ mod parameters;
 
 pub use excerpt::Excerpts;
 
+use std::sync::LazyLock;
+
 use self::cases::{Common, Scope};
 use self::conditions::beginning;
 use self::parameters::{Combination, Parameters};
-use super::symptom;
 use super::{Gpus, Instance, Needs, Scenario};
+use super::{schema, symptom};
 use crate::defaults;
 use crate::source::diagnostic::{self, Diagnostic, suggest};
 use crate::source::reader::{self, Reader, get, opening_comment};
@@ -27,30 +29,8 @@ const MOST_SOURCE_BYTES: usize = 256 << 10;
 const MOST_CASES: usize = 16;
 /// The most characters of a pasted message, which is one line.
 const MOST_SAID: usize = 160;
-const KEYS: [&str; 22] = [
-    "question",
-    "belief",
-    "answer",
-    "workaround",
-    "twin",
-    "tags",
-    "symptoms",
-    "says",
-    "sources",
-    "needs",
-    "gpus",
-    "hazards",
-    "repeat",
-    "step_timeout",
-    "timeout",
-    "nondeterministic",
-    "effect",
-    "expect",
-    "expect_when",
-    "no_control",
-    "parameters",
-    "cases",
-];
+/// The keys of a file.
+static KEYS: LazyLock<Vec<String>> = LazyLock::new(schema::keys);
 
 /// Parses the text of a scenario file.
 ///
@@ -78,7 +58,7 @@ struct File<'r, 'a> {
 
 impl<'r> File<'r, '_> {
     fn read(mut self, name: &str) -> Option<Scenario> {
-        self.reader.known_keys(self.entries, &KEYS);
+        self.reader.known_keys(self.entries, &KEYS.iter().map(String::as_str).collect::<Vec<_>>());
         let question = self.required("question").and_then(|node| self.question(node));
         let belief = self.required("belief").and_then(|node| self.reader.sentence(node));
         let answer = self.sentence("answer");

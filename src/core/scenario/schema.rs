@@ -19,11 +19,7 @@ pub fn file_schema() -> Value {
 
 /// The schema before repeated parts become definitions.
 fn whole() -> Value {
-    let mut properties = texts();
-    for (key, value) in measurement().as_object().into_iter().flatten() {
-        set(&mut properties, key, value.clone());
-    }
-    let mut schema = object(properties, &["question", "belief", "effect", "cases"]);
+    let mut schema = object(properties(), &["question", "belief", "effect", "cases"]);
     set(&mut schema, "$schema", json!("https://json-schema.org/draft/2020-12/schema"));
     set(&mut schema, "title", json!("a scenario of cuda-pitfalls"));
     set(&mut schema, "$defs", definitions());
@@ -31,6 +27,19 @@ fn whole() -> Value {
     let control = json!({ "properties": { "cases": { "required": ["control"] } } });
     set(&mut schema, "oneOf", json!([control, { "required": ["no_control"] }]));
     schema
+}
+
+/// The keys of a file.
+pub(super) fn keys() -> Vec<String> {
+    properties().as_object().into_iter().flat_map(|properties| properties.keys().cloned()).collect()
+}
+
+fn properties() -> Value {
+    let mut properties = texts();
+    for (key, value) in measurement().as_object().into_iter().flatten() {
+        set(&mut properties, key, value.clone());
+    }
+    properties
 }
 
 /// The texts of a file.

@@ -46,40 +46,29 @@ pub fn terminal(text: &str) -> String {
     visible(text)
 }
 
-/// Text for an element or a quoted attribute of HTML or SVG.
-pub fn html(text: &str) -> String {
+/// Text with the characters of a table replaced, and a backslash before each of some others.
+fn replaced(text: &str, table: &[(char, &str)], slashed: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in visible(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
+        match table.iter().find(|(known, _)| *known == c) {
+            Some((_, written)) => out.push_str(written),
+            None if slashed.contains(c) => out.extend(['\\', c]),
+            None => out.push(c),
         }
     }
     out
 }
 
+/// Text for an element or a quoted attribute of HTML or SVG.
+pub fn html(text: &str) -> String {
+    replaced(text, &[('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('"', "&quot;"), ('\'', "&#39;")], "")
+}
+
 /// Text for a cell of a Markdown table, which is also safe anywhere else on a page.
 pub fn markdown(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in visible(text).chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            // A zero-width space keeps the name after it from being notified.
-            '@' => out.push_str("@&#8203;"),
-            '|' | '`' | '*' | '_' | '[' | ']' | '!' | '~' | '\\' | '#' | '$' => {
-                out.push('\\');
-                out.push(c);
-            }
-            c => out.push(c),
-        }
-    }
-    out
+    // A zero-width space keeps the name after an `@` from being notified.
+    let table = [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('@', "@&#8203;")];
+    replaced(text, &table, "|`*_[]!~\\#$")
 }
 
 /// Text without the characters that XML forbids. The XML writer escapes markup.
@@ -89,15 +78,7 @@ pub fn xml(text: &str) -> String {
 
 /// Text for the value of a Prometheus label, without the quotes around it.
 pub fn prometheus(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in visible(text).chars() {
-        match c {
-            '\\' => out.push_str("\\\\"),
-            '"' => out.push_str("\\\""),
-            c => out.push(c),
-        }
-    }
-    out
+    replaced(text, &[], "\\\"")
 }
 
 /// Text for the message of a GitHub annotation.

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::error::CliError;
-use super::output::{fail, named, show};
+use super::output::{CliError, fail, named, show};
 use super::stored::{matrix, named_by};
 use crate::argument;
 use crate::terminal;

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::error::CliError;
 use super::output::{fail, fail_rendered, is_styled, print, put};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::export::{Language, Offer, Reproducer, reproducer};
@@ -74,11 +73,11 @@ fn written(
     instance: &Instance,
     language: Language,
     arguments: &ExportArguments,
-) -> Result<String, CliError> {
+) -> Result<String, String> {
     let stem = arguments.out.as_deref().and_then(file_stem);
     let program = Reproducer::new(scenario, instance, stem.as_deref().unwrap_or("reproducer"));
     let written = program.and_then(|program| reproducer(&program, language));
-    written.map_err(|refusal| CliError::Refused { name: instance.name.clone(), language, refusal })
+    written.map_err(|refusal| format!("{} cannot be written as {}: {refusal}", instance.name, language.name()))
 }
 
 /// What a file is called without its suffix; none if a shell or a comment would take it for more than a name.

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
-use super::error::CliError;
-use super::output::{fail, named, show};
+use super::output::{CliError, fail, named, show};
 use crate::argument::duration;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::fleet::{self, Bucket, Fleet, Pool, Rule, Words};
@@ -176,8 +175,8 @@ fn names(path: &Path) -> Result<Vec<String>, CliError> {
         input::read_text(path, MOST_NAMES_BYTES)
     };
     match text {
-        Ok(text) => fleet::names(&text).map_err(|why| CliError::Names { name, why: why.to_string() }),
-        Err(error) => Err(CliError::Unreadable { name, error }),
+        Ok(text) => Ok(fleet::names(&text).map_err(|why| format!("--expect {name}: {}", terminal(&why.to_string())))?),
+        Err(error) => Err(format!("--expect {name}: {error}").into()),
     }
 }
 
@@ -194,7 +193,7 @@ fn words() -> HashMap<String, Words> {
 /// Puts the document in place whole or not at all.
 fn put(path: &Path, merged: &Fleet) -> Result<(), CliError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = path.file_name().map(|name| name.to_string_lossy()).ok_or(CliError::NoFile)?;
+    let name = path.file_name().map(|name| name.to_string_lossy()).ok_or("it is no file")?;
     Store::at(folder)?.put(&name, merged)?;
     Ok(())
 }

@@ -9,7 +9,7 @@ use super::with_workers;
 use crate::gpus::{self, GpusError};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::visibility::{GpuSource, ListError, ListedGpu, listed, visibility};
+use cuda_pitfalls_answers::visibility::{GpuSource, ListedGpu, listed, visibility};
 use cuda_pitfalls_core::input;
 use cuda_pitfalls_core::text::json;
 use cuda_pitfalls_instrument::simulated;
@@ -56,21 +56,6 @@ pub(super) struct MaskArguments {
     json: bool,
 }
 
-/// What is wrong with `--gpus`.
-#[derive(Debug, thiserror::Error)]
-enum SourceError {
-    #[error(
-        "--gpus {0}: a number from 1 to {MOST_GPUS}; a list of others can be written into a file, one UUID in a line"
-    )]
-    Count(usize),
-    #[error("--gpus {path}: {error}")]
-    Unreadable { path: String, error: std::io::Error },
-    #[error("{path}:{line}: {error}")]
-    Line { path: String, line: usize, error: ListError },
-    #[error("--gpus {0}: it lists no GPU")]
-    Empty(String),
-}
-
 pub(super) fn mask(arguments: &MaskArguments) -> Exit {
     let variable = |name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
     let mask = arguments.value.clone().or_else(|| if arguments.unset { None } else { variable(MASK) });
@@ -110,20 +95,25 @@ enum Source {
     Listed(String, Vec<ListedGpu>),
 }
 
-fn source(text: &str) -> Result<Source, SourceError> {
+fn source(text: &str) -> Result<Source, String> {
     if let Ok(count) = text.parse::<usize>() {
         let known = (1..=MOST_GPUS).contains(&count);
-        return if known { Ok(Source::Simulated(simulated::sized(count))) } else { Err(SourceError::Count(count)) };
+        return if known {
+            Ok(Source::Simulated(simulated::sized(count)))
+        } else {
+            Err(format!(
+                "--gpus {count}: a number from 1 to {MOST_GPUS}; a list of others can be written into a file, one UUID in a line"
+            ))
+        };
     }
     if let Some(machine) = text.strip_prefix("sim:") {
         return Ok(Source::Simulated(machine.to_owned()));
     }
     let path = text.to_owned();
-    let list = input::read_text(Path::new(text), MOST_LIST_BYTES)
-        .map_err(|error| SourceError::Unreadable { path: path.clone(), error })?;
+    let list = input::read_text(Path::new(text), MOST_LIST_BYTES).map_err(|error| format!("--gpus {path}: {error}"))?;
     match listed(&list) {
-        Ok(gpus) if gpus.is_empty() => Err(SourceError::Empty(path)),
+        Ok(gpus) if gpus.is_empty() => Err(format!("--gpus {path}: it lists no GPU")),
         Ok(gpus) => Ok(Source::Listed(path, gpus)),
-        Err((line, error)) => Err(SourceError::Line { path, line, error }),
+        Err((line, error)) => Err(format!("{path}:{line}: {error}")),
     }
 }

@@ -6,12 +6,14 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Component, Path};
 
-use super::error::CliError;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::report::StoredReport;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_render::{self as render, Format, Prepared};
+
+/// Why a command that reads or writes documents ends early.
+pub(super) type CliError = Box<dyn std::error::Error>;
 
 /// Whether diagnostics may use colour.
 pub(super) fn is_styled() -> bool {
@@ -39,12 +41,14 @@ pub(super) fn show(
     print(&if json { document().unwrap_or_default() + "\n" } else { text() })
 }
 
+const FORM_OF_REPORT: &str = "--as: a report has no such form: sarif is of traces, and oci, systemd, apparmor, landlock and devices are of `survey needs`";
+
 /// Prints a stored report in a form, in the width of the terminal.
 pub(super) fn print_report(report: StoredReport, form: Format) -> Exit {
     let prepared = Prepared::stored(report);
     match render::render(&prepared, form, terminal::width(&std::io::stdout())) {
         Some(text) => print(&text),
-        None => fail(CliError::FormOfReport, Exit::Usage, false),
+        None => fail(FORM_OF_REPORT, Exit::Usage, false),
     }
 }
 

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use super::error::CliError;
 use super::output::{fail, print, print_report};
 use super::stored;
 use crate::terminal;
@@ -13,6 +12,8 @@ use cuda_pitfalls_core::report::Stored;
 use cuda_pitfalls_render::{self as render, Format};
 use cuda_pitfalls_trace as trace;
 use cuda_pitfalls_trace::{diagnosis, policy};
+
+const FORM_OF_SURVEY: &str = "--as: a survey can be rendered as text, markdown or html, and one of needs as oci, systemd, apparmor, landlock or devices; the report of its controls is report.json beside it";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct RenderArguments {
@@ -57,7 +58,7 @@ fn render_stored(path: &Path, form: Format) -> Exit {
 fn render_survey(survey: &Survey, form: Format, path: &Path) -> Exit {
     match render::survey::as_format(survey, form, &path.to_string_lossy()) {
         Some(text) => print(&text),
-        None => fail(CliError::FormOfSurvey, Exit::Usage, false),
+        None => fail(FORM_OF_SURVEY, Exit::Usage, false),
     }
 }
 
@@ -67,7 +68,7 @@ fn render_matrix(matrix: &Matrix, form: Format) -> Exit {
         Format::Text => print(&render::releases::text(matrix, terminal::width(&std::io::stdout()))),
         form => match render::releases::as_format(matrix, form) {
             Some(text) => print(&text),
-            None => fail(CliError::FormOfMatrix, Exit::Usage, false),
+            None => fail("--as: the matrix of releases can be rendered as text, markdown or html", Exit::Usage, false),
         },
     }
 }
@@ -101,7 +102,9 @@ fn render_trace(path: &Path, form: Format) -> Exit {
     let root = sources(&trace);
     match render::trace::as_format(&trace, &findings, &outcome, form, [&path.to_string_lossy(), &root]) {
         Some(text) => print(&text),
-        None => fail(CliError::FormOfTrace, Exit::Usage, false),
+        None => {
+            fail("--as: a trace can be rendered as text, html, markdown, junit, github or sarif", Exit::Usage, false)
+        }
     }
 }
 

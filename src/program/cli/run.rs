@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use super::error::CliError;
 use crate::run::{self, options::RunOptions};
 use cuda_pitfalls_answers::exit::Exit;
 
@@ -10,11 +9,11 @@ use cuda_pitfalls_answers::exit::Exit;
 ///
 /// # Errors
 /// A name that was given twice.
-fn labels(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, CliError> {
+fn labels(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, String> {
     let mut labels = BTreeMap::new();
     for (name, value) in given {
         if labels.contains_key(&name) {
-            return Err(CliError::LabelTwice(name));
+            return Err(format!("--label: `{name}` is given twice"));
         }
         labels.insert(name, value);
     }

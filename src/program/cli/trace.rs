@@ -6,8 +6,7 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::error::CliError;
-use super::output::{fail_in_document, is_styled, named, put};
+use super::output::{CliError, fail_in_document, is_styled, named, put};
 use super::render::sources;
 use crate::run::options::WRITTEN;
 use crate::terminal;
@@ -17,7 +16,7 @@ use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_render::trace as render;
 use cuda_pitfalls_trace::Trace;
 use cuda_pitfalls_trace::diagnosis::{self, Finding};
-use cuda_pitfalls_trace::policy::{Policy, PolicyOutcome};
+use cuda_pitfalls_trace::policy::{Policy, PolicyOutcome, WordError};
 use cuda_pitfalls_trace::tracer::{self, Ended, Traced, TracerError};
 
 /// A policy has a few lines.
@@ -141,17 +140,16 @@ pub(super) fn trace(arguments: TraceArguments) -> Exit {
 
 /// What the command line and the file of `--expect` forbid.
 fn policy(arguments: &TraceArguments) -> Result<Policy, CliError> {
-    let word = |option| move |error| CliError::Word { option, error };
+    let word = |option: &'static str| move |error: WordError| CliError::from(format!("{option}: {error}"));
     let forbid = Policy::parse(&arguments.forbid, &[]).map_err(word("--forbid"))?;
     let bounds = Policy::parse(&[], &arguments.max_bytes).map_err(word("--max-bytes"))?;
     let own = forbid.merge(bounds);
     let Some(path) = &arguments.expect else { return Ok(own) };
     let name = path.to_string_lossy();
-    let text = input::read_text(path, MOST_POLICY_BYTES)
-        .map_err(|error| CliError::Unreadable { name: name.to_string(), error })?;
+    let text = input::read_text(path, MOST_POLICY_BYTES).map_err(|error| format!("--expect {name}: {error}"))?;
     let of_file = Policy::from_file(&name, &text).map_err(|errors| {
         let shown = errors.iter().map(|error| error.render(&text, is_styled()).trim_end().to_owned());
-        CliError::Policy(shown.collect::<Vec<_>>().join("\n"))
+        shown.collect::<Vec<_>>().join("\n")
     })?;
     Ok(of_file.merge(own))
 }
@@ -220,13 +218,13 @@ fn write_private(path: &Path, text: &str, is_private: bool) -> Result<(), CliErr
     }
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-    written.map_err(|error| CliError::Unwritable { path: path.to_path_buf(), error })
+    Ok(written.map_err(|error| format!("cannot write {}: {error}", path.display()))?)
 }
 
 /// Writes a file that the user named: whole or not at all, and through no link that somebody else put there.
 fn write(path: &Path, text: &str) -> Result<(), CliError> {
     let written = put(path, |file| file.write_all(text.as_bytes()));
-    written.map_err(|error| CliError::Unwritable { path: path.to_path_buf(), error })
+    Ok(written.map_err(|error| format!("cannot write {}: {error}", path.display()))?)
 }
 
 fn refuse(why: &dyn std::fmt::Display, exit: Exit, json: bool) -> Exit {

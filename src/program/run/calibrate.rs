@@ -171,20 +171,12 @@ fn gpu(
     quiet: &Result<(), Unsound>,
     null: &Result<(CasePlan, Recording), Unsound>,
 ) -> Calibrated {
-    let at_ns = clock::now_ns();
     let mut found = Calibration {
         uuid: uuid.to_string(),
-        at_ns,
-        baseline_bytes: None,
-        init_bytes: None,
-        null_bytes: 0,
-        context_bytes: 0,
-        allocation_bytes: 0,
+        at_ns: clock::now_ns(),
         allocated_bytes: ALLOCATED_BYTES,
         epsilon_bytes: SMALLEST_EPSILON,
-        pid_listed: false,
-        sound: false,
-        why_unsound: None,
+        ..Calibration::default()
     };
     let place = session.machine.gpus.iter().position(|gpu| gpu.uuid == uuid).unwrap_or(usize::MAX);
     let mut tries: Vec<(CasePlan, Recording)> = Vec::new();

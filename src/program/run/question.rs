@@ -13,14 +13,16 @@ use cuda_pitfalls_core::judge::{self, Facts};
 use cuda_pitfalls_core::observe::Scene;
 use cuda_pitfalls_core::plan::{self, CasePlan, Plan, Unmet};
 use cuda_pitfalls_core::report::{Attempt, CaseReport, Run, ScenarioReport};
-use cuda_pitfalls_core::scenario::{Instance, Scenario};
-use cuda_pitfalls_core::verdict::{Kind, Reason, Verdict};
+use cuda_pitfalls_core::scenario::{Hazard, Instance, Scenario};
+use cuda_pitfalls_core::verdict::{Kind, Reason};
 use cuda_pitfalls_instrument::supervisor::SupervisorError;
 
 /// A question that is being asked. Its results are in its [`ScenarioReport`].
 pub(super) struct OpenQuestion {
     /// The index of its libcudart.
     pub(super) runtime: usize,
+    /// Whether it may cause a GPU fault. Such questions are asked last.
+    pub(super) may_fault: bool,
     /// The cases of the remaining attempts, in order.
     pending: VecDeque<usize>,
     /// How many attempts were made.
@@ -38,6 +40,15 @@ enum State {
     Begun,
     /// It has its verdict.
     Done,
+}
+
+/// What attempts of a question are made with, and what gets them.
+pub(super) struct Asking<'a> {
+    pub(super) session: &'a mut Session,
+    pub(super) run: &'a Run,
+    pub(super) done: &'a mut ScenarioReport,
+    /// Called after every attempt.
+    pub(super) tick: &'a dyn Fn(),
 }
 
 /// Plans an instance on a libcudart. If the machine cannot answer it, it is done.
@@ -64,7 +75,8 @@ pub(super) fn plan(
         verdict: open(session.provenance, "not asked yet".to_string()),
         cases: Vec::new(),
     };
-    let mut question = OpenQuestion { runtime, pending: VecDeque::new(), made: 0, rounds: 0, state: State::Planned };
+    let (may_fault, state) = (scenario.hazards.contains(&Hazard::Fault), State::Planned);
+    let mut question = OpenQuestion { runtime, may_fault, pending: VecDeque::new(), made: 0, rounds: 0, state };
     let planning = planning(session, options, runtime);
     match plan::resolve(scenario, instance, &session.machine, &planning) {
         Ok(plan) => {
@@ -113,15 +125,14 @@ impl OpenQuestion {
     }
 
     /// Makes one attempt of every case. If the question cannot be asked after all, it is done.
-    pub(super) fn round(&mut self, session: &mut Session, run: &Run, done: &mut ScenarioReport, tick: &dyn Fn()) {
-        let Some(plan) = done.plan.clone() else { return };
-        let asked = self.ask(session, run, &plan, done, plan.cases.len(), tick);
-        match asked {
-            Err(trouble) => self.give_up(session, done, &trouble),
+    pub(super) fn round(&mut self, asking: &mut Asking<'_>) {
+        let Some(plan) = asking.done.plan.clone() else { return };
+        match self.ask(asking, &plan, plan.cases.len()) {
+            Err(trouble) => self.give_up(asking, &trouble),
             Ok(is_whole) => {
                 self.rounds += u32::from(is_whole);
                 let words = format!("{} of {} attempts of each case are made", self.rounds, plan.repeat);
-                done.verdict = open(session.provenance, words);
+                asking.done.verdict = open(asking.session.provenance, words);
             }
         }
     }
@@ -130,114 +141,82 @@ impl OpenQuestion {
     /// memory.
     ///
     /// If `is_over`, no more attempts are made, and the whole rounds so far are judged.
-    pub(super) fn conclude(
-        &mut self,
-        session: &mut Session,
-        run: &Run,
-        done: &mut ScenarioReport,
-        is_over: bool,
-        tick: &dyn Fn(),
-    ) {
+    pub(super) fn conclude(&mut self, asking: &mut Asking<'_>, is_over: bool) {
         if self.is_done() {
             return;
         }
-        let concluded = self.make_sure(session, run, done, is_over, tick);
-        match concluded {
-            Err(trouble) => self.give_up(session, done, &trouble),
+        match self.make_sure(asking, is_over) {
+            Err(trouble) => self.give_up(asking, &trouble),
             Ok(()) => self.state = State::Done,
         }
     }
 
-    fn make_sure(
-        &mut self,
-        session: &mut Session,
-        run: &Run,
-        done: &mut ScenarioReport,
-        is_over: bool,
-        tick: &dyn Fn(),
-    ) -> Result<(), SupervisorError> {
-        let Some(mut plan) = done.plan.clone() else { return Ok(()) };
+    fn make_sure(&mut self, asking: &mut Asking<'_>, is_over: bool) -> Result<(), SupervisorError> {
+        let Some(mut plan) = asking.done.plan.clone() else { return Ok(()) };
         if is_over && self.rounds > 0 {
             plan.repeat = plan.repeat.min(self.rounds);
         }
         if !is_over {
-            self.make_again(session, run, &plan, done, tick)?;
+            self.make_again(asking, &plan)?;
         }
-        done.verdict = judged(session, run, &plan, done);
-        let confirming = judge::confirming_attempts(&plan, &done.verdict);
+        asking.judge(&plan);
+        let confirming = judge::confirming_attempts(&plan, &asking.done.verdict);
         if confirming > 0 && !is_over {
             plan.repeat += confirming;
-            self.pending.extend(plan::order(plan.cases.len(), confirming, run.seed));
-            let attempts = self.pending.len();
-            self.ask(session, run, &plan, done, attempts, tick)?;
-            self.make_again(session, run, &plan, done, tick)?;
-            done.verdict = judged(session, run, &plan, done);
+            self.pending.extend(plan::order(plan.cases.len(), confirming, asking.run.seed));
+            self.ask(asking, &plan, self.pending.len())?;
+            self.make_again(asking, &plan)?;
+            asking.judge(&plan);
         }
-        done.plan = Some(plan);
+        asking.done.plan = Some(plan);
         Ok(())
     }
 
     /// Repeats attempts that another process disturbed, up to a limit.
-    fn make_again(
-        &mut self,
-        session: &mut Session,
-        run: &Run,
-        plan: &Plan,
-        done: &mut ScenarioReport,
-        tick: &dyn Fn(),
-    ) -> Result<(), SupervisorError> {
+    fn make_again(&mut self, asking: &mut Asking<'_>, plan: &Plan) -> Result<(), SupervisorError> {
         loop {
-            let again = judge::additional_attempts(plan, &done.cases);
-            if again.is_empty() || session.supervisor.interrupt.check() || is_stuck(&done.cases) {
+            let again = judge::additional_attempts(plan, &asking.done.cases);
+            if again.is_empty() || asking.is_over() {
                 return Ok(());
             }
             self.pending.extend(again);
-            let attempts = self.pending.len();
-            self.ask(session, run, plan, done, attempts, tick)?;
+            self.ask(asking, plan, self.pending.len())?;
         }
     }
 
     /// Makes this many of the remaining attempts. False if it had to stop earlier.
-    fn ask(
-        &mut self,
-        session: &mut Session,
-        run: &Run,
-        plan: &Plan,
-        done: &mut ScenarioReport,
-        attempts: usize,
-        tick: &dyn Fn(),
-    ) -> Result<bool, SupervisorError> {
+    fn ask(&mut self, asking: &mut Asking<'_>, plan: &Plan, attempts: usize) -> Result<bool, SupervisorError> {
         let timeouts = plan.timeouts();
         // If there is a single case, its first attempt shows what is missing.
         if self.state == State::Planned && plan.cases.len() > 1 {
             let experiments: Vec<Experiment> = plan.cases.iter().map(|case| case.experiment(timeouts)).collect();
-            session.supervisor.look_for_needs(&experiments)?;
+            asking.session.supervisor.look_for_needs(&experiments)?;
         }
         self.state = State::Begun;
-        let gpus = session.machine.gpus.clone();
-        let figures = run.calibrations();
+        let gpus = asking.session.machine.gpus.clone();
+        let figures = asking.run.calibrations();
         let scene = Scene { calibration: &figures, gpus: &gpus };
         for _ in 0..attempts {
-            if session.supervisor.interrupt.check() || is_stuck(&done.cases) {
+            if asking.is_over() {
                 return Ok(false);
             }
-            let Some(place) = self.pending.pop_front() else { break };
-            let (Some(case), Some(kept)) = (plan.cases.get(place), done.cases.get_mut(place)) else { continue };
-            let mut attempt = Attempt::new(self.made, session.record(&case.experiment(timeouts))?);
+            let Some(index) = self.pending.pop_front() else { break };
+            let (Some(case), Some(kept)) = (plan.cases.get(index), asking.done.cases.get_mut(index)) else { continue };
+            let mut attempt = Attempt::new(self.made, asking.session.record(&case.experiment(timeouts))?);
             self.made += 1;
             attempt.judged.invalid = judge::invalidations(plan, case, &attempt.recording, &scene);
             kept.attempts.push(attempt);
-            tick();
+            (asking.tick)();
         }
         // An interrupted attempt does not count.
-        Ok(!session.supervisor.interrupt.check())
+        Ok(!asking.session.supervisor.interrupt.check())
     }
 
-    fn give_up(&mut self, session: &Session, done: &mut ScenarioReport, trouble: &SupervisorError) {
+    fn give_up(&mut self, asking: &mut Asking<'_>, trouble: &SupervisorError) {
         if let SupervisorError::Missing(what) = trouble {
-            done.lacks = Some(what.join(" and "));
+            asking.done.lacks = Some(what.join(" and "));
         }
-        done.verdict = troubled(session.provenance, trouble);
+        asking.done.verdict = troubled(asking.session.provenance, trouble);
         self.state = State::Done;
     }
 
@@ -273,10 +252,11 @@ pub(super) fn answer(
     }
     while !question.is_done() {
         let is_last = question.is_last_round(&done);
-        question.round(session, run, &mut done, tick);
-        let is_over = session.supervisor.interrupt.check();
-        if is_last || is_over || is_stuck(&done.cases) {
-            question.conclude(session, run, &mut done, is_over, tick);
+        let asking = &mut Asking { session: &mut *session, run, done: &mut done, tick };
+        question.round(asking);
+        let is_interrupted = asking.session.supervisor.interrupt.check();
+        if is_last || asking.is_over() {
+            question.conclude(asking, is_interrupted);
         }
     }
     done
@@ -295,16 +275,19 @@ pub(super) fn planning(session: &mut Session, options: &RunOptions, runtime: usi
     }
 }
 
-fn judged(session: &Session, run: &Run, plan: &Plan, done: &mut ScenarioReport) -> Verdict {
-    let facts = Facts::new(&session.machine, done.libcudart.as_ref(), plan, session.provenance);
-    let figures = run.calibrations();
-    let scene = Scene { calibration: &figures, gpus: &session.machine.gpus };
-    judge::judge(plan, &mut done.cases, &scene, &facts)
-}
+impl Asking<'_> {
+    fn judge(&mut self, plan: &Plan) {
+        let facts = Facts::new(&self.session.machine, self.done.libcudart.as_ref(), plan, self.session.provenance);
+        let figures = self.run.calibrations();
+        let scene = Scene { calibration: &figures, gpus: &self.session.machine.gpus };
+        self.done.verdict = judge::judge(plan, &mut self.done.cases, &scene, &facts);
+    }
 
-/// Whether a process could not be killed, so that no more may be started.
-fn is_stuck(cases: &[CaseReport]) -> bool {
-    cases.iter().flat_map(|case| &case.attempts).any(|attempt| attempt.recording.exit.unkillable)
+    /// Whether no more attempts may be started: the user wants no more, or a process could not be killed.
+    fn is_over(&mut self) -> bool {
+        let mut attempts = self.done.cases.iter().flat_map(|case| &case.attempts);
+        self.session.supervisor.interrupt.check() || attempts.any(|attempt| attempt.recording.exit.unkillable)
+    }
 }
 
 /// UUIDs of the GPUs on which other processes are running now.

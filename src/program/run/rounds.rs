@@ -8,13 +8,13 @@ use super::console::Console;
 use super::open::host_unsafe;
 use super::options::RunOptions;
 use super::progress;
-use super::question::{self, OpenQuestion};
+use super::question::{self, Asking, OpenQuestion, repeat};
 use super::session::Session;
 use super::spool::{self, Spool};
 use super::{Failure, unkillable};
 use cuda_pitfalls_core::catalogue::Selection;
 use cuda_pitfalls_core::clock;
-use cuda_pitfalls_core::report::{Report, Store, StoreError};
+use cuda_pitfalls_core::report::{Report, ScenarioReport, Store, StoreError};
 use cuda_pitfalls_core::scenario::{Hazard, Instance, Scenario};
 use cuda_pitfalls_core::verdict::ExpectationMet;
 
@@ -33,8 +33,6 @@ pub(super) struct Rounds<'a> {
     pub(super) calibrator: Option<Calibrator>,
     options: &'a RunOptions,
     questions: Vec<OpenQuestion>,
-    /// Whether a question may cause a GPU fault. Such questions are asked last.
-    faulting: Vec<bool>,
     spool: Spool,
     /// When the first question was asked, and how long all of them were expected to take.
     asked_ns: u64,
@@ -56,7 +54,7 @@ impl<'a> Rounds<'a> {
     ) -> Result<Rounds<'a>, Failure> {
         let spool = Spool::create(session.folder())
             .map_err(|error| Failure::Internal(format!("no room for attempts in TMPDIR: {error}")))?;
-        let (mut questions, mut faulting) = (Vec::new(), Vec::new());
+        let mut questions = Vec::new();
         for runtime in 0..session.runtimes.len().max(1) {
             for (scenario, instance) in in_order(&selection.scenarios) {
                 // A framework brings its own libcudart.
@@ -67,7 +65,6 @@ impl<'a> Rounds<'a> {
                 done.asked_by_name = selection.is_by_name(instance);
                 report.scenarios.push(done);
                 questions.push(question);
-                faulting.push(may_fault(scenario));
             }
         }
         let written_ns = clock::now_ns();
@@ -79,7 +76,6 @@ impl<'a> Rounds<'a> {
             calibrator: None,
             options,
             questions,
-            faulting,
             spool,
             asked_ns: written_ns,
             expected: Duration::ZERO,
@@ -108,28 +104,21 @@ impl<'a> Rounds<'a> {
 
     /// Asks all questions, or as many rounds as the user, the host and the budget allow.
     pub(super) fn ask(&mut self) -> Result<(), Failure> {
-        for place in 0..self.questions.len() {
-            if self.is_done(place) {
-                self.tell(place);
-            }
+        for (_, done) in self.questions.iter().zip(&self.report.scenarios).filter(|(question, _)| question.is_done()) {
+            self.console.scenario(done);
         }
-        for faulting in [false, true] {
-            let mine: Vec<usize> =
-                (0..self.questions.len()).filter(|place| self.faulting.get(*place) == Some(&faulting)).collect();
-            let most = mine.iter().map(|place| self.report.scenarios.get(*place).map_or(0, question::repeat)).max();
+        for may_fault in [false, true] {
+            let all = self.questions.iter().zip(&self.report.scenarios);
+            let most = all.filter(|(question, _)| question.may_fault == may_fault).map(|(_, done)| repeat(done)).max();
             for round in 0..most.unwrap_or(0) {
                 let began = clock::now_ns();
-                self.round(&mine, round)?;
-                if round == 0 && !faulting {
-                    self.keep_to_budget(&mine, clock::now_ns() - began);
+                self.round(may_fault, round)?;
+                if round == 0 && !may_fault {
+                    self.keep_to_budget(clock::now_ns() - began);
                 }
             }
         }
         self.close()
-    }
-
-    fn is_done(&self, place: usize) -> bool {
-        self.questions.get(place).is_some_and(OpenQuestion::is_done)
     }
 
     /// Whether nothing more may be started.
@@ -139,41 +128,43 @@ impl<'a> Rounds<'a> {
             || self.report.run.host_unsafe.is_some()
     }
 
-    /// Makes one round of each of these questions that is not done.
-    fn round(&mut self, places: &[usize], round: u32) -> Result<(), Failure> {
+    /// Makes one round of each question that is not done, of those that may cause a GPU fault or of the others.
+    fn round(&mut self, may_fault: bool, round: u32) -> Result<(), Failure> {
         self.renew(round > 0);
-        for &place in places {
+        for index in 0..self.questions.len() {
+            let is_open = |question: &&OpenQuestion| question.may_fault == may_fault && !question.is_done();
+            if self.questions.get(index).filter(is_open).is_none() {
+                continue;
+            }
             if self.is_over() {
                 return Ok(());
             }
-            if let Some(done) = self.report.scenarios.get(place).filter(|_| !self.is_done(place)) {
+            if let Some(done) = self.report.scenarios.get(index) {
                 self.show_progress(&format!("round {} · {}", round + 1, done.name));
             }
-            let (Some(question), Some(done)) = (self.questions.get_mut(place), self.report.scenarios.get_mut(place))
-            else {
+            let Report { scenarios, run, .. } = &mut *self.report;
+            let (Some(question), Some(done)) = (self.questions.get_mut(index), scenarios.get_mut(index)) else {
                 continue;
             };
-            if question.is_done() {
-                continue;
-            }
             self.session.use_runtime(question.runtime);
-            let is_last = question.is_last_round(done);
-            let console = &*self.console;
-            question.round(self.session, &self.report.run, done, &|| console.tick());
+            let (is_last, console) = (question.is_last_round(done), &*self.console);
+            let asking = &mut Asking { session: &mut *self.session, run, done, tick: &|| console.tick() };
+            question.round(asking);
             if is_last {
-                spool::bring_back(&mut done.cases)?;
-                question.conclude(self.session, &self.report.run, done, false, &|| console.tick());
+                spool::bring_back(&mut asking.done.cases)?;
+                question.conclude(asking, false);
             }
-            let (is_done, unsafe_host) = (question.is_done(), host_unsafe(done));
+            let unsafe_host = host_unsafe(done);
             if self.options.fail_fast && done.verdict.expectation == ExpectationMet::Unexpected {
-                self.report.run.stopped_by.get_or_insert(done.name.clone());
+                run.stopped_by.get_or_insert(done.name.clone());
             }
-            self.put_away(place)?;
+            put_away(&mut self.spool, done)?;
             if let Some(why) = unsafe_host.or_else(|| unkillable(self.session)) {
-                self.report.run.host_unsafe.get_or_insert(why);
+                run.host_unsafe.get_or_insert(why);
             }
+            let is_done = question.is_done();
             if is_done {
-                self.tell(place);
+                self.console.scenario(done);
             }
             self.write(is_done)?;
             self.renew(false);
@@ -189,71 +180,39 @@ impl<'a> Rounds<'a> {
     }
 
     /// Limits the number of rounds to what fits into the budget, now that the time of a round on this machine is known.
-    fn keep_to_budget(&mut self, places: &[usize], round_ns: u64) {
+    fn keep_to_budget(&mut self, round_ns: u64) {
         let Some(budget) = self.options.budget() else { return };
         let spent = Duration::from_nanos(clock::now_ns() - self.report.run.started_ns);
         let more = budget.saturating_sub(spent).as_nanos() / u128::from(round_ns.max(1));
         let rounds = u32::try_from(more).unwrap_or(u32::MAX).saturating_add(1);
-        for &place in places {
-            if let (Some(question), Some(done)) = (self.questions.get_mut(place), self.report.scenarios.get_mut(place))
-            {
-                question.limit(done, rounds);
-            }
-        }
+        let all = self.questions.iter_mut().zip(&mut self.report.scenarios);
+        all.filter(|(question, _)| !question.may_fault).for_each(|(question, done)| question.limit(done, rounds));
     }
 
     /// When nothing more may be started: judges open questions by their rounds, and moves questions that never began
     /// from the report to its list of questions that were not run.
     fn close(&mut self) -> Result<(), Failure> {
         let is_interrupted = self.session.supervisor.interrupt.check();
-        let host_unsafe = self.report.run.host_unsafe.clone();
-        for place in 0..self.questions.len() {
-            let (Some(question), Some(done)) = (self.questions.get_mut(place), self.report.scenarios.get_mut(place))
-            else {
-                continue;
-            };
-            if question.is_done() {
-                continue;
+        let Report { scenarios, run, machine, .. } = &mut *self.report;
+        for (question, done) in self.questions.iter_mut().zip(&mut *scenarios).filter(|(open, _)| !open.is_done()) {
+            match &run.host_unsafe {
+                _ if question.has_begun() => {
+                    spool::bring_back(&mut done.cases)?;
+                    let asking = &mut Asking { session: &mut *self.session, run, done, tick: &|| {} };
+                    question.conclude(asking, true);
+                    put_away(&mut self.spool, done)?;
+                }
+                Some(why) if !is_interrupted => question.refuse(self.session, done, why),
+                _ => continue,
             }
-            if !question.has_begun()
-                && !is_interrupted
-                && let Some(why) = &host_unsafe
-            {
-                question.refuse(self.session, done, why);
-            } else if question.has_begun() {
-                spool::bring_back(&mut done.cases)?;
-                question.conclude(self.session, &self.report.run, done, true, &|| {});
-                self.put_away(place)?;
-            } else {
-                continue;
-            }
-            self.tell(place);
-        }
-        // The caller writes the last report of a run, and earlier ones may lack answers.
-        self.report.machine.libraries.clone_from(&self.session.machine.libraries);
-        let questions = &self.questions;
-        let mut answered = questions.iter().map(OpenQuestion::is_done);
-        let not_run = &mut self.report.run.not_run;
-        self.report.scenarios.retain(|done| {
-            let keep = answered.next().unwrap_or(true);
-            if !keep {
-                not_run.push(done.name.clone());
-            }
-            keep
-        });
-        Ok(())
-    }
-
-    fn put_away(&mut self, place: usize) -> Result<(), Failure> {
-        let Some(done) = self.report.scenarios.get_mut(place) else { return Ok(()) };
-        let full = |source| StoreError::Io { what: "keep attempts in", path: std::env::temp_dir(), source }.into();
-        self.spool.put_away(&mut done.cases).map_err(full)
-    }
-
-    fn tell(&mut self, place: usize) {
-        if let Some(done) = self.report.scenarios.get(place) {
             self.console.scenario(done);
         }
+        // The caller writes the last report of a run, and earlier ones may lack answers.
+        machine.libraries.clone_from(&self.session.machine.libraries);
+        let mut answered = self.questions.iter().map(OpenQuestion::is_done);
+        let not_run = scenarios.extract_if(.., |_| !answered.next().unwrap_or(true));
+        run.not_run.extend(not_run.map(|done| done.name));
+        Ok(())
     }
 
     /// Writes the report, if that is due or there is a new answer.
@@ -271,8 +230,9 @@ impl<'a> Rounds<'a> {
     }
 }
 
-fn may_fault(scenario: &Scenario) -> bool {
-    scenario.hazards.contains(&Hazard::Fault)
+fn put_away(spool: &mut Spool, done: &mut ScenarioReport) -> Result<(), Failure> {
+    let full = |source| StoreError::Io { what: "keep attempts in", path: std::env::temp_dir(), source }.into();
+    spool.put_away(&mut done.cases).map_err(full)
 }
 
 /// The instances in the order in which they run: those that may cause a GPU fault come last.
@@ -281,6 +241,6 @@ fn in_order(scenarios: &[Scenario]) -> Vec<(&Scenario, &Instance)> {
         .iter()
         .flat_map(|scenario| scenario.instances.iter().map(move |instance| (scenario, instance)))
         .collect();
-    order.sort_by_key(|(scenario, _)| may_fault(scenario));
+    order.sort_by_key(|(scenario, _)| scenario.hazards.contains(&Hazard::Fault));
     order
 }

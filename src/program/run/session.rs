@@ -237,9 +237,7 @@ fn is_simulated(supervisor: &Supervisor, found: &Versions, on: &str) -> Result<b
     let inventory = supervisor.sampler.inventory.as_ref().ok();
     let refuse = |why: String| Failure::Internal(format!("{why}: refusing to measure"));
     let answers = found.cuda_driver.is_some() || found.runtime.is_some() || inventory.is_some();
-    let is_simulated = found
-        .is_simulated(inventory.map(|inventory| inventory.simulated))
-        .map_err(|error| refuse(error.to_string()))?;
+    let is_simulated = found.is_simulated(inventory.map(|inventory| inventory.simulated)).map_err(refuse)?;
     if answers && found.libraries.is_empty() {
         return Err(refuse("a library answers that is not among those that are mapped".to_string()));
     }

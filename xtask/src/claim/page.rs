@@ -8,7 +8,7 @@ use cuda_pitfalls::report::Report;
 use cuda_pitfalls::text::counts::grouped;
 use cuda_pitfalls::text::escape::markdown;
 
-use super::weigh::{Answer, Held, Ledger, Origin, Readings, Support, Weighed, wanted};
+use super::weigh::{Answer, Held, Ledger, Origin, Readings, Support, Weighed};
 use super::{Expects, Figure};
 
 /// What is said of a claim that CUDA calls alone decide.
@@ -149,7 +149,7 @@ fn parameters(instance: &str) -> &str {
 fn said(answer: &Answer<'_>, expects: &Expects) -> String {
     let Some(verdict) = answer.verdict else { return "not measured".to_owned() };
     let mut said = facts::verdict(verdict);
-    let wanted = wanted(expects.verdict);
+    let wanted = expects.verdict.kind();
     if verdict.kind.is_conclusive() && verdict.kind != wanted {
         said.push_str(&format!(", where the row needs {}", wanted.name()));
     }

@@ -2,10 +2,10 @@
 
 use cuda_pitfalls::render::words;
 use cuda_pitfalls::report::{Report, ScenarioReport};
+use cuda_pitfalls::scenario::Range;
 use cuda_pitfalls::scenario::python::with_needed;
-use cuda_pitfalls::scenario::{Expected, Range};
 use cuda_pitfalls::text::counts::grouped;
-use cuda_pitfalls::verdict::{Kind, Verdict};
+use cuda_pitfalls::verdict::Verdict;
 
 use super::{Article, Claim, Expects, Figure};
 
@@ -128,7 +128,7 @@ impl<'a> Answer<'a> {
         let mut all: Vec<Answer<'_>> = parts(instance, expects.libcudart.as_ref(), reports)
             .map(|(origin, part)| {
                 let (kind, fact) = (part.verdict.kind, expects.is_met_by(part));
-                let contradicts = kind.is_conclusive() && (kind != wanted(expects.verdict) || fact == Some(false));
+                let contradicts = kind.is_conclusive() && (kind != expects.verdict.kind() || fact == Some(false));
                 Answer { instance, verdict: Some(&part.verdict), origin: Some(origin), fact, contradicts }
             })
             .collect();
@@ -160,14 +160,6 @@ impl Expects {
             all = all.map(|so_far| so_far && holds);
         }
         all
-    }
-}
-
-/// The verdict that a row needs, as reports store it.
-pub(super) const fn wanted(expected: Expected) -> Kind {
-    match expected {
-        Expected::Reproduced => Kind::Reproduced,
-        Expected::NotReproduced => Kind::NotReproduced,
     }
 }
 

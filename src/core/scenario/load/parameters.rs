@@ -120,19 +120,24 @@ pub(super) fn scalar(reader: &mut Reader<'_>, node: &Node) -> Option<Scalar> {
 
 /// Marks every text and key that contains a parameter, so that no error is reported about it.
 pub(super) fn leave_unfilled(reader: &mut Reader<'_>, entries: &[TreeEntry]) {
+    with_parameters(entries, &mut |_, place| reader.unfilled.push(place.span.clone()));
+}
+
+/// Shows every key and text that contains a parameter.
+fn with_parameters(entries: &[TreeEntry], each: &mut dyn FnMut(&str, &SourceSpan)) {
     for TreeEntry { key, value } in entries {
         if key.text.contains("${") {
-            reader.unfilled.push(key.place.span.clone());
+            each(&key.text, &key.place);
         }
-        leave_node_unfilled(reader, value);
+        with_parameters_in(value, each);
     }
 }
 
-fn leave_node_unfilled(reader: &mut Reader<'_>, node: &Node) {
+fn with_parameters_in(node: &Node, each: &mut dyn FnMut(&str, &SourceSpan)) {
     match &node.data {
-        Data::Text(text) if text.contains("${") => reader.unfilled.push(node.place.span.clone()),
-        Data::List(nodes) => nodes.iter().for_each(|node| leave_node_unfilled(reader, node)),
-        Data::Table(entries) => leave_unfilled(reader, entries),
+        Data::Text(text) if text.contains("${") => each(text, &node.place),
+        Data::List(nodes) => nodes.iter().for_each(|node| with_parameters_in(node, each)),
+        Data::Table(entries) => with_parameters(entries, each),
         _ => {}
     }
 }
@@ -164,7 +169,7 @@ impl Combination<'_> {
         if !self.0.is_empty() {
             return Cow::Owned(self.fill_entries(reader, entries));
         }
-        self.look_through(reader, entries);
+        with_parameters(entries, &mut |text, place| drop(self.fill_text(reader, text, place)));
         Cow::Borrowed(entries)
     }
 
@@ -173,29 +178,8 @@ impl Combination<'_> {
         if !self.0.is_empty() {
             return Cow::Owned(self.fill(reader, node));
         }
-        self.look_into(reader, node);
+        with_parameters_in(node, &mut |text, place| drop(self.fill_text(reader, text, place)));
         Cow::Borrowed(node)
-    }
-
-    /// Reports every `${name}` that is neither a parameter nor a template of the plan.
-    fn look_through(&self, reader: &mut Reader<'_>, entries: &[TreeEntry]) {
-        for TreeEntry { key, value } in entries {
-            if key.text.contains("${") {
-                self.fill_text(reader, &key.text, &key.place);
-            }
-            self.look_into(reader, value);
-        }
-    }
-
-    fn look_into(&self, reader: &mut Reader<'_>, node: &Node) {
-        match &node.data {
-            Data::Text(text) if text.contains("${") => {
-                self.fill_text(reader, text, &node.place);
-            }
-            Data::List(nodes) => nodes.iter().for_each(|node| self.look_into(reader, node)),
-            Data::Table(entries) => self.look_through(reader, entries),
-            _ => {}
-        }
     }
 
     /// The tree with values in place of `${parameter}`.

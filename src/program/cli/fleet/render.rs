@@ -3,12 +3,12 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::cli::error::CliError;
-use crate::cli::output::{fail, print, put};
+use crate::cli::output::{CliError, fail, print, put};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::fleet::{self, Fleet};
 use cuda_pitfalls_core::report::{StoreError, Stored};
+use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_render::fleet::{FleetForm, render as rendered};
 
 /// What a screen is taken to have where the text goes to no terminal.
@@ -32,10 +32,13 @@ pub(in crate::cli) struct FleetRenderArguments {
 /// A stored fleet.
 ///
 /// # Errors
-/// [`CliError::NotMerged`], or that it cannot be read.
+/// It is not a merged document, or it cannot be read.
 pub(super) fn read(path: &Path) -> Result<Fleet, CliError> {
     Stored::open(path).and_then(|stored| stored.parse(fleet::SCHEMA)).map_err(|error| match error {
-        StoreError::Unreadable { why, .. } => CliError::NotMerged { path: path.to_path_buf(), why },
+        StoreError::Unreadable { why, .. } => {
+            let (path, why) = (escape::terminal(&path.to_string_lossy()), escape::terminal(&why));
+            format!("`{path}` is not a merged document: {why}; `fleet merge` makes one of reports").into()
+        }
         error => error.into(),
     })
 }
