@@ -17,7 +17,7 @@ use super::{answer, applicable, words};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::escape::html;
 use cuda_pitfalls_core::text::units;
-use page::POLICY;
+use page::{POLICY, element, fold, paragraph};
 use summary::Folders;
 
 /// More selectors than this are folded.
@@ -31,11 +31,7 @@ pub fn report(report: &ReportView<'_>) -> String {
     if !report.scenarios.is_empty() {
         summary::section(&mut out, report, &folders);
     }
-    out.push_str("<h2>Machine</h2>\n<dl>\n");
-    for (name, value) in words::machine(report) {
-        let _ = writeln!(out, "<dt>{}</dt><dd>{}</dd>", html(&name), html(&value));
-    }
-    out.push_str("</dl>\n");
+    out += &format!("<h2>Machine</h2>\n{}", page::definitions(words::machine(report)));
     for (place, one) in report.scenarios.iter().enumerate() {
         scenario::section(&mut out, report, one, place, &folders);
     }
@@ -59,10 +55,10 @@ fn head(out: &mut String, report: &ReportView<'_>) {
         let _ = writeln!(out, "<p class=\"banner\" role=\"alert\">{}</p>", html(&banner));
     }
     for note in answer::surroundings(report).into_iter().chain(applicable::notes(report)) {
-        let _ = writeln!(out, "<p>{}</p>", html(&note));
+        *out += &paragraph("", &note);
     }
     for warning in &run.warnings {
-        let _ = writeln!(out, "<p class=\"warning\">Doubt: {}</p>", html(warning));
+        *out += &paragraph("warning", &format!("Doubt: {warning}"));
     }
     let exit = run.exit.as_ref().map_or_else(|| "none".to_owned(), |exit| format!("{} ({})", exit.code, exit.name));
     let (selected, all) = match run.selectors.as_slice() {
@@ -83,7 +79,7 @@ fn head(out: &mut String, report: &ReportView<'_>) {
         run.seed,
     );
     if !all.is_empty() {
-        let _ = writeln!(out, "<details><summary>The selectors</summary><p class=\"dim\">{}</p></details>", html(&all));
+        *out += &fold("The selectors", &element("p", "dim", &html(&all)));
     }
     out.push_str("</header>\n");
 }

@@ -292,11 +292,7 @@ fn versions(report: &ReportView<'_>, scenarios: &[ScenarioView<'_>]) -> String {
         "cuda-pitfalls",
         format!("{}{commit}, run {}, on {}", report.run.version, report.run.id, report.run.on),
     ));
-    let mut out = String::from("| | |\n| --- | --- |\n");
-    for (name, value) in rows {
-        let _ = writeln!(out, "| {name} | {} |", markdown(&value));
-    }
-    out
+    super::markdown::named("", rows)
 }
 
 /// A fence longer than any run of backticks in a text.

@@ -74,12 +74,8 @@ fn about_the_run(report: &ReportView<'_>) -> Vec<TestCase> {
     let banners = tally::banners(report).join(" ");
     let mut cases = Vec::new();
     let mut add = |name: &str, kind: &str, wrong: Option<String>| {
-        let mut status = TestCaseStatus::success();
-        if let Some(message) = wrong {
-            status = TestCaseStatus::non_success(NonSuccessKind::Error);
-            status.set_type(kind).set_message(shorten(&xml(&message), LIMIT));
-        }
-        let mut case = TestCase::new(xml(name), status);
+        let status = wrong.map(|message| non_success(NonSuccessKind::Error, kind, &message));
+        let mut case = TestCase::new(xml(name), status.unwrap_or_else(TestCaseStatus::success));
         case.set_classname(classname(report.provenance, "run"));
         cases.push(case);
     };
@@ -101,8 +97,15 @@ fn about_the_run(report: &ReportView<'_>) -> Vec<TestCase> {
     cases
 }
 
+/// The status of a failure or an error.
+pub(super) fn non_success(kind: NonSuccessKind, sort: &str, message: &str) -> TestCaseStatus {
+    let mut status = TestCaseStatus::non_success(kind);
+    status.set_type(xml(sort)).set_message(shorten(&xml(message), LIMIT));
+    status
+}
+
 /// `cuda-pitfalls.visibility`, or `cuda-pitfalls.simulated.visibility`.
-fn classname(provenance: Provenance, subject: &str) -> String {
+pub(super) fn classname(provenance: Provenance, subject: &str) -> String {
     match provenance {
         Provenance::Measured => format!("cuda-pitfalls.{subject}"),
         Provenance::Simulated => format!("cuda-pitfalls.simulated.{subject}"),

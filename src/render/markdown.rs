@@ -40,6 +40,18 @@ pub fn report(report: &ReportView<'_>) -> String {
     out
 }
 
+/// A table, in which nothing is escaped here.
+pub(crate) fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let names: String = columns.iter().map(|name| format!(" {name}").trim_end().to_owned() + " |").collect();
+    let rows = rows.into_iter().map(|cells| format!("| {} |\n", cells.join(" | ")));
+    format!("|{names}\n|{}\n{}", " --- |".repeat(columns.len()), rows.collect::<String>())
+}
+
+/// Names and values as a table.
+pub(crate) fn named(name: &str, rows: impl IntoIterator<Item = (impl AsRef<str>, String)>) -> String {
+    table(&[name, ""], rows.into_iter().map(|(name, value)| vec![markdown(name.as_ref()), markdown(&value)]))
+}
+
 fn machine(out: &mut String, report: &ReportView<'_>) {
     let run = report.run;
     let mut rows = vec![
@@ -48,27 +60,21 @@ fn machine(out: &mut String, report: &ReportView<'_>) {
     ];
     rows.extend(words::machine(report));
     rows.extend(run.warnings.iter().map(|warning| ("Warning".to_owned(), warning.clone())));
-    out.push_str("| machine | |\n| --- | --- |\n");
-    for (name, value) in rows {
-        let _ = writeln!(out, "| {} | {} |", markdown(&name), markdown(&value));
-    }
+    out.push_str(&named("machine", rows));
 }
 
 fn summary(out: &mut String, report: &ReportView<'_>) {
-    out.push_str("\n| | scenario | question | verdict | expectation | trap | control | memory, trap / control |\n");
-    out.push_str("| --- | --- | --- | --- | --- | --- | --- | --- |\n");
     let mut rows: Vec<&ScenarioView<'_>> = report.scenarios.iter().collect();
     rows.sort_by_key(|scenario| {
         let standing = Standing::of(scenario.verdict);
         std::cmp::Reverse(Some(standing).filter(|standing| *standing >= Standing::Inconclusive))
     });
-    for scenario in rows {
+    let columns = ["", "scenario", "question", "verdict", "expectation", "trap", "control", "memory, trap / control"];
+    let rows = rows.into_iter().map(|scenario| {
         let seen = |name| scenario.case(name).map(facts::frequency).unwrap_or_default();
         let memory: Vec<String> = facts::trap_and_control(scenario).iter().map(|line| markdown(line)).collect();
-        let _ = writeln!(
-            out,
-            "| {} | {} | {} | {} | {} | {} | {} | {} |",
-            Standing::of(scenario.verdict).mark(),
+        vec![
+            Standing::of(scenario.verdict).mark().to_owned(),
             markdown(scenario.name),
             question(scenario),
             markdown(&facts::verdict(scenario.verdict)),
@@ -76,8 +82,9 @@ fn summary(out: &mut String, report: &ReportView<'_>) {
             seen("trap"),
             seen("control"),
             memory.join("<br>"),
-        );
-    }
+        ]
+    });
+    out.push_str(&format!("\n{}", table(&columns, rows)));
 }
 
 /// The question, with its answer on this machine if there is one.
@@ -91,22 +98,19 @@ fn question(scenario: &ScenarioView<'_>) -> String {
 
 /// What each step of a case of calls gave.
 pub(super) fn steps(out: &mut String, plan: Option<&CasePlan>, outcome: &OutcomeView<'_>) {
-    out.push_str("\n| step | returned | contexts | memory |\n| --- | --- | --- | --- |\n");
-    for (place, step) in outcome.observation().into_iter().flat_map(|seen| &seen.steps).enumerate() {
+    let steps = outcome.observation().into_iter().flat_map(|seen| &seen.steps).enumerate();
+    let rows = steps.map(|(place, step)| {
         let made = plan.and_then(|plan| plan.steps.get(place));
         let call = made.map_or_else(|| step.label.clone(), show::call);
         let cell = |lines: Vec<String>| lines.iter().map(|line| markdown(line)).collect::<Vec<_>>().join("<br>");
-        let _ = writeln!(
-            out,
-            "| {}. {} | {} | {} | {} |",
-            place + 1,
-            markdown(&call),
+        vec![
+            format!("{}. {}", place + 1, markdown(&call)),
             cell(steps::result(step)),
             markdown(&steps::gpus(step.contexts.as_deref())),
             cell(facts::memory_lines(step)),
-        );
-    }
-    out.push('\n');
+        ]
+    });
+    out.push_str(&format!("\n{}\n", table(&["step", "returned", "contexts", "memory"], rows)));
 }
 
 fn details(out: &mut String, scenario: &ScenarioView<'_>) {

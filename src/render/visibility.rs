@@ -44,7 +44,6 @@ pub fn text(answer: &Visibility, width: usize) -> String {
     out
 }
 
-/// An entry as it is written.
 fn quoted(entry: &Entry) -> String {
     format!("'{}'", escape::terminal(&entry.text))
 }
@@ -53,7 +52,6 @@ fn is_uuid(entry: &Entry) -> bool {
     entry.text.starts_with("GPU-") || entry.text.starts_with("MIG-")
 }
 
-/// What an entry did.
 fn fate(entry: &Entry, answer: &Visibility) -> String {
     let last = answer.gpus.len().saturating_sub(1);
     match entry.fate {
@@ -85,12 +83,11 @@ fn outcome(answer: &Visibility) -> String {
             "Without a mask all are visible:".to_owned()
         }
         InitStatus::Success => format!("{} visible:", counted(answer.visible.len(), "GPU")),
-        InitStatus::NoDevice => format!("No GPU is visible: cuInit returns {status} ({})", answer.status.code()),
         InitStatus::InvalidDevice if answer.bad_order => format!(
             "No GPU is visible: CUDA_DEVICE_ORDER has to be PCI_BUS_ID or FASTEST_FIRST, and cuInit returns {status} ({})",
             answer.status.code()
         ),
-        InitStatus::InvalidDevice => {
+        InitStatus::NoDevice | InitStatus::InvalidDevice => {
             format!("No GPU is visible: cuInit returns {status} ({})", answer.status.code())
         }
     }

@@ -30,7 +30,6 @@ const COLUMNS: [&str; 19] = [
     "cause",
 ];
 
-/// The whole file.
 pub(super) fn fleet(fleet: &Fleet) -> String {
     let mut out = String::new();
     row(&mut out, COLUMNS.map(str::to_owned));

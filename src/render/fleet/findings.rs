@@ -6,10 +6,12 @@ use cuda_pitfalls_core::text::units;
 
 use super::words::{Side, Told};
 
+/// So many facts of a cause are told.
+const MOST_SIDES: usize = 4;
+
 /// A cause with its differences in words.
 pub(super) struct Finding<'t, 'a> {
     pub(super) cause: Cause,
-    /// The first difference, which matters most.
     pub(super) first: &'t Told<'a>,
     pub(super) all: Vec<&'t Told<'a>>,
 }
@@ -59,10 +61,13 @@ impl<'a> Finding<'_, 'a> {
             .then(|| format!("all machines with {}, and no others", self.cause.labels.join(" or ")))
     }
 
-    /// Both sides: of one question all that differs, and of several those of the first.
-    pub(super) fn sides(&self) -> Vec<&'_ Side> {
+    /// Both sides, and how many more there are: of one question all that differs, and of several those of the first.
+    pub(super) fn sides(&self) -> (Vec<&'_ Side>, Option<String>) {
         let count = if self.is_of_one_question() { self.all.len() } else { 1 };
-        self.all.iter().take(count).flat_map(|one| &one.sides).collect()
+        let mut sides: Vec<&Side> = self.all.iter().take(count).flat_map(|one| &one.sides).collect();
+        let more = sides.len().saturating_sub(MOST_SIDES);
+        sides.truncate(MOST_SIDES);
+        (sides, (more > 0).then(|| format!("and {more} more")))
     }
 
     /// The names of its questions, each once, with the places of the first difference in it.

@@ -13,7 +13,7 @@ use cuda_pitfalls_answers::fleet::{Fleet, Usual};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::escape::{html, visible};
 
-use crate::html::page;
+use crate::html::page::{self, element, fold, paragraph, percent_encoded};
 
 use super::findings::{Finding, findings};
 use super::standing::{self, Few};
@@ -23,9 +23,6 @@ use super::words::{self, Remark, Told};
 const MOST_UNFOLDED: usize = 25;
 /// So many more have a row; the views have all.
 const MOST_CAUSES: usize = 500;
-/// So many facts of a difference are told in its row.
-const MOST_SIDES: usize = 4;
-/// So many machines are linked in a row.
 const MOST_NAMES: usize = 6;
 /// So many machines and questions are named above the table.
 const MOST_NAMED: usize = 20;
@@ -68,12 +65,11 @@ fn head(out: &mut String, fleet: &Fleet, told: &[Told<'_>], few: &Few) {
         let _ = writeln!(out, "<p class=\"banner\" role=\"alert\">{}</p>", html(banner));
     }
     for Remark { name, text, class } in words::remarks(fleet, told, few, MOST_NAMED) {
-        let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
-        let _ = writeln!(out, "<p{class}>{name}: {}</p>", html(&text));
+        *out += &paragraph(class, &format!("{name}: {text}"));
     }
     if let Some(missing) = fleet.expected.as_ref().map(|it| &it.missing).filter(|it| it.len() > MOST_NAMED) {
-        let (count, all) = (missing.len(), html(&missing.join(", ")));
-        let _ = writeln!(out, "<details><summary>All {count} that are missing</summary><p>{all}</p></details>");
+        let summary = format!("All {} that are missing", missing.len());
+        *out += &fold(&summary, &element("p", "", &html(&missing.join(", "))));
     }
     let _ = writeln!(
         out,
@@ -89,20 +85,17 @@ fn head(out: &mut String, fleet: &Fleet, told: &[Told<'_>], few: &Few) {
 fn badges(out: &mut String, fleet: &Fleet, differing: usize, few: &Few) {
     let missing = fleet.expected.as_ref().map(|expected| expected.missing.len());
     let unexpected = standing::unexpected_machines(fleet);
-    let mut figure = |count: usize, what: &str, class: &str| {
-        let _ = write!(out, "<span class=\"badge {class}\">{count} {what}</span> ");
-    };
-    let s = |count: usize| if count == 1 { "" } else { "s" };
-    figure(fleet.machines.len(), &format!("machine{}", s(fleet.machines.len())), "plain");
-    figure(fleet.groups.len(), &format!("group{}", s(fleet.groups.len())), "plain");
+    let mut badge = |words: &str, class: &str| *out += &(element("span", &format!("badge {class}"), words) + " ");
+    badge(&counted(fleet.machines.len() as u64, "machine"), "plain");
+    badge(&counted(fleet.groups.len() as u64, "group"), "plain");
     if let Some(missing) = missing {
-        figure(missing, "missing", if missing > 0 { "bad" } else { "good" });
+        badge(&format!("{missing} missing"), if missing > 0 { "bad" } else { "good" });
     }
     if unexpected > 0 {
-        figure(unexpected, "with unexpected verdicts", "bad");
+        badge(&format!("{unexpected} with unexpected verdicts"), "bad");
     }
     if few.count() > 0 {
-        figure(few.count(), "with few answers", "doubt");
+        badge(&format!("{} with few answers", few.count()), "doubt");
     }
     // Where nothing differs because all are wrong or have not answered, that is no good news.
     let class = match (differing, unexpected + few.count()) {
@@ -110,13 +103,13 @@ fn badges(out: &mut String, fleet: &Fleet, differing: usize, few: &Few) {
         (0, _) => "plain",
         _ => "doubt",
     };
-    figure(differing, if differing == 1 { "differs" } else { "differ" }, class);
+    badge(&format!("{differing} {}", if differing == 1 { "differs" } else { "differ" }), class);
 }
 
 fn differences(out: &mut String, findings: &[Finding<'_, '_>], few: &Few, docs: Option<&str>) {
     out.push_str("<h2 id=\"differences\">What differs</h2>\n");
     if findings.is_empty() {
-        let _ = writeln!(out, "<p>{}</p>", few.no_difference());
+        *out += &paragraph("", few.no_difference());
         return;
     }
     let caption =
@@ -127,9 +120,8 @@ fn differences(out: &mut String, findings: &[Finding<'_, '_>], few: &Few, docs: 
         return;
     }
     let shown = rest.len().min(MOST_CAUSES);
-    let _ = writeln!(out, "<details><summary>{shown} more of {}</summary>", findings.len());
-    out.push_str(&table("Less important ones, in the same order.", rest.get(..shown).unwrap_or(rest), docs));
-    out.push_str("</details>\n");
+    let less = table("Less important ones, in the same order.", rest.get(..shown).unwrap_or(rest), docs);
+    *out += &fold(&format!("{shown} more of {}", findings.len()), &format!("\n{less}"));
     if rest.len() > shown {
         let more = rest.len() - shown;
         let _ = writeln!(
@@ -145,7 +137,7 @@ fn table(caption: &str, findings: &[Finding<'_, '_>], docs: Option<&str>) -> Str
     let rows = findings.iter().map(|finding| {
         let one = finding.first;
         let place = finding.cause.differences.first().copied().unwrap_or_default();
-        let labels = finding.labels().map(|labels| format!("<div>{}</div>", html(&labels))).unwrap_or_default();
+        let labels = finding.labels().map(|labels| element("div", "", &html(&labels))).unwrap_or_default();
         let cells = vec![
             if finding.is_of_one_question() { question(one, docs) } else { questions(finding) },
             format!("<a href=\"#difference={}\">{}</a>", place + 1, html(&finding.share())),
@@ -165,22 +157,20 @@ fn questions(finding: &Finding<'_, '_>) -> String {
     let link =
         |(place, name): &(usize, &str)| format!("<li><a href=\"#difference={}\">{}</a></li>", place + 1, html(name));
     let list: String = all.iter().map(link).collect();
-    format!("<details><summary>{}</summary><ul>{list}</ul></details>", html(&finding.subject()))
+    fold(&finding.subject(), &element("ul", "", &list))
 }
 
 /// A question: its name, what it asks, and its page.
 fn question(one: &Told<'_>, docs: Option<&str>) -> String {
     let mut cell = html(one.name);
     if !one.question.is_empty() {
-        let _ = write!(cell, "<div class=\"dim\">{}</div>", html(one.question));
+        cell += &element("div", "dim", &html(one.question));
     }
     match (one.page, docs) {
         (Some(page), Some(docs)) => {
             let _ = write!(cell, "<div><a href=\"{}\">{}</a></div>", html(&words::link(docs, page)), html(page));
         }
-        (Some(page), None) => {
-            let _ = write!(cell, "<div class=\"dim\">{}</div>", html(page));
-        }
+        (Some(page), None) => cell += &element("div", "dim", &html(page)),
         (None, _) => {}
     }
     cell
@@ -189,34 +179,18 @@ fn question(one: &Told<'_>, docs: Option<&str>) -> String {
 fn sides(finding: &Finding<'_, '_>, part: fn(&words::Side) -> &String, count: usize) -> String {
     let line =
         |side: &&words::Side| format!("<div><span class=\"dim\">{}:</span> {}</div>", html(&side.of), html(part(side)));
-    let sides = finding.sides();
-    let mut lines: String = sides.iter().take(MOST_SIDES).map(line).collect();
-    if sides.len() > MOST_SIDES {
-        let _ = write!(lines, "<div class=\"dim\">and {} more</div>", sides.len() - MOST_SIDES);
-    }
-    format!("{lines}<div class=\"dim\">{}</div>", counted(count as u64, "machine"))
+    let (sides, more) = finding.sides();
+    let last = more.into_iter().chain([counted(count as u64, "machine")]);
+    sides.iter().map(line).chain(last.map(|words| element("div", "dim", &words))).collect()
 }
 
 fn machines(one: &Told<'_>, place: usize) -> String {
-    let link = |name: &&str| format!("<a href=\"#machine={}\">{}</a>", fragment(&visible(name)), html(name));
+    let link = |name: &&str| format!("<a href=\"#machine={}\">{}</a>", percent_encoded(&visible(name), ""), html(name));
     let mut cell = one.machines.iter().take(MOST_NAMES).map(link).collect::<Vec<_>>().join(", ");
     if let Some(more) = one.machines.len().checked_sub(MOST_NAMES).filter(|more| *more > 0) {
         let _ = write!(cell, " <a href=\"#difference={}\">and {more} more</a>", place + 1);
     }
     cell
-}
-
-/// A text as the fragment of an address has it: what a script reads by `decodeURIComponent`.
-fn fragment(text: &str) -> String {
-    let mut out = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
 }
 
 /// The place of the map. The script fills it.
@@ -268,7 +242,7 @@ fn input(out: &mut String, fleet: &Fleet) {
     let caption = "Examples of documents that were not merged, with the reason.";
     out.push_str(&page::table("groups", caption, &["Document", "Bucket", "Why"], rows));
     if not_merged.len() > MOST_EXAMPLES {
-        let _ = writeln!(out, "<p>And {} more.</p>", not_merged.len() - MOST_EXAMPLES);
+        *out += &paragraph("", &format!("And {} more.", not_merged.len() - MOST_EXAMPLES));
     }
 }
 
@@ -326,6 +300,6 @@ mod tests {
 
     #[test]
     fn a_fragment_has_no_letter_that_means_something() {
-        assert_eq!(fragment("gpu-17 \"a\"<ü"), "gpu-17%20%22a%22%3C%C3%BC");
+        assert_eq!(percent_encoded("gpu-17 \"a\"<ü", ""), "gpu-17%20%22a%22%3C%C3%BC");
     }
 }

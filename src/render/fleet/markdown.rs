@@ -8,17 +8,14 @@ use cuda_pitfalls_core::text::escape::markdown;
 use super::findings::{Finding, findings};
 use super::standing;
 use super::words::{self, Remark};
+use crate::markdown::table;
 
 /// So many causes have a row; a page of an issue tracker is at most 65,536 characters.
 const MOST_CAUSES: usize = 50;
-/// So many facts of a difference are told.
-const MOST_SIDES: usize = 4;
 /// So many machines are named where there are more.
 const MOST_NAMES: usize = 8;
-/// So many groups have a row.
 const MOST_GROUPS: usize = 50;
 
-/// The whole page.
 pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
     let told = words::told(fleet);
     let mut out = format!("# cuda-pitfalls fleet: {}\n\n", markdown(&words::title(fleet, &told)));
@@ -31,34 +28,31 @@ pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
         let _ = writeln!(out, "- {name}: {}", markdown(&text));
     }
     out.push_str("\n## What differs\n\n");
+    let findings = findings(fleet, &told);
     if told.is_empty() {
         let _ = writeln!(out, "{}", few.no_difference());
     } else {
         out.push_str("From what is usual in the group, the most important first.\n\n");
-        out.push_str("| | question | differs in | usual | these | machines | group |\n");
-        out.push_str("| --- | --- | --- | --- | --- | --- | --- |\n");
-    }
-    let findings = findings(fleet, &told);
-    for (place, finding) in findings.iter().enumerate().take(MOST_CAUSES) {
-        cause(&mut out, place + 1, finding, docs);
+        let columns = ["", "question", "differs in", "usual", "these", "machines", "group"];
+        let rows = findings.iter().zip(1..).take(MOST_CAUSES).map(|(finding, number)| cause(number, finding, docs));
+        out.push_str(&table(&columns, rows));
     }
     if findings.len() > MOST_CAUSES {
         let more = findings.len() - MOST_CAUSES;
         let _ = writeln!(out, "\nAnd {more} more; `--as html`, `csv` and `json` have them all.");
     }
     out.push_str("\n## Groups\n\nMachines are compared only within a group.\n\n");
-    out.push_str("| group | machines |\n| --- | --- |\n");
-    for (place, group) in fleet.groups.iter().enumerate().take(MOST_GROUPS) {
-        let key = markdown(&words::key(&group.key));
-        let _ = writeln!(out, "| {key} | {} |", words::group(group, &told, &few, place));
-    }
+    let rows = fleet.groups.iter().enumerate().take(MOST_GROUPS);
+    let rows =
+        rows.map(|(place, group)| vec![markdown(&words::key(&group.key)), words::group(group, &told, &few, place)]);
+    out.push_str(&table(&["group", "machines"], rows));
     if fleet.groups.len() > MOST_GROUPS {
         let _ = writeln!(out, "\nAnd {} more.", fleet.groups.len() - MOST_GROUPS);
     }
     out
 }
 
-fn cause(out: &mut String, number: usize, finding: &Finding<'_, '_>, docs: Option<&str>) {
+fn cause(number: usize, finding: &Finding<'_, '_>, docs: Option<&str>) -> Vec<String> {
     let one = finding.first;
     let link = |one: &words::Told<'_>| match (one.page, docs) {
         (Some(page), Some(docs)) => format!("[{}](<{}>)", markdown(one.name), destination(&words::link(docs, page))),
@@ -71,26 +65,21 @@ fn cause(out: &mut String, number: usize, finding: &Finding<'_, '_>, docs: Optio
         let names: Vec<&str> = finding.questions().into_iter().map(|(_, name)| name).collect();
         format!("{}<br>{}", finding.subject(), markdown(&words::names(&names, MOST_NAMES)))
     };
-    let sides = finding.sides();
+    let (sides, more) = finding.sides();
     let side = |part: fn(&words::Side) -> &String, count: usize| {
-        let mut lines: Vec<String> =
-            sides.iter().take(MOST_SIDES).map(|side| markdown(&format!("{}: {}", side.of, part(side)))).collect();
-        if sides.len() > MOST_SIDES {
-            lines.push(format!("and {} more", sides.len() - MOST_SIDES));
-        }
-        lines.push(format!("({count})"));
-        lines.join("<br>")
+        let lines = sides.iter().map(|side| markdown(&format!("{}: {}", side.of, part(side))));
+        lines.chain(more.clone()).chain([format!("({count})")]).collect::<Vec<_>>().join("<br>")
     };
     let labels = finding.labels().map(|labels| format!("<br>{}", markdown(&labels))).unwrap_or_default();
-    let _ = writeln!(
-        out,
-        "| {number} | {name} | {} | {} | {} | {}{labels} | {} |",
+    vec![
+        number.to_string(),
+        name,
         markdown(&finding.share()),
         side(|side| &side.usual, one.difference.usual_machines),
         side(|side| &side.these, one.these()),
-        markdown(&words::names(&one.machines, MOST_NAMES)),
+        markdown(&words::names(&one.machines, MOST_NAMES)) + &labels,
         markdown(&one.group),
-    );
+    ]
 }
 
 /// The destination of a link, in which nothing ends it, the cell or the line.

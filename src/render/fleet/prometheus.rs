@@ -12,7 +12,6 @@ use cuda_pitfalls_answers::fleet::Fleet;
 use super::{standing, words};
 use cuda_pitfalls_answers::fleet::{Group, Rank, causes};
 
-/// The whole file.
 pub(super) fn fleet(fleet: &Fleet) -> String {
     let mut out = String::new();
     let expected = fleet.expected.as_ref();

@@ -59,7 +59,6 @@ pub(super) fn few(fleet: &Fleet) -> Few {
 }
 
 impl Few {
-    /// How many machines they are.
     pub(super) fn count(&self) -> usize {
         self.all.len()
     }

@@ -10,13 +10,10 @@ use super::words::{self, Remark, Told};
 
 /// So many causes are told in full; the others are counted.
 const MOST_CAUSES: usize = 6;
-/// So many facts of a difference are told.
-const MOST_SIDES: usize = 4;
 /// So many machines are named where there are more.
 const MOST_NAMES: usize = 8;
 /// So many questions of one cause are named.
 const MOST_QUESTIONS: usize = 3;
-/// So many groups are listed.
 const MOST_GROUPS: usize = 6;
 
 /// The whole text, in lines of `width` columns. It ends with a newline.
@@ -66,18 +63,14 @@ fn cause(out: &mut String, number: usize, finding: &Finding<'_, '_>, width: usiz
         line(&words::names(&names, MOST_QUESTIONS));
     }
     let [usual, these] = if one.is_split { ["", ""] } else { ["usual ", "these "] };
-    let sides = finding.sides();
-    for side in sides.iter().take(MOST_SIDES) {
+    let (sides, more) = finding.sides();
+    for side in sides {
         let (usually, here) = (one.difference.usual_machines, one.these());
         line(&format!("{}: {usual}{} ({usually}); {these}{} ({here})", side.of, side.usual, side.these));
     }
-    if sides.len() > MOST_SIDES {
-        line(&format!("and {} more", sides.len() - MOST_SIDES));
-    }
+    more.iter().for_each(|more| line(more));
     line(&format!("{} of {}", words::names(&one.machines, MOST_NAMES), one.group));
-    if let Some(labels) = finding.labels() {
-        line(&labels);
-    }
+    finding.labels().iter().for_each(|labels| line(labels));
     if let Some(page) = one.page.filter(|_| is_of_one) {
         line(page);
     }

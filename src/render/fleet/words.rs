@@ -28,9 +28,7 @@ pub(super) fn rank_words(rank: Rank) -> &'static str {
 pub(super) struct Side {
     /// What it is about: `verdict`, `trap 2 cudaSetDevice`, `trap/gpu0`.
     pub(super) of: String,
-    /// What is usual, in words.
     pub(super) usual: String,
-    /// What these machines show, in words.
     pub(super) these: String,
 }
 
@@ -39,17 +37,13 @@ pub(super) struct Side {
 pub(super) struct Told<'a> {
     pub(super) difference: &'a Difference,
     pub(super) rank: Rank,
-    /// The question's name.
     pub(super) name: &'a str,
     /// The question in words; empty for rows of surveys.
     pub(super) question: &'a str,
-    /// The page of the pitfall.
     pub(super) page: Option<&'a str>,
     /// What the machines of the group have in common; empty if the document does not say.
     pub(super) group: String,
-    /// The names of those that differ.
     pub(super) machines: Vec<&'a str>,
-    /// How many machines of the group were asked.
     pub(super) asked: usize,
     /// Whether no outcome is usual, because no more machines show the first than these.
     pub(super) is_split: bool,
@@ -57,7 +51,6 @@ pub(super) struct Told<'a> {
 }
 
 impl Told<'_> {
-    /// How many machines differ.
     pub(super) fn these(&self) -> usize {
         self.difference.machines.len()
     }
@@ -172,7 +165,6 @@ fn spread(spread: &Spread) -> String {
     )
 }
 
-/// A machine's name.
 pub(super) fn name(fleet: &Fleet, place: usize) -> &str {
     fleet.machines.get(place).map_or("unknown", |machine| &machine.name)
 }
@@ -328,7 +320,6 @@ pub(super) fn bucket_name(bucket: Bucket) -> String {
 
 /// What is said of a fleet as a whole, before what differs.
 pub(super) struct Remark {
-    /// What it is about.
     pub(super) name: &'static str,
     pub(super) text: String,
     /// The class of a page's line; empty where nothing is wrong.
@@ -337,39 +328,34 @@ pub(super) struct Remark {
 
 /// What is said of a fleet as a whole, in the order of every form. Of machines and questions at most so many are named.
 pub(super) fn remarks(fleet: &Fleet, told: &[Told<'_>], few: &Few, most: usize) -> Vec<Remark> {
-    let mut all = expected(fleet, most);
-    all.extend(doubts(fleet, most));
-    all.extend([
+    let (missing, unlisted) = expected(fleet, most);
+    let missing_class = if fleet.expected.as_ref().is_some_and(|it| !it.missing.is_empty()) { "failed" } else { "" };
+    let conflicts = conflicts(fleet, most).into_iter().map(|text| ("Conflict", Some(text), "failed"));
+    let all = [("Missing", missing, missing_class), ("Unlisted", unlisted, "")].into_iter().chain(conflicts).chain([
+        ("Dates", dated_ahead(fleet, most), "failed"),
         ("Unexpected", standing::unexpected(fleet, most), "failed"),
         ("Few answers", few.words(fleet, most), "warning"),
         ("Alone", lonely(fleet, most), ""),
         ("Differ most", differ_most(fleet, told, most), ""),
         ("Labels", standing::labelled(fleet, most), ""),
     ]);
-    all.into_iter().filter_map(|(name, text, class)| Some(Remark { name, text: text?, class })).collect()
+    all.filter_map(|(name, text, class)| Some(Remark { name, text: text?, class })).collect()
 }
 
-/// The parts of a [`Remark`]; no text where there is nothing to say.
-type Said = (&'static str, Option<String>, &'static str);
-
 /// Who was expected and is missing, and who came unexpected.
-fn expected(fleet: &Fleet, most: usize) -> Vec<Said> {
-    let Some(expected) = &fleet.expected else { return Vec::new() };
+fn expected(fleet: &Fleet, most: usize) -> (Option<String>, Option<String>) {
+    let Some(expected) = &fleet.expected else { return (None, None) };
     let missing = match expected.missing.len() {
-        0 => ("Missing", Some(format!("none of {} expected", expected.machines)), ""),
-        count => {
-            let names = names(&expected.missing, most);
-            ("Missing", Some(format!("{count} of {} expected ({names})", expected.machines)), "failed")
-        }
+        0 => format!("none of {} expected", expected.machines),
+        count => format!("{count} of {} expected ({})", expected.machines, names(&expected.missing, most)),
     };
     let unlisted = &expected.unexpected;
     let unlisted = (!unlisted.is_empty()).then(|| format!("{} ({})", unlisted.len(), names(unlisted, most)));
-    vec![missing, ("Unlisted", unlisted, "")]
+    (Some(missing), unlisted)
 }
 
-/// What is doubtful about who reported and when: names that several machines have, with their reports, and dates in the
-/// future.
-fn doubts(fleet: &Fleet, most: usize) -> Vec<Said> {
+/// Names that several machines have, with their reports.
+fn conflicts(fleet: &Fleet, most: usize) -> Vec<String> {
     let mut called: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for machine in &fleet.machines {
         if let Some(shared) = &machine.shared_name {
@@ -380,14 +366,14 @@ fn doubts(fleet: &Fleet, most: usize) -> Vec<Said> {
         let count = counted(all.len() as u64, "machine");
         format!("{count} with other GPUs have one name, {shared}: {}", names(all, most))
     });
-    let more = (called.len() > most).then(|| format!("and {} more names", called.len() - most));
+    conflicts.chain((called.len() > most).then(|| format!("and {} more names", called.len() - most))).collect()
+}
+
+/// Machines with a report of the future.
+fn dated_ahead(fleet: &Fleet, most: usize) -> Option<String> {
     let ahead: Vec<&String> = fleet.machines.iter().filter(|it| it.dated_ahead).map(|it| &it.name).collect();
-    let dates = (!ahead.is_empty()).then(|| {
-        let count = counted(ahead.len() as u64, "machine");
-        format!("{count} with a report that is dated in the future: {}", names(&ahead, most))
-    });
-    let conflicts = conflicts.chain(more).map(|text| ("Conflict", Some(text), "failed"));
-    conflicts.chain([("Dates", dates, "failed")]).collect()
+    let count = counted(ahead.len() as u64, "machine");
+    (!ahead.is_empty()).then(|| format!("{count} with a report that is dated in the future: {}", names(&ahead, most)))
 }
 
 /// Machines that are alone in their group, in a sentence.

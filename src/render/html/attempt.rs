@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use super::page::{element, fold, paragraph};
 use crate::svg::{self, Chart, ChartLine};
 use cuda_pitfalls_core::event::Event;
 use cuda_pitfalls_core::recording::ProcessExit;
@@ -34,16 +35,15 @@ pub(super) fn show(
         }
         let _ = writeln!(out, "{}</p>", html(&reading(attempt)));
     } else {
-        let _ = writeln!(out, "<p class=\"dim\">Memory did not change on any GPU. {}</p>", html(&reading(attempt)));
+        *out += &paragraph("dim", &format!("Memory did not change on any GPU. {}", reading(attempt)));
     }
     if let Some(end) = end(&attempt.recording.exit) {
-        let _ = writeln!(out, "<p>The worker {}.</p>", html(&end));
+        *out += &paragraph("", &format!("The worker {end}."));
     }
     for (name, text) in [("stdout", &attempt.recording.stdout_tail), ("stderr", &attempt.recording.stderr_tail)] {
         if !text.is_empty() {
             let lines: String = tail(text, TAIL).lines().map(|line| format!("{}\n", html(line))).collect();
-            let _ =
-                writeln!(out, "<details><summary>The end of the worker's {name}</summary><pre>{lines}</pre></details>");
+            *out += &fold(&format!("The end of the worker's {name}"), &element("pre", "", &lines));
         }
     }
 }

@@ -12,7 +12,6 @@ const STYLE: &str = include_str!("document.css");
 /// What of Markdown's HTML stays HTML.
 const BREAK: &str = "<br>";
 
-/// The page.
 pub(crate) fn document(title: &str, markdown: &str) -> String {
     let parser = Parser::new_ext(markdown, Options::ENABLE_TABLES);
     let mut body = String::new();

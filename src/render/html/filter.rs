@@ -12,7 +12,6 @@ pub(super) struct Choice {
     pub(super) class: String,
     /// What it is called; not escaped yet.
     pub(super) name: String,
-    /// How many there are.
     pub(super) count: usize,
 }
 

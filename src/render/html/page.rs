@@ -47,6 +47,44 @@ pub(crate) fn table(
     out + "</tbody>\n</table></div>\n"
 }
 
+/// A part of an address: every byte is encoded that is neither unreserved nor one of these characters.
+pub(crate) fn percent_encoded(text: &str, plain: &str) -> String {
+    let encoded = text.bytes().map(|byte| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        byte if plain.as_bytes().contains(&byte) => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    });
+    encoded.collect()
+}
+
+/// An element with what it holds, which is not escaped here; no class where that is empty.
+pub(crate) fn element(tag: &str, class: &str, inner: &str) -> String {
+    let class = if class.is_empty() { String::new() } else { format!(" class=\"{class}\"") };
+    format!("<{tag}{class}>{inner}</{tag}>")
+}
+
+/// A paragraph of text.
+pub(crate) fn paragraph(class: &str, text: &str) -> String {
+    element("p", class, &html(text)) + "\n"
+}
+
+/// A list of texts.
+pub(crate) fn list(class: &str, texts: &[String]) -> String {
+    let items: String = texts.iter().map(|text| element("li", "", &html(text)) + "\n").collect();
+    element("ul", class, &format!("\n{items}")) + "\n"
+}
+
+/// What is shown below its summary once that is opened; it is not escaped here.
+pub(crate) fn fold(summary: &str, inner: &str) -> String {
+    format!("<details><summary>{}</summary>{inner}</details>\n", html(summary))
+}
+
+/// Names and values.
+pub(crate) fn definitions(rows: impl IntoIterator<Item = (String, String)>) -> String {
+    let rows = rows.into_iter().map(|(name, value)| format!("<dt>{}</dt><dd>{}</dd>\n", html(&name), html(&value)));
+    format!("<dl>\n{}</dl>\n", rows.collect::<String>())
+}
+
 /// The end of a page.
 pub(crate) const END: &str = "</body>\n</html>\n";
 

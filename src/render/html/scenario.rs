@@ -14,8 +14,9 @@ use cuda_pitfalls_core::text::escape::html;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::Kind;
 
+use super::attempt;
+use super::page::{self, element, paragraph};
 use super::summary::Folders;
-use super::{attempt, page};
 
 /// The most outcomes of a case that are shown step by step; all of them are counted.
 const OUTCOMES: usize = 4;
@@ -47,13 +48,13 @@ pub(super) fn section(
         html(&facts::expectation(verdict)),
     );
     if !verdict.detail.is_empty() {
-        let _ = writeln!(out, "<p>{}</p>", html(&verdict.detail));
+        *out += &paragraph("", &verdict.detail);
     }
     for failed in &verdict.unexpected {
-        let _ = writeln!(out, "<p class=\"failed\">Unexpected: {}</p>", html(failed));
+        *out += &paragraph("failed", &format!("Unexpected: {failed}"));
     }
     if verdict.kind == Kind::Reproduced && !scenario.workaround.is_empty() {
-        let _ = writeln!(out, "<p>Workaround: {}</p>", html(scenario.workaround));
+        *out += &paragraph("", &format!("Workaround: {}", scenario.workaround));
     }
     if !scenario.cases.is_empty() {
         // What needs attention is open; the rest is one click away, also without scripts.
@@ -64,7 +65,7 @@ pub(super) fn section(
         }
         out.push_str("</details>\n");
     }
-    let _ = writeln!(out, "<p class=\"dim\">{}</p>\n</section>", html(&origin(scenario)));
+    *out += &(paragraph("dim", &origin(scenario)) + "</section>\n");
 }
 
 fn frequencies(scenario: &ScenarioView<'_>) -> String {
@@ -85,38 +86,23 @@ fn origin(scenario: &ScenarioView<'_>) -> String {
 
 fn case(out: &mut String, report: &ReportView<'_>, scenario: &ScenarioView<'_>, case: &CaseView<'_>) {
     let plan = scenario.plan.as_ref().and_then(|plan| plan.case(case.name));
-    let _ = writeln!(
-        out,
-        "<h4>{}{}</h4>\n<p>{} — {}</p>",
-        html(case.name),
-        plan.map(|plan| format!(": {}", html(&plan.does))).unwrap_or_default(),
-        html(&facts::frequency(case)),
-        html(&facts::case_line(scenario, case).join(" · ")),
-    );
+    let does = plan.map(|plan| format!(": {}", plan.does)).unwrap_or_default();
+    *out += &(element("h4", "", &html(&format!("{}{does}", case.name))) + "\n");
+    let facts = facts::case_line(scenario, case).join(" · ");
+    *out += &paragraph("", &format!("{} — {facts}", facts::frequency(case)));
     if let Some(start) = plan.map(start).filter(|start| !start.is_empty()) {
-        let _ = writeln!(out, "<p class=\"dim\">Started with {}</p>", html(&start));
+        *out += &paragraph("dim", &format!("Started with {start}"));
     }
     for (place, outcome) in case.outcomes.iter().take(OUTCOMES).enumerate() {
         if case.outcomes.len() > 1 {
             let ended = facts::shown(scenario, outcome).join(" · ");
-            let _ = writeln!(
-                out,
-                "<p>Outcome {} of {}, seen {} times: {}</p>",
-                place + 1,
-                case.outcomes.len(),
-                outcome.count,
-                html(&ended)
-            );
+            let (number, of, count) = (place + 1, case.outcomes.len(), outcome.count);
+            *out += &paragraph("", &format!("Outcome {number} of {of}, seen {count} times: {ended}"));
         }
         table(out, plan, outcome);
     }
     for invalid in case.attempts.iter().flat_map(|attempt| &attempt.judged.invalid) {
-        let _ = writeln!(
-            out,
-            "<p class=\"warning\">Not counted, {}: {}</p>",
-            html(&invalid.reason.name()),
-            html(&invalid.detail)
-        );
+        *out += &paragraph("warning", &format!("Not counted, {}: {}", invalid.reason.name(), invalid.detail));
     }
     if let Some(example) = facts::example(case) {
         attempt::show(out, report, scenario, case, example);
@@ -159,7 +145,7 @@ fn table(out: &mut String, plan: Option<&CasePlan>, outcome: &OutcomeView<'_>) {
     let caption = "After each step: what it returned, which GPUs the process sees, where it has contexts, and memory \
                    since before the process.";
     out.push_str(&page::table("steps", caption, &columns, rows));
-    let _ = writeln!(out, "<p class=\"dim\">Ended: {}</p>", html(&observation.end));
+    *out += &paragraph("dim", &format!("Ended: {}", observation.end));
 }
 
 /// A step of a case of calls, or of Python lines, which keep their breaks.

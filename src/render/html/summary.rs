@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write as _;
 
 use super::filter::{Choice, ROW, filter};
-use super::page::table;
+use super::page::{element, fold, table};
 use crate::impact::Impact;
 use crate::tally::Standing;
 use crate::{answer, facts, words};
@@ -23,7 +23,6 @@ const MOST_FOLDERS: usize = 24;
 /// The class of what needs attention.
 const ATTENTION: &str = "attention";
 
-/// The columns of the summary.
 const COLUMNS: [&str; 5] = ["Here", "Question", "Memory, trap / control", "Expected", "Attempts"];
 
 /// An instance and its place in the report, which its section is linked by.
@@ -185,13 +184,9 @@ fn links(word: &str, instances: &[&Placed<'_, '_>]) -> String {
     };
     let list = listed(instances.iter().map(link), "");
     if instances.len() > MOST_INSTANCES {
-        return format!(
-            "<details><summary>{} for {} values</summary><div class=\"name\">{list}</div></details>",
-            html(word),
-            instances.len()
-        );
+        return fold(&format!("{word} for {} values", instances.len()), &element("div", "name", &list));
     }
-    format!("<div class=\"name\">{} for {list}</div>", html(word))
+    element("div", "name", &format!("{} for {list}", html(word)))
 }
 
 /// Whether the answers are those that the file expects, with how many of each where there are several.
