@@ -36,7 +36,7 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
     }
     for (place, reasoned) in sure.iter().enumerate() {
         out.push_str(&sentence("- ", &in_words(reasoned, &examination.place), width));
-        let workaround = |reasoned: &&Reasoned| workaround(&reasoned.cause, &examination.place);
+        let workaround = |reasoned: &&Reasoned| trouble_in_words(&reasoned.cause, &examination.place).1;
         // What helps against several is said once, behind the last of them.
         if sure.get(place + 1).map(workaround) != Some(workaround(reasoned)) {
             out.push_str(&sentence("  Do: ", &workaround(reasoned), width));
@@ -140,67 +140,103 @@ fn failed_in_words(failure: &Failure) -> String {
 
 /// A cause, with what says that it is one.
 fn in_words(reasoned: &Reasoned, place: &Place) -> String {
-    let what = trouble_in_words(&reasoned.cause, place);
-    let is_environment = matches!(reasoned.cause, Trouble::Environment { .. });
-    match reasoned.sureness {
-        Sureness::Proved => format!("{what} Proved here: without it CUDA gets further."),
-        Sureness::Measured if !is_environment && is_of_table(&reasoned.cause) => {
+    let (what, _) = trouble_in_words(&reasoned.cause, place);
+    match (reasoned.sureness, &reasoned.cause) {
+        (Sureness::Proved, _) => format!("{what} Proved here: without it CUDA gets further."),
+        (Sureness::Measured, Trouble::File { .. } | Trouble::SystemCall { .. }) => {
             format!("{what} Measured: refused alone, it causes just this error.")
         }
-        Sureness::Measured | Sureness::Next | Sureness::Possible => what,
+        _ => what,
     }
 }
 
-fn is_of_table(cause: &Trouble) -> bool {
-    matches!(cause, Trouble::File { .. } | Trouble::SystemCall { .. })
-}
-
-fn trouble_in_words(cause: &Trouble, place: &Place) -> String {
-    let whom = || format!("user {}", place.uid);
-    match cause {
-        Trouble::Environment { change, value } => changed_in_words(change, value.as_deref()),
-        Trouble::NoModule => "The kernel's driver is not loaded, or cannot be seen from here: there is no \
-                              /proc/driver/nvidia/version."
-            .to_string(),
-        Trouble::NoGpu => "There is no NVIDIA GPU on the PCI bus.".to_string(),
-        Trouble::NoLibrary { library: Started::Driver, .. } => {
-            "libcuda.so.1 is on none of the loader's paths.".to_string()
+/// A cause in a sentence, and what to do about it.
+fn trouble_in_words(cause: &Trouble, place: &Place) -> (String, String) {
+    let in_container = |inside: &'static str, outside| if place.container.is_some() { inside } else { outside };
+    let (what, workaround): (String, &str) = match cause {
+        Trouble::Environment { change, value } => {
+            return changed_in_words(change, value.as_deref().unwrap_or_default());
         }
-        Trouble::NoLibrary { library: Started::Nvml, .. } => {
-            "libnvidia-ml.so.1 is on none of the loader's paths.".to_string()
-        }
-        Trouble::OtherVersion { path, version, module } => {
-            format!("{path} is of version {version}; the kernel's driver is {module}.")
-        }
-        Trouble::Stub { path } => format!("{path} is a stub: it exists to link programs, and starts nothing."),
         Trouble::File { path, error, mode, owner } => {
             let owned = match (mode, owner) {
                 (Some(mode), Some((user, group))) => format!("; its mode is {mode:o}, its owner {user}:{group}"),
                 _ => String::new(),
             };
-            match error.as_str() {
+            let what = match error.as_str() {
                 "ENOENT" => format!("{path} is not there (ENOENT)."),
                 "EMFILE" => format!("{path} cannot be opened: this process may open no more files (EMFILE)."),
                 "hang" => format!("{path} cannot be opened: that does not return."),
-                _ => format!("{path} is refused to {} ({error}{owned}).", whom()),
-            }
+                _ => format!("{path} is refused to user {} ({error}{owned}).", place.uid),
+            };
+            return (what, file_workaround(path, error, place.container.is_some()));
         }
-        Trouble::NotTheDevice { path, device: Some((major, minor)) } => {
-            format!("{path} is there and is not NVIDIA's device: its number is {major}:{minor}.")
+        Trouble::NotTheDevice { path, device } => {
+            let what = match device {
+                Some((major, minor)) => {
+                    format!("{path} is there and is not NVIDIA's device: its number is {major}:{minor}.")
+                }
+                None => format!("{path} is there and is no device."),
+            };
+            let anew = "with the number in /proc/devices (`nvidia-modprobe`), or give the real one.";
+            return (what, format!("make {path} anew {anew}"));
         }
-        Trouble::NotTheDevice { path, device: None } => format!("{path} is there and is no device."),
-        Trouble::SystemCall { call, error } => {
-            format!("The system call {call} is refused to {} ({error}).", whom())
+        Trouble::NoModule => (
+            "The kernel's driver is not loaded, or cannot be seen from here: there is no /proc/driver/nvidia/version."
+                .to_string(),
+            in_container(
+                "start the container with NVIDIA's runtime (`--gpus all`), on a host with a driver.",
+                "install the driver, or `modprobe nvidia`; `dmesg` says why it fails.",
+            ),
+        ),
+        Trouble::NoGpu => ("There is no NVIDIA GPU on the PCI bus.".to_string(), "ask on a machine with a GPU."),
+        Trouble::NoLibrary { library, .. } => {
+            let name = match library {
+                Started::Driver => "libcuda.so.1",
+                Started::Nvml => "libnvidia-ml.so.1",
+            };
+            let workaround = in_container(
+                "start the container with NVIDIA's runtime, with NVIDIA_DRIVER_CAPABILITIES=compute,utility.",
+                "install the driver's libraries, or add their folder to the loader's.",
+            );
+            (format!("{name} is on none of the loader's paths."), workaround)
         }
-        Trouble::Exclusive { gpu, mode, pids } => {
-            let by = pids_in_words(pids);
-            format!("{gpu} is in the compute mode {mode}{by}.")
-        }
+        Trouble::OtherVersion { path, version, module } => (
+            format!("{path} is of version {version}; the kernel's driver is {module}."),
+            match path.contains("compat") {
+                true => {
+                    "take the compatibility package out of the loader's path, or use one that is newer than the driver."
+                }
+                false => "use the libraries of the kernel's driver; after an update, load its modules anew or reboot.",
+            },
+        ),
+        Trouble::Stub { path } => (
+            format!("{path} is a stub: it exists to link programs, and starts nothing."),
+            "take the folder `stubs` out of LD_LIBRARY_PATH at run time.",
+        ),
+        Trouble::SystemCall { call, error } => (
+            format!("The system call {call} is refused to user {} ({error}).", place.uid),
+            in_container(
+                "allow it in the container's seccomp profile; `--security-opt seccomp=unconfined` shows whether that \
+                 is all. docs/refused.md has the profile that is needed.",
+                "allow it in the sandbox or in the service's SystemCallFilter=; docs/refused.md has all that are \
+                 needed.",
+            ),
+        ),
+        Trouble::Exclusive { gpu, mode, pids } => (
+            format!("{gpu} is in the compute mode {mode}{}.", pids_in_words(pids)),
+            "end the process that has it, or `nvidia-smi -c DEFAULT` as root.",
+        ),
         Trouble::Full { gpu, free_bytes, pids } => {
-            format!("{gpu} has {} free{}; a context needs more.", units::bytes(*free_bytes), pids_in_words(pids))
+            let free = format!("{} free{}", units::bytes(*free_bytes), pids_in_words(pids));
+            let workaround = "end what has it, or choose another GPU by CUDA_VISIBLE_DEVICES.";
+            (format!("{gpu} has {free}; a context needs more."), workaround)
         }
-        Trouble::Mig { gpu } => format!("{gpu} is divided by MIG, and no instance is seen here."),
-    }
+        Trouble::Mig { gpu } => (
+            format!("{gpu} is divided by MIG, and no instance is seen here."),
+            "make instances (`nvidia-smi mig`), and name one by its UUID.",
+        ),
+    };
+    (what, workaround.to_string())
 }
 
 fn pids_in_words(pids: &[u32]) -> String {
@@ -211,109 +247,68 @@ fn pids_in_words(pids: &[u32]) -> String {
     }
 }
 
-fn changed_in_words(change: &Change, value: Option<&str>) -> String {
+/// What of the environment is a cause, and what to do about it.
+fn changed_in_words(change: &Change, value: &str) -> (String, String) {
     match change {
-        Change::Without { variable } => format!("{variable} is set to \"{}\".", value.unwrap_or_default()),
-        Change::WithoutMps { folder } => {
-            format!("MPS is looked for in {folder}, where a control pipe is, and does not work.")
+        Change::Without { variable } => {
+            let workaround = match variable.as_str() {
+                "CUDA_VISIBLE_DEVICES" => {
+                    "unset it, or name GPUs that `nvidia-smi -L` lists here; a number counts the \
+                                           GPUs of this place."
+                        .to_string()
+                }
+                _ => format!("unset {variable}, or correct it."),
+            };
+            (format!("{variable} is set to \"{value}\"."), workaround)
         }
-        Change::WithoutFolder { folder } => format!("LD_LIBRARY_PATH has {folder}, which has another libcuda."),
-        Change::Raised { limit, was } => format!("{limit} is {was}, which is too low."),
-        Change::Bare => "Several variables together, each set for CUDA or the loader.".to_string(),
-    }
-}
-
-/// What to do about a cause.
-fn workaround(cause: &Trouble, place: &Place) -> String {
-    let is_in_container = place.container.is_some();
-    match cause {
-        Trouble::Environment { change: Change::Without { variable }, .. } if variable == "CUDA_VISIBLE_DEVICES" => {
-            "unset it, or name GPUs that `nvidia-smi -L` lists here; a number counts the GPUs of this place."
-                .to_string()
-        }
-        Trouble::Environment { change: Change::Without { variable }, .. } => {
-            format!("unset {variable}, or correct it.")
-        }
-        Trouble::Environment { change: Change::WithoutMps { .. }, .. } => {
+        Change::WithoutMps { folder } => (
+            format!("MPS is looked for in {folder}, where a control pipe is, and does not work."),
             "start its daemon (`nvidia-cuda-mps-control -d`), or set CUDA_MPS_PIPE_DIRECTORY to an empty folder."
-                .to_string()
-        }
-        Trouble::Environment { change: Change::WithoutFolder { folder }, .. } => {
-            format!("take {folder} out of LD_LIBRARY_PATH.")
-        }
-        Trouble::Environment { change: Change::Raised { limit, .. }, .. } => {
-            format!("raise {limit} (`ulimit`, or the limits of the service or the job).")
-        }
-        Trouble::Environment { change: Change::Bare, .. } => {
-            "start with none of them, and add them one by one.".to_string()
-        }
-        Trouble::NoModule if is_in_container => {
-            "start the container with NVIDIA's runtime (`--gpus all`), on a host with a driver.".to_string()
-        }
-        Trouble::NoModule => "install the driver, or `modprobe nvidia`; `dmesg` says why it fails.".to_string(),
-        Trouble::NoGpu => "ask on a machine with a GPU.".to_string(),
-        Trouble::NoLibrary { .. } if is_in_container => {
-            "start the container with NVIDIA's runtime, with NVIDIA_DRIVER_CAPABILITIES=compute,utility.".to_string()
-        }
-        Trouble::NoLibrary { .. } => "install the driver's libraries, or add their folder to the loader's.".to_string(),
-        Trouble::OtherVersion { path, .. } if path.contains("compat") => {
-            "take the compatibility package out of the loader's path, or use one that is newer than the driver."
-                .to_string()
-        }
-        Trouble::OtherVersion { .. } => {
-            "use the libraries of the kernel's driver; after an update, load its modules anew or reboot.".to_string()
-        }
-        Trouble::Stub { .. } => "take the folder `stubs` out of LD_LIBRARY_PATH at run time.".to_string(),
-        Trouble::File { path, error, .. } => file_remedy(path, error, is_in_container),
-        Trouble::NotTheDevice { path, .. } => {
-            format!("make {path} anew with the number in /proc/devices (`nvidia-modprobe`), or give the real one.")
-        }
-        Trouble::SystemCall { .. } if is_in_container => {
-            "allow it in the container's seccomp profile; `--security-opt seccomp=unconfined` shows whether that is \
-             all. docs/refused.md has the profile that is needed."
-                .to_string()
-        }
-        Trouble::SystemCall { .. } => {
-            "allow it in the sandbox or in the service's SystemCallFilter=; docs/refused.md has all that are needed."
-                .to_string()
-        }
-        Trouble::Exclusive { .. } => "end the process that has it, or `nvidia-smi -c DEFAULT` as root.".to_string(),
-        Trouble::Full { .. } => "end what has it, or choose another GPU by CUDA_VISIBLE_DEVICES.".to_string(),
-        Trouble::Mig { .. } => "make instances (`nvidia-smi mig`), and name one by its UUID.".to_string(),
+                .to_string(),
+        ),
+        Change::WithoutFolder { folder } => (
+            format!("LD_LIBRARY_PATH has {folder}, which has another libcuda."),
+            format!("take {folder} out of LD_LIBRARY_PATH."),
+        ),
+        Change::Raised { limit, was } => (
+            format!("{limit} is {was}, which is too low."),
+            format!("raise {limit} (`ulimit`, or the limits of the service or the job)."),
+        ),
+        Change::Bare => (
+            "Several variables together, each set for CUDA or the loader.".to_string(),
+            "start with none of them, and add them one by one.".to_string(),
+        ),
     }
 }
 
-fn file_remedy(path: &str, error: &str, is_in_container: bool) -> String {
-    let is_device = path.starts_with("/dev/");
-    match (error, is_device) {
-        ("EMFILE" | "ENFILE", _) => "raise the limit of open files (`ulimit -n`).".to_string(),
+/// What to do about a file that cannot be opened.
+fn file_workaround(path: &str, error: &str, is_in_container: bool) -> String {
+    let workaround = match (error, path.starts_with("/dev/")) {
+        ("EMFILE" | "ENFILE", _) => "raise the limit of open files (`ulimit -n`).",
         ("ENOENT", true) if is_in_container => {
-            format!("give it to the container (`--gpus all`, or `--device {path}`).")
+            return format!("give it to the container (`--gpus all`, or `--device {path}`).");
         }
-        ("ENOENT", true) if path.contains("uvm") => "`nvidia-modprobe -u -c 0`, or `modprobe nvidia_uvm`.".to_string(),
-        ("ENOENT", true) => "`nvidia-modprobe`, or give it to the sandbox.".to_string(),
+        ("ENOENT", true) if path.contains("uvm") => "`nvidia-modprobe -u -c 0`, or `modprobe nvidia_uvm`.",
+        ("ENOENT", true) => "`nvidia-modprobe`, or give it to the sandbox.",
         ("EPERM", true) => {
-            "a device cgroup refuses it: allow the device to the container, the job or the service (DeviceAllow=), \
-             or start it anew."
-                .to_string()
+            "a device cgroup refuses it: allow the device to the container, the job or the service (DeviceAllow=), or \
+             start it anew."
         }
         ("EACCES", true) => {
             "change its mode or the user's groups; if those allow it, a security module or a mount with nodev refuses \
              it."
-            .to_string()
         }
-        _ if path.starts_with("/proc/") => {
-            "let the sandbox read and write the process's own files in /proc.".to_string()
-        }
-        _ => "let the sandbox open it.".to_string(),
-    }
+        _ if path.starts_with("/proc/") => "let the sandbox read and write the process's own files in /proc.",
+        _ => "let the sandbox open it.",
+    };
+    workaround.to_string()
 }
 
 fn hidden_in_words(hidden: &HiddenGpu, place: &Place) -> String {
     let gpu = hidden.uuid.clone().unwrap_or_else(|| "a GPU".to_string());
     let file = format!("/dev/nvidia{}", hidden.device_minor);
     let by = match &hidden.by {
-        Some(cause) => trouble_in_words(cause, place),
+        Some(cause) => trouble_in_words(cause, place).0,
         None => "It is not known why.".to_string(),
     };
     format!("{gpu} ({file}): {by}")
