@@ -17,7 +17,7 @@ use common::traced::has;
 use common::{Scratch, evidence, root};
 use cuda_pitfalls::diagnosis::findings;
 use cuda_pitfalls::policy::PolicyOutcome;
-use cuda_pitfalls::render::trace as render;
+use cuda_pitfalls::render::{Format, trace::TraceView};
 use cuda_pitfalls::trace::{FILE, Trace, fixture::programs as fixture};
 use jsonschema::Validator;
 use serde_json::Value;
@@ -58,7 +58,8 @@ fn valid(schemas: &[(String, Validator)], what: &str, text: &str) -> Value {
 
 /// The document of a trace as `render` makes it.
 fn rendered(trace: &Trace, outcome: &PolicyOutcome) -> String {
-    render::sarif(trace, &findings(trace), outcome, &trace.start.folder)
+    let found = findings(trace);
+    TraceView::new(trace, &found, outcome).as_format(Format::Sarif, 100, ["", &trace.start.folder]).expect("a form")
 }
 
 #[test]

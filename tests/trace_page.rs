@@ -7,7 +7,7 @@ use cuda_pitfalls::trace::fixture::programs as fixture;
 use std::fs;
 use std::path::PathBuf;
 
-use cuda_pitfalls::{policy, render, trace};
+use cuda_pitfalls::{policy, render::trace::TraceView, trace};
 use serde_json::Value;
 
 use common::Scratch;
@@ -87,7 +87,7 @@ fn the_page_fits_a_phone_and_the_dark_in_a_real_browser() {
     let Some(browser) = browser() else { return };
     let scratch = Scratch::new();
     let trace = fixture::trace();
-    let page = render::trace::html(&trace, &fixture::findings(&trace), &fixture::outcome(&trace));
+    let page = TraceView::new(&trace, &fixture::findings(&trace), &fixture::outcome(&trace)).html();
     for (width, is_dark, colour) in [(360, false, "rgb(255, 255, 255)"), (1200, true, "rgb(13, 17, 23)")] {
         let seen = &opened(&browser, &scratch, &[(&page, width)], is_dark, MARKS)[0];
         assert_eq!(seen["width"], width, "the page must be scrolled sideways: {seen:#}");
@@ -103,8 +103,8 @@ fn a_hostile_page_and_a_large_one_fit_a_phone_too() {
     let Some(browser) = browser() else { return };
     let scratch = Scratch::new();
     let (findings, outcome) = fixture::hostile_findings();
-    let hostile = render::trace::html(&fixture::hostile(), &findings, &outcome);
-    let large = render::trace::html(&fixture::large(100, 2_000, 10_000), &[], &PolicyOutcome::default());
+    let hostile = TraceView::new(&fixture::hostile(), &findings, &outcome).html();
+    let large = TraceView::new(&fixture::large(100, 2_000, 10_000), &[], &PolicyOutcome::default()).html();
     for seen in opened(&browser, &scratch, &[(&hostile, 360), (&large, 360)], false, MARKS) {
         assert_eq!(seen["width"], 360, "the page must be scrolled sideways: {seen:#}");
         assert_eq!((&seen["lost"], &seen["scripts"]), (&0.into(), &0.into()), "{seen:#}");

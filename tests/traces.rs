@@ -13,7 +13,7 @@ use cuda_pitfalls::policy::Policy;
 use cuda_pitfalls::text::escape;
 use cuda_pitfalls::trace::{EventKind, FILE, History, Trace};
 use cuda_pitfalls::verdict::Provenance;
-use cuda_pitfalls::{compare, diagnosis, policy, render};
+use cuda_pitfalls::{compare, diagnosis, policy, render::Format, render::trace::TraceView};
 use serde_json::Value;
 
 /// Programs that do not initialise CUDA.
@@ -75,7 +75,7 @@ fn committed_traces_show_what_they_showed() {
         assert!(saw_less || uses_cuda != hooked.is_empty(), "{name}: nothing was seen, and the trace does not say so");
         let _ = writeln!(said, "{name}");
         let findings = diagnosis::findings(&trace);
-        pinned(&mut said, &render::trace::json(&trace, &findings, &policy::PolicyOutcome::default()));
+        pinned(&mut said, &TraceView::new(&trace, &findings, &policy::PolicyOutcome::default()).json());
     }
     let path = root().join("tests/traces.txt");
     if bless() {
@@ -98,9 +98,9 @@ fn all_readers_of_a_committed_trace_agree() {
         let name = folder.display();
         let trace = Trace::open(&folder).unwrap_or_else(|error| panic!("{error}"));
         let found = findings(&trace);
-        let text = render::trace::text(&trace, &found, &outcome, 10_000);
-        let html = render::trace::html(&trace, &found, &outcome);
-        let json = render::trace::json(&trace, &found, &outcome);
+        let view = TraceView::new(&trace, &found, &outcome);
+        let text = view.as_format(Format::Text, 10_000, ["", ""]).expect("a text");
+        let (html, json) = (view.html(), view.json());
         assert!(!text.contains("SIMULATED"), "{name}: {text}");
         let list = |key: &str| json[key].as_array().unwrap_or_else(|| panic!("{key} is no list"));
 

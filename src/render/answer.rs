@@ -31,7 +31,6 @@ const WIDEST: usize = 140;
 pub struct InstanceAnswer {
     /// The scenario's name.
     pub scenario: String,
-    /// The instance's name.
     name: String,
     question: String,
     /// The values of its parameters; empty where it has none.

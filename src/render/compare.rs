@@ -8,7 +8,6 @@ use cuda_pitfalls_core::text::counts::grouped;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// The lines that a screen has.
 const MOST_LINES: usize = 40;
 /// The longest line, in bytes.
 const LONGEST: usize = 160;

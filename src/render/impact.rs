@@ -54,7 +54,6 @@ impl Impact {
         self.shown().2
     }
 
-    /// Its class, label and colour.
     fn shown(self) -> (&'static str, &'static str, &'static str) {
         match self {
             Impact::Shows => ("shows", "shows here", "1;33"),

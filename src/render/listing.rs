@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 
 /// The widest that rows are laid out.
 const WIDEST: usize = 140;
-/// The widest column of tags.
 const MOST_TAGS: usize = 24;
 /// A question in a narrower column cannot be read.
 const LEAST: usize = 42;

@@ -57,7 +57,6 @@ impl Standing {
         self.shown().3
     }
 
-    /// Its mark, name, class and colour.
     fn shown(self) -> (&'static str, &'static str, &'static str, &'static str) {
         match self {
             Standing::AsExpected => ("✓", "as expected", "good", "32"),

@@ -23,13 +23,14 @@ pub use rule::{ANY, DiagnosisRule, RuleCondition, WorkaroundRun};
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::Trace;
 use cuda_pitfalls_core::source::Diagnostic;
 
 /// How much a finding matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// The program does not do what its author meant, or takes memory that it does not use.
@@ -52,7 +53,7 @@ impl Severity {
 }
 
 /// What a rule found in a trace.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Finding {
     /// The rule that found it, such as `late-mask`.
     pub rule: String,

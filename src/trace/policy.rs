@@ -12,6 +12,7 @@ mod word;
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 pub use self::word::{GpuWord, PolicyWord, WordError, words};
@@ -33,7 +34,7 @@ pub struct Policy {
 }
 
 /// Something that a program did against the policy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Violation {
     /// What was forbidden, as it is written: `cuinit`, `context:gpu0`, `max-bytes gpu1=2 GiB`.
     pub forbidden: String,

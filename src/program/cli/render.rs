@@ -56,20 +56,19 @@ fn render_stored(path: &Path, form: Format) -> Exit {
 }
 
 fn render_survey(survey: &Survey, form: Format, path: &Path) -> Exit {
-    match render::survey::as_format(survey, form, &path.to_string_lossy()) {
-        Some(text) => print(&text),
-        None => fail(FORM_OF_SURVEY, Exit::Usage, false),
-    }
+    shown(render::survey::as_format(survey, form, &path.to_string_lossy()), FORM_OF_SURVEY)
+}
+
+/// Prints a form, or says that such documents do not have it.
+fn shown(text: Option<String>, missing: &str) -> Exit {
+    text.map_or_else(|| fail(missing, Exit::Usage, false), |text| print(&text))
 }
 
 /// What lines do in one release after another.
 fn render_matrix(matrix: &Matrix, form: Format) -> Exit {
     match form {
         Format::Text => print(&render::releases::text(matrix, terminal::width(&std::io::stdout()))),
-        form => match render::releases::as_format(matrix, form) {
-            Some(text) => print(&text),
-            None => fail("--as: the matrix of releases can be rendered as text, markdown or html", Exit::Usage, false),
-        },
+        form => shown(render::releases::as_format(matrix, form), "--as: the matrix of releases can be rendered as text, markdown or html"),
     }
 }
 
@@ -96,16 +95,9 @@ fn render_trace(path: &Path, form: Format) -> Exit {
         Err(error) => return fail(error, Exit::Usage, false),
     };
     let (findings, outcome) = (diagnosis::findings(&trace), policy::PolicyOutcome::default());
-    if form == Format::Text {
-        return print(&render::trace::text(&trace, &findings, &outcome, terminal::width(&std::io::stdout())));
-    }
-    let root = sources(&trace);
-    match render::trace::as_format(&trace, &findings, &outcome, form, [&path.to_string_lossy(), &root]) {
-        Some(text) => print(&text),
-        None => {
-            fail("--as: a trace can be rendered as text, html, markdown, junit, github or sarif", Exit::Usage, false)
-        }
-    }
+    let view = render::trace::TraceView::new(&trace, &findings, &outcome);
+    let width = terminal::width(&std::io::stdout());
+    shown(view.as_format(form, width, [&path.to_string_lossy(), &sources(&trace)]), "--as: a trace can be rendered as text, html, markdown, junit, github or sarif")
 }
 
 /// The folder of the sources of a traced program: the repository that it was started in, or else that folder. A trace

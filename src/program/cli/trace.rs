@@ -13,9 +13,10 @@ use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::{clock, defaults, input};
 use cuda_pitfalls_instrument::libraries::On;
-use cuda_pitfalls_render::trace as render;
+use cuda_pitfalls_render::Format;
+use cuda_pitfalls_render::trace::TraceView;
 use cuda_pitfalls_trace::Trace;
-use cuda_pitfalls_trace::diagnosis::{self, Finding};
+use cuda_pitfalls_trace::diagnosis;
 use cuda_pitfalls_trace::policy::{Policy, PolicyOutcome, WordError};
 use cuda_pitfalls_trace::tracer::{self, Ended, Traced, TracerError};
 
@@ -163,47 +164,32 @@ fn shown(arguments: &TraceArguments, policy: &Policy, traced: Traced) -> Result<
     let trace = Trace::open(&document)?;
     let findings = diagnosis::findings(&trace);
     let outcome = if policy.is_empty() { PolicyOutcome::default() } else { policy.check(&trace, &findings) };
+    let view = TraceView::new(&trace, &findings, &outcome);
+    let (name, root, width) = (document.to_string_lossy(), sources(&trace), terminal::width(&std::io::stderr()));
+    let form = |form| view.as_format(form, width, [&name, &root]).unwrap_or_default();
     let page = arguments.html.clone().unwrap_or_else(|| document.with_file_name("trace.html"));
     // Where the disk is full the trace itself is more than its page.
     if traced.lost.is_none() {
-        write_private(&page, &render::html(&trace, &findings, &outcome), arguments.html.is_none())?;
+        write_private(&page, &view.html(), arguments.html.is_none())?;
     }
+    let json = || format!("{}\n", view.json());
     if let Some(path) = arguments.json.as_ref().filter(|_| !arguments.is_json_on_stderr()) {
-        write(path, &format!("{}\n", render::json(&trace, &findings, &outcome)))?;
+        write(path, &json())?;
     }
-    if let Some(path) = &arguments.junit {
-        write(path, &render::junit(&trace, &findings, &outcome, &document.to_string_lossy()))?;
+    let others =
+        [(&arguments.junit, Format::Junit), (&arguments.sarif, Format::Sarif), (&arguments.markdown, Format::Markdown)];
+    for (path, format) in others {
+        path.as_ref().map_or(Ok(()), |path| write(path, &form(format)))?;
     }
-    if let Some(path) = &arguments.sarif {
-        write(path, &render::sarif(&trace, &findings, &outcome, &sources(&trace)))?;
-    }
-    if let Some(path) = &arguments.markdown {
-        write(path, &render::markdown(&trace, &findings, &outcome))?;
-    }
-    say(&told(arguments, &trace, &findings, &outcome, [&document, &page]));
-    Ok(outcome)
-}
-
-/// What is printed on stderr.
-fn told(
-    arguments: &TraceArguments,
-    trace: &Trace,
-    findings: &[Finding],
-    outcome: &PolicyOutcome,
-    [document, page]: [&Path; 2],
-) -> String {
-    let mut text = match arguments.is_json_on_stderr() {
-        true => format!("{}\n", render::json(trace, findings, outcome)),
-        false => {
-            let stderr = std::io::stderr();
-            let text = render::text(trace, findings, outcome, terminal::width(&stderr));
-            format!("{text}trace {}\npage  {}\n", document.display(), page.display())
-        }
+    let mut told = match arguments.is_json_on_stderr() {
+        true => json(),
+        false => format!("{}trace {}\npage  {}\n", form(Format::Text), document.display(), page.display()),
     };
     if arguments.github {
-        text.push_str(&render::github(trace, findings, outcome, &sources(trace)));
+        told.push_str(&form(Format::Github));
     }
-    text
+    say(&told);
+    Ok(outcome)
 }
 
 /// Prints on stderr. A reader that has gone away is no error.

@@ -59,7 +59,6 @@ pub(super) fn word_of(kind: Kind, question: &str) -> &'static str {
 /// at the right end of the first line that has room for it.
 struct QuestionBlock<'a> {
     word: String,
-    /// The word in its colour.
     painted: String,
     question: &'a str,
     name: &'a str,

@@ -84,7 +84,6 @@ fn started_in_words(seen: &ProcessExamination, found: &ProcessFindings) -> Strin
     }
 }
 
-/// What is wrong, a sentence each.
 fn wrong(seen: &ProcessExamination, found: &ProcessFindings) -> Vec<String> {
     let mut wrong = Vec::new();
     if found.is_mask_late {

@@ -25,7 +25,6 @@ pub fn text(scenario: &Scenario, width: usize) -> String {
     page.text
 }
 
-/// The page in the making.
 struct ScenarioPage {
     text: String,
     width: usize,

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Seen, alike};
+use super::{TraceView, alike};
 use cuda_pitfalls_trace::diagnosis::Finding;
 
 /// What the first part of a page tells, so that the rest need not repeat it.
@@ -13,7 +13,7 @@ pub(super) struct FindingCards<'a> {
 }
 
 impl<'a> FindingCards<'a> {
-    pub(super) fn of(seen: &Seen<'a>) -> FindingCards<'a> {
+    pub(super) fn of(seen: &TraceView<'a>) -> FindingCards<'a> {
         let mut firsts = HashMap::new();
         for (place, finding) in seen.findings.iter().enumerate() {
             firsts.entry(alike(finding)).or_insert(place);

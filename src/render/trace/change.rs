@@ -1,29 +1,25 @@
 //! What a trace's reader is to change, line by line: the same in every form.
 
-use super::{Seen, entry, place};
+use super::{TraceView, entry, place};
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 use cuda_pitfalls_trace::{EventKind, TraceEvent};
 
 /// What is to be changed at one line.
 #[derive(PartialEq)]
 pub(super) struct LineChange<'a> {
-    /// The user's own line.
     pub(super) at: Option<String>,
     /// The line that called `cuInit` too early.
     read_at: Option<String>,
     /// That line, as its file had it.
     pub(super) source: Option<&'a str>,
-    /// What is wrong there.
     pub(super) title: &'a str,
-    /// What to write.
     pub(super) workaround: &'a str,
-    /// The scenario that proves it.
     pub(super) scenario: &'a str,
 }
 
 impl<'a> LineChange<'a> {
     /// What one finding asks for.
-    pub(super) fn of(seen: &Seen<'a>, finding: &'a Finding) -> LineChange<'a> {
+    pub(super) fn of(seen: &TraceView<'a>, finding: &'a Finding) -> LineChange<'a> {
         let event = finding.events.first().and_then(|index| seen.trace.events.get(*index));
         let at = event.and_then(|event| place::place(seen.trace, event)).map(|place| entry::shown(&place));
         let is_init = |event: &&TraceEvent| matches!(event.what, EventKind::Init { .. });
@@ -49,7 +45,7 @@ impl<'a> LineChange<'a> {
 }
 
 /// Of each pitfall, with how often it was found. A note asks for no change; the page has what one can do about it.
-pub(super) fn changes<'a>(seen: &Seen<'a>) -> Vec<(LineChange<'a>, usize)> {
+pub(super) fn changes<'a>(seen: &TraceView<'a>) -> Vec<(LineChange<'a>, usize)> {
     let mut found: Vec<(LineChange<'a>, usize)> = Vec::new();
     for change in seen.found(Severity::Pitfall).map(|finding| LineChange::of(seen, finding)) {
         match found.iter_mut().find(|(known, _)| *known == change) {

@@ -3,12 +3,9 @@
 //! Every form is made of these, so that no two of them can disagree about what is important.
 
 mod build;
-mod context;
-mod init;
 mod merge;
 #[cfg(test)]
 mod tests;
-mod variable;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,9 +14,7 @@ use super::place;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Finding;
 use cuda_pitfalls_trace::policy::Violation;
-use cuda_pitfalls_trace::{History, TraceEvent};
-
-pub(super) use variable::{Late, late_write};
+use cuda_pitfalls_trace::{EventKind, History, Trace, TraceEvent};
 
 /// What an entry is about. The order is that of importance: a group of marks has the first's colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,20 +31,6 @@ pub(super) enum EntryKind {
 }
 
 impl EntryKind {
-    /// All of them.
-    pub(super) const ALL: [EntryKind; 9] = [
-        EntryKind::Init,
-        EntryKind::Variable,
-        EntryKind::Context,
-        EntryKind::Fork,
-        EntryKind::Error,
-        EntryKind::Limit,
-        EntryKind::HostMemory,
-        EntryKind::Sharing,
-        EntryKind::Other,
-    ];
-
-    /// A few words for a legend.
     pub(super) fn name(self) -> &'static str {
         self.shown().0
     }
@@ -59,7 +40,6 @@ impl EntryKind {
         self.shown().1
     }
 
-    /// Its name and class.
     fn shown(self) -> (&'static str, &'static str) {
         match self {
             EntryKind::Init => ("cuInit", "init"),
@@ -75,24 +55,27 @@ impl EntryKind {
     }
 }
 
+/// A write of a variable that came too late for a `cuInit`.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Late {
+    pub(super) event: usize,
+    /// How long after `cuInit` had read the variable.
+    pub(super) after_ns: u64,
+}
+
 /// An important event, or a group of equal ones.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TraceEntry {
-    /// What it is about.
     pub(super) kind: EntryKind,
     /// What happened, without the GPU and its memory.
     label: String,
-    /// The GPU of a context.
     pub(super) gpu: Option<String>,
     /// The memory of these contexts on that GPU; none if it was not read for one of them.
     pub(super) bytes: Option<i64>,
-    /// How many equal ones.
     pub(super) times: usize,
-    /// The processes.
     pub(super) pids: Vec<u32>,
     /// The event whose time and stack are shown.
     pub(super) first: usize,
-    /// Every event that this entry stands for.
     pub(super) events: Vec<usize>,
     /// What else has to be known, in words.
     pub(super) details: Vec<String>,
@@ -111,6 +94,14 @@ impl TraceEntry {
         let (late, findings, violations) = Default::default();
         let details = place::meanwhile(event).into_iter().collect();
         TraceEntry { kind, label, gpu, bytes, times, pids, first, events, details, late, findings, violations }
+    }
+
+    /// The process, or how many there are.
+    pub(super) fn who(&self, trace: &Trace) -> String {
+        match self.pids.as_slice() {
+            [pid] => place::who(trace, *pid),
+            several => format!("{} processes", several.len()),
+        }
     }
 
     /// What happened: `GPU 0  +524 MiB  context, never used afterwards`.
@@ -147,19 +138,7 @@ impl Entries {
         let sorts: Vec<String> = self.summed.iter().map(|(sort, times)| format!("{times}× {sort}")).collect();
         (!sorts.is_empty()).then(|| sorts.join(", "))
     }
-}
 
-/// The entries of a trace with its findings and violations.
-pub(super) fn entries(history: &History, findings: &[Finding], violations: &[Violation]) -> Entries {
-    let of_findings = findings.iter().flat_map(|finding| finding.events.iter().copied());
-    let wanted = of_findings.chain(violations.iter().filter_map(|violation| violation.event)).collect();
-    let mut entries = Builder::new(history, wanted).entries();
-    entries.all = merge::merged(history, std::mem::take(&mut entries.all));
-    entries.attach(findings, violations);
-    entries
-}
-
-impl Entries {
     /// Gives each finding and violation to the entry of its event.
     fn attach(&mut self, findings: &[Finding], violations: &[Violation]) {
         let mut owners: HashMap<usize, usize> = HashMap::new();
@@ -187,8 +166,33 @@ impl Entries {
     }
 }
 
+/// The entries of a trace with its findings and violations.
+pub(super) fn entries(history: &History, findings: &[Finding], violations: &[Violation]) -> Entries {
+    let of_findings = findings.iter().flat_map(|finding| finding.events.iter().copied());
+    let wanted = of_findings.chain(violations.iter().filter_map(|violation| violation.event)).collect();
+    let mut entries = Builder::new(history, wanted).entries();
+    entries.all = merge::merged(history, std::mem::take(&mut entries.all));
+    entries.attach(findings, violations);
+    entries
+}
+
 /// `train.py:31`, with its path.
 pub(super) fn shown(place: &place::UserLine) -> String {
     let file = place::short(&place.file);
     place.line.map_or_else(|| file.clone(), |line| format!("{file}:{line}"))
+}
+
+/// `train.py:31 sets CUDA_VISIBLE_DEVICES=1, 410 ms too late: no effect`.
+pub(super) fn late_write(trace: &Trace, late: &Late) -> String {
+    let Some(event) = trace.events.get(late.event) else { return String::new() };
+    let EventKind::Variable { name, value, .. } = &event.what else { return String::new() };
+    // As in chains, the file's name alone.
+    let line = event.stack.users().and_then(cuda_pitfalls_trace::Frame::line);
+    let who = line.map_or_else(|| format!("pid {}", event.pid), |line| place::short(&line));
+    let does = match value {
+        Some(value) if value.is_empty() => format!("sets {} to nothing", place::short(name)),
+        Some(value) => format!("sets {}={}", place::short(name), place::short(value)),
+        None => format!("removes {}", place::short(name)),
+    };
+    format!("{who} {does}, {} too late: no effect", units::duration(late.after_ns))
 }

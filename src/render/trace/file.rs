@@ -2,6 +2,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use crate::html::page::percent_encoded;
 use cuda_pitfalls_trace::{Frame, FrameOwner, Trace, TraceEvent};
 
 /// The name that SARIF results use for the root of the sources.
@@ -42,12 +43,12 @@ pub(super) fn is_below_root(path: &str) -> bool {
 
 /// A relative reference, or an absolute `file` URI.
 pub(super) fn uri(path: &str) -> String {
-    if is_below_root(path) { encoded(path) } else { file_uri(path) }
+    if is_below_root(path) { percent_encoded(path, "/") } else { file_uri(path) }
 }
 
 /// The `file` URI of an absolute path.
 pub(super) fn file_uri(path: &str) -> String {
-    format!("file://{}", encoded(path))
+    format!("file://{}", percent_encoded(path, "/"))
 }
 
 /// A path without `.` and `..`. Links are not followed.
@@ -58,18 +59,6 @@ fn plain(path: &Path) -> PathBuf {
             Component::CurDir => {}
             Component::ParentDir => drop(out.pop()),
             part => out.push(part),
-        }
-    }
-    out
-}
-
-/// A path with every byte percent-encoded that is neither unreserved in a URI nor a slash.
-fn encoded(path: &str) -> String {
-    let mut out = String::with_capacity(path.len());
-    for byte in path.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b'/' => out.push(char::from(byte)),
-            byte => out.push_str(&format!("%{byte:02X}")),
         }
     }
     out

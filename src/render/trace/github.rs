@@ -7,12 +7,11 @@ use std::collections::HashSet;
 use super::file::path_of;
 use super::junit::{own_place, where_it_was};
 use super::place::UserLine;
-use super::{Seen, alike, totals, unseen};
+use super::{TraceView, alike, totals, unseen};
 use cuda_pitfalls_core::text::counts::grouped;
 use cuda_pitfalls_core::text::escape::{github_message, github_property, shorten};
 use cuda_pitfalls_trace::diagnosis::Severity;
 
-/// The most annotations of a level.
 const MOST: usize = 50;
 /// Messages are cut to this many bytes.
 const LIMIT: usize = 4096;
@@ -20,7 +19,7 @@ const LIMIT: usize = 4096;
 /// The lines. Every one begins with a command of ours.
 ///
 /// GitHub knows files by their paths in the repository, so `root` is the folder that they are relative to.
-pub(super) fn lines(seen: &Seen, root: &str) -> String {
+pub(super) fn lines(seen: &TraceView, root: &str) -> String {
     let own_place = |event: Option<usize>| {
         let place = own_place(seen, event)?;
         // Code that was given to Python as text has no file.
@@ -112,7 +111,7 @@ mod tests {
     fn files_are_relative_to_the_repository() {
         let trace = fixture::trace();
         let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
-        let shown = lines(&Seen::new(&trace, &findings, &outcome), "/home/me");
+        let shown = lines(&TraceView::new(&trace, &findings, &outcome), "/home/me");
         assert!(shown.contains("\n::error file=project/train.py,line=52,"), "{shown}");
     }
 
@@ -120,7 +119,7 @@ mod tests {
     fn a_violation_is_an_error_and_a_pitfall_a_warning_at_the_users_line() {
         let trace = fixture::trace();
         let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
-        let shown = lines(&Seen::new(&trace, &findings, &outcome), ROOT);
+        let shown = lines(&TraceView::new(&trace, &findings, &outcome), ROOT);
         let lines: Vec<&str> = shown.lines().collect();
         assert!(lines[0].starts_with("::error title=cuda-pitfalls trace::2 pitfalls, 1 violation"), "{shown}");
         assert!(lines[1].starts_with(
@@ -139,7 +138,7 @@ mod tests {
         let (findings, mut outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
         outcome.violations[0].says.clone_from(&findings[0].says);
         outcome.violations[0].event = findings[0].events.first().copied();
-        let shown = lines(&Seen::new(&trace, &findings, &outcome), ROOT);
+        let shown = lines(&TraceView::new(&trace, &findings, &outcome), ROOT);
         assert_eq!(shown.matches(&findings[0].says).count(), 1, "{shown}");
         assert!(shown.lines().any(|line| line.starts_with("::error file") && line.contains("workaround: ")), "{shown}");
     }
@@ -147,7 +146,7 @@ mod tests {
     #[test]
     fn every_line_is_a_command_of_ours() {
         let (findings, outcome) = fixture::hostile_findings();
-        let shown = lines(&Seen::new(&fixture::hostile(), &findings, &outcome), fixture::HOSTILE);
+        let shown = lines(&TraceView::new(&fixture::hostile(), &findings, &outcome), fixture::HOSTILE);
         for line in shown.lines() {
             let rest = ["::error ", "::warning ", "::notice "].iter().find_map(|start| line.strip_prefix(start));
             let (properties, message) = rest.and_then(|rest| rest.split_once("::")).unwrap_or_else(|| panic!("{line}"));

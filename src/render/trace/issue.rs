@@ -4,20 +4,18 @@
 use std::fmt::Write as _;
 
 use super::change::{LineChange, changes};
-use super::{Seen, place, totals, unseen};
+use super::{TraceView, place, totals, unseen};
 use crate::issue::{Attached, IssueSections, MOST, arranged, cut, first_sources, folded};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::text::escape::{markdown, shorten, visible};
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Severity;
 
-/// The most findings that are told.
 const MOST_FINDINGS: usize = 10;
-/// The most bytes of the command.
 const LONGEST_COMMAND: usize = 500;
 
 /// The text, of at most [`MOST`] characters. `proofs` are the scenarios that the findings name.
-pub(super) fn issue(seen: &Seen, proofs: &[Scenario], attached: &[Attached]) -> String {
+pub(super) fn issue(seen: &TraceView, proofs: &[Scenario], attached: &[Attached]) -> String {
     let changes = changes(seen);
     let sections = IssueSections {
         title: title(seen, &changes),
@@ -35,7 +33,7 @@ pub(super) fn issue(seen: &Seen, proofs: &[Scenario], attached: &[Attached]) -> 
 }
 
 /// The first thing to change, with its line.
-fn title(seen: &Seen, changes: &[(LineChange<'_>, usize)]) -> String {
+fn title(seen: &TraceView, changes: &[(LineChange<'_>, usize)]) -> String {
     let Some((first, _)) = changes.first() else {
         return format!("No pitfall was found: {}", markdown(&command(seen)));
     };
@@ -56,7 +54,7 @@ fn expected(proofs: &[Scenario]) -> String {
 }
 
 /// What was found and where, with the way from the program's line to the call.
-fn happened(seen: &Seen) -> String {
+fn happened(seen: &TraceView) -> String {
     let mut out = String::new();
     for banner in unseen::banners(seen.trace) {
         let _ = writeln!(out, "**{}**\n", markdown(&banner));
@@ -96,11 +94,11 @@ fn to_change(changes: &[(LineChange<'_>, usize)]) -> String {
     changes.iter().take(MOST_FINDINGS).map(line).collect::<Vec<_>>().join("\n")
 }
 
-fn command(seen: &Seen) -> String {
+fn command(seen: &TraceView) -> String {
     shorten(&seen.trace.start.command.join(" "), LONGEST_COMMAND)
 }
 
-fn versions(seen: &Seen) -> String {
+fn versions(seen: &TraceView) -> String {
     let start = &seen.trace.start;
     let commit = start.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
     let mut rows = vec![
@@ -109,8 +107,7 @@ fn versions(seen: &Seen) -> String {
     ];
     rows.extend(start.gpus.iter().map(|gpu| ("GPU", crate::words::gpu(gpu))));
     rows.push(("cuda-pitfalls", format!("{}{commit}, trace of {}, on {}", start.version, start.started_at, start.on)));
-    let row = |(name, value): (&str, String)| format!("| {name} | {} |\n", markdown(&value));
-    format!("| | |\n| --- | --- |\n{}", rows.into_iter().map(row).collect::<String>())
+    crate::markdown::named("", rows)
 }
 
 #[cfg(test)]
@@ -122,7 +119,7 @@ mod tests {
     fn the_line_comes_first_and_what_people_believe_before_what_happened() {
         let trace = fixture::trace();
         let (findings, outcome) = (fixture::findings(&trace), fixture::outcome(&trace));
-        let seen = Seen::new(&trace, &findings, &outcome);
+        let seen = TraceView::new(&trace, &findings, &outcome);
         let proofs = cuda_pitfalls_core::catalogue::select(&["visibility/mask-after-cuinit".to_owned()]).unwrap();
         let text = issue(&seen, &proofs, &[]);
         assert!(text.starts_with("# CUDA\\_VISIBLE\\_DEVICES is set after it was read (cli.py:88)\n"), "{text}");
@@ -134,14 +131,14 @@ mod tests {
     #[test]
     fn a_trace_in_which_nothing_was_found_says_so() {
         let trace = fixture::quiet();
-        let text = issue(&Seen::bare(&trace), &[], &[]);
+        let text = issue(&TraceView::bare(&trace), &[], &[]);
         assert!(text.starts_with("# No pitfall was found: ") && text.contains("Nothing was expected."), "{text}");
     }
 
     #[test]
     fn hostile_text_stays_text() {
         let (findings, outcome) = fixture::hostile_findings();
-        let text = issue(&Seen::new(&fixture::hostile(), &findings, &outcome), &[], &[]);
+        let text = issue(&TraceView::new(&fixture::hostile(), &findings, &outcome), &[], &[]);
         let outside: String = text.split("```").step_by(2).collect();
         assert!(!outside.contains("<img") && !outside.contains("<script"), "{outside}");
     }

@@ -8,20 +8,19 @@ use std::time::Duration;
 use quick_junit::{NonSuccessKind, Property, TestCase, TestCaseStatus, TestSuite};
 
 use super::place::{self, UserLine};
-use super::{Seen, totals, unseen};
+use super::{TraceView, totals, unseen};
+use crate::junit::{classname, non_success};
 use crate::words;
 use cuda_pitfalls_core::text::escape::{shorten, xml};
 use cuda_pitfalls_core::text::units;
-use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_trace::diagnosis::Finding;
 
 /// Messages are cut to this many bytes.
 const LIMIT: usize = 4096;
-/// The most tests of one kind.
 const MOST: usize = 1000;
 
 /// The whole file; `name` is what the trace is called.
-pub(super) fn file(seen: &Seen, name: &str) -> String {
+pub(super) fn file(seen: &TraceView, name: &str) -> String {
     let trace = seen.trace;
     let elapsed_ns = trace.end.as_ref().map_or(0, |end| end.t_ns.saturating_sub(trace.start.t_ns));
     let mut suite = TestSuite::new(xml(&place::short(&format!("cuda-pitfalls trace {name}"))));
@@ -30,8 +29,7 @@ pub(super) fn file(seen: &Seen, name: &str) -> String {
     }
     suite.add_test_case(complete(seen));
     for (number, violation) in seen.violations.iter().take(MOST).enumerate() {
-        let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-        status.set_type("forbidden").set_message(shorten(&xml(&violation.says), LIMIT));
+        let status = non_success(NonSuccessKind::Failure, "forbidden", &violation.says);
         let name = format!("{} ({})", violation.forbidden, number + 1);
         let mut case = self::case(seen, &name, status, violation.event);
         case.set_system_out(shorten(&xml(&where_it_was(seen, violation.event)), LIMIT));
@@ -39,8 +37,7 @@ pub(super) fn file(seen: &Seen, name: &str) -> String {
     }
     for undecided in seen.undecided.iter().take(MOST) {
         // A condition that could not be checked has not been met either.
-        let mut status = TestCaseStatus::non_success(NonSuccessKind::Error);
-        status.set_type("undecided").set_message(shorten(&xml(undecided), LIMIT));
+        let status = non_success(NonSuccessKind::Error, "undecided", undecided);
         suite.add_test_case(case(seen, &format!("undecided: {undecided}"), status, None));
     }
     for (number, finding) in seen.findings.iter().take(MOST).enumerate() {
@@ -50,16 +47,15 @@ pub(super) fn file(seen: &Seen, name: &str) -> String {
 }
 
 /// The test case of a finding: it fails where a policy forbids it.
-fn found(seen: &Seen, number: usize, finding: &Finding) -> TestCase {
+fn found(seen: &TraceView, number: usize, finding: &Finding) -> TestCase {
     let is_forbidden = |violation: &&cuda_pitfalls_trace::policy::Violation| {
         violation.forbidden == finding.rule || violation.event.is_some_and(|event| finding.events.contains(&event))
     };
-    let mut status = TestCaseStatus::success();
-    if let Some(violation) = seen.violations.iter().find(is_forbidden) {
-        status = TestCaseStatus::non_success(NonSuccessKind::Failure);
+    let status = seen.violations.iter().find(is_forbidden).map(|violation| {
         let message = format!("{}; forbidden by {}", finding.says, violation.forbidden);
-        status.set_type(xml(&finding.rule)).set_message(shorten(&xml(&message), LIMIT));
-    }
+        non_success(NonSuccessKind::Failure, &finding.rule, &message)
+    });
+    let status = status.unwrap_or_else(TestCaseStatus::success);
     let mut case = self::case(seen, &format!("{} ({})", finding.rule, number), status, finding.events.first().copied());
     case.add_property(Property::new("severity", finding.severity.name()));
     case.add_property(Property::new("scenario", xml(&finding.scenario)));
@@ -77,7 +73,7 @@ fn found(seen: &Seen, number: usize, finding: &Finding) -> TestCase {
     case
 }
 
-fn properties(seen: &Seen) -> Vec<(&'static str, String)> {
+fn properties(seen: &TraceView) -> Vec<(&'static str, String)> {
     let start = &seen.trace.start;
     let mut properties = vec![
         ("provenance", words::provenance(start.provenance).to_owned()),
@@ -94,21 +90,17 @@ fn properties(seen: &Seen) -> Vec<(&'static str, String)> {
 }
 
 /// The test that stands for the trace itself: without it a trace cut short would look clean.
-fn complete(seen: &Seen) -> TestCase {
-    let mut status = TestCaseStatus::success();
-    if seen.trace.end.is_none() {
-        status = TestCaseStatus::non_success(NonSuccessKind::Error);
-        status.set_type("incomplete").set_message(shorten(&xml(&unseen::banners(seen.trace).join(" ")), LIMIT));
-    }
+fn complete(seen: &TraceView) -> TestCase {
+    let status = match seen.trace.end {
+        Some(_) => TestCaseStatus::success(),
+        None => non_success(NonSuccessKind::Error, "incomplete", &unseen::banners(seen.trace).join(" ")),
+    };
     case(seen, "the trace is complete", status, None)
 }
 
-fn case(seen: &Seen, name: &str, status: TestCaseStatus, event: Option<usize>) -> TestCase {
+fn case(seen: &TraceView, name: &str, status: TestCaseStatus, event: Option<usize>) -> TestCase {
     let mut case = TestCase::new(xml(&place::short(name)), status);
-    case.set_classname(match seen.trace.start.provenance {
-        Provenance::Measured => "cuda-pitfalls.trace",
-        Provenance::Simulated => "cuda-pitfalls.simulated.trace",
-    });
+    case.set_classname(classname(seen.trace.start.provenance, "trace"));
     case.set_time(Duration::ZERO);
     if let Some(UserLine { file, line }) = own_place(seen, event) {
         case.extra.insert("file".into(), xml(&file).into());
@@ -119,13 +111,12 @@ fn case(seen: &Seen, name: &str, status: TestCaseStatus, event: Option<usize>) -
     case
 }
 
-/// The user's own line of an event.
-pub(super) fn own_place(seen: &Seen, event: Option<usize>) -> Option<UserLine> {
+pub(super) fn own_place(seen: &TraceView, event: Option<usize>) -> Option<UserLine> {
     place::place(seen.trace, seen.trace.events.get(event?)?)
 }
 
 /// When and where an event was, on one line.
-pub(super) fn where_it_was(seen: &Seen, event: Option<usize>) -> String {
+pub(super) fn where_it_was(seen: &TraceView, event: Option<usize>) -> String {
     let Some(event) = event.and_then(|event| seen.trace.events.get(event)) else { return String::new() };
     let when = place::since_start(seen.trace, event.t_ns);
     format!("{when}, {}: {}", place::who(seen.trace, event.pid), place::chain(event).join(" → "))
@@ -140,7 +131,7 @@ mod tests {
     fn of(trace: &Trace, violates: bool) -> String {
         let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
         let violations = if violates { outcome.violations.as_slice() } else { &[] };
-        file(&Seen { findings: &findings, violations, ..Seen::bare(trace) }, "t")
+        file(&TraceView { findings: &findings, violations, ..TraceView::bare(trace) }, "t")
     }
 
     #[test]
@@ -162,7 +153,7 @@ mod tests {
     fn a_trace_without_an_end_is_an_error() {
         let mut trace = fixture::trace();
         trace.end = None;
-        trace.start.provenance = Provenance::Simulated;
+        trace.start.provenance = cuda_pitfalls_core::verdict::Provenance::Simulated;
         let xml = of(&trace, false);
         assert!(xml.contains("type=\"incomplete\"") && xml.contains("errors=\"1\""), "{xml}");
         assert!(xml.contains("classname=\"cuda-pitfalls.simulated.trace\""), "{xml}");
@@ -171,7 +162,7 @@ mod tests {
     #[test]
     fn foreign_text_is_a_value_and_the_file_can_be_read_back() {
         let (findings, outcome) = fixture::hostile_findings();
-        let xml = file(&Seen::new(&fixture::hostile(), &findings, &outcome), fixture::HOSTILE);
+        let xml = file(&TraceView::new(&fixture::hostile(), &findings, &outcome), fixture::HOSTILE);
         assert!(!xml.contains("<script") && !xml.contains('\u{1b}'), "{xml}");
         let back = quick_junit::Report::deserialize_from_str(&xml).unwrap();
         assert_eq!(back.test_suites.first().map(|suite| suite.test_cases.len()), Some(9));

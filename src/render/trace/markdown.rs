@@ -6,7 +6,7 @@ use super::cards::FindingCards;
 use super::change::LineChange;
 use super::entry::{TraceEntry, entries, late_write};
 use super::proof::Proofs;
-use super::{Seen, alike, place, text, totals, unseen};
+use super::{TraceView, alike, place, text, totals, unseen};
 use cuda_pitfalls_core::machine;
 use cuda_pitfalls_core::text::counts::grouped;
 use cuda_pitfalls_core::text::escape::{html, markdown};
@@ -15,11 +15,9 @@ use cuda_pitfalls_trace::diagnosis::Severity;
 
 /// An issue has room for 65,536 characters.
 const LIMIT: usize = 56_000;
-/// The most frames of a stack.
 const MOST_FRAMES: usize = 40;
 
-/// The whole page.
-pub(super) fn page(seen: &Seen) -> String {
+pub(super) fn page(seen: &TraceView) -> String {
     let (trace, start) = (seen.trace, &seen.trace.start);
     let totals = totals::parts(seen);
     let mut out = format!("# cuda-pitfalls trace: {}\n\n", markdown(&totals.join(", ")));
@@ -46,11 +44,12 @@ pub(super) fn page(seen: &Seen) -> String {
     let in_order = seen.found(Severity::Pitfall).chain(seen.found(Severity::Note));
     let groups = grouped(in_order.map(|finding| (alike(finding), finding)));
     let findings = groups.iter().filter_map(|(_, all)| all.first()).map(|finding| {
+        let change = LineChange::of(seen, finding);
         format!(
             "- {}**{}**\n{}  - instead: {}\n  - {}\n  - proven by {}{}\n",
             if finding.severity == Severity::Note { "note: " } else { "" },
-            markdown(&LineChange::of(seen, finding).sentence()),
-            LineChange::of(seen, finding).source.map(|line| format!("  - {}\n", code(line))).unwrap_or_default(),
+            markdown(&change.sentence()),
+            change.source.map(|line| format!("  - {}\n", code(line))).unwrap_or_default(),
             markdown(&finding.workaround),
             markdown(&finding.says),
             code(&finding.scenario),
@@ -73,7 +72,7 @@ pub(super) fn page(seen: &Seen) -> String {
     out
 }
 
-fn events(out: &mut String, seen: &Seen) {
+fn events(out: &mut String, seen: &TraceView) {
     let made = entries(&seen.history, seen.findings, seen.violations);
     if seen.trace.events.is_empty() {
         let _ = writeln!(out, "\n{}.", unseen::nothing(&seen.history));
@@ -97,12 +96,9 @@ fn events(out: &mut String, seen: &Seen) {
     }
 }
 
-fn event(seen: &Seen, found: &FindingCards, entry: &TraceEntry) -> String {
+fn event(seen: &TraceView, found: &FindingCards, entry: &TraceEntry) -> String {
     let Some(event) = seen.trace.events.get(entry.first) else { return String::new() };
-    let who = match entry.pids.as_slice() {
-        [pid] => place::who(seen.trace, *pid),
-        several => format!("{} processes", several.len()),
-    };
+    let who = entry.who(seen.trace);
     let when = place::since_start(seen.trace, event.t_ns);
     let chain: Vec<String> = place::chain(event).iter().map(|part| code(part)).collect();
     let mut out = format!("**{}** {when}, {who}<br>\n{}\n", markdown(&entry.title()), chain.join(" → "));
@@ -151,7 +147,7 @@ mod tests {
 
     fn of(trace: &Trace) -> String {
         let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
-        page(&Seen::new(trace, &findings, &outcome))
+        page(&TraceView::new(trace, &findings, &outcome))
     }
 
     #[test]
@@ -167,7 +163,7 @@ mod tests {
     #[test]
     fn it_fits_an_issue_and_says_what_is_left_out() {
         let trace = fixture::large(200, 6_000, 10);
-        let page = page(&Seen::bare(&trace));
+        let page = page(&TraceView::bare(&trace));
         assert!(page.chars().count() < 65_536, "{}", page.len());
         assert!(page.contains("more; the document has them all"));
     }
@@ -175,7 +171,7 @@ mod tests {
     #[test]
     fn foreign_text_is_taken_literally() {
         let (findings, outcome) = fixture::hostile_findings();
-        let page = page(&Seen::new(&fixture::hostile(), &findings, &outcome));
+        let page = page(&TraceView::new(&fixture::hostile(), &findings, &outcome));
         assert!(!page.contains("<script") && !page.contains('\u{1b}') && !page.contains("##["), "{page}");
         // What stands in `<pre>` is no Markdown; elsewhere every mark is taken literally.
         let outside: String = page.split("<pre>").map(|part| part.rsplit("</pre>").next().unwrap()).collect();

@@ -16,7 +16,6 @@ const MOST_OWN: usize = 4;
 pub(super) struct UserLine {
     /// The file, relative to the folder that the program was started in where it lies below it.
     pub(super) file: String,
-    /// The line.
     pub(super) line: Option<u32>,
 }
 
@@ -125,7 +124,6 @@ pub(super) fn gpu(trace: &Trace, event: &TraceEvent) -> String {
     }
 }
 
-/// The value of a variable.
 pub(super) fn value(value: Option<&str>) -> String {
     match value {
         None => "(unset)".to_owned(),

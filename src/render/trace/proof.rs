@@ -9,7 +9,6 @@ use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::text::escape::html;
 use cuda_pitfalls_trace::diagnosis::Finding;
 
-/// The most scenarios of one trace.
 const MOST: usize = 20;
 /// The width of their text on a page, in columns.
 const WIDTH: usize = 90;

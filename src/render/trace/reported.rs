@@ -9,18 +9,17 @@ use std::collections::HashMap;
 use hmac_sha256::Hash;
 
 use super::file::{self, FileLine};
-use super::{Seen, unseen};
+use super::{TraceView, unseen};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::escape::{shorten, visible};
 use cuda_pitfalls_core::verdict::Provenance;
-use cuda_pitfalls_trace::diagnosis::{self, Finding, Severity};
+use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 use cuda_pitfalls_trace::policy::{Policy, PolicyWord, Violation};
 
 /// The most entries: GitHub shows 5,000.
 pub(super) const MOST: usize = 5000;
 /// Messages are cut to this many bytes.
 const LIMIT: usize = 4096;
-/// The most sentences of one entry.
 const MOST_SENTENCES: usize = 5;
 
 /// How much an entry matters.
@@ -35,6 +34,14 @@ pub(super) enum Level {
 }
 
 impl Level {
+    /// The level of what a rule finds, unless the policy forbids it.
+    pub(super) fn from_severity(severity: Severity) -> Level {
+        match severity {
+            Severity::Pitfall => Level::Warning,
+            Severity::Note => Level::Note,
+        }
+    }
+
     /// The word of SARIF.
     pub(super) fn name(self) -> &'static str {
         match self {
@@ -116,21 +123,17 @@ pub(super) fn page(scenario: &str) -> String {
     format!("docs/pitfalls/{scenario}.md")
 }
 
-/// One entry.
 pub(super) struct Reported<'a> {
     /// The name of the rule: one of `docs/diagnoses.md`, or of [`POLICY_RULES`].
     pub(super) rule: String,
-    /// How much it matters.
     pub(super) level: Level,
     /// What happened, what to write instead, and which scenario proves it.
     pub(super) message: String,
     /// What the policy forbids, as it was written.
     pub(super) forbidden: Option<&'a str>,
-    /// The finding of a rule.
     pub(super) finding: Option<&'a Finding>,
     /// The events that show it, by their index; the first is where it went wrong.
     pub(super) events: Vec<usize>,
-    /// Where it went wrong.
     pub(super) place: Option<FileLine>,
     /// How often it happened there.
     pub(super) times: usize,
@@ -149,7 +152,7 @@ struct Once<'a> {
 }
 
 /// What is said before everything about a trace of the simulated machine.
-pub(super) fn simulated(seen: &Seen) -> &'static str {
+pub(super) fn simulated(seen: &TraceView) -> &'static str {
     match seen.trace.start.provenance {
         Provenance::Simulated => "SIMULATED, not evidence: ",
         Provenance::Measured => "",
@@ -158,7 +161,7 @@ pub(super) fn simulated(seen: &Seen) -> &'static str {
 
 /// The entries: errors, then warnings, then notes, and each in the order of time. `root` is the folder that files are
 /// relative to.
-pub(super) fn all<'a>(seen: &Seen<'a>, root: &str) -> Vec<Reported<'a>> {
+pub(super) fn all<'a>(seen: &TraceView<'a>, root: &str) -> Vec<Reported<'a>> {
     let mut once = violations(seen);
     once.extend(findings(seen));
     let notes = notes(seen, &once);
@@ -186,31 +189,26 @@ pub(super) fn all<'a>(seen: &Seen<'a>, root: &str) -> Vec<Reported<'a>> {
 }
 
 /// What was done against the policy, but for what is also found by a rule.
-fn violations<'a>(seen: &Seen<'a>) -> Vec<Once<'a>> {
+fn violations<'a>(seen: &TraceView<'a>) -> Vec<Once<'a>> {
     let is_found = |violation: &Violation| seen.findings.iter().any(|finding| is_of(violation, finding));
-    let of = |violation: &'a Violation| Once {
-        rule: rule_of(&violation.forbidden),
-        level: Level::Error,
-        says: violation.says.clone(),
-        forbidden: Some(&violation.forbidden),
-        finding: None,
-        events: violation.event.into_iter().collect(),
-    };
-    seen.violations.iter().filter(|violation| !is_found(violation)).map(of).collect()
+    let violations = seen.violations.iter().filter(|violation| !is_found(violation));
+    violations.map(|violation| once(violation, Level::Error, Some(&violation.forbidden))).collect()
+}
+
+/// What a policy has something against.
+fn once<'a>(violation: &Violation, level: Level, forbidden: Option<&'a str>) -> Once<'a> {
+    let (rule, says, events) =
+        (rule_of(&violation.forbidden), violation.says.clone(), violation.event.into_iter().collect());
+    Once { rule, level, says, forbidden, finding: None, events }
 }
 
 /// What the rules found: an error where the policy forbids the rule.
-fn findings<'a>(seen: &Seen<'a>) -> Vec<Once<'a>> {
+fn findings<'a>(seen: &TraceView<'a>) -> Vec<Once<'a>> {
     let of = |finding: &'a Finding| {
         let violation = seen.violations.iter().find(|violation| is_of(violation, finding));
-        let level = match finding.severity {
-            _ if violation.is_some() => Level::Error,
-            Severity::Pitfall => Level::Warning,
-            Severity::Note => Level::Note,
-        };
         Once {
             rule: name(&finding.rule),
-            level,
+            level: if violation.is_some() { Level::Error } else { Level::from_severity(finding.severity) },
             says: finding.says.clone(),
             forbidden: violation.map(|violation| violation.forbidden.as_str()),
             finding: Some(finding),
@@ -228,19 +226,12 @@ fn is_of(violation: &Violation, finding: &Finding) -> bool {
 }
 
 /// What initialised CUDA and what made contexts, but for calls about which something was said already.
-fn notes<'a>(seen: &Seen<'a>, said: &[Once<'a>]) -> Vec<Once<'a>> {
+fn notes<'a>(seen: &TraceView<'a>, said: &[Once<'a>]) -> Vec<Once<'a>> {
     let told = Policy { forbid: vec![PolicyWord::Init, PolicyWord::Context], ..Policy::default() };
     let all = told.violations(seen.trace, seen.findings).into_iter();
     let is_said = |event: Option<usize>| said.iter().any(|one| event.is_some() && one.events.first().copied() == event);
-    let of = |violation: Violation| Once {
-        rule: rule_of(&violation.forbidden),
-        level: Level::Note,
-        says: violation.says,
-        forbidden: None,
-        finding: None,
-        events: violation.event.into_iter().collect(),
-    };
-    all.filter(|violation| !is_said(violation.event)).map(of).collect()
+    let others = all.filter(|violation| !is_said(violation.event));
+    others.map(|violation| once(&violation, Level::Note, None)).collect()
 }
 
 /// The rule that a word of a policy means: `context` for `context:gpu0`, `fork-after-init` for `fork`.
@@ -259,7 +250,7 @@ fn name(text: &str) -> String {
 }
 
 /// One entry of equal ones.
-fn reported<'a>(seen: &Seen<'a>, place: Option<FileLine>, group: Vec<Once<'a>>) -> Option<Reported<'a>> {
+fn reported<'a>(seen: &TraceView<'a>, place: Option<FileLine>, group: Vec<Once<'a>>) -> Option<Reported<'a>> {
     let times = group.len();
     let message = message(seen, &group);
     let mut group = group.into_iter();
@@ -268,7 +259,7 @@ fn reported<'a>(seen: &Seen<'a>, place: Option<FileLine>, group: Vec<Once<'a>>) 
     Some(Reported { rule, level, message, forbidden, finding, events, place, times, fingerprint })
 }
 
-fn message(seen: &Seen, group: &[Once]) -> String {
+fn message(seen: &TraceView, group: &[Once]) -> String {
     let mut sentences: Vec<String> = Vec::new();
     for one in group {
         // The same in another process is no other sentence.
@@ -325,20 +316,14 @@ fn number(all: &mut [Reported]) {
 
 /// Why the entries may not be all there is: what makes a trace incomplete, conditions that cannot be decided, and what
 /// was not seen. Each has the name of its sort.
-pub(super) fn doubts(seen: &Seen) -> Vec<(&'static str, Level, String)> {
+pub(super) fn doubts(seen: &TraceView) -> Vec<(&'static str, Level, String)> {
     let incomplete = unseen::incomplete(seen.trace);
-    let sentences = |sort, level, lines: Vec<String>| lines.into_iter().map(move |line| (sort, level, line));
     let missing = unseen::unseen(&seen.history).into_iter().filter(|line| Some(line) != incomplete.as_ref());
-    let mut all: Vec<(&str, Level, String)> =
-        sentences("incomplete", Level::Error, incomplete.clone().into_iter().collect()).collect();
-    all.extend(sentences("undecided", Level::Error, seen.undecided.to_vec()));
-    all.extend(sentences("not-seen", Level::Warning, missing.collect()));
+    let missing = missing.map(|line| ("not-seen", Level::Warning, line));
+    let undecided = seen.undecided.iter().map(|line| ("undecided", Level::Error, line.clone()));
+    let incomplete = incomplete.iter().map(|line| ("incomplete", Level::Error, line.clone()));
+    let all: Vec<_> = incomplete.chain(undecided).chain(missing).collect();
     all.into_iter().map(|(sort, level, line)| (sort, level, shorten(&visible(&line), LIMIT))).collect()
-}
-
-/// The rules that come with the program.
-pub(super) fn diagnoses() -> &'static [diagnosis::DiagnosisRule] {
-    diagnosis::rules()
 }
 
 #[cfg(test)]
@@ -356,7 +341,7 @@ mod tests {
             let place = it.place.as_ref().unwrap();
             format!("{}:{}", place.path, place.line.unwrap_or(0))
         };
-        let seen = Seen::new(trace, &findings, outcome);
+        let seen = TraceView::new(trace, &findings, outcome);
         all(&seen, ROOT).iter().map(|it| (it.rule.clone(), it.level.name(), at(it), it.times)).collect()
     }
 
@@ -379,7 +364,7 @@ mod tests {
         ];
         assert_eq!(shown(&trace, &fixture::outcome(&trace)), forbidden);
         let quiet = fixture::quiet();
-        assert!(all(&Seen::bare(&quiet), ROOT).is_empty(), "nothing was done");
+        assert!(all(&TraceView::bare(&quiet), ROOT).is_empty(), "nothing was done");
     }
 
     #[test]
@@ -390,7 +375,7 @@ mod tests {
         findings.remove(1);
         let outcome = policy.check(&trace, &findings);
         let none = PolicyOutcome::default();
-        let [before, after] = [&none, &outcome].map(|outcome| all(&Seen::new(&trace, &[], outcome), ROOT));
+        let [before, after] = [&none, &outcome].map(|outcome| all(&TraceView::new(&trace, &[], outcome), ROOT));
         let init = |all: &[Reported]| {
             let it = all.iter().find(|it| it.rule == "cuinit").unwrap();
             (it.level, it.fingerprint.clone())
@@ -398,7 +383,7 @@ mod tests {
         assert_eq!((init(&before).0, init(&after).0), (Level::Note, Level::Error));
         assert_eq!(init(&before).1, init(&after).1);
         // What a forbidden rule found is one entry with the workaround.
-        let all = all(&Seen::new(&trace, &findings, &outcome), ROOT);
+        let all = all(&TraceView::new(&trace, &findings, &outcome), ROOT);
         let late: Vec<&Reported> = all.iter().filter(|it| it.rule == "late-mask").collect();
         assert!(matches!(late.as_slice(), [one] if one.level == Level::Error), "{}", late.len());
         assert!(late[0].message.contains("Forbidden by late-mask. Instead: set it before"), "{}", late[0].message);
@@ -408,7 +393,7 @@ mod tests {
     fn a_fingerprint_survives_moved_lines_other_pids_and_other_gpus() {
         let prints = |trace: &Trace| {
             let (findings, none) = (fixture::findings(trace), PolicyOutcome::default());
-            let all = all(&Seen::new(trace, &findings, &none), ROOT);
+            let all = all(&TraceView::new(trace, &findings, &none), ROOT);
             all.into_iter().map(|it| it.fingerprint).collect::<Vec<_>>()
         };
         let trace = fixture::trace();
@@ -433,13 +418,13 @@ mod tests {
     #[test]
     fn equal_ones_at_a_line_are_one_and_equal_lines_are_told_apart() {
         let trace = fixture::large(2, 12, 0);
-        let all = all(&Seen::bare(&trace), ROOT);
+        let all = all(&TraceView::bare(&trace), ROOT);
         assert!(!all.is_empty() && all.iter().all(|it| it.rule == "context" && it.times == 1));
         let mut same = trace.clone();
         for frame in same.events.iter_mut().flat_map(|event| &mut event.stack.frames) {
             frame.line = Some(1);
         }
-        let merged = super::all(&Seen::bare(&same), ROOT);
+        let merged = super::all(&TraceView::bare(&same), ROOT);
         assert_eq!((merged.len(), merged[0].times), (1, all.len()));
         assert!(merged[0].message.ends_with(&format!(" {} times.", all.len())), "{}", merged[0].message);
         let numbered = all.iter().filter(|it| it.fingerprint.contains(':')).count();
@@ -461,10 +446,10 @@ mod tests {
     #[test]
     fn what_was_not_seen_is_a_doubt() {
         let mut trace = fixture::trace();
-        assert!(doubts(&Seen::bare(&trace)).is_empty());
+        assert!(doubts(&TraceView::bare(&trace)).is_empty());
         trace.end = None;
         let undecided = ["fork: why".to_owned()];
-        let doubts = doubts(&Seen { undecided: &undecided, ..Seen::bare(&trace) });
+        let doubts = doubts(&TraceView { undecided: &undecided, ..TraceView::bare(&trace) });
         let sorts: Vec<&str> = doubts.iter().map(|(sort, ..)| *sort).collect();
         assert_eq!(sorts, ["incomplete", "undecided"], "{doubts:?}");
     }

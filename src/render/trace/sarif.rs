@@ -3,23 +3,22 @@
 //! The format is the OASIS standard "Static Analysis Results Interchange Format (SARIF) Version 2.1.0". GitHub refuses
 //! a whole file for one result without a location, so every result has one.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::file::{self, FileLine, ROOT};
 use super::place;
 use super::reported::{self, Level, POLICY_RULES, Reported};
-use super::{Seen, totals};
+use super::{TraceView, totals};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::escape::{shorten, visible};
 use cuda_pitfalls_core::verdict::Provenance;
-use cuda_pitfalls_trace::diagnosis::{DiagnosisRule, Severity};
+use cuda_pitfalls_trace::diagnosis::{self, DiagnosisRule};
 use cuda_pitfalls_trace::{Frame, TraceEvent};
 
 /// The schema of the standard.
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 /// The most frames of a stack, and the most places of a way through the user's code.
 const MOST_FRAMES: usize = 40;
-/// The most further places of a result.
 const MOST_RELATED: usize = 8;
 /// Names and lines of code are cut to this many bytes.
 const LONGEST: usize = 400;
@@ -27,13 +26,13 @@ const LONGEST: usize = 400;
 const FINGERPRINT: &str = "cudaPitfalls/v1";
 
 /// The whole file. `root` is the folder of the sources.
-pub(super) fn document(seen: &Seen, root: &str) -> String {
+pub(super) fn document(seen: &TraceView, root: &str) -> String {
     let log = json!({ "$schema": SCHEMA, "version": "2.1.0", "runs": [run(seen, root)] });
     // A value without maps of other keys than text can be written.
     format!("{}\n", serde_json::to_string_pretty(&log).unwrap_or_default())
 }
 
-fn run(seen: &Seen, root: &str) -> Value {
+fn run(seen: &TraceView, root: &str) -> Value {
     let rules = rules();
     let all = reported::all(seen, root);
     let left_out = all.len().saturating_sub(reported::MOST);
@@ -63,13 +62,9 @@ fn run(seen: &Seen, root: &str) -> Value {
 
 /// The root of the sources. Its address is left out where a trace does not have it.
 fn base(root: &str) -> Value {
+    let uri = root.starts_with('/').then(|| file::file_uri(&format!("{}/", root.trim_end_matches('/'))));
     let description = text("the repository that the program was started in, or else the folder");
-    match root.starts_with('/') {
-        true => {
-            json!({ "uri": file::file_uri(&format!("{}/", root.trim_end_matches('/'))), "description": description })
-        }
-        false => json!({ "description": description }),
-    }
+    present(json!({ "uri": uri, "description": description }))
 }
 
 fn text(text: &str) -> Value {
@@ -78,8 +73,8 @@ fn text(text: &str) -> Value {
 
 /// Every rule, by name: a reader learns also what was looked for and not found.
 fn rules() -> Vec<Value> {
-    let mut all: Vec<(String, Value)> =
-        reported::diagnoses().iter().map(|rule| (rule.name.clone(), diagnosis(rule))).collect();
+    let mut all: Vec<(&str, Value)> =
+        diagnosis::rules().iter().map(|rule| (rule.name.as_str(), descriptor(rule))).collect();
     all.extend(POLICY_RULES.iter().map(|rule| {
         let page = rule.scenario.map(reported::page);
         let see = page.as_ref().map(|page| format!(" See {page}.")).unwrap_or_default();
@@ -91,13 +86,13 @@ fn rules() -> Vec<Value> {
             "defaultConfiguration": { "level": rule.level.name() },
             "properties": { "tags": ["cuda", "policy"], "scenario": rule.scenario, "page": page },
         });
-        (rule.id.to_owned(), descriptor)
+        (rule.id, descriptor)
     }));
-    all.sort_by(|one, other| one.0.cmp(&other.0));
+    all.sort_by_key(|(name, _)| *name);
     all.into_iter().map(|(_, rule)| rule).collect()
 }
 
-fn diagnosis(rule: &DiagnosisRule) -> Value {
+fn descriptor(rule: &DiagnosisRule) -> Value {
     let page = reported::page(&rule.scenario);
     let mut help = format!("{}\n\nWhat to write instead:\n", rule.why);
     for (framework, workaround) in &rule.workaround {
@@ -105,21 +100,16 @@ fn diagnosis(rule: &DiagnosisRule) -> Value {
         help.push_str(&format!("- {framework}: {workaround}\n"));
     }
     help.push_str(&format!("\nProved by the scenario {}: {page}, `cuda-pitfalls show {0}`.", rule.scenario));
-    let level = match rule.severity {
-        Severity::Pitfall => Level::Warning,
-        Severity::Note => Level::Note,
-    };
     json!({
         "id": rule.name,
         "shortDescription": text(&rule.title),
         "fullDescription": text(&rule.why),
         "help": text(&help),
-        "defaultConfiguration": { "level": level.name() },
+        "defaultConfiguration": { "level": Level::from_severity(rule.severity).name() },
         "properties": { "tags": ["cuda", rule.severity.name()], "scenario": rule.scenario, "page": page },
     })
 }
 
-/// The sorts of notifications.
 fn notifications() -> Value {
     let of = |id: &str, about: &str| json!({ "id": id, "shortDescription": text(about) });
     json!([
@@ -132,7 +122,7 @@ fn notifications() -> Value {
 }
 
 /// How the traced program ended, and what the trace lacks.
-fn invocation(seen: &Seen, left_out: usize) -> Value {
+fn invocation(seen: &TraceView, left_out: usize) -> Value {
     let of = |id: &str, level: Level, message: &str| json!({ "descriptor": { "id": id }, "level": level.name(), "message": text(message) });
     let mut all: Vec<Value> = Vec::new();
     if seen.trace.start.provenance == Provenance::Simulated {
@@ -149,45 +139,41 @@ fn invocation(seen: &Seen, left_out: usize) -> Value {
     let ended = began
         .zip(took)
         .and_then(|(began, took)| began.checked_add(jiff::SignedDuration::from_nanos(i64::try_from(took).ok()?)).ok());
-    let mut invocation = json!({
+    present(json!({
         // The tool succeeded if the trace is whole, however the program ended.
         "executionSuccessful": end.is_some(),
         "toolExecutionNotifications": all,
-    });
-    let optional = [
-        ("startTimeUtc", began.map(|at| json!(at.to_string()))),
-        ("endTimeUtc", ended.map(|at| json!(at.to_string()))),
-        ("exitCode", end.as_ref().and_then(|end| end.code).map(Value::from)),
-        ("exitSignalName", end.as_ref().and_then(|end| end.signal.as_deref()).map(|name| json!(visible(name)))),
-        ("exitCodeDescription", end.as_ref().map(|_| json!("how the traced program ended"))),
-    ];
-    put(&mut invocation, optional);
-    invocation
+        "startTimeUtc": began.map(|at| at.to_string()),
+        "endTimeUtc": ended.map(|at| at.to_string()),
+        "exitCode": end.as_ref().and_then(|end| end.code),
+        "exitSignalName": end.as_ref().and_then(|end| end.signal.as_deref()).map(visible),
+        "exitCodeDescription": end.as_ref().map(|_| "how the traced program ended"),
+    }))
 }
 
-/// Adds the properties that have a value.
-fn put<const N: usize>(object: &mut Value, optional: [(&str, Option<Value>); N]) {
-    let Some(object) = object.as_object_mut() else { return };
-    object.extend(optional.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+/// An object without the properties that are null: the standard has none.
+fn present(mut object: Value) -> Value {
+    if let Some(properties) = object.as_object_mut() {
+        properties.retain(|_, value| !value.is_null());
+    }
+    object
 }
 
-fn result(seen: &Seen, root: &str, rules: &[Value], one: &Reported) -> Value {
+fn result(seen: &TraceView, root: &str, rules: &[Value], one: &Reported) -> Value {
     let event = |index: &usize| seen.trace.events.get(*index);
     let first = one.events.first().and_then(event);
-    let mut properties = json!({ "simulated": seen.trace.start.provenance == Provenance::Simulated });
-    let optional = [
-        ("forbidden", one.forbidden.map(|it| json!(shorten(&visible(it), LONGEST)))),
-        ("scenario", one.finding.map(|it| json!(visible(&it.scenario)))),
-        ("page", one.finding.map(|it| json!(visible(&reported::page(&it.scenario))))),
-        ("workaround", one.finding.map(|it| json!(visible(&it.workaround)))),
-        ("memoryBytes", one.finding.and_then(|it| it.bytes).map(Value::from)),
-    ];
-    put(&mut properties, optional);
+    let properties = json!({
+        "simulated": seen.trace.start.provenance == Provenance::Simulated,
+        "forbidden": one.forbidden.map(|it| shorten(&visible(it), LONGEST)),
+        "scenario": one.finding.map(|it| visible(&it.scenario)),
+        "page": one.finding.map(|it| visible(&reported::page(&it.scenario))),
+        "workaround": one.finding.map(|it| visible(&it.workaround)),
+        "memoryBytes": one.finding.and_then(|it| it.bytes),
+    });
     let mut related: Vec<Value> = Vec::new();
     for event in one.events.iter().skip(1).filter_map(event) {
         let Some(place) = file::of_event(seen.trace, root, event) else { continue };
-        let mut location = location(&place);
-        put(&mut location, [("message", Some(text(&shorten(&visible(&event.call), LONGEST))))]);
+        let location = with(location(&place), "message", text(&shorten(&visible(&event.call), LONGEST)));
         // The standard asks for different ones.
         if related.len() < MOST_RELATED && !related.contains(&location) {
             related.push(location);
@@ -195,59 +181,54 @@ fn result(seen: &Seen, root: &str, rules: &[Value], one: &Reported) -> Value {
     }
     let stack = first.and_then(|event| stack(seen, root, event));
     let way = first.and_then(|event| way(seen, root, event));
-    let mut result = json!({
+    present(json!({
         "ruleId": one.rule,
+        "ruleIndex": rules.iter().position(|rule| rule.get("id") == Some(&json!(one.rule))),
         "level": one.level.name(),
         "kind": "fail",
         "message": text(&one.message),
         "locations": one.place.iter().map(location).collect::<Vec<_>>(),
+        "relatedLocations": (!related.is_empty()).then_some(related),
+        "stacks": stack.map(|stack| [stack]),
+        "codeFlows": way.map(|way| json!([{ "threadFlows": [{ "locations": way }] }])),
         "partialFingerprints": { FINGERPRINT: one.fingerprint },
         "occurrenceCount": one.times,
-        "properties": properties,
-    });
-    let optional = [
-        ("ruleIndex", rules.iter().position(|rule| rule.get("id") == Some(&json!(one.rule))).map(Value::from)),
-        ("relatedLocations", (!related.is_empty()).then(|| Value::from(related))),
-        ("stacks", stack.map(|stack| json!([stack]))),
-        ("codeFlows", way.map(|way| json!([{ "threadFlows": [{ "locations": way }] }]))),
-    ];
-    put(&mut result, optional);
-    result
+        "properties": present(properties),
+    }))
 }
 
-/// A line of a file as a location.
+/// An object with one more property.
+fn with(mut object: Value, name: &str, value: Value) -> Value {
+    if let Some(properties) = object.as_object_mut() {
+        properties.insert(name.to_owned(), value);
+    }
+    object
+}
+
 fn location(place: &FileLine) -> Value {
-    let mut artifact = Map::new();
-    artifact.insert("uri".to_owned(), json!(file::uri(&place.path)));
-    if file::is_below_root(&place.path) {
-        artifact.insert("uriBaseId".to_owned(), json!(ROOT));
-    }
-    let mut physical = json!({ "artifactLocation": artifact });
-    if let Some(line) = place.line {
-        let mut region = json!({ "startLine": line });
+    let base = file::is_below_root(&place.path).then_some(ROOT);
+    let artifact = present(json!({ "uri": file::uri(&place.path), "uriBaseId": base }));
+    let region = place.line.map(|line| {
         let source = place.source.as_ref().map(|source| text(&shorten(&visible(source), LONGEST)));
-        put(&mut region, [("snippet", source)]);
-        put(&mut physical, [("region", Some(region))]);
-    }
-    json!({ "physicalLocation": physical })
+        present(json!({ "startLine": line, "snippet": source }))
+    });
+    json!({ "physicalLocation": present(json!({ "artifactLocation": artifact, "region": region })) })
 }
 
 /// A frame as a location: its line if that is known, and its function.
-fn frame_location(seen: &Seen, root: &str, frame: &Frame) -> Value {
+fn frame_location(seen: &TraceView, root: &str, frame: &Frame) -> Value {
     let place = file::of_frame(seen.trace, root, frame);
-    let mut location = place.as_ref().map_or_else(|| json!({}), location);
-    let function = json!([{ "fullyQualifiedName": shorten(&visible(&frame.name()), LONGEST), "kind": "function" }]);
-    put(&mut location, [("logicalLocations", Some(function))]);
-    location
+    let name = shorten(&visible(&frame.name()), LONGEST);
+    let function = json!([{ "fullyQualifiedName": name, "kind": "function" }]);
+    with(place.as_ref().map_or_else(|| json!({}), location), "logicalLocations", function)
 }
 
 /// The stack of an event, innermost first; none if it has no frames.
-fn stack(seen: &Seen, root: &str, event: &TraceEvent) -> Option<Value> {
+fn stack(seen: &TraceView, root: &str, event: &TraceEvent) -> Option<Value> {
     let of = |frame: &Frame| {
-        let mut shown = json!({ "location": frame_location(seen, root, frame) });
         let module = frame.package.clone().or_else(|| frame.module.as_deref().map(last));
-        put(&mut shown, [("module", module.map(|module| json!(shorten(&visible(&module), LONGEST))))]);
-        shown
+        let module = module.map(|module| shorten(&visible(&module), LONGEST));
+        present(json!({ "location": frame_location(seen, root, frame), "module": module }))
     };
     let frames: Vec<Value> = event.stack.frames.iter().take(MOST_FRAMES).map(of).collect();
     let when = place::since_start(seen.trace, event.t_ns);
@@ -262,16 +243,15 @@ fn last(path: &str) -> String {
 
 /// The way from the user's first line to the call, outermost first, as viewers show it step by step: the user's own
 /// lines, such as those of imports, and the function of a package that the last of them called. None if it is one step.
-fn way(seen: &Seen, root: &str, event: &TraceEvent) -> Option<Vec<Value>> {
+fn way(seen: &TraceView, root: &str, event: &TraceEvent) -> Option<Vec<Value>> {
     let own = event.stack.users_all();
     let skipped = own.len().saturating_sub(MOST_FRAMES);
     let steps = own.into_iter().skip(skipped).chain(event.stack.entry());
     let steps: Vec<Value> = steps
         .filter_map(|frame| {
-            let mut location = location(&file::of_frame(seen.trace, root, frame)?);
-            let name = shorten(&visible(&frame.name()), LONGEST);
-            put(&mut location, [("message", Some(text(&name)))]);
-            Some(json!({ "location": location }))
+            let location = location(&file::of_frame(seen.trace, root, frame)?);
+            let name = text(&shorten(&visible(&frame.name()), LONGEST));
+            Some(json!({ "location": with(location, "message", name) }))
         })
         .collect();
     (steps.len() > 1).then_some(steps)
@@ -285,7 +265,7 @@ mod tests {
 
     fn of(trace: &Trace) -> Value {
         let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
-        let text = document(&Seen::new(trace, &findings, &outcome), &trace.start.folder);
+        let text = document(&TraceView::new(trace, &findings, &outcome), &trace.start.folder);
         serde_json::from_str(&text).unwrap()
     }
 
@@ -325,7 +305,7 @@ mod tests {
                 assert!(rule[part]["text"].as_str().is_some_and(|text| text.len() > 10), "{rule}");
             }
         }
-        assert_eq!(rules.len(), reported::diagnoses().len() + POLICY_RULES.len());
+        assert_eq!(rules.len(), diagnosis::rules().len() + POLICY_RULES.len());
     }
 
     #[test]
@@ -353,7 +333,7 @@ mod tests {
     #[test]
     fn foreign_text_acts_nowhere_and_every_result_has_a_file() {
         let (findings, outcome) = fixture::hostile_findings();
-        let shown = document(&Seen::new(&fixture::hostile(), &findings, &outcome), fixture::HOSTILE);
+        let shown = document(&TraceView::new(&fixture::hostile(), &findings, &outcome), fixture::HOSTILE);
         let log: Value = serde_json::from_str(&shown).unwrap();
         assert!(!shown.contains("\\u001b") && !shown.contains("\\n:") && !shown.contains("##["), "{shown}");
         let results = log["runs"][0]["results"].as_array().unwrap();

@@ -6,6 +6,7 @@ use cuda_pitfalls_calls::status::SIM_NOT_MODELLED;
 use cuda_pitfalls_core::text::{escape, lines};
 use cuda_pitfalls_trace::Trace;
 
+use super::entry::shown;
 use super::place;
 
 /// What is said before the program starts, for a terminal of this width.
@@ -20,10 +21,7 @@ pub fn unmodelled(trace: Option<&Trace>, told: &BTreeSet<String>) -> Vec<String>
     let mut found: BTreeMap<String, Option<String>> = told.iter().map(|name| (name.clone(), None)).collect();
     for (trace, event) in trace.iter().flat_map(|trace| trace.events.iter().map(move |event| (trace, event))) {
         if event.status == Some(SIM_NOT_MODELLED) {
-            let at = place::place(trace, event).map(|place| match place.line {
-                Some(line) => format!("{}:{line}", place.file),
-                None => place.file,
-            });
+            let at = place::place(trace, event).map(|place| shown(&place));
             let known = found.entry(event.call.clone()).or_default();
             *known = known.take().or(at);
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::change::changes;
 use super::entry::{Entries, TraceEntry, entries, late_write};
-use super::{Seen, place, totals, unseen};
+use super::{TraceView, place, totals, unseen};
 use crate::tally;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::{self, columns};
@@ -12,9 +12,7 @@ use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 
 /// The most entries that are listed, but for those with a pitfall or a violation.
 const MOST: usize = 40;
-/// The most entries that are listed at all.
 const MOST_AT_ALL: usize = 120;
-/// The most lines to change.
 const MOST_CHANGES: usize = 10;
 /// The most late writes below one entry, and the most findings.
 const FEW: usize = 4;
@@ -22,7 +20,7 @@ const FEW: usize = 4;
 const INDENT: &str = "    ";
 
 /// The trace in lines of at most `width` columns.
-pub(super) fn text(seen: &Seen, width: usize) -> String {
+pub(super) fn text(seen: &TraceView, width: usize) -> String {
     let width = width.max(lines::NARROWEST);
     let mut out = String::new();
     for banner in unseen::banners(seen.trace) {
@@ -71,23 +69,18 @@ pub(super) fn text(seen: &Seen, width: usize) -> String {
 }
 
 /// What is not listed, what could not be seen, and what could not be decided.
-fn left_open(seen: &Seen, made: &Entries, unseen: &[String], width: usize) -> String {
+fn left_open(seen: &TraceView, made: &Entries, unseen: &[String], width: usize) -> String {
     let mut out = String::new();
     if let Some(sorts) = made.not_listed() {
         out.push_str(&sentence("", &format!("not listed: {sorts}"), width));
     }
-    if !unseen.is_empty() {
-        out.push_str("not seen:\n");
-        out.extend(unseen.iter().map(|line| sentence("  - ", line, width)));
-    }
-    if !seen.undecided.is_empty() {
-        out.push_str("not decided:\n");
-        out.extend(seen.undecided.iter().map(|line| sentence("  - ", line, width)));
+    for (heading, lines) in [("not seen:\n", unseen), ("not decided:\n", seen.undecided)] {
+        out.push_str(if lines.is_empty() { "" } else { heading });
+        out.extend(lines.iter().map(|line| sentence("  - ", line, width)));
     }
     out
 }
 
-/// What a finding says.
 fn said(finding: &Finding) -> String {
     match finding.severity {
         Severity::Pitfall => finding.says.clone(),
@@ -95,18 +88,15 @@ fn said(finding: &Finding) -> String {
     }
 }
 
-/// What a violation says.
 pub(super) fn forbidden(what: &str, says: &str) -> String {
     format!("forbidden, {}: {}", place::short(what), place::short(says))
 }
 
-fn entry(seen: &Seen, entry: &TraceEntry, one_process: bool, width: usize) -> String {
+fn entry(seen: &TraceView, entry: &TraceEntry, one_process: bool, width: usize) -> String {
     let Some(event) = seen.trace.events.get(entry.first) else { return String::new() };
     let mut right = place::since_start(seen.trace, event.t_ns);
-    match entry.pids.as_slice() {
-        [_] if one_process => {}
-        [pid] => right.push_str(&format!("  {}", place::who(seen.trace, *pid))),
-        several => right.push_str(&format!("  {} processes", several.len())),
+    if !one_process || entry.pids.len() != 1 {
+        right.push_str(&format!("  {}", entry.who(seen.trace)));
     }
     let mut out = aside("", &entry.title(), &right, width);
     out.push_str(&chain(&place::chain(event), width));
@@ -152,7 +142,7 @@ fn entry(seen: &Seen, entry: &TraceEntry, one_process: bool, width: usize) -> St
 
 /// The last lines: where something is to be changed, what is wrong there and what to write, with the scenario that
 /// proves it. What several findings at one line have in common is said once.
-fn to_change(seen: &Seen, width: usize) -> String {
+fn to_change(seen: &TraceView, width: usize) -> String {
     let changes = changes(seen);
     if changes.is_empty() {
         return String::new();
@@ -240,11 +230,11 @@ mod tests {
 
     fn told(trace: &Trace, width: usize) -> String {
         let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
-        text(&Seen::new(trace, &findings, &outcome), width)
+        text(&TraceView::new(trace, &findings, &outcome), width)
     }
 
     fn bare(trace: &Trace) -> String {
-        text(&Seen::bare(trace), 80)
+        text(&TraceView::bare(trace), 80)
     }
 
     #[test]
@@ -295,9 +285,9 @@ What to change
         }
     }
 
-    fn hostile_seen(trace: &Trace) -> Seen<'_> {
+    fn hostile_seen(trace: &Trace) -> TraceView<'_> {
         let (findings, outcome) = fixture::hostile_findings();
-        Seen::new(trace, findings.leak(), Box::leak(Box::new(outcome)))
+        TraceView::new(trace, findings.leak(), Box::leak(Box::new(outcome)))
     }
 
     #[test]

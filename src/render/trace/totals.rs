@@ -2,14 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::{Seen, unseen};
+use super::{TraceView, unseen};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Severity;
 use cuda_pitfalls_trace::{ContextLife, End, History};
 
 /// `2 pitfalls · 524 MiB on a GPU that the program did no work on`.
-pub(super) fn parts(seen: &Seen) -> Vec<String> {
+pub(super) fn parts(seen: &TraceView) -> Vec<String> {
     let (trace, notes) = (seen.trace, seen.found(Severity::Note).count());
     let leaves_open = seen.findings.iter().any(|finding| !finding.leaves_open().is_empty());
     let mut parts = vec![match seen.found(Severity::Pitfall).count() {
@@ -84,16 +84,16 @@ mod tests {
         let (trace, undecided) = (fixture::quiet(), ["max-bytes".to_owned()]);
         let mut findings = fixture::findings(&fixture::trace());
         findings[0].severity = Severity::Note;
-        let seen = Seen { findings: &findings, undecided: &undecided, ..Seen::bare(&trace) };
+        let seen = TraceView { findings: &findings, undecided: &undecided, ..TraceView::bare(&trace) };
         assert_eq!(parts(&seen), ["1 pitfall", "1 condition undecided", "1 note"]);
     }
 
     #[test]
     fn nothing_was_found_is_said_of_what_was_seen() {
         let mut trace = fixture::quiet();
-        assert_eq!(parts(&Seen::bare(&trace)), ["no pitfall found"]);
+        assert_eq!(parts(&TraceView::bare(&trace)), ["no pitfall found"]);
         trace.start.limits = vec!["a limit".to_owned()];
-        assert_eq!(parts(&Seen::bare(&trace)), ["no pitfall found in what was seen"]);
+        assert_eq!(parts(&TraceView::bare(&trace)), ["no pitfall found in what was seen"]);
     }
 
     #[test]
@@ -102,7 +102,7 @@ mod tests {
         let mut findings = fixture::findings(&fixture::trace());
         findings.truncate(1);
         (findings[0].severity, findings[0].rule) = (Severity::Note, "forked-unseen".to_owned());
-        let seen = Seen { findings: &findings, ..Seen::bare(&trace) };
+        let seen = TraceView { findings: &findings, ..TraceView::bare(&trace) };
         assert_eq!(parts(&seen), ["no pitfall found in what was seen", "1 note"]);
     }
 
@@ -110,7 +110,7 @@ mod tests {
     fn memory_without_work_is_summed() {
         let mut trace = fixture::trace();
         let findings = fixture::findings(&trace);
-        let line = |trace: &Trace| parts(&Seen { findings: &findings, ..Seen::bare(trace) }).join(" · ");
+        let line = |trace: &Trace| parts(&TraceView { findings: &findings, ..TraceView::bare(trace) }).join(" · ");
         assert_eq!(line(&trace), "2 pitfalls · 524 MiB on a GPU that the program did no work on");
         let mut child = trace.counts.first().unwrap().clone();
         child.pid = 4720;

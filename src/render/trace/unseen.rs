@@ -9,7 +9,6 @@ use cuda_pitfalls_trace::{History, Trace, TraceEvent};
 
 /// What is said of a trace without an end.
 const INCOMPLETE: &str = "the trace is incomplete: it stops before the program ended";
-/// The most reasons of one kind.
 const MOST: usize = 8;
 
 /// What has to be known before anything is believed.

@@ -8,7 +8,7 @@ use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::text::redact::Redactor;
 use cuda_pitfalls_render::issue::Attached;
-use cuda_pitfalls_render::trace as render;
+use cuda_pitfalls_render::trace::{TraceView, proofs};
 use cuda_pitfalls_trace::diagnosis::{self, Severity};
 use cuda_pitfalls_trace::policy::PolicyOutcome;
 use cuda_pitfalls_trace::{Trace, TraceError, redacted};
@@ -23,14 +23,15 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
         Err(error) => return fail(error, Exit::Usage, false),
     };
     let (findings, outcome) = (diagnosis::findings(&trace), PolicyOutcome::default());
-    let proofs = render::proofs(&findings);
+    let view = TraceView::new(&trace, &findings, &outcome);
+    let proofs = proofs(&findings);
     let mut entries: Vec<ArchiveFile> = Vec::new();
     let attached = sources(&proofs, &mut entries);
     let mut add = |name: &str, text: String| entries.push(ArchiveFile { name: name.to_owned(), text });
-    add("summary.json", format!("{:#}\n", render::json(&trace, &findings, &outcome)));
-    add("trace.html", render::html(&trace, &findings, &outcome));
+    add("summary.json", format!("{:#}\n", view.json()));
+    add("trace.html", view.html());
     add(cuda_pitfalls_trace::FILE, text);
-    add("issue.md", render::issue(&trace, &findings, &proofs, &attached));
+    add("issue.md", view.issue(&proofs, &attached));
     let pitfall = findings.iter().find(|finding| finding.severity == Severity::Pitfall);
     let stem = pitfall.map_or_else(|| "trace".to_owned(), |finding| format!("trace-{}", stem(&finding.rule)));
     write(arguments, &stem, &entries)

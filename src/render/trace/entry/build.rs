@@ -2,29 +2,32 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{Entries, EntryKind, TraceEntry};
+use super::{Entries, EntryKind, Late, TraceEntry, shown};
 use crate::trace::place;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
-use cuda_pitfalls_trace::history::{ContextLife, Init};
-use cuda_pitfalls_trace::{EventKind, History, NOT_READY, TraceEvent, Usage};
+use cuda_pitfalls_trace::history::{ContextLife, Init, MASK, is_read_by_cuinit};
+use cuda_pitfalls_trace::{Beside, ContextChange, EventKind, History, NOT_READY, Trace, TraceEvent, Usage};
+
+/// A change of another GPU's memory that is worth a word, in bytes.
+const NOTABLE_BYTES: u64 = 2 << 20;
 
 /// The entries of a trace as they are made, event by event.
 pub(super) struct Builder<'h, 'a> {
-    pub(super) history: &'h History<'a>,
+    history: &'h History<'a>,
     /// Each context by the event that made it.
-    pub(super) lives: HashMap<usize, &'h ContextLife<'a>>,
+    lives: HashMap<usize, &'h ContextLife<'a>>,
     /// The events that end a context, which its entry tells.
-    pub(super) ends: HashSet<*const TraceEvent>,
+    ends: HashSet<*const TraceEvent>,
     /// The `cuInit` that an event belongs to, with the program's index.
-    pub(super) inits: HashMap<usize, (usize, &'h Init<'a>)>,
+    inits: HashMap<usize, (usize, &'h Init<'a>)>,
     /// The entry of the `cuInit` that counts, by program.
-    pub(super) counting: HashMap<usize, usize>,
+    counting: HashMap<usize, usize>,
     /// The last failed call of each thread.
     failed: HashMap<(u32, u32), (&'a str, Option<i64>)>,
     /// Events that have an entry whatever they are.
-    pub(super) wanted: HashSet<usize>,
-    pub(super) entries: Entries,
+    wanted: HashSet<usize>,
+    entries: Entries,
 }
 
 impl<'h, 'a> Builder<'h, 'a> {
@@ -106,12 +109,12 @@ impl<'h, 'a> Builder<'h, 'a> {
         is_repeated
     }
 
-    pub(super) fn push(&mut self, kind: EntryKind, label: String, index: usize, event: &TraceEvent) {
+    fn push(&mut self, kind: EntryKind, label: String, index: usize, event: &TraceEvent) {
         self.entries.all.push(TraceEntry::new(kind, label, index, event));
     }
 
     /// Counts an event that is of no importance by itself.
-    pub(super) fn minor(&mut self, sort: &'static str, index: usize, event: &TraceEvent) {
+    fn minor(&mut self, sort: &'static str, index: usize, event: &TraceEvent) {
         if !self.wanted.contains(&index) {
             *self.entries.summed.entry(sort).or_default() += 1;
             return;
@@ -130,6 +133,79 @@ impl<'h, 'a> Builder<'h, 'a> {
         };
         self.push(EntryKind::Other, label, index, event);
     }
+
+    fn init(&mut self, index: usize, event: &'a TraceEvent) {
+        let Some((number, init)) = self.inits.get(&index).copied() else { return };
+        let Some(program) = self.history.programs.get(number) else { return };
+        let counting = program.init().filter(|counting| counting.has_succeeded());
+        if counting.is_some_and(|counting| counting.events.first() < init.events.first()) {
+            // After one that succeeded it changes nothing.
+            return match event.what {
+                EventKind::Init { .. } => self.minor("later cuInit", index, event),
+                _ if self.wanted.contains(&index) => self.minor("", index, event),
+                _ => {}
+            };
+        }
+        if init.events.first() != Some(&index) {
+            return;
+        }
+        if program.init().is_some_and(|counting| std::ptr::eq(counting, init)) {
+            self.counting.insert(number, self.entries.all.len());
+        }
+        self.entries.all.push(init_entry(self.history.trace, index, init));
+    }
+
+    fn variable(&mut self, index: usize, event: &'a TraceEvent) {
+        let Some(write) = self.history.write(index) else { return };
+        let entry = self.counting.get(&write.program).and_then(|place| self.entries.all.get_mut(*place));
+        match (write.after_init_ns, entry) {
+            (Some(after_ns), Some(entry)) if write.is_late() => {
+                entry.events.push(index);
+                entry.late.push(Late { event: index, after_ns });
+            }
+            (Some(_), _) if is_read_by_cuinit(write.name) && write.differs == Some(false) => {
+                self.minor("write of the value that cuInit had read", index, event);
+            }
+            (after_init, _) => {
+                let after = if after_init.is_some() { ", after cuInit" } else { "" };
+                self.push(EntryKind::Variable, format!("{}{after}", written(event)), index, event);
+            }
+        }
+    }
+
+    fn context(&mut self, index: usize, event: &'a TraceEvent, change: ContextChange, primary: bool) {
+        let gpu = place::gpu(self.history.trace, event);
+        let verb = match change {
+            ContextChange::Made => return self.made(index, event, primary),
+            ContextChange::Failed => {
+                let label = format!("no context on {gpu}: {}", place::returned(event));
+                return self.push(EntryKind::Context, label, index, event);
+            }
+            change => ended(change),
+        };
+        if self.ends.contains(&std::ptr::from_ref(event)) && !self.wanted.contains(&index) {
+            // The entry of the context says that it ended.
+            return;
+        }
+        self.push(EntryKind::Context, format!("context on {gpu} {verb}"), index, event);
+    }
+
+    fn made(&mut self, index: usize, event: &'a TraceEvent, primary: bool) {
+        let Some(life) = self.lives.get(&index) else { return };
+        let label = if life.is_unused() { "context, never used afterwards" } else { "context" };
+        let mut entry = TraceEntry::new(EntryKind::Context, label.to_owned(), index, event);
+        entry.gpu = Some(place::gpu(self.history.trace, event));
+        entry.bytes = life.bytes;
+        if !primary {
+            entry.details.push("not the primary context of its GPU".to_owned());
+        }
+        if let Some((end, EventKind::Context { change, .. })) = life.ended.map(|end| (end, &end.what)) {
+            let at = place::place(self.history.trace, end).map(|place| format!(" by {}", shown(&place)));
+            entry.details.push(format!("{}{}", ended(*change), at.unwrap_or_default()));
+        }
+        entry.details.extend(memory_details(self.history.trace, event, life.beside));
+        self.entries.all.push(entry);
+    }
 }
 
 fn limit_label(event: &TraceEvent, limit: i32, value: u64, after_launch: bool) -> String {
@@ -138,5 +214,88 @@ fn limit_label(event: &TraceEvent, limit: i32, value: u64, after_launch: bool) -
     match event.status.filter(|status| *status != 0) {
         None => format!("{name} set to {value}{after}"),
         Some(status) => format!("{name} not set to {value}{after}: {}", place::status(status)),
+    }
+}
+
+fn init_entry(trace: &Trace, index: usize, init: &Init<'_>) -> TraceEntry {
+    let mut entry = TraceEntry::new(EntryKind::Init, init_label(init), index, init.first);
+    entry.events.clone_from(&init.events);
+    let has_stack = |index: &&usize| trace.events.get(**index).is_some_and(|event| !event.stack.frames.is_empty());
+    entry.first = init.events.iter().find(has_stack).copied().unwrap_or(index);
+    let others = init.variables().into_iter().flatten();
+    let others = others.filter(|(name, _)| *name != MASK && cuda_pitfalls_fake::is_of_cuda(name.as_bytes()));
+    let others: Vec<String> =
+        others.map(|(name, value)| format!("{}={}", place::short(name), place::short(value))).collect();
+    if !others.is_empty() {
+        entry.details.push(format!("with {}", others.join(", ")));
+    }
+    if let Some((visible, gpus)) = init.visible() {
+        let has_mask = init.value(MASK).flatten().is_some();
+        let is_notable = has_mask || visible as usize != trace.start.gpus.len();
+        entry.details.extend(is_notable.then(|| sees(trace, visible, gpus)));
+    } else if let Some((_, returned)) = init.returned {
+        entry.details.push(format!("cuInit returned {}", place::returned(returned)));
+    }
+    entry
+}
+
+fn init_label(init: &Init<'_>) -> String {
+    match init.value(MASK) {
+        Some(mask) if init.has_read_mask() => format!("{MASK} was read as {}", place::value(mask)),
+        Some(mask) => format!("cuInit with {MASK} {}", place::value(mask)),
+        None => "cuInit".to_owned(),
+    }
+}
+
+/// Which GPUs a process sees, in its own order.
+fn sees(trace: &Trace, visible: u32, gpus: &[String]) -> String {
+    const MOST: usize = 8;
+    let known =
+        |uuid: &String| trace.gpu_index(Some(uuid)).map_or_else(|| place::short(uuid), |at| format!("GPU {at}"));
+    let mut names: Vec<String> = gpus.iter().take(MOST).map(known).collect();
+    if gpus.len() > MOST {
+        names.push("…".to_owned());
+    }
+    match (visible, names.is_empty()) {
+        (0, _) => "the process sees no GPU".to_owned(),
+        (_, true) => format!("the process sees {}", counted(u64::from(visible), "GPU")),
+        (1, false) => format!("the process sees {}", names.join(", ")),
+        (_, false) => format!("the process sees {}: {}", counted(u64::from(visible), "GPU"), names.join(", ")),
+    }
+}
+
+/// What a write of a variable did: `CUDA_VISIBLE_DEVICES set to 1`.
+fn written(event: &TraceEvent) -> String {
+    let EventKind::Variable { name, before, value } = &event.what else { return String::new() };
+    let was = before.as_deref().map(|before| format!(" (was {})", place::value(Some(before)))).unwrap_or_default();
+    match value {
+        Some(value) => format!("{} set to {}{was}", place::short(name), place::value(Some(value))),
+        None => format!("{} removed{was}", place::short(name)),
+    }
+}
+
+/// What else changed memory while a context was made.
+fn memory_details(trace: &Trace, event: &TraceEvent, beside: Beside) -> Vec<String> {
+    let own = trace.gpu_index(event.gpu.as_deref());
+    let grown = own.and_then(|own| event.memory_bytes.get(own).copied().flatten());
+    let grown = grown.map_or_else(String::new, |grown| format!(": {} in total", units::delta(grown)));
+    let mut details: Vec<String> = match beside {
+        Beside::Nobody => Vec::new(),
+        Beside::Context => vec![format!("another context was created or destroyed there at the same time{grown}")],
+        Beside::Process => vec![format!("another process changed the GPU's memory at the same time{grown}")],
+    };
+    for (gpu, bytes) in event.memory_bytes.iter().enumerate().filter(|(gpu, _)| Some(*gpu) != own) {
+        if let Some(bytes) = bytes.filter(|bytes| bytes.unsigned_abs() >= NOTABLE_BYTES) {
+            details.push(format!("at the same time GPU {gpu} {}", units::delta(bytes)));
+        }
+    }
+    details
+}
+
+fn ended(change: ContextChange) -> &'static str {
+    match change {
+        ContextChange::Reset => "reset",
+        ContextChange::Destroyed => "destroyed",
+        _ => "released",
     }
 }

@@ -4,10 +4,11 @@
 //! Lanes and marks are elements whose offset is in percent, not a drawing that is scaled: their text
 //! and their size stay readable on a phone.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 
 use super::is_told;
+use crate::html::page::paragraph;
 use crate::svg::{share, steps};
 use crate::trace::entry::{EntryKind, TraceEntry};
 use crate::trace::place;
@@ -16,11 +17,8 @@ use cuda_pitfalls_core::text::escape::{html, shorten};
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::{EventKind, Trace};
 
-/// The most lanes.
 const MOST_LANES: usize = 48;
-/// Lanes that are not folded.
 const OPEN_LANES: usize = 12;
-/// The most GPUs.
 const MOST_GPUS: usize = 16;
 /// Marks nearer than this many percent of the axis are one.
 const NEAR: f64 = 1.6;
@@ -39,11 +37,10 @@ pub(super) fn draw(out: &mut String, trace: &Trace, entries: &[TraceEntry], list
     let times = trace.events.iter().map(|event| event.t_ns).chain(trace.memory.iter().map(|memory| memory.t_ns));
     let to = times.chain(trace.end.iter().map(|end| end.t_ns)).max().unwrap_or(from).max(from);
     out.push_str("<h2>Timeline</h2>\n<div class=\"timeline\">\n");
-    let is_there = |entry: &TraceEntry, kind: EntryKind| {
-        entry.kind == kind || (kind == EntryKind::Variable && !entry.late.is_empty())
-    };
-    let kinds = EntryKind::ALL.into_iter().filter(|kind| entries.iter().any(|entry| is_there(entry, *kind)));
+    let late = entries.iter().filter(|entry| !entry.late.is_empty()).map(|_| EntryKind::Variable);
+    let kinds: BTreeSet<EntryKind> = entries.iter().map(|entry| entry.kind).chain(late).collect();
     let legend: String = kinds
+        .iter()
         .map(|kind| format!("<span class=\"name\"><span class=\"dot {}\"></span>{}</span> ", kind.class(), kind.name()))
         .collect();
     let _ = writeln!(out, "<p class=\"legend\">{legend}</p>");
@@ -98,12 +95,12 @@ fn memory(out: &mut String, trace: &Trace, span: (u64, u64)) {
         );
     }
     if curves.len() > MOST_GPUS {
-        let _ = writeln!(out, "<p class=\"dim\">… and {} more GPUs.</p>", curves.len() - MOST_GPUS);
+        *out += &paragraph("dim", &format!("… and {} more GPUs.", curves.len() - MOST_GPUS));
     }
     let still = (0..trace.start.gpus.len()).filter(|index| !curves.contains_key(index));
     let still: Vec<String> = still.take(MOST_GPUS).map(|index| index.to_string()).collect();
     if !still.is_empty() {
-        let _ = writeln!(out, "<p class=\"dim\">Memory did not change on GPU {}.</p>", still.join(", "));
+        *out += &paragraph("dim", &format!("Memory did not change on GPU {}.", still.join(", ")));
     }
 }
 
@@ -157,12 +154,12 @@ fn lanes(out: &mut String, trace: &Trace, entries: &[TraceEntry], listed: &HashS
         out.push_str("</details>\n");
     }
     if busy.len() > MOST_LANES {
-        let _ = writeln!(out, "<p class=\"dim\">… and {} more processes with events.</p>", busy.len() - MOST_LANES);
+        *out += &paragraph("dim", &format!("… and {} more processes with events.", busy.len() - MOST_LANES));
     }
     if !idle.is_empty() {
         let processes =
             if idle.len() == 1 { "One more process".to_owned() } else { format!("{} more processes", idle.len()) };
-        let _ = writeln!(out, "<p class=\"dim\">{processes} without an event that is listed.</p>");
+        *out += &paragraph("dim", &format!("{processes} without an event that is listed."));
     }
 }
 
@@ -188,7 +185,6 @@ fn marked(trace: &Trace, entries: &[TraceEntry]) -> BTreeMap<u32, Vec<(u64, usiz
     marked
 }
 
-/// Draws a mark.
 fn draw_mark(out: &mut String, mark: &Mark) {
     let told = if mark.is_told { " told" } else { "" };
     let text = if mark.count > 1 { mark.count.to_string() } else { String::new() };
