@@ -25,7 +25,7 @@ use cuda_pitfalls::scenario::{Check, Expected, Instance, Needs, Scenario, sympto
 
 use self::measured::Reference;
 pub(crate) use self::prose::prose;
-use self::prose::{bullet, capitalised, code, escaped, link, paragraph, value};
+use self::prose::{bullets, capitalised, code, escaped, link, paragraph, value};
 
 /// The folder of the pages, below the root of the repository.
 pub const FOLDER: &str = "docs/pitfalls";
@@ -103,10 +103,7 @@ fn see(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pit
     if let Some(trap) = instance.cases.iter().find(|case| case.name == "trap") {
         paragraph(out, &format!("{order}: {}. {shows}:", prose(&trap.does)));
     }
-    out.push('\n');
-    for check in &instance.effect {
-        bullet(out, &effect(check));
-    }
+    bullets(out, instance.effect.iter().map(effect));
     paragraph(out, &format!("Common belief: “{}”", prose(&scenario.belief)));
 }
 
@@ -136,12 +133,7 @@ fn why(out: &mut String, scenario: &Scenario) {
     if !scenario.why.is_empty() {
         paragraph(out, &prose(&scenario.why));
     }
-    if !reasons.is_empty() {
-        out.push('\n');
-    }
-    for reason in reasons {
-        bullet(out, &reason);
-    }
+    bullets(out, reasons);
 }
 
 /// Writes a link to the scenario that asks about the calls behind the lines.

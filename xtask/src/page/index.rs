@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use cuda_pitfalls::scenario::{Scenario, symptom};
 
-use super::prose::{brief, bullet, link, paragraph, prose};
+use super::prose::{brief, bullets, link, paragraph, prose};
 use super::{FOLDER, Pitfall};
 
 /// The page with links to all others.
@@ -23,10 +23,7 @@ pub fn index(scenarios: &[Scenario]) -> String {
     );
     let named: Vec<&symptom::Symptom> =
         symptom::all().iter().filter(|symptom| scenarios.iter().any(|scenario| has(scenario, symptom))).collect();
-    out.push('\n');
-    for symptom in &named {
-        bullet(&mut out, &link(&prose(&symptom.sentence), &format!("#{}", symptom.id)));
-    }
+    bullets(&mut out, named.iter().map(|symptom| link(&prose(&symptom.sentence), &format!("#{}", symptom.id))));
     let subjects: BTreeSet<&str> = scenarios.iter().filter_map(|scenario| scenario.name.split('/').next()).collect();
     let subjects: Vec<String> = subjects.iter().map(|subject| link(subject, subject)).collect();
     paragraph(&mut out, &format!("Or look by subject: {}.", subjects.join(", ")));
@@ -53,15 +50,9 @@ fn by_symptom(out: &mut String, symptom: &symptom::Symptom, scenarios: &[Scenari
         (Pitfall::Open, Some("Asked, and not measured yet:")),
     ];
     for (standing, title) in titles {
-        let mut entries = met(standing).peekable();
-        if entries.peek().is_none() {
-            continue;
-        }
-        title.iter().for_each(|title| paragraph(out, title));
-        out.push('\n');
-        for scenario in entries {
-            bullet(out, &entry(scenario, standing));
-        }
+        let mut entries = met(standing).map(|scenario| entry(scenario, standing)).peekable();
+        title.iter().filter(|_| entries.peek().is_some()).for_each(|title| paragraph(out, title));
+        bullets(out, entries);
     }
 }
 
@@ -79,11 +70,11 @@ fn question(scenario: &Scenario) -> String {
 }
 
 fn without_symptom(out: &mut String, scenarios: &[Scenario]) {
-    let mut entries = scenarios.iter().filter(|scenario| scenario.symptoms.is_empty()).peekable();
+    let mut entries = scenarios.iter().filter(|scenario| scenario.symptoms.is_empty()).map(question).peekable();
     if entries.peek().is_some() {
-        out.push_str("\n## About the instrument itself\n\n");
+        out.push_str("\n## About the instrument itself\n");
     }
-    entries.for_each(|scenario| bullet(out, &question(scenario)));
+    bullets(out, entries);
 }
 
 /// The path of the index, below the root of the repository.

@@ -114,9 +114,12 @@ pub(super) fn fenced(out: &mut String, language: &str, rows: impl Iterator<Item 
     let _ = writeln!(out, "\n{fence}{language}\n{}\n{fence}", rows.join("\n"));
 }
 
-/// Writes an item of a list.
-pub(super) fn bullet(out: &mut String, words: &str) {
-    wrapped(out, words, "- ", "  ");
+/// Writes a list, unless it is empty.
+pub(super) fn bullets(out: &mut String, items: impl IntoIterator<Item = String>) {
+    for (place, words) in items.into_iter().enumerate() {
+        out.push_str(if place == 0 { "\n" } else { "" });
+        wrapped(out, &words, "- ", "  ");
+    }
 }
 
 /// Writes lines of at most the width. Code is not broken, and no line begins like an item of a list.
@@ -193,7 +196,7 @@ mod tests {
     fn lines_are_short_and_code_is_whole() {
         let mut out = String::new();
         let words = format!("{} `a b c` - {}", "word ".repeat(19).trim(), "word ".repeat(30).trim());
-        bullet(&mut out, &words);
+        wrapped(&mut out, &words, "- ", "  ");
         assert!(out.lines().all(|line| line.len() <= WIDTH), "{out}");
         assert!(out.lines().skip(1).all(|line| line.starts_with("  ") && !line.starts_with("  -")), "{out}");
         assert!(out.contains("`a b c` -"), "{out}");

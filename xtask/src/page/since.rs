@@ -7,7 +7,7 @@ use cuda_pitfalls::render::{self, versions};
 use cuda_pitfalls::scenario::{Case, Expectation, Scenario};
 
 use super::measured::{Measurement, happened};
-use super::prose::{bullet, capitalised, code, link, paragraph, prose, value};
+use super::prose::{bullets, capitalised, code, link, paragraph, prose, value};
 use super::table::Table;
 
 /// Writes the section.
@@ -21,10 +21,7 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
     }
     out.push_str("\n## Since which version\n");
     let said = if versions::matter(expect) { reasons(expect) } else { details };
-    if !said.is_empty() {
-        out.push('\n');
-    }
-    said.iter().for_each(|sentence| bullet(out, sentence));
+    bullets(out, said);
     for (what, range) in [("libcudart", &scenario.needs.libcudart), ("driver", &scenario.needs.driver)] {
         if let Some(range) = range {
             paragraph(out, &format!("The question can be asked with {what} {}.", prose(&range.0)));
