@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use cuda_pitfalls_core::fact::{self, Change};
+use cuda_pitfalls_core::text::counts::tally;
 
 /// What a case showed at one step, or what a row of a survey says.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -45,15 +46,9 @@ fn is_first(outcome: &u32) -> bool {
 
 /// In what two outcomes differ, case by case.
 pub(super) fn differing(usual: &[CaseChange], these: &[CaseChange]) -> Vec<FactDiffers> {
-    let mut cases: Vec<(&str, u32)> = Vec::new();
-    for one in usual.iter().chain(these) {
-        let case = (one.case.as_str(), one.outcome);
-        if !cases.contains(&case) {
-            cases.push(case);
-        }
-    }
+    let cases = tally(usual.iter().chain(these).map(|one| (one.case.as_str(), one.outcome)));
     let mut all = Vec::new();
-    for (case, outcome) in cases {
+    for ((case, outcome), _) in cases {
         let is_of_it = |one: &&CaseChange| one.case == case && one.outcome == outcome;
         let changes =
             |all: &[CaseChange]| all.iter().filter(is_of_it).map(|one| one.change.clone()).collect::<Vec<_>>();

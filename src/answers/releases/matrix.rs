@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::row::{LineState, ReleaseRow};
 use super::{EnvironmentDocument, version_order};
 use crate::survey::python::{Raised, without_line};
+use cuda_pitfalls_core::text::counts::{grouped, tally};
 
 /// Lines and environments.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -91,51 +92,29 @@ pub struct Change {
 impl Matrix {
     /// The matrix of these documents. Of two about one environment, the later one counts.
     pub fn of(documents: &[EnvironmentDocument]) -> Matrix {
-        let mut packages: Vec<&str> = Vec::new();
-        for document in documents {
-            if !packages.contains(&document.environment.package.as_str()) {
-                packages.push(&document.environment.package);
-            }
-        }
+        let packages = tally(documents.iter().map(|document| document.environment.package.as_str()));
         let place = |document: &EnvironmentDocument| {
-            packages.iter().position(|package| *package == document.environment.package)
+            packages.iter().position(|(package, _)| *package == document.environment.package)
         };
-        let mut sorted: Vec<&EnvironmentDocument> = Vec::new();
-        for document in documents {
-            match sorted.iter_mut().find(|known| known.environment.name == document.environment.name) {
-                Some(known) => *known = document,
-                None => sorted.push(document),
-            }
-        }
+        // The latest of several with one name.
+        let by_name = grouped(documents.iter().map(|document| (&document.environment.name, document)));
+        let mut sorted: Vec<&EnvironmentDocument> = by_name.iter().filter_map(|(_, all)| all.last().copied()).collect();
         sorted.sort_by(|a, b| {
             let versions = || version_order(&a.environment.version, &b.environment.version);
             place(a).cmp(&place(b)).then_with(versions).then_with(|| a.environment.name.cmp(&b.environment.name))
         });
-        let mut matrix =
-            Matrix { columns: sorted.iter().map(|document| column(document)).collect(), lines: Vec::new() };
-        for (index, row) in
-            sorted.iter().enumerate().flat_map(|(at, document)| document.rows.iter().map(move |row| (at, row)))
-        {
-            let known = matrix.lines.iter().position(|line| line.id == row.id);
-            let at = known.unwrap_or_else(|| {
-                matrix.lines.push(line(row));
-                matrix.lines.len() - 1
-            });
-            matrix.lines.iter_mut().skip(at).take(1).for_each(|line| line.cells.push(cell(index, row)));
+        let rows =
+            sorted.iter().enumerate().flat_map(|(index, document)| document.rows.iter().map(move |row| (index, row)));
+        let lines = grouped(rows.map(|(index, row)| (row.id.as_str(), (index, row))));
+        Matrix {
+            columns: sorted.iter().map(|document| column(document)).collect(),
+            lines: lines.iter().filter_map(|(_, rows)| line(rows)).collect(),
         }
-        matrix
     }
 
     /// The packages that columns are about, each with the indices of its columns, oldest version first.
     pub fn packages(&self) -> Vec<(&str, Vec<usize>)> {
-        let mut all: Vec<(&str, Vec<usize>)> = Vec::new();
-        for (index, column) in self.columns.iter().enumerate() {
-            match all.last_mut() {
-                Some((package, columns)) if *package == column.package => columns.push(index),
-                _ => all.push((&column.package, vec![index])),
-            }
-        }
-        all
+        grouped(self.columns.iter().enumerate().map(|(index, column)| (column.package.as_str(), index)))
     }
 
     /// The lines with a cell in one of these columns.
@@ -175,18 +154,9 @@ impl Matrix {
             let caller = if change.is.calls() { change.after } else { change.before };
             self.lines.get(change.line).and_then(|line| line.cell(caller)?.place())
         };
-        let mut groups: Vec<Vec<Change>> = Vec::new();
-        for change in self.changes() {
-            let is_same = |group: &&mut Vec<Change>| {
-                let kind = |change: &Change| (change.before, change.after, change.was, change.is, place(change));
-                group.first().is_some_and(|first| kind(first) == kind(&change))
-            };
-            match groups.iter_mut().find(is_same) {
-                Some(group) => group.push(change),
-                None => groups.push(vec![change]),
-            }
-        }
-        groups
+        let alike = |change: &Change| (change.before, change.after, change.was, change.is, place(change));
+        let groups = grouped(self.changes().into_iter().map(|change| (alike(&change), change)));
+        groups.into_iter().map(|(_, group)| group).collect()
     }
 }
 
@@ -218,15 +188,11 @@ fn column(document: &EnvironmentDocument) -> Column {
     }
 }
 
-fn line(row: &ReleaseRow) -> MatrixLine {
-    let ReleaseRow { id, framework, before, ask, .. } = row;
-    MatrixLine {
-        id: id.clone(),
-        framework: framework.clone(),
-        before: before.clone(),
-        ask: ask.clone(),
-        cells: Vec::new(),
-    }
+/// A line by its rows, each with the index of its column.
+fn line(rows: &[(usize, &ReleaseRow)]) -> Option<MatrixLine> {
+    let (_, ReleaseRow { id, framework, before, ask, .. }) = *rows.first()?;
+    let (id, framework, before, ask) = (id.clone(), framework.clone(), before.clone(), ask.clone());
+    Some(MatrixLine { id, framework, before, ask, cells: rows.iter().map(|(index, row)| cell(*index, row)).collect() })
 }
 
 fn cell(column: usize, row: &ReleaseRow) -> Cell {
