@@ -383,20 +383,22 @@ fn a_short_limit_for_rows_is_none_for_the_controls() {
 #[test]
 fn what_makes_no_sense_is_refused_with_its_place() {
     let scratch = Scratch::new();
-    let wrong = scratch.path().join("wrong.toml");
-    fs::write(&wrong, "[[row]]\nid = \"a\"\nframework = \"b\"\nneeds = [\"torch 2\"]\nasks = \"pass\"\n")
-        .expect("a file");
-    let wrong = wrong.to_string_lossy().into_owned();
+    let [wrong, misspelt] = ["ask", "asks"].map(|key| {
+        let file = scratch.path().join(format!("wrong-{key}.toml"));
+        let row = format!("[[row]]\nid = \"a\"\nframework = \"b\"\nneeds = [\"torch 2\"]\n{key} = \"pass\"\n");
+        fs::write(&file, row).expect("a file");
+        file.to_string_lossy().into_owned()
+    });
     let rows = "tests/surveyed/rows.toml";
     for (arguments, parts) in [
         (&["python", "--rows", rows, "--on", "sim"][..], &["--allow code"][..]),
         (
             &["python", "--rows", &wrong, "--allow", "code", "--on", "sim"],
-            &["wrong.toml:4:10", "write a package and its versions"],
+            &["wrong-ask.toml:1:1", "write a package and its versions"],
         ),
         (
-            &["python", "--rows", &wrong, "--allow", "code", "--on", "sim"],
-            &["unknown key `asks`", "did you mean `ask`?"],
+            &["python", "--rows", &misspelt, "--allow", "code", "--on", "sim"],
+            &["wrong-asks.toml:5:1", "unknown field `asks`, expected one of", "`ask`"],
         ),
         (
             &["python", "framework.divice_count", "--rows", rows, "--allow", "code", "--on", "sim"],

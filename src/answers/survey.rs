@@ -21,6 +21,7 @@ pub mod startup;
 mod stored;
 
 pub use document::{Header, SurveyDocument};
+pub(crate) use question::read_list;
 pub use question::{Item, SurveyAnswer};
 pub use row::{RowAttempts, Unmeasured, keyed};
 pub use stored::{Survey, schema};

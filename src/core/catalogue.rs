@@ -17,7 +17,6 @@ use thiserror::Error;
 
 use crate::input;
 use crate::scenario::{self, Diagnostic, Hazard, Scenario};
-use crate::source::reader::Reader;
 use crate::text::escape::terminal;
 
 /// The largest scenario file, in bytes. Larger files are not read into memory.
@@ -48,19 +47,6 @@ pub struct Invalid {
     pub source: String,
     /// What is wrong with it, in order.
     pub diagnostics: Vec<Diagnostic>,
-}
-
-impl Invalid {
-    /// Reads a file of ours, whose errors name `path`.
-    ///
-    /// # Errors
-    /// Every error of the file, with its place.
-    pub fn or_read<T>(path: &str, source: &str, read: impl FnOnce(&mut Reader<'_>) -> Option<T>) -> Result<T, Invalid> {
-        let mut reader = Reader::new(path, source, &[]);
-        let all = read(&mut reader);
-        let invalid = |diagnostics| Invalid { path: path.to_string(), source: source.to_string(), diagnostics };
-        reader.finish(all).map_err(invalid)
-    }
 }
 
 /// Whether the program comes with a scenario file of this name and this SHA-256.

@@ -2,16 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use crate::survey::python::MOST_BYTES;
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::survey::read_list;
 use cuda_pitfalls_core::catalogue::Invalid;
-use cuda_pitfalls_core::source::reader::{Reader, get};
-use cuda_pitfalls_core::source::tree::{Node, SourceSpan};
 
 const PATH: &str = "scenarios/surveys/releases.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::RELEASES;
 
 /// An environment to make and to ask.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct EnvironmentRequest {
     /// The package that it is about.
     pub package: String,
@@ -20,12 +22,15 @@ pub struct EnvironmentRequest {
     /// The version or the path of the interpreter; `None` for that which the installer chooses.
     pub python: Option<String>,
     /// What is installed beside it.
+    #[serde(default)]
     pub also: Vec<String>,
     /// The day after which no package may have been published, as RFC 3339 or `2025-11-20`.
     pub newest: Option<String>,
     /// Whether this version holds, whatever other packages ask for.
+    #[serde(default)]
     pub forced: bool,
     /// Whether packages may be built from source, which runs their code.
+    #[serde(default)]
     pub build: bool,
 }
 
@@ -66,6 +71,13 @@ impl EnvironmentRequest {
                 ..EnvironmentRequest::default()
             }),
         }
+    }
+
+    /// The request of a file, if its words could stand on the command line.
+    fn checked(self) -> Result<EnvironmentRequest, RequestError> {
+        let EnvironmentRequest { package, version, python, also, newest, forced, build } = self;
+        let words = format!("{package}=={version} {}", also.join(" "));
+        EnvironmentRequest::parse(&words).map(|request| EnvironmentRequest { python, newest, forced, build, ..request })
     }
 
     /// Its name, such as `torch 2.9.1`; the version is left out where the installer chooses it.
@@ -120,46 +132,24 @@ pub fn built_in() -> Result<Vec<EnvironmentRequest>, Invalid> {
 /// Parses a list; errors name `path`.
 ///
 /// # Errors
-/// Every error of the list, with its place.
+/// The first error of the list, with its place.
 pub fn read(path: &str, source: &str) -> Result<Vec<EnvironmentRequest>, Invalid> {
-    Invalid::or_read(path, source, list)
+    read_list(path, source, |file: EnvironmentsFile, _| {
+        let (mut all, mut known) = (Vec::new(), BTreeSet::new());
+        for entry in file.environment {
+            let (span, written) = (entry.span(), entry.into_inner());
+            let request = written.checked().map_err(|error| (span.clone(), error.to_string()))?;
+            if !known.insert(request.name()) {
+                return Err((span, format!("`{}` occurs twice", request.name())));
+            }
+            all.push(request);
+        }
+        Ok(all)
+    })
 }
 
-fn list(reader: &mut Reader<'_>) -> Option<Vec<EnvironmentRequest>> {
-    let entries = reader.top("a list of environments", MOST_BYTES)?;
-    reader.known_keys(&entries, &["environment"]);
-    let nodes = reader.required(&entries, "environment", &SourceSpan::at(0..0), "a list of environments")?;
-    let (mut all, mut known) = (Vec::new(), BTreeSet::new());
-    for node in reader.one_or_more(nodes) {
-        let Some(request) = environment(reader, node) else { continue };
-        if !known.insert(request.name()) {
-            let help = "give each environment another package or version".to_string();
-            reader.error(&node.place, format!("`{}` occurs twice", request.name()), Some(help));
-        }
-        all.push(request);
-    }
-    Some(all)
-}
-
-fn environment(reader: &mut Reader<'_>, node: &Node) -> Option<EnvironmentRequest> {
-    let entries = reader.table_of(node, &["package", "version", "python", "also", "newest", "forced", "build"])?;
-    let mut required = |key: &str| {
-        let node = reader.required(entries, key, &node.place, "an environment")?;
-        reader.sentence(node)
-    };
-    let (package, version) = (required("package"), required("version"));
-    let python = get(entries, "python").and_then(|node| reader.sentence(node));
-    let newest = get(entries, "newest").and_then(|node| reader.sentence(node));
-    let also = get(entries, "also").and_then(|node| reader.list(node)).unwrap_or_default();
-    let also: Vec<String> = also.iter().filter_map(|node| reader.sentence(node)).collect();
-    let build = get(entries, "build").and_then(|node| reader.boolean(node)).unwrap_or(false);
-    let forced = get(entries, "forced").and_then(|node| reader.boolean(node)).unwrap_or(false);
-    let words: Vec<String> = [format!("{}=={}", package?, version?)].into_iter().chain(also).collect();
-    match EnvironmentRequest::parse(&words.join(" ")) {
-        Ok(request) => Some(EnvironmentRequest { python, newest, forced, build, ..request }),
-        Err(error) => {
-            reader.error(&node.place, error.to_string(), None);
-            None
-        }
-    }
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EnvironmentsFile {
+    environment: Vec<Spanned<EnvironmentRequest>>,
 }

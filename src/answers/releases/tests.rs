@@ -147,7 +147,7 @@ fn a_list_says_what_is_wrong_and_where() {
     };
     let one = "[[environment]]\npackage = \"torch\"\nversion = \"2\"\n";
     assert_eq!(wrong(&format!("{one}{one}")), ["list.toml:4:1: `torch 2` occurs twice"]);
-    assert_eq!(wrong(&format!("{one}pthon = \"3\"\n")), ["list.toml:4:1: unknown key `pthon`"]);
+    assert!(wrong(&format!("{one}pthon = \"3\"\n"))[0].starts_with("list.toml:4:1: unknown field `pthon`"));
     assert_eq!(
         wrong("[[environment]]\npackage = \"--pre\"\nversion = \"2\"\n"),
         ["list.toml:1:1: `--pre==2` is no package, nor a package with one version as in `torch==2.9.1`"]

@@ -111,12 +111,12 @@ pub(super) fn scenario(
     }
 }
 
-/// The content of a list of ours, in which steps and checks stand as in scenario files. What `read` finds wrong is at a
-/// place of the file.
+/// The content of a list, in which steps and checks stand as in scenario files. What `read` finds wrong is at a place of
+/// the file.
 ///
 /// # Errors
 /// The errors of the list, with their places.
-pub(super) fn read_list<F: DeserializeOwned, T>(
+pub(crate) fn read_list<F: DeserializeOwned, T>(
     path: &str,
     source: &str,
     read: impl FnOnce(F, &mut Excerpts<'_>) -> Result<T, (Range<usize>, String)>,

@@ -1,7 +1,6 @@
 //! The variables to ask about. `scenarios/surveys/env.toml` is read strictly.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
@@ -12,7 +11,7 @@ use crate::survey::document::LeftOut;
 use crate::survey::question::{Item, read_list, scenario};
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::experiment::Step;
-use cuda_pitfalls_core::scenario::{Case, Check, Excerpts, Gpus};
+use cuda_pitfalls_core::scenario::{Case, Check, Gpus};
 
 const PATH: &str = "scenarios/surveys/env.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::VARIABLES;
@@ -25,7 +24,8 @@ pub(super) const NEVER: &str = "control";
 const SET: &str = "set-the-variable";
 
 /// One documented variable, and the proof that it had an effect.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct EnvVariable {
     /// The variable.
     pub name: String,
@@ -38,47 +38,25 @@ pub struct EnvVariable {
     /// The page that documents it.
     pub source: String,
     /// Environment at exec in every case.
-    env: BTreeMap<String, String>,
-    /// How many GPUs the worker sees.
-    pub gpus: Gpus,
-    /// The calls.
-    steps: Vec<Step>,
-    /// The call that sets the variable.
-    set: Step,
-    /// Checks that hold if the variable had an effect, and fail if it is not set.
-    effect: Vec<Check>,
-    /// The moments at which it is set, earliest first.
-    pub moments: Vec<LatchMoment>,
-}
-
-/// A variable as the file has it.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawVariable {
-    name: String,
-    value: String,
-    about: String,
-    observable: String,
-    source: String,
     #[serde(default)]
     env: BTreeMap<String, String>,
+    /// How many GPUs the worker sees.
     #[serde(default = "one_gpu", deserialize_with = "gpus")]
-    gpus: Gpus,
-    /// As in a scenario file.
-    steps: Vec<Spanned<Table>>,
-    /// As in a scenario file.
-    effect: Vec<Spanned<Table>>,
-    moments: Vec<LatchMoment>,
-}
-
-/// A moment at which the variable is set: right before a step.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LatchMoment {
-    /// The step's label.
-    pub before: String,
-    /// What that step does, such as `cuInit`; `each use` if an earlier step did the same.
-    pub does: String,
+    pub gpus: Gpus,
+    /// The calls, as the file has them.
+    #[serde(rename = "steps")]
+    step_tables: Vec<Spanned<Table>>,
+    /// The checks, as the file has them.
+    #[serde(rename = "effect")]
+    effect_tables: Vec<Spanned<Table>>,
+    /// The calls.
+    #[serde(skip)]
+    steps: Vec<Step>,
+    /// Checks that hold if the variable had an effect, and fail if it is not set.
+    #[serde(skip)]
+    effect: Vec<Check>,
+    /// The moments at which it is set, earliest first.
+    pub moments: Vec<Moment>,
 }
 
 /// The name of the case in which the variable is set right before a step.
@@ -102,7 +80,7 @@ fn gpus<'de, D: Deserializer<'de>>(file: D) -> Result<Gpus, D::Error> {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct VariablesFile {
-    variable: Vec<Spanned<RawVariable>>,
+    variable: Vec<Spanned<EnvVariable>>,
     #[serde(default)]
     left_out: Vec<LeftOut>,
 }
@@ -127,8 +105,11 @@ pub(super) fn read(source: &str) -> Result<(Vec<EnvVariable>, Vec<LeftOut>), Inv
     read_list(PATH, source, |file: VariablesFile, excerpts| {
         let mut variables: Vec<EnvVariable> = Vec::new();
         for written in file.variable {
-            let span = written.span();
-            let variable = written.into_inner().read(span.clone(), excerpts);
+            let (span, mut variable) = (written.span(), written.into_inner());
+            excerpts.environment(&variable.env, span.clone());
+            let own = BTreeMap::from([(variable.name.clone(), variable.value.clone())]);
+            excerpts.environment(&own, span.clone());
+            (variable.steps, variable.effect) = excerpts.case(&variable.step_tables, &variable.effect_tables);
             if let Some(wrong) = variable.wrong() {
                 return Err((span, format!("{}: {wrong}", variable.name)));
             }
@@ -142,17 +123,6 @@ pub(super) fn read(source: &str) -> Result<(Vec<EnvVariable>, Vec<LeftOut>), Inv
     })
 }
 
-impl RawVariable {
-    fn read(self, span: Range<usize>, excerpts: &mut Excerpts<'_>) -> EnvVariable {
-        let RawVariable { name, value, about, observable, source, env, gpus, steps, effect, moments } = self;
-        excerpts.environment(&env, span.clone());
-        excerpts.environment(&BTreeMap::from([(name.clone(), value.clone())]), span);
-        let (steps, effect) = excerpts.case(&steps, &effect);
-        let set = Step::call("setenv", SET).with("name", name.as_str()).with("value", value.as_str());
-        EnvVariable { name, value, about, observable, source, env, gpus, steps, set, effect, moments }
-    }
-}
-
 impl EnvVariable {
     /// An error that the reader of scenarios cannot find.
     fn wrong(&self) -> Option<String> {
@@ -160,7 +130,7 @@ impl EnvVariable {
             return Some("`moments` is empty, and nothing could be determined".to_string());
         }
         let mut from = 0;
-        for LatchMoment { before, .. } in &self.moments {
+        for Moment { before, .. } in &self.moments {
             match self.index_of(before) {
                 None => return Some(format!("no step has the label `{before}`")),
                 Some(index) if index < from => return Some(format!("`{before}` comes too late among the moments")),
@@ -176,10 +146,11 @@ impl EnvVariable {
 
     /// The question: the same calls with the variable at exec, set at each moment, and never.
     pub(super) fn item(self) -> Item<EnvRow> {
+        let set = Step::call("setenv", SET).with("name", self.name.as_str()).with("value", self.value.as_str());
         let case = |name: &str, does: &str, set_before: Option<usize>| {
             let mut steps = self.steps.clone();
             if let Some(index) = set_before {
-                steps.insert(index, self.set.clone());
+                steps.insert(index, set.clone());
             }
             let env = self.env.clone();
             Case { name: name.to_string(), does: does.to_string(), env, steps, probes: true, ..Case::default() }
@@ -187,7 +158,7 @@ impl EnvVariable {
         let mut at_exec = case(AT_EXEC, "set at exec", None);
         at_exec.env.insert(self.name.clone(), self.value.clone());
         let mut cases = vec![at_exec];
-        cases.extend(self.moments.iter().map(|LatchMoment { before, .. }| {
+        cases.extend(self.moments.iter().map(|Moment { before, .. }| {
             case(&case_before(before), &format!("set before {before}"), self.index_of(before))
         }));
         cases.push(case(NEVER, "never set", None));
@@ -196,8 +167,6 @@ impl EnvVariable {
             Gpus::Masked(count) => Some(count),
             Gpus::All => None,
         };
-        let moments = self.moments.into_iter();
-        let moments = moments.map(|LatchMoment { before, does }| Moment { before, does, effect: None }).collect();
         Item {
             sets: Vec::new(),
             of_libcudart: false,
@@ -206,7 +175,7 @@ impl EnvVariable {
                 variable: self.name,
                 value: self.value,
                 observable: self.observable,
-                moments,
+                moments: self.moments,
                 ..EnvRow::default()
             },
             repeat: None,

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
+use toml::Spanned;
 
 use super::INSTRUMENT;
 use crate::survey::document::LeftOut;
 use crate::survey::errors::Returned;
+use crate::survey::read_list;
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::scenario::python::{INTERPRETER, PackageRequirement};
-use cuda_pitfalls_core::source::reader::{Reader, get};
-use cuda_pitfalls_core::source::tree::{Node, SourceSpan, TreeEntry};
 
 const PATH: &str = "scenarios/surveys/python.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::LINES;
@@ -18,12 +18,9 @@ const SOURCE: &str = cuda_pitfalls_scenarios::LINES;
 /// The largest list in a file, in bytes. No person writes a list of thousands of rows.
 pub const MOST_BYTES: usize = 1 << 20;
 
-const KEYS: [&str; 11] =
-    ["id", "framework", "needs", "before", "ask", "env", "gpus", "timeout_s", "asks_gpu", "scenarios", "note"];
-
 /// A Python line to ask about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[serde(deny_unknown_fields)]
 pub struct PythonLine {
     /// Its name for selectors, unique in the list.
     pub id: String,
@@ -32,21 +29,27 @@ pub struct PythonLine {
     /// The packages that it needs, as in a case.
     pub needs: Vec<String>,
     /// The code that runs before it.
+    #[serde(default)]
     pub before: Vec<String>,
     /// The code in question.
     pub ask: String,
     /// Variables that are set before the interpreter starts.
+    #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// How many GPUs it needs.
+    #[serde(default)]
     pub gpus: u32,
     /// How long a process may run, in seconds, if longer than for other rows.
     pub timeout_s: Option<u64>,
     /// Whether the line plainly asks for a GPU, so that its answer is the same in every release: `survey python --with`
     /// leaves it out unless it is selected.
+    #[serde(default)]
     pub asks_gpu: bool,
     /// The scenarios whose pitfall needs this line to call `cuInit`.
+    #[serde(default)]
     pub scenarios: Vec<String>,
     /// Why the line is of interest.
+    #[serde(default)]
     pub note: String,
     /// What libcuda returns by itself; `None` where every call is passed on.
     #[serde(skip)]
@@ -59,6 +62,30 @@ impl PythonLine {
         let needs = self.needs.iter().filter_map(|need| PackageRequirement::parse(need).ok());
         let names = needs.flat_map(|PackageRequirement(packages)| packages).map(|package| package.name);
         names.filter(|name| name != INTERPRETER).collect()
+    }
+
+    /// What is wrong with it, beyond its types.
+    fn wrong(&self) -> Option<String> {
+        let texts = [&self.id, &self.framework, &self.ask].into_iter();
+        let mut texts = texts.chain(&self.needs).chain(&self.before).chain(&self.scenarios);
+        if texts.any(|text| text.trim().is_empty()) {
+            return Some("one of its texts is empty".to_string());
+        }
+        if self.framework == INSTRUMENT {
+            return Some(format!("`{INSTRUMENT}` is the framework of the controls"));
+        }
+        for need in &self.needs {
+            if let Err(form) = PackageRequirement::parse(need) {
+                return Some(format!("`{need}` is not a package and its versions: {form}"));
+            }
+        }
+        let is_unfit =
+            |(name, value): (&String, &String)| name.is_empty() || name.contains(['=', '\0']) || value.contains('\0');
+        if self.env.iter().any(is_unfit) {
+            return Some("`env` has a variable that no process can have".to_string());
+        }
+        let is_in_range = self.gpus <= 64 && self.timeout_s.is_none_or(|seconds| (1..=3600).contains(&seconds));
+        (!is_in_range).then(|| "`gpus` is at most 64, and `timeout_s` from 1 to 3600".to_string())
     }
 }
 
@@ -82,97 +109,30 @@ pub fn built_in() -> Result<List, Invalid> {
 /// Parses a list; errors name `path`.
 ///
 /// # Errors
-/// Every error of the list, with its place.
+/// The first error of the list, with its place.
 pub fn read(path: &str, source: &str) -> Result<List, Invalid> {
-    Invalid::or_read(path, source, list)
-}
-
-fn list(reader: &mut Reader<'_>) -> Option<List> {
-    let entries = reader.top("a list of rows", MOST_BYTES)?;
-    reader.known_keys(&entries, &["row", "left_out"]);
-    let rows = reader.required(&entries, "row", &SourceSpan::at(0..0), "a list of rows")?;
-    let (mut list, mut known) = (List::default(), BTreeSet::new());
-    for node in reader.one_or_more(rows) {
-        let Some(line) = line(reader, node) else { continue };
-        if line.framework == INSTRUMENT {
-            reader.error(&node.place, format!("`{INSTRUMENT}` is the framework of the controls"), None);
+    read_list(path, source, |file: LinesFile, _| {
+        let (mut lines, mut known) = (Vec::new(), BTreeSet::new());
+        for row in file.row {
+            let (span, line) = (row.span(), row.into_inner());
+            if let Some(wrong) = line.wrong() {
+                return Err((span, wrong));
+            }
+            if !known.insert(line.id.clone()) {
+                return Err((span, format!("`{}` occurs twice: give it another `id`", line.id)));
+            }
+            lines.push(line);
         }
-        if !known.insert(line.id.clone()) {
-            reader.error(&node.place, format!("`{}` occurs twice", line.id), Some("give it another `id`".to_string()));
-        }
-        list.lines.push(line);
-    }
-    for node in get(&entries, "left_out").map(|node| reader.one_or_more(node)).unwrap_or_default() {
-        let Some(entries) = reader.table_of(node, &["name", "reason"]) else { continue };
-        let mut text = |key: &str| {
-            let node = reader.required(entries, key, &node.place, "an entry of `left_out`")?;
-            reader.sentence(node)
-        };
-        if let (Some(name), Some(reason)) = (text("name"), text("reason")) {
-            list.left_out.push(LeftOut { name, reason });
-        }
-    }
-    Some(list)
-}
-
-fn line(reader: &mut Reader<'_>, node: &Node) -> Option<PythonLine> {
-    let entries = reader.table_of(node, &KEYS)?;
-    let mut required = |key: &str| {
-        let node = reader.required(entries, key, &node.place, "a row")?;
-        reader.sentence(node)
-    };
-    let (id, framework, ask) = (required("id"), required("framework"), required("ask"));
-    let needs = reader.required(entries, "needs", &node.place, "a row");
-    let needs = needs.and_then(|node| reader.list(node)).unwrap_or_default();
-    let needs = needs.iter().filter_map(|node| need(reader, node)).collect();
-    let before = sentences(reader, entries, "before");
-    let env = get(entries, "env").and_then(|node| reader.table(node)).unwrap_or_default();
-    let env = env.iter().filter_map(|entry| variable(reader, entry)).collect();
-    let gpus = get(entries, "gpus").and_then(|node| reader.integer(node, 0..=64)).unwrap_or(0);
-    let timeout_s = get(entries, "timeout_s").and_then(|node| reader.integer(node, 1..=3600));
-    let asks_gpu = get(entries, "asks_gpu").and_then(|node| reader.boolean(node)).unwrap_or(false);
-    let scenarios = sentences(reader, entries, "scenarios");
-    let note = get(entries, "note").and_then(|node| reader.sentence(node)).unwrap_or_default();
-    Some(PythonLine {
-        id: id?,
-        framework: framework?,
-        needs,
-        before,
-        ask: ask?,
-        env,
-        gpus: u32::try_from(gpus).unwrap_or(0),
-        timeout_s: timeout_s.and_then(|seconds| u64::try_from(seconds).ok()),
-        asks_gpu,
-        scenarios,
-        note,
-        returned: None,
+        Ok(List { lines, left_out: file.left_out })
     })
 }
 
-/// The texts of a list under a key, which may be absent.
-pub(crate) fn sentences(reader: &mut Reader<'_>, entries: &[TreeEntry], key: &str) -> Vec<String> {
-    let nodes = get(entries, key).and_then(|node| reader.list(node)).unwrap_or_default();
-    nodes.iter().filter_map(|node| reader.sentence(node)).collect()
-}
-
-fn need(reader: &mut Reader<'_>, node: &Node) -> Option<String> {
-    let text = reader.sentence(node)?;
-    match PackageRequirement::parse(&text) {
-        Ok(_) => Some(text),
-        Err(form) => {
-            reader.error(&node.place, format!("`{text}` is not a package and its versions"), Some(form.to_string()));
-            None
-        }
-    }
-}
-
-fn variable(reader: &mut Reader<'_>, TreeEntry { key, value }: &TreeEntry) -> Option<(String, String)> {
-    let text = reader.text(value)?;
-    if key.text.is_empty() || key.text.contains(['=', '\0']) || text.contains('\0') {
-        reader.error(&key.place, "this is no variable that a process can have", None);
-        return None;
-    }
-    Some((key.text.clone(), text.to_string()))
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LinesFile {
+    row: Vec<Spanned<PythonLine>>,
+    #[serde(default)]
+    left_out: Vec<LeftOut>,
 }
 
 #[cfg(test)]
@@ -200,28 +160,17 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_said_with_its_line() {
-        assert_eq!(
-            wrong("[[row]]\n"),
-            [
-                "rows.toml:1:1: a row needs `id`",
-                "rows.toml:1:1: a row needs `framework`",
-                "rows.toml:1:1: a row needs `ask`",
-                "rows.toml:1:1: a row needs `needs`"
-            ]
-            .map(str::to_string)
-            .into_iter()
-            .collect::<BTreeSet<_>>()
-            .into_iter()
-            .collect::<Vec<_>>()
-        );
-        assert_eq!(wrong(&format!("{ROW}{ROW}")), ["rows.toml:6:1: `a` occurs twice"]);
+        assert_eq!(wrong("[[row]]\n"), ["rows.toml:1:1: missing field `id`"]);
+        assert_eq!(wrong(&format!("{ROW}{ROW}")), ["rows.toml:6:1: `a` occurs twice: give it another `id`"]);
         let control = ROW.replace("torch", "instrument");
         assert_eq!(wrong(&control), ["rows.toml:1:1: `instrument` is the framework of the controls"]);
-        assert_eq!(wrong(&format!("{ROW}aks = \"x\"\n")), ["rows.toml:6:1: unknown key `aks`"]);
+        let [misspelt] = wrong(&format!("{ROW}aks = \"x\"\n")).try_into().expect("one error");
+        assert!(misspelt.starts_with("rows.toml:6:1: unknown field `aks`, expected one of `id`"), "{misspelt}");
+        let [unknown] = wrong(&ROW.replace("[]", "[\"torch 2\"]")).try_into().expect("one error");
+        assert!(unknown.starts_with("rows.toml:1:1: `torch 2` is not a package and its versions"), "{unknown}");
         assert_eq!(
-            wrong(&ROW.replace("[]", "[\"torch 2\"]")),
-            ["rows.toml:4:10: `torch 2` is not a package and its versions"]
+            wrong(&format!("{ROW}env = {{ A = 1 }}\n")),
+            ["rows.toml:6:13: invalid type: integer `1`, expected a string"]
         );
-        assert_eq!(wrong(&format!("{ROW}env = {{ A = 1 }}\n")), ["rows.toml:6:13: expected text, found an integer"]);
     }
 }
