@@ -109,7 +109,7 @@ fn go(
     if let Some(restrict) = &options.asked.gpus {
         session.check_gpus(restrict)?;
     }
-    session.use_python(options.asked.python.as_deref(), &selection.scenarios, program)?;
+    session.use_python(options.asked.python.as_deref(), &selection.scenarios)?;
     if options.dry_run {
         return Ok(dry::run(options, &mut session, &selection, console));
     }

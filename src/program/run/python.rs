@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use super::Failure;
 use super::session::Session;
+use cuda_pitfalls_answers::survey::python::PythonLine;
 use cuda_pitfalls_core::machine::{Interpreter, Unavailable};
 use cuda_pitfalls_core::python;
 use cuda_pitfalls_core::scenario::Scenario;
@@ -32,32 +33,28 @@ impl Session {
     ///
     /// # Errors
     /// The named file is no interpreter, or the system refused a file.
-    pub(super) fn use_python(
-        &mut self,
-        given: Option<&Path>,
-        scenarios: &[Scenario],
-        program: &Path,
-    ) -> Result<(), Failure> {
+    pub(super) fn use_python(&mut self, given: Option<&Path>, scenarios: &[Scenario]) -> Result<(), Failure> {
         if !scenarios.iter().any(Scenario::has_python_lines) {
             return Ok(());
         }
-        self.find(given, |session, place| session.ask(place, scenarios, program)).map(drop)
+        self.find(given, |session, place| session.ask(place, scenarios)).map(drop)
     }
 
-    /// Finds the interpreter of programs that run in the caller's own environment, and its versions of these
-    /// packages. If there is none, the machine lacks it, unless one was named.
+    /// Finds the interpreter of programs that run in the caller's own environment, and its versions of the
+    /// packages that these lines need. If there is none, the machine lacks it, unless one was named.
     ///
     /// # Errors
     /// As for [`Session::use_python`].
     pub(super) fn callers_python(
         &mut self,
         given: Option<&Path>,
-        names: &[String],
-        program: &Path,
+        lines: &[PythonLine],
     ) -> Result<Option<PathBuf>, Failure> {
+        let names: BTreeSet<String> = lines.iter().flat_map(PythonLine::packages).collect();
+        let names: Vec<String> = names.into_iter().collect();
         self.find(given, |session, place| {
             let worker = session.worker(place.clone())?;
-            session.machine.python = Some(ask_python(program, &worker, None, names)?);
+            session.machine.python = Some(ask_python(session.program(), &worker, None, &names)?);
             Ok(place)
         })
     }
@@ -88,13 +85,13 @@ impl Session {
     }
 
     /// Asks the interpreter at this path for its packages.
-    fn ask(&mut self, place: PathBuf, scenarios: &[Scenario], program: &Path) -> Result<(), PythonError> {
+    fn ask(&mut self, place: PathBuf, scenarios: &[Scenario]) -> Result<(), PythonError> {
         let mut worker = self.worker(place)?;
-        let itself = ask_python(program, &worker, None, &[])?;
+        let itself = ask_python(self.program(), &worker, None, &[])?;
         if !itself.executable.is_empty() {
             worker.executable = PathBuf::from(&itself.executable);
         }
-        let mut found = ask_python(program, &worker, Some(&self.home), &packages(scenarios))?;
+        let mut found = ask_python(self.program(), &worker, Some(&self.home), &packages(scenarios))?;
         if self.provenance == Provenance::Measured {
             self.notes.extend(take_out_builds_without_cuda(&mut found));
         }

@@ -195,11 +195,8 @@ impl ReleaseSurvey<'_> {
         environment.packages.clone_from(&made.packages);
         environment.install_ns = Some(made.install_ns);
         environment.disk_bytes = Some(made.disk_bytes);
-        let names: BTreeSet<String> = self.lines.iter().flat_map(PythonLine::packages).collect();
-        let names: Vec<String> = names.into_iter().collect();
-        let program = self.session.program().to_path_buf();
         let began = clock::now_ns();
-        self.session.callers_python(Some(&made.python), &names, &program)?;
+        self.session.callers_python(Some(&made.python), &self.lines)?;
         let about = self.session.machine.python.clone().unwrap_or_default();
         let chosen: Vec<PythonLine> = self
             .lines

@@ -20,8 +20,7 @@ impl SurveyRun<'_> {
             NeedsProgram::ALL.into_iter().filter(|program| program.is_chosen(&selectors)).collect();
         let all = |_: &Item<NeedRow>| true;
         let frameworks = needs::next(&[], gpus, 1, &programs, &all).into_iter().map(|item| item.scenario);
-        let (given, program) = (self.run.asked.python.clone(), self.session.program().to_path_buf());
-        self.session.use_python(given.as_deref(), &frameworks.collect::<Vec<_>>(), &program)?;
+        self.session.use_python(self.run.asked.python.as_deref(), &frameworks.collect::<Vec<_>>())?;
         document.machine.python.clone_from(&self.session.machine.python);
         let mut is_checked = false;
         loop {

@@ -159,10 +159,7 @@ impl SurveyRun<'_> {
         let options = self.options.python.clone();
         let List { lines, left_out } = list;
         let lines = select::chosen(lines, &self.run.selectors)?;
-        let names: BTreeSet<String> = lines.iter().flat_map(PythonLine::packages).collect();
-        let names: Vec<String> = names.into_iter().collect();
-        let program = self.session.program().to_path_buf();
-        let found = self.session.callers_python(self.run.asked.python.as_deref(), &names, &program)?;
+        let found = self.session.callers_python(self.run.asked.python.as_deref(), &lines)?;
         self.report.machine.clone_from(&self.session.machine);
         let mut document: SurveyDocument<R> = self.document(left_out)?;
         if self.options.resume.is_some() && document.machine.python != self.session.machine.python {
