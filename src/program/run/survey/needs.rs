@@ -25,14 +25,16 @@ impl SurveyRun<'_> {
         let mut is_checked = false;
         loop {
             let items = needs::next(&document.rows, gpus, self.options.repeat(), &programs, &|item| {
-                select::is_wanted(item, &selectors)
+                // A row says nothing without its control.
+                select::is_chosen(item, &selectors) || item.row.is_control()
             });
             if !is_checked && needs::has_records(&document.rows) {
                 // Only what the programs ask for can be selected.
                 let asked = needs::next(&document.rows, gpus, self.options.repeat(), &programs, &all);
-                // A framework may not be installed; its controls say so.
+                // A framework may not be installed; its controls say so. One with `!` may mean what follows later.
                 let is_program = |selector: &&String| NeedsProgram::ALL.iter().any(|one| one.name() == **selector);
-                let others: Vec<String> = selectors.iter().filter(|one| !is_program(one)).cloned().collect();
+                let others: Vec<String> =
+                    selectors.iter().filter(|one| !one.starts_with('!') && !is_program(one)).cloned().collect();
                 select::check_meaning(&asked, &others)?;
                 is_checked = true;
             }

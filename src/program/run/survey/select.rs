@@ -89,54 +89,46 @@ impl Choice for PythonLine {
 
 /// The questions that match a selector, without those that match a selector with `!`. If all selectors have `!`, they
 /// are taken out of all questions.
-pub(in crate::run) fn chosen<C: Choice>(items: Vec<C>, selectors: &[String]) -> Result<Vec<C>, Failure> {
-    let mut keep = vec![selectors.iter().all(|selector| selector.starts_with('!')); items.len()];
-    let (without, with): (Vec<&String>, Vec<_>) = selectors.iter().partition(|selector| selector.starts_with('!'));
-    for selector in with.into_iter().chain(without) {
-        let (selector, kept) = selector.strip_prefix('!').map_or((selector.as_str(), true), |rest| (rest, false));
-        let meant = meant(&items, selector);
-        if !meant.contains(&true) {
-            return Err(unknown(&items, selector));
-        }
-        keep.iter_mut().zip(meant).filter(|(_, meant)| *meant).for_each(|(keep, _)| *keep = kept);
+pub(in crate::run) fn chosen<C: Choice>(mut items: Vec<C>, selectors: &[String]) -> Result<Vec<C>, Failure> {
+    check_meaning(&items, selectors)?;
+    items.retain(|item| is_chosen(item, selectors));
+    match items.is_empty() {
+        true => Err(Failure::Usage("the selectors leave nothing to ask".to_string())),
+        false => Ok(items),
     }
-    if !keep.contains(&true) {
-        return Err(Failure::Usage("the selectors leave nothing to ask".to_string()));
-    }
-    Ok(items.into_iter().zip(keep).filter(|(_, keep)| *keep).map(|(item, _)| item).collect())
 }
 
-/// Whether a question matches the selectors, or is a control: without it a row says nothing.
-pub(super) fn is_wanted<R: Row>(item: &Item<R>, selectors: &[String]) -> bool {
-    let is_meant = |selector: &str| meant(std::slice::from_ref(item), selector).contains(&true);
-    let mut keep = selectors.iter().all(|selector| selector.starts_with('!'));
-    for selector in selectors.iter().filter(|selector| is_meant(selector.trim_start_matches('!'))) {
-        keep = !selector.starts_with('!');
-    }
-    keep || item.row.is_control()
+/// Whether the selectors choose a question: those without `!` name it, or there are none, and none with `!` means it.
+pub(super) fn is_chosen<C: Choice>(item: &C, selectors: &[String]) -> bool {
+    let (without, with): (Vec<&String>, Vec<&String>) =
+        selectors.iter().partition(|selector| selector.starts_with('!'));
+    let is_named = with.is_empty() || with.iter().any(|selector| is_meant(item, selector));
+    is_named && !without.iter().any(|selector| is_meant(item, selector))
 }
 
-/// Refuses selectors that match none of these questions. One with `!` may mean a question that follows later.
-pub(super) fn check_meaning<R: Row>(items: &[Item<R>], selectors: &[String]) -> Result<(), Failure> {
-    let named = selectors.iter().filter(|selector| !selector.starts_with('!'));
-    match named.into_iter().find(|selector| !meant(items, selector).contains(&true)) {
-        Some(selector) => Err(unknown(items, selector)),
+/// Refuses selectors that match none of these questions.
+pub(super) fn check_meaning<C: Choice>(items: &[C], selectors: &[String]) -> Result<(), Failure> {
+    match selectors.iter().find(|selector| !items.iter().any(|item| is_meant(item, selector))) {
+        Some(selector) => Err(unknown(items, plain(selector))),
         None => Ok(()),
     }
 }
 
-/// For each question, whether it matches a selector.
-fn meant<C: Choice>(items: &[C], selector: &str) -> Vec<bool> {
+/// The selector without its `!`.
+fn plain(selector: &str) -> &str {
+    selector.strip_prefix('!').unwrap_or(selector)
+}
+
+/// Whether a question is what a selector names, with or without `!`.
+fn is_meant<C: Choice>(item: &C, selector: &str) -> bool {
+    let selector = plain(selector);
     let pattern = glob::Pattern::new(selector).ok().filter(|_| selector.contains(['*', '?']));
     let is_matched = |name: &str| pattern.as_ref().is_some_and(|pattern| pattern.matches(name));
-    let is_meant = |item: &C| {
-        let key = item.key();
-        // The key of a mask is quoted, but selectors need no quotes.
-        let plain = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(&key);
-        let of_set = item.groups().iter().any(|group| group.eq_ignore_ascii_case(selector) || is_matched(group));
-        of_set || [&key, plain].contains(&selector) || is_matched(plain)
-    };
-    items.iter().map(is_meant).collect()
+    let key = item.key();
+    // The key of a mask is quoted, but selectors need no quotes.
+    let unquoted = key.strip_prefix('"').and_then(|key| key.strip_suffix('"')).unwrap_or(&key);
+    let of_set = item.groups().iter().any(|group| group.eq_ignore_ascii_case(selector) || is_matched(group));
+    of_set || [&key, unquoted].contains(&selector) || is_matched(unquoted)
 }
 
 fn unknown<C: Choice>(items: &[C], selector: &str) -> Failure {
