@@ -395,6 +395,14 @@ pub struct End {
     pub memory_gap_ns: Vec<Option<u64>>,
 }
 
+impl End {
+    /// The signal or the exit code with which the program failed; `None` if it succeeded.
+    pub fn failure(&self) -> Option<String> {
+        let code = self.code.filter(|code| *code != 0).map(|code| format!("exit code {code}"));
+        self.signal.clone().or(code)
+    }
+}
+
 /// The JSON Schema of one line of the document.
 pub fn schema() -> serde_json::Value {
     serde_json::to_value(schemars::schema_for!(TraceLine)).unwrap_or_default()

@@ -26,7 +26,7 @@ use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_instrument::supervisor::{Errand, ErrandEnd, Interrupt, role};
 use cuda_pitfalls_render::{bisect as render, releases as words};
 use cuda_pitfalls_trace::policy::{Policy, PolicyWord};
-use cuda_pitfalls_trace::{Trace, diagnosis};
+use cuda_pitfalls_trace::{End, Trace, diagnosis};
 
 /// Additional time for a tracer to start and to end.
 const GRACE: Duration = Duration::from_secs(90);
@@ -334,11 +334,7 @@ impl Trials<'_> {
         if let Some(why) = outcome.undecided.first() {
             return unknown(why.clone());
         }
-        let end = trace.end.as_ref();
-        let left = end.and_then(|end| {
-            end.signal.clone().or(end.code.filter(|code| *code != 0).map(|code| format!("exit code {code}")))
-        });
-        match left {
+        match trace.end.as_ref().and_then(End::failure) {
             None => Ok(Some(ReleaseOutcome::Good)),
             Some(left) => {
                 let last = last_line(&said).map(|line| format!(": {line}")).unwrap_or_default();

@@ -10,7 +10,7 @@ use cuda_pitfalls_core::text::escape::shorten;
 use cuda_pitfalls_core::verdict::{Invalidation, Reason};
 use cuda_pitfalls_trace::history::{Init, MASK, ProgramHistory};
 use cuda_pitfalls_trace::{
-    ContextLife, Frame, FrameLanguage, FrameOwner, History, Stack, Trace, TraceProcess, Witness, status_name,
+    ContextLife, End, Frame, FrameLanguage, FrameOwner, History, Stack, Trace, TraceProcess, Witness, status_name,
 };
 
 /// Names of functions and files, and the texts of exceptions and values, are cut to this many bytes.
@@ -138,7 +138,7 @@ impl PythonAttempt {
 /// The result of an attempt. `folder` has the row's own files, `limit_ns` is its time limit, and `alone` is whether no
 /// other attempt ran at the same time.
 pub fn made(trace: &Trace, said: &Said, folder: &str, limit_ns: u64, alone: bool) -> PythonAttempt {
-    let left = left(trace);
+    let left = trace.end.as_ref().and_then(End::failure);
     let invalid = invalid(trace, said, left.as_deref(), limit_ns);
     let mut made = PythonAttempt { invalid, alone, ..PythonAttempt::default() };
     made.called = trace.counts.iter().flat_map(|counts| counts.calls.keys().cloned()).collect();
@@ -180,13 +180,6 @@ pub fn stack_of_init(trace: &Trace) -> (Option<String>, Vec<String>, Option<Stri
 /// Whether a frame is Python code that is not of the system.
 fn is_of_code(frame: &Frame) -> bool {
     frame.language == FrameLanguage::Python && frame.owner != FrameOwner::System
-}
-
-/// How the program ended, unless normally.
-fn left(trace: &Trace) -> Option<String> {
-    let end = trace.end.as_ref()?;
-    let code = end.code.filter(|code| *code != 0).map(|code| format!("exit code {code}"));
-    end.signal.clone().or(code)
 }
 
 /// Why an attempt does not count.
