@@ -29,7 +29,7 @@ use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::recording::{PathUse, Recording, StepSystemCalls};
 
 /// One program under one refusal.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NeedRow {
     /// The calls that the program makes.
     pub program: NeedsProgram,
@@ -138,12 +138,7 @@ impl NeedRow {
             moment,
             refused: refused.map(str::to_string),
             error: error.map(str::to_string),
-            met: None,
-            statuses: None,
-            gpus: None,
-            died: None,
-            asked: Vec::new(),
-            standing: RowAttempts::default(),
+            ..NeedRow::default()
         }
     }
 

@@ -11,6 +11,7 @@ mod tests;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub(super) use programs::driver_calls;
 pub use programs::{StartBeside, StartProgram};
 
 use super::document::{Row, SurveyDocument};

@@ -5,16 +5,18 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::survey::startup::driver_calls;
 use crate::survey::word;
 use cuda_pitfalls_core::experiment::Step;
 use cuda_pitfalls_core::python::{LINE, LINE_TEXT, Python};
 use cuda_pitfalls_core::refusal;
 
 /// A program of a few calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NeedsProgram {
     /// The driver: `cuInit`, a context, a launch, and memory of each kind.
+    #[default]
     Driver,
     /// The runtime: a device count and an allocation.
     Runtime,
@@ -29,10 +31,11 @@ pub enum NeedsProgram {
 }
 
 /// From when on something is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NeedsMoment {
     /// Before the first call, with the libraries loaded.
+    #[default]
     Init,
     /// After `cuInit` and before the first context.
     Context,
@@ -131,7 +134,6 @@ impl NeedsProgram {
     /// Its calls on a machine with this many GPUs, each under a label of its own.
     pub(super) fn calls(self, gpus: usize) -> Vec<Step> {
         let step = |name: &str| Step::call(name, name);
-        let again = |name: &str| Step::call(name, &format!("{name} again"));
         let ordinals = || (0..gpus.min(MOST_GPUS)).filter_map(|gpu| i64::try_from(gpu).ok());
         let mut calls = Vec::new();
         match self {
@@ -140,30 +142,15 @@ impl NeedsProgram {
                 calls.extend(lines.iter().map(|line| Step::call(LINE, line).with(LINE_TEXT, *line)));
             }
             NeedsProgram::Driver => {
-                calls.extend([step("cuInit"), step("cuDeviceGetCount")]);
-                calls.extend(ordinals().map(|gpu| {
+                calls = driver_calls(gpus, MIB);
+                let again = calls.iter().position(|call| call.label == "cuLaunchKernel again").unwrap_or(calls.len());
+                let more = Step::call("cuMemAlloc_v2", "cuMemAlloc_v2 again").with("bytes", MIB).bound_to("more");
+                calls.insert(again, more);
+                let uuid = |gpu: i64| {
                     Step::call("cuDeviceGetUuid_v2", &format!("cuDeviceGetUuid_v2 {gpu}")).with("device", gpu)
-                }));
-                let alloc = |step: Step| step.with("bytes", MIB);
-                let launch = |step: Step| step.with("function", "kernel");
-                calls.extend([
-                    step("cuDevicePrimaryCtxRetain").with("device", 0).bound_to("context"),
-                    step("cuCtxSetCurrent").with("context", "context"),
-                    alloc(step("cuMemAlloc_v2")).bound_to("memory"),
-                    step("cuModuleLoadData").with("ptx", "nothing").bound_to("module"),
-                    step("cuModuleGetFunction").with("module", "module").with("kernel", "nothing").bound_to("kernel"),
-                    launch(step("cuLaunchKernel")),
-                    step("cuCtxSynchronize"),
-                    alloc(again("cuMemAlloc_v2")).bound_to("more"),
-                    launch(again("cuLaunchKernel")),
-                    again("cuCtxSynchronize"),
-                    alloc(step("cuMemAllocManaged")).bound_to("managed"),
-                    alloc(step("cuMemHostAlloc")).with("flags", 0).bound_to("host"),
-                ]);
-                if gpus > 1 {
-                    let second = "cuDevicePrimaryCtxRetain of the second GPU";
-                    calls.push(Step::call("cuDevicePrimaryCtxRetain", second).with("device", 1).bound_to("second"));
-                }
+                };
+                // Behind `cuInit` and the count.
+                calls.splice(2..2, ordinals().map(uuid));
             }
             NeedsProgram::Runtime => {
                 calls.push(step("cudaGetDeviceCount"));

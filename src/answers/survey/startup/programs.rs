@@ -58,28 +58,7 @@ impl StartProgram {
         let step = |name: &str| Step::call(name, name);
         let again = |name: &str, label: &str| Step::call(name, &format!("{name} {label}"));
         match self {
-            StartProgram::Driver => {
-                let mut calls = vec![
-                    step("cuInit"),
-                    step("cuDeviceGetCount"),
-                    step("cuDevicePrimaryCtxRetain").with("device", 0).bound_to("context"),
-                    step("cuCtxSetCurrent").with("context", "context"),
-                    step("cuMemAlloc_v2").with("bytes", MIB).bound_to("memory"),
-                    step("cuModuleLoadData").with("ptx", "nothing").bound_to("module"),
-                    step("cuModuleGetFunction").with("module", "module").with("kernel", "nothing").bound_to("kernel"),
-                    step("cuLaunchKernel").with("function", "kernel"),
-                    step("cuCtxSynchronize"),
-                    again("cuLaunchKernel", "again").with("function", "kernel"),
-                    again("cuCtxSynchronize", "again"),
-                    step("cuMemAllocManaged").with("bytes", MIB).bound_to("managed"),
-                    step("cuMemHostAlloc").with("bytes", PAGE_LOCKED).with("flags", 0).bound_to("host"),
-                ];
-                if visible_gpus > 1 {
-                    let second = again("cuDevicePrimaryCtxRetain", "of the second GPU");
-                    calls.push(second.with("device", 1).bound_to("second"));
-                }
-                calls
-            }
+            StartProgram::Driver => driver_calls(visible_gpus as usize, PAGE_LOCKED),
             StartProgram::Runtime => vec![
                 step("cudaGetDeviceCount"),
                 step("cudaMalloc").with("bytes", MIB).bound_to("memory"),
@@ -117,6 +96,32 @@ impl StartProgram {
         steps.push(Step::call("waitpid", WAIT).with("actor", FRESH));
         steps
     }
+}
+
+/// The calls of the driver's program in a process that sees this many GPUs, each under a label of its own.
+pub(in crate::survey) fn driver_calls(gpus: usize, page_locked: i64) -> Vec<Step> {
+    let step = |name: &str| Step::call(name, name);
+    let again = |name: &str, label: &str| Step::call(name, &format!("{name} {label}"));
+    let mut calls = vec![
+        step("cuInit"),
+        step("cuDeviceGetCount"),
+        step("cuDevicePrimaryCtxRetain").with("device", 0).bound_to("context"),
+        step("cuCtxSetCurrent").with("context", "context"),
+        step("cuMemAlloc_v2").with("bytes", MIB).bound_to("memory"),
+        step("cuModuleLoadData").with("ptx", "nothing").bound_to("module"),
+        step("cuModuleGetFunction").with("module", "module").with("kernel", "nothing").bound_to("kernel"),
+        step("cuLaunchKernel").with("function", "kernel"),
+        step("cuCtxSynchronize"),
+        again("cuLaunchKernel", "again").with("function", "kernel"),
+        again("cuCtxSynchronize", "again"),
+        step("cuMemAllocManaged").with("bytes", MIB).bound_to("managed"),
+        step("cuMemHostAlloc").with("bytes", page_locked).with("flags", 0).bound_to("host"),
+    ];
+    if gpus > 1 {
+        let second = again("cuDevicePrimaryCtxRetain", "of the second GPU");
+        calls.push(second.with("device", 1).bound_to("second"));
+    }
+    calls
 }
 
 impl StartBeside {
