@@ -49,10 +49,7 @@ fn survey(scratch: &Scratch, arguments: &[&str]) -> Ran {
 
 fn stored(scratch: &Scratch) -> Option<SurveyDocument<PythonRow>> {
     let file = scratch.folder()?.join(SurveyKind::Python.file());
-    match Survey::of(&Stored::open(&file).ok()?)?.ok()? {
-        Survey::Python(document) => Some(document),
-        _ => None,
-    }
+    Survey::of(&Stored::open(&file).ok()?)?.ok()?.document().cloned()
 }
 
 fn rows(scratch: &Scratch) -> BTreeMap<String, PythonRow> {

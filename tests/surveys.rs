@@ -11,9 +11,10 @@ use cuda_pitfalls::report::{Stored, read};
 use cuda_pitfalls::survey::calls::CallRow;
 use cuda_pitfalls::survey::document::Row;
 use cuda_pitfalls::survey::env::{self, EnvRow};
-use cuda_pitfalls::survey::errors::Effect;
+use cuda_pitfalls::survey::errors::{Effect, ErrorRow};
 use cuda_pitfalls::survey::mask::{MaskRow, by_todays_rule};
 use cuda_pitfalls::survey::needs::{EVERYTHING_ELSE, NeedRow, NeedsProgram};
+use cuda_pitfalls::survey::python::PythonRow;
 use cuda_pitfalls::survey::startup::{HostMemory, StartBeside, StartRow};
 use cuda_pitfalls::survey::{Survey, SurveyKind};
 use cuda_pitfalls::verdict::{Provenance, Reason};
@@ -30,7 +31,7 @@ fn open(path: &Path) -> Survey {
 
 /// Every committed survey, with its folder's name.
 fn committed() -> Vec<(String, PathBuf)> {
-    SurveyKind::ALL.iter().flat_map(|kind| committed_documents(&kind.file())).collect()
+    SurveyKind::all().iter().flat_map(|kind| committed_documents(&kind.file())).collect()
 }
 
 #[test]
@@ -44,16 +45,10 @@ fn committed_surveys_are_measured_and_as_their_schemas_say() {
         let errors = against_schema(&format!("survey-{}", survey.kind().name()), &document);
         assert!(errors.is_empty(), "{name}: {errors:#?}");
         // The controls of lines are rows of their own.
-        let held: Option<Vec<Option<bool>>> = match &survey {
-            Survey::Python(document) => {
-                Some(document.rows.iter().filter(|row| row.is_control()).map(|row| row.as_expected).collect())
-            }
-            Survey::Errors(document) => {
-                Some(document.rows.iter().filter(|row| row.is_control()).map(|row| row.as_expected).collect())
-            }
-            _ => None,
-        };
-        if let Some(held) = held {
+        if survey.kind().is_of_lines() {
+            let lines = survey.rows::<PythonRow>().iter().filter(|row| row.is_control()).map(|row| row.as_expected);
+            let errors = survey.rows::<ErrorRow>().iter().filter(|row| row.is_control()).map(|row| row.as_expected);
+            let held: Vec<Option<bool>> = lines.chain(errors).collect();
             assert!(!held.is_empty() && held.iter().all(|held| *held == Some(true)), "{name}");
             continue;
         }
@@ -70,7 +65,8 @@ fn what_frameworks_say_of_a_driver_that_does_not_start_is_explained() {
     let explainer = Explainer::new(&scenarios, &summary);
     let (mut said, mut wrong) = (0, Vec::new());
     for (name, file) in committed() {
-        let Survey::Errors(document) = open(&file) else { continue };
+        let survey = open(&file);
+        let Some(document) = survey.document::<ErrorRow>() else { continue };
         for row in document.rows.iter().filter(|row| row.effect(&document.rows) == Some(Effect::Raises)) {
             let (Some(returned), Some(raised)) = (&row.returned, &row.raised) else { continue };
             // An invalid value can come of anything.
@@ -94,8 +90,9 @@ fn what_frameworks_say_of_a_driver_that_does_not_start_is_explained() {
 fn the_rule_of_today_says_what_every_committed_mask_showed() {
     let mut held = 0;
     for (name, file) in committed() {
-        let Survey::Mask(document) = open(&file) else { continue };
-        let rows = by_todays_rule(&document).rows;
+        let survey = open(&file);
+        let Some(document) = survey.document::<MaskRow>() else { continue };
+        let rows = by_todays_rule(document).rows;
         let wrong: Vec<&MaskRow> = rows.iter().filter(|row| row.as_predicted != Some(true)).collect();
         assert!(wrong.is_empty(), "{name}: {wrong:#?}");
         held += document.rows.len();
@@ -173,12 +170,11 @@ fn every_variable_that_the_simulated_machine_models_is_latched_as_on_gpus() {
     let ran = survey(&scratch, &["env", "--on", "sim:h200-x2", "--quick", "--json"]);
     let document = printed(&ran, SurveyKind::Env);
     let simulated: Vec<EnvRow> = serde_json::from_value(document["rows"].clone()).expect("rows");
-    let Survey::Env(measured) = open(&root().join("reports/survey-env-h200-x2/survey-env.json")) else {
-        panic!("it is no survey of variables")
-    };
+    let survey = open(&root().join("reports/survey-env-h200-x2/survey-env.json"));
+    let measured = survey.rows::<EnvRow>();
     let mut told = 0;
     for row in simulated.iter().filter(|row| row.is_conclusive()) {
-        let real = measured.rows.iter().find(|real| real.variable == row.variable).expect("it was measured");
+        let real = measured.iter().find(|real| real.variable == row.variable).expect("it was measured");
         assert_eq!((&row.read_at, row.has_effect), (&real.read_at, real.has_effect), "{}", row.variable);
         told += 1;
     }
@@ -191,9 +187,8 @@ fn what_is_refused_on_the_simulated_machine_causes_what_it_causes_on_gpus() {
     let ran = survey(&scratch, &["needs", "driver", "nvml", "--on", "sim:h200-x1", "--quick", "--json"]);
     let document = printed(&ran, SurveyKind::Needs);
     let simulated: Vec<NeedRow> = serde_json::from_value(document["rows"].clone()).expect("rows");
-    let Survey::Needs(measured) = open(&root().join("reports/survey-needs-h100-x1/survey-needs.json")) else {
-        panic!("it is no survey of needs")
-    };
+    let survey = open(&root().join("reports/survey-needs-h100-x1/survey-needs.json"));
+    let measured = survey.document::<NeedRow>().expect("a survey of needs");
     let (mut wrong, mut told) = (Vec::new(), 0);
     // What is refused together is another list on each machine.
     let one = |row: &&NeedRow| row.refused.as_deref().is_some_and(|refused| !refused.starts_with(EVERYTHING_ELSE));
@@ -301,7 +296,8 @@ fn a_framework_is_refused_what_the_driver_does_not_ask_for() {
 #[test]
 fn committed_variables_were_asked_as_they_are_today() {
     for (name, file) in committed() {
-        let Survey::Env(document) = open(&file) else { continue };
+        let survey = open(&file);
+        let Some(document) = survey.document::<EnvRow>() else { continue };
         for variable in env::variables().unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics)) {
             let row = document.rows.iter().find(|row| row.variable == variable.name);
             let row = row.unwrap_or_else(|| panic!("{name} has no {}", variable.name));
@@ -325,10 +321,8 @@ fn under_way(scratch: &Scratch) -> common::Running {
 
 fn rows(scratch: &Scratch) -> Option<Vec<MaskRow>> {
     let folder = scratch.folder()?;
-    match Survey::of(&Stored::open(&folder.join(SurveyKind::Mask.file())).ok()?)?.ok()? {
-        Survey::Mask(document) => Some(document.rows),
-        _ => None,
-    }
+    let survey = Survey::of(&Stored::open(&folder.join(SurveyKind::Mask.file())).ok()?)?.ok()?;
+    Some(survey.rows().to_vec())
 }
 
 #[test]
@@ -363,7 +357,7 @@ fn ctrl_c_leaves_a_partial_survey_and_exit_code_130() {
     running.wait(Duration::from_secs(15)).ended(130, "interrupted");
     let survey = open(&folder(&scratch).join(SurveyKind::Mask.file()));
     assert_eq!(survey.header().interrupted.as_deref(), Some("SIGINT"));
-    assert!(matches!(&survey, Survey::Mask(document) if !document.complete));
+    assert!(survey.kind() == SurveyKind::Mask && !survey.is_complete());
     scratch.assert_no_process_left();
 }
 

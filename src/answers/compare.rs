@@ -17,8 +17,14 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::exit::Exit;
-use crate::survey::Survey;
-use crate::survey::mask::by_todays_rule;
+use crate::survey::calls::CallRow;
+use crate::survey::env::EnvRow;
+use crate::survey::errors::ErrorRow;
+use crate::survey::mask::MaskRow;
+use crate::survey::needs::NeedRow;
+use crate::survey::python::PythonRow;
+use crate::survey::startup::StartRow;
+use crate::survey::{Survey, SurveyKind};
 use cuda_pitfalls_core::fact;
 use cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView, SchemaId};
@@ -336,7 +342,8 @@ pub fn reports(
 /// # Errors
 /// Two kinds; versions where rows have none; a version that a survey does not have.
 pub fn surveys(a: &Survey, b: &Survey, versions: Option<(String, String)>) -> Result<Comparison, CompareError> {
-    if versions.is_some() && !matches!((a, b), (Survey::Calls(_), Survey::Calls(_))) {
+    let of = a.kind();
+    if versions.is_some() && [of, b.kind()] != [SurveyKind::Calls; 2] {
         return Err(CompareError::Versions);
     }
     let side = |survey: &Survey| {
@@ -344,22 +351,20 @@ pub fn surveys(a: &Survey, b: &Survey, versions: Option<(String, String)>) -> Re
         let (header, machine) = (about.header, about.machine.summary());
         ComparisonSide::new(&header.id, &header.version, about.provenance, about.complete, machine)
     };
-    let of = a.kind().name();
-    let comparison = Comparison::new(of, [side(a), side(b)], machine::changes([a.machine(), b.machine()]));
-    match (a, b) {
-        (Survey::Calls(a), Survey::Calls(b)) => survey::compare(comparison, [&a.rows, &b.rows], versions),
-        (Survey::Mask(a), Survey::Mask(b)) => {
-            // Two rules are no difference between two drivers.
-            let [a, b] = [a, b].map(by_todays_rule);
-            survey::compare(comparison, [&a.rows, &b.rows], None)
-        }
-        (Survey::Env(a), Survey::Env(b)) => survey::compare(comparison, [&a.rows, &b.rows], None),
-        (Survey::Needs(a), Survey::Needs(b)) => survey::compare(comparison, [&a.rows, &b.rows], None),
-        (Survey::Python(a), Survey::Python(b)) => survey::compare(comparison, [&a.rows, &b.rows], None),
-        (Survey::Errors(a), Survey::Errors(b)) => survey::compare(comparison, [&a.rows, &b.rows], None),
-        (Survey::Startup(a), Survey::Startup(b)) => survey::compare(comparison, [&a.rows, &b.rows], None),
-        _ => Err(CompareError::Kinds { a: of, b: b.kind().name() }),
+    if of != b.kind() {
+        return Err(CompareError::Kinds { a: of.name(), b: b.kind().name() });
     }
+    let comparison = Comparison::new(of.name(), [side(a), side(b)], machine::changes([a.machine(), b.machine()]));
+    let compare = match of {
+        SurveyKind::Calls => survey::compare::<CallRow>,
+        SurveyKind::Mask => survey::compare::<MaskRow>,
+        SurveyKind::Env => survey::compare::<EnvRow>,
+        SurveyKind::Needs => survey::compare::<NeedRow>,
+        SurveyKind::Python => survey::compare::<PythonRow>,
+        SurveyKind::Errors => survey::compare::<ErrorRow>,
+        SurveyKind::Startup => survey::compare::<StartRow>,
+    };
+    compare(comparison, [a, b], versions)
 }
 
 /// What differs between what two programs did: contexts, what `cuInit` read, late writes, limits,

@@ -129,8 +129,3 @@ pub fn version_order(a: &str, b: &str) -> std::cmp::Ordering {
         (Err(_), Err(_)) => a.cmp(b),
     }
 }
-
-/// The JSON Schema of an environment's document, generated from these types.
-pub fn schema() -> serde_json::Value {
-    serde_json::to_value(schemars::schema_for!(EnvironmentDocument)).unwrap_or_default()
-}

@@ -233,15 +233,10 @@ impl Summary {
         surveys.sort_by(|survey, other| survey.header().started_at.cmp(&other.header().started_at));
         for survey in surveys {
             let machine = survey.machine();
-            match survey {
-                Survey::Calls(document) => {
-                    calls.extend(document.rows.iter().map(|row| (row, machine.summary())));
-                }
-                Survey::Env(document) => document.rows.iter().for_each(|row| summary.add_variable(row, machine)),
-                Survey::Python(document) => document.rows.iter().for_each(|row| summary.add_line(row, machine)),
-                Survey::Needs(document) => summary.add_needs(&document.rows, machine),
-                Survey::Mask(_) | Survey::Errors(_) | Survey::Startup(_) => {}
-            }
+            calls.extend(survey.rows().iter().map(|row| (row, machine.summary())));
+            survey.rows().iter().for_each(|row| summary.add_variable(row, machine));
+            survey.rows().iter().for_each(|row| summary.add_line(row, machine));
+            summary.add_needs(survey.rows(), machine);
         }
         summary.calls = of_calls(&calls);
         summary

@@ -20,17 +20,18 @@ mod row;
 pub mod startup;
 mod stored;
 
-pub use document::{Header, SurveyDocument};
+pub use document::{Header, StoredRow, SurveyDocument};
 pub(crate) use question::read_list;
 pub use question::{Item, SurveyAnswer};
 pub use row::{RowAttempts, Unmeasured, keyed};
-pub use stored::{Survey, schema};
+pub use stored::{About, Survey};
 
+use clap::ValueEnum;
 use serde::Serialize;
 use serde_json::Value;
 
 /// The kind of survey.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
 pub enum SurveyKind {
     /// Which calls read the mask, which make a context, and what memory they take.
     Calls,
@@ -64,27 +65,8 @@ fn median<T: Ord + Copy>(mut values: Vec<T>) -> Option<T> {
 
 impl SurveyKind {
     /// All kinds.
-    pub const ALL: [SurveyKind; 7] = [
-        SurveyKind::Calls,
-        SurveyKind::Mask,
-        SurveyKind::Env,
-        SurveyKind::Needs,
-        SurveyKind::Python,
-        SurveyKind::Errors,
-        SurveyKind::Startup,
-    ];
-
-    /// The word on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            SurveyKind::Calls => "calls",
-            SurveyKind::Mask => "mask",
-            SurveyKind::Env => "env",
-            SurveyKind::Needs => "needs",
-            SurveyKind::Python => "python",
-            SurveyKind::Errors => "errors",
-            SurveyKind::Startup => "startup",
-        }
+    pub fn all() -> &'static [SurveyKind] {
+        SurveyKind::value_variants()
     }
 
     /// Whether its questions are lines of Python, each in a program that is traced.

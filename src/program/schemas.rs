@@ -1,7 +1,7 @@
 //! The JSON Schemas of the program's documents and files.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use cuda_pitfalls_answers::survey::{SurveyKind, schema as survey};
+use cuda_pitfalls_answers::survey::SurveyKind;
 use cuda_pitfalls_answers::{bisect, fleet, releases, visibility};
 use cuda_pitfalls_core::report::{self, schema_of};
 use cuda_pitfalls_core::scenario::schema as scenario;
@@ -25,14 +25,14 @@ pub static SCHEMAS: [Schema; 19] = [
     row("report", "A report", report::schema),
     row("fleet", "What `fleet merge` writes", schema_of::<fleet::Fleet>),
     row("fleet-diff", "What `fleet diff --json` prints", schema_of::<fleet::FleetDiff>),
-    row("survey-calls", "What `survey calls` writes", || survey(SurveyKind::Calls)),
-    row("survey-mask", "What `survey mask` writes", || survey(SurveyKind::Mask)),
-    row("survey-env", "What `survey env` writes", || survey(SurveyKind::Env)),
-    row("survey-needs", "What `survey needs` writes", || survey(SurveyKind::Needs)),
-    row("survey-python", "What `survey python` writes", || survey(SurveyKind::Python)),
-    row("survey-errors", "What `survey errors` writes", || survey(SurveyKind::Errors)),
-    row("survey-startup", "What `survey startup` writes", || survey(SurveyKind::Startup)),
-    row("environment", "What `survey python --with` writes of each environment", releases::schema),
+    row("survey-calls", "What `survey calls` writes", || SurveyKind::Calls.json_schema()),
+    row("survey-mask", "What `survey mask` writes", || SurveyKind::Mask.json_schema()),
+    row("survey-env", "What `survey env` writes", || SurveyKind::Env.json_schema()),
+    row("survey-needs", "What `survey needs` writes", || SurveyKind::Needs.json_schema()),
+    row("survey-python", "What `survey python` writes", || SurveyKind::Python.json_schema()),
+    row("survey-errors", "What `survey errors` writes", || SurveyKind::Errors.json_schema()),
+    row("survey-startup", "What `survey startup` writes", || SurveyKind::Startup.json_schema()),
+    row("environment", "What `survey python --with` writes of each environment", schema_of::<releases::EnvironmentDocument>),
     row("bisection", "What `bisect --json` prints", schema_of::<bisect::Bisection>),
     row("trace", "A line of a trace", document::schema),
     row("trace-summary", "What `trace --json` prints", render::trace::schema),

@@ -24,7 +24,8 @@ use section::Section;
 use super::Format;
 use super::html::document::document;
 use cuda_pitfalls_answers::survey::document::{LeftOut, Row, SurveyDocument};
-use cuda_pitfalls_answers::survey::{Survey, SurveyKind};
+use cuda_pitfalls_answers::survey::mask::MaskRow;
+use cuda_pitfalls_answers::survey::{About, Survey, SurveyKind};
 use cuda_pitfalls_core::text::{escape, units};
 use cuda_pitfalls_core::verdict::Provenance;
 
@@ -95,23 +96,15 @@ struct View {
 
 fn view(kind: SurveyKind) -> View {
     let (title, opening, sections): (_, _, Sections) = match kind {
-        SurveyKind::Calls => ("What each call does as the first of a process", calls::OPENING, |sources| {
-            calls::sections(&documents(sources))
-        }),
-        SurveyKind::Mask => {
-            ("How the driver reads CUDA_VISIBLE_DEVICES", mask::OPENING, |sources| mask::sections(&documents(sources)))
-        }
-        SurveyKind::Env => {
-            ("When each environment variable is read", env::OPENING, |sources| env::sections(&documents(sources)))
-        }
+        SurveyKind::Calls => ("What each call does as the first of a process", calls::OPENING, calls::sections),
+        SurveyKind::Mask => ("How the driver reads CUDA_VISIBLE_DEVICES", mask::OPENING, mask::sections),
+        SurveyKind::Env => ("When each environment variable is read", env::OPENING, env::sections),
         SurveyKind::Needs => ("What CUDA needs from the operating system", needs::OPENING, needs::sections),
-        SurveyKind::Python => {
-            ("Which line of Python initialises CUDA", python::OPENING, |sources| python::sections(&documents(sources)))
-        }
+        SurveyKind::Python => ("Which line of Python initialises CUDA", python::OPENING, python::sections),
         SurveyKind::Errors => ("What frameworks make of an error of the driver", errors::OPENING, errors::sections),
-        SurveyKind::Startup => ("How long a start takes, and what host memory it needs", startup::OPENING, |sources| {
-            documents(sources).into_iter().flat_map(startup::sections).collect()
-        }),
+        SurveyKind::Startup => {
+            ("How long a start takes, and what host memory it needs", startup::OPENING, startup::sections)
+        }
     };
     View { title, opening, sections }
 }
@@ -138,7 +131,7 @@ fn sections(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Section> {
 }
 
 /// The documents with rows of this type.
-fn documents<R: Row + 'static>(sources: &[NamedSurvey]) -> Vec<&SurveyDocument<R>> {
+fn documents<R: Row>(sources: &[NamedSurvey]) -> Vec<&SurveyDocument<R>> {
     sources.iter().filter_map(|source| source.survey.document()).collect()
 }
 
@@ -149,7 +142,7 @@ fn measured_on(sources: &[NamedSurvey]) -> Section {
         vec![
             source.name.clone(),
             survey.machine().summary(),
-            format!("{}{}", survey.about().rows, if survey.is_complete() { "" } else { ", not finished" }),
+            format!("{}{}", survey.about().rows.len(), if survey.is_complete() { "" } else { ", not finished" }),
             attempts(survey),
             units::duration(survey.header().elapsed_ns),
         ]
@@ -161,10 +154,8 @@ fn measured_on(sources: &[NamedSurvey]) -> Section {
 /// Attempts of each case; where masks had more or fewer than others, how many had how many.
 fn attempts(survey: &Survey) -> String {
     let mut rows: BTreeMap<u32, usize> = BTreeMap::new();
-    if let Survey::Mask(document) = survey {
-        for row in document.rows.iter().filter(|row| row.standing.unmeasured.is_none()) {
-            *rows.entry(row.standing.attempts).or_default() += 1;
-        }
+    for row in survey.rows::<MaskRow>().iter().filter(|row| row.standing.unmeasured.is_none()) {
+        *rows.entry(row.standing.attempts).or_default() += 1;
     }
     if rows.len() < 2 {
         return survey.header().repeat.to_string();
@@ -175,25 +166,14 @@ fn attempts(survey: &Survey) -> String {
 
 /// How many rows have facts, in a line.
 fn totals(survey: &Survey) -> String {
-    match survey {
-        Survey::Calls(document) => totals_of(document),
-        Survey::Mask(document) => totals_of(document),
-        Survey::Env(document) => totals_of(document),
-        Survey::Needs(document) => totals_of(document),
-        Survey::Python(document) => totals_of(document),
-        Survey::Errors(document) => totals_of(document),
-        Survey::Startup(document) => totals_of(document),
-    }
-}
-
-fn totals_of<R: Row>(document: &SurveyDocument<R>) -> String {
-    let count = |is: &dyn Fn(&R) -> bool| document.rows.iter().filter(|row| !row.is_control() && is(row)).count();
+    let About { provenance, header, rows, complete, .. } = survey.about();
+    let count = |is: &dyn Fn(&dyn Row) -> bool| rows.iter().filter(|row| !row.is_control() && is(**row)).count();
     let disagree = count(&|row| !row.standing().disagreement.is_empty());
     let unmeasured = count(&|row| row.standing().unmeasured.is_some());
     let unexpected = count(&|row| row.is_unexpected());
     let mut parts =
         vec![format!("{} of {} rows have all their facts", count(&|row| row.is_conclusive()), count(&|_| true))];
-    if document.provenance == Provenance::Simulated {
+    if provenance == Provenance::Simulated {
         parts.insert(0, "SIMULATED".to_string());
     }
     for (number, what) in [
@@ -205,24 +185,24 @@ fn totals_of<R: Row>(document: &SurveyDocument<R>) -> String {
             parts.push(format!("{number} {what}"));
         }
     }
-    if !document.complete {
+    if !complete {
         parts.push("not finished".to_string());
     }
-    if let Some(why) = &document.survey.host_unsafe {
+    if let Some(why) = &header.host_unsafe {
         parts.push(format!("stopped because this host is not safe: {}", escape::terminal(why)));
     }
-    format!("{} in {}", parts.join(", "), units::duration(document.survey.elapsed_ns))
+    format!("{} in {}", parts.join(", "), units::duration(header.elapsed_ns))
 }
 
 /// Rows whose attempts disagree, each with the facts that they disagree on.
-fn disagreements<'a, R: Row + 'a>(rows: impl Iterator<Item = &'a R>) -> Section {
+fn disagreements<'a, R: Row>(rows: impl Iterator<Item = &'a R>) -> Section {
     let rows = rows.filter(|row| !row.standing().disagreement.is_empty());
     let row = |row: &R| vec![row.key(), row.standing().disagreement.join(", "), row.standing().attempts.to_string()];
     Section::new("Rows whose attempts disagree", &["row", "on", "attempts"], rows.map(row).collect(), &[0])
 }
 
 /// Rows without facts, each with why.
-fn unmeasured<'a, R: Row + 'a>(title: String, rows: impl Iterator<Item = &'a R>) -> Section {
+fn unmeasured<'a, R: Row>(title: String, rows: impl Iterator<Item = &'a R>) -> Section {
     let rows = rows.filter_map(|row| {
         let why = row.standing().unmeasured.as_ref()?;
         Some(vec![row.key(), why.reason.name(), why.detail.clone()])

@@ -179,7 +179,7 @@ fn schemas() -> Documents {
 /// The committed surveys by their kind, each with the name of its folder.
 fn surveys() -> Result<Vec<(SurveyKind, Vec<NamedSurvey>)>, TaskError> {
     let mut surveys = Vec::new();
-    for kind in SurveyKind::ALL {
+    for kind in SurveyKind::all().iter().copied() {
         let mut own = Vec::new();
         for (name, file) in committed(&kind.file())? {
             let survey = Survey::of(&Stored::open(&file)?).ok_or_else(|| format!("{name} is no survey"))??;

@@ -1,25 +1,28 @@
 //! Compares the rows of two surveys.
 
+use std::borrow::Cow;
+
 use super::pair::ComparedEntry;
 use super::{CompareError, Comparison, EntryDifference, FactDifference, Relation, is_noise, yes_or_no};
-use crate::survey::RowAttempts;
 use crate::survey::calls::CallRow;
 use crate::survey::document::Row;
 use crate::survey::env::EnvRow;
 use crate::survey::errors::ErrorRow;
-use crate::survey::mask::MaskRow;
+use crate::survey::mask::{MaskRow, by_todays_rule};
 use crate::survey::needs::{NeedRow, returned};
 use crate::survey::python::{PythonRow, without_line};
 use crate::survey::startup::{Spread, StartRow, StartStep};
-use cuda_pitfalls_core::text::units;
+use crate::survey::{RowAttempts, Survey};
+use cuda_pitfalls_core::text::{counts, units};
 
 /// Compares the rows of two surveys of one kind.
 pub(super) fn compare<R: Compared>(
     comparison: Comparison,
-    rows: [&Vec<R>; 2],
+    surveys: [&Survey; 2],
     versions: Option<(String, String)>,
 ) -> Result<Comparison, CompareError> {
-    let entries = rows.map(|rows| rows.iter().map(entry).collect());
+    let rows = surveys.map(R::rows);
+    let entries = rows.each_ref().map(|rows| rows.iter().map(entry).collect());
     let compare = |a: &R, b: &R| {
         let (mut changes, notes) = (a.changes(b), a.asked_differently(b));
         if !notes.is_empty() {
@@ -51,7 +54,12 @@ fn disagreement(standing: &RowAttempts) -> String {
 type NamedFact = (String, Option<String>);
 
 /// A row that can be compared with one of another survey.
-pub(super) trait Compared: Row {
+pub(super) trait Compared: Row + Clone {
+    /// The rows of a survey, as they are compared.
+    fn rows(survey: &Survey) -> Cow<'_, [Self]> {
+        Cow::Borrowed(survey.rows())
+    }
+
     /// How the questions differ.
     fn asked_differently(&self, _other: &Self) -> Vec<String> {
         Vec::new()
@@ -88,11 +96,7 @@ fn yes(name: &str, value: Option<bool>) -> NamedFact {
 }
 
 fn listed(name: &str, gpus: &Option<Vec<u32>>) -> NamedFact {
-    let words = |gpus: &Vec<u32>| match gpus.as_slice() {
-        [] => "none".to_string(),
-        gpus => gpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
-    };
-    fact(name, gpus.as_ref().map(words))
+    fact(name, gpus.as_ref().map(|gpus| counts::listed(gpus, "none")))
 }
 
 /// A fact that is never unknown.
@@ -130,6 +134,11 @@ impl Compared for CallRow {
 }
 
 impl Compared for MaskRow {
+    // Two rules are no difference between two drivers.
+    fn rows(survey: &Survey) -> Cow<'_, [MaskRow]> {
+        survey.document().map(|document| by_todays_rule(document).rows).unwrap_or_default().into()
+    }
+
     fn facts(&self) -> Vec<NamedFact> {
         vec![
             fact("status", self.status.clone()),

@@ -267,7 +267,7 @@ mod tests {
                 match (&cause.scenario, &cause.survey, &cause.source) {
                     (Some(name), None, None) => assert!(scenarios.iter().any(|known| known.name == *name), "{name}"),
                     (None, Some(kind), None) => {
-                        assert!(crate::survey::SurveyKind::ALL.iter().any(|known| known.name() == kind), "{kind}");
+                        assert!(crate::survey::SurveyKind::all().iter().any(|known| known.name() == kind), "{kind}");
                     }
                     (None, None, Some(address)) => assert!(address.starts_with("https://"), "{address}"),
                     both => panic!("{}: {both:?}", advice.id),

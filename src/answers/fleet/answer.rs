@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::rows;
 use super::{Bucket, CaseChange, Key};
-use crate::survey::{Survey, SurveyKind};
+use crate::survey::SurveyKind;
 use cuda_pitfalls_core::fact::Change;
 use cuda_pitfalls_core::judge;
 use cuda_pitfalls_core::machine::Machine;
@@ -144,7 +144,7 @@ fn is_survey(head: &Head) -> Result<bool, Refused> {
     if let Some(what) = head.unsupported() {
         return unsupported(format!("it requires `{what}`, which this program does not support"));
     }
-    let is_survey = SurveyKind::ALL.iter().any(|kind| kind.schema() == name);
+    let is_survey = SurveyKind::of_schema(name).is_some();
     if name == trace::SCHEMA {
         return unsupported("traces are not merged: `compare` compares two".to_owned());
     }
@@ -231,17 +231,8 @@ fn digest(
 /// What a survey answers: its rows are questions.
 fn surveyed(text: &[u8]) -> Result<Digest, Refused> {
     let head = Head::read(text).map_err(|error| refused(&error))?;
-    let kind = SurveyKind::ALL.into_iter().find(|kind| kind.schema() == head.name);
-    let read = |kind| match kind {
-        SurveyKind::Calls => serde_json::from_slice(text).map(Survey::Calls),
-        SurveyKind::Mask => serde_json::from_slice(text).map(Survey::Mask),
-        SurveyKind::Env => serde_json::from_slice(text).map(Survey::Env),
-        SurveyKind::Needs => serde_json::from_slice(text).map(Survey::Needs),
-        SurveyKind::Python => serde_json::from_slice(text).map(Survey::Python),
-        SurveyKind::Errors => serde_json::from_slice(text).map(Survey::Errors),
-        SurveyKind::Startup => serde_json::from_slice(text).map(Survey::Startup),
-    };
-    let survey = kind.map(read).ok_or_else(|| invalid("it is no survey"))?.map_err(|error| refused(&error))?;
+    let kind = SurveyKind::of_schema(&head.name).ok_or_else(|| invalid("it is no survey"))?;
+    let survey = kind.parse(text).map_err(|error| refused(&error))?;
     let (answers, started_at) = (rows::answers(&survey), survey.header().started_at.clone());
     let digest = digest(survey.provenance(), started_at, survey.machine(), answers, "no row was measured")?;
     Ok(Digest { is_partial: !survey.is_complete(), ..digest })

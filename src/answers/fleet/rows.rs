@@ -2,14 +2,20 @@
 
 use super::CaseChange;
 use super::answer::{Answer, MachineAnswer, Same};
-use crate::survey::document::{Row, SurveyDocument};
-use crate::survey::needs::returned;
-use crate::survey::python::without_line;
-use crate::survey::{Survey, python::Raised};
+use crate::survey::calls::CallRow;
+use crate::survey::document::Row;
+use crate::survey::env::EnvRow;
+use crate::survey::errors::ErrorRow;
+use crate::survey::mask::MaskRow;
+use crate::survey::needs::{NeedRow, returned};
+use crate::survey::python::{PythonRow, Raised, without_line};
+use crate::survey::startup::StartRow;
+use crate::survey::{Survey, SurveyKind};
 use cuda_pitfalls_core::fact::{Change, RowFact};
 use cuda_pitfalls_core::verdict::Kind;
 
 /// What a row answers.
+#[derive(Default)]
 struct RowAnswer {
     /// What was asked, where the name does not say it.
     asked: String,
@@ -22,9 +28,8 @@ struct RowAnswer {
 /// The answers of a survey: one for each row, without the controls of the instrument.
 pub(super) fn answers(survey: &Survey) -> Vec<MachineAnswer> {
     let kind = |raised: &Option<Raised>| RowFact::Raises(raised.as_ref().map(|raised| raised.kind.clone()));
-    let no_bytes = Vec::new;
-    match survey {
-        Survey::Calls(document) => all(document, |row| RowAnswer {
+    match survey.kind() {
+        SurveyKind::Calls => all(survey, |row: &CallRow| RowAnswer {
             asked: format!("{} visible, after {}", row.visible_gpus, row.before.join(" ")),
             facts: vec![
                 RowFact::ReadsMask(row.reads_mask),
@@ -33,7 +38,7 @@ pub(super) fn answers(survey: &Survey) -> Vec<MachineAnswer> {
             ],
             bytes: descending(row.device_used_bytes.as_deref()),
         }),
-        Survey::Mask(document) => all(document, |row| RowAnswer {
+        SurveyKind::Mask => all(survey, |row: &MaskRow| RowAnswer {
             // The same text means other GPUs on a machine with more of them.
             asked: format!("{} {:?}", row.predicted.status, row.predicted.gpus),
             facts: vec![
@@ -41,23 +46,22 @@ pub(super) fn answers(survey: &Survey) -> Vec<MachineAnswer> {
                 RowFact::Gpus(row.gpus.clone()),
                 RowFact::AsPredicted(row.as_predicted),
             ],
-            bytes: no_bytes(),
+            ..RowAnswer::default()
         }),
-        Survey::Env(document) => all(document, |row| RowAnswer {
+        SurveyKind::Env => all(survey, |row: &EnvRow| RowAnswer {
             asked: format!("{} {}", row.value, row.observable),
             facts: vec![RowFact::HasEffect(row.has_effect), RowFact::ReadAt(row.read_at.clone())],
-            bytes: no_bytes(),
+            ..RowAnswer::default()
         }),
-        Survey::Needs(document) => all(document, |row| RowAnswer {
-            asked: String::new(),
+        SurveyKind::Needs => all(survey, |row: &NeedRow| RowAnswer {
             facts: vec![
                 RowFact::Returned(row.statuses.as_deref().map(returned)),
                 RowFact::Gpus(row.gpus.clone()),
                 RowFact::Left(row.died.as_ref().map(|died| died.by.clone())),
             ],
-            bytes: no_bytes(),
+            ..RowAnswer::default()
         }),
-        Survey::Python(document) => all(document, |row| RowAnswer {
+        SurveyKind::Python => all(survey, |row: &PythonRow| RowAnswer {
             asked: format!("{:?} {:?} {:?}", row.before, row.ask, row.env),
             facts: vec![
                 RowFact::ReadsMask(row.reads_mask),
@@ -69,22 +73,21 @@ pub(super) fn answers(survey: &Survey) -> Vec<MachineAnswer> {
             ],
             bytes: descending(row.context_bytes.as_deref()),
         }),
-        Survey::Errors(document) => all(document, |row| RowAnswer {
+        SurveyKind::Errors => all(survey, |row: &ErrorRow| RowAnswer {
             asked: format!("{:?} {:?} {:?}", row.before, row.ask, row.env),
             facts: vec![kind(&row.raised), RowFact::Returned(row.value.clone()), RowFact::Left(row.left.clone())],
-            bytes: no_bytes(),
+            ..RowAnswer::default()
         }),
         // Times differ on any two machines, and are no answers.
-        Survey::Startup(document) => all(document, |row| RowAnswer {
-            asked: String::new(),
+        SurveyKind::Startup => all(survey, |row: &StartRow| RowAnswer {
             facts: vec![RowFact::Returned(row.returned())],
-            bytes: no_bytes(),
+            ..RowAnswer::default()
         }),
     }
 }
 
-fn all<R: Row>(document: &SurveyDocument<R>, answer: impl Fn(&R) -> RowAnswer) -> Vec<MachineAnswer> {
-    let rows = document.rows.iter().filter(|row| !row.is_control());
+fn all<R: Row>(survey: &Survey, answer: impl Fn(&R) -> RowAnswer) -> Vec<MachineAnswer> {
+    let rows = survey.rows::<R>().iter().filter(|row| !row.is_control());
     let answers = rows.map(|row| {
         let RowAnswer { asked, facts, bytes } = answer(row);
         let shown = match &row.standing().unmeasured {
@@ -98,7 +101,7 @@ fn all<R: Row>(document: &SurveyDocument<R>, answer: impl Fn(&R) -> RowAnswer) -
         let bytes = if shown.is_ok() { bytes } else { Vec::new() };
         let (name, libcudart) = row.question();
         let answer = Answer {
-            name: format!("survey {}: {name}", R::KIND.name()),
+            name: format!("survey {}: {name}", R::kind().name()),
             asked,
             libcudart: libcudart.unwrap_or_default(),
             is_unexpected: false,

@@ -21,10 +21,10 @@ use cuda_pitfalls_calls::CallLibrary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::document::{Row, SurveyDocument};
+use super::document::Row;
 use super::question::{Item, SurveyAnswer};
 use super::row::{RowAttempts, keyed};
-use super::{Survey, SurveyKind, median};
+use super::{SurveyKind, median};
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES;
 
@@ -85,8 +85,9 @@ pub struct CallSeen {
 }
 
 impl Row for CallRow {
-    const KIND: SurveyKind = SurveyKind::Calls;
-    const SURVEY: fn(SurveyDocument<Self>) -> Survey = Survey::Calls;
+    fn kind() -> SurveyKind {
+        SurveyKind::Calls
+    }
 
     fn key(&self) -> String {
         keyed(&self.call, self.libcudart_version.as_deref())

@@ -1,19 +1,21 @@
 //! The document of a survey: how and where it was asked, and its rows.
 
+use std::any::Any;
+use std::fmt::Debug;
+
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::SurveyKind;
 use super::row::RowAttempts;
-use super::{Survey, SurveyKind};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{ExitCode, SchemaId};
 use cuda_pitfalls_core::verdict::Provenance;
 
 /// One survey on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "StoredDocument<R>")]
-#[schemars(!try_from, rename = "Document")]
+#[schemars(rename = "Document")]
 pub struct SurveyDocument<R> {
     /// Which document this is.
     pub schema: SchemaId,
@@ -32,28 +34,17 @@ pub struct SurveyDocument<R> {
     pub complete: bool,
 }
 
-/// A survey that was parsed, but not checked.
-#[derive(Deserialize)]
-struct StoredDocument<R> {
-    schema: SchemaId,
-    provenance: Provenance,
-    survey: Header,
-    machine: Machine,
-    rows: Vec<R>,
-    #[serde(default)]
-    left_out: Vec<LeftOut>,
-    complete: bool,
-}
-
-impl<R> TryFrom<StoredDocument<R>> for SurveyDocument<R> {
-    type Error = serde::de::value::Error;
-
-    fn try_from(stored: StoredDocument<R>) -> Result<SurveyDocument<R>, Self::Error> {
-        let StoredDocument { schema, provenance, survey, machine, rows, left_out, complete } = stored;
-        let has_simulated_library = machine.libraries.iter().any(|library| library.simulated);
-        match provenance.contradiction(&survey.on, has_simulated_library) {
+impl<R: Row + DeserializeOwned> SurveyDocument<R> {
+    /// Parses a document.
+    ///
+    /// # Errors
+    /// It does not fit the type, or contradicts itself about who answered.
+    pub fn parse(text: &[u8]) -> serde_json::Result<SurveyDocument<R>> {
+        let document: SurveyDocument<R> = serde_json::from_slice(text)?;
+        let has_simulated_library = document.machine.libraries.iter().any(|library| library.simulated);
+        match document.provenance.contradiction(&document.survey.on, has_simulated_library) {
             Some(why) => Err(serde::de::Error::custom(why)),
-            None => Ok(SurveyDocument { schema, provenance, survey, machine, rows, left_out, complete }),
+            None => Ok(document),
         }
     }
 }
@@ -107,11 +98,11 @@ pub struct LeftOut {
 }
 
 /// The properties of every row.
-pub trait Row: Clone + Serialize + DeserializeOwned {
+pub trait Row: Any + Debug + Send + Sync {
     /// The survey of the row.
-    const KIND: SurveyKind;
-    /// The survey of any kind with these rows.
-    const SURVEY: fn(SurveyDocument<Self>) -> Survey;
+    fn kind() -> SurveyKind
+    where
+        Self: Sized;
 
     /// The subject of the question, unique in the document.
     fn key(&self) -> String;
@@ -143,3 +134,8 @@ pub trait Row: Clone + Serialize + DeserializeOwned {
         false
     }
 }
+
+/// A row that is asked, written and read.
+pub trait StoredRow: Row + Clone + Serialize + DeserializeOwned + JsonSchema {}
+
+impl<R: Row + Clone + Serialize + DeserializeOwned + JsonSchema> StoredRow for R {}

@@ -15,9 +15,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::variable::{AT_EXEC, NEVER};
-use super::document::{Row, SurveyDocument};
+use super::document::Row;
 use super::row::RowAttempts;
-use super::{Item, Survey, SurveyAnswer, SurveyKind};
+use super::{Item, SurveyAnswer, SurveyKind};
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::judge::{Facts, Shows, shows};
 
@@ -59,8 +59,9 @@ pub struct Moment {
 }
 
 impl Row for EnvRow {
-    const KIND: SurveyKind = SurveyKind::Env;
-    const SURVEY: fn(SurveyDocument<Self>) -> Survey = Survey::Env;
+    fn kind() -> SurveyKind {
+        SurveyKind::Env
+    }
 
     fn key(&self) -> String {
         self.variable.clone()

@@ -16,10 +16,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::document::{Row, SurveyDocument};
+use super::SurveyKind;
+use super::document::Row;
 use super::python::{LineRow, PythonLine, PythonRow, Raised};
 use super::row::RowAttempts;
-use super::{Survey, SurveyKind};
 use cuda_pitfalls_calls::{CallLibrary, status};
 use cuda_pitfalls_core::text::counts::counted;
 
@@ -156,8 +156,9 @@ impl ErrorRow {
 }
 
 impl Row for ErrorRow {
-    const KIND: SurveyKind = SurveyKind::Errors;
-    const SURVEY: fn(SurveyDocument<Self>) -> Survey = Survey::Errors;
+    fn kind() -> SurveyKind {
+        SurveyKind::Errors
+    }
 
     fn key(&self) -> String {
         self.id.clone()

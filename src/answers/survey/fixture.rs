@@ -8,7 +8,7 @@ use cuda_pitfalls_core::plan::fixture::machine;
 /// A document with these rows, on a machine with so many GPUs.
 pub(crate) fn document<R: Row>(rows: &[Value], gpus: usize) -> Value {
     json!({
-        "schema": {"name": R::KIND.schema(), "major": 1, "minor": 0}, "provenance": "measured",
+        "schema": {"name": R::kind().schema(), "major": 1, "minor": 0}, "provenance": "measured",
         "survey": {"id": "id", "version": "0", "started_at": "", "finished_at": null, "elapsed_ns": 1, "attempts_ns": 1,
                    "resumed": 0, "selectors": [], "on": "cuda", "repeat": 3, "repeat_generated": 1,
                    "seed": 1, "generate": 0, "visible_gpus": 1, "host_unsafe": null, "interrupted": null, "exit": null},

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::SurveyKind;
 use super::document::{LeftOut, Row, SurveyDocument};
 use super::question::{Item, SurveyAnswer, TRAP, scenario, status_name};
 use super::row::RowAttempts;
-use super::{Survey, SurveyKind};
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::event::Value;
 use cuda_pitfalls_core::experiment::Step;
@@ -60,8 +60,9 @@ pub struct Predicted {
 }
 
 impl Row for MaskRow {
-    const KIND: SurveyKind = SurveyKind::Mask;
-    const SURVEY: fn(SurveyDocument<Self>) -> Survey = Survey::Mask;
+    fn kind() -> SurveyKind {
+        SurveyKind::Mask
+    }
 
     fn key(&self) -> String {
         let quoted = |text: &Option<String>| text.as_ref().map_or("unset".to_string(), |text| format!("{text:?}"));

@@ -20,10 +20,10 @@ pub use least::{Least, Permissions, least, permissions};
 pub use programs::{NeedsMoment, NeedsProgram};
 pub use refusals::{left_out, next};
 
-use super::document::{Row, SurveyDocument};
+use super::SurveyKind;
+use super::document::Row;
 use super::question::{SurveyAnswer, TRAP, status_name};
 use super::row::RowAttempts;
-use super::{Survey, SurveyKind};
 use cuda_pitfalls_core::event::{Event, Value};
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::recording::{PathUse, Recording, StepSystemCalls};
@@ -105,8 +105,9 @@ const CHILD: &str = "child";
 const LOAD: &str = "load";
 
 impl Row for NeedRow {
-    const KIND: SurveyKind = SurveyKind::Needs;
-    const SURVEY: fn(SurveyDocument<Self>) -> Survey = Survey::Needs;
+    fn kind() -> SurveyKind {
+        SurveyKind::Needs
+    }
 
     fn key(&self) -> String {
         let what = match (&self.refused, &self.error) {

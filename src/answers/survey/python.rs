@@ -17,9 +17,9 @@ use std::ops::Deref;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::document::{Row, SurveyDocument};
+use super::document::{Row, StoredRow};
 use super::row::{RowAttempts, Unmeasured};
-use super::{Survey, SurveyKind, median};
+use super::{SurveyKind, median};
 use cuda_pitfalls_core::machine::Interpreter;
 use cuda_pitfalls_core::verdict::Reason;
 
@@ -140,8 +140,9 @@ impl Deref for PythonRow {
 }
 
 impl Row for PythonRow {
-    const KIND: SurveyKind = SurveyKind::Python;
-    const SURVEY: fn(SurveyDocument<Self>) -> Survey = Survey::Python;
+    fn kind() -> SurveyKind {
+        SurveyKind::Python
+    }
 
     fn key(&self) -> String {
         self.id.clone()
@@ -165,7 +166,7 @@ impl Row for PythonRow {
 }
 
 /// A row about a line of Python.
-pub trait LineRow: Row {
+pub trait LineRow: StoredRow {
     /// The row of a line, from what is known of it. `met` is whether an attempt came to the place at which libcuda
     /// returned something by itself.
     fn of(line: &PythonLine, row: PythonRow, met: bool) -> Self;

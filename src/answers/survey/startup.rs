@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 pub(super) use programs::driver_calls;
 pub use programs::{StartBeside, StartProgram};
 
-use super::document::{Row, SurveyDocument};
+use super::document::Row;
 use super::question::{Item, SurveyAnswer, scenario, status_name};
 use super::row::{RowAttempts, keyed};
-use super::{Survey, SurveyKind, median};
+use super::{SurveyKind, median};
 use cuda_pitfalls_core::event::{Event, Value};
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::recording::Recording;
@@ -148,8 +148,9 @@ impl StartRow {
 }
 
 impl Row for StartRow {
-    const KIND: SurveyKind = SurveyKind::Startup;
-    const SURVEY: fn(SurveyDocument<Self>) -> Survey = Survey::Startup;
+    fn kind() -> SurveyKind {
+        SurveyKind::Startup
+    }
 
     fn key(&self) -> String {
         keyed(&self.subject(), self.libcudart_version.as_deref())

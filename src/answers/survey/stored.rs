@@ -1,10 +1,14 @@
 //! A stored survey of any kind.
 
 use std::any::Any;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use serde_json::Value;
 
 use super::SurveyKind;
 use super::calls::CallRow;
-use super::document::{Header, LeftOut, Row, SurveyDocument};
+use super::document::{Header, LeftOut, Row, StoredRow, SurveyDocument};
 use super::env::EnvRow;
 use super::errors::ErrorRow;
 use super::mask::MaskRow;
@@ -12,30 +16,15 @@ use super::needs::NeedRow;
 use super::python::PythonRow;
 use super::startup::StartRow;
 use cuda_pitfalls_core::machine::Machine;
-use cuda_pitfalls_core::report::{StoreError, Stored};
+use cuda_pitfalls_core::report::{StoreError, Stored, schema_of};
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// A stored survey of any kind.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Survey {
-    /// `survey-calls.json`.
-    Calls(SurveyDocument<CallRow>),
-    /// `survey-mask.json`.
-    Mask(SurveyDocument<MaskRow>),
-    /// `survey-env.json`.
-    Env(SurveyDocument<EnvRow>),
-    /// `survey-needs.json`.
-    Needs(SurveyDocument<NeedRow>),
-    /// `survey-python.json`.
-    Python(SurveyDocument<PythonRow>),
-    /// `survey-errors.json`.
-    Errors(SurveyDocument<ErrorRow>),
-    /// `survey-startup.json`.
-    Startup(SurveyDocument<StartRow>),
-}
+/// A survey of any kind.
+#[derive(Clone, Debug)]
+pub struct Survey(Arc<dyn AnyDocument>);
 
 /// What all surveys have.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct About<'a> {
     /// The kind of survey.
     pub kind: SurveyKind,
@@ -45,64 +34,112 @@ pub struct About<'a> {
     pub header: &'a Header,
     /// The host.
     pub machine: &'a Machine,
-    /// How many rows it has.
-    pub rows: usize,
+    /// Its rows.
+    pub rows: Vec<&'a dyn Row>,
     /// What was not asked about.
     pub left_out: &'a [LeftOut],
     /// Whether it has all its rows.
     pub complete: bool,
 }
 
-impl Survey {
-    /// The survey in a stored document; `None` if it is no survey.
-    pub fn of(stored: &Stored) -> Option<Result<Survey, StoreError>> {
-        let kind = SurveyKind::ALL.into_iter().find(|kind| kind.schema() == stored.name())?;
-        Some(match kind {
-            SurveyKind::Calls => stored.parse(&kind.schema()).map(Survey::Calls),
-            SurveyKind::Mask => stored.parse(&kind.schema()).map(Survey::Mask),
-            SurveyKind::Env => stored.parse(&kind.schema()).map(Survey::Env),
-            SurveyKind::Needs => stored.parse(&kind.schema()).map(Survey::Needs),
-            SurveyKind::Python => stored.parse(&kind.schema()).map(Survey::Python),
-            SurveyKind::Errors => stored.parse(&kind.schema()).map(Survey::Errors),
-            SurveyKind::Startup => stored.parse(&kind.schema()).map(Survey::Startup),
-        })
+/// A document whose type of row is not known.
+trait AnyDocument: Any + Debug + Send + Sync {
+    fn about(&self) -> About<'_>;
+}
+
+impl<R: Row> AnyDocument for SurveyDocument<R> {
+    fn about(&self) -> About<'_> {
+        let SurveyDocument { provenance, survey: header, machine, rows, left_out, complete, .. } = self;
+        let rows = rows.iter().map(|row| row as &dyn Row).collect();
+        About { kind: R::kind(), provenance: *provenance, header, machine, rows, left_out, complete: *complete }
+    }
+}
+
+/// What is done with a type of row.
+struct RowType {
+    name: &'static str,
+    parse: fn(&[u8]) -> serde_json::Result<Survey>,
+    schema: fn() -> Value,
+}
+
+impl RowType {
+    fn new<R: StoredRow>(name: &'static str) -> RowType {
+        RowType {
+            name,
+            parse: |text| SurveyDocument::<R>::parse(text).map(Survey::new),
+            schema: schema_of::<SurveyDocument<R>>,
+        }
+    }
+}
+
+impl SurveyKind {
+    fn rows(self) -> RowType {
+        match self {
+            SurveyKind::Calls => RowType::new::<CallRow>("calls"),
+            SurveyKind::Mask => RowType::new::<MaskRow>("mask"),
+            SurveyKind::Env => RowType::new::<EnvRow>("env"),
+            SurveyKind::Needs => RowType::new::<NeedRow>("needs"),
+            SurveyKind::Python => RowType::new::<PythonRow>("python"),
+            SurveyKind::Errors => RowType::new::<ErrorRow>("errors"),
+            SurveyKind::Startup => RowType::new::<StartRow>("startup"),
+        }
     }
 
-    /// The document, if its rows are of this type.
-    pub fn document<R: Row + 'static>(&self) -> Option<&SurveyDocument<R>> {
-        let document: &dyn Any = match self {
-            Survey::Calls(document) => document,
-            Survey::Mask(document) => document,
-            Survey::Env(document) => document,
-            Survey::Needs(document) => document,
-            Survey::Python(document) => document,
-            Survey::Errors(document) => document,
-            Survey::Startup(document) => document,
-        };
+    /// The word on the command line.
+    pub fn name(self) -> &'static str {
+        self.rows().name
+    }
+
+    /// The kind whose documents have this schema.
+    pub fn of_schema(name: &str) -> Option<SurveyKind> {
+        SurveyKind::all().iter().copied().find(|kind| kind.schema() == name)
+    }
+
+    /// Parses a survey of this kind.
+    ///
+    /// # Errors
+    /// It does not fit the type, or contradicts itself.
+    pub fn parse(self, text: &[u8]) -> serde_json::Result<Survey> {
+        (self.rows().parse)(text)
+    }
+
+    /// The JSON schema of the documents.
+    pub fn json_schema(self) -> Value {
+        (self.rows().schema)()
+    }
+}
+
+impl Survey {
+    /// The survey with this document.
+    pub fn new<R: Row>(document: SurveyDocument<R>) -> Survey {
+        Survey(Arc::new(document))
+    }
+
+    /// The survey in a stored document; `None` if it is no survey.
+    pub fn of(stored: &Stored) -> Option<Result<Survey, StoreError>> {
+        let kind = SurveyKind::of_schema(stored.name())?;
+        Some(stored.parse_by(&kind.schema(), |text| kind.parse(text)))
+    }
+
+    /// The document, if it has rows of this type.
+    pub fn document<R: Row>(&self) -> Option<&SurveyDocument<R>> {
+        let document: &dyn Any = &*self.0;
         document.downcast_ref()
+    }
+
+    /// The rows, if they are of this type; none otherwise.
+    pub fn rows<R: Row>(&self) -> &[R] {
+        self.document().map(|document| document.rows.as_slice()).unwrap_or_default()
+    }
+
+    /// What every survey has.
+    pub fn about(&self) -> About<'_> {
+        self.0.about()
     }
 
     /// The kind of survey.
     pub fn kind(&self) -> SurveyKind {
         self.about().kind
-    }
-
-    /// What all surveys have: everything but the rows themselves.
-    pub fn about(&self) -> About<'_> {
-        fn about<R: Row>(document: &SurveyDocument<R>) -> About<'_> {
-            let SurveyDocument { provenance, survey: header, machine, rows, left_out, complete, .. } = document;
-            let (provenance, complete) = (*provenance, *complete);
-            About { kind: R::KIND, provenance, header, machine, rows: rows.len(), left_out, complete }
-        }
-        match self {
-            Survey::Calls(document) => about(document),
-            Survey::Mask(document) => about(document),
-            Survey::Env(document) => about(document),
-            Survey::Needs(document) => about(document),
-            Survey::Python(document) => about(document),
-            Survey::Errors(document) => about(document),
-            Survey::Startup(document) => about(document),
-        }
     }
 
     /// How it was asked.
@@ -124,18 +161,4 @@ impl Survey {
     pub fn provenance(&self) -> Provenance {
         self.about().provenance
     }
-}
-
-/// The JSON Schema of a survey's document, generated from these types.
-pub fn schema(kind: SurveyKind) -> serde_json::Value {
-    let schema = match kind {
-        SurveyKind::Calls => schemars::schema_for!(SurveyDocument<CallRow>),
-        SurveyKind::Mask => schemars::schema_for!(SurveyDocument<MaskRow>),
-        SurveyKind::Env => schemars::schema_for!(SurveyDocument<EnvRow>),
-        SurveyKind::Needs => schemars::schema_for!(SurveyDocument<NeedRow>),
-        SurveyKind::Python => schemars::schema_for!(SurveyDocument<PythonRow>),
-        SurveyKind::Errors => schemars::schema_for!(SurveyDocument<ErrorRow>),
-        SurveyKind::Startup => schemars::schema_for!(SurveyDocument<StartRow>),
-    };
-    serde_json::to_value(schema).unwrap_or_default()
 }

@@ -246,6 +246,14 @@ impl Stored {
     /// # Errors
     /// It has another schema or version, requires an unknown word, or does not fit the type.
     pub fn parse<T: DeserializeOwned>(&self, name: &str) -> Result<T, StoreError> {
+        self.parse_by(name, |text| serde_json::from_slice(text))
+    }
+
+    /// The same, by a function that checks more than the type.
+    ///
+    /// # Errors
+    /// Those of [`Stored::parse`] and of the function.
+    pub fn parse_by<T>(&self, name: &str, parse: impl FnOnce(&[u8]) -> serde_json::Result<T>) -> Result<T, StoreError> {
         if self.head.name != name {
             return Err(self.unreadable(format!("`schema.name` is not \"{name}\"")));
         }
@@ -256,7 +264,7 @@ impl Stored {
             );
         }
         // Parses the text again: a value that was parsed before no longer has lines and columns for the error.
-        serde_json::from_slice(&self.text).map_err(|error| self.unreadable(error.to_string()))
+        parse(&self.text).map_err(|error| self.unreadable(error.to_string()))
     }
 
     /// Parses the document as a report, whole or compact.

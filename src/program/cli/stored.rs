@@ -16,7 +16,7 @@ use cuda_pitfalls_core::text::escape::terminal;
 /// The folder holds several surveys.
 pub(super) fn named_by(path: &Path) -> Result<PathBuf, CliError> {
     let surveys: Vec<String> =
-        SurveyKind::ALL.iter().map(|kind| kind.file()).filter(|file| path.join(file).exists()).collect();
+        SurveyKind::all().iter().map(|kind| kind.file()).filter(|file| path.join(file).exists()).collect();
     match surveys.as_slice() {
         [] => Ok(path.to_path_buf()),
         [file] => Ok(path.join(file)),

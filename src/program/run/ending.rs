@@ -5,7 +5,7 @@ use super::console::Console;
 use super::session::Session;
 use crate::host;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
+use cuda_pitfalls_answers::survey::{StoredRow, SurveyDocument};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::report::{ExitCode, Report, Store, StoreError};
 use cuda_pitfalls_instrument::supervisor::signal_name;
@@ -48,7 +48,7 @@ impl RunDocument for Report {
     }
 }
 
-impl<R: Row> RunDocument for SurveyDocument<R> {
+impl<R: StoredRow> RunDocument for SurveyDocument<R> {
     fn note_end(&mut self, finished_at: String, signal: Option<String>) {
         self.survey.interrupted = signal;
         self.survey.finished_at = Some(finished_at);
@@ -63,7 +63,7 @@ impl<R: Row> RunDocument for SurveyDocument<R> {
     }
 
     fn write(&self, store: &Store) -> Result<(), StoreError> {
-        store.put(&R::KIND.file(), self).map(drop)
+        store.put(&R::kind().file(), self).map(drop)
     }
 }
 

@@ -7,6 +7,8 @@ use cuda_pitfalls_core::clock;
 
 /// Without a terminal there is no progress bar; a line is printed this often instead.
 const SAY_EVERY_NS: u64 = 30_000_000_000;
+/// How often what is known so far is written.
+const WRITE_EVERY_NS: u64 = 1_000_000_000;
 
 /// Questions of a survey, done and to do.
 pub(super) struct Progress {
@@ -14,18 +16,29 @@ pub(super) struct Progress {
     done: usize,
     started_ns: u64,
     said_ns: u64,
+    written_ns: u64,
 }
 
 impl Progress {
     pub(super) fn new(all: usize) -> Progress {
         let now = clock::now_ns();
-        Progress { all, done: 0, started_ns: now, said_ns: now }
+        Progress { all, done: 0, started_ns: now, said_ns: now, written_ns: now }
     }
 
     /// The time left, if the remaining questions take as long as those before.
     pub(super) fn left(&self) -> String {
         let gone = clock::now_ns() - self.started_ns;
         left(gone, self.done, self.all)
+    }
+
+    /// Whether the answers so far are to be written now.
+    pub(super) fn is_write_due(&mut self) -> bool {
+        let now = clock::now_ns();
+        let is_due = now - self.written_ns >= WRITE_EVERY_NS;
+        if is_due {
+            self.written_ns = now;
+        }
+        is_due
     }
 
     /// Counts one more question. Returns a line to print if no progress bar shows it.

@@ -223,7 +223,7 @@ impl ReleaseSurvey<'_> {
         self.console.start(left.len() as u64);
         let head = format!("{}: asking {}, {jobs} at once", document.environment.name, counted(left.len(), "line"));
         self.console.warn(&[head]);
-        let (mut progress, mut written, mut failed) = (Progress::new(left.len()), clock::now_ns(), None);
+        let (mut progress, mut failed) = (Progress::new(left.len()), None);
         let (options, witnesses, store, console) = (&self.options.python, &self.witnesses, &self.store, &*self.console);
         let ask = |line: PythonLine| {
             let job = RowJob { limit: options.limit(&line), line, wants_memory: false };
@@ -235,9 +235,8 @@ impl ReleaseSurvey<'_> {
                 console.status(&format!("{} · {}", progress.left(), row.id));
                 document.rows.push(row);
                 document.environment.lines_ns = Some(clock::now_ns() - began);
-                if u128::from(clock::now_ns() - written) >= super::survey::WRITE_EVERY.as_nanos() {
+                if progress.is_write_due() {
                     failed = store.put(&document.file(), document).err().or(failed.take());
-                    written = clock::now_ns();
                 }
             }
             None => console.tick(),

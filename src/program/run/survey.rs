@@ -13,7 +13,6 @@ pub(super) mod select;
 
 use std::path::{Path, PathBuf};
 
-pub(super) use self::ask::WRITE_EVERY;
 use self::python::PythonOptions;
 use super::console::Console;
 use super::open::host_unsafe;
@@ -22,11 +21,11 @@ use super::session::Session;
 use super::{Failure, blank, calibrate, ending, locks, parent, question, releases};
 use crate::argument;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::survey::document::{LeftOut, Row};
+use cuda_pitfalls_answers::survey::document::LeftOut;
 use cuda_pitfalls_answers::survey::errors::{self, ErrorRow};
 use cuda_pitfalls_answers::survey::mask::{self, Generated};
 use cuda_pitfalls_answers::survey::python::{List, PythonRow};
-use cuda_pitfalls_answers::survey::{Item, SurveyKind, calls, env, startup};
+use cuda_pitfalls_answers::survey::{Item, StoredRow, SurveyKind, calls, env, startup};
 use cuda_pitfalls_core::catalogue::{self, Invalid, SelectError};
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::report::{Report, Store, read};
@@ -177,7 +176,7 @@ fn invalid(list: Invalid) -> Failure {
 
 impl SurveyRun<'_> {
     /// Chooses among the questions, runs the controls, and asks.
-    fn make<R: Row>(mut self, items: Vec<Item<R>>, left_out: Vec<LeftOut>) -> Result<Exit, Failure> {
+    fn make<R: StoredRow>(mut self, items: Vec<Item<R>>, left_out: Vec<LeftOut>) -> Result<Exit, Failure> {
         let items = select::chosen(items, &self.run.selectors)?;
         if let Some(exit) = self.begin()? {
             return Ok(exit);

@@ -8,9 +8,8 @@ use super::cell::{arguments, context, frozen, library, memory, returned};
 use super::changes::changes;
 use super::section::Section;
 use super::startup::time;
-use super::{disagreements, left_out};
+use super::{NamedSurvey, disagreements, documents, left_out};
 use cuda_pitfalls_answers::survey::calls::{CallAnswer, CallRow, Recipes, latest, recipes};
-use cuda_pitfalls_answers::survey::document::SurveyDocument;
 use cuda_pitfalls_answers::survey::startup::Spread;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::text::versions::{Version, name, number};
@@ -30,8 +29,8 @@ checked* means that it required an initialised library before it checked its arg
 library, driver or GPU does not support it. `dlopen-…` are loads of a library and nothing else. **Took** is the \
 median, from 1 ms on with the least and the most of all attempts; [startup](startup.md) has more of them.";
 
-pub(super) fn sections(documents: &[&SurveyDocument<CallRow>]) -> Vec<Section> {
-    let mut documents = documents.to_vec();
+pub(super) fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
+    let mut documents = documents::<CallRow>(sources);
     documents.sort_by(|one, other| one.survey.started_at.cmp(&other.survey.started_at));
     let rows = latest(documents.iter().flat_map(|document| &document.rows));
     let newest = newest(&rows);

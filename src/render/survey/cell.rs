@@ -2,6 +2,7 @@
 
 use cuda_pitfalls_answers::survey::calls::{CallAnswer, CallRow};
 use cuda_pitfalls_calls::CallLibrary;
+use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::units;
 
 pub(super) fn library(CallRow { library, libcudart_version, .. }: &CallRow) -> String {
@@ -39,13 +40,9 @@ pub(super) fn arguments(row: &CallRow) -> &'static str {
 }
 
 pub(super) fn context(row: &CallRow) -> String {
-    let Some(on) = &row.context_on else { return "?".to_string() };
-    match on.as_slice() {
-        [] => "–".to_string(),
-        on => {
-            let on: Vec<String> = on.iter().map(u32::to_string).collect();
-            format!("{} of {}", on.join(", "), row.visible_gpus)
-        }
+    match row.context_on.as_deref() {
+        None | Some([]) => gpus(row.context_on.as_deref(), "–"),
+        Some(on) => format!("{} of {}", listed(on, "–"), row.visible_gpus),
     }
 }
 
@@ -53,4 +50,19 @@ pub(super) fn memory(row: &CallRow) -> String {
     let Some(used) = &row.device_used_bytes else { return "?".to_string() };
     let used: Vec<String> = used.iter().map(|bytes| units::delta(*bytes)).collect();
     used.join(", ")
+}
+
+/// `?` where it is not known.
+pub(super) fn yes(fact: Option<bool>) -> String {
+    match fact {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "?",
+    }
+    .to_string()
+}
+
+/// The GPUs in a list; `none` where it is empty, and `?` where it is not known.
+pub(super) fn gpus(on: Option<&[u32]>, none: &str) -> String {
+    on.map_or_else(|| "?".to_string(), |on| listed(on, none))
 }

@@ -1,8 +1,8 @@
 //! `survey env`: by the call at which a variable is read, from the earliest on.
 
+use super::cell::yes;
 use super::section::Section;
-use super::{disagreements, left_out, unmeasured};
-use cuda_pitfalls_answers::survey::document::SurveyDocument;
+use super::{NamedSurvey, disagreements, documents, left_out, unmeasured};
 use cuda_pitfalls_answers::survey::env::EnvRow;
 
 pub(super) const OPENING: &str = "\
@@ -10,7 +10,8 @@ Each variable was set in the environment at exec, then by `setenv` right before 
 process's life. **Read at** is the latch point: the last of these moments at which setting it still took \
 effect. Set after that step, it has none. **By** is the observation that shows the effect.";
 
-pub(super) fn sections(documents: &[&SurveyDocument<EnvRow>]) -> Vec<Section> {
+pub(super) fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
+    let documents = documents::<EnvRow>(sources);
     let rows: Vec<&EnvRow> = documents.iter().flat_map(|document| &document.rows).collect();
     let section = |title: &str, want: &dyn Fn(&EnvRow) -> bool| {
         table(
@@ -29,11 +30,6 @@ pub(super) fn sections(documents: &[&SurveyDocument<EnvRow>]) -> Vec<Section> {
 }
 
 fn table(title: &str, rows: &[&EnvRow]) -> Section {
-    let yes = |effect: Option<bool>| match effect {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => "?",
-    };
     let row = |row: &&EnvRow| {
         let moments = row.moments.iter().map(|moment| format!("before {}: {}", moment.does, yes(moment.effect)));
         let moments: Vec<String> =

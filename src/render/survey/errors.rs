@@ -1,14 +1,12 @@
 //! `survey errors`: what frameworks make of an error of the driver.
 
-use std::collections::BTreeMap;
-
 use super::python::interpreters;
 use super::section::Section;
 use super::{NamedSurvey, disagreements, documents, left_out};
 use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::errors::{Effect, ErrorRow};
 use cuda_pitfalls_calls::CallLibrary;
-use cuda_pitfalls_core::text::counts::grouped;
+use cuda_pitfalls_core::text::counts::{grouped, tally};
 use cuda_pitfalls_core::text::escape::shorten;
 
 pub(super) const OPENING: &str = "\
@@ -61,45 +59,28 @@ fn silent(title: String, rows: &[&ErrorRow], document: &SurveyDocument<ErrorRow>
     Section::new(title, &["line", "place", "statuses", "value"], grouped(each).into_iter().map(row).collect(), &[3])
 }
 
-/// The places in the order in which they were asked.
-fn places<'a>(rows: &[&'a ErrorRow]) -> Vec<&'a str> {
-    let mut places = Vec::new();
-    for returned in rows.iter().filter_map(|row| row.returned.as_ref()) {
-        if !places.contains(&returned.place.as_str()) {
-            places.push(returned.place.as_str());
-        }
-    }
-    places
-}
-
-/// A line and a status, and what the user sees by place.
-type StatusRow<'a> = ((&'a str, u32, &'a str), BTreeMap<&'a str, String>);
-
+/// The effect of each status at each place, line by line.
 fn effects(title: String, rows: &[&ErrorRow], document: &SurveyDocument<ErrorRow>) -> Section {
-    let places = places(rows);
-    let mut by_status: Vec<StatusRow<'_>> = Vec::new();
-    for row in rows {
-        let (Some(returned), Some(effect)) = (&row.returned, row.effect(&document.rows)) else { continue };
-        let key = (row.line.as_str(), returned.code, returned.status.as_str());
+    let places = tally(rows.iter().filter_map(|row| Some(row.returned.as_ref()?.place.as_str())));
+    let each = rows.iter().filter_map(|row| {
+        let (returned, effect) = (row.returned.as_ref()?, row.effect(&document.rows)?);
         let said = match effect {
             Effect::Nothing => "works".to_string(),
             Effect::Silent => "silent".to_string(),
             Effect::Raises => row.raised.as_ref().map(|raised| raised.kind.clone()).unwrap_or_default(),
             Effect::Dies => row.left.clone().unwrap_or_default(),
         };
-        match by_status.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, all)) => drop(all.insert(&returned.place, said)),
-            None => by_status.push((key, [(returned.place.as_str(), said)].into())),
-        }
-    }
-    let header: Vec<&str> = ["line", "status"].into_iter().chain(places.iter().copied()).collect();
-    let row = |((line, code, status), said): StatusRow<'_>| {
-        let cells = places.iter().map(|place| said.get(place).cloned().unwrap_or_default());
+        Some(((&row.line, returned.code, &returned.status), (&returned.place, said)))
+    });
+    let header: Vec<&str> = ["line", "status"].into_iter().chain(places.iter().map(|(place, _)| *place)).collect();
+    let row = |((line, code, status), said): ((&String, u32, &String), Vec<(&String, String)>)| {
+        let cell = |place: &str| said.iter().rev().find(|(known, _)| *known == place).map(|(_, said)| said.clone());
+        let cells = places.iter().map(|(place, _)| cell(place).unwrap_or_default());
         // What is no status has its number in its words.
-        let status = if status.contains(' ') { status.to_string() } else { format!("{code} {status}") };
-        [line.to_string(), status].into_iter().chain(cells).collect()
+        let status = if status.contains(' ') { status.clone() } else { format!("{code} {status}") };
+        [line.clone(), status].into_iter().chain(cells).collect()
     };
-    Section::new(title, &header, by_status.into_iter().map(row).collect(), &[])
+    Section::new(title, &header, grouped(each).into_iter().map(row).collect(), &[])
 }
 
 /// Each message once, with who says it and for which statuses.

@@ -1,9 +1,11 @@
 //! `survey mask`: the listed forms, group by group, and how the rule did with generated ones.
 
+use super::cell::gpus;
 use super::section::Section;
-use super::{disagreements, left_out};
+use super::{NamedSurvey, disagreements, documents, left_out};
 use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::mask::{GENERATED, MaskRow, by_todays_rule};
+use cuda_pitfalls_core::text::counts::tally;
 
 pub(super) const OPENING: &str = "\
 Each text was the value of `CUDA_VISIBLE_DEVICES` when a fresh process called `cuInit`. **GPUs** are NVML indices in \
@@ -24,18 +26,13 @@ nothing may follow; after the 32nd digit anything may.";
 /// How many generated rows a page shows of each kind; the document has them all.
 const SAMPLES: usize = 12;
 
-pub(super) fn sections(documents: &[&SurveyDocument<MaskRow>]) -> Vec<Section> {
+pub(super) fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
     // Observation and rule are apart: what was measured is compared with today's rule.
-    let documents: Vec<SurveyDocument<MaskRow>> = documents.iter().map(|document| by_todays_rule(document)).collect();
+    let documents: Vec<SurveyDocument<MaskRow>> = documents(sources).into_iter().map(by_todays_rule).collect();
     let rows: Vec<&MaskRow> = documents.iter().flat_map(|document| &document.rows).collect();
     let mut sections = vec![against(&rows)];
-    let mut groups: Vec<&str> = Vec::new();
-    for row in &rows {
-        if row.group != GENERATED && !groups.contains(&row.group.as_str()) {
-            groups.push(&row.group);
-        }
-    }
-    for group in groups {
+    let groups = tally(rows.iter().map(|row| row.group.as_str()).filter(|group| *group != GENERATED));
+    for (group, _) in groups {
         let mut seen = std::collections::BTreeSet::new();
         let of_group: Vec<&MaskRow> =
             rows.iter().copied().filter(|row| row.group == group && seen.insert((&row.mask, &row.order))).collect();
@@ -71,7 +68,7 @@ fn table(title: String, rows: &[&MaskRow], notes: bool) -> Section {
             cells.push(row.order.as_ref().map_or_else(String::new, |order| format!("\"{order}\"")));
         }
         cells.push(row.status.clone().unwrap_or_else(|| "?".to_string()));
-        cells.push(gpus(row));
+        cells.push(gpus(row.gpus.as_deref(), "none"));
         if notes {
             cells.push(row.note.clone());
         }
@@ -81,16 +78,8 @@ fn table(title: String, rows: &[&MaskRow], notes: bool) -> Section {
     Section::new(title, &header, rows.iter().map(cells).collect(), code)
 }
 
-fn gpus(row: &MaskRow) -> String {
-    match row.gpus.as_deref() {
-        None => "?".to_string(),
-        Some([]) => "none".to_string(),
-        Some(gpus) => gpus.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
-    }
-}
-
 fn answer(row: &MaskRow) -> String {
-    format!("{}: {}", row.status.as_deref().unwrap_or("?"), gpus(row))
+    format!("{}: {}", row.status.as_deref().unwrap_or("?"), gpus(row.gpus.as_deref(), "none"))
 }
 
 /// How many generated masks the driver read as the rule says, and some of them.

@@ -6,7 +6,7 @@ use super::section::Section;
 use super::{NamedSurvey, disagreements, documents, left_out, unmeasured};
 use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::needs::{Least, NeedRow, NeedsMoment, NeedsProgram, least};
-use cuda_pitfalls_core::text::counts::grouped;
+use cuda_pitfalls_core::text::counts::{grouped, listed};
 
 pub(super) const OPENING: &str = "\
 A program of a few calls ran under a filter that saw every system call. It ran again for each file and each system call \
@@ -63,29 +63,15 @@ fn effect(row: &NeedRow, rows: &[NeedRow]) -> Option<String> {
     failure.or_else(|| Some("no GPU is seen".to_string()))
 }
 
-/// What is refused with which effect, and by which errors, in the order of the rows.
-type Effects<'a> = Vec<((&'a str, NeedsProgram, NeedsMoment, String), Vec<&'a str>)>;
-
-fn effects<'a>(document: &'a SurveyDocument<NeedRow>, rows: &[&'a NeedRow]) -> Effects<'a> {
-    let mut all: Effects<'a> = Vec::new();
-    for row in rows.iter().filter(|row| row.is_alone()) {
-        let (Some(effect), Some(refused), Some(error)) = (effect(row, &document.rows), &row.refused, &row.error) else {
-            continue;
-        };
-        let key = (refused.as_str(), row.program, row.moment, effect);
-        match all.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, errors)) => errors.push(error),
-            None => all.push((key, vec![error])),
-        }
-    }
-    all
-}
-
 /// What is refused, by which errors and with which effect; one row for all that has the same. The call that fails tells
 /// which program it is. From when on it is refused is a column where it differs.
 fn needed(title: String, document: &SurveyDocument<NeedRow>, rows: &[&NeedRow]) -> Section {
     let is_late = rows.iter().any(|row| row.moment != NeedsMoment::Init);
-    let of_effect = effects(document, rows)
+    let each = rows.iter().filter(|row| row.is_alone()).filter_map(|row| {
+        let (effect, refused, error) = (effect(row, &document.rows)?, row.refused.as_deref()?, row.error.as_deref()?);
+        Some(((refused, row.program, row.moment, effect), error))
+    });
+    let of_effect = grouped(each)
         .into_iter()
         .map(|((refused, program, moment, effect), errors)| ((program, moment, errors.join(", "), effect), refused));
     let row = |((_, moment, errors, effect), refused): ((NeedsProgram, NeedsMoment, String, String), Vec<&str>)| {
@@ -146,7 +132,7 @@ fn least_of_each(title: String, document: &SurveyDocument<NeedRow>) -> Section {
 }
 
 fn list(all: &BTreeSet<String>) -> String {
-    all.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
+    listed(all, "")
 }
 
 /// What can be refused to a program that needs nothing of it.

@@ -164,7 +164,7 @@ mod tests {
                        "seed": 1, "generate": 0, "visible_gpus": 1, "host_unsafe": null, "interrupted": null, "exit": null},
             "machine": crate::fixture::machine(), "rows": rows, "complete": true,
         });
-        Survey::Needs(serde_json::from_value(document).expect("a survey"))
+        Survey::new::<NeedRow>(serde_json::from_value(document).expect("a survey"))
     }
 
     fn form(format: Format) -> String {

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::cell::{gpus, yes};
 use super::section::Section;
-use super::{disagreements, left_out};
+use super::{NamedSurvey, disagreements, documents, left_out};
 use crate::words;
 use cuda_pitfalls_answers::survey::document::SurveyDocument;
 use cuda_pitfalls_answers::survey::python::{INSTRUMENT, List, PythonRow};
 use cuda_pitfalls_core::machine::Interpreter;
+use cuda_pitfalls_core::text::counts::{self, tally};
 use cuda_pitfalls_core::text::escape::{self, shorten};
 use cuda_pitfalls_core::text::units;
 
@@ -31,18 +33,14 @@ libcudart, may stop before it does what it does elsewhere: there `no` proves not
 /// Values and exceptions are cut to this many bytes in a table.
 const LONGEST: usize = 80;
 
-pub(super) fn sections(documents: &[&SurveyDocument<PythonRow>]) -> Vec<Section> {
-    let rows = latest(documents);
+pub(super) fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
+    let documents = documents::<PythonRow>(sources);
+    let rows = latest(&documents);
     let (controls, rows): (Vec<&PythonRow>, Vec<&PythonRow>) =
         rows.into_iter().partition(|row| row.framework == INSTRUMENT);
-    let mut groups: Vec<&str> = Vec::new();
-    for row in &rows {
-        if !groups.contains(&row.framework.as_str()) {
-            groups.push(&row.framework);
-        }
-    }
-    let mut sections = vec![held(&controls), interpreters(documents)];
-    sections.extend(groups.into_iter().map(|group| table(group, &rows)));
+    let groups = tally(rows.iter().map(|row| row.framework.as_str()));
+    let mut sections = vec![held(&controls), interpreters(&documents)];
+    sections.extend(groups.into_iter().map(|(group, _)| table(group, &rows)));
     sections.push(unmeasured(&rows));
     sections.push(disagreements(rows.iter().copied()));
     sections.push(code(&rows));
@@ -90,7 +88,7 @@ fn held(controls: &[&PythonRow]) -> Section {
             yes(row.initialised_before),
             yes(row.calls_cuinit),
             yes(row.reads_mask),
-            row.context_on.as_deref().map_or_else(|| "?".to_string(), gpus),
+            gpus(row.context_on.as_deref(), "–"),
             row.standing.unmeasured.as_ref().map(|why| why.detail.clone()).unwrap_or_default(),
         ]
     };
@@ -114,15 +112,6 @@ fn table(framework: &str, rows: &[&PythonRow]) -> Section {
     let row = |row: &&PythonRow| vec![row.id.clone(), reads(row), at(row), context(row), memory(row), result(row)];
     let header = ["line", "reads the mask", "at", "context on", "memory", "result"];
     Section { text, ..Section::new(framework, &header, of_group.iter().map(row).collect(), &[0]) }
-}
-
-fn yes(fact: Option<bool>) -> String {
-    match fact {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => "?",
-    }
-    .to_string()
 }
 
 fn reads(row: &PythonRow) -> String {
@@ -154,23 +143,16 @@ fn at(row: &PythonRow) -> String {
     }
 }
 
-fn gpus(on: &[u32]) -> String {
-    match on {
-        [] => "–".to_string(),
-        on => on.iter().map(u32::to_string).collect::<Vec<_>>().join(", "),
+fn context(row: &PythonRow) -> String {
+    let on = gpus(row.context_on.as_deref(), "–");
+    match row.context_before.as_deref().filter(|_| row.context_on.is_some()) {
+        None | Some([]) => on,
+        before => format!("{on} ({} before it)", gpus(before, "–")),
     }
 }
 
-fn context(row: &PythonRow) -> String {
-    let before = match row.context_before.as_deref() {
-        None | Some([]) => String::new(),
-        Some(before) => format!(" ({} before it)", gpus(before)),
-    };
-    row.context_on.as_deref().map_or_else(|| "?".to_string(), |on| format!("{}{before}", gpus(on)))
-}
-
 fn memory(row: &PythonRow) -> String {
-    let deltas = |bytes: &[i64]| bytes.iter().map(|bytes| units::delta(*bytes)).collect::<Vec<_>>().join(", ");
+    let deltas = |bytes: &[i64]| counts::listed(bytes.iter().map(|bytes| units::delta(*bytes)), "");
     match (&row.device_used_bytes, &row.context_bytes, row.context_on.as_deref()) {
         (Some(used), ..) => deltas(used),
         (None, Some(bytes), Some([_, ..])) => format!("contexts: {}", deltas(bytes)),

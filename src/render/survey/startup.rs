@@ -1,9 +1,10 @@
 //! `survey startup`: times by the number of visible GPUs, times beside another process, and host memory.
 
 use super::section::Section;
-use super::{disagreements, unmeasured};
+use super::{NamedSurvey, disagreements, documents, unmeasured};
 use cuda_pitfalls_answers::survey::document::SurveyDocument;
 use cuda_pitfalls_answers::survey::startup::{HostMemory, Spread, StartBeside, StartCase, StartProgram, StartRow};
+use cuda_pitfalls_core::text::counts::tally;
 use cuda_pitfalls_core::text::units;
 
 pub(super) const OPENING: &str = "\
@@ -21,7 +22,11 @@ the next column's, and NVML does not list it: measure on a machine that nobody e
 Host memory is what `/proc/PID/status` has after the call: **resident** is VmRSS, **its own** RssAnon, **locked** \
 VmLck, **pinned** VmPin, **address space** VmSize.";
 
-pub(super) fn sections(document: &SurveyDocument<StartRow>) -> Vec<Section> {
+pub(super) fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
+    documents(sources).into_iter().flat_map(of_machine).collect()
+}
+
+fn of_machine(document: &SurveyDocument<StartRow>) -> Vec<Section> {
     let machine = document.machine.summary();
     let title = |text: String| format!("{text} ({machine})");
     let measured = || document.rows.iter().filter(|row| row.standing.unmeasured.is_none());
@@ -81,13 +86,8 @@ fn beside(title: String, row: &StartRow) -> Section {
 
 /// A line for each call, with its time in each case.
 fn lines(cases: &[Option<&StartCase>]) -> Vec<Vec<String>> {
-    let mut calls: Vec<&str> = Vec::new();
-    for step in cases.iter().flatten().flat_map(|case| &case.steps) {
-        if !calls.contains(&step.call.as_str()) {
-            calls.push(&step.call);
-        }
-    }
-    let line = |call: &&str| {
+    let calls = tally(cases.iter().flatten().flat_map(|case| &case.steps).map(|step| step.call.as_str()));
+    let line = |(call, _): &(&str, usize)| {
         let times = cases.iter().map(|case| {
             let Some(step) = case.and_then(|case| case.step(call)) else { return "–".to_string() };
             let took = step.took().map(time).unwrap_or_else(|| "?".to_string());

@@ -4,12 +4,14 @@ use serde_json::{Value, json};
 
 use super::super::surveys;
 use super::*;
-use crate::survey::document::{Row, SurveyDocument};
+use crate::survey::calls::CallRow;
+use crate::survey::document::{StoredRow, SurveyDocument};
 use crate::survey::fixture::{self, but};
+use crate::survey::mask::MaskRow;
 use crate::survey::{Survey, SurveyKind as Which};
 
 /// A document with these rows, on a machine with so many GPUs.
-fn document<R: Row>(rows: &[Value], gpus: usize) -> SurveyDocument<R> {
+fn document<R: StoredRow>(rows: &[Value], gpus: usize) -> SurveyDocument<R> {
     serde_json::from_value(fixture::document::<R>(rows, gpus)).unwrap()
 }
 
@@ -55,19 +57,11 @@ fn failed() -> Value {
 }
 
 fn calls(rows: &[Value]) -> Survey {
-    Survey::Calls(document(rows, 1))
+    Survey::new::<CallRow>(document(rows, 1))
 }
 
 fn survey(which: Which, row: Value, gpus: usize) -> Survey {
-    match which {
-        Which::Calls => Survey::Calls(document(&[row], gpus)),
-        Which::Mask => Survey::Mask(document(&[row], gpus)),
-        Which::Env => Survey::Env(document(&[row], gpus)),
-        Which::Needs => Survey::Needs(document(&[row], gpus)),
-        Which::Python => Survey::Python(document(&[row], gpus)),
-        Which::Errors => Survey::Errors(document(&[row], gpus)),
-        Which::Startup => Survey::Startup(document(&[row], gpus)),
-    }
+    which.parse(fixture::document::<MaskRow>(&[row], gpus).to_string().as_bytes()).unwrap()
 }
 
 /// What differs if a row has other fields in B: `fact a -> b`.
@@ -205,10 +199,10 @@ fn a_mask_is_held_against_the_rule_where_the_machines_are_of_other_sizes() {
 fn the_rule_is_held_against_machines_of_one_size_too() {
     // A beginning of the UUID that the one machine has and the other one has not.
     let row = but(mask(), json!({"mask": "GPU-0", "count": 1, "gpus": [0]}));
-    let a: SurveyDocument<_> = document(&[row], 1);
+    let a: SurveyDocument<MaskRow> = document(&[row], 1);
     let mut b = a.clone();
     b.machine.gpus[0].uuid = "GPU-7".into();
-    let (a, b) = (Survey::Mask(a), Survey::Mask(b));
+    let (a, b) = (Survey::new(a), Survey::new(b));
     assert_eq!(told(&surveys(&a, &b, None).unwrap()), ["as the rule says yes -> no"]);
     assert_eq!(told(&surveys(&b, &a, None).unwrap()), ["as the rule says no -> yes"]);
 }

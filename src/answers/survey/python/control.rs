@@ -1,7 +1,7 @@
 //! The controls of the instrument: lines whose behaviour is known, because they call CUDA by ctypes. If a control shows
 //! anything else, no row can be trusted.
 
-use super::{INSTRUMENT, PythonLine, PythonRow};
+use super::{INSTRUMENT, PythonFacts, PythonLine, PythonRow};
 
 const OPEN: &str = "import ctypes\nlibcuda = ctypes.CDLL(\"libcuda.so.1\")";
 const RETAIN: &str = "libcuda.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_void_p()), ";
@@ -10,29 +10,21 @@ const RETAIN: &str = "libcuda.cuDevicePrimaryCtxRetain(ctypes.byref(ctypes.c_voi
 pub struct Control {
     /// The line.
     pub line: PythonLine,
-    /// What its row must show.
-    shows: ControlFacts,
-}
-
-/// What a control's row must show.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct ControlFacts {
-    initialised_before: bool,
-    calls_cuinit: Option<bool>,
-    /// `None` if it is unknown whether `cuInit` succeeds.
-    reads_mask: Option<Option<bool>>,
-    context_on: Vec<u32>,
+    /// What its row must show: whether the driver was initialised before, `cuInit`, the mask, contexts.
+    shows: PythonFacts,
+    /// Whether `cuInit` is known to succeed, if it is called; otherwise it may read the mask or not.
+    can_succeed: bool,
 }
 
 impl Control {
     /// The row, with the result of the control.
     pub fn held(&self, row: PythonRow) -> PythonRow {
-        let ControlFacts { initialised_before, calls_cuinit, reads_mask, context_on } = &self.shows;
+        let (facts, shows) = (&row.facts, &self.shows);
         let is_shown = row.standing.unmeasured.is_none()
-            && row.initialised_before == Some(*initialised_before)
-            && row.calls_cuinit == *calls_cuinit
-            && reads_mask.is_none_or(|reads_mask| row.reads_mask == reads_mask)
-            && row.context_on.as_ref() == Some(context_on);
+            && facts.initialised_before == shows.initialised_before
+            && facts.calls_cuinit == shows.calls_cuinit
+            && (facts.reads_mask == shows.reads_mask || !self.can_succeed)
+            && facts.context_on == shows.context_on;
         PythonRow { as_expected: Some(is_shown), ..row }
     }
 }
@@ -47,31 +39,23 @@ pub fn controls(visible: &[u32]) -> Vec<Control> {
         env: [("CUDA_DEVICE_ORDER".to_string(), "PCI_BUS_ID".to_string())].into(),
         ..PythonLine::default()
     };
-    let nothing = ControlFacts {
-        initialised_before: false,
-        calls_cuinit: Some(false),
-        reads_mask: Some(Some(false)),
-        context_on: vec![],
+    let facts = |before: bool, init: Option<bool>, context_on: Vec<u32>| PythonFacts {
+        initialised_before: Some(before),
+        calls_cuinit: init,
+        reads_mask: init,
+        context_on: Some(context_on),
+        ..PythonFacts::default()
     };
-    let can_succeed = !visible.is_empty();
-    let init = ControlFacts {
-        calls_cuinit: Some(true),
-        reads_mask: Some(Some(true)).filter(|_| can_succeed),
-        ..nothing.clone()
-    };
+    let control = |line, shows, can_succeed| Control { line, shows, can_succeed };
+    let nothing = line("a line without CUDA", &[], "sum(range(10))".to_string());
+    let init = line("cuInit", &[OPEN], "libcuda.cuInit(0)".to_string());
     let mut all = vec![
-        Control { line: line("a line without CUDA", &[], "sum(range(10))".to_string()), shows: nothing },
-        Control { line: line("cuInit", &[OPEN], "libcuda.cuInit(0)".to_string()), shows: init },
+        control(nothing, facts(false, Some(false), Vec::new()), true),
+        control(init, facts(false, Some(true), Vec::new()), !visible.is_empty()),
     ];
     if let Some((ordinal, gpu)) = visible.iter().enumerate().next_back() {
-        let shows = ControlFacts {
-            initialised_before: true,
-            calls_cuinit: None,
-            reads_mask: Some(None),
-            context_on: vec![*gpu],
-        };
-        let line = line("a context on the last GPU", &[OPEN, "libcuda.cuInit(0)"], format!("{RETAIN}{ordinal})"));
-        all.push(Control { line, shows });
+        let retain = line("a context on the last GPU", &[OPEN, "libcuda.cuInit(0)"], format!("{RETAIN}{ordinal})"));
+        all.push(control(retain, facts(true, None, vec![*gpu]), true));
     }
     all
 }

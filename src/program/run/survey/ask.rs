@@ -2,7 +2,6 @@
 
 use super::super::progress::Progress;
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use super::super::open::host_unsafe;
 use super::super::{Failure, ending, question};
@@ -10,15 +9,12 @@ use super::super::{Failure, ending, question};
 use super::{SurveyRun, resume};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::document::{Header, LeftOut, Row, SurveyDocument};
-use cuda_pitfalls_answers::survey::{Item, SurveyAnswer, keyed};
+use cuda_pitfalls_answers::survey::{Item, StoredRow, Survey, SurveyAnswer, keyed};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::MappedLibrary;
 use cuda_pitfalls_core::observe::Scene;
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_render::survey as render;
-
-/// How often rows are written at most, besides at the end, so that a kill loses no more than this.
-pub(in crate::run) const WRITE_EVERY: Duration = Duration::from_secs(1);
 
 /// One question, on the libcudart at an index.
 struct SurveyJob<'i, R> {
@@ -29,7 +25,7 @@ struct SurveyJob<'i, R> {
 
 impl SurveyRun<'_> {
     /// The document to fill: a new one, or that of the survey to resume.
-    pub(super) fn document<R: Row>(&self, left_out: Vec<LeftOut>) -> Result<SurveyDocument<R>, Failure> {
+    pub(super) fn document<R: StoredRow>(&self, left_out: Vec<LeftOut>) -> Result<SurveyDocument<R>, Failure> {
         match &self.options.resume {
             Some(folder) => resume::document::<R>(folder),
             None => Ok(self.blank(left_out)),
@@ -37,12 +33,16 @@ impl SurveyRun<'_> {
     }
 
     /// Asks all questions that have no row yet. The document is complete if all of them got one.
-    pub(super) fn ask<R: Row>(&mut self, items: &[Item<R>], document: &mut SurveyDocument<R>) -> Result<(), Failure> {
+    pub(super) fn ask<R: StoredRow>(
+        &mut self,
+        items: &[Item<R>],
+        document: &mut SurveyDocument<R>,
+    ) -> Result<(), Failure> {
         let started = clock::now_ns();
         let spent = document.survey.elapsed_ns;
         let jobs = self.jobs(items, document);
         let mut progress = Progress::new(jobs.len());
-        let (mut written, mut runtime) = (clock::now_ns(), None);
+        let mut runtime = None;
         self.put(document)?;
         self.console.start(jobs.len() as u64);
         for job in &jobs {
@@ -59,9 +59,8 @@ impl SurveyRun<'_> {
             MappedLibrary::merge(&mut document.machine.libraries, self.session.machine.libraries.iter().cloned());
             document.survey.elapsed_ns = spent + (clock::now_ns() - started);
             self.console.step(progress.done());
-            if u128::from(clock::now_ns() - written) >= WRITE_EVERY.as_nanos() {
+            if progress.is_write_due() {
                 self.put(document)?;
-                written = clock::now_ns();
             }
         }
         let answered: BTreeSet<String> = document.rows.iter().map(Row::key).collect();
@@ -71,7 +70,7 @@ impl SurveyRun<'_> {
     }
 
     /// The questions without a row: first those that are asked once, then the others, libcudart by libcudart.
-    fn jobs<'i, R: Row>(&self, items: &'i [Item<R>], document: &SurveyDocument<R>) -> Vec<SurveyJob<'i, R>> {
+    fn jobs<'i, R: StoredRow>(&self, items: &'i [Item<R>], document: &SurveyDocument<R>) -> Vec<SurveyJob<'i, R>> {
         let mut known: BTreeSet<String> = document.rows.iter().map(Row::key).collect();
         let mut jobs = Vec::new();
         for index in 0..self.session.runtimes.len().max(1) {
@@ -88,7 +87,7 @@ impl SurveyRun<'_> {
     }
 
     /// Asks one question. `None` if the user stopped it: an unfinished question has no row.
-    fn row<R: Row>(&mut self, job: &SurveyJob<'_, R>, header: &mut Header) -> Option<R> {
+    fn row<R: StoredRow>(&mut self, job: &SurveyJob<'_, R>, header: &mut Header) -> Option<R> {
         let SurveyJob { item, runtime, .. } = *job;
         let instance = item.scenario.instances.first()?;
         let mut run = self.run.clone();
@@ -111,10 +110,10 @@ impl SurveyRun<'_> {
         Some((item.reduce)(item.row.clone(), &answered))
     }
 
-    pub(super) fn blank<R: Row>(&self, left_out: Vec<LeftOut>) -> SurveyDocument<R> {
+    pub(super) fn blank<R: StoredRow>(&self, left_out: Vec<LeftOut>) -> SurveyDocument<R> {
         let run = &self.report.run;
         SurveyDocument {
-            schema: SchemaId::current(&R::KIND.schema()),
+            schema: SchemaId::current(&R::kind().schema()),
             provenance: self.report.provenance,
             survey: Header {
                 id: run.id.clone(),
@@ -142,19 +141,19 @@ impl SurveyRun<'_> {
         }
     }
 
-    pub(super) fn put<R: Row>(&self, document: &SurveyDocument<R>) -> Result<(), Failure> {
-        Ok(self.store()?.put(&R::KIND.file(), document).map(drop)?)
+    pub(super) fn put<R: StoredRow>(&self, document: &SurveyDocument<R>) -> Result<(), Failure> {
+        Ok(self.store()?.put(&R::kind().file(), document).map(drop)?)
     }
 
     /// Completes the document, prints it, and returns the exit code.
-    pub(super) fn end<R: Row>(&mut self, mut document: SurveyDocument<R>) -> Result<Exit, Failure> {
+    pub(super) fn end<R: StoredRow>(&mut self, mut document: SurveyDocument<R>) -> Result<Exit, Failure> {
         let exit = ending::note(&mut document, &self.session);
         let store = self.store()?;
         ending::finish(&mut document, &store, exit, |document| {
             let json = serde_json::to_string(document).unwrap_or_default();
-            let path = self.folder.join(R::KIND.file());
+            let path = self.folder.join(R::kind().file());
             let form = if self.run.asked.quiet { render::ending } else { render::text };
-            let text = form(&R::SURVEY(document.clone()), &path.to_string_lossy());
+            let text = form(&Survey::new(document.clone()), &path.to_string_lossy());
             self.console.surveyed(&text, &json, exit)
         })
     }

@@ -15,7 +15,6 @@ use std::time::Duration;
 use super::super::Failure;
 use super::super::options::{ASKED, HOW_OFTEN, WRITTEN};
 use super::super::progress::Progress;
-use super::ask::WRITE_EVERY;
 
 use super::{SurveyRun, select};
 use crate::argument;
@@ -286,7 +285,7 @@ impl SurveyRun<'_> {
         self.console.start(jobs.len() as u64);
         self.console.warn(&[format!("asking {}, {} at once", counted(jobs.len(), "row"), attempts.jobs())]);
         let mut progress = Progress::new(jobs.len());
-        let (mut written, mut failed) = (clock::now_ns(), None);
+        let mut failed = None;
         let (console, store) = (&self.console, self.store()?);
         pool::run(attempts, jobs, &mut self.session.supervisor.interrupt, |done| match done {
             Some((at, made)) => {
@@ -298,9 +297,8 @@ impl SurveyRun<'_> {
                 document.survey.elapsed_ns = spent + (clock::now_ns() - started);
                 console.step(progress.done());
                 console.status(&format!("{} · {}", progress.left(), line.id));
-                if u128::from(clock::now_ns() - written) >= WRITE_EVERY.as_nanos() {
-                    failed = store.put(&R::KIND.file(), document).err().or(failed.take());
-                    written = clock::now_ns();
+                if progress.is_write_due() {
+                    failed = store.put(&R::kind().file(), document).err().or(failed.take());
                 }
             }
             None => console.tick(),

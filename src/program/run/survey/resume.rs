@@ -6,8 +6,7 @@ use super::super::Failure;
 use super::super::session::Session;
 use super::SurveyOptions;
 use super::select::refuse_first;
-use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
-use cuda_pitfalls_answers::survey::{Survey, SurveyKind};
+use cuda_pitfalls_answers::survey::{StoredRow, Survey, SurveyDocument, SurveyKind};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{StoreError, Stored};
 use cuda_pitfalls_core::text::escape::terminal;
@@ -15,21 +14,21 @@ use cuda_pitfalls_core::verdict::Provenance;
 
 /// Reads the survey in the folder of a run.
 pub(super) fn open(folder: &Path) -> Result<Survey, Failure> {
-    let files = SurveyKind::ALL.map(|kind| folder.join(kind.file()));
-    let Some(path) = files.iter().find(|path| path.is_file()) else {
+    let mut files = SurveyKind::all().iter().map(|kind| folder.join(kind.file()));
+    let Some(path) = files.find(|path| path.is_file()) else {
         let folder = terminal(&folder.to_string_lossy());
         return Err(Failure::Usage(format!("--resume: there is no survey in `{folder}`")));
     };
     let refused = |error: StoreError| Failure::Usage(format!("--resume: {error}"));
-    let stored = Stored::open(path).map_err(refused)?;
+    let stored = Stored::open(&path).map_err(refused)?;
     let survey = Survey::of(&stored).unwrap_or_else(|| Err(stored.unreadable("it is no survey".to_string())));
     survey.map_err(refused)
 }
 
 /// Reads the survey with rows of a known type.
-pub(super) fn document<R: Row>(folder: &Path) -> Result<SurveyDocument<R>, Failure> {
-    let stored = Stored::open(&folder.join(R::KIND.file()))?;
-    let mut document: SurveyDocument<R> = stored.parse(&R::KIND.schema())?;
+pub(super) fn document<R: StoredRow>(folder: &Path) -> Result<SurveyDocument<R>, Failure> {
+    let stored = Stored::open(&folder.join(R::kind().file()))?;
+    let mut document: SurveyDocument<R> = stored.parse_by(&R::kind().schema(), SurveyDocument::parse)?;
     document.survey.resumed += 1;
     document.survey.exit = None;
     document.survey.interrupted = None;
