@@ -32,7 +32,11 @@ pub static SCHEMAS: [Schema; 19] = [
     row("survey-python", "What `survey python` writes", || SurveyKind::Python.json_schema()),
     row("survey-errors", "What `survey errors` writes", || SurveyKind::Errors.json_schema()),
     row("survey-startup", "What `survey startup` writes", || SurveyKind::Startup.json_schema()),
-    row("environment", "What `survey python --with` writes of each environment", schema_of::<releases::EnvironmentDocument>),
+    row(
+        "environment",
+        "What `survey python --with` writes of each environment",
+        schema_of::<releases::EnvironmentDocument>,
+    ),
     row("bisection", "What `bisect --json` prints", schema_of::<bisect::Bisection>),
     row("trace", "A line of a trace", document::schema),
     row("trace-summary", "What `trace --json` prints", render::trace::schema),

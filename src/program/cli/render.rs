@@ -68,7 +68,10 @@ fn shown(text: Option<String>, missing: &str) -> Exit {
 fn render_matrix(matrix: &Matrix, form: Format) -> Exit {
     match form {
         Format::Text => print(&render::releases::text(matrix, terminal::width(&std::io::stdout()))),
-        form => shown(render::releases::as_format(matrix, form), "--as: the matrix of releases can be rendered as text, markdown or html"),
+        form => shown(
+            render::releases::as_format(matrix, form),
+            "--as: the matrix of releases can be rendered as text, markdown or html",
+        ),
     }
 }
 
@@ -97,7 +100,10 @@ fn render_trace(path: &Path, form: Format) -> Exit {
     let (findings, outcome) = (diagnosis::findings(&trace), policy::PolicyOutcome::default());
     let view = render::trace::TraceView::new(&trace, &findings, &outcome);
     let width = terminal::width(&std::io::stdout());
-    shown(view.as_format(form, width, [&path.to_string_lossy(), &sources(&trace)]), "--as: a trace can be rendered as text, html, markdown, junit, github or sarif")
+    shown(
+        view.as_format(form, width, [&path.to_string_lossy(), &sources(&trace)]),
+        "--as: a trace can be rendered as text, html, markdown, junit, github or sarif",
+    )
 }
 
 /// The folder of the sources of a traced program: the repository that it was started in, or else that folder. A trace
