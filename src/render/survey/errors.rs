@@ -73,14 +73,15 @@ fn effects(title: String, rows: &[&ErrorRow], document: &SurveyDocument<ErrorRow
         Some(((&row.line, returned.code, &returned.status), (&returned.place, said)))
     });
     let header: Vec<&str> = ["line", "status"].into_iter().chain(places.iter().map(|(place, _)| *place)).collect();
-    let row = |((line, code, status), said): ((&String, u32, &String), Vec<(&String, String)>)| {
-        let cell = |place: &str| said.iter().rev().find(|(known, _)| *known == place).map(|(_, said)| said.clone());
+    let rows = grouped(each).into_iter().map(|((line, code, status), said)| {
+        let cell =
+            |place: &str| said.iter().rev().find(|(known, _)| known.as_str() == place).map(|(_, said)| said.clone());
         let cells = places.iter().map(|(place, _)| cell(place).unwrap_or_default());
         // What is no status has its number in its words.
         let status = if status.contains(' ') { status.clone() } else { format!("{code} {status}") };
         [line.clone(), status].into_iter().chain(cells).collect()
-    };
-    Section::new(title, &header, grouped(each).into_iter().map(row).collect(), &[])
+    });
+    Section::new(title, &header, rows.collect(), &[])
 }
 
 /// Each message once, with who says it and for which statuses.
