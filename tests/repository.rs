@@ -127,17 +127,17 @@ struct Lines {
 /// What each room may hold. What comes in is paid for by taking out: raise a figure in a commit that says why, and
 /// lower it when a room has become smaller by more than a hundredth.
 const BUDGET: [(&str, Lines); 11] = [
-    ("scenarios", Lines { code: 31, tests: 0, all: 60 }),
-    ("src/answers", Lines { code: 12878, tests: 3406, all: 20475 }),
+    ("scenarios", Lines { code: 48, tests: 11, all: 89 }),
+    ("src/answers", Lines { code: 11779, tests: 3387, all: 19366 }),
     ("src/calls", Lines { code: 1102, tests: 154, all: 1635 }),
-    ("src/core", Lines { code: 10789, tests: 3744, all: 18884 }),
-    ("src/fake", Lines { code: 6923, tests: 489, all: 9868 }),
-    ("src/instrument", Lines { code: 5234, tests: 451, all: 7336 }),
-    ("src/program", Lines { code: 7548, tests: 429, all: 9989 }),
-    ("src/render", Lines { code: 10898, tests: 3532, all: 17099 }),
-    ("src/trace", Lines { code: 5453, tests: 2255, all: 9796 }),
-    ("tests", Lines { code: 0, tests: 12030, all: 14186 }),
-    ("xtask", Lines { code: 2855, tests: 445, all: 4079 }),
+    ("src/core", Lines { code: 10669, tests: 3734, all: 18748 }),
+    ("src/fake", Lines { code: 6874, tests: 489, all: 9804 }),
+    ("src/instrument", Lines { code: 5056, tests: 414, all: 7092 }),
+    ("src/program", Lines { code: 7298, tests: 429, all: 9724 }),
+    ("src/render", Lines { code: 10182, tests: 3530, all: 16286 }),
+    ("src/trace", Lines { code: 5387, tests: 2255, all: 9691 }),
+    ("tests", Lines { code: 0, tests: 12085, all: 14259 }),
+    ("xtask", Lines { code: 2831, tests: 434, all: 4061 }),
 ];
 
 /// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.
