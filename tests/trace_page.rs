@@ -15,7 +15,6 @@ use common::browser::{browser, opened};
 use policy::PolicyOutcome;
 use trace::{Trace, TraceLine};
 
-/// The document of a trace.
 fn document(trace: &Trace) -> String {
     let mut lines = vec![TraceLine::Start(Box::new(trace.start.clone()))];
     lines.extend(trace.processes.iter().cloned().map(TraceLine::Process));

@@ -3,7 +3,6 @@
 
 use std::fmt;
 
-/// An error in a table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum TableError {
     /// A line does not have this form.

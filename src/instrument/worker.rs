@@ -56,7 +56,6 @@ struct Thread {
     handle: std::thread::JoinHandle<()>,
 }
 
-/// The result of a call.
 struct CallResult {
     status: Option<Status>,
     values: BTreeMap<String, Value>,

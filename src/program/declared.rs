@@ -72,7 +72,6 @@ fn prototype(call: &Call) -> String {
     }
 }
 
-/// A C type in Rust.
 fn rust(library: CallLibrary, c_type: &str) -> String {
     let mut is_const = c_type.starts_with("const ");
     let (base, pointers) = c_type.split_at(c_type.find('*').unwrap_or(c_type.len()));

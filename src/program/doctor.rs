@@ -164,7 +164,6 @@ impl<'a> Doctor<'a> {
         }
     }
 
-    /// The environment as it is.
     fn environment(&self) -> Environment {
         let mut environment: Environment = std::env::vars_os().collect();
         if let Some(folder) = &self.simulated {

@@ -10,7 +10,6 @@ pub(crate) struct Test {
     pub(crate) run: fn(),
 }
 
-/// A test as a trial of a group.
 pub(crate) fn trial(group: &str, test: Test) -> Trial {
     Trial::ignorable_test(format!("{group}::{}", test.name), move || match test.missing {
         Some(missing) => Ok(Completion::ignored_with(missing)),

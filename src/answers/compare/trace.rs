@@ -347,7 +347,6 @@ impl<'h, 'a> Tree<'h, 'a> {
         program.and_then(|program| self.positions.get(program)).map_or("", String::as_str)
     }
 
-    /// The programs at each position.
     fn positions(&self) -> BTreeMap<&str, Vec<&'h ProgramHistory<'a>>> {
         let mut positions: BTreeMap<&str, Vec<&ProgramHistory>> = BTreeMap::new();
         for (position, program) in self.positions.iter().zip(self.programs) {

@@ -104,7 +104,6 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
     Ok(out)
 }
 
-/// Text for a comment.
 pub(super) fn comment(text: &str) -> String {
     visible(text).replace("*/", "* /").replace("/*", "/ *")
 }
@@ -317,7 +316,6 @@ pub(super) fn text(pieces: &[Piece]) -> String {
     }
 }
 
-/// What is passed for a number.
 pub(super) fn passed_number(value: &Number, param: &Param, c_type: &str) -> String {
     match value {
         _ if c_type.contains('*') => format!("(void *)(uintptr_t){}", Language::C.number(value)),

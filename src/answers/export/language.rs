@@ -4,7 +4,6 @@ use super::program::{Number, identifier};
 use super::{Language, c, python};
 
 impl Language {
-    /// The one of C, or the one of Python.
     pub(super) fn pick<T>(self, [c, python]: [T; 2]) -> T {
         match self {
             Language::C => c,

@@ -53,7 +53,6 @@ pub(super) struct Sequence<'s> {
     pub(super) variables: Vec<HandleVariable>,
 }
 
-/// A handle.
 #[derive(Debug)]
 pub(super) struct HandleVariable {
     pub(super) name: String,

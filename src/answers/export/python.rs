@@ -81,7 +81,6 @@ pub(super) fn literal(text: &str) -> String {
     serde_json::to_string(text).unwrap_or_default()
 }
 
-/// Text for a comment.
 pub(super) fn comment(text: &str) -> String {
     visible(text)
 }
@@ -181,7 +180,6 @@ pub(super) fn encoded(pieces: &[Piece]) -> String {
     }
 }
 
-/// What is passed for a number.
 pub(super) fn passed_number(value: &Number, param: &Param, c_type: &str) -> String {
     let of = match param.kind {
         ParamKind::Bytes => "c_size_t",

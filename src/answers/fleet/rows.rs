@@ -14,7 +14,6 @@ use crate::survey::{Survey, SurveyKind};
 use cuda_pitfalls_core::fact::{Change, RowFact};
 use cuda_pitfalls_core::verdict::Kind;
 
-/// What a row answers.
 #[derive(Default)]
 struct RowAnswer {
     /// What was asked, where the name does not say it.

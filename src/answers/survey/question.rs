@@ -70,7 +70,6 @@ impl<'a> SurveyAnswer<'a> {
         recordings.into_iter().map(|recording| observe(plan, planned, recording, self.scene)).collect()
     }
 
-    /// The version of libcudart.
     pub(super) fn libcudart_version(&self) -> Option<String> {
         self.report.libcudart.as_ref()?.version.clone()
     }

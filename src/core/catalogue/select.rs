@@ -125,7 +125,6 @@ impl Picked {
         self.picks.retain(|pick| !pick.outline.instances.is_empty());
     }
 
-    /// Reads the scenarios.
     fn read(self) -> Result<Vec<Scenario>, SelectError> {
         let is_meant =
             |file: &Embedded| self.picks.iter().any(|pick| pick.file.is_none() && pick.outline.name == file.name);

@@ -12,7 +12,6 @@ use super::validity::invalidations;
 
 /// The attempts of one case, judged.
 pub(super) struct JudgedCase<'a> {
-    /// The plan of the case.
     pub(super) case: &'a CasePlan,
     /// The attempts that count.
     pub(super) valid: Vec<ValidAttempt>,

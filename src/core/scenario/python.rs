@@ -21,7 +21,6 @@ pub struct Package {
     bounds: Vec<VersionBound>,
 }
 
-/// A bound on a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum VersionBound {
     In(Range),

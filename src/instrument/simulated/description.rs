@@ -79,7 +79,6 @@ pub(super) struct Model {
     pub persistence_mode: bool,
 }
 
-/// One GPU.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DescribedGpu {
@@ -129,7 +128,6 @@ impl Description {
         Ok(())
     }
 
-    /// The model of a GPU.
     pub(super) fn model(&self, index: usize, gpu: &DescribedGpu) -> Result<&Model, String> {
         let described = self.models.get(&gpu.model);
         described.ok_or_else(|| format!("GPU {index} is of the model `{}`, which is not described", gpu.model))

@@ -27,7 +27,6 @@ pub(super) struct BundleArguments {
     out: Option<PathBuf>,
 }
 
-/// A file of the archive.
 struct ArchiveFile {
     name: String,
     text: String,

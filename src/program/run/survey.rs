@@ -35,7 +35,6 @@ use cuda_pitfalls_instrument::supervisor::Interrupt;
 /// What can be given to `survey`.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct SurveyOptions {
-    /// Which survey.
     #[arg(value_enum)]
     pub(crate) kind: SurveyKind,
     /// Names or globs of calls, masks, variables or lines, or names of groups (`start-up`, `Numbers`, `torch`);

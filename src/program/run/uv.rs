@@ -53,7 +53,6 @@ pub(super) struct Installer<'a> {
 /// An environment.
 #[derive(Debug)]
 pub(super) struct Made {
-    /// Its folder.
     pub(super) folder: PathBuf,
     /// Its interpreter.
     pub(super) python: PathBuf,

@@ -48,7 +48,6 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// The end of a stored report.
     pub(crate) fn stored(report: &ReportView<'_>) -> Ending {
         let exit = match &report.run.exit {
             Some(exit) => format!("{} ({})", exit.code, exit.name),

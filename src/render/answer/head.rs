@@ -154,7 +154,6 @@ fn what(asked: &Workload) -> String {
     said + "."
 }
 
-/// `24 questions (53 variants)`
 pub(super) fn questions(questions: usize, variants: usize) -> String {
     let asked = counted(questions, "question");
     if questions == variants { asked } else { format!("{asked} ({})", counted(variants, "variant")) }

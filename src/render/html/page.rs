@@ -63,12 +63,10 @@ pub(crate) fn element(tag: &str, class: &str, inner: &str) -> String {
     format!("<{tag}{class}>{inner}</{tag}>")
 }
 
-/// A paragraph of text.
 pub(crate) fn paragraph(class: &str, text: &str) -> String {
     element("p", class, &html(text)) + "\n"
 }
 
-/// A list of texts.
 pub(crate) fn list(class: &str, texts: &[String]) -> String {
     let items: String = texts.iter().map(|text| element("li", "", &html(text)) + "\n").collect();
     element("ul", class, &format!("\n{items}")) + "\n"

@@ -19,7 +19,6 @@ pub(super) fn frozen(row: &CallRow) -> String {
     .to_string()
 }
 
-/// What the call returned.
 pub(super) fn returned(row: &CallRow) -> String {
     match (&row.status, row.answer()) {
         (Some(status), _) => status.clone(),

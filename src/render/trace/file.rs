@@ -8,7 +8,6 @@ use cuda_pitfalls_trace::{Frame, FrameOwner, Trace, TraceEvent};
 /// The name that SARIF results use for the root of the sources.
 pub(super) const ROOT: &str = "SRCROOT";
 
-/// A line of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FileLine {
     /// The file: relative to the root of the sources, or absolute if it lies outside.

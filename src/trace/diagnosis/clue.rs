@@ -265,7 +265,6 @@ impl Type {
 }
 
 impl Attribute {
-    /// A value in words.
     fn words(&self, value: &ClueValue) -> String {
         match (self.of, value) {
             (Type::Bytes, ClueValue::Number(bytes)) => units::bytes(bytes.unsigned_abs()),
@@ -350,7 +349,6 @@ impl<'a> Clue<'a> {
         kind.map(clue).map(|clue| clue.with("pid", u64::from(pid)))
     }
 
-    /// The clue with a value.
     pub(super) fn with(mut self, name: &str, value: impl Into<ClueValue>) -> Clue<'a> {
         let value = value.into();
         let attribute = self.kind.attribute(name);

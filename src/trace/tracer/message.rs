@@ -32,7 +32,6 @@ const LONGEST_NAME: usize = 128;
 /// The most frames that are sent (src/fake/shim/c.rs).
 const MOST_FRAMES: usize = 128;
 
-/// A message.
 #[derive(Debug, Deserialize)]
 pub(super) struct Message {
     pub(super) call: String,

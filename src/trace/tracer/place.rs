@@ -28,7 +28,6 @@ const LONGEST: usize = 100;
 /// How many connections can wait to be accepted; the system may allow fewer.
 const WAITING: i32 = 4096;
 
-/// The folder of a trace.
 pub(super) struct TraceFolder {
     folder: Folder,
     /// The path of the hook library, which stays after the trace.

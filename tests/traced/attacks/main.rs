@@ -304,7 +304,6 @@ fn programs_are_started_from_signal_handlers_and_with_bad_pointers_as_without_a_
     }
 }
 
-/// The sampler of a tracer.
 fn sampler_of(tracer: i32) -> Pid {
     let find = || {
         let children = fs::read_to_string(format!("/proc/{tracer}/task/{tracer}/children")).ok()?;

@@ -44,7 +44,6 @@ pub(super) struct Common<'c> {
 
 /// The steps of a case, by the names that checks can use.
 pub(super) struct Scope {
-    /// The case.
     pub(super) case: String,
     steps: Vec<Named>,
     /// Whether every step could be read. If not, a missing label may be that of a step with an error.

@@ -29,7 +29,6 @@ pub(super) struct Parameters(Vec<Parameter>);
 pub(super) struct Combination<'p>(Vec<(&'p str, &'p Scalar, &'p Range<usize>)>);
 
 impl Parameters {
-    /// Reads `[parameters]`.
     pub(super) fn read(reader: &mut Reader<'_>, node: &Node) -> Option<Parameters> {
         let before = reader.errors.len();
         let mut parameters = Parameters::default();
@@ -154,7 +153,6 @@ impl Combination<'_> {
         self.0.iter().map(|(name, value, _)| (name.to_string(), (*value).clone())).collect()
     }
 
-    /// The name of the instance of a scenario.
     pub(super) fn instance_name(&self, scenario: &str) -> String {
         if self.0.is_empty() {
             return scenario.to_string();

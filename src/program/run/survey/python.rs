@@ -252,7 +252,6 @@ impl SurveyRun<'_> {
         self.end(SurveyDocument { complete, ..document })
     }
 
-    /// The job for a line.
     fn job(&self, line: &PythonLine) -> RowJob {
         let wants_memory = self.options.kind == SurveyKind::Python;
         RowJob { line: line.clone(), limit: self.options.python.limit(line), wants_memory }

@@ -5,7 +5,6 @@ use cuda_pitfalls_trace::fixture::programs as fixture;
 use cuda_pitfalls_trace::history::MASK;
 use cuda_pitfalls_trace::{EventKind, Trace};
 
-/// The entries of a trace with its findings and violations.
 fn entries(trace: &Trace, findings: &[Finding], violations: &[Violation]) -> Entries {
     super::entries(&History::of(trace), findings, violations)
 }
