@@ -89,15 +89,13 @@ fn replay(of_two_gpus: bool) {
     }
     let mut simulated: BTreeMap<(usize, &str), ScenarioReport> = BTreeMap::new();
     for (gpus, names) in asked.into_iter().filter(|(_, names)| !names.is_empty()) {
-        let own: Vec<Report>;
-        let made: &[Report] = if of_two_gpus {
-            all_simulated()
+        let made = if of_two_gpus {
+            all_simulated().to_vec()
         } else {
-            own = vec![simulate(gpus, &names.iter().copied().collect::<Vec<_>>())];
-            &own
+            vec![simulate(gpus, &names.iter().copied().collect::<Vec<_>>())]
         };
-        let scenarios = made.iter().flat_map(|report| &report.scenarios);
-        simulated.extend(scenarios.filter_map(|one| Some(((gpus, *names.get(one.name.as_str())?), one.clone()))));
+        let scenarios = made.into_iter().flat_map(|report| report.scenarios);
+        simulated.extend(scenarios.filter_map(|one| Some(((gpus, *names.get(one.name.as_str())?), one))));
     }
     let (mut lines, mut tally) = (Vec::new(), Tally::default());
     for (name, real) in &reports {

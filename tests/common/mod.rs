@@ -306,7 +306,7 @@ pub(crate) fn all_simulated() -> &'static [Report] {
     })
 }
 
-/// As many parts as keep two cores busy: half of a run is waiting for its processes.
+/// Four parts keep two cores busy, because a run waits for its processes half of the time.
 fn ask_all() -> Vec<Report> {
     let allowed: Vec<&str> = Hazard::ALL.iter().flat_map(|hazard| ["--allow", hazard.name()]).collect();
     std::thread::scope(|scope| {
