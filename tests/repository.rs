@@ -130,13 +130,13 @@ const BUDGET: [(&str, Lines); 11] = [
     ("scenarios", Lines { code: 48, tests: 11, all: 89 }),
     ("src/answers", Lines { code: 11779, tests: 3387, all: 19357 }),
     ("src/calls", Lines { code: 1102, tests: 154, all: 1634 }),
-    ("src/core", Lines { code: 10669, tests: 3734, all: 18742 }),
+    ("src/core", Lines { code: 10684, tests: 3734, all: 18757 }),
     ("src/fake", Lines { code: 6874, tests: 489, all: 9804 }),
     ("src/instrument", Lines { code: 5056, tests: 414, all: 7089 }),
     ("src/program", Lines { code: 7298, tests: 429, all: 9718 }),
     ("src/render", Lines { code: 10182, tests: 3530, all: 16279 }),
     ("src/trace", Lines { code: 5387, tests: 2255, all: 9687 }),
-    ("tests", Lines { code: 0, tests: 12085, all: 14255 }),
+    ("tests", Lines { code: 0, tests: 12083, all: 14253 }),
     ("xtask", Lines { code: 2831, tests: 434, all: 4061 }),
 ];
 
