@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
+use std::thread;
 
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::diagnosis;
@@ -11,7 +13,7 @@ use cuda_pitfalls::judge;
 use cuda_pitfalls::releases::{self, LineReleases, Matrix};
 use cuda_pitfalls::render;
 use cuda_pitfalls::render::survey::{self as survey_page, NamedSurvey};
-use cuda_pitfalls::report::{self, Report, Stored};
+use cuda_pitfalls::report::{self, Report, StoreError, Stored};
 use cuda_pitfalls::scenario::Scenario;
 use cuda_pitfalls::schemas::SCHEMAS;
 use cuda_pitfalls::summary::{self, Summary};
@@ -21,6 +23,8 @@ use cuda_pitfalls::trace;
 
 use crate::claim::{self, Article};
 use crate::explain::{Fared, Phrasings};
+use crate::page::Measurement;
+use crate::provenance::Source;
 use crate::{TaskError, book, counts, diagnoses, errors, explain, export, page, provenance, steps};
 
 /// The page that has generated sentences, like README.md.
@@ -41,9 +45,9 @@ pub struct Made {
     /// The scenarios that come with the program.
     pub scenarios: Vec<Scenario>,
     /// Where the reports come from.
-    pub sources: Vec<provenance::Source>,
+    pub sources: Vec<Source>,
     /// What the reports say about today's scenarios.
-    pub measured: Vec<page::Measurement>,
+    pub measured: Vec<Measurement>,
     /// How `explain` fares on what people write.
     pub fared: Fared,
 }
@@ -54,8 +58,18 @@ pub struct Made {
 /// A source of the documents cannot be read or is not valid.
 pub fn make() -> Result<Made, TaskError> {
     let scenarios = catalogue::select(&[])?;
-    let mut reports = reports()?;
-    let (sources, measured) = measurements(&scenarios, &reports);
+    let read = |path: &str| fs::read_to_string(root().join(path));
+    let phrasings = Phrasings::parse(&read("tests/phrasings.toml")?)?;
+    let (judged, fared) = thread::scope(|scope| {
+        let fared = scope.spawn(|| Fared::of(&phrasings, &scenarios, &summary::embedded()));
+        (judged(&scenarios), fared.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    });
+    let (mut sources, mut measured, mut reports) = (Vec::new(), Vec::new(), Vec::new());
+    for own in judged? {
+        sources.push(own.source);
+        measured.extend(own.measured);
+        reports.push((own.name, own.report));
+    }
     let (matrix, surveys) = (matrix()?, surveys()?);
     let asked = asked(&matrix)?;
     let mut documents = pages(&scenarios, &measured, &asked);
@@ -63,15 +77,9 @@ pub fn make() -> Result<Made, TaskError> {
     let of_surveys = surveys.iter().flat_map(|(_, surveys)| surveys).map(|named| &named.survey).collect();
     let machines: Vec<_> = reports.iter().map(|(name, report)| (name.clone(), report.machine.clone())).collect();
     let summary = Summary::of(of_surveys, &machines, bases.clone(), asked);
-    for (_, report) in &mut reports {
-        judge::plan_as_today(report, &scenarios);
-        judge::rejudge(report);
-    }
     let articles = articles(&scenarios)?;
     let ledger = claim::weigh(&articles, &reports);
     let counted = counts::Counted { scenarios: &scenarios, bases: &bases, claims: &ledger };
-    let read = |path: &str| fs::read_to_string(root().join(path));
-    let fared = Fared::of(&Phrasings::parse(&read("tests/phrasings.toml")?)?, &scenarios, &summary::embedded());
     let made = [
         ("README.md", counted.in_readme(&read("README.md")?)?),
         (RESULTS, counted.in_results(&read(RESULTS)?)?),
@@ -112,26 +120,35 @@ fn pages_of_docs(made: &Documents) -> Result<Documents, TaskError> {
     Ok(pages)
 }
 
-/// The committed reports, each with the name of its folder.
+/// A committed report as it is judged today, by the name of its folder.
+struct Judged {
+    name: String,
+    report: Report,
+    source: Source,
+    measured: Vec<Measurement>,
+}
+
+/// The committed reports. They are most of the work, so two threads share them.
 ///
 /// # Errors
 /// A committed report cannot be read.
-fn reports() -> Result<Vec<(String, Report)>, TaskError> {
-    committed(report::REPORT)?.into_iter().map(|(name, file)| Ok((name, report::read(&file)?))).collect()
-}
-
-/// Where reports come from, and what they say about today's scenarios.
-fn measurements(
-    scenarios: &[Scenario],
-    reports: &[(String, Report)],
-) -> (Vec<provenance::Source>, Vec<page::Measurement>) {
-    let (mut sources, mut measured) = (Vec::new(), Vec::new());
-    for (name, report) in reports {
-        let own = page::measurements(scenarios, name, report);
-        sources.push(provenance::Source::of(name, report, &own));
-        measured.extend(own);
-    }
-    (sources, measured)
+fn judged(scenarios: &[Scenario]) -> Result<Vec<Judged>, TaskError> {
+    let read = |(name, file): &(String, PathBuf)| {
+        let mut report = report::read(file)?;
+        let measured = page::measurements(scenarios, name, &report);
+        let source = Source::of(name, &report, &measured);
+        judge::plan_as_today(&mut report, scenarios);
+        judge::rejudge(&mut report);
+        Ok(Judged { name: name.clone(), report, source, measured })
+    };
+    let files = committed(report::REPORT)?;
+    let (first, second) = files.split_at(files.len() / 2);
+    thread::scope(|scope| {
+        let second = scope.spawn(|| second.iter().map(read).collect::<Vec<_>>());
+        let mut judged: Vec<Result<_, StoreError>> = first.iter().map(read).collect();
+        judged.extend(second.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        Ok(judged.into_iter().collect::<Result<_, _>>()?)
+    })
 }
 
 /// The runs whose program was built from an unknown commit, with the number of their questions that are in no commit.
@@ -161,7 +178,7 @@ pub fn traced() -> Result<Vec<diagnoses::Traced>, TaskError> {
 }
 
 /// The pages of scenarios, with their measurements, and the index.
-fn pages(scenarios: &[Scenario], measured: &[page::Measurement], asked: &[LineReleases]) -> Documents {
+fn pages(scenarios: &[Scenario], measured: &[Measurement], asked: &[LineReleases]) -> Documents {
     let pages = scenarios.iter().map(|scenario| (page::path(scenario), page::page(scenario, measured, asked)));
     pages.chain([(page::index_path(), page::index(scenarios))]).collect()
 }
