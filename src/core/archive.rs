@@ -16,7 +16,6 @@ pub(crate) const MOST_BYTES: usize = 32 << 20;
 const MOST_PASSED_BYTES: u64 = 1 << 30;
 /// After this many consecutive lines that are no documents, the rest of a source is ignored.
 pub const MOST_WRONG_LINES: usize = 1000;
-/// How many levels of folders are entered.
 const DEEPEST: usize = 32;
 /// The suffixes of files in folders that may hold documents, before `.gz` and `.zst`.
 const ENDS: [&str; 3] = ["json", "ndjson", "jsonl"];
@@ -65,7 +64,6 @@ impl Problem {
 }
 
 impl Source {
-    /// What an argument names: standard input, or a file.
     fn named(path: &Path) -> Source {
         if path == Path::new(STDIN) { Source::Stdin } else { Source::File(path.to_path_buf()) }
     }
@@ -241,7 +239,6 @@ mod tests {
     use super::*;
     use crate::input::packed::tests::{gzip, zstd};
 
-    /// The documents of a file: the line number at the end of each path, and the text or the problem.
     fn found(text: &[u8]) -> Vec<(String, Result<String, Problem>)> {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), text).unwrap();

@@ -26,7 +26,7 @@ pub use change::{Change, Fact, RowFact, Token, differing};
 pub use exit::ExitCheck;
 pub use gpus::{GpuList, GpuNames};
 pub use look::{Look, Sight, Truth};
-pub use matcher::{Matcher, Operand};
+pub use matcher::{Matcher, Operand, values_of};
 
 use std::collections::BTreeMap;
 
@@ -104,9 +104,7 @@ pub static KINDS: [FactKind; 12] = [
 pub struct FactKind {
     /// Its key in files.
     pub key: &'static str,
-    /// Reads the value of its key, or reports what is wrong with it.
     pub(crate) read: fn(&mut FactSet, &mut CheckReader<'_, '_>, &Node),
-    /// The JSON Schema of the value of its key.
     pub(crate) schema: fn() -> Value,
     /// Its matchers, in which the plan fills in `${gpus}` and `${gpu0}`.
     pub(crate) matchers: fn(&mut FactSet) -> Vec<&mut Matcher>,
@@ -188,13 +186,11 @@ impl FactSet {
         told.flat_map(|kind| (kind.held)(self, look, gpus)).collect()
     }
 
-    /// Fills in every matcher.
     pub(crate) fn fill<E>(&mut self, mut fill: impl FnMut(&mut Matcher) -> Result<(), E>) -> Result<(), E> {
         KINDS.iter().try_for_each(|kind| (kind.matchers)(self).into_iter().try_for_each(&mut fill))
     }
 }
 
-/// A check that is being read.
 pub(crate) struct CheckReader<'r, 'a> {
     pub(crate) reader: &'r mut Reader<'a>,
     /// The step in each case, if it is known there.
@@ -213,7 +209,6 @@ pub(crate) enum Row {
 }
 
 impl Row {
-    /// The names of the values that the step returns in addition to its status.
     fn values(&self) -> Vec<&str> {
         match self {
             Row::Call(call) => matcher::values_of(call),
@@ -221,7 +216,6 @@ impl Row {
         }
     }
 
-    /// The name of the step in a message.
     fn name(&self) -> &str {
         match self {
             Row::Call(call) => call.name,
@@ -230,12 +224,10 @@ impl Row {
     }
 }
 
-/// The schema of every fact, by key.
 pub(crate) fn schemas() -> impl Iterator<Item = (&'static str, Value)> {
     KINDS.iter().map(|kind| (kind.key, (kind.schema)())).chain([("exit", exit::schema())])
 }
 
-/// The definitions that the schemas of facts refer to, by name.
 pub(crate) fn definitions() -> [(&'static str, Value); 6] {
     [
         ("status", status::definition()),

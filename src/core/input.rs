@@ -14,7 +14,6 @@ pub(crate) fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     whole(open(path)?, most_bytes)
 }
 
-/// How many bytes are read at a time.
 const PIECE_BYTES: usize = 1 << 16;
 /// The path of standard input.
 pub const STDIN: &str = "-";

@@ -37,7 +37,6 @@ impl Random {
         self.below(100) < chance
     }
 
-    /// A random element.
     pub(crate) fn pick<T: Copy, const N: usize>(&mut self, from: [T; N]) -> T {
         const { assert!(N > 0) };
         from[self.below(N)]

@@ -40,7 +40,7 @@ pub const COMPACT: &str = "compact";
 
 /// The whole document.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "Document")]
+#[serde(try_from = "Document<ScenarioReport>")]
 #[schemars(!try_from)]
 pub struct Report {
     /// Which document this is.
@@ -275,23 +275,23 @@ impl Attempt {
     }
 }
 
-/// A report that was parsed, but not checked.
+/// A report, whole or compact, that was parsed, but not checked.
 #[derive(Deserialize)]
-struct Document {
+struct Document<S> {
     schema: SchemaId,
     #[serde(default)]
     must_understand: Vec<String>,
     provenance: Provenance,
     run: Run,
     machine: Machine,
-    scenarios: Vec<ScenarioReport>,
+    scenarios: Vec<S>,
     complete: bool,
 }
 
-impl TryFrom<Document> for Report {
+impl TryFrom<Document<ScenarioReport>> for Report {
     type Error = Contradiction;
 
-    fn try_from(document: Document) -> Result<Report, Contradiction> {
+    fn try_from(document: Document<ScenarioReport>) -> Result<Report, Contradiction> {
         let Document { schema, must_understand, provenance, run, machine, scenarios, complete } = document;
         let report = Report { schema, must_understand, provenance, run, machine, scenarios, complete };
         validity::check(&report).map(|()| report)

@@ -182,26 +182,6 @@ pub struct Invalidation {
 }
 
 impl Reason {
-    /// Whether this reason follows from the recording, so that it is computed whenever an attempt is judged. Other
-    /// reasons are known only while the attempt is made.
-    pub const fn is_computed(self) -> bool {
-        matches!(
-            self,
-            Reason::NotModelled
-                | Reason::Signalled
-                | Reason::Hang
-                | Reason::OomKilled
-                | Reason::Crashed
-                | Reason::ExitedEarly
-                | Reason::Unkillable
-                | Reason::LeakedChildren
-                | Reason::Injected
-                | Reason::Contaminated
-                | Reason::Residue
-                | Reason::Contradiction
-        )
-    }
-
     /// Whether this reason means that the machine, its software or the allowed hazards lack something that the question
     /// needs. Such a question is not applicable here: that is no failure, and does not change the exit code unless the
     /// question was selected by its exact name.

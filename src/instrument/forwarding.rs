@@ -131,7 +131,6 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o755))
 }
 
-/// The offset of a mark in a library.
 fn find(library: &[u8], mark: &[u8]) -> Result<usize, ForwardingError> {
     let lacks = || format!("an embedded library has no `{}`", String::from_utf8_lossy(mark));
     memchr::memmem::find(library, mark).ok_or_else(|| ForwardingError::Impossible(lacks()))
@@ -186,7 +185,6 @@ pub(crate) fn leave_out(library: &mut [u8], exported: &BTreeSet<String>) -> Resu
     Ok(())
 }
 
-/// The CUDA functions that a library exports. Only the symbol tables of the file are read.
 fn exports(path: &Path) -> Result<BTreeSet<String>, ForwardingError> {
     let unreadable =
         |why: &dyn std::fmt::Display| ForwardingError::Impossible(format!("cannot read {}: {why}", path.display()));

@@ -95,14 +95,12 @@ fn is_spoken_to(channel: &Channel, within_us: u64) -> bool {
     poll(&mut fds, Some(&within)).is_ok_and(|ready| ready > 0)
 }
 
-/// The state of background polling.
 struct Running {
     run: Polling,
     rest_us: u64,
     last: Vec<Option<Last>>,
 }
 
-/// The last reading of a GPU.
 #[derive(Clone, Copy)]
 struct Last {
     read_ns: u64,

@@ -58,7 +58,6 @@ pub mod role {
 
 /// How long processes adopted from a worker have to leave by themselves.
 const ORPHAN_GRACE_MS: u64 = 300;
-/// The time from SIGTERM to SIGKILL.
 const TERM_GRACE_MS: u64 = 2_000;
 /// The same for a helper, and after a second Ctrl-C.
 const SHORT_GRACE_MS: u64 = 100;
@@ -73,7 +72,6 @@ const STARTS: u32 = 3;
 /// Starts and watches every process of a run. There must be only one in a process: new children count as left behind by
 /// the attempt, and those of another supervisor would look the same.
 pub struct Supervisor {
-    /// The path of this program.
     program: PathBuf,
     /// The folder of links that decides which libraries are used.
     links: PathBuf,

@@ -135,7 +135,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The error of the last call of the C library.
 fn errno() -> i64 {
     i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(-1))
 }
@@ -179,7 +178,6 @@ impl Worker {
         }
     }
 
-    /// The address of a function in a private copy of a library.
     fn copied(&self, copy: &str, name: &str) -> Option<usize> {
         let copies = lock(&self.copies);
         library::symbol(copies.get(copy)?, name)

@@ -311,7 +311,6 @@ pub fn main() -> Exit {
     }
 }
 
-/// Prints what there is.
 fn list(selectors: &[String], left_out: &[String], symptoms: bool, json: bool) -> Exit {
     match catalogue::list(selectors, left_out) {
         Ok(outlines) if symptoms && json => print(&format!("{:#}\n", listing::symptoms_json(&outlines))),
@@ -325,7 +324,6 @@ fn list(selectors: &[String], left_out: &[String], symptoms: bool, json: bool) -
     }
 }
 
-/// Prints what scenarios ask, do and expect.
 fn show(selectors: &[String], left_out: &[String]) -> Exit {
     match Selection::of(selectors, left_out, catalogue::Unselected::All) {
         Ok(selection) => {
@@ -337,7 +335,6 @@ fn show(selectors: &[String], left_out: &[String]) -> Exit {
     }
 }
 
-/// Prints a manual page, or writes all of them.
 fn manual(arguments: &man::ManArguments) -> Exit {
     if let Some(folder) = &arguments.out {
         return match man::write(help::command(), folder) {

@@ -56,7 +56,6 @@ impl From<std::io::Error> for DoctorError {
 
 /// What starts the processes of an examination.
 pub(crate) struct Doctor<'a> {
-    /// The path of this program.
     program: &'a Path,
     /// How long each call may take, in milliseconds.
     deadline_ms: u64,
@@ -67,7 +66,6 @@ pub(crate) struct Doctor<'a> {
     interrupt: Interrupt,
 }
 
-/// The variables of a process.
 type Environment = BTreeMap<OsString, OsString>;
 
 impl<'a> Doctor<'a> {

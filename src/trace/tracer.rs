@@ -216,7 +216,6 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     Ok(Traced { ended, document: options.folder.join(crate::FILE), lost, unmodelled })
 }
 
-/// A running trace.
 struct Tracer {
     place: TraceFolder,
     gate: Gate,
@@ -359,7 +358,6 @@ impl Tracer {
     }
 }
 
-/// Whether the program has ended.
 fn has_ended(program: &TracedProgram) -> bool {
     let mut fds = [PollFd::new(program, PollFlags::IN)];
     poll(&mut fds, Some(&timespec(0))).is_ok_and(|ready| ready > 0)

@@ -12,11 +12,11 @@ pub use page::page;
 pub use weigh::{Ledger, Weighed, weigh};
 
 use cuda_pitfalls::experiment::Step;
-use cuda_pitfalls::fact::{FactKind, Look, Sight};
+use cuda_pitfalls::fact::{FactKind, Look, Sight, values_of};
 use cuda_pitfalls::observation::Observation;
 use cuda_pitfalls::python::{LINE_MESSAGE, LINE_VALUE};
 use cuda_pitfalls::scenario::{Expected, Instance, Range, Scalar, Scenario};
-use cuda_pitfalls_calls::{self as calls, Output};
+use cuda_pitfalls_calls as calls;
 use serde::Deserialize;
 
 use crate::TaskError;
@@ -256,17 +256,12 @@ fn instances<'s>(name: &str, scenarios: &'s [Scenario]) -> Result<Vec<&'s Instan
 
 /// The names of the values that a step returns.
 fn values(step: &Step) -> Vec<&str> {
-    let outputs = calls::find(&step.call).into_iter().flat_map(|call| call.outputs());
-    let outputs = outputs.flat_map(|(name, output)| match output {
-        Output::Struct(layout) => layout.fields.iter().map(|field| field.name).collect(),
-        _ => vec![name],
-    });
-    let of_line = match step.args.get(LINE_VALUE) {
-        Some(Scalar::Text(name)) => Some(name.as_str()),
-        _ => None,
-    };
-    let message = step.python_line().map(|_| LINE_MESSAGE);
-    outputs.chain(of_line).chain(message).collect()
+    let mut names: Vec<&str> = calls::find(&step.call).map(values_of).unwrap_or_default();
+    if let Some(Scalar::Text(name)) = step.args.get(LINE_VALUE) {
+        names.push(name);
+    }
+    names.extend(step.python_line().map(|_| LINE_MESSAGE));
+    names
 }
 
 #[cfg(test)]

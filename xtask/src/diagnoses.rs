@@ -3,10 +3,9 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use cuda_pitfalls::diagnosis::clue::{Attribute, COMMON, ClueValue, KINDS};
+use cuda_pitfalls::diagnosis::clue::{Attribute, COMMON, KINDS};
 use cuda_pitfalls::diagnosis::{ANY, DiagnosisRule, Finding, RuleCondition, WorkaroundRun, rules};
 use cuda_pitfalls::text::escape::markdown;
-use cuda_pitfalls::text::units;
 use cuda_pitfalls::verdict::Kind;
 
 use crate::page::Measurement;
@@ -147,19 +146,11 @@ fn reports<'m>(measured: &'m [Measurement], scenario: &str, case: &str) -> BTree
     of_scenario.filter(is_conclusive).filter(is_run).map(|measurement| measurement.report.as_str()).collect()
 }
 
-/// A condition in words.
 fn when(when: &RuleCondition) -> String {
     let mut asked = vec![format!("a clue [`{0}`](#{0}) was seen", when.clue.name)];
     for (name, wanted) in &when.is {
-        let bytes = when.clue.attribute(name).map(|attribute| attribute.of.name()) == Some("bytes");
-        let word = |value: &ClueValue| match value {
-            ClueValue::Number(number) if bytes => format!("`{}`", units::bytes(number.unsigned_abs())),
-            ClueValue::Number(number) => format!("`{number}`"),
-            ClueValue::Flag(flag) => format!("`{flag}`"),
-            ClueValue::Text(text) => format!("`{text}`"),
-            ClueValue::List(list) => format!("`{}`", list.join(", ")),
-        };
-        let words: Vec<String> = wanted.iter().map(word).collect();
+        let Some(attribute) = when.clue.attribute(name) else { continue };
+        let words: Vec<String> = wanted.iter().map(|value| format!("`{}`", attribute.words(value))).collect();
         asked.push(format!("`{name}` is {}", words.join(" or ")));
     }
     let listed = |names: &[String]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");

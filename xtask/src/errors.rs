@@ -10,7 +10,6 @@ use serde::Deserialize;
 use crate::TaskError;
 use crate::page::prose;
 
-/// What the page needs of `scenarios/errors.toml`.
 #[derive(Deserialize)]
 struct ErrorFile {
     error: Vec<KnownError>,

@@ -32,7 +32,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Writes the documents that are out of date, and returns their paths.
 fn blessed() -> Result<Vec<String>, TaskError> {
     let written = bless(&make()?.documents)?;
     // The program itself makes the outputs; Cargo builds it for its tests.

@@ -14,7 +14,7 @@ mod table;
 mod values;
 
 pub use index::{index, path as index_path};
-pub use measured::{Measurement, bases, measurements, verdict_of};
+pub use measured::{Measurement, bases, measurements};
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -136,7 +136,6 @@ fn why(out: &mut String, scenario: &Scenario) {
     bullets(out, reasons);
 }
 
-/// Writes a link to the scenario that asks about the calls behind the lines.
 fn twin(out: &mut String, scenario: &Scenario) {
     if let Some(twin) = &scenario.twin {
         let up = "../".repeat(scenario.name.matches('/').count());

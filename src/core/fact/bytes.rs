@@ -40,7 +40,6 @@ pub(super) const PROCESS_BYTES: FactKind = kind!(process_bytes, PROCESS);
 
 /// One kind of amount of device memory, by GPU.
 struct Amount {
-    /// Its description in the schema of files.
     description: &'static str,
     /// The words before the name of the GPU in a sentence.
     words: &'static str,
@@ -166,7 +165,6 @@ fn within(bytes: i128, hidden: Hidden, matcher: &Matcher, at: impl Fn(i128) -> T
     answers.all(|other| other == holds).then(|| at(bytes))
 }
 
-/// The definition of a matcher of bytes, in the schema of files.
 pub(super) fn definition() -> Value {
     matcher::schema(or_parameter(json!([
         { "type": "integer" }, { "type": "string", "pattern": BYTES }, { "type": "string", "pattern": "^@.+\\..+$" },

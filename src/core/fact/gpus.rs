@@ -67,7 +67,6 @@ impl GpuList {
         }
     }
 
-    /// The names of the list, separated by `between`.
     pub(super) fn words(&self, between: &str) -> String {
         match self {
             GpuList::All => "every GPU".to_string(),
@@ -87,7 +86,6 @@ impl GpuList {
     }
 }
 
-/// Compares names that were seen with those that are expected.
 pub(super) fn equal(subject: &str, seen: Option<Vec<String>>, expected: &[String]) -> Truth {
     let list = |names: &[String]| if names.is_empty() { "none".to_string() } else { names.join(", ") };
     match seen {
@@ -97,7 +95,6 @@ pub(super) fn equal(subject: &str, seen: Option<Vec<String>>, expected: &[String
     }
 }
 
-/// Reads the name of a GPU.
 pub(super) fn gpu(file: &mut CheckReader<'_, '_>, node: &Node) -> Option<String> {
     let name = file.reader.text(node)?;
     is_known(file, name, &node.place, false).then(|| name.to_string())
@@ -127,17 +124,14 @@ fn is_known(file: &mut CheckReader<'_, '_>, name: &str, place: &SourceSpan, othe
     good
 }
 
-/// A GPU by name, in the schema of files.
 pub(super) fn definition() -> Value {
     or_parameter(json!([{ "type": "string", "pattern": GPU }]))
 }
 
-/// A list of GPUs, in the schema of files.
 pub(super) fn list_definition() -> Value {
     or_parameter(json!([{ "enum": ["all", "none"] }, { "type": "array", "items": reference("gpu") }]))
 }
 
-/// The schema of a table by GPU.
 pub(super) fn by_gpu_schema(value: Value, description: &str) -> Value {
     json!({
         "description": description,

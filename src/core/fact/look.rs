@@ -30,7 +30,6 @@ impl<'a> Look<'a> {
         self.observation.steps.get(self.index.checked_sub(1)?)
     }
 
-    /// The steps up to and including this one.
     pub(super) fn so_far(&self) -> &'a [StepObservation] {
         self.observation.steps.get(..=self.index).unwrap_or_default()
     }

@@ -126,7 +126,6 @@ impl Matcher {
         Some(matcher)
     }
 
-    /// The bounds as words of a sentence.
     pub(super) fn words(&self, in_bytes: bool) -> String {
         let bound = |(bound, operand): (&BoundWord, &Operand)| format!("{}{}", bound.word, operand.words(in_bytes));
         self.bounds().map(bound).collect::<Vec<_>>().join(" and ")
@@ -155,7 +154,6 @@ impl Matcher {
     }
 }
 
-/// What kind of operand a matcher takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum OperandKind {
     /// Integers and text.
@@ -241,8 +239,8 @@ fn is_returned(file: &mut CheckReader<'_, '_>, node: &Node, label: &str, name: &
     }
 }
 
-/// The names of the values that a call returns.
-pub(super) fn values_of(call: &Call) -> Vec<&'static str> {
+/// The names of the values that a call returns beside its status.
+pub fn values_of(call: &Call) -> Vec<&'static str> {
     let names = |(name, output)| match output {
         Output::Struct(layout) => layout.fields.iter().map(|field| field.name).collect(),
         _ => vec![name],
@@ -255,7 +253,6 @@ pub(super) fn output<'s>(step: &'s StepObservation, name: &str) -> Option<&'s Va
     step.values.get(name).or_else(|| step.varying.get(name))
 }
 
-/// The schema of a matcher whose operands have this form.
 pub(super) fn schema(operand: serde_json::Value) -> serde_json::Value {
     let bounds: Map<String, _> = BOUNDS.iter().map(|bound| (bound.key.to_string(), operand.clone())).collect();
     let mut table = object(bounds.into(), &[]);

@@ -48,12 +48,10 @@ fn classes(file: &mut CheckReader<'_, '_>, node: &Node) -> Option<Vec<Class>> {
     Some(classes)
 }
 
-/// A class in the schema of files.
 pub(super) fn definition() -> Value {
     or_parameter(json!([{ "enum": Class::ALL.map(Class::name) }]))
 }
 
-/// A class of memory in words.
 fn amount(class: Class) -> &'static str {
     match class {
         Class::None => "nothing",
@@ -87,7 +85,6 @@ fn class(gpu: &str, seen: Option<&MemoryObservation>, expected: &[Class]) -> Tru
     }
 }
 
-/// The answer for memory that cannot be determined, with the reason.
 pub(super) fn unobservable(hidden: Hidden, subject: &str) -> Truth {
     let (reason, why) = match hidden {
         Hidden::Uncalibrated => (Reason::Uncalibrated, "the instrument was not sound on this GPU"),

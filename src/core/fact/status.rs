@@ -70,7 +70,6 @@ fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> Vec<String> {
     names
 }
 
-/// A status by name, in the schema of files.
 pub(super) fn definition() -> Value {
     let mut names: Vec<&str> = status::names().collect();
     names.sort_unstable();

@@ -11,7 +11,6 @@ const GZIP: [u8; 2] = [0x1f, 0x8b];
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The largest window of a Zstandard frame, which has to be kept in memory. `zstd -19` takes 8 MiB.
 const MOST_WINDOW_BYTES: u64 = 32 << 20;
-/// How many bytes are unpacked at a time.
 const PIECE: usize = 1 << 17;
 /// The largest ratio of unpacked to compressed size, beyond [`ALWAYS_BYTES`]. Reports unpack to 9 to 40 times their
 /// size, and many concatenated reports to a hundred times; a higher ratio means a file made to exhaust memory.
@@ -42,7 +41,6 @@ fn bounded(text: impl Read + 'static, packed_bytes: Rc<Cell<u64>>) -> Box<dyn Bu
     Box::new(BufReader::with_capacity(PIECE, Bounded { text, packed_bytes, text_bytes: 0 }))
 }
 
-/// A reader that counts its bytes.
 struct Counted<R> {
     inner: R,
     read_bytes: Rc<Cell<u64>>,
@@ -123,14 +121,12 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A text compressed by `gzip`.
     pub(crate) fn gzip(text: &[u8]) -> Vec<u8> {
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         packed.write_all(text).unwrap();
         packed.finish().unwrap()
     }
 
-    /// A text compressed by `zstd`.
     pub(crate) fn zstd(text: &[u8]) -> Vec<u8> {
         compress_to_vec(text, CompressionLevel::Fastest)
     }

@@ -26,7 +26,6 @@ pub(super) fn contaminated(case: &CasePlan, recording: &Recording, scene: &Scene
     watch.processes().or_else(|| watch.level()).or_else(|| watch.fall()).or_else(|| watch.unprovoked())
 }
 
-/// The values that the rules use.
 struct Watch<'a> {
     case: &'a CasePlan,
     recording: &'a Recording,

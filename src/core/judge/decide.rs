@@ -11,11 +11,8 @@ use super::strength::{percent, separation, upper_bound};
 
 /// A verdict that was not yet compared with the expectation.
 pub(super) struct Decision {
-    /// The answer.
     pub(super) kind: Kind,
-    /// Why there is no answer.
     pub(super) reason: Option<Reason>,
-    /// The explanation, with numbers.
     pub(super) detail: String,
     /// In how many attempts the effect shows, if the question is about a chance.
     pub(super) rate: Option<Rate>,
@@ -28,7 +25,6 @@ fn inconclusive(reason: Reason, detail: String) -> Decision {
     Decision { kind, reason: Some(reason), detail, rate: None }
 }
 
-/// The decision that follows from the attempts.
 pub(super) fn decide(plan: &Plan, seen: &[JudgedCase], facts: &Facts) -> Decision {
     if let Some(decision) = too_few(plan, seen) {
         return decision;

@@ -9,9 +9,7 @@ use super::outcomes::JudgedCase;
 use super::shows::{Shows, applicable, shows_polled};
 use super::{Facts, matches};
 
-/// A verdict compared with the expectations of its file.
 pub(super) struct ExpectationResult {
-    /// Whether everything is as expected.
     pub(super) met: ExpectationMet,
     /// The expectations that failed, in words.
     pub(super) unexpected: Vec<String>,

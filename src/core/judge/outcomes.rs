@@ -10,18 +10,14 @@ use crate::verdict::Invalidation;
 
 use super::validity::invalidations;
 
-/// The attempts of one case, judged.
 pub(super) struct JudgedCase<'a> {
     pub(super) case: &'a CasePlan,
-    /// The attempts that count.
     pub(super) valid: Vec<ValidAttempt>,
     /// For each other attempt, why it does not count.
     pub(super) invalid: Vec<Vec<Invalidation>>,
 }
 
-/// One attempt that counts.
 pub(super) struct ValidAttempt {
-    /// What it showed.
     pub(super) observation: Observation,
     /// Whether memory was read while calls were under way, so that a peak would have been seen.
     pub(super) peaks_seen: bool,
@@ -100,7 +96,6 @@ fn memory_of(observation: &Observation) -> impl Iterator<Item = (&String, (&Stri
     observation.steps.iter().flat_map(|step| step.memory.iter().map(move |memory| (&step.label, memory)))
 }
 
-/// The attempts with one outcome.
 struct SameOutcome {
     key: Observation,
     first: Observation,

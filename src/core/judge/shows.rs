@@ -88,7 +88,6 @@ fn placed(check: &Check, words: &str) -> String {
     if check.at.is_empty() { words.to_string() } else { format!("at {}: {words}", check.at) }
 }
 
-/// Compares one check with an observation.
 fn held(check: &Check, observation: &Observation, gpus: &GpuNames<'_>, polled: bool) -> Vec<Truth> {
     let mut held: Vec<Truth> = check.facts.exit.iter().map(|exit| exit.held(&observation.end)).collect();
     match Look::at(observation, &check.at) {

@@ -82,7 +82,6 @@ fn read(file: &str, source: &str) -> Result<Vec<(String, Form)>, Vec<Diagnostic>
 }
 
 impl Form {
-    /// Whether another form has the same two values.
     fn asks_as(&self, other: &Form) -> bool {
         self.mask == other.mask && self.order == other.order
     }

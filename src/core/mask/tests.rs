@@ -4,10 +4,8 @@ fn uuids() -> [String; 4] {
     ["aa00beef", "ab00beef", "b000beef", "c000beef"].map(|start| format!("GPU-{start}-0000-4000-8000-000000000000"))
 }
 
-/// The UUID of the third GPU.
 const WHOLE: &str = "GPU-b000beef-0000-4000-8000-000000000000";
 
-/// The answer to a mask without `CUDA_DEVICE_ORDER`.
 fn answer(mask: &str) -> Parsed {
     parse(Some(mask), None, &uuids())
 }

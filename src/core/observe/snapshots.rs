@@ -14,7 +14,6 @@ use crate::sample::{Gpu, Reading};
 use super::memory::{classify, epsilon, is_sound};
 use super::{Hidden, MemoryObservation, Scene};
 
-/// The values from which memory after a step follows.
 pub(super) struct StepMemory<'a> {
     plan: &'a Plan,
     recording: &'a Recording,
@@ -66,7 +65,6 @@ impl<'a> StepMemory<'a> {
         }
     }
 
-    /// The last snapshot before a step began.
     fn snapshot_before(&self, step: usize) -> Option<&'a BarrierSnapshot> {
         let mut within = self.recording.snapshots.iter().filter(|snapshot| !snapshot.after_exit).rev();
         within.find(|snapshot| snapshot.step.is_none_or(|after| after < step))

@@ -52,7 +52,6 @@ impl Plan {
     }
 }
 
-/// A value without the line numbers of its parts.
 fn without_lines(value: Json) -> Json {
     match value {
         Json::Array(parts) => parts.into_iter().map(without_lines).collect(),

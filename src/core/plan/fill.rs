@@ -10,7 +10,6 @@ use crate::verdict::Reason;
 
 use super::Unmet;
 
-/// The values of templates.
 pub(super) struct Filler<'a> {
     /// The UUIDs of [`super::Plan::gpus`], in that order.
     pub(super) gpus: &'a [String],
@@ -67,12 +66,10 @@ impl Filler<'_> {
         }
     }
 
-    /// Every value of an environment.
     pub(super) fn environment(&self, env: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>, Unmet> {
         env.iter().map(|(name, value)| Ok((name.clone(), self.text(value)?))).collect()
     }
 
-    /// A step with its arguments filled in.
     pub(super) fn step(&self, step: &Step) -> Result<Step, Unmet> {
         let row = calls::find(&step.call);
         let mut filled = step.clone();
@@ -114,7 +111,6 @@ impl Filler<'_> {
         })
     }
 
-    /// Checks with their operands filled in.
     pub(super) fn checks(&self, checks: &[Check]) -> Result<Vec<Check>, Unmet> {
         checks.iter().map(|check| self.check(check)).collect()
     }
@@ -148,7 +144,6 @@ fn in_form(uuid: &str, form: &str) -> Option<String> {
     }
 }
 
-/// The number that a text of digits alone is.
 fn integer(text: &str) -> Option<i64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if digits { text.parse().ok() } else { None }

@@ -68,7 +68,6 @@ pub(super) fn allowed(machine: &Machine, options: &Options) -> Vec<usize> {
     allowed.into_iter().map(|(_, place)| place).collect()
 }
 
-/// The values that probes use.
 struct NeedContext<'a> {
     scenario: &'a Scenario,
     instances: &'a [Instance],

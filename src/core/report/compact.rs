@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, Serializer, ser};
 
 use super::validity::{self, Contradiction};
-use super::{COMPACT, CaseReport, Outcome, Plan, Report, Run, SCHEMA, ScenarioReport, SchemaId};
+use super::{COMPACT, CaseReport, Document, Outcome, Plan, Report, Run, SCHEMA, ScenarioReport, SchemaId};
 use crate::fact::Change;
 use crate::fact::changes::changes;
 use crate::machine::{Machine, Runtime};
@@ -15,7 +15,7 @@ use crate::verdict::{ExpectationMet, Provenance, Reason, Verdict};
 
 /// The compact document. Its verdicts are those of the whole report, and cannot be judged again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "Document")]
+#[serde(try_from = "Document<CompactScenario>")]
 #[schemars(!try_from)]
 pub struct CompactReport {
     /// Which document this is.
@@ -213,22 +213,10 @@ fn unrepeated<S: Serializer>(verdict: &Verdict, serializer: S) -> Result<S::Ok, 
     without_empty(&value, serializer)
 }
 
-/// A compact report that was parsed, but not checked.
-#[derive(Deserialize)]
-struct Document {
-    schema: SchemaId,
-    must_understand: Vec<String>,
-    provenance: Provenance,
-    run: Run,
-    machine: Machine,
-    scenarios: Vec<CompactScenario>,
-    complete: bool,
-}
-
-impl TryFrom<Document> for CompactReport {
+impl TryFrom<Document<CompactScenario>> for CompactReport {
     type Error = Contradiction;
 
-    fn try_from(document: Document) -> Result<CompactReport, Contradiction> {
+    fn try_from(document: Document<CompactScenario>) -> Result<CompactReport, Contradiction> {
         let Document { schema, must_understand, provenance, run, machine, mut scenarios, complete } = document;
         validity::check_origin(provenance, &run, &machine)?;
         scenarios.iter_mut().for_each(|scenario| scenario.verdict.provenance = provenance);

@@ -29,7 +29,6 @@ const MOST_SOURCE_BYTES: usize = 256 << 10;
 const MOST_CASES: usize = 16;
 /// The most characters of a pasted message, which is one line.
 const MOST_SAID: usize = 160;
-/// The keys of a file.
 static KEYS: LazyLock<Vec<String>> = LazyLock::new(schema::keys);
 
 /// Parses the text of a scenario file.
@@ -198,21 +197,16 @@ impl<'r> File<'r, '_> {
 
     fn symptoms(&mut self) -> Vec<String> {
         let known: Vec<&str> = symptom::all().iter().map(|symptom| symptom.id.as_str()).collect();
-        let nodes = get(self.entries, "symptoms").and_then(|node| self.reader.list(node)).unwrap_or_default();
-        let mut found: Vec<String> = Vec::new();
-        for node in nodes {
-            let Some(id) = self.reader.text(node) else { continue };
+        self.each_once("symptoms", |reader, node| {
+            let id = reader.text(node)?;
             if !known.contains(&id) {
                 let all = "scenarios/symptoms.toml lists them all".to_string();
                 let help = suggest(id, known.iter().copied()).or(Some(all));
-                self.reader.error(&node.place, format!("unknown symptom `{id}`"), help);
-            } else if found.iter().any(|known| known == id) {
-                self.reader.error(&node.place, format!("`{id}` is listed twice"), None);
-            } else {
-                found.push(id.to_string());
+                reader.error(&node.place, format!("unknown symptom `{id}`"), help);
+                return None;
             }
-        }
-        found
+            Some(id.to_string())
+        })
     }
 
     /// Reads `twin`. Whether a scenario has that name is checked elsewhere, where all scenarios are known.
@@ -232,17 +226,27 @@ impl<'r> File<'r, '_> {
     }
 
     fn says(&mut self) -> Vec<String> {
-        let nodes = get(self.entries, "says").and_then(|node| self.reader.list(node)).unwrap_or_default();
-        let mut found: Vec<String> = Vec::new();
-        for node in nodes {
-            let Some(said) = self.reader.sentence(node) else { continue };
+        self.each_once("says", |reader, node| {
+            let said = reader.sentence(node)?;
             if said.chars().count() > MOST_SAID {
                 let help = "paste the line that names the error, without paths and numbers".to_string();
-                self.reader.error(&node.place, format!("more than {MOST_SAID} characters"), Some(help));
-            } else if found.iter().any(|known| known.eq_ignore_ascii_case(&said)) {
-                self.reader.error(&node.place, format!("`{said}` is listed twice"), None);
+                reader.error(&node.place, format!("more than {MOST_SAID} characters"), Some(help));
+                return None;
+            }
+            Some(said)
+        })
+    }
+
+    /// The texts of a list, in which none may stand twice.
+    fn each_once(&mut self, key: &str, read: impl Fn(&mut Reader<'_>, &Node) -> Option<String>) -> Vec<String> {
+        let nodes = get(self.entries, key).and_then(|node| self.reader.list(node)).unwrap_or_default();
+        let mut found: Vec<String> = Vec::new();
+        for node in nodes {
+            let Some(text) = read(self.reader, node) else { continue };
+            if found.iter().any(|known| known.eq_ignore_ascii_case(&text)) {
+                self.reader.error(&node.place, format!("`{text}` is listed twice"), None);
             } else {
-                found.push(said);
+                found.push(text);
             }
         }
         found

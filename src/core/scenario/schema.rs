@@ -29,7 +29,6 @@ fn whole() -> Value {
     schema
 }
 
-/// The keys of a file.
 pub(super) fn keys() -> Vec<String> {
     properties().as_object().into_iter().flat_map(|properties| properties.keys().cloned()).collect()
 }
@@ -42,7 +41,6 @@ fn properties() -> Value {
     properties
 }
 
-/// The texts of a file.
 fn texts() -> Value {
     json!({
         "question": { "description": "The question, ending in a question mark.", "type": "string", "pattern": "\\?$" },
@@ -69,7 +67,6 @@ fn texts() -> Value {
     })
 }
 
-/// The settings of the measurement.
 fn measurement() -> Value {
     json!({
         "needs": needs(),
@@ -260,7 +257,6 @@ mod tests {
     use super::*;
     use cuda_pitfalls_calls as calls;
 
-    /// A file as the JSON value that an editor validates.
     fn value(source: &str) -> Value {
         serde_json::to_value(toml::from_str::<toml::Table>(source).unwrap()).unwrap()
     }

@@ -1,6 +1,5 @@
 //! Byte sizes and durations as people write them: `64 MiB`, `30s`.
 
-/// The units of a byte size, largest last.
 const UNITS: [(&str, i64); 4] = [("B", 1), ("KiB", 1 << 10), ("MiB", 1 << 20), ("GiB", 1 << 30)];
 
 /// The text is not a size or duration.

@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 
-/// The longest line, in bytes. Lists of plain values may be longer.
 const LONGEST: usize = 500;
 
 /// A document, with a newline at the end. A value that does not fit on a line has a line for each of its parts; lists

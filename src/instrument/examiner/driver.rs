@@ -13,7 +13,6 @@ use crate::worker::{raw, symbol, uuid_text};
 const LIBCUDA: &str = "libcuda.so.1";
 /// What is allocated, in bytes.
 const MIB: u64 = 1 << 20;
-/// `CU_MEM_ATTACH_GLOBAL`.
 const GLOBAL: u64 = 1;
 /// More GPUs are not tried.
 const MOST_GPUS: u64 = 64;

@@ -15,13 +15,9 @@ use super::attempts;
 use super::place::{self, is_about_cuda, is_filtered_in, status_field};
 use crate::mapped;
 
-/// How much of an environment is read, in bytes.
 const MOST_ENVIRONMENT: u64 = 1 << 20;
-/// How much of a memory map is read, in bytes.
 const MOST_MAPS: u64 = 64 << 20;
-/// How many descriptors are looked at.
 const MOST_FILES: usize = 1 << 20;
-/// How many variables are read from memory.
 const MOST_VARIABLES: usize = 16 << 10;
 /// How long one may be, in bytes.
 const LONGEST_VARIABLE: usize = 32 << 10;

@@ -20,7 +20,6 @@ pub(super) fn unavailable(error: &NvmlError) -> SamplerEvent {
     SamplerEvent::Unavailable { reason: reason.to_string(), detail: error.to_string() }
 }
 
-/// Handles of every GPU, in NVML order.
 pub(super) struct GpuHandles<'nvml> {
     nvml: &'nvml Nvml,
     devices: Vec<Device<'nvml>>,
@@ -53,14 +52,12 @@ impl<'nvml> GpuHandles<'nvml> {
         self.devices.get(gpu)?.memory_info().ok().map(|memory| memory.used)
     }
 
-    /// One reading of everything on every GPU.
     pub(super) fn snapshot(&self) -> Snapshot {
         let t_ns = clock::now_ns();
         let gpus = self.devices.iter().map(|device| self.read(device)).collect();
         Snapshot { t_ns, elapsed_ns: clock::now_ns() - t_ns, gpus }
     }
 
-    /// One reading of everything on one GPU.
     pub(super) fn read(&self, device: &Device) -> Reading {
         let mut reading = Reading::default();
         match device.memory_info() {

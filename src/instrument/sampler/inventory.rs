@@ -27,7 +27,6 @@ pub(super) fn take(nvml: &Nvml, gpus: &GpuHandles, init_ns: u64) -> SamplerEvent
     }))
 }
 
-/// What NVML says of one GPU.
 pub(super) fn gpu(device: &Device) -> Gpu {
     let mut unread = BTreeMap::new();
     let mut fact = |name: &str, error: NvmlError| {

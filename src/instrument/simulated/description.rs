@@ -13,7 +13,6 @@ const SMALLEST_UNIT_BYTES: u64 = 512;
 /// The size of NVML's buffer for a name, including the NUL at the end.
 const NAME_ROOM: usize = 96;
 
-/// One machine.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Description {
@@ -96,7 +95,6 @@ fn default_stack() -> u64 {
 }
 
 impl Description {
-    /// Checks that the machine is possible.
     pub(super) fn possible(&self) -> Result<(), String> {
         if !self.driver_version.starts_with(|c: char| c.is_ascii_digit()) {
             return Err(format!("`{}` is not a driver version such as 580.159.04", self.driver_version));
@@ -133,7 +131,6 @@ impl Description {
         described.ok_or_else(|| format!("GPU {index} is of the model `{}`, which is not described", gpu.model))
     }
 
-    /// Checks that a GPU can follow the ones before it.
     fn has_place(&self, index: usize, gpu: &DescribedGpu) -> Result<(), String> {
         self.model(index, gpu)?;
         is_uuid(&gpu.uuid)?;

@@ -52,7 +52,6 @@ struct Deadlines {
 }
 
 impl Deadlines {
-    /// The deadlines of an attempt that begins now.
     fn from_now(Experiment { program, timeouts, .. }: &Experiment) -> Deadlines {
         // A command does not announce its steps, so only its end can be late.
         let makes_steps = !matches!(program, Program::Command(_));
@@ -61,7 +60,6 @@ impl Deadlines {
         Deadlines { step_ns: step_ms * 1_000_000, last_ns }
     }
 
-    /// The deadline of a step that begins now.
     fn of_next(&self) -> u64 {
         (clock::running_ns() + self.step_ns).min(self.last_ns)
     }

@@ -15,7 +15,6 @@ use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::{Command, Event};
 use cuda_pitfalls_core::recording::ProcessEvent;
 
-/// What the parent waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Want {
     /// Libraries and symbols are resolved.
@@ -26,7 +25,6 @@ pub(super) enum Want {
     End,
 }
 
-/// The result of waiting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Waited {
     /// The expected event came.

@@ -32,7 +32,6 @@ pub struct PythonWorker {
 }
 
 impl PythonWorker {
-    /// The environment of a worker.
     pub(super) fn environment(&self, home: &Path, extra: &BTreeMap<String, String>) -> BTreeMap<OsString, OsString> {
         let mut all = environment(self.links.as_deref(), home, extra);
         if let Some(folder) = self.forwarding.as_deref().and_then(Path::parent) {

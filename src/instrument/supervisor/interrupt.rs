@@ -77,7 +77,6 @@ impl Interrupt {
         Interrupt { pipes: Vec::new(), first: None, count: 0 }
     }
 
-    /// The descriptors to poll.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.pipes.iter().map(|(_, pipe)| pipe.as_fd())
     }

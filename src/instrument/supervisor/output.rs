@@ -10,7 +10,6 @@ use rustix::pipe::{PipeFlags, pipe_with};
 /// How many bytes of the end are kept.
 const KEPT_BYTES: usize = 4096;
 
-/// The reading end of a pipe.
 pub(super) struct Tail {
     pipe: Option<OwnedFd>,
     kept: VecDeque<u8>,

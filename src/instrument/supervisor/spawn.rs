@@ -15,7 +15,6 @@ use super::output::Tail;
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::PROTOCOL;
 
-/// The process to start.
 pub(super) struct Spawn<'a> {
     pub(super) program: &'a Path,
     /// Its role: a word of [`super::role`].
@@ -23,7 +22,6 @@ pub(super) struct Spawn<'a> {
     /// Its arguments, in addition to those of every process of a run.
     pub(super) arguments: Vec<OsString>,
     pub(super) environment: BTreeMap<OsString, OsString>,
-    /// Its working directory; `None` for ours.
     pub(super) folder: Option<&'a Path>,
     /// The child's ends of channels. They are closed here once the child runs.
     pub(super) inherit: Vec<Channel>,
@@ -46,7 +44,6 @@ impl<'a> Spawn<'a> {
     }
 }
 
-/// A running process.
 pub(super) struct Child {
     pub(super) handle: duct::Handle,
     pub(super) pid: Pid,
@@ -149,7 +146,6 @@ pub fn begin_fresh() {
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
 }
 
-/// Closes the descriptors from `first` to `last`.
 fn close_range(first: RawFd, last: RawFd) {
     if first > last {
         return;

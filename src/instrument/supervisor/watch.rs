@@ -43,7 +43,6 @@ struct Shared {
     seen: Mutex<Vec<StepSystemCalls>>,
     /// Private folders of the run, and what a recording calls them.
     private: Vec<(PathBuf, &'static str)>,
-    /// This program.
     program: PathBuf,
 }
 
@@ -101,7 +100,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The rule of a `seccomp` step.
 fn rule(step: &Step) -> Result<Refusal, SupervisorError> {
     let text = |name: &str| step.args.get(name).map_or_else(|| "0".to_string(), ToString::to_string);
     let wrong = |why: String| SupervisorError::Protocol(format!("step `{}`: {why}", step.label));

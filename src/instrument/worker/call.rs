@@ -20,7 +20,6 @@ use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::{Status, Value};
 use cuda_pitfalls_core::scenario::Step;
 
-/// Makes the call of a step.
 pub(super) fn make(worker: &Worker, call: &Call, step: &Step) -> CallResult {
     let mut arena = Arena::default();
     let mut arguments = Vec::with_capacity(call.params.len());

@@ -27,7 +27,6 @@ pub(super) fn address(library: CallLibrary, name: &str) -> Result<usize, String>
     symbol(open, name).ok_or_else(|| format!("{name} ({})", library.name()))
 }
 
-/// The address of a function in an open library.
 pub(crate) fn symbol(open: &libloading::Library, name: &str) -> Option<usize> {
     let symbol = CString::new(name).ok()?;
     // SAFETY: only the address is taken; its type comes from the tables.

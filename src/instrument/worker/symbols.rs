@@ -7,11 +7,9 @@ use cuda_pitfalls_calls::{self as calls, CallLibrary};
 
 use super::library;
 
-/// The functions that probes call.
 pub(super) const PROBES: [&str; 5] =
     ["cuDeviceGetCount", "cuDeviceGetUuid_v2", "cuDevicePrimaryCtxGetState", "cuCtxGetCurrent", "cuCtxGetDevice"];
 
-/// Addresses by C name.
 pub(super) struct Symbols {
     addresses: HashMap<&'static str, usize>,
 }

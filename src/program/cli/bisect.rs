@@ -6,14 +6,12 @@ use crate::run::{self, BisectOptions};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::EnvironmentRequest;
 
-/// How it ends.
 pub(super) const ENDS: &str = "\
 Exits 0 if the first bad release is known, 3 if it is one of several of which nothing can be said, or if the ends are \
 not as they were said to be, 2 if the command line is not valid. Packages are installed by uv, each trial in an \
 environment of its own, which is removed afterwards. The versions of the packages in question hold whatever other \
 packages ask for.";
 
-/// Searches.
 pub(super) fn bisect(options: BisectOptions) -> Exit {
     let BisectOptions { package, good, bad, json, .. } = &options;
     if package.len() != good.len() || package.len() != bad.len() {

@@ -32,7 +32,6 @@ struct ArchiveFile {
     text: String,
 }
 
-/// Packs what the arguments name.
 pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
     if cuda_pitfalls_trace::is_trace(&arguments.report) { trace::bundle(arguments) } else { report::bundle(arguments) }
 }

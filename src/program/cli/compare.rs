@@ -29,7 +29,6 @@ pub(super) struct CompareArguments {
     json: bool,
 }
 
-/// What can be compared.
 enum ComparedDocument {
     Report(StoredReport),
     Survey(Box<Survey>),
@@ -48,7 +47,6 @@ impl ComparedDocument {
     }
 }
 
-/// Compares.
 pub(super) fn compare(arguments: CompareArguments) -> Exit {
     let CompareArguments { a, b, libcudart, json } = arguments;
     let compared = match (read(&a), read(&b)) {

@@ -17,7 +17,6 @@ use cuda_pitfalls_core::text::json;
 use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_render::doctor as page;
 
-/// How it ends, for help.
 pub(super) const ENDS: &str = "\
 Each thing is tried in a fresh process with the environment that it has here: libcuda and NVML are started as any program \
 would, each file and each system call that they need is tried, and if CUDA does not start, it is started again without \

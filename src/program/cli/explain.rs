@@ -16,7 +16,6 @@ use cuda_pitfalls_render::explain as page;
 /// A log may be long, and the error is near its end: this much of the end is looked at.
 const MOST_BYTES: usize = 1 << 20;
 
-/// How it ends, for help.
 pub(super) const ENDS: &str = "\
 Exits 0 if something was found, 4 if nothing in the words is about CUDA start-up, 2 if there is nothing to look up.
 

@@ -15,7 +15,6 @@ use cuda_pitfalls_core::text::json;
 use cuda_pitfalls_instrument::simulated;
 use cuda_pitfalls_render::visibility as page;
 
-/// How it ends, for help.
 pub(super) const ENDS: &str = "\
 The rule is that of a driver that was asked 2185 masks (docs/surveys/mask.md). Nothing is measured: `survey mask` asks \
 this machine's driver.
@@ -28,7 +27,6 @@ Examples:
   nvidia-smi -L > gpus.txt; cuda-pitfalls mask GPU-5a --gpus gpus.txt
   cuda-pitfalls mask --json    # of the environment that it has here";
 
-/// The largest list of GPUs.
 const MOST_LIST_BYTES: u64 = 256 << 10;
 /// The most GPUs of a machine that is made up.
 const MOST_GPUS: usize = 8;
@@ -89,7 +87,6 @@ fn asked(
     })
 }
 
-/// Where the GPUs come from.
 enum Source {
     Simulated(String),
     Listed(String, Vec<ListedGpu>),

@@ -27,7 +27,6 @@ pub(super) struct RenderArguments {
     redact: bool,
 }
 
-/// Shows a stored document in another form.
 pub(super) fn render(arguments: &RenderArguments) -> Exit {
     let RenderArguments { report: path, form, redact: is_redacted } = arguments;
     match stored::matrix(path) {
@@ -42,7 +41,6 @@ pub(super) fn render(arguments: &RenderArguments) -> Exit {
     }
 }
 
-/// A stored survey or report.
 fn render_stored(path: &Path, form: Format) -> Exit {
     let path = match stored::named_by(path) {
         Ok(path) => path,

@@ -20,7 +20,6 @@ fn labels(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, Stri
     Ok(labels)
 }
 
-/// Runs what the arguments say.
 pub(super) fn run(mut options: RunOptions) -> Exit {
     options.labels = match labels(std::mem::take(&mut options.label)) {
         Ok(labels) => labels,

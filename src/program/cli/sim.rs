@@ -16,7 +16,6 @@ use cuda_pitfalls_render::trace::sim as page;
 use cuda_pitfalls_trace::Trace;
 use cuda_pitfalls_trace::tracer::{self, Traced};
 
-/// How it ends, for help.
 pub(super) const ENDS: &str = "\
 The program finds the libcuda, libcudart and NVML of a simulated machine in front of all others. Nothing that it sees of \
 a GPU is real: no kernel runs, and what is not modelled fails with status 60000 and is listed at the end. A libcudart that \
@@ -42,7 +41,6 @@ pub(super) struct SimArguments {
     command: Vec<OsString>,
 }
 
-/// Runs the program.
 pub(super) fn sim(arguments: SimArguments) -> Exit {
     let machine = match arguments.gpus {
         Some(gpus) => simulated::sized(gpus.into()),

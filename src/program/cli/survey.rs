@@ -43,7 +43,6 @@ fn latest(list: Vec<EnvironmentRequest>) -> Vec<EnvironmentRequest> {
     first.map(|request| EnvironmentRequest { version: String::new(), newest: None, ..request }).collect()
 }
 
-/// Asks.
 pub(super) fn survey(mut options: SurveyOptions) -> Exit {
     if options.python.list {
         return list(options.kind, options.python.rows.as_deref());
@@ -55,7 +54,6 @@ pub(super) fn survey(mut options: SurveyOptions) -> Exit {
     with_workers(options.asked.json, |program, interrupt| run::survey(&options, program, interrupt))
 }
 
-/// Prints the rows of a list.
 fn list(kind: SurveyKind, rows: Option<&Path>) -> Exit {
     if kind != SurveyKind::Python {
         return fail("--list belongs to `survey python`", Exit::Usage, false);

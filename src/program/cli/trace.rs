@@ -26,7 +26,6 @@ const MOST_POLICY_BYTES: u64 = 64 << 10;
 /// What `--json` without a file stands for.
 const STDERR: &str = "-";
 
-/// How `trace` ends.
 pub(super) const ENDS: &str = "\
 The exit code is the program's own, or its signal. With --forbid, --max-bytes or --expect: 1 if the program \
 did what is forbidden, 3 if that cannot be decided because the trace saw less, 74 if the trace is not whole on \
@@ -95,7 +94,6 @@ impl TraceArguments {
     }
 }
 
-/// Traces a command.
 pub(super) fn trace(arguments: TraceArguments) -> Exit {
     let policy = match policy(&arguments) {
         Ok(policy) => policy,

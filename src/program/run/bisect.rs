@@ -33,7 +33,6 @@ const GRACE: Duration = Duration::from_secs(90);
 /// How much of a command's stderr is read, from its end, and the longest line of it.
 const TAIL_BYTES: u64 = 4096;
 const LONGEST: usize = 300;
-/// The time from SIGTERM to SIGKILL.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Whether a command finds an NVML where there is no GPU.
@@ -223,7 +222,6 @@ fn chosen(all: Vec<(WitnessAsked, Ground)>, nvml: NvmlChoice) -> Vec<(WitnessAsk
     }
 }
 
-/// Makes environments and tries the command in them.
 struct Trials<'a> {
     options: &'a BisectOptions,
     program: &'a Path,

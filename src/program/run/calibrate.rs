@@ -131,7 +131,6 @@ impl Calibrator {
     }
 }
 
-/// The processes and the memory on each GPU.
 fn co_tenants(uuids: &[String], snapshot: &Snapshot) -> Vec<CoTenancy> {
     let there = uuids.iter().zip(&snapshot.gpus).filter(|(_, reading)| {
         let listed = reading.processes.as_ref().is_some_and(|processes| !processes.is_empty());
@@ -258,7 +257,6 @@ fn differs(found: &Calibration, tries: &[(CasePlan, Recording)], gpu: usize) -> 
     None
 }
 
-/// Why a GPU cannot be calibrated.
 #[derive(Debug, thiserror::Error)]
 enum Unsound {
     #[error(transparent)]

@@ -143,7 +143,6 @@ impl Console {
         }
     }
 
-    /// Prints one question.
     fn tell(&mut self, answers: &[InstanceAnswer]) {
         let failures: Vec<InstanceAnswer>;
         let answers = if self.quiet {

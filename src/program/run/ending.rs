@@ -18,7 +18,6 @@ pub(super) trait RunDocument {
     /// The exit code that the content of the document means, if the document is on disk.
     fn exit(&self) -> Exit;
 
-    /// Records the exit code.
     fn set_exit(&mut self, code: ExitCode);
 
     /// Replaces the document on disk.

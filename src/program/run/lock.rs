@@ -23,7 +23,6 @@ use file::{OWN, SHARED, holder, open, sign};
 /// The folder of root's own locks.
 const ROOT_FOLDER: &str = "/run/cuda-pitfalls-locks";
 
-/// How often to try a lock.
 const EVERY: Duration = Duration::from_millis(100);
 /// How often to tell the user that the run still waits.
 const TELL_EVERY: Duration = Duration::from_secs(10);
@@ -48,7 +47,6 @@ impl Locking {
         Locking { folder: Some(folder), own, wait }
     }
 
-    /// No locks at all.
     pub(crate) fn none() -> Locking {
         Locking { folder: None, own: None, wait: Duration::ZERO }
     }

@@ -5,7 +5,6 @@ use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Reason, Verdict};
 use cuda_pitfalls_instrument::supervisor::SupervisorError;
 
-/// A question without a verdict yet.
 pub(super) fn open(provenance: Provenance, detail: String) -> Verdict {
     nothing(provenance, Kind::Inconclusive, Reason::Interrupted, detail)
 }

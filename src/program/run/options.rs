@@ -131,7 +131,6 @@ pub(crate) struct LockOptions {
 }
 
 impl LockOptions {
-    /// The locks that a run takes.
     pub(super) fn locking(&self) -> Locking {
         if self.no_lock { Locking::none() } else { Locking::new(self.lock_dir.clone(), self.wait) }
     }

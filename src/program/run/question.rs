@@ -19,13 +19,11 @@ use cuda_pitfalls_instrument::supervisor::SupervisorError;
 
 /// A question that is being asked. Its results are in its [`ScenarioReport`].
 pub(super) struct OpenQuestion {
-    /// The index of its libcudart.
     pub(super) runtime: usize,
     /// Whether it may cause a GPU fault. Such questions are asked last.
     pub(super) may_fault: bool,
     /// The cases of the remaining attempts, in order.
     pending: VecDeque<usize>,
-    /// How many attempts were made.
     made: u32,
     /// How many whole rounds were made.
     rounds: u32,
@@ -95,7 +93,6 @@ pub(super) fn plan(
 }
 
 impl OpenQuestion {
-    /// Whether it has its verdict.
     pub(super) fn is_done(&self) -> bool {
         self.state == State::Done
     }

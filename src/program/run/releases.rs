@@ -93,7 +93,6 @@ pub(super) fn survey(
     survey.end(asked, interrupt.signal().map(signal_name))
 }
 
-/// A survey in progress.
 struct ReleaseSurvey<'a> {
     options: &'a SurveyOptions,
     program: &'a Path,
@@ -292,7 +291,6 @@ impl ReleaseSurvey<'_> {
     }
 }
 
-/// Whether a line is about the package of an environment.
 fn is_about(line: &PythonLine, request: &EnvironmentRequest) -> bool {
     let package = releases::normal(releases::bare(&request.package));
     line.packages().iter().any(|name| releases::normal(name) == package)
@@ -317,7 +315,6 @@ fn answer(
     Some(row)
 }
 
-/// Who can answer here.
 pub(super) fn witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
     let fake = |witness, without_nvml: bool| {
         let told = simulated::no_device_returns();

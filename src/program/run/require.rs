@@ -15,7 +15,6 @@ pub(super) fn is_met(report: &Report) -> bool {
     !report.run.require.iter().any(Requirement::is_unmet)
 }
 
-/// How many GPUs of the machine may be used.
 fn usable(session: &Session) -> u64 {
     let may_be_used = |uuid: &String| session.restrict.as_ref().is_none_or(|restrict| restrict.contains(uuid));
     session.machine.gpus.iter().filter(|gpu| may_be_used(&gpu.uuid)).count() as u64

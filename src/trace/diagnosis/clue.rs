@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+
 use crate::Stack;
 use cuda_pitfalls_core::text::units;
 
@@ -44,25 +46,11 @@ pub enum Type {
     List,
 }
 
-/// The value of an attribute.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum ClueValue {
-    /// Of a [`Type::Flag`].
-    Flag(bool),
-    /// Of a [`Type::Count`], [`Type::Bytes`] or [`Type::Duration`].
-    Number(i64),
-    /// Of a [`Type::Text`].
-    Text(String),
-    /// Of a [`Type::List`].
-    List(Vec<String>),
-}
-
 /// One fact of a trace. An unknown attribute has no value, so no condition on it holds.
 #[derive(Clone, Debug)]
 pub(super) struct Clue<'a> {
     pub(super) kind: &'static ClueKind,
-    values: BTreeMap<&'static str, ClueValue>,
-    /// The process.
+    values: BTreeMap<&'static str, Value>,
     pub(super) pid: u32,
     /// The events that show it, by index; the first is where it went wrong.
     pub(super) events: Vec<usize>,
@@ -262,72 +250,28 @@ impl Type {
             Type::List => "list",
         }
     }
+
+    fn has(self, value: &Value) -> bool {
+        match self {
+            Type::Flag => value.is_boolean(),
+            Type::Count | Type::Bytes | Type::Duration => value.is_number(),
+            Type::Text => value.is_string(),
+            Type::List => value.is_array(),
+        }
+    }
 }
 
 impl Attribute {
-    fn words(&self, value: &ClueValue) -> String {
+    /// A value of this attribute in words.
+    pub fn words(&self, value: &Value) -> String {
+        let amount = || value.as_i64().unwrap_or(i64::MAX).unsigned_abs();
         match (self.of, value) {
-            (Type::Bytes, ClueValue::Number(bytes)) => units::bytes(bytes.unsigned_abs()),
-            (Type::Duration, ClueValue::Number(ns)) => units::duration(ns.unsigned_abs()),
-            (_, ClueValue::Number(number)) => number.to_string(),
-            (_, ClueValue::Flag(flag)) => flag.to_string(),
-            (_, ClueValue::Text(text)) => text.clone(),
-            (_, ClueValue::List(list)) => list.join(", "),
+            (Type::Bytes, _) => units::bytes(amount()),
+            (Type::Duration, _) => units::duration(amount()),
+            (_, Value::String(text)) => text.clone(),
+            (_, Value::Array(list)) => list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
+            (_, value) => value.to_string(),
         }
-    }
-}
-
-impl ClueValue {
-    /// Whether it has the type of an attribute.
-    fn is(&self, of: Type) -> bool {
-        match self {
-            ClueValue::Flag(_) => of == Type::Flag,
-            ClueValue::Number(_) => matches!(of, Type::Count | Type::Bytes | Type::Duration),
-            ClueValue::Text(_) => of == Type::Text,
-            ClueValue::List(_) => of == Type::List,
-        }
-    }
-}
-
-impl From<bool> for ClueValue {
-    fn from(flag: bool) -> ClueValue {
-        ClueValue::Flag(flag)
-    }
-}
-
-impl From<i64> for ClueValue {
-    fn from(number: i64) -> ClueValue {
-        ClueValue::Number(number)
-    }
-}
-
-impl From<u64> for ClueValue {
-    fn from(number: u64) -> ClueValue {
-        ClueValue::Number(i64::try_from(number).unwrap_or(i64::MAX))
-    }
-}
-
-impl From<usize> for ClueValue {
-    fn from(number: usize) -> ClueValue {
-        ClueValue::Number(i64::try_from(number).unwrap_or(i64::MAX))
-    }
-}
-
-impl From<String> for ClueValue {
-    fn from(text: String) -> ClueValue {
-        ClueValue::Text(text)
-    }
-}
-
-impl From<&str> for ClueValue {
-    fn from(text: &str) -> ClueValue {
-        ClueValue::Text(text.to_owned())
-    }
-}
-
-impl From<Vec<String>> for ClueValue {
-    fn from(list: Vec<String>) -> ClueValue {
-        ClueValue::List(list)
     }
 }
 
@@ -349,33 +293,28 @@ impl<'a> Clue<'a> {
         kind.map(clue).map(|clue| clue.with("pid", u64::from(pid)))
     }
 
-    pub(super) fn with(mut self, name: &str, value: impl Into<ClueValue>) -> Clue<'a> {
+    /// The clue with a value; without one for null, which is not known.
+    pub(super) fn with(mut self, name: &str, value: impl Into<Value>) -> Clue<'a> {
         let value = value.into();
+        if value.is_null() {
+            return self;
+        }
         let attribute = self.kind.attribute(name);
-        debug_assert!(attribute.is_some_and(|it| value.is(it.of)), "{} has no `{name}` of this type", self.kind.name);
+        debug_assert!(attribute.is_some_and(|it| it.of.has(&value)), "{} has no `{name}` of this type", self.kind.name);
         if let Some(attribute) = attribute {
             self.values.insert(attribute.name, value);
         }
         self
     }
 
-    /// The clue with a value, if it is known.
-    pub(super) fn with_known(self, name: &str, value: Option<impl Into<ClueValue>>) -> Clue<'a> {
-        match value {
-            Some(value) => self.with(name, value),
-            None => self,
-        }
-    }
-
-    /// The value of an attribute, if it is known.
-    pub(super) fn get(&self, name: &str) -> Option<&ClueValue> {
+    pub(super) fn get(&self, name: &str) -> Option<&Value> {
         self.values.get(name)
     }
 
     /// The texts that tell this clue from others of its rule. Numbers and times do not count: they differ between two
     /// iterations of one loop.
-    pub(super) fn texts(&self) -> Vec<ClueValue> {
-        self.values.values().filter(|value| matches!(value, ClueValue::Text(_) | ClueValue::List(_))).cloned().collect()
+    pub(super) fn texts(&self) -> Vec<Value> {
+        self.values.values().filter(|value| matches!(value, Value::String(_) | Value::Array(_))).cloned().collect()
     }
 
     /// A sentence with each `{attribute}` replaced by its value.
@@ -398,7 +337,6 @@ impl<'a> Clue<'a> {
     }
 }
 
-/// A part of a sentence in a rule.
 pub(super) enum Part<'t> {
     /// Literal text.
     Words(&'t str),

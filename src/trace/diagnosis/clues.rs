@@ -10,10 +10,8 @@ mod variable;
 use super::clue::Clue;
 use crate::{Frame, FrameLanguage, FrameOwner, History, Stack, Trace, TraceEvent};
 
-/// The text for a variable that is not set.
 const UNSET: &str = "(unset)";
 
-/// Every clue of a trace.
 pub(super) fn all(trace: &Trace) -> Vec<Clue<'_>> {
     let history = History::of(trace);
     let each = [

@@ -1,7 +1,9 @@
 //! Reading a rule: strict, every error of the file at once, each at its place.
 
+use serde_json::Value;
+
 use super::Severity;
-use super::clue::{Attribute, ClueKind, ClueValue, KINDS, Part, Type, parts};
+use super::clue::{Attribute, ClueKind, KINDS, Part, Type, parts};
 use super::rule::{ANY, DiagnosisRule, RuleCondition, WorkaroundRun, is_function};
 use cuda_pitfalls_core::scenario::framework;
 use cuda_pitfalls_core::source::Diagnostic;
@@ -105,7 +107,7 @@ fn when(reader: &mut Reader<'_>, node: &Node) -> Option<RuleCondition> {
             "package" => when.package = words(reader, value),
             word => match clue.attribute(word) {
                 Some(attribute) => {
-                    let wanted: Vec<ClueValue> = reader
+                    let wanted: Vec<Value> = reader
                         .one_or_more(value)
                         .iter()
                         .filter_map(|value| self::value(reader, attribute, value))
@@ -122,12 +124,12 @@ fn when(reader: &mut Reader<'_>, node: &Node) -> Option<RuleCondition> {
     Some(when)
 }
 
-fn value(reader: &mut Reader<'_>, attribute: &Attribute, node: &Node) -> Option<ClueValue> {
+fn value(reader: &mut Reader<'_>, attribute: &Attribute, node: &Node) -> Option<Value> {
     match attribute.of {
-        Type::Flag => reader.boolean(node).map(ClueValue::Flag),
-        Type::Count | Type::Duration => reader.integer(node, i64::MIN..=i64::MAX).map(ClueValue::Number),
-        Type::Bytes => reader.bytes(node).map(ClueValue::Number),
-        Type::Text | Type::List => reader.sentence(node).map(ClueValue::Text),
+        Type::Flag => reader.boolean(node).map(Value::from),
+        Type::Count | Type::Duration => reader.integer(node, i64::MIN..=i64::MAX).map(Value::from),
+        Type::Bytes => reader.bytes(node).map(Value::from),
+        Type::Text | Type::List => reader.sentence(node).map(Value::from),
     }
 }
 

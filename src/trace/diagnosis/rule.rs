@@ -1,6 +1,8 @@
 //! A rule: what it asks of a clue, and what it says if the answer is yes.
 
-use super::clue::{Clue, ClueKind, ClueValue};
+use serde_json::Value;
+
+use super::clue::{Clue, ClueKind};
 use super::{Finding, Severity};
 use cuda_pitfalls_core::scenario::framework;
 
@@ -48,7 +50,7 @@ pub struct RuleCondition {
     /// The kind of clue.
     pub clue: &'static ClueKind,
     /// Attributes, each with the values of which it must have one.
-    pub is: Vec<(&'static str, Vec<ClueValue>)>,
+    pub is: Vec<(&'static str, Vec<Value>)>,
     /// Functions of which one must be on the stack; nothing is asked if it is empty.
     pub stack_has: Vec<String>,
     /// Packages of which one must have made the call; nothing is asked if it is empty.
@@ -67,8 +69,8 @@ pub(super) fn is_function(key: &str) -> bool {
 impl RuleCondition {
     /// Whether a clue meets the whole condition. An unknown attribute does not.
     pub(super) fn holds(&self, clue: &Clue<'_>) -> bool {
-        let meets = |value: &ClueValue, wanted: &[ClueValue]| match value {
-            ClueValue::List(list) => list.iter().any(|one| wanted.contains(&ClueValue::Text(one.clone()))),
+        let meets = |value: &Value, wanted: &[Value]| match value {
+            Value::Array(list) => list.iter().any(|one| wanted.contains(one)),
             value => wanted.contains(value),
         };
         let stack = clue.stacks.first();
@@ -82,7 +84,6 @@ impl RuleCondition {
 }
 
 impl DiagnosisRule {
-    /// The finding for a clue, if the rule holds.
     pub(super) fn finding(&self, clue: &Clue<'_>) -> Option<Finding> {
         self.when.iter().any(|when| when.holds(clue)).then(|| Finding {
             rule: self.name.clone(),

@@ -25,7 +25,6 @@ pub(super) fn outcome(policy: &Policy, trace: &Trace, findings: &[Finding]) -> P
     check.outcome
 }
 
-/// A comparison under way.
 struct PolicyCheck<'a> {
     trace: &'a Trace,
     history: &'a History<'a>,

@@ -104,7 +104,6 @@ impl Tracer {
         }
     }
 
-    /// Stores what is known of a call before it is made.
     fn keep(&mut self, call: (u32, u64), pending: Pending) {
         if self.pending.len() >= MOST_PENDING {
             self.pending.pop_first();

@@ -13,7 +13,6 @@ use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::verdict::Provenance;
 
 impl Tracer {
-    /// Writes the first line.
     pub(super) fn begin(&mut self, machine: &TraceTarget, options: &TraceOptions, started_ns: u64) {
         let mut driver_version = None;
         // The loaded libraries decide, not the options: simulated results must never pass for measured ones.

@@ -86,7 +86,6 @@ impl Gate {
         }
     }
 
-    /// The descriptor to poll.
     pub(super) fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.bell.as_fd()
     }
@@ -112,7 +111,6 @@ impl Gate {
 #[derive(Debug)]
 pub(super) struct IsLast(pub(super) bool);
 
-/// The state of the thread.
 struct Keeper {
     listener: UnixListener,
     rope: UnixStream,
@@ -121,7 +119,6 @@ struct Keeper {
     refused: Arc<Refusals>,
     /// Connections with incomplete messages, oldest first.
     incoming: VecDeque<Incoming>,
-    /// The buffer for messages.
     room: Vec<u8>,
 }
 

@@ -55,7 +55,6 @@ impl Tracer {
         is_last && gone == 0 && silent == Some(0)
     }
 
-    /// The last lines.
     pub(super) fn finish(&mut self, ended: &Ended, program: u32) {
         let t_ns = clock::now_ns();
         let heard_all = self.hear_the_last();

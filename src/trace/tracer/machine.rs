@@ -10,7 +10,6 @@ use cuda_pitfalls_instrument::simulated::MachineError;
 use cuda_pitfalls_instrument::supervisor::{self, SamplerClient};
 use cuda_pitfalls_instrument::{libraries, simulated};
 
-/// The libraries of the machine.
 pub(super) struct TraceTarget {
     /// The path of the real libcuda; `None` if there is none.
     pub(super) libcuda: Option<PathBuf>,
@@ -18,7 +17,6 @@ pub(super) struct TraceTarget {
     pub(super) links: PathBuf,
     /// A folder of libraries that the program has to find: those of the simulated machine.
     pub(super) beside: Option<PathBuf>,
-    /// Whether the libraries are the simulated machine's.
     pub(super) is_simulated: bool,
     /// Calls that the forwarding libcuda answers by itself.
     pub(super) returns: String,

@@ -56,7 +56,6 @@ pub(super) struct Message {
     pub(super) content: Content,
 }
 
-/// The content of a message.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Content {
@@ -66,7 +65,6 @@ pub(super) enum Content {
     Notice(Notice),
 }
 
-/// A message that is not an event.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Notice {
@@ -103,7 +101,6 @@ pub(super) fn is_parked(waiting: &UnixStream) -> bool {
 
 /// A connection whose message is incomplete.
 pub(super) struct Incoming {
-    /// The connection to poll.
     pub(super) connection: UnixStream,
     pid: u32,
     deadline_ns: u64,
@@ -214,7 +211,6 @@ impl Message {
     }
 }
 
-/// Whether a text could be the name of a function.
 fn is_word(text: &str) -> bool {
     let is_of_names = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     !text.is_empty() && text.len() <= LONGEST_NAME && text.bytes().all(is_of_names)

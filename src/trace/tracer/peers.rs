@@ -84,7 +84,6 @@ fn leads_to(pid: u32, ancestor: u32) -> bool {
     false
 }
 
-/// The parent of a process, and its start time.
 pub(super) fn stat(pid: u32) -> Option<(u32, u64)> {
     let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
     let text = String::from_utf8_lossy(&text);

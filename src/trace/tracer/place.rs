@@ -34,7 +34,6 @@ pub(super) struct TraceFolder {
     hook: PathBuf,
     /// The folder of the forwarding libcuda, for the front of `LD_LIBRARY_PATH`; `None` without a libcuda.
     search: Option<PathBuf>,
-    /// The socket for messages.
     listener: UnixListener,
     tally: File,
 }
@@ -115,7 +114,6 @@ impl TraceFolder {
         self.listener.try_clone()
     }
 
-    /// The path of the folder.
     pub(super) fn path(&self) -> &Path {
         self.folder.path()
     }

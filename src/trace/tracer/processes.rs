@@ -104,7 +104,6 @@ struct Page {
 }
 
 impl Page {
-    /// The sums of the counts over all lanes.
     fn sums(&self) -> Vec<u64> {
         let words = 2 * self.names.len() + 3 * self.devices;
         let mut sums = vec![0u64; words];
@@ -180,14 +179,12 @@ impl Processes {
         })
     }
 
-    /// Records the UUID of an ordinal.
     pub(super) fn name_gpu(&mut self, pid: u32, device: Option<i32>, gpu: Option<&str>) {
         if let (Some(known), Some(device), Some(gpu)) = (self.known.get_mut(&pid), device, gpu) {
             known.gpus.insert(device, gpu.to_owned());
         }
     }
 
-    /// Stores the memory with a process's counts.
     pub(super) fn count(&mut self, pid: u32, file: File, names: Vec<String>, devices: usize, lanes: usize) {
         let Some(known) = self.known.get_mut(&pid) else { return };
         if known.pages.len() < MOST_PAGES && self.pages < self.most_pages {
@@ -215,7 +212,6 @@ impl Processes {
         }
     }
 
-    /// Records which library reported `cuInit`.
     pub(super) fn initialises(&mut self, pid: u32, witness: Witness) {
         if let Some(known) = self.known.get_mut(&pid) {
             match witness {
@@ -232,7 +228,6 @@ impl Processes {
         }
     }
 
-    /// Records that libcuda read the mask.
     pub(super) fn reads_mask(&mut self, pid: u32, after_hook: bool) {
         if let Some(known) = self.known.get_mut(&pid) {
             known.read_before_hook |= !after_hook;
@@ -262,7 +257,6 @@ impl Processes {
         }
     }
 
-    /// Whether a process had a context on a GPU.
     pub(super) fn had_context_on(&self, uuid: &str) -> bool {
         self.with_context.contains(uuid)
     }
@@ -432,7 +426,6 @@ impl ProcessRecord {
     }
 }
 
-/// The first bytes of a file.
 fn read(path: &str, most: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(most).read_to_end(&mut bytes)?;
@@ -459,7 +452,6 @@ fn program_of(pid: u32) -> String {
     fs::read_link(format!("/proc/{pid}/exe")).map(|path| path.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-/// All descendants of a process.
 fn descendants(pid: u32) -> Vec<u32> {
     let mut all = vec![pid];
     let mut at = 0;

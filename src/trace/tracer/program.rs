@@ -29,7 +29,6 @@ pub struct Ended {
     pub signal: Option<i32>,
 }
 
-/// A running program.
 pub(super) struct TracedProgram {
     child: Child,
     pidfd: OwnedFd,

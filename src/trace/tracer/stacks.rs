@@ -21,14 +21,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The reason for a stack that was not read in time.
 const SLOW: &str = "it could not be read within two seconds";
 
-/// A query to the reading thread.
 enum StackQuery {
     Forget(u32),
     Python(u32),
     Stack { pid: u32, tid: u32, pthread: u64, frames: Vec<u64> },
 }
 
-/// An answer of the reading thread.
 enum StackAnswer {
     Python((Option<String>, Option<String>)),
     Stack(Stack),

@@ -2,14 +2,12 @@
 
 use cuda_pitfalls_core::sample::Polling;
 
-/// The readings of one GPU.
 #[derive(Clone, Copy, Debug, Default)]
 struct Readings {
     last_ns: Option<u64>,
     longest_ns: u64,
 }
 
-/// When each GPU was read.
 #[derive(Debug, Default)]
 pub(super) struct MemoryWatch(Vec<Readings>);
 

@@ -25,7 +25,6 @@ pub struct Weighed<'a> {
 /// The values of a figure in words, each with where it was measured.
 pub(super) type Readings<'a> = Vec<(String, Vec<Origin<'a>>)>;
 
-/// An answer that a row needs, and what was found.
 #[derive(Clone, Debug)]
 pub(super) struct Support<'a> {
     pub(super) expects: &'a Expects,
@@ -45,7 +44,6 @@ pub(super) struct Answer<'a> {
     contradicts: bool,
 }
 
-/// Where something was measured.
 #[derive(Clone, Debug)]
 pub(super) struct Origin<'a> {
     pub(super) report: &'a str,
@@ -199,15 +197,12 @@ impl<'a> Origin<'a> {
 
 /// What follows from several parts, all of which are needed.
 fn together(parts: impl Iterator<Item = Held>) -> Held {
-    let parts: Vec<Held> = parts.collect();
-    let all = |held: Held| parts.iter().all(|part| *part == held);
-    if parts.contains(&Held::Contradicted) {
-        Held::Contradicted
-    } else if all(Held::NotMeasured) {
-        Held::NotMeasured
-    } else if all(Held::Stands) {
-        Held::Stands
-    } else {
-        Held::Open
+    let mut parts: Vec<Held> = parts.collect();
+    parts.dedup();
+    match parts[..] {
+        _ if parts.contains(&Held::Contradicted) => Held::Contradicted,
+        [] => Held::NotMeasured,
+        [held] => held,
+        _ => Held::Open,
     }
 }

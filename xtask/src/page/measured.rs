@@ -138,7 +138,6 @@ fn counted(case: &CaseReport) -> u32 {
 }
 
 impl Measurement {
-    /// The version of libcudart.
     pub(super) fn libcudart(&self) -> &str {
         self.part.libcudart.as_ref().and_then(|runtime| runtime.version.as_deref()).unwrap_or("unknown")
     }
@@ -168,12 +167,10 @@ impl Measurement {
         if found.is_empty() { vec![("Python".to_owned(), version)] } else { found }
     }
 
-    /// Whether it is a measurement of Python lines.
     pub(super) fn is_of_lines(&self) -> bool {
         self.part.plan.iter().flat_map(|plan| &plan.cases).any(|case| case.python.is_some())
     }
 
-    /// Whether it reached a conclusive verdict.
     fn is_conclusive(&self) -> bool {
         self.part.verdict.kind.is_conclusive()
     }
@@ -209,17 +206,6 @@ impl Measurement {
         let names: Vec<&str> = names.into_iter().collect();
         format!("{} × {}", self.machine.gpus.len(), prose(&names.join(" and ")))
     }
-}
-
-/// The verdict of the latest conclusive measurement of an instance: if possible on two GPUs and, for calls, with the
-/// usual libcudart.
-pub fn verdict_of(measured: &[Measurement], instance: &str) -> Option<Kind> {
-    let of_it = measured.iter().filter(|measurement| measurement.part.name == instance);
-    let usual = of_it.filter(|measurement| measurement.is_of_lines() || measurement.libcudart() == USUAL_LIBCUDART);
-    let conclusive = usual.filter(|measurement| measurement.part.verdict.kind.is_conclusive());
-    let latest =
-        conclusive.max_by_key(|measurement| (measurement.machine.gpus.len() == USUAL_GPUS, &measurement.started_at));
-    latest.map(|measurement| measurement.part.verdict.kind)
 }
 
 const DOES_NOT_SHOW: &str = "does not show";

@@ -14,7 +14,6 @@ use super::table::Table;
 /// Longer lists of calls are shortened in the middle.
 const MOST_ROWS: usize = 24;
 
-/// Writes the section.
 pub(super) fn section(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pitfall) {
     let (title, trap_is, control_is) = match standing {
         Pitfall::Happens => ("The order that works", "trap", "control, which works"),
@@ -114,7 +113,6 @@ fn call(instance: &Instance, step: &Step) -> String {
     words + &named(instance, step)
 }
 
-/// The label of a step, if a check uses it.
 fn named(instance: &Instance, step: &Step) -> String {
     let checks = instance.effect.iter().chain(instance.cases.iter().flat_map(|case| &case.expect));
     let is_used = step.label != step.call && checks.into_iter().any(|check| check.at == step.label);

@@ -83,7 +83,6 @@ pub(super) fn capitalised(text: &str) -> String {
     letters.next().map(|first| first.to_uppercase().chain(letters).collect()).unwrap_or_default()
 }
 
-/// A value of a parameter.
 pub(super) fn value(value: &Scalar) -> String {
     code(&value.to_string())
 }
@@ -114,7 +113,6 @@ pub(super) fn fenced(out: &mut String, language: &str, rows: impl Iterator<Item 
     let _ = writeln!(out, "\n{fence}{language}\n{}\n{fence}", rows.join("\n"));
 }
 
-/// Writes a list, unless it is empty.
 pub(super) fn bullets(out: &mut String, items: impl IntoIterator<Item = String>) {
     for (place, words) in items.into_iter().enumerate() {
         out.push_str(if place == 0 { "\n" } else { "" });

@@ -105,7 +105,6 @@ fn each_line(out: &mut String, measurement: &Measurement) {
     }
 }
 
-/// The values of an instance's parameters.
 fn values(measurement: &Measurement) -> String {
     let values = measurement
         .part

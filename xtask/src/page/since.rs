@@ -10,7 +10,6 @@ use super::measured::{Measurement, happened};
 use super::prose::{bullets, capitalised, code, link, paragraph, prose, value};
 use super::table::Table;
 
-/// Writes the section.
 pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement], asked: &[LineReleases]) {
     let expect = scenario.instances.first().map(|instance| instance.expect.as_slice()).unwrap_or_default();
     let details = details(scenario);

@@ -75,7 +75,6 @@ const FOREIGN: [&str; 16] = [
     "🙂",
 ];
 
-/// An entry that names a GPU.
 pub(super) fn naming(random: &mut Random, gpu: usize, kind: Identifier) -> String {
     match kind {
         Identifier::Ordinal => ordinal(random, gpu),
@@ -188,7 +187,6 @@ fn uuid(random: &mut Random, gpu: usize) -> String {
     format!("{written}{}", " ".repeat(blanks))
 }
 
-/// A UUID with a typing error.
 fn nearly_uuid(random: &mut Random, gpus: usize) -> String {
     let gpu = random.below(gpus.max(1));
     match random.below(20) {

@@ -20,7 +20,6 @@ const MOST_BYTES: i64 = 1 << 30;
 pub(super) struct Bound {
     /// The type of handle; `None` if the step that binds it has an error.
     pub(super) handle: Option<&'static str>,
-    /// The call that binds it.
     pub(super) call: String,
     pub(super) place: SourceSpan,
 }
@@ -35,12 +34,10 @@ impl Bound {
 /// The names that the steps of a case have bound so far.
 pub(super) type Names = BTreeMap<String, Bound>;
 
-/// The context in which the arguments of a call are read.
 pub(super) struct Arguments<'r, 'a> {
     pub(super) reader: &'r mut Reader<'a>,
     pub(super) names: &'r Names,
     pub(super) hazards: &'r [Hazard],
-    /// Whether Python makes the call.
     pub(super) in_python: bool,
 }
 

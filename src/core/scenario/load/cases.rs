@@ -57,7 +57,6 @@ struct Named {
     row: Option<Row>,
 }
 
-/// The result of looking up the name of a step.
 pub(super) enum FoundStep {
     /// One step; its row, unless the step has an error.
     Step(Option<Row>),
@@ -132,7 +131,6 @@ pub(super) fn case(
     Some((case, scope))
 }
 
-/// The mask in the environment of a case.
 fn own_mask(env: &Node) -> Option<&Node> {
     match &env.data {
         Data::Table(entries) => get(entries, "CUDA_VISIBLE_DEVICES"),
@@ -158,7 +156,6 @@ pub(super) fn gpus(reader: &mut Reader<'_>, node: &Node, needed: u32) -> Option<
     Some(Gpus::Masked(masked))
 }
 
-/// Reads what a case needs of its interpreter.
 fn python_of(reader: &mut Reader<'_>, node: &Node) -> Python {
     let entries = reader.table_of(node, &["needs"]).unwrap_or_default();
     let needs = get(entries, "needs").map(|node| conditions::requirements(reader, node));
@@ -207,11 +204,9 @@ pub(super) fn steps_of(
     (steps.steps, steps.scope)
 }
 
-/// The steps of one case, while they are read.
 struct Steps<'r, 'a> {
     reader: &'r mut Reader<'a>,
     hazards: &'r [Hazard],
-    /// Whether the case consists of Python lines.
     in_python: bool,
     names: Names,
     /// How many steps without a label make each call.
@@ -255,7 +250,6 @@ impl Steps<'_, '_> {
         })
     }
 
-    /// Reads a step that is a Python line.
     fn line(&mut self, node: &Node, entries: &[TreeEntry], key: &TreeKey, value: &Node) -> Option<()> {
         if !self.in_python {
             let help = Some("write `python = { needs = [\"torch\"] }` in the case".to_string());
@@ -320,7 +314,6 @@ impl Steps<'_, '_> {
         }
     }
 
-    /// Stores a step under its label.
     fn push(
         &mut self,
         node: &Node,

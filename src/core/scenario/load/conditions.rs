@@ -7,7 +7,6 @@ use super::tree::{Data, Node, SourceSpan, TreeEntry};
 use crate::scenario::python::PackageRequirement;
 use crate::scenario::{Expectation, Expected, Hazard, Needs, Range, When};
 
-/// Reads `needs`.
 pub(super) fn needs(reader: &mut Reader<'_>, node: &Node) -> Needs {
     let keys = ["gpus", "driver", "libcudart", "compute_capability", "root", "peer_access"];
     let mut needs = Needs { gpus: 1, ..Needs::default() };
@@ -28,7 +27,6 @@ pub(super) fn needs(reader: &mut Reader<'_>, node: &Node) -> Needs {
     needs
 }
 
-/// Reads `hazards`.
 pub(super) fn hazards(reader: &mut Reader<'_>, node: &Node) -> Vec<Hazard> {
     let mut hazards = Vec::new();
     for node in reader.list(node).unwrap_or_default() {
@@ -38,7 +36,6 @@ pub(super) fn hazards(reader: &mut Reader<'_>, node: &Node) -> Vec<Hazard> {
     hazards
 }
 
-/// Reads `when`.
 pub(super) fn when(reader: &mut Reader<'_>, node: &Node, parameters: &Parameters) -> When {
     let keys = ["driver", "libcudart", "compute_capability", "gpus", "parameters", "packages"];
     let mut when = When::default();

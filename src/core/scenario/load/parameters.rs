@@ -15,7 +15,6 @@ const MOST_INSTANCES: usize = 64;
 /// Other forms in which a template may write a GPU.
 const GPU_FORMS: [&str; 5] = ["short", "upper", "bare", "pci", "device"];
 
-/// One parameter: its name, and its values with their places.
 struct Parameter {
     name: String,
     values: Vec<(Scalar, Range<usize>)>,
@@ -49,7 +48,6 @@ impl Parameters {
         Some(parameter.values.iter().map(|(value, _)| value))
     }
 
-    /// The names, in the order of the file.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(|parameter| parameter.name.as_str())
     }

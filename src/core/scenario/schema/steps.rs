@@ -27,7 +27,6 @@ pub(super) fn step() -> Value {
     schema
 }
 
-/// The keys of a step that is a Python line.
 fn line() -> [(&'static str, Value); 3] {
     [
         (LINE, sentence("A Python line, as people write it; in a case with `python`.")),

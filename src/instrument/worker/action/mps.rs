@@ -104,7 +104,6 @@ pub(super) fn kill(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64
     if waited(|| all.iter().all(|pid| !is_alive(*pid))) { Ok(Values::new()) } else { Err(i64::from(libc::ETIMEDOUT)) }
 }
 
-/// The folder of the daemon that a step has started.
 fn pipes() -> Result<PathBuf, i64> {
     if is_any_simulated() {
         return Err(SIM_NOT_MODELLED);
@@ -120,7 +119,6 @@ fn pid(pipes: &Path) -> Option<i32> {
     fs::read_to_string(pipes.join(PID)).ok()?.trim().parse().ok()
 }
 
-/// The children of a daemon.
 fn servers(daemon: i32) -> Vec<i32> {
     let children = fs::read_to_string(format!("/proc/{daemon}/task/{daemon}/children")).unwrap_or_default();
     children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()

@@ -15,7 +15,6 @@ const BINARY_VERSION: [u16; 2] = [7, 1];
 /// The flags for 64-bit addresses and Linux.
 const FLAGS: u64 = 0x11;
 
-/// A container with this binary alone.
 pub(super) fn around(elf: &[u8]) -> Vec<u8> {
     let padded = elf.len().next_multiple_of(8);
     let mut bytes = Vec::with_capacity(usize::from(CONTAINER_HEADER) + ENTRY_HEADER as usize + padded);
@@ -76,7 +75,6 @@ pub(super) fn length(byte: impl Fn(usize) -> u8) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// A header, followed by one section of five bytes and two section headers.
     fn elf() -> Vec<u8> {
         let mut bytes = vec![0u8; 72 + 2 * 64];
         bytes[..9].copy_from_slice(&[0x7f, b'E', b'L', b'F', 2, 1, 1, 0x33, 8]);

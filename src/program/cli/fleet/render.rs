@@ -43,7 +43,6 @@ pub(super) fn read(path: &Path) -> Result<Fleet, CliError> {
     })
 }
 
-/// Renders.
 pub(in crate::cli) fn render(arguments: &FleetRenderArguments) -> Exit {
     let fleet = match read(&arguments.fleet) {
         Ok(fleet) => fleet,

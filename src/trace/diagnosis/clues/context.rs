@@ -10,7 +10,6 @@ use crate::{ContextLife, EventKind, Frame, History, Trace, TraceEvent};
 /// The text for an unknown ordinal.
 const SOME_ORDINAL: &str = "N";
 
-/// A clue for each context.
 pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let trace = history.trace;
     let mut clues = Vec::new();
@@ -33,9 +32,9 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
                 .with("leaves_guard", leaves_guard(&made.stack))
                 .with("goes_back", before.last().is_some_and(|(_, last)| goes_back(last.made, made)))
                 .with("host_memory_follows", pinned.is_some())
-                .with_known("ordinal", made.device.map(i64::from))
-                .with_known("bytes", life.bytes)
-                .with_known("used", life.uses.map(|uses| !uses.is_none()));
+                .with("ordinal", made.device.map(i64::from))
+                .with("bytes", life.bytes)
+                .with("used", life.uses.map(|uses| !uses.is_none()));
             if let EventKind::Context { primary, .. } = made.what {
                 clue = clue.with("primary", primary);
             }
@@ -125,7 +124,7 @@ fn of_process<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clue
         .with("unused", names)
         .with("at_once", made_at_once(program, &gpus))
         .with("own", own_ordinal(worked_on(program, None)))
-        .with_known("bytes", bytes);
+        .with("bytes", bytes);
     if let Some(visible) = program.visible() {
         let made: HashSet<&str> = gpus.iter().filter_map(|(_, life)| life.made.gpu.as_deref()).collect();
         clue = clue

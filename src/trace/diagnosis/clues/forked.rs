@@ -5,7 +5,6 @@ use super::{about, line, through};
 use crate::history::{Fork, ProgramHistory};
 use crate::{FrameLanguage, History, Trace, TraceEvent, status_name};
 
-/// A clue for each child.
 pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     history.forks().filter_map(|fork| clue(history, fork)).collect()
 }
@@ -21,12 +20,12 @@ fn clue<'a>(history: &History<'a>, fork: Fork<'_, 'a>) -> Option<Clue<'a>> {
             .with("refused", true)
             .with("refused_call", event.call.as_str())
             .with("refused_line", line(event))
-            .with_known("status", event.status.map(status_name));
+            .with("status", event.status.map(status_name));
         clue.events.push(index);
         clue.stacks.push(&event.stack);
     } else if trace.counts.iter().any(|counts| counts.pid == fork.child.pid) {
         let call = counted_error(trace, fork.child.pid);
-        clue = clue.with("refused", call.is_some()).with_known("refused_call", call);
+        clue = clue.with("refused", call.is_some()).with("refused_call", call);
         // The trace left out the event with the line and the status.
         clue = clue.with("refused_line", format!("pid {}", fork.child.pid)).with("status", "an error");
     }
@@ -102,7 +101,6 @@ fn runs_another(programs: &[ProgramHistory<'_>], fork: Fork<'_, '_>) -> bool {
     programs.iter().any(|program| program.pid == fork.child.pid && is_later(program))
 }
 
-/// Whether PyTorch's DataLoader forked.
 fn is_of_loader(event: &TraceEvent) -> bool {
     let is_it = |file: &str| file.starts_with("torch/utils/data/");
     event.stack.frames.iter().any(|frame| frame.package_file().is_some_and(is_it))

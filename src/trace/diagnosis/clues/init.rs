@@ -11,7 +11,6 @@ const LEAST_BYTES: i64 = 1 << 20;
 /// The most memory of `cuInit` on a GPU; every context takes more.
 const CONTEXT_BYTES: i64 = 100 << 20;
 
-/// The clues about `cuInit`.
 pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let trace = history.trace;
     let all = history.programs.iter().flat_map(|program| [initialised(trace, program), memory(trace, program)]);

@@ -4,7 +4,6 @@ use super::super::clue::Clue;
 use super::about;
 use crate::{EventKind, History, is_error, limit_name, status_name};
 
-/// A clue for each limit.
 pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let mut clues = Vec::new();
     for &(index, event) in history.programs.iter().flat_map(|program| &program.events) {
@@ -14,8 +13,8 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
             .with("limit", limit_name(limit).map_or_else(|| format!("limit {limit}"), str::to_owned))
             .with("value", value)
             .with("after_launch", after_launch)
-            .with_known("refused", event.status.map(is_error))
-            .with_known("status", event.status.map(status_name));
+            .with("refused", event.status.map(is_error))
+            .with("status", event.status.map(status_name));
         clue.gpu.clone_from(&event.gpu);
         clues.push(clue);
     }

@@ -52,9 +52,9 @@ fn clue<'a>(trace: &'a Trace, gpu: &str, all: &[Holder<'_, 'a>]) -> Option<Clue<
     let mut clue = about("gpu-shared", first.index, first.life.made)?
         .with("gpu", gpu_name(trace, Some(gpu)))
         .with("processes", holders.len())
-        .with_known("visible", visible)
-        .with_known("one_each", visible.map(|visible| visible >= holders.len()))
-        .with_known("bytes", bytes);
+        .with("visible", visible)
+        .with("one_each", visible.map(|visible| visible >= holders.len()))
+        .with("bytes", bytes);
     clue.events = elsewhere.iter().map(|holder| holder.index).collect();
     clue.gpu = Some(gpu.to_owned());
     clue.bytes = bytes;

@@ -7,7 +7,6 @@ use super::{UNSET, about};
 use crate::history::{ProgramHistory, VariableWrite, is_read_by_cuinit};
 use crate::{EventKind, History};
 
-/// A clue for each write.
 pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let mut at_context: HashMap<(usize, &str), Option<Option<&str>>> = HashMap::new();
     let mut clues = Vec::new();
@@ -31,10 +30,10 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
             .with("read_by_cuinit", is_read_by_cuinit(write.name))
             .with("after_init", write.after_init_ns.is_some())
             .with("after_context", after_context)
-            .with_known("reaches_child", write.reaches_child)
-            .with_known("latched", write.latched.map(|latched| latched.unwrap_or(UNSET)))
-            .with_known("changes", changes)
-            .with_known("late", write.after_init_ns);
+            .with("reaches_child", write.reaches_child)
+            .with("latched", write.latched.map(|latched| latched.unwrap_or(UNSET)))
+            .with("changes", changes)
+            .with("late", write.after_init_ns);
         let init = program.init().filter(|_| write.after_init_ns.is_some());
         if let Some((index, init)) = init.and_then(|init| init.begun.last()) {
             clue.events.push(*index);

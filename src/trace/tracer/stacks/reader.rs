@@ -19,7 +19,6 @@ const TRIES: u32 = 3;
 /// The most frames of a stack.
 const MOST_FRAMES: usize = 128;
 
-/// Gives names to frames.
 pub(super) struct StackReader {
     /// The prefixes of the paths of the trace's own libraries, whose frames are left out.
     ours: Vec<String>,
@@ -36,7 +35,6 @@ enum PythonMemory {
     Refused(String),
 }
 
-/// One line of a process's map of memory.
 struct Mapping {
     start: u64,
     end: u64,
@@ -184,7 +182,6 @@ fn frames_of(frames: &[py_spy::Frame]) -> Vec<Frame> {
     frames.iter().map(frame).take(MOST_FRAMES).collect()
 }
 
-/// Opens the Python of a process.
 fn open(pid: u32) -> PythonMemory {
     match mappings(pid) {
         Ok(mappings) if !mappings.iter().any(|mapping| is_python(&mapping.path)) => return PythonMemory::Absent,
@@ -198,7 +195,6 @@ fn open(pid: u32) -> PythonMemory {
     }
 }
 
-/// Whether a file is a Python interpreter.
 fn is_python(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.starts_with("libpython") || (name.starts_with("python") && !name.contains(".so"))

@@ -19,7 +19,6 @@ const LONGEST: usize = 200;
 /// What a process may do, in the kernel's words: lines of its status. A sandbox made with Landlock or seccomp needs
 /// `NoNewPrivs`, or shows in the number of filters.
 const RIGHTS: [&str; 6] = ["Uid:", "Gid:", "Groups:", "CapEff:", "NoNewPrivs:", "Seccomp_filters:"];
-/// The suffixes of files that are read.
 const SUFFIXES: [&str; 19] = [
     "c", "cc", "cpp", "cu", "cuh", "cxx", "f", "f90", "go", "h", "hh", "hpp", "hxx", "inl", "jl", "py", "pyx", "rs",
     "zig",
