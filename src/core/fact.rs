@@ -37,6 +37,7 @@ use serde_json::{Value, json};
 use crate::observation::Class;
 use crate::python::{LINE, LINE_MESSAGE};
 use crate::source::reader::Reader;
+use crate::source::schema::{GPU, or_parameter, reference};
 use crate::source::tree::{Node, SourceSpan};
 use cuda_pitfalls_calls::Call;
 
@@ -231,9 +232,9 @@ pub(crate) fn schemas() -> impl Iterator<Item = (&'static str, Value)> {
 pub(crate) fn definitions() -> [(&'static str, Value); 6] {
     [
         ("status", status::definition()),
-        ("gpu", gpus::definition()),
-        ("gpus", gpus::list_definition()),
-        ("class", memory::definition()),
+        ("gpu", or_parameter(json!([{ "type": "string", "pattern": GPU }]))),
+        ("gpus", or_parameter(json!([{ "enum": ["all", "none"] }, { "type": "array", "items": reference("gpu") }]))),
+        ("class", or_parameter(json!([{ "enum": Class::ALL.map(Class::name) }]))),
         ("matcher", matcher::schema(json!({ "type": ["integer", "string"] }))),
         ("bytes_matcher", bytes::definition()),
     ]

@@ -253,9 +253,11 @@ pub fn page(fared: &Fared) -> String {
         let half = ranked.iter().filter(|ranked| ranked.is_held_out == is_held_out);
         out.push_str(&Counts::of(half).row(name));
     }
-    for kind in [PhraseKind::Symptom, PhraseKind::Error, PhraseKind::Log] {
+    let kinds =
+        [(PhraseKind::Symptom, "symptoms"), (PhraseKind::Error, "messages and tracebacks"), (PhraseKind::Log, "logs")];
+    for (kind, name) in kinds {
         let held_out = ranked.iter().filter(|ranked| ranked.is_held_out && ranked.phrase.kind == kind);
-        out.push_str(&Counts::of(held_out).row(&format!("held out: {}", kind_words(kind))));
+        out.push_str(&Counts::of(held_out).row(&format!("held out: {name}")));
     }
     let unseen = ranked.iter().skip(KNOWN).filter(|ranked| ranked.is_held_out);
     out.push_str(&Counts::of(unseen).row("held out, of those added last"));
@@ -275,14 +277,6 @@ pub fn page(fared: &Fared) -> String {
         ranked.len()
     );
     out
-}
-
-const fn kind_words(kind: PhraseKind) -> &'static str {
-    match kind {
-        PhraseKind::Symptom => "symptoms",
-        PhraseKind::Error => "messages and tracebacks",
-        PhraseKind::Log => "logs",
-    }
 }
 
 const OPENING: &str = "\

@@ -8,6 +8,7 @@ use std::mem::{Discriminant, discriminant};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::words;
 use crate::event;
 use crate::observation::Class;
 
@@ -118,11 +119,7 @@ impl Token {
 
 impl From<&event::Value> for Token {
     fn from(value: &event::Value) -> Token {
-        match value {
-            event::Value::Int(value) => Token::Int(*value),
-            event::Value::Float(value) => Token::of(&value.to_string()),
-            event::Value::Text(text) => Token::of(text),
-        }
+        Token::of(&words::value(value))
     }
 }
 

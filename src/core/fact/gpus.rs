@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{CheckReader, Truth};
 use crate::source::reader::is_gpu;
-use crate::source::schema::{GPU, or_parameter, reference};
+use crate::source::schema::GPU;
 use crate::source::tree::{Data, Node, SourceSpan, TreeEntry};
 
 /// A list of GPUs by plan name (`gpu0`), or `all` or `none`.
@@ -122,14 +122,6 @@ fn is_known(file: &mut CheckReader<'_, '_>, name: &str, place: &SourceSpan, othe
         file.reader.error(place, format!("`{name}` is not the name of a GPU"), help);
     }
     good
-}
-
-pub(super) fn definition() -> Value {
-    or_parameter(json!([{ "type": "string", "pattern": GPU }]))
-}
-
-pub(super) fn list_definition() -> Value {
-    or_parameter(json!([{ "enum": ["all", "none"] }, { "type": "array", "items": reference("gpu") }]))
 }
 
 pub(super) fn by_gpu_schema(value: Value, description: &str) -> Value {

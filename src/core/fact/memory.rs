@@ -4,12 +4,12 @@
 //! [`super::bytes`] a fact holds if it holds whatever they hide, fails if it fails whatever they hide, and is
 //! undetermined otherwise.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::gpus::{by_gpu, by_gpu_schema};
 use super::{CheckReader, FactKind, Sight, Told, Truth};
 use crate::observation::{Class, Hidden, MemoryObservation};
-use crate::source::schema::{one_or_more, or_parameter, reference};
+use crate::source::schema::{one_or_more, reference};
 use crate::source::tree::Node;
 use crate::verdict::Reason;
 
@@ -46,10 +46,6 @@ fn classes(file: &mut CheckReader<'_, '_>, node: &Node) -> Option<Vec<Class>> {
         classes.extend(Class::ALL.into_iter().find(|class| class.name() == word));
     }
     Some(classes)
-}
-
-pub(super) fn definition() -> Value {
-    or_parameter(json!([{ "enum": Class::ALL.map(Class::name) }]))
 }
 
 fn amount(class: Class) -> &'static str {

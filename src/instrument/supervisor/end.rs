@@ -113,6 +113,12 @@ pub fn children() -> BTreeSet<i32> {
     found
 }
 
+/// Whether a process runs. One that has ended and was not waited for yet does not.
+pub fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+}
+
 /// Waits for processes that we adopted from a worker, and kills the remaining ones. `before` are the children from
 /// before the attempt, and `ours` the worker and the sampler, which may have been restarted. Returns how many had to
 /// be killed, and whether all are gone.

@@ -8,7 +8,7 @@ use super::end;
 use super::receive::{is_timeout, receive_within};
 use super::spawn::{self, Child, Spawn};
 use super::{STARTS, SupervisorError, environment, is_overdue, role};
-use cuda_pitfalls_core::channel::Channel;
+use cuda_pitfalls_core::channel::{Channel, ChannelError};
 use cuda_pitfalls_core::machine::Unavailable;
 use cuda_pitfalls_core::sample::{Inventory, Polling, REST_US, SamplerCommand, SamplerEvent, Snapshot};
 
@@ -106,9 +106,9 @@ impl SamplerClient {
     /// # Errors
     /// The sampler was lost. A new one was started if that may help.
     pub fn snapshot(&mut self) -> Result<Snapshot, SupervisorError> {
-        match self.ask(SamplerCommand::Snapshot)? {
-            SamplerEvent::Snapshot(snapshot) => Ok(snapshot),
-            _ => Err(self.lost("it answered something else", 1)),
+        match self.ask(&SamplerCommand::Snapshot, ANSWER_MS) {
+            Ok(SamplerEvent::Snapshot(snapshot)) => Ok(snapshot),
+            other => Err(self.useless(other)),
         }
     }
 
@@ -130,18 +130,24 @@ impl SamplerClient {
     /// # Errors
     /// As for [`SamplerClient::snapshot`].
     pub fn stop_polling(&mut self) -> Result<Polling, SupervisorError> {
-        match self.ask(SamplerCommand::Stop)? {
-            SamplerEvent::Polling(run) => Ok(run),
-            _ => Err(self.lost("it answered something else", 1)),
+        match self.ask(&SamplerCommand::Stop, ANSWER_MS) {
+            Ok(SamplerEvent::Polling(run)) => Ok(run),
+            other => Err(self.useless(other)),
         }
     }
 
-    fn ask(&mut self, command: SamplerCommand) -> Result<SamplerEvent, SupervisorError> {
-        let Some(channel) = &mut self.channel else {
-            return Err(self.lost("it is not running", 1));
-        };
-        let answer = channel.send(&command).and_then(|()| receive_within(channel, ANSWER_MS));
-        answer.map_err(|error| self.lost(&error.to_string(), if is_timeout(&error) { COST_OF_A_HANG } else { 1 }))
+    fn ask(&mut self, command: &SamplerCommand, milliseconds: u64) -> Result<SamplerEvent, ChannelError> {
+        let channel = self.channel.as_mut().ok_or(ChannelError::Closed)?;
+        channel.send(command).and_then(|()| receive_within(channel, milliseconds))
+    }
+
+    /// Gives up on a sampler that gave no answer, or another one than was asked for.
+    fn useless(&mut self, answer: Result<SamplerEvent, ChannelError>) -> SupervisorError {
+        match answer {
+            Ok(_) => self.lost("it answered something else", 1),
+            Err(_) if self.channel.is_none() => self.lost("it is not running", 1),
+            Err(error) => self.lost(&error.to_string(), if is_timeout(&error) { COST_OF_A_HANG } else { 1 }),
+        }
     }
 
     /// Gives up on the sampler and starts another one, if that may help.

@@ -1,19 +1,16 @@
 //! `compare`: its arguments.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::output::{CliError, fail, named, show};
-use super::stored::{matrix, named_by};
+use super::stored::StoredDocument;
 use crate::argument;
 use crate::terminal;
 use cuda_pitfalls_answers::compare::{self, CompareError, Comparison};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::{self, Matrix};
-use cuda_pitfalls_answers::survey::Survey;
-use cuda_pitfalls_core::report::{Stored, StoredReport};
 use cuda_pitfalls_render as render;
 use cuda_pitfalls_trace::diagnosis;
-use cuda_pitfalls_trace::{self as trace, Trace};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct CompareArguments {
@@ -29,29 +26,11 @@ pub(super) struct CompareArguments {
     json: bool,
 }
 
-enum ComparedDocument {
-    Report(StoredReport),
-    Survey(Box<Survey>),
-    Trace(Box<Trace>),
-    Matrix(Box<Matrix>),
-}
-
-impl ComparedDocument {
-    fn name(&self) -> &'static str {
-        match self {
-            ComparedDocument::Report(_) => "report",
-            ComparedDocument::Survey(_) => "survey",
-            ComparedDocument::Trace(_) => "trace",
-            ComparedDocument::Matrix(_) => "matrix of releases",
-        }
-    }
-}
-
 pub(super) fn compare(arguments: CompareArguments) -> Exit {
     let CompareArguments { a, b, libcudart, json } = arguments;
-    let compared = match (read(&a), read(&b)) {
-        (Ok(ComparedDocument::Matrix(a)), Ok(ComparedDocument::Matrix(b))) => return matrices(&a, &b, json),
-        (Ok(a), Ok(b)) => of(&a, &b, libcudart).map_err(CliError::from),
+    let compared = match (StoredDocument::read(&a), StoredDocument::read(&b)) {
+        (Ok((StoredDocument::Matrix(a), _)), Ok((StoredDocument::Matrix(b), _))) => return matrices(&a, &b, json),
+        (Ok((a, _)), Ok((b, _))) => of(&a, &b, libcudart).map_err(CliError::from),
         (Err(why), _) | (_, Err(why)) => Err(why),
     };
     let mut comparison = match compared {
@@ -77,30 +56,12 @@ fn matrices(a: &Matrix, b: &Matrix, json: bool) -> Exit {
     named(exit.worst(shown))
 }
 
-fn read(path: &Path) -> Result<ComparedDocument, CliError> {
-    if let Some(matrix) = matrix(path) {
-        return Ok(ComparedDocument::Matrix(Box::new(matrix?)));
-    }
-    if trace::is_trace(path) {
-        return Ok(ComparedDocument::Trace(Box::new(Trace::open(path)?)));
-    }
-    let stored = Stored::open(&named_by(path)?)?;
-    Ok(match Survey::of(&stored) {
-        Some(survey) => ComparedDocument::Survey(Box::new(survey?)),
-        None => ComparedDocument::Report(stored.report()?),
-    })
-}
-
-fn of(
-    a: &ComparedDocument,
-    b: &ComparedDocument,
-    versions: Option<(String, String)>,
-) -> Result<Comparison, CompareError> {
+fn of(a: &StoredDocument, b: &StoredDocument, versions: Option<(String, String)>) -> Result<Comparison, CompareError> {
     match (a, b) {
-        (ComparedDocument::Report(a), ComparedDocument::Report(b)) => compare::reports(&a.view(), &b.view(), versions),
-        (ComparedDocument::Survey(a), ComparedDocument::Survey(b)) => compare::surveys(a, b, versions),
-        (ComparedDocument::Trace(_), ComparedDocument::Trace(_)) if versions.is_some() => Err(CompareError::Versions),
-        (ComparedDocument::Trace(a), ComparedDocument::Trace(b)) => {
+        (StoredDocument::Report(a), StoredDocument::Report(b)) => compare::reports(&a.view(), &b.view(), versions),
+        (StoredDocument::Survey(a), StoredDocument::Survey(b)) => compare::surveys(a, b, versions),
+        (StoredDocument::Trace(_), StoredDocument::Trace(_)) if versions.is_some() => Err(CompareError::Versions),
+        (StoredDocument::Trace(a), StoredDocument::Trace(b)) => {
             Ok(compare::traces([a, b], [&diagnosis::findings(a), &diagnosis::findings(b)]))
         }
         (a, b) => Err(CompareError::Documents { a: a.name(), b: b.name() }),

@@ -3,12 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use super::output::{fail, print, print_report};
-use super::stored;
+use super::stored::StoredDocument;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::Matrix;
-use cuda_pitfalls_answers::survey::Survey;
-use cuda_pitfalls_core::report::Stored;
 use cuda_pitfalls_render::{self as render, Format};
 use cuda_pitfalls_trace as trace;
 use cuda_pitfalls_trace::{diagnosis, policy};
@@ -29,32 +27,18 @@ pub(super) struct RenderArguments {
 
 pub(super) fn render(arguments: &RenderArguments) -> Exit {
     let RenderArguments { report: path, form, redact: is_redacted } = arguments;
-    match stored::matrix(path) {
-        Some(Ok(matrix)) if !is_redacted => return render_matrix(&matrix, *form),
-        Some(Err(error)) => return fail(error, Exit::Usage, false),
-        _ => {}
+    if *is_redacted {
+        return redact(path);
     }
-    match trace::is_trace(path) {
-        is_trace if *is_redacted => redact(path, is_trace),
-        true => render_trace(path, *form),
-        false => render_stored(path, *form),
+    match StoredDocument::read(path) {
+        Ok((StoredDocument::Matrix(matrix), _)) => render_matrix(&matrix, *form),
+        Ok((StoredDocument::Trace(trace), path)) => render_trace(&trace, &path, *form),
+        Ok((StoredDocument::Survey(survey), path)) => {
+            shown(render::survey::as_format(&survey, *form, &path.to_string_lossy()), FORM_OF_SURVEY)
+        }
+        Ok((StoredDocument::Report(report), _)) => print_report(report, *form),
+        Err(why) => fail(why, Exit::Usage, false),
     }
-}
-
-fn render_stored(path: &Path, form: Format) -> Exit {
-    let path = match stored::named_by(path) {
-        Ok(path) => path,
-        Err(why) => return fail(why, Exit::Usage, false),
-    };
-    let shown = Stored::open(&path).and_then(|stored| match Survey::of(&stored) {
-        Some(survey) => Ok(render_survey(&survey?, form, &path)),
-        None => Ok(print_report(stored.report()?, form)),
-    });
-    shown.unwrap_or_else(|error| fail(error, Exit::Usage, false))
-}
-
-fn render_survey(survey: &Survey, form: Format, path: &Path) -> Exit {
-    shown(render::survey::as_format(survey, form, &path.to_string_lossy()), FORM_OF_SURVEY)
 }
 
 /// Prints a form, or says that such documents do not have it.
@@ -74,8 +58,8 @@ fn render_matrix(matrix: &Matrix, form: Format) -> Exit {
 }
 
 /// The lines of a stored trace without what tells who made it.
-fn redact(path: &Path, is_trace: bool) -> Exit {
-    if !is_trace {
+fn redact(path: &Path) -> Exit {
+    if !trace::is_trace(path) {
         return fail("--redact: this is no trace", Exit::Usage, false);
     }
     let mut exit = Exit::Ok;
@@ -90,16 +74,12 @@ fn redact(path: &Path, is_trace: bool) -> Exit {
 }
 
 /// A stored trace, with what today's rules find in it. It was made under no policy that is known.
-fn render_trace(path: &Path, form: Format) -> Exit {
-    let trace = match trace::Trace::open(path) {
-        Ok(trace) => trace,
-        Err(error) => return fail(error, Exit::Usage, false),
-    };
-    let (findings, outcome) = (diagnosis::findings(&trace), policy::PolicyOutcome::default());
-    let view = render::trace::TraceView::new(&trace, &findings, &outcome);
+fn render_trace(trace: &trace::Trace, path: &Path, form: Format) -> Exit {
+    let (findings, outcome) = (diagnosis::findings(trace), policy::PolicyOutcome::default());
+    let view = render::trace::TraceView::new(trace, &findings, &outcome);
     let width = terminal::width(&std::io::stdout());
     shown(
-        view.as_format(form, width, [&path.to_string_lossy(), &sources(&trace)]),
+        view.as_format(form, width, [&path.to_string_lossy(), &sources(trace)]),
         "--as: a trace can be rendered as text, html, markdown, junit, github or sarif",
     )
 }

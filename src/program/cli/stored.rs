@@ -5,16 +5,56 @@ use std::path::{Path, PathBuf};
 use super::output::CliError;
 use crate::run::environment_documents;
 use cuda_pitfalls_answers::releases::Matrix;
-use cuda_pitfalls_answers::survey::SurveyKind;
-use cuda_pitfalls_core::report::StoreError;
+use cuda_pitfalls_answers::survey::{Survey, SurveyKind};
+use cuda_pitfalls_core::report::{Stored, StoredReport};
 use cuda_pitfalls_core::text::escape::terminal;
+use cuda_pitfalls_trace::{Trace, is_trace};
+
+pub(super) enum StoredDocument {
+    Report(StoredReport),
+    Survey(Box<Survey>),
+    Trace(Box<Trace>),
+    Matrix(Box<Matrix>),
+}
+
+impl StoredDocument {
+    /// Reads what a path names: the matrix of releases, a trace, a survey or a report. Returns the document and its path.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(super) fn read(path: &Path) -> Result<(StoredDocument, PathBuf), CliError> {
+        let documents = environment_documents(path)?;
+        if !documents.is_empty() {
+            return Ok((StoredDocument::Matrix(Box::new(Matrix::of(&documents))), path.to_path_buf()));
+        }
+        if is_trace(path) {
+            return Ok((StoredDocument::Trace(Box::new(Trace::open(path)?)), path.to_path_buf()));
+        }
+        let path = named_by(path)?;
+        let stored = Stored::open(&path)?;
+        let document = match Survey::of(&stored) {
+            Some(survey) => StoredDocument::Survey(Box::new(survey?)),
+            None => StoredDocument::Report(stored.report()?),
+        };
+        Ok((document, path))
+    }
+
+    pub(super) fn name(&self) -> &'static str {
+        match self {
+            StoredDocument::Report(_) => "report",
+            StoredDocument::Survey(_) => "survey",
+            StoredDocument::Trace(_) => "trace",
+            StoredDocument::Matrix(_) => "matrix of releases",
+        }
+    }
+}
 
 /// The document that a path names: the file itself, or the one in a folder. The folder of a survey holds the
 /// report of its controls too, and these are not what is meant. A folder without a survey is left as it is.
 ///
 /// # Errors
 /// The folder holds several surveys.
-pub(super) fn named_by(path: &Path) -> Result<PathBuf, CliError> {
+fn named_by(path: &Path) -> Result<PathBuf, CliError> {
     let surveys: Vec<String> =
         SurveyKind::all().iter().map(|kind| kind.file()).filter(|file| path.join(file).exists()).collect();
     match surveys.as_slice() {
@@ -25,13 +65,4 @@ pub(super) fn named_by(path: &Path) -> Result<PathBuf, CliError> {
             Err(format!("`{folder}` holds several surveys, name one of the files: {files}").into())
         }
     }
-}
-
-/// The matrix of the environments in a folder, or of the one that a file holds; `None` if the path names none.
-pub(super) fn matrix(path: &Path) -> Option<Result<Matrix, StoreError>> {
-    let documents = match environment_documents(path) {
-        Ok(documents) if documents.is_empty() => return None,
-        documents => documents,
-    };
-    Some(documents.map(|documents| Matrix::of(&documents)))
 }

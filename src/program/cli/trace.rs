@@ -168,16 +168,16 @@ fn shown(arguments: &TraceArguments, policy: &Policy, traced: Traced) -> Result<
     let page = arguments.html.clone().unwrap_or_else(|| document.with_file_name("trace.html"));
     // Where the disk is full the trace itself is more than its page.
     if traced.lost.is_none() {
-        write_private(&page, &view.html(), arguments.html.is_none())?;
+        write(&page, &view.html(), arguments.html.is_some())?;
     }
     let json = || format!("{}\n", view.json());
     if let Some(path) = arguments.json.as_ref().filter(|_| !arguments.is_json_on_stderr()) {
-        write(path, &json())?;
+        write(path, &json(), true)?;
     }
     let others =
         [(&arguments.junit, Format::Junit), (&arguments.sarif, Format::Sarif), (&arguments.markdown, Format::Markdown)];
     for (path, format) in others {
-        path.as_ref().map_or(Ok(()), |path| write(path, &form(format)))?;
+        path.as_ref().map_or(Ok(()), |path| write(path, &form(format), true))?;
     }
     let mut told = match arguments.is_json_on_stderr() {
         true => json(),
@@ -195,19 +195,16 @@ pub(super) fn say(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Writes a file; if it is not one that the user named, it is the user's alone, as the trace is.
-fn write_private(path: &Path, text: &str, is_private: bool) -> Result<(), CliError> {
-    if !is_private {
-        return write(path, text);
-    }
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-    let written = file.and_then(|mut file| file.write_all(text.as_bytes()));
-    Ok(written.map_err(|error| format!("cannot write {}: {error}", path.display()))?)
-}
-
-/// Writes a file that the user named: whole or not at all, and through no link that somebody else put there.
-fn write(path: &Path, text: &str) -> Result<(), CliError> {
-    let written = put(path, |file| file.write_all(text.as_bytes()));
+/// Writes a file: one that the user named whole or not at all, and through no link that somebody else put there; any
+/// other one for this user alone, as the trace is.
+fn write(path: &Path, text: &str, is_named: bool) -> Result<(), CliError> {
+    let written = match is_named {
+        true => put(path, |file| file.write_all(text.as_bytes())),
+        false => {
+            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+            file.and_then(|mut file| file.write_all(text.as_bytes()))
+        }
+    };
     Ok(written.map_err(|error| format!("cannot write {}: {error}", path.display()))?)
 }
 

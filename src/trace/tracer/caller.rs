@@ -5,6 +5,8 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use cuda_pitfalls_instrument::supervisor::is_ignored;
+
 /// Bits of [`FOUND`]: the standard descriptors that were closed, by their numbers, and SIGPIPE ignored.
 const SIGPIPE_IGNORED: u32 = 1 << 3;
 const STANDARD: [i32; 3] = [0, 1, 2];
@@ -29,10 +31,6 @@ extern "C" fn look() {
         found |= SIGPIPE_IGNORED;
     }
     FOUND.store(found, Ordering::Relaxed);
-}
-
-fn is_ignored(signal: i32) -> bool {
-    cuda_pitfalls_instrument::supervisor::is_ignored(signal)
 }
 
 /// The inherited state, which the program gets back.

@@ -11,6 +11,7 @@ use super::stacks::Stacks;
 use crate::{CallCount, ContextChange, ProcessCounts, TraceProcess, Uses, Witness};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_instrument::supervisor::is_alive;
 
 /// How many processes are checked for a libcuda in one round.
 const MOST_LOOKED_AT: usize = 64;
@@ -430,12 +431,6 @@ fn read(path: &str, most: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(most).read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-fn is_alive(pid: u32) -> bool {
-    // A process that has ended and was not waited for yet sends no more messages.
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
 }
 
 /// A value that distinguishes successive programs in a process: the file, and the address of the stack. The command

@@ -49,7 +49,7 @@ pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<
     let scene = Scene { calibration: &figures, gpus: &report.machine.gpus };
     let is_run =
         |part: &&ScenarioReport| part.verdict.kind != Kind::Skipped && part.verdict.provenance == Provenance::Measured;
-    let judged = report.scenarios.iter().filter(is_run).filter_map(|part| {
+    let measured = report.scenarios.iter().filter(is_run).filter_map(|part| {
         let scenario = scenarios.iter().find(|scenario| scenario.name == part.scenario)?;
         let today = planned_today(scenario, report, part)?;
         let mut part = part.clone();
@@ -70,19 +70,18 @@ pub fn measurements(scenarios: &[Scenario], name: &str, report: &Report) -> Vec<
             attempt.recording.snapshots.clear();
             attempt.recording.polling = None;
         }
-        Some((part, then, changed))
+        Some(Measurement {
+            report: name.to_owned(),
+            started_at: report.run.started_at.clone(),
+            machine: report.machine.clone(),
+            alone: report.run.co_tenants.is_empty(),
+            interrupted: report.run.interrupted.is_some() || !report.complete,
+            then,
+            changed,
+            part,
+        })
     });
-    let measurement = |(part, then, changed)| Measurement {
-        report: name.to_owned(),
-        started_at: report.run.started_at.clone(),
-        machine: report.machine.clone(),
-        alone: report.run.co_tenants.is_empty(),
-        interrupted: report.run.interrupted.is_some() || !report.complete,
-        then,
-        changed,
-        part,
-    };
-    judged.map(measurement).collect()
+    measured.collect()
 }
 
 /// The requirements of an effect, without their places in the file.

@@ -3,6 +3,7 @@
 use super::super::SupervisorError;
 use super::super::receive::{is_timeout, receive_within};
 use super::{ANSWER_MS, COST_OF_A_HANG, SamplerClient};
+use cuda_pitfalls_core::channel::ChannelError;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::sample::{Polling, SamplerCommand, SamplerEvent, Snapshot};
 
@@ -13,10 +14,12 @@ impl SamplerClient {
     /// # Errors
     /// As for [`SamplerClient::snapshot`].
     pub fn snapshot_within(&mut self, milliseconds: u64) -> Result<Option<Snapshot>, SupervisorError> {
-        match self.ask_within(SamplerCommand::Snapshot, milliseconds)? {
-            Some(SamplerEvent::Snapshot(snapshot)) => Ok(Some(snapshot)),
-            None => Ok(None),
-            _ => Err(self.lost("it answered something else", 1)),
+        if !self.is_free(milliseconds)? {
+            return Ok(None);
+        }
+        match self.ask(&SamplerCommand::Snapshot, milliseconds) {
+            Ok(SamplerEvent::Snapshot(snapshot)) => Ok(Some(snapshot)),
+            other => self.unanswered(other),
         }
     }
 
@@ -33,10 +36,9 @@ impl SamplerClient {
         if !is_free {
             return Ok(None);
         }
-        match self.ask_within(SamplerCommand::Stop, milliseconds)? {
-            Some(SamplerEvent::Polling(run)) => Ok(Some(run)),
-            None => Ok(None),
-            _ => Err(self.lost("it answered something else", 1)),
+        match self.ask(&SamplerCommand::Stop, milliseconds) {
+            Ok(SamplerEvent::Polling(run)) => Ok(Some(run)),
+            other => self.unanswered(other),
         }
     }
 
@@ -59,22 +61,12 @@ impl SamplerClient {
         Ok(true)
     }
 
-    fn ask_within(
-        &mut self,
-        command: SamplerCommand,
-        milliseconds: u64,
-    ) -> Result<Option<SamplerEvent>, SupervisorError> {
-        if !self.is_free(milliseconds)? {
+    /// Nothing for a query whose answer is still to come; an error for any other answer than the one that was asked for.
+    fn unanswered<T>(&mut self, answer: Result<SamplerEvent, ChannelError>) -> Result<Option<T>, SupervisorError> {
+        if answer.as_ref().is_err_and(is_timeout) {
+            self.unanswered_ns = Some(clock::running_ns());
             return Ok(None);
         }
-        let Some(channel) = &mut self.channel else { return Err(self.lost("it is not running", 1)) };
-        match channel.send(&command).and_then(|()| receive_within(channel, milliseconds)) {
-            Ok(answer) => Ok(Some(answer)),
-            Err(error) if is_timeout(&error) => {
-                self.unanswered_ns = Some(clock::running_ns());
-                Ok(None)
-            }
-            Err(error) => Err(self.lost(&error.to_string(), 1)),
-        }
+        Err(self.useless(answer))
     }
 }

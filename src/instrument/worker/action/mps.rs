@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::{Values, text};
 use crate::mapped::is_any_simulated;
+use crate::supervisor::is_alive;
 use crate::worker::Worker;
 use cuda_pitfalls_calls::status::SIM_NOT_MODELLED;
 use cuda_pitfalls_calls::{Effect, find};
@@ -67,7 +68,7 @@ pub(super) fn start(_: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values,
         mask => command.env(MASK, mask),
     };
     let status = command.status().map_err(code)?;
-    if !status.success() || !waited(|| pid(&pipes).is_some() && pipes.join("control").exists()) {
+    if !status.success() || wait(|| pid(&pipes).is_some() && pipes.join("control").exists()).is_err() {
         return Err(i64::from(libc::EIO));
     }
     // SAFETY: the worker's other threads wait during a step.
@@ -90,7 +91,7 @@ pub(super) fn quit(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64
         input.write_all(b"quit\n").map_err(code)?;
     }
     child.wait().map_err(code)?;
-    if waited(|| !is_alive(daemon)) { Ok(Values::new()) } else { Err(i64::from(libc::ETIMEDOUT)) }
+    wait(|| !is_alive(daemon.unsigned_abs()))
 }
 
 /// Kills the daemon and its servers, so that the folder stays as it is.
@@ -101,7 +102,7 @@ pub(super) fn kill(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64
         // SAFETY: a signal to the daemon that a step has started, or to its child.
         unsafe { libc::kill(*pid, libc::SIGKILL) };
     }
-    if waited(|| all.iter().all(|pid| !is_alive(*pid))) { Ok(Values::new()) } else { Err(i64::from(libc::ETIMEDOUT)) }
+    wait(|| all.iter().all(|pid| !is_alive(pid.unsigned_abs())))
 }
 
 fn pipes() -> Result<PathBuf, i64> {
@@ -124,20 +125,13 @@ fn servers(daemon: i32) -> Vec<i32> {
     children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-/// Whether a process runs: a zombie does not.
-fn is_alive(pid: i32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = status.rsplit(')').next().and_then(|rest| rest.trim_start().chars().next());
-    state.is_some_and(|state| state != 'Z' && state != 'X')
-}
-
-fn waited(is_so: impl Fn() -> bool) -> bool {
+fn wait(is_so: impl Fn() -> bool) -> Result<Values, i64> {
     let began = Instant::now();
     while !is_so() {
         if began.elapsed() > PATIENCE {
-            return false;
+            return Err(i64::from(libc::ETIMEDOUT));
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    true
+    Ok(Values::new())
 }
