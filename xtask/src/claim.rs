@@ -254,7 +254,6 @@ fn instances<'s>(name: &str, scenarios: &'s [Scenario]) -> Result<Vec<&'s Instan
     if found.is_empty() { Err(format!("there is no scenario `{name}`")) } else { Ok(found) }
 }
 
-/// The names of the values that a step returns.
 fn values(step: &Step) -> Vec<&str> {
     let mut names: Vec<&str> = calls::find(&step.call).map(values_of).unwrap_or_default();
     if let Some(Scalar::Text(name)) = step.args.get(LINE_VALUE) {

@@ -15,6 +15,7 @@ mod values;
 
 pub use index::{index, path as index_path};
 pub use measured::{Measurement, bases, measurements};
+pub(crate) use measured::{interpreter, python_in_words};
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

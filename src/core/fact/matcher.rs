@@ -91,8 +91,12 @@ impl Matcher {
     }
 
     pub(crate) fn operands_mut(&mut self) -> impl Iterator<Item = &mut Operand> {
+        self.bounds_mut().into_iter().flatten()
+    }
+
+    fn bounds_mut(&mut self) -> [&mut Option<Operand>; 6] {
         let Matcher { eq, ne, ge, le, gt, lt } = self;
-        [eq, ne, ge, le, gt, lt].into_iter().flatten()
+        [eq, ne, ge, le, gt, lt]
     }
 
     /// The bounds that are set.
@@ -113,14 +117,9 @@ impl Matcher {
         let mut matcher = Matcher::default();
         for TreeEntry { key, value } in entries {
             let operand = Operand::read(file, value, kind);
-            match key.text.as_str() {
-                "eq" => matcher.eq = operand,
-                "ne" => matcher.ne = operand,
-                "ge" => matcher.ge = operand,
-                "le" => matcher.le = operand,
-                "gt" => matcher.gt = operand,
-                "lt" => matcher.lt = operand,
-                _ => {}
+            let named = BOUNDS.iter().zip(matcher.bounds_mut()).find(|(bound, _)| bound.key == key.text);
+            if let Some((_, stored)) = named {
+                *stored = operand;
             }
         }
         Some(matcher)

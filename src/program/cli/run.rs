@@ -12,10 +12,9 @@ use cuda_pitfalls_answers::exit::Exit;
 fn labels(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, String> {
     let mut labels = BTreeMap::new();
     for (name, value) in given {
-        if labels.contains_key(&name) {
+        if labels.insert(name.clone(), value).is_some() {
             return Err(format!("--label: `{name}` is given twice"));
         }
-        labels.insert(name, value);
     }
     Ok(labels)
 }

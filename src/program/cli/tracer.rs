@@ -25,8 +25,8 @@ pub(super) struct TracerArguments {
     #[arg(long, default_value = "")]
     returns: String,
     /// Which NVML the program finds: the machine's, none (on the simulated machine), or the simulated machine's.
-    #[arg(long, value_enum, default_value_t)]
-    nvml: Nvml,
+    #[arg(long, default_value = "machine", value_parser = nvml)]
+    nvml: NvmlFound,
     /// The file that gets the program's stderr.
     #[arg(long)]
     stderr: Option<PathBuf>,
@@ -35,13 +35,13 @@ pub(super) struct TracerArguments {
     command: Vec<OsString>,
 }
 
-/// The values of `--nvml`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum Nvml {
-    #[default]
-    Machine,
-    Nothing,
-    Simulated,
+fn nvml(word: &str) -> Result<NvmlFound, &'static str> {
+    match word {
+        "machine" => Ok(NvmlFound::Machine),
+        "nothing" => Ok(NvmlFound::Nothing),
+        "simulated" => Ok(NvmlFound::Simulated),
+        _ => Err("one of machine, nothing, simulated"),
+    }
 }
 
 /// Traces the program. What became of it is in the document; a trace that failed says why on stderr.
@@ -55,23 +55,16 @@ pub(super) fn trace(arguments: TracerArguments) -> Exit {
         folder,
         preload: true,
         returns,
-        nvml: match nvml {
-            Nvml::Machine => NvmlFound::Machine,
-            Nvml::Nothing => NvmlFound::Nothing,
-            Nvml::Simulated => NvmlFound::Simulated,
-        },
+        nvml,
         apart: Some(Apart { limit, stderr }),
         ..tracer::TraceOptions::default()
     };
     let traced = std::env::current_exe()
         .map_err(|error| error.to_string())
         .and_then(|program| tracer::trace(&program, &options).map_err(|error| error.to_string()));
-    let why = match traced {
-        Ok(traced) => match traced.lost {
-            None => return Exit::Ok,
-            Some(why) => why,
-        },
-        Err(why) => why,
+    let why = match traced.map(|traced| traced.lost) {
+        Ok(None) => return Exit::Ok,
+        Ok(Some(why)) | Err(why) => why,
     };
     let _ = std::io::stderr().lock().write_all(why.as_bytes());
     Exit::Internal

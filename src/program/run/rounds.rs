@@ -84,7 +84,6 @@ impl<'a> Rounds<'a> {
         })
     }
 
-    /// Prints what will be asked, and how long it will take.
     pub(super) fn announce(&mut self, expected: Duration) {
         self.console.header(self.report, Some(expected));
         (self.asked_ns, self.expected) = (clock::now_ns(), expected);

@@ -114,7 +114,6 @@ impl Session {
         Ok(recording)
     }
 
-    /// The path of this program, which every process of the run runs.
     pub(super) fn program(&self) -> &Path {
         self.supervisor.program()
     }
@@ -124,7 +123,6 @@ impl Session {
         self.supervisor.sampler.inventory.as_ref().ok()?.nvml_path.as_ref().map(PathBuf::from)
     }
 
-    /// Whether there is a libcuda.
     pub(super) fn has_libcuda(&self) -> bool {
         self.machine.cuda_driver_version.is_some()
     }
@@ -139,19 +137,16 @@ impl Session {
         options.on == On::Auto && self.provenance == Provenance::Simulated
     }
 
-    /// The private folder of the run.
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Makes workers use the libcudart at this index.
     pub(super) fn use_runtime(&mut self, place: usize) {
         if let Some((_, links)) = self.runtimes.get(place) {
             self.supervisor.use_links(links);
         }
     }
 
-    /// The libcudart at this index.
     pub(super) fn runtime(&self, place: usize) -> Option<Runtime> {
         self.runtimes.get(place).map(|(runtime, _)| runtime.clone())
     }
@@ -255,14 +250,9 @@ fn why_not(supervisor: &Supervisor, found: &Versions) -> String {
 }
 
 fn machine(supervisor: &Supervisor, found: &Versions, runtimes: &[(Runtime, PathBuf)]) -> Machine {
-    let mut unavailable = Vec::new();
-    let inventory = match &supervisor.sampler.inventory {
-        Ok(inventory) => Some(inventory.clone()),
-        Err(why) => {
-            unavailable.push(why.clone());
-            None
-        }
-    };
+    let inventory = supervisor.sampler.inventory.clone();
+    let mut unavailable: Vec<Unavailable> = inventory.as_ref().err().cloned().into_iter().collect();
+    let inventory = inventory.ok();
     if found.cuda_driver.is_none() {
         let detail = match found.libcuda() {
             Some(path) => format!("{} did not say its version; is it the stub of a toolkit?", path.display()),

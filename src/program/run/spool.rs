@@ -17,7 +17,6 @@ pub(super) struct Spool {
     end: u64,
 }
 
-/// One attempt in the file.
 #[derive(Debug)]
 struct SpooledAttempt {
     file: Arc<File>,

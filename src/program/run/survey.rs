@@ -100,7 +100,6 @@ pub(crate) fn survey(options: &SurveyOptions, program: &Path, interrupt: Interru
         .unwrap_or_else(|failure| ending::fail(&mut console, &failure))
 }
 
-/// A survey in progress.
 struct SurveyRun<'a> {
     options: &'a SurveyOptions,
     run: RunOptions,
@@ -108,7 +107,6 @@ struct SurveyRun<'a> {
     report: Report,
     /// The folder of the report and the survey.
     folder: PathBuf,
-    /// Whether that folder stays.
     is_kept: bool,
     console: &'a mut Console,
 }

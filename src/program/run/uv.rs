@@ -38,9 +38,7 @@ const PACKAGES: &str = "import importlib.metadata as m, json, platform\n\
 
 /// Makes environments, one at a time.
 pub(super) struct Installer<'a> {
-    /// The path of this program, which starts others.
     program: &'a Path,
-    /// The installer.
     uv: PathBuf,
     /// The folder of environments and of the installer's cache.
     folder: PathBuf,
@@ -50,13 +48,10 @@ pub(super) struct Installer<'a> {
     _lock: File,
 }
 
-/// An environment.
 #[derive(Debug)]
 pub(super) struct Made {
     pub(super) folder: PathBuf,
-    /// Its interpreter.
     pub(super) python: PathBuf,
-    /// The version of the interpreter.
     pub(super) version: String,
     /// Every package, by name.
     pub(super) packages: BTreeMap<String, String>,
@@ -66,7 +61,6 @@ pub(super) struct Made {
     pub(super) disk_bytes: u64,
 }
 
-/// Why there is no environment.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum InstallError {
     /// The installer is not here.
@@ -81,7 +75,6 @@ pub(super) enum InstallError {
         free >> 30, escape::terminal(&folder.to_string_lossy()), LEAST_FREE_BYTES >> 30
     )]
     NoSpace {
-        /// Where.
         folder: PathBuf,
         /// How much is free, in bytes.
         free: u64,
@@ -109,7 +102,6 @@ pub(super) enum InstallError {
     Unkillable(u32),
 }
 
-/// How an environment is made.
 #[derive(Clone, Debug)]
 pub(super) struct How<'r> {
     /// The packages, the interpreter and the date.
@@ -253,7 +245,6 @@ impl<'a> Installer<'a> {
         Ok(arguments)
     }
 
-    /// Frees space for another environment.
     fn make_room(&self) -> Result<(), InstallError> {
         let free = || -> Result<u64, InstallError> {
             let about = rustix::fs::statvfs(&self.folder).map_err(io::Error::from)?;

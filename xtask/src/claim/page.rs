@@ -145,7 +145,6 @@ fn parameters(instance: &str) -> &str {
     instance.split_once('[').map_or(instance, |(_, rest)| rest.trim_end_matches(']'))
 }
 
-/// One answer in words.
 fn said(answer: &Answer<'_>, expects: &Expects) -> String {
     let Some(verdict) = answer.verdict else { return "not measured".to_owned() };
     let mut said = facts::verdict(verdict);

@@ -1,13 +1,12 @@
 //! Comparing claims with reports.
 
-use cuda_pitfalls::render::words;
 use cuda_pitfalls::report::{Report, ScenarioReport};
 use cuda_pitfalls::scenario::Range;
-use cuda_pitfalls::scenario::python::with_needed;
 use cuda_pitfalls::text::counts::grouped;
 use cuda_pitfalls::verdict::Verdict;
 
 use super::{Article, Claim, Expects, Figure};
+use crate::page::{interpreter, python_in_words};
 
 /// The articles, each with what the reports say of its claims.
 pub type Ledger<'a> = Vec<(&'a Article, Vec<Weighed<'a>>)>;
@@ -184,13 +183,10 @@ fn parts<'a>(
 
 impl<'a> Origin<'a> {
     fn new(name: &'a str, report: &'a Report, part: &'a ScenarioReport) -> Origin<'a> {
-        let cases = || part.plan.iter().flat_map(|plan| &plan.cases).filter_map(|case| case.python.as_ref());
-        let python = report.machine.python.as_ref().filter(|_| cases().next().is_some());
-        let packages = |python| words::packages(&with_needed(cases().flat_map(|python| &python.needs), python));
         Origin {
             report: name,
             libcudart: part.libcudart.as_ref().and_then(|runtime| runtime.version.as_deref()),
-            python: python.map(|python| format!("Python {}{}", python.version, packages(python))),
+            python: interpreter(&report.machine, part).as_ref().map(python_in_words),
         }
     }
 }

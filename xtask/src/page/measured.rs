@@ -8,7 +8,7 @@ use cuda_pitfalls::observe::Scene;
 use cuda_pitfalls::render::words;
 use cuda_pitfalls::report::{CaseReport, Report, ScenarioReport};
 use cuda_pitfalls::scenario::python::with_needed;
-use cuda_pitfalls::scenario::{Check, Instance, Scenario};
+use cuda_pitfalls::scenario::{Check, Instance, Python, Scenario};
 use cuda_pitfalls::summary::Basis;
 use cuda_pitfalls::text::versions::number;
 use cuda_pitfalls::verdict::{Kind, Provenance, Verdict};
@@ -136,6 +136,18 @@ fn counted(case: &CaseReport) -> u32 {
     case.outcomes.iter().map(|outcome| outcome.count).sum()
 }
 
+/// The interpreter of lines, with those packages that they need; `None` for calls.
+pub(crate) fn interpreter(machine: &Machine, part: &ScenarioReport) -> Option<Interpreter> {
+    let cases = part.plan.iter().flat_map(|plan| &plan.cases);
+    let lines: Vec<&Python> = cases.filter_map(|case| case.python.as_ref()).collect();
+    let found = machine.python.as_ref().filter(|_| !lines.is_empty())?;
+    Some(with_needed(lines.iter().flat_map(|python| &python.needs), found))
+}
+
+pub(crate) fn python_in_words(found: &Interpreter) -> String {
+    format!("Python {}{}", found.version, words::packages(found))
+}
+
 impl Measurement {
     pub(super) fn libcudart(&self) -> &str {
         self.part.libcudart.as_ref().and_then(|runtime| runtime.version.as_deref()).unwrap_or("unknown")
@@ -143,15 +155,13 @@ impl Measurement {
 
     /// The interpreter, with those packages that the lines need; `None` for a measurement of calls.
     fn interpreter(&self) -> Option<Interpreter> {
-        let cases = self.part.plan.iter().flat_map(|plan| &plan.cases);
-        let needs = cases.filter_map(|case| case.python.as_ref()).flat_map(|python| &python.needs);
-        self.machine.python.as_ref().filter(|_| self.is_of_lines()).map(|python| with_needed(needs, python))
+        interpreter(&self.machine, &self.part)
     }
 
     /// The software beside the driver: libcudart, or the interpreter and those packages that the lines need.
     pub(super) fn software(&self) -> String {
         match self.interpreter() {
-            Some(python) => format!("Python {}{}", python.version, words::packages(&python)),
+            Some(python) => python_in_words(&python),
             None => format!("libcudart {}", self.libcudart()),
         }
     }

@@ -57,7 +57,6 @@ pub(super) fn refuse_first<T: Into<String>>(refusals: impl IntoIterator<Item = (
     }
 }
 
-/// Something that can be chosen.
 pub(in crate::run) trait Choice {
     /// Its name, which is unique.
     fn key(&self) -> String;

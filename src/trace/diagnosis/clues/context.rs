@@ -112,15 +112,13 @@ fn of_process<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clue
         program.contexts.iter().filter(|(_, life)| program.used(life.made.gpu.as_deref()) == Some(false)).collect();
     // The clue is at the first of them, or at the first context if there are none.
     let (index, life) = unused.first().map(|(index, life)| (*index, life)).or_else(|| gpus.first().copied())?;
-    let mut clue = about("process-contexts", index, life.made)?;
+    let clue = about("process-contexts", index, life.made)?;
     let uses: Option<Vec<bool>> = gpus.iter().map(|(_, life)| program.used(life.made.gpu.as_deref())).collect();
-    if let Some(uses) = uses {
-        clue = clue.with("used", uses.into_iter().filter(|used| *used).count());
-    }
     let mut names: Vec<String> = unused.iter().map(|(_, life)| gpu_name(trace, life.made.gpu.as_deref())).collect();
     names.dedup();
     let bytes = sum(unused.iter().map(|(_, life)| life.bytes));
-    clue = clue
+    let mut clue = clue
+        .with("used", uses.map(|uses| uses.into_iter().filter(|used| *used).count()))
         .with("unused", names)
         .with("at_once", made_at_once(program, &gpus))
         .with("own", own_ordinal(worked_on(program, None)))

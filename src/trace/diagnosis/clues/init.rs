@@ -35,13 +35,9 @@ fn initialised<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clu
         .with("mask", mask.unwrap_or(UNSET))
         .with("order", order.unwrap_or(UNSET))
         .with("models_differ", models.iter().any(|model| Some(model) != models.first()))
-        .with("mask_has_numbers", has_numbers);
-    if is_whole(trace) {
-        clue = clue.with("contexts", program.contexts.len());
-    }
-    if init.returned.is_some() {
-        clue = clue.with("failed", init.has_failed());
-    }
+        .with("mask_has_numbers", has_numbers)
+        .with("contexts", is_whole(trace).then_some(program.contexts.len()))
+        .with("failed", init.returned.map(|_| init.has_failed()));
     if let Some(visible) = program.visible().filter(|_| has_numbers) {
         let gpus: Vec<String> = trace.start.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
         let meant = mask::parse(mask, order, &gpus).gpus;

@@ -129,12 +129,10 @@ impl Attempts {
         self.attempt_unless_stopped(job, false, ground)
     }
 
-    /// Whether there is an NVML.
     pub(super) fn has_nvml(&self) -> bool {
         self.nvml.is_some()
     }
 
-    /// How many rows run at once.
     pub(in crate::run) fn jobs(&self) -> usize {
         self.jobs
     }
@@ -296,7 +294,6 @@ fn hangs(made: &PythonAttempt) -> bool {
     made.invalid.as_ref().is_some_and(|invalid| invalid.reason == Reason::Hang)
 }
 
-/// Writes the files of a row.
 fn lay_out(folder: &Path, line: &PythonLine) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     fs::write(folder.join("row.py"), ROW)?;

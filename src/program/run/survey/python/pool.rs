@@ -16,10 +16,8 @@ const TICK: Duration = Duration::from_millis(50);
 /// How many rows of a batch there are per thread. A survey that is stopped loses at most one batch.
 const BATCH: usize = 4;
 
-/// A row to ask.
 #[derive(Clone, Debug)]
 pub(in crate::run) struct RowJob {
-    /// The line.
     pub(in crate::run) line: PythonLine,
     /// How long a process of the row may run.
     pub(in crate::run) limit: Duration,
@@ -59,7 +57,6 @@ pub(super) fn run(
     }
 }
 
-/// A row, and its attempts so far.
 struct PoolRow {
     /// The caller's index of the row.
     at: usize,
