@@ -185,6 +185,7 @@ pub(crate) fn leave_out(library: &mut [u8], exported: &BTreeSet<String>) -> Resu
     Ok(())
 }
 
+/// The CUDA functions that a library exports. Only the symbol tables of the file are read.
 fn exports(path: &Path) -> Result<BTreeSet<String>, ForwardingError> {
     let unreadable =
         |why: &dyn std::fmt::Display| ForwardingError::Impossible(format!("cannot read {}: {why}", path.display()));

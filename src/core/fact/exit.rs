@@ -35,8 +35,7 @@ impl ExitCheck {
             Data::Text(word) if SIGNALS.value(word).is_some() => Some(ExitCheck::Signal(word.clone())),
             Data::Text(word) => {
                 let help = suggest(word, endings());
-                reader.error(&node.place, format!("`{word}` is not an exit code, a signal or `deadline`"), help);
-                None
+                reader.reject(&node.place, format!("`{word}` is not an exit code, a signal or `deadline`"), help)
             }
             _ => reader.integer(node, 0..=255).and_then(|code| i32::try_from(code).ok()).map(ExitCheck::Code),
         }

@@ -61,8 +61,7 @@ impl GpuList {
             Data::List(nodes) => Some(GpuList::Named(nodes.iter().filter_map(|node| gpu(file, node)).collect())),
             _ => {
                 let help = Some("such as `[\"gpu0\"]`".to_string());
-                file.reader.error(&node.place, "expected `\"all\"`, `\"none\"` or a list of GPUs", help);
-                None
+                file.reader.reject(&node.place, "expected `\"all\"`, `\"none\"` or a list of GPUs", help)
             }
         }
     }

@@ -173,8 +173,7 @@ impl Operand {
                 }
                 None if text.starts_with('@') => {
                     let help = Some("write `@label.name`".to_string());
-                    reader.error(&node.place, format!("`{text}` names no value of a step"), help);
-                    None
+                    reader.reject(&node.place, format!("`{text}` names no value of a step"), help)
                 }
                 None if kind == OperandKind::Bytes || size::looks_like_bytes(text) => {
                     reader.bytes(node).map(Operand::Int)
@@ -183,13 +182,9 @@ impl Operand {
             },
             Data::Bool(value) => {
                 let help = Some(format!("C has integers for these: write {}", i32::from(*value)));
-                reader.error(&node.place, "expected an integer or text, found true or false", help);
-                None
+                reader.reject(&node.place, "expected an integer or text, found true or false", help)
             }
-            data => {
-                reader.error(&node.place, format!("expected an integer or text, found {}", data.kind()), None);
-                None
-            }
+            _ => reader.mismatch(node, "an integer or text"),
         }
     }
 

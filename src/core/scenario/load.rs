@@ -202,8 +202,7 @@ impl<'r> File<'r, '_> {
             if !known.contains(&id) {
                 let all = "scenarios/symptoms.toml lists them all".to_string();
                 let help = suggest(id, known.iter().copied()).or(Some(all));
-                reader.error(&node.place, format!("unknown symptom `{id}`"), help);
-                return None;
+                return reader.reject(&node.place, format!("unknown symptom `{id}`"), help);
             }
             Some(id.to_string())
         })
@@ -230,8 +229,7 @@ impl<'r> File<'r, '_> {
             let said = reader.sentence(node)?;
             if said.chars().count() > MOST_SAID {
                 let help = "paste the line that names the error, without paths and numbers".to_string();
-                reader.error(&node.place, format!("more than {MOST_SAID} characters"), Some(help));
-                return None;
+                return reader.reject(&node.place, format!("more than {MOST_SAID} characters"), Some(help));
             }
             Some(said)
         })
@@ -281,8 +279,7 @@ impl<'r> File<'r, '_> {
         let Some(trap) = find("trap") else {
             let help = Some("add `[cases.trap]`, the order that people write".to_string());
             let place = cases.first().map_or(&table.key.place, |entry| &entry.key.place);
-            self.reader.error(place, "no case is called `trap`", help);
-            return None;
+            return self.reader.reject(place, "no case is called `trap`", help);
         };
         let no_control = self.entries.iter().find(|entry| entry.key.text == "no_control");
         let why_none = no_control.and_then(|entry| self.reader.sentence(&entry.value));

@@ -43,8 +43,7 @@ impl<'a> Reader<'a> {
     pub fn top(&mut self, subject: &str, most_bytes: usize) -> Option<Vec<TreeEntry>> {
         let source = self.source;
         if source.len() > most_bytes {
-            self.error(&SourceSpan::at(0..0), format!("{subject} has at most {} KiB", most_bytes >> 10), None);
-            return None;
+            return self.reject(&SourceSpan::at(0..0), format!("{subject} has at most {} KiB", most_bytes >> 10), None);
         }
         let (table, errors) = DeTable::parse_recoverable(source);
         for error in &errors {
@@ -111,8 +110,14 @@ impl<'a> Reader<'a> {
         u32::try_from(before + 1).unwrap_or(u32::MAX)
     }
 
-    fn mismatch(&mut self, node: &Node, wanted: &str) {
-        self.error(&node.place, format!("expected {wanted}, found {}", node.data.kind()), None);
+    /// Adds an error as [`Reader::error`] does, and returns that nothing was read.
+    pub fn reject<T>(&mut self, place: &SourceSpan, message: impl Into<String>, help: Option<String>) -> Option<T> {
+        self.error(place, message, help);
+        None
+    }
+
+    pub(crate) fn mismatch<T>(&mut self, node: &Node, wanted: &str) -> Option<T> {
+        self.reject(&node.place, format!("expected {wanted}, found {}", node.data.kind()), None)
     }
 
     /// The text of a node; an error for any other value.
@@ -121,13 +126,9 @@ impl<'a> Reader<'a> {
             Data::Text(text) => Some(text),
             Data::Int(value) => {
                 let help = Some(format!("write `\"{value}\"`"));
-                self.error(&node.place, "expected text, found an integer", help);
-                None
+                self.reject(&node.place, "expected text, found an integer", help)
             }
-            _ => {
-                self.mismatch(node, "text");
-                None
-            }
+            _ => self.mismatch(node, "text"),
         }
     }
 
@@ -135,8 +136,7 @@ impl<'a> Reader<'a> {
     pub fn sentence(&mut self, node: &Node) -> Option<String> {
         let text = self.text(node)?;
         if text.trim().is_empty() {
-            self.error(&node.place, "this is empty", None);
-            return None;
+            return self.reject(&node.place, "this is empty", None);
         }
         Some(text.to_string())
     }
@@ -156,8 +156,7 @@ impl<'a> Reader<'a> {
         let text = self.text(node)?;
         if !is_name(text) {
             let help = Some("use letters, digits, `_` and `-`".to_string());
-            self.error(&node.place, format!("`{text}` is not a valid name for a {noun}"), help);
-            return None;
+            return self.reject(&node.place, format!("`{text}` is not a valid name for a {noun}"), help);
         }
         Some(text)
     }
@@ -177,13 +176,9 @@ impl<'a> Reader<'a> {
             }
             Data::Text(text) if text.trim().parse::<i64>().is_ok() => {
                 let help = Some(format!("write `{}` without quotes", text.trim()));
-                self.error(&node.place, "expected an integer, found text", help);
-                None
+                self.reject(&node.place, "expected an integer, found text", help)
             }
-            _ => {
-                self.mismatch(node, "an integer");
-                None
-            }
+            _ => self.mismatch(node, "an integer"),
         }
     }
 
@@ -192,10 +187,7 @@ impl<'a> Reader<'a> {
         match &node.data {
             Data::Text(text) => match size::bytes(text) {
                 Ok(bytes) => Some(bytes),
-                Err(wrong) => {
-                    self.error(&node.place, wrong.message, Some(wrong.help));
-                    None
-                }
+                Err(wrong) => self.reject(&node.place, wrong.message, Some(wrong.help)),
             },
             _ => self.integer(node, 0..=i64::MAX),
         }
@@ -205,10 +197,7 @@ impl<'a> Reader<'a> {
     pub fn boolean(&mut self, node: &Node) -> Option<bool> {
         match node.data {
             Data::Bool(value) => Some(value),
-            _ => {
-                self.mismatch(node, "true or false");
-                None
-            }
+            _ => self.mismatch(node, "true or false"),
         }
     }
 
@@ -216,10 +205,7 @@ impl<'a> Reader<'a> {
     pub fn list<'n>(&mut self, node: &'n Node) -> Option<&'n [Node]> {
         match &node.data {
             Data::List(nodes) => Some(nodes),
-            _ => {
-                self.mismatch(node, "a list");
-                None
-            }
+            _ => self.mismatch(node, "a list"),
         }
     }
 
@@ -240,10 +226,7 @@ impl<'a> Reader<'a> {
     pub fn table<'n>(&mut self, node: &'n Node) -> Option<&'n [TreeEntry]> {
         match &node.data {
             Data::Table(entries) => Some(entries),
-            _ => {
-                self.mismatch(node, "a table");
-                None
-            }
+            _ => self.mismatch(node, "a table"),
         }
     }
 

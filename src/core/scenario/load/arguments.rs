@@ -148,8 +148,7 @@ impl Arguments<'_, '_> {
         // The limit of a pool takes no memory by itself.
         if bytes > MOST_BYTES && !announced && param.name != "keep_bytes" {
             let help = Some("write `hazards = [\"bigmem\"]`, or ask for less".to_string());
-            self.reader.error(&node.place, "more than 1 GiB needs the hazard `bigmem`", help);
-            return None;
+            return self.reader.reject(&node.place, "more than 1 GiB needs the hazard `bigmem`", help);
         }
         Some(Scalar::Int(bytes))
     }
@@ -174,8 +173,7 @@ impl Arguments<'_, '_> {
     fn handle(&mut self, param: &Param, wanted: Option<&str>, node: &Node) -> Option<Scalar> {
         if matches!(node.data, Data::Int(_)) {
             let help = Some("write a name that an earlier step bound with `as`, or `\"NULL\"`".to_string());
-            self.reader.error(&node.place, "expected the name of a handle, found an integer", help);
-            return None;
+            return self.reader.reject(&node.place, "expected the name of a handle, found an integer", help);
         }
         let name = self.reader.text(node)?;
         if name == "NULL" || (wanted == Some("stream") && BUILT_IN_STREAMS.value(name).is_some()) {
@@ -245,8 +243,7 @@ impl Arguments<'_, '_> {
             && let Err(error) = text.parse::<Refused>()
         {
             let help = "write a path such as \"/dev/nvidiactl\", a system call such as \"eventfd2\", \"${gpu0:device}\", or \"nothing\"";
-            self.reader.error(&node.place, error.to_string(), Some(help.to_string()));
-            return None;
+            return self.reader.reject(&node.place, error.to_string(), Some(help.to_string()));
         }
         Some(Scalar::Text(text.to_string()))
     }

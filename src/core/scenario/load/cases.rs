@@ -144,14 +144,12 @@ pub(super) fn gpus(reader: &mut Reader<'_>, node: &Node, needed: u32) -> Option<
         return Some(Gpus::All);
     }
     if matches!(node.data, Data::Text(_)) {
-        reader.error(&node.place, "expected an integer or `\"all\"`", None);
-        return None;
+        return reader.reject(&node.place, "expected an integer or `\"all\"`", None);
     }
     let masked = u32::try_from(reader.integer(node, 0..=64)?).ok()?;
     if masked > needed {
         let help = Some(format!("write `needs = {{ gpus = {masked} }}`"));
-        reader.error(&node.place, format!("{masked} GPUs, but the scenario needs only {needed}"), help);
-        return None;
+        return reader.reject(&node.place, format!("{masked} GPUs, but the scenario needs only {needed}"), help);
     }
     Some(Gpus::Masked(masked))
 }
@@ -346,8 +344,7 @@ impl Steps<'_, '_> {
                 false => "write a call by its C name, such as `{ cuInit = {} }`".to_string(),
             };
             let help = Some(help);
-            self.reader.error(&node.place, "a step needs a call", help);
-            return None;
+            return self.reader.reject(&node.place, "a step needs a call", help);
         };
         for other in others.into_iter().filter(|other| other.key.place != call.key.place) {
             let TreeKey { text, place } = &other.key;
@@ -416,8 +413,7 @@ impl Steps<'_, '_> {
         if let (Some(kind), None) = (kind, copied) {
             let library = kind.library.name();
             let message = format!("`{}` is a call of {library}, and only libcuda and libcudart are copied", kind.name);
-            self.reader.error(&node.place, message, None);
-            return None;
+            return self.reader.reject(&node.place, message, None);
         }
         let copied = copied?;
         match self.names.get(name) {
@@ -429,8 +425,7 @@ impl Steps<'_, '_> {
             }
             None => {
                 let help = format!("make it first: `{{ dlopen = {{ file = \"{}\", as = \"{name}\" }} }}`", copied.file);
-                self.reader.error(&node.place, format!("no earlier step binds `{name}`"), Some(help));
-                None
+                self.reader.reject(&node.place, format!("no earlier step binds `{name}`"), Some(help))
             }
         }
     }
@@ -466,16 +461,15 @@ impl Steps<'_, '_> {
             return None;
         };
         if kind.is_some() && handle.is_none() {
-            self.reader.error(&entry.key.place, format!("`{}` returns nothing that `as` could bind", key.text), None);
-            return None;
+            let message = format!("`{}` returns nothing that `as` could bind", key.text);
+            return self.reader.reject(&entry.key.place, message, None);
         }
         let name = self.reader.name(&entry.value, "handle")?.to_string();
         let place = entry.value.place.clone();
         let handle = kind.and_then(|kind| self.bound(kind, arguments, &entry.key.place));
         if name == "NULL" || name == "main" {
             let help = Some("choose another name".to_string());
-            self.reader.error(&place, format!("`{name}` is reserved"), help);
-            return None;
+            return self.reader.reject(&place, format!("`{name}` is reserved"), help);
         }
         if let Some(before) = self.names.get(&name) {
             // A pointer may be freed and its name used again, but the name of a thread identifies it.

@@ -117,16 +117,12 @@ fn expectation(reader: &mut Reader<'_>, node: &Node, parameters: &Parameters) ->
 fn range(reader: &mut Reader<'_>, node: &Node) -> Option<Range> {
     if let Data::Int(value) = node.data {
         let help = Some(format!("write `\">= {value}\"` or `\"= {value}\"`"));
-        reader.error(&node.place, "expected a range of versions, found an integer", help);
-        return None;
+        return reader.reject(&node.place, "expected a range of versions, found an integer", help);
     }
     let text = reader.text(node)?;
     match Range::parse(text) {
         Ok(range) => Some(range),
-        Err(form) => {
-            reader.error(&node.place, format!("`{text}` is not a range"), Some(form.to_string()));
-            None
-        }
+        Err(form) => reader.reject(&node.place, format!("`{text}` is not a range"), Some(form.to_string())),
     }
 }
 

@@ -108,10 +108,7 @@ pub(super) fn scalar(reader: &mut Reader<'_>, node: &Node) -> Option<Scalar> {
             let text = Combination(Vec::new()).fill_text(reader, text, &node.place);
             Some(Scalar::Text(text))
         }
-        data => {
-            reader.error(&node.place, format!("expected text or an integer, found {}", data.kind()), None);
-            None
-        }
+        _ => reader.mismatch(node, "text or an integer"),
     }
 }
 
