@@ -73,8 +73,7 @@ pub struct ReleaseAxis {
 }
 
 impl ReleaseAxis {
-    /// The releases between two, both included, in the order from the good one to the bad one. The ends are there even
-    /// if they are not listed.
+    /// The releases from the good one to the bad one, both included, even if they are not listed.
     pub fn between(package: &str, listed: &[String], good: &str, bad: &str) -> ReleaseAxis {
         let is_forward = version_order(good, bad).is_le();
         let (low, high) = if is_forward { (good, bad) } else { (bad, good) };

@@ -49,8 +49,7 @@ pub struct Comparison {
     pub a: ComparisonSide,
     /// The other side.
     pub b: ComparisonSide,
-    /// The libcudart of A and that of B, where one version was compared with another; null where
-    /// each was compared with itself.
+    /// The libcudart of A and of B, where one was compared with another; null where each was with itself.
     pub libcudart: Option<[String; 2]>,
     /// Facts about the machines that differ. They are no difference in behaviour.
     pub machines: Vec<FactDifference>,
@@ -150,8 +149,7 @@ pub struct Only {
     pub name: Option<String>,
     /// The version of libcudart, where it is of one.
     pub libcudart: Option<String>,
-    /// Why the other one has no measurement of it, by a word of `Reason`; null
-    /// where it was not asked there.
+    /// Why the other one has no measurement of it, by a word of `Reason`; null where it was not asked there.
     pub reason: Option<String>,
     /// How many scenarios or rows these are.
     pub count: usize,
@@ -217,7 +215,6 @@ impl Comparison {
         }
     }
 
-    /// The comparison with these entries in it.
     fn with<T>(
         mut self,
         [a, b]: [Vec<ComparedEntry<'_, T>>; 2],
@@ -265,7 +262,6 @@ fn is_noise(one: i64, other: i64) -> bool {
     one.abs_diff(other) <= FALLBACK_EPSILON_BYTES.max(largest / 100)
 }
 
-/// A fact that holds or does not, in a word.
 fn yes_or_no(holds: bool) -> String {
     if holds { "yes" } else { "no" }.to_string()
 }
@@ -317,11 +313,8 @@ pub enum CompareError {
     },
 }
 
-/// What differs between two reports. With `versions`, what ran on the one libcudart in A is held
-/// against what ran on the other in B.
-///
-/// # Errors
-/// A version that a report does not have, with those that it has.
+/// What differs between two reports. With `versions`, what ran on the one libcudart in A is held against what ran on
+/// the other in B. Errors: a version that a report does not have, with those that it has.
 pub fn reports(
     a: &ReportView<'_>,
     b: &ReportView<'_>,
@@ -336,11 +329,7 @@ pub fn reports(
     comparison.with(entries, versions, |a: &ScenarioView<'_>, b| scenario::compare([a, b], machines))
 }
 
-/// What differs between two surveys of one kind. With `versions`, what calls of the one libcudart
-/// did in A is compared with what those of the other did in B.
-///
-/// # Errors
-/// Two kinds; versions where rows have none; a version that a survey does not have.
+/// The same of two surveys. Errors: two kinds; versions where rows have none; a version that a survey does not have.
 pub fn surveys(a: &Survey, b: &Survey, versions: Option<(String, String)>) -> Result<Comparison, CompareError> {
     let of = a.kind();
     if versions.is_some() && [of, b.kind()] != [SurveyKind::Calls; 2] {

@@ -202,7 +202,6 @@ impl Trouble {
         }
     }
 
-    /// The library that it is about.
     fn library(&self) -> Option<&str> {
         match self {
             Trouble::Stub { path } | Trouble::OtherVersion { path, .. } => Some(path),

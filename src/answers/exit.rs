@@ -121,10 +121,8 @@ impl Exit {
         Exit::WORST_FIRST.into_iter().find(|exit| *exit == self || *exit == other).unwrap_or(Exit::Internal)
     }
 
-    /// The exit code of a run with this report, if the report itself is on disk.
-    ///
-    /// `Ok` needs a complete report with at least one measurement. A case that this function does not foresee is a
-    /// fault of the harness.
+    /// The exit code of a run with this report, if the report itself is on disk. `Ok` needs a complete report with at
+    /// least one measurement. A case that this function does not foresee is a fault of the harness.
     pub fn of_report(report: &ReportView<'_>) -> Exit {
         let verdicts = || report.scenarios.iter().map(|scenario| &scenario.verdict);
         let some = |kind: Kind| verdicts().any(|verdict| verdict.kind == kind && !is_unmodelled(verdict));
@@ -175,8 +173,7 @@ impl Exit {
     }
 }
 
-/// Whether a worker or a GPU was left in a state in which the host must not be used further, according to any part of
-/// the report.
+/// Whether any part of the report says that the host must not be used further.
 pub fn is_host_unsafe(report: &ReportView<'_>) -> bool {
     let mut attempts = report.scenarios.iter().flat_map(|scenario| &scenario.cases).flat_map(|case| case.attempts);
     let mut reasons = report.scenarios.iter().filter_map(|scenario| scenario.verdict.reason);
@@ -195,9 +192,8 @@ pub fn is_measured(scenario: &ScenarioView<'_>) -> bool {
     ran && says_something && !is_unmodelled(scenario.verdict)
 }
 
-/// Whether this scenario was skipped and that is a failure: it was selected by its exact name, without
-/// `--allow-skip`. Without any GPU nothing was measured, which has its own exit code. A scenario that was skipped
-/// although its needs are met should have run.
+/// Whether this scenario was skipped and that is a failure: it was selected by its exact name, without `--allow-skip`,
+/// or its needs are met. Without any GPU nothing was measured, which has its own exit code.
 pub fn is_missed(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> bool {
     let verdict = &scenario.verdict;
     let has_no_gpu = verdict.reason.is_some_and(Reason::is_no_gpu);

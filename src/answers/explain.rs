@@ -220,7 +220,6 @@ impl<'a> Explainer<'a> {
         found
     }
 
-    /// Scenarios that answer a query, the best first.
     fn ranked(&self, query: &Query, has_facts: bool) -> Vec<(Match, &'a Scenario)> {
         // If no scenario has the name, only the surveys know it.
         let is_name = query.is_one_word && has_facts;

@@ -58,10 +58,7 @@ impl Language {
     }
 }
 
-/// The whole file.
-///
-/// # Errors
-/// Why this program cannot be written in this language, in a sentence.
+/// The whole file. Errors: why this program cannot be written in this language, in a sentence.
 pub fn reproducer(program: &Reproducer<'_>, language: Language) -> Result<String, Refusal> {
     match language {
         Language::C => c::file(program),
@@ -96,8 +93,7 @@ impl Offer {
         self.languages.iter().filter(|(_, why)| why.is_none()).map(|(language, _)| *language)
     }
 
-    /// A line for each: the languages and the name; below a name that has none, the reason. At the end,
-    /// how many there are.
+    /// A line for each: the languages and the name; below a name that has none, the reason. Then how many there are.
     pub fn table(offers: &[Offer]) -> String {
         let mut text = String::new();
         for offer in offers {

@@ -1,5 +1,4 @@
-//! Many machines' reports as one document: what they usually show, which machines differ, in what, and by
-//! how much.
+//! Many machines' reports as one document: what they usually show, which machines differ, in what, and by how much.
 //!
 //! Machines are compared within a group: the same GPU model, driver, libcudart, MIG mode and tenancy. What
 //! most members of a group show is its usual outcome. A member that shows something else differs; nothing

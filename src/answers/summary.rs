@@ -219,8 +219,7 @@ pub fn embedded() -> Summary {
 }
 
 impl Summary {
-    /// The summary of these surveys, of the machines of these reports (each with the name of its folder), of the
-    /// evidence for answers, and of the matrix of releases.
+    /// The summary of these surveys, of the reports' machines (each with its folder), of evidence, and of releases.
     pub fn of(
         mut surveys: Vec<&Survey>,
         reports: &[(String, Machine)],

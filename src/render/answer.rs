@@ -73,8 +73,7 @@ impl InstanceAnswer {
         matches!(self.standing(), Standing::Unexpected | Standing::HarnessError)
     }
 
-    /// Whether it is counted at the end, and not told: it did not run, or not to its end, or the
-    /// simulated machine does not know the answer.
+    /// Whether it is counted and not told: it did not run (to its end), or the simulated machine does not know.
     fn is_aside(&self) -> bool {
         !self.is_failure()
             && (self.verdict.kind == Kind::Skipped

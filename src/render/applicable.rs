@@ -5,8 +5,7 @@ use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 use cuda_pitfalls_core::text::counts::tally;
 use cuda_pitfalls_core::text::escape::terminal;
 
-/// `not applicable here: 124 (123 need 2 GPUs, 1 needs root)`: how many questions there are that
-/// this machine cannot answer, and what each group of them needs. None where there are none.
+/// `not applicable here: 124 (123 need 2 GPUs, 1 needs root)`: questions that this machine cannot answer, by need.
 pub fn report(report: &ReportView<'_>) -> Option<String> {
     let left_out = report.scenarios.iter().filter(|scenario| scenario.is_not_applicable());
     line(left_out.map(|scenario| match (&scenario.lacks, scenario.verdict.reason) {
@@ -16,8 +15,7 @@ pub fn report(report: &ReportView<'_>) -> Option<String> {
     }))
 }
 
-/// What a reader should know about what did not run: what does not apply here, what was skipped
-/// although it was asked for by name, and why that is fine.
+/// What did not run and a reader should know: what does not apply, and what was skipped though asked for by name.
 pub fn notes(report: &ReportView<'_>) -> Vec<String> {
     let mut notes: Vec<String> = self::report(report).into_iter().collect();
     let is_missed = |scenario: &&ScenarioView<'_>| scenario.verdict.lacks_a_need() && scenario.asked_by_name;

@@ -1,6 +1,4 @@
-//! What was seen, in words: the same in every format. No reader takes these words for what they tell.
-//!
-//! Nothing is escaped here; each format escapes what it prints.
+//! What was seen, in words: the same in every format, which escapes them. No reader takes them for what they tell.
 
 use cuda_pitfalls_core::fact::words;
 use cuda_pitfalls_core::fact::{Change, Fact, RowFact, Token};

@@ -12,7 +12,6 @@ use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::lines::sentence;
 use cuda_pitfalls_core::text::units;
 
-/// The widest that text is laid out.
 const WIDEST: usize = 100;
 /// More causes than this that are merely possible are counted.
 const MOST_POSSIBLE: usize = 8;

@@ -18,7 +18,6 @@ use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines;
 use cuda_pitfalls_core::text::units;
 
-/// The widest that text is laid out.
 const WIDEST: usize = 100;
 /// Of more lines of a program the first are shown; `show` has them all.
 const MOST_LINES: usize = 12;
@@ -94,7 +93,6 @@ fn perhaps(explanation: &Explanation<'_>, width: usize) -> String {
     out
 }
 
-/// The questions of a symptom.
 fn of_symptom(symptom: &Symptom, answers: &[ScenarioAnswer<'_>], width: usize) -> String {
     let mut out = lines::sentence("", &format!("{}:", symptom.sentence), width);
     answers.iter().for_each(|answer| out.push_str(&in_short(answer, width)));

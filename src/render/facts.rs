@@ -1,6 +1,4 @@
-//! What a case showed, in a few words: the same words in every format.
-//!
-//! Nothing is escaped here; each format escapes what it prints.
+//! What a case showed, in a few words: the same words in every format, which escapes them.
 
 use crate::change;
 use cuda_pitfalls_core::fact::Change;
@@ -45,8 +43,7 @@ pub fn frequency(case: &CaseView<'_>) -> String {
     format!("{}/{}", case.outcomes.first().map_or(0, |outcome| outcome.count), case.made)
 }
 
-/// Everything worth a line about a case: what its most frequent outcome showed, how many others
-/// there were, and how many attempts do not count.
+/// What is worth a line about a case: its most frequent outcome, how many others, how many attempts do not count.
 pub fn case_line(scenario: &ScenarioView<'_>, case: &CaseView<'_>) -> Vec<String> {
     let mut facts = match case.outcomes.first() {
         Some(outcome) => shown(scenario, outcome),
@@ -104,8 +101,7 @@ fn changes_and_memory(facts: &[Change], outcome: &OutcomeView<'_>) -> Vec<String
     facts
 }
 
-/// What the call of a step gave back: the status where it was asked for or is an error, the values
-/// that were asked for.
+/// What the call of a step gave back: the status where it was asked for or is an error, the values that were asked for.
 fn call(step: &StepObservation, asked: &[&Check]) -> Vec<String> {
     let mut words = Vec::new();
     if !step.returned {
@@ -172,8 +168,7 @@ pub fn memory_lines(step: &StepObservation) -> Vec<String> {
     lines
 }
 
-/// The memory of `trap` beside that of `control`, a line per GPU on which either changed:
-/// `gpu0 +530 MiB / 0`.
+/// The memory of `trap` beside that of `control`, for each GPU where either changed: `gpu0 +530 MiB / 0`.
 pub fn trap_and_control(scenario: &ScenarioView<'_>) -> Vec<String> {
     let change = |name| scenario.case(name).and_then(|case| case.outcomes.first()).map(OutcomeView::largest_change);
     let (trap, control) = (change("trap").unwrap_or_default(), change("control").unwrap_or_default());

@@ -35,8 +35,7 @@ pub enum FleetForm {
     Csv,
 }
 
-/// Renders a fleet. Text has `width` columns. `docs` is where the documentation is: the pages of pitfalls are
-/// named, and with it they are links.
+/// Renders a fleet. `width` is of text. `docs` is where the documentation is: with it, pages of pitfalls are links.
 pub fn render(fleet: &Fleet, form: FleetForm, width: usize, docs: Option<&str>) -> String {
     match form {
         FleetForm::Text => text::fleet(fleet, width),

@@ -63,8 +63,7 @@ fn lost(report: &ReportView<'_>) -> Option<String> {
     Some(format!("not met: --require {}={}, found {found}", unmet.what.name(), unmet.wanted))
 }
 
-/// What `cuInit` returned in a control of the instrument, if it failed: it is the first step of every control that
-/// calls CUDA.
+/// What `cuInit` returned in a control of the instrument, if it failed: it is the first step of all that call CUDA.
 fn failed_start(calibrated: &Calibrated) -> Option<String> {
     let attempts = calibrated.attempts.iter().flat_map(|case| &case.attempts);
     let mut events = attempts.flat_map(|attempt| &attempt.recording.events);

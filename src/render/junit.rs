@@ -1,9 +1,8 @@
 //! Test results for CI systems, in the dialect of Jenkins: a suite per run, a test per scenario.
 //!
-//! An unexpected verdict is a failure. What could not be concluded is an error, because a test that
-//! did not measure has not passed either. What does not apply to the machine is skipped. A file has
-//! a failure or an error exactly where the run did not end with 0; what is about the run and not
-//! about a scenario has a test of its own.
+//! An unexpected verdict is a failure. What could not be concluded is an error, because a test that did not measure has
+//! not passed either. What does not apply to the machine is skipped. A file has a failure or an error exactly where the
+//! run did not end with 0; what is about the run and not about a scenario has a test of its own.
 
 use std::time::Duration;
 
@@ -97,7 +96,6 @@ fn about_the_run(report: &ReportView<'_>) -> Vec<TestCase> {
     cases
 }
 
-/// The status of a failure or an error.
 pub(super) fn non_success(kind: NonSuccessKind, sort: &str, message: &str) -> TestCaseStatus {
     let mut status = TestCaseStatus::non_success(kind);
     status.set_type(xml(sort)).set_message(shorten(&xml(message), LIMIT));

@@ -1,8 +1,7 @@
 //! Renderings: one report in several formats.
 //!
-//! Every renderer is a function from the report to text: no clock, file, environment or process.
-//! A report may be untrusted, so its text passes through [`cuda_pitfalls_core::text::escape`] first, and
-//! nothing here can panic on it.
+//! Every renderer is a function from the report to text: no clock, file, environment or process. A report may be
+//! untrusted, so its text passes through [`cuda_pitfalls_core::text::escape`] first, and nothing here can panic on it.
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]

@@ -1,7 +1,5 @@
-//! A case of Python lines as a Python program, with what each line gave and which driver calls it made as
-//! comments beneath it: the same in every format.
-//!
-//! Nothing is escaped here; each format escapes what it prints.
+//! A case of Python lines as a Python program, with what each line gave and which driver calls it made as comments
+//! beneath it: the same in every format, which escapes it.
 
 use std::collections::BTreeMap;
 

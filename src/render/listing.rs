@@ -9,7 +9,6 @@ use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::{columns, sentence, words};
 use serde_json::{Value, json};
 
-/// The widest that rows are laid out.
 const WIDEST: usize = 140;
 const MOST_TAGS: usize = 24;
 /// A question in a narrower column cannot be read.
@@ -38,8 +37,7 @@ pub fn folders_text(scenarios: &[Outline], width: usize) -> String {
     format!("{all} in {}\n\n{rows}\n{next}", counted(counts.len(), "folder"))
 }
 
-/// One scenario a row: name, tags and question, in columns. Without room for all of them the tags are left out, and
-/// then the question stands below its name.
+/// One scenario a row, in columns. Without room the tags are left out, and then the question stands below its name.
 pub fn list_text(scenarios: &[Outline], width: usize) -> String {
     let width = width.min(WIDEST);
     let tags = |scenario: &Outline| plain(&scenario.tags.join(" "));
@@ -65,8 +63,7 @@ pub fn list_text(scenarios: &[Outline], width: usize) -> String {
     out
 }
 
-/// What people see, a symptom a row: its id, how many of these scenarios have it, and the sentence. Those that none of
-/// them has are left out.
+/// A symptom a row: its id, how many of these scenarios have it, and the sentence; none that no scenario has.
 pub fn symptoms_text(scenarios: &[Outline], width: usize) -> String {
     let found = symptoms(scenarios);
     let ids = found.iter().map(|(symptom, _)| symptom.id.len()).max().unwrap_or(0);

@@ -47,7 +47,6 @@ pub(crate) fn table(columns: &[&str], rows: impl IntoIterator<Item = Vec<String>
     format!("|{names}\n|{}\n{}", " --- |".repeat(columns.len()), rows.collect::<String>())
 }
 
-/// Names and values as a table.
 pub(crate) fn named(name: &str, rows: impl IntoIterator<Item = (impl AsRef<str>, String)>) -> String {
     table(&[name, ""], rows.into_iter().map(|(name, value)| vec![markdown(name.as_ref()), markdown(&value)]))
 }

@@ -42,9 +42,7 @@ impl<'r> Prepared<'r> {
     }
 }
 
-/// A stored report with the words in which its questions are shown. Its verdicts stay those that it holds.
-///
-/// A compact report has no words for what comes with the program, and gets them here.
+/// A stored report with the words for its questions, which a compact report lacks. Its verdicts stay those it holds.
 pub fn worded(mut report: StoredReport) -> StoredReport {
     if let StoredReport::Compact(compact) = &mut report
         && compact.scenarios.iter().any(|one| one.question.is_empty())
@@ -59,8 +57,7 @@ pub fn has_words(one: &ScenarioReport) -> bool {
     catalogue::is_built_in(&one.scenario, &one.sha256)
 }
 
-/// Gives the questions of a compact report the words that the program has for them. One that it does not know any more
-/// is shown by its name.
+/// Gives a compact report's questions the program's words; one that it does not know any more has its name alone.
 fn fill_words(all: &mut [CompactScenario], scenarios: &[Scenario]) {
     let known: HashMap<&str, &Scenario> = scenarios.iter().map(|scenario| (scenario.name.as_str(), scenario)).collect();
     for one in all.iter_mut().filter(|one| one.question.is_empty()) {

@@ -1,6 +1,5 @@
-//! A file for the textfile collector of a Prometheus node exporter.
-//!
-//! Samples carry no time stamps, as the collector wants it; the time of the run is a metric.
+//! A file for the textfile collector of a Prometheus node exporter. Samples carry no time stamps, as the collector
+//! wants it; the time of the run is a metric.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -113,8 +112,7 @@ fn used_bytes((labels, scenario): &(Labels, &ScenarioView<'_>)) -> Vec<Sample> {
     samples
 }
 
-/// One metric with its help, its type and its samples. The head is there even without samples, so
-/// that the metric is known.
+/// One metric: help, type and samples. The head is there even without samples, so that the metric is known.
 pub(super) fn family(out: &mut String, name: &str, help: &str, samples: impl IntoIterator<Item = Sample>) {
     let _ = writeln!(out, "# HELP cuda_pitfalls_{name} {help}\n# TYPE cuda_pitfalls_{name} gauge");
     let mut seen = HashSet::new();

@@ -155,10 +155,8 @@ pub fn as_format(matrix: &Matrix, format: Format) -> Option<String> {
 
 /// The width of a text that is not for a terminal.
 const PAGE_WIDTH: usize = 100;
-/// The title of the page.
 const TITLE: &str = "Since which version a line calls cuInit";
 
-/// What has to be known of the page.
 const OPENING: &str = "\
 Each line ran in a fresh interpreter, in an environment that `uv` made of the release and of what it needs. Asked is \
 whether the line calls `cuInit`: that reads `CUDA_VISIBLE_DEVICES` for good, and afterwards a forked child cannot use \

@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use cuda_pitfalls_core::scenario::{Check, Expectation, Expected, When};
 
-/// An expected verdict as a sentence.
 pub(super) fn expected(expectation: &Expectation) -> String {
     let verdict = match expectation.verdict {
         Expected::Reproduced => "reproduced",
@@ -43,7 +42,6 @@ fn reason(words: &mut String, because: &str, evidence: &str) {
     }
 }
 
-/// A check as a sentence.
 pub(super) fn check(check: &Check) -> String {
     let mut words = match &check.facts.exit {
         Some(exit) => exit.sentence(),

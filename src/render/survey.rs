@@ -135,7 +135,6 @@ fn documents<R: Row>(sources: &[NamedSurvey]) -> Vec<&SurveyDocument<R>> {
     sources.iter().filter_map(|source| source.survey.document()).collect()
 }
 
-/// Where the rows come from.
 fn measured_on(sources: &[NamedSurvey]) -> Section {
     let row = |source: &NamedSurvey| {
         let survey = &source.survey;

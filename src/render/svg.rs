@@ -1,6 +1,5 @@
-//! A chart of memory over time, as inline SVG with its texts beside it: a line of steps per GPU.
-//!
-//! Colours are classes (`g0` to `g7`), so that the page sets them for dark mode.
+//! A chart of memory over time, as inline SVG with its texts beside it: a line of steps per GPU. Colours are classes
+//! (`g0` to `g7`), so that the page sets them for dark mode.
 
 use std::fmt::Write as _;
 

@@ -92,8 +92,7 @@ pub fn sentence(report: &ReportView<'_>) -> String {
     if counts.is_empty() { "no scenario ran".to_owned() } else { listed(&counts) }
 }
 
-/// What a reader must know before believing any verdict of a report, most serious first. Every
-/// renderer shows all of it.
+/// What a reader must know before believing any verdict, most serious first. Every renderer shows all of it.
 pub fn banners(report: &ReportView<'_>) -> Vec<String> {
     let mut banners = Vec::new();
     if report.provenance == Provenance::Simulated {

@@ -1,6 +1,4 @@
-//! Since which version a pitfall shows: expectations in the words of a person.
-//!
-//! Nothing is escaped here; each format escapes what it prints.
+//! Since which version a pitfall shows: expectations in the words of a person, which each format escapes.
 
 use cuda_pitfalls_core::scenario::{Expectation, Expected, Range, Scalar, When};
 
@@ -14,8 +12,7 @@ pub fn is_versioned(when: &When) -> bool {
     when.driver.is_some() || when.libcudart.is_some()
 }
 
-/// A line for each expectation: where it holds, and whether the pitfall shows there. Values of
-/// parameters are written by `value`.
+/// A line for each expectation: where it holds, and whether the pitfall shows. `value` writes parameters.
 pub fn lines(expect: &[Expectation], value: fn(&Scalar) -> String) -> Vec<String> {
     let line = |(place, expectation): (usize, &Expectation)| {
         let shows = match expectation.verdict {
@@ -31,8 +28,7 @@ pub fn lines(expect: &[Expectation], value: fn(&Scalar) -> String) -> Vec<String
     expect.iter().enumerate().map(line).collect()
 }
 
-/// Where something holds: `since libcudart 12.0`, `before driver 535, for mask 0,0`. Nothing for
-/// everywhere.
+/// Where something holds: `since libcudart 12.0`, `before driver 535, for mask 0,0`. Nothing for everywhere.
 pub fn condition(when: &When, value: fn(&Scalar) -> String) -> Option<String> {
     let mut all = Vec::new();
     all.extend(when.libcudart.as_ref().map(|range| version("libcudart", range)));

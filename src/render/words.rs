@@ -1,6 +1,4 @@
-//! The machine in words: the same lines in every format.
-//!
-//! Nothing is escaped here; each format escapes what it prints.
+//! The machine in words: the same lines in every format, which escapes them.
 
 use cuda_pitfalls_core::calibration::Calibration;
 use cuda_pitfalls_core::machine::{Interpreter, Isolation, Machine};
@@ -64,8 +62,7 @@ pub fn driver(machine: &Machine) -> String {
     words
 }
 
-/// The interpreter that ran Python lines, with the packages that were needed: `3.12.3 /usr/bin/python3,
-/// torch 2.9.0`.
+/// The interpreter that ran Python lines, with the packages that were needed: `3.12.3 /usr/bin/python3, torch 2.9.0`.
 pub fn python(interpreter: &Interpreter) -> String {
     let mut words = format!("{} {}", interpreter.version, interpreter.executable);
     if interpreter.implementation != "cpython" {

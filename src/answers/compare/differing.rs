@@ -5,15 +5,10 @@ use cuda_pitfalls_core::fact::words;
 use cuda_pitfalls_core::observation::{Observation, StepObservation};
 use cuda_pitfalls_core::scenario::Class;
 
-/// Whether a call returned.
 pub(super) const RETURNED: &str = "returned";
-/// What a call returned.
 pub(super) const STATUS: &str = "status";
-/// How the process ended.
 pub(super) const END: &str = "ends";
-/// How many steps the process made.
 pub(super) const STEPS_MADE: &str = "steps made";
-/// Which GPUs a process sees.
 pub(super) const VISIBLE: &str = "sees";
 /// How the memory of a GPU changed; the GPU stands behind it.
 pub(super) const MEMORY: &str = "memory of ";

@@ -9,7 +9,6 @@ use cuda_pitfalls_core::sample::Gpu;
 use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::units;
 
-/// The facts that differ.
 pub(super) fn changes(machines: [&Machine; 2]) -> Vec<FactDifference> {
     let [a, b] = machines.map(facts);
     FactDifference::between(&a, &b, "not set")

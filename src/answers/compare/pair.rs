@@ -13,7 +13,6 @@ pub(super) struct ComparedEntry<'a, T> {
     pub(super) libcudart: Option<String>,
     /// Why it shows nothing; none if it was measured.
     pub(super) unmeasured: Option<String>,
-    /// The thing itself.
     pub(super) item: &'a T,
 }
 
@@ -21,9 +20,7 @@ pub(super) struct ComparedEntry<'a, T> {
 pub(super) struct Paired<'a, T> {
     /// What both have measured, in the order of A.
     pub(super) both: Vec<(ComparedEntry<'a, T>, ComparedEntry<'a, T>)>,
-    /// What only A has measured.
     pub(super) only_in_a: Vec<Only>,
-    /// What only B has measured.
     pub(super) only_in_b: Vec<Only>,
     /// How many neither of them has measured.
     pub(super) in_neither: usize,
@@ -108,7 +105,6 @@ fn sole(versions: &BTreeSet<String>) -> Option<String> {
     versions.iter().next().filter(|_| versions.len() == 1).cloned()
 }
 
-/// Keeps the entries of one version.
 fn keep<T>(
     side: &'static str,
     entries: &mut Vec<ComparedEntry<'_, T>>,

@@ -33,8 +33,7 @@ pub(super) fn entries<'v, 'r>(report: &'v ReportView<'r>) -> Vec<ComparedEntry<'
     entries.collect()
 }
 
-/// Compares the verdicts, and the first fact of each case that differs. Outcomes of a compact report are compared by the
-/// changes that it keeps.
+/// Compares the verdicts, and the first fact of each case that differs; of a compact report, by the changes it keeps.
 pub(super) fn compare(both: [&ScenarioView<'_>; 2], machines: [&Machine; 2]) -> Relation {
     let [a, b] = both;
     let mut outcomes = both.into_iter().flat_map(|one| &one.cases).flat_map(|case| &case.outcomes);
@@ -97,7 +96,6 @@ pub(super) fn compare(both: [&ScenarioView<'_>; 2], machines: [&Machine; 2]) -> 
     }
 }
 
-/// The names of the cases, sorted.
 fn names<'r>(report: &ScenarioView<'r>) -> BTreeSet<&'r str> {
     report.cases.iter().map(|case| case.name).collect()
 }

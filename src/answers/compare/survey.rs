@@ -15,7 +15,6 @@ use crate::survey::startup::{Spread, StartRow, StartStep};
 use crate::survey::{RowAttempts, Survey};
 use cuda_pitfalls_core::text::{counts, units};
 
-/// Compares the rows of two surveys of one kind.
 pub(super) fn compare<R: Compared>(
     comparison: Comparison,
     surveys: [&Survey; 2],
@@ -55,7 +54,6 @@ type NamedFact = (String, Option<String>);
 
 /// A row that can be compared with one of another survey.
 pub(super) trait Compared: Row + Clone {
-    /// The rows of a survey, as they are compared.
     fn rows(survey: &Survey) -> Cow<'_, [Self]> {
         Cow::Borrowed(survey.rows())
     }
@@ -104,7 +102,6 @@ fn or(name: &str, value: Option<String>, otherwise: &str) -> NamedFact {
     fact(name, Some(value.unwrap_or_else(|| otherwise.to_string())))
 }
 
-/// How a process ended.
 fn ended(left: &Option<String>) -> NamedFact {
     or("process ended by", left.clone(), "exit code 0")
 }

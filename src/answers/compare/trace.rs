@@ -1,9 +1,8 @@
 //! Two traces: what two programs, or one with two versions of a framework, did differently.
 //!
-//! What a program did is put into facts with names that hold for every run of it: the program by its
-//! position in the tree of programs, the GPU by its index, the place by file and function. Line
-//! numbers, times, PIDs and handles are left out, because they differ where nothing behaves
-//! differently.
+//! What a program did is put into facts with names that hold for every run of it: the program by its position in the
+//! tree of programs, the GPU by its index, the place by file and function. Line numbers, times, PIDs and handles are
+//! left out, because they differ where nothing behaves differently.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -157,7 +156,6 @@ fn behaviour(history: &History, findings: &[Finding], other: &History) -> Behavi
     did
 }
 
-/// A thing that is there.
 fn once(did: &mut Behaviour, order: u8, name: String, fact: &'static str) {
     let thing = Thing { facts: vec![TraceFact::text(fact, "yes")], absent: "no" };
     did.entry((order, shorten(&name, 2 * LONGEST))).or_insert(thing);
@@ -269,8 +267,7 @@ fn peaks(trace: &Trace, did: &mut Behaviour) {
     }
 }
 
-/// The functions that were called. Where one of the traces has no counts of a process, nothing is
-/// known of what it did not call.
+/// The functions that were called. Without counts of a process nothing is known of what it did not call.
 fn calls(history: &History, tree: &Tree, did: &mut Behaviour, other: &History) {
     let others = Tree::of(other, history);
     // A process counts for all the programs that it was: what it did is said of the last.
@@ -294,7 +291,6 @@ fn gpu(trace: &Trace, event: &TraceEvent) -> String {
     }
 }
 
-/// What a call returned, by its name.
 fn code(event: &TraceEvent) -> String {
     match event.status {
         None => UNKNOWN.to_string(),
@@ -302,8 +298,7 @@ fn code(event: &TraceEvent) -> String {
     }
 }
 
-/// The user's own file and function, and what it called there; the line is left out, because an
-/// edit elsewhere in the file moves it.
+/// The user's own file and function, and what it called; no line, because an edit elsewhere in the file moves it.
 fn place(event: &TraceEvent) -> String {
     let own = event.stack.users().map(|frame| {
         let file = frame.file.as_deref().map(|file| file.rsplit('/').next().unwrap_or(file));
@@ -334,8 +329,7 @@ struct Tree<'h, 'a> {
 }
 
 impl<'h, 'a> Tree<'h, 'a> {
-    /// The programs of a trace. Names say the position where either of the two traces has several,
-    /// so that one thing has one name in both.
+    /// A trace's programs. Names say the position where either trace has several, so that a thing has one name in both.
     fn of(history: &'h History<'a>, other: &History) -> Tree<'h, 'a> {
         let positions = positions(history);
         let different = |positions: &[String]| positions.iter().collect::<BTreeSet<_>>().len();
@@ -360,7 +354,6 @@ impl<'h, 'a> Tree<'h, 'a> {
     }
 }
 
-/// The position of each program of a trace.
 fn positions(history: &History) -> Vec<String> {
     let position = |program: &ProgramHistory| {
         let mut names: Vec<String> = Vec::new();

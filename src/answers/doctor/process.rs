@@ -7,7 +7,6 @@ use super::version_in;
 use crate::exit::Exit;
 use cuda_pitfalls_core::examination::{FileTry, ProcessExamination, ProcessLibrary};
 
-/// The variable that hides GPUs.
 const MASK: &str = "CUDA_VISIBLE_DEVICES";
 
 /// What a running process sees and holds, and what is wrong with it.

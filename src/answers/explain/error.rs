@@ -20,7 +20,6 @@ const SHORTEST: usize = 3;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KnownError {
-    /// Its number.
     code: u32,
     /// The message that programs print.
     says: String,
@@ -113,7 +112,6 @@ fn by_number(number: u32) -> Vec<Term> {
     old.chain(has_name.then_some(number)).map(term).collect()
 }
 
-/// The error of this name.
 pub(super) fn by_name(name: &str) -> Option<Term> {
     let known = |library: CallLibrary| {
         let mut all = status::table(library).iter();
@@ -225,7 +223,6 @@ pub(super) fn messages_with_advice(text: &str) -> impl Iterator<Item = &'static 
     FILE.advice.iter().filter(move |advice| advice.says.iter().any(|said| text.contains(&said.to_lowercase())))
 }
 
-/// What helps against an error.
 pub(super) fn advice(code: u32) -> Option<&'static Advice> {
     FILE.advice.iter().find(|advice| advice.codes.contains(&code))
 }

@@ -38,14 +38,12 @@ enum Reading {
     Said,
     /// As sentences; words that stand beside each other count together.
     Sentence,
-    /// As words.
     Words,
 }
 
 /// A part of a scenario: the weight of a term in it, how it is read, and its text.
 type Field = (f64, Reading, fn(&Scenario) -> String);
 
-/// Every part of a scenario.
 const FIELDS: [Field; 13] = [
     (5.0, Reading::Sentence, |it| it.question.clone()),
     (3.0, Reading::Words, |it| it.name.replace(['/', '-'], " ")),
@@ -101,7 +99,6 @@ fn steps(case: &Case) -> String {
     join(env.chain(steps))
 }
 
-/// One scenario as it is looked up.
 struct IndexedScenario {
     /// How often each field has each term.
     counts: BTreeMap<Term, [u16; FIELDS.len()]>,
@@ -109,13 +106,11 @@ struct IndexedScenario {
     lengths: [f64; FIELDS.len()],
     /// Words that stand beside each other in the question, the belief and the messages.
     pairs: BTreeSet<(String, String)>,
-    /// The terms of the question.
     question: BTreeSet<Term>,
     /// The terms of each message.
     says: Vec<BTreeSet<Term>>,
 }
 
-/// All scenarios, ready to be looked up.
 pub(super) struct Index {
     documents: Vec<IndexedScenario>,
     /// In how many documents each term is.
@@ -124,7 +119,6 @@ pub(super) struct Index {
     means: [f64; FIELDS.len()],
 }
 
-/// How well a scenario answers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Match {
     /// Which scenario.
@@ -156,7 +150,6 @@ impl Index {
         Index { documents, frequencies, means }
     }
 
-    /// How rare a term is.
     fn rarity(&self, term: &Term) -> f64 {
         let (all, with) = (self.documents.len() as f64, f64::from(*self.frequencies.get(term).unwrap_or(&0)));
         (1.0 + (all - with + 0.5) / (with + 0.5)).ln()
@@ -309,7 +302,6 @@ impl IndexedScenario {
     }
 }
 
-/// Neighbouring words.
 pub(super) fn pairs(terms: &[Term]) -> BTreeSet<(String, String)> {
     let words: Vec<&Term> = terms.iter().filter(|term| !term.is_name).collect();
     let neighbours = words.iter().zip(words.iter().skip(1));

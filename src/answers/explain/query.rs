@@ -50,7 +50,6 @@ pub struct Query {
     pub is_c: bool,
     /// Each term with what it counts.
     pub(super) terms: BTreeMap<Term, f64>,
-    /// Words that stand beside each other.
     pub(super) pairs: BTreeSet<(String, String)>,
     /// What was said, without code and places.
     pub(super) said: String,
@@ -67,8 +66,7 @@ impl Query {
         Query::with(error::without_boilerplate(text).trim(), "", false)
     }
 
-    /// A traceback, a log or an error message: of it only what matters is looked up. Paths, addresses and times are
-    /// dropped.
+    /// A traceback, a log or an error message: of it only what matters is looked up, no paths, addresses and times.
     pub fn pasted(text: &str) -> Query {
         let text = error::without_boilerplate(text);
         let mut lines: Vec<String> = text.lines().map(|line| line.chars().take(MOST_LETTERS).collect()).collect();
@@ -164,7 +162,6 @@ fn is_place(line: &str) -> bool {
     line.starts_with("File \"") || line.starts_with("at /") || line.starts_with('#') || line.starts_with("--- ")
 }
 
-/// Whether a line says what happened.
 fn is_message(line: &str) -> bool {
     let lower = line.to_lowercase();
     let is_exception = line.split_once(':').is_some_and(|(kind, _)| {

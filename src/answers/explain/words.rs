@@ -1,6 +1,5 @@
-//! Text as terms: words in their plain form, exact names, and what stands for a GPU or an error.
-//!
-//! The same is done to scenarios and to what a person types, so that the two meet.
+//! Text as terms: words in their plain form, exact names, and what stands for a GPU or an error. The same is done to
+//! scenarios and to what a person types, so that the two meet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -11,7 +10,6 @@ use super::error;
 
 const SYNONYMS: &str = cuda_pitfalls_scenarios::SYNONYMS;
 
-/// Stop words: they say nothing about a question.
 const STOP: &str = "a about again all also am an and any are as at be because been before being but by can could did do does doing \
 done down during each even every for from get gets getting give given gives go got had has have having he help her here him his how \
 however i if in instead into is isn it its just know let like line lot ly me mine more most much must my need needs new no nor not \
@@ -23,7 +21,6 @@ review upstream torch2 py module2 currently expected really work works working w
 
 static STOPPED: LazyLock<BTreeSet<&str>> = LazyLock::new(|| STOP.split_whitespace().collect());
 
-/// The phrases of the synonyms.
 static MEANINGS: LazyLock<Meanings> = LazyLock::new(|| meanings(SYNONYMS));
 
 /// Phrases by the stems of their words, each with its meaning, below the first of these stems.
@@ -57,7 +54,6 @@ impl Term {
         self.is_name && is_name && !["cuinit", "cuda", "nvml"].contains(&text)
     }
 
-    /// Whether it is an error, by its number or by a name of it.
     pub(super) fn is_error(&self) -> bool {
         ["error ", "cudaerror", "cuda_error"].iter().any(|start| self.text.starts_with(start))
     }

@@ -58,7 +58,6 @@ const INCLUDES: [(&str, &str); 11] = [
 /// Functions that stand in a file if something in it uses them.
 const HELPERS: &str = include_str!("helpers.c");
 
-/// The whole file.
 pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
     if program.is_of_lines() {
         return Err(Refusal::new("its steps are lines of Python; write it `--as python`"));
@@ -108,7 +107,6 @@ pub(super) fn comment(text: &str) -> String {
     visible(text).replace("*/", "* /").replace("/*", "/ *")
 }
 
-/// A C string.
 pub(super) fn literal(text: &str) -> String {
     let mut out = String::from("\"");
     for byte in text.bytes() {
@@ -290,7 +288,6 @@ pub(super) fn declared(c_type: &str, name: &str) -> String {
     if c_type.ends_with('*') { format!("{c_type}{name}") } else { format!("{c_type} {name}") }
 }
 
-/// Several names of one type.
 fn declared_all(c_type: &str, names: &[String]) -> String {
     declared(c_type, &names.join(if c_type.ends_with('*') { ", *" } else { ", " }))
 }
@@ -340,7 +337,6 @@ pub(super) fn room(c_type: &str, count: Option<usize>) -> String {
     value.to_string()
 }
 
-/// The address of a variable of a type, for a parameter of another.
 pub(super) fn address(name: &str, own: &str, c_type: &str) -> String {
     let is_same = c_type.replace(' ', "") == format!("{own}*").replace(' ', "");
     if is_same { format!("&{name}") } else { format!("(void *)&{name}") }
@@ -451,7 +447,6 @@ impl CaseText<'_> {
     }
 }
 
-/// A word of a structure is set.
 pub(super) fn word_put(name: &str, offset: usize, value: &str) -> String {
     let shift = if offset % 8 == 4 { " << 32" } else { "" };
     format!("{name}[{}] |= (uint64_t){value}{shift}", offset / 8)

@@ -61,7 +61,6 @@ impl<'p> CaseText<'p> {
         let _ = writeln!(self.text, "{}{line}", "    ".repeat(self.pad));
     }
 
-    /// A statement, with a remark behind it.
     pub(super) fn statement(&mut self, statement: &str, said: &str) {
         self.line(&format!("{statement}{}{said}", self.language.pick([";", ""])));
     }
@@ -393,7 +392,6 @@ impl<'p> CaseText<'p> {
         shown
     }
 
-    /// Asks what is asked about a value.
     pub(super) fn ask(&mut self, key: &str, value: &str, kind: WrittenKind, questions: Questions<'_>) -> Done {
         for question in questions {
             if let EffectQuestion::Value { name, sign, operand, .. } = question
@@ -499,8 +497,7 @@ fn condition(
     Ok(format!("{} {sign} {other}", language.form(number, &[value])))
 }
 
-/// What must hold for a question about the state of the driver or about memory; none for the others. `before` is what was
-/// read before the step.
+/// What must hold for a question about the driver's state or memory; none for others. `before` is of before the step.
 fn state(language: Language, program: &Reproducer<'_>, question: &EffectQuestion<'_>, before: &str) -> Option<String> {
     Some(match question {
         EffectQuestion::Status { .. } | EffectQuestion::Value { .. } => return None,

@@ -55,7 +55,6 @@ pub(super) enum EffectQuestion<'s> {
     },
 }
 
-/// The questions about a step.
 pub(super) type Questions<'a> = &'a [&'a EffectQuestion<'a>];
 
 /// GPUs by NVML's numbers.
@@ -77,7 +76,6 @@ pub(super) enum Since {
 /// A bound of growth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bytes {
-    /// None.
     Any,
     These(i64),
     /// What a driver may take or give back on its own.
@@ -102,7 +100,6 @@ pub(super) struct Growth {
 }
 
 impl EffectQuestion<'_> {
-    /// The label of the step that it is about.
     pub(super) fn step(&self) -> &str {
         match self {
             EffectQuestion::Status { at, .. }
@@ -139,7 +136,6 @@ impl EffectQuestion<'_> {
         }
     }
 
-    /// The question as a clause about its step.
     pub(super) fn words(&self) -> String {
         match self {
             EffectQuestion::Status { at, names } => {
@@ -193,7 +189,6 @@ impl GpuSet {
         }
     }
 
-    /// The GPUs that it names.
     pub(super) fn named(&self) -> &[u32] {
         match self {
             GpuSet::All => &[],
@@ -221,7 +216,6 @@ pub(super) fn gpu_named(text: &str) -> Option<u32> {
     text.strip_prefix("${gpu")?.strip_suffix('}')?.parse().ok()
 }
 
-/// The library and the code of a status.
 pub(super) fn status(name: &str) -> Option<(CallLibrary, u32)> {
     CallLibrary::ALL.into_iter().find_map(|library| {
         let known = calls::status::table(library).iter().find(|(_, known)| known.to_str() == Ok(name));
@@ -229,10 +223,7 @@ pub(super) fn status(name: &str) -> Option<(CallLibrary, u32)> {
     })
 }
 
-/// The questions of an effect, in the order of the file.
-///
-/// # Errors
-/// What no reproducer can ask.
+/// The questions of an effect, in the order of the file. Errors: what no reproducer can ask.
 pub(super) fn questions(effect: &[Check]) -> Result<Vec<EffectQuestion<'_>>, Refusal> {
     let mut all = Vec::new();
     for check in effect {
@@ -375,8 +366,7 @@ fn order_words(sign: &str) -> &'static str {
     }
 }
 
-/// Of how many GPUs memory is read: those that a question names and those that a case needs; none if no question is
-/// about memory.
+/// Of how many GPUs memory is read: of those that a question names or a case needs; none if no question is about it.
 pub(super) fn gpus_read(questions: &[EffectQuestion<'_>], needed: u32) -> u32 {
     let about = questions.iter().filter_map(|question| match question {
         EffectQuestion::Contexts { gpus, .. } | EffectQuestion::Memory { gpus, .. } => Some(gpus),
@@ -387,7 +377,6 @@ pub(super) fn gpus_read(questions: &[EffectQuestion<'_>], needed: u32) -> u32 {
 }
 
 impl Reproducer<'_> {
-    /// How many GPUs' memory is read.
     pub(super) fn gpus_read(&self) -> u32 {
         gpus_read(&self.questions, self.scenario.needs.gpus)
     }
@@ -420,7 +409,6 @@ impl Reproducer<'_> {
         (gpus > 1 && self.gpus_read() < gpus).then_some(gpus)
     }
 
-    /// The lines of the comment at the head of a file.
     pub(super) fn header(&self, commands: &str, needs: &str) -> Vec<String> {
         let mut lines = vec![self.scenario.question.clone(), String::new()];
         lines.extend(self.cases.iter().map(|Sequence { case, .. }| format!("{}: {}", case.name, case.does)));
@@ -487,7 +475,6 @@ impl Reproducer<'_> {
     }
 }
 
-/// What the header of a file says of a hazard.
 fn warning(hazard: Hazard) -> &'static str {
     match hazard {
         Hazard::Fault => "it causes a GPU fault, which the kernel logs as an Xid",

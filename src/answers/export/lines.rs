@@ -59,8 +59,7 @@ pub(super) fn indented(text: &str, pad: &str) -> String {
     out
 }
 
-/// What stands before the last statement, and the last statement, where that is an expression on a line
-/// of its own or behind a semicolon.
+/// What stands before the last statement, and that, where it is an expression on a line of its own or behind `;`.
 pub(super) fn last_expression(text: &str) -> (&str, &str) {
     let text = text.trim_end();
     let mut last = 0;

@@ -42,11 +42,9 @@ pub struct Reproducer<'s> {
     pub(super) stem: String,
 }
 
-/// A case.
 #[derive(Debug)]
 pub(super) struct Sequence<'s> {
     pub(super) case: &'s Case,
-    /// Variables of the environment at its start.
     pub(super) env: Vec<(&'s str, Vec<Piece>)>,
     pub(super) steps: Vec<Action<'s>>,
     /// Handles that steps bind, each with the C type that the first of them writes.
@@ -61,7 +59,6 @@ pub(super) struct HandleVariable {
     pub(super) is_block: bool,
 }
 
-/// One step.
 #[derive(Debug)]
 pub(super) struct Action<'s> {
     pub(super) label: &'s str,
@@ -70,15 +67,12 @@ pub(super) struct Action<'s> {
     pub(super) doing: Doing<'s>,
 }
 
-/// What a step does.
 #[derive(Debug)]
 pub(super) enum Doing<'s> {
-    /// A call of a library.
     Call {
         call: &'static Call,
         arguments: Vec<Argument>,
     },
-    /// A Python line.
     Line {
         text: &'s str,
         value: Option<&'s str>,
@@ -105,7 +99,6 @@ pub(super) enum Doing<'s> {
     },
 }
 
-/// A part of a text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Piece {
     Said(String),
@@ -113,7 +106,6 @@ pub(super) enum Piece {
     Uuid(u32),
 }
 
-/// An integer.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Number {
     Int(i64),
@@ -123,7 +115,6 @@ pub(super) enum Number {
     Gpus,
 }
 
-/// What is passed for a parameter.
 #[derive(Clone, Debug)]
 pub(super) enum Argument {
     Number(Number),
@@ -150,10 +141,8 @@ pub(super) enum Argument {
 }
 
 impl<'s> Reproducer<'s> {
-    /// The trap and the control of an instance, for a file of this name without its suffix.
-    ///
-    /// # Errors
-    /// Why a standalone program cannot show the effect.
+    /// The trap and the control of an instance, for a file of this name without its suffix. Errors: why a standalone
+    /// program cannot show the effect.
     pub fn new(scenario: &'s Scenario, instance: &'s Instance, stem: &str) -> Result<Reproducer<'s>, Refusal> {
         let questions = effect::questions(&instance.effect)?;
         let gpus = effect::gpus_read(&questions, scenario.needs.gpus);
@@ -176,7 +165,6 @@ impl<'s> Reproducer<'s> {
         Ok(program)
     }
 
-    /// Whether its cases are Python lines.
     pub(super) fn is_of_lines(&self) -> bool {
         self.cases.iter().any(|sequence| sequence.case.python.is_some())
     }
@@ -199,7 +187,6 @@ impl<'s> Reproducer<'s> {
         all
     }
 
-    /// What it passes to functions.
     pub(super) fn arguments(&self) -> impl Iterator<Item = &Argument> {
         self.actions().into_iter().filter_map(Action::call).flat_map(|(_, arguments)| arguments)
     }
@@ -229,13 +216,11 @@ impl<'s> Reproducer<'s> {
         named.collect()
     }
 
-    /// The checks at a step, in order. Checks of memory come last, because reading it
-    /// takes a moment.
+    /// The checks at a step, in order. Checks of memory come last, because reading it takes a moment.
     pub(super) fn questions_at(&self, label: &str) -> Vec<&EffectQuestion<'s>> {
         self.questions.iter().filter(|question| question.step() == label).collect()
     }
 
-    /// The number of checks in these steps.
     pub(super) fn count_asked(&self, steps: &[Action<'s>]) -> usize {
         let mut all = Vec::new();
         add_actions(steps, &mut all);
@@ -490,7 +475,6 @@ fn interleaved() -> Refusal {
 }
 
 impl Action<'_> {
-    /// The function that it calls, with what is passed.
     pub(super) fn call(&self) -> Option<(&'static Call, &[Argument])> {
         match &self.doing {
             Doing::Call { call, arguments } => Some((*call, arguments.as_slice())),
@@ -547,14 +531,12 @@ pub(super) fn filled(pieces: impl Iterator<Item = String>, width: usize, end: &s
     lines.join(end)
 }
 
-/// Whether a text calls a function.
 pub(super) fn is_used(text: &str, call: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
     text.match_indices(call).any(|(at, _)| !text.split_at(at).0.ends_with(is_part))
 }
 
-/// The functions, macros and constants of a file that a text uses, a function behind this gap. One may use those before
-/// it.
+/// What a text uses of a file's functions, macros and constants, a function behind this gap. One may use those before.
 pub(super) fn used_helpers(file: &str, text: &str, gap: &str) -> String {
     let mut used = String::new();
     for helper in file.trim_end().split("\n\n\n").collect::<Vec<_>>().into_iter().rev() {

@@ -29,7 +29,6 @@ const OF_CTYPES: &str =
 /// Functions that stand in a file if something in it uses them.
 const HELPERS: &str = include_str!("helpers.py");
 
-/// The whole file.
 pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
     let mut cases = String::new();
     for sequence in &program.cases {
@@ -67,7 +66,6 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
     Ok(out)
 }
 
-/// Whether a text has this name as a word of its own.
 fn is_word(text: &str, name: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.match_indices(name).any(|(at, _)| {
@@ -170,7 +168,6 @@ pub(super) fn text(pieces: &[Piece]) -> String {
     if parts.is_empty() { literal("") } else { parts.join(" + ") }
 }
 
-/// A text in bytes.
 pub(super) fn encoded(pieces: &[Piece]) -> String {
     match pieces {
         [] => "b\"\"".to_string(),
@@ -214,7 +211,6 @@ pub(super) fn struct_room(layout: &Layout) -> String {
     format!("room({}{})", layout.size.div_ceil(8) * 8, words.collect::<String>())
 }
 
-/// The address of a variable.
 pub(super) fn address(name: &str, _: &str, _: &str) -> String {
     format!("byref({name})")
 }

@@ -10,7 +10,6 @@ use super::{Difference, FactDiffers, Fleet, Group, Key, Outcome, Usual, What};
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
-/// The name of the schema.
 const SCHEMA: &str = "cuda-pitfalls-fleet-diff";
 
 /// What changed.
@@ -100,10 +99,7 @@ impl FleetDiff {
     }
 }
 
-/// What changed from one document to the other.
-///
-/// # Errors
-/// One is measured and the other is simulated.
+/// What changed from one document to the other. Errors: one is measured and the other is simulated.
 pub fn diff(old: &Fleet, new: &Fleet) -> Result<FleetDiff, String> {
     if old.provenance != new.provenance {
         return Err("one of the two is simulated and the other is measured: they are not compared".to_owned());

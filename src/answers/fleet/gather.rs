@@ -1,6 +1,5 @@
-//! Reads documents into a pool, on several cores: the only part of a merge that opens files.
-//!
-//! A file is read by one thread. The lines of a file with many documents are read by one and understood by all.
+//! Reads documents into a pool, on several cores: the only part of a merge that opens files. A file is read by one
+//! thread. The lines of a file with many documents are read by one and understood by all.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,8 +72,7 @@ fn work(receive: &Mutex<Receiver<Job>>, whole: &Mutex<()>, pool: &Pool) {
     }
 }
 
-/// Hands over the documents of a source in batches. A source is left if it goes on with what is no document at
-/// all.
+/// Hands over the documents of a source in batches. A source is left if it goes on with what is no document at all.
 fn lines(source: &Source, pool: &Pool, mut take: impl FnMut(Vec<ArchiveDocument>, Arc<AtomicUsize>) -> bool) {
     let (mut batch, mut bytes, mut wrong) = (Vec::new(), 0, 0);
     let mut is_taken = true;

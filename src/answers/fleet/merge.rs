@@ -17,8 +17,7 @@ pub struct Words {
     pub page: Option<String>,
 }
 
-/// Merges what was read. `expected` are the names of those that should have reported, `words` what the program
-/// knows of a scenario.
+/// Merges what was read. `expected` are the names of those that should report, `words` what is known of a scenario.
 pub fn merge(pool: Pool, expected: Option<&[String]>, words: impl Fn(&str) -> Option<Words>) -> Fleet {
     let (rule, answers, kept, mut input) = pool.into_parts();
     // Each machine's documents stand together, the latest first; one that is dated in the future comes last.

@@ -63,7 +63,6 @@ fn called(kept: &[Kept]) -> Vec<String> {
     called.collect()
 }
 
-/// The beginning of a UUID.
 fn short(uuid: &str) -> String {
     uuid.chars().take(SHORT).collect()
 }

@@ -18,7 +18,6 @@ use cuda_pitfalls_core::verdict::Kind;
 struct RowAnswer {
     /// What was asked, where the name does not say it.
     asked: String,
-    /// What it showed.
     facts: Vec<RowFact>,
     /// Memory, from the fullest GPU on: which of equal GPUs a worker is given is the harness's choice.
     bytes: Vec<i64>,

@@ -49,10 +49,7 @@ pub enum RequestError {
 }
 
 impl EnvironmentRequest {
-    /// The environment that words such as `torch==2.9.1 numpy<2` describe: the first package is what it is about.
-    ///
-    /// # Errors
-    /// They describe none.
+    /// Words such as `torch==2.9.1 numpy<2`: the first package is what it is about. Errors: they describe none.
     pub fn parse(text: &str) -> Result<EnvironmentRequest, RequestError> {
         let mut words = text.split_whitespace().map(str::to_string);
         let first = words.next().ok_or(RequestError::Empty)?;
@@ -121,18 +118,12 @@ fn is_name(text: &str) -> bool {
     is_requirement(text) && is_extra && !bare(text).is_empty()
 }
 
-/// The list that comes with the program.
-///
-/// # Errors
-/// The errors of the list, with their places.
+/// The list that comes with the program. Errors: the errors of the list, with their places.
 pub fn built_in() -> Result<Vec<EnvironmentRequest>, Invalid> {
     read(PATH, SOURCE)
 }
 
-/// Parses a list; errors name `path`.
-///
-/// # Errors
-/// The first error of the list, with its place.
+/// Parses a list. Errors: the first one, with its place in `path`.
 pub fn read(path: &str, source: &str) -> Result<Vec<EnvironmentRequest>, Invalid> {
     read_list(path, source, |file: EnvironmentsFile, _| {
         let (mut all, mut known) = (Vec::new(), BTreeSet::new());

@@ -122,8 +122,7 @@ impl Matrix {
         self.lines.iter().filter(|line| line.cells.iter().any(|cell| columns.contains(&cell.column)))
     }
 
-    /// Lines that began or ceased to call `cuInit`, package by package. Versions in which that is not known, or which
-    /// do not have the line, are passed over.
+    /// Lines that began or ceased to call `cuInit`, by package; versions are passed over of which that is not known.
     pub fn changes(&self) -> Vec<Change> {
         let mut all = Vec::new();
         for (_, columns) in self.packages() {

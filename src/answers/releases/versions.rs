@@ -30,8 +30,7 @@ pub struct ReleaseSpan {
     pub releases: Vec<String>,
 }
 
-/// Every line of a matrix, for each package in whose environments it was asked. `lines` says which scenarios a line
-/// decides.
+/// Every line of a matrix, for each package in whose environments it was asked. `lines` says what scenarios it decides.
 pub fn line_releases(matrix: &Matrix, lines: &[PythonLine]) -> Vec<LineReleases> {
     let mut all = Vec::new();
     for line in &matrix.lines {

@@ -76,16 +76,12 @@ impl Row for EnvRow {
     }
 }
 
-/// The questions about all variables that come with the program.
-///
-/// # Errors
-/// The list, or a question made from it, has an error.
+/// The questions about all variables that come with the program. Errors: the list, or a question of it, has one.
 pub fn items() -> Result<Vec<Item<EnvRow>>, Invalid> {
     Ok(variables()?.into_iter().map(EnvVariable::item).collect())
 }
 
 impl EnvRow {
-    /// The row with the results of its question.
     fn with(mut self, answered: &SurveyAnswer<'_>) -> EnvRow {
         let mut standing = RowAttempts::of(answered.report);
         let at_exec = effect(AT_EXEC, answered, &mut standing);
@@ -100,10 +96,8 @@ impl EnvRow {
     }
 }
 
-/// Whether the attempts of a case showed the observable.
-///
-/// If attempts that could decide it disagree, that is a disagreement. If an attempt could not decide it, the result is
-/// unknown, because the other attempts say nothing about this one.
+/// Whether the attempts of a case showed the observable. If attempts that could decide it disagree, that is a
+/// disagreement. If one could not decide it, the result is unknown, because the others say nothing about this one.
 fn effect(case: &str, answered: &SurveyAnswer<'_>, standing: &mut RowAttempts) -> Option<bool> {
     let plan = answered.report.plan.as_ref()?;
     let facts = Facts::new(answered.machine, answered.report.libcudart.as_ref(), plan, answered.provenance);

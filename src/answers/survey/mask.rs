@@ -97,10 +97,7 @@ pub struct Generated {
 }
 
 /// Every listed form and the generated masks, as questions; and the forms for which this machine has too few GPUs.
-/// `uuids` are in NVML order.
-///
-/// # Errors
-/// The list has an error.
+/// `uuids` are in NVML order. Errors: the list has an error.
 pub fn items(generated: Generated, uuids: &[String]) -> Result<(Vec<Item<MaskRow>>, Vec<LeftOut>), Invalid> {
     let (mut items, mut left_out, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
     for (group, form) in mask::forms()? {
@@ -123,10 +120,7 @@ pub fn items(generated: Generated, uuids: &[String]) -> Result<(Vec<Item<MaskRow
     Ok((items, left_out))
 }
 
-/// The question about a mask, on a machine with these UUIDs in NVML order.
-///
-/// # Errors
-/// The machine has too few GPUs for the mask, which is named.
+/// The question about a mask, with these UUIDs in NVML order. Errors: too few GPUs for the mask, which is named.
 fn item(form: Form, group: &str, uuids: &[String]) -> Result<Item<MaskRow>, (String, MissingGpus)> {
     let Form { mask, order, note } = form;
     let filled = mask.as_ref().map(|template| template.fill(uuids)).transpose();
@@ -174,7 +168,6 @@ impl MaskRow {
         }
     }
 
-    /// The row with the results of its question.
     fn with(mut self, answered: &SurveyAnswer<'_>) -> MaskRow {
         let observations = answered.observations(TRAP);
         let plan = answered.report.plan.as_ref();
@@ -203,7 +196,6 @@ fn predicted(mask: Option<&str>, order: Option<&str>, uuids: &[String]) -> Predi
     }
 }
 
-/// What one attempt showed.
 struct MaskSeen {
     status: String,
     count: Option<u32>,

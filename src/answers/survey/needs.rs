@@ -132,7 +132,6 @@ impl Row for NeedRow {
 }
 
 impl NeedRow {
-    /// A row without results.
     fn new(program: NeedsProgram, moment: NeedsMoment, refused: Option<&str>, error: Option<&str>) -> NeedRow {
         NeedRow {
             program,
@@ -143,7 +142,6 @@ impl NeedRow {
         }
     }
 
-    /// The row with the results of its question.
     fn with(mut self, answered: &SurveyAnswer<'_>) -> NeedRow {
         let uuids: Vec<&str> = answered.scene.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
         let mut standing = RowAttempts::of(answered.report);
@@ -195,8 +193,7 @@ impl NeedRow {
         asked.iter().any(|asked| asked.files.get(refused).is_some_and(|used| used.written))
     }
 
-    /// Whether the GPUs that are left have other ordinals than in `control`: they were counted anew, without those that
-    /// are refused. Otherwise each kept its ordinal, and the refused ones fail.
+    /// Whether the GPUs that are left were counted anew. Otherwise each kept its ordinal, and the refused ones fail.
     pub fn is_counted_anew(&self, control: &NeedRow) -> bool {
         let (seen, usual) = (self.gpus.as_deref().unwrap_or_default(), control.gpus.as_deref().unwrap_or_default());
         let first_failure =
@@ -233,14 +230,12 @@ pub fn unfiltered(rows: &[NeedRow]) -> Option<&str> {
     filtered.filter_map(|row| row.standing.unmeasured.as_ref()).map(|unmeasured| unmeasured.detail.as_str()).next()
 }
 
-/// The controls of the instrument that failed: a program that does something else with a filter that refuses nothing
-/// than without one.
+/// The controls that failed: a program that does something else with a filter that refuses nothing than without one.
 pub fn disturbed(rows: &[NeedRow]) -> Vec<String> {
     let free = rows.iter().filter(|row| row.refused.is_none());
     free.filter(|free| free.control(rows).is_some_and(|filtered| filtered.differs(free))).map(Row::key).collect()
 }
 
-/// What one attempt showed.
 struct Seen {
     met: bool,
     statuses: Vec<CallStatus>,

@@ -167,8 +167,7 @@ impl Row for PythonRow {
 
 /// A row about a line of Python.
 pub trait LineRow: StoredRow {
-    /// The row of a line, from what is known of it. `met` is whether an attempt came to the place at which libcuda
-    /// returned something by itself.
+    /// The row of a line. `met` is whether an attempt came to the place at which libcuda returned something by itself.
     fn of(line: &PythonLine, row: PythonRow, met: bool) -> Self;
 }
 

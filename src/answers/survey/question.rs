@@ -110,11 +110,7 @@ pub(super) fn scenario(
     }
 }
 
-/// The content of a list, in which steps and checks stand as in scenario files. What `read` finds wrong is at a place of
-/// the file.
-///
-/// # Errors
-/// The errors of the list, with their places.
+/// The content of a list; `read` says what is wrong at a place of the file. Errors: those of the list, with places.
 pub(crate) fn read_list<F: DeserializeOwned, T>(
     path: &str,
     source: &str,

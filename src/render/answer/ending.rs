@@ -57,8 +57,7 @@ impl Ending {
     }
 }
 
-/// The end: what was not asked, the counts, and where the report is. Each thing is said in one line
-/// where the width allows.
+/// The end: what was not asked, the counts, and where the report is, each in one line where the width allows.
 pub fn ending(report: &ReportView<'_>, ending: &Ending, width: usize) -> String {
     let mut out = String::new();
     let mut line = |head: &str, text: &str| out.push_str(&sentence(head, text, width));

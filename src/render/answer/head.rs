@@ -65,7 +65,6 @@ pub(super) fn no_gpu(report: &ReportView<'_>) -> Option<String> {
     }
 }
 
-/// The program, and the machine that it asks.
 fn program_and_machine(report: &ReportView<'_>) -> String {
     let mut said = format!("cuda-pitfalls {}", report.run.version);
     if report.provenance == Provenance::Simulated {

@@ -22,8 +22,7 @@ pub fn is_yes_or_no(question: &str) -> bool {
     question.split(' ').next().is_some_and(|first| words.contains(&first))
 }
 
-/// The lines of one question from the answers to its instances, each line with its end; empty where
-/// there is nothing to tell. Failures come first, each by itself.
+/// The lines of one question from its instances' answers, failures first; empty where there is nothing to tell.
 pub fn question(answers: &[InstanceAnswer], width: usize, style: Style) -> String {
     let width = width.min(WIDEST);
     let mut out = String::new();
@@ -55,8 +54,7 @@ pub(super) fn word_of(kind: Kind, question: &str) -> &'static str {
     }
 }
 
-/// A block in the making: a word, the question beside it, lines below it, and the scenario's name
-/// at the right end of the first line that has room for it.
+/// A block in the making: a word, the question beside it, lines below, and the name at the right where there is room.
 struct QuestionBlock<'a> {
     word: String,
     painted: String,

@@ -8,7 +8,6 @@ use cuda_pitfalls_core::examination::{Examination, ProcessExamination, Start};
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// The name of the schema.
 const SCHEMA: &str = "cuda-pitfalls-doctor";
 
 /// What `doctor --json` prints.

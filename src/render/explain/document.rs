@@ -8,7 +8,6 @@ use cuda_pitfalls_answers::explain::{Certainty, Explanation, NameFact, ScenarioA
 use cuda_pitfalls_answers::summary::Basis;
 use cuda_pitfalls_core::report::SchemaId;
 
-/// The name of the schema.
 const SCHEMA: &str = "cuda-pitfalls-explanation";
 
 /// The answers to a text, and what is known of the names in it.

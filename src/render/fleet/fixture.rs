@@ -118,8 +118,7 @@ fn question(name: &str, question: &str, page: Option<&str>) -> Question {
     Question { name: name.to_owned(), question: question.to_owned(), page: page.map(str::to_owned), is_row }
 }
 
-/// Six machines in two groups: one difference of each kind, a machine that is alone, and one that is
-/// missing.
+/// Six machines in two groups: one difference of each kind, a machine that is alone, and one that is missing.
 pub fn fleet() -> Fleet {
     let machines = (1..=6).map(|place| machine(&format!("node-{place}"), place)).collect();
     let questions = vec![

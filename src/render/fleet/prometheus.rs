@@ -58,12 +58,10 @@ pub(super) fn fleet(fleet: &Fleet) -> String {
     out
 }
 
-/// One sample without labels.
 fn plain(value: usize) -> Sample {
     (Vec::new(), value.to_string())
 }
 
-/// The families about what differs.
 fn differences(out: &mut String, fleet: &Fleet) {
     let told = words::told(fleet);
     let differing = [plain(words::differing(fleet, &told))];

@@ -49,7 +49,6 @@ pub(super) struct Few {
     places: HashSet<usize>,
 }
 
-/// The machines of a fleet with few answers.
 pub(super) fn few(fleet: &Fleet) -> Few {
     let all = fleet.coverage().into_iter().enumerate();
     let mut all: Vec<(usize, Coverage)> = all.filter(|(_, coverage)| coverage.is_small()).collect();

@@ -1,6 +1,4 @@
-//! What every form says of a fleet, in the same words and in the same order.
-//!
-//! Nothing is escaped here; each form escapes what it prints.
+//! What every form says of a fleet, in the same words and in the same order. Each form escapes them.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -13,7 +11,6 @@ use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
-/// What a difference of this rank is, in words.
 pub(super) fn rank_words(rank: Rank) -> &'static str {
     match rank {
         Rank::Verdict => "another verdict",
@@ -229,8 +226,7 @@ pub(super) fn by_machine(told: &[Told<'_>]) -> Vec<(usize, usize)> {
     most
 }
 
-/// The machines that differ in the most questions, with how many: `node-3 in 12 questions`. Nothing is said where
-/// every machine that differs does in one question alone.
+/// Who differs in the most questions: `node-3 in 12 questions`; none where every machine differs in one alone.
 fn differ_most(fleet: &Fleet, told: &[Told<'_>], count: usize) -> Option<String> {
     let most = by_machine(told);
     most.first().filter(|(_, count)| *count > 1)?;

@@ -90,8 +90,7 @@ fn end(exit: &ProcessExit) -> Option<String> {
     (!words.is_empty()).then(|| words.join(", "))
 }
 
-/// Memory of every GPU as changes since the baseline: what the snapshots read at the steps, joined
-/// with what was read in between.
+/// Every GPU's memory as changes since the baseline: snapshots at the steps, and what was read in between.
 fn chart(report: &ReportView<'_>, scenario: &ScenarioView<'_>, case: &CaseView<'_>, attempt: &Attempt) -> Chart {
     let mut marks: Vec<(u64, String)> = Vec::new();
     for said in &attempt.recording.events {

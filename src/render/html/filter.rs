@@ -1,6 +1,5 @@
-//! A filter of rows without a script: radio buttons, and a style that hides what the chosen one does not select.
-//!
-//! A browser that does not know `:has` shows all rows and no filter.
+//! A filter of rows without a script: radio buttons, and a style that hides what the chosen one does not select. A
+//! browser that does not know `:has` shows all rows and no filter.
 
 use std::fmt::Write as _;
 

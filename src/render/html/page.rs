@@ -1,13 +1,11 @@
-//! The frame of every page: one file that loads nothing.
-//!
-//! The page is stricter than it needs to be: the policy in its head forbids whatever escaping might have let through.
+//! The frame of every page: one file that loads nothing. The page is stricter than it needs to be: the policy in its
+//! head forbids whatever escaping might have let through.
 
 use cuda_pitfalls_core::text::escape::html;
 
 /// What a page without scripts may load: nothing.
 pub(crate) const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-/// The style that pages have in common.
 const STYLE: &str = include_str!("style.css");
 
 /// The page as far as its body; `style` is what only this page has.
@@ -21,10 +19,8 @@ pub(crate) fn head(policy: &str, title: &str, style: &str) -> String {
     )
 }
 
-/// A table, which is scrolled by itself where it is wide. Each row has the classes of its line, and its cells. Nothing is
-/// escaped here.
-///
-/// On a narrow page the cells of a summary stand below each other, each behind the name of its column.
+/// A table, which is scrolled by itself where it is wide; on a narrow page the cells of a summary stand below each
+/// other. Each row has the classes of its line, and its cells. Nothing is escaped here.
 pub(crate) fn table(
     class: &str,
     caption: &str,
@@ -77,13 +73,11 @@ pub(crate) fn fold(summary: &str, inner: &str) -> String {
     format!("<details><summary>{}</summary>{inner}</details>\n", html(summary))
 }
 
-/// Names and values.
 pub(crate) fn definitions(rows: impl IntoIterator<Item = (String, String)>) -> String {
     let rows = rows.into_iter().map(|(name, value)| format!("<dt>{}</dt><dd>{}</dd>\n", html(&name), html(&value)));
     format!("<dl>\n{}</dl>\n", rows.collect::<String>())
 }
 
-/// The end of a page.
 pub(crate) const END: &str = "</body>\n</html>\n";
 
 /// What every page that loads and runs nothing is held to.

@@ -28,8 +28,7 @@ const COLUMNS: [&str; 5] = ["Here", "Question", "Memory, trap / control", "Expec
 /// An instance and its place in the report, which its section is linked by.
 type Placed<'a, 'r> = (usize, &'a ScenarioView<'r>);
 
-/// Folders of the scenarios of a report, in the order in which they come, each with how many it has. A filter shows those
-/// of one. A report that is not ours may have any number.
+/// The scenarios' folders in their order, each with how many it has. A report that is not ours may have any number.
 pub(super) struct Folders<'r> {
     counts: Vec<(&'r str, usize)>,
     places: HashMap<&'r str, usize>,

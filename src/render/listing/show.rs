@@ -10,7 +10,6 @@ use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::sentence as broken;
 
-/// The widest that sentences are laid out.
 const WIDEST: usize = 100;
 
 /// One scenario in words: what is asked, answered and to be done, how to ask it here; then which calls are made, what is

@@ -64,7 +64,6 @@ fn latest<'a>(documents: &[&'a SurveyDocument<PythonRow>]) -> Vec<&'a PythonRow>
     rows
 }
 
-/// Which interpreters ran the lines.
 pub(super) fn interpreters<R>(documents: &[&SurveyDocument<R>]) -> Section {
     let row = |interpreter: &Interpreter| {
         let packages = words::packages(interpreter);

@@ -27,7 +27,6 @@ impl<'a> FindingCards<'a> {
         self.firsts.get(&alike(finding)).copied().unwrap_or_default()
     }
 
-    /// Whether a finding is about an event.
     pub(super) fn has_event(&self, event: usize) -> bool {
         self.events.contains(&event)
     }

@@ -18,7 +18,6 @@ pub(super) struct LineChange<'a> {
 }
 
 impl<'a> LineChange<'a> {
-    /// What one finding asks for.
     pub(super) fn of(seen: &TraceView<'a>, finding: &'a Finding) -> LineChange<'a> {
         let event = finding.events.first().and_then(|index| seen.trace.events.get(*index));
         let at = event.and_then(|event| place::place(seen.trace, event)).map(|place| entry::shown(&place));

@@ -1,6 +1,5 @@
-//! What is shown of a trace: an entry for each important event, or for a group of equal ones.
-//!
-//! Every form is made of these, so that no two of them can disagree about what is important.
+//! What is shown of a trace: an entry for each important event, or for a group of equal ones. Every form is made of
+//! these, so that no two of them can disagree about what is important.
 
 mod build;
 mod merge;
@@ -166,7 +165,6 @@ impl Entries {
     }
 }
 
-/// The entries of a trace with its findings and violations.
 pub(super) fn entries(history: &History, findings: &[Finding], violations: &[Violation]) -> Entries {
     let of_findings = findings.iter().flat_map(|finding| finding.events.iter().copied());
     let wanted = of_findings.chain(violations.iter().filter_map(|violation| violation.event)).collect();

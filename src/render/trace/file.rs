@@ -45,7 +45,6 @@ pub(super) fn uri(path: &str) -> String {
     if is_below_root(path) { percent_encoded(path, "/") } else { file_uri(path) }
 }
 
-/// The `file` URI of an absolute path.
 pub(super) fn file_uri(path: &str) -> String {
     format!("file://{}", percent_encoded(path, "/"))
 }
@@ -68,7 +67,6 @@ fn file_of(frame: &Frame) -> Option<&str> {
     frame.file.as_deref().filter(|file| !file.is_empty() && !file.starts_with('<'))
 }
 
-/// The place of a frame.
 pub(super) fn of_frame(trace: &Trace, root: &str, frame: &Frame) -> Option<FileLine> {
     let name = file_of(frame)?;
     let path = path_of(trace, root, name);

@@ -1,6 +1,5 @@
-//! A trace as annotations of a GitHub Actions log, at the user's own file and line.
-//!
-//! GitHub shows the first ten of each level, so equal ones are one.
+//! A trace as annotations of a GitHub Actions log, at the user's own file and line. GitHub shows the first ten of each
+//! level, so equal ones are one.
 
 use std::collections::HashSet;
 
@@ -16,9 +15,7 @@ const MOST: usize = 50;
 /// Messages are cut to this many bytes.
 const LIMIT: usize = 4096;
 
-/// The lines. Every one begins with a command of ours.
-///
-/// GitHub knows files by their paths in the repository, so `root` is the folder that they are relative to.
+/// The lines, each a command of ours. GitHub knows files by their paths in the repository, which is `root`.
 pub(super) fn lines(seen: &TraceView, root: &str) -> String {
     let own_place = |event: Option<usize>| {
         let place = own_place(seen, event)?;

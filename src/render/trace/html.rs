@@ -184,7 +184,6 @@ impl<'a> TracePage<'_, 'a> {
         })
     }
 
-    /// The events, each with its stack.
     fn events(&mut self) {
         if self.made.all.is_empty() && self.made.summed.is_empty() {
             return;
@@ -245,7 +244,6 @@ impl<'a> TracePage<'_, 'a> {
         self.out += "</article>\n";
     }
 
-    /// A whole stack, folded.
     fn stack(&mut self, event: &TraceEvent, name: &str) {
         let stack = &event.stack;
         if let Some(missing) = &stack.missing {

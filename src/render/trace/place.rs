@@ -5,8 +5,7 @@ use cuda_pitfalls_core::text::escape::shorten;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::{Frame, Trace, TraceEvent, limit_name, status_name};
 
-/// Names of functions and values of variables are cut to this many bytes: a name of a C++ template
-/// has thousands.
+/// Names of functions and values of variables are cut to this many bytes: a name of a C++ template has thousands.
 const LONGEST: usize = 160;
 /// The most frames of the user's own code that a chain shows.
 const MOST_OWN: usize = 4;
@@ -93,7 +92,6 @@ pub(super) fn who(trace: &Trace, pid: u32) -> String {
     format!("pid {pid}{}", ranks.unwrap_or_default())
 }
 
-/// A long text, cut.
 pub(super) fn short(text: &str) -> String {
     shorten(text, LONGEST)
 }

@@ -20,7 +20,6 @@ pub(super) fn scenarios<'a>(findings: impl Iterator<Item = &'a Finding>) -> Vec<
     names.filter_map(|name| catalogue::select(&[name.to_owned()]).ok()?.into_iter().next()).collect()
 }
 
-/// The scenarios of a page.
 pub(super) struct Proofs(Vec<Scenario>);
 
 impl Proofs {
@@ -41,7 +40,6 @@ impl Proofs {
         }
     }
 
-    /// A folded section for each scenario.
     pub(super) fn sections(&self, out: &mut String) {
         if !self.0.is_empty() {
             out.push_str("<h2>The scenarios that prove it</h2>\n");

@@ -118,7 +118,6 @@ pub(super) const POLICY_RULES: [PolicyRule; 7] = [
     },
 ];
 
-/// The page of a scenario in the documentation.
 pub(super) fn page(scenario: &str) -> String {
     format!("docs/pitfalls/{scenario}.md")
 }
@@ -159,8 +158,7 @@ pub(super) fn simulated(seen: &TraceView) -> &'static str {
     }
 }
 
-/// The entries: errors, then warnings, then notes, and each in the order of time. `root` is the folder that files are
-/// relative to.
+/// The entries: errors, warnings, notes, each in the order of time. `root` is what files are relative to.
 pub(super) fn all<'a>(seen: &TraceView<'a>, root: &str) -> Vec<Reported<'a>> {
     let mut once = violations(seen);
     once.extend(findings(seen));
@@ -314,8 +312,7 @@ fn number(all: &mut [Reported]) {
     }
 }
 
-/// Why the entries may not be all there is: what makes a trace incomplete, conditions that cannot be decided, and what
-/// was not seen. Each has the name of its sort.
+/// Why there may be more: what makes a trace incomplete, conditions left undecided, what was not seen; with its sort.
 pub(super) fn doubts(seen: &TraceView) -> Vec<(&'static str, Level, String)> {
     let incomplete = unseen::incomplete(seen.trace);
     let missing = unseen::unseen(&seen.history).into_iter().filter(|line| Some(line) != incomplete.as_ref());

@@ -15,7 +15,6 @@ use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_trace::diagnosis::{self, DiagnosisRule};
 use cuda_pitfalls_trace::{Frame, TraceEvent};
 
-/// The schema of the standard.
 const SCHEMA: &str = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json";
 /// The most frames of a stack, and the most places of a way through the user's code.
 const MOST_FRAMES: usize = 40;

@@ -12,7 +12,6 @@ use cuda_pitfalls_trace::history::{MASK, ProgramHistory};
 use cuda_pitfalls_trace::policy::Violation;
 use cuda_pitfalls_trace::{ContextChange, ContextLife, EventKind, Trace, TraceEvent, TraceProcess};
 
-/// The name of the schema.
 const SCHEMA: &str = "cuda-pitfalls-trace-summary";
 
 /// What a trace shows, without its events.
@@ -142,7 +141,6 @@ struct ViolationSummary<'a> {
     at: Option<Position>,
 }
 
-/// The summary of a trace.
 pub(super) fn summary<'a>(seen: &TraceView<'a>) -> TraceSummary<'a> {
     let (trace, start) = (seen.trace, &seen.trace.start);
     let since = |t_ns: u64| t_ns.saturating_sub(start.t_ns);
@@ -186,7 +184,6 @@ fn process_summary(process: &TraceProcess, program: &ProgramHistory) -> ProcessS
     }
 }
 
-/// The user's own line of an event.
 fn position(trace: &Trace, event: &TraceEvent) -> Option<Position> {
     let place = place(trace, event)?;
     Some(Position { file: place.file, line: place.line, source: event.stack.source.clone() })

@@ -19,7 +19,6 @@ const FEW: usize = 4;
 /// What stands before the lines that belong to an entry.
 const INDENT: &str = "    ";
 
-/// The trace in lines of at most `width` columns.
 pub(super) fn text(seen: &TraceView, width: usize) -> String {
     let width = width.max(lines::NARROWEST);
     let mut out = String::new();

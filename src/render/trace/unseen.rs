@@ -75,8 +75,7 @@ pub(super) fn unseen(history: &History) -> Vec<String> {
     all
 }
 
-/// Reasons that differ in their numbers alone, such as PIDs, and how often each is given; the first
-/// of them stands for all.
+/// Reasons that differ in their numbers alone, such as PIDs, as their first one and how often each is given.
 fn alike<'a>(reasons: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
     let mut kinds: HashMap<String, usize> = HashMap::new();
     let mut all: Vec<(&str, usize)> = Vec::new();

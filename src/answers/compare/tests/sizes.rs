@@ -53,8 +53,7 @@ fn what_a_process_without_a_mask_sees_is_a_matter_of_the_machine() {
     assert_eq!((changes, changed.notes.len()), (vec!["verdict", "ends"], 1));
 }
 
-/// Two reports of a trap that the harness does not mask, on one GPU and on two; its own variable
-/// is the mask.
+/// Two reports of a trap that the harness does not mask, on one GPU and on two; its own variable is the mask.
 fn masked_by_itself() -> [Report; 2] {
     let mut both = [simple(), on_two(Class::None)];
     for report in &mut both {

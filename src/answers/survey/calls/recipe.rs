@@ -106,10 +106,7 @@ struct NamesGroup {
     reason: String,
 }
 
-/// The recipes that come with the program, for workers that see this many GPUs.
-///
-/// # Errors
-/// The errors of the file, with their places.
+/// The recipes of the program, for workers that see this many GPUs. Errors: those of the file, with their places.
 pub fn recipes(visible_gpus: u32) -> Result<Recipes, Invalid> {
     read(SOURCE, visible_gpus)
 }
@@ -145,7 +142,6 @@ fn flat(groups: Vec<NamesGroup>) -> Vec<LeftOut> {
     groups.into_iter().flat_map(left_out).collect()
 }
 
-/// The call that a step makes.
 fn call_of(step: &Table) -> Result<&'static Call, String> {
     let unknown = || format!("no call is called `{}`", step.keys().next().cloned().unwrap_or_default());
     step.keys().find_map(|key| calls::find(key)).ok_or_else(unknown)
@@ -158,7 +154,6 @@ fn before<'k>(step: &mut Table, known: &'k BTreeMap<String, Vec<Table>>) -> Resu
     known.get(name).map(Vec::as_slice).ok_or_else(|| format!("no steps are called `{name}` under [before]"))
 }
 
-/// How many GPUs a recipe is about.
 fn gpus(step: &mut Table) -> Result<u32, String> {
     let Some(gpus) = step.remove("gpus") else { return Ok(1) };
     let gpus = gpus.as_integer().and_then(|gpus| u32::try_from(gpus).ok());

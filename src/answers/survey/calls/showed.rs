@@ -8,10 +8,7 @@ use cuda_pitfalls_core::plan::Plan;
 use cuda_pitfalls_core::scenario::Class;
 use cuda_pitfalls_core::verdict::Reason;
 
-/// What each attempt that counts showed of the call of this row.
-///
-/// # Errors
-/// An attempt shows nothing about the call, and why.
+/// What each attempt that counts showed of the row's call. Errors: one shows nothing about the call, and why.
 pub(super) fn seen(row: &CallRow, answered: &SurveyAnswer<'_>) -> Result<Vec<CallSeen>, Unmeasured> {
     let Some(plan) = &answered.report.plan else { return Ok(Vec::new()) };
     let observations = answered.observations(TRAP);
@@ -62,7 +59,6 @@ fn memory<'a>(plan: &Plan, step: &'a StepObservation, uuid: &str) -> Option<&'a 
     plan.gpu_name(uuid).and_then(|name| step.memory.get(&name))
 }
 
-/// Whether a GPU had a context after a step.
 fn has_context(plan: &Plan, step: &StepObservation, uuid: &str) -> bool {
     let name = plan.gpu_name(uuid);
     let active = step.contexts.as_ref().is_some_and(|list| name.as_ref().is_some_and(|name| list.contains(name)));

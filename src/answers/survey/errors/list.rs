@@ -5,7 +5,6 @@ use serde::Deserialize;
 use super::{Returned, suffix};
 use crate::survey::python::PythonLine;
 
-/// A place and its statuses.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Place {

@@ -109,7 +109,6 @@ impl NeedsProgram {
         self.lines().map(|(needs, _)| Python { needs: vec![needs.to_string()] })
     }
 
-    /// The environment of its processes.
     pub(super) fn environment(self) -> BTreeMap<String, String> {
         // JAX takes three quarters of the GPU otherwise.
         let set = (self == NeedsProgram::Jax).then_some(("XLA_PYTHON_CLIENT_PREALLOCATE", "false"));

@@ -62,11 +62,9 @@ pub fn left_out() -> Vec<LeftOut> {
     named.collect()
 }
 
-/// The questions that follow from these rows and are wanted, on a machine with this many GPUs; none if everything was
-/// asked.
-///
-/// `programs` are those that are asked about. First come the controls, then every refusal once, in children those that
-/// changed anything, everything that changed nothing together, and at last what changed anything again, `repeat` times.
+/// The questions about `programs` that follow from these rows, on a machine with this many GPUs; none if all were
+/// asked. First come the controls, then every refusal once, in children those that changed anything, everything that
+/// changed nothing together, and at last what changed anything again, `repeat` times.
 pub fn next(
     rows: &[NeedRow],
     gpus: usize,
@@ -143,8 +141,7 @@ fn of_framework(rows: &[NeedRow], program: NeedsProgram, gpus: usize) -> Vec<Ite
     all.map(|what| item(program, NeedsMoment::Init, gpus, Some(what), Some(ALONE), 1)).collect()
 }
 
-/// A file of /sys with `*` for each number, so that what is there for each processor is refused at once; other paths as
-/// they are.
+/// A file of /sys with `*` for each number, so that those of all processors are refused at once; others as they are.
 fn without_numbers(path: &str) -> String {
     if !path.starts_with("/sys/") {
         return path.to_string();

@@ -44,7 +44,6 @@ enum ProgramMessage {
     Ask {
         /// The time, by `CLOCK_MONOTONIC`.
         t_ns: u64,
-        /// The PID.
         pid: u32,
     },
     /// The code in question has ended.
@@ -226,7 +225,6 @@ struct LineHistory<'a> {
 }
 
 impl LineHistory<'_> {
-    /// Fills in how the line initialised the driver.
     fn init(&self, made: &mut PythonAttempt) {
         let was_before = |init: &Init| init.returned.is_some_and(|(_, returned)| returned.t_ns < self.ask_ns);
         let own = || self.history.programs.iter().filter(|program| program.pid == self.pid);
@@ -270,7 +268,6 @@ impl LineHistory<'_> {
         shorten(&words.collect::<Vec<_>>().join(" "), LONGEST)
     }
 
-    /// Fills in what the line did with contexts.
     fn contexts(&self, seen: &mut PythonFacts, alone: bool) {
         let lives = &self.history.contexts;
         let index = |life: &&ContextLife| u32::try_from(self.trace.gpu_index(life.made.gpu.as_deref())?).ok();
@@ -319,8 +316,7 @@ impl LineHistory<'_> {
         trace.start.used_bytes.iter().enumerate().map(of_gpu).collect()
     }
 
-    /// The innermost public function of a package in a stack; without one, any function of a package; without that, the
-    /// line of the row's own code.
+    /// The innermost public function of a package in a stack, else any function of one, else the row's own line.
     fn at(&self, stack: &Stack) -> Option<String> {
         let frames = || stack.frames.iter();
         let is_python = |frame: &&Frame| frame.language == FrameLanguage::Python;

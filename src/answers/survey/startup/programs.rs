@@ -75,8 +75,7 @@ impl StartProgram {
         }
     }
 
-    /// Every step: what the first process does, and the calls in the one that it starts, each with a reading of the
-    /// host memory after it.
+    /// Every step: what the first process does, and the calls in the one it starts, each with a reading of host memory.
     pub(super) fn steps(self, beside: StartBeside, visible_gpus: u32) -> Vec<Step> {
         let mut steps = vec![Step::call("mark", MARK)];
         if beside != StartBeside::Alone {

@@ -12,7 +12,6 @@ use cuda_pitfalls_trace::{Beside, ContextChange, EventKind, History, NOT_READY, 
 /// A change of another GPU's memory that is worth a word, in bytes.
 const NOTABLE_BYTES: u64 = 2 << 20;
 
-/// The entries of a trace as they are made, event by event.
 pub(super) struct Builder<'h, 'a> {
     history: &'h History<'a>,
     /// Each context by the event that made it.

@@ -1,5 +1,4 @@
-//! The picture: memory of each GPU over time, and a lane per process with a mark for each event, all
-//! on one axis.
+//! The picture: memory of each GPU over time, and a lane per process with a mark for each event, all on one axis.
 //!
 //! Lanes and marks are elements whose offset is in percent, not a drawing that is scaled: their text
 //! and their size stay readable on a phone.
