@@ -240,7 +240,7 @@ fn what_was_asked_without_a_gpu_is_what_gpus_show() {
             let known = on_gpus.rows.iter().find(|known| known.id == row.id && known.ask == row.ask)?;
             let without = row.calls_beside_nvml()?;
             let is_same = !known.versions.is_empty() && known.versions.iter().all(is_version);
-            Some((row.id.clone(), without, known.calls_cuinit?)).filter(|_| is_same)
+            Some((row.id.clone(), without, known.facts.calls_cuinit?)).filter(|_| is_same)
         };
         let all: Vec<(String, bool, bool)> = document.rows.iter().filter_map(answers).collect();
         let differ: Vec<&(String, bool, bool)> = all.iter().filter(|(_, without, with)| without != with).collect();

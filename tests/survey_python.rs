@@ -74,7 +74,7 @@ fn each_line_is_told_by_what_it_does() {
     let rows = rows(&scratch);
     let row = |id: &str| rows.get(id).unwrap_or_else(|| panic!("no row {id}"));
     let init = |id: &str| {
-        let row = row(id);
+        let row = &row(id).facts;
         (row.initialised_before, row.calls_cuinit, row.reads_mask, row.mask.as_deref())
     };
     let (yes, no) = (Some(true), Some(false));
@@ -93,36 +93,33 @@ fn each_line_is_told_by_what_it_does() {
     let place = |text: &str, name: &str| Some(format!("framework/__init__.py:{} {name}", line(text)));
     let counts = place("cuDeviceGetCount", "device_count");
     for id in ["framework.device_count", "import framework.eager", "framework.in_a_thread"] {
-        assert_eq!(row(id).at, counts, "{id}");
+        assert_eq!(row(id).facts.at, counts, "{id}");
     }
-    assert!(
-        row("import framework.eager").way[0].starts_with("framework/eager.py:4"),
-        "{:?}",
-        row("import framework.eager")
-    );
-    assert_eq!(row("framework.zeros").at, place("return Array(size", "zeros"));
+    let eager = row("import framework.eager");
+    assert!(eager.facts.way[0].starts_with("framework/eager.py:4"), "{eager:?}");
+    assert_eq!(row("framework.zeros").facts.at, place("return Array(size", "zeros"));
 
     // Contexts of the line, and not of the lines before it.
-    let zeros = row("framework.zeros");
+    let zeros = &row("framework.zeros").facts;
     assert_eq!((zeros.context_before.as_deref(), zeros.context_on.as_deref()), (Some(&[][..]), Some(&[1][..])));
     let used = zeros.device_used_bytes.clone().expect("an attempt ran alone");
     assert!(used[0] < 16 << 20 && used[1] > (400 + 64) << 20, "{used:?}");
-    assert_eq!(zeros.seen.iter().map(|seen| seen.alone).collect::<Vec<_>>(), [false, false, true]);
-    let every = row("framework.on_every_gpu, eager");
+    assert_eq!(row("framework.zeros").seen.iter().map(|seen| seen.alone).collect::<Vec<_>>(), [false, false, true]);
+    let every = &row("framework.on_every_gpu, eager").facts;
     assert_eq!((every.context_before.as_deref(), every.context_on.as_deref()), (Some(&[0][..]), Some(&[1][..])));
     let used = every.device_used_bytes.clone().expect("an attempt ran alone");
     assert!(used[0] == 0 && used[1] > 400 << 20, "what was there before is not the line's: {used:?}");
-    assert!(row("framework.device_count").context_on.as_ref().is_some_and(Vec::is_empty));
+    assert!(row("framework.device_count").facts.context_on.as_ref().is_some_and(Vec::is_empty));
 
     // Values, exceptions, children.
-    assert_eq!(row("framework.device_count, masked").value.as_deref(), Some("1"));
-    assert_eq!(row("framework.zeros").value.as_deref(), Some("framework.Array"), "an array is never written");
-    assert_eq!(row("def").value.as_deref(), Some("42"), "code has its source, and may use any name");
-    let raised = |id: &str| row(id).raised.clone().map(|raised| format!("{}: {}", raised.kind, raised.message));
+    assert_eq!(row("framework.device_count, masked").facts.value.as_deref(), Some("1"));
+    assert_eq!(row("framework.zeros").facts.value.as_deref(), Some("framework.Array"), "an array is never written");
+    assert_eq!(row("def").facts.value.as_deref(), Some("42"), "code has its source, and may use any name");
+    let raised = |id: &str| row(id).facts.raised.clone().map(|raised| format!("{}: {}", raised.kind, raised.message));
     assert_eq!(raised("framework.device_count, no GPU visible").as_deref(), Some("RuntimeError: cuInit returned 100"));
     assert_eq!(raised("raises").as_deref(), Some("ValueError: first"));
     assert!(row("raises").is_conclusive() && raised("def").is_none());
-    let spawned = row("framework.child_of_multiprocessing, spawn");
+    let spawned = &row("framework.child_of_multiprocessing, spawn").facts;
     assert_eq!((spawned.in_child, spawned.value.as_deref(), spawned.at.clone()), (yes, Some("0"), counts));
 
     // What could not be asked.
@@ -166,10 +163,10 @@ fn a_row_that_hangs_is_ended_with_its_children_and_the_others_are_asked() {
     let why = hangs.unmeasured.expect("nothing is known of it");
     assert_eq!(why.detail, "the asked line did not end within 10 s, and it was killed");
     assert_eq!(hangs.invalid, [("hang".to_string(), 1)].into(), "it is not asked again");
-    assert_eq!(rows["counts"].reads_mask, Some(true));
+    assert_eq!(rows["counts"].facts.reads_mask, Some(true));
     // Each fact on which attempts disagree is named, and is null.
     assert!(rows["differs"].standing.disagreement.contains(&"reads_mask".to_string()), "{:?}", rows["differs"]);
-    assert_eq!((rows["differs"].reads_mask, rows["differs"].standing.attempts), (None, 3));
+    assert_eq!((rows["differs"].facts.reads_mask, rows["differs"].standing.attempts), (None, 3));
 }
 
 #[test]
@@ -184,15 +181,15 @@ fn rows_see_the_gpus_that_may_be_used() {
     let chosen = ["framework.device_count*", "framework.on_every_gpu, eager", "framework.zeros", "--quick"];
     survey(&scratch, &[&chosen[..], &["--gpus", &uuid]].concat()).ended(3, "inconclusive");
     let rows = rows(&scratch);
-    let row = &rows["framework.device_count"];
+    let row = &rows["framework.device_count"].facts;
     assert_eq!((row.mask.as_deref(), row.value.as_deref()), (Some(uuid.as_str()), Some("1")));
     // GPUs are named by their indices on the machine.
-    assert_eq!(rows["framework.on_every_gpu, eager"].context_before, Some(vec![1]));
+    assert_eq!(rows["framework.on_every_gpu, eager"].facts.context_before, Some(vec![1]));
     let why = |id: &str| rows[id].standing.unmeasured.clone().map(|why| why.reason.name());
     assert_eq!(why("framework.device_count, masked").as_deref(), Some("restricted"));
     assert_eq!(why("framework.zeros").as_deref(), Some("too_few_gpus"));
     let control = &rows["instrument: a context on the last GPU"];
-    assert_eq!((control.context_on.as_deref(), control.as_expected), (Some(&[1][..]), Some(true)));
+    assert_eq!((control.facts.context_on.as_deref(), control.as_expected), (Some(&[1][..]), Some(true)));
 }
 
 #[test]

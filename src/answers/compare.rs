@@ -12,6 +12,8 @@ mod scenario;
 mod survey;
 mod trace;
 
+pub use trace::traces;
+
 use std::fmt;
 
 use serde::Serialize;
@@ -30,8 +32,6 @@ use cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView, SchemaId};
 use cuda_pitfalls_core::text::counts::{listed, tally};
 use cuda_pitfalls_core::verdict::Provenance;
-use cuda_pitfalls_trace::Trace;
-use cuda_pitfalls_trace::diagnosis::Finding;
 
 use pair::{ComparedEntry, pair};
 
@@ -85,7 +85,7 @@ pub struct ComparisonSide {
 }
 
 /// One fact that is not the same.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct FactDifference {
     /// The case of a scenario; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -164,15 +164,7 @@ enum Relation {
 
 impl FactDifference {
     fn new(fact: &str, a: impl Into<String>, b: impl Into<String>) -> FactDifference {
-        FactDifference {
-            case: None,
-            step: None,
-            fact: fact.to_string(),
-            a: a.into(),
-            b: b.into(),
-            changes: None,
-            seen: None,
-        }
+        FactDifference { fact: fact.to_string(), a: a.into(), b: b.into(), ..FactDifference::default() }
     }
 
     /// The facts that differ, by their names. One that only one of them has is `absent` in the other.
@@ -354,12 +346,6 @@ pub fn surveys(a: &Survey, b: &Survey, versions: Option<(String, String)>) -> Re
         SurveyKind::Startup => survey::compare::<StartRow>,
     };
     compare(comparison, [a, b], versions)
-}
-
-/// What differs between what two programs did: contexts, what `cuInit` read, late writes, limits,
-/// errors, functions that are called, memory, pitfalls. Neither times nor PIDs are compared.
-pub fn traces(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Comparison {
-    trace::compare(traces, findings)
 }
 
 #[cfg(test)]

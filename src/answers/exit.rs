@@ -10,27 +10,27 @@ use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Reason, Verdict};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Exit {
     /// Everything was conclusive and as expected, and at least one attempt ran.
-    Ok,
+    Ok = 0,
     /// A conclusive verdict is not the expected one.
-    Unexpected,
+    Unexpected = 1,
     /// The command line or a scenario is not valid, and nothing ran.
-    Usage,
+    Usage = 2,
     /// A question ran and was not answered.
-    Inconclusive,
+    Inconclusive = 3,
     /// Nothing was measured, or less than was required.
-    NothingMeasured,
+    NothingMeasured = 4,
     /// A scenario that was selected by its exact name was skipped.
-    Skipped,
+    Skipped = 5,
     /// A worker or a GPU was left in a state in which the host must not be used further.
-    HostUnsafe,
+    HostUnsafe = 6,
     /// The harness failed.
-    Internal,
+    Internal = 70,
     /// The report could not be written durably.
-    NotDurable,
+    NotDurable = 74,
     /// SIGINT ended the run, after a partial report.
-    Interrupted,
+    Interrupted = 130,
     /// SIGTERM or a similar signal ended the run, after a partial report.
-    Terminated,
+    Terminated = 143,
 }
 
 impl Exit {
@@ -51,19 +51,7 @@ impl Exit {
 
     /// The exit code that the shell sees.
     pub const fn code(self) -> i32 {
-        match self {
-            Exit::Ok => 0,
-            Exit::Unexpected => 1,
-            Exit::Usage => 2,
-            Exit::Inconclusive => 3,
-            Exit::NothingMeasured => 4,
-            Exit::Skipped => 5,
-            Exit::HostUnsafe => 6,
-            Exit::Internal => 70,
-            Exit::NotDurable => 74,
-            Exit::Interrupted => 130,
-            Exit::Terminated => 143,
-        }
+        self as i32
     }
 
     /// The word on stderr and in reports.

@@ -115,13 +115,8 @@ pub enum Word {
 
 impl Word {
     /// As it is printed.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Word::Yes => "yes",
-            Word::No => "no",
-            Word::Depends => "some",
-            Word::Unmeasured => "open",
-        }
+    pub fn name(self) -> String {
+        crate::survey::word(self)
     }
 }
 

@@ -302,10 +302,6 @@ impl Difference {
     pub fn is_split(&self) -> bool {
         matches!(self.what, What::Outcome { .. }) && self.machines.len() >= self.usual_machines
     }
-
-    fn machines(&self) -> impl Iterator<Item = usize> {
-        self.machines.iter().copied()
-    }
 }
 
 /// In what machines differ.

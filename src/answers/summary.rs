@@ -273,11 +273,11 @@ impl Summary {
             id: row.id.clone(),
             versions: row.versions.clone(),
             on: machine.summary(),
-            reads_mask: row.reads_mask,
-            at: row.at.clone(),
-            context_on: row.context_on.clone(),
-            used_bytes: row.device_used_bytes.clone(),
-            raised: row.raised.as_ref().map(|raised| raised.kind.clone()),
+            reads_mask: row.facts.reads_mask,
+            at: row.facts.at.clone(),
+            context_on: row.facts.context_on.clone(),
+            used_bytes: row.facts.device_used_bytes.clone(),
+            raised: row.facts.raised.as_ref().map(|raised| raised.kind.clone()),
         };
         put(&mut self.lines, facts, |facts| &facts.id);
     }

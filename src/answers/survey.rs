@@ -50,7 +50,7 @@ pub enum SurveyKind {
 }
 
 /// The word for a value in documents.
-fn word(value: impl Serialize) -> String {
+pub fn word(value: impl Serialize) -> String {
     match serde_json::to_value(value) {
         Ok(Value::String(word)) => word,
         _ => String::new(),

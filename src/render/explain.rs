@@ -209,7 +209,7 @@ fn in_full(answer: &ScenarioAnswer<'_>, width: usize) -> String {
         out.push_str(&lines::sentence("Rests on    ", &basis.sentence(), width));
     }
     // The command is copied, so it is not broken.
-    let _ = writeln!(out, "Ask here    {}", terminal(&command(scenario)));
+    let _ = writeln!(out, "Ask here    {}", terminal(&listing::show::command(scenario)));
     out
 }
 
@@ -276,12 +276,6 @@ fn since(answer: &ScenarioAnswer<'_>) -> Vec<String> {
     }
     found.extend(answer.releases.iter().map(|facts| format!("without a GPU, {}", releases::line(facts))));
     found
-}
-
-/// How this machine is asked.
-fn command(scenario: &Scenario) -> String {
-    let hazards: String = scenario.hazards.iter().map(|hazard| format!(" --allow {}", hazard.name())).collect();
-    format!("cuda-pitfalls run {}{hazards}", scenario.name)
 }
 
 /// What is known of a name, in a sentence; none of a message, which was read a moment ago.

@@ -201,27 +201,22 @@ fn steps(scenario: &ScenarioView<'_>) -> String {
             None => calls(plan),
         };
         let language = if plan.python.is_some() { "python" } else { "text" };
-        let fence = fence(&text);
-        let (name, does) = (markdown(case.name), markdown(&plan.does));
-        let _ = write!(out, "{name}: {does}\n\n{fence}{language}\n{text}{fence}\n\n");
+        let _ = writeln!(out, "{}: {}\n\n{}", markdown(case.name), markdown(&plan.does), fenced(language, &text));
     }
     out
 }
 
 /// The steps of a case of C calls, a line each.
 fn calls(plan: &CasePlan) -> String {
-    let environment: Vec<String> = plan.env.iter().map(|(name, value)| format!("{name}={value}")).collect();
-    let mask = plan.mask.as_ref().map(|gpus| format!("CUDA_VISIBLE_DEVICES={}", gpus.join(",")));
-    let start: Vec<String> = mask.into_iter().chain(environment).collect();
-    let mut out =
-        if start.is_empty() { String::new() } else { format!("# started with {}\n", visible(&start.join(" "))) };
+    let start = super::steps::start(plan);
+    let mut out = if start.is_empty() { start } else { format!("# started with {}\n", visible(&start)) };
     for step in &plan.steps {
         let _ = writeln!(out, "{}", visible(&listing::show::call(step)));
     }
     out
 }
 
-fn capital(word: &str) -> String {
+pub(crate) fn capital(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
@@ -236,7 +231,8 @@ pub(crate) fn folded(summary: &str, text: &str) -> String {
 
 /// The source of each question's reproducer, in the first language that it has.
 pub(crate) fn first_sources(sources: &[&Attached]) -> String {
-    let mut out: String = sources.iter().filter(|one| is_first(sources, one)).map(|one| fenced(one)).collect();
+    let first = sources.iter().filter(|one| is_first(sources, one));
+    let mut out: String = first.map(|one| fenced(one.language, &one.text) + "\n").collect();
     if out.is_empty() {
         out.push_str("The scenario of the archive: `cuda-pitfalls run scenario.toml` measures it.");
     }
@@ -246,11 +242,6 @@ pub(crate) fn first_sources(sources: &[&Attached]) -> String {
 /// Whether no program of the same question stands before this one.
 fn is_first(sources: &[&Attached], one: &Attached) -> bool {
     sources.iter().find(|other| other.instance == one.instance).is_some_and(|first| first.file == one.file)
-}
-
-fn fenced(one: &Attached) -> String {
-    let fence = fence(&one.text);
-    format!("{fence}{}\n{}{fence}\n\n", one.language, one.text)
 }
 
 /// How the programs of the archive are started, and the sources that do not stand above.
@@ -271,7 +262,7 @@ fn others(attached: &[Attached], sources: &[&Attached]) -> String {
         let _ = writeln!(out, "```sh\n{}\n```", commands.join("\n"));
     }
     for one in sources.iter().filter(|one| !is_first(sources, one)) {
-        let _ = write!(out, "\n{}", folded(&markdown(&one.file), &fenced(one)));
+        let _ = write!(out, "\n{}", folded(&markdown(&one.file), &fenced(one.language, &one.text)));
     }
     out
 }
@@ -295,10 +286,11 @@ fn versions(report: &ReportView<'_>, scenarios: &[ScenarioView<'_>]) -> String {
     super::markdown::named("", rows)
 }
 
-/// A fence longer than any run of backticks in a text.
-pub(crate) fn fence(text: &str) -> String {
+/// A block of code in a fence that is longer than any run of backticks in it. The text ends its last line.
+pub(crate) fn fenced(language: &str, text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    "`".repeat(longest.max(2) + 1)
+    let fence = "`".repeat(longest.max(2) + 1);
+    format!("{fence}{language}\n{text}{fence}\n")
 }
 
 #[cfg(test)]

@@ -77,22 +77,8 @@ pub enum Format {
     Compact,
 }
 
-impl Format {
-    /// Whether reports have this form.
-    pub fn is_of_reports(self) -> bool {
-        !matches!(
-            self,
-            Format::Sarif | Format::Oci | Format::Systemd | Format::Apparmor | Format::Landlock | Format::Devices
-        )
-    }
-}
-
-/// Renders a report, none if reports do not have the form. The text ends with a newline. Forms in lines have at most
-/// `width` columns.
+/// Renders a report, with a newline at its end; none if reports do not have the form. `width` is of forms in lines.
 pub fn render(prepared: &Prepared<'_>, format: Format, width: usize) -> Option<String> {
-    if !format.is_of_reports() {
-        return None;
-    }
     let report = &prepared.view();
     Some(match format {
         Format::Text => answer::report(report, width),

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::report::{OutcomeView, ReportView, ScenarioView};
 
-use super::issue::fence;
+use super::issue::fenced;
 use super::listing::show;
 use super::tally::{self, Standing};
 use super::{answer, applicable, facts, lines, steps, words};
@@ -130,8 +130,7 @@ fn details(out: &mut String, scenario: &ScenarioView<'_>) {
         let plan = scenario.plan.as_ref().and_then(|plan| plan.case(case.name));
         if let Some(lines) = lines::of_case(plan, case) {
             let text = lines.iter().map(|line| visible(line) + "\n").collect::<String>();
-            let fence = fence(&text);
-            let _ = writeln!(out, "\n{fence}python\n{text}{fence}\n");
+            let _ = writeln!(out, "\n{}", fenced("python", &text));
         } else if let Some(outcome) = case.outcomes.first() {
             steps(out, plan, outcome);
         }
@@ -147,9 +146,8 @@ fn details(out: &mut String, scenario: &ScenarioView<'_>) {
     let mut said =
         scenario.cases.iter().filter_map(facts::example).map(|attempt| attempt.recording.stderr_tail.as_str());
     if let Some(stderr) = said.rfind(|text| !text.is_empty()) {
-        let text = tail(stderr, TAIL);
-        let fence = fence(&text);
-        let _ = writeln!(out, "\nThe end of the worker's stderr:\n\n{fence}\n{}{fence}", shorten(&text, 2 * TAIL));
+        let text = shorten(&tail(stderr, TAIL), 2 * TAIL);
+        let _ = write!(out, "\nThe end of the worker's stderr:\n\n{}", fenced("", &text));
     }
     let _ = writeln!(out, "\nScenario file: SHA-256 {}", markdown(scenario.sha256));
 }
@@ -184,7 +182,7 @@ mod tests {
 
     #[test]
     fn output_cannot_close_its_fence() {
-        assert_eq!(fence("a ```` b ``"), "`````");
-        assert_eq!(fence(""), "```");
+        assert_eq!(fenced("", "a ```` b ``\n"), "`````\na ```` b ``\n`````\n");
+        assert_eq!(fenced("c", ""), "```c\n```\n");
     }
 }

@@ -3,6 +3,7 @@
 use cuda_pitfalls_core::event::Value;
 use cuda_pitfalls_core::fact::words;
 use cuda_pitfalls_core::observation::StepObservation;
+use cuda_pitfalls_core::plan::CasePlan;
 
 /// What a step gave: its status and its values, an entry each.
 pub(super) fn result(step: &StepObservation) -> Vec<String> {
@@ -14,6 +15,13 @@ pub(super) fn result(step: &StepObservation) -> Vec<String> {
     let value = |(name, value): (&String, &Value)| format!("{name}={}", words::value(value));
     lines.extend(step.values.iter().chain(&step.varying).map(value));
     lines
+}
+
+/// The environment that the worker was started with, as far as the case has a say in it.
+pub(super) fn start(plan: &CasePlan) -> String {
+    let mask = plan.mask.as_ref().map(|gpus| format!("CUDA_VISIBLE_DEVICES={}", gpus.join(",")));
+    let env = plan.env.iter().map(|(name, value)| format!("{name}={value}"));
+    mask.into_iter().chain(env).collect::<Vec<_>>().join(" ")
 }
 
 /// A list of GPUs; a question mark where the driver would not say.

@@ -57,9 +57,9 @@ pub fn text(survey: &Survey, path: &str) -> String {
 /// The counts of a survey, where it is and how it ended.
 pub fn ending(survey: &Survey, path: &str) -> String {
     let mut out = vec![totals(survey)];
-    if let Some(left_out) = left_out_text(survey) {
-        out.push(left_out);
-    }
+    // The names would fill screens.
+    let left_out = survey.about().left_out.len();
+    out.extend((left_out > 0).then(|| format!("{left_out} more were not asked; the document lists which and why")));
     out.push(format!("survey  {}", escape::terminal(path)));
     if let Some(folder) = std::path::Path::new(path).parent().filter(|_| !survey.is_complete()) {
         out.push(format!("resume  the same command with --resume {}", escape::terminal(&folder.to_string_lossy())));
@@ -75,7 +75,7 @@ pub fn as_format(survey: &Survey, format: Format, path: &str) -> Option<String> 
     match format {
         Format::Text => Some(text(survey, path)),
         Format::Markdown => Some(page_of(survey)),
-        Format::Html => Some(document(&format!("cuda-pitfalls: {}", view(survey.kind()).title), &page_of(survey))),
+        Format::Html => Some(document(&format!("cuda-pitfalls: {}", view(survey.kind()).0), &page_of(survey))),
         _ => permissions::as_format(survey.document()?, format),
     }
 }
@@ -87,15 +87,9 @@ fn page_of(survey: &Survey) -> String {
 /// How the documents of one kind become the sections of a page.
 type Sections = fn(&[NamedSurvey]) -> Vec<Section>;
 
-/// How the documents of one kind become a page.
-struct View {
-    title: &'static str,
-    opening: &'static str,
-    sections: Sections,
-}
-
-fn view(kind: SurveyKind) -> View {
-    let (title, opening, sections): (_, _, Sections) = match kind {
+/// How the documents of one kind become a page: its title, its opening, and its sections.
+fn view(kind: SurveyKind) -> (&'static str, &'static str, Sections) {
+    match kind {
         SurveyKind::Calls => ("What each call does as the first of a process", calls::OPENING, calls::sections),
         SurveyKind::Mask => ("How the driver reads CUDA_VISIBLE_DEVICES", mask::OPENING, mask::sections),
         SurveyKind::Env => ("When each environment variable is read", env::OPENING, env::sections),
@@ -105,13 +99,12 @@ fn view(kind: SurveyKind) -> View {
         SurveyKind::Startup => {
             ("How long a start takes, and what host memory it needs", startup::OPENING, startup::sections)
         }
-    };
-    View { title, opening, sections }
+    }
 }
 
 /// A page of all that is known from these documents of one survey.
 pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
-    let View { title, opening, .. } = view(kind);
+    let (title, opening, _) = view(kind);
     let simulated = sources.iter().any(|source| source.survey.provenance() == Provenance::Simulated);
     let simulated = if simulated { "\n\n**Simulated: none of this is evidence.**" } else { "" };
     let mut out = vec![format!("# {title}{simulated}\n\n{opening}\n")];
@@ -125,7 +118,7 @@ pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
 }
 
 fn sections(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Section> {
-    let mut sections = (view(kind).sections)(sources);
+    let mut sections = view(kind).2(sources);
     sections.retain(|section| !section.rows.is_empty() || !section.text.is_empty());
     sections
 }
@@ -167,23 +160,17 @@ fn attempts(survey: &Survey) -> String {
 fn totals(survey: &Survey) -> String {
     let About { provenance, header, rows, complete, .. } = survey.about();
     let count = |is: &dyn Fn(&dyn Row) -> bool| rows.iter().filter(|row| !row.is_control() && is(**row)).count();
-    let disagree = count(&|row| !row.standing().disagreement.is_empty());
-    let unmeasured = count(&|row| row.standing().unmeasured.is_some());
-    let unexpected = count(&|row| row.is_unexpected());
     let mut parts =
         vec![format!("{} of {} rows have all their facts", count(&|row| row.is_conclusive()), count(&|_| true))];
     if provenance == Provenance::Simulated {
         parts.insert(0, "SIMULATED".to_string());
     }
-    for (number, what) in [
-        (disagree, "with attempts that disagree"),
-        (unmeasured, "could not be measured here"),
-        (unexpected, "against the rule"),
-    ] {
-        if number > 0 {
-            parts.push(format!("{number} {what}"));
-        }
-    }
+    let others = [
+        (count(&|row| !row.standing().disagreement.is_empty()), "with attempts that disagree"),
+        (count(&|row| row.standing().unmeasured.is_some()), "could not be measured here"),
+        (count(&|row| row.is_unexpected()), "against the rule"),
+    ];
+    parts.extend(others.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")));
     if !complete {
         parts.push("not finished".to_string());
     }
@@ -207,12 +194,6 @@ fn unmeasured<'a, R: Row>(title: String, rows: impl Iterator<Item = &'a R>) -> S
         Some(vec![row.key(), why.reason.name(), why.detail.clone()])
     });
     Section::new(title, &["row", "reason", "detail"], rows.collect(), &[0])
-}
-
-/// How many were not asked; the names would fill screens.
-fn left_out_text(survey: &Survey) -> Option<String> {
-    let count = survey.about().left_out.len();
-    (count > 0).then(|| format!("{count} more were not asked; the document lists which and why"))
 }
 
 /// What was not asked, by reason: the last that is given for a name, since reasons are reworded.

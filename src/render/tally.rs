@@ -6,9 +6,8 @@ use cuda_pitfalls_core::text::{escape, lines};
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Verdict};
 
-/// What a verdict calls for, mildest first. Renderers choose marks, colours and elements by this,
-/// so that no two of them can disagree about what is bad.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// What a verdict calls for, mildest first. Marks, colours and elements follow it, so that no two forms disagree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Standing {
     /// Answered as the file says.
     AsExpected,

@@ -13,7 +13,9 @@ fn render(report: &Report, format: Format) -> String {
 
 /// The forms that people read, or programs that are not ours: not the document itself.
 fn forms() -> impl Iterator<Item = &'static Format> {
-    Format::value_variants().iter().filter(|format| format.is_of_reports() && **format != Format::Compact)
+    let report = fixture::report();
+    let form = move |format: &Format| super::render(&Prepared::Fresh(&report), *format, lines::WIDTH);
+    Format::value_variants().iter().filter(move |format| form(format).is_some() && **format != Format::Compact)
 }
 
 #[test]
@@ -42,9 +44,10 @@ fn outside_fences(text: &str) -> String {
 
 #[test]
 fn every_report_has_a_rendering_in_every_format() {
+    assert_eq!(Format::value_variants().len() - forms().count(), 7, "the document itself, and what only others have");
     let reports = [fixture::report(), fixture::empty(), fixture::partial(), fixture::skipped(), fixture::simulated()];
     for report in &reports {
-        for format in Format::value_variants().iter().filter(|format| format.is_of_reports()) {
+        for format in forms().chain([&Format::Compact]) {
             let text = render(report, *format);
             assert!(text.len() > 1 && text.ends_with('\n'), "{format:?}: {text:?}");
         }

@@ -22,7 +22,7 @@ pub fn text(answer: &Visibility, width: usize) -> String {
     let head = format!("{}{}: {of}", set("CUDA_VISIBLE_DEVICES", &answer.mask), order.unwrap_or_default());
     out.push_str(&lines::sentence("", &head, width));
     for entry in &answer.entries {
-        let head = format!("  {}  ", quoted(entry));
+        let head = format!("  '{}'  ", escape::terminal(&entry.text));
         out.push_str(&lines::sentence(&head, &fate(entry, answer), width));
     }
     out.push_str(&lines::sentence("", &outcome(answer), width));
@@ -42,10 +42,6 @@ pub fn text(answer: &Visibility, width: usize) -> String {
     let rule = "Predicted by the rule that driver 580.159.04 was measured to follow, and not measured here.";
     out.push_str(&lines::sentence("", rule, width));
     out
-}
-
-fn quoted(entry: &Entry) -> String {
-    format!("'{}'", escape::terminal(&entry.text))
 }
 
 fn is_uuid(entry: &Entry) -> bool {

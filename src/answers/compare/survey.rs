@@ -252,32 +252,32 @@ impl Compared for PythonRow {
     }
 
     fn facts(&self) -> Vec<NamedFact> {
-        let mask = (self.reads_mask == Some(true)).then(|| or("mask", self.mask.clone(), "(unset)"));
+        let mask = (self.facts.reads_mask == Some(true)).then(|| or("mask", self.facts.mask.clone(), "(unset)"));
         // `calls cuInit` says already if only one of two rows calls it.
         let known = [
             mask,
-            self.at.as_deref().map(|at| fact("at", Some(without_line(at)))),
-            self.entry.as_deref().map(|entry| fact("from", Some(without_line(entry)))),
-            self.init_status.clone().map(|status| fact("status of cuInit", Some(status))),
+            self.facts.at.as_deref().map(|at| fact("at", Some(without_line(at)))),
+            self.facts.entry.as_deref().map(|entry| fact("from", Some(without_line(entry)))),
+            self.facts.init_status.clone().map(|status| fact("status of cuInit", Some(status))),
         ];
         let mut facts = vec![
-            yes("initialised before", self.initialised_before),
-            yes("calls cuInit", self.calls_cuinit),
-            yes("reads the mask", self.reads_mask),
+            yes("initialised before", self.facts.initialised_before),
+            yes("calls cuInit", self.facts.calls_cuinit),
+            yes("reads the mask", self.facts.reads_mask),
         ];
         facts.extend(known.into_iter().flatten());
         facts.extend([
-            listed(CONTEXT_ON, &self.context_on),
-            or("raises", self.raised.as_ref().map(|raised| raised.kind.clone()), "nothing"),
-            ended(&self.left),
+            listed(CONTEXT_ON, &self.facts.context_on),
+            or("raises", self.facts.raised.as_ref().map(|raised| raised.kind.clone()), "nothing"),
+            ended(&self.facts.left),
         ]);
         facts
     }
 
     fn changes(&self, other: &PythonRow) -> Vec<FactDifference> {
         let mut changes = differences(self, other, |_| true);
-        if let (Some(one), Some(another)) = (&self.context_bytes, &other.context_bytes)
-            && self.context_on == other.context_on
+        if let (Some(one), Some(another)) = (&self.facts.context_bytes, &other.facts.context_bytes)
+            && self.facts.context_on == other.facts.context_on
             && let Some((one, another)) = one.iter().zip(another).find(|(one, another)| !is_noise(**one, **another))
         {
             changes.push(FactDifference::new("context takes", units::delta(*one), units::delta(*another)));

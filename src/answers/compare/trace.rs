@@ -56,8 +56,9 @@ struct Thing {
 /// What a program did: things by their names, in an order that puts what matters first.
 type Behaviour = BTreeMap<(u8, String), Thing>;
 
-/// Compares.
-pub(super) fn compare(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Comparison {
+/// What differs between what two programs did: contexts, what `cuInit` read, late writes, limits,
+/// errors, functions that are called, memory, pitfalls. Neither times nor PIDs are compared.
+pub fn traces(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Comparison {
     let [a, b] = traces;
     let machines = FactDifference::between(&surroundings(a), &surroundings(b), "not set");
     let mut comparison = Comparison::new("trace", traces.map(side), machines);
@@ -91,22 +92,18 @@ pub(super) fn compare(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Compari
 }
 
 fn changes(a: Option<&Thing>, b: Option<&Thing>) -> Vec<FactDifference> {
-    // Of a thing that is in one trace alone, the first fact says so.
-    let only = |thing: &Thing| thing.facts.first().map(|fact| (fact.name, fact.value.clone(), thing.absent));
-    match (a, b) {
-        (Some(a), Some(b)) => {
-            let pairs = a.facts.iter().filter_map(|fact| Some((fact, b.facts.iter().find(|it| it.name == fact.name)?)));
-            let differing = pairs.filter(|(fact, other)| !fact.is_same(other));
-            differing.map(|(fact, other)| FactDifference::new(fact.name, &fact.value, &other.value)).collect()
-        }
-        (Some(a), None) => {
-            only(a).map(|(name, is, absent)| FactDifference::new(name, is, absent)).into_iter().collect()
-        }
-        (None, Some(b)) => {
-            only(b).map(|(name, is, absent)| FactDifference::new(name, absent, is)).into_iter().collect()
-        }
-        (None, None) => Vec::new(),
+    if let (Some(a), Some(b)) = (a, b) {
+        let pairs = a.facts.iter().filter_map(|fact| Some((fact, b.facts.iter().find(|it| it.name == fact.name)?)));
+        let differing = pairs.filter(|(fact, other)| !fact.is_same(other));
+        return differing.map(|(fact, other)| FactDifference::new(fact.name, &fact.value, &other.value)).collect();
     }
+    // Of a thing that is in one trace alone, the first fact says so.
+    let only = a.or(b).and_then(|thing| Some((thing.facts.first()?, thing.absent)));
+    let told = only.map(|(fact, absent)| match a {
+        Some(_) => FactDifference::new(fact.name, &fact.value, absent),
+        None => FactDifference::new(fact.name, absent, &fact.value),
+    });
+    told.into_iter().collect()
 }
 
 // The order of things. What is summed over the whole run comes last.

@@ -101,7 +101,8 @@ impl Query {
     }
 
     fn with(said: &str, code: &str, is_pasted: bool) -> Query {
-        let mut query = Query { words: shown(said), is_pasted, said: said.to_owned(), ..Query::default() };
+        let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        let mut query = Query { words, is_pasted, said: said.to_owned(), ..Query::default() };
         query.lines = said.lines().map(|line| terms_of_people(line).into_iter().collect()).collect();
         let found = terms_of_people(said);
         query.pairs = pairs(&found);
@@ -148,12 +149,6 @@ impl Query {
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
-}
-
-/// The words on one line, cut to what a heading has room for.
-fn shown(said: &str) -> String {
-    let words: Vec<&str> = said.split_whitespace().collect();
-    words.join(" ")
 }
 
 /// Whether a line only says where something is: of it no word is about what happened.

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Fleet;
 use super::names::NAMES;
-use super::{Difference, Fleet};
 
 /// How many machines with a label differ from their groups, and how many without it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -30,8 +30,8 @@ const TIMES: usize = 2;
 
 /// The labels of which the machines differ far more often than the others do, the clearest first.
 pub fn labels(fleet: &Fleet) -> Vec<LabelShare> {
-    let differing: HashSet<usize> =
-        fleet.differences.iter().filter(|it| !it.is_split()).flat_map(Difference::machines).collect();
+    let differences = fleet.differences.iter().filter(|it| !it.is_split());
+    let differing: HashSet<usize> = differences.flat_map(|it| it.machines.iter().copied()).collect();
     let all = fleet.machines.len();
     let known = differing.iter().filter(|machine| **machine < all).count();
     let shares = by_label(fleet, 0..all).into_iter().map(|(label, with)| {

@@ -62,14 +62,14 @@ pub(super) fn answers(survey: &Survey) -> Vec<MachineAnswer> {
         SurveyKind::Python => all(survey, |row: &PythonRow| RowAnswer {
             asked: format!("{:?} {:?} {:?}", row.before, row.ask, row.env),
             facts: vec![
-                RowFact::ReadsMask(row.reads_mask),
-                RowFact::CallsCuinit(row.calls_cuinit),
-                RowFact::CalledAt(row.at.as_deref().map(without_line)),
-                RowFact::ContextOn(row.context_on.clone()),
-                kind(&row.raised),
-                RowFact::Left(row.left.clone()),
+                RowFact::ReadsMask(row.facts.reads_mask),
+                RowFact::CallsCuinit(row.facts.calls_cuinit),
+                RowFact::CalledAt(row.facts.at.as_deref().map(without_line)),
+                RowFact::ContextOn(row.facts.context_on.clone()),
+                kind(&row.facts.raised),
+                RowFact::Left(row.facts.left.clone()),
             ],
-            bytes: descending(row.context_bytes.as_deref()),
+            bytes: descending(row.facts.context_bytes.as_deref()),
         }),
         SurveyKind::Errors => all(survey, |row: &ErrorRow| RowAnswer {
             asked: format!("{:?} {:?} {:?}", row.before, row.ask, row.env),

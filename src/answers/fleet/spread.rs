@@ -20,7 +20,8 @@ const FEWEST: usize = 3;
 pub(super) fn spread(figures: &mut [i64]) -> Option<Spread> {
     let median_bytes = median(figures)?;
     let (least_bytes, most_bytes) = (*figures.first()?, *figures.last()?);
-    let mut distances: Vec<i64> = figures.iter().map(|figure| distance(*figure, median_bytes)).collect();
+    let distance = |figure: &i64| i64::try_from(figure.abs_diff(median_bytes)).unwrap_or(i64::MAX);
+    let mut distances: Vec<i64> = figures.iter().map(distance).collect();
     let mad_bytes = median(&mut distances)?;
     Some(Spread { count: figures.len(), median_bytes, mad_bytes, least_bytes, most_bytes })
 }
@@ -47,10 +48,6 @@ fn median(figures: &mut [i64]) -> Option<i64> {
     }
     let low = *figures.get(figures.len() / 2 - 1)?;
     i64::try_from((i128::from(low) + i128::from(high)) / 2).ok()
-}
-
-fn distance(a: i64, b: i64) -> i64 {
-    i64::try_from(a.abs_diff(b)).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -201,11 +201,12 @@ impl ReleaseRow {
         if libcuda.zip(fake).is_some_and(|(libcuda, fake)| libcuda != fake) {
             return LineState::Disagree;
         }
+        let raises = self.seen.iter().all(|seen| seen.raised.is_some());
         match (libcuda.or(fake), self.calls_beside_nvml()) {
             (Some(true), Some(false)) => LineState::WithoutNvml,
             (Some(false), Some(true)) => LineState::WithNvml,
             (Some(true), _) | (None, Some(true)) => LineState::Yes,
-            (Some(false), _) | (None, Some(false)) if self.raises() => LineState::Stopped,
+            (Some(false), _) | (None, Some(false)) if raises => LineState::Stopped,
             (Some(false), _) | (None, Some(false)) => LineState::No,
             (None, None) => self.why_unknown(),
         }
@@ -219,11 +220,6 @@ impl ReleaseRow {
     /// Whether a witness saw a call of `cuInit`.
     fn by(&self, witness: Witness) -> Option<bool> {
         self.seen.iter().find(|seen| seen.witness == witness)?.calls_cuinit
-    }
-
-    /// The exception that every witness saw.
-    fn raises(&self) -> bool {
-        self.seen.iter().all(|seen| seen.raised.is_some())
     }
 
     fn why_unknown(&self) -> LineState {

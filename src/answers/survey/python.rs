@@ -12,7 +12,6 @@ pub use list::{List, MOST_BYTES, PythonLine, built_in, read};
 pub use seen::{PythonAttempt, Raised, Said, made, stack_of_init};
 
 use std::collections::BTreeMap;
-use std::ops::Deref;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -131,14 +130,6 @@ pub struct PythonSeen {
     pub alone: bool,
 }
 
-impl Deref for PythonRow {
-    type Target = PythonFacts;
-
-    fn deref(&self) -> &PythonFacts {
-        &self.facts
-    }
-}
-
 impl Row for PythonRow {
     fn kind() -> SurveyKind {
         SurveyKind::Python
@@ -153,7 +144,8 @@ impl Row for PythonRow {
     }
 
     fn has_facts(&self) -> bool {
-        (self.calls_cuinit.is_some() || self.initialised_before == Some(true)) && self.context_on.is_some()
+        let PythonFacts { calls_cuinit, initialised_before, context_on, .. } = &self.facts;
+        (calls_cuinit.is_some() || *initialised_before == Some(true)) && context_on.is_some()
     }
 
     fn is_control(&self) -> bool {

@@ -131,10 +131,7 @@ impl StartRow {
             steps.map(|(beside, step)| Some(format!("{} {}: {}", beside.name(), step.call, step.status.as_ref()?)));
         each.collect::<Option<Vec<_>>>().map(|each| each.join(", "))
     }
-}
 
-impl StartRow {
-    /// The row with the results of its question.
     fn with(self, answered: &SurveyAnswer<'_>) -> StartRow {
         let mut standing = RowAttempts::of(answered.report);
         let version = answered.libcudart_version().filter(|_| self.program == StartProgram::Runtime);

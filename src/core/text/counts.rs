@@ -1,6 +1,8 @@
 //! Counting, and counts as people read them.
 
+use std::collections::HashMap;
 use std::fmt::Display;
+use std::hash::Hash;
 
 /// A count and what is counted: `1 question`, `3 questions`.
 pub fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
@@ -8,16 +10,19 @@ pub fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> Strin
 }
 
 /// The distinct items and how often each occurs, in the order of their first occurrence.
-pub fn tally<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<(T, usize)> {
+pub fn tally<T: Eq + Hash + Clone>(all: impl IntoIterator<Item = T>) -> Vec<(T, usize)> {
     let groups = grouped(all.into_iter().map(|item| (item, ())));
     groups.into_iter().map(|(item, times)| (item, times.len())).collect()
 }
 
 /// The values of each key. Keys and values are in the order of their first occurrence.
-pub fn grouped<K: PartialEq, V>(all: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
+pub fn grouped<K: Eq + Hash + Clone, V>(all: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
     let mut groups: Vec<(K, Vec<V>)> = Vec::new();
+    let mut known: HashMap<K, usize> = HashMap::new();
     for (key, value) in all {
-        match groups.iter_mut().find(|(known, _)| *known == key) {
+        // A document that is not ours may have any number of keys.
+        let index = *known.entry(key.clone()).or_insert(groups.len());
+        match groups.get_mut(index) {
             Some((_, values)) => values.push(value),
             None => groups.push((key, vec![value])),
         }

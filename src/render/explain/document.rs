@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{command, compared, since, written};
+use super::{compared, since, written};
+use crate::listing::show::command;
 use cuda_pitfalls_answers::explain::{Certainty, Explanation, NameFact, ScenarioAnswer, Word, word};
 use cuda_pitfalls_answers::summary::Basis;
 use cuda_pitfalls_core::report::SchemaId;
@@ -129,8 +130,6 @@ mod tests {
         assert_eq!((&first["name"], &first["word"]), (&json!("process/fork-after-cuinit"), &json!("yes")));
         assert!(first["write"].as_array().is_some_and(|lines| !lines.is_empty()));
         assert!(first["machines"][0].as_str().is_some_and(|machine| machine.contains("NVIDIA H200")), "{first}");
-        for word in [Word::Yes, Word::No, Word::Depends, Word::Unmeasured] {
-            assert_eq!(serde_json::to_value(word).unwrap(), json!(word.name()));
-        }
+        assert_eq!([Word::Depends, Word::Unmeasured].map(Word::name), ["some", "open"]);
     }
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use cuda_pitfalls_answers::fleet::{Fleet, FleetDiff, Rank, Size, causes};
+use cuda_pitfalls_answers::survey::word;
 use cuda_pitfalls_core::fact;
 use cuda_pitfalls_core::text::counts::{counted, grouped, listed};
 use cuda_pitfalls_core::text::escape::{shorten, terminal};
@@ -27,7 +28,7 @@ pub fn merged(fleet: &Fleet, path: &str) -> String {
     out.push_str(&sentence("", &words::input(fleet), WIDTH));
     for one in fleet.input.not_merged.iter().take(MOST) {
         let why = format!("{}: {}", one.path, shorten(&one.why, LONGEST));
-        out.push_str(&sentence(&format!("  {}: ", words::bucket_name(one.bucket)), &why, WIDTH));
+        out.push_str(&sentence(&format!("  {}: ", word(one.bucket)), &why, WIDTH));
     }
     // The machines that differ stand below.
     for Remark { name, text, .. } in words::remarks(fleet, &[], &standing::few(fleet), MOST) {

@@ -8,38 +8,15 @@ use cuda_pitfalls_core::text::escape::visible;
 
 use super::words;
 
-const COLUMNS: [&str; 19] = [
-    "rank",
-    "differs_in",
-    "machine",
-    "question",
-    "asks",
-    "of",
-    "usual",
-    "these",
-    "usual_machines",
-    "these_machines",
-    "usual_median_bytes",
-    "these_median_bytes",
-    "gpus",
-    "driver",
-    "libcudart",
-    "mig",
-    "shared",
-    "page",
-    "cause",
-];
+const HEADER: &str = "rank,differs_in,machine,question,asks,of,usual,these,usual_machines,these_machines,\
+                      usual_median_bytes,these_median_bytes,gpus,driver,libcudart,mig,shared,page,cause\r\n";
 
 pub(super) fn fleet(fleet: &Fleet) -> String {
-    let mut out = String::new();
-    row(&mut out, COLUMNS.map(str::to_owned));
+    let mut out = HEADER.to_owned();
     for name in fleet.expected.iter().flat_map(|expected| &expected.missing) {
-        let cell = |column| match column {
-            "differs_in" => "missing".to_owned(),
-            "machine" => text(name),
-            _ => String::new(),
-        };
-        row(&mut out, COLUMNS.map(cell));
+        let mut cells: [String; 19] = Default::default();
+        (cells[1], cells[2]) = ("missing".to_owned(), text(name));
+        row(&mut out, cells);
     }
     let causes = words::numbers(fleet);
     for (place, one) in words::told(fleet).iter().enumerate() {

@@ -10,6 +10,7 @@ use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 
 use cuda_pitfalls_answers::fleet::{Fleet, Usual};
+use cuda_pitfalls_answers::survey::word;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::escape::{html, visible};
 
@@ -237,7 +238,7 @@ fn input(out: &mut String, fleet: &Fleet) {
     let rows = not_merged
         .iter()
         .take(MOST_EXAMPLES)
-        .map(|one| (String::new(), vec![html(&one.path), words::bucket_name(one.bucket), html(&one.why)]));
+        .map(|one| (String::new(), vec![html(&one.path), word(one.bucket), html(&one.why)]));
     out.push_str("<h2>Not merged</h2>\n");
     let caption = "Examples of documents that were not merged, with the reason.";
     out.push_str(&page::table("groups", caption, &["Document", "Bucket", "Why"], rows));

@@ -3,14 +3,16 @@
 //! Machines that differ or are missing have series of their own; the others are counted, so that the number of
 //! series does not grow with a fleet that is in order.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use crate::prometheus::{Sample, family};
 use crate::words::provenance;
 use cuda_pitfalls_answers::fleet::Fleet;
 
 use super::{standing, words};
-use cuda_pitfalls_answers::fleet::{Group, Rank, causes};
+use cuda_pitfalls_answers::fleet::{Rank, causes};
+use cuda_pitfalls_answers::survey::word;
+use cuda_pitfalls_core::text::counts::grouped;
 
 pub(super) fn fleet(fleet: &Fleet) -> String {
     let mut out = String::new();
@@ -32,11 +34,7 @@ pub(super) fn fleet(fleet: &Fleet) -> String {
     let missing = fleet.expected.iter().flat_map(|expected| &expected.missing);
     let missing = missing.map(|name| (vec![("machine", name.clone())], "1".to_owned()));
     family(&mut out, "fleet_machine_missing", "A machine that is missing; always 1.", missing);
-    let buckets = fleet
-        .input
-        .buckets
-        .iter()
-        .map(|(bucket, count)| (vec![("bucket", words::bucket_name(*bucket))], count.to_string()));
+    let buckets = fleet.input.buckets.iter().map(|(bucket, count)| (vec![("bucket", word(bucket))], count.to_string()));
     family(&mut out, "fleet_documents", "Documents that were read, by what became of them.", buckets);
     let few = [plain(standing::few(fleet).count())];
     family(&mut out, "fleet_machines_few_answers", "Machines that answered fewer than nine in ten questions.", few);
@@ -74,14 +72,13 @@ fn differences(out: &mut String, fleet: &Fleet) {
     let causes = [plain(causes(fleet).len())];
     family(out, "fleet_causes", "Differences by cause: those of the same machines that are alike are one.", causes);
     let mut of_machines: BTreeMap<(&str, &str), usize> = BTreeMap::new();
-    // Two outcomes of one question in one group are one series.
-    let mut of_questions: Vec<(Vec<(&str, String)>, usize)> = Vec::new();
-    let mut places: HashMap<Vec<(&str, String)>, usize> = HashMap::new();
-    for one in &told {
-        for machine in one.machines.iter().filter(|_| !one.is_split) {
+    for one in told.iter().filter(|one| !one.is_split) {
+        for machine in &one.machines {
             *of_machines.entry((machine, one.rank.name())).or_default() += 1;
         }
-        let Some(Group { key, .. }) = fleet.groups.get(one.difference.group) else { continue };
+    }
+    let of_questions = told.iter().filter_map(|one| {
+        let key = &fleet.groups.get(one.difference.group)?.key;
         let series = vec![
             ("question", one.name.to_owned()),
             ("differs_in", one.rank.name().to_owned()),
@@ -91,16 +88,14 @@ fn differences(out: &mut String, fleet: &Fleet) {
             ("mig", key.mig.to_string()),
             ("shared", key.shared.to_string()),
         ];
-        let place = *places.entry(series.clone()).or_insert(of_questions.len());
-        match of_questions.get_mut(place) {
-            Some((_, machines)) => *machines += one.these(),
-            None => of_questions.push((series, one.these())),
-        }
-    }
+        Some((series, one.these()))
+    });
     let machines = of_machines.iter().map(|((machine, rank), count)| -> Sample {
         (vec![("machine", (*machine).to_owned()), ("differs_in", (*rank).to_owned())], count.to_string())
     });
     family(out, "fleet_machine_differences", "In how many questions a machine differs.", machines);
-    let questions = of_questions.into_iter().map(|(labels, machines)| (labels, machines.to_string()));
+    // Two outcomes of one question in one group are one series.
+    let questions = grouped(of_questions).into_iter();
+    let questions = questions.map(|(labels, machines)| (labels, machines.into_iter().sum::<usize>().to_string()));
     family(out, "fleet_question_differing", "How many machines of a group differ in a question.", questions);
 }

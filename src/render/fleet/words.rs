@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::standing::{self, Few};
 use crate::{change, tally};
-use cuda_pitfalls_answers::fleet::{Bucket, Difference, FactDiffers, Fleet, Group, Key, Outcome, Question};
+use cuda_pitfalls_answers::fleet::{Difference, FactDiffers, Fleet, Group, Key, Outcome, Question};
 use cuda_pitfalls_answers::fleet::{Rank, Spread, Usual, What, causes};
+use cuda_pitfalls_answers::survey::word;
 use cuda_pitfalls_core::fact::Change;
 use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::units;
@@ -108,10 +109,10 @@ fn sides(what: &What, usual: Option<&Usual>, question: Option<&Question>) -> Vec
     let side = |of: &str, usual: String, these: String| Side { of: of.to_owned(), usual, these };
     let kind = |place: usize| usual.and_then(|usual| usual.outcomes.get(place)).map(|it: &Outcome| it.kind);
     let is_row = question.is_some_and(|question| question.is_row);
-    let word = |place| kind(place).map_or("unknown".to_owned(), |kind| verdict(kind, is_row));
+    let verdict_of = |place| kind(place).map_or("unknown".to_owned(), |kind| verdict(kind, is_row));
     match what {
         What::Outcome { outcome, verdict_differs, facts } => {
-            let first = verdict_differs.then(|| side("verdict", word(0), word(*outcome)));
+            let first = verdict_differs.then(|| side("verdict", verdict_of(0), verdict_of(*outcome)));
             let words = |seen: &Option<Change>| seen.as_ref().map_or_else(|| "no such fact".to_owned(), change::words);
             let facts = facts.iter().map(|fact| side(&about(fact), words(&fact.usual), words(&fact.these)));
             first.into_iter().chain(facts).collect()
@@ -121,8 +122,11 @@ fn sides(what: &What, usual: Option<&Usual>, question: Option<&Question>) -> Vec
             vec![side(figure, spread(usual), format!("{} ({})", spread(these), units::delta(change)))]
         }
         What::NoAnswer { reasons } => {
-            let reasons = listed(reasons.iter().map(|(reason, times)| several(*times, reason)), "");
-            vec![side("verdict", word(0), format!("no answer: {reasons}"))]
+            let reasons = reasons.iter().map(|(reason, times)| match times {
+                1 => reason.clone(),
+                times => format!("{reason} ({times} machines)"),
+            });
+            vec![side("verdict", verdict_of(0), format!("no answer: {}", listed(reasons, "")))]
         }
     }
 }
@@ -132,10 +136,6 @@ pub(super) fn about(fact: &FactDiffers) -> String {
     let words = fact.usual.as_ref().or(fact.these.as_ref()).map(change::about).unwrap_or_default();
     let which = if fact.outcome == 1 { String::new() } else { format!("(or {}) ", fact.outcome) };
     if fact.case.is_empty() { words } else { format!("{} {which}{words}", fact.case) }
-}
-
-fn several(times: usize, what: &str) -> String {
-    if times == 1 { what.to_owned() } else { format!("{what} ({times} machines)") }
 }
 
 /// `yes (reproduced)`: a verdict on a question is a yes or a no. A row of a survey has none.
@@ -209,8 +209,7 @@ pub(super) fn alone(fleet: &Fleet) -> Vec<&str> {
 
 /// How many machines differ in something from the others of a group. A group that is split has none.
 pub(super) fn differing(fleet: &Fleet, told: &[Told<'_>]) -> usize {
-    let differing = told.iter().filter(|one| !one.is_split).flat_map(|one| &one.difference.machines);
-    differing.filter(|place| **place < fleet.machines.len()).collect::<HashSet<_>>().len()
+    by_machine(told).iter().filter(|(place, _)| *place < fleet.machines.len()).count()
 }
 
 /// The machines that differ, each with in how many questions, the most first. A group that is split has none.
@@ -236,17 +235,14 @@ fn differ_most(fleet: &Fleet, told: &[Told<'_>], count: usize) -> Option<String>
     Some(names(&lines, count))
 }
 
-/// How many machines of a group differ in something from the others in it.
-fn differing_in(told: &[Told<'_>], place: usize) -> usize {
-    let of_group = told.iter().filter(|one| one.difference.group == place && !one.is_split);
-    of_group.flat_map(|one| &one.difference.machines).collect::<HashSet<_>>().len()
-}
-
 /// What a group's row says of its machines: how many there are, how many differ, and whether it is split.
 pub(super) fn group(group: &Group, told: &[Told<'_>], few: &Few, place: usize) -> String {
     let few = few.among(&group.machines);
-    let split = told.iter().filter(|one| one.difference.group == place && one.is_split).count();
-    let mut words = match (group.machines.len(), differing_in(told, place)) {
+    let (split, others): (Vec<&Told<'_>>, Vec<&Told<'_>>) =
+        told.iter().filter(|one| one.difference.group == place).partition(|one| one.is_split);
+    let differing: HashSet<&usize> = others.into_iter().flat_map(|one| &one.difference.machines).collect();
+    let split = split.len();
+    let mut words = match (group.machines.len(), differing.len()) {
         (1, _) => return "1 machine, alone: it cannot differ".to_owned(),
         (count, 0) if split == 0 && few > 0 => format!("{count} machines, none differs in what it answered"),
         (count, 0) if split == 0 => format!("{count} machines, none differs"),
@@ -301,17 +297,12 @@ pub(super) fn title(fleet: &Fleet, told: &[Told<'_>]) -> String {
 pub(super) fn input(fleet: &Fleet) -> String {
     let input = &fleet.input;
     let buckets = input.buckets.iter().filter(|(_, count)| **count > 0);
-    let buckets = listed(buckets.map(|(bucket, count)| format!("{count} {}", bucket_name(*bucket))), "none");
+    let buckets = listed(buckets.map(|(bucket, count)| format!("{count} {}", word(bucket))), "none");
     let mut words = format!("{}: {buckets}", counted(input.documents, "document"));
     if let (Some(from), Some(to)) = (&input.from, &input.to) {
         words.push_str(&if from == to { format!("; run at {from}") } else { format!("; run from {from} to {to}") });
     }
     words
-}
-
-/// The word in the document.
-pub(super) fn bucket_name(bucket: Bucket) -> String {
-    serde_json::to_value(bucket).ok().and_then(|word| word.as_str().map(str::to_owned)).unwrap_or_default()
 }
 
 /// What is said of a fleet as a whole, before what differs.

@@ -59,17 +59,14 @@ pub(super) fn section(
     if !scenario.cases.is_empty() {
         // What needs attention is open; the rest is one click away, also without scripts.
         let open = if standing >= Standing::Inconclusive { " open" } else { "" };
-        let _ = writeln!(out, "<details{open}><summary>Cases: {}</summary>", html(&frequencies(scenario)));
+        let frequencies = scenario.cases.iter().map(|case| format!("{} {}", case.name, facts::frequency(case)));
+        let _ = writeln!(out, "<details{open}><summary>Cases: {}</summary>", html(&listed(frequencies, "")));
         for case in &scenario.cases {
             self::case(out, report, scenario, case);
         }
         out.push_str("</details>\n");
     }
     *out += &(paragraph("dim", &origin(scenario)) + "</section>\n");
-}
-
-fn frequencies(scenario: &ScenarioView<'_>) -> String {
-    listed(scenario.cases.iter().map(|case| format!("{} {}", case.name, facts::frequency(case))), "")
 }
 
 /// Where the section comes from: the library, the parameters, the file's hash.
@@ -90,7 +87,7 @@ fn case(out: &mut String, report: &ReportView<'_>, scenario: &ScenarioView<'_>, 
     *out += &(element("h4", "", &html(&format!("{}{does}", case.name))) + "\n");
     let facts = facts::case_line(scenario, case).join(" · ");
     *out += &paragraph("", &format!("{} — {facts}", facts::frequency(case)));
-    if let Some(start) = plan.map(start).filter(|start| !start.is_empty()) {
+    if let Some(start) = plan.map(steps::start).filter(|start| !start.is_empty()) {
         *out += &paragraph("dim", &format!("Started with {start}"));
     }
     for (place, outcome) in case.outcomes.iter().take(OUTCOMES).enumerate() {
@@ -107,16 +104,6 @@ fn case(out: &mut String, report: &ReportView<'_>, scenario: &ScenarioView<'_>, 
     if let Some(example) = facts::example(case) {
         attempt::show(out, report, scenario, case, example);
     }
-}
-
-/// The environment that the worker was started with, as far as the case has a say in it.
-fn start(plan: &CasePlan) -> String {
-    let mut words = Vec::new();
-    if let Some(mask) = &plan.mask {
-        words.push(format!("CUDA_VISIBLE_DEVICES={}", mask.join(",")));
-    }
-    words.extend(plan.env.iter().map(|(name, value)| format!("{name}={value}")));
-    words.join(" ")
 }
 
 fn table(out: &mut String, plan: Option<&CasePlan>, outcome: &OutcomeView<'_>) {

@@ -22,7 +22,6 @@ const MOST_FOLDERS: usize = 24;
 
 /// The class of what needs attention.
 const ATTENTION: &str = "attention";
-
 const COLUMNS: [&str; 5] = ["Here", "Question", "Memory, trap / control", "Expected", "Attempts"];
 
 /// An instance and its place in the report, which its section is linked by.
@@ -36,15 +35,9 @@ pub(super) struct Folders<'r> {
 
 impl<'r> Folders<'r> {
     pub(super) fn of(report: &ReportView<'r>) -> Folders<'r> {
-        let mut folders = Folders { counts: Vec::new(), places: HashMap::new() };
-        for name in report.scenarios.iter().map(|scenario| folder(scenario.scenario)) {
-            let place = *folders.places.entry(name).or_insert(folders.counts.len());
-            match folders.counts.get_mut(place) {
-                Some((_, count)) => *count += 1,
-                None => folders.counts.push((name, 1)),
-            }
-        }
-        folders
+        let counts = tally(report.scenarios.iter().map(|scenario| folder(scenario.scenario)));
+        let places = counts.iter().enumerate().map(|(place, (name, _))| (*name, place)).collect();
+        Folders { counts, places }
     }
 
     fn class(&self, scenario: &ScenarioView<'_>) -> String {
@@ -113,16 +106,8 @@ fn rows<'a, 'r>(report: &'a ReportView<'r>) -> Vec<Vec<Placed<'a, 'r>>> {
     let (mut first, rest): (Vec<_>, Vec<_>) =
         report.scenarios.iter().enumerate().partition(|(_, scenario)| needs_attention(scenario));
     first.sort_by_key(|(_, scenario)| std::cmp::Reverse(Standing::of(scenario.verdict)));
-    let mut rows: Vec<Vec<Placed<'a, 'r>>> = first.into_iter().map(|placed| vec![placed]).collect();
-    let mut places: HashMap<&str, usize> = HashMap::new();
-    for placed in rest {
-        let place = *places.entry(placed.1.scenario).or_insert(rows.len());
-        match rows.get_mut(place) {
-            Some(row) => row.push(placed),
-            None => rows.push(vec![placed]),
-        }
-    }
-    rows
+    let rest = grouped(rest.into_iter().map(|placed| (placed.1.scenario, placed)));
+    first.into_iter().map(|placed| vec![placed]).chain(rest.into_iter().map(|(_, row)| row)).collect()
 }
 
 /// The classes of a row, and its cells.

@@ -50,9 +50,8 @@ impl ScenarioPage {
         self.field("question", &scenario.question);
         self.field("answer", &scenario.answer);
         self.field("workaround", &scenario.workaround);
-        let allowed: String = scenario.hazards.iter().map(|hazard| format!(" --allow {}", hazard.name())).collect();
         // A command is not broken: it is copied.
-        let _ = writeln!(self.text, "  ask it here   cuda-pitfalls run {}{allowed}", terminal(&scenario.name));
+        let _ = writeln!(self.text, "  ask it here   {}", terminal(&command(scenario)));
     }
 
     fn fields(&mut self, scenario: &Scenario) {
@@ -142,6 +141,12 @@ impl ScenarioPage {
             let _ = writeln!(self.text, "  - {}", plain(source));
         }
     }
+}
+
+/// The command that asks this machine.
+pub(crate) fn command(scenario: &Scenario) -> String {
+    let hazards: String = scenario.hazards.iter().map(|hazard| format!(" --allow {}", hazard.name())).collect();
+    format!("cuda-pitfalls run {}{hazards}", scenario.name)
 }
 
 /// Milliseconds as seconds: `1500` is `1.5`.

@@ -74,41 +74,35 @@ fn in_short(rows: &[&CallRow]) -> Section {
         let CallRow { library, .. } = row;
         by_library.entry((library, version)).or_default().push(row);
     }
+    let columns: [(&str, fn(&[&CallRow]) -> usize); 8] = [
+        ("functions", |rows| rows.iter().map(|row| row.function()).collect::<BTreeSet<_>>().len()),
+        ("rows", |rows| rows.len()),
+        ("of these succeeded", |rows| answered(rows, CallAnswer::Succeeded)),
+        ("refused", |rows| answered(rows, CallAnswer::Refused)),
+        ("arguments not checked or not supported", |rows| {
+            answered(rows, CallAnswer::NotInitialised) + answered(rows, CallAnswer::NotSupported)
+        }),
+        ("make a context", |rows| count(rows, has_context)),
+        ("only read the mask", |rows| count(rows, |row| row.reads_mask == Some(true) && !has_context(row))),
+        ("do not read it", |rows| count(rows, |row| row.reads_mask == Some(false))),
+    ];
     let line = |((library, version), rows): ((&str, Option<Version>), Vec<&CallRow>)| {
         let name = version.map_or_else(|| library.to_string(), |version| format!("{library} {}", name(&version)));
-        [name].into_iter().chain(counts(&rows).map(|count| count.to_string())).collect()
+        [name].into_iter().chain(columns.map(|(_, count)| count(&rows).to_string())).collect()
     };
-    let header = [
-        "library",
-        "functions",
-        "rows",
-        "of these succeeded",
-        "refused",
-        "arguments not checked or not supported",
-        "make a context",
-        "only read the mask",
-        "do not read it",
-    ];
+    let header: Vec<&str> = ["library"].into_iter().chain(columns.map(|(heading, _)| heading)).collect();
     let text = "A function is asked in several rows where it does several things. The last three columns count rows, \
                 whatever the call returned.";
     let section = Section::new("In short", &header, by_library.into_iter().map(line).collect(), &[]);
     Section { text: vec![text.to_string()], ..section }
 }
 
-/// Functions, and rows by what they show, in the order of the columns.
-fn counts(rows: &[&CallRow]) -> [usize; 8] {
-    let count = |is: &dyn Fn(&CallRow) -> bool| rows.iter().filter(|row| is(row)).count();
-    let answered = |answer: CallAnswer| count(&|row| row.answer() == Some(answer));
-    [
-        rows.iter().map(|row| row.function()).collect::<BTreeSet<_>>().len(),
-        rows.len(),
-        answered(CallAnswer::Succeeded),
-        answered(CallAnswer::Refused),
-        answered(CallAnswer::NotInitialised) + answered(CallAnswer::NotSupported),
-        count(&has_context),
-        count(&|row| row.reads_mask == Some(true) && !has_context(row)),
-        count(&|row| row.reads_mask == Some(false)),
-    ]
+fn count(rows: &[&CallRow], is_counted: impl Fn(&CallRow) -> bool) -> usize {
+    rows.iter().filter(|row| is_counted(row)).count()
+}
+
+fn answered(rows: &[&CallRow], answer: CallAnswer) -> usize {
+    count(rows, |row| row.answer() == Some(answer))
 }
 
 fn has_context(row: &CallRow) -> bool {

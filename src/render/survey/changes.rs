@@ -12,9 +12,6 @@ use cuda_pitfalls_core::verdict::Reason;
 /// context, what it returned. Nothing for a version that does not export it.
 type Behaviour = Option<[String; 3]>;
 
-/// Versions in order that do alike, of all that were asked.
-type Run = (Vec<Version>, Behaviour);
-
 /// What did not do the same with every version, and what was not always there.
 pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
     let mut by_call: BTreeMap<&str, BTreeMap<Version, &CallRow>> = BTreeMap::new();
@@ -44,15 +41,18 @@ pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
         ));
     }
     for (call, versions) in by_call {
-        let runs = runs(&versions);
-        let exported: BTreeSet<&Behaviour> =
-            runs.iter().map(|(_, behaviour)| behaviour).filter(|it| it.is_some()).collect();
-        let (section, listed): (_, Vec<Run>) = match (runs.len(), exported.len()) {
+        let did: Vec<(Version, Behaviour)> =
+            versions.into_iter().map(|(version, row)| (version, behaviour(row))).collect();
+        let runs: Vec<_> = did.chunk_by(|(_, one), (_, other)| one == other).collect();
+        let exported: BTreeSet<&[String; 3]> = did.iter().filter_map(|(_, behaviour)| behaviour.as_ref()).collect();
+        let (section, is_moved) = match (runs.len(), exported.len()) {
             (..=1, _) => continue,
-            (_, 1) => (&mut moved, runs.into_iter().filter(|(_, behaviour)| behaviour.is_some()).collect()),
-            _ => (&mut changed, runs),
+            (_, 1) => (&mut moved, true),
+            _ => (&mut changed, false),
         };
-        for (versions, behaviour) in listed {
+        for run in runs {
+            let (versions, mut behaviours): (Vec<Version>, Vec<Behaviour>) = run.iter().cloned().unzip();
+            let Some(behaviour) = behaviours.pop().filter(|it| it.is_some() || !is_moved) else { continue };
             let facts = behaviour.unwrap_or_else(|| ["–", "–", "not exported"].map(str::to_string));
             let range = ranges(&versions, &all);
             section.rows.push([call.to_string(), range].into_iter().chain(facts).collect());
@@ -62,19 +62,6 @@ pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
         changed.text.push("Every call did the same with each of them.".to_string());
     }
     if moved.rows.is_empty() { [changed, Section::default()] } else { [changed, moved] }
-}
-
-/// Versions in order, as runs of one behaviour.
-fn runs(versions: &BTreeMap<Version, &CallRow>) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    for (version, row) in versions {
-        let behaviour = behaviour(row);
-        match runs.last_mut() {
-            Some((alike, known)) if *known == behaviour => alike.push(version.clone()),
-            _ => runs.push((vec![version.clone()], behaviour)),
-        }
-    }
-    runs
 }
 
 fn behaviour(row: &CallRow) -> Behaviour {

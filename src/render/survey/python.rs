@@ -7,7 +7,7 @@ use super::section::Section;
 use super::{NamedSurvey, disagreements, documents, left_out};
 use crate::words;
 use cuda_pitfalls_answers::survey::document::SurveyDocument;
-use cuda_pitfalls_answers::survey::python::{INSTRUMENT, List, PythonRow};
+use cuda_pitfalls_answers::survey::python::{INSTRUMENT, List, PythonFacts, PythonRow};
 use cuda_pitfalls_core::machine::Interpreter;
 use cuda_pitfalls_core::text::counts::{self, tally};
 use cuda_pitfalls_core::text::escape::{self, shorten};
@@ -84,10 +84,10 @@ fn held(controls: &[&PythonRow]) -> Section {
     let row = |row: &&PythonRow| {
         vec![
             row.id.clone(),
-            yes(row.initialised_before),
-            yes(row.calls_cuinit),
-            yes(row.reads_mask),
-            gpus(row.context_on.as_deref(), "–"),
+            yes(row.facts.initialised_before),
+            yes(row.facts.calls_cuinit),
+            yes(row.facts.reads_mask),
+            gpus(row.facts.context_on.as_deref(), "–"),
             row.standing.unmeasured.as_ref().map(|why| why.detail.clone()).unwrap_or_default(),
         ]
     };
@@ -108,51 +108,54 @@ fn table(framework: &str, rows: &[&PythonRow]) -> Section {
         .map(|(name, versions)| format!("{name} {}", versions.into_iter().collect::<Vec<_>>().join(", ")));
     let versions: Vec<String> = versions.collect();
     let text = if versions.is_empty() { Vec::new() } else { vec![format!("With {}.", versions.join("; "))] };
-    let row = |row: &&PythonRow| vec![row.id.clone(), reads(row), at(row), context(row), memory(row), result(row)];
+    let row = |row: &&PythonRow| {
+        let facts = &row.facts;
+        vec![row.id.clone(), reads(facts), at(facts), context(facts), memory(facts), result(facts)]
+    };
     let header = ["line", "reads the mask", "at", "context on", "memory", "result"];
     Section { text, ..Section::new(framework, &header, of_group.iter().map(row).collect(), &[0]) }
 }
 
-fn reads(row: &PythonRow) -> String {
-    let child = if row.in_child == Some(true) { ", in a child process" } else { "" };
-    match (row.calls_cuinit, row.reads_mask) {
-        (None, _) if row.initialised_before == Some(true) => "–".to_string(),
-        (Some(true), Some(true)) => match &row.mask {
+fn reads(facts: &PythonFacts) -> String {
+    let child = if facts.in_child == Some(true) { ", in a child process" } else { "" };
+    match (facts.calls_cuinit, facts.reads_mask) {
+        (None, _) if facts.initialised_before == Some(true) => "–".to_string(),
+        (Some(true), Some(true)) => match &facts.mask {
             Some(mask) => format!("yes: {mask:?}{child}"),
             None => format!("yes{child}"),
         },
         (Some(true), None) => {
-            let status = row.init_status.as_deref().unwrap_or("another status in each attempt");
+            let status = facts.init_status.as_deref().unwrap_or("another status in each attempt");
             format!("cuInit returns {status}{child}")
         }
         (_, reads) => yes(reads),
     }
 }
 
-fn at(row: &PythonRow) -> String {
-    let through = row.through.as_ref().map(|through| format!(" ({through})")).unwrap_or_default();
+fn at(facts: &PythonFacts) -> String {
+    let through = facts.through.as_ref().map(|through| format!(" ({through})")).unwrap_or_default();
     // Where a framework asks another one, that is the line to know about.
     let file = |place: &str| place.split(':').next().unwrap_or_default().to_string();
-    let from = row.entry.as_ref().filter(|from| row.at.as_ref().is_some_and(|at| file(at) != file(from)));
+    let from = facts.entry.as_ref().filter(|from| facts.at.as_ref().is_some_and(|at| file(at) != file(from)));
     let from = from.map(|from| format!(", from {from}")).unwrap_or_default();
-    match &row.at {
+    match &facts.at {
         Some(at) => format!("{at}{from}{through}"),
-        None if row.calls_cuinit == Some(true) => format!("?{through}"),
-        None => row.context_at.clone().unwrap_or_default(),
+        None if facts.calls_cuinit == Some(true) => format!("?{through}"),
+        None => facts.context_at.clone().unwrap_or_default(),
     }
 }
 
-fn context(row: &PythonRow) -> String {
-    let on = gpus(row.context_on.as_deref(), "–");
-    match row.context_before.as_deref().filter(|_| row.context_on.is_some()) {
+fn context(facts: &PythonFacts) -> String {
+    let on = gpus(facts.context_on.as_deref(), "–");
+    match facts.context_before.as_deref().filter(|_| facts.context_on.is_some()) {
         None | Some([]) => on,
         before => format!("{on} ({} before it)", gpus(before, "–")),
     }
 }
 
-fn memory(row: &PythonRow) -> String {
+fn memory(facts: &PythonFacts) -> String {
     let deltas = |bytes: &[i64]| counts::listed(bytes.iter().map(|bytes| units::delta(*bytes)), "");
-    match (&row.device_used_bytes, &row.context_bytes, row.context_on.as_deref()) {
+    match (&facts.device_used_bytes, &facts.context_bytes, facts.context_on.as_deref()) {
         (Some(used), ..) => deltas(used),
         (None, Some(bytes), Some([_, ..])) => format!("contexts: {}", deltas(bytes)),
         (None, None, Some([_, ..])) => "?".to_string(),
@@ -160,13 +163,13 @@ fn memory(row: &PythonRow) -> String {
     }
 }
 
-fn result(row: &PythonRow) -> String {
-    let result = match (&row.raised, &row.value) {
+fn result(facts: &PythonFacts) -> String {
+    let result = match (&facts.raised, &facts.value) {
         (Some(raised), _) => format!("raised {}: {}", raised.kind, raised.message),
         (None, Some(value)) => value.clone(),
         (None, None) => String::new(),
     };
-    let left = row.left.as_ref().map(|left| format!("; the process ended by {left}")).unwrap_or_default();
+    let left = facts.left.as_ref().map(|left| format!("; the process ended by {left}")).unwrap_or_default();
     format!("{}{left}", shorten(&result, LONGEST))
 }
 

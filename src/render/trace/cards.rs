@@ -14,12 +14,10 @@ pub(super) struct FindingCards<'a> {
 
 impl<'a> FindingCards<'a> {
     pub(super) fn of(seen: &TraceView<'a>) -> FindingCards<'a> {
-        let mut firsts = HashMap::new();
-        for (place, finding) in seen.findings.iter().enumerate() {
-            firsts.entry(alike(finding)).or_insert(place);
-        }
+        // Of several with one key the last in this order stays.
+        let firsts = seen.findings.iter().enumerate().rev().map(|(place, finding)| (alike(finding), place));
         let events = seen.findings.iter().flat_map(|finding| finding.events.iter().copied()).collect();
-        FindingCards { firsts, events }
+        FindingCards { firsts: firsts.collect(), events }
     }
 
     /// The number of what tells a finding.

@@ -1,11 +1,11 @@
 //! What a trace's reader is to change, line by line: the same in every form.
 
 use super::{TraceView, entry, place};
+use cuda_pitfalls_core::text::counts::tally;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 use cuda_pitfalls_trace::{EventKind, TraceEvent};
 
-/// What is to be changed at one line.
-#[derive(PartialEq)]
+#[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct LineChange<'a> {
     pub(super) at: Option<String>,
     /// The line that called `cuInit` too early.
@@ -45,12 +45,5 @@ impl<'a> LineChange<'a> {
 
 /// Of each pitfall, with how often it was found. A note asks for no change; the page has what one can do about it.
 pub(super) fn changes<'a>(seen: &TraceView<'a>) -> Vec<(LineChange<'a>, usize)> {
-    let mut found: Vec<(LineChange<'a>, usize)> = Vec::new();
-    for change in seen.found(Severity::Pitfall).map(|finding| LineChange::of(seen, finding)) {
-        match found.iter_mut().find(|(known, _)| *known == change) {
-            Some((_, times)) => *times += 1,
-            None => found.push((change, 1)),
-        }
-    }
-    found
+    tally(seen.found(Severity::Pitfall).map(|finding| LineChange::of(seen, finding)))
 }

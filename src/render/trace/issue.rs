@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::change::{LineChange, changes};
 use super::{TraceView, place, totals, unseen};
-use crate::issue::{Attached, IssueSections, MOST, arranged, cut, first_sources, folded};
+use crate::issue::{Attached, IssueSections, MOST, arranged, capital, cut, first_sources, folded};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::text::escape::{markdown, shorten, visible};
 use cuda_pitfalls_core::text::units;
@@ -38,9 +38,7 @@ fn title(seen: &TraceView, changes: &[(LineChange<'_>, usize)]) -> String {
         return format!("No pitfall was found: {}", markdown(&command(seen)));
     };
     let at = first.at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
-    let mut letters = first.title.chars();
-    let title: String = letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect();
-    markdown(&format!("{title}{at}"))
+    markdown(&format!("{}{at}", capital(first.title)))
 }
 
 /// What people believe of what was found, as the scenarios say it, and what was measured.

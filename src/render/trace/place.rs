@@ -10,8 +10,7 @@ const LONGEST: usize = 160;
 /// The most frames of the user's own code that a chain shows.
 const MOST_OWN: usize = 4;
 
-/// A line of the user's own code.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct UserLine {
     /// The file, relative to the folder that the program was started in where it lies below it.
     pub(super) file: String,

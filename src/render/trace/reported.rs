@@ -10,7 +10,7 @@ use hmac_sha256::Hash;
 
 use super::file::{self, FileLine};
 use super::{TraceView, unseen};
-use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::counts::{counted, grouped};
 use cuda_pitfalls_core::text::escape::{shorten, visible};
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
@@ -165,23 +165,17 @@ pub(super) fn all<'a>(seen: &TraceView<'a>, root: &str) -> Vec<Reported<'a>> {
     let notes = notes(seen, &once);
     once.extend(notes);
     once.sort_by_key(|one| one.level);
-    let mut groups: Vec<(Option<FileLine>, Vec<Once<'a>>)> = Vec::new();
-    let mut known: HashMap<(String, Level, Option<String>), usize> = HashMap::new();
-    for one in once {
+    let placed = once.into_iter().map(|one| {
         let event = one.events.first().and_then(|index| seen.trace.events.get(*index));
         let place = match event {
             Some(event) => file::of_event(seen.trace, root, event),
             None => file::of_program(seen.trace, root, None),
         };
         let at = place.as_ref().map(|place| format!("{}:{:?}", place.path, place.line));
-        let index = *known.entry((one.rule.clone(), one.level, at)).or_insert(groups.len());
-        match groups.get_mut(index) {
-            Some((_, group)) => group.push(one),
-            None => groups.push((place, vec![one])),
-        }
-    }
+        ((one.rule.clone(), one.level, at), (place, one))
+    });
     let mut all: Vec<Reported<'a>> =
-        groups.into_iter().filter_map(|(place, group)| reported(seen, place, group)).collect();
+        grouped(placed).into_iter().filter_map(|(_, group)| reported(seen, group)).collect();
     number(&mut all);
     all
 }
@@ -248,11 +242,10 @@ fn name(text: &str) -> String {
 }
 
 /// One entry of equal ones.
-fn reported<'a>(seen: &TraceView<'a>, place: Option<FileLine>, group: Vec<Once<'a>>) -> Option<Reported<'a>> {
-    let times = group.len();
-    let message = message(seen, &group);
-    let mut group = group.into_iter();
-    let Once { rule, level, forbidden, finding, events, .. } = group.next()?;
+fn reported<'a>(seen: &TraceView<'a>, group: Vec<(Option<FileLine>, Once<'a>)>) -> Option<Reported<'a>> {
+    let (places, group): (Vec<_>, Vec<_>) = group.into_iter().unzip();
+    let (times, message, place) = (group.len(), message(seen, &group), places.into_iter().next().flatten());
+    let Once { rule, level, forbidden, finding, events, .. } = group.into_iter().next()?;
     let fingerprint = fingerprint(&rule, place.as_ref());
     Some(Reported { rule, level, message, forbidden, finding, events, place, times, fingerprint })
 }

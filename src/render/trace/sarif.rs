@@ -225,7 +225,10 @@ fn frame_location(seen: &TraceView, root: &str, frame: &Frame) -> Value {
 /// The stack of an event, innermost first; none if it has no frames.
 fn stack(seen: &TraceView, root: &str, event: &TraceEvent) -> Option<Value> {
     let of = |frame: &Frame| {
-        let module = frame.package.clone().or_else(|| frame.module.as_deref().map(last));
+        let module = frame
+            .package
+            .clone()
+            .or_else(|| frame.module.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path).to_owned()));
         let module = module.map(|module| shorten(&visible(&module), LONGEST));
         present(json!({ "location": frame_location(seen, root, frame), "module": module }))
     };
@@ -234,10 +237,6 @@ fn stack(seen: &TraceView, root: &str, event: &TraceEvent) -> Option<Value> {
     let call = shorten(&visible(&event.call), LONGEST);
     let message = format!("{call} at {when}, {}", place::who(seen.trace, event.pid));
     (!frames.is_empty()).then(|| json!({ "message": text(&message), "frames": frames }))
-}
-
-fn last(path: &str) -> String {
-    path.rsplit('/').next().unwrap_or(path).to_owned()
 }
 
 /// The way from the user's first line to the call, outermost first, as viewers show it step by step: the user's own

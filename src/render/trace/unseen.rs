@@ -1,9 +1,7 @@
 //! What a trace could not show, in words: a reader must never take it for what did not happen.
 
-use std::collections::HashMap;
-
 use super::place;
-use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::counts::{counted, grouped};
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_trace::{History, Trace, TraceEvent};
 
@@ -77,19 +75,8 @@ pub(super) fn unseen(history: &History) -> Vec<String> {
 
 /// Reasons that differ in their numbers alone, such as PIDs, as their first one and how often each is given.
 fn alike<'a>(reasons: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
-    let mut kinds: HashMap<String, usize> = HashMap::new();
-    let mut all: Vec<(&str, usize)> = Vec::new();
-    for why in reasons {
-        let kind: String = why.chars().filter(|letter| !letter.is_ascii_digit()).collect();
-        let place = *kinds.entry(kind).or_insert_with(|| {
-            all.push((why, 0));
-            all.len() - 1
-        });
-        if let Some((_, times)) = all.get_mut(place) {
-            *times += 1;
-        }
-    }
-    all
+    let kinds = grouped(reasons.map(|why| (why.replace(|letter: char| letter.is_ascii_digit(), ""), why)));
+    kinds.iter().filter_map(|(_, all)| Some((*all.first()?, all.len()))).collect()
 }
 
 fn capped(mut lines: Vec<String>, of: &str) -> Vec<String> {

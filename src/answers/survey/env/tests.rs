@@ -41,7 +41,6 @@ fn variable() -> EnvVariable {
 
 /// What the query of an attempt returns; `None` if it is not reached.
 type Returned = Option<i64>;
-
 const EFFECT: Returned = Some(0);
 const NONE: Returned = Some(600);
 

@@ -12,7 +12,7 @@ use cuda_pitfalls_core::python::{LINE, LINE_TEXT, Python};
 use cuda_pitfalls_core::refusal;
 
 /// A program of a few calls.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NeedsProgram {
     /// The driver: `cuInit`, a context, a launch, and memory of each kind.
@@ -31,7 +31,7 @@ pub enum NeedsProgram {
 }
 
 /// From when on something is refused.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum NeedsMoment {
     /// Before the first call, with the libraries loaded.
@@ -230,12 +230,10 @@ impl NeedsMoment {
 /// The steps that refuse these targets, each by its error.
 pub(super) fn refusing<'a>(all: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> Vec<Step> {
     let label = |place: usize| if place == 0 { REFUSE.to_string() } else { format!("{REFUSE} {place}") };
-    let all = all.into_iter().enumerate();
-    all.map(|(place, (refused, error))| one(&label(place), refused, error)).collect()
-}
-
-fn one(label: &str, refused: &str, error: Option<&str>) -> Step {
-    Step::call(refusal::STEP, label).with(refusal::WHAT, refused).with(refusal::ERROR, error.unwrap_or("0"))
+    let steps = all.into_iter().enumerate().map(|(place, (refused, error))| {
+        Step::call(refusal::STEP, &label(place)).with(refusal::WHAT, refused).with(refusal::ERROR, error.unwrap_or("0"))
+    });
+    steps.collect()
 }
 
 /// Whether a step with this label is a call of a program, and not a step of the harness.

@@ -49,10 +49,7 @@ enum ProgramMessage {
     /// The code in question has ended.
     End(ProgramEnd),
     /// An exception ended the code before the code in question.
-    Setup {
-        /// The exception.
-        raised: Raised,
-    },
+    Setup { raised: Raised },
 }
 
 /// The end of the code in question.

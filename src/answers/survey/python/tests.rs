@@ -229,7 +229,7 @@ fn without_libcuda_only_the_result_is_known() {
     trace.start.libcuda = None;
     let row = PythonRow::default().with(vec![shown(&trace, &said(1, 2), true)]);
     assert_eq!(row.standing.unmeasured.as_ref().map(|why| why.reason), Some(Reason::NoLibcuda));
-    assert_eq!((row.calls_cuinit, row.value.as_deref()), (None, Some("True")));
+    assert_eq!((row.facts.calls_cuinit, row.facts.value.as_deref()), (None, Some("True")));
     assert!(!row.has_facts());
 }
 
@@ -238,7 +238,7 @@ fn facts_on_which_attempts_disagree_are_null_and_named() {
     let made =
         |is_init: bool| shown(&if is_init { line().done() } else { TraceBuilder::on(2).done() }, &said(1, 90), true);
     let row = PythonRow::default().with(vec![made(true), made(true), made(false)]);
-    assert_eq!((row.reads_mask, row.context_on.as_ref()), (None, None));
+    assert_eq!((row.facts.reads_mask, row.facts.context_on.as_ref()), (None, None));
     for fact in ["calls_cuinit", "reads_mask", "at", "context_on"] {
         assert!(row.standing.disagreement.iter().any(|known| known == fact), "{fact}: {:?}", row.standing);
     }
@@ -253,7 +253,7 @@ fn a_stack_that_could_not_be_read_contradicts_none() {
     let at = attempts[1].seen.at.take();
     attempts[1].seen.entry = None;
     let row = PythonRow::default().with(attempts);
-    assert!(at.is_some() && row.at == at && row.standing.disagreement.is_empty(), "{row:#?}");
+    assert!(at.is_some() && row.facts.at == at && row.standing.disagreement.is_empty(), "{row:#?}");
 }
 
 #[test]
@@ -262,9 +262,9 @@ fn memory_is_that_of_attempts_that_ran_alone() {
     for (made, (bytes, alone)) in attempts.iter_mut().zip([(520, false), (520, false), (526, true)]) {
         (made.seen.context_bytes, made.alone) = (Some(vec![bytes]), alone);
     }
-    assert_eq!(PythonRow::default().with(attempts.clone()).context_bytes, Some(vec![526]));
+    assert_eq!(PythonRow::default().with(attempts.clone()).facts.context_bytes, Some(vec![526]));
     attempts[2].alone = false;
-    assert_eq!(PythonRow::default().with(attempts).context_bytes, Some(vec![520]), "the median where none did");
+    assert_eq!(PythonRow::default().with(attempts).facts.context_bytes, Some(vec![520]), "the median where none did");
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn a_value_that_differs_is_none_and_no_disagreement() {
     let mut attempts = vec![shown(&line().done(), &said(1, 90), true); 2];
     attempts[1].seen.value = Some("False".to_string());
     let row = PythonRow::default().with(attempts);
-    assert_eq!((row.value.as_deref(), row.standing.disagreement.len()), (None, 0));
+    assert_eq!((row.facts.value.as_deref(), row.standing.disagreement.len()), (None, 0));
 }
 
 #[test]
