@@ -13,9 +13,8 @@ fn render(report: &Report, format: Format) -> String {
 
 /// The forms that people read, or programs that are not ours: not the document itself.
 fn forms() -> impl Iterator<Item = &'static Format> {
-    let report = fixture::report();
-    let form = move |format: &Format| super::render(&Prepared::Fresh(&report), *format, lines::WIDTH);
-    Format::value_variants().iter().filter(move |format| form(format).is_some() && **format != Format::Compact)
+    let has = |format| super::render(&Prepared::Fresh(&fixture::report()), format, lines::WIDTH).is_some();
+    Format::value_variants().iter().filter(move |format| has(**format) && **format != Format::Compact)
 }
 
 #[test]

@@ -15,19 +15,14 @@ pub fn tally<T: Eq + Hash + Clone>(all: impl IntoIterator<Item = T>) -> Vec<(T, 
     groups.into_iter().map(|(item, times)| (item, times.len())).collect()
 }
 
-/// The values of each key. Keys and values are in the order of their first occurrence.
+/// The values of each key, of which there may be any number. Keys and values are in the order of their first occurrence.
 pub fn grouped<K: Eq + Hash + Clone, V>(all: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
-    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
-    let mut known: HashMap<K, usize> = HashMap::new();
+    let (mut order, mut groups) = (Vec::new(), HashMap::<K, Vec<V>>::new());
     for (key, value) in all {
-        // A document that is not ours may have any number of keys.
-        let index = *known.entry(key.clone()).or_insert(groups.len());
-        match groups.get_mut(index) {
-            Some((_, values)) => values.push(value),
-            None => groups.push((key, vec![value])),
-        }
+        order.extend((!groups.contains_key(&key)).then(|| key.clone()));
+        groups.entry(key).or_default().push(value);
     }
-    groups
+    order.into_iter().filter_map(|key| groups.remove_entry(&key)).collect()
 }
 
 /// The items behind each other, `a, b, c`, or `none` where there are none.
