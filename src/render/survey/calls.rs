@@ -66,6 +66,8 @@ pub(super) fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
     ]
 }
 
+type Count = fn(&[&CallRow]) -> usize;
+
 /// How many functions of each library were asked, how that went, and what they did.
 fn in_short(rows: &[&CallRow]) -> Section {
     let mut by_library: BTreeMap<(&str, Option<Version>), Vec<&CallRow>> = BTreeMap::new();
@@ -74,7 +76,7 @@ fn in_short(rows: &[&CallRow]) -> Section {
         let CallRow { library, .. } = row;
         by_library.entry((library, version)).or_default().push(row);
     }
-    let columns: [(&str, fn(&[&CallRow]) -> usize); 8] = [
+    let columns: [(&str, Count); 8] = [
         ("functions", |rows| rows.iter().map(|row| row.function()).collect::<BTreeSet<_>>().len()),
         ("rows", |rows| rows.len()),
         ("of these succeeded", |rows| answered(rows, CallAnswer::Succeeded)),
