@@ -306,7 +306,10 @@ pub enum CompareError {
 }
 
 /// What differs between two reports. With `versions`, what ran on the one libcudart in A is held against what ran on
-/// the other in B. Errors: a version that a report does not have, with those that it has.
+/// the other in B.
+///
+/// # Errors
+/// A version that a report does not have, with those that it has.
 pub fn reports(
     a: &ReportView<'_>,
     b: &ReportView<'_>,
@@ -321,7 +324,10 @@ pub fn reports(
     comparison.with(entries, versions, |a: &ScenarioView<'_>, b| scenario::compare([a, b], machines))
 }
 
-/// The same of two surveys. Errors: two kinds; versions where rows have none; a version that a survey does not have.
+/// The same of two surveys.
+///
+/// # Errors
+/// Two kinds; versions where rows have none; a version that a survey does not have.
 pub fn surveys(a: &Survey, b: &Survey, versions: Option<(String, String)>) -> Result<Comparison, CompareError> {
     let of = a.kind();
     if versions.is_some() && [of, b.kind()] != [SurveyKind::Calls; 2] {

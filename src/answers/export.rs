@@ -58,7 +58,10 @@ impl Language {
     }
 }
 
-/// The whole file. Errors: why this program cannot be written in this language, in a sentence.
+/// The whole file.
+///
+/// # Errors
+/// Why this program cannot be written in this language, in a sentence.
 pub fn reproducer(program: &Reproducer<'_>, language: Language) -> Result<String, Refusal> {
     match language {
         Language::C => c::file(program),

@@ -87,7 +87,10 @@ pub fn visibility(mask: Option<String>, order: Option<String>, gpus_of: GpuSourc
 }
 
 /// The GPUs that a text lists, one in a line: what `nvidia-smi -L` or `nvidia-smi --query-gpu=uuid` prints. Empty lines
-/// and lines that begin with `#` are passed over. Errors: the number of a line, and what is wrong with it.
+/// and lines that begin with `#` are passed over.
+///
+/// # Errors
+/// The number of a line, and what is wrong with it.
 pub fn listed(text: &str) -> Result<Vec<ListedGpu>, (usize, ListError)> {
     let mut gpus: Vec<ListedGpu> = Vec::new();
     for (number, line) in text.lines().enumerate().map(|(index, line)| (index + 1, line.trim())) {

@@ -223,7 +223,10 @@ pub(super) fn status(name: &str) -> Option<(CallLibrary, u32)> {
     })
 }
 
-/// The questions of an effect, in the order of the file. Errors: what no reproducer can ask.
+/// The questions of an effect, in the order of the file.
+///
+/// # Errors
+/// What no reproducer can ask.
 pub(super) fn questions(effect: &[Check]) -> Result<Vec<EffectQuestion<'_>>, Refusal> {
     let mut all = Vec::new();
     for check in effect {

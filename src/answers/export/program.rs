@@ -141,8 +141,10 @@ pub(super) enum Argument {
 }
 
 impl<'s> Reproducer<'s> {
-    /// The trap and the control of an instance, for a file of this name without its suffix. Errors: why a standalone
-    /// program cannot show the effect.
+    /// The trap and the control of an instance, for a file of this name without its suffix.
+    ///
+    /// # Errors
+    /// Why a standalone program cannot show the effect.
     pub fn new(scenario: &'s Scenario, instance: &'s Instance, stem: &str) -> Result<Reproducer<'s>, Refusal> {
         let questions = effect::questions(&instance.effect)?;
         let gpus = effect::gpus_read(&questions, scenario.needs.gpus);

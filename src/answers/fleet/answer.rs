@@ -110,13 +110,19 @@ pub(super) const UNREAD: i64 = i64::MIN;
 
 /// How the answers of a document are read.
 pub(super) struct DocumentReader {
-    /// What it answers. Errors: it is not valid, or it answers nothing.
+    /// What it answers.
+    ///
+    /// # Errors
+    /// It is not valid, or it answers nothing.
     pub read: fn(&[u8]) -> Result<Digest, Refused>,
     /// Whether reading takes many times the size of the document in memory.
     pub is_large: bool,
 }
 
-/// How a text is read, by its head. Errors: it is none that can be merged.
+/// How a text is read, by its head.
+///
+/// # Errors
+/// It is none that can be merged.
 pub(super) fn reader(text: &[u8]) -> Result<DocumentReader, Refused> {
     // As this program writes it, so that ten thousand of them are not read twice. [`compact`] checks it all the same.
     let begins = text.get(..text.len().min(HEAD_BYTES)).unwrap_or_default();

@@ -99,7 +99,10 @@ impl FleetDiff {
     }
 }
 
-/// What changed from one document to the other. Errors: one is measured and the other is simulated.
+/// What changed from one document to the other.
+///
+/// # Errors
+/// One is measured and the other is simulated.
 pub fn diff(old: &Fleet, new: &Fleet) -> Result<FleetDiff, String> {
     if old.provenance != new.provenance {
         return Err("one of the two is simulated and the other is measured: they are not compared".to_owned());

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 /// Names of machines, one a line: `#` begins a comment, and `node/` before a name is what `kubectl get nodes -o name`
-/// prints. Errors: the line of a name that is there twice or has whitespace in it, or that there is none.
+/// prints.
+///
+/// # Errors
+/// The line of a name that is there twice or has whitespace in it, or that there is none.
 pub fn names(text: &str) -> Result<Vec<String>, String> {
     let mut lines: BTreeMap<&str, usize> = BTreeMap::new();
     let mut names = Vec::new();

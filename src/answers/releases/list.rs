@@ -49,7 +49,10 @@ pub enum RequestError {
 }
 
 impl EnvironmentRequest {
-    /// Words such as `torch==2.9.1 numpy<2`: the first package is what it is about. Errors: they describe none.
+    /// Words such as `torch==2.9.1 numpy<2`: the first package is what it is about.
+    ///
+    /// # Errors
+    /// They describe none.
     pub fn parse(text: &str) -> Result<EnvironmentRequest, RequestError> {
         let mut words = text.split_whitespace().map(str::to_string);
         let first = words.next().ok_or(RequestError::Empty)?;
@@ -118,12 +121,18 @@ fn is_name(text: &str) -> bool {
     is_requirement(text) && is_extra && !bare(text).is_empty()
 }
 
-/// The list that comes with the program. Errors: the errors of the list, with their places.
+/// The list that comes with the program.
+///
+/// # Errors
+/// The errors of the list, with their places.
 pub fn built_in() -> Result<Vec<EnvironmentRequest>, Invalid> {
     read(PATH, SOURCE)
 }
 
-/// Parses a list. Errors: the first one, with its place in `path`.
+/// Parses a list.
+///
+/// # Errors
+/// The first one, with its place in `path`.
 pub fn read(path: &str, source: &str) -> Result<Vec<EnvironmentRequest>, Invalid> {
     read_list(path, source, |file: EnvironmentsFile, _| {
         let (mut all, mut known) = (Vec::new(), BTreeSet::new());

@@ -120,7 +120,10 @@ pub fn latest<'a>(rows: impl Iterator<Item = &'a CallRow>) -> Vec<&'a CallRow> {
     standing.into_values().collect()
 }
 
-/// The questions, one per recipe, for a worker that sees this many GPUs. Errors: the recipes have an error.
+/// The questions, one per recipe, for a worker that sees this many GPUs.
+///
+/// # Errors
+/// The recipes have an error.
 pub fn items(visible_gpus: u32) -> Result<Vec<Item<CallRow>>, Invalid> {
     Ok(recipes(visible_gpus)?.calls.into_iter().map(Recipe::item).collect())
 }

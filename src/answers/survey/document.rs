@@ -35,7 +35,10 @@ pub struct SurveyDocument<R> {
 }
 
 impl<R: Row + DeserializeOwned> SurveyDocument<R> {
-    /// Parses a document. Errors: it does not fit the type, or contradicts itself about who answered.
+    /// Parses a document.
+    ///
+    /// # Errors
+    /// It does not fit the type, or contradicts itself about who answered.
     pub fn parse(text: &[u8]) -> serde_json::Result<SurveyDocument<R>> {
         let document: SurveyDocument<R> = serde_json::from_slice(text)?;
         let has_simulated_library = document.machine.libraries.iter().any(|library| library.simulated);

@@ -76,7 +76,10 @@ impl Row for EnvRow {
     }
 }
 
-/// The questions about all variables that come with the program. Errors: the list, or a question of it, has one.
+/// The questions about all variables that come with the program.
+///
+/// # Errors
+/// The list, or a question of it, has one.
 pub fn items() -> Result<Vec<Item<EnvRow>>, Invalid> {
     Ok(variables()?.into_iter().map(EnvVariable::item).collect())
 }

@@ -97,7 +97,10 @@ pub struct Generated {
 }
 
 /// Every listed form and the generated masks, as questions; and the forms for which this machine has too few GPUs.
-/// `uuids` are in NVML order. Errors: the list has an error.
+/// `uuids` are in NVML order.
+///
+/// # Errors
+/// The list has an error.
 pub fn items(generated: Generated, uuids: &[String]) -> Result<(Vec<Item<MaskRow>>, Vec<LeftOut>), Invalid> {
     let (mut items, mut left_out, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
     for (group, form) in mask::forms()? {
@@ -120,7 +123,10 @@ pub fn items(generated: Generated, uuids: &[String]) -> Result<(Vec<Item<MaskRow
     Ok((items, left_out))
 }
 
-/// The question about a mask, with these UUIDs in NVML order. Errors: too few GPUs for the mask, which is named.
+/// The question about a mask, with these UUIDs in NVML order.
+///
+/// # Errors
+/// Too few GPUs for the mask, which is named.
 fn item(form: Form, group: &str, uuids: &[String]) -> Result<Item<MaskRow>, (String, MissingGpus)> {
     let Form { mask, order, note } = form;
     let filled = mask.as_ref().map(|template| template.fill(uuids)).transpose();

@@ -110,7 +110,10 @@ pub(super) fn scenario(
     }
 }
 
-/// The content of a list; `read` says what is wrong at a place of the file. Errors: those of the list, with places.
+/// The content of a list; `read` says what is wrong at a place of the file.
+///
+/// # Errors
+/// Those of the list, with places.
 pub(crate) fn read_list<F: DeserializeOwned, T>(
     path: &str,
     source: &str,

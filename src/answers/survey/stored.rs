@@ -95,7 +95,10 @@ impl SurveyKind {
         SurveyKind::all().iter().copied().find(|kind| kind.schema() == name)
     }
 
-    /// Parses a survey of this kind. Errors: it does not fit the type, or contradicts itself.
+    /// Parses a survey of this kind.
+    ///
+    /// # Errors
+    /// It does not fit the type, or contradicts itself.
     pub fn parse(self, text: &[u8]) -> serde_json::Result<Survey> {
         (self.rows().parse)(text)
     }

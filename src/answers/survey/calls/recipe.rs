@@ -106,7 +106,10 @@ struct NamesGroup {
     reason: String,
 }
 
-/// The recipes of the program, for workers that see this many GPUs. Errors: those of the file, with their places.
+/// The recipes of the program, for workers that see this many GPUs.
+///
+/// # Errors
+/// Those of the file, with their places.
 pub fn recipes(visible_gpus: u32) -> Result<Recipes, Invalid> {
     read(SOURCE, visible_gpus)
 }

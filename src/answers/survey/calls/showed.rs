@@ -8,7 +8,10 @@ use cuda_pitfalls_core::plan::Plan;
 use cuda_pitfalls_core::scenario::Class;
 use cuda_pitfalls_core::verdict::Reason;
 
-/// What each attempt that counts showed of the row's call. Errors: one shows nothing about the call, and why.
+/// What each attempt that counts showed of the row's call.
+///
+/// # Errors
+/// One shows nothing about the call, and why.
 pub(super) fn seen(row: &CallRow, answered: &SurveyAnswer<'_>) -> Result<Vec<CallSeen>, Unmeasured> {
     let Some(plan) = &answered.report.plan else { return Ok(Vec::new()) };
     let observations = answered.observations(TRAP);

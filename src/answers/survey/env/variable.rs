@@ -84,12 +84,18 @@ struct VariablesFile {
     left_out: Vec<LeftOut>,
 }
 
-/// The variables to ask about, in the order of the list. Errors: the errors of the list, with their places.
+/// The variables to ask about, in the order of the list.
+///
+/// # Errors
+/// The errors of the list, with their places.
 pub fn variables() -> Result<Vec<EnvVariable>, Invalid> {
     read(SOURCE).map(|(variables, _)| variables)
 }
 
-/// Documented variables that are not asked about, with the reasons. Errors: the errors of the list, with their places.
+/// Documented variables that are not asked about, with the reasons.
+///
+/// # Errors
+/// The errors of the list, with their places.
 pub fn left_out() -> Result<Vec<LeftOut>, Invalid> {
     read(SOURCE).map(|(_, left_out)| left_out)
 }

@@ -98,12 +98,18 @@ pub struct List {
     pub left_out: Vec<LeftOut>,
 }
 
-/// The list that comes with the program. Errors: the errors of the list, with their places.
+/// The list that comes with the program.
+///
+/// # Errors
+/// The errors of the list, with their places.
 pub fn built_in() -> Result<List, Invalid> {
     read(PATH, SOURCE)
 }
 
-/// Parses a list. Errors: the first one, with its place in `path`.
+/// Parses a list.
+///
+/// # Errors
+/// The first one, with its place in `path`.
 pub fn read(path: &str, source: &str) -> Result<List, Invalid> {
     read_list(path, source, |file: LinesFile, _| {
         let (mut lines, mut known) = (Vec::new(), BTreeSet::new());
