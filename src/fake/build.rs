@@ -123,7 +123,12 @@ fn build_from(name: &str, source: &Path, sources: &[&str], link: Vec<String>) ->
     // What only looks at the sources runs none of the libraries.
     let wrapper = env::var("RUSTC_WORKSPACE_WRAPPER").unwrap_or_default();
     let level = if wrapper.ends_with("clippy-driver") { "-Copt-level=0" } else { "-Copt-level=2" };
-    rustc.arg(variable("TARGET")?).args(["-Cpanic=abort", level, "-Cstrip=symbols", "-o"]);
+    rustc.arg(variable("TARGET")?).args(["-Cpanic=abort", level, "-Cstrip=symbols"]);
+    // A quarter of a megabyte less in what is published, for twenty seconds.
+    if variable("PROFILE")? == "release" {
+        rustc.args(["-Clto=fat", "-Ccodegen-units=1"]);
+    }
+    rustc.arg("-o");
     rustc.arg(&out).arg(source).env("CUDA_PITFALLS_WRAPPED", &generated);
     for option in link {
         rustc.arg(format!("-Clink-arg={option}"));
