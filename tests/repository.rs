@@ -131,7 +131,7 @@ const BUDGET: [(&str, Lines); 11] = [
     ("src/answers", Lines { code: 11723, tests: 3387, all: 19154 }),
     ("src/calls", Lines { code: 1102, tests: 154, all: 1634 }),
     ("src/core", Lines { code: 10603, tests: 3734, all: 18591 }),
-    ("src/fake", Lines { code: 6874, tests: 489, all: 9804 }),
+    ("src/fake", Lines { code: 6877, tests: 489, all: 9808 }),
     ("src/instrument", Lines { code: 5051, tests: 414, all: 7047 }),
     ("src/program", Lines { code: 7256, tests: 429, all: 9607 }),
     ("src/render", Lines { code: 10046, tests: 3530, all: 16026 }),
