@@ -252,31 +252,6 @@ fn a_small_file_makes_little_work() {
 }
 
 /// What `--out` of an export names is a file of the user's, and nothing that a link or a pipe leads to.
-#[test]
-fn an_export_follows_no_link_and_waits_for_no_reader() {
-    let scratch = Scratch::new();
-    let (precious, link, fifo) =
-        (scratch.path().join("precious"), scratch.path().join("link.py"), scratch.path().join("pipe.py"));
-    fs::write(&precious, "precious").expect("a file of our own");
-    std::os::unix::fs::symlink(&precious, &link).expect("a link of our own");
-    rustix::fs::mkfifoat(CWD, &fifo, Mode::RUSR | Mode::WUSR).expect("a pipe of our own");
-    let export = |out: &Path| {
-        let arguments = ["export", "context/set-device-is-eager", "--as", "python", "--out", path(out)];
-        scratch.start(scratch.command(&arguments)).wait(QUICKLY)
-    };
-    for out in [&link, &fifo] {
-        let ran = export(out);
-        ran.ended(2, "usage");
-        assert!(ran.stderr.contains("not a regular file"), "{}", ran.stderr);
-    }
-    assert_eq!(fs::read_to_string(&precious).expect("it is there"), "precious");
-    for _ in 0..2 {
-        let ran = export(&precious);
-        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-        assert!(fs::read_to_string(&precious).expect("it is there").starts_with("#!/usr/bin/env python3"));
-    }
-}
-
 /// Text beyond ASCII in what a step passes: Python takes the file.
 #[test]
 fn an_export_of_any_text_is_a_program() {

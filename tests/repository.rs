@@ -128,16 +128,16 @@ struct Lines {
 /// lower it when a room has become smaller by more than a hundredth.
 const BUDGET: [(&str, Lines); 11] = [
     ("scenarios", Lines { code: 48, tests: 11, all: 89 }),
-    ("src/answers", Lines { code: 11723, tests: 3387, all: 19154 }),
+    ("src/answers", Lines { code: 11725, tests: 3387, all: 19156 }),
     ("src/calls", Lines { code: 1102, tests: 154, all: 1634 }),
-    ("src/core", Lines { code: 10603, tests: 3734, all: 18591 }),
-    ("src/fake", Lines { code: 6877, tests: 489, all: 9808 }),
-    ("src/instrument", Lines { code: 5051, tests: 414, all: 7047 }),
-    ("src/program", Lines { code: 7256, tests: 429, all: 9607 }),
-    ("src/render", Lines { code: 10046, tests: 3530, all: 16026 }),
-    ("src/trace", Lines { code: 5332, tests: 2255, all: 9571 }),
-    ("tests", Lines { code: 0, tests: 12080, all: 14250 }),
-    ("xtask", Lines { code: 2822, tests: 434, all: 4034 }),
+    ("src/core", Lines { code: 10687, tests: 3801, all: 18792 }),
+    ("src/fake", Lines { code: 6878, tests: 489, all: 9809 }),
+    ("src/instrument", Lines { code: 5076, tests: 414, all: 7081 }),
+    ("src/program", Lines { code: 7228, tests: 404, all: 9504 }),
+    ("src/render", Lines { code: 10047, tests: 3535, all: 16032 }),
+    ("src/trace", Lines { code: 5333, tests: 2255, all: 9560 }),
+    ("tests", Lines { code: 0, tests: 12115, all: 14295 }),
+    ("xtask", Lines { code: 2822, tests: 434, all: 4031 }),
 ];
 
 /// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.

@@ -220,12 +220,16 @@ fn a_program_of_the_simulated_libcudart_is_not_blamed_for_what_is_not_seen() {
 fn a_command_needs_no_dashes_before_it_and_its_summary_goes_to_a_file() {
     let scratch = Scratch::new();
     let [out, file] = ["traces", "summary.json"].map(|name| scratch.path().join(name).to_string_lossy().into_owned());
-    // A link that somebody put there is replaced, and what it names stays as it is.
+    let json = format!("--json={file}");
+    let words = ["trace", "--on", "sim", "--out", &out, &json, "python3", "-c", "print(7)", "--forbid"];
+    // A link that somebody put there is refused before the program runs, and what it names stays as it is.
     let victim = scratch.path().join("victim");
     fs::write(&victim, "whole").expect("a file");
     std::os::unix::fs::symlink(&victim, &file).expect("a link");
-    let json = format!("--json={file}");
-    let words = ["trace", "--on", "sim", "--out", &out, &json, "python3", "-c", "print(7)", "--forbid"];
+    let refused = scratch.run(&words);
+    refused.ended(2, "usage");
+    assert!(refused.stderr.contains("it is a link") && refused.stdout.is_empty(), "{refused:?}");
+    fs::remove_file(&file).expect("ours");
     let ran = scratch.start(scratch.command(&words)).wait(Duration::from_secs(60));
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "7\n"), "{ran:?}");
     assert!(ran.stderr.contains("trace.ndjson"), "the text stays on stderr: {ran:?}");

@@ -1,7 +1,7 @@
 //! Values and pure rules: scenarios, plans, recordings, observations, verdicts and reports.
 //!
-//! Nothing here starts a process. Only `clock` reads a clock, and only `input`, `archive` and the store of reports use
-//! files.
+//! Nothing here starts a process. Only `clock` reads a clock, and only `input`, `output`, `archive` and the store of reports
+//! use files.
 
 #![cfg(target_os = "linux")]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
@@ -13,6 +13,8 @@ pub mod clock;
 pub mod defaults;
 #[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "it reads the files that it is given"))]
 pub mod input;
+#[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "it writes the files that it is given"))]
+pub mod output;
 pub mod random;
 pub mod text;
 

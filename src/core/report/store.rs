@@ -1,8 +1,7 @@
 //! Writing the report so that a crash, a full disk or a kill leaves a whole document or none. Reading it again.
 
-use std::fs::{self, File, Permissions};
-use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -10,8 +9,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::{COMPACT, CompactReport, Report, ReportView, Run, SCHEMA, ScenarioReport, SchemaId};
-use crate::input;
 use crate::text::escape::terminal;
+use crate::{input, output};
 
 /// The report's file in the folder of a run.
 pub const REPORT: &str = "report.json";
@@ -103,17 +102,7 @@ impl Store {
     /// The file cannot be written.
     pub fn put(&self, name: &str, document: &impl Serialize) -> Result<PathBuf, StoreError> {
         let path = self.folder.join(name);
-        // With the permissions of an ordinary file: an audit reads reports that other users wrote.
-        let everybody = Permissions::from_mode(0o666);
-        let made = tempfile::Builder::new().permissions(everybody).tempfile_in(&self.folder);
-        let mut file = made.map_err(io_error("write in", &self.folder))?;
-        // Without a copy in memory: a report can be larger than the memory that the parent may use.
-        let mut writer = BufWriter::new(file.as_file_mut());
-        serde_json::to_writer(&mut writer, document).map_err(|error| io_error("write", &path)(error.into()))?;
-        writer.write_all(b"\n").and_then(|()| writer.flush()).map_err(io_error("write", &path))?;
-        drop(writer);
-        file.as_file().sync_all().map_err(io_error("flush", &path))?;
-        file.persist(&path).map_err(|error| io_error("rename to", &path)(error.error))?;
+        output::document(&path, document).map_err(io_error("write", &path))?;
         let flushed = File::open(&self.folder).and_then(|folder| folder.sync_all());
         flushed.map_err(io_error("flush", &self.folder))?;
         Ok(path)

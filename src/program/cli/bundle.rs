@@ -7,9 +7,10 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-use super::output::{fail, print, put_new};
+use super::output::{fail, print};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::export::{Language, Reproducer, reproducer};
+use cuda_pitfalls_core::output;
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
 use cuda_pitfalls_render::issue::Attached;
 
@@ -39,7 +40,7 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
 /// Writes the archive, with everything in one folder of this name.
 fn write(arguments: &BundleArguments, stem: &str, entries: &[ArchiveFile]) -> Exit {
     let path = arguments.out.clone().unwrap_or_else(|| PathBuf::from(format!("cuda-pitfalls-{stem}.tar.gz")));
-    match put_new(&path, |file| pack(file, stem, entries)) {
+    match output::create(&path, output::OWNER, |file| pack(file, stem, entries)) {
         Ok(()) => {
             let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
             let note = if arguments.redact { "" } else { "\nIt has UUIDs of GPUs and paths; --redact replaces them." };

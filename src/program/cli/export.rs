@@ -1,13 +1,13 @@
 //! `export`: a scenario as one file in C or Python.
 
-use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::output::{fail, fail_rendered, is_styled, print, put};
+use super::output::{fail, fail_rendered, is_styled, print};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::export::{Language, Offer, Reproducer, reproducer};
 use cuda_pitfalls_core::catalogue::{Selection, Unselected};
+use cuda_pitfalls_core::output::{EVERYBODY, check, replace};
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
 use cuda_pitfalls_core::text::escape::terminal;
 
@@ -92,12 +92,10 @@ fn note(text: &str) {
 }
 
 fn write(path: &Path, text: &str) -> Exit {
-    // What a link names may be somebody's, and a pipe may never be read.
-    if fs::symlink_metadata(path).is_ok_and(|data| !data.is_file()) {
-        let why = format!("--out {}: it is not a regular file; without --out it is written to stdout", path.display());
-        return fail(why, Exit::Usage, false);
+    if let Err(error) = check(path) {
+        return fail(format!("--out {}: {error}", path.display()), Exit::Usage, false);
     }
-    match put(path, |file| file.write_all(text.as_bytes())) {
+    match replace(path, EVERYBODY, |file| file.write_all(text.as_bytes())) {
         Ok(()) => {
             note(&format!("{} written", path.display()));
             Exit::Ok

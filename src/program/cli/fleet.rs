@@ -3,6 +3,7 @@
 mod render;
 
 use std::collections::HashMap;
+use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -12,10 +13,9 @@ use super::output::{CliError, fail, named, show};
 use crate::argument::duration;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::fleet::{self, Bucket, Fleet, Pool, Rule, Words};
-use cuda_pitfalls_core::report::Store;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::verdict::Provenance;
-use cuda_pitfalls_core::{catalogue, clock, input};
+use cuda_pitfalls_core::{catalogue, clock, input, output};
 use cuda_pitfalls_render::fleet::changes;
 
 /// The largest list of names: ten bytes for each of 100,000 machines.
@@ -135,12 +135,16 @@ fn merge(arguments: &Merge) -> Exit {
         Ok(not_after) => Some(not_after),
         Err(why) => return fail(why, Exit::Internal, json),
     };
+    if let Err(error) = output::check(&arguments.out) {
+        return fail(format!("--out: {error}"), Exit::Usage, json);
+    }
     let rule = Rule { provenance: Provenance::of(arguments.simulated), not_before, not_after };
     let pool = Pool::new(rule);
     fleet::gather(&arguments.inputs, &pool);
     let built_in = words();
     let merged = fleet::merge(pool, expected.as_deref(), |scenario| built_in.get(scenario).cloned());
-    if let Err(error) = put(&arguments.out, &merged) {
+    let folder = arguments.out.parent().unwrap_or(Path::new(""));
+    if let Err(error) = fs::create_dir_all(folder).and_then(|()| output::document(&arguments.out, &merged)) {
         return fail(format!("--out: {error}"), Exit::NotDurable, json);
     }
     let shown =
@@ -188,14 +192,6 @@ fn words() -> HashMap<String, Words> {
         (outline.name, Words { question: outline.question, page })
     };
     all.into_iter().map(known).collect()
-}
-
-/// Puts the document in place whole or not at all.
-fn put(path: &Path, merged: &Fleet) -> Result<(), CliError> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let name = path.file_name().map(|name| name.to_string_lossy()).ok_or("it is no file")?;
-    Store::at(folder)?.put(&name, merged)?;
-    Ok(())
 }
 
 fn diff(arguments: &Diff) -> Exit {

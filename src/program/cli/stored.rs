@@ -19,9 +19,6 @@ pub(super) enum StoredDocument {
 
 impl StoredDocument {
     /// Reads what a path names: the matrix of releases, a trace, a survey or a report. Returns the document and its path.
-    ///
-    /// # Errors
-    /// It cannot be read.
     pub(super) fn read(path: &Path) -> Result<(StoredDocument, PathBuf), CliError> {
         let documents = environment_documents(path)?;
         if !documents.is_empty() {

@@ -1,16 +1,16 @@
 //! `trace`: its arguments, what it prints, and how it ends.
 
 use std::ffi::OsString;
-use std::fs::OpenOptions;
+use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use super::output::{CliError, fail_in_document, is_styled, named, put};
+use super::output::{CliError, fail_in_document, is_styled, named};
 use super::render::sources;
 use crate::run::options::WRITTEN;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_core::output::{EVERYBODY, OWNER, check, create, replace};
 use cuda_pitfalls_core::{clock, defaults, input};
 use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_render::Format;
@@ -92,6 +92,15 @@ impl TraceArguments {
     fn is_json_on_stderr(&self) -> bool {
         self.json.as_deref() == Some(Path::new(STDERR))
     }
+
+    /// Nothing where each file that is named can be written after the program has ended.
+    fn check_files(&self) -> Result<(), String> {
+        let json = self.json.iter().filter(|_| !self.is_json_on_stderr());
+        let files = [&self.html, &self.junit, &self.sarif, &self.markdown].into_iter().flatten().chain(json);
+        files
+            .into_iter()
+            .try_for_each(|path| check(path).map_err(|error| format!("cannot write {}: {error}", path.display())))
+    }
 }
 
 pub(super) fn trace(arguments: TraceArguments) -> Exit {
@@ -99,6 +108,9 @@ pub(super) fn trace(arguments: TraceArguments) -> Exit {
         Ok(policy) => policy,
         Err(why) => return refuse(&why, Exit::Usage, arguments.is_json_on_stderr()),
     };
+    if let Err(why) = arguments.check_files() {
+        return refuse(&why, Exit::Usage, arguments.is_json_on_stderr());
+    }
     let program = match std::env::current_exe() {
         Ok(program) => program,
         Err(error) => return refuse(&error, Exit::Internal, arguments.is_json_on_stderr()),
@@ -154,9 +166,6 @@ fn policy(arguments: &TraceArguments) -> Result<Policy, CliError> {
 }
 
 /// Shows the trace in every form that is wanted, and compares it with the policy.
-///
-/// # Errors
-/// What could not be read or written.
 fn shown(arguments: &TraceArguments, policy: &Policy, traced: Traced) -> Result<PolicyOutcome, CliError> {
     let document = traced.document;
     let trace = Trace::open(&document)?;
@@ -195,16 +204,10 @@ pub(super) fn say(text: &str) {
     let _ = std::io::stderr().lock().write_all(text.as_bytes());
 }
 
-/// Writes a file: one that the user named whole or not at all, and through no link that somebody else put there; any
-/// other one for this user alone, as the trace is.
+/// Writes a file: one that the user named for everybody, any other one for this user alone, as the trace is.
 fn write(path: &Path, text: &str, is_named: bool) -> Result<(), CliError> {
-    let written = match is_named {
-        true => put(path, |file| file.write_all(text.as_bytes())),
-        false => {
-            let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
-            file.and_then(|mut file| file.write_all(text.as_bytes()))
-        }
-    };
+    let write = |file: &mut File| file.write_all(text.as_bytes());
+    let written = if is_named { replace(path, EVERYBODY, write) } else { create(path, OWNER, write) };
     Ok(written.map_err(|error| format!("cannot write {}: {error}", path.display()))?)
 }
 

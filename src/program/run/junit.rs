@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use quick_junit::{NonSuccessKind, Report as Junit, TestCase, TestCaseStatus, TestSuite};
 
+use cuda_pitfalls_core::output;
 use cuda_pitfalls_core::report::Report;
 use cuda_pitfalls_core::text::{escape, lines};
 use cuda_pitfalls_render::{self as render, Format, Prepared};
@@ -35,9 +36,6 @@ impl JunitFile {
     }
 
     /// Writes the results of a run.
-    ///
-    /// # Errors
-    /// The system refused.
     pub(super) fn write(&self, report: &Report) -> io::Result<()> {
         self.put(&render::render(&Prepared::Fresh(report), Format::Junit, lines::WIDTH).unwrap_or_default())
     }
@@ -47,14 +45,8 @@ impl JunitFile {
         let _ = self.put(&unfinished(why));
     }
 
-    /// Writes another file and renames it, so that a link is replaced rather than followed.
     fn put(&self, text: &str) -> io::Result<()> {
-        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        file.write_all(text.as_bytes())?;
-        file.as_file().sync_all()?;
-        file.persist(&self.path).map_err(|error| error.error)?;
-        Ok(())
+        output::replace(&self.path, output::EVERYBODY, |file| file.write_all(text.as_bytes()))
     }
 }
 
@@ -77,19 +69,5 @@ mod tests {
     fn a_run_that_did_not_end_is_an_error() {
         let text = unfinished("x < y");
         assert!(text.contains("errors=\"1\"") && text.contains("x &lt; y"), "{text}");
-    }
-
-    #[test]
-    fn only_a_regular_file_is_replaced() {
-        let folder = tempfile::tempdir().unwrap();
-        let (real, link) = (folder.path().join("real.xml"), folder.path().join("link.xml"));
-        fs::write(&real, "green").unwrap();
-        std::os::unix::fs::symlink(&real, &link).unwrap();
-        assert!(JunitFile::prepare(&link).is_err());
-        assert!(JunitFile::prepare(folder.path()).is_err());
-        assert!(JunitFile::prepare(Path::new("/dev/full")).is_err());
-        assert_eq!(fs::read_to_string(&real).unwrap(), "green");
-        JunitFile::prepare(&real).unwrap();
-        assert!(fs::read_to_string(&real).unwrap().contains("errors=\"1\""));
     }
 }

@@ -1,6 +1,7 @@
 """What the traces of a run found, as one document of SARIF 2.1.0."""
 
 import json
+import os
 from typing import Any, Dict, List
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -25,7 +26,9 @@ def merged(documents: List[Dict[str, Any]]) -> Dict[str, Any]:
 
 
 def write(path: str, documents: List[Dict[str, Any]]) -> None:
-    """Writes the document; an empty one says that nothing was found."""
-    with open(path, "w") as into:
+    """Writes the document; an empty one says that nothing was found. Somebody else may have put a link there: it is not
+    followed."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    with os.fdopen(os.open(path, flags, 0o666), "w") as into:
         json.dump(merged(documents), into, indent=2)
         into.write("\n")

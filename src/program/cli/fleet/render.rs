@@ -3,10 +3,11 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::cli::output::{CliError, fail, print, put};
+use crate::cli::output::{CliError, fail, print};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::fleet::{self, Fleet};
+use cuda_pitfalls_core::output::{EVERYBODY, replace};
 use cuda_pitfalls_core::report::{StoreError, Stored};
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_render::fleet::{FleetForm, render as rendered};
@@ -55,7 +56,7 @@ pub(in crate::cli) fn render(arguments: &FleetRenderArguments) -> Exit {
     let text = rendered(&fleet, arguments.form, width, arguments.docs.as_deref());
     match &arguments.out {
         None => print(&text),
-        Some(path) => match put(path, |file| file.write_all(text.as_bytes())) {
+        Some(path) => match replace(path, EVERYBODY, |file| file.write_all(text.as_bytes())) {
             Ok(()) => Exit::Ok,
             Err(error) => fail(format!("--out {}: {error}", path.display()), Exit::NotDurable, false),
         },

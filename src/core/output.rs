@@ -1,0 +1,163 @@
+//! Writing files that a user names: whole or not at all, and through no link.
+
+use std::fs::{File, OpenOptions, Permissions, canonicalize, read_link};
+use std::io::{self, BufWriter, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::io::Errno;
+use serde::Serialize;
+use tempfile::NamedTempFile;
+
+/// Modes of files that are written; the umask takes bits away.
+pub const EVERYBODY: u32 = 0o666;
+/// The mode of what may hold a private trace.
+pub const OWNER: u32 = 0o600;
+
+/// Writes a file. What it is decides, however its path is spelled: an ordinary file is replaced at once, so that nobody
+/// reads half of it, a device or a pipe is written to, and a link is refused, because somebody else may have put it there
+/// to have another file written. `/dev/stdout` and its like lead to what the caller opened, and are written to.
+///
+/// # Errors
+/// The path is a link or a folder, nobody reads the pipe, or the system refused.
+pub fn replace(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    if is_descriptor_of_ours(path) {
+        return write(&mut OpenOptions::new().append(true).open(path)?);
+    }
+    // Without waiting for a reader of a pipe.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    match OpenOptions::new().write(true).custom_flags(flags.bits().cast_signed()).open(path) {
+        Ok(mut file) if !file.metadata()?.is_file() => {
+            fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
+            write(&mut file)
+        }
+        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => Err(link()),
+        Err(error) if !is_replaceable(path) => Err(error),
+        _ => {
+            beside(path, mode, write)?.persist(path).map_err(|error| error.error)?;
+            Ok(())
+        }
+    }
+}
+
+/// Nothing where [`replace`] would write, as far as that can be known before there is anything to write.
+///
+/// # Errors
+/// The path is a link or a folder.
+pub fn check(path: &Path) -> io::Result<()> {
+    match path.symlink_metadata() {
+        Ok(data) if data.is_symlink() && !is_descriptor_of_ours(path) => Err(link()),
+        Ok(data) if data.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        _ => Ok(()),
+    }
+}
+
+fn link() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "it is a link: name the file that it leads to")
+}
+
+/// Writes a JSON document as [`replace`] does, without a copy in memory: a report can be larger than the memory that the
+/// program may use. Anybody may read it, because an audit reads reports that other users wrote.
+///
+/// # Errors
+/// As for [`replace`].
+pub fn document(path: &Path, document: &impl Serialize) -> io::Result<()> {
+    replace(path, EVERYBODY, |file| {
+        let mut writer = BufWriter::new(file);
+        serde_json::to_writer(&mut writer, document)?;
+        writer.write_all(b"\n")?;
+        writer.flush()
+    })
+}
+
+/// Writes a file that must not be there yet.
+///
+/// # Errors
+/// `AlreadyExists`, or what the system refused. Nothing is left in its place then.
+pub fn create(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    // What takes long to make is not made in vain.
+    if path.symlink_metadata().is_ok() {
+        return Err(io::ErrorKind::AlreadyExists.into());
+    }
+    beside(path, mode, write)?.persist_noclobber(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// Whether there is an ordinary file or nothing: what this user may replace need not be open to him.
+fn is_replaceable(path: &Path) -> bool {
+    path.symlink_metadata().map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |data| data.is_file())
+}
+
+/// Whether a path is that of an open descriptor of this process, as `/dev/stdout` and `/dev/fd/63` are.
+fn is_descriptor_of_ours(path: &Path) -> bool {
+    let named = |path: &Path| {
+        let ours = canonicalize("/proc/self/fd").ok();
+        ours.is_some() && path.parent().and_then(|folder| canonicalize(folder).ok()) == ours
+    };
+    named(path) || path.starts_with("/dev") && read_link(path).is_ok_and(|target| named(&target))
+}
+
+/// What is to be at a path, in a file beside it, flushed.
+fn beside(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<NamedTempFile> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mode = Permissions::from_mode(mode);
+    let mut file = tempfile::Builder::new().prefix(".cuda-pitfalls-").permissions(mode).tempfile_in(folder)?;
+    write(file.as_file_mut())?;
+    file.as_file().sync_all()?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::fd::AsRawFd as _;
+    use std::os::unix::fs::{FileTypeExt as _, symlink};
+
+    use super::*;
+
+    fn put(path: &Path) -> io::Result<()> {
+        check(path)?;
+        replace(path, EVERYBODY, |file| file.write_all(b"new"))
+    }
+
+    #[test]
+    fn what_a_path_leads_to_decides_and_not_its_spelling() {
+        let folder = tempfile::tempdir().unwrap();
+        let (real, link) = (folder.path().join("real"), folder.path().join("link"));
+        fs::write(&real, "old").unwrap();
+        symlink(&real, &link).unwrap();
+        put(&link).unwrap_err();
+        assert_eq!(fs::read_to_string(&real).unwrap(), "old");
+        put(&real).unwrap();
+        assert_eq!(fs::read_to_string(&real).unwrap(), "new");
+        put(&folder.path().join("fresh")).unwrap();
+        put(folder.path()).unwrap_err();
+        // A device stays one by whatever way it is reached, and a link to one is a link.
+        let devices = folder.path().join("devices");
+        symlink("/dev", &devices).unwrap();
+        for path in ["/dev/null", "/dev/../dev/null", devices.join("null").to_str().unwrap()] {
+            put(Path::new(path)).unwrap();
+            assert!(fs::symlink_metadata("/dev/null").unwrap().file_type().is_char_device(), "{path}");
+        }
+        let null = folder.path().join("null");
+        symlink("/dev/null", &null).unwrap();
+        put(&null).unwrap_err();
+        assert!(fs::symlink_metadata(&null).unwrap().is_symlink());
+    }
+
+    #[test]
+    fn a_pipe_is_written_to_where_somebody_reads_it_and_so_is_a_descriptor_of_the_callers() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        put(&pipe).unwrap_err();
+        let reader = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&pipe);
+        let (ours, theirs) = io::pipe().unwrap();
+        put(&pipe).unwrap();
+        put(Path::new(&format!("/dev/fd/{}", theirs.as_raw_fd()))).unwrap();
+        drop(theirs);
+        assert_eq!(io::read_to_string(reader.unwrap()).unwrap(), "new");
+        assert_eq!(io::read_to_string(ours).unwrap(), "new");
+    }
+}
