@@ -3,6 +3,8 @@
 //! Names, details and the tails of outputs come from scenario files, libraries and other people's reports. Every
 //! function here starts from [`visible`], so that every format escapes.
 
+use std::borrow::Cow;
+
 /// Text on one line. Characters that act instead of being shown are escaped: control characters, changes of writing
 /// direction, invisible characters, and the marks by which CI systems recognise commands in a log.
 pub fn visible(text: &str) -> String {
@@ -39,6 +41,24 @@ fn acts(c: char) -> bool {
             | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e000}'..='\u{f8ff}'
             | '\u{e0000}'..='\u{e0fff}')
         || (c as u32) & 0xfffe == 0xfffe
+}
+
+/// What is printed as a whole, with each character that acts written as JSON writes it, so that a document stays the same.
+/// Forms escape their texts themselves; this is for what one of them let through, and for JSON, which needs no escape for
+/// C1 controls and changes of writing direction.
+pub fn printed(text: &str) -> Cow<'_, str> {
+    let is_obeyed = |c: char| acts(c) && !matches!(c, '\n' | '\t');
+    if !text.contains(is_obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            c if is_obeyed(c) => c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out += &format!("\\u{unit:04x}")),
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// Text for a terminal.
@@ -131,6 +151,16 @@ mod tests {
             let shown = visible(&c.to_string());
             assert!(!shown.chars().any(|c| c.is_control() || c == '\u{202e}'), "{c:?} as {shown:?}");
         }
+    }
+
+    #[test]
+    fn a_printed_document_is_the_same_document() {
+        let text = "\u{9b}31m\u{202e}\u{e0041}\x1b größer\n";
+        let document = serde_json::json!({ "a": text }).to_string();
+        let shown = printed(&document);
+        assert!(!shown.chars().any(acts), "{shown}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap()["a"], text);
+        assert_eq!(printed("a\n\tb"), "a\n\tb");
     }
 
     #[test]

@@ -176,8 +176,7 @@ impl Console {
         self.bar.finish_and_clear();
         self.say(text);
         self.finished = true;
-        let written =
-            if self.json { output::write(std::io::stdout(), format!("{document}\n").as_bytes()) } else { Ok(()) };
+        let written = if self.json { output::write(std::io::stdout(), printed(document).as_bytes()) } else { Ok(()) };
         self.handed_over(written, exit)
     }
 
@@ -222,7 +221,7 @@ impl Console {
                 "error": why,
                 "exit": { "code": exit.code(), "name": exit.name() },
             });
-            let _ = output::write(std::io::stdout(), format!("{document}\n").as_bytes());
+            let _ = output::write(std::io::stdout(), printed(&document.to_string()).as_bytes());
         }
         self.name(exit);
     }
@@ -230,6 +229,11 @@ impl Console {
     fn name(&self, exit: Exit) {
         output::tell(&format!("cuda-pitfalls: exit {} ({})", exit.code(), exit.name()));
     }
+}
+
+/// A document as it is printed.
+fn printed(document: &str) -> String {
+    escape::printed(document).into_owned() + "\n"
 }
 
 /// Copies a file to stdout, a piece at a time.

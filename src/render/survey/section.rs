@@ -31,7 +31,7 @@ impl Section {
     }
 
     pub(crate) fn text(&self) -> String {
-        let mut out = format!("{}\n", self.title);
+        let mut out = format!("{}\n", escape::terminal(&self.title));
         for paragraph in &self.text {
             out.push_str(&format!("{}\n", escape::terminal(paragraph)));
         }
@@ -40,7 +40,7 @@ impl Section {
         }
         let mut table = Table::new();
         table.force_no_tty().set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
-        table.load_style(STYLE).set_header(&self.header);
+        table.load_style(STYLE).set_header(self.header.iter().map(|name| escape::terminal(name)));
         for row in &self.rows {
             table.add_row(row.iter().map(|cell| escape::terminal(cell)));
         }
@@ -55,14 +55,15 @@ impl Section {
     }
 
     pub(crate) fn markdown(&self) -> String {
-        let mut out = format!("## {}\n", self.title);
+        let mut out = format!("## {}\n", escape::markdown(&self.title));
         for paragraph in &self.text {
-            out.push_str(&format!("\n{paragraph}\n"));
+            out.push_str(&format!("\n{}\n", escape::markdown(paragraph)));
         }
         if self.rows.is_empty() {
             return out;
         }
-        out.push_str(&format!("\n| {} |\n|{}\n", self.header.join(" | "), " --- |".repeat(self.header.len())));
+        let header: Vec<_> = self.header.iter().map(|name| escape::markdown(name)).collect();
+        out.push_str(&format!("\n| {} |\n|{}\n", header.join(" | "), " --- |".repeat(header.len())));
         for row in &self.rows {
             let cells = row.iter().enumerate().map(|(column, cell)| self.cell(column, cell));
             out.push_str(&format!("| {} |\n", cells.collect::<Vec<_>>().join(" | ")));
@@ -89,5 +90,10 @@ mod tests {
         let section = Section::new("T", &["a", "b"], vec![vec!["x|`y".into(), "1*2".into()]], &[0]);
         assert!(section.markdown().contains("| `` x\\|`y `` | 1\\*2 |"), "{}", section.markdown());
         assert!(section.text().contains("x|`y"), "{}", section.text());
+        let evil = "\n::error::\x1b|<a>";
+        let hostile = Section::new(evil, &[evil], vec![vec!["1".into()]], &[]);
+        let (text, page) = (hostile.text(), Section { text: vec![evil.into()], ..hostile }.markdown());
+        assert!(![&text, &page].iter().any(|it| it.contains('\x1b') || it.contains("\n::")), "{text}{page}");
+        assert!(!page.contains("<a>"), "{page}");
     }
 }
