@@ -47,6 +47,7 @@ mod hostile;
 mod injection;
 mod interrupted;
 mod judged;
+mod kernels;
 mod mask;
 mod mask_vectors;
 mod numbers;

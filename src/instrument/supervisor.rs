@@ -28,7 +28,7 @@ pub use interpreter::{PythonWorker, ask_python};
 pub use interrupt::is_ignored;
 pub use interrupt::{Interrupt, is_overdue};
 pub use sampling::SamplerClient;
-pub use spawn::{begin, begin_fresh};
+pub use spawn::{begin, begin_fresh, can_watch};
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -180,6 +180,8 @@ impl<'a> Doctor<'a> {
             Ok(examined) if examined.is_unkillable => Err(DoctorError::Unkillable("starts a library")),
             Ok(examined) => Ok(examined),
             Err(SupervisorError::Unkillable(_)) => Err(DoctorError::Unkillable("starts a library")),
+            // This is about us, and says nothing of CUDA.
+            Err(error @ SupervisorError::Unwatched(_)) => Err(DoctorError::System(error.to_string())),
             // Where no process can be started, that is the finding.
             Err(error) => {
                 let ended = Some(StartEnd::not_started(&error.to_string()));

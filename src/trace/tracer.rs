@@ -158,6 +158,7 @@ pub enum TracerError {
 /// The command was not started, and why.
 pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerError> {
     let internal = |error: &dyn std::fmt::Display| TracerError::Internal(error.to_string());
+    supervisor::can_watch().map_err(|error| internal(&error))?;
     let caller = Caller::take_over().map_err(|error| internal(&error))?;
     let mut place = TraceFolder::create().map_err(|error| internal(&error))?;
     let home = place.path().join("home");

@@ -100,6 +100,7 @@ pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
         command.process_group(0);
         Ok(())
     });
+    can_watch()?;
     let handle = {
         let _starting = STARTING.lock().unwrap_or_else(PoisonError::into_inner);
         for channel in &spawn.inherit {
@@ -122,6 +123,15 @@ pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
         }
     };
     Ok(Child { handle, pid, pidfd, stdout, stderr })
+}
+
+/// Nothing where this process may watch others.
+///
+/// # Errors
+/// The kernel is too old, or a sandbox refuses it. A program must not be started then: nobody would know when it ends.
+pub fn can_watch() -> Result<(), SupervisorError> {
+    pidfd_open(getpid(), PidfdFlags::empty()).map_err(|error| SupervisorError::Unwatched(error.to_string()))?;
+    Ok(())
 }
 
 /// The first thing that a child of `start` does: it closes every descriptor but those in `keep`, and asks to be killed

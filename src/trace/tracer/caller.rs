@@ -45,9 +45,6 @@ pub(super) struct Caller {
 impl Caller {
     /// Records the state, then changes it for the tracer: children can be waited for, and a write beyond the limit on
     /// file size fails instead of killing.
-    ///
-    /// # Errors
-    /// The system refused.
     pub(super) fn take_over() -> io::Result<Caller> {
         let ignores_children = is_ignored(libc::SIGCHLD);
         if ignores_children {
@@ -78,9 +75,6 @@ impl Caller {
     }
 
     /// Restores the state in a process between fork and exec.
-    ///
-    /// # Errors
-    /// The system refused.
     pub(super) fn hand_on(&self) -> io::Result<()> {
         // SAFETY: every call is allowed between fork and exec, and the structs are complete.
         unsafe {

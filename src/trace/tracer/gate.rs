@@ -48,9 +48,6 @@ pub(super) struct Gate {
 
 impl Gate {
     /// Starts the thread.
-    ///
-    /// # Errors
-    /// The system refused.
     pub(super) fn open(listener: UnixListener) -> std::io::Result<Gate> {
         let (bell, rope) = UnixStream::pair()?;
         bell.set_nonblocking(true)?;

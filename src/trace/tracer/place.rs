@@ -107,9 +107,6 @@ impl TraceFolder {
     }
 
     /// A second handle on the socket for messages.
-    ///
-    /// # Errors
-    /// The system refused.
     pub(super) fn listen(&self) -> io::Result<UnixListener> {
         self.listener.try_clone()
     }
