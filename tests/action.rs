@@ -80,6 +80,12 @@ fn a_run_is_annotated_summarised_and_kept() {
     );
 }
 
+#[test]
+fn a_folder_of_two_lines_is_refused() {
+    let acted = act(&Scratch::new(), &[("PROGRAM", PROGRAM), ("OUT", "kept\nexit-code=0")]);
+    assert_eq!((acted.code, acted.outputs.as_str()), (Some(2), ""), "{}", acted.log);
+}
+
 /// A package in a folder of its own below a repository; its import initialises CUDA.
 fn package(scratch: &Scratch) {
     let folder = scratch.path().join("lib dir/mine");

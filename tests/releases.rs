@@ -156,6 +156,8 @@ fn wrong_environments_are_refused_before_anything_is_installed() {
     };
     let rows = "tests/installed/rows.toml";
     refused(&["survey", "python", "--rows", rows, "--with", "framework==2", "--on", "sim"], "--allow code");
+    let list = "scenarios/surveys/releases.toml";
+    refused(&["survey", "python", "--environments", list, "--on", "sim"], "--allow code");
     refused(&["survey", "calls", "--with", "framework==2", "--on", "sim"], "belongs to `survey python`");
     let mut without = command(&scratch, &["survey", "python", "--with", "framework==2", "--on", "sim"]);
     without.env("PATH", "/nowhere");

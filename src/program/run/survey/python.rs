@@ -59,7 +59,7 @@ pub(crate) struct PythonOptions {
     /// `python`: ask the rows of this file instead of those that come with the program.
     #[arg(long, value_name = "FILE", help_heading = ASKED, hide_short_help = true)]
     pub(crate) rows: Option<PathBuf>,
-    /// Allow what --rows needs: code.
+    /// Allow what --rows and --environments need: code.
     #[arg(long, value_name = "HAZARD", value_parser = ["code"], help_heading = ASKED, hide_short_help = true)]
     pub(crate) allow: Vec<String>,
     /// `python`: keep the trace of each attempt in the run's folder.
@@ -132,9 +132,6 @@ impl From<Invalid> for ListError {
 }
 
 /// The list of rows.
-///
-/// # Errors
-/// The file cannot be read, or is not a valid list.
 pub(crate) fn list(rows: Option<&Path>) -> Result<List, ListError> {
     rows.map_or_else(|| Ok(python::built_in()?), |path| file("--rows", path, python::read))
 }

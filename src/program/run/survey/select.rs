@@ -39,6 +39,11 @@ pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), Failure> {
              code",
         ),
         (
+            python.environments.is_some() && python.allow.is_empty(),
+            "--environments: the file says which packages are installed and run, wherever they come from; read it, and \
+             allow it by --allow code",
+        ),
+        (
             is_of_lines && !asked.libcudart.is_empty(),
             "--libcudart: a line of Python takes the libcudart of its framework",
         ),
