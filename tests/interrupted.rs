@@ -60,10 +60,12 @@ fn ctrl_c_leaves_a_partial_report_and_exit_code_130() {
 }
 
 #[test]
-fn sigterm_leaves_a_partial_report_and_exit_code_143() {
-    let (ran, report) = interrupted_by(Signal::TERM, "hang-long");
-    ran.ended(143, "interrupted");
-    assert_eq!(report.run.interrupted.as_deref(), Some("SIGTERM"));
+fn a_signal_of_a_scheduler_leaves_a_partial_report_and_exit_code_143() {
+    for (signal, name) in [(Signal::TERM, "SIGTERM"), (Signal::USR1, "SIGUSR1")] {
+        let (ran, report) = interrupted_by(signal, "hang-long");
+        ran.ended(143, "interrupted");
+        assert_eq!(report.run.interrupted.as_deref(), Some(name));
+    }
 }
 
 #[test]

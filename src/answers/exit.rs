@@ -85,7 +85,9 @@ impl Exit {
             Exit::Internal => "the harness failed",
             Exit::NotDurable => "the report could not be written to disk",
             Exit::Interrupted => "by SIGINT, after a partial report",
-            Exit::Terminated => "by SIGTERM or SIGHUP, after a partial report; `run.interrupted` says which",
+            Exit::Terminated => {
+                "by SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU, after a partial report; `run.interrupted` says which"
+            }
         }
     }
 

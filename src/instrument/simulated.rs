@@ -186,7 +186,9 @@ fn read(machine: &str) -> Result<String, MachineError> {
     let machine = if gpus_of(machine).is_some() { LARGEST } else { machine };
     if machine.contains('/') || machine.ends_with(".toml") {
         let path = Path::new(machine);
-        return input::read_text(path, MOST_DESCRIPTION_BYTES).map_err(failed("read", path));
+        return input::read_text(path, MOST_DESCRIPTION_BYTES).map_err(|error| {
+            MachineError::Machine(format!("cannot read {}: {error}", terminal(&path.to_string_lossy())))
+        });
     }
     if machine == NO_DEVICE {
         let why = format!("`{NO_DEVICE}` is for programs: only `trace` and `sim` start one there");

@@ -95,7 +95,7 @@ enum CliCommand {
     Sim(sim::SimArguments),
     /// List the folders of scenarios, or scenarios.
     List {
-        /// The folders if none is given; `all`, `essential`, names, folders, globs, tags, symptoms or paths of
+        /// The folders if none is given; `all`, `essential`, names or how they begin, folders, globs, tags, symptoms or paths of
         /// files; `!SELECTOR` leaves out what it matches.
         selectors: Vec<String>,
         #[command(flatten)]

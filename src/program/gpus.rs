@@ -22,9 +22,6 @@ pub(crate) enum GpusError {
 }
 
 /// The GPUs of this machine, or of a simulated one, in NVML's order. `program` is the path of this binary.
-///
-/// # Errors
-/// They are not known, and why.
 pub(crate) fn of(program: &Path, simulated: Option<&str>) -> Result<(GpuSource, Vec<ListedGpu>), GpusError> {
     let home = Folder::create()?;
     // An empty folder of links: the loader finds NVML as for any program.

@@ -152,9 +152,6 @@ fn judged(scenarios: &[Scenario]) -> Result<Vec<Judged>, TaskError> {
 }
 
 /// The runs whose program was built from an unknown commit, with the number of their questions that are in no commit.
-///
-/// # Errors
-/// A file cannot be read or is not valid.
 pub fn uncommitted() -> Result<BTreeMap<String, usize>, TaskError> {
     provenance::uncommitted(&fs::read_to_string(root().join("reports/provenance.toml"))?)
 }

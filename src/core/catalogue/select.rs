@@ -1,8 +1,9 @@
 //! Choosing among scenarios by selectors, and excluding some of them.
 //!
 //! A selector is compared with these in order, and the first match counts: the name of a scenario or of an
-//! instance, `all` or `essential`, a folder, a tag or a symptom, the last part of a name, a glob. So a word that is
-//! both a folder and a tag selects the folder.
+//! instance, `all` or `essential`, a folder, a tag or a symptom, the last part of a name, a glob of a name or of last
+//! parts, the first words of last parts. So a word that is both a folder and a tag selects the folder, and `torch` all
+//! questions about torch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -243,8 +244,12 @@ fn with_word(all: &[Outline], selector: &str) -> Vec<Outline> {
 
 fn by_word(all: &[Outline], selector: &str) -> Result<Vec<Outline>, SelectError> {
     let found = with_word(all, selector);
-    if !found.is_empty() || !selector.contains(['*', '?']) {
+    if !found.is_empty() {
         return Ok(found);
+    }
+    if !selector.contains(['*', '?']) {
+        let rest = |scenario: &Outline| stem(&scenario.name).strip_prefix(selector)?.strip_prefix('-').map(drop);
+        return Ok(all.iter().filter(|scenario| rest(scenario).is_some()).cloned().collect());
     }
     let pattern = |text: &str| {
         glob::Pattern::new(text).map_err(|error| {
@@ -255,7 +260,7 @@ fn by_word(all: &[Outline], selector: &str) -> Result<Vec<Outline>, SelectError>
     // In the name of an instance, brackets are not part of the pattern.
     let (as_given, literal) = (pattern(selector)?, pattern(&selector.replace('[', "[[]"))?);
     let matched = |scenario: &Outline| {
-        if as_given.matches(&scenario.name) {
+        if as_given.matches(&scenario.name) || as_given.matches(stem(&scenario.name)) {
             return Some(scenario.clone());
         }
         let is_meant = |instance: &&String| literal.matches(instance);
@@ -325,6 +330,18 @@ mod tests {
         assert_eq!(names("memory").unwrap().len(), 3, "no such folder here, so it is the tag");
         assert_eq!(names("second").unwrap(), ["visibility/second"]);
         assert_eq!(names("all").unwrap().len(), 3);
+    }
+
+    #[test]
+    fn first_words_and_globs_need_no_folder() {
+        let load = |name: &str| Outline::of(&scenario::load(name, "test.toml", SOURCE, &[]).unwrap());
+        let all = ["framework/torch-import", "framework/torchvision", "framework/torch-rng"].map(load);
+        for (selector, found) in
+            [("torch", vec![0, 2]), ("torch-r", vec![]), ("torch*", vec![0, 1, 2]), ("*rng", vec![2])]
+        {
+            let names = by_word(&all, selector).unwrap();
+            assert_eq!(names, found.into_iter().map(|index| all[index].clone()).collect::<Vec<_>>(), "{selector}");
+        }
     }
 
     #[test]

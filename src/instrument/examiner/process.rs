@@ -21,6 +21,9 @@ const MOST_FILES: usize = 1 << 20;
 const MOST_VARIABLES: usize = 16 << 10;
 /// How long one may be, in bytes.
 const LONGEST_VARIABLE: usize = 32 << 10;
+const SHORT_VARIABLE: usize = 2 << 10;
+/// Of the memory of a process, in sum.
+const MOST_LOOKED_AT: u64 = 64 << 20;
 /// The largest C library that is read.
 const MOST_LIBRARY: u64 = 64 << 20;
 
@@ -150,17 +153,29 @@ fn environment_now(folder: &Path, maps: &[u8]) -> Option<BTreeMap<String, String
         memory.read_exact_at(&mut word, at).ok().map(|()| u64::from_ne_bytes(word))
     };
     let list = word(address)?;
-    let mut found = BTreeMap::new();
+    let (mut found, mut looked_at, mut kept) = (BTreeMap::new(), 0, 0);
     for place in 0..MOST_VARIABLES as u64 {
         let entry = word(list.checked_add(place * 8)?)?;
         if entry == 0 {
             return Some(found);
         }
-        let mut text = vec![0; LONGEST_VARIABLE];
-        // A page that is not there ends the text early.
-        let read = memory.read_at(&mut text, entry).ok()?;
-        let end = text.iter().take(read).position(|byte| *byte == 0).unwrap_or(read);
-        found.extend(text.get(..end).and_then(variable));
+        // Most are short, and the process chooses how many there are and whether they overlap.
+        let text = [SHORT_VARIABLE, LONGEST_VARIABLE].into_iter().find_map(|most| {
+            let mut text = vec![0; most];
+            // A page that is not there ends the text early.
+            let read = memory.read_at(&mut text, entry).ok()?;
+            looked_at += read;
+            let end = text.iter().take(read).position(|byte| *byte == 0);
+            text.truncate(end.or((read < most || most == LONGEST_VARIABLE).then_some(read))?);
+            Some(text)
+        })?;
+        if let Some((name, value)) = variable(&text) {
+            kept += name.len() + value.len();
+            found.insert(name, value);
+        }
+        if looked_at as u64 > MOST_LOOKED_AT || kept as u64 > MOST_ENVIRONMENT {
+            return None;
+        }
     }
     Some(found)
 }

@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGXFSZ};
 
 use cuda_pitfalls_core::clock;
 
@@ -50,14 +50,16 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Installs handlers for SIGINT, SIGTERM and SIGHUP, except for those that the caller ignores.
+    /// Installs handlers for the signals by which a user or a scheduler ends a program, except for those that the caller
+    /// ignores.
     ///
     /// # Errors
     /// The system refused.
     pub fn install() -> io::Result<Interrupt> {
         make_bearable()?;
         let mut pipes = Vec::new();
-        for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal)) {
+        let signals = [SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU];
+        for signal in signals.into_iter().filter(|signal| !is_ignored(*signal)) {
             // SAFETY: the handler reads a clock and stores a number; both are allowed in a handler.
             unsafe {
                 signal_hook::low_level::register(signal, || {

@@ -42,9 +42,6 @@ impl Session {
 
     /// Finds the interpreter of programs that run in the caller's own environment, and its versions of the
     /// packages that these lines need. If there is none, the machine lacks it, unless one was named.
-    ///
-    /// # Errors
-    /// As for [`Session::use_python`].
     pub(super) fn callers_python(
         &mut self,
         given: Option<&Path>,

@@ -39,17 +39,11 @@ const FAKE_GPUS: u32 = 2;
 const WORK: &str = "environments";
 
 /// The environments of a file, or of the list that comes with the program.
-///
-/// # Errors
-/// The file cannot be read, or is not a valid list.
 pub(crate) fn environments(path: Option<&Path>) -> Result<Vec<EnvironmentRequest>, ListError> {
     path.map_or_else(|| Ok(releases::built_in()?), |path| file("--environments", path, releases::read))
 }
 
 /// Reads every environment's document in a folder, in the order of their names, or the one at a path. There may be none.
-///
-/// # Errors
-/// A document cannot be read.
 pub(crate) fn documents(folder: &Path) -> Result<Vec<EnvironmentDocument>, StoreError> {
     if folder.file_name().and_then(|name| name.to_str()).is_some_and(releases::is_file_name) && folder.is_file() {
         return document(folder).map(|document| vec![document]);

@@ -146,9 +146,6 @@ impl<'a> Installer<'a> {
     }
 
     /// Makes an environment.
-    ///
-    /// # Errors
-    /// It cannot be made, and why.
     pub(super) fn make(&self, how: &How<'_>, interrupt: &mut Interrupt) -> Result<Made, InstallError> {
         self.make_room()?;
         let began = clock::now_ns();
@@ -171,9 +168,6 @@ impl<'a> Installer<'a> {
     }
 
     /// The version of a package that the installer would choose, without installing anything.
-    ///
-    /// # Errors
-    /// There is none, and why.
     pub(super) fn chosen(&self, how: &How<'_>, interrupt: &mut Interrupt) -> Result<String, InstallError> {
         let (input, output) = (self.folder.join("requirements.in"), self.folder.join("requirements.txt"));
         fs::write(&input, format!("{}\n", how.request.package))?;
@@ -188,9 +182,6 @@ impl<'a> Installer<'a> {
     }
 
     /// All versions of a package that have a file for this interpreter, in the order in which pip gives them.
-    ///
-    /// # Errors
-    /// They cannot be listed, and why.
     pub(super) fn versions(
         &self,
         package: &str,
