@@ -130,7 +130,7 @@ const BUDGET: [(&str, Lines); 11] = [
     ("scenarios", Lines { code: 48, tests: 11, all: 89 }),
     ("src/answers", Lines { code: 11725, tests: 3387, all: 19156 }),
     ("src/calls", Lines { code: 1102, tests: 154, all: 1634 }),
-    ("src/core", Lines { code: 10687, tests: 3801, all: 18792 }),
+    ("src/core", Lines { code: 10691, tests: 3801, all: 18797 }),
     ("src/fake", Lines { code: 6878, tests: 489, all: 9809 }),
     ("src/instrument", Lines { code: 5076, tests: 414, all: 7081 }),
     ("src/program", Lines { code: 7228, tests: 404, all: 9504 }),

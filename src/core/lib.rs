@@ -1,7 +1,7 @@
 //! Values and pure rules: scenarios, plans, recordings, observations, verdicts and reports.
 //!
-//! Nothing here starts a process. Only `clock` reads a clock, and only `input`, `output`, `archive` and the store of reports
-//! use files.
+//! Nothing here starts a process. Only `clock` reads a clock, and only `input`, `output`, `archive` and the store of
+//! reports use files.
 
 #![cfg(target_os = "linux")]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
-/// Modes of files that are written; the umask takes bits away.
+/// The mode of a file that anybody may read; the umask takes bits away.
 pub const EVERYBODY: u32 = 0o666;
 /// The mode of what may hold a private trace.
 pub const OWNER: u32 = 0o600;
@@ -32,7 +32,10 @@ pub fn replace(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::Resu
             fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
             write(&mut file)
         }
-        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => Err(link()),
+        Err(error) if error.raw_os_error() == Some(Errno::LOOP.raw_os_error()) => Err(refused(LINK)),
+        Err(error) if error.raw_os_error() == Some(Errno::NXIO.raw_os_error()) => {
+            Err(refused("nobody reads this pipe"))
+        }
         Err(error) if !is_replaceable(path) => Err(error),
         _ => {
             beside(path, mode, write)?.persist(path).map_err(|error| error.error)?;
@@ -47,14 +50,16 @@ pub fn replace(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::Resu
 /// The path is a link or a folder.
 pub fn check(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
-        Ok(data) if data.is_symlink() && !is_descriptor_of_ours(path) => Err(link()),
+        Ok(data) if data.is_symlink() && !is_descriptor_of_ours(path) => Err(refused(LINK)),
         Ok(data) if data.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         _ => Ok(()),
     }
 }
 
-fn link() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "it is a link: name the file that it leads to")
+const LINK: &str = "it is a link: name the file that it leads to";
+
+fn refused(why: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, why)
 }
 
 /// Writes a JSON document as [`replace`] does, without a copy in memory: a report can be larger than the memory that the
@@ -151,7 +156,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let pipe = folder.path().join("pipe");
         assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-        put(&pipe).unwrap_err();
+        assert_eq!(put(&pipe).unwrap_err().to_string(), "nobody reads this pipe");
         let reader = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&pipe);
         let (ours, theirs) = io::pipe().unwrap();
         put(&pipe).unwrap();

@@ -95,8 +95,8 @@ enum CliCommand {
     Sim(sim::SimArguments),
     /// List the folders of scenarios, or scenarios.
     List {
-        /// The folders if none is given; `all`, `essential`, names or how they begin, folders, globs, tags, symptoms or paths of
-        /// files; `!SELECTOR` leaves out what it matches.
+        /// The folders if none is given; `all`, `essential`, names, their first words, folders, globs, tags, symptoms or
+        /// paths of files; `!SELECTOR` leaves out what it matches.
         selectors: Vec<String>,
         #[command(flatten)]
         left_out: ExclusionOptions,

@@ -25,7 +25,7 @@ const BUDGET: Duration = Duration::from_secs(60);
 /// What can be given to `run`.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct RunOptions {
-    /// `essential` (if none is given), `all`, names or how they begin, folders, globs, tags, symptoms or paths of
+    /// `essential` (if none is given), `all`, names, their first words, folders, globs, tags, symptoms or paths of
     /// files; `!SELECTOR` leaves out what it matches.
     pub(crate) selectors: Vec<String>,
     #[command(flatten)]
