@@ -51,7 +51,8 @@ fn file(scratch: &Scratch, text: &str) -> String {
     path.to_str().expect("the name is UTF-8").to_string()
 }
 
-fn acts(c: char) -> bool {
+/// Whether a terminal or a reader obeys a character.
+pub(crate) fn acts(c: char) -> bool {
     let is_bidi = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     is_bidi || (c.is_control() && c != '\n' && c != '\t')
 }

@@ -44,6 +44,7 @@ mod fleet_page;
 mod fleet_truth;
 mod held;
 mod hostile;
+mod hostile_texts;
 mod injection;
 mod interrupted;
 mod judged;

@@ -61,11 +61,13 @@ pub use cuda_pitfalls_render as render;
 
 // The others, for the program's tests and documents.
 #[doc(hidden)]
+pub use cuda_pitfalls_answers::doctor::{diagnose, findings};
+#[doc(hidden)]
 pub use cuda_pitfalls_answers::{bisect, compare, explain, export, preview, releases, summary, survey, visibility};
 #[doc(hidden)]
 pub use cuda_pitfalls_core::{
-    calibration, catalogue, channel, clock, defaults, event, experiment, fact, observe, plan, python, sample, scenario,
-    source, text,
+    calibration, catalogue, channel, clock, defaults, event, examination, experiment, fact, observe, plan, python,
+    sample, scenario, source, text,
 };
 #[doc(hidden)]
 pub use cuda_pitfalls_instrument::{hook, libraries, mapped, sampler, simulated, supervisor, worker};

@@ -264,17 +264,6 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_a_report_says_acts_on_the_terminal() {
-        let (a, b) = (fixture::report(), fixture::hostile());
-        for text in
-            [text(&reports(&a.view(), &b.view(), None).unwrap()), text(&reports(&b.view(), &a.view(), None).unwrap())]
-        {
-            assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
-            assert!(!text.contains('\u{202e}') && !text.lines().any(|line| line.trim_start().starts_with("::")));
-        }
-    }
-
-    #[test]
     fn hostile_traces_are_compared_on_one_screen() {
         let (findings, _) = programs::hostile_findings();
         for (a, b) in [(programs::hostile(), programs::trace()), (programs::trace(), programs::hostile())] {

@@ -139,16 +139,4 @@ mod tests {
         assert_eq!(shown.matches(&findings[0].says).count(), 1, "{shown}");
         assert!(shown.lines().any(|line| line.starts_with("::error file") && line.contains("workaround: ")), "{shown}");
     }
-
-    #[test]
-    fn every_line_is_a_command_of_ours() {
-        let (findings, outcome) = fixture::hostile_findings();
-        let shown = lines(&TraceView::new(&fixture::hostile(), &findings, &outcome), fixture::HOSTILE);
-        for line in shown.lines() {
-            let rest = ["::error ", "::warning ", "::notice "].iter().find_map(|start| line.strip_prefix(start));
-            let (properties, message) = rest.and_then(|rest| rest.split_once("::")).unwrap_or_else(|| panic!("{line}"));
-            assert!(properties.starts_with("title=") || properties.starts_with("file="), "{line}");
-            assert!(!message.contains("##[") && !message.contains('\u{1b}') && !properties.contains("::"), "{line}");
-        }
-    }
 }

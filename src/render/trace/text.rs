@@ -290,16 +290,6 @@ What to change
     }
 
     #[test]
-    fn nothing_that_a_trace_says_acts_on_the_terminal() {
-        for width in 40..140 {
-            let shown = text(&hostile_seen(&fixture::hostile()), width);
-            assert!(shown.chars().all(|c| c == '\n' || !c.is_control()), "{shown:?}");
-            let acts = |line: &str| line.trim_start().starts_with("::") || line.contains("##[");
-            assert!(!shown.contains('\u{202e}') && !shown.lines().any(acts), "{shown}");
-        }
-    }
-
-    #[test]
     fn a_name_that_is_broken_never_begins_a_line_with_a_command() {
         let mut trace = fixture::trace();
         for letters in 20..100 {
