@@ -54,7 +54,8 @@ fn todays_expectations_hold_on_committed_reports() {
 }
 
 /// Questions that were added and are to be measured next. A name goes when its report comes.
-const TO_BE_MEASURED: [&str; 0] = [];
+const TO_BE_MEASURED: [&str; 2] =
+    ["framework/cupy-rawkernel-in-a-device-block", "framework/cupy-rawkernel-in-a-device-3-block"];
 
 /// What takes root, a changed setting or more memory than there is may wait for somebody who can
 /// measure it, and so may what was added last, as long as it expects nothing.
