@@ -2,11 +2,13 @@
 
 import json
 import os
+import subprocess
 import sys
+import time
 
 import pytest
 import regressions
-from pytest_cuda_pitfalls import program, sarif, workers
+from pytest_cuda_pitfalls import kept, program, sarif, workers
 
 #: A line that initialises CUDA.
 INIT = 'ctypes.CDLL("libcuda.so.1").cuInit(0)'
@@ -240,6 +242,144 @@ def test_a_fresh_process_has_the_mask_that_it_is_given(pytester):
     pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
+#: A third-party module that initialises CUDA while it is imported, by a framework that calls cuInit once.
+THIRD = {
+    "site-packages/torch/__init__": "",
+    "site-packages/torch/cuda/__init__": """
+import ctypes, functools
+
+@functools.lru_cache(None)
+def count(): return ctypes.CDLL("libcuda.so.1").cuInit(0)
+
+def is_available(): return count() == 0
+""",
+    "site-packages/third/__init__": "from . import compat\ndef lazy():\n    import torch.cuda\n    torch.cuda.is_available()",
+    "site-packages/third/compat": "import torch.cuda\nHAS = torch.cuda.is_available()",
+}
+OWN = "import third\nimport torch.cuda\n"
+TEST = "\ndef test_it(): pass\n"
+
+
+@pytest.mark.parametrize(
+    "ini, own, outcomes, says",
+    [
+        ("", {"test_a": OWN + TEST}, {"passed": 1, "warnings": 1}, "*at test_a.py:1, in *third/compat.py:2*cuda_clean_allow = third.compat*"),
+        ("cuda_clean_allow = third.compat", {"test_a": OWN + TEST}, {"passed": 1}, "*1 passed*"),
+        ("cuda_clean_allow =\n    other\n    third", {"test_a": OWN + TEST, "conftest": OWN}, {"passed": 1}, "*1 passed*"),
+        ("cuda_clean_allow = thi", {"test_a": OWN + TEST}, {"passed": 1, "warnings": 1}, "*third.compat*"),
+        ("filterwarnings = error:cuda-pitfalls", {"test_a": OWN + TEST}, {"errors": 1}, "*at test_a.py:1, in *"),
+        # A line of this project, after the one that is allowed, which calls no cuInit any more.
+        ("cuda_clean_allow = third", {"test_a": OWN + "X = torch.cuda.is_available()" + TEST}, {"errors": 1}, "*, at test_a.py:3"),
+        ("cuda_clean_allow = third", {"test_a": OWN + TEST, "test_b": "import helper" + TEST, "helper": OWN + "if 1:\n    third.lazy()"},
+         {"errors": 1}, "*, at helper.py:4, in *third/__init__.py:4"),
+        # The project's own package, which was installed.
+        ("", {"test_a": OWN + TEST, "src/third/__init__": ""}, {"errors": 1}, "*, at *third/compat.py:2"),
+    ],
+)
+def test_an_import_of_somebody_elses_is_a_warning_unless_it_is_allowed_and_a_line_of_this_project_fails(
+    pytester, ini, own, outcomes, says
+):
+    pytester.makeini("[pytest]\npythonpath = site-packages .\n" + ini)
+    pytester.makepyfile(**THIRD, **own)
+    result = pytester.runpytest_subprocess("--cuda-clean")
+    result.stdout.fnmatch_lines([says])
+    result.assert_outcomes(**outcomes)
+
+
+def test_a_test_that_must_be_clean_is_judged_by_what_it_does_after_an_import_that_is_allowed(pytester):
+    pytester.makeini("[pytest]\npythonpath = site-packages\ncuda_clean_allow = third.compat\n")
+    text = "import pytest\npytestmark = pytest.mark.cuda_clean\n" + OWN
+    pytester.makepyfile(**THIRD, test_a=text + "def test_clean(): pass\ndef test_dirty(): torch.cuda.is_available()")
+    result = pytester.runpytest_subprocess("--cuda-clean")
+    result.stdout.fnmatch_lines(["CUDA was initialised *, at test_a.py:6"])
+    result.assert_outcomes(passed=1, failed=1)
+
+
+@pytest.mark.parametrize(
+    "ini, outcomes, says",
+    [
+        ("", {"errors": 1}, "undecided whether CUDA was initialised while this file was imported, at pkg.py:2"),
+        ("cuda_clean_allow = pkg", {"passed": 1}, "*1 passed*"),
+    ],
+)
+def test_a_library_that_gave_up_before_it_called_cuinit_is_undecided_and_no_pass(pytester, ini, outcomes, says):
+    gives_up = "import ctypes\nctypes.CDLL('libcuda.so.1').cuGetExportTable(ctypes.byref(ctypes.c_void_p()), bytes(16))"
+    pytester.makeini("[pytest]\npythonpath = .\n" + ini)
+    pytester.makepyfile(pkg=gives_up, test_a="import os\nimport pkg" + TEST)
+    result = pytester.runpytest_subprocess("--cuda-clean")
+    result.stdout.fnmatch_lines([says])
+    result.assert_outcomes(**outcomes)
+
+
+#: Ignores what it is asked, and starts a process that left its session and its parent.
+STUBBORN = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        open("pid", "w").write("%d %d" % (parent, os.getpid()))
+        time.sleep(600)
+    os._exit(0)
+time.sleep(600)
+""".replace("if os.fork", "parent = os.getpid()\nif os.fork", 1)
+
+
+def _ended(note):
+    """The processes of this note that run still, ten seconds later."""
+    until = time.monotonic() + 10
+    while True:
+        running = []
+        for pid in note.read_text().split():
+            try:
+                with open("/proc/%s/stat" % pid) as stat:
+                    running += [pid] if stat.read().rpartition(")")[2].split()[0] != "Z" else []
+            except OSError:
+                continue
+        if not running or time.monotonic() > until:
+            [os.kill(int(pid), 9) for pid in running]
+            return running
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("traced", [False, True])
+def test_a_process_whose_time_is_over_ends_with_all_that_it_started(pytester, traced):
+    pytester.makepyfile(
+        "import pytest, subprocess\nSTUBBORN = %r\n"
+        "def test_it(cuda_process):\n"
+        "    with pytest.raises(subprocess.TimeoutExpired):\n"
+        "        done = cuda_process(STUBBORN, timeout=4, trace=%r)\n"
+        "        raise subprocess.TimeoutExpired(STUBBORN, 4) if done.returncode < 0 else AssertionError(done)" % (STUBBORN, traced)
+    )
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+    assert _ended(pytester.path / "pid") == []
+
+
+def test_nothing_outlives_a_pytest_that_is_killed_and_the_program_removes_its_folders(pytester, monkeypatch):
+    pytester.makepyfile("STUBBORN = %r\ndef test_it(cuda_process): cuda_process(STUBBORN, trace=True)" % STUBBORN)
+    place = pytester.mkdir("tmp")
+    monkeypatch.setenv("TMPDIR", str(place))
+    process = pytester.popen([sys.executable, "-m", "pytest"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    note, until = pytester.path / "pid", time.monotonic() + 120
+    while not (note.exists() and len(note.read_text().split()) == 2) and time.monotonic() < until:
+        time.sleep(0.05)
+    process.kill()
+    process.wait()
+    assert _ended(note) == []
+    # The program's next run removes what the killed one left, and so does the plugin's.
+    assert len(list(place.iterdir())) >= 1
+    pytester.makepyfile("def test_it(cuda_process): assert not cuda_process('').returncode")
+    next_runs = [[program.find(os.environ.get("CUDA_PITFALLS")), "sim", "--", "true"], [sys.executable, "-m", "pytest"]]
+    for number, next_run in enumerate(next_runs):
+        subprocess.run(next_run, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+        assert [entry.name for entry in place.glob("cuda-pitfalls-*")] == []
+        if number == 0:
+            # As it is left by a process that was killed.
+            dead = place / "cuda-pitfalls-dead"
+            dead.mkdir(0o700)
+            (dead / "lock").write_bytes(kept._MARK)
+
+
 def test_workers_take_turns_and_say_so(pytester):
     assert workers.shared(["a", "b"], ["gw0", "gw1", "gw2"]) == {"gw0": "a", "gw1": "b", "gw2": "a"}
     pytest.importorskip("xdist")
@@ -278,13 +418,13 @@ def test_whose_line_it_is_where_a_framework_has_plugins_and_where_it_does_it_whi
     plugin = frame("_check_cuda_versions", lib + "jax_plugins/xla_cuda13/__init__.py", 273, package="jax_plugins")
     jax = frame("devices", lib + "jax/_src/xla_bridge.py", 1025, package="jax")
     test = frame("devices", "/p/test_it.py", 6, "program")
-    way = program._way({"call": "cuInit", "stack": {"frames": [plugin, jax, test]}}, "/p")
+    way = program.way_to({"call": "cuInit", "stack": {"frames": [plugin, jax, test]}}, "/p")
     assert (way.at.file, way.at.line) == ("test_it.py", 6)
     asks = frame("is_available", lib + "torch/cuda/__init__.py", 180, package="torch")
     torch = frame("<module>", lib + "torch/quasirandom.py", 219, package="torch")
-    way = program._way({"call": "cuInit", "stack": {"frames": [asks, torch, test]}}, "/p")
+    way = program.way_to({"call": "cuInit", "stack": {"frames": [asks, torch, test]}}, "/p")
     assert (way.at.file, way.at.line) == (".../site-packages/torch/quasirandom.py", 219)
-    assert program._way({"stack": {"frames": [plugin]}}, "/p").at.line == 273
+    assert program.way_to({"stack": {"frames": [plugin]}}, "/p").at.line == 273
 
 
 def test_this_python_is_one_that_is_supported():

@@ -2,17 +2,16 @@
 
 import json
 import os
-import subprocess
 import sys
-import tempfile
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import pytest
 
+from . import kept
 from . import program as _program
 
 #: Tells a child what it is started for, as JSON: `reports`, the file that gets what it says; `clean`, whether its test
-#: must be; `path`, where modules are looked for.
+#: must be; `path`, where modules are looked for; `watch`, the functions whose callers are told.
 TASK = "CUDA_PITFALLS_PYTEST"
 #: How long a file may take to be collected once more, and how long a test may take, in seconds.
 LIMIT_S = 600
@@ -20,14 +19,19 @@ LIMIT_S = 600
 _TASK_KEY: "pytest.StashKey[Dict[str, Any]]" = pytest.StashKey()
 #: A module that is run by `-m` would put the current folder in front of all others.
 _LAUNCH = "import json, os, sys; sys.path[:] = json.loads(os.environ['%s'])['path']; import pytest; " % TASK
-_LAUNCH += "sys.exit(pytest.console_main())"
+_LAUNCH += "sys.exit(pytest.main())"
 
 
 def take(config: pytest.Config) -> None:
     """Reads what this process is started for. A pytest that a test starts is no child of ours."""
     what = json.loads(os.environ.pop(TASK))
     config.stash[_TASK_KEY] = what
-    config.pluginmanager.register(ChildReporter(config, what["reports"]), "cuda-pitfalls-child")
+    reporter = ChildReporter(config, what["reports"])
+    config.pluginmanager.register(reporter, "cuda-pitfalls-child")
+    if what.get("watch"):
+        from . import watch
+
+        watch.begin(what["watch"], lambda event: reporter.say({"called": event}))
 
 
 def task(config: pytest.Config) -> Optional[Dict[str, Any]]:
@@ -91,31 +95,22 @@ def rerun(
 ) -> Tuple[List[pytest.TestReport], Optional[_program.Traced]]:
     """Runs a test in a process of its own; with ``options`` of ``trace`` it is traced. Its reports, and the trace."""
     traced = None
-    with tempfile.TemporaryDirectory(prefix="cuda-pitfalls-") as folder:
+    with kept.Folder() as folder:
         told = os.path.join(folder, "reports")
         env = environment({"reports": told, "clean": is_clean})
         asked = command(config, [target(item)], folder)
         if options is None:
-            code, output = _run(asked, env, folder_of(config))
+            ended = kept.run(asked, folder, env, folder_of(config), LIMIT_S)
+            code, output = ended.code, ended.stdout + ended.stderr
         else:
             traced = _program.trace(program, asked, folder, options, env, folder_of(config), LIMIT_S)
             code, output = traced.code, traced.stdout + traced.stderr
-        reports = _read(config, told)[0]
+        reports = read(config, told).reports
     if not any(report.when == "teardown" for report in reports):
         how = "was ended by signal %d" % -code if code < 0 else "ended with %d" % code
         text = "the process of this test %s before the test had ended\n%s" % (how, output[-4000:])
         reports.append(failed(item, "call", text))
     return reports, traced
-
-
-def _run(asked: List[str], env: Dict[str, str], folder: str) -> Tuple[int, str]:
-    """The exit code of a command and what it printed; it is killed when its time is over."""
-    pipes: Dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    try:
-        done = subprocess.run(asked, env=env, cwd=folder, timeout=LIMIT_S, **pipes)
-    except subprocess.TimeoutExpired as late:
-        return -9, (late.stdout or b"").decode(errors="replace")
-    return done.returncode, done.stdout.decode(errors="replace")
 
 
 def failed(item: pytest.Item, when: str, text: str) -> pytest.TestReport:
@@ -124,25 +119,33 @@ def failed(item: pytest.Item, when: str, text: str) -> pytest.TestReport:
     return pytest.TestReport(item.nodeid, item.location, keywords, "failed", text, when)  # type: ignore[arg-type]
 
 
-def _read(config: pytest.Config, path: str) -> Tuple[List[pytest.TestReport], Optional[int]]:
-    """What a child said: its reports, and how its session ended."""
-    reports, ended = [], None
+class Said(NamedTuple):
+    """What a child said."""
+
+    reports: List[pytest.TestReport]
+    #: The calls of functions that were watched.
+    called: List[Dict[str, Any]]
+    #: How its session ended, as pytest's exit code; ``None`` if it did not.
+    ended: Optional[int]
+
+
+def read(config: pytest.Config, path: str) -> Said:
+    """What a child wrote into this file."""
+    reports, called, ended = [], [], None
     if os.path.exists(path):
         with open(path) as lines:
             for data in (json.loads(line) for line in lines if line.endswith("\n")):
                 if "ended" in data:
                     ended = data["ended"]
                     continue
+                if "called" in data:
+                    called.append(data["called"])
+                    continue
                 report = config.hook.pytest_report_from_serializable(config=config, data=data)
                 # JSON has no tuples; of a skip pytest reads one.
                 report.longrepr = tuple(report.longrepr) if isinstance(report.longrepr, list) else report.longrepr
                 reports.append(report)
-    return reports, ended
-
-
-def has_ended(config: pytest.Config, path: str) -> bool:
-    """Whether a child came to its end as a run that found what it was asked for: all passed, or some failed."""
-    return _read(config, path)[1] in (0, 1)
+    return Said(reports, called, ended)
 
 
 class ChildReporter:
@@ -151,13 +154,13 @@ class ChildReporter:
     def __init__(self, config: pytest.Config, path: str) -> None:
         self._config, self._path = config, path
 
-    def _say(self, data: Any) -> None:
+    def say(self, data: Any) -> None:
         with open(self._path, "a") as into:
             into.write(json.dumps(data) + "\n")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._say(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
+        self.say(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        self._say({"ended": int(exitstatus)})
+        self.say({"ended": int(exitstatus)})

@@ -2,14 +2,18 @@
 
 import json
 import os
-import tempfile
 import warnings
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
 import pytest
 
-from . import child, program, sarif
+from . import child, kept, program, sarif
 from .probe import Probe, can_initialise
+from .program import Traced
+from .project import Judged, Project
+
+#: All ways of PyTorch lead through two functions of this file.
+_TORCH = os.path.join("torch", "cuda", "__init__.py")
 
 
 class Found:
@@ -22,11 +26,12 @@ class Found:
         def __str__(self) -> str:
             return "%s:%d: %s" % (self.path, self.lineno, self.message)
 
-    def __init__(self, head: str, way: "program.Way") -> None:
+    def __init__(self, head: str, judged: Judged, why: str = "") -> None:
         # A worker of pytest-xdist hands on the text alone: its first line has to say where.
-        first = "%s, at %s:%d" % (head, way.at.file, way.at.line)
-        self._text = "%s\n%s" % (first, way.text())
-        self.reprcrash = self._Crash(way.at.file, way.at.line, first)
+        first = "%s, at %s" % (head, judged.place())
+        line = judged.own or judged.way.at
+        self._text = "\n".join(filter(None, (first, judged.way.text(), why)))
+        self.reprcrash = self._Crash(line.file, line.line, first)
 
     def toterminal(self, writer: Any) -> None:
         writer.line(self._text)
@@ -35,12 +40,22 @@ class Found:
         return self._text
 
 
+def _functions(ways: List[Judged]) -> List[List[str]]:
+    """The functions by which these ways came to ``cuInit``: each calls it once, so their later callers are looked at."""
+    functions = [function for judged in ways for function in judged.way.reached]
+    for file, _ in list(functions):
+        if file.endswith(_TORCH):
+            functions += [[file, "is_available"], [file, "_lazy_init"]]
+    return sorted(set(map(tuple, functions)))  # type: ignore[arg-type]
+
+
 class Guard:
     """The state of one run."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self._probe = Probe()
+        self._project = Project(config)
         self._found_program: Optional[str] = None
         #: Whether collecting must not initialise CUDA.
         self._watches_collection = False
@@ -64,8 +79,10 @@ class Guard:
 
     def begin(self) -> None:
         """Watches from here on."""
-        if child.task(self.config) is None:
-            self._watches_collection = True
+        task = child.task(self.config)
+        self._watches_collection = task is None
+        # A child that is traced has the libcuda of the trace.
+        if task is None or task.get("clean"):
             self.prepare()
 
     def prepare(self) -> None:
@@ -91,6 +108,10 @@ class Guard:
             self.was_initialised = True
         return self.was_initialised
 
+    def is_suspect(self) -> bool:
+        """Whether CUDA is initialised in this process, or a library may have given up before that."""
+        return self.initialised() or self._probe.gave_up()
+
     # Collecting.
 
     @pytest.hookimpl(hookwrapper=True)
@@ -98,7 +119,7 @@ class Guard:
         was = self.was_initialised
         before = self._watches_collection and not was and self.initialised()
         outcome = yield
-        if not self._watches_collection or was or not self.initialised():
+        if not self._watches_collection or was or not self.is_suspect():
             return
         report: pytest.CollectReport = outcome.get_result()  # type: ignore[attr-defined]
         path = getattr(collector, "path", None)
@@ -106,54 +127,100 @@ class Guard:
         # The file alone comes to it sooner than all that this run collects, if it does.
         runs = [("CUDA was initialised while this file was imported", [path])] if path else []
         runs.append(("CUDA was initialised while tests were collected", self._collected()))
-        told = self.explain(runs, ["--collect-only", "-q"], collector.nodeid)
+        told = self.explain(runs, ["--collect-only", "-q"], collector.nodeid, lambda judged: judged.is_foreign)
         if told is not None:
             report.outcome, report.longrepr, report.result = "failed", told, []
 
     def _collected(self) -> List[str]:
         return list(getattr(self.config.option, "file_or_dir", None) or ())
 
-    def explain(self, runs: Sequence[Tuple[str, Sequence[str]]], options: Sequence[str], nodeid: str) -> Any:
+    def explain(
+        self,
+        runs: Sequence[Tuple[str, Sequence[str]]],
+        options: Sequence[str],
+        nodeid: str,
+        warns: Callable[[Judged], bool],
+    ) -> Any:
         """What a report shows: the line, found by one of these runs of pytest under a trace, each with what is said of
-        it. ``None`` if a machine with GPUs would not call ``cuInit`` there."""
-        head = runs[0][0]
-        for head, targets in runs:
-            traced, has_ended = self._traced([*options, *targets])
-            if traced.way is not None:
-                return Found(head, traced.way)
-            if traced.native:
-                return "%s\nno line of Python did it: %s" % (head, " -> ".join(traced.native))
-        head = runs[0][0]
-        if not has_ended or traced.summary is None or traced.summary["undecided"]:
-            said = (traced.stdout + traced.stderr)[-2000:]
-            return "%s\nits line is not known, since once more, under a trace, it did not come to its end\n%s" % (head, said)
+        it. ``None`` if all lines are allowed, or ``warns`` says of them that a warning is enough, or if a machine with
+        GPUs would not call ``cuInit`` there."""
+        queue, excused, watched = list(runs), [], []
+        while queue:
+            said, targets = queue.pop(0)
+            traced, ways, ended = self._traced([*options, *targets], watched)
+            for judged in ways:
+                if not judged.is_allowed and not warns(judged):
+                    return Found(said, judged)
+            if traced.native and not ways:
+                return "%s\nno line of Python did it: %s" % (said, " -> ".join(traced.native))
+            excused += ways
+            if not excused and not self.initialised():
+                break
+            before, watched = watched, _functions(excused)
+            if watched != before and not queue:
+                queue.append((said, targets))
+        head, undecided = runs[0][0], traced.summary["undecided"] if traced.summary else ["the trace has no summary"]
+        if excused:
+            known = " is no line of this project; if it is known, say `cuda_clean_allow = %s`"
+            lines = ["%s, at %s:%s" % (head, one.place(), known % one.module()) for one in excused if not one.is_allowed]
+            # Those of pytest's exit codes by which all was collected, or run.
+            if undecided or ended not in (0, 1, 2, 5):
+                why = "; ".join(undecided) or "once more, under a trace, it did not come to its end"
+                lines.append("undecided whether another line does so too, after %s: %s" % (excused[0].place(), why))
+            return self._warn(list(dict.fromkeys(lines)))
+        if not self.initialised():
+            return self._undecided(head, traced, undecided, warns)
+        if ended not in (0, 1) or undecided:
+            output = (traced.stdout + traced.stderr)[-2000:]
+            return "%s\nits line is not known, since once more, under a trace, it did not come to its end\n%s" % (head, output)
         if not self._probe.is_stand_in:
             return "%s\nonce more, under a trace, it was not: the line is not known" % head
-        text = "%s: %s, by code that counts GPUs; beside NVML, as on a machine with GPUs, it does not call cuInit" % (
-            nodeid or "collection",
-            head,
-        )
+        why = "by code that counts GPUs; beside NVML, as on a machine with GPUs, it does not call cuInit"
+        return self._warn(["%s: %s, %s" % (nodeid or "collection", head, why)])
+
+    def _undecided(self, head: str, traced: Traced, undecided: List[str], warns: Callable[[Judged], bool]) -> Any:
+        """What a report shows where a library gave up before ``cuInit``: nobody knows what it does on a machine with
+        GPUs. That is no pass, unless the line is allowed."""
+        ways = [self._project.judge(way) for way in traced.gave_up]
+        undecided = undecided or ["%s failed" % ways[0].way.calls[-1]] if ways else undecided
+        if not undecided:
+            return None
+        why = "without a GPU a library gave up before it called cuInit: %s" % "; ".join(undecided)
+        head = "undecided whether " + head
+        for judged in ways:
+            if not judged.is_allowed and not warns(judged):
+                return Found(head, judged, why)
+        if not ways:
+            return "%s\n%s" % (head, why)
+        return self._warn(["%s, at %s: %s" % (head, one.place(), why) for one in ways[:1] if not one.is_allowed])
+
+    def _warn(self, lines: List[str]) -> Optional[str]:
+        """Warns; what a report shows where warnings are errors in this run."""
         try:
-            warnings.warn(pytest.PytestWarning("cuda-pitfalls: " + text))
+            for line in lines:
+                warnings.warn(pytest.PytestWarning("cuda-pitfalls: " + line))
         except pytest.PytestWarning:
-            # Warnings are errors in this run.
-            return text
+            return "\n".join(lines)
         return None
 
-    def _traced(self, arguments: Sequence[str]) -> "Tuple[program.Traced, bool]":
-        """A run of pytest under a trace, and whether it came to its end."""
+    def _traced(
+        self, arguments: Sequence[str], watched: List[List[str]]
+    ) -> "Tuple[Traced, List[Judged], Optional[int]]":
+        """A run of pytest under a trace: how it came to ``cuInit`` and to calls of the functions that are watched, and
+        how it ended."""
         config = self.config
-        with tempfile.TemporaryDirectory(prefix="cuda-pitfalls-") as folder:
+        with kept.Folder() as folder:
             asked = child.command(config, arguments, folder)
             where = [] if self._is_real else ["--on", "sim:no-device"]
             options = [*where, "--forbid", "cuinit", *self.gathering(folder)]
-            told = os.path.join(folder, "reports")
-            env = child.environment({"reports": told})
-            traced = program.trace(
-                self.program(), asked, folder, options, env, child.folder_of(config), child.LIMIT_S
-            )
+            told, cwd = os.path.join(folder, "reports"), child.folder_of(config)
+            env = child.environment({"reports": told, "watch": watched})
+            traced = program.trace(self.program(), asked, folder, options, env, cwd, child.LIMIT_S)
             self.gather(folder)
-            return traced, child.has_ended(config, told)
+            said = child.read(config, told)
+            ways = traced.ways or ([traced.way] if traced.way else [])
+            ways += [way for way in (program.way_to(event, cwd) for event in said.called) if way is not None]
+            return traced, [self._project.judge(way) for way in ways], said.ended
 
     # SARIF.
 

@@ -1,12 +1,17 @@
 """Tests that are marked: where each runs, and what is said of one that does what it may not."""
 
-import tempfile
 from typing import Any, Iterator, List, Optional
 
 import pytest
 
-from . import child, policy, program
+from . import child, kept, policy, program
 from .guard import Guard
+from .project import Judged
+
+
+def is_import_of_the_file(judged: Judged) -> bool:
+    """Whether a way to ``cuInit`` is not the test's: its file imports something of somebody else's."""
+    return judged.is_foreign and (judged.own is None or judged.own.function == "<module>")
 
 
 class MarkedTests:
@@ -16,6 +21,8 @@ class MarkedTests:
         self._guard = guard
         #: The test that must be clean and runs in this process now.
         self._clean_item: Optional[str] = None
+        #: Whether CUDA was initialised before it began.
+        self._was_initialised = False
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: Optional[pytest.Item]) -> Any:
@@ -31,7 +38,7 @@ class MarkedTests:
             self._clean_item = item.nodeid if task.get("clean") else None
             if self._clean_item:
                 self._guard.prepare()
-                self._guard.initialised()
+                self._was_initialised = self._guard.initialised()
             return None
         if not is_traced and not self._guard.initialised():
             self._guard.prepare()
@@ -60,7 +67,7 @@ class MarkedTests:
             return [policy.skipped(item, "contexts are made on GPUs, and none answers: %s" % error)]
         except policy.MarkError as error:
             return [child.failed(item, "setup", str(error))]
-        with tempfile.TemporaryDirectory(prefix="cuda-pitfalls-") as folder:
+        with kept.Folder() as folder:
             options = [*wanted.options(), *self._guard.gathering(folder)]
             reports, traced = child.rerun(self._guard.config, item, is_clean, self._guard.program(), options)
             self._guard.gather(folder)
@@ -72,15 +79,15 @@ class MarkedTests:
 
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: "pytest.CallInfo[None]") -> Iterator[None]:
-        before = self._guard.was_initialised
         outcome = yield
-        if self._clean_item != item.nodeid or call.when == "teardown":
+        # Where it was initialised before, one look shows who did so while the test ran, if anybody.
+        if self._clean_item != item.nodeid or call.when == "teardown" or (self._was_initialised and call.when == "setup"):
             return
         report: pytest.TestReport = outcome.get_result()  # type: ignore[attr-defined]
-        if report.passed and self._guard.initialised():
-            during = {"setup": "by a fixture of this test", "call": "by this test"}[call.when]
-            head = "CUDA was initialised " + ("before this test, by what it imports" if before else during)
-            told = self._guard.explain([(head, [child.target(item)])], ["-q"], item.nodeid)
+        if report.passed and self._guard.is_suspect():
+            head = "CUDA was initialised by " + {"setup": "a fixture of this test", "call": "this test"}[call.when]
+            head += ", or by what it imports" if self._was_initialised else ""
+            told = self._guard.explain([(head, [child.target(item)])], ["-q"], item.nodeid, is_import_of_the_file)
             if told is not None:
                 # A test that is expected to fail has failed now.
                 report.outcome = "skipped" if hasattr(report, "wasxfail") else "failed"

@@ -39,6 +39,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--cuda-sarif", metavar="FILE", help="write what was found as SARIF 2.1.0")
     group.addoption("--cuda-program", metavar="PATH", help="the program cuda-pitfalls, if not the installed one")
     parser.addini("cuda_clean", "like --cuda-clean", type="bool", default=False)
+    parser.addini("cuda_clean_allow", "modules whose import may initialise CUDA", type="args", default=[])
     parser.addini("cuda_per_worker", "like --cuda-per-worker", type="bool", default=False)
 
 

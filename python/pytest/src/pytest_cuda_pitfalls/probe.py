@@ -7,9 +7,9 @@ else loads one: it finds no GPU, and counts the calls of ``cuInit``.
 
 import ctypes
 import os
-import shutil
-import tempfile
 from typing import Callable, Optional
+
+from .kept import Folder
 
 LIBCUDA = "libcuda.so.1"
 NOT_INITIALIZED = 3
@@ -43,6 +43,8 @@ class Probe:
 
     def __init__(self) -> None:
         self._ask: Optional[Callable[[], bool]] = None
+        self._count_refused: Callable[[], int] = lambda: 0
+        self._refused = 0
         #: Whether a stand-in answers.
         self.is_stand_in = False
 
@@ -50,14 +52,13 @@ class Probe:
         """Loads the stand-in that ``lay_out(folder)`` makes; false where a libcuda is loaded already."""
         if _loaded() is not None:
             return False
-        # Only this user can write there, and nothing is left behind: the files stay mapped.
-        folder = tempfile.mkdtemp(prefix="cuda-pitfalls-")
-        try:
+        # Nothing is left behind: the files stay mapped.
+        with Folder() as folder:
             # Its name within is libcuda.so.1: who opens that name from now on gets it.
             library = ctypes.CDLL(lay_out(folder), mode=os.RTLD_NOW | os.RTLD_LOCAL)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        self._ask = _counter_of_init(library)
+        inits = _counter(library, b"cuInit")
+        self._ask = lambda: inits() > 0
+        self._count_refused = _counter(library, b"cuGetExportTable")
         self.is_stand_in = True
         return True
 
@@ -73,19 +74,26 @@ class Probe:
         return self._ask()
 
 
-def _counter_of_init(library: ctypes.CDLL) -> Callable[[], bool]:
-    """Whether the stand-in was asked for ``cuInit``."""
+    def gave_up(self) -> bool:
+        """Whether the stand-in was asked since the last time for what it does not have, without ``cuInit``: a library that
+        wants it first (CUPTI, and JAX, which asks CUPTI) calls no ``cuInit`` then, and does on a machine with GPUs."""
+        before, self._refused = self._refused, self._count_refused()
+        return self._refused > before and not self.initialised()
+
+
+def _counter(library: ctypes.CDLL, name: bytes) -> Callable[[], int]:
+    """How often the stand-in was asked for this function."""
     name_of = library.cuda_pitfalls_count_name
     name_of.restype = ctypes.c_char_p
     counts = library.cuda_pitfalls_counts
     counts.restype = ctypes.c_size_t
     counts.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
     room = counts(None, 0)
-    index = next(number for number in range(room) if name_of(number) == b"cuInit")
+    index = next(number for number in range(room) if name_of(number) == name)
     sums = (ctypes.c_uint64 * (index + 1))()
 
-    def asked() -> bool:
+    def asked() -> int:
         counts(sums, index + 1)
-        return sums[index] > 0
+        return int(sums[index])
 
     return asked

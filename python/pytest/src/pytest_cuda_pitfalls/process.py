@@ -3,13 +3,12 @@
 import os
 import subprocess
 import sys
-import tempfile
 import textwrap
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
 
 import pytest
 
-from . import program
+from . import kept, program
 
 _MASK = "CUDA_VISIBLE_DEVICES"
 
@@ -55,7 +54,7 @@ class CudaProcess:
 
         :param mask: ``CUDA_VISIBLE_DEVICES``; ``None`` runs it without the variable.
         :param env: variables beside those of this process.
-        :param timeout: in seconds; the process is killed then.
+        :param timeout: in seconds; the process is ended then, with all that it started.
         :param trace: whether to see its contexts and the line that initialises CUDA, under ``cuda-pitfalls trace``.
         :raises subprocess.TimeoutExpired: it did not end in time (not where it is traced: its exit code says so).
         """
@@ -66,18 +65,13 @@ class CudaProcess:
         elif not isinstance(mask, _Inherited):
             variables[_MASK] = mask
         if not trace:
-            done = subprocess.run(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=variables,
-                timeout=timeout,
-                universal_newlines=True,
-            )
-            return Finished(done.returncode, done.stdout, done.stderr, None, [])
+            with kept.Folder() as folder:
+                done = kept.run(command, folder, variables, None, timeout)
+            if done.is_late:
+                raise subprocess.TimeoutExpired(command, timeout, done.stdout, done.stderr)
+            return Finished(done.code, done.stdout, done.stderr, None, [])
         found = program.find(self._config.getoption("cuda_program"))
-        with tempfile.TemporaryDirectory(prefix="cuda-pitfalls-") as folder:
+        with kept.Folder() as folder:
             traced = program.trace(found, command, folder, (), variables, None, timeout)
         contexts = traced.summary["contexts"] if traced.summary else []
         return Finished(traced.code, traced.stdout, traced.stderr, traced.way, contexts)

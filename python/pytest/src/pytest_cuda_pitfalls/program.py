@@ -8,6 +8,8 @@ import subprocess
 from functools import lru_cache
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
+from . import kept
+
 #: Packages whose own lines are the way to CUDA, and not whose line it is.
 FRAMEWORKS = frozenset(
     "torch torchvision torchaudio triton cupy cupy_backends cupyx jax jaxlib jax_plugins jax_cuda12_plugin "
@@ -80,9 +82,14 @@ def visible(program: str) -> Visible:
 class Line(NamedTuple):
     """A line of code in the way to a call."""
 
+    #: As it is shown.
     file: str
     line: int
     source: str
+    #: The same file, from the root; the module that it is; the function.
+    path: str
+    module: str
+    function: str
 
 
 class Way(NamedTuple):
@@ -94,10 +101,12 @@ class Way(NamedTuple):
     chain: List[Line]
     #: The functions from there to the call, outermost first.
     calls: List[str]
+    #: The functions by which it was reached, each by its file and name: those after the last import.
+    reached: List[List[str]]
 
     def text(self) -> str:
         """For a report: the line, and how it was reached."""
-        lines = ["  %s:%d: %s" % line for line in self.chain]
+        lines = ["  %s:%d: %s" % line[:3] for line in self.chain]
         if len(lines) > _MOST_LINES:
             half = _MOST_LINES // 2
             lines[half:-half] = ["  ... %d more lines ..." % (len(lines) - 2 * half)]
@@ -111,6 +120,10 @@ class Traced(NamedTuple):
     summary: Optional[Dict[str, Any]]
     #: How it came to the first ``cuInit``; ``None`` if it did not, or if no line of Python did it.
     way: Optional[Way]
+    #: How the program itself came to each ``cuInit``, not one that it started; and to calls after which a library may
+    #: have given up, so that whether it would call ``cuInit`` is not known.
+    ways: List[Way]
+    gave_up: List[Way]
     #: Then the functions that did it, outermost first; empty if it did not.
     native: List[str]
     #: The exit code.
@@ -133,43 +146,37 @@ def trace(
     """Runs a command under ``trace``; documents go to ``folder``."""
     summary = os.path.join(folder, "summary.json")
     argv = [program, "trace", "--out", folder, "--json=" + summary, *options, "--", *command]
-    paths = [os.path.join(folder, name) for name in ("stdout", "stderr")]
-    with open(paths[0], "wb") as stdout, open(paths[1], "wb") as stderr:
-        child = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=env, cwd=cwd)
-        try:
-            code = child.wait(timeout)
-        except subprocess.TimeoutExpired:
-            child.terminate()
-            try:
-                code = child.wait(10)
-            except subprocess.TimeoutExpired:
-                child.kill()
-                code = child.wait()
-    printed = []
-    for path in paths:
-        with open(path, errors="replace") as text:
-            printed.append(text.read())
+    ended = kept.run(argv, folder, env, cwd, timeout)
     told = None
     if os.path.exists(summary):
         with open(summary) as text:
             told = json.load(text)
-    event = _first_init(folder)
-    way = _way(event, cwd or os.getcwd()) if event else None
-    return Traced(told, way, _native(event) if event and not way else [], code, printed[0], printed[1])
+    cwd = cwd or os.getcwd()
+    events = _events(folder)
+    event = next((event for event in events if event["event"] == "init"), None)
+    way = way_to(event, cwd) if event else None
+    own = [(event["event"], way_to(event, cwd)) for event in events if event["pid"] == events[0]["pid"]]
+    inits, gave_up = ([way for kind, way in own if kind == wanted and way] for wanted in ("init", "error"))
+    native = _native(event) if event and not way else []
+    return Traced(told, way, inits, gave_up, native, ended.code, ended.stdout, ended.stderr)
 
 
-def _first_init(folder: str) -> Optional[Dict[str, Any]]:
-    """The first ``cuInit``, from the document of a trace."""
+def _events(folder: str) -> List[Dict[str, Any]]:
+    """The calls of ``cuInit`` and those that failed before it, from the document of a trace, after the line of the program
+    itself."""
+    told: List[Dict[str, Any]] = []
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name, "trace.ndjson")
         if not os.path.exists(path):
             continue
         with open(path) as lines:
-            for line in lines:
-                event = json.loads(line)
-                if event.get("event") == "init":
-                    return event
-    return None
+            # One that was killed has not written its last line to the end.
+            for event in (json.loads(line) for line in lines if line.endswith("\n")):
+                if event["line"] == "process" and not told:
+                    told.append({**event, "event": "process"})
+                elif event.get("event") in ("init", "error"):
+                    told.append(event)
+    return told
 
 
 def _native(event: Dict[str, Any]) -> List[str]:
@@ -179,11 +186,11 @@ def _native(event: Dict[str, Any]) -> List[str]:
     return list(dict.fromkeys(name for name in names if name)) + [event.get("call") or "cuInit"]
 
 
-def _way(event: Dict[str, Any], cwd: str) -> Optional[Way]:
+def way_to(event: Dict[str, Any], cwd: str) -> Optional[Way]:
     """The way to a call, from the frames of its stack, which are innermost first."""
     stack = event.get("stack") or {}
     frames = [frame for frame in stack.get("frames") or stack.get("meanwhile") or () if frame["language"] == "python"]
-    frames = [frame for frame in reversed(frames) if frame.get("line") and frame["owner"] != "system"]
+    frames = [frame for frame in reversed(frames) if frame.get("line") and not _is_system(frame)]
     named = [(frame, _module(os.path.join(cwd, frame["file"]))) for frame in frames]
     named = [(frame, module) for frame, module in named if _package(frame, module) not in _RUNNERS]
     if not named:
@@ -196,11 +203,22 @@ def _way(event: Dict[str, Any], cwd: str) -> Optional[Way]:
     ]
     # Where all is a framework's, its innermost line is the one.
     last = own[-1] if own else len(named) - 1
-    chain = [Line(_shown(frame["file"], cwd), frame["line"], _source(frame, cwd)) for frame, _ in named[: last + 1]]
+    chain = [_line(frame, module, cwd) for frame, module in named[: last + 1]]
     calls = ["%s.%s" % (module, frame["function"]) for frame, module in named[last + 1 :]]
     # Between the first and the last function of a framework are only its own affairs.
     calls = calls[:1] + calls[1:][-1:] + [event.get("call") or "cuInit"]
-    return Way(chain[-1], chain, calls)
+    imported = max((number for number, (frame, _) in enumerate(named) if frame["function"] == "<module>"), default=-1)
+    reached = [[os.path.join(cwd, frame["file"]), frame["function"]] for frame, _ in named[imported + 1 :]]
+    return Way(chain[-1], chain, calls, reached)
+
+
+def _is_system(frame: Dict[str, Any]) -> bool:
+    return bool(frame["owner"] == "system" or frame["file"] == "<string>")
+
+
+def _line(frame: Dict[str, Any], module: str, cwd: str) -> Line:
+    path = os.path.join(cwd, frame["file"])
+    return Line(_shown(frame["file"], cwd), frame["line"], _source(frame, cwd), path, module, frame["function"])
 
 
 def _package(frame: Dict[str, Any], module: str) -> str:
