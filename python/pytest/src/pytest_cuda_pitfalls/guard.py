@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import warnings
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -12,6 +13,8 @@ from .probe import Probe, can_initialise
 from .program import Traced
 from .project import Judged, Project
 
+#: How often a run is traced whose line was not read in time.
+_ATTEMPTS = 3
 #: All ways of PyTorch lead through two functions of this file.
 _TORCH = os.path.join("torch", "cuda", "__init__.py")
 
@@ -49,6 +52,15 @@ def _functions(ways: List[Judged]) -> List[List[str]]:
     return sorted(set(map(tuple, functions)))  # type: ignore[arg-type]
 
 
+def _jax_chooses() -> List[List[str]]:
+    """The function by which JAX chooses where it computes, if it has chosen in this process and has a plugin for CUDA.
+    Before it calls ``cuInit`` it asks CUPTI and looks for files of the driver, and gives up without."""
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    has_plugin = any(name.startswith("jax_plugins.xla_cuda") for name in sys.modules)
+    has_chosen = has_plugin and getattr(bridge, "_backends", None)
+    return [[str(getattr(bridge, "__file__", "")), "backends"]] if has_chosen else []
+
+
 class Guard:
     """The state of one run."""
 
@@ -56,6 +68,8 @@ class Guard:
         self.config = config
         self._probe = Probe()
         self._project = Project(config)
+        #: The function by which JAX has chosen where it computes, if it has.
+        self._jax: List[List[str]] = []
         self._found_program: Optional[str] = None
         #: Whether collecting must not initialise CUDA.
         self._watches_collection = False
@@ -110,7 +124,8 @@ class Guard:
 
     def is_suspect(self) -> bool:
         """Whether CUDA is initialised in this process, or a library may have given up before that."""
-        return self.initialised() or self._probe.gave_up()
+        before, self._jax = self._jax, self._jax or (_jax_chooses() if self._probe.is_stand_in else [])
+        return self.initialised() or self._probe.gave_up() or self._jax != before
 
     # Collecting.
 
@@ -144,10 +159,14 @@ class Guard:
         """What a report shows: the line, found by one of these runs of pytest under a trace, each with what is said of
         it. ``None`` if all lines are allowed, or ``warns`` says of them that a warning is enough, or if a machine with
         GPUs would not call ``cuInit`` there."""
-        queue, excused, watched = list(runs), [], []
+        queue, excused, watched = list(runs), [], self._jax
         while queue:
             said, targets = queue.pop(0)
-            traced, ways, ended = self._traced([*options, *targets], watched)
+            for _ in range(_ATTEMPTS):
+                traced, ways, called, ended = self._traced([*options, *targets], watched)
+                if not traced.unread:
+                    break
+            ways += called if self.initialised() else []
             for judged in ways:
                 if not judged.is_allowed and not warns(judged):
                     return Found(said, judged)
@@ -156,7 +175,7 @@ class Guard:
             excused += ways
             if not excused and not self.initialised():
                 break
-            before, watched = watched, _functions(excused)
+            before, watched = watched, self._jax + _functions(excused)
             if watched != before and not queue:
                 queue.append((said, targets))
         head, undecided = runs[0][0], traced.summary["undecided"] if traced.summary else ["the trace has no summary"]
@@ -169,7 +188,10 @@ class Guard:
                 lines.append("undecided whether another line does so too, after %s: %s" % (excused[0].place(), why))
             return self._warn(list(dict.fromkeys(lines)))
         if not self.initialised():
-            return self._undecided(head, traced, undecided, warns)
+            gave_up = called + [self._project.judge(way) for way in traced.gave_up]
+            return self._undecided(head, gave_up, undecided, warns)
+        if traced.unread:
+            return "%s\nits line is not known: %s" % (head, traced.unread)
         if ended not in (0, 1) or undecided:
             output = (traced.stdout + traced.stderr)[-2000:]
             return "%s\nits line is not known, since once more, under a trace, it did not come to its end\n%s" % (head, output)
@@ -178,14 +200,13 @@ class Guard:
         why = "by code that counts GPUs; beside NVML, as on a machine with GPUs, it does not call cuInit"
         return self._warn(["%s: %s, %s" % (nodeid or "collection", head, why)])
 
-    def _undecided(self, head: str, traced: Traced, undecided: List[str], warns: Callable[[Judged], bool]) -> Any:
+    def _undecided(self, head: str, ways: List[Judged], undecided: List[str], warns: Callable[[Judged], bool]) -> Any:
         """What a report shows where a library gave up before ``cuInit``: nobody knows what it does on a machine with
         GPUs. That is no pass, unless the line is allowed."""
-        ways = [self._project.judge(way) for way in traced.gave_up]
-        undecided = undecided or ["%s failed" % ways[0].way.calls[-1]] if ways else undecided
-        if not undecided:
+        if not undecided and not ways:
             return None
-        why = "without a GPU a library gave up before it called cuInit: %s" % "; ".join(undecided)
+        why = "without a GPU a library gave up before it called cuInit; on a machine with GPUs it may call it"
+        why = ": ".join([why, *undecided])
         head = "undecided whether " + head
         for judged in ways:
             if not judged.is_allowed and not warns(judged):
@@ -205,9 +226,9 @@ class Guard:
 
     def _traced(
         self, arguments: Sequence[str], watched: List[List[str]]
-    ) -> "Tuple[Traced, List[Judged], Optional[int]]":
-        """A run of pytest under a trace: how it came to ``cuInit`` and to calls of the functions that are watched, and
-        how it ended."""
+    ) -> "Tuple[Traced, List[Judged], List[Judged], Optional[int]]":
+        """A run of pytest under a trace: how it came to ``cuInit``, and to calls of the functions that are watched, and how
+        it ended."""
         config = self.config
         with kept.Folder() as folder:
             asked = child.command(config, arguments, folder)
@@ -218,9 +239,10 @@ class Guard:
             traced = program.trace(self.program(), asked, folder, options, env, cwd, child.LIMIT_S)
             self.gather(folder)
             said = child.read(config, told)
-            ways = traced.ways or ([traced.way] if traced.way else [])
-            ways += [way for way in (program.way_to(event, cwd) for event in said.called) if way is not None]
-            return traced, [self._project.judge(way) for way in ways], said.ended
+            inits = traced.ways or ([traced.way] if traced.way else [])
+            ways = (inits, [program.way_to(event, cwd) for event in said.called])
+            init, called = ([self._project.judge(way) for way in some if way] for some in ways)
+            return traced, init, called, said.ended
 
     # SARIF.
 

@@ -6,6 +6,7 @@ else loads one: it finds no GPU, and counts the calls of ``cuInit``.
 """
 
 import ctypes
+import glob
 import os
 from typing import Callable, Optional
 
@@ -13,13 +14,13 @@ from .kept import Folder
 
 LIBCUDA = "libcuda.so.1"
 NOT_INITIALIZED = 3
-#: Files of a driver in the kernel: NVIDIA's, and that of WSL.
-_DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg")
+#: Files of a driver in the kernel: of NVIDIA's one for each GPU, and that of WSL.
+_GPU_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")
 
 
 def can_initialise() -> bool:
     """Whether ``cuInit`` could succeed: there is a driver, and the mask does not hide all GPUs for certain."""
-    if not any(os.path.exists(path) for path in _DRIVER_FILES):
+    if not any(glob.glob(path) for path in _GPU_FILES):
         return False
     mask = os.environ.get("CUDA_VISIBLE_DEVICES")
     if mask is None or mask.startswith(("GPU-", "MIG-")):

@@ -124,8 +124,10 @@ class Traced(NamedTuple):
     #: have given up, so that whether it would call ``cuInit`` is not known.
     ways: List[Way]
     gave_up: List[Way]
-    #: Then the functions that did it, outermost first; empty if it did not.
+    #: Then the functions that did it, outermost first; empty if it did not, or if they are not known.
     native: List[str]
+    #: Why not: on a busy machine a thread may not be looked at in time.
+    unread: Optional[str]
     #: The exit code.
     code: int
     #: What the command printed.
@@ -157,8 +159,9 @@ def trace(
     way = way_to(event, cwd) if event else None
     own = [(event["event"], way_to(event, cwd)) for event in events if event["pid"] == events[0]["pid"]]
     inits, gave_up = ([way for kind, way in own if kind == wanted and way] for wanted in ("init", "error"))
-    native = _native(event) if event and not way else []
-    return Traced(told, way, inits, gave_up, native, ended.code, ended.stdout, ended.stderr)
+    unread = (event.get("stack") or {}).get("missing") if event and not way else None
+    native = _native(event) if event and not way and not unread else []
+    return Traced(told, way, inits, gave_up, native, unread, ended.code, ended.stdout, ended.stderr)
 
 
 def _events(folder: str) -> List[Dict[str, Any]]:

@@ -29,7 +29,7 @@ def begin(functions: Sequence[Sequence[str]], say: Callable[[Dict[str, Any]], No
         if key not in told and len(told) < _MOST:
             told.add(key)
             frames = [_told(one) for one in way]
-            say({"call": "cuInit, had it not been called before", "stack": {"frames": frames}})
+            say({"call": "cuInit, where it had not been called and there is a GPU", "stack": {"frames": frames}})
 
     def is_wanted(code: CodeType) -> bool:
         return (code.co_filename, code.co_name) in wanted
