@@ -403,11 +403,18 @@ def test_what_was_found_is_written_as_sarif(pytester):
     assert json.loads((pytester.path / "out.sarif").read_text())["runs"][0]["results"] == []
 
 
-def test_a_program_that_is_not_there_is_an_error_of_usage(pytester):
+def test_a_program_that_is_not_there_is_an_error_of_usage(pytester, monkeypatch):
     pytester.makepyfile("def test_it(): pass")
     result = pytester.runpytest_subprocess("--cuda-clean", "--cuda-program=/no/such/program")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*the program `/no/such/program` is not there*"])
+    # The plugin alone is installed.
+    paths = [path for path in os.environ["PYTHONPATH"].split(os.pathsep) if not path.endswith("python")]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    result = pytester.runpytest_subprocess("--cuda-clean")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR and len(result.errlines) <= 2, result.errlines
+    result.stderr.fnmatch_lines(["ERROR: cuda-pitfalls: *-m pip install cuda-pitfalls` installs it*"])
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
 def test_whose_line_it_is_where_a_framework_has_plugins_and_where_it_does_it_while_it_is_imported():

@@ -66,11 +66,11 @@ class Guard:
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
+        self._program = self._find()
         self._probe = Probe()
         self._project = Project(config)
         #: The function by which JAX has chosen where it computes, if it has.
         self._jax: List[List[str]] = []
-        self._found_program: Optional[str] = None
         #: Whether collecting must not initialise CUDA.
         self._watches_collection = False
         #: Whether this process, or the one that it was forked of, has initialised CUDA.
@@ -82,14 +82,14 @@ class Guard:
 
     # What there is.
 
+    def _find(self) -> str:
+        try:
+            return program.find(self.config.known_args_namespace.cuda_program)
+        except program.ProgramError as error:
+            raise pytest.UsageError("cuda-pitfalls: %s" % error)
+
     def program(self) -> str:
-        if self._found_program is None:
-            named = self.config.known_args_namespace.cuda_program
-            try:
-                self._found_program = program.find(named)
-            except program.ProgramError as error:
-                raise pytest.UsageError("cuda-pitfalls: %s" % error)
-        return self._found_program
+        return self._program
 
     def begin(self) -> None:
         """Watches from here on."""

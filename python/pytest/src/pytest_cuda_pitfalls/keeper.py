@@ -29,7 +29,8 @@ def _descendants() -> List[int]:
                 parents[int(name)] = int(text.read().rpartition(b")")[2].split()[1])
         except (OSError, IndexError):
             continue
-    found, of = [], {os.getpid()}
+    found: List[int] = []
+    of = {os.getpid()}
     while of:
         of = {pid for pid, parent in parents.items() if parent in of}
         found += of
@@ -37,7 +38,7 @@ def _descendants() -> List[int]:
 
 
 class _Command:
-    def __init__(self, argv: List[str], mask: "Set[signal.Signals]") -> None:
+    def __init__(self, argv: List[str], mask: "Set[int]") -> None:
         # What Python itself ignores is not ignored by the command.
         default = [signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD]
         self._pid = os.posix_spawnp(argv[0], argv, os.environ, setsigmask=mask, setsigdef=default)
@@ -81,7 +82,7 @@ def main(parent: int, path: str, argv: List[str]) -> None:
         command = _Command(argv, mask)
     except OSError as error:
         with open(path, "w") as into:
-            into.write("errno %d" % error.errno)
+            into.write("errno %d" % (error.errno or 0))
         return
     while True:
         command.reap()

@@ -5,6 +5,7 @@ import linecache
 import os
 import shutil
 import subprocess
+import sys
 from functools import lru_cache
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
@@ -22,18 +23,28 @@ _RUNNERS = frozenset("pytest _pytest pluggy xdist execnet pytest_forked pytest_c
 _MOST_LINES = 24
 
 
+#: How the program is installed for this Python.
+_INSTALL = "`%s -m pip install cuda-pitfalls` installs it, or `pip install .` in a checkout of it" % sys.executable
+
+
 class ProgramError(Exception):
     """The program is not there, or it could not answer."""
 
 
 def find(named: Optional[str]) -> str:
-    """The path of the program: the one that was named, or that of this Python, or the first on PATH."""
-    from cuda_pitfalls.__main__ import program
+    """The path of the program: the one that was named, or that of this Python, or the first on PATH.
+
+    :raises ProgramError: it is not there, or the package that has it is not.
+    """
+    try:
+        from cuda_pitfalls.__main__ import program
+    except ImportError:
+        raise ProgramError("the package `cuda-pitfalls`, which has the program, is not installed: %s" % _INSTALL)
 
     path = shutil.which(named) if named else program()
     if path is None:
         wanted = "the program `%s` is not there" % named if named else (
-            "the program `cuda-pitfalls` is neither beside this Python nor on PATH: install the wheel `cuda-pitfalls`"
+            "the program `cuda-pitfalls` is neither beside this Python nor on PATH: %s" % _INSTALL
         )
         raise ProgramError(wanted)
     return path
