@@ -93,6 +93,18 @@ fn a_compact_report_is_judged_as_the_whole_one() {
     }
 }
 
+/// A compact report leaves the words of built-in questions out. Today's are not put beside the answer to another one.
+#[test]
+fn an_answer_has_the_words_of_what_was_asked() {
+    let scratch = Scratch::new();
+    let name = "visibility/mask-behind-setenv";
+    let mut compact = scratch.simulated("sim:h200-x2", &[name], &["--repeat", "1", "--compact"]).json();
+    let words = |compact: &Value| judge(&scratch, compact).stdout.contains("Is a mask written straight");
+    assert!(words(&compact));
+    compact["scenarios"][0]["asked"] = json!("0123456789abcdef");
+    assert!(!words(&compact));
+}
+
 #[test]
 fn a_document_takes_no_more_memory_than_its_text() {
     let scratch = Scratch::new();
@@ -129,6 +141,11 @@ fn a_file_that_asks_something_else_is_refused() {
     let ran = scratch.run(&["judge", &stored, "--with", "scenarios/context/stays-until-exit.toml"]);
     ran.ended(2, "usage");
     assert!(ran.stderr.contains("context/stays-until-exit: this report did not ask it"), "{}", ran.stderr);
+
+    // The verdict answers today's question, so it stands beside that one.
+    fs::write(&own, source.replacen("\"Does a", "\"Today, does a", 1)).expect("a file of our own");
+    let ran = scratch.run(&["judge", &stored, "--with", &own]);
+    assert!(ran.stdout.contains("Today, does a fresh process"), "{}", ran.stdout);
 
     let other = source.replacen("CUDA_VISIBLE_DEVICES = \"\"", "CUDA_VISIBLE_DEVICES = \"none\"", 1);
     assert_ne!(other, source);

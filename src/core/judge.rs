@@ -22,7 +22,7 @@ mod validity;
 pub use facts::{Facts, matches};
 pub use retry::{additional_attempts, confirming_attempts};
 pub use shows::{Failed, Shows, shows};
-pub use today::{Today, plan_as_today, planned_today};
+pub use today::{Today, plan_as_today, plan_on, planned_today};
 pub use validity::invalidations;
 
 use crate::observe::Scene;
@@ -42,7 +42,7 @@ pub fn judge(plan: &Plan, cases: &mut [CaseReport], scene: &Scene, facts: &Facts
         return Verdict {
             kind: Kind::Inconclusive,
             reason: Some(Reason::Contaminated),
-            detail: format!("attempts disagree about memory, which another process may have caused: {words}"),
+            detail: format!("attempts disagree, which another process may have caused: {words}"),
             expectation: ExpectationMet::NoExpectation,
             unexpected: Vec::new(),
             unobservable: comparison.unobservable,

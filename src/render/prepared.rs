@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use cuda_pitfalls_core::report::{CompactReport, CompactScenario, Report, ReportView, ScenarioReport, StoredReport};
+use cuda_pitfalls_core::report::{CompactReport, Report, ReportView, ScenarioReport, StoredReport};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::{catalogue, judge};
 
@@ -47,7 +47,7 @@ pub fn worded(mut report: StoredReport) -> StoredReport {
     if let StoredReport::Compact(compact) = &mut report
         && compact.scenarios.iter().any(|one| one.question.is_empty())
     {
-        fill_words(&mut compact.scenarios, &catalogue::select(&[]).unwrap_or_default());
+        fill_words(compact, &catalogue::select(&[]).unwrap_or_default());
     }
     report
 }
@@ -57,11 +57,16 @@ pub fn has_words(one: &ScenarioReport) -> bool {
     catalogue::is_built_in(&one.scenario, &one.sha256)
 }
 
-/// Gives a compact report's questions the program's words; one that it does not know any more has its name alone.
-fn fill_words(all: &mut [CompactScenario], scenarios: &[Scenario]) {
+/// Gives a compact report's questions the program's words. One that today's file does not ask, or asks otherwise, has
+/// its name alone: today's words beside the answer of then could say the opposite.
+fn fill_words(compact: &mut CompactReport, scenarios: &[Scenario]) {
     let known: HashMap<&str, &Scenario> = scenarios.iter().map(|scenario| (scenario.name.as_str(), scenario)).collect();
-    for one in all.iter_mut().filter(|one| one.question.is_empty()) {
-        match known.get(one.scenario()) {
+    for one in compact.scenarios.iter_mut().filter(|one| one.question.is_empty()) {
+        let asks = |it: &&&Scenario| {
+            let plan = judge::plan_on(&compact.machine, it, &one.name, one.libcudart.as_ref());
+            one.asked.is_none() || plan.is_some_and(|plan| one.asked == Some(plan.asked()))
+        };
+        match known.get(one.scenario()).filter(asks) {
             Some(scenario) => {
                 one.question.clone_from(&scenario.question);
                 one.workaround.get_or_insert_with(|| scenario.workaround.clone());

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::machine::{Machine, Runtime};
 use crate::plan::{self, CasePlan, Plan};
 use crate::report::{CaseReport, Report, ScenarioReport};
 use crate::scenario::{Hazard, Scenario};
@@ -31,22 +32,25 @@ impl Today {
     }
 }
 
-/// Gives each scenario of a report the plan that today's file makes, if the calls are the same. Returns the names of
-/// the other scenarios, which keep the plan of their run.
+/// Gives each scenario of a report the plan and the words of today's file, if the calls are the same. Returns the names
+/// of the other scenarios, which keep those of their run.
 pub fn plan_as_today(report: &mut Report, scenarios: &[Scenario]) -> Vec<String> {
-    let plans: Vec<Option<Today>> = report
+    let plans: Vec<Option<(&Scenario, Today)>> = report
         .scenarios
         .iter()
         .map(|measured| {
             let scenario = scenarios.iter().find(|scenario| scenario.name == measured.scenario)?;
-            planned_today(scenario, report, measured)
+            Some((scenario, planned_today(scenario, report, measured)?))
         })
         .collect();
     let mut others = Vec::new();
     for (measured, today) in report.scenarios.iter_mut().zip(plans) {
         match today {
-            Some(today) => {
+            Some((scenario, today)) => {
                 today.rename(&mut measured.cases);
+                // The answer is one to today's question, which may be the opposite of what was asked then.
+                measured.question.clone_from(&scenario.question);
+                measured.workaround.clone_from(&scenario.workaround);
                 measured.plan = Some(today.plan);
             }
             None => others.push(measured.name.clone()),
@@ -59,19 +63,20 @@ pub fn plan_as_today(report: &mut Report, scenarios: &[Scenario]) -> Vec<String>
 /// whose calls changed needs a new measurement. The file decides which case is the trap and which the control, as it
 /// decides about the effect. A case that was added to the file later was not measured, so the plan leaves it out.
 pub fn planned_today(scenario: &Scenario, report: &Report, measured: &ScenarioReport) -> Option<Today> {
-    let instance = scenario.instances.iter().find(|instance| instance.name == measured.name)?;
-    let options = plan::Options {
-        repeat: measured.plan.as_ref().map(|plan| plan.repeat),
-        allow: Hazard::ALL.to_vec(),
-        libcudart: measured.libcudart.clone(),
-        root: true,
-        ..plan::Options::default()
-    };
-    let mut plan = plan::resolve(scenario, instance, &report.machine, &options).ok()?;
+    let mut plan = plan_on(&report.machine, scenario, &measured.name, measured.libcudart.as_ref())?;
     let then = measured.plan.as_ref()?;
+    plan.repeat = then.repeat;
     let names = same_calls(&then.cases, &plan.cases)?;
     plan.cases.retain(|case| names.values().any(|name| *name == case.name));
     (plan.gpus == then.gpus).then_some(Today { plan, names })
+}
+
+/// The plan that a file makes for an instance on a machine, with every hazard allowed.
+pub fn plan_on(machine: &Machine, scenario: &Scenario, instance: &str, libcudart: Option<&Runtime>) -> Option<Plan> {
+    let instance = scenario.instances.iter().find(|known| known.name == instance)?;
+    let libcudart = libcudart.cloned();
+    let options = plan::Options { allow: Hazard::ALL.to_vec(), libcudart, root: true, ..plan::Options::default() };
+    plan::resolve(scenario, instance, machine, &options).ok()
 }
 
 /// Today's names of the cases by the names of the measured ones that make the same calls, if every measured case has a
