@@ -14,12 +14,16 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use cuda_pitfalls::catalogue;
+use cuda_pitfalls::event::{Event, Value};
+use cuda_pitfalls::judge::{plan_as_today, rejudge};
 use cuda_pitfalls::report::Report;
+use cuda_pitfalls::sample::Process;
 use cuda_pitfalls::simulated;
 use cuda_pitfalls::verdict::Provenance;
 use cuda_pitfalls::verdict::{ExpectationMet, Kind, Reason};
 
-use common::{LONGEST, Running, Scratch, eventually};
+use common::{LONGEST, Running, Scratch, eventually, read_reports};
 
 /// What this test program plays beside a run, if it is started for that.
 const PART: &str = "CUDA_PITFALLS_CO_TENANT";
@@ -178,6 +182,44 @@ fn memory_is_not_judged_where_somebody_disturbed_the_calibration() {
     // What does not stand on memory is answered all the same, where the attempts count.
     let mask = &report.scenarios[1].verdict;
     assert!(mask.kind == Kind::Reproduced || mask.reason == Some(Reason::Contaminated), "{mask:?}");
+}
+
+/// Whoever has called `cuInit` on the GPU keeps what managed memory leaves there, and is in no list.
+#[test]
+fn what_somebody_else_keeps_is_no_surprise() {
+    let measured = read_reports().iter().find(|(name, _)| name == "h100-x2-added").expect("a report");
+    for (more_bytes, has_company, sound, expectation) in [
+        (20 << 20, false, true, ExpectationMet::Unexpected),
+        (20 << 20, true, true, ExpectationMet::AsExpected),
+        (20 << 20, false, false, ExpectationMet::NoExpectation),
+        (192 << 10, false, true, ExpectationMet::AsExpected),
+    ] {
+        let mut report = measured.1.clone();
+        plan_as_today(&mut report, &catalogue::select(&[]).expect("scenarios"));
+        report.scenarios.retain(|part| part.name == "memory/managed-leaves-a-rest");
+        report.run.calibration.iter_mut().for_each(|known| known.figures.sound &= sound);
+        let part = &mut report.scenarios[0];
+        for case in part.cases.iter_mut().filter(|case| ["alone", "until-the-last-ends"].contains(&case.name.as_str()))
+        {
+            let last = part.plan.as_ref().and_then(|plan| plan.case(&case.name)).expect("its plan").steps.len() - 1;
+            for recording in case.attempts.iter_mut().map(|attempt| &mut attempt.recording) {
+                for gpu in recording.snapshots.iter_mut().flat_map(|seen| &mut seen.snapshot.gpus) {
+                    let listed = gpu.processes.get_or_insert_default();
+                    listed.extend(has_company.then_some(Process { pid: 1, used_bytes: None }));
+                }
+                for said in &mut recording.events {
+                    if let Event::End { step, values, .. } = &mut said.event
+                        && *step == last
+                        && let Some(Value::Int(used)) = values.get_mut("used")
+                    {
+                        *used += more_bytes;
+                    }
+                }
+            }
+        }
+        rejudge(&mut report);
+        assert_eq!(report.scenarios[0].verdict.expectation, expectation, "{:?}", report.scenarios[0].verdict);
+    }
 }
 
 #[test]

@@ -42,7 +42,8 @@ pub enum Truth {
     Yes,
     /// The fact fails; the text says what is and what should be.
     No(String),
-    /// A fact of device memory fails; the text says what is and what should be.
+    /// A fact that another process can change fails, such as one of device memory; the text says what is and what
+    /// should be.
     NoOfMemory(String),
     /// The fact could not be determined, for this reason.
     Unknown(String),
@@ -51,7 +52,7 @@ pub enum Truth {
 }
 
 impl Truth {
-    /// Marks a failure as one of device memory, which other processes on the GPU can cause.
+    /// Marks a failure as one that another process can cause.
     pub(super) fn of_memory(self) -> Truth {
         match self {
             Truth::No(words) => Truth::NoOfMemory(words),

@@ -1,6 +1,6 @@
 //! Comparing a value that was seen with a value in a file.
 
-use std::cmp::Ordering;
+use std::cmp::Ordering::{self, Equal};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,13 +25,17 @@ struct BoundWord {
 
 /// The bounds in the order of the fields of a [`Matcher`].
 const BOUNDS: [BoundWord; 6] = [
-    BoundWord { key: "eq", word: "", holds: |order| Some(order == Some(Ordering::Equal)) },
-    BoundWord { key: "ne", word: "not ", holds: |order| Some(order != Some(Ordering::Equal)) },
+    BoundWord { key: "eq", word: "", holds: |order| Some(order == Some(Equal)) },
+    BoundWord { key: "ne", word: "not ", holds: |order| Some(order != Some(Equal)) },
     BoundWord { key: "ge", word: "at least ", holds: |order| order.map(Ordering::is_ge) },
     BoundWord { key: "le", word: "at most ", holds: |order| order.map(Ordering::is_le) },
     BoundWord { key: "gt", word: "more than ", holds: |order| order.map(Ordering::is_gt) },
     BoundWord { key: "lt", word: "less than ", holds: |order| order.map(Ordering::is_lt) },
 ];
+
+/// Less than this is no difference between two sums of memory: while processes on other GPUs came and went, NVML's
+/// figure for an idle H200 moved by up to 192 KiB.
+const STIR_BYTES: f64 = (1 << 20) as f64;
 
 /// What a value must be. Every bound that is set must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -139,7 +143,8 @@ impl Matcher {
                 Ok(other) => other,
                 Err(unknown) => return unknown,
             };
-            let Some(holds) = (bound.holds)(actual.order(&other)) else {
+            let order = if operand.is_sum() && actual.is_near(&other) { Some(Equal) } else { actual.order(&other) };
+            let Some(holds) = (bound.holds)(order) else {
                 return Truth::Unknown(format!("{subject} is {actual}, which has no order with {other}"));
             };
             fails |= !holds;
@@ -186,6 +191,11 @@ impl Operand {
             }
             _ => reader.mismatch(node, "an integer or text"),
         }
+    }
+
+    /// Whether it is the memory that all processes on a GPU used or left free at another step.
+    fn is_sum(&self) -> bool {
+        matches!(self, Operand::Value { name, .. } if name == "used" || name == "free")
     }
 
     fn words(&self, in_bytes: bool) -> String {
@@ -297,6 +307,11 @@ impl Datum {
         }
     }
 
+    /// Whether two sums of memory differ by less than processes anywhere on the machine change them by.
+    fn is_near(&self, other: &Datum) -> bool {
+        self.number().zip(other.number()).is_some_and(|(a, b)| (a - b).abs() < STIR_BYTES)
+    }
+
     /// The order of two values; `None` if they cannot be ordered.
     fn order(&self, other: &Datum) -> Option<Ordering> {
         match (self, other) {
@@ -304,7 +319,7 @@ impl Datum {
             // Text that is a number, such as that of an environment variable, compares as a number.
             (Datum::Text(text), Datum::Int(b)) => text.parse::<i128>().ok().map(|a| a.cmp(b)),
             (Datum::Int(a), Datum::Text(text)) => text.parse::<i128>().ok().map(|b| a.cmp(&b)),
-            (Datum::Text(a), Datum::Text(b)) if a == b => Some(Ordering::Equal),
+            (Datum::Text(a), Datum::Text(b)) if a == b => Some(Equal),
             (Datum::Text(_), Datum::Text(_)) => None,
             _ => self.number()?.partial_cmp(&other.number()?),
         }

@@ -5,9 +5,10 @@ use cuda_pitfalls_calls::{self as calls, Call, Effect, Output};
 use crate::event::{Event, Probe, Value};
 use crate::plan::{CasePlan, Plan};
 use crate::recording::Recording;
+use crate::sample::Gpu;
 use crate::scenario::Step;
 
-use super::memory::epsilon;
+use super::memory::{epsilon, is_sound};
 use super::snapshots::{StepMemory, baseline};
 use super::{Observation, Scene, Shared, StepObservation};
 
@@ -84,7 +85,12 @@ fn called(plan: &Plan, scene: &Scene, recording: &Recording, index: usize, step:
         seen.calls.clone_from(calls);
     }
     let shared = ABOUT_EVERYONE.iter().find(|(call, _)| *call == step.call).map(|(_, shared)| *shared);
-    seen.shared = shared.filter(|_| has_company(recording, scene));
+    let is_unsound = |gpu: &Gpu| scene.calibration_of(&gpu.uuid, recording).is_some_and(|known| !is_sound(Some(known)));
+    seen.shared = match shared {
+        // Where the instrument was disturbed, nothing is known of what others hold: no figure is the worker's.
+        Some(_) if scene.gpus.iter().any(is_unsound) => Some(Shared::Listed),
+        shared => shared.filter(|_| has_company(recording, scene)),
+    };
     seen
 }
 
