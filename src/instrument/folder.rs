@@ -1,14 +1,17 @@
 //! The private folder of a run or a trace: links, the simulated machine, and files that workers write. It is removed
 //! at the end of the run. If a run was killed, the next one removes its folder.
 
-use std::ffi::OsStr;
+use std::ffi::{CString, OsStr};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, RawDir, openat, unlinkat};
+use rustix::io::Errno;
+use rustix::path::Arg;
 use tempfile::TempDir;
 
 use crate::output;
@@ -21,6 +24,8 @@ const LOCK: &str = "lock";
 const MARK: &[u8] = b"private folder of a cuda-pitfalls run, format 1\n";
 /// Only this user may enter, because links in the folder decide which code workers run.
 const MODE: u32 = 0o700;
+/// How often in a row a folder is read whose reading was interrupted.
+const MOST_INTERRUPTIONS: u32 = 100;
 /// Other users may open files whose names they know: a traced program may change its user.
 const OPEN_MODE: u32 = 0o711;
 
@@ -83,42 +88,56 @@ impl Drop for Folder {
     }
 }
 
-/// Removes a folder without the standard library, which panics if a directory cannot be closed. That must not change
-/// the exit code.
+/// Removes a folder, the lock file last: by the lock, the next run recognises a folder whose removal was interrupted. Not
+/// with the standard library, which panics if a directory cannot be closed: this is also done where a panic unwinds.
 fn remove(path: &Path) -> io::Result<()> {
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
-    let removed = std::panic::catch_unwind(|| empty(path).and_then(|()| fs::remove_dir_all(path)));
-    std::panic::set_hook(hook);
-    removed.unwrap_or_else(|_| Err(io::Error::other("a directory could not be closed")))
+    empty(&open(CWD, path)?, LOCK)?;
+    unlinkat(CWD, path.join(LOCK), AtFlags::empty())?;
+    Ok(unlinkat(CWD, path, AtFlags::REMOVEDIR)?)
 }
 
-/// Removes everything in a folder, the lock file last: by the lock, the next run recognises a folder whose removal was
-/// interrupted.
-fn empty(path: &Path) -> io::Result<()> {
-    for entry in fs::read_dir(path)? {
-        let entry = entry?;
-        if entry.file_name() == LOCK {
-            continue;
-        }
-        if entry.file_type()?.is_dir() {
-            fs::remove_dir_all(entry.path())?;
-        } else {
-            fs::remove_file(entry.path())?;
+fn open(folder: impl AsFd, name: impl Arg) -> rustix::io::Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(folder, name, flags, Mode::empty())
+}
+
+/// Removes everything in a folder but the file of a name.
+fn empty(folder: &OwnedFd, kept: &str) -> rustix::io::Result<()> {
+    for name in names(folder)?.iter().filter(|name| name.to_bytes() != kept.as_bytes()) {
+        match unlinkat(folder, name, AtFlags::empty()) {
+            Err(Errno::ISDIR) => {
+                empty(&open(folder, name)?, "")?;
+                unlinkat(folder, name, AtFlags::REMOVEDIR)?;
+            }
+            removed => removed?,
         }
     }
     Ok(())
 }
 
+/// The names in a folder. The standard library panics if a folder cannot be closed, and rustix's `Dir` tries for ever
+/// where a read is interrupted for ever.
+pub(crate) fn names(folder: &OwnedFd) -> rustix::io::Result<Vec<CString>> {
+    let (mut room, mut names, mut interrupted) = (Vec::with_capacity(32 << 10), Vec::new(), 0);
+    let mut entries = RawDir::new(folder, room.spare_capacity_mut());
+    while let Some(entry) = entries.next() {
+        match entry {
+            Ok(entry) if [c".", c".."].contains(&entry.file_name()) => {}
+            Ok(entry) => names.push(entry.file_name().to_owned()),
+            Err(Errno::INTR) if interrupted < MOST_INTERRUPTIONS => interrupted += 1,
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(names)
+}
+
 /// Removes this user's folders of dead runs. A folder that cannot be removed stays, because cleaning up must not make
 /// a run fail.
 fn remove_dead(place: &Path) {
-    // Not with the standard library, which panics if a directory cannot be closed.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Ok(folder) = rustix::fs::open(place, flags, Mode::empty()) else { return };
-    let Ok(entries) = rustix::fs::Dir::new(folder) else { return };
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_bytes();
+    let Ok(folder) = openat(CWD, place, flags, Mode::empty()) else { return };
+    for name in names(&folder).unwrap_or_default() {
+        let name = name.to_bytes();
         let path = place.join(OsStr::from_bytes(name));
         if name.starts_with(PREFIX.as_bytes())
             && let Some(_held) = lock_of_dead(&path)
@@ -191,7 +210,7 @@ mod tests {
         fs::create_dir(cut.join("links")).unwrap();
         fs::write(cut.join("links/a"), "").unwrap();
         fs::write(cut.join("tally"), "").unwrap();
-        empty(&cut).unwrap();
+        empty(&open(CWD, &cut).unwrap(), LOCK).unwrap();
         assert_eq!(fs::read_dir(&cut).unwrap().count(), 1, "the lock alone is left");
         assert!(lock_of_dead(&cut).is_some());
         remove_dead(place.path());
@@ -199,8 +218,14 @@ mod tests {
     }
 
     #[test]
-    fn only_the_owner_may_enter() {
-        let folder = Folder::create().unwrap();
-        assert_eq!(fs::metadata(folder.path()).unwrap().mode() & 0o7777, MODE);
+    fn only_the_owner_may_enter_and_a_panic_removes_it() {
+        let panicked = std::thread::spawn(|| {
+            let folder = Folder::create().unwrap();
+            fs::create_dir_all(folder.path().join("links/lock")).unwrap();
+            assert_eq!(fs::metadata(folder.path()).unwrap().mode() & 0o7777, MODE);
+            std::panic::panic_any(folder.path().to_owned());
+        });
+        let path = panicked.join().unwrap_err().downcast::<std::path::PathBuf>().unwrap();
+        assert!(!path.exists());
     }
 }

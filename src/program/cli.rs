@@ -242,8 +242,12 @@ enum CliCommand {
     },
 }
 
-/// Runs the command.
+/// Runs the command. A panic is a fault of ours, whichever command it ends.
 pub fn main() -> Exit {
+    std::panic::catch_unwind(command).unwrap_or_else(|_| named(Exit::Internal))
+}
+
+fn command() -> Exit {
     let parsed = help::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,

@@ -103,6 +103,11 @@ impl<'a> Doctor<'a> {
         if self.simulated.is_none() && !driver.is_simulated() {
             self.attempt(&mut examination, as_it_is, needs)?;
         }
+        // A process of ours that does not start says nothing of CUDA, unless it is found what keeps processes from it.
+        let is_refused = examination.system_calls.iter().any(|tried| tried.error.is_some());
+        if let Some(end) = driver.ended.as_ref().filter(|end| end.is_not_started() && !is_refused) {
+            return Err(DoctorError::System(format!("a process was {}", end.by)));
+        }
         let shows_all = driver.is_good() && driver.seen.len() >= there;
         examination.starts.extend([driver, nvml]);
         if !shows_all {

@@ -28,9 +28,7 @@ pub enum SupervisorError {
     #[error("the system refused: {0}")]
     System(String),
     /// Processes cannot be watched here.
-    #[error(
-        "pidfd_open is refused here ({0}), and without it no process can be watched: Linux 5.3 is the first with it"
-    )]
+    #[error("no process can be watched here: {0}")]
     Unwatched(String),
     /// A process of the run sent an invalid message.
     #[error("{0}")]

@@ -12,6 +12,7 @@ use rustix::process::{
 
 use super::spawn::Child;
 use super::{KILL_GRACE_MS, ORPHAN_GRACE_MS, REAP_MS, SHORT_GRACE_MS, SupervisorError};
+use crate::folder;
 use cuda_pitfalls_core::clock;
 
 /// Makes this process the new parent of orphaned descendants, so that `setsid` or a double fork does not let any
@@ -99,14 +100,13 @@ pub(super) fn finish_with_words(mut child: Child, milliseconds: u64) -> String {
     child.stderr.take().map(|tail| tail.finish().1).unwrap_or_default()
 }
 
-/// The PIDs of our children. Not read by the standard library, which panics if a directory cannot be closed.
+/// The PIDs of our children.
 pub fn children() -> BTreeSet<i32> {
     let mut found = BTreeSet::new();
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Ok(folder) = rustix::fs::open("/proc/self/task", flags, Mode::empty()) else { return found };
-    let Ok(tasks) = rustix::fs::Dir::new(folder) else { return found };
-    for task in tasks.flatten() {
-        let Ok(task) = task.file_name().to_str() else { continue };
+    let Ok(tasks) = rustix::fs::open("/proc/self/task", flags, Mode::empty()) else { return found };
+    for task in folder::names(&tasks).unwrap_or_default() {
+        let Ok(task) = task.to_str() else { continue };
         let listed = std::fs::read_to_string(format!("/proc/self/task/{task}/children")).unwrap_or_default();
         found.extend(listed.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
     }

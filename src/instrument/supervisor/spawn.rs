@@ -7,8 +7,10 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-use rustix::io::FdFlags;
-use rustix::process::{Pid, PidfdFlags, Signal, getpid, getppid, pidfd_open, set_parent_process_death_signal};
+use rustix::io::{Errno, FdFlags};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, getpid, getppid, parent_process_death_signal, pidfd_open, set_parent_process_death_signal,
+};
 
 use super::SupervisorError;
 use super::output::Tail;
@@ -128,9 +130,18 @@ pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
 /// Nothing where this process may watch others.
 ///
 /// # Errors
-/// The kernel is too old, or a sandbox refuses it. A program must not be started then: nobody would know when it ends.
+/// The kernel is too old, or a sandbox refuses it. A program must not be started then: nobody would know when it ends,
+/// it would outlive this process, or another one would be taken for it.
 pub fn can_watch() -> Result<(), SupervisorError> {
-    pidfd_open(getpid(), PidfdFlags::empty()).map_err(|error| SupervisorError::Unwatched(error.to_string()))?;
+    let refused =
+        |call: &'static str| move |error: Errno| SupervisorError::Unwatched(format!("{call} is refused ({error})"));
+    pidfd_open(getpid(), PidfdFlags::empty()).map_err(refused("pidfd_open, which Linux has from 5.3 on,"))?;
+    parent_process_death_signal().map_err(refused("prctl"))?;
+    let own = getpid().as_raw_nonzero().to_string();
+    if !std::fs::read_link("/proc/self").is_ok_and(|named| named.as_os_str() == own.as_str()) {
+        let why = "/proc is not mounted, or is that of another PID namespace";
+        return Err(SupervisorError::Unwatched(why.to_string()));
+    }
     Ok(())
 }
 

@@ -48,7 +48,10 @@ pub(super) fn sim(arguments: SimArguments) -> Exit {
     };
     let (program, folder) = match (std::env::current_exe(), Folder::create()) {
         (Ok(program), Ok(folder)) => (program, folder),
-        (Err(error), _) | (_, Err(error)) => return fail(error, Exit::Internal, false),
+        (Err(error), _) => return fail(error, Exit::Internal, false),
+        (_, Err(error)) => {
+            return fail(format!("cannot make a private folder (TMPDIR): {error}"), Exit::Usage, false);
+        }
     };
     let width = terminal::width(&std::io::stderr());
     say(&page::begin(&machine, width));

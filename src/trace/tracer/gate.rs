@@ -57,7 +57,8 @@ impl Gate {
         let (incoming, room, peers) = (VecDeque::new(), vec![0; 64 << 10], Peers::new());
         let keeper = Keeper { listener, rope, queue, peers, refused: refused.clone(), incoming, room };
         // Nobody waits for the thread at the program's end.
-        std::thread::Builder::new().name("gate".into()).spawn(move || keeper.keep())?;
+        let started = std::thread::Builder::new().name("gate".into()).spawn(move || keeper.keep());
+        started.map_err(|error| std::io::Error::other(format!("no thread can be started: {error}")))?;
         Ok(Gate { messages, bell, refused })
     }
 
