@@ -16,6 +16,7 @@ mod peers;
 mod place;
 mod processes;
 mod program;
+mod signals;
 mod stacks;
 mod watch;
 mod writer;
@@ -44,6 +45,7 @@ use machine::TraceTarget;
 use place::TraceFolder;
 use processes::Processes;
 use program::TracedProgram;
+use signals::Bystander;
 use stacks::Stacks;
 use watch::MemoryWatch;
 use writer::Writer;
@@ -160,6 +162,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     let internal = |error: &dyn std::fmt::Display| TracerError::Internal(error.to_string());
     supervisor::can_watch().map_err(|error| internal(&error))?;
     let caller = Caller::take_over().map_err(|error| internal(&error))?;
+    let bystander = Bystander::start(&options.command).map_err(|error| internal(&error))?;
     let mut place = TraceFolder::create().map_err(|error| internal(&error))?;
     let home = place.path().join("home");
     std::fs::create_dir(&home).map_err(|error| internal(&error))?;
@@ -175,7 +178,8 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     // Before the program starts: its orphans then become our children, which identifies them.
     supervisor::adopt_orphans().map_err(|error| internal(&error))?;
     let before = supervisor::children();
-    let program_itself = match TracedProgram::start(&options.command, &environment, caller, options.apart.as_ref()) {
+    let apart = options.apart.as_ref();
+    let program_itself = match TracedProgram::start(&options.command, &environment, caller, bystander, apart) {
         Ok(started) => started,
         Err(error) => {
             writer.discard();

@@ -16,6 +16,8 @@ const CLOCK_MONOTONIC: c_int = 1;
 const EINTR: c_int = 4;
 const EAGAIN: c_int = 11;
 const O_READ_WRITE: c_int = 2;
+const O_NOCTTY: c_int = 0o400;
+const O_NONBLOCK: c_int = 0o4000;
 const O_CLOEXEC: c_int = 0o2000000;
 
 const EINVAL: c_int = 22;
@@ -245,7 +247,7 @@ pub struct Descriptor(pub c_int);
 impl Descriptor {
     /// Opens a file that is there, for reading and, if wanted, for writing.
     pub fn open(path: &CStr, writes: bool) -> Option<Descriptor> {
-        let flags = O_CLOEXEC | if writes { O_READ_WRITE } else { 0 };
+        let flags = O_CLOEXEC | if writes { O_READ_WRITE } else { O_NONBLOCK | O_NOCTTY };
         // SAFETY: the path ends in NUL.
         let fd = unsafe { open(path.as_ptr(), flags) };
         (fd >= 0).then_some(Descriptor(fd))
@@ -355,7 +357,15 @@ impl Connection {
         sent == bytes.len() as isize
     }
 
-    /// Waits until the other side answers or closes, or until the deadline. False if it has passed.
+    /// Opens the file that the other side names, and passes it on. False where it names none.
+    fn hand_over(&self) -> bool {
+        let mut room = [0; PAGE];
+        let Ok(path) = CStr::from_bytes_with_nul(self.0.read(&mut room)) else { return false };
+        let file = Descriptor::open(path, false);
+        self.send(b"\n", file.as_ref().map(|file| file.0))
+    }
+
+    /// Waits until the other side closes, or until the deadline. False if it has passed.
     pub fn wait(&self, deadline: u64) -> bool {
         loop {
             let left = deadline.saturating_sub(now_ns());
@@ -364,7 +374,7 @@ impl Connection {
             let ready = unsafe { poll(&mut fd, 1, (left / 1_000_000) as c_int + 1) };
             // SAFETY: the address is this thread's own.
             let interrupted = ready < 0 && unsafe { *__errno_location() } == EINTR;
-            if ready > 0 || (ready < 0 && !interrupted) {
+            if (ready > 0 && !self.hand_over()) || (ready < 0 && !interrupted) {
                 return true;
             }
             if left == 0 {

@@ -260,7 +260,8 @@ impl Message {
         self.text.push('"');
     }
 
-    /// Adds the stack, and has the thread wait until the tracer has looked at it from outside.
+    /// Adds the stack, and has the thread wait until the tracer has looked at it from outside. Meanwhile the thread opens
+    /// for the tracer the file of its own line.
     pub fn parked(&mut self) -> &mut Message {
         self.key("frames");
         let found = if is_heard() { c::frames() } else { Default::default() };

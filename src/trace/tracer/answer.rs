@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::net::UnixStream;
 
 use super::message::{self, Content, Delivery, Message, Notice};
+use super::stacks::ParkedThread;
 use super::{Tracer, processes};
 use crate::{EventKind, FrameOwner, Stack, TraceEvent, TraceLine, Witness};
 use cuda_pitfalls_core::clock;
@@ -47,7 +48,10 @@ impl Tracer {
         let stack = match frames.is_empty() {
             true => Stack::default(),
             false if is_small && self.processes.is_in_a_crowd(pid) => Stack::unread(CROWD),
-            false if was_parked => self.stacks.read(pid, tid, pthread, &frames),
+            false if was_parked => {
+                let waiting = waiting.try_clone().ok();
+                self.stacks.read(ParkedThread { pid, tid, pthread, frames, waiting })
+            }
             false => Stack::unread(LATE),
         };
         // A thread that stopped waiting was moving while its stack was read.

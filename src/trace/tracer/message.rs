@@ -3,6 +3,7 @@
 //! A program may send anything. A message that is too long, too late or invalid is dropped, and so is a descriptor
 //! that is not memory of a fixed length.
 
+use std::ffi::CString;
 use std::fs::File;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
@@ -12,7 +13,7 @@ use std::os::unix::net::UnixStream;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
 use serde::Deserialize;
 
 use crate::EventKind;
@@ -99,6 +100,30 @@ pub(super) fn is_parked(waiting: &UnixStream) -> bool {
         && fds.iter().all(|fd| !fd.revents().intersects(gone))
 }
 
+/// The file of a name, as the thread that waits opens it; `None` if it does not, because it may not.
+pub(super) fn file_of(waiting: &UnixStream, name: &str) -> Option<File> {
+    let name = CString::new(name).ok()?;
+    let sent = send(waiting, name.as_bytes_with_nul(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT).ok()?;
+    let mut fds = [PollFd::new(waiting, PollFlags::IN)];
+    if sent != name.as_bytes_with_nul().len() || poll(&mut fds, Some(&Timespec { tv_sec: 1, tv_nsec: 0 })).ok()? == 0 {
+        return None;
+    }
+    receive(waiting, &mut [0]).ok()?.1.map(File::from)
+}
+
+/// Reads what has arrived, without waiting: the number of bytes, and the descriptor that came with them.
+fn receive(connection: &UnixStream, room: &mut [u8]) -> Result<(usize, Option<OwnedFd>), Errno> {
+    let mut beside = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut beside = RecvAncillaryBuffer::new(&mut beside);
+    let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+    let got = recvmsg(connection, &mut [IoSliceMut::new(room)], &mut beside, flags)?.bytes;
+    let passed = beside.drain().filter_map(|part| match part {
+        RecvAncillaryMessage::ScmRights(fds) => fds.last(),
+        _ => None,
+    });
+    Ok((got, passed.last()))
+}
+
 /// A connection whose message is incomplete.
 pub(super) struct Incoming {
     pub(super) connection: UnixStream,
@@ -128,20 +153,13 @@ impl Incoming {
     /// Reads what has arrived, without waiting, into the buffer `room`.
     pub(super) fn read(mut self, room: &mut [u8], now_ns: u64) -> Arrival {
         loop {
-            let mut beside = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
-            let mut beside = RecvAncillaryBuffer::new(&mut beside);
-            let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
-            let got = match recvmsg(&self.connection, &mut [IoSliceMut::new(room)], &mut beside, flags) {
-                Ok(got) => got.bytes,
+            let (got, passed) = match receive(&self.connection, room) {
+                Ok(got) => got,
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) if now_ns < self.deadline_ns => return Arrival::More(self),
                 Err(_) => return Arrival::Dropped,
             };
-            for part in beside.drain() {
-                if let RecvAncillaryMessage::ScmRights(fds) = part {
-                    self.passed = fds.last().or(self.passed);
-                }
-            }
+            self.passed = passed.or(self.passed);
             self.bytes.extend_from_slice(room.get(..got).unwrap_or_default());
             if got == 0 || self.bytes.len() > LONGEST {
                 return Arrival::Dropped;

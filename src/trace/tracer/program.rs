@@ -6,19 +6,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::Arc;
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 
 use super::caller::Caller;
+use super::signals::{Bystander, Signals};
 use super::{Apart, TracerError};
-use cuda_pitfalls_instrument::supervisor::is_ignored;
-
-/// The PID to which signals from other processes are forwarded; 0 before the program has started.
-static PROGRAM: AtomicI32 = AtomicI32::new(0);
-/// A signal that arrived before the program was started; 0 if none did.
-static EARLY: AtomicI32 = AtomicI32::new(0);
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +25,8 @@ pub struct Ended {
 
 pub(super) struct TracedProgram {
     child: Child,
-    pidfd: OwnedFd,
+    pidfd: Arc<OwnedFd>,
+    _signals: Signals,
 }
 
 impl TracedProgram {
@@ -41,13 +36,14 @@ impl TracedProgram {
         command: &[OsString],
         environment: &[(OsString, OsString)],
         caller: Caller,
+        bystander: Bystander,
         apart: Option<&Apart>,
     ) -> Result<TracedProgram, TracerError> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(TracerError::Usage("no command was given".to_string()));
         };
         let failed = |source| TracerError::Program { name: program.to_string_lossy().into_owned(), source };
-        take_signals().map_err(failed)?;
+        let signals = Signals::take(bystander).map_err(failed)?;
         let mut started = Command::new(program);
         started.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
         if let Some(apart) = apart {
@@ -62,16 +58,19 @@ impl TracedProgram {
             // SAFETY: the closure makes system calls, which allocate nothing.
             unsafe { started.pre_exec(move || caller.hand_on()) };
         }
-        let child = started.spawn().map_err(failed)?;
-        PROGRAM.store(child.id() as i32, Ordering::SeqCst);
-        let early = EARLY.swap(0, Ordering::SeqCst);
-        if early != 0 {
-            // SAFETY: our child, which has not been waited for.
-            unsafe { libc::kill(child.id() as i32, early) };
-        }
+        let mut child = started.spawn().map_err(failed)?;
         let pid = Pid::from_raw(child.id() as i32).ok_or_else(|| TracerError::Internal("it has no PID".to_string()))?;
-        let pidfd = pidfd_open(pid, PidfdFlags::empty()).map_err(|error| failed(error.into()))?;
-        Ok(TracedProgram { child, pidfd })
+        match pidfd_open(pid, PidfdFlags::empty()).map(Arc::new) {
+            Ok(pidfd) => {
+                signals.send_to(pidfd.clone());
+                Ok(TracedProgram { child, pidfd, _signals: signals })
+            }
+            Err(error) => {
+                // What cannot be watched must not go on.
+                let _ = child.kill().and_then(|()| child.wait());
+                Err(failed(error.into()))
+            }
+        }
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -86,7 +85,6 @@ impl TracedProgram {
     /// How the program ended; `None` if it still runs.
     pub(super) fn ended(&mut self) -> Option<Ended> {
         let status = self.child.try_wait().ok()??;
-        PROGRAM.store(0, Ordering::SeqCst);
         Some(Ended { code: status.code(), signal: status.signal() })
     }
 }
@@ -111,28 +109,4 @@ impl AsFd for TracedProgram {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
     }
-}
-
-/// Installs handlers that forward signals that another process sends to us alone. Signals of the terminal reach the
-/// program directly, because it is in the foreground too. A signal that our caller ignores, as with `nohup`, stays
-/// ignored.
-fn take_signals() -> std::io::Result<()> {
-    for signal in [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2].into_iter().filter(|signal| !is_ignored(*signal))
-    {
-        let pass_on = move |info: &libc::siginfo_t| {
-            let program = PROGRAM.load(Ordering::SeqCst);
-            // A positive code means that the kernel sent the signal, for instance for a key of the terminal.
-            if info.si_code > 0 {
-                return;
-            }
-            match program {
-                0 => EARLY.store(signal, Ordering::SeqCst),
-                // SAFETY: kill is allowed in a handler.
-                program => drop(unsafe { libc::kill(program, signal) }),
-            }
-        };
-        // SAFETY: the handler reads a number and calls kill.
-        unsafe { signal_hook_registry::register_sigaction(signal, pass_on) }?;
-    }
-    Ok(())
 }

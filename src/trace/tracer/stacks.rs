@@ -9,6 +9,7 @@
 mod reader;
 mod source;
 
+use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -24,7 +25,19 @@ const SLOW: &str = "it could not be read within two seconds";
 enum StackQuery {
     Forget(u32),
     Python(u32),
-    Stack { pid: u32, tid: u32, pthread: u64, frames: Vec<u64> },
+    Stack(ParkedThread),
+}
+
+/// A thread that waits for the tracer.
+pub(super) struct ParkedThread {
+    pub(super) pid: u32,
+    pub(super) tid: u32,
+    /// Its ID in the C library.
+    pub(super) pthread: u64,
+    /// Its return addresses, innermost first.
+    pub(super) frames: Vec<u64>,
+    /// The connection on which it waits, if there was a descriptor left for it.
+    pub(super) waiting: Option<UnixStream>,
 }
 
 enum StackAnswer {
@@ -58,9 +71,7 @@ impl Stacks {
                         continue;
                     }
                     StackQuery::Python(pid) => StackAnswer::Python(names.python(pid)),
-                    StackQuery::Stack { pid, tid, pthread, frames } => {
-                        StackAnswer::Stack(names.read(pid, tid, pthread, &frames))
-                    }
+                    StackQuery::Stack(thread) => StackAnswer::Stack(names.read(&thread)),
                 };
                 if answer.send(read).is_err() {
                     return;
@@ -83,9 +94,9 @@ impl Stacks {
         }
     }
 
-    /// The stack of a parked thread: `frames` are its return addresses, innermost first.
-    pub(super) fn read(&mut self, pid: u32, tid: u32, pthread: u64, frames: &[u64]) -> Stack {
-        match self.ask(StackQuery::Stack { pid, tid, pthread, frames: frames.to_vec() }) {
+    /// The stack of a parked thread.
+    pub(super) fn read(&mut self, thread: ParkedThread) -> Stack {
+        match self.ask(StackQuery::Stack(thread)) {
             Some(StackAnswer::Stack(stack)) => stack,
             _ => Stack::unread(SLOW),
         }

@@ -1,6 +1,7 @@
 //! What other users, the traced program and the system do to a trace: the program ends as it would without it, the tracer
 //! comes to its end, and nothing that was not measured satisfies a policy.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
@@ -10,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use cuda_pitfalls::trace::{EventKind, Trace};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::common::traced::{Node, has, traced};
 use super::common::{PROGRAM, Ran, Running, Scratch, eventually, root};
@@ -379,4 +380,80 @@ fn a_bound_on_memory_is_kept_by_what_a_killed_sampler_read_alone() {
     // It may have been killed before it read anything.
     let was_read = was_read && trace.start.used_bytes.iter().all(Option::is_some);
     assert_eq!(ran.code, Some(if was_read { 5 } else { 3 }), "{gaps:?} {ran:?}");
+}
+
+/// Writes a checkpoint at the first signal, which takes a while, and gives up at a second.
+const CHECKPOINT: &str = "import os, signal, sys, time\nhere, came = sys.argv[1], []\n\
+    def stop(*_):\n    came.append(1)\n    if len(came) == 2: os._exit(1)\n\
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1): signal.signal(number, stop)\n\
+    open(here + '/ready', 'w').close()\nwhile not came: time.sleep(0.01)\n\
+    until = time.monotonic() + 0.3\nwhile time.monotonic() < until: time.sleep(0.01)\nsys.exit(33)";
+
+/// Starts a command in a terminal of its own, and types what stands for Ctrl-C.
+const TYPED: &str = "import os, pty, sys, time\npid, terminal = pty.fork()\nif pid == 0: os.execvp(sys.argv[2], sys.argv[2:])\n\
+    while not os.path.exists(sys.argv[1]): time.sleep(0.01)\nos.write(terminal, b'\\x03')\n\
+    try:\n    while os.read(terminal, 4096): pass\nexcept OSError: pass\n\
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))";
+
+#[test]
+fn a_signal_reaches_the_program_once_whoever_it_is_sent_to() {
+    if !has("python3") || !has("timeout") {
+        return;
+    }
+    type Send = fn(Pid, Signal) -> rustix::io::Result<()>;
+    let timeout = ["timeout", "-s", "USR1", "60"];
+    for (before, send, signal) in [
+        (&[][..], Some(kill_process as Send), Signal::TERM),
+        (&[], Some(kill_process_group), Signal::TERM),
+        (&[], Some(kill_process_group), Signal::USR1),
+        (&timeout, Some(kill_process), Signal::USR1),
+        (&["timeout", "--foreground", "60"], Some(kill_process), Signal::INT),
+        (&["python3", "-c", TYPED, "READY"], None, Signal::INT),
+    ] {
+        let scratch = Scratch::new();
+        let ready = scratch.path().join("ready");
+        let here = scratch.path().to_string_lossy().into_owned();
+        let tracer = tracing(&scratch, &[], &["python3", "-c", CHECKPOINT, &here]);
+        let words = before.iter().map(|word| word.replace("READY", &ready.to_string_lossy()).into());
+        let words: Vec<OsString> =
+            words.chain([tracer.get_program().into()]).chain(tracer.get_args().map(Into::into)).collect();
+        let mut command = Command::new(&words[0]);
+        command.args(&words[1..]).env("TMPDIR", scratch.path()).process_group(0);
+        let running = scratch.start(command);
+        appears(&ready);
+        send.map_or(Ok(()), |send| send(Pid::from_raw(running.pid()).expect("a PID"), signal)).expect("it is sent");
+        let ran = running.wait(LONGEST);
+        assert_eq!(ran.code, Some(33), "{before:?}, {signal:?}: {ran:?}");
+    }
+}
+
+/// Makes a context at a line of a file that it may not open any more: Landlock refuses every file to this thread.
+const LOCKED: &str = "import ctypes, sys\nlibc, cuda = ctypes.CDLL(None), ctypes.CDLL('libcuda.so.1')\ncuda.cuInit(0)\n\
+    context = ctypes.c_void_p()\nretain = compile('\\ncuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)', sys.argv[1], 'exec')\n\
+    if len(sys.argv) > 2:\n    rules = libc.syscall(444, ctypes.byref(ctypes.c_uint64(4)), ctypes.c_size_t(8), 0)\n    \
+    if rules < 0 or libc.syscall(446, rules, 0): sys.exit(77)\nexec(retain)";
+
+#[test]
+fn a_line_is_shown_where_the_thread_itself_may_open_its_file() {
+    if !has("python3") {
+        return;
+    }
+    let folder = Scratch::new();
+    let file = folder.path().join("secret.py");
+    fs::write(&file, "\nkey = 'hunter2'\n").expect("a file");
+    for (locked, is_shown) in [(None, true), (Some("locked"), false)] {
+        let mut words = vec!["python3", "-c", LOCKED, file.to_str().expect("UTF-8")];
+        words.extend(locked);
+        let scratch = Scratch::new();
+        let mut command = tracing(&scratch, &[], &words);
+        // Landlock wants it of the program, and the tracer has it too: no line of their states differs.
+        // SAFETY: prctl may be called between fork and exec.
+        unsafe { command.pre_exec(|| Ok(rustix::thread::set_no_new_privs(true)?)) };
+        let ran = scratch.start(command).wait(LONGEST);
+        if ran.code == Some(77) {
+            return eprintln!("NOT TESTED: this kernel has no Landlock");
+        }
+        let events = format!("{:?}", stored(&scratch).events);
+        assert_eq!((ran.code, events.contains("hunter2")), (Some(0), is_shown), "{events}");
+    }
 }

@@ -6,7 +6,7 @@ use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use py_spy::{Config, PythonSpy};
 
-use super::source;
+use super::{ParkedThread, source};
 
 use crate::{Frame, FrameLanguage, FrameOwner, Stack};
 
@@ -68,7 +68,8 @@ impl StackReader {
         self.pythons.entry(pid).or_insert(PythonMemory::Absent)
     }
 
-    pub(super) fn read(&mut self, pid: u32, tid: u32, pthread: u64, frames: &[u64]) -> Stack {
+    pub(super) fn read(&mut self, thread: &ParkedThread) -> Stack {
+        let ParkedThread { pid, tid, pthread, ref frames, ref waiting } = *thread;
         let (mappings, mut missing) = match mappings(pid) {
             Ok(mappings) => (mappings, None),
             Err(why) => (Vec::new(), Some(why)),
@@ -90,7 +91,7 @@ impl StackReader {
         }
         native.truncate(MOST_FRAMES);
         let mut stack = Stack { frames: native, meanwhile, source: None, missing };
-        stack.source = source::line(pid, &stack);
+        stack.source = waiting.as_ref().and_then(|waiting| source::line(pid, waiting, &stack));
         stack
     }
 

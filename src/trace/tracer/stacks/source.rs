@@ -1,24 +1,23 @@
 //! The user's own line, as its file has it.
 //!
-//! A program says itself in which file its code is, and may name any file. So its tracer reads none that the program
-//! could not read: only where both have the same rights and see the same files. A trace may be handed on, so that only
-//! files with the suffix of a programming language are read. What lies under the name may take for ever to read; the
-//! caller does not wait for it.
+//! A program says itself in which file its code is, and may name any file. So the thread that stands at the line opens
+//! the file: what it may not read, whatever forbids that, is not shown. A trace may be handed on, so that only files with
+//! the suffix of a programming language are read. What lies under the name may take for ever to read; the caller does not
+//! wait for it.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read as _};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 
+use super::super::message;
 use crate::{Frame, Stack};
 
 /// Larger files are not read.
 const LARGEST: u64 = 4 << 20;
 /// The most characters that are kept of a line.
 const LONGEST: usize = 200;
-/// What a process may do, in the kernel's words: lines of its status. A sandbox made with Landlock or seccomp needs
-/// `NoNewPrivs`, or shows in the number of filters.
-const RIGHTS: [&str; 6] = ["Uid:", "Gid:", "Groups:", "CapEff:", "NoNewPrivs:", "Seccomp_filters:"];
 const SUFFIXES: [&str; 19] = [
     "c", "cc", "cpp", "cu", "cuh", "cxx", "f", "f90", "go", "h", "hh", "hpp", "hxx", "inl", "jl", "py", "pyx", "rs",
     "zig",
@@ -26,49 +25,28 @@ const SUFFIXES: [&str; 19] = [
 /// Folders whose files are no source code.
 const SYSTEM: [&str; 3] = ["/proc", "/sys", "/dev"];
 
-/// The line of the user's own code at which a thread of this process stands, without blanks around it. None if it is not
-/// known, not there, or not ours to read.
-pub(super) fn line(pid: u32, stack: &Stack) -> Option<String> {
+/// The line of the user's own code at which the thread of a process stands that waits, without blanks around it. None if
+/// it is not known, not there, or not the thread's to read.
+pub(super) fn line(pid: u32, waiting: &UnixStream, stack: &Stack) -> Option<String> {
     let frame = stack.users().filter(|frame| frame.file.is_some()).or_else(|| stack.users_meanwhile())?;
-    let Frame { file: Some(file), line: Some(number), .. } = frame else { return None };
-    (may_read_as(pid) == Some(true)).then_some(())?;
-    read(&absolute(pid, file)?, *number)
+    let Frame { file: Some(name), line: Some(number), .. } = frame else { return None };
+    // To open a device or a pipe can do something.
+    let seen = fs::read_link(format!("/proc/{pid}/cwd")).ok()?.join(name);
+    let is_other = fs::metadata(seen).is_ok_and(|data| !data.is_file());
+    (is_source(Path::new(name)) && !is_other).then_some(())?;
+    read(message::file_of(waiting, name)?, *number)
 }
 
-/// The path of a file as the process sees it; none for what is no file, such as `<string>`.
-fn absolute(pid: u32, file: &str) -> Option<PathBuf> {
-    if file.is_empty() || file.starts_with('<') {
-        return None;
-    }
-    let path = fs::read_link(format!("/proc/{pid}/cwd")).ok()?.join(file).canonicalize().ok()?;
-    let is_source = path.extension().is_some_and(|suffix| SUFFIXES.iter().any(|known| suffix == *known));
-    (is_source && !SYSTEM.iter().any(|folder| path.starts_with(folder))).then_some(path)
-}
-
-/// Whether a process has exactly our rights and sees our files.
-fn may_read_as(pid: u32) -> Option<bool> {
-    let rights = |process: &str| -> Option<Vec<String>> {
-        let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-        let kept = status.lines().filter(|line| RIGHTS.iter().any(|right| line.starts_with(right)));
-        Some(kept.map(str::to_owned).collect())
-    };
-    let files = |process: &str| {
-        let root = fs::metadata(format!("/proc/{process}/root")).ok()?;
-        Some((fs::read_link(format!("/proc/{process}/ns/mnt")).ok()?, root.dev(), root.ino()))
-    };
-    let process = pid.to_string();
-    Some(rights(&process)? == rights("self")? && files(&process)? == files("self")?)
+fn is_source(path: &Path) -> bool {
+    let has_suffix = path.extension().is_some_and(|suffix| SUFFIXES.iter().any(|known| suffix == *known));
+    has_suffix && !SYSTEM.iter().any(|folder| path.starts_with(folder))
 }
 
 /// One line of a file, numbered from 1.
-fn read(path: &Path, number: u32) -> Option<String> {
-    // To open a device can do something. The name may also come to mean another file now: a link is not followed, a FIFO
-    // does not make us wait, and what was opened is looked at again.
-    fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file)?;
-    let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_NOFOLLOW | libc::O_CLOEXEC;
-    let file: File = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+fn read(file: File, number: u32) -> Option<String> {
+    let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
     let data = file.metadata().ok()?;
-    if !data.is_file() || data.len() == 0 || data.len() > LARGEST {
+    if !is_source(&path) || !data.is_file() || data.len() == 0 || data.len() > LARGEST {
         return None;
     }
     let mut lines = BufReader::new(file.take(LARGEST)).split(b'\n');
@@ -79,15 +57,12 @@ fn read(path: &Path, number: u32) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::process::CommandExt as _;
-    use std::process::Command;
+    use std::os::unix::fs::OpenOptionsExt as _;
 
     use super::*;
-    use crate::fixture;
 
-    fn at(file: &Path, number: u32) -> Option<String> {
-        let frame = Frame::python("main", &file.to_string_lossy(), number);
-        line(std::process::id(), &Stack { frames: vec![frame], ..Stack::default() })
+    fn at(path: &Path, number: u32) -> Option<String> {
+        read(File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?, number)
     }
 
     #[test]
@@ -100,8 +75,6 @@ mod tests {
         for number in [0, 3, 5, u32::MAX] {
             assert_eq!(at(&path, number), None, "{number}");
         }
-        assert_eq!(at(&folder.path().join("gone.py"), 1), None);
-        assert_eq!(line(std::process::id(), &fixture::stack(&[("main", "<string>", 1)])), None);
     }
 
     #[test]
@@ -118,27 +91,5 @@ mod tests {
         for path in [large, secret, alias, folder.path().to_owned(), "/proc/self/environ".into(), "/dev/zero".into()] {
             assert_eq!(at(&path, 1), None, "{}", path.display());
         }
-    }
-
-    #[test]
-    fn a_process_with_other_rights_is_not_read_for() {
-        let may_read_as_sleeper = |gives_up: bool| {
-            let mut sleeper = Command::new("sleep");
-            sleeper.arg("60");
-            // SAFETY: prctl may be called between fork and exec.
-            unsafe {
-                sleeper.pre_exec(move || {
-                    let done = if gives_up { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } else { 0 };
-                    if done == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
-                });
-            }
-            let mut sleeper = sleeper.spawn().unwrap();
-            let may = may_read_as(sleeper.id());
-            sleeper.kill().and_then(|()| sleeper.wait()).unwrap();
-            may
-        };
-        assert_eq!(may_read_as_sleeper(false), Some(true));
-        assert_eq!(may_read_as_sleeper(true), Some(false));
-        assert_eq!(may_read_as(u32::MAX), None);
     }
 }
