@@ -122,6 +122,20 @@ fn a_run_answers_each_question_once() {
     assert!(!text.contains("PARTIAL") && !text.contains("trap"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 80 || line.contains("report.json")), "{text}");
     assert_eq!(ran.stderr.matches("exit ").count(), 1, "{}", ran.stderr);
+    assert!(!ran.stderr.contains("preliminary"), "there is one round: {}", ran.stderr);
+}
+
+#[test]
+fn a_run_of_several_rounds_says_what_the_first_one_answers() {
+    let scratch = Scratch::new();
+    let asked = ["run", "mask-after-nvml", "mask-after-cuinit", "mask-after-version-query", "--repeat", "2"];
+    let out = scratch.reports().to_string_lossy().into_owned();
+    let ran = scratch.run(&[&asked[..], &["--on", MACHINE, "--out", &out]].concat());
+    let said: Vec<&str> = ran.stderr.lines().filter_map(|line| line.strip_prefix("preliminary: ")).collect();
+    let [no, yes, some] = said.as_slice() else { panic!("a line for each question: {ran:?}") };
+    assert!(no.starts_with("no (sim) Is CUDA_VISIBLE_DEVICES ignored when it is set after NVML is used?"), "{no}");
+    assert!(yes.starts_with("yes (sim) ") && some.starts_with("some (sim) "), "{said:?}");
+    assert!(!ran.stdout.contains("preliminary") && ran.stdout.contains("\nno (sim)   Is CUDA"), "{ran:?}");
 }
 
 #[test]

@@ -77,6 +77,28 @@ fn explain_passes_its_input_through_and_answers_what_stands_at_its_end() {
 }
 
 #[test]
+fn explain_runs_a_command_that_keeps_its_streams_its_end_and_its_orphans() {
+    let scratch = Scratch::new();
+    let file = scratch.path().join("in");
+    fs::write(&file, "typed").expect("a file of our own");
+    let ran = |script: &str| {
+        let mut command = scratch.command(&["explain", "--", "sh", "-c", script]);
+        command.stdin(fs::File::open(&file).expect("ours"));
+        scratch.start(command).wait(std::time::Duration::from_secs(60))
+    };
+    let failed = ran(&format!("cat; printf '{}' >&2; exit 7", FAULT.replace('\n', "\\n")));
+    assert_eq!((failed.code, failed.stdout.as_str()), (Some(7), "typed"), "{failed:?}");
+    assert!(failed.stderr.starts_with(FAULT) && failed.stderr.contains("CUDA_LAUNCH_BLOCKING=1"), "{failed:?}");
+    // What a program leaves behind holds its stderr, and nobody waits for it.
+    let fine = ran("echo progress >&2; sleep 90 >&2 & echo $! >&2; exec true");
+    let orphan = fine.stderr.trim_start_matches("progress\n").trim();
+    assert!(fine.code == Some(0) && orphan.parse::<u32>().is_ok(), "a program that went well is left alone: {fine:?}");
+    Command::new("kill").arg(orphan).status().expect("kill");
+    assert_eq!(ran("kill -TERM $$").code, None, "it ends by the signal of the command");
+    assert_eq!(scratch.run(&["explain", "--", "/no/such/program"]).code, Some(127));
+}
+
+#[test]
 fn explain_as_json_prints_its_document_alone() {
     let scratch = Scratch::new();
     let file = scratch.path().join("log");

@@ -65,6 +65,7 @@ const MAP: &str = "
     tables: all('table').length,
     untold: all('table').filter(one => !one.caption || one.querySelector('thead th:not([scope])')).length,
     links: all('.differences a[href^=\"#machine=\"]').length,
+    broad: all('.differences td').filter(one => box(one).width > box(one.closest('table')).width / 2).length,
     cut: all('.summary').filter(one => one.scrollWidth > one.parentElement.clientWidth + 1).length,";
 
 /// What a view shows: of the first machine of the table, and of the first difference.
@@ -100,6 +101,8 @@ fn ten_thousand_machines_and_two_hundred_questions_can_be_used() {
         for none in ["hidden", "untold", "cut"] {
             assert_eq!(seen[none], 0, "{none}: {at}");
         }
+        // On a telephone each cell is a line of its own.
+        assert!(width == 320 || seen["broad"] == 0, "a column leaves too little for the others: {at}");
         assert!(seen["drawn"].is_string() && seen["bottom"] == true, "{at}");
         let colours = seen["colours"].as_array().expect("a list");
         assert!(colours.contains(&usual.into()) && colours.len() > 4, "{at}");

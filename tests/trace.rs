@@ -220,8 +220,7 @@ fn a_program_of_the_simulated_libcudart_is_not_blamed_for_what_is_not_seen() {
 fn a_command_needs_no_dashes_before_it_and_its_summary_goes_to_a_file() {
     let scratch = Scratch::new();
     let [out, file] = ["traces", "summary.json"].map(|name| scratch.path().join(name).to_string_lossy().into_owned());
-    let json = format!("--json={file}");
-    let words = ["trace", "--on", "sim", "--out", &out, &json, "python3", "-c", "print(7)", "--forbid"];
+    let words = ["trace", "--on", "sim", "--out", &out, "--json", &file, "python3", "-c", "print(7)", "--forbid"];
     // A link that somebody put there is refused before the program runs, and what it names stays as it is.
     let victim = scratch.path().join("victim");
     fs::write(&victim, "whole").expect("a file");
@@ -236,6 +235,11 @@ fn a_command_needs_no_dashes_before_it_and_its_summary_goes_to_a_file() {
     let summary: serde_json::Value = serde_json::from_str(&fs::read_to_string(&file).expect("a file")).expect("JSON");
     assert_eq!(summary["command"].as_array().map(Vec::len), Some(4), "{summary}");
     assert_eq!(fs::read_to_string(&victim).expect("a file"), "whole");
+    let program = scratch.run(&["trace", "--on", "sim", "--json", "sh", "-c", "echo ran"]);
+    assert!(
+        program.code == Some(2) && program.stderr.contains("write `--json=- sh`"),
+        "no program is a file: {program:?}"
+    );
     let mistyped = scratch.run(&["trace", "--frobid", "cuinit", "python3", "-c", "1"]);
     mistyped.ended(2, "usage");
     assert!(mistyped.stderr.contains("--forbid"), "{}", mistyped.stderr);

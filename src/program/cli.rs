@@ -80,8 +80,6 @@ enum CliCommand {
     #[command(after_help = trace::ENDS)]
     Trace(Box<trace::TraceArguments>),
     /// Find the first release of a package in which a command does what is forbidden.
-    ///
-    /// cuda-pitfalls bisect --package triton --good 3.7.1 --bad 3.8.0 --forbid cuinit -- python -c 'import triton'
     #[command(after_help = bisect::ENDS)]
     Bisect(Box<BisectOptions>),
     /// Say why CUDA does not start here, what is denied and what to do; or look at a running process.

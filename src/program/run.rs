@@ -152,6 +152,11 @@ fn parent(options: &WorkerOptions, session: &Session, is_kept: bool) -> PathBuf 
     options.out.clone().unwrap_or_else(default)
 }
 
+/// Whether a shell that was given this word would start a program.
+pub(crate) fn is_program(word: &Path) -> bool {
+    python::on_path(word).is_ok()
+}
+
 /// Measures the instrument, and asks every question of a selection.
 fn ask(
     options: &RunOptions,

@@ -11,6 +11,7 @@ mod values;
 
 pub use ending::{Ending, ReportPlace, ending};
 pub use head::{Workload, head, machine, surroundings};
+pub(crate) use question::word_of;
 pub use question::{is_yes_or_no, question};
 pub(super) use values::of as values;
 

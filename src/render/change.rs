@@ -1,5 +1,6 @@
 //! What was seen, in words: the same in every format, which escapes them. No reader takes them for what they tell.
 
+use crate::words::gpus as gpu_names;
 use cuda_pitfalls_core::fact::words;
 use cuda_pitfalls_core::fact::{Change, Fact, RowFact, Token};
 use cuda_pitfalls_core::observation::Class;
@@ -55,7 +56,7 @@ fn fact(fact: &Fact) -> String {
 fn row(row: &RowFact) -> (&'static str, String) {
     let yes = |holds: &Option<bool>| holds.map_or("unknown", |holds| if holds { "yes" } else { "no" }).to_owned();
     let or = |text: &Option<String>, absent: &str| text.clone().unwrap_or_else(|| absent.to_owned());
-    let listed = |gpus: &Option<Vec<u32>>| gpus.as_ref().map_or("unknown".to_owned(), |gpus| listed(gpus, "none"));
+    let listed = |gpus: &Option<Vec<u32>>| gpus.as_ref().map_or("unknown".to_owned(), |gpus| gpu_names(gpus, "none"));
     match row {
         RowFact::ReadsMask(holds) => ("reads the mask", yes(holds)),
         RowFact::CallsCuinit(holds) => ("calls cuInit", yes(holds)),

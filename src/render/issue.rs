@@ -7,9 +7,9 @@
 use std::fmt::Write as _;
 
 use super::{answer, facts, lines, listing, words};
+use cuda_pitfalls_core::judge::{Facts, matches};
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
-use cuda_pitfalls_core::scenario::{Expectation, Expected};
 use cuda_pitfalls_core::text::escape::{markdown, visible};
 use cuda_pitfalls_core::verdict::Kind;
 
@@ -131,7 +131,7 @@ impl IssueSections {
         };
         let (title, synopsis) = match scenarios {
             [one] => (
-                format!("{} {}", markdown(one.question), markdown(&capital(answer::word(one)))),
+                format!("{} {}", title(one.question), capital(answer::word(one))),
                 format!("Scenario {} of cuda-pitfalls.", markdown(one.name)),
             ),
             several => {
@@ -142,7 +142,7 @@ impl IssueSections {
         IssueSections {
             title,
             synopsis,
-            expected: each(&expected),
+            expected: each(&|one| expected(report, one)),
             happened: each(&happened),
             reproducer: first_sources(sources),
             steps: folded("Steps of each case", &each(&steps)),
@@ -152,17 +152,15 @@ impl IssueSections {
     }
 }
 
-fn expected(scenario: &ScenarioView<'_>) -> String {
-    let expect = scenario.plan.as_ref().map(|plan| plan.expect.as_slice()).unwrap_or_default();
-    let text = |one: &Expectation| {
-        let word = if one.verdict == Expected::Reproduced { "yes" } else { "no" };
-        format!("{word}, because {}", one.because)
-    };
-    let texts: Vec<String> = expect.iter().map(text).collect();
-    if texts.is_empty() {
-        "Nothing was expected: the question is open.".to_owned()
-    } else {
-        markdown(&texts.join("; "))
+/// What is expected on the machine of the report.
+fn expected(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> String {
+    let Some(plan) = scenario.plan else { return "This report does not hold what was expected.".to_owned() };
+    let facts = Facts::new(report.machine, scenario.libcudart, plan, report.provenance);
+    match plan.expect.iter().find(|one| matches(&one.when, &facts, &plan.parameters)) {
+        Some(one) => {
+            markdown(&format!("{}, because {}", answer::word_of(one.verdict.kind(), scenario.question), one.because))
+        }
+        None => "Nothing was expected on this machine: the question is open.".to_owned(),
     }
 }
 
@@ -214,6 +212,13 @@ fn calls(plan: &CasePlan) -> String {
         let _ = writeln!(out, "{}", visible(&listing::show::call(step)));
     }
     out
+}
+
+/// A text for the title, which people paste into a field that is no Markdown: what can make no link, image or markup is
+/// not escaped.
+pub(crate) fn title(text: &str) -> String {
+    let plain = if text.contains("](") { "" } else { "_`[]" };
+    plain.chars().fold(markdown(text), |title, mark| title.replace(&format!("\\{mark}"), &mark.to_string()))
 }
 
 pub(crate) fn capital(word: &str) -> String {
@@ -297,6 +302,7 @@ pub(crate) fn fenced(language: &str, text: &str) -> String {
 mod tests {
     use super::*;
     use crate::fixture;
+    use cuda_pitfalls_core::scenario::{Expectation, Expected, When};
 
     fn attached(bytes: usize) -> Attached {
         Attached {
@@ -326,6 +332,26 @@ mod tests {
             assert!(text.contains(part), "no {part}:\n{text}");
         }
         assert!(!text.contains("Left out"), "{text}");
+    }
+
+    #[test]
+    fn what_is_expected_is_said_of_this_machine_and_the_title_is_no_markdown() {
+        let mut report = fixture::report();
+        report.scenarios.truncate(1);
+        report.scenarios[0].question = "Does a_b (`x[0]`) <show>?".into();
+        let plan = report.scenarios[0].plan.as_mut().unwrap();
+        let expected = |because: &str, when| Expectation {
+            verdict: Expected::Reproduced,
+            when,
+            because: because.into(),
+            evidence: String::new(),
+        };
+        let elsewhere = When { parameters: [("no".to_owned(), Vec::new())].into(), ..When::default() };
+        plan.expect = vec![expected("elsewhere", elsewhere), expected("here", When::default())];
+        let text = issue(&report.view(), &[]);
+        assert!(text.contains("### Expected\n\nyes, because here\n"), "{text}");
+        assert!(text.starts_with("# Does a_b (`x[0]`) &lt;show&gt;? "), "{text}");
+        assert_eq!(title("[x](http://y_z)"), "\\[x\\](http://y\\_z)");
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! A chart of memory over time, as inline SVG with its texts beside it: a line of steps per GPU. Colours are classes
 //! (`g0` to `g7`), so that the page sets them for dark mode.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::escape::html;
 use cuda_pitfalls_core::text::units;
 
@@ -11,7 +13,7 @@ use cuda_pitfalls_core::text::units;
 pub struct Chart {
     /// What the chart shows, for readers who do not see it.
     pub title: String,
-    /// The ends of the time axis, in nanoseconds.
+    /// The ends of the time axis, in nanoseconds. Long times in which nothing happens are left out of it.
     pub span_ns: (u64, u64),
     /// A line per GPU.
     pub lines: Vec<ChartLine>,
@@ -43,8 +45,9 @@ const CHARACTER: f64 = 8.0;
 pub fn draw(chart: &Chart) -> String {
     let values = chart.lines.iter().flat_map(|line| &line.points).map(|(_, bytes)| *bytes);
     let (low, high) = values.fold((0, 0), |(low, high): (i64, i64), value| (low.min(value), high.max(value)));
-    let (from, to) = chart.span_ns;
-    let x = |t: u64| WIDTH * share(t.saturating_sub(from) as f64, to.saturating_sub(from) as f64);
+    let stamps = chart.lines.iter().flat_map(|line| &line.points).map(|(t, _)| *t);
+    let axis = Axis::new(chart.span_ns, stamps.chain(chart.marks.iter().map(|(t, _)| *t)));
+    let x = |t: u64| WIDTH * axis.share(t);
     let y = |bytes: i64| HEIGHT - HEIGHT * share(bytes as f64 - low as f64, high as f64 - low as f64);
     let mut levels = vec![low, 0, high];
     levels.sort_unstable();
@@ -65,18 +68,76 @@ pub fn draw(chart: &Chart) -> String {
     for (t, _) in &chart.marks {
         let _ = writeln!(out, "<path class=\"mark\" d=\"M{:.1} 0V{HEIGHT}\"/>", x(*t));
     }
+    for (start, end) in &axis.cuts {
+        let _ = writeln!(out, "<path class=\"cut\" d=\"M{:.1} 0H{:.1}V{HEIGHT}H{0:.1}Z\"/>", x(*start), x(*end));
+    }
     for line in &chart.lines {
         let _ = writeln!(
             out,
             "<path class=\"g{}\" d=\"{}\"><title>{}</title></path>",
             line.colour % 8,
-            steps(&line.points, (from, to), x, y),
+            steps(&line.points, chart.span_ns, x, y),
             html(&line.name)
         );
     }
-    let took = units::duration(to.saturating_sub(from));
-    let _ = writeln!(out, "</svg>\n<div class=\"span\"><span>0</span><span>{took}</span></div>\n</figure>");
+    let took = units::duration(chart.span_ns.1.saturating_sub(chart.span_ns.0));
+    let left_out = axis.left_out().map(|words| format!("<span>left out: {words}</span>")).unwrap_or_default();
+    let _ = writeln!(out, "</svg>\n<div class=\"span\"><span>0</span>{left_out}<span>{took}</span></div>\n</figure>");
     out
+}
+
+/// The most times that are left out of an axis, and the part of what is drawn that each of them takes.
+const MOST_CUTS: usize = 8;
+const CUT: f64 = 0.04;
+
+/// A time axis. A time without anything that is longer than all the rest is drawn as a narrow band.
+pub(super) struct Axis {
+    span: (u64, u64),
+    /// What is left out, in order of time.
+    pub(super) cuts: Vec<(u64, u64)>,
+    /// How long what is not left out takes, in nanoseconds.
+    kept: f64,
+}
+
+impl Axis {
+    pub(super) fn new(span: (u64, u64), stamps: impl Iterator<Item = u64>) -> Axis {
+        let stamps = stamps.map(|t| t.clamp(span.0, span.1.max(span.0))).chain([span.0, span.1]);
+        let stamps: BTreeSet<u64> = stamps.collect();
+        let mut gaps: Vec<(u64, u64)> = stamps.iter().copied().zip(stamps.iter().skip(1).copied()).collect();
+        gaps.sort_by_key(|(start, end)| std::cmp::Reverse(end - start));
+        let mut rest = span.1.saturating_sub(span.0);
+        // Of the last two times one is always the longer one.
+        gaps.truncate(gaps.len().saturating_sub(2).min(MOST_CUTS));
+        let longer = gaps.iter().take_while(|(start, end)| {
+            let others = rest - (end - start);
+            let is_longer = end - start > others;
+            rest = if is_longer { others } else { rest };
+            is_longer
+        });
+        let cuts = longer.count();
+        gaps.truncate(cuts);
+        gaps.sort_unstable();
+        Axis { span, cuts: gaps, kept: rest as f64 }
+    }
+
+    /// Where a moment is on the axis, from 0 to 1.
+    pub(super) fn share(&self, t: u64) -> f64 {
+        let (mut at, band) = (t.saturating_sub(self.span.0) as f64, CUT * self.kept);
+        for (start, end) in self.cuts.iter().filter(|(start, _)| t > *start) {
+            let (whole, gone) = ((end - start) as f64, (t.min(*end) - start) as f64);
+            at += share(gone, whole) * band - gone;
+        }
+        share(at, self.kept + band * self.cuts.len() as f64)
+    }
+
+    /// What is left out, in words; none if nothing is.
+    pub(super) fn left_out(&self) -> Option<String> {
+        let since = |(start, end): &(u64, u64)| {
+            let (long, at) = (units::duration(end - start), units::duration(start.saturating_sub(self.span.0)));
+            format!("{long} from {at} on")
+        };
+        (!self.cuts.is_empty()).then(|| listed(self.cuts.iter().map(since), ""))
+    }
 }
 
 /// The names of the marks above the drawing. One that would run into the one before is left out, on a narrow page
@@ -160,6 +221,18 @@ mod tests {
         assert!(svg.contains("<path class=\"g1\" d=\"M0 100.0H500V0.0H1000\">"), "{svg}");
         assert!(svg.contains("<span style=\"top:0.0%\">+530 MiB</span>"), "{svg}");
         assert!(svg.contains("<span style=\"left:50.0%\">1</span>"), "{svg}");
+    }
+
+    #[test]
+    fn a_time_that_is_longer_than_all_the_rest_is_a_band_and_what_is_left_keeps_its_lengths() {
+        let axis = Axis::new((0, 1_010_300), [100, 200, 300, 1_000_300, 1_010_300].into_iter());
+        assert_eq!(axis.cuts, [(300, 1_000_300), (1_000_300, 1_010_300)]);
+        let at = [0, 100, 200, 300, 500_300, 1_000_300, 1_010_300].map(|t| (1080.0 * axis.share(t)).round());
+        assert_eq!(at, [0.0, 333.0, 667.0, 1000.0, 1020.0, 1040.0, 1080.0]);
+        assert_eq!(axis.left_out().unwrap(), "1 ms from 300 ns on, 10 µs from 1 ms on");
+        assert!(Axis::new((0, 100), [50, 99].into_iter()).cuts.is_empty(), "a half is not longer than the rest");
+        let svg = draw(&Chart { marks: Vec::new(), ..chart(vec![(100, 0), (101, 7), (102, 0), (103, 7)]) });
+        assert!(svg.contains("<path class=\"cut\"") && svg.contains("<span>left out: "), "{svg}");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use cuda_pitfalls_core::report::{ReportView, Run};
 use cuda_pitfalls_core::sample::Gpu;
 use cuda_pitfalls_core::verdict::{Provenance, Reason};
 
+use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::units;
 
 /// The word in documents.
@@ -140,6 +141,11 @@ fn calibration(found: &Calibration) -> String {
         words.push_str("; NOT SOUND: nothing can be concluded from the absence of a change");
     }
     words
+}
+
+/// GPUs by their numbers, so that nobody takes one for a count: `gpu0, gpu1`, or `none` where there are none.
+pub(super) fn gpus(on: &[u32], none: &str) -> String {
+    listed(on.iter().map(|gpu| format!("gpu{gpu}")), none)
 }
 
 /// Why a question has no answer, in words.

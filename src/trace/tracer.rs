@@ -12,6 +12,7 @@ mod guarded;
 mod last_lines;
 mod machine;
 mod message;
+mod passing;
 mod peers;
 mod place;
 mod processes;
@@ -50,6 +51,7 @@ use stacks::Stacks;
 use watch::MemoryWatch;
 use writer::Writer;
 
+pub use passing::pass_through;
 pub use program::Ended;
 
 /// The longest wait between two checks.
@@ -178,8 +180,8 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     // Before the program starts: its orphans then become our children, which identifies them.
     supervisor::adopt_orphans().map_err(|error| internal(&error))?;
     let before = supervisor::children();
-    let apart = options.apart.as_ref();
-    let program_itself = match TracedProgram::start(&options.command, &environment, caller, bystander, apart) {
+    let (command, apart) = (&options.command, options.apart.as_ref());
+    let program_itself = match TracedProgram::start(command, &environment, caller, bystander, apart, None) {
         Ok(started) => started,
         Err(error) => {
             writer.discard();

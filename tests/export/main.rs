@@ -329,6 +329,13 @@ fn a_bundle_has_everything_and_redacted_nothing_of_the_machine() {
     assert!(files.get("issue.md").is_some_and(|text| text.chars().count() <= 60_000 && text.contains("GPU-00000001")));
     // It is not written over, and what is not in the report cannot be packed.
     scratch.run(&arguments).ended(2, "usage");
+    // Of a folder of runs the newest is taken.
+    let [old, new] = ["mine/a-old", "mine/b-new"].map(|name| scratch.path().join(name));
+    [&old, &new].map(|folder| fs::create_dir_all(folder).expect("a folder"));
+    fs::write(old.join("report.json"), "no report").expect("a file");
+    fs::copy(report.join("report.json"), new.join("report.json")).expect("a report");
+    let [mine, other] = ["mine", "other.tar.gz"].map(|name| scratch.path().join(name).to_string_lossy().into_owned());
+    assert_eq!(scratch.run(&["bundle", &mine, "set-device-is-eager", "--out", &other]).code, Some(0));
     scratch.run(&["bundle", from.as_str(), "no-such-question", "--out", "other.tar.gz"]).ended(2, "usage");
     let refused = scratch.run(&["export", "device-files-in-the-child", "--as", "c"]);
     refused.ended(2, "usage");
@@ -355,7 +362,7 @@ fn a_bundle_of_a_trace_has_the_line_the_proof_and_no_path() {
         assert!(files.contains_key(name), "{name}: {:?}", files.keys());
     }
     let issue = files.get("issue.md").expect("a text to paste");
-    assert!(issue.starts_with("# CUDA\\_VISIBLE\\_DEVICES"), "{issue}");
+    assert!(issue.starts_with("# CUDA_VISIBLE_DEVICES"), "a title is no Markdown: {issue}");
     assert!(issue.contains("python3 mask-after-cuinit.py") && files.contains_key("mask-after-cuinit.py"), "{issue}");
     assert!(files.values().all(|text| !text.contains("/home/alice")));
     // It can be read again, and it is refused where it makes no sense.

@@ -285,12 +285,14 @@ const OPENING: &str = "\
 `cuda-pitfalls explain WORDS…` answers a symptom, a call, an error, a variable or a line of a framework from what comes \
 with the program: no GPU and no checkout is needed. `explain -` reads a traceback or a log from standard input to its \
 end, passes it through to stdout, and then answers on stderr. It looks at the last MiB. What is typed at a terminal is not \
-repeated, and with `--json` nothing but the document is printed; both answer on stdout.
+repeated, and with `--json` nothing but the document is printed; both answer on stdout. `explain -- COMMAND…` runs a \
+command with your input, output and signals, answers on stderr what it wrote there, and ends as it did.
 
 ```sh
 cuda-pitfalls explain torch.cuda.is_available mask
 cuda-pitfalls explain 700
 cuda-pitfalls explain cudaGetErrorString
+cuda-pitfalls explain -- python train.py
 python train.py 2>&1 | cuda-pitfalls explain -
 ```
 

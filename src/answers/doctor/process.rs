@@ -10,7 +10,7 @@ use cuda_pitfalls_core::examination::{FileTry, ProcessExamination, ProcessLibrar
 const MASK: &str = "CUDA_VISIBLE_DEVICES";
 
 /// What a running process sees and holds, and what is wrong with it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ProcessFindings {
     /// Whether it has started CUDA: null if its open files may not be read.
     pub is_started: Option<bool>,

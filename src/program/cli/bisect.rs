@@ -10,7 +10,11 @@ pub(super) const ENDS: &str = "\
 Exits 0 if the first bad release is known, 3 if it is one of several of which nothing can be said, or if the ends are \
 not as they were said to be, 2 if the command line is not valid. Packages are installed by uv, each trial in an \
 environment of its own, which is removed afterwards. The versions of the packages in question hold whatever other \
-packages ask for.";
+packages ask for.
+
+Example, of about a minute, which finds cuda-bindings 12.9.0:
+  cuda-pitfalls bisect --package cuda-bindings --good 12.8.0 --bad 13.0.0 --forbid cuinit -- \\
+    python -c 'from cuda.bindings import runtime; runtime.cudaDriverGetVersion()'";
 
 pub(super) fn bisect(options: BisectOptions) -> Exit {
     let BisectOptions { package, good, bad, json, .. } = &options;

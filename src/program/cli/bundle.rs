@@ -8,15 +8,16 @@ use std::io;
 use std::path::PathBuf;
 
 use super::output::{fail, print};
+use super::stored::newest;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::export::{Language, Reproducer, reproducer};
 use cuda_pitfalls_core::output;
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
 use cuda_pitfalls_render::issue::Attached;
 
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(super) struct BundleArguments {
-    /// A report or a trace, or the folder of a run.
+    /// A report or a trace, the folder of a run, or a folder of runs, of which the newest is taken.
     report: PathBuf,
     /// A scenario or an instance of it, in a report; everything that was not as expected if this is left out.
     name: Option<String>,
@@ -34,6 +35,7 @@ struct ArchiveFile {
 }
 
 pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
+    let arguments = &BundleArguments { report: newest(&arguments.report), ..arguments.clone() };
     if cuda_pitfalls_trace::is_trace(&arguments.report) { trace::bundle(arguments) } else { report::bundle(arguments) }
 }
 

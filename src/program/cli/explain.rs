@@ -1,10 +1,12 @@
 //! `explain`: the answer to words, from what comes with the program.
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 
 use clap::Args;
 
 use super::output::{ended, fail, fail_rendered, is_styled, print};
+use super::trace::{end_as, not_started};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::explain::{Certainty, Explainer, Query};
@@ -12,6 +14,7 @@ use cuda_pitfalls_answers::summary;
 use cuda_pitfalls_core::{catalogue, input};
 use cuda_pitfalls_instrument::output;
 use cuda_pitfalls_render::explain as page;
+use cuda_pitfalls_trace::tracer::{self, Ended, TracerError};
 
 /// A log may be long, and the error is near its end: this much of the end is looked at.
 const MOST_BYTES: usize = 1 << 20;
@@ -22,32 +25,43 @@ Exits 0 if something was found, 4 if nothing in the words is about CUDA start-up
 `explain -` passes its input through to stdout, as it comes and to its end, and then answers on stderr. What is typed at \
 a terminal is not repeated, and --json prints nothing but its document; both answer on stdout.
 
+`explain -- COMMAND…` runs the command with your input, output and signals, answers on stderr what it wrote there, and \
+ends as the command did: with its exit code, or by its signal; with 126 or 127 if it cannot be started.
+
 Examples:
   cuda-pitfalls explain torch.cuda.is_available mask
   cuda-pitfalls explain 700
   cuda-pitfalls explain stray-memory-gpu0
   cuda-pitfalls explain cudaGetErrorString
+  cuda-pitfalls explain -- python train.py
   python train.py 2>&1 | cuda-pitfalls explain -";
 
 #[derive(Args, Debug)]
 pub(super) struct ExplainArguments {
     /// A symptom, a call, an error by name or number, an environment variable, a line of a framework, a message;
     /// `-` reads a traceback or a log from standard input, and passes it through.
-    #[arg(required = true)]
+    #[arg(required_unless_present = "command")]
     words: Vec<String>,
+    /// A command and its arguments: what it writes on stderr is answered when it has ended.
+    #[arg(last = true, conflicts_with_all = ["words", "json"], value_name = "COMMAND")]
+    command: Vec<OsString>,
     /// As JSON.
     #[arg(long)]
     json: bool,
 }
 
 pub(super) fn explain(arguments: &ExplainArguments) -> Exit {
-    let ExplainArguments { words, json } = arguments;
+    let ExplainArguments { words, command, json } = arguments;
     let heard = match words.as_slice() {
+        [] => match ran(command) {
+            Ok(heard) => heard,
+            Err(error) => return not_started(&error, *json),
+        },
         [only] if only == input::STDIN => match pasted(*json) {
             Ok(heard) => heard,
             Err(error) => return fail(format!("cannot read standard input: {error}"), Exit::Usage, *json),
         },
-        words => Heard { query: Query::of(&words.join(" ")), passed: None },
+        words => Heard { query: Query::of(&words.join(" ")), passed: None, ran: None },
     };
     let scenarios = match catalogue::select(&[]) {
         Ok(scenarios) => scenarios,
@@ -62,10 +76,18 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Exit {
         None => print(&page::text(&found, terminal::width(&io::stdout()))),
         Some(passed) => {
             let text = page::text(&found, terminal::width(&io::stderr()));
-            let _ = writeln!(io::stderr(), "\ncuda-pitfalls: about the end of this input\n\n{}", text.trim_end());
+            let about = if heard.ran.is_some() { "what it wrote on stderr" } else { "the end of this input" };
+            // A program that went well may say on stderr what it wants.
+            let is_told = heard.ran.is_none_or(|ran| ran.code != Some(0) || found.certainty != Certainty::Nothing);
+            if is_told {
+                let _ = writeln!(io::stderr(), "\ncuda-pitfalls: about {about}\n\n{}", text.trim_end());
+            }
             passed
         }
     };
+    if let Some(ran) = heard.ran {
+        end_as(ran)
+    }
     let exit = if found.certainty == Certainty::Nothing { Exit::NothingMeasured } else { Exit::Ok };
     ended(exit.worst(shown))
 }
@@ -75,6 +97,15 @@ struct Heard {
     query: Query,
     /// How it went to pass it through; none if it was not.
     passed: Option<Exit>,
+    /// How the command ended that said it.
+    ran: Option<Ended>,
+}
+
+/// What a command writes on stderr, which is passed through.
+fn ran(command: &[OsString]) -> Result<Heard, TracerError> {
+    let (ended, kept) = tracer::pass_through(command, MOST_BYTES, |piece| drop(io::stderr().write_all(piece)))?;
+    let query = Query::pasted(&String::from_utf8_lossy(&kept));
+    Ok(Heard { query, passed: Some(Exit::Ok), ran: Some(ended) })
 }
 
 /// What comes from standard input, read to its end whatever becomes of stdout: whoever writes it must not die of it.
@@ -106,5 +137,5 @@ fn pasted(json: bool) -> io::Result<Heard> {
         }
         _ => Exit::Ok,
     };
-    Ok(Heard { query: Query::pasted(whole_lines), passed: is_passed.then_some(passed) })
+    Ok(Heard { query: Query::pasted(whole_lines), passed: is_passed.then_some(passed), ran: None })
 }

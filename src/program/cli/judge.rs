@@ -4,6 +4,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use super::output::print_report;
+use super::stored::newest;
 use super::{fail, fail_rendered, is_styled, named, print};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::report::{ExitCode, Report, Stored, StoredReport};
@@ -13,7 +14,7 @@ use cuda_pitfalls_render::Format;
 
 /// Judges a stored report again: by the expectations it was made with, or by those of `files`.
 pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, verbose: bool, allow_skip: Option<String>) -> Exit {
-    let mut report = match Stored::open(path).and_then(|stored| stored.report()) {
+    let mut report = match Stored::open(&newest(path)).and_then(|stored| stored.report()) {
         Ok(report) => report,
         Err(error) => return fail(error, Exit::Usage, json),
     };

@@ -6,9 +6,9 @@ use super::output::CliError;
 use crate::run::environment_documents;
 use cuda_pitfalls_answers::releases::Matrix;
 use cuda_pitfalls_answers::survey::{Survey, SurveyKind};
-use cuda_pitfalls_core::report::{Stored, StoredReport};
+use cuda_pitfalls_core::report::{REPORT, Stored, StoredReport};
 use cuda_pitfalls_core::text::escape::terminal;
-use cuda_pitfalls_trace::{Trace, is_trace};
+use cuda_pitfalls_trace::{FILE as TRACE, Trace, is_trace};
 
 pub(super) enum StoredDocument {
     Report(StoredReport),
@@ -24,10 +24,11 @@ impl StoredDocument {
         if !documents.is_empty() {
             return Ok((StoredDocument::Matrix(Box::new(Matrix::of(&documents))), path.to_path_buf()));
         }
-        if is_trace(path) {
-            return Ok((StoredDocument::Trace(Box::new(Trace::open(path)?)), path.to_path_buf()));
+        let path = newest(path);
+        if is_trace(&path) {
+            return Ok((StoredDocument::Trace(Box::new(Trace::open(&path)?)), path));
         }
-        let path = named_by(path)?;
+        let path = named_by(&path)?;
         let stored = Stored::open(&path)?;
         let document = match Survey::of(&stored) {
             Some(survey) => StoredDocument::Survey(Box::new(survey?)),
@@ -44,6 +45,18 @@ impl StoredDocument {
             StoredDocument::Matrix(_) => "matrix of releases",
         }
     }
+}
+
+/// The folder of the newest run where a path names a folder of runs; else the path as it is.
+pub(super) fn newest(path: &Path) -> PathBuf {
+    let written = |folder: &Path| {
+        let files = [REPORT, TRACE].map(|file| folder.join(file));
+        files.iter().find_map(|file| file.metadata().ok()?.modified().ok())
+    };
+    let runs = path.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    let runs = runs.filter_map(|folder| Some((written(&folder)?, folder)));
+    let newest = runs.max().filter(|_| written(path).is_none());
+    newest.map_or_else(|| path.to_path_buf(), |(_, folder)| folder)
 }
 
 /// The document that a path names: the file itself, or the one in a folder. The folder of a survey holds the

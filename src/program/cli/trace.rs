@@ -5,8 +5,9 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::output::{CliError, fail_in_document, is_styled, named};
+use super::output::{CliError, fail_rendered, is_styled, named};
 use super::render::sources;
+use crate::run::is_program;
 use crate::run::options::WRITTEN;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
@@ -67,8 +68,9 @@ pub(super) struct TraceArguments {
     /// Print annotations for a GitHub Actions log too, on stderr.
     #[arg(long, help_heading = WRITTEN)]
     github: bool,
-    /// The summary as one JSON document: in this file, beside the text; without a file on stderr, instead of the text.
-    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = STDERR, help_heading = WRITTEN)]
+    /// The summary as one JSON document: in this file, beside the text; `-`, or no file before another option or `--`,
+    /// is stderr, instead of the text.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = STDERR, help_heading = WRITTEN)]
     json: Option<PathBuf>,
     /// Where: `cuda` (this machine's driver), `sim[:MACHINE]` (the simulated machine), or `auto`.
     #[arg(long, default_value = defaults::ON, value_parser = crate::argument::on, help_heading = TRACED)]
@@ -96,6 +98,12 @@ impl TraceArguments {
     /// Nothing where each file that is named can be written after the program has ended.
     fn check_files(&self) -> Result<(), String> {
         let json = self.json.iter().filter(|_| !self.is_json_on_stderr());
+        // `--json python train.py` would write over a program, and not start it.
+        if let Some(path) = json.clone().find(|path| path.extension().is_none_or(|it| it != "json") && is_program(path))
+        {
+            let name = path.display();
+            return Err(format!("--json {name}: it is a program; for the summary on stderr write `--json=- {name}`"));
+        }
         let files = [&self.html, &self.junit, &self.sarif, &self.markdown].into_iter().flatten().chain(json);
         files
             .into_iter()
@@ -106,14 +114,14 @@ impl TraceArguments {
 pub(super) fn trace(arguments: TraceArguments) -> Exit {
     let policy = match policy(&arguments) {
         Ok(policy) => policy,
-        Err(why) => return refuse(&why, Exit::Usage, arguments.is_json_on_stderr()),
+        Err(why) => return fail_rendered(&why.to_string(), Exit::Usage, arguments.is_json_on_stderr()),
     };
     if let Err(why) = arguments.check_files() {
-        return refuse(&why, Exit::Usage, arguments.is_json_on_stderr());
+        return fail_rendered(&why.to_string(), Exit::Usage, arguments.is_json_on_stderr());
     }
     let program = match std::env::current_exe() {
         Ok(program) => program,
-        Err(error) => return refuse(&error, Exit::Internal, arguments.is_json_on_stderr()),
+        Err(error) => return fail_rendered(&error.to_string(), Exit::Internal, arguments.is_json_on_stderr()),
     };
     let folder = arguments.out.join(format!("{}-trace-{}", clock::utc_compact(), std::process::id()));
     let options = tracer::TraceOptions {
@@ -137,7 +145,7 @@ pub(super) fn trace(arguments: TraceArguments) -> Exit {
         Err(why) => (lost.or(Some(why.to_string())), PolicyOutcome::default()),
     };
     match failed {
-        Some(why) if !policy.is_empty() => return refuse(&why, Exit::NotDurable, false),
+        Some(why) if !policy.is_empty() => return fail_rendered(&why.to_string(), Exit::NotDurable, false),
         // The program keeps its exit code whatever happens to the tracer.
         Some(why) => say(&format!("cuda-pitfalls: {}\n", why.trim_end())),
         None => {}
@@ -211,15 +219,6 @@ fn write(path: &Path, text: &str, is_named: bool) -> Result<(), CliError> {
     Ok(written.map_err(|error| format!("cannot write {}: {error}", path.display()))?)
 }
 
-fn refuse(why: &dyn std::fmt::Display, exit: Exit, json: bool) -> Exit {
-    let why = why.to_string();
-    say(&format!("cuda-pitfalls: {}\n", why.trim_end()));
-    if json {
-        fail_in_document(&why, exit);
-    }
-    named(exit)
-}
-
 /// Ends as shells do where a program cannot be started.
 pub(super) fn not_started(error: &TracerError, json: bool) -> Exit {
     let exit = match error {
@@ -228,13 +227,10 @@ pub(super) fn not_started(error: &TracerError, json: bool) -> Exit {
         TracerError::Internal(_) => Exit::Internal,
         TracerError::Program { source, .. } => {
             say(&format!("cuda-pitfalls: {error}\n"));
-            if json {
-                say("cuda-pitfalls: to write the summary to a file: --json=FILE\n");
-            }
             std::process::exit(if source.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
         }
     };
-    refuse(error, exit, json)
+    fail_rendered(&error.to_string(), exit, json)
 }
 
 /// Ends as the program did: by the same code, or by the same signal.

@@ -31,6 +31,8 @@ pub(super) struct Console {
     coming: BTreeMap<String, usize>,
     /// The answers of scenarios with an instance that is not done yet.
     known: BTreeMap<String, Vec<InstanceAnswer>>,
+    /// What the first round of each instance answered that is not done yet.
+    first: BTreeMap<String, Vec<InstanceAnswer>>,
     spoken: bool,
     finished: bool,
 }
@@ -60,6 +62,7 @@ impl Console {
             asked: Workload::default(),
             coming: BTreeMap::new(),
             known: BTreeMap::new(),
+            first: BTreeMap::new(),
             spoken: false,
             finished: false,
         }
@@ -140,6 +143,21 @@ impl Console {
         self.known.entry(done.scenario.clone()).or_default().push(InstanceAnswer::of(&done.view()));
         if is_last && let Some(answers) = self.known.remove(&done.scenario) {
             self.tell(&answers);
+        }
+    }
+
+    /// Takes note of what the first round of an instance answers. The line of its scenario is printed on stderr when all
+    /// of its instances have had that round: stdout gets each answer once, when it is final.
+    pub(super) fn preliminary(&mut self, first: InstanceAnswer) {
+        let scenario = first.scenario.clone();
+        let known = self.first.entry(scenario.clone()).or_default();
+        known.push(first);
+        let is_told = self.coming.get(&scenario) == Some(&known.len()) && !self.quiet;
+        // In one line, without its details and its workaround.
+        let block = answer::question(known, usize::MAX, Style::Plain);
+        if let Some(line) = block.lines().next().filter(|_| is_told) {
+            let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+            self.bar.suspend(|| output::tell(&format!("preliminary: {line}")));
         }
     }
 

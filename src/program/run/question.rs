@@ -16,6 +16,7 @@ use cuda_pitfalls_core::report::{Attempt, CaseReport, Run, ScenarioReport};
 use cuda_pitfalls_core::scenario::{Hazard, Instance, Scenario};
 use cuda_pitfalls_core::verdict::{Kind, Reason};
 use cuda_pitfalls_instrument::supervisor::SupervisorError;
+use cuda_pitfalls_render::answer::InstanceAnswer;
 
 /// A question that is being asked. Its results are in its [`ScenarioReport`].
 pub(super) struct OpenQuestion {
@@ -132,6 +133,17 @@ impl OpenQuestion {
                 asking.done.verdict = open(asking.session.provenance, words);
             }
         }
+    }
+
+    /// What the rounds so far answer; their attempts must be in memory. The question stays open.
+    pub(super) fn so_far(&self, asking: &mut Asking<'_>) -> Option<InstanceAnswer> {
+        let mut plan = asking.done.plan.clone().filter(|_| !self.is_done() && self.rounds > 0)?;
+        plan.repeat = self.rounds;
+        let open = asking.done.verdict.clone();
+        asking.judge(&plan);
+        let answer = InstanceAnswer::of(&asking.done.view());
+        asking.done.verdict = open;
+        Some(answer)
     }
 
     /// Repeats attempts that others disturbed, confirms an unexpected verdict, and judges. All attempts must be in

@@ -153,6 +153,8 @@ impl<'a> Rounds<'a> {
                 spool::bring_back(&mut asking.done.cases)?;
                 question.conclude(asking, false);
             }
+            let first = if round == 0 { question.so_far(asking) } else { None };
+            first.into_iter().for_each(|answer| self.console.preliminary(answer));
             let unsafe_host = host_unsafe(done);
             if self.options.fail_fast && done.verdict.expectation == ExpectationMet::Unexpected {
                 run.stopped_by.get_or_insert(done.name.clone());

@@ -96,7 +96,7 @@ pub fn ending(report: &ReportView<'_>, ending: &Ending, width: usize) -> String 
 }
 
 /// What to do without a GPU.
-const HINT: &str = "Without a GPU, `--on auto` or `--on sim` asks a simulated machine (never evidence).";
+const HINT: &str = "`cuda-pitfalls doctor` says why; `--on auto` asks a simulated machine (never evidence).";
 
 /// `24 questions (53 variants): 52 as expected, 1 inconclusive, in 62 s`
 fn counts(report: &ReportView<'_>) -> String {

@@ -43,7 +43,7 @@ fn word(answer: &InstanceAnswer) -> &'static str {
 }
 
 /// The word for a verdict on a question. Questions are worded so that `reproduced` is a yes.
-pub(super) fn word_of(kind: Kind, question: &str) -> &'static str {
+pub(crate) fn word_of(kind: Kind, question: &str) -> &'static str {
     match (kind, is_yes_or_no(question)) {
         (Kind::Reproduced, true) => "yes",
         (Kind::Reproduced, false) => "reproduced",

@@ -194,6 +194,7 @@ fn without_a_gpu_there_are_five_lines_and_a_hint() {
     let text = head(&report.view(), Some(&asked), 100) + &ending(&report.view(), &end, 100);
     assert!(text.lines().count() <= 5, "{text}");
     assert!(text.contains("no usable GPU here (NVML lists no GPU)") && text.contains("`--on auto`"), "{text}");
+    assert!(text.contains("`cuda-pitfalls doctor` says why"), "{text}");
     assert!(text.contains("229 questions were not asked"), "{text}");
 }
 

@@ -13,7 +13,7 @@ use cuda_pitfalls_core::text::units;
 pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) -> String {
     let width = width.min(WIDEST);
     let mut out = String::new();
-    let mut say = |head: &str, text: &str| out.push_str(&sentence(&format!("{head:<12}"), text, width));
+    let mut say = |head: &str, text: &str| out.push_str(&sentence(&format!("{head:<14}"), text, width));
     let program = Path::new(&seen.program).file_name().map_or_else(String::new, |name| name.to_string_lossy().into());
     let user = seen.uid.map(|uid| format!(", user {uid}")).unwrap_or_default();
     let threads = seen.threads.map(|threads| format!(", {}", counted(threads as usize, "thread"))).unwrap_or_default();
@@ -133,4 +133,17 @@ fn unread(seen: &ProcessExamination) -> Vec<&'static str> {
         (seen.open_files.is_none(), "its open files"),
     ];
     all.into_iter().filter(|(is_unread, _)| *is_unread).map(|(_, what)| what).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_pitfalls_core::examination::ProcessLibrary;
+
+    #[test]
+    fn the_longest_name_of_a_library_does_not_touch_its_path() {
+        let library = ProcessLibrary { library: "libnvidia-ml".into(), path: "/nvml".into(), is_deleted: false };
+        let seen = ProcessExamination { libraries: Some(vec![library]), ..ProcessExamination::default() };
+        assert!(text(&seen, &ProcessFindings::default(), 80).contains("\nlibnvidia-ml  /nvml\n"));
+    }
 }

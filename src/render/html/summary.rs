@@ -83,7 +83,8 @@ pub(super) fn section(out: &mut String, report: &ReportView<'_>, folders: &Folde
     out.push_str("<h2>Answers</h2>\n");
     filters(out, report, folders);
     let caption = "What needs attention comes first. Memory is the change since before the process.";
-    out.push_str(&table("summary", caption, &COLUMNS, rows(report).iter().map(|instances| row(instances, folders))));
+    let all = rows(report);
+    out.push_str(&table("summary answers", caption, &COLUMNS, all.iter().map(|instances| row(instances, folders))));
 }
 
 fn filters(out: &mut String, report: &ReportView<'_>, folders: &Folders<'_>) {

@@ -1,8 +1,8 @@
 //! The cells of a row of `survey calls`.
 
+use crate::words;
 use cuda_pitfalls_answers::survey::calls::{CallAnswer, CallRow};
 use cuda_pitfalls_calls::CallLibrary;
-use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::units;
 
 pub(super) fn library(CallRow { library, libcudart_version, .. }: &CallRow) -> String {
@@ -41,7 +41,7 @@ pub(super) fn arguments(row: &CallRow) -> &'static str {
 pub(super) fn context(row: &CallRow) -> String {
     match row.context_on.as_deref() {
         None | Some([]) => gpus(row.context_on.as_deref(), "–"),
-        Some(on) => format!("{} of {}", listed(on, "–"), row.visible_gpus),
+        on => format!("{} of {}", gpus(on, "–"), row.visible_gpus),
     }
 }
 
@@ -63,5 +63,5 @@ pub(super) fn yes(fact: Option<bool>) -> String {
 
 /// The GPUs in a list; `none` where it is empty, and `?` where it is not known.
 pub(super) fn gpus(on: Option<&[u32]>, none: &str) -> String {
-    on.map_or_else(|| "?".to_string(), |on| listed(on, none))
+    on.map_or_else(|| "?".to_string(), |on| words::gpus(on, none))
 }

@@ -342,6 +342,7 @@ fn machine(trace: &Trace) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cuda_pitfalls_trace::Memory;
     use cuda_pitfalls_trace::fixture::programs as fixture;
 
     fn page(trace: &Trace) -> String {
@@ -376,6 +377,24 @@ mod tests {
         }
         assert!(page.contains("context, never used afterwards"));
         assert!(page.contains("<a href=\"#p0\">visibility/mask-after-cuinit</a>"), "the proof is a link");
+    }
+
+    #[test]
+    fn a_timeline_has_one_scale_one_meaning_of_a_colour_names_of_marks_and_no_idle_time() {
+        let mut trace = fixture::trace();
+        let template = trace.memory[0];
+        let at = |index, used_bytes| Memory { index, used_bytes, ..template };
+        trace.start.used_bytes = vec![Some(0), Some(0)];
+        trace.memory = vec![at(0, 2000 << 20), at(1, 20 << 20)];
+        trace.end.as_mut().unwrap().t_ns += 3_600_000_000_000;
+        let page = page(&trace);
+        let (_, timeline) = page.split_once("<h2>Timeline</h2>").unwrap();
+        let timeline = timeline.split("<h2>").next().unwrap();
+        let heights: Vec<&str> =
+            timeline.split("<path d=\"").skip(1).filter_map(|path| path.split('"').next()).collect();
+        assert!(heights[0].contains("V0.0") && heights[1].contains("V99.0"), "20 MiB beside 2,000: {heights:?}");
+        assert!(!timeline.contains("class=\"g0\"") && timeline.contains(">cuInit</span>"), "{timeline}");
+        assert!(timeline.contains("listed there: 60.1 min") && timeline.contains("class=\"cut\""), "{timeline}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::change::{LineChange, changes};
 use super::{TraceView, place, totals, unseen};
-use crate::issue::{Attached, IssueSections, MOST, arranged, capital, cut, first_sources, folded};
+use crate::issue::{Attached, IssueSections, MOST, arranged, capital, cut, first_sources, folded, title as title_of};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::text::escape::{markdown, shorten, visible};
 use cuda_pitfalls_core::text::units;
@@ -35,10 +35,10 @@ pub(super) fn issue(seen: &TraceView, proofs: &[Scenario], attached: &[Attached]
 /// The first thing to change, with its line.
 fn title(seen: &TraceView, changes: &[(LineChange<'_>, usize)]) -> String {
     let Some((first, _)) = changes.first() else {
-        return format!("No pitfall was found: {}", markdown(&command(seen)));
+        return title_of(&format!("No pitfall was found: {}", command(seen)));
     };
     let at = first.at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
-    markdown(&format!("{}{at}", capital(first.title)))
+    title_of(&format!("{}{at}", capital(first.title)))
 }
 
 /// What people believe of what was found, as the scenarios say it, and what was measured.
@@ -120,7 +120,7 @@ mod tests {
         let seen = TraceView::new(&trace, &findings, &outcome);
         let proofs = cuda_pitfalls_core::catalogue::select(&["visibility/mask-after-cuinit".to_owned()]).unwrap();
         let text = issue(&seen, &proofs, &[]);
-        assert!(text.starts_with("# CUDA\\_VISIBLE\\_DEVICES is set after it was read (cli.py:88)\n"), "{text}");
+        assert!(text.starts_with("# CUDA_VISIBLE_DEVICES is set after it was read (cli.py:88)\n"), "{text}");
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no {part}:\n{text}"));
         assert!(at("### Expected") < at("### What happened") && at("### Reproducer") < at("### Versions"));
         assert!(text.contains("torch.cuda.is\\_available"), "{text}");

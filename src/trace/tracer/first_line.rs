@@ -58,7 +58,7 @@ impl Tracer {
         }
         if machine.libcuda.is_none() {
             limits
-                .push("no libcuda was found: calls of a libcuda that the program finds elsewhere are not seen".into());
+                .push("no libcuda was found (`cuda-pitfalls doctor` says why): calls of one that the program finds elsewhere are not seen".into());
         }
         if !options.returns.is_empty() {
             limits

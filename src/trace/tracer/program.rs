@@ -32,12 +32,14 @@ pub(super) struct TracedProgram {
 impl TracedProgram {
     /// Starts a command with a changed environment, and with our terminal, descriptors and process group. If it runs
     /// `apart`, it has neither input nor output but for the stderr that is wanted, and is killed when this process ends.
+    /// `stderr` takes the place of our stderr.
     pub(super) fn start(
         command: &[OsString],
         environment: &[(OsString, OsString)],
         caller: Caller,
         bystander: Bystander,
         apart: Option<&Apart>,
+        stderr: Option<Stdio>,
     ) -> Result<TracedProgram, TracerError> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(TracerError::Usage("no command was given".to_string()));
@@ -46,6 +48,7 @@ impl TracedProgram {
         let signals = Signals::take(bystander).map_err(failed)?;
         let mut started = Command::new(program);
         started.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
+        started.stderr(stderr.unwrap_or_else(Stdio::inherit));
         if let Some(apart) = apart {
             let stderr = match &apart.stderr {
                 Some(path) => Stdio::from(appended(path).map_err(failed)?),

@@ -15,19 +15,20 @@ use super::table::Table;
 const MOST_ROWS: usize = 24;
 
 pub(super) fn section(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pitfall) {
-    let (title, trap_is, control_is) = match standing {
-        Pitfall::Happens => ("The order that works", "trap", "control, which works"),
-        Pitfall::Harmless => ("What was compared", "trap", "control"),
-        Pitfall::Open => ("What is compared", "trap", "control"),
+    let (title, control_is) = match standing {
+        Pitfall::Happens => ("The order that works", "control, which works"),
+        Pitfall::Harmless => ("What was compared", "control"),
+        Pitfall::Open => ("What is compared", "control"),
     };
-    let _ = writeln!(out, "\n## {title}");
     if !scenario.workaround.is_empty() {
-        let doubt = if standing == Pitfall::Open { "Advice, not measured yet: " } else { "" };
+        let doubt = if standing == Pitfall::Open { "Not measured yet: " } else { "" };
+        out.push_str("\n## What to write\n");
         paragraph(out, &format!("{doubt}{}", prose(&scenario.workaround)));
     }
+    let _ = writeln!(out, "\n## {title}");
     let find = |name: &str| instance.cases.iter().find(|case| case.name == name);
     let (trap, control) = (find("trap"), find("control"));
-    let shown = [(trap_is, trap), (control_is, control)];
+    let shown = [("trap", trap), (control_is, control)];
     let shown: Vec<(&str, &Case)> = shown.into_iter().filter_map(|(word, case)| Some((word, case?))).collect();
     if !instance.values.is_empty() {
         let values: Vec<String> =

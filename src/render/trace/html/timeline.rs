@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 
-use super::is_told;
+use super::{is_told, more};
 use crate::html::page::paragraph;
-use crate::svg::{share, steps};
+use crate::svg::{Axis, share, steps};
 use crate::trace::entry::{EntryKind, TraceEntry};
 use crate::trace::place;
-use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::escape::{html, shorten};
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::{EventKind, Trace};
@@ -23,6 +23,9 @@ const MOST_GPUS: usize = 16;
 const NEAR: f64 = 1.6;
 /// The same where there are many lanes.
 const NEAR_OF_MANY: f64 = 4.0;
+/// What a character of a label takes of a track, in percent: on a phone, and on a page as people read it.
+const NARROW_CHARACTER: f64 = 2.1;
+const WIDE_CHARACTER: f64 = 1.0;
 /// Pixel columns of a curve, and its height.
 const COLUMNS: f64 = 1000.0;
 const HEIGHT: f64 = 100.0;
@@ -35,6 +38,8 @@ pub(super) fn draw(out: &mut String, trace: &Trace, entries: &[TraceEntry], list
     let from = trace.start.t_ns;
     let times = trace.events.iter().map(|event| event.t_ns).chain(trace.memory.iter().map(|memory| memory.t_ns));
     let to = times.chain(trace.end.iter().map(|end| end.t_ns)).max().unwrap_or(from).max(from);
+    let stamps = trace.events.iter().map(|event| event.t_ns).chain(trace.memory.iter().map(|memory| memory.t_ns));
+    let axis = Axis::new((from, to), stamps);
     out.push_str("<h2>Timeline</h2>\n<div class=\"timeline\">\n");
     let late = entries.iter().filter(|entry| !entry.late.is_empty()).map(|_| EntryKind::Variable);
     let kinds: BTreeSet<EntryKind> = entries.iter().map(|entry| entry.kind).chain(late).collect();
@@ -43,19 +48,26 @@ pub(super) fn draw(out: &mut String, trace: &Trace, entries: &[TraceEntry], list
         .map(|kind| format!("<span class=\"name\"><span class=\"dot {}\"></span>{}</span> ", kind.class(), kind.name()))
         .collect();
     let _ = writeln!(out, "<p class=\"legend\">{legend}</p>");
-    memory(out, trace, (from, to));
-    lanes(out, trace, entries, listed, (from, to));
-    let middle = from.saturating_add(to.saturating_sub(from) / 2);
-    let _ = writeln!(
-        out,
-        "<div class=\"axis\"><span>0 s</span><span>{}</span><span>{}</span></div>\n</div>",
-        place::since_start(trace, middle),
-        place::since_start(trace, to)
-    );
+    if let Some(left_out) = axis.left_out() {
+        *out += &paragraph("dim", &format!("Hatched and left out, because nothing is listed there: {left_out}."));
+    }
+    memory(out, trace, (from, to), &axis);
+    lanes(out, trace, entries, listed, &axis);
+    let end = place::since_start(trace, to);
+    let _ = writeln!(out, "<div class=\"axis\"><span>0 s</span><span>{end}</span></div>\n</div>");
 }
 
-/// The curve of each GPU, each with a scale of its own: a context beside 80 GiB would not be seen.
-fn memory(out: &mut String, trace: &Trace, span: (u64, u64)) {
+/// The bands of what is left out of the axis, on one track.
+fn cuts(axis: &Axis) -> String {
+    let band = |(start, end): &(u64, u64)| {
+        let (at, to) = (100.0 * axis.share(*start), 100.0 * axis.share(*end));
+        format!("<span class=\"cut\" style=\"left:{at:.2}%;width:{:.2}%\"></span>", to - at)
+    };
+    axis.cuts.iter().map(band).collect()
+}
+
+/// The curve of each GPU, all with the same scale and colour: a colour is a kind of event.
+fn memory(out: &mut String, trace: &Trace, span: (u64, u64), axis: &Axis) {
     let mut curves: BTreeMap<usize, Vec<(u64, i64)>> = BTreeMap::new();
     for memory in &trace.memory {
         let before = trace.start.used_bytes.get(memory.index).copied().flatten();
@@ -68,34 +80,34 @@ fn memory(out: &mut String, trace: &Trace, span: (u64, u64)) {
         out.push_str("<p class=\"dim\">Memory of GPUs was not read, or did not change.</p>\n");
         return;
     }
+    let values = || curves.values().take(MOST_GPUS).flatten().map(|(_, bytes)| *bytes);
+    let (low, high) = (values().min().unwrap_or(0).min(0), values().max().unwrap_or(0).max(0));
+    let x = |t: u64| COLUMNS * axis.share(t);
+    let y = |bytes: i64| HEIGHT - HEIGHT * share(bytes as f64 - low as f64, high as f64 - low as f64);
+    *out += &paragraph("dim", &format!("Memory of every GPU is on one scale, up to {}.", units::delta(high)));
     for (index, points) in curves.iter_mut().take(MOST_GPUS) {
         points.sort_by_key(|(t, _)| *t);
-        let low = points.iter().map(|(_, bytes)| *bytes).min().unwrap_or(0).min(0);
-        let high = points.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0).max(0);
-        let x = |t: u64| COLUMNS * share(t.saturating_sub(span.0) as f64, span.1.saturating_sub(span.0) as f64);
-        let y = |bytes: i64| HEIGHT - HEIGHT * share(bytes as f64 - low as f64, high as f64 - low as f64);
         let path = steps(points, span, x, y);
         let first = points.first().map_or(0.0, |(t, _)| x(*t).round());
         let base = y(0);
-        let colour = index % 8;
+        let most = points.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0).max(0);
         let name = trace.start.gpus.get(*index).and_then(|gpu| gpu.name.as_deref()).unwrap_or("unknown");
         let is_known = trace.start.used_bytes.get(*index).copied().flatten().is_some();
-        let peak = if is_known { units::delta(high) } else { units::bytes(high.unsigned_abs()) };
+        let peak = if is_known { units::delta(most) } else { units::bytes(most.unsigned_abs()) };
         let last = points.last().map_or(0, |(_, bytes)| *bytes);
         let title = format!("GPU {index}, {name}: at most {peak}, at the end {}", units::delta(last));
         let _ = writeln!(
             out,
             "<div class=\"lane\"><div class=\"who\"><strong>GPU {index}</strong> <span class=\"dim\">{}, at most {peak}</span></div>\
-             <div class=\"track memory\"><svg viewBox=\"0 0 {COLUMNS} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
-             aria-label=\"{1}\"><title>{1}</title><path class=\"area g{colour}\" d=\"{path}V{base:.1}H{first}Z\"/>\
-             <path class=\"g{colour}\" d=\"{path}\"/></svg></div></div>",
+             <div class=\"track memory\">{}<svg viewBox=\"0 0 {COLUMNS} {HEIGHT}\" preserveAspectRatio=\"none\" role=\"img\" \
+             aria-label=\"{2}\"><title>{2}</title><path class=\"area\" d=\"{path}V{base:.1}H{first}Z\"/>\
+             <path d=\"{path}\"/></svg></div></div>",
             html(&place::short(name)),
+            cuts(axis),
             html(&place::short(&title)),
         );
     }
-    if curves.len() > MOST_GPUS {
-        *out += &paragraph("dim", &format!("… and {} more GPUs.", curves.len() - MOST_GPUS));
-    }
+    *out += &more(curves.len(), MOST_GPUS, "GPUs");
     let still = (0..trace.start.gpus.len()).filter(|index| !curves.contains_key(index));
     let still: Vec<String> = still.take(MOST_GPUS).map(|index| index.to_string()).collect();
     if !still.is_empty() {
@@ -106,7 +118,10 @@ fn memory(out: &mut String, trace: &Trace, span: (u64, u64)) {
 /// Events of one process that stand so close together that they are one mark.
 struct Mark {
     at: f64,
-    kind: EntryKind,
+    /// Of several events the most important kind comes first, and gives the colour.
+    kinds: BTreeSet<EntryKind>,
+    /// The GPU of the first event.
+    gpu: Option<String>,
     count: usize,
     is_told: bool,
     /// An entry that the page has.
@@ -114,8 +129,8 @@ struct Mark {
     title: String,
 }
 
-fn lanes(out: &mut String, trace: &Trace, entries: &[TraceEntry], listed: &HashSet<usize>, (from, to): (u64, u64)) {
-    let percent = |t: u64| 100.0 * share(t.saturating_sub(from) as f64, to.saturating_sub(from) as f64);
+fn lanes(out: &mut String, trace: &Trace, entries: &[TraceEntry], listed: &HashSet<usize>, axis: &Axis) {
+    let percent = |t: u64| 100.0 * axis.share(t);
     let mut marked = marked(trace, entries);
     let mut names: HashMap<u32, (u64, String)> = HashMap::new();
     for process in &trace.processes {
@@ -141,20 +156,21 @@ fn lanes(out: &mut String, trace: &Trace, entries: &[TraceEntry], listed: &HashS
         let _ = writeln!(
             out,
             "<div class=\"lane\"><div class=\"who\"><strong>pid {pid}</strong> <span class=\"dim\">{}, {}</span></div>\
-             <div class=\"track\"><span class=\"life\" style=\"left:{began:.2}%;width:{:.2}%\"></span>",
+             <div class=\"track\">{}<span class=\"life\" style=\"left:{began:.2}%;width:{:.2}%\"></span>",
             html(&place::short(name)),
             counted(events.len() as u64, "event"),
+            cuts(axis),
             (last - began).max(0.0)
         );
-        marks.iter().for_each(|mark| draw_mark(out, mark));
+        for (index, mark) in marks.iter().enumerate() {
+            draw_mark(out, mark, marks.get(index + 1).map_or(100.0, |next| next.at));
+        }
         out.push_str("</div></div>\n");
     }
     if busy.len() > OPEN_LANES {
         out.push_str("</details>\n");
     }
-    if busy.len() > MOST_LANES {
-        *out += &paragraph("dim", &format!("… and {} more processes with events.", busy.len() - MOST_LANES));
-    }
+    *out += &more(busy.len(), MOST_LANES, "processes with events");
     if !idle.is_empty() {
         let processes =
             if idle.len() == 1 { "One more process".to_owned() } else { format!("{} more processes", idle.len()) };
@@ -184,20 +200,29 @@ fn marked(trace: &Trace, entries: &[TraceEntry]) -> BTreeMap<u32, Vec<(u64, usiz
     marked
 }
 
-fn draw_mark(out: &mut String, mark: &Mark) {
+fn draw_mark(out: &mut String, mark: &Mark, after: f64) {
     let told = if mark.is_told { " told" } else { "" };
     let text = if mark.count > 1 { mark.count.to_string() } else { String::new() };
     let (tag, link) = match mark.link {
         Some(place) => ("a", format!(" href=\"#e{place}\"")),
         None => ("span", String::new()),
     };
+    let (at, colour) = (mark.at, mark.kinds.first().map_or("", |kind| kind.class()));
+    let title = html(&shorten(&mark.title, 90));
     let _ = writeln!(
         out,
-        "<{tag}{link} class=\"mark {}{told}\" style=\"left:{:.2}%\" title=\"{}\">{text}</{tag}>",
-        mark.kind.class(),
-        mark.at,
-        html(&shorten(&mark.title, 90)),
+        "<{tag}{link} class=\"mark {colour}{told}\" style=\"left:{at:.2}%\" title=\"{title}\">{text}</{tag}>"
     );
+    let kinds = mark.kinds.iter().map(|kind| kind.name());
+    let label = listed(kinds.chain(mark.gpu.as_deref().filter(|_| mark.count == 1)), "");
+    // A label must end before the next mark.
+    let length = label.chars().count() as f64 + 2.0;
+    let class = match after - at {
+        room if length * NARROW_CHARACTER <= room => "label",
+        room if length * WIDE_CHARACTER <= room => "label if-wide",
+        _ => return,
+    };
+    let _ = writeln!(out, "<span class=\"{class}\" style=\"left:{at:.2}%\">{}</span>", html(&label));
 }
 
 fn marks(
@@ -218,14 +243,15 @@ fn marks(
                 if is_told(entry) && !mark.is_told {
                     (mark.is_told, mark.link) = (true, link.or(mark.link));
                 }
-                mark.kind = mark.kind.min(*kind);
+                mark.kinds.insert(*kind);
                 mark.link = mark.link.or(link);
             }
             _ => {
                 let is_late = *kind == EntryKind::Variable && entry.kind == EntryKind::Init;
                 let title = if is_late { "a write that came too late".to_owned() } else { entry.title() };
                 let title = format!("{}: {title}", place::since_start(trace, *t));
-                marks.push(Mark { at, kind: *kind, count: 1, is_told: is_told(entry), link, title });
+                let (kinds, gpu) = (BTreeSet::from([*kind]), entry.gpu.clone());
+                marks.push(Mark { at, kinds, gpu, count: 1, is_told: is_told(entry), link, title });
             }
         }
     }

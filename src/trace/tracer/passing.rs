@@ -1,0 +1,55 @@
+//! A program whose stderr is read on its way, and that otherwise is as if its caller had started it.
+
+use std::ffi::OsString;
+use std::io::{self, PipeReader, Read};
+use std::os::fd::AsFd;
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::caller::Caller;
+use super::program::TracedProgram;
+use super::signals::Bystander;
+use super::{Ended, TracerError};
+use cuda_pitfalls_core::input;
+use cuda_pitfalls_instrument::supervisor;
+
+/// Runs a command to its end, and passes each piece of its stderr to `each` as it comes. Returns how it ended, and the
+/// last `most_bytes` of its stderr.
+///
+/// # Errors
+/// The command was not started, and why.
+pub fn pass_through(
+    command: &[OsString],
+    most_bytes: usize,
+    each: impl FnMut(&[u8]),
+) -> Result<(Ended, Vec<u8>), TracerError> {
+    let internal = |error: &dyn std::fmt::Display| TracerError::Internal(error.to_string());
+    supervisor::can_watch().map_err(|error| internal(&error))?;
+    let caller = Caller::take_over().map_err(|error| internal(&error))?;
+    let bystander = Bystander::start(command).map_err(|error| internal(&error))?;
+    let (pipe, stderr) = io::pipe().map_err(|error| internal(&error))?;
+    let mut program = TracedProgram::start(command, &[], caller, bystander, None, Some(stderr.into()))?;
+    let kept = input::tail(Stderr { pipe, program: &program }, most_bytes, each).unwrap_or_default();
+    loop {
+        if let Some(ended) = program.ended() {
+            return Ok((ended, kept));
+        }
+        let _ = poll(&mut [PollFd::new(&program, PollFlags::IN)], None);
+    }
+}
+
+/// What a program writes until it ends. What it leaves behind may hold the pipe open for ever.
+struct Stderr<'p> {
+    pipe: PipeReader,
+    program: &'p TracedProgram,
+}
+
+impl Read for Stderr<'_> {
+    fn read(&mut self, piece: &mut [u8]) -> io::Result<usize> {
+        let fds = [self.pipe.as_fd(), self.program.as_fd()];
+        let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        poll(&mut fds, None)?;
+        let [written, _] = &fds;
+        if written.revents().is_empty() { Ok(0) } else { self.pipe.read(piece) }
+    }
+}
