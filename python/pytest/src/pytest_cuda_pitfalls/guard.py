@@ -159,7 +159,21 @@ class Guard:
         """What a report shows: the line, found by one of these runs of pytest under a trace, each with what is said of
         it. ``None`` if all lines are allowed, or ``warns`` says of them that a warning is enough, or if a machine with
         GPUs would not call ``cuInit`` there."""
-        queue, excused, watched = list(runs), [], self._jax
+        before = len(self.sarif)
+        told = self._explain(runs, options, nodeid, warns)
+        if told is None:
+            # What is allowed is no result.
+            del self.sarif[before:]
+        return told
+
+    def _explain(
+        self,
+        runs: Sequence[Tuple[str, Sequence[str]]],
+        options: Sequence[str],
+        nodeid: str,
+        warns: Callable[[Judged], bool],
+    ) -> Any:
+        queue, watched, excused = list(runs), self._jax, []
         while queue:
             said, targets = queue.pop(0)
             for _ in range(_ATTEMPTS):

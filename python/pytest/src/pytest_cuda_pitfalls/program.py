@@ -19,6 +19,8 @@ FRAMEWORKS = frozenset(
 )
 #: Packages that import a file of tests, and the import system.
 _RUNNERS = frozenset("pytest _pytest pluggy xdist execnet pytest_forked pytest_cuda_pitfalls pytest_asyncio".split())
+#: What the driver of a trace without a GPU refuses, and a real one answers before ``cuInit``.
+_REFUSED = "cuGetExportTable"
 #: The most lines of a chain that are shown.
 _MOST_LINES = 24
 
@@ -176,8 +178,8 @@ def trace(
 
 
 def _events(folder: str) -> List[Dict[str, Any]]:
-    """The calls of ``cuInit`` and those that failed before it, from the document of a trace, after the line of the program
-    itself."""
+    """The calls of ``cuInit``, and those that the fake driver refused before it, from the document of a trace, after the
+    line of the program itself."""
     told: List[Dict[str, Any]] = []
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name, "trace.ndjson")
@@ -188,7 +190,7 @@ def _events(folder: str) -> List[Dict[str, Any]]:
             for event in (json.loads(line) for line in lines if line.endswith("\n")):
                 if event["line"] == "process" and not told:
                     told.append({**event, "event": "process"})
-                elif event.get("event") in ("init", "error"):
+                elif event.get("event") == "init" or (event.get("event"), event.get("call")) == ("error", _REFUSED):
                     told.append(event)
     return told
 
