@@ -43,7 +43,7 @@ fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
 }
 
 fn with_packages(scratch: &Scratch, mut command: Command) -> Command {
-    command.env("PYTHONPATH", packages(scratch)).env_remove("CUDA_PITFALLS_PYTHON");
+    command.env("PYTHONPATH", packages(scratch));
     command
 }
 
@@ -143,7 +143,7 @@ fn every_python_that_is_here_runs_the_same_lines() {
     let mut found = BTreeMap::new();
     for minor in 8..=14 {
         let name = format!("python3.{minor}");
-        let answer = Command::new(&name).args(["-c", "import sys, ctypes; print(sys.executable)"]).output();
+        let answer = Command::new(&name).args(["-c", "import sys; print(sys.executable)"]).output();
         let Ok(answer) = answer.as_ref().map(|answer| String::from_utf8_lossy(&answer.stdout)) else { continue };
         if let Some(path) = answer.lines().next().filter(|path| path.starts_with('/')) {
             found.insert(name, path.to_string());

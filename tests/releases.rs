@@ -16,7 +16,7 @@ use cuda_pitfalls::survey::document::SurveyDocument;
 use cuda_pitfalls::survey::python::PythonRow;
 use cuda_pitfalls::verdict::Provenance;
 
-use common::traced::has;
+use common::traced::{has, in_time};
 use common::{Ran, Scratch, against_schema, root};
 use serde_json::Value;
 
@@ -33,7 +33,6 @@ fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
     command.env("PATH", std::env::join_paths(folders).expect("a PATH"));
     command.env("CUDA_PITFALLS_TEST_PACKAGES", root().join("tests/surveyed/site-packages"));
     command.env("FRAMEWORK_STATE", scratch.path().join("state")).env("PYTHONDONTWRITEBYTECODE", "1");
-    command.env_remove("CUDA_VISIBLE_DEVICES").env_remove("CUDA_PITFALLS_PYTHON");
     command
 }
 
@@ -171,7 +170,9 @@ fn bisect(scratch: &Scratch, arguments: &[&str], code: &str) -> Ran {
     let mut all = vec!["bisect", "--forbid", "cuinit", "--on", "sim", "--work", &work];
     all.extend(arguments);
     all.extend(["--", "python", "-c", code]);
-    scratch.start(command(scratch, &all)).wait(Duration::from_secs(120))
+    // A process stands for a line that was not read in time.
+    let is_late = |ran: &Ran| ran.stdout.contains(": pid ");
+    in_time(is_late, || scratch.start(command(scratch, &all)).wait(Duration::from_secs(120)))
 }
 
 const SINCE_3: &str = "import os, framework\nif int(os.environ['FRAMEWORK_RELEASE']) >= 3: framework.device_count()";

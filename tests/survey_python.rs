@@ -37,9 +37,9 @@ fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
     }
     let mut command = scratch.command(&all);
     // A relative path: rows run in other folders.
-    command.env("PYTHONPATH", "tests/surveyed/site-packages").env_remove("CUDA_PITFALLS_PYTHON");
+    command.env("PYTHONPATH", "tests/surveyed/site-packages");
     command.env("PYTHONDONTWRITEBYTECODE", "1");
-    command.env_remove("CUDA_VISIBLE_DEVICES").env("FRAMEWORK_STATE", scratch.path().join("state"));
+    command.env("FRAMEWORK_STATE", scratch.path().join("state"));
     command
 }
 
@@ -254,7 +254,7 @@ fn what_a_line_makes_of_an_nvml_that_fails_or_lies_is_told() {
     let out = scratch.reports().to_string_lossy().into_owned();
     let asked = ["torch, counts", "torch, counts, NVML*", "torch, counts, cuInit 999"];
     let mut command = scratch.command(&["survey", "errors", "--on", "sim", "--quick", "--json", "--out", &out]);
-    command.args(asked).env_remove("CUDA_PITFALLS_PYTHON").env_remove("CUDA_VISIBLE_DEVICES");
+    command.args(asked);
     command.env("PYTHONPATH", root().join("tests/surveyed/failing"));
     let ran = scratch.start(command).wait(Duration::from_secs(120));
     ran.ended(0, "ok");
@@ -286,7 +286,7 @@ fn interpreter(scratch: &Scratch, script: &str) -> String {
 fn built_in(scratch: &Scratch, change: impl FnOnce(&mut Command)) -> Ran {
     let out = scratch.reports().to_string_lossy().into_owned();
     let mut command = scratch.command(&["survey", "python", "--on", "sim", "--quick", "--json", "--out", &out]);
-    command.env_remove("PYTHONPATH").env_remove("CUDA_PITFALLS_PYTHON").env_remove("CUDA_VISIBLE_DEVICES");
+    command.env_remove("PYTHONPATH");
     change(&mut command);
     scratch.start(command).wait(Duration::from_secs(120))
 }

@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use crate::common::traced::{LATE, in_time};
 use crate::common::{PROGRAM, Scratch};
 
 /// A program that initialises CUDA, counts, and calls what the simulated machine does not model.
@@ -22,7 +23,7 @@ if 'fail' in sys.argv:
 
 fn run(arguments: &[&str], variables: &[(&str, &str)]) -> (String, String, Option<i32>) {
     let mut command = Command::new(PROGRAM);
-    command.args(arguments).env_remove("CUDA_VISIBLE_DEVICES").env_remove("CUDA_DEVICE_ORDER");
+    command.args(arguments);
     let Output { status, stdout, stderr } = command.envs(variables.iter().copied()).output().expect("it starts");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("it prints text");
     (text(stdout), text(stderr), status.code())
@@ -116,7 +117,7 @@ fn where_no_gpu_is_a_trace_names_who_calls_cu_init() {
     let scratch = Scratch::new();
     let out = scratch.path().to_string_lossy().into_owned();
     let trace = ["trace", "--on", "sim:no-device", "--forbid", "cuinit", "--out", &out, "--", "python3", "-c", COUNTS];
-    let (stdout, stderr, code) = run(&trace, &[]);
+    let (stdout, stderr, code) = in_time(|(_, stderr, _): &(_, String, _)| stderr.contains(LATE), || run(&trace, &[]));
     // After a cuInit that failed, every other call is refused.
     assert_eq!((stdout.as_str(), code), ("100 3 0\n", Some(1)), "{stderr}");
     assert!(stderr.contains("<string>:5 initialises CUDA through cuInit"), "{stderr}");

@@ -12,8 +12,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock};
 
 use common::{Scratch, all_simulated, root};
 use cuda_pitfalls::catalogue;
@@ -83,15 +83,6 @@ fn machine(folder: &Path) -> PathBuf {
     machine
 }
 
-/// The interpreter itself: what PATH has may be a script that looks for it each time.
-fn python() -> &'static str {
-    static PYTHON: OnceLock<String> = OnceLock::new();
-    PYTHON.get_or_init(|| {
-        let asked = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output();
-        String::from_utf8_lossy(&asked.expect("there is a python3").stdout).trim().to_owned()
-    })
-}
-
 /// How a program ended, or what the compiler said.
 fn run(file: &Written, folder: &Path) -> Result<i32, String> {
     let stem = folder.join("reproducer");
@@ -112,7 +103,7 @@ fn run(file: &Written, folder: &Path) -> Result<i32, String> {
             Command::new("./reproducer")
         }
         Language::Python => {
-            let mut python = Command::new(python());
+            let mut python = Command::new("python3");
             python.arg("reproducer.py");
             python
         }
@@ -220,7 +211,7 @@ fn scripts_of_frameworks_are_python() {
         fs::write(scratch.path().join(format!("{count}.py")), &file.text).expect("a file of our own");
     }
     let check = "import ast, pathlib, sys\nfor file in pathlib.Path(sys.argv[1]).glob('*.py'): ast.parse(file.read_text(), str(file))";
-    let parsed = Command::new(python()).args(["-c", check]).arg(scratch.path()).output().expect("there is a python3");
+    let parsed = Command::new("python3").args(["-c", check]).arg(scratch.path()).output().expect("there is a python3");
     assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));
 }
 

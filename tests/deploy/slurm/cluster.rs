@@ -143,9 +143,6 @@ impl Cluster {
     }
 
     fn surround<'c>(&self, command: &'c mut Command) -> &'c mut Command {
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("SLURM")) {
-            command.env_remove(name);
-        }
         command
             .env("PATH", path())
             .env("SLURM_CONF", self.path().join("slurm.conf"))
