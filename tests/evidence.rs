@@ -10,7 +10,6 @@ use cuda_pitfalls::catalogue;
 use cuda_pitfalls::diagnosis::{WorkaroundRun, rules};
 use cuda_pitfalls::judge::{self, Facts, Shows, matches, planned_today};
 use cuda_pitfalls::observe::Scene;
-use cuda_pitfalls::report::CaseReport;
 use cuda_pitfalls::scenario::{Hazard, Instance, Scenario, When};
 use cuda_pitfalls::verdict::{ExpectationMet, Kind, Reason};
 
@@ -39,12 +38,12 @@ fn todays_expectations_hold_on_committed_reports() {
             if verdict.expectation == ExpectationMet::AsExpected {
                 proven.insert(measured.name.clone());
                 // What pages, `explain` and diagnoses tell people to write must not show the pitfall.
-                let offered = cases.iter().filter(|case| is_offered(&scenario.name, &case.name, verdict.kind));
-                let shown = |case: &&CaseReport| {
-                    let all = &case.outcomes;
-                    all.iter().any(|seen| judge::shows(&plan.effect, &seen.observation, &plan, &facts) == Shows::Yes)
-                };
-                wrong.extend(offered.filter(shown).map(|it| format!("{name}: {}: write {}", measured.name, it.name)));
+                for case in cases.iter().filter(|case| is_offered(&scenario.name, &case.name, verdict.kind)) {
+                    let mut shown = case.outcomes.iter().map(|seen| &seen.observation);
+                    if shown.any(|seen| judge::shows(&plan.effect, seen, &plan, &facts) == Shows::Yes) {
+                        wrong.push(format!("{name}: {}: write its {}", measured.name, case.name));
+                    }
+                }
             } else {
                 let (kind, met) = (verdict.kind.name(), verdict.expectation.name());
                 wrong.push(format!("{name}: {}: {kind}, {met}: {}", measured.name, verdict.unexpected.join("; ")));

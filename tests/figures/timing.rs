@@ -15,19 +15,21 @@ type Time = (&'static str, usize, &'static str, f64);
 fn times(asked: &str, label: &str) -> Vec<Time> {
     let mut times = Vec::new();
     for (name, report) in read_reports() {
-        for part in report.scenarios.iter().filter(|part| part.scenario == asked) {
-            let plan = part.plan.as_ref().expect("it was asked");
-            for case in &part.cases {
-                let place = plan.case(&case.name).and_then(|it| it.steps.iter().position(|step| step.label == label));
-                let counting = case.attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty());
-                for said in counting.flat_map(|attempt| &attempt.recording.events) {
-                    match &said.event {
-                        Event::End { step, elapsed_ns, .. } if Some(*step) == place => {
-                            let gpus = report.machine.gpus.len();
-                            times.push((name.as_str(), gpus, case.name.as_str(), *elapsed_ns as f64 / 1e9));
-                        }
-                        _ => {}
-                    }
+        let parts = report.scenarios.iter().filter(|part| part.scenario == asked);
+        for (part, case) in parts.flat_map(|part| part.cases.iter().map(move |case| (part, case))) {
+            let plan = part.plan.as_ref().and_then(|plan| plan.case(&case.name)).expect("it was asked");
+            let place = plan.steps.iter().position(|step| step.label == label);
+            let counting = case.attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty());
+            for said in counting.flat_map(|attempt| &attempt.recording.events) {
+                if let Event::End { step, elapsed_ns, .. } = &said.event
+                    && Some(*step) == place
+                {
+                    times.push((
+                        name.as_str(),
+                        report.machine.gpus.len(),
+                        case.name.as_str(),
+                        *elapsed_ns as f64 / 1e9,
+                    ));
                 }
             }
         }

@@ -16,6 +16,7 @@ use crate::report::{Attempt, Calibrated, ScenarioReport};
 use crate::scenario::{Check, Class, Expectation, Expected, Matcher, Operand, Range, When};
 use crate::verdict::{ExpectationMet, Rate, Reason};
 use crate::verdict::{Invalidation, Provenance};
+use co_tenants::{memory_is, taking};
 
 /// A trap and a control of two steps each; the effect is that the count is 1.
 pub(super) fn pitfall() -> Plan {
@@ -153,22 +154,13 @@ fn what_could_not_be_told_is_unobservable() {
 #[test]
 fn memory_is_not_judged_without_a_sound_calibration() {
     let mut plan = pitfall();
-    plan.effect = vec![Check {
-        at: "cuInit".into(),
-        facts: facts!(memory: [("gpu0".to_string(), vec![Class::Context])].into()),
-        ..Check::default()
-    }];
+    plan.effect = vec![memory_is(Class::Context)];
     let quiet = || cases(attempts(&[2; 5]), attempts(&[2; 5]));
     let unsound = [Calibration { sound: false, ..calibration("GPU-0") }, calibration("GPU-1")];
     assert_eq!(verdict(&plan, &mut quiet()).kind, Kind::NotReproduced);
     assert_eq!(verdict_with(&plan, &mut quiet(), &unsound).reason, Some(Reason::Uncalibrated));
     assert_eq!(verdict_with(&plan, &mut quiet(), &[]).reason, Some(Reason::Uncalibrated));
-    let mut loud = counting(1);
-    loud.snapshots.clear();
-    loud.snapshot(None, &[0, 0]);
-    loud.snapshot(Some(0), &[CONTEXT, 0]);
-    loud.snapshot_after_exit(&[0, 0]);
-    let loud = vec![Attempt::new(0, loud.recording()); 5];
+    let loud = vec![taking(1, 0, CONTEXT); 5];
     let judged =
         |calibration: &[Calibration]| verdict_with(&plan, &mut cases(loud.clone(), attempts(&[2; 5])), calibration);
     assert_eq!(judged(&[calibration("GPU-0")]).kind, Kind::Reproduced);

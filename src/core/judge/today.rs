@@ -112,14 +112,8 @@ mod tests {
 
     fn cases(names: &[&str]) -> Vec<CasePlan> {
         let case = |(at, name): (usize, &&str)| CasePlan {
-            name: name.to_string(),
-            does: String::new(),
-            mask: None,
             env: [("ORDER".to_string(), at.to_string())].into(),
-            probes: true,
-            python: None,
-            steps: Vec::new(),
-            expect: Vec::new(),
+            ..crate::observe::fixture::case(name, &[])
         };
         names.iter().enumerate().map(case).collect()
     }

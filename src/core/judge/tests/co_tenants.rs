@@ -21,12 +21,12 @@ fn prepaid(uuid: &str, held: u64) -> Calibration {
     Calibration { baseline_bytes: Some(held), init_bytes: Some(0), ..calibration(uuid) }
 }
 
-fn memory_is(class: Class) -> Check {
+pub(super) fn memory_is(class: Class) -> Check {
     Check { at: "cuInit".into(), facts: facts!(memory: [("gpu0".to_string(), vec![class])].into()), ..Check::default() }
 }
 
 /// An attempt that counts, on a GPU that holds `before`, and takes `taken` at its first step.
-fn taking(count: i64, before: u64, taken: u64) -> Attempt {
+pub(super) fn taking(count: i64, before: u64, taken: u64) -> Attempt {
     let mut script = Script::new();
     script.snapshot(None, &[before, before]);
     script.step(0, 0, &[]);

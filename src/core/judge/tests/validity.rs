@@ -155,12 +155,8 @@ fn other_processes_that_come_go_or_allocate_contaminate() {
     let mib = 1 << 20;
     let with = |before: Option<u64>, after: Option<u64>| {
         let mut script = counting(1);
-        if let Some(bytes) = before {
-            script.process(0, 1, 77, Some(bytes));
-        }
-        if let Some(bytes) = after {
-            script.process(1, 1, 77, Some(bytes));
-        }
+        before.into_iter().for_each(|bytes| script.process(0, 1, 77, Some(bytes)));
+        after.into_iter().for_each(|bytes| script.process(1, 1, 77, Some(bytes)));
         reasons(&script)
     };
     assert_eq!(with(None, Some(mib)), [Reason::Contaminated]);
@@ -217,9 +213,7 @@ fn contamination_does_not_depend_on_what_the_worker_did() {
             script.snapshot(Some(0), &[used, 0]);
             script.snapshot_after_exit(&[0, 0]);
             script.process(1, 0, script.pid, Some(used));
-            if let Some(bytes) = foreign {
-                script.process(1, 1, 77, Some(bytes));
-            }
+            foreign.into_iter().for_each(|bytes| script.process(1, 1, 77, Some(bytes)));
             assert_eq!(reasons(&script).contains(&Reason::Contaminated), foreign.is_some());
         }
     }
