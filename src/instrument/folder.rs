@@ -96,7 +96,7 @@ fn remove(path: &Path) -> io::Result<()> {
     Ok(unlinkat(CWD, path, AtFlags::REMOVEDIR)?)
 }
 
-fn open(folder: impl AsFd, name: impl Arg) -> rustix::io::Result<OwnedFd> {
+pub(crate) fn open(folder: impl AsFd, name: impl Arg) -> rustix::io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     openat(folder, name, flags, Mode::empty())
 }

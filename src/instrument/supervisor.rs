@@ -21,14 +21,14 @@ mod spawn;
 mod watch;
 
 pub use attempt::{SupervisorError, signal_name};
-pub use end::{adopt_orphans, children, is_alive, reap_orphans, timespec};
+pub use end::{adopt_orphans, children_of, is_alive, reap_orphans, stat, timespec};
 pub use errand::{Errand, ErrandEnd};
 pub use examine::{Examined, examine};
 pub use interpreter::{PythonWorker, ask_python};
 pub use interrupt::is_ignored;
 pub use interrupt::{Interrupt, is_overdue};
 pub use sampling::SamplerClient;
-pub use spawn::{begin, begin_fresh, can_watch};
+pub use spawn::{begin, begin_fresh, can_watch, handle_on};
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -171,10 +171,10 @@ fn ask_versions(
     let mut arguments = vec![spawn::descriptor(&theirs)];
     arguments.extend(libcudart.map(OsString::from));
     let own = spawn::Spawn::new(program, role::VERSIONS, arguments, environment(links, home, &BTreeMap::new()));
-    let child = spawn::start(spawn::Spawn { inherit: vec![theirs], ..own })?;
+    let mut child = spawn::start(spawn::Spawn { inherit: vec![theirs], ..own })?;
     let found = receive::receive_within(&mut channel, 30_000);
     drop(channel);
-    end::finish(child, 1_000);
+    end::finish(&mut child, 1_000);
     found.map_err(|error| SupervisorError::Protocol(format!("checking the libraries failed: {error}")))
 }
 

@@ -179,7 +179,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     let started_ns = clock::now_ns();
     // Before the program starts: its orphans then become our children, which identifies them.
     supervisor::adopt_orphans().map_err(|error| internal(&error))?;
-    let before = supervisor::children();
+    let before = supervisor::children_of("self");
     let (command, apart) = (&options.command, options.apart.as_ref());
     let program_itself = match TracedProgram::start(command, &environment, caller, bystander, apart, None) {
         Ok(started) => started,
@@ -359,7 +359,7 @@ impl Tracer {
         let known = |pid: &i32| {
             self.before.contains(pid) || u32::try_from(*pid) == Ok(program) || Some(*pid) == self.sampler.pid()
         };
-        for pid in supervisor::children().into_iter().filter(|pid| !known(pid)).filter_map(Pid::from_raw) {
+        for pid in supervisor::children_of("self").into_iter().filter(|pid| !known(pid)).filter_map(Pid::from_raw) {
             let _ = waitpid(Some(pid), WaitOptions::NOHANG);
         }
     }

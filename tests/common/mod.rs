@@ -10,6 +10,7 @@ pub(crate) mod fleets;
 pub(crate) mod traced;
 pub(crate) mod trials;
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, parent_id};
@@ -48,6 +49,14 @@ pub(crate) fn gpus() -> usize {
     };
     let names = fs::read_dir("/dev").into_iter().flatten().flatten().map(|entry| entry.file_name());
     names.filter(|name| name.to_str().is_some_and(is_gpu)).count()
+}
+
+/// A command with its environment, as the arguments of another one, such as `timeout 60`.
+pub(crate) fn behind(before: &[&str], command: &Command) -> Command {
+    let mut words = before.iter().map(OsStr::new).chain([command.get_program()]).chain(command.get_args());
+    let mut behind = Command::new(words.next().expect("a program"));
+    behind.args(words).envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    behind
 }
 
 /// How a program ended, and what it printed.

@@ -76,7 +76,7 @@ struct Beforehand {
 
 impl Beforehand {
     fn now() -> Beforehand {
-        Beforehand { children: end::children(), oom_kills: end::oom_kills() }
+        Beforehand { children: end::children_of("self"), oom_kills: end::oom_kills() }
     }
 }
 

@@ -1,11 +1,12 @@
 //! Ending processes: SIGTERM, then SIGKILL, then their children.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::CWD;
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, waitpid,
 };
@@ -87,36 +88,30 @@ pub(super) fn kill(child: &mut Child, grace_ms: u64) -> (Vec<String>, bool) {
 }
 
 /// Ends and reaps a helper process. False if it could not be ended.
-pub(super) fn finish(mut child: Child, milliseconds: u64) -> bool {
-    (has_ended(&mut child, milliseconds) || kill(&mut child, SHORT_GRACE_MS).1) && reap(&child).is_some()
+pub(super) fn finish(child: &mut Child, milliseconds: u64) -> bool {
+    (has_ended(child, milliseconds) || kill(child, SHORT_GRACE_MS).1) && reap(child).is_some()
 }
 
-/// Ends and reaps a helper process, and returns the end of its stderr.
-pub(super) fn finish_with_words(mut child: Child, milliseconds: u64) -> String {
-    let ended = has_ended(&mut child, milliseconds) || kill(&mut child, SHORT_GRACE_MS).1;
-    if ended {
-        reap(&child);
-    }
-    child.stderr.take().map(|tail| tail.finish().1).unwrap_or_default()
+/// The PIDs of the children of a process; of this one, which is `self` to the kernel.
+pub fn children_of(pid: impl Display) -> BTreeSet<i32> {
+    let tasks = format!("/proc/{pid}/task");
+    let names = folder::open(CWD, &tasks).and_then(|tasks| folder::names(&tasks)).unwrap_or_default();
+    let listed =
+        names.iter().map(|task| std::fs::read_to_string(format!("{tasks}/{}/children", task.to_string_lossy())));
+    let listed: Vec<String> = listed.filter_map(Result::ok).collect();
+    listed.iter().flat_map(|listed| listed.split_whitespace()).filter_map(|pid| pid.parse().ok()).collect()
 }
 
-/// The PIDs of our children.
-pub fn children() -> BTreeSet<i32> {
-    let mut found = BTreeSet::new();
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let Ok(tasks) = rustix::fs::open("/proc/self/task", flags, Mode::empty()) else { return found };
-    for task in folder::names(&tasks).unwrap_or_default() {
-        let Ok(task) = task.to_str() else { continue };
-        let listed = std::fs::read_to_string(format!("/proc/self/task/{task}/children")).unwrap_or_default();
-        found.extend(listed.split_whitespace().filter_map(|pid| pid.parse::<i32>().ok()));
-    }
-    found
+/// The fields of the kernel's `stat` of a process from the third on: the second may hold anything (proc_pid_stat(5)).
+pub fn stat(pid: impl Display) -> Option<Vec<String>> {
+    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let text = String::from_utf8_lossy(&text);
+    Some(text.trim_end().rsplit_once(") ")?.1.split(' ').map(str::to_owned).collect())
 }
 
 /// Whether a process runs. One that has ended and was not waited for yet does not.
 pub fn is_alive(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    stat.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
+    stat(pid).is_some_and(|fields| fields.first().is_some_and(|state| !["Z", "X"].contains(&state.as_str())))
 }
 
 /// Waits for processes that we adopted from a worker, and kills the remaining ones. `before` are the children from
@@ -125,7 +120,7 @@ pub fn is_alive(pid: u32) -> bool {
 pub fn reap_orphans(before: &BTreeSet<i32>, ours: &[i32]) -> (u32, bool) {
     let strangers = || -> Vec<Pid> {
         let known = |pid: &i32| before.contains(pid) || ours.contains(pid);
-        children().into_iter().filter(|pid| !known(pid)).filter_map(Pid::from_raw).collect()
+        children_of("self").into_iter().filter(|pid| !known(pid)).filter_map(Pid::from_raw).collect()
     };
     let reap = |pids: &[Pid]| {
         for pid in pids {

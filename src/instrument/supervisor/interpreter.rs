@@ -80,10 +80,11 @@ pub fn ask_python(
         None => std::env::vars_os().collect(),
     };
     let own = Spawn::new(program, role::COMMAND, arguments, environment);
-    let child = spawn::start(Spawn { inherit: vec![theirs], capture: true, ..own })?;
+    let mut child = spawn::start(Spawn { inherit: vec![theirs], capture: true, ..own })?;
     let found = receive::receive_within(&mut channel, ANSWER_MS);
     drop(channel);
-    let said = end::finish_with_words(child, 1_000);
+    end::finish(&mut child, 1_000);
+    let said = child.stderr.take().map(|tail| tail.finish().1).unwrap_or_default();
     found.map_err(|error| {
         let words = said.lines().last().map_or_else(|| error.to_string(), str::to_string);
         SupervisorError::Protocol(words)

@@ -168,9 +168,9 @@ impl SamplerClient {
     fn stop(&mut self) {
         self.channel = None;
         (self.unanswered_ns, self.late) = (None, None);
-        if let Some(child) = self.child.take() {
+        if let Some(mut child) = self.child.take() {
             let pid = child.pid.as_raw_nonzero().get();
-            if !end::finish(child, 200) {
+            if !end::finish(&mut child, 200) {
                 self.unkillable = Some(pid);
             }
         }

@@ -9,7 +9,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::io::{Errno, FdFlags};
 use rustix::process::{
-    Pid, PidfdFlags, Signal, getpid, getppid, parent_process_death_signal, pidfd_open, set_parent_process_death_signal,
+    Pid, PidfdFlags, Signal, getpid, getppid, kill_process, parent_process_death_signal, pidfd_open,
+    set_parent_process_death_signal,
 };
 
 use super::SupervisorError;
@@ -114,17 +115,21 @@ pub(super) fn start(spawn: Spawn) -> Result<Child, SupervisorError> {
         drop(spawn.inherit);
         started.map_err(SupervisorError::system)?
     };
-    let pid = handle.pids().first().and_then(|pid| Pid::from_raw(*pid as i32));
-    let pid = pid.ok_or_else(|| SupervisorError::System("the started process has no PID".to_string()))?;
-    let pidfd = match pidfd_open(pid, PidfdFlags::empty()) {
-        Ok(pidfd) => pidfd,
-        Err(error) => {
-            // A process that cannot be watched must not go on.
-            let _ = rustix::process::kill_process(pid, Signal::KILL);
-            return Err(SupervisorError::system(error.into()));
-        }
-    };
+    let pid = handle.pids().first().copied().unwrap_or_default();
+    let (pid, pidfd) = handle_on(pid).map_err(SupervisorError::system)?;
     Ok(Child { handle, pid, pidfd, stdout, stderr })
+}
+
+/// A handle on a child that was just started.
+///
+/// # Errors
+/// It cannot be watched, so it was killed.
+pub fn handle_on(pid: u32) -> std::io::Result<(Pid, OwnedFd)> {
+    let pid = Pid::from_raw(pid as i32).ok_or(std::io::ErrorKind::NotFound)?;
+    let pidfd = pidfd_open(pid, PidfdFlags::empty()).inspect_err(|_| {
+        let _ = kill_process(pid, Signal::KILL);
+    })?;
+    Ok((pid, pidfd))
 }
 
 /// Nothing where this process may watch others.

@@ -10,6 +10,8 @@ use std::os::unix::net::UnixStream;
 
 use rustix::process::{geteuid, getpid, getuid};
 
+use cuda_pitfalls_instrument::supervisor;
+
 /// A socket option that rustix lacks.
 const SO_PEERPIDFD: i32 = 77;
 /// The longest chain of parents that is followed.
@@ -85,12 +87,9 @@ fn leads_to(pid: u32, ancestor: u32) -> bool {
 }
 
 pub(super) fn stat(pid: u32) -> Option<(u32, u64)> {
-    let text = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let text = String::from_utf8_lossy(&text);
-    // proc_pid_stat(5): field 2 is in parentheses and may hold anything; `ppid` is field 4, `starttime` field 22.
-    let mut fields = text.rsplit_once(") ")?.1.split(' ').skip(1);
-    let parent = fields.next()?.parse().ok()?;
-    Some((parent, fields.nth(17)?.parse().ok()?))
+    let fields = supervisor::stat(pid)?;
+    // `ppid` is field 4, `starttime` field 22.
+    Some((fields.get(1)?.parse().ok()?, fields.get(19)?.parse().ok()?))
 }
 
 /// A handle on the process at the other end; `None` before Linux 6.5, which does not provide it.

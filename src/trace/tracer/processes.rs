@@ -11,7 +11,7 @@ use super::stacks::Stacks;
 use crate::{CallCount, ContextChange, ProcessCounts, TraceProcess, Uses, Witness};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::counts::counted;
-use cuda_pitfalls_instrument::supervisor::is_alive;
+use cuda_pitfalls_instrument::supervisor::{self, is_alive};
 
 /// How many processes are checked for a libcuda in one round.
 const MOST_LOOKED_AT: usize = 64;
@@ -437,10 +437,8 @@ fn read(path: &str, most: u64) -> std::io::Result<Vec<u8>> {
 /// line would not do, because programs overwrite it to show their state.
 fn image_of(pid: u32) -> Option<Image> {
     let program = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // proc_pid_stat(5): `startstack` is field 28; field 2 is in parentheses and may hold anything.
-    let after_name = stat.rsplit_once(") ").map(|(_, rest)| rest).unwrap_or_default();
-    Some((program, after_name.split(' ').nth(25).unwrap_or_default().to_owned()))
+    // `startstack` is field 28.
+    Some((program, supervisor::stat(pid).and_then(|fields| fields.into_iter().nth(25)).unwrap_or_default()))
 }
 
 fn program_of(pid: u32) -> String {
@@ -452,11 +450,7 @@ fn descendants(pid: u32) -> Vec<u32> {
     let mut at = 0;
     while let Some(pid) = all.get(at).copied().filter(|_| at < 10_000) {
         at += 1;
-        let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        for task in tasks {
-            let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            all.extend(children.split_whitespace().filter_map(|pid| pid.parse::<u32>().ok()));
-        }
+        all.extend(supervisor::children_of(pid).into_iter().map(i32::unsigned_abs));
     }
     all
 }

@@ -8,11 +8,12 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, set_parent_process_death_signal};
+use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::caller::Caller;
-use super::signals::{Bystander, Signals};
+use super::signals::{Bystander, HandingOn};
 use super::{Apart, TracerError};
+use cuda_pitfalls_instrument::supervisor;
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub struct Ended {
 pub(super) struct TracedProgram {
     child: Child,
     pidfd: Arc<OwnedFd>,
-    _signals: Signals,
+    _signals: HandingOn,
 }
 
 impl TracedProgram {
@@ -45,7 +46,7 @@ impl TracedProgram {
             return Err(TracerError::Usage("no command was given".to_string()));
         };
         let failed = |source| TracerError::Program { name: program.to_string_lossy().into_owned(), source };
-        let signals = Signals::take(bystander).map_err(failed)?;
+        let signals = HandingOn::start(bystander).map_err(failed)?;
         let mut started = Command::new(program);
         started.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
         started.stderr(stderr.unwrap_or_else(Stdio::inherit));
@@ -61,19 +62,11 @@ impl TracedProgram {
             // SAFETY: the closure makes system calls, which allocate nothing.
             unsafe { started.pre_exec(move || caller.hand_on()) };
         }
-        let mut child = started.spawn().map_err(failed)?;
-        let pid = Pid::from_raw(child.id() as i32).ok_or_else(|| TracerError::Internal("it has no PID".to_string()))?;
-        match pidfd_open(pid, PidfdFlags::empty()).map(Arc::new) {
-            Ok(pidfd) => {
-                signals.send_to(pidfd.clone());
-                Ok(TracedProgram { child, pidfd, _signals: signals })
-            }
-            Err(error) => {
-                // What cannot be watched must not go on.
-                let _ = child.kill().and_then(|()| child.wait());
-                Err(failed(error.into()))
-            }
-        }
+        let child = started.spawn().map_err(failed)?;
+        let (_, pidfd) = supervisor::handle_on(child.id()).map_err(failed)?;
+        let pidfd = Arc::new(pidfd);
+        let _ = signals.program.send(pidfd.clone());
+        Ok(TracedProgram { child, pidfd, _signals: signals })
     }
 
     pub(super) fn pid(&self) -> u32 {

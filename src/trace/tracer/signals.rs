@@ -4,32 +4,30 @@
 //! reaches the program by itself, one to the tracer alone must be handed on, and neither says which it is. So there is
 //! another process in the group, of which nobody knows: what reaches it was sent to the whole group.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::fs;
 use std::io::{self, PipeReader, Read as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::net::{SendFlags, send};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, pidfd_send_signal, waitpid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::{Handle, Signals};
 
 use cuda_pitfalls_core::clock;
-use cuda_pitfalls_instrument::supervisor::{self, is_ignored, timespec};
+use cuda_pitfalls_instrument::supervisor::{self, is_ignored};
 
 /// How long a signal waits for others: `timeout` sends one to its child, and then the same to the group of both.
 const SETTLE: Duration = Duration::from_millis(2);
 /// An older signal was sent to the bystander alone.
 const FRESH_NS: u64 = 1_000_000_000;
-/// What stands for the end of the program, among signals.
-const END: u8 = 0;
+/// As many as have numbers below that of the last one.
+const SIGNALS: usize = 64;
 
 /// A process of the tracer's process group of which nobody knows. It lives no longer than the tracer.
 pub(super) struct Bystander {
@@ -63,16 +61,20 @@ impl Bystander {
         Ok(Bystander { pid, answers })
     }
 
-    /// The signals that have reached the whole group lately, as bits; none twice.
-    fn reached(&mut self) -> u64 {
-        // Whoever sends a signal to a group holds a lock of the kernel until all of it has the signal. This call takes
+    /// The signals that have reached the whole group lately; none twice.
+    fn reached(&mut self) -> BTreeSet<i32> {
+        // Whoever sends a signal to a group holds a lock of the kernel until all of it has the signal. `setpgid` takes
         // the lock, and changes nothing: there is no such process.
-        // SAFETY: it takes numbers.
-        unsafe { libc::setpgid(i32::MAX, 0) };
-        let mut bits = [0; size_of::<u64>()];
-        // SAFETY: it is our child, which has not been waited for.
-        let is_asked = unsafe { libc::kill(self.pid.as_raw_nonzero().get(), libc::SIGRTMAX()) } == 0;
-        if is_asked && self.answers.read_exact(&mut bits).is_ok() { u64::from_ne_bytes(bits) } else { 0 }
+        // SAFETY: both take numbers. The bystander has not been waited for.
+        let is_asked = unsafe {
+            libc::setpgid(i32::MAX, 0);
+            libc::kill(self.pid.as_raw_nonzero().get(), libc::SIGRTMAX()) == 0
+        };
+        let mut answer = [0; SIGNALS * size_of::<u64>()];
+        let _ = is_asked.then(|| self.answers.read_exact(&mut answer));
+        let since_ns = clock::now_ns().saturating_sub(FRESH_NS);
+        let came_ns = answer.as_chunks().0.iter().map(|came| u64::from_ne_bytes(*came));
+        (0..).zip(came_ns).filter(|(_, came)| *came > since_ns).map(|(signal, _)| signal).collect()
     }
 }
 
@@ -85,10 +87,9 @@ impl Drop for Bystander {
 
 /// Where the memory of this process holds its command line.
 fn command_line() -> Option<(usize, usize)> {
-    let stat = fs::read_to_string("/proc/self/stat").ok()?;
-    // proc_pid_stat(5): field 2 is in parentheses; `arg_start` is field 48, and `arg_end` field 49.
-    let mut fields = stat.rsplit_once(") ")?.1.split(' ').skip(45).map_while(|field| field.parse().ok());
-    Some((fields.next()?, fields.next()?)).filter(|(from, to)| *from > 0 && from < to)
+    let fields = supervisor::stat("self")?;
+    // `arg_start` is field 48, `arg_end` field 49.
+    Some((fields.get(45)?.parse().ok()?, fields.get(46)?.parse().ok()?)).filter(|(from, to)| *from > 0 && from < to)
 }
 
 /// Writes a command over the command line of this process.
@@ -108,92 +109,62 @@ unsafe fn stand_by(tracer: i32, answers: RawFd, all: *const libc::sigset_t) -> !
         if !supervisor::begin(tracer, &[answers]) {
             libc::_exit(1);
         }
-        for fd in 0..3 {
-            libc::close(fd);
-        }
         libc::prctl(libc::PR_SET_NAME, c"bystander".as_ptr());
-        let mut came_ns = [0u64; 64];
+        let mut came_ns = [0u64; SIGNALS];
         loop {
             let signal = libc::sigwaitinfo(all, std::ptr::null_mut());
-            let now_ns = clock::now_ns();
-            if let Some(came) = usize::try_from(signal).ok().and_then(|signal| came_ns.get_mut(signal)) {
-                *came = now_ns;
-            } else if signal == libc::SIGRTMAX() {
-                let is_fresh = |came: &u64| *came > 0 && now_ns.saturating_sub(*came) < FRESH_NS;
-                let bits = came_ns.iter().rev().fold(0u64, |bits, came| bits << 1 | u64::from(is_fresh(came)));
-                libc::write(answers, (&raw const bits).cast(), size_of::<u64>());
-                came_ns = [0; 64];
+            if signal == libc::SIGRTMAX() {
+                libc::write(answers, came_ns.as_ptr().cast(), size_of_val(&came_ns));
+                came_ns = [0; SIGNALS];
+            } else if let Some(came) = usize::try_from(signal).ok().and_then(|signal| came_ns.get_mut(signal)) {
+                *came = clock::now_ns();
             }
         }
     }
 }
 
 /// Hands on signals, until it is dropped.
-pub(super) struct Signals {
-    /// Where handlers write the numbers of signals.
-    came: Arc<UnixStream>,
-    program: Sender<Arc<OwnedFd>>,
+pub(super) struct HandingOn {
+    handle: Handle,
+    /// Takes the program's descriptor once it is there.
+    pub(super) program: Sender<Arc<OwnedFd>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Signals {
+impl HandingOn {
     /// Takes signals from now on. One that our caller ignores, as with `nohup`, stays ignored.
-    pub(super) fn take(bystander: Bystander) -> io::Result<Signals> {
-        let (coming, came) = UnixStream::pair()?;
-        coming.set_nonblocking(true)?;
-        let came = Arc::new(came);
-        let (program, started) = channel();
-        let thread = std::thread::Builder::new().name("signals".into());
-        let thread = thread.spawn(move || hand_on(&coming, bystander, &started))?;
-        let signals = Signals { came, program, thread: Some(thread) };
+    pub(super) fn start(bystander: Bystander) -> io::Result<HandingOn> {
         let taken = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
-        for signal in taken.into_iter().filter(|signal| !is_ignored(*signal)) {
-            let came = signals.came.clone();
-            // SAFETY: the handler makes one system call.
-            unsafe { signal_hook_registry::register(signal, move || tell(&came, signal as u8)) }?;
-        }
-        Ok(signals)
-    }
-
-    /// Has them handed on to the program that this descriptor stands for.
-    pub(super) fn send_to(&self, program: Arc<OwnedFd>) {
-        let _ = self.program.send(program);
+        let coming = Signals::new(taken.into_iter().filter(|signal| !is_ignored(*signal)))?;
+        let (handle, (program, started)) = (coming.handle(), channel());
+        let thread = std::thread::Builder::new().name("signals".into());
+        let thread = thread.spawn(move || hand_on(coming, bystander, &started))?;
+        Ok(HandingOn { handle, program, thread: Some(thread) })
     }
 }
 
-impl Drop for Signals {
+impl Drop for HandingOn {
     fn drop(&mut self) {
         // Ends a thread that waits for the program.
         self.program = channel().0;
-        tell(&self.came, END);
+        self.handle.close();
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-fn tell(came: &UnixStream, number: u8) {
-    let _ = send(came, &[number], SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
-}
-
 /// Hands on what reaches the tracer alone, and what came before there was a program, whoever it was sent to.
-fn hand_on(mut coming: &UnixStream, mut bystander: Bystander, started: &Receiver<Arc<OwnedFd>>) {
+fn hand_on(mut coming: Signals, mut bystander: Bystander, started: &Receiver<Arc<OwnedFd>>) {
     let Ok(program) = started.recv() else { return };
-    let mut patience = Some(timespec(0));
-    loop {
-        let _ = poll(&mut [PollFd::new(&coming, PollFlags::IN)], patience.as_ref());
+    let mut came: BTreeSet<i32> = coming.pending().collect();
+    bystander.reached();
+    while !coming.handle().is_closed() {
+        for signal in came.into_iter().filter_map(Signal::from_named_raw) {
+            let _ = pidfd_send_signal(&*program, signal);
+        }
+        came = coming.wait().collect();
         std::thread::sleep(SETTLE);
-        let mut room = [0; 64];
-        let came = coming.read(&mut room).map_or(&[][..], |read| room.get(..read).unwrap_or_default());
-        let reached = match (bystander.reached(), patience.take()) {
-            (_, Some(_)) => 0,
-            (reached, None) => reached,
-        };
-        for signal in 1..64 {
-            if came.contains(&signal) && reached >> signal & 1 == 0 {
-                let _ = Signal::from_named_raw(signal.into()).map(|signal| pidfd_send_signal(&*program, signal));
-            }
-        }
-        if came.contains(&END) {
-            return;
-        }
+        came.extend(coming.pending());
+        let reached = bystander.reached();
+        came.retain(|signal| !reached.contains(signal));
     }
 }

@@ -1,7 +1,6 @@
 //! What other users, the traced program and the system do to a trace: the program ends as it would without it, the tracer
 //! comes to its end, and nothing that was not measured satisfies a policy.
 
-use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::MetadataExt;
@@ -14,7 +13,7 @@ use cuda_pitfalls::trace::{EventKind, Trace};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::common::traced::{Node, has, traced};
-use super::common::{PROGRAM, Ran, Running, Scratch, eventually, root};
+use super::common::{PROGRAM, Ran, Running, Scratch, behind, eventually, root};
 use super::{appears, stored, trace, tracing};
 
 /// A user that nothing here belongs to.
@@ -390,8 +389,8 @@ const CHECKPOINT: &str = "import os, signal, sys, time\nhere, came = sys.argv[1]
     until = time.monotonic() + 0.3\nwhile time.monotonic() < until: time.sleep(0.01)\nsys.exit(33)";
 
 /// Starts a command in a terminal of its own, and types what stands for Ctrl-C.
-const TYPED: &str = "import os, pty, sys, time\npid, terminal = pty.fork()\nif pid == 0: os.execvp(sys.argv[2], sys.argv[2:])\n\
-    while not os.path.exists(sys.argv[1]): time.sleep(0.01)\nos.write(terminal, b'\\x03')\n\
+const TYPED: &str = "import os, pty, sys, time\npid, terminal = pty.fork()\nif pid == 0: os.execvp(sys.argv[1], sys.argv[1:])\n\
+    while not os.path.exists(os.environ['READY']): time.sleep(0.01)\nos.write(terminal, b'\\x03')\n\
     try:\n    while os.read(terminal, 4096): pass\nexcept OSError: pass\n\
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))";
 
@@ -408,17 +407,14 @@ fn a_signal_reaches_the_program_once_whoever_it_is_sent_to() {
         (&[], Some(kill_process_group), Signal::USR1),
         (&timeout, Some(kill_process), Signal::USR1),
         (&["timeout", "--foreground", "60"], Some(kill_process), Signal::INT),
-        (&["python3", "-c", TYPED, "READY"], None, Signal::INT),
+        (&["python3", "-c", TYPED], None, Signal::INT),
     ] {
         let scratch = Scratch::new();
         let ready = scratch.path().join("ready");
         let here = scratch.path().to_string_lossy().into_owned();
         let tracer = tracing(&scratch, &[], &["python3", "-c", CHECKPOINT, &here]);
-        let words = before.iter().map(|word| word.replace("READY", &ready.to_string_lossy()).into());
-        let words: Vec<OsString> =
-            words.chain([tracer.get_program().into()]).chain(tracer.get_args().map(Into::into)).collect();
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).env("TMPDIR", scratch.path()).process_group(0);
+        let mut command = behind(before, &tracer);
+        command.env("READY", &ready).process_group(0);
         let running = scratch.start(command);
         appears(&ready);
         send.map_or(Ok(()), |send| send(Pid::from_raw(running.pid()).expect("a PID"), signal)).expect("it is sent");
