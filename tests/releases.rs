@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::evidence;
-use cuda_pitfalls::releases::{EnvironmentDocument, ReleaseRow};
+use cuda_pitfalls::releases::{EnvironmentDocument, LineState, ReleaseRow, Witness, WitnessSeen};
 use cuda_pitfalls::survey;
 use cuda_pitfalls::survey::document::SurveyDocument;
 use cuda_pitfalls::survey::python::PythonRow;
@@ -79,6 +79,7 @@ fn each_line_has_an_answer_without_a_gpu() {
         ("framework.new", "absent"),
         ("raises before", "stopped"),
         ("in a helper that goes on", "yes"),
+        ("after a call that failed", "initialised"),
         ("a function that the fake driver does not have", "no"),
     ];
     let expected: Vec<(String, String)> =
@@ -241,7 +242,11 @@ fn what_was_asked_without_a_gpu_is_what_gpus_show() {
         };
         let answers = |row: &ReleaseRow| {
             let known = on_gpus.rows.iter().find(|known| known.id == row.id && known.ask == row.ask)?;
-            let without = row.calls_beside_nvml()?;
+            let without = match row.state(&document.rows) {
+                LineState::Yes | LineState::WithNvml => true,
+                LineState::No | LineState::WithoutNvml => false,
+                _ => return None,
+            };
             let is_same = !known.versions.is_empty() && known.versions.iter().all(is_version);
             Some((row.id.clone(), without, known.facts.calls_cuinit?)).filter(|_| is_same)
         };
@@ -254,6 +259,36 @@ fn what_was_asked_without_a_gpu_is_what_gpus_show() {
     assert_eq!(compared(SAME_PACKAGES), 225);
     let environments = listed.iter().filter(|listed| listed.name.starts_with("releases/environment-"));
     assert!(environments.map(|listed| compared(&listed.name)).sum::<usize>() >= 24);
+}
+
+#[test]
+fn no_cell_of_the_matrix_contradicts_another_row_of_its_document() {
+    let (mut documents, mut initialised) = (0, 0);
+    for listed in evidence::listed().iter().filter(|listed| listed.name.starts_with("releases/environment-")) {
+        let text = fs::read(listed.find(&root().join("reports")).expect("a file")).expect("a file");
+        let EnvironmentDocument { rows, environment, .. } = serde_json::from_slice(&text).expect("a document");
+        documents += 1;
+        for row in &rows {
+            let state = row.state(&rows);
+            initialised += usize::from(state == LineState::Initialised);
+            // Words of an import of another row: `import a.b` is in `from a.b import c` and in `import a.b as m`.
+            let runs = |other: &&ReleaseRow| {
+                let module = other.ask.strip_prefix("import ").unwrap_or("nothing");
+                let is_run = |line: &String| *line == other.ask || line.split([' ', ',']).any(|word| word == module);
+                other.env == row.env && row.before.iter().any(is_run)
+            };
+            let runs: Vec<&ReleaseRow> = rows.iter().filter(runs).collect();
+            let says_no = |seen: &&WitnessSeen| {
+                let mut alike = runs.iter().flat_map(|row| &row.seen).filter(|known| known.witness == seen.witness);
+                let is_whole = seen.raised.is_none() && seen.left.is_none() && seen.calls_cuinit == Some(false);
+                is_whole && alike.all(|known| known.calls_cuinit != Some(true))
+            };
+            // A machine with GPUs has an NVML.
+            let mut beside = row.seen.iter().filter(|seen| seen.witness != Witness::Libcuda);
+            assert!(state != LineState::No || beside.any(|seen| says_no(&seen)), "{}: {}", environment.name, row.id);
+        }
+    }
+    assert_eq!((documents, initialised), (116, 42));
 }
 
 #[test]

@@ -8,6 +8,7 @@
 mod difference;
 mod list;
 mod matrix;
+mod reading;
 mod row;
 #[cfg(test)]
 mod tests;

@@ -16,8 +16,10 @@ fn words(state: LineState) -> (&'static str, &'static str, &'static str) {
         LineState::No => ("no", "-", "does not call cuInit"),
         LineState::WithoutNvml => ("without NVML", "y", "calls cuInit where there is no NVML"),
         LineState::WithNvml => ("with NVML", "n", "calls cuInit where there is an NVML"),
+        LineState::Initialised => ("already initialised", "=", "finds cuInit called by the lines before it"),
+        LineState::Undecided => ("not decided without a GPU", "C", "chooses the CPU, as there is no GPU"),
         LineState::Absent => ("absent", "x", "does not exist"),
-        LineState::Stopped => ("raises first", "!", "raises first"),
+        LineState::Stopped => ("fails first", "!", "fails first"),
         LineState::NeedsGpu => ("needs a GPU", "G", "needs a GPU"),
         LineState::Disagree => ("two answers", "?", "was not found out"),
         LineState::Unknown => ("unknown", "?", "was not found out"),
@@ -31,7 +33,8 @@ pub fn word(state: LineState) -> &'static str {
 
 /// What the signs of a text mean.
 const SIGNS: &str = "Y calls cuInit, which reads the mask   - does not   y only where there is no NVML
-n only where there is one   x this version does not have it   ! raises before
+n only where there is one   = the lines before it had called cuInit   ! fails before
+x this version does not have it   C it chose the CPU, as there is no GPU
 G the lines before it need a GPU   ? not known";
 
 /// Who answers, in words.
@@ -73,8 +76,8 @@ pub fn text(matrix: &Matrix, width: usize) -> String {
         out.push_str("\nWhat changed\n");
     }
     for group in changes {
-        let names: Vec<&str> = names(matrix, &group).collect();
-        out.push_str(&lines::sentence("- ", &format!("{}: {}", names.join("; "), changed(matrix, &group)), width));
+        let names = names(matrix, &group).collect::<Vec<_>>().join("; ");
+        out.push_str(&lines::sentence("- ", &format!("{names}: {}", changed(matrix, &group)), width));
     }
     out
 }
@@ -96,9 +99,8 @@ fn table(matrix: &Matrix, columns: &[(usize, &Column)], widest: usize, width: us
 }
 
 /// The names of the lines that changed.
-fn names<'m>(matrix: &'m Matrix, group: &[Change]) -> impl Iterator<Item = &'m str> {
-    let lines: Vec<usize> = group.iter().map(|change| change.line).collect();
-    lines.into_iter().filter_map(|line| Some(matrix.lines.get(line)?.id.as_str()))
+fn names<'m>(matrix: &'m Matrix, group: &'m [Change]) -> impl Iterator<Item = &'m str> {
+    group.iter().filter_map(|change| Some(matrix.lines.get(change.line)?.id.as_str()))
 }
 
 /// What lines that changed alike do since which version, and where.
@@ -166,10 +168,15 @@ NVML that has two GPUs.
 
 - **yes**, **no**: it calls `cuInit`, it does not.
 - **without NVML**, **with NVML**: only where there is none, only where there is one. A machine with GPUs has one.
+- **already initialised**: the lines before it had called `cuInit`, which is theirs to answer for. Without a GPU it \
+failed, and the line may have chosen the CPU for it.
+- **not decided without a GPU**: it chose the CPU, because there is no GPU.
 - **absent**: this release does not have what the line names.
-- **raises first**: it raised an exception and did not come to `cuInit`: what it would do otherwise is not known.
+- **fails first**: it raised an exception or ended with an exit code other than 0, and did not come to `cuInit`: what it \
+would do otherwise is not known.
 - **needs a GPU**: the lines before it called `cuInit` and failed.
-- **two answers**, **unknown**: two drivers gave two answers; it hung, crashed or was not asked to its end.
+- **two answers**, **unknown**: two drivers gave two answers; it hung, crashed or was not asked to its end, or the \
+document does not tell whether the lines before it had called `cuInit`.
 
 A column is an environment, not a release alone: a package that is only installed can change what importing another one \
 does.";

@@ -45,26 +45,21 @@ pub fn differences(a: &Matrix, b: &Matrix) -> MatrixDifference {
         MatrixDifference { only_in_a: missing(a, b), only_in_b: missing(b, a), ..MatrixDifference::default() };
     for (index, column) in a.columns.iter().enumerate() {
         let Some(other) = b.columns.iter().position(|other| other.name == column.name) else { continue };
-        let of = |matrix: &'_ Matrix, id: &str, column| {
-            matrix.lines.iter().find(|line| line.id == id).and_then(|line| line.cell(column)).cloned()
-        };
         let new = b.lines.iter().filter(|line| a.lines.iter().all(|known| known.id != line.id));
         for id in a.lines.iter().chain(new).map(|line| line.id.as_str()) {
-            let (one, two): (Option<Cell>, Option<Cell>) = (of(a, id, index), of(b, id, other));
+            let [one, two] = [(a, index), (b, other)]
+                .map(|(matrix, column)| matrix.lines.iter().find(|line| line.id == id)?.cell(column));
             found.compared += usize::from(one.is_some() && two.is_some());
-            let (state, place) = (
-                |cell: &Option<Cell>| cell.as_ref().map(|cell| cell.state),
-                |cell: &Option<Cell>| cell.as_ref().and_then(Cell::place),
-            );
-            if state(&one) != state(&two) || place(&one) != place(&two) {
-                found.cells.push(CellDifference {
-                    line: id.to_string(),
-                    environment: column.name.clone(),
-                    a: state(&one),
-                    b: state(&two),
-                    at_a: place(&one),
-                    at_b: place(&two),
-                });
+            let cell = CellDifference {
+                line: id.to_string(),
+                environment: column.name.clone(),
+                a: one.map(|cell| cell.state),
+                b: two.map(|cell| cell.state),
+                at_a: one.and_then(Cell::place),
+                at_b: two.and_then(Cell::place),
+            };
+            if (cell.a, &cell.at_a) != (cell.b, &cell.at_b) {
+                found.cells.push(cell);
             }
         }
     }

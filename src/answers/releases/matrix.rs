@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::row::{LineState, ReleaseRow};
 use super::{EnvironmentDocument, version_order};
-use crate::survey::python::{Raised, without_line};
+use crate::survey::python::without_line;
 use cuda_pitfalls_core::text::counts::{grouped, tally};
 
 /// Lines and environments.
@@ -43,17 +43,11 @@ pub struct Column {
 pub struct MatrixLine {
     /// Its name.
     pub id: String,
-    /// Its group.
-    pub framework: String,
-    /// The code before it.
-    pub before: Vec<String>,
-    /// The code that was asked about.
-    pub ask: String,
     /// Its cells, in the order of the columns.
     pub cells: Vec<Cell>,
 }
 
-/// One line in one environment.
+/// One line in one environment, in short: the environment's document has all that was seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
     /// The index of its column.
@@ -62,16 +56,6 @@ pub struct Cell {
     pub state: LineState,
     /// The innermost public function of a package in the stack of `cuInit`, and where it was.
     pub at: Option<String>,
-    /// The packages' functions in that stack, outermost first.
-    pub way: Vec<String>,
-    /// The call of a CUDA library that called `cuInit`.
-    pub through: Option<String>,
-    /// The command of the child process that called it.
-    pub child: Option<String>,
-    /// The exception that the line raised.
-    pub raised: Option<Raised>,
-    /// NVML indices of the GPUs on which it makes a context; null without a GPU.
-    pub context_on: Option<Vec<u32>>,
 }
 
 /// A line that began or ceased to call `cuInit`, between two versions of a package.
@@ -103,12 +87,13 @@ impl Matrix {
             let versions = || version_order(&a.environment.version, &b.environment.version);
             place(a).cmp(&place(b)).then_with(versions).then_with(|| a.environment.name.cmp(&b.environment.name))
         });
-        let rows =
-            sorted.iter().enumerate().flat_map(|(index, document)| document.rows.iter().map(move |row| (index, row)));
-        let lines = grouped(rows.map(|(index, row)| (row.id.as_str(), (index, row))));
+        let cells = sorted.iter().enumerate().flat_map(|(index, document)| {
+            document.rows.iter().map(move |row| (row.id.clone(), cell(index, row, &document.rows)))
+        });
+        let lines = grouped(cells);
         Matrix {
             columns: sorted.iter().map(|document| column(document)).collect(),
-            lines: lines.iter().filter_map(|(_, rows)| line(rows)).collect(),
+            lines: lines.into_iter().map(|(id, cells)| MatrixLine { id, cells }).collect(),
         }
     }
 
@@ -187,23 +172,8 @@ fn column(document: &EnvironmentDocument) -> Column {
     }
 }
 
-/// A line by its rows, each with the index of its column.
-fn line(rows: &[(usize, &ReleaseRow)]) -> Option<MatrixLine> {
-    let (_, ReleaseRow { id, framework, before, ask, .. }) = *rows.first()?;
-    let (id, framework, before, ask) = (id.clone(), framework.clone(), before.clone(), ask.clone());
-    Some(MatrixLine { id, framework, before, ask, cells: rows.iter().map(|(index, row)| cell(*index, row)).collect() })
-}
-
-fn cell(column: usize, row: &ReleaseRow) -> Cell {
-    let call = row.call();
-    Cell {
-        column,
-        state: row.state(),
-        at: call.and_then(|seen| seen.at.clone()),
-        way: call.map(|seen| seen.way.clone()).unwrap_or_default(),
-        through: call.and_then(|seen| seen.through.clone()),
-        child: call.and_then(|seen| seen.child.clone()),
-        raised: row.raised().cloned(),
-        context_on: row.seen.iter().find_map(|seen| seen.context_on.clone()),
-    }
+/// The cell of a row in the column of its document, which has these rows.
+fn cell(column: usize, row: &ReleaseRow, document: &[ReleaseRow]) -> Cell {
+    let at = row.call().and_then(|seen| seen.at.clone());
+    Cell { column, state: row.state(document), at }
 }

@@ -8,10 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::survey::Unmeasured;
 use crate::survey::python::{PythonAttempt, PythonLine, Raised};
-use cuda_pitfalls_core::verdict::Reason;
 
-/// What a runtime asks a driver before it calls `cuInit`.
-const DRIVER_VERSION: &str = "cuDriverGetVersion";
 const INIT: &str = "cuInit";
 
 /// Who answers: which driver the line finds, and whether it finds an NVML.
@@ -36,20 +33,25 @@ pub enum LineState {
     Yes,
     /// It does not.
     No,
+    /// The lines before it had called `cuInit`, so it cannot be the first to do so.
+    Initialised,
+    /// It chose the CPU, because there is no GPU.
+    Undecided,
     /// It does where there is no NVML, and not where there is one.
     WithoutNvml,
     /// It does where there is an NVML, and not where there is none.
     WithNvml,
     /// This version does not have what the line names.
     Absent,
-    /// It, or a line before it, raised an exception and did not come to `cuInit`: what it would do otherwise is not
-    /// known.
+    /// It, or a line before it, raised an exception or failed, and did not come to `cuInit`: what it would do otherwise
+    /// is not known.
     Stopped,
     /// The lines before it need a GPU.
     NeedsGpu,
     /// Two drivers gave two answers.
     Disagree,
-    /// It hung, crashed or could not be asked.
+    /// It hung, crashed or could not be asked, or the document does not tell whether the lines before it had called
+    /// `cuInit`.
     Unknown,
 }
 
@@ -106,10 +108,13 @@ pub struct WitnessSeen {
     /// The packages' functions in that stack, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub way: Vec<String>,
-    /// Whether it asked for the driver's version and did not call `cuInit`, as a runtime that is newer than its driver
-    /// does.
+    /// Whether its process asked for the driver's version, which a runtime does right before `cuInit`, and the line did
+    /// not call `cuInit`: the code before the line may have. Only in documents without `called_before`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub only_version: bool,
+    /// Whether the code before it called `cuInit`, with or without success; absent in documents that do not say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub called_before: Option<bool>,
     /// Whether the code before it called `cuInit` and then raised an exception: it needs a GPU.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub needs_gpu: bool,
@@ -144,12 +149,13 @@ impl WitnessSeen {
 
     /// What an attempt showed. `can_succeed` is whether this driver's `cuInit` can.
     pub fn of(witness: Witness, attempt: PythonAttempt, can_succeed: bool) -> WitnessSeen {
-        let PythonAttempt { seen, child, setup, invalid, called, .. } = attempt;
+        let PythonAttempt { seen, child, setup, invalid, called, called_before, .. } = attempt;
         let needs_gpu = !can_succeed && setup.is_some() && called.contains(INIT);
         let raised = setup.or(seen.raised).map(|raised| Raised { more: None, ..raised });
         WitnessSeen {
             witness,
-            only_version: seen.calls_cuinit == Some(false) && called.contains(DRIVER_VERSION),
+            only_version: false,
+            called_before,
             needs_gpu,
             calls_cuinit: seen.calls_cuinit.filter(|_| invalid.is_none()),
             init_status: seen.init_status,
@@ -192,52 +198,13 @@ impl ReleaseRow {
         !self.seen.iter().any(WitnessSeen::is_absent) && all.any(|other| other != first)
     }
 
-    /// What became of `cuInit`. A libcuda that was asked with and without an NVML counts more than a fake driver.
-    pub fn state(&self) -> LineState {
-        if self.seen.iter().any(WitnessSeen::is_absent) {
-            return LineState::Absent;
-        }
-        let (libcuda, fake) = (self.by(Witness::Libcuda), self.by(Witness::Fake));
-        if libcuda.zip(fake).is_some_and(|(libcuda, fake)| libcuda != fake) {
-            return LineState::Disagree;
-        }
-        let raises = self.seen.iter().all(|seen| seen.raised.is_some());
-        match (libcuda.or(fake), self.calls_beside_nvml()) {
-            (Some(true), Some(false)) => LineState::WithoutNvml,
-            (Some(false), Some(true)) => LineState::WithNvml,
-            (Some(true), _) | (None, Some(true)) => LineState::Yes,
-            (Some(false), _) | (None, Some(false)) if raises => LineState::Stopped,
-            (Some(false), _) | (None, Some(false)) => LineState::No,
-            (None, None) => self.why_unknown(),
-        }
-    }
-
-    /// Whether the line calls `cuInit` where there is an NVML, as on a machine with GPUs; `None` if it is not known.
-    pub fn calls_beside_nvml(&self) -> Option<bool> {
-        self.by(Witness::LibcudaWithNvml).or(self.by(Witness::FakeWithNvml))
-    }
-
-    /// Whether a witness saw a call of `cuInit`.
-    fn by(&self, witness: Witness) -> Option<bool> {
-        self.seen.iter().find(|seen| seen.witness == witness)?.calls_cuinit
-    }
-
-    fn why_unknown(&self) -> LineState {
-        let mut why = self.seen.iter().filter_map(|seen| seen.unmeasured.as_ref());
-        match self.seen.iter().any(|seen| seen.needs_gpu) {
-            true => LineState::NeedsGpu,
-            false if why.any(|why| why.reason == Reason::SetupRaised) => LineState::Stopped,
-            false => LineState::Unknown,
-        }
+    /// What a witness showed.
+    pub(super) fn by(&self, witness: Witness) -> Option<&WitnessSeen> {
+        self.seen.iter().find(|seen| seen.witness == witness)
     }
 
     /// The attempt that shows how `cuInit` was called: the first in which it was.
     pub fn call(&self) -> Option<&WitnessSeen> {
         self.seen.iter().find(|seen| seen.calls_cuinit == Some(true))
-    }
-
-    /// The exception of the first attempt that raised one.
-    pub fn raised(&self) -> Option<&Raised> {
-        self.seen.iter().find_map(|seen| seen.raised.as_ref())
     }
 }

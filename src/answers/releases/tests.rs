@@ -6,23 +6,8 @@ use crate::survey::python::Raised;
 use cuda_pitfalls_core::verdict::Reason;
 
 fn seen(witness: Witness, calls: Option<bool>) -> WitnessSeen {
-    WitnessSeen {
-        witness,
-        calls_cuinit: calls,
-        init_status: None,
-        child: None,
-        at: calls.filter(|calls| *calls).map(|_| "torch/cuda/__init__.py:180 is_available".to_string()),
-        through: None,
-        way: Vec::new(),
-        only_version: false,
-        needs_gpu: false,
-        context_on: None,
-        raised: None,
-        value: None,
-        left: None,
-        elapsed_ns: None,
-        unmeasured: None,
-    }
+    let at = calls.filter(|calls| *calls).map(|_| "torch/cuda/__init__.py:180 is_available");
+    serde_json::from_value(serde_json::json!({"witness": witness, "calls_cuinit": calls, "at": at})).unwrap()
 }
 
 fn row(id: &str, seen: Vec<WitnessSeen>) -> ReleaseRow {
@@ -30,7 +15,7 @@ fn row(id: &str, seen: Vec<WitnessSeen>) -> ReleaseRow {
 }
 
 fn state(seen: &[(Witness, Option<bool>)]) -> LineState {
-    row("a", seen.iter().map(|(witness, calls)| self::seen(*witness, *calls)).collect()).state()
+    row("a", seen.iter().map(|(witness, calls)| self::seen(*witness, *calls)).collect()).state(&[])
 }
 
 fn document(version: &str, rows: Vec<ReleaseRow>) -> EnvironmentDocument {
@@ -57,26 +42,63 @@ fn what_witnesses_show_is_one_answer() {
     assert_eq!(state(&[(Libcuda, yes), (FakeWithNvml, no), (LibcudaWithNvml, no)]), LineState::WithoutNvml);
     assert_eq!(state(&[(Libcuda, yes), (FakeWithNvml, no), (LibcudaWithNvml, yes)]), LineState::Yes);
     assert_eq!(state(&[(Fake, yes), (FakeWithNvml, yes)]), LineState::Yes);
-    assert_eq!(state(&[(Libcuda, None), (FakeWithNvml, None)]), LineState::Unknown);
+    assert_eq!(state(&[(Libcuda, None), (FakeWithNvml, None)]), LineState::Initialised);
 }
 
 #[test]
 fn a_line_that_a_version_lacks_is_absent_and_one_that_raises_early_is_not_answered() {
-    let raised = |absent| {
-        let (kind, message) = ("AttributeError".to_string(), "no attribute".to_string());
-        Some(Raised { kind, message, more: None, absent })
-    };
-    let both = |raised: Option<Raised>| {
-        [Witness::Libcuda, Witness::FakeWithNvml]
-            .map(|witness| WitnessSeen { raised: raised.clone(), ..seen(witness, Some(false)) })
-    };
-    assert_eq!(row("a", both(raised(true)).to_vec()).state(), LineState::Absent);
-    assert_eq!(row("a", both(raised(false)).to_vec()).state(), LineState::Stopped);
+    for (absent, expected) in [(true, LineState::Absent), (false, LineState::Stopped)] {
+        let raised = Some(Raised { kind: "AttributeError".into(), message: "no".into(), more: None, absent });
+        let both = [Witness::Libcuda, Witness::FakeWithNvml]
+            .map(|witness| WitnessSeen { raised: raised.clone(), ..seen(witness, Some(false)) });
+        assert_eq!(row("a", both.to_vec()).state(&[]), expected);
+    }
     let needs = Unmeasured { reason: Reason::SetupRaised, detail: String::new() };
     let unmeasured = WitnessSeen { unmeasured: Some(needs), ..seen(Witness::Libcuda, None) };
-    assert_eq!(row("a", vec![unmeasured.clone()]).state(), LineState::Stopped);
+    assert_eq!(row("a", vec![unmeasured.clone()]).state(&[]), LineState::Stopped);
     let needs = WitnessSeen { needs_gpu: true, ..unmeasured };
-    assert_eq!(row("a", vec![needs]).state(), LineState::NeedsGpu);
+    assert_eq!(row("a", vec![needs]).state(&[]), LineState::NeedsGpu);
+}
+
+#[test]
+fn a_line_is_read_with_what_the_other_rows_of_its_document_asked() {
+    let of = |calls, before: &str, ask: &str, version, value: &str| {
+        let shown = WitnessSeen { only_version: version, ..seen(Witness::Libcuda, Some(calls)) };
+        let shown = WitnessSeen { value: Some(value.to_string()).filter(|value| !value.is_empty()), ..shown };
+        let before = before.split('|').filter(|line| !line.is_empty()).map(str::to_string).collect();
+        ReleaseRow { before, ask: ask.to_string(), ..row(ask, vec![shown]) }
+    };
+    let document = [
+        of(true, "", "import a.b", false, ""),
+        of(false, "", "import c", true, ""),
+        of(true, "", "from d import e", false, ""),
+        of(false, "import a", "a.model()", false, "a.b.Model"),
+        of(false, "", "get()", false, "x.cpu_backend.Backend"),
+    ];
+    for (before, ask, version, value, expected) in [
+        // It imports a module whose import calls it, or has an object of one; a module with such a name beside it is none.
+        ("import x, a.b.c as m", "m.f()", false, "", LineState::Initialised),
+        ("import x; from a.b import f", "f()", false, "", LineState::Initialised),
+        ("from d import e, f", "f()", false, "", LineState::Initialised),
+        ("import a|m = a.model()", "m.run()", false, "", LineState::Initialised),
+        ("import a.bc|from d import f", "f()", false, "", LineState::No),
+        // Something asked for the driver's version: an import that is known to do no more, its own code, or not known.
+        ("import c", "c.f()", true, "", LineState::No),
+        ("import y", "y.cuDriverGetVersion()", true, "", LineState::No),
+        ("import y", "y.f()", true, "", LineState::Unknown),
+        ("import y", "run(y).exit_code", false, "1", LineState::Stopped),
+        ("import y", "run(y).exit_code", false, "0", LineState::No),
+        ("", "get().is_available()", false, "True", LineState::Undecided),
+        ("", "get('cpu')", false, "x.cpu_backend.Backend", LineState::No),
+    ] {
+        assert_eq!(of(false, before, ask, version, value).state(&document), expected, "{before}: {ask}");
+    }
+    // A document that says what was called before needs no other row.
+    for (called, expected) in [(true, LineState::Initialised), (false, LineState::No)] {
+        let mut told = of(false, "import y", "y.f()", true, "");
+        told.seen[0].called_before = Some(called);
+        assert_eq!(told.state(&document), expected);
+    }
 }
 
 #[test]

@@ -115,6 +115,8 @@ pub struct PythonAttempt {
     pub invalid: Option<Invalidation>,
     /// The driver calls that its processes made.
     pub called: BTreeSet<String>,
+    /// Whether the code before the code in question called `cuInit`, with or without success.
+    pub called_before: Option<bool>,
 }
 
 impl PythonAttempt {
@@ -224,8 +226,11 @@ struct LineHistory<'a> {
 impl LineHistory<'_> {
     fn init(&self, made: &mut PythonAttempt) {
         let was_before = |init: &Init| init.returned.is_some_and(|(_, returned)| returned.t_ns < self.ask_ns);
-        let own = || self.history.programs.iter().filter(|program| program.pid == self.pid);
-        let was_ready = own().flat_map(|program| &program.inits).any(|init| init.has_succeeded() && was_before(init));
+        let own = self.history.programs.iter().filter(|program| program.pid == self.pid);
+        let before: Vec<&Init> =
+            own.flat_map(|program| &program.inits).filter(|init| init.first.t_ns < self.ask_ns).collect();
+        made.called_before = Some(!before.is_empty());
+        let was_ready = before.iter().any(|init| init.has_succeeded() && was_before(init));
         let seen = &mut made.seen;
         seen.initialised_before = Some(was_ready);
         let Some((program, init, stack)) = self.first_init() else {

@@ -1,0 +1,106 @@
+//! What the rows of one document say together. A row alone does not tell whether the code before its line had called
+//! `cuInit`, which is no "no": documents that do not say so are read with what their other rows asked.
+
+use std::collections::BTreeSet;
+
+use super::row::{LineState, ReleaseRow, Witness, WitnessSeen};
+use cuda_pitfalls_core::verdict::Reason;
+
+impl ReleaseRow {
+    /// What became of `cuInit`, by this row and the others of its document. A libcuda that was asked with and without
+    /// an NVML counts more than a fake driver. Where there is an NVML counts more than where there is none, because a
+    /// machine with GPUs has one.
+    pub fn state(&self, document: &[ReleaseRow]) -> LineState {
+        use LineState::{Disagree, Initialised, No, Stopped, Unknown, WithNvml, WithoutNvml, Yes};
+        if self.seen.iter().any(WitnessSeen::is_absent) {
+            return LineState::Absent;
+        }
+        let by = |witness| self.by(witness).map(|seen| self.calls(seen, document));
+        let known = |one, other| match (by(one), by(other)) {
+            (Some(Err(_)), Some(Ok(calls))) => Some(Ok(calls)),
+            (one, other) => one.or(other),
+        };
+        let with = known(Witness::LibcudaWithNvml, Witness::FakeWithNvml);
+        let drivers = (by(Witness::Libcuda), by(Witness::Fake));
+        match (known(Witness::Libcuda, Witness::Fake), with) {
+            _ if matches!(drivers, (Some(Ok(libcuda)), Some(Ok(fake))) if libcuda != fake) => Disagree,
+            (Some(Ok(true)), Some(Ok(false) | Err(Stopped))) => WithoutNvml,
+            (Some(Ok(false) | Err(Stopped | Initialised)), Some(Ok(true))) => WithNvml,
+            (Some(Ok(true)), _) | (_, Some(Ok(true))) => Yes,
+            (_, Some(Ok(false))) | (Some(Ok(false)), None) => No,
+            (_, Some(Err(why))) | (Some(Err(why)), None) => why,
+            (None, None) => Unknown,
+        }
+    }
+
+    /// Whether the line calls `cuInit`, or why that is not known.
+    fn calls(&self, seen: &WitnessSeen, document: &[ReleaseRow]) -> Result<bool, LineState> {
+        // An exit code other than 0, which the code may have kept for itself.
+        let is_exit_code = [".exit_code", ".returncode"].iter().any(|end| self.ask.trim_end().ends_with(end));
+        let has_failed = is_exit_code && seen.value.as_ref().is_some_and(|code| code != "0");
+        match (seen.calls_cuinit, &seen.unmeasured) {
+            (Some(true), _) => Ok(true),
+            (None, _) if seen.needs_gpu => Err(LineState::NeedsGpu),
+            (None, Some(why)) if why.reason == Reason::SetupRaised => Err(LineState::Stopped),
+            (None, Some(_)) => Err(LineState::Unknown),
+            (None, None) => Err(LineState::Initialised),
+            (Some(false), _) if has_failed || seen.raised.is_some() || seen.left.is_some() => Err(LineState::Stopped),
+            (Some(false), _) => self.doubt(seen, document).map_or(Ok(false), Err),
+        }
+    }
+
+    /// Why a line that was not seen to call `cuInit` may do so all the same.
+    fn doubt(&self, seen: &WitnessSeen, document: &[ReleaseRow]) -> Option<LineState> {
+        let before = self.before.join("\n");
+        // That a module was imported is also told by an object of it.
+        let made = document.iter().filter(|row| before.contains(&row.ask)).filter_map(|row| row.by(seen.witness));
+        let mut names = imported(&before);
+        names.extend(made.chain([seen]).filter_map(|seen| seen.value.clone()));
+        let is_alike = |row: &&ReleaseRow| row.env == self.env || seen.only_version;
+        let imports = || document.iter().filter(is_alike).filter(|row| row.imports_one_of(&names));
+        let import_did = |did: fn(&WitnessSeen) -> bool| imports().filter_map(|row| row.by(seen.witness)).any(did);
+        // What asked for the driver's version is the line's own code, an import that does no more, or not known.
+        let is_told = self.ask.contains("DriverGetVersion") || import_did(|import| import.only_version);
+        match seen.called_before {
+            Some(true) => Some(LineState::Initialised),
+            None if import_did(|import| import.calls_cuinit == Some(true)) => Some(LineState::Initialised),
+            _ if self.has_chosen_cpu(seen.witness, document) => Some(LineState::Undecided),
+            None if seen.only_version && !before.is_empty() && !is_told => Some(LineState::Unknown),
+            _ => None,
+        }
+    }
+
+    /// Whether the row asked for one import alone, and that of one of these modules, of a part or an object of it.
+    fn imports_one_of(&self, names: &BTreeSet<String>) -> bool {
+        let modules = if self.ask.contains([';', ',', '\n']) { BTreeSet::new() } else { imported(&self.ask) };
+        let mut rest =
+            modules.last().into_iter().flat_map(|module| names.iter().map(|name| name.strip_prefix(&**module)));
+        rest.any(|rest| rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.')))
+    }
+
+    /// Whether the line's value, or that of a part of it that another row asked about, is an object of a CPU that the
+    /// code does not name.
+    fn has_chosen_cpu(&self, witness: Witness, document: &[ReleaseRow]) -> bool {
+        let is_cpu =
+            |text: &str| text.split(|c: char| !c.is_alphanumeric()).any(|word| word.eq_ignore_ascii_case("cpu"));
+        let mut code = self.before.iter().chain(self.env.values()).chain([&self.ask]);
+        let parts = document.iter().filter(|row| row.before == self.before && self.ask.contains(&row.ask));
+        let mut values = parts.filter_map(|row| row.by(witness)?.value.as_deref());
+        !code.any(|text| is_cpu(text)) && values.any(is_cpu)
+    }
+}
+
+/// The modules that code imports, and the names that it imports from them: of `from a.b import c` `a.b` and `a.b.c`.
+fn imported(code: &str) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    for statement in code.split([';', '\n']).map(str::trim) {
+        let (module, names) = match statement.strip_prefix("from ") {
+            Some(rest) => rest.split_once(" import ").unwrap_or_default(),
+            None => ("", statement.strip_prefix("import ").unwrap_or_default()),
+        };
+        let names = names.split(',').filter_map(|name| name.split_whitespace().next());
+        all.extend(names.map(|name| format!("{module}.{name}").trim_start_matches('.').to_owned()));
+        all.extend(Some(module.to_owned()).filter(|module| !module.is_empty()));
+    }
+    all
+}
