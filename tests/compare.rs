@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use common::{Ran, Scratch, root};
+use common::{Ran, Scratch, against_schema, root};
 
 /// A committed report.
 fn committed(name: &str) -> String {
@@ -40,28 +40,46 @@ fn one_libcudart_is_held_against_another() {
 }
 
 #[test]
-fn one_verdict_that_changed_is_told_in_one_line_and_in_json() {
+fn what_recordings_show_is_compared_and_told_in_one_line_and_in_json() {
     let scratch = Scratch::new();
     let text = fs::read(PathBuf::from(committed("h200-x2")).join("report.json")).expect("a committed report");
-    let mut report: Value = serde_json::from_slice(&text).expect("JSON");
-    let mut scenarios = report["scenarios"].as_array_mut().expect("scenarios").iter_mut();
-    let changed = scenarios.find(|scenario| scenario["name"] == "visibility/empty-mask-hides-all");
-    let verdict = &mut changed.expect("it is in the report")["verdict"];
-    verdict["kind"] = "not_reproduced".into();
-    verdict["expectation"] = "unexpected".into();
-    let path = scratch.path().join("edited.json");
-    fs::write(&path, report.to_string()).expect("a file of our own");
-    let path = path.to_string_lossy().into_owned();
+    let edited = |change: fn(&mut Value)| {
+        let mut report: Value = serde_json::from_slice(&text).expect("JSON");
+        let mut scenarios = report["scenarios"].as_array_mut().expect("scenarios").iter_mut();
+        let found = scenarios.find(|scenario| scenario["name"] == "visibility/empty-mask-hides-all");
+        change(found.expect("it is in the report"));
+        let path = scratch.path().join("edited.json");
+        fs::write(&path, report.to_string()).expect("a file of our own");
+        path.to_string_lossy().into_owned()
+    };
+    // What another version of the program made of the same recordings is no difference.
+    let path = edited(|scenario| {
+        scenario["verdict"]["kind"] = "not_reproduced".into();
+        scenario["cases"][0]["outcomes"][0]["observation"]["steps"][0]["status"]["code"] = 1.into();
+    });
+    let ran = compare(&[&path, &committed("h200-x2")]);
+    ran.ended(0, "ok");
+    assert!(ran.stdout.contains("50 the same"), "{}", ran.stdout);
+    let path = edited(|scenario| {
+        for attempt in scenario["cases"][0]["attempts"].as_array_mut().expect("attempts") {
+            let events = attempt["events"].as_array_mut().expect("events").iter_mut();
+            for event in events.filter(|event| event["event"] == "end" && event["step"] == 0) {
+                event["status"] = serde_json::json!({"code": 0, "name": "CUDA_SUCCESS"});
+            }
+        }
+    });
     let ran = compare(&[&path, &committed("h200-x2")]);
     ran.ended(1, "unexpected");
-    let wanted = "  visibility/empty-mask-hides-all: verdict not_reproduced, unexpected -> reproduced";
+    let wanted = "  visibility/empty-mask-hides-all: verdict not_reproduced, unexpected -> reproduced; \
+                  trap: at init: status CUDA_SUCCESS -> CUDA_ERROR_NO_DEVICE";
     assert_eq!(lines(&ran)[2..], ["behaves differently", wanted, "1 different, 49 the same"]);
     let document = compare(&[&path, &committed("h200-x2"), "--json"]).json();
     assert_eq!(document["schema"], serde_json::json!({"name": "cuda-pitfalls-comparison", "major": 1, "minor": 0}));
+    assert_eq!(against_schema("comparison", &document), Vec::<String>::new());
     assert_eq!((&document["same"], &document["of"]), (&49.into(), &"report".into()));
     assert_eq!(document["changed"].as_array().map(Vec::len), Some(1));
     let change = serde_json::json!({"fact": "verdict", "a": "not_reproduced, unexpected", "b": "reproduced"});
-    assert_eq!(document["changed"][0]["changes"], serde_json::json!([change]));
+    assert_eq!(document["changed"][0]["changes"][0], change);
     assert_eq!(document["a"]["name"], path.as_str());
 }
 

@@ -14,8 +14,7 @@ mod trace;
 
 pub use trace::traces;
 
-use std::fmt;
-
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -39,7 +38,7 @@ use pair::{ComparedEntry, pair};
 pub const SCHEMA: &str = "cuda-pitfalls-comparison";
 
 /// What differs between A and B.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     /// Which document this is.
     pub schema: SchemaId,
@@ -68,7 +67,7 @@ pub struct Comparison {
 }
 
 /// One of the two.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ComparisonSide {
     /// What the reader calls it, such as its path; the run's id if it has no name.
     pub name: String,
@@ -85,7 +84,7 @@ pub struct ComparisonSide {
 }
 
 /// One fact that is not the same.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FactDifference {
     /// The case of a scenario; absent elsewhere.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,11 +103,13 @@ pub struct FactDifference {
     pub changes: Option<[Option<fact::Change>; 2]>,
     /// In how many of the attempts that count A and B showed this; only for outcomes of cases.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<[String; 2]>")]
     pub seen: Option<[Share; 2]>,
 }
 
 /// In how many of how many attempts something was seen; in JSON and in words `3/5`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
 pub struct Share {
     /// In how many.
     pub count: u64,
@@ -116,20 +117,14 @@ pub struct Share {
     pub of: u64,
 }
 
-impl fmt::Display for Share {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.count, self.of)
-    }
-}
-
-impl Serialize for Share {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+impl From<Share> for String {
+    fn from(Share { count, of }: Share) -> String {
+        format!("{count}/{of}")
     }
 }
 
 /// A scenario or a row that is not the same.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EntryDifference {
     /// The scenario's instance, or what the row is about.
     pub name: String,
@@ -143,7 +138,7 @@ pub struct EntryDifference {
 }
 
 /// Something that only one of the two has measured.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Only {
     /// The scenario's instance, or what the row is about; null for everything on this libcudart.
     pub name: Option<String>,

@@ -2,7 +2,7 @@
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use cuda_pitfalls_answers::survey::SurveyKind;
-use cuda_pitfalls_answers::{bisect, fleet, releases, visibility};
+use cuda_pitfalls_answers::{bisect, compare, fleet, releases, visibility};
 use cuda_pitfalls_core::report::{self, schema_of};
 use cuda_pitfalls_core::scenario::schema as scenario;
 use cuda_pitfalls_render as render;
@@ -20,7 +20,7 @@ pub struct Schema {
 }
 
 /// All of them, in the order of the help.
-pub static SCHEMAS: [Schema; 19] = [
+pub static SCHEMAS: [Schema; 20] = [
     row("scenario", "A scenario file", scenario::file_schema),
     row("report", "A report", report::schema),
     row("fleet", "What `fleet merge` writes", schema_of::<fleet::Fleet>),
@@ -37,6 +37,7 @@ pub static SCHEMAS: [Schema; 19] = [
         "What `survey python --with` writes of each environment",
         schema_of::<releases::EnvironmentDocument>,
     ),
+    row("comparison", "What `compare --json` prints", schema_of::<compare::Comparison>),
     row("bisection", "What `bisect --json` prints", schema_of::<bisect::Bisection>),
     row("trace", "A line of a trace", document::schema),
     row("trace-summary", "What `trace --json` prints", render::trace::schema),

@@ -100,7 +100,7 @@ fn change(change: &FactDifference) -> String {
     words.push(format!("{} {} -> {}", change.fact, change.a, change.b));
     // Where all attempts agree, how many there were is not news.
     if let Some([a, b]) = change.seen.as_ref().filter(|seen| !seen.iter().all(|share| share.count == share.of)) {
-        words.push(format!("(in {a} -> in {b})"));
+        words.push(format!("(in {} -> in {})", String::from(*a), String::from(*b)));
     }
     words.join(" ")
 }

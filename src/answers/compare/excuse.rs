@@ -23,6 +23,7 @@ impl MachineFacts {
             ("the driver's version", machines.map(|machine| text(&machine.driver_version))),
             ("the driver's CUDA version", machines.map(|machine| number(machine.cuda_driver_version))),
             ("NVML's version", machines.map(|machine| text(&machine.nvml_version))),
+            ("the GPU's model", machines.map(|machine| text(&machine.gpus.first()?.name))),
         ];
         let known = facts.into_iter().filter_map(|(what, [a, b])| Some((what, [a?, b?])));
         MachineFacts(known.filter(|(_, [a, b])| a != b).collect())

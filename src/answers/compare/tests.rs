@@ -165,14 +165,17 @@ fn the_mask_of_another_machine_has_other_uuids() {
 fn a_call_that_tells_what_the_machine_is_behaves_the_same() {
     let number = |report: &mut Report, driver: i32, told: i64| {
         report.machine.cuda_driver_version = Some(driver);
+        report.machine.gpus[0].name = Some(format!("GPU of {driver}"));
         let step = &mut report.scenarios[0].cases[0].outcomes[0].observation.steps[0];
         step.values.insert("version".into(), Value::Int(told));
+        step.values.insert("model".into(), Value::Text(format!("GPU of {driver}")));
     };
     let (mut a, mut b) = (simple(), simple());
     number(&mut a, 13000, 13000);
     number(&mut b, 13010, 13010);
     let comparison = compared(&a, &b);
-    assert_eq!(comparison.explained[0].notes, ["version is the driver's CUDA version"]);
+    // The version is too, or it would be told.
+    assert_eq!(comparison.explained[0].notes, ["model is the GPU's model"]);
     assert_eq!(comparison.changed, []);
     // It is no excuse for what else differs, before or after.
     b.scenarios[0].cases[0].outcomes[0].observation.end = "SIGSEGV".into();

@@ -9,6 +9,8 @@ use crate::terminal;
 use cuda_pitfalls_answers::compare::{self, CompareError, Comparison};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::{self, Matrix};
+use cuda_pitfalls_core::judge;
+use cuda_pitfalls_core::report::StoredReport;
 use cuda_pitfalls_render as render;
 use cuda_pitfalls_trace::diagnosis;
 
@@ -30,7 +32,7 @@ pub(super) fn compare(arguments: CompareArguments) -> Exit {
     let CompareArguments { a, b, libcudart, json } = arguments;
     let compared = match (StoredDocument::read(&a), StoredDocument::read(&b)) {
         (Ok((StoredDocument::Matrix(a), _)), Ok((StoredDocument::Matrix(b), _))) => return matrices(&a, &b, json),
-        (Ok((a, _)), Ok((b, _))) => of(&a, &b, libcudart).map_err(CliError::from),
+        (Ok((a, _)), Ok((b, _))) => of(a, b, libcudart).map_err(CliError::from),
         (Err(why), _) | (_, Err(why)) => Err(why),
     };
     let mut comparison = match compared {
@@ -56,13 +58,25 @@ fn matrices(a: &Matrix, b: &Matrix, json: bool) -> Exit {
     named(exit.worst(shown))
 }
 
-fn of(a: &StoredDocument, b: &StoredDocument, versions: Option<(String, String)>) -> Result<Comparison, CompareError> {
+/// A report as its recordings show it today, so that two versions of the program do not differ by themselves. A compact
+/// report has no recordings.
+fn observed_again(mut report: StoredReport) -> StoredReport {
+    if let StoredReport::Whole(whole) = &mut report {
+        judge::rejudge(whole);
+    }
+    report
+}
+
+fn of(a: StoredDocument, b: StoredDocument, versions: Option<(String, String)>) -> Result<Comparison, CompareError> {
     match (a, b) {
-        (StoredDocument::Report(a), StoredDocument::Report(b)) => compare::reports(&a.view(), &b.view(), versions),
-        (StoredDocument::Survey(a), StoredDocument::Survey(b)) => compare::surveys(a, b, versions),
+        (StoredDocument::Report(a), StoredDocument::Report(b)) => {
+            let [a, b] = [a, b].map(observed_again);
+            compare::reports(&a.view(), &b.view(), versions)
+        }
+        (StoredDocument::Survey(a), StoredDocument::Survey(b)) => compare::surveys(&a, &b, versions),
         (StoredDocument::Trace(_), StoredDocument::Trace(_)) if versions.is_some() => Err(CompareError::Versions),
         (StoredDocument::Trace(a), StoredDocument::Trace(b)) => {
-            Ok(compare::traces([a, b], [&diagnosis::findings(a), &diagnosis::findings(b)]))
+            Ok(compare::traces([&a, &b], [&diagnosis::findings(&a), &diagnosis::findings(&b)]))
         }
         (a, b) => Err(CompareError::Documents { a: a.name(), b: b.name() }),
     }
