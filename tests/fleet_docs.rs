@@ -86,6 +86,22 @@ fn the_commands_of_the_page_lead_to_a_page_of_outliers() {
     assert!(csv.contains(",missing,gpu-4,"), "{csv}");
 }
 
+#[test]
+fn two_of_the_made_up_machines_of_the_page_differ() {
+    let (scratch, demo) = (Scratch::new(), "docs/examples/fleet.ndjson");
+    let page = fs::read_to_string(root().join("docs/fleet.md")).expect("the page");
+    assert!(page.contains(demo), "{demo}");
+    let [demo, out] =
+        [root().join(demo), scratch.path().join("fleet.json")].map(|path| path.to_string_lossy().into_owned());
+    let merge = ["fleet", "merge", "--simulated", &demo, "--out", &out, "--forbid", "differences"];
+    scratch.run(&merge).ended(1, "unexpected");
+    let shown = scratch.run(&["fleet", "render", &out]).stdout;
+    for says in ["SIMULATED", "8 machines in ", "2 machines differ", "driver", "a context takes 40 MiB more on 1 of 7"]
+    {
+        assert!(shown.contains(says), "{says}:\n{shown}");
+    }
+}
+
 /// The step of docs/ci.md that compares with the run before: the first has none, an equal one passes, another fails.
 #[test]
 fn a_job_compares_with_the_run_before() {

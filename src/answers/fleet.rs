@@ -9,6 +9,7 @@ mod cause;
 mod change;
 mod coverage;
 mod diff;
+mod driver;
 mod expect;
 mod gather;
 mod label;
@@ -232,7 +233,7 @@ pub struct Group {
 }
 
 /// What a group shows of one question.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Usual {
     /// Place in [`Fleet::questions`].
     pub question: usize,

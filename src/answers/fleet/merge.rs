@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::driver;
 use super::names::{Owner, owners};
 use super::pool::{Answers, Kept, Name, Pool};
 use super::usual::{Asked, Given};
@@ -77,6 +78,7 @@ pub fn merge(pool: Pool, expected: Option<&[String]>, words: impl Fn(&str) -> Op
         labels: Vec::new(),
     };
     Questions { answers: &answers, kept: &kept, members: &members, words: &words }.ask(&mut fleet);
+    driver::compare(&mut fleet);
     fleet.ranked()
 }
 

@@ -194,7 +194,8 @@ pub(super) fn names(names: &[impl AsRef<str>], most: usize) -> String {
     }
 }
 
-/// The machines that nobody can be compared with: in every group that they are in, they are the only one.
+/// The machines that nobody can be compared with: in every group that they are in, they are the only one, and their
+/// driver is that of the others.
 pub(super) fn alone(fleet: &Fleet) -> Vec<&str> {
     let mut largest: BTreeMap<usize, usize> = BTreeMap::new();
     for group in &fleet.groups {
@@ -203,7 +204,9 @@ pub(super) fn alone(fleet: &Fleet) -> Vec<&str> {
             *known = group.machines.len().max(*known);
         }
     }
-    let alone = largest.range(..fleet.machines.len()).filter(|(_, largest)| **largest == 1);
+    let differing: HashSet<usize> = fleet.differences.iter().flat_map(|one| one.machines.iter().copied()).collect();
+    let is_alone = |(place, largest): &(&usize, &usize)| **largest == 1 && !differing.contains(*place);
+    let alone = largest.range(..fleet.machines.len()).filter(is_alone);
     alone.map(|(place, _)| name(fleet, *place)).collect()
 }
 
@@ -243,7 +246,8 @@ pub(super) fn group(group: &Group, told: &[Told<'_>], few: &Few, place: usize) -
     let differing: HashSet<&usize> = others.into_iter().flat_map(|one| &one.difference.machines).collect();
     let split = split.len();
     let mut words = match (group.machines.len(), differing.len()) {
-        (1, _) => return "1 machine, alone: it cannot differ".to_owned(),
+        (1, 0) => return "1 machine, alone: it cannot differ".to_owned(),
+        (1, _) => return "1 machine, alone: it differs in its driver".to_owned(),
         (count, 0) if split == 0 && few > 0 => format!("{count} machines, none differs in what it answered"),
         (count, 0) if split == 0 => format!("{count} machines, none differs"),
         (count, 0) => format!("{count} machines"),

@@ -182,7 +182,10 @@ fn machines_are_compared_within_their_group_only() {
         *report.pointer_mut(outcome).unwrap() = json!([seen("1 a: other")]);
     }
     let fleet = merged(&all);
-    assert_eq!(told(&fleet), []);
+    // A driver that differs is a difference from the machines with the same GPUs, named as such.
+    let driver = difference("driver", &["node-00"], "facts;  driver: version=580.1 / version=590.1");
+    assert_eq!(told(&fleet), [driver]);
+    assert_eq!((fleet.differences[0].usual_machines, fleet.causes.len()), (4, 1));
     let sizes: Vec<usize> = fleet.groups.iter().map(|group| group.machines.len()).collect();
     assert_eq!(sizes, [2, 1, 1, 1, 1], "the largest first; two are disturbed by others");
     assert!(fleet.groups[0].key.shared);
