@@ -168,8 +168,9 @@ fn wrong_environments_are_refused_before_anything_is_installed() {
 
 fn bisect(scratch: &Scratch, arguments: &[&str], code: &str) -> Ran {
     let work = scratch.path().to_string_lossy().into_owned();
-    let mut all = vec!["bisect", "--forbid", "cuinit", "--on", "sim", "--work", &work];
-    all.extend(arguments);
+    let mut all = vec!["bisect", "--on", "sim", "--work", &work];
+    let forbidden = if arguments.contains(&"--forbid") { &[][..] } else { &["--forbid", "cuinit"] };
+    all.extend([forbidden, arguments].concat());
     all.extend(["--", "python", "-c", code]);
     // A process stands for a line that was not read in time.
     let is_late = |ran: &Ran| ran.stdout.contains(": pid ");
@@ -190,6 +191,11 @@ fn the_first_bad_release_is_found_with_its_stack() {
     ran.ended(0, "ok");
     assert!(ran.stdout.contains("The first bad release is framework 3; 2 is good."), "{}", ran.stdout);
     assert!(ran.stdout.contains("device_count"), "{}", ran.stdout);
+    let since_3 = SINCE_3.replace("\nif", "\ntry:\n if");
+    let late = format!("{since_3}\nexcept Exception: os.environ['CUDA_VISIBLE_DEVICES'] = '1'");
+    let late = bisect(&scratch, &[&package[..], &["--forbid", "late-mask"]].concat(), &late);
+    late.ended(0, "ok");
+    assert!(late.stdout.contains("The first bad release is framework 3; 2 is good."), "{}", late.stdout);
     let gap = bisect(&scratch, &package, &SINCE_3.replace("3", "4"));
     gap.ended(3, "inconclusive");
     assert!(gap.stdout.contains("framework 5 or one of 4"), "{}", gap.stdout);

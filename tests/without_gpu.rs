@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::common::traced::{LATE, in_time};
+use crate::common::traced::{LATE, Node, has, in_time};
 use crate::common::{PROGRAM, Scratch};
 
 /// A program that initialises CUDA, counts, and calls what the simulated machine does not model.
@@ -103,6 +103,9 @@ fn what_is_not_modelled_is_named_and_is_no_success() {
         stderr.contains("cuTexRefCreate (<string>:7)") && stderr.contains("cudaDeviceEnablePeerAccess"),
         "{stderr}"
     );
+    let nvml = "import ctypes; nvml = ctypes.CDLL('libnvidia-ml.so.1'); hasattr(nvml, 'nvmlInit') and hasattr(nvml, 'nvmlNone')";
+    let (_, stderr, code) = run(&["sim", "python3", "-c", nvml], &[]);
+    assert!(code == Some(3) && stderr.contains("not in this NVML: nvmlNone (<string>:1)"), "{code:?} {stderr}");
     // A program that failed keeps its own code.
     assert_eq!(run(&["sim", "python3", "-c", COUNTS, "more", "fail"], &[]).2, Some(7));
     assert_eq!(run(&["sim", "no-such-program"], &[]).2, Some(127));
@@ -124,6 +127,61 @@ fn where_no_gpu_is_a_trace_names_who_calls_cu_init() {
     let clean =
         ["trace", "--on", "sim:no-device", "--forbid", "cuinit", "--out", &out, "--", "python3", "-c", "print()"];
     assert_eq!(run(&clean, &[]).2, Some(0));
+}
+
+/// What a program does that gives up on the simulated driver (`tests/injection/gives_up.c`), what is forbidden, the exit code
+/// of the trace, and what it says.
+const GIVEN_UP: [(&str, &str, i32, &str); 26] = [
+    ("d", "cuinit", 3, "looked for /dev/nvidia99 (gives_up.c:32), which the simulated machine lacks"),
+    ("s", "cuinit", 3, "looked for /dev/nvidia99 (gives_up.c:33)"),
+    ("a", "late-mask", 3, "looked for /dev/nvidia99 (gives_up.c:34)"),
+    ("f", "context", 3, "looked for /proc/driver/nvidia/none (gives_up.c:35)"),
+    ("y", "cuinit", 3, "looked for cuNoSuchCall (gives_up.c:36)"),
+    ("p", "cuinit", 3, "looked for cuNoSuchCall (gives_up.c:37)"),
+    ("e", "fork", 3, "looked for cuGetExportTable (gives_up.c:38)"),
+    ("dsaey", "cuinit", 3, "(gives_up.c:34), cuGetExportTable (gives_up.c:38), cuNo"),
+    // Who goes on to other functions fills a table of them.
+    ("yk", "cuinit", 0, "CUDA was not initialised"),
+    ("pv", "cuinit", 0, "CUDA was not initialised"),
+    ("okx", "cuinit", 0, "CUDA was not initialised"),
+    ("", "cuinit", 0, "CUDA was not initialised"),
+    // What goes on is found, or found to do nothing forbidden; where the mask was set in between it may have been too late.
+    ("ypedi", "cuinit", 1, "initialises CUDA through cuInit"),
+    ("ypedi", "late-mask", 0, "is not seen"),
+    ("ymi", "late-mask", 3, "looked for cuNoSuchCall"),
+    ("mi", "late-mask", 0, "CUDA_VISIBLE_DEVICES set to 1"),
+    ("im", "late-mask", 1, "too late"),
+    // What follows a cuInit is not seen where it fails for the simulated driver alone.
+    ("i", "context", 3, "fails without a GPU: what would follow"),
+    ("i", "fork", 3, "fails without a GPU: what would follow"),
+    ("i", "error", 3, "fails without a GPU: what would follow"),
+    ("i", "late-launch-blocking", 3, "fails without a GPU: what would follow"),
+    // OpenCL has a driver of its own, and hides nothing of libcuda's.
+    ("c", "cuinit", 1, "initialises CUDA through OpenCL"),
+    ("mc", "late-mask", 0, "through OpenCL, whose own contexts"),
+    ("cm", "late-mask", 1, "too late"),
+    ("ci", "late-mask", 0, "through OpenCL, whose own contexts"),
+    ("ci", "context", 3, "through OpenCL, whose own contexts"),
+];
+
+#[test]
+fn what_gave_up_on_the_simulated_driver_is_not_taken_for_clean() {
+    if !has("cc") {
+        return;
+    }
+    let node = Node::new("h200-x2");
+    const SOURCE: &str = "tests/injection/gives_up.c";
+    let program = node.compile(SOURCE, "gives_up", &[]).to_string_lossy().into_owned();
+    node.compile(SOURCE, "libnvidia-opencl.so.1", &["-shared", "-fPIC", "-DOPENCL"]);
+    let (folder, out) = (node.scratch.path().to_string_lossy().into_owned(), node.file("out").display().to_string());
+    for (does, forbidden, wanted, says) in GIVEN_UP {
+        let on = if does.contains('c') { "sim:h200-x2" } else { "sim:no-device" };
+        let trace = ["trace", "--on", on, "--forbid", forbidden, "--out", &out, "--", &program, does];
+        let (_, stderr, code) = run(&trace, &[("LD_LIBRARY_PATH", &folder)]);
+        let said = stderr.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(code == Some(wanted) && said.contains(says), "{does} {forbidden}: {code:?}\n{stderr}");
+        assert!(!said.contains("did not call the injection hook"), "{does}: {stderr}");
+    }
 }
 
 /// A traced program may start a trace, and so may one on the simulated machine. The inner one ends, and sees.

@@ -88,6 +88,20 @@ impl<'a> History<'a> {
         self.programs.extend(silent.into_iter().map(|line| ProgramHistory::new(line.pid, Some(line))));
     }
 
+    /// Why the driver's calls after a `cuInit` are not seen though every message arrived, one sentence without a full stop
+    /// each: no such call succeeds without a GPU, and OpenCL makes its own past the names of libcuda.
+    pub fn blind(&self) -> Vec<String> {
+        let inits = self.programs.iter().filter_map(|program| Some((program.pid, program.inits.first()?)));
+        let why = inits.filter_map(|(pid, init)| match self.trace.has_no_device() {
+            true => Some(format!("the cuInit of pid {pid} fails without a GPU: what would follow it is not seen")),
+            false if init.begun.iter().any(|(_, event)| event.stack.is_of_opencl()) => {
+                Some(format!("pid {pid} initialises CUDA through OpenCL, whose own contexts and calls are not seen"))
+            }
+            false => None,
+        });
+        why.collect()
+    }
+
     /// The index of the program of an event.
     pub fn program_of(&self, event: usize) -> Option<usize> {
         self.program_of.get(event).copied()

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{End, FILE, Memory, ProcessCounts, SCHEMA, Start, TraceEvent, TraceLine, TraceProcess};
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::text::escape::terminal;
+use cuda_pitfalls_instrument::simulated::NO_DEVICE;
 
 /// The longest line that is read: a stack has some kilobytes.
 const LONGEST_LINE: u64 = 16 << 20;
@@ -121,6 +122,11 @@ fn each(
 }
 
 impl Trace {
+    /// Whether the driver was the simulated one without a GPU, whose `cuInit` fails wherever a real one may not.
+    pub fn has_no_device(&self) -> bool {
+        self.start.on.strip_prefix("sim:") == Some(NO_DEVICE)
+    }
+
     /// Reads a trace: a file, or the folder that it is in. Leaves out text after the last complete line.
     ///
     /// # Errors

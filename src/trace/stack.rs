@@ -202,6 +202,19 @@ impl Stack {
         self.meanwhile.iter().find(|frame| frame.owner == FrameOwner::Program)
     }
 
+    /// Whether NVIDIA's OpenCL made the call.
+    pub fn is_of_opencl(&self) -> bool {
+        let modules = self.frames.iter().filter_map(|frame| frame.module.as_deref());
+        modules.map(file_name).any(|name| name.starts_with("libnvidia-opencl"))
+    }
+
+    /// The user's line, such as `train.py:12`; else the user's function; else the user's line on another thread meanwhile.
+    pub fn place(&self) -> Option<String> {
+        let words = |frame: &Frame| frame.line().unwrap_or_else(|| frame.name());
+        let beside = || self.users_meanwhile().map(|frame| format!("a thread beside {}", words(frame)));
+        self.users().map(words).or_else(beside)
+    }
+
     /// The user's own frames, outermost first.
     pub fn users_all(&self) -> Vec<&Frame> {
         let mut own: Vec<&Frame> = self.frames.iter().filter(|frame| frame.owner == FrameOwner::Program).collect();
@@ -230,7 +243,7 @@ impl Stack {
     /// The entry by its name. Of a package that did it while it was imported, whose entry is only the import, with the
     /// line that ran then: `torch (at torch/quasirandom.py:219)`.
     pub fn entry_name(&self) -> Option<String> {
-        let entry = self.entry()?;
+        let Some(entry) = self.entry() else { return self.is_of_opencl().then(|| "OpenCL".to_owned()) };
         let ran = |frame: &&Frame| frame.owner == FrameOwner::Package && frame.function == MODULE;
         let at = self.frames.iter().find(ran).filter(|_| entry.function == MODULE);
         let at = at.and_then(|frame| Some(format!(" (at {}:{})", frame.package_file()?, frame.line?)));

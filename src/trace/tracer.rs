@@ -132,6 +132,8 @@ pub struct Traced {
     pub lost: Option<String>,
     /// The functions that the simulated machine does not model and that were called, if it was to tell them.
     pub unmodelled: BTreeSet<String>,
+    /// The functions of NVML that the simulated machine lacks and that were looked for, each with the place.
+    pub absent: Vec<String>,
 }
 
 /// Why a trace cannot start. The program was not started then.
@@ -216,11 +218,12 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     let ended = tracer.serve(program_itself);
     let lost = tracer.writer.finish();
     // The sampler ends before its folder does.
-    let Tracer { sampler, place, .. } = tracer;
+    let Tracer { sampler, place, processes, .. } = tracer;
     drop(sampler);
     let unmodelled = machine.beside.as_deref().map(simulated::unmodelled).unwrap_or_default();
     drop(place);
-    Ok(Traced { ended, document: options.folder.join(crate::FILE), lost, unmodelled })
+    let document = options.folder.join(crate::FILE);
+    Ok(Traced { ended, document, lost, unmodelled, absent: processes.absent })
 }
 
 struct Tracer {

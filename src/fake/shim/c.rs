@@ -98,7 +98,6 @@ unsafe extern "C" {
     fn clock_gettime(clock: c_int, time: *mut Timespec) -> c_int;
     fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
     fn connect(fd: c_int, address: *const SockaddrUn, length: u32) -> c_int;
-    fn send(fd: c_int, bytes: *const c_void, length: usize, flags: c_int) -> isize;
     fn sendmsg(fd: c_int, message: *const Msghdr, flags: c_int) -> isize;
     fn poll(fds: *mut PollFd, count: u64, milliseconds: c_int) -> c_int;
     pub fn close(fd: c_int) -> c_int;
@@ -108,7 +107,7 @@ unsafe extern "C" {
 }
 
 /// `errno` as it was, put back when this is dropped: what a wrapper does must not show.
-pub struct Errno(c_int);
+pub struct Errno(pub c_int);
 
 impl Errno {
     pub fn kept() -> Errno {
@@ -192,6 +191,19 @@ impl Bytes {
             *byte = self.next()?;
         }
         Some(usize::from_ne_bytes(bytes) as *const c_char)
+    }
+}
+
+/// What the injection hook of the library at a path returns; none if it has none.
+///
+/// # Safety
+/// The path ends in NUL, and the library is one that the driver itself would call so.
+pub unsafe fn call_injection(path: *const c_char) -> Option<c_int> {
+    // SAFETY: the caller vouches for the path, and for the type of the function.
+    unsafe {
+        let library = dlopen(path, RTLD_LAZY);
+        let function = if library.is_null() { library } else { dlsym(library, c"InitializeInjection".as_ptr()) };
+        (!function.is_null()).then(|| std::mem::transmute::<*mut c_void, extern "C" fn() -> c_int>(function)())
     }
 }
 
@@ -332,28 +344,20 @@ impl Connection {
     /// Sends all of it, with a descriptor beside the first byte if there is one. What does not fit
     /// the socket's buffer at once is not sent.
     pub fn send(&self, bytes: &[u8], descriptor: Option<c_int>) -> bool {
-        let sent = match descriptor {
-            None => {
-                // SAFETY: the bytes are readable.
-                unsafe { send(self.0.0, bytes.as_ptr().cast(), bytes.len(), MSG_NOSIGNAL) }
-            }
-            Some(fd) => {
-                let mut iov = Iovec { base: bytes.as_ptr().cast(), length: bytes.len() };
-                let mut pass =
-                    PassFd { length: size_of::<PassFd>() - 4, level: SOL_SOCKET, kind: SCM_RIGHTS, fd, padding: 0 };
-                let message = Msghdr {
-                    name: std::ptr::null_mut(),
-                    name_length: 0,
-                    iov: &mut iov,
-                    iov_length: 1,
-                    control: (&raw mut pass).cast(),
-                    control_length: size_of::<PassFd>(),
-                    flags: 0,
-                };
-                // SAFETY: the message and what it points to live until the call returns.
-                unsafe { sendmsg(self.0.0, &message, MSG_NOSIGNAL) }
-            }
+        let mut iov = Iovec { base: bytes.as_ptr().cast(), length: bytes.len() };
+        let (length, fd) = (size_of::<PassFd>() - 4, descriptor.unwrap_or(-1));
+        let mut pass = PassFd { length, level: SOL_SOCKET, kind: SCM_RIGHTS, fd, padding: 0 };
+        let message = Msghdr {
+            name: std::ptr::null_mut(),
+            name_length: 0,
+            iov: &mut iov,
+            iov_length: 1,
+            control: (&raw mut pass).cast(),
+            control_length: descriptor.map_or(0, |_| size_of::<PassFd>()),
+            flags: 0,
         };
+        // SAFETY: the message and what it points to live until the call returns.
+        let sent = unsafe { sendmsg(self.0.0, &message, MSG_NOSIGNAL) };
         sent == bytes.len() as isize
     }
 

@@ -13,7 +13,11 @@ struct DlInfo {
     address: *mut c_void,
 }
 
+/// The versions that `dlsym` has in the C library, by architecture and age.
+pub const VERSIONS: [&CStr; 3] = [c"GLIBC_2.34", c"GLIBC_2.2.5", c"GLIBC_2.17"];
+
 unsafe extern "C" {
+    pub fn dlvsym(handle: *mut c_void, name: *const c_char, version: *const c_char) -> *mut c_void;
     fn dladdr(address: *const c_void, info: *mut DlInfo) -> c_int;
 }
 

@@ -21,6 +21,10 @@ const MOST_TIMEOUTS: u32 = 8;
 /// The files of a trace's folder (src/tracer/place.rs).
 const SOCKET: &[u8] = b"/socket";
 const TALLY: &[u8] = b"/tally\0";
+/// What is there only where the driver is a fake one (src/trace/tracer/machine.rs).
+const FAKE: &[u8] = b"/machine/libcuda.so.1\0";
+/// No process tells more often than this that something is absent.
+const MOST_ABSENT: u32 = 64;
 /// The longest path of a folder: a socket's has room for a hundred bytes.
 const LONGEST: usize = 100;
 
@@ -78,7 +82,6 @@ pub fn start(folder: &[u8]) {
 }
 
 /// The folder of the trace; empty where there is none.
-#[allow(dead_code, reason = "one library watches which programs are started")]
 pub fn folder() -> &'static [u8] {
     let known = TRACE.get().and_then(|trace| CStr::from_bytes_until_nul(&trace.tally).ok());
     let folder = known.and_then(|tally| tally.to_bytes().strip_suffix(TALLY.strip_suffix(b"\0").unwrap_or(TALLY)));
@@ -143,6 +146,31 @@ pub fn send(bytes: &[u8], descriptor: Option<i32>, waits: bool) {
         TIMEOUTS.store(0, Ordering::Relaxed);
     } else if TIMEOUTS.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_TIMEOUTS {
         fall_silent();
+    }
+}
+
+/// Tells that a program asked for something that a machine with a GPU may have, and the fake driver's does not: who gives
+/// up on that does what it would not do there. Nothing is told beside a real driver. True if it was told.
+pub fn tell_absent(call: &str, name: &[u8]) -> bool {
+    static TOLD: AtomicU32 = AtomicU32::new(0);
+    let _errno = c::Errno::kept();
+    let fake = [folder(), FAKE].concat();
+    let is_fake = || CStr::from_bytes_with_nul(&fake).is_ok_and(|fake| c::Descriptor::open(fake, false).is_some());
+    let is_told = is_heard() && is_fake() && TOLD.fetch_add(1, Ordering::Relaxed) < MOST_ABSENT;
+    if is_told {
+        Message::of("absent", call, number()).bytes("name", Some(name)).parked().send(None);
+    }
+    is_told
+}
+
+/// Tells of a function that was looked up and is not there; and that the process went on to one that is, or calls one.
+pub fn tell_lookup(call: &str, name: &[u8], is_there: bool) {
+    static LAST_IS_ABSENT: AtomicBool = AtomicBool::new(false);
+    if !is_there {
+        LAST_IS_ABSENT.fetch_or(tell_absent(call, name), Ordering::Relaxed);
+    } else if LAST_IS_ABSENT.swap(false, Ordering::Relaxed) {
+        let _errno = c::Errno::kept();
+        Message::of("found", call, number()).waiting().send(None);
     }
 }
 

@@ -13,6 +13,7 @@ mod shared;
 mod variable;
 
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
 use post::Message;
@@ -45,18 +46,7 @@ pub extern "C" fn InitializeInjection() -> c_int {
     // itself would call in it.
     unsafe {
         let path = real_getenv(EARLIER.as_ptr());
-        if path.is_null() || *path == 0 {
-            return 1;
-        }
-        let library = c::dlopen(path, c::RTLD_LAZY);
-        if library.is_null() {
-            return 1;
-        }
-        let function = c::dlsym(library, c"InitializeInjection".as_ptr());
-        if function.is_null() {
-            return 1;
-        }
-        std::mem::transmute::<*mut c_void, extern "C" fn() -> c_int>(function)()
+        if path.is_null() || *path == 0 { 1 } else { c::call_injection(path).unwrap_or(1) }
     }
 }
 
@@ -218,20 +208,12 @@ impl Line {
             }
         }
     }
+}
 
-    fn number(&mut self, key: &str, mut number: u64) {
-        let mut digits = [0; 20];
-        let mut at = digits.len();
-        loop {
-            at -= 1;
-            digits[at] = b'0' + (number % 10) as u8;
-            number /= 10;
-            if number == 0 {
-                break;
-            }
-        }
-        self.push(key.as_bytes());
-        self.push(&digits[at..]);
+impl std::fmt::Write for Line {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.push(text.as_bytes());
+        Ok(())
     }
 }
 
@@ -242,21 +224,15 @@ fn tell_lost(call: &str, program: *const c_char, all: Texts) {
         return;
     }
     let _errno = c::Errno::kept();
-    let kind: &[u8] = match kept(all) {
-        Some(Kept::Nowhere) => b"lost",
-        Some(Kept::Elsewhere) => b"nested",
+    let kind = match kept(all) {
+        Some(Kept::Nowhere) => "lost",
+        Some(Kept::Elsewhere) => "nested",
         Some(Kept::Here) | None => return,
     };
     let mut line = Line { bytes: [0; Line::ROOM], length: 0 };
-    line.push(b"{\"kind\":\"");
-    line.push(kind);
-    line.push(b"\",\"call\":\"");
-    line.push(call.as_bytes());
-    line.number("\",\"number\":", post::number());
-    line.number(",\"t_ns\":", c::now_ns());
-    line.number(",\"tid\":", c::thread_id() as u64);
-    line.number(",\"pthread\":", c::pthread_id() as u64);
-    line.push(b",\"program\":\"");
+    let (number, t_ns, tid, pthread) = (post::number(), c::now_ns(), c::thread_id(), c::pthread_id());
+    let _ = write!(line, "{{\"kind\":\"{kind}\",\"call\":\"{call}\",\"number\":{number},\"t_ns\":{t_ns},");
+    let _ = write!(line, "\"tid\":{tid},\"pthread\":{pthread},\"program\":\"");
     let mut text = c::Bytes::from(program);
     while line.length < Line::ROOM - Line::REST {
         match text.next() {
@@ -275,20 +251,9 @@ fn tell_lost(call: &str, program: *const c_char, all: Texts) {
 
 type Texts = *const *const c_char;
 
-/// Where the C library's functions are that may be called in a signal handler, which must not look them up.
-#[allow(non_upper_case_globals, reason = "they have the names of C")]
-mod real {
-    use std::ffi::c_void;
-    use std::sync::atomic::AtomicPtr;
-
-    pub static getenv: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-    pub static execve: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-    pub static execvpe: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-    pub static execv: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-    pub static execvp: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-    pub static posix_spawn: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-    pub static posix_spawnp: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-}
+/// The C library's functions that may be called in a signal handler, which must not look them up, and where they are.
+const EARLY: [&CStr; 7] = [c"getenv", c"execve", c"execvpe", c"execv", c"execvp", c"posix_spawn", c"posix_spawnp"];
+static REAL: [AtomicPtr<c_void>; EARLY.len()] = [const { AtomicPtr::new(std::ptr::null_mut()) }; EARLY.len()];
 
 /// What the loader calls once the library is in place.
 #[used]
@@ -297,15 +262,7 @@ static START: extern "C" fn() = start;
 
 extern "C" fn start() {
     let _errno = c::Errno::kept();
-    for (slot, name) in [
-        (&real::getenv, c"getenv"),
-        (&real::execve, c"execve"),
-        (&real::execvpe, c"execvpe"),
-        (&real::execv, c"execv"),
-        (&real::execvp, c"execvp"),
-        (&real::posix_spawn, c"posix_spawn"),
-        (&real::posix_spawnp, c"posix_spawnp"),
-    ] {
+    for (slot, name) in REAL.iter().zip(EARLY) {
         next(slot, name);
     }
     // A program may have changed its environment before the driver loads this library.
@@ -317,14 +274,14 @@ extern "C" fn start() {
 const FOLDER: &[u8] = b"CUDA_PITFALLS_TRACED";
 
 macro_rules! starts {
-    ($($name:ident $text:literal ($($argument:ident: $type:ty),*) $program:ident $environment:expr;)*) => {$(
+    ($($name:ident $at:literal ($($argument:ident: $type:ty),*) $program:ident $environment:expr;)*) => {$(
         /// # Safety
         /// As for the C function.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
             // SAFETY: as for `setenv`; the arguments are handed on as they came.
             unsafe {
-                let real = next(&real::$name, $text);
+                let real = next(&REAL[$at], EARLY[$at]);
                 tell_lost(stringify!($name), $program, $environment);
                 std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($type),*) -> c_int>(real)($($argument),*)
             }
@@ -332,18 +289,119 @@ macro_rules! starts {
     )*};
 }
 starts! {
-    execve c"execve" (program: *const c_char, arguments: Texts, variables: Texts) program variables;
-    execvpe c"execvpe" (program: *const c_char, arguments: Texts, variables: Texts) program variables;
-    execv c"execv" (program: *const c_char, arguments: Texts) program c::environ;
-    execvp c"execvp" (program: *const c_char, arguments: Texts) program c::environ;
-    posix_spawn c"posix_spawn" (
+    execve 1 (program: *const c_char, arguments: Texts, variables: Texts) program variables;
+    execvpe 2 (program: *const c_char, arguments: Texts, variables: Texts) program variables;
+    execv 3 (program: *const c_char, arguments: Texts) program c::environ;
+    execvp 4 (program: *const c_char, arguments: Texts) program c::environ;
+    posix_spawn 5 (
         pid: *mut c_int, program: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Texts,
         variables: Texts
     ) program variables;
-    posix_spawnp c"posix_spawnp" (
+    posix_spawnp 6 (
         pid: *mut c_int, program: *const c_char, actions: *const c_void, attributes: *const c_void, arguments: Texts,
         variables: Texts
     ) program variables;
+}
+
+/// Whether a file is there wherever a GPU can be used: others of NVIDIA's, such as `/dev/nvidia-fs`, need not be.
+fn is_of_driver(path: &[u8]) -> bool {
+    const STARTS: [&[u8]; 4] = [b"/dev/nvidiactl", b"/dev/nvidia-uvm", b"/proc/driver/nvidia/", b"/sys/module/nvidia/"];
+    let is_gpu = |rest: &[u8]| rest.first().is_some_and(u8::is_ascii_digit);
+    STARTS.iter().any(|start| path.starts_with(start)) || path.strip_prefix(b"/dev/nvidia").is_some_and(is_gpu)
+}
+
+const ENOENT: c_int = 2;
+
+macro_rules! looks {
+    ($($name:ident $text:literal ($($argument:ident: $type:ty),*) $path:ident -> $result:ty, $failed:expr;)*) => {$(
+        /// # Safety
+        /// As for the C function. The caller leaves out a mode that is not wanted: a register is passed on then.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> $result {
+            static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+            type Real = unsafe extern "C" fn($($type),*) -> $result;
+            let found = match next(&REAL, $text) {
+                // An older C library may lack it.
+                real if real.is_null() => return $failed,
+                // SAFETY: as for `setenv`.
+                real => unsafe { std::mem::transmute::<*mut c_void, Real>(real)($($argument),*) },
+            };
+            if found == $failed && c::Errno::kept().0 == ENOENT {
+                // SAFETY: the system has read it and found that it is not there.
+                let path = unsafe { bytes_of($path) };
+                if is_of_driver(path) {
+                    post::tell_absent(stringify!($name), path);
+                }
+            }
+            found
+        }
+    )*};
+}
+type Text = *const c_char;
+looks! {
+    open c"open" (path: Text, flags: c_int, mode: u32) path -> c_int, -1;
+    open64 c"open64" (path: Text, flags: c_int, mode: u32) path -> c_int, -1;
+    fopen c"fopen" (path: Text, mode: Text) path -> usize, 0;
+    fopen64 c"fopen64" (path: Text, mode: Text) path -> usize, 0;
+    access c"access" (path: Text, mode: c_int) path -> c_int, -1;
+    stat c"stat" (path: Text, about: *mut c_void) path -> c_int, -1;
+    stat64 c"stat64" (path: Text, about: *mut c_void) path -> c_int, -1;
+    __xstat64 c"__xstat64" (version: c_int, path: Text, about: *mut c_void) path -> c_int, -1;
+    statx c"statx" (folder: c_int, path: Text, flags: c_int, mask: u32, about: *mut c_void) path -> c_int, -1;
+}
+
+/// Jumps to the C library's function, whose answer depends on its caller's place, after a look at what is asked for.
+///
+/// # Safety
+/// As for the C function.
+#[unsafe(naked)]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: Text) -> *mut c_void {
+    #[cfg(target_arch = "x86_64")]
+    std::arch::naked_asm!(
+        ".cfi_startproc", "push rdi", "push rsi", "sub rsp, 8", ".cfi_adjust_cfa_offset 24", "call {}", "add rsp, 8",
+        "pop rsi", "pop rdi", ".cfi_adjust_cfa_offset -24", "jmp rax", ".cfi_endproc",
+        sym looked_up,
+    );
+    #[cfg(target_arch = "aarch64")]
+    std::arch::naked_asm!(
+        ".cfi_startproc", "stp x0, x1, [sp, #-32]!", "str x30, [sp, #16]", ".cfi_adjust_cfa_offset 32",
+        ".cfi_offset 30, -16", "bl {}", "mov x16, x0", "ldr x30, [sp, #16]", "ldp x0, x1, [sp], #32",
+        ".cfi_restore 30", ".cfi_adjust_cfa_offset -32", "br x16", ".cfi_endproc",
+        sym looked_up,
+    );
+}
+
+/// The C library's `dlsym`. Tells if one of the fake driver's libraries is asked for a function of CUDA or NVML that it lacks.
+extern "C" fn looked_up(handle: *mut c_void, name: Text) -> *mut c_void {
+    static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    let mut real = REAL.load(Ordering::Relaxed);
+    if real.is_null() {
+        // SAFETY: both texts end in NUL.
+        let of = |version: &CStr| unsafe { loader::dlvsym(loader::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
+        real = loader::VERSIONS.iter().map(|version| of(version)).find(|found| !found.is_null()).unwrap_or(real);
+        REAL.store(real, Ordering::Relaxed);
+    }
+    // SAFETY: the function has this type; the name is the caller's.
+    let (asked, ask) = unsafe {
+        type Real = unsafe extern "C" fn(*mut c_void, Text) -> *mut c_void;
+        (bytes_of(name), std::mem::transmute::<*mut c_void, Real>(real))
+    };
+    // Our own libcuda asks the one below it, too.
+    let mark = match asked {
+        [b'c', b'u', ..] => c"cuda_pitfalls_counts",
+        [b'n', b'v', b'm', b'l', ..] => c"cuda_pitfalls_simulated",
+        _ => return real,
+    };
+    // 0 and -1 are no libraries.
+    if (handle as usize).wrapping_add(1) > 1 {
+        // SAFETY: the caller has opened the library.
+        let [is_ours, is_there] = [mark.as_ptr(), name].map(|name| unsafe { !ask(handle, name).is_null() });
+        if is_ours {
+            post::tell_lookup("dlsym", asked, is_there);
+        }
+    }
+    real
 }
 
 /// # Safety
@@ -351,7 +409,7 @@ starts! {
 unsafe fn real_getenv(name: *const c_char) -> *mut c_char {
     // SAFETY: as for `setenv`.
     unsafe {
-        let real = next(&real::getenv, c"getenv");
+        let real = next(&REAL[0], EARLY[0]);
         if real.is_null() {
             return std::ptr::null_mut();
         }

@@ -2,7 +2,7 @@
 //! fails there. None in an ordinary trace.
 
 use crate::wrapped::{COUNT, LACKING, NAMES, OURS};
-use crate::{original, shared};
+use crate::{c, original, shared};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -47,6 +47,21 @@ pub fn status(index: usize) -> Option<u32> {
     match STATUSES[index].load(Ordering::Relaxed) {
         0 => None,
         status => Some(status),
+    }
+}
+
+/// Calls the injection hook, as a driver does in the first `cuInit` of a process before it looks for a GPU (measured with
+/// 580.159.04 where the GPUs are hidden, and with 535.261.03 where there is none).
+pub fn call_hook() {
+    static CALLED_IN: AtomicU32 = AtomicU32::new(0);
+    let process = std::process::id();
+    if CALLED_IN.swap(process, Ordering::SeqCst) == process {
+        return;
+    }
+    if let Some((_, mut path)) = c::variables(|name| name == b"CUDA_INJECTION64_PATH").pop() {
+        path.push(0);
+        // SAFETY: it ends in NUL; the driver would call the same library.
+        unsafe { c::call_injection(path.as_ptr().cast()) };
     }
 }
 

@@ -51,6 +51,7 @@ pub fn after(index: usize, status: u32, is_noisy: bool) {
             tell_error(index, status);
         }
     } else if is_first {
+        post::tell_lookup(name(index), b"", true);
         tell_appeared(index);
     }
 }
@@ -150,6 +151,9 @@ pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
             .parked()
             .send(None);
     }
+    if returned::status(index("cuInit")).is_some() {
+        returned::call_hook();
+    }
     let began = c::now_ns();
     let status = call!("cuInit", fn(u32), flags);
     let elapsed = c::now_ns() - began;
@@ -192,43 +196,23 @@ pub unsafe extern "C" fn cuDriverGetVersion(version: *mut i32) -> u32 {
     status
 }
 
-/// # Safety
-/// As above.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuGetProcAddress(
-    name: *const c_char,
-    function: *mut *mut c_void,
-    version: i32,
-    flags: u64,
-) -> u32 {
-    let status =
-        call!("cuGetProcAddress", fn(*const c_char, *mut *mut c_void, i32, u64), name, function, version, flags);
-    // SAFETY: a call that succeeded has written the pointer.
-    unsafe { answered(index("cuGetProcAddress"), status, name, function) }
+macro_rules! lookup {
+    ($($call:ident $text:literal ($($result:ident: $type:ty)?)),*) => {$(
+        /// # Safety
+        /// As above.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $call(
+            name: *const c_char, function: *mut *mut c_void, version: i32, flags: u64 $(, $result: $type)?
+        ) -> u32 {
+            let status = call!(
+                $text, fn(*const c_char, *mut *mut c_void, i32, u64 $(, $type)?), name, function, version, flags $(, $result)?
+            );
+            // SAFETY: a call that succeeded has written the pointer.
+            unsafe { answered(index($text), status, name, function) }
+        }
+    )*};
 }
-
-/// # Safety
-/// As above.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn cuGetProcAddress_v2(
-    name: *const c_char,
-    function: *mut *mut c_void,
-    version: i32,
-    flags: u64,
-    result: *mut i32,
-) -> u32 {
-    let status = call!(
-        "cuGetProcAddress_v2",
-        fn(*const c_char, *mut *mut c_void, i32, u64, *mut i32),
-        name,
-        function,
-        version,
-        flags,
-        result
-    );
-    // SAFETY: as above.
-    unsafe { answered(index("cuGetProcAddress_v2"), status, name, function) }
-}
+lookup! { cuGetProcAddress "cuGetProcAddress" (), cuGetProcAddress_v2 "cuGetProcAddress_v2" (result: *mut i32) }
 
 /// Puts our function in the place of the real one.
 ///
@@ -236,15 +220,20 @@ pub unsafe extern "C" fn cuGetProcAddress_v2(
 /// If the status is success, `name` can be read, and `function` read and written.
 unsafe fn answered(index: usize, status: u32, name: *const c_char, function: *mut *mut c_void) -> u32 {
     after(index, status, true);
+    let mut found = std::ptr::null_mut();
     if status == SUCCESS && !function.is_null() {
         // SAFETY: the caller vouches for it.
         unsafe {
-            *function = if (*function).is_null() {
-                returned::ours_for(CStr::from_ptr(name).to_bytes()).unwrap_or(*function)
-            } else {
-                original::ours_for(*function)
+            found = match *function {
+                none if none.is_null() => returned::ours_for(CStr::from_ptr(name).to_bytes()).unwrap_or(none),
+                real => original::ours_for(real),
             };
+            *function = found;
         }
+    }
+    if !name.is_null() && !state::is_ready() {
+        // SAFETY: the driver has read it.
+        post::tell_lookup(self::name(index), unsafe { CStr::from_ptr(name) }.to_bytes(), !found.is_null());
     }
     status
 }

@@ -18,10 +18,10 @@ use cuda_pitfalls_trace::tracer::{self, Traced};
 
 pub(super) const ENDS: &str = "\
 The program finds the libcuda, libcudart and NVML of a simulated machine in front of all others. Nothing that it sees of \
-a GPU is real: no kernel runs, and what is not modelled fails with status 60000 and is listed at the end. A libcudart that \
-a program brings itself, as PyTorch does, is not served (docs/simulated-machine.md).
+a GPU is real: no kernel runs. What is not modelled fails with status 60000, or is not there in NVML, and is listed at the \
+end. A libcudart that a program brings itself, as PyTorch does, is not served (docs/simulated-machine.md).
 
-The exit code is the program's own, or its signal; 3 if the program ended with 0 and called what is not modelled; 126 or \
+The exit code is the program's own, or its signal; 3 if the program ended with 0 and wanted what is not modelled; 126 or \
 127 if it cannot be started.
 
 Examples:
@@ -62,19 +62,21 @@ pub(super) fn sim(arguments: SimArguments) -> Exit {
         folder: folder.path().join("trace"),
         returns: tracer::not_modelled(),
         tells_unmodelled: true,
+        // It shows which functions are looked for.
+        preload: true,
         ..tracer::TraceOptions::default()
     };
-    let Traced { ended, document, unmodelled, .. } = match tracer::trace(&program, &options) {
+    let Traced { ended, document, unmodelled, absent, .. } = match tracer::trace(&program, &options) {
         Ok(traced) => traced,
         Err(error) => return not_started(&error, false),
     };
     let trace = Trace::open(&document).ok();
     let called = page::unmodelled(trace.as_ref(), &unmodelled);
-    say(&page::end(&machine, &called, width));
+    say(&page::end(&machine, &called, &absent, width));
     // `end_as` does not return, so nothing would remove it.
     drop(folder);
     match ended.code {
-        Some(0) if !called.is_empty() => named(Exit::Inconclusive),
+        Some(0) if !called.is_empty() || !absent.is_empty() => named(Exit::Inconclusive),
         _ => end_as(ended),
     }
 }

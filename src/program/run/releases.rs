@@ -22,7 +22,6 @@ use cuda_pitfalls_answers::releases::{
 };
 use cuda_pitfalls_answers::survey::python::{self, PythonLine, PythonRow};
 use cuda_pitfalls_core::clock;
-use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::report::{SchemaId, Store, StoreError, Stored};
 use cuda_pitfalls_core::scenario::python::lacks;
 use cuda_pitfalls_core::text::counts::counted;
@@ -311,7 +310,6 @@ fn answer(
 
 pub(super) fn witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
     let fake = |witness, without_nvml: bool| {
-        let told = simulated::no_device_returns();
         let asked = WitnessAsked {
             witness,
             libcuda: None,
@@ -320,7 +318,7 @@ pub(super) fn witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
             cuda_gpus: 0,
         };
         let nvml = without_nvml.then_some("nothing");
-        (asked, Ground { on: format!("sim:{}", defaults::MACHINE), returns: told, nvml })
+        (asked, Ground { on: format!("sim:{}", simulated::NO_DEVICE), nvml, ..Ground::default() })
     };
     let is_real = session.provenance == Provenance::Measured && session.has_libcuda();
     let gpus =

@@ -33,11 +33,15 @@ pub fn unmodelled(trace: Option<&Trace>, told: &BTreeSet<String>) -> Vec<String>
     found.into_iter().map(shown).collect()
 }
 
-/// What is said after the program has ended.
-pub fn end(machine: &str, unmodelled: &[String], width: usize) -> String {
+/// What is said after the program has ended. `absent` are the functions that were looked for and are not there.
+pub fn end(machine: &str, unmodelled: &[String], absent: &[String], width: usize) -> String {
     let mut out = lines::sentence("", &format!("That was the SIMULATED machine {}.", escape::terminal(machine)), width);
     if !unmodelled.is_empty() {
         let says = format!("Not modelled, so that each returned {SIM_NOT_MODELLED}: {}", unmodelled.join(", "));
+        out.push_str(&lines::sentence("", &says, width));
+    }
+    if !absent.is_empty() {
+        let says = format!("Looked for, and not in this NVML: {}", escape::terminal(&absent.join(", ")));
         out.push_str(&lines::sentence("", &says, width));
     }
     out

@@ -38,7 +38,7 @@ pub(super) fn nothing(history: &History) -> &'static str {
 /// Everything that could not be seen; empty if nothing is known to be missing.
 pub(super) fn unseen(history: &History) -> Vec<String> {
     let trace = history.trace;
-    let mut all: Vec<String> = incomplete(trace).into_iter().collect();
+    let mut all: Vec<String> = incomplete(trace).into_iter().chain(capped(history.blind(), "more processes")).collect();
     if let Some(end) = &trace.end {
         all.extend(capped(end.not_seen.clone(), "more things"));
         if end.left_out > 0 {

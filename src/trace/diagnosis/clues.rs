@@ -8,7 +8,7 @@ mod shared;
 mod variable;
 
 use super::clue::Clue;
-use crate::{Frame, FrameLanguage, FrameOwner, History, Stack, Trace, TraceEvent};
+use crate::{FrameLanguage, FrameOwner, History, Stack, Trace, TraceEvent};
 
 const UNSET: &str = "(unset)";
 
@@ -30,10 +30,7 @@ pub(super) fn all(trace: &Trace) -> Vec<Clue<'_>> {
 /// The user's line of an event, such as `train.py:12`; else the user's function; else the user's line on another
 /// thread at that time; else the process.
 pub(crate) fn line(event: &TraceEvent) -> String {
-    let words = |frame: &Frame| frame.line().unwrap_or_else(|| frame.name());
-    let own = event.stack.users().map(words);
-    let beside = || event.stack.users_meanwhile().map(|frame| format!("a thread beside {}", words(frame)));
-    own.or_else(beside).unwrap_or_else(|| format!("pid {}", event.pid))
+    event.stack.place().unwrap_or_else(|| format!("pid {}", event.pid))
 }
 
 /// A clue about an event, with the attributes of every clue.

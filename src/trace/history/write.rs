@@ -42,7 +42,7 @@ pub(super) fn all<'a>(history: &History<'a>) -> Vec<VariableWrite<'a>> {
         for &(index, event) in &program.events {
             let EventKind::Variable { name, value, .. } = &event.what else { continue };
             let value = value.as_deref();
-            let init = program.init_before(event.t_ns);
+            let init = program.init_before(event.t_ns, history.trace.has_no_device());
             let after_context = program.first_context_ns().is_some_and(|made| made < event.t_ns);
             let reaches_child = || reaches_child(history, program.pid, name, value, event.t_ns);
             let latched = program.latched(name);
@@ -76,7 +76,7 @@ fn is_other(
     let gpus: Vec<String> = trace.start.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
     let is_alike =
         trace.start.gpus.windows(2).all(|pair| pair.first().map(|it| &it.name) == pair.last().map(|it| &it.name));
-    if gpus.is_empty() || !is_alike {
+    if gpus.is_empty() || !is_alike || trace.has_no_device() {
         return true;
     }
     let order = program.latched("CUDA_DEVICE_ORDER").flatten();

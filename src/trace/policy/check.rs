@@ -61,7 +61,7 @@ impl PolicyCheck<'_> {
         if self.outcome.violations.iter().any(|violation| violation.forbidden == forbidden) {
             return;
         }
-        for why in missing(self.trace, needs) {
+        for why in missing(self.history, needs) {
             self.undecided(forbidden, &why);
         }
     }
@@ -140,7 +140,8 @@ impl PolicyCheck<'_> {
     fn errors(&mut self, name: &str) {
         let trace = self.trace;
         for event in &trace.events {
-            if event.has_failed() {
+            // Without a GPU it is the simulated driver that fails.
+            if event.has_failed() && !trace.has_no_device() {
                 let status = event.status.map_or("an error".to_owned(), status_name);
                 self.violated(name, format!("{}: {} returns {status}", line(event), event.call), Some(event));
             }
@@ -157,6 +158,9 @@ impl PolicyCheck<'_> {
         let Some(rule) = rules().iter().find(|it| it.name == rule) else { return };
         let needs = if rule.asks("variable-written", "changes") { Coverage::Variables } else { Coverage::Calls };
         self.require(name, needs);
+        if rule.asks("variable-written", "after_context") {
+            self.require(name, Coverage::Calls);
+        }
         if self.outcome.violations.iter().all(|violation| violation.forbidden != name) {
             let open = |finding: &&Finding| finding.leaves_open().contains(&rule.name);
             for finding in self.findings.iter().filter(open) {
@@ -194,6 +198,9 @@ impl PolicyCheck<'_> {
             return;
         }
         let Some(end) = &trace.end else { return self.undecided(&name, CUT_SHORT) };
+        if trace.has_no_device() {
+            self.require(&name, Coverage::Calls);
+        }
         match end.memory_gap_ns.get(index) {
             Some(Some(gap)) if *gap <= MOST_UNREAD_NS => {}
             Some(Some(gap)) => {
@@ -220,7 +227,7 @@ impl PolicyCheck<'_> {
                 && !self.history.contexts.iter().any(|life| gpu.is_of(trace, life.made) == Some(true))
             {
                 // If the trace lacks calls, it may lack the context too.
-                if missing(trace, Coverage::Calls).is_empty() {
+                if missing(self.history, Coverage::Calls).is_empty() {
                     self.violated(&name, format!("no context is made on {gpu}"), None);
                 }
             }
@@ -245,8 +252,9 @@ const MOST_UNREAD_NS: u64 = 2_000_000_000;
 const CUT_SHORT: &str = "the trace was cut short, so that what came later is not known";
 
 /// Why a trace does not cover a question.
-fn missing(trace: &Trace, needs: Coverage) -> Vec<String> {
-    let mut why = Vec::new();
+fn missing(history: &History, needs: Coverage) -> Vec<String> {
+    let trace = history.trace;
+    let mut why = if needs == Coverage::Calls { history.blind() } else { Vec::new() };
     match &trace.end {
         None => why.push(CUT_SHORT.to_owned()),
         Some(end) => {

@@ -62,9 +62,14 @@ impl Tracer {
                 let (used, own) = self.read_for(pid, &waiting);
                 return self.keep((pid, number), Pending { t_ns, used, own, stack });
             }
+            Content::Notice(Notice::Absent { name }) => return self.processes.gives_up(pid, &name, &stack),
             Content::Notice(notice) => return self.heed(pid, notice, counts),
         };
-        let Some(what) = self.noted(pid, what, device) else { return };
+        // A real driver answers it before `cuInit`.
+        if matches!(what, EventKind::Error) && call == "cuGetExportTable" {
+            self.processes.gives_up(pid, &call, &stack);
+        }
+        let Some(what) = self.noted(pid, what, device, stack.is_of_opencl()) else { return };
         if matches!(what, EventKind::Init { .. }) && is_below_a_runtime(&stack) {
             self.processes.note_runtime(pid);
         }
@@ -104,7 +109,8 @@ impl Tracer {
                 "{}, which process {pid} starts, belongs to another trace: nothing of it is seen in this one",
                 program.chars().take(processes::LONGEST_PROGRAM).collect::<String>()
             )),
-            (Notice::Before, _) => {}
+            (Notice::Found, _) => self.processes.goes_on(pid),
+            (Notice::Before | Notice::Absent { .. }, _) => {}
         }
     }
 
@@ -148,15 +154,16 @@ impl Tracer {
     }
 
     /// Updates a process after an event. `None` if the event is known already.
-    fn noted(&mut self, pid: u32, mut what: EventKind, device: Option<i32>) -> Option<EventKind> {
+    fn noted(&mut self, pid: u32, mut what: EventKind, device: Option<i32>, is_opencl: bool) -> Option<EventKind> {
         match &mut what {
-            EventKind::Init { witness, .. } => self.processes.initialises(pid, *witness),
+            EventKind::Init { witness, .. } => self.processes.initialises(pid, *witness, is_opencl),
             EventKind::InitDone { gpus, .. } => {
                 for (device, gpu) in (0..).zip(gpus) {
                     *gpu = uuid_text(gpu).unwrap_or_default();
                     self.processes.name_gpu(pid, Some(device), Some(gpu));
                 }
             }
+            EventKind::Variable { .. } => self.processes.settle(pid),
             EventKind::MaskRead { after_hook, .. } => self.processes.reads_mask(pid, *after_hook),
             EventKind::Context { change, primary, handle } => {
                 return self.processes.context(pid, *change, *primary, device, *handle).then_some(what);

@@ -77,6 +77,10 @@ pub(super) enum Notice {
     Silent,
     /// A program is about to be started without the variables of the trace.
     Lost { program: String },
+    /// The fake driver lacks a file or function that the process looked for.
+    Absent { name: String },
+    /// After such a function the process looked for another one, which is there.
+    Found,
     /// A program is about to be started with the variables of another trace.
     Nested { program: String },
 }
@@ -208,6 +212,9 @@ impl Message {
                 visible.is_none_or(|visible| visible as usize <= MOST_DEVICES)
                     && gpus.len() <= MOST_DEVICES
                     && gpus.iter().all(|gpu| is_uuid(gpu))
+            }
+            Content::Notice(Notice::Absent { name }) => {
+                name.len() <= LONGEST_NAME && name.bytes().all(|byte| byte.is_ascii_graphic())
             }
             Content::Event(EventKind::Forked { contexts, .. }) => *contexts as usize <= MOST_DEVICES,
             Content::Notice(Notice::Hello { devices, lanes, names }) => {

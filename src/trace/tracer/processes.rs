@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::peers;
 use super::stacks::Stacks;
-use crate::{CallCount, ContextChange, ProcessCounts, TraceProcess, Uses, Witness};
+use crate::{CallCount, ContextChange, ProcessCounts, Stack, TraceProcess, Uses, Witness};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_instrument::supervisor::{self, is_alive};
@@ -53,19 +53,13 @@ pub(super) struct Processes {
     /// Whether the libraries are the simulated machine's. Its libcudart initialises the driver and makes contexts
     /// without calling libcuda, unlike a real one.
     is_simulated: bool,
-    /// Processes that have ended, of which one of two messages did not arrive.
-    half: BTreeMap<u32, Half>,
+    /// Processes that have ended, of which one of two messages did not arrive: true if the one that did is the driver's call
+    /// of the hook, false if it is the call of `cuInit`.
+    half: BTreeMap<u32, bool>,
     not_seen: Vec<String>,
     unsaid: usize,
-}
-
-/// Which message about a process's `cuInit` arrived, without the other one.
-#[derive(Clone, Copy)]
-enum Half {
-    /// The driver's call of the hook.
-    Hook,
-    /// The call of `cuInit`.
-    Call,
+    /// The functions of NVML that the simulated machine lacks and a process looked for, each with the place.
+    pub(super) absent: Vec<String>,
 }
 
 /// A value that distinguishes successive programs in a process and is the same in forks.
@@ -91,6 +85,8 @@ struct ProcessRecord {
     injected: bool,
     /// Whether the simulated libcudart initialised the driver.
     has_simulated_runtime: bool,
+    /// What the process looked for in vain on the simulated machine before `cuInit`, each with the place.
+    gave_up: Vec<String>,
     forwarded: bool,
     /// Whether libcuda read the mask before it called the hook.
     read_before_hook: bool,
@@ -148,8 +144,8 @@ impl Processes {
         if !is_new && (image.is_none() || known.image == image) {
             return None;
         }
-        let pages = std::mem::take(&mut known.pages);
-        *known = ProcessRecord { image, pages, ..ProcessRecord::default() };
+        let (pages, gave_up) = (std::mem::take(&mut known.pages), std::mem::take(&mut known.gave_up));
+        *known = ProcessRecord { image, pages, gave_up, ..ProcessRecord::default() };
         stacks.forget(pid);
         // A fork has its parent's Python.
         let family = known.image.clone().map(|image| self.images.entry(image).or_default());
@@ -213,12 +209,49 @@ impl Processes {
         }
     }
 
-    pub(super) fn initialises(&mut self, pid: u32, witness: Witness) {
-        if let Some(known) = self.known.get_mut(&pid) {
+    /// Records a `cuInit`. That of OpenCL, which has a driver of its own, says nothing of libcuda.
+    pub(super) fn initialises(&mut self, pid: u32, witness: Witness, is_opencl: bool) {
+        if let Some(known) = self.known.get_mut(&pid).filter(|_| !is_opencl) {
+            known.gave_up.clear();
             match witness {
                 Witness::Injection => known.injected = true,
                 Witness::Forwarding => known.forwarded = true,
             }
+        }
+    }
+
+    /// Records that a process looked in vain for what a driver has and the simulated one lacks. Until it calls `cuInit`, it
+    /// may have given up for that.
+    pub(super) fn gives_up(&mut self, pid: u32, name: &str, stack: &Stack) {
+        let at: Vec<String> = [stack.place(), stack.entry_name()].into_iter().flatten().collect();
+        let absent = if at.is_empty() { name.to_owned() } else { format!("{name} ({})", at.join(", ")) };
+        let note = |all: &mut Vec<String>| {
+            if !all.contains(&absent) && all.len() < MOST_SENTENCES {
+                all.push(absent.clone());
+            }
+        };
+        if name.starts_with("nvml") {
+            note(&mut self.absent);
+        }
+        let known = self.known.get_mut(&pid).filter(|known| self.is_simulated && !known.injected && !known.forwarded);
+        known.into_iter().for_each(|known| note(&mut known.gave_up));
+    }
+
+    /// Forgets the functions that a process looked for in vain: it went on to others, as who fills a table of them.
+    pub(super) fn goes_on(&mut self, pid: u32) {
+        if let Some(known) = self.known.get_mut(&pid) {
+            known.gave_up.retain(|what| what.starts_with('/') || what.starts_with("cuGetExportTable"));
+        }
+    }
+
+    /// Keeps what a process may have given up for, whether or not it calls `cuInit` later: it writes a variable, or ends.
+    pub(super) fn settle(&mut self, pid: u32) {
+        let names = self.known.get_mut(&pid).map(|known| std::mem::take(&mut known.gave_up).join(", "));
+        if let Some(names) = names.filter(|names| !names.is_empty()) {
+            self.unseen(format!(
+                "process {pid} looked for {names}, which the simulated machine lacks, before any cuInit: with a GPU it may \
+                 initialise CUDA there"
+            ));
         }
     }
 
@@ -290,13 +323,14 @@ impl Processes {
     }
 
     fn end(&mut self, pid: u32) -> Option<ProcessCounts> {
+        self.settle(pid);
         let known = self.known.remove(&pid)?;
         self.pages -= known.pages.len().min(self.pages);
         if known.injected && !known.forwarded && known.has_simulated_runtime {
             self.unseen(SIMULATED_RUNTIME.to_owned());
         } else if known.injected != known.forwarded {
             match self.half.len() < MOST_SENTENCES {
-                true => drop(self.half.insert(pid, if known.injected { Half::Hook } else { Half::Call })),
+                true => drop(self.half.insert(pid, known.injected)),
                 false => self.unsaid += 1,
             }
         }
@@ -356,7 +390,7 @@ impl Processes {
         let mut all = std::mem::take(&mut self.not_seen);
         let half = std::mem::take(&mut self.half);
         match heard_all {
-            true => all.extend(half.iter().map(|(pid, half)| half.told(*pid))),
+            true => all.extend(half.iter().map(|(pid, is_hook)| half_told(*pid, *is_hook))),
             // Nothing follows from a message that did not arrive.
             false if !half.is_empty() => all.push(format!(
                 "of {} (PID {}) not every message arrived: what else they did may be missing",
@@ -376,20 +410,18 @@ impl Processes {
     }
 }
 
-impl Half {
-    /// What it means, where every message of the process arrived.
-    fn told(self, pid: u32) -> String {
-        match self {
-            Half::Hook => format!(
-                "process {pid} called cuInit in a libcuda that it opened by another way than by name: its contexts and \
-                 calls are not seen"
-            ),
-            Half::Call => format!(
-                "the driver did not call the injection hook in process {pid} (CUDA_INJECTION64_PATH was changed, or is \
-                 not honoured): a second libcuda in it would not be seen"
-            ),
-        }
+/// What it means that one message did not arrive, where every other message of the process did.
+fn half_told(pid: u32, is_hook: bool) -> String {
+    if is_hook {
+        return format!(
+            "process {pid} called cuInit in a libcuda that it opened by another way than by name: its contexts and calls are \
+             not seen"
+        );
     }
+    format!(
+        "the driver did not call the injection hook in process {pid} (CUDA_INJECTION64_PATH was changed, or is not \
+         honoured): a second libcuda in it would not be seen"
+    )
 }
 
 impl ProcessRecord {

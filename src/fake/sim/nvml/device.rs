@@ -89,6 +89,15 @@ symbols! {
         put(&pending, 0)
     });
 
+    fn nvmlDeviceIsMigDeviceHandle(device: u64, answer: Out<u32>) = call_on(device, |_, _, _| put(&answer, 0));
+
+    /// No kernel runs, and nothing is copied by a GPU.
+    fn nvmlDeviceGetUtilizationRates(device: u64, percent: Out<[u32; 2]>) = call_on(device, |_, _, _| put(&percent, [0, 0]));
+
+    fn nvmlDeviceGetEncoderUtilization(device: u64, percent: Out<u32>, period_us: Out<u32>) = idle(device, &percent, &period_us);
+
+    fn nvmlDeviceGetDecoderUtilization(device: u64, percent: Out<u32>, period_us: Out<u32>) = idle(device, &percent, &period_us);
+
     fn nvmlDeviceGetCudaComputeCapability(device: u64, major: Out<i32>, minor: Out<i32>) = call_on(device, |_, _, gpu| {
         put(&major, gpu.capability.0)?;
         put(&minor, gpu.capability.1)
@@ -96,6 +105,26 @@ symbols! {
 
     fn nvmlDeviceGetArchitecture(device: u64, architecture: Out<u32>) =
         call_on(device, |_, _, gpu| put(&architecture, architecture_of(gpu.capability)));
+}
+
+/// The use of an engine that nothing is given to, and over how many microseconds it was looked at.
+fn idle(device: u64, percent: &Out<u32>, period_us: &Out<u32>) -> u32 {
+    call_on(device, |_, _, _| put(percent, 0).and_then(|()| put(period_us, 0)))
+}
+
+/// Defines what a simulated GPU does not support: it has no sensors, clocks or links, draws no power,
+/// corrects no errors, and is near no CPU.
+macro_rules! unsupported {
+    ($($name:ident)*) => { symbols! { $(fn $name(device: u64) = call_on(device, |_, _, _| Err(NOT_SUPPORTED));)* } };
+}
+
+unsupported! {
+    nvmlDeviceGetTemperature nvmlDeviceGetTemperatureV nvmlDeviceGetFanSpeed nvmlDeviceGetPowerUsage
+    nvmlDeviceGetEnforcedPowerLimit nvmlDeviceGetPowerManagementLimit nvmlDeviceGetPerformanceState
+    nvmlDeviceGetTotalEccErrors nvmlDeviceGetDriverModel nvmlDeviceGetDriverModel_v2
+    nvmlDeviceGetConfComputeMemSizeInfo nvmlDeviceGetCpuAffinity nvmlDeviceGetRunningProcessDetailList
+    nvmlDeviceGetDisplayActive nvmlDeviceGetDisplayMode nvmlDeviceGetClockInfo nvmlDeviceGetMaxClockInfo
+    nvmlDeviceGetPcieThroughput
 }
 
 /// `nvmlDeviceArchitecture_t` of a compute capability.
