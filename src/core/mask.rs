@@ -146,6 +146,35 @@ pub struct Entry {
     pub fate: Fate,
 }
 
+impl Entry {
+    /// Whether it is written as a UUID.
+    pub fn is_uuid(&self) -> bool {
+        digits_of(&self.text).is_some()
+    }
+
+    /// What it did, on a machine with this many GPUs; 0 for a machine of which the number is not known.
+    pub fn words(&self, gpus: usize) -> String {
+        let why = match self.fate {
+            Fate::Names { gpu } => return format!("names GPU {gpu}"),
+            Fate::Repeats { gpu } => return format!("names GPU {gpu} again: cuInit fails"),
+            Fate::Unread => return "is not read any more".to_owned(),
+            Fate::Ends { why } => why,
+        };
+        let why = match why {
+            Ending::Empty => "is empty".to_owned(),
+            Ending::NoNumber if self.is_uuid() => "is a UUID in a list of numbers".to_owned(),
+            Ending::NoNumber => "does not begin with a number or a UUID".to_owned(),
+            Ending::OutOfRange if gpus == 0 => "names no GPU".to_owned(),
+            Ending::OutOfRange => format!("names no GPU (they are 0 to {})", gpus - 1),
+            Ending::NoUuid => "does not begin with GPU- or MIG-, in a list that began with a UUID".to_owned(),
+            Ending::NoDigits => "is no UUID, nor the beginning of one".to_owned(),
+            Ending::UnknownUuid => "is the UUID of none of these GPUs".to_owned(),
+            Ending::SeveralGpus => "is the beginning of several UUIDs".to_owned(),
+        };
+        format!("{why}: the list ends before it")
+    }
+}
+
 /// What became of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(tag = "fate", rename_all = "snake_case")]

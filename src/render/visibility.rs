@@ -1,7 +1,8 @@
 //! What a mask makes visible, in words.
 
+use crate::words::misspelt;
 use cuda_pitfalls_answers::visibility::{GpuSource, Visibility};
-use cuda_pitfalls_core::mask::{Ending, Entry, Fate, InitStatus};
+use cuda_pitfalls_core::mask::InitStatus;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::{escape, lines};
 
@@ -23,7 +24,7 @@ pub fn text(answer: &Visibility, width: usize) -> String {
     out.push_str(&lines::sentence("", &head, width));
     for entry in &answer.entries {
         let head = format!("  '{}'  ", escape::terminal(&entry.text));
-        out.push_str(&lines::sentence(&head, &fate(entry, answer), width));
+        out.push_str(&lines::sentence(&head, &entry.words(answer.gpus.len()), width));
     }
     out.push_str(&lines::sentence("", &outcome(answer), width));
     for (ordinal, uuid) in answer.visible.iter().enumerate() {
@@ -34,41 +35,17 @@ pub fn text(answer: &Visibility, width: usize) -> String {
         out.push_str(line.trim_end());
         out.push('\n');
     }
-    if !answer.order_known && answer.entries.iter().all(|entry| !is_uuid(entry)) {
+    if !answer.order_known && answer.entries.iter().all(|entry| !entry.is_uuid()) {
         let says = "These GPUs are not of one model, and CUDA puts the fastest first: which one has which number is not \
                     known here. CUDA_DEVICE_ORDER=PCI_BUS_ID makes CUDA's numbers those of NVML.";
         out.push_str(&lines::sentence("", says, width));
     }
+    for (name, meant) in &answer.misspelt {
+        out.push_str(&lines::sentence("", &misspelt(name, meant), width));
+    }
     let rule = "Predicted by the rule that driver 580.159.04 was measured to follow, and not measured here.";
     out.push_str(&lines::sentence("", rule, width));
     out
-}
-
-fn is_uuid(entry: &Entry) -> bool {
-    entry.text.starts_with("GPU-") || entry.text.starts_with("MIG-")
-}
-
-fn fate(entry: &Entry, answer: &Visibility) -> String {
-    let last = answer.gpus.len().saturating_sub(1);
-    match entry.fate {
-        Fate::Names { gpu } => format!("names GPU {gpu}"),
-        Fate::Repeats { gpu } => format!("names GPU {gpu} again: cuInit fails"),
-        Fate::Unread => "is not read any more".to_owned(),
-        Fate::Ends { why } => {
-            let why = match why {
-                Ending::Empty => "is empty".to_owned(),
-                Ending::NoNumber if is_uuid(entry) => "is a UUID in a list of numbers".to_owned(),
-                Ending::NoNumber => "does not begin with a number or a UUID".to_owned(),
-                Ending::OutOfRange if answer.gpus.is_empty() => "names no GPU: there is none".to_owned(),
-                Ending::OutOfRange => format!("names no GPU: they are 0 to {last}"),
-                Ending::NoUuid => "does not begin with GPU- or MIG-, in a list that began with a UUID".to_owned(),
-                Ending::NoDigits => "is no UUID, nor the beginning of one".to_owned(),
-                Ending::UnknownUuid => "is the UUID of none of these GPUs".to_owned(),
-                Ending::SeveralGpus => "is the beginning of several UUIDs".to_owned(),
-            };
-            format!("{why}: the list ends before it")
-        }
-    }
 }
 
 /// What `cuInit` returns and what is visible then.
@@ -112,6 +89,9 @@ mod tests {
         let ends = shown(Some("1,all"), Some("PCI_BUS_ID"));
         assert!(ends.contains("the list ends before it") && ends.contains("cuda:0  GPU 1  GPU-ba00beef"), "{ends}");
         assert!(!ends.contains("fastest"), "{ends}");
+        let misspelt = [("CUDA_VISIBLE\u{1b}".to_owned(), "CUDA_VISIBLE_DEVICES".to_owned())].into();
+        let near = text(&Visibility { misspelt, ..visibility(None, None, GpuSource::Machine, Vec::new()) }, 80);
+        assert!(near.contains("CUDA_VISIBLE\\x1b is no variable that CUDA or a framework is known to"), "{near}");
         let hostile = shown(Some("\u{1b}[31m,\n"), Some("pci"));
         assert!(!hostile.contains('\u{1b}') && hostile.contains("PCI_BUS_ID or FASTEST_FIRST"), "{hostile}");
         for text in [twice, ends, hostile] {

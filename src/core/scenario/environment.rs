@@ -1,4 +1,6 @@
-//! The environment variables that a scenario may read, set and remove.
+//! The environment variables that a scenario may read, set and remove, and what a misspelt one was meant to be.
+
+use crate::source::diagnostic::nearest_within;
 
 /// The variable with the path of a library that libcuda loads during its initialisation.
 pub const INJECTION: &str = "CUDA_INJECTION64_PATH";
@@ -41,6 +43,36 @@ pub const NAMES: &[&str] = &[
     INJECTION,
     INJECTED_MASK,
 ];
+
+/// Further variables that CUDA, its libraries and frameworks read, for which another name may be meant.
+const READ_TOO: &[&str] = &[
+    "CUDA_MPS_PIPE_DIRECTORY",
+    "JAX_PLATFORMS",
+    "NCCL_P2P_DISABLE",
+    "NCCL_SOCKET_IFNAME",
+    "NVIDIA_TF32_OVERRIDE",
+    "PYTORCH_ALLOC_CONF",
+    "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING",
+    "PYTORCH_NVML_BASED_CUDA_CHECK",
+    "TF_FORCE_GPU_ALLOW_GROWTH",
+    "XLA_PYTHON_CLIENT_ALLOCATOR",
+    "XLA_PYTHON_CLIENT_MEM_FRACTION",
+    "XLA_PYTHON_CLIENT_PREALLOCATE",
+];
+
+/// The variable that is read where one of this name is not: what one misspelling in ten characters makes of it, or
+/// another end of `CUDA_VISIBLE_DEVICES`. `None` for a name that is read itself, and for one that is like none.
+pub fn meant_by(name: &str) -> Option<&'static str> {
+    let read = || NAMES.iter().chain(READ_TOO).copied();
+    if read().any(|known| known == name) {
+        return None;
+    }
+    // People write CUDA_VISIBLE=0 and CUDA_VISIBLE_GPUS=0, and keep the mask in CUDA_VISIBLE_DEVICES_OLD.
+    let is_cut = name.starts_with("CUDA_VISIBLE") && !name.starts_with("CUDA_VISIBLE_DEVICES");
+    let near = || read().find(|known| nearest_within(name, known.len() / 10, [*known]).is_some());
+    near().or(is_cut.then_some("CUDA_VISIBLE_DEVICES"))
+}
 
 /// Prefixes of the variables that frameworks read. Variables that decide which code an interpreter runs (`PYTHONPATH`,
 /// `LD_LIBRARY_PATH`) have none of these prefixes.
@@ -110,6 +142,25 @@ mod tests {
             assert!(values(name).is_some(), "{name}");
         }
         assert_eq!(values("CUDA_CACHE_DISABLE"), None);
+    }
+
+    #[test]
+    fn a_misspelt_variable_is_known_and_none_that_is_read_or_ones_own() {
+        let cases = [
+            ("CUDA_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICE CUDA_VISIBLE CUDA_VISIBLE_GPUS CUDA_VISBLE_DEVICES"),
+            ("CUDA_VISIBLE_DEVICES", "cuda_visible_devices CUDAVISIBLE_DEVICES CUDA-VISIBLE-DEVICES"),
+            ("CUDA_DEVICE_ORDER", "CUDA_DEVICES_ORDER"),
+            ("CUDA_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCK1NG CUDA_LAUCH_BLOCKING"),
+            ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_CUDA_ALOC_CONF PYTORCH_CUDA_ALLOC_CONFIG"),
+        ];
+        for (meant, names) in cases {
+            names.split(' ').for_each(|name| assert_eq!(meant_by(name), Some(meant), "{name}"));
+        }
+        let own = "CUDA_HOME CUDA_PATH CUDA_ROOT CUDA_VERSION CUDA_PATH_V12_1 CUDA_BIN_PATH CUDA_CACHE_DIR CUDA_DEVICE \
+                   CUDA_DEVICES CUDA_ARCH NVIDIA_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES \
+                   CUDA_VISIBLE_DEVICES_OLD ORIG_CUDA_VISIBLE_DEVICES PYTORCH_HIP_ALLOC_CONF NCCL_PXN_DISABLE \
+                   NCCL_NVB_DISABLE CUDA_COREDUMP_PIPE CUDA_ENABLE_COREDUMP_ON_EXCEPTION NCCL_DEBUG NCCL_DEBUG_FILE JAX_PLATFORM_NAME XLA_FLAGS CUDA_FORCE_PTX_JIT";
+        own.split_whitespace().for_each(|name| assert_eq!(meant_by(name), None, "{name}"));
     }
 
     #[test]

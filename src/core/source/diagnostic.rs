@@ -106,9 +106,13 @@ fn floor(source: &str, offset: usize) -> usize {
 
 /// The most similar name, if it is similar enough.
 pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
-    let lower = word.to_lowercase();
     // Otherwise every word of two letters would be similar to every other.
-    let reach = word.chars().count() / 3;
+    nearest_within(word, word.chars().count() / 3, names)
+}
+
+/// The most similar name that so few changes of a character make of a word, whatever its case.
+pub fn nearest_within<'n>(word: &str, reach: usize, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
+    let lower = word.to_lowercase();
     names
         .into_iter()
         .map(|name| (strsim::damerau_levenshtein(&lower, &name.to_lowercase()), name))
