@@ -18,6 +18,9 @@ const HOOKED: &[(&str, usize)] = &[
     // The program before the exec and the one after it.
     ("exec_in_thread.py", 2),
     ("exec_sets_mask.py", 2),
+    // One for each child, and in own_number.py the launcher too.
+    ("misspelt_mask.py", 2),
+    ("own_number.py", 3),
     ("no_cuda.py", 0),
     ("no_cuda.c", 0),
 ];

@@ -67,7 +67,7 @@ fn start(gpus: Vec<Gpu>) -> Start {
     }
 }
 
-fn process(t_ns: u64, pid: u32, parent: u32) -> TraceProcess {
+pub(crate) fn process(t_ns: u64, pid: u32, parent: u32) -> TraceProcess {
     let (program, arguments) = ("/usr/bin/python3".to_owned(), vec!["python".to_owned(), "train.py".to_owned()]);
     let (python, no_python, rank, local_rank) = (None, None, None, None);
     TraceProcess { t_ns, pid, parent, program, arguments, python, no_python, rank, local_rank }
@@ -246,4 +246,20 @@ impl TraceBuilder {
         self.trace.counts.push(ProcessCounts { t_ns: 0, pid: self.pid, calls, gpus });
         self
     }
+}
+
+/// Asks, sets the mask too late, works on GPU 1, and makes a context on GPU 0. The events: 0 and 1
+/// `cuInit`, 2 the write, 3 the context on GPU 1, 4 the launch, 5 the context on GPU 0.
+#[cfg(test)]
+pub(crate) fn late_and_stray() -> TraceBuilder {
+    TraceBuilder::on(2)
+        .at(&[("<module>", "train.py", 12), ("is_available", "torch/cuda/__init__.py", 129)])
+        .init(&[], &[0, 1])
+        .at(&[("<module>", "train.py", 31)])
+        .setenv("CUDA_VISIBLE_DEVICES", "1")
+        .at(&[("<module>", "train.py", 35), ("to", "torch/nn/modules/module.py", 5)])
+        .context(1, 1)
+        .launch(1)
+        .at(&[("<module>", "train.py", 52), ("synchronize", "torch/cuda/__init__.py", 7)])
+        .context(0, 0)
 }

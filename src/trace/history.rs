@@ -20,9 +20,10 @@ use super::{Trace, TraceProcess};
 pub use contexts::{Beside, ContextLife};
 pub use fork::Fork;
 pub use init::Init;
-pub use latch::{MASK, READ_BY_CUINIT, is_read_by_cuinit};
+pub use latch::{MASK, ORDER, READ_BY_CUINIT, is_read_by_cuinit};
 pub use program::ProgramHistory;
 pub use write::VariableWrite;
+pub(crate) use write::ancestors;
 
 /// What a traced program did.
 #[derive(Clone, Debug)]

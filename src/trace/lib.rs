@@ -22,7 +22,7 @@ pub mod tracer;
 pub use history::{Beside, ContextLife, History};
 pub use read::{Trace, TraceError, is_trace, lines};
 pub use redact::redacted;
-pub use stack::{Frame, FrameLanguage, FrameOwner, Stack};
+pub use stack::{Frame, FrameLanguage, FrameOwner, Stack, line_in_words};
 pub use status::{NOT_READY, is_error, limit_name, status_name};
 
 use std::collections::BTreeMap;
@@ -145,7 +145,7 @@ impl TraceProcess {
         let script = loop {
             match arguments.next() {
                 Some("-m") => break arguments.next().map(|module| format!("-m {module}")),
-                Some("-c") => break Some("-c".to_owned()),
+                Some("-c") => break arguments.next().and_then(of_multiprocessing).or_else(|| Some("-c".to_owned())),
                 Some("-X" | "-W") => drop(arguments.next()),
                 Some(option) if option.starts_with('-') => {}
                 script => break script.map(last),
@@ -153,6 +153,15 @@ impl TraceProcess {
         };
         script.map_or(program.clone(), |script| format!("{program} {script}"))
     }
+}
+
+/// What a process of multiprocessing is for, by the text that it was started with: `multiprocessing.forkserver, preloading
+/// models`.
+fn of_multiprocessing(text: &str) -> Option<String> {
+    let module = text.strip_prefix("from multiprocessing.")?.split(' ').next()?;
+    let preloaded = text.split_once("['").and_then(|(_, rest)| Some(rest.split_once("']")?.0.replace("', '", ", ")));
+    let preloaded = preloaded.filter(|names| names != "__main__").map(|names| format!(", preloading {names}"));
+    Some(format!("multiprocessing.{module}{}", preloaded.unwrap_or_default()))
 }
 
 /// Something that a process did.
@@ -416,23 +425,15 @@ mod tests {
     fn a_python_process_is_named_by_its_script() {
         let named = |program: &str, arguments: &[&str]| {
             let arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
-            let (t_ns, pid, parent) = (0, 1, 0);
-            TraceProcess {
-                t_ns,
-                pid,
-                parent,
-                program: program.into(),
-                arguments,
-                python: None,
-                no_python: None,
-                rank: None,
-                local_rank: None,
-            }
-            .name()
+            TraceProcess { program: program.into(), arguments, ..crate::fixture::process(0, 1, 0) }.name()
         };
         assert_eq!(named("/usr/bin/python3.12", &["python", "-u", "/me/train.py", "-m"]), "python3.12 train.py");
         assert_eq!(named("/usr/bin/python3", &["python", "-X", "dev", "-m", "pytest"]), "python3 -m pytest");
         assert_eq!(named("/usr/bin/python3", &["python", "-c", "import torch"]), "python3 -c");
+        let server =
+            "from multiprocessing.forkserver import main; main(5, 6, ['models', 'data'], **{'sys_path': ['']})";
+        let server = named("/usr/bin/python3", &["python", "-c", server]);
+        assert_eq!(server, "python3 multiprocessing.forkserver, preloading models, data");
         assert_eq!(named("/usr/bin/python3", &["python"]), "python3");
         assert_eq!(named("/me/a.out", &["a.out", "x"]), "a.out");
         assert_eq!(named("", &["/usr/bin/python3", "train.py"]), "python3 train.py");

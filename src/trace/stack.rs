@@ -1,7 +1,5 @@
 //! Where in a program a call was made: Python frames and native ones, and whose each is.
 
-use std::path::Path;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -86,10 +84,12 @@ impl Frame {
     /// A frame of Python. `name` is the function's, qualified where Python says so.
     pub fn python(function: &str, file: &str, line: u32) -> Frame {
         let package = package_of(file);
-        let is_file = Path::new(file).is_absolute() || !(file.starts_with('<') || is_frozen(file));
+        // Code that was compiled from text under a name is of whoever typed it; packages make functions so.
+        let is_typed = text_name(file).is_some() || (function == MODULE && file != "<string>");
+        let is_made = (file.starts_with('<') && !is_typed) || file.starts_with("<frozen") || is_frozen(file);
         let owner = match &package {
             Some(_) => FrameOwner::Package,
-            None if !is_file || is_of_python(file) => FrameOwner::System,
+            None if is_made || is_of_python(file) => FrameOwner::System,
             None => FrameOwner::Program,
         };
         Frame {
@@ -169,19 +169,43 @@ impl Frame {
         self.language == FrameLanguage::Python && (self.function.contains("<locals>") || WRAPPERS.contains(&last))
     }
 
-    /// Whether it is code that was given to Python as text, with `-c` or on stdin.
-    fn is_given(&self) -> bool {
-        self.file.as_deref().is_some_and(|file| file.starts_with('<'))
+    /// Whether it is code that was given to Python as text: with `-c`, on stdin, in a notebook.
+    pub fn is_text(&self) -> bool {
+        self.file.as_deref().is_some_and(|file| file.starts_with('<') || text_name(file).is_some())
     }
 
-    /// `train.py:12`, with the last part of the path.
+    /// `train.py:12`, with the last part of the path; `cell 3 line 2` of what is in no file.
     pub fn line(&self) -> Option<String> {
         let file = self.file.as_deref()?;
-        Some(match self.line {
-            Some(line) => format!("{}:{line}", file_name(file)),
-            None => file_name(file).to_owned(),
-        })
+        Some(line_in_words(if text_name(file).is_some() { file } else { file_name(file) }, self.line))
     }
+}
+
+/// `train.py:12`; of code that was typed into IPython, a notebook or Python, or that is the example of a doctest, what
+/// people know it by: `cell 3 line 2`.
+pub fn line_in_words(file: &str, line: Option<u32>) -> String {
+    match (text_name(file), line) {
+        (Some(name), Some(line)) => format!("{name} line {line}"),
+        (Some(name), None) => name,
+        (None, Some(line)) => format!("{file}:{line}"),
+        (None, None) => file.to_owned(),
+    }
+}
+
+/// The name of a text of code by the file name that IPython, ipykernel, doctest or Python made for it. That of ipykernel
+/// has a hash of the cell and no number.
+fn text_name(file: &str) -> Option<String> {
+    let numbered = [("<ipython-input-", "cell"), ("<python-input-", "input")].into_iter().find_map(|(start, name)| {
+        let number = file.strip_prefix(start)?.split(['-', '>']).next()?;
+        Some(format!("{name} {number}"))
+    });
+    let example = || Some(format!("doctest {}", file.strip_prefix("<doctest ")?.strip_suffix('>')?));
+    let cell = || {
+        let (folder, name) = file.rsplit_once('/')?;
+        let is_kernel = file_name(folder).starts_with("ipykernel_");
+        is_kernel.then(|| format!("notebook cell {}", name.trim_end_matches(".py")))
+    };
+    numbered.or_else(example).or_else(cell)
 }
 
 impl Stack {
@@ -220,8 +244,9 @@ impl Stack {
         let mut own: Vec<&Frame> = self.frames.iter().filter(|frame| frame.owner == FrameOwner::Program).collect();
         own.reverse();
         // A child of multiprocessing begins with a line of text that nobody wrote.
-        if own.iter().any(|frame| frame.language == FrameLanguage::Python && !frame.is_given()) {
-            own.retain(|frame| !frame.is_given());
+        let is_given = |frame: &Frame| frame.file.as_deref() == Some("<string>");
+        if own.iter().any(|frame| frame.language == FrameLanguage::Python && !is_given(frame)) {
+            own.retain(|frame| !is_given(frame));
         }
         own
     }
@@ -441,6 +466,30 @@ mod tests {
         assert_eq!(threading.owner, FrameOwner::System);
         assert_eq!(Frame::python("f", "<frozen importlib._bootstrap>", 3).owner, FrameOwner::System);
         assert_eq!(Frame::python("<module>", "<string>", 1).owner, FrameOwner::System);
+    }
+
+    #[test]
+    fn code_that_was_typed_is_the_users_and_has_the_name_that_people_know() {
+        for (function, file, line) in [
+            ("<module>", "<ipython-input-3-0a1b2c3d4e5f>", "cell 3 line 2"),
+            ("train", "<ipython-input-12-0a1b2c3d4e5f>", "cell 12 line 2"),
+            ("<module>", "/tmp/ipykernel_41/4054800027.py", "notebook cell 4054800027 line 2"),
+            ("<module>", "<doctest models.Net.fit[3]>", "doctest models.Net.fit[3] line 2"),
+            ("f", "<python-input-0>", "input 0 line 2"),
+            ("<module>", "<stdin>", "<stdin>:2"),
+            ("<module>", "<my rules>", "<my rules>:2"),
+        ] {
+            let frame = Frame::python(function, file, 2);
+            assert_eq!((frame.owner, frame.line().as_deref()), (FrameOwner::Program, Some(line)), "{file}");
+            assert!(frame.is_text());
+        }
+        let made = ["<attrs generated init app.Net>", "<frozen runpy>", "<eval_with_key>.0", "<string>"];
+        made.iter().for_each(|file| assert_eq!(Frame::python("f", file, 2).owner, FrameOwner::System, "{file}"));
+        // IPython's own script stands before the cell, and is not shown in its place.
+        let frames = [("<module>", "<ipython-input-3-0a>", 2), ("<module>", "/venv/bin/ipython", 8)];
+        let frames = frames.map(|(function, file, line)| Frame::python(function, file, line)).to_vec();
+        let stack = Stack { frames, ..Stack::default() };
+        assert_eq!(stack.users_all().last().and_then(|frame| frame.line()).as_deref(), Some("cell 3 line 2"));
     }
 
     #[test]

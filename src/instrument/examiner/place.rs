@@ -14,7 +14,8 @@ const OTHERS: [&str; 4] = ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "GPU_DEV
 
 /// Whether a variable can change how CUDA starts.
 pub fn is_about_cuda(name: &str) -> bool {
-    BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) || OTHERS.contains(&name)
+    let is_mask = name.to_uppercase().contains("VISIBLE_DEVICE");
+    is_mask || BEGINNINGS.iter().any(|beginning| name.starts_with(beginning)) || OTHERS.contains(&name)
 }
 
 /// Such variables of this process.

@@ -28,8 +28,8 @@ const MOST_POLICY_BYTES: u64 = 64 << 10;
 const STDERR: &str = "-";
 
 pub(super) const ENDS: &str = "\
-The exit code is the program's own, or its signal. With --forbid, --max-bytes or --expect: 1 if the program \
-did what is forbidden, 3 if that cannot be decided because the trace saw less, 74 if the trace is not whole on \
+The exit code is the program's own, or its signal. With --forbid, --max-bytes or --expect: 1, or the number of \
+--error-exitcode, if the program did what is forbidden, 3 if that cannot be decided because the trace saw less, 74 if the trace is not whole on \
 disk. Without them such a trace is reported on stderr, and the exit code stays the program's. Nothing is started, \
 and the exit code is 2 if the command line is not valid, 70 or 74 if the trace cannot begin, and 126 or 127 if \
 the program cannot be started.";
@@ -50,6 +50,10 @@ pub(super) struct TraceArguments {
     /// A TOML file that says what is forbidden and expected: forbid, max-bytes, contexts, exit.
     #[arg(long, value_name = "FILE", help_heading = FORBIDDEN)]
     expect: Option<PathBuf>,
+    /// Exit with this code, and not with 1, if the program does what is forbidden: a code that the program does not end
+    /// with tells the two apart.
+    #[arg(long, value_name = "CODE", value_parser = clap::value_parser!(u8).range(1..), help_heading = FORBIDDEN)]
+    error_exitcode: Option<u8>,
     /// Parent folder of the trace's folder.
     #[arg(long, default_value = defaults::REPORTS, help_heading = WRITTEN)]
     out: PathBuf,
@@ -151,7 +155,11 @@ pub(super) fn trace(arguments: TraceArguments) -> Exit {
         None => {}
     }
     match outcome {
-        PolicyOutcome { violations, .. } if !violations.is_empty() => named(Exit::Unexpected),
+        PolicyOutcome { violations, .. } if !violations.is_empty() => {
+            let Some(code) = arguments.error_exitcode else { return named(Exit::Unexpected) };
+            say(&format!("cuda-pitfalls: exit {code} ({})\n", Exit::Unexpected.name()));
+            std::process::exit(code.into())
+        }
         PolicyOutcome { undecided, .. } if !undecided.is_empty() => named(Exit::Inconclusive),
         _ => end_as(ended),
     }

@@ -13,7 +13,7 @@ use super::place;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Finding;
 use cuda_pitfalls_trace::policy::Violation;
-use cuda_pitfalls_trace::{EventKind, History, Trace, TraceEvent};
+use cuda_pitfalls_trace::{EventKind, History, Trace, TraceEvent, line_in_words};
 
 /// What an entry is about. The order is that of importance: a group of marks has the first's colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -174,10 +174,9 @@ pub(super) fn entries(history: &History, findings: &[Finding], violations: &[Vio
     entries
 }
 
-/// `train.py:31`, with its path.
+/// `train.py:31`, with its path; `cell 3 line 2` of what is in no file.
 pub(super) fn shown(place: &place::UserLine) -> String {
-    let file = place::short(&place.file);
-    place.line.map_or_else(|| file.clone(), |line| format!("{file}:{line}"))
+    line_in_words(&place::short(&place.file), place.line)
 }
 
 /// `train.py:31 sets CUDA_VISIBLE_DEVICES=1, 410 ms too late: no effect`.

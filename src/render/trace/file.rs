@@ -64,7 +64,7 @@ fn plain(path: &Path) -> PathBuf {
 
 /// The file of a frame, if it is one. Code that was given to Python as text has a name such as `<string>`.
 fn file_of(frame: &Frame) -> Option<&str> {
-    frame.file.as_deref().filter(|file| !file.is_empty() && !file.starts_with('<'))
+    frame.file.as_deref().filter(|file| !file.is_empty() && !frame.is_text())
 }
 
 pub(super) fn of_frame(trace: &Trace, root: &str, frame: &Frame) -> Option<FileLine> {

@@ -6,6 +6,7 @@ use super::change::changes;
 use super::entry::{Entries, TraceEntry, entries, late_write};
 use super::{TraceView, place, totals, unseen};
 use crate::tally;
+use cuda_pitfalls_core::text::counts::grouped;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::{self, columns};
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
@@ -115,16 +116,12 @@ fn entry(seen: &TraceView, entry: &TraceEntry, one_process: bool, width: usize) 
         let is_late = entry.late.iter().any(|late| finding.events.contains(&late.event));
         is_late || title.contains(&finding.title.to_lowercase())
     };
-    let mut known: Vec<(&str, &str)> = Vec::new();
-    for finding in findings {
-        // Equal findings of several processes are one.
-        let both = (finding.workaround.as_str(), finding.scenario.as_str());
-        if known.contains(&both) || known.len() == FEW {
-            continue;
-        }
-        known.push(both);
-        if !is_told(finding) {
-            out.push_str(&sentence(INDENT, &said(finding), width));
+    // Equal findings of several processes are one.
+    let alike = grouped(findings.into_iter().map(|it| ((it.workaround.as_str(), it.scenario.as_str()), it)));
+    for (_, alike) in alike.iter().take(FEW) {
+        if let Some(finding) = alike.first().filter(|finding| !is_told(finding)) {
+            let times = if alike.len() > 1 { format!(" ({} times)", alike.len()) } else { String::new() };
+            out.push_str(&sentence(INDENT, &(said(finding) + &times), width));
         }
     }
     for violation in entry.violations.iter().take(FEW).filter_map(|index| seen.violations.get(*index)) {

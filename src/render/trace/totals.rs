@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{TraceView, unseen};
+use super::{TraceView, alike, unseen};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Severity;
@@ -10,12 +10,14 @@ use cuda_pitfalls_trace::{ContextLife, End, History};
 
 /// `2 pitfalls · 524 MiB on a GPU that the program did no work on`.
 pub(super) fn parts(seen: &TraceView) -> Vec<String> {
-    let (trace, notes) = (seen.trace, seen.found(Severity::Note).count());
-    let leaves_open = seen.findings.iter().any(|finding| !finding.leaves_open().is_empty());
-    let mut parts = vec![match seen.found(Severity::Pitfall).count() {
-        0 if unseen::unseen(&seen.history).is_empty() && !leaves_open => "no pitfall found".to_owned(),
-        0 => "no pitfall found in what was seen".to_owned(),
-        many => counted(many as u64, "pitfall"),
+    let trace = seen.trace;
+    let notes = seen.found(Severity::Note).map(alike).collect::<BTreeSet<_>>().len();
+    let open = seen.findings.iter().find(|finding| !finding.leaves_open().is_empty());
+    let mut parts = vec![match (seen.found(Severity::Pitfall).count(), open) {
+        (0, Some(open)) => format!("no pitfall found in what was seen, but {}", open.title),
+        (0, None) if unseen::unseen(&seen.history).is_empty() => "no pitfall found".to_owned(),
+        (0, None) => "no pitfall found in what was seen".to_owned(),
+        (many, _) => counted(many as u64, "pitfall"),
     }];
     if !seen.violations.is_empty() {
         parts.push(counted(seen.violations.len() as u64, "violation"));
@@ -94,16 +96,13 @@ mod tests {
         assert_eq!(parts(&TraceView::bare(&trace)), ["no pitfall found"]);
         trace.start.limits = vec!["a limit".to_owned()];
         assert_eq!(parts(&TraceView::bare(&trace)), ["no pitfall found in what was seen"]);
-    }
-
-    #[test]
-    fn a_fork_of_which_nothing_is_known_is_not_passed_over() {
-        let trace = fixture::quiet();
+        // Neither is a fork of which nothing is known passed over.
         let mut findings = fixture::findings(&fixture::trace());
         findings.truncate(1);
         (findings[0].severity, findings[0].rule) = (Severity::Note, "forked-unseen".to_owned());
+        findings[0].title = "a child was forked".to_owned();
         let seen = TraceView { findings: &findings, ..TraceView::bare(&trace) };
-        assert_eq!(parts(&seen), ["no pitfall found in what was seen", "1 note"]);
+        assert_eq!(parts(&seen), ["no pitfall found in what was seen, but a child was forked", "1 note"]);
     }
 
     #[test]

@@ -95,6 +95,7 @@ pub const KINDS: &[ClueKind] = &[
                 "whether a process that was started later initialised with this value",
             ),
             attribute("late", Type::Duration, "the time since `cuInit`"),
+            attribute("in_package", Type::Flag, "whether the package that wrote it made the `cuInit` before it too"),
         ],
     },
     ClueKind {
@@ -212,6 +213,12 @@ pub const KINDS: &[ClueKind] = &[
             attribute("other_gpus", Type::Flag, "whether these numbers mean other GPUs in NVML order"),
             attribute("meant", Type::List, "the GPUs that the numbers mean in NVML order"),
             attribute("got", Type::List, "the GPUs that the process got"),
+            attribute("entries", Type::List, "what became of each entry of the mask"),
+            attribute("loses", Type::Flag, "whether an entry, or the order, names what there is not"),
+            attribute("on_purpose", Type::Flag, "whether the mask is one of those that people hide all GPUs with"),
+            attribute("parent", Type::Count, "the nearest process above it that had initialised CUDA before"),
+            attribute("parents_gpus", Type::List, "the GPUs that this one sees"),
+            attribute("parents_number", Type::Flag, "whether the mask has numbers of its GPUs, and gives another one"),
         ],
     },
     ClueKind {
@@ -222,19 +229,41 @@ pub const KINDS: &[ClueKind] = &[
             attribute("bytes", Type::Bytes, "the memory on all of them"),
         ],
     },
+    ClueKind {
+        name: "mask-overwritten",
+        about: "each process that wrote `CUDA_VISIBLE_DEVICES` several times before it was read",
+        attributes: &[
+            attribute("values", Type::List, "the values that neither the process nor a child of it read"),
+            attribute("latched", Type::Text, "the value that it read"),
+            attribute("by_line", Type::Text, "where in the program that value was written, or the process"),
+            attribute("other_thread", Type::Flag, "whether another thread wrote it"),
+        ],
+    },
+    ClueKind {
+        name: "variable-misspelt",
+        about: "each variable that nothing is known to read and that is spelt nearly as one that CUDA or a framework reads",
+        attributes: &[
+            attribute("name", Type::Text, "the variable"),
+            attribute("value", Type::Text, "its value"),
+            attribute("meant", Type::Text, "the variable that it is like"),
+            attribute("latched", Type::Text, "the other value that this one had at `cuInit`, or `(unset)`"),
+        ],
+    },
 ];
 
 impl ClueKind {
     /// The attribute of a name.
     pub fn attribute(&self, name: &str) -> Option<&'static Attribute> {
-        let attributes: &'static [Attribute] = self.attributes;
-        attributes.iter().chain(COMMON).find(|attribute| attribute.name == name)
+        self.all().find(|attribute| attribute.name == name)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &'static Attribute> {
+        self.attributes.iter().chain(COMMON)
     }
 
     /// The names of all its attributes.
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        let attributes: &'static [Attribute] = self.attributes;
-        attributes.iter().chain(COMMON).map(|attribute| attribute.name)
+        self.all().map(|attribute| attribute.name)
     }
 }
 

@@ -8,7 +8,7 @@ mod shared;
 mod variable;
 
 use super::clue::Clue;
-use crate::{FrameLanguage, FrameOwner, History, Stack, Trace, TraceEvent};
+use crate::{EventKind, FrameLanguage, FrameOwner, History, Stack, Trace, TraceEvent};
 
 const UNSET: &str = "(unset)";
 
@@ -16,6 +16,8 @@ pub(super) fn all(trace: &Trace) -> Vec<Clue<'_>> {
     let history = History::of(trace);
     let each = [
         variable::clues,
+        variable::overwritten,
+        variable::misspelt,
         context::clues,
         context::of_processes,
         forked::clues,
@@ -30,7 +32,10 @@ pub(super) fn all(trace: &Trace) -> Vec<Clue<'_>> {
 /// The user's line of an event, such as `train.py:12`; else the user's function; else the user's line on another
 /// thread at that time; else the process.
 pub(crate) fn line(event: &TraceEvent) -> String {
-    event.stack.place().unwrap_or_else(|| format!("pid {}", event.pid))
+    event.stack.place().unwrap_or_else(|| match event.what {
+        EventKind::Forked { parent, .. } => format!("pid {parent}"),
+        _ => format!("pid {}", event.pid),
+    })
 }
 
 /// A clue about an event, with the attributes of every clue.

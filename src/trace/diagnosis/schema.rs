@@ -77,28 +77,29 @@ fn value(attribute: &Attribute) -> Value {
     }
 }
 
-fn workaround() -> Value {
+/// A text or a run for each framework and function.
+fn by_caller(value: impl Fn(&str) -> Value, function: Value, required: &[&str]) -> Value {
     let names = [ANY].into_iter().chain(framework::with_packages().map(|framework| framework.name));
-    let of =
-        |name: &str| if name == ANY { "What to write instead.".to_owned() } else { format!("The same in {name}.") };
-    let properties: Map<String, Value> = names.map(|name| (name.to_owned(), sentence(&of(name)))).collect();
-    let mut schema = object(Value::Object(properties), &[ANY]);
-    let function = sentence("What to write where this function is on the stack, such as `torch.cuda.is_available`.");
+    let properties: Map<String, Value> = names.map(|name| (name.to_owned(), value(name))).collect();
+    let mut schema = object(Value::Object(properties), required);
     set(&mut schema, "patternProperties", json!({ FUNCTION: function }));
     schema
 }
 
+fn workaround() -> Value {
+    let of =
+        |name: &str| if name == ANY { "What to write instead.".to_owned() } else { format!("The same in {name}.") };
+    let function = sentence("What to write where this function is on the stack, such as `torch.cuda.is_available`.");
+    by_caller(|name| sentence(&of(name)), function, &[ANY])
+}
+
 /// Where workarounds were run, by the keys of `workaround`.
 fn shown() -> Value {
-    let names = [ANY].into_iter().chain(framework::with_packages().map(|framework| framework.name));
     let run = one_or_more(json!({
         "description": "A case of a scenario in which it was run (`framework/cupy-with-device-3 control`), or a program \
                         that was traced.",
         "type": "string",
         "pattern": "^([^/ ]+/[^/ ]+ [^ ]+|reports/traces/programs/[a-z0-9_]+\\.py)$",
     }));
-    let properties: Map<String, Value> = names.map(|name| (name.to_owned(), run.clone())).collect();
-    let mut schema = object(Value::Object(properties), &[]);
-    set(&mut schema, "patternProperties", json!({ FUNCTION: run }));
-    schema
+    by_caller(|_| run.clone(), run.clone(), &[])
 }

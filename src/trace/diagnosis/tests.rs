@@ -4,7 +4,7 @@ mod files;
 mod near;
 
 use super::{Finding, Severity, findings, rules};
-use crate::fixture::{CONTEXT, PID, TraceBuilder, uuid};
+use crate::fixture::{CONTEXT, PID, TraceBuilder, late_and_stray, uuid};
 use crate::{Beside, EventKind, Frame, History, Stack, Trace, TraceEvent};
 
 /// A rule, a trace in which it finds something, and one in which it does not.
@@ -27,6 +27,13 @@ const CASES: &[Case] = &[
     ("memory-of-init", || on_two(&[0]), || on_two(&[0, 1])),
     ("ranks-share-gpu", || ranks(2, true), || ranks(1, true)),
     ("work-after-guard", || after_guard(700), || after_guard(2)),
+    ("mask-hides", || mask_read("1,7,2", 1), || mask_read("1,3,2", 3)),
+    ("mask-hides-all", || mask_read("-1", 0), || mask_read("all", 0)),
+    ("mask-overwritten", || masks(&[(1, 9, "1"), (2, 9, "2")]), || masks(&[(1, 9, "2"), (2, 9, "2")])),
+    ("mask-set-twice", || masks(&[(1, 7, "1"), (1, 9, "2")]), || masks(&[(1, 9, "1"), (1, 9, "2")])),
+    ("misspelt-variable", || misspelt("CUDA_VISIBLE_DEVICE"), || misspelt("CUDA_HOME")),
+    ("outside-the-parents-mask", || handed_on("1", 1), || handed_on("3", 3)),
+    ("late-in-package", || by_package("lightning/trainer.py"), || by_package("torch/cuda/__init__.py")),
     ("init-without-context", || TraceBuilder::on(2).at(ASKS).init(&[], &[0, 1]).ends(&[]).done(), || on_two(&[0])),
 ];
 
@@ -235,6 +242,45 @@ fn order(order: &str, gpu: usize) -> Trace {
         .done()
 }
 
+/// A process that reads a mask, and sees so many of four GPUs.
+fn mask_read(mask: &str, visible: usize) -> Trace {
+    let made = TraceBuilder::on(4).at(&[("<module>", "train.py", 3)]);
+    let variables = [("CUDA_VISIBLE_DEVICES", mask)];
+    match visible {
+        0 => made.init_fails(&variables, 100).ends(&[]).done(),
+        _ => made.init(&variables, &[1, 3, 2][..visible]).context(1, 0).launch(1).ends(&[1]).done(),
+    }
+}
+
+/// Masks that were set by a thread at a line, one after the other, and 2 is read.
+fn masks(set: &[(u32, u32, &str)]) -> Trace {
+    let set_one = |made: TraceBuilder, (tid, line, mask): &(u32, u32, &str)| {
+        made.thread(*tid).at(&[("trial", "tune.py", *line)]).setenv("CUDA_VISIBLE_DEVICES", mask)
+    };
+    let made = set.iter().fold(TraceBuilder::on(4), set_one).init(&[("CUDA_VISIBLE_DEVICES", "2")], &[2]);
+    made.context(2, 0).launch(2).ends(&[2]).done()
+}
+
+/// A child whose launcher set a variable for it.
+fn misspelt(name: &str) -> Trace {
+    let made = TraceBuilder::on(2).at(&[("<module>", "work.py", 2)]).init(&[(name, "2")], &[0, 1]);
+    made.context(0, 0).launch(0).ends(&[0]).done()
+}
+
+/// A launcher that sees GPU 2 and 3, and a worker that gets a mask of it.
+fn handed_on(mask: &str, gpu: usize) -> Trace {
+    let made = TraceBuilder::on(4).init(&[("CUDA_VISIBLE_DEVICES", "2,3")], &[2, 3]).context(3, 1).launch(3);
+    let made = made.process(200, PID).at(&[("<module>", "work.py", 4)]).init(&[("CUDA_VISIBLE_DEVICES", mask)], &[gpu]);
+    made.context(gpu, 0).launch(gpu).ends(&[gpu]).by(PID).ends(&[3]).done()
+}
+
+/// A package that sets a variable late, after a call of its own or of the user's to this file.
+fn by_package(file: &str) -> Trace {
+    let made = TraceBuilder::on(2).at(&[("<module>", "train.py", 22), ("__init__", file, 1)]).init(&[], &[0, 1]);
+    let made = made.at(&[("<module>", "train.py", 24), ("fit", "lightning/trainer.py", 5)]);
+    made.setenv("CUDA_MODULE_LOADING", "EAGER").context(0, 0).launch(0).ends(&[0]).done()
+}
+
 /// Both GPUs visible, contexts and work on some.
 fn on_two(contexts: &[usize]) -> Trace {
     let mut made = TraceBuilder::on(2).init(&[], &[0, 1]);
@@ -339,18 +385,7 @@ fn memory_that_another_process_took_meanwhile_is_not_the_contexts() {
 
 #[test]
 fn the_program_of_the_readme_gets_the_sentences_of_the_readme() {
-    let trace = TraceBuilder::on(2)
-        .at(ASKS)
-        .init(&[], &[0, 1])
-        .at(&[("<module>", "train.py", 31)])
-        .setenv("CUDA_VISIBLE_DEVICES", "1")
-        .at(&[("<module>", "train.py", 35), ("to", "torch/nn/modules/module.py", 5)])
-        .context(1, 1)
-        .launch(1)
-        .at(&[("<module>", "train.py", 52), ("synchronize", "torch/cuda/__init__.py", 7)])
-        .context(0, 0)
-        .ends(&[1])
-        .done();
+    let trace = late_and_stray().ends(&[1]).done();
     let found = findings(&trace);
     let said: Vec<(&str, &str)> = found.iter().map(|it| (it.rule.as_str(), it.says.as_str())).collect();
     let late = "train.py:31 sets CUDA_VISIBLE_DEVICES=1, 20 ms too late: no effect, it was read as (unset)";

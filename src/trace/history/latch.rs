@@ -3,11 +3,14 @@
 /// The variable that says which GPUs a process sees.
 pub const MASK: &str = "CUDA_VISIBLE_DEVICES";
 
+/// The variable that says in which order GPUs are numbered.
+pub const ORDER: &str = "CUDA_DEVICE_ORDER";
+
 /// The variables that only `cuInit` reads, so that a later write has no effect. A test compares the list with the
 /// survey that measured when each variable is read (docs/surveys/env.md).
 pub const READ_BY_CUINIT: [&str; 15] = [
     MASK,
-    "CUDA_DEVICE_ORDER",
+    ORDER,
     "CUDA_CACHE_DISABLE",
     "CUDA_CACHE_PATH",
     "CUDA_DISABLE_PTX_JIT",

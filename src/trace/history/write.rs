@@ -1,6 +1,6 @@
 //! Writes of variables, and which of them came too late.
 
-use super::{History, MASK, ProgramHistory, is_read_by_cuinit};
+use super::{History, MASK, ORDER, ProgramHistory, is_read_by_cuinit};
 use crate::{EventKind, Trace, TraceProcess};
 use cuda_pitfalls_core::mask;
 
@@ -21,16 +21,15 @@ pub struct VariableWrite<'a> {
     pub latched: Option<Option<&'a str>>,
     /// Whether the new value differs in meaning from the one that this `cuInit` read. None if unknown.
     pub differs: Option<bool>,
-    /// Whether a later program initialised with this value, so that the write was meant for it. None for writes
-    /// before `cuInit` and before the first context.
-    pub reaches_child: Option<bool>,
+    /// Whether a later program initialised with this value, so that the write was meant for it.
+    pub reaches_child: bool,
 }
 
 impl VariableWrite<'_> {
     /// Whether it came too late to have an effect: only `cuInit` reads the variable, it had read another value, and no
     /// later program initialised with the new one.
     pub fn is_late(&self) -> bool {
-        let is_lost = is_read_by_cuinit(self.name) && self.reaches_child == Some(false);
+        let is_lost = is_read_by_cuinit(self.name) && !self.reaches_child;
         is_lost && self.after_init_ns.is_some() && self.differs == Some(true)
     }
 }
@@ -43,8 +42,6 @@ pub(super) fn all<'a>(history: &History<'a>) -> Vec<VariableWrite<'a>> {
             let EventKind::Variable { name, value, .. } = &event.what else { continue };
             let value = value.as_deref();
             let init = program.init_before(event.t_ns, history.trace.has_no_device());
-            let after_context = program.first_context_ns().is_some_and(|made| made < event.t_ns);
-            let reaches_child = || reaches_child(history, program.pid, name, value, event.t_ns);
             let latched = program.latched(name);
             writes.push(VariableWrite {
                 event: index,
@@ -54,7 +51,7 @@ pub(super) fn all<'a>(history: &History<'a>) -> Vec<VariableWrite<'a>> {
                 after_init_ns: init.map(|init| event.t_ns.saturating_sub(init.t_ns())),
                 latched,
                 differs: latched.map(|latched| is_other(history.trace, program, name, latched, value)),
-                reaches_child: (init.is_some() || after_context).then(reaches_child),
+                reaches_child: reaches_child(history, program.pid, name, value, event.t_ns),
             });
         }
     }
@@ -70,16 +67,18 @@ fn is_other(
     latched: Option<&str>,
     value: Option<&str>,
 ) -> bool {
-    if name != MASK || latched == value {
-        return latched != value;
-    }
     let gpus: Vec<String> = trace.start.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
     let is_alike =
         trace.start.gpus.windows(2).all(|pair| pair.first().map(|it| &it.name) == pair.last().map(|it| &it.name));
-    if gpus.is_empty() || !is_alike || trace.has_no_device() {
-        return true;
+    let cannot_be_told = gpus.is_empty() || !is_alike || trace.has_no_device();
+    if ![MASK, ORDER].contains(&name) || latched == value || cannot_be_told {
+        return latched != value;
     }
-    let order = program.latched("CUDA_DEVICE_ORDER").flatten();
+    if name == ORDER {
+        // Equal GPUs come in the same order under each that there is.
+        return mask::parse(None, latched, &gpus) != mask::parse(None, value, &gpus);
+    }
+    let order = program.latched(ORDER).flatten();
     mask::parse(latched, order, &gpus) != mask::parse(value, order, &gpus)
 }
 
@@ -112,7 +111,7 @@ fn may_descend(trace: &Trace, process: &TraceProcess, writer: u32) -> bool {
 }
 
 /// The ancestors of a process that are in the trace, nearest first.
-fn ancestors(trace: &Trace, pid: u32) -> Vec<u32> {
+pub(crate) fn ancestors(trace: &Trace, pid: u32) -> Vec<u32> {
     let mut ancestors = Vec::new();
     let parent = |pid: u32| trace.processes.iter().find(|process| process.pid == pid).map(|process| process.parent);
     let mut next = parent(pid);

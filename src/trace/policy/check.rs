@@ -156,7 +156,8 @@ impl PolicyCheck<'_> {
             self.violated(name, finding.says.clone(), event);
         }
         let Some(rule) = rules().iter().find(|it| it.name == rule) else { return };
-        let needs = if rule.asks("variable-written", "changes") { Coverage::Variables } else { Coverage::Calls };
+        let reads_writes = rule.asks("variable-written", "changes") || rule.asks("mask-overwritten", "other_thread");
+        let needs = if reads_writes { Coverage::Variables } else { Coverage::Calls };
         self.require(name, needs);
         if rule.asks("variable-written", "after_context") {
             self.require(name, Coverage::Calls);

@@ -2,7 +2,7 @@
 
 use super::{Policy, PolicyOutcome, words};
 use crate::diagnosis::{findings, rules};
-use crate::fixture::{PID, TraceBuilder, uuid};
+use crate::fixture::{PID, TraceBuilder, late_and_stray as program, uuid};
 use crate::{ContextChange, EventKind, Trace};
 
 fn texts(all: &[&str]) -> Vec<String> {
@@ -22,21 +22,6 @@ fn done(words: &[&str], trace: &Trace) -> Vec<(String, Option<usize>)> {
     let outcome = check(&forbid(words), trace);
     assert_eq!(outcome.undecided, [] as [&str; 0]);
     outcome.violations.into_iter().map(|violation| (violation.forbidden, violation.event)).collect()
-}
-
-/// Asks, sets the mask too late, works on GPU 1, and makes a context on GPU 0. The events: 0 and 1
-/// `cuInit`, 2 the write, 3 the context on GPU 1, 4 the launch, 5 the context on GPU 0.
-fn program() -> TraceBuilder {
-    TraceBuilder::on(2)
-        .at(&[("<module>", "train.py", 12), ("is_available", "torch/cuda/__init__.py", 129)])
-        .init(&[], &[0, 1])
-        .at(&[("<module>", "train.py", 31)])
-        .setenv("CUDA_VISIBLE_DEVICES", "1")
-        .at(&[("<module>", "train.py", 35)])
-        .context(1, 1)
-        .launch(1)
-        .at(&[("<module>", "train.py", 52), ("synchronize", "torch/cuda/__init__.py", 7)])
-        .context(0, 0)
 }
 
 fn whole() -> Trace {

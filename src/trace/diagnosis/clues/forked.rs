@@ -43,6 +43,17 @@ fn with_init<'a>(clue: Clue<'a>, history: &History<'a>, fork: Fork<'_, 'a>) -> C
     clue
 }
 
+fn has_line(event: &TraceEvent) -> bool {
+    event.stack.users().or_else(|| event.stack.users_meanwhile()).is_some()
+}
+
+/// Where a process forked: the user's line, or else the process and what it runs.
+fn forker(history: &History<'_>, fork: Fork<'_, '_>) -> String {
+    let parent = history.program_at(fork.parent, fork.event.1.t_ns).and_then(|parent| history.programs.get(parent));
+    let process = parent.and_then(|parent| parent.process).filter(|_| !has_line(fork.event.1));
+    line(fork.event.1) + &process.map(|process| format!(" ({})", process.name())).unwrap_or_default()
+}
+
 /// The first call of a child that returned an error.
 fn refused<'a>(fork: Fork<'_, 'a>) -> Option<(usize, &'a TraceEvent)> {
     fork.child.events.iter().copied().find(|(at, event)| *at > fork.event.0 && event.has_failed())
@@ -78,10 +89,16 @@ pub(super) fn unseen<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
             many => format!("{many} processes"),
         };
         let mut clue = about("forked-unseen", first.event.0, first.event.1)?
+            .with("line", forker(history, first))
             .with("children", children)
             .with("would_show", ended_well && forks.iter().all(|fork| is_of_loader(fork.event.1)));
         clue.events = forks.iter().map(|fork| fork.event.0).collect();
-        Some(with_init(clue, history, first))
+        let mut clue = with_init(clue, history, first);
+        // Where no line of the program forked, as in a forkserver, the one that can be mended comes first.
+        if !has_line(first.event.1) {
+            clue.events.rotate_right(1);
+        }
+        Some(clue)
     };
     lines.iter().filter_map(|(_, forks)| clue(forks)).collect()
 }

@@ -2,9 +2,9 @@
 
 use super::super::clue::Clue;
 use super::{UNSET, about, gpu_name};
-use crate::history::{MASK, ProgramHistory};
+use crate::history::{Init, MASK, ORDER, ProgramHistory, ancestors};
 use crate::{EventKind, History, Trace, TraceEvent};
-use cuda_pitfalls_core::mask;
+use cuda_pitfalls_core::mask::{self, Ending, Fate};
 
 /// The least memory of `cuInit` on a GPU; less is noise.
 const LEAST_BYTES: i64 = 1 << 20;
@@ -13,7 +13,7 @@ const CONTEXT_BYTES: i64 = 100 << 20;
 
 pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let trace = history.trace;
-    let all = history.programs.iter().flat_map(|program| [initialised(trace, program), memory(trace, program)]);
+    let all = history.programs.iter().flat_map(|program| [initialised(history, program), memory(trace, program)]);
     all.flatten().collect()
 }
 
@@ -22,11 +22,65 @@ fn is_whole(trace: &Trace) -> bool {
     trace.start.libcuda.is_some() && trace.end.as_ref().is_some_and(|end| end.left_out == 0 && end.not_seen.is_empty())
 }
 
-fn initialised<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clue<'a>> {
+/// Masks with which people hide all GPUs on purpose; Slurm and other schedulers set the third.
+const HIDE_ALL: [&str; 5] = ["", "-1", "NoDevFiles", "none", "void"];
+/// More GPUs than a machine has.
+const MANY: usize = 64;
+
+/// What became of the entries of a mask, and whether GPUs are hidden by one that names what there is not. None where the
+/// rule does not say what was seen here.
+fn entries(trace: &Trace, init: &Init<'_>, mask: &str, order: Option<&str>) -> Option<(Vec<String>, bool)> {
+    let known = trace.start.gpus.len();
+    let made_up = |index| format!("GPU-{index:032x}");
+    let gpus: Vec<String> = match known {
+        0 => (0..MANY).map(made_up).collect(),
+        _ => trace.start.gpus.iter().map(|gpu| gpu.uuid.clone()).collect(),
+    };
+    let reading = mask::read(Some(mask), order, &gpus);
+    if reading.bad_order {
+        return Some((vec![format!("{ORDER}={} is no order that there is", order.unwrap_or(UNSET))], true));
+    }
+    // An instance of MIG is none of these GPUs, and neither is what was made up.
+    let is_unknown = |entry: &mask::Entry| {
+        entry.text.starts_with("MIG-") || (known == 0 && entry.fate == Fate::Ends { why: Ending::UnknownUuid })
+    };
+    let shown = reading.parsed.gpus.len();
+    let is_as_read = match init.visible() {
+        Some((visible, _)) if known > 0 => shown == visible as usize,
+        Some(_) => shown > 0,
+        None => shown == 0 || !init.has_failed(),
+    };
+    if !is_as_read || reading.entries.iter().any(is_unknown) {
+        return None;
+    }
+    let is_lost = |entry: &mask::Entry| !matches!(entry.fate, Fate::Names { .. });
+    let words = reading.entries.iter().map(|entry| format!("'{}' {}", entry.text, entry.words(known)));
+    Some((words.collect(), reading.entries.iter().any(is_lost)))
+}
+
+/// The clue with what the nearest process above sees that had initialised CUDA before.
+fn with_parent<'a>(clue: Clue<'a>, history: &History<'a>, program: &ProgramHistory<'a>, mask: &str) -> Clue<'a> {
+    let trace = history.trace;
+    let above = |pid: u32| {
+        let began = program.process.map_or(clue.t_ns, |process| process.t_ns);
+        history.programs.iter().find(|other| other.pid == pid && other.init_before(began).is_some())
+    };
+    let parent = ancestors(trace, program.pid).into_iter().find_map(above);
+    let Some((parent, sees)) = parent.and_then(|parent| Some((parent, parent.visible()?))) else { return clue };
+    let mut numbers = mask.split(',').map(|entry| entry.trim().parse::<usize>());
+    let is_number = numbers.all(|number| number.is_ok_and(|number| number < sees.len()));
+    let is_outside = program.visible().is_some_and(|gpus| gpus.iter().any(|gpu| !sees.contains(gpu)));
+    clue.with("parent", u64::from(parent.pid))
+        .with("parents_gpus", sees.iter().map(|uuid| gpu_name(trace, Some(uuid))).collect::<Vec<_>>())
+        .with("parents_number", is_number && is_outside)
+}
+
+fn initialised<'a>(history: &History<'a>, program: &ProgramHistory<'a>) -> Option<Clue<'a>> {
+    let trace = history.trace;
     let init = program.init()?;
     let &(index, event) = init.begun.last()?;
     let mask = init.value(MASK)?;
-    let order = init.value("CUDA_DEVICE_ORDER")?;
+    let order = init.value(ORDER)?;
     let models: Vec<&str> = trace.start.gpus.iter().filter_map(|gpu| gpu.name.as_deref()).collect();
     let has_numbers = mask.is_some_and(|mask| {
         mask.trim_start().trim_start_matches(['+', '-']).starts_with(|letter: char| letter.is_ascii_digit())
@@ -48,7 +102,11 @@ fn initialised<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clu
             .with("meant", meant.iter().map(|uuid| name(uuid)).collect::<Vec<_>>())
             .with("got", visible.iter().map(name).collect::<Vec<_>>());
     }
-    Some(clue)
+    let Some(mask) = mask else { return Some(clue) };
+    if let Some((entries, loses)) = entries(trace, init, mask, order) {
+        clue = clue.with("entries", entries).with("loses", loses).with("on_purpose", HIDE_ALL.contains(&mask.trim()));
+    }
+    Some(with_parent(clue, history, program, mask))
 }
 
 /// Whether another process initialised CUDA, or created or destroyed a context, while `cuInit` ran. The change of memory

@@ -1,11 +1,12 @@
-//! Writes of variables that CUDA reads.
+//! Writes of variables that CUDA reads, or that are spelt nearly so.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::super::clue::Clue;
-use super::{UNSET, about};
-use crate::history::{ProgramHistory, VariableWrite, is_read_by_cuinit};
-use crate::{EventKind, History};
+use super::{UNSET, about, line};
+use crate::history::{MASK, ProgramHistory, VariableWrite, is_read_by_cuinit};
+use crate::{EventKind, History, TraceEvent};
+use cuda_pitfalls_core::scenario::environment::meant_by;
 
 pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let mut at_context: HashMap<(usize, &str), Option<Option<&str>>> = HashMap::new();
@@ -35,13 +36,68 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
             .with("changes", changes)
             .with("late", write.after_init_ns);
         let init = program.init().filter(|_| write.after_init_ns.is_some());
-        if let Some((index, init)) = init.and_then(|init| init.begun.last()) {
+        let begun = init.and_then(|init| init.begun.last());
+        let package = |event: &'a TraceEvent| event.stack.entry().and_then(|frame| frame.package.as_deref());
+        let own = package(event).filter(|own| begun.is_some_and(|(_, init)| package(init) == Some(own)));
+        clue = clue.with("in_package", own.is_some());
+        if let Some((index, init)) = begun {
             clue.events.push(*index);
             clue.stacks.push(&init.stack);
         }
         clues.push(clue);
     }
     clues
+}
+
+/// Masks of which a program read the last alone.
+pub(super) fn overwritten<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+    let one = |(number, program): (usize, &ProgramHistory<'a>)| {
+        let latched = program.latched(MASK)??;
+        let event = |write: &VariableWrite<'a>| history.trace.events.get(write.event);
+        let is_early = |write: &&VariableWrite<'a>| {
+            write.program == number && write.name == MASK && write.after_init_ns.is_none() && write.value.is_some()
+        };
+        let writes: Vec<(&VariableWrite<'a>, &TraceEvent)> =
+            history.writes.iter().filter(is_early).filter_map(|write| Some((write, event(write)?))).collect();
+        let &(_, last) = writes.iter().rev().find(|(write, _)| write.value == Some(latched))?;
+        let is_lost = |(write, event): &&(&VariableWrite<'a>, &TraceEvent)| {
+            // The same line of a thread writes one mask after the other for children, and a mask that is put back was meant
+            // for a while.
+            let is_again = event.tid == last.tid && line(event) == line(last);
+            let is_back = matches!(&event.what, EventKind::Variable { before: Some(before), .. } if before == latched);
+            let is_other = event.t_ns < last.t_ns && write.value != Some(latched);
+            is_other && !(write.reaches_child || is_again || is_back)
+        };
+        let lost: Vec<_> = writes.iter().filter(is_lost).collect();
+        let is_beside = |(_, event): &&&(&VariableWrite<'a>, &TraceEvent)| event.tid != last.tid;
+        let &&(first, _) = lost.iter().find(is_beside).or(lost.first())?;
+        let clue = about("mask-overwritten", first.event, history.trace.events.get(first.event)?)?
+            .with("values", lost.iter().filter_map(|(write, _)| write.value).collect::<Vec<_>>())
+            .with("other_thread", lost.iter().any(|lost| is_beside(&lost)));
+        Some(clue.with("latched", latched).with("by_line", line(last)))
+    };
+    history.programs.iter().enumerate().filter_map(one).collect()
+}
+
+/// Variables that are spelt nearly as others, each where it is first written or read.
+pub(super) fn misspelt<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
+    let writes = history.writes.iter().filter_map(|write| Some((write.event, write.name, write.value?)));
+    let inits = history.programs.iter().filter_map(|program| {
+        let init = program.init()?;
+        let (event, _) = *init.begun.last()?;
+        Some(init.variables()?.iter().map(move |(name, value)| (event, name.as_str(), value.as_str())))
+    });
+    let mut known = HashSet::new();
+    let clue = |(index, name, value): (usize, &'a str, &'a str)| {
+        let meant = meant_by(name).filter(|_| known.insert((name, value)))?;
+        let own = history.program_of(index).and_then(|own| history.programs.get(own));
+        let has_it = |program: &&ProgramHistory<'_>| program.latched(name) == Some(Some(value));
+        let latched = own.into_iter().chain(history.programs.iter().filter(has_it)).find_map(|it| it.latched(meant))?;
+        let clue = about("variable-misspelt", index, history.trace.events.get(index)?)?;
+        let clue = clue.with("name", name).with("value", value).with("meant", meant);
+        (latched != Some(value)).then(|| clue.with("latched", latched.unwrap_or(UNSET)))
+    };
+    writes.chain(inits.flatten()).filter_map(clue).collect()
 }
 
 /// The value of a variable at a time after `cuInit`: `None` if unknown, `Some(None)` if it was not set.

@@ -23,6 +23,89 @@ fn a_late_mask_that_means_the_same_gpus_is_no_pitfall() {
 }
 
 #[test]
+fn each_entry_of_a_mask_has_its_fate_and_what_is_not_known_is_not_said() {
+    // The mask, how many GPUs the process sees of how many, and how what is said ends.
+    for (mask, visible, gpus, words) in [
+        ("1,7", 1, 4, "'1' names GPU 1, '7' names no GPU (they are 0 to 3): the list ends before it"),
+        ("0,0,1", 0, 4, "'0' names GPU 0 again: cuInit fails, '1' is not read any more"),
+        ("\"0\"", 0, 0, "'\"0\"' does not begin with a number or a UUID: the list ends before it"),
+        ("99", 0, 0, "'99' names no GPU: the list ends before it"),
+        ("0", 0, 4, "CUDA_DEVICE_ORDER=PCI is no order that there is"),
+        ("", 0, 4, "hides every GPU from this process"),
+        ("NoDevFiles", 0, 0, "hides every GPU from this process"),
+        // A number or a UUID where the GPUs are not known, an instance of MIG, and what the driver read otherwise.
+        ("7", 0, 0, ""),
+        ("GPU-aa", 0, 0, ""),
+        ("MIG-aa", 1, 4, ""),
+        ("1,7", 2, 4, ""),
+        ("0,7", 0, 4, ""),
+        ("0,3", 2, 4, ""),
+    ] {
+        let order = if words.contains("order") { "PCI" } else { "PCI_BUS_ID" };
+        let variables = [("CUDA_VISIBLE_DEVICES", mask), ("CUDA_DEVICE_ORDER", order)];
+        let mut trace = match visible {
+            0 => TraceBuilder::on(4).init_fails(&variables, 100).done(),
+            _ => TraceBuilder::on(4).init(&variables, &[0, 1][..visible]).done(),
+        };
+        trace.start.gpus.truncate(gpus);
+        let found = findings(&trace);
+        let found: Vec<_> = found.iter().filter(|it| it.rule.starts_with("mask-hides")).collect();
+        let severity = if words.contains("every") { Severity::Note } else { Severity::Pitfall };
+        assert_eq!(found.len(), usize::from(!words.is_empty()), "{mask}: {found:#?}");
+        assert!(found.iter().all(|it| it.says.ends_with(words) && it.severity == severity), "{mask}: {found:#?}");
+    }
+}
+
+#[test]
+fn a_mask_that_was_meant_for_a_child_or_for_a_while_is_not_overwritten() {
+    let set = |made: TraceBuilder, line: u32, mask: &str| {
+        made.at(&[("<module>", "a.py", line)]).setenv("CUDA_VISIBLE_DEVICES", mask)
+    };
+    let read = |made: TraceBuilder, mask: &str, gpu: usize| {
+        made.init(&[("CUDA_VISIBLE_DEVICES", mask)], &[gpu]).context(gpu, 0).launch(gpu).ends(&[gpu])
+    };
+    let child = read(set(TraceBuilder::on(2), 3, "1").process(200, PID), "1", 1);
+    assert_eq!(rules_of(&read(set(child.by(PID), 5, "0"), "0", 0).done()), [] as [&str; 0], "the child got it");
+    let [name, before, value] = ["CUDA_VISIBLE_DEVICES", "0", ""].map(str::to_owned);
+    let hides = EventKind::Variable { name, before: Some(before), value: Some(value) };
+    let made = TraceBuilder::on(2).at(&[("<module>", "a.py", 3)]).event("setenv", hides, |_| {});
+    assert_eq!(rules_of(&read(set(made, 5, "0"), "0", 0).done()), [] as [&str; 0], "put back");
+    let outside = findings(&super::handed_on("1", 1));
+    let says = &of("outside-the-parents-mask", &outside).expect("another GPU").says;
+    assert!(says.contains("gets GPU 1; pid 100, which started it, sees GPU 2, GPU 3 alone"), "{says}");
+    let found = findings(&super::masks(&[(1, 9, "1"), (2, 9, "3"), (3, 9, "2")]));
+    let says = &of("mask-overwritten", &found).expect("threads").says;
+    assert!(says.starts_with("tune.py:9 sets CUDA_VISIBLE_DEVICES to 1, 3, and tune.py:9 sets it to 2"), "{says}");
+}
+
+#[test]
+fn a_misspelt_variable_is_named_where_it_is_set_once_and_not_beside_the_right_one() {
+    let made = |right: &[(&str, &str)]| {
+        let made = TraceBuilder::on(2).at(&[("<module>", "a.py", 3)]).setenv("CUDA_VISIBLE_DEVICE", "1");
+        let read = [&[("CUDA_VISIBLE_DEVICE", "1")], right].concat();
+        let child =
+            |made: TraceBuilder, pid| made.process(pid, PID).init(&read, &[0]).context(0, 0).launch(0).ends(&[0]);
+        let found = findings(&child(child(made, 200), 300).done());
+        found.into_iter().filter(|it| it.rule == "misspelt-variable").map(|it| it.says).collect::<Vec<_>>()
+    };
+    let says = "a.py:3 has CUDA_VISIBLE_DEVICE=1, which is no variable that CUDA or a framework is known to read; \
+                CUDA_VISIBLE_DEVICES is, and it was (unset)";
+    assert_eq!(made(&[]), [says]);
+    assert_eq!(made(&[("CUDA_VISIBLE_DEVICES", "1")]), [] as [&str; 0]);
+}
+
+#[test]
+fn an_order_that_equal_gpus_do_not_tell_from_another_is_not_late() {
+    let late = |models: &[&str], order: &str| {
+        let made = TraceBuilder::with_models(models).init(&[], &[0, 1]).setenv("CUDA_DEVICE_ORDER", order);
+        rules_of(&made.context(0, 0).launch(0).context(1, 1).launch(1).ends(&[0, 1]).done())
+    };
+    assert_eq!(late(&["NVIDIA H200"; 2], "PCI_BUS_ID"), [] as [&str; 0]);
+    assert_eq!(late(&["NVIDIA H200"; 2], "PCI"), ["late-variable"]);
+    assert_eq!(late(&["NVIDIA L4", "NVIDIA H200"], "PCI_BUS_ID"), ["late-variable"]);
+}
+
+#[test]
 fn removing_a_mask_too_late_is_a_late_mask() {
     let made = TraceBuilder::on(2).init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).unsetenv("CUDA_VISIBLE_DEVICES");
     let found = findings(&made.context(1, 0).launch(1).ends(&[1]).done());
@@ -42,21 +125,6 @@ fn a_mask_that_a_later_child_gets_is_not_late() {
     assert!(!is_late(&child("1", 4000)), "by a shell that made no CUDA call");
     assert!(is_late(&child("0", PID)), "the child got another one");
     assert!(is_late(&child("1", 1)), "a process beside the one that wrote it");
-}
-
-#[test]
-fn a_mask_after_a_failed_cuinit_is_in_time() {
-    let made = TraceBuilder::on(2).init_fails(&[("CUDA_VISIBLE_DEVICES", "")], 100).setenv("CUDA_VISIBLE_DEVICES", "1");
-    let made = made.init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).context(1, 0).launch(1);
-    assert_eq!(rules_of(&made.ends(&[1]).done()), [] as [&str; 0]);
-}
-
-#[test]
-fn a_process_that_runs_another_program_reads_its_mask_anew() {
-    let made = TraceBuilder::on(2).init(&[], &[0, 1]).process(PID, 1).setenv("CUDA_VISIBLE_DEVICES", "1");
-    let made = made.init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).context(1, 0).launch(1);
-    let found = rules_of(&made.ends(&[1]).done());
-    assert!(!found.contains(&"late-mask".to_owned()), "{found:?}");
 }
 
 #[test]
@@ -343,9 +411,19 @@ fn a_fork_that_may_have_been_refused_in_silence_is_left_open_and_told_once() {
     let trace = forked_at(&own, Some(0));
     let found = findings(&trace);
     let said: Vec<&str> = found.iter().map(|finding| finding.says.as_str()).collect();
-    let says = "train.py:9 forks 2 processes after train.py:4 has initialised CUDA through torch.cuda.init; no refused \
-                call was seen, but whether a framework refused CUDA by itself, as PyTorch does, cannot be seen";
-    assert_eq!(said, [says]);
+    let after = "after train.py:4 has initialised CUDA through torch.cuda.init: CUDA cannot be used there. No refused \
+                 call was seen, but PyTorch refuses CUDA in such a child by itself, without a call that a trace sees";
+    assert_eq!(said, [format!("train.py:9 forks 2 processes {after}")]);
+    // A forkserver forks at no line of the program: the process is named, and the place is where CUDA was initialised.
+    let mut served = forked_at(&[], Some(0));
+    served.processes.iter_mut().for_each(|process| process.python = Some("3.12.3".to_owned()));
+    let main = "from multiprocessing.forkserver import main; main(5, 6, ['models'], **{})";
+    served.processes[0].arguments = ["python", "-c", main].map(str::to_owned).to_vec();
+    let by_server = findings(&served);
+    let server = "pid 100 (python3 multiprocessing.forkserver, preloading models)";
+    assert_eq!(by_server.len(), 1, "{by_server:#?}");
+    assert_eq!(by_server[0].says, format!("{server} forks 2 processes {after}"));
+    assert!(matches!(served.events[by_server[0].events[0]].what, EventKind::Init { .. }), "{by_server:#?}");
     assert_eq!((found[0].severity, found[0].pid), (Severity::Note, 200));
     assert_eq!(found[0].leaves_open(), ["fork-after-init"]);
     assert!(found[0].workaround.contains("fork before train.py:4 initialises CUDA through torch.cuda.init"));
@@ -403,7 +481,7 @@ fn a_fork_of_a_process_whose_cuinit_is_not_in_the_trace_is_told_all_the_same() {
     let made = TraceBuilder::on(1).process(200, PID).at(&[("<module>", "train.py", 6)]);
     let found = findings(&made.event("fork", EventKind::Forked { parent: PID, contexts: 0 }, |_| {}).ends(&[]).done());
     let says = &of("forked-unseen", &found).expect("a fork").says;
-    assert!(says.starts_with("train.py:6 forks pid 200 after pid 100 has initialised CUDA through cuInit;"), "{says}");
+    assert!(says.starts_with("train.py:6 forks pid 200 after pid 100 has initialised CUDA through cuInit:"), "{says}");
 }
 
 #[test]

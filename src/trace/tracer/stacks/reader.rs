@@ -169,10 +169,18 @@ impl StackReader {
 
 /// The file names of code that Python got as text: by `-c`, or from standard input.
 const GIVEN: [&str; 2] = ["<string>", "<stdin>"];
+/// The files of multiprocessing in which its children begin.
+const OF_CHILDREN: [&str; 3] = ["spawn.py", "forkserver.py", "resource_tracker.py"];
 
 fn frames_of(frames: &[py_spy::Frame]) -> Vec<Frame> {
     // Packages may also make code from text, but the code that Python began with belongs to the user.
+    // What multiprocessing starts its children with, nobody wrote.
+    let is_of_multiprocessing = |frame: &py_spy::Frame| {
+        let (_, file) = frame.filename.rsplit_once("multiprocessing/").unwrap_or_default();
+        ["main", "spawn_main"].contains(&frame.name.as_str()) && OF_CHILDREN.contains(&file)
+    };
     let given = frames.last().map(|first| first.filename.as_str()).filter(|file| GIVEN.contains(file));
+    let given = given.filter(|_| !frames.iter().rev().nth(1).is_some_and(is_of_multiprocessing));
     let frame = |frame: &py_spy::Frame| {
         let mut named = Frame::python(&frame.name, &frame.filename, u32::try_from(frame.line).unwrap_or(0));
         if given == Some(frame.filename.as_str()) {
