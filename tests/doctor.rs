@@ -98,10 +98,11 @@ fn is_looked_at(python: &str) {
 fn the_text_fits_a_terminal_of_eighty_columns() {
     let output = Command::new(PROGRAM)
         .args(["doctor", "--on", "sim"])
-        .envs([("CUDA_VISIBLE_DEVICES", "7"), ("COLUMNS", "80")])
+        .envs([("CUDA_VISIBLE_DEVICES", "7"), ("CUDA_VISIBLE_DEVICE", "0"), ("COLUMNS", "80")])
         .output()
         .expect("doctor starts");
     let text = String::from_utf8(output.stdout).expect("text");
     assert!(text.starts_with("SIMULATED") && text.contains("CUDA_VISIBLE_DEVICES is set to \"7\""), "{text}");
+    assert!(text.contains("Misspelt    CUDA_VISIBLE_DEVICE is no variable"), "{text}");
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
 }

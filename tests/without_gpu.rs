@@ -56,6 +56,13 @@ fn a_mask_is_that_of_the_command_line_or_of_the_environment() {
     assert_eq!(of(&["0,0"], &mask), (status("CUDA_ERROR_INVALID_DEVICE"), Some(0), "0,0".into()));
     assert_eq!(of(&["-1"], &[]), (status("CUDA_ERROR_NO_DEVICE"), Some(0), "-1".into()));
     assert_eq!(of(&["0", "--order", "pci"], &[]).0, status("CUDA_ERROR_INVALID_DEVICE"));
+    // As it is written before a command; misspelt, it sets nothing, and neither does a variable that is.
+    assert_eq!(of(&["CUDA_VISIBLE_DEVICES=2,0"], &[]).2, "2,0");
+    assert_eq!(of(&["CUDA_VISIBLE_DEVICE=2"], &mask), (status("CUDA_SUCCESS"), Some(4), Value::Null));
+    let set = document(&["--gpus", "4", "CUDA_VISIBLE=2"], &[("CUDA_DEVICES_ORDER", "x"), ("CUDA_HOME", "/x")]);
+    let misspelt =
+        serde_json::json!({ "CUDA_DEVICES_ORDER": "CUDA_DEVICE_ORDER", "CUDA_VISIBLE": "CUDA_VISIBLE_DEVICES" });
+    assert_eq!(set["misspelt"], misspelt);
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod tests;
 
 pub use process::{MaskState, ProcessFindings, Stray, findings};
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -15,6 +15,7 @@ use serde::Serialize;
 use crate::exit::Exit;
 use crate::summary::NeedFacts;
 use crate::survey::needs::NeedsProgram;
+use crate::visibility::misspelt;
 use cuda_pitfalls_core::examination::{
     CallStatus, Change, Examination, FileTry, GpuState, KernelGpu, Start, StartEnd, Started,
 };
@@ -30,6 +31,8 @@ pub struct Diagnosed {
     pub causes: Vec<Reasoned>,
     /// GPUs of the kernel's driver that CUDA does not show here.
     pub hidden: Vec<HiddenGpu>,
+    /// Variables that nothing is known to read, each with the one that it is spelt nearly as.
+    pub misspelt: BTreeMap<String, String>,
 }
 
 /// How CUDA stands in a place.
@@ -244,7 +247,8 @@ pub fn diagnose(examination: &Examination, needs: &[NeedFacts]) -> Diagnosed {
         () if is_known => DoctorState::Found,
         () => DoctorState::Unknown,
     };
-    Diagnosed { state, failures, causes, hidden }
+    let misspelt = misspelt(examination.place.environment.keys().map(String::as_str));
+    Diagnosed { state, failures, causes, hidden, misspelt }
 }
 
 fn failure(start: &Start) -> Failure {

@@ -1,10 +1,13 @@
 //! What a mask makes visible, and why: the answer of `mask`.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use cuda_pitfalls_core::mask::{self, InitStatus, Reading};
 use cuda_pitfalls_core::report::SchemaId;
+use cuda_pitfalls_core::scenario::environment::meant_by;
 
 const SCHEMA: &str = "cuda-pitfalls-visibility";
 
@@ -36,6 +39,14 @@ pub struct Visibility {
     /// Whether CUDA's numbers are known to be NVML's: false on GPUs of different models without
     /// `CUDA_DEVICE_ORDER=PCI_BUS_ID`, of which CUDA puts the fastest first.
     pub order_known: bool,
+    /// Variables that are set and that nothing is known to read, each with the one that it is spelt nearly as: see
+    /// [`misspelt`].
+    pub misspelt: BTreeMap<String, String>,
+}
+
+/// The names of variables that are spelt nearly as one that CUDA or a framework reads, each with that one.
+pub fn misspelt<'n>(names: impl IntoIterator<Item = &'n str>) -> BTreeMap<String, String> {
+    names.into_iter().filter_map(|name| Some((name.to_owned(), meant_by(name)?.to_owned()))).collect()
 }
 
 /// Whose GPUs a mask is held against.
@@ -83,6 +94,7 @@ pub fn visibility(mask: Option<String>, order: Option<String>, gpus_of: GpuSourc
         entries,
         bad_order,
         order_known,
+        misspelt: BTreeMap::new(),
     }
 }
 

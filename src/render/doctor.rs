@@ -6,6 +6,7 @@ mod process;
 pub use document::{DoctorDocument, document, process_document};
 pub use process::text as process_text;
 
+use crate::words::misspelt;
 use cuda_pitfalls_answers::doctor::{Diagnosed, DoctorState, Failure, HiddenGpu, Reasoned, Sureness, Trouble};
 use cuda_pitfalls_core::examination::{Change, Examination, Place, Start, Started};
 use cuda_pitfalls_core::text::counts::{counted, listed};
@@ -62,6 +63,9 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
     }
     for hidden in &diagnosed.hidden {
         out.push_str(&sentence("Not shown   ", &hidden_in_words(hidden, &examination.place), width));
+    }
+    for (name, meant) in &diagnosed.misspelt {
+        out.push_str(&sentence("Misspelt    ", &misspelt(name, meant), width));
     }
     out.push('\n');
     out.push_str(&sentence("Asked by    ", &place_in_words(&examination.place), width));

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 
 use cuda_pitfalls_calls::Effect;
 
+use super::words::misspelt;
 use super::{lines as program, listing, releases, versions};
 use cuda_pitfalls_answers::explain::{Advice, Cause, Certainty, Explanation, NameFact, ScenarioAnswer, Word, word};
 use cuda_pitfalls_answers::summary::{CallFacts, CallRun, LineFacts, VariableFacts};
@@ -285,6 +286,7 @@ fn in_words(fact: &NameFact) -> Option<String> {
         NameFact::Line(facts) => of_line(facts),
         NameFact::Releases(facts) => format!("Asked without a GPU, {}.", releases::line(facts)),
         NameFact::Variable(facts) => of_variable(facts),
+        NameFact::Misspelt { name, meant } => misspelt(name, meant),
         NameFact::Error { code, names, says, .. } => {
             let says = says.as_ref().map(|says| format!(": {says}")).unwrap_or_default();
             format!("Error {code} is {}{says}.", names.join(", "))

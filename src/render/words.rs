@@ -7,6 +7,7 @@ use cuda_pitfalls_core::sample::Gpu;
 use cuda_pitfalls_core::verdict::{Provenance, Reason};
 
 use cuda_pitfalls_core::text::counts::listed;
+use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::units;
 
 /// The word in documents.
@@ -15,6 +16,12 @@ pub(super) fn provenance(provenance: Provenance) -> &'static str {
         Provenance::Measured => "measured",
         Provenance::Simulated => "simulated",
     }
+}
+
+/// What is said of a variable that is spelt nearly as one that is read.
+pub(super) fn misspelt(name: &str, meant: &str) -> String {
+    let name = terminal(name);
+    format!("{name} is no variable that CUDA or a framework is known to read; {meant} is.")
 }
 
 /// Everything that was read of the machine, a name and a value each.

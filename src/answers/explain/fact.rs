@@ -27,6 +27,13 @@ pub enum NameFact {
     Releases(LineReleases),
     /// An environment variable, from `survey env`.
     Variable(VariableFacts),
+    /// A variable that nothing is known to read.
+    Misspelt {
+        /// The variable.
+        name: String,
+        /// The one that it is spelt nearly as.
+        meant: String,
+    },
     /// An error, from the tables of statuses.
     Error {
         /// The number.
@@ -48,7 +55,7 @@ impl NameFact {
         match self {
             NameFact::Error { advice, .. } => advice.as_ref(),
             NameFact::Message(advice) => Some(advice),
-            NameFact::Call(_) | NameFact::Line(_) | NameFact::Releases(_) | NameFact::Variable(_) => None,
+            _ => None,
         }
     }
 
@@ -57,7 +64,7 @@ impl NameFact {
         match self {
             NameFact::Error { code, .. } => Some(format!("error/{code}")),
             NameFact::Message(advice) => Some(advice.id.clone()),
-            NameFact::Call(_) | NameFact::Line(_) | NameFact::Releases(_) | NameFact::Variable(_) => None,
+            _ => None,
         }
     }
 }
@@ -66,7 +73,8 @@ impl NameFact {
 pub(super) fn facts(query: &Query, summary: &Summary) -> Vec<NameFact> {
     let names: Vec<&Term> =
         query.terms.iter().filter(|(term, times)| term.is_name && **times >= 1.0).map(|(term, _)| term).collect();
-    let mut found: Vec<NameFact> = Vec::new();
+    let misspelt = |(name, meant): (&String, &String)| NameFact::Misspelt { name: name.clone(), meant: meant.clone() };
+    let mut found: Vec<NameFact> = query.misspelt.iter().map(misspelt).collect();
     for code in error_codes(query) {
         let advice = error::advice(code).cloned();
         found.extend(error::described(code).map(|(names, says)| NameFact::Error { code, names, says, advice }));
@@ -151,6 +159,7 @@ mod tests {
             NameFact::Line(facts) => facts.id.clone(),
             NameFact::Releases(facts) => facts.line.clone(),
             NameFact::Variable(facts) => facts.variable.clone(),
+            NameFact::Misspelt { name, meant } => format!("{name}, {meant}"),
             NameFact::Error { code, .. } => code.to_string(),
             NameFact::Message(advice) => advice.id.clone(),
         };
@@ -164,6 +173,8 @@ mod tests {
         // On a GPU, and in one release after another.
         assert_eq!(about("accelerate.PartialState()"), ["accelerate.PartialState", "accelerate.PartialState"]);
         assert_eq!(about("CUDA_LAUNCH_BLOCKING"), ["CUDA_LAUNCH_BLOCKING"]);
+        assert_eq!(about("CUDA_LAUNCH_BLOCKNG=1")[0], "CUDA_LAUNCH_BLOCKNG, CUDA_LAUNCH_BLOCKING");
+        assert_eq!(about("CUDA_VISIBLE_DEVICE=2")[1], "CUDA_VISIBLE_DEVICES");
         assert_eq!(about("700"), ["700"]);
         assert_eq!(about("cudaErrorInitializationError"), ["3"]);
         assert!(about("memory on the wrong GPU").is_empty());

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::error;
 use super::index::pairs;
 use super::words::{Term, terms_of_code, terms_of_people};
+use crate::visibility::misspelt;
+use cuda_pitfalls_core::scenario::environment::meant_by;
 use cuda_pitfalls_core::scenario::framework::{FRAMEWORKS, Framework};
 
 /// What a term counts at most that is pasted again and again.
@@ -51,6 +53,8 @@ pub struct Query {
     /// Each term with what it counts.
     pub(super) terms: BTreeMap<Term, f64>,
     pub(super) pairs: BTreeSet<(String, String)>,
+    /// Variables that nothing is known to read, each with the one that it is spelt nearly as.
+    pub(super) misspelt: BTreeMap<String, String>,
     /// What was said, without code and places.
     pub(super) said: String,
     /// The terms of each line that was said.
@@ -103,8 +107,12 @@ impl Query {
     fn with(said: &str, code: &str, is_pasted: bool) -> Query {
         let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
         let mut query = Query { words, is_pasted, said: said.to_owned(), ..Query::default() };
+        let is_of_name = |letter: char| letter.is_alphanumeric() || letter == '_';
+        let is_near = |word: &&str| word.contains('_') && meant_by(&word.to_uppercase()).is_some();
+        query.misspelt = misspelt(said.split(|letter| !is_of_name(letter)).filter(is_near));
         query.lines = said.lines().map(|line| terms_of_people(line).into_iter().collect()).collect();
-        let found = terms_of_people(said);
+        let meant: Vec<&str> = query.misspelt.values().map(String::as_str).collect();
+        let found = terms_of_people(&[said, &meant.join(" ")].join(" "));
         query.pairs = pairs(&found);
         for term in found {
             let times = query.terms.entry(term).or_insert(0.0);
@@ -115,7 +123,7 @@ impl Query {
         }
         query.is_one_word = said.split_whitespace().count() == 1;
         let lower = format!("{said} {code}").to_lowercase();
-        let words: BTreeSet<&str> = lower.split(|letter: char| !(letter.is_alphanumeric() || letter == '_')).collect();
+        let words: BTreeSet<&str> = lower.split(|letter| !is_of_name(letter)).collect();
         let is_named = |name: &&str| words.contains(*name) || (name.contains('.') && lower.contains(*name));
         let named: Vec<&Framework> = FRAMEWORKS.iter().filter(|one| one.words.iter().any(is_named)).collect();
         query.frameworks = named.iter().filter_map(|one| one.tag).collect();

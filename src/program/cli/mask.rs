@@ -9,11 +9,13 @@ use super::with_workers;
 use crate::gpus::{self, GpusError};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::visibility::{GpuSource, ListedGpu, listed, visibility};
+use cuda_pitfalls_answers::visibility::{GpuSource, ListedGpu, Visibility, listed, misspelt, visibility};
 use cuda_pitfalls_core::input;
+use cuda_pitfalls_core::scenario::environment::meant_by;
 use cuda_pitfalls_core::text::json;
 use cuda_pitfalls_instrument::simulated;
 use cuda_pitfalls_render::visibility as page;
+use cuda_pitfalls_trace::history::{MASK, ORDER};
 
 pub(super) const ENDS: &str = "\
 The rule is that of a driver that was asked 2185 masks (docs/surveys/mask.md). Nothing is measured: `survey mask` asks \
@@ -30,9 +32,6 @@ Examples:
 const MOST_LIST_BYTES: u64 = 256 << 10;
 /// The most GPUs of a machine that is made up.
 const MOST_GPUS: usize = 8;
-
-const MASK: &str = "CUDA_VISIBLE_DEVICES";
-const ORDER: &str = "CUDA_DEVICE_ORDER";
 
 #[derive(Args, Debug)]
 pub(super) struct MaskArguments {
@@ -56,10 +55,20 @@ pub(super) struct MaskArguments {
 
 pub(super) fn mask(arguments: &MaskArguments) -> Exit {
     let variable = |name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
-    let mask = arguments.value.clone().or_else(|| if arguments.unset { None } else { variable(MASK) });
+    let names: Vec<String> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
+    let mut misspelt = misspelt(names.iter().map(String::as_str));
+    misspelt.retain(|_, meant| [MASK, ORDER].contains(&meant.as_str()));
+    let mut mask = arguments.value.clone().or_else(|| if arguments.unset { None } else { variable(MASK) });
+    // `CUDA_VISIBLE_DEVICES=0` as it is written before a command; misspelt, it sets nothing.
+    let written = arguments.value.as_ref().and_then(|value| value.split_once('='));
+    if let Some((name, value)) = written.filter(|(name, _)| *name == MASK || meant_by(name) == Some(MASK)) {
+        mask = (name == MASK).then(|| value.to_owned());
+        misspelt.extend(meant_by(name).map(|meant| (name.to_owned(), meant.to_owned())));
+    }
     let order = arguments.order.clone().or_else(|| variable(ORDER));
     let show = |(source, gpus): (GpuSource, Vec<ListedGpu>)| {
         let answer = visibility(mask.clone(), order.clone(), source, gpus);
+        let answer = Visibility { misspelt: misspelt.clone(), ..answer };
         ended(match arguments.json {
             true => print(&json::document(&serde_json::to_value(&answer).unwrap_or_default())),
             false => print(&page::text(&answer, terminal::width(&std::io::stdout()))),
