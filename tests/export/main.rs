@@ -322,7 +322,9 @@ fn a_bundle_has_everything_and_redacted_nothing_of_the_machine() {
     scratch.run(&arguments).ended(2, "usage");
     // Of a folder of runs the newest is taken.
     let [old, new] = ["mine/a-old", "mine/b-new"].map(|name| scratch.path().join(name));
-    [&old, &new].map(|folder| fs::create_dir_all(folder).expect("a folder"));
+    for folder in [&old, &new] {
+        fs::create_dir_all(folder).expect("a folder");
+    }
     fs::write(old.join("report.json"), "no report").expect("a file");
     fs::copy(report.join("report.json"), new.join("report.json")).expect("a report");
     let [mine, other] = ["mine", "other.tar.gz"].map(|name| scratch.path().join(name).to_string_lossy().into_owned());

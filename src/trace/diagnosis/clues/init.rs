@@ -63,7 +63,10 @@ fn with_parent<'a>(clue: Clue<'a>, history: &History<'a>, program: &ProgramHisto
     let trace = history.trace;
     let above = |pid: u32| {
         let began = program.process.map_or(clue.t_ns, |process| process.t_ns);
-        history.programs.iter().find(|other| other.pid == pid && other.init_before(began).is_some())
+        history
+            .programs
+            .iter()
+            .find(|other| other.pid == pid && other.init_before(began, history.trace.has_no_device()).is_some())
     };
     let parent = ancestors(trace, program.pid).into_iter().find_map(above);
     let Some((parent, sees)) = parent.and_then(|parent| Some((parent, parent.visible()?))) else { return clue };
