@@ -7,7 +7,6 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use common::traced::has;
 use common::{PROGRAM, Scratch, root, script};
 
 /// How the action's script ended, and what it left for GitHub.
@@ -97,9 +96,6 @@ fn package(scratch: &Scratch) {
 
 #[test]
 fn a_command_is_traced_annotated_summarised_and_kept() {
-    if !has("python3") {
-        return;
-    }
     let scratch = Scratch::new();
     package(&scratch);
     // Quotes are the shell's, as in a step of a job; what is forbidden is split and not expanded.

@@ -5,7 +5,7 @@ use crate::common;
 
 use std::fs;
 
-use common::traced::{Node, has};
+use common::traced::Node;
 
 /// A machine with two GPUs, a hook, and a program that makes calls.
 struct Bench {
@@ -20,14 +20,11 @@ struct Seen {
 }
 
 impl Bench {
-    /// None where nothing can be compiled.
-    fn new() -> Option<Bench> {
-        has("cc").then(|| {
-            let node = Node::new("h200-x2");
-            node.compile("tests/injection/calls.c", "calls", &[]);
-            node.compile("tests/injection/hook.c", "libhook.so", &["-shared", "-fPIC"]);
-            Bench { node }
-        })
+    fn new() -> Bench {
+        let node = Node::new("h200-x2");
+        node.compile("tests/injection/calls.c", "calls", &[]);
+        node.compile("tests/injection/hook.c", "libhook.so", &["-shared", "-fPIC"]);
+        Bench { node }
     }
 
     fn hook(&self) -> String {
@@ -64,7 +61,7 @@ const UNSET: &str = "first thread, mask (unset)";
 
 #[test]
 fn the_hook_is_called_before_the_mask_is_read_and_once() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = Bench::new();
     let first = "first thread, mask 0";
     let masked = [("CUDA_VISIBLE_DEVICES", "0"), ("HOOK_MASK", "0,1")];
     assert_eq!(bench.run(&masked, &["init", "count"]), seen(&["init 0", "count 0 1"], &[]));
@@ -80,7 +77,7 @@ fn the_hook_is_called_before_the_mask_is_read_and_once() {
 
 #[test]
 fn what_cannot_be_loaded_and_what_the_hook_returns_change_nothing() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = Bench::new();
     let (hook, calls) = (bench.hook(), ["init", "count"]);
     let printed = ["init 0", "count 0 2"];
     bench.node.compile("tests/injection/hook.c", "libnone.so", &["-shared", "-fPIC", "-DWITHOUT_HOOK", "-Wno-unused"]);
@@ -94,7 +91,7 @@ fn what_cannot_be_loaded_and_what_the_hook_returns_change_nothing() {
 
 #[test]
 fn a_bare_name_is_searched_by_the_loader() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = Bench::new();
     let calls = ["init"];
     let bare = [("CUDA_INJECTION64_PATH", "libhook.so")];
     assert_eq!(bench.run(&bare, &calls), seen(&["init 0"], &[]));
@@ -104,14 +101,14 @@ fn a_bare_name_is_searched_by_the_loader() {
 
 #[test]
 fn the_hook_is_called_where_no_device_is_found_and_the_next_init_reads_the_mask_again() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = Bench::new();
     let run = bench.hooked(&[("CUDA_VISIBLE_DEVICES", "")], &["init", "CUDA_VISIBLE_DEVICES=1", "init", "count"]);
     assert_eq!(run, seen(&["init 100", "init 0", "count 0 1"], &["first thread, mask "]));
 }
 
 #[test]
 fn a_forked_child_has_a_call_of_its_own_unless_the_parent_had_one() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = Bench::new();
     let before = bench.hooked(&[], &["fork-and-both-go-on", "init"]);
     assert_eq!(before, seen(&["init 0", "init 0"], &[UNSET, UNSET]));
     assert_eq!(bench.hooked(&[], &["init", "fork", "init"]), seen(&["init 0", "init 3"], &[UNSET]));
@@ -121,7 +118,7 @@ fn a_forked_child_has_a_call_of_its_own_unless_the_parent_had_one() {
 
 #[test]
 fn another_thread_waits_for_the_hook() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = Bench::new();
     let slow = [("HOOK_SLEEPS_MS", "200"), ("HOOK_MASK", "1")];
     let run = bench.hooked(&slow, &["threads", "count"]);
     // Had the second one gone on meanwhile, it would have read the mask before the hook had set it.
@@ -130,7 +127,7 @@ fn another_thread_waits_for_the_hook() {
 
 #[test]
 fn the_hook_may_call_the_driver() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = Bench::new();
     let run = bench.hooked(&[("HOOK_CALLS", "1")], &["init", "count"]);
     assert_eq!(run, seen(&["init 0", "count 0 2"], &["first thread, mask (unset), count 3, version 0"]));
     let run = bench.hooked(&[("HOOK_CALLS", "2")], &["init", "count"]);
@@ -139,7 +136,7 @@ fn the_hook_may_call_the_driver() {
 
 #[test]
 fn a_preloaded_getenv_is_asked_for_the_mask() {
-    let Some(bench) = Bench::new() else { return };
+    let bench = Bench::new();
     let preload = bench.node.compile("tests/injection/preload.c", "libpreload.so", &["-shared", "-fPIC"]);
     let preload = preload.to_string_lossy().into_owned();
     let calls = ["init", "count"];

@@ -16,7 +16,7 @@ use cuda_pitfalls::survey::document::SurveyDocument;
 use cuda_pitfalls::survey::python::PythonRow;
 use cuda_pitfalls::verdict::Provenance;
 
-use common::traced::{has, in_time};
+use common::traced::in_time;
 use common::{Ran, Scratch, against_schema, root};
 use serde_json::Value;
 
@@ -65,9 +65,6 @@ fn states(matrix: &Value) -> Vec<(String, String)> {
 
 #[test]
 fn each_line_has_an_answer_without_a_gpu() {
-    if !has("python3") {
-        return;
-    }
     let scratch = Scratch::new();
     let ran = ask(&scratch, &["--with", "framework==2", "--json"]);
     ran.ended(0, "ok");
@@ -95,9 +92,6 @@ fn each_line_has_an_answer_without_a_gpu() {
 
 #[test]
 fn a_matrix_says_since_when_and_two_of_them_can_be_compared() {
-    if !has("python3") {
-        return;
-    }
     let scratch = Scratch::new();
     let ran = ask(
         &scratch,
@@ -181,9 +175,6 @@ const SINCE_3: &str = "import os, framework\nif int(os.environ['FRAMEWORK_RELEAS
 
 #[test]
 fn the_first_bad_release_is_found_with_its_stack() {
-    if !has("python3") {
-        return;
-    }
     let scratch = Scratch::new();
     let package = ["--package", "framework", "--good", "1", "--bad", "9"];
     let ran = bisect(&scratch, &package, SINCE_3);

@@ -13,7 +13,6 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use common::traced::has;
 use common::{Scratch, evidence, root};
 use cuda_pitfalls::diagnosis::findings;
 use cuda_pitfalls::policy::PolicyOutcome;
@@ -117,9 +116,6 @@ fn the_subset_is_no_empty_promise() {
 
 #[test]
 fn a_forbidden_cuinit_is_an_error_at_the_line_of_the_import() {
-    if !has("python3") {
-        return;
-    }
     let scratch = Scratch::new();
     let file = |name: &str| scratch.path().join(name);
     // A repository, and a package in a folder of it whose name has a space.

@@ -15,7 +15,6 @@ use cuda_pitfalls::survey::{Survey, SurveyKind};
 use cuda_pitfalls::verdict::Reason;
 use rustix::process::Signal;
 
-use common::traced::has;
 use common::{Ran, Scratch, against_schema, eventually, root};
 
 /// The version of the framework of these tests.
@@ -59,9 +58,6 @@ fn rows(scratch: &Scratch) -> BTreeMap<String, PythonRow> {
 
 #[test]
 fn each_line_is_told_by_what_it_does() {
-    if !has("python3") {
-        return;
-    }
     let scratch = Scratch::new();
     let ran = survey(&scratch, &["--jobs", "2", "--json"]);
     // Rows that raise too early, crash or leave are not answered.
@@ -143,9 +139,6 @@ fn each_line_is_told_by_what_it_does() {
 
 #[test]
 fn a_row_that_hangs_is_ended_with_its_children_and_the_others_are_asked() {
-    if !has("python3") {
-        return;
-    }
     let scratch = Scratch::new();
     let list = scratch.path().join("rows.toml");
     let row = |id: &str, ask: &str, more: &str| {
@@ -171,9 +164,6 @@ fn a_row_that_hangs_is_ended_with_its_children_and_the_others_are_asked() {
 
 #[test]
 fn rows_see_the_gpus_that_may_be_used() {
-    if !has("python3") {
-        return;
-    }
     let scratch = Scratch::new();
     survey(&scratch, &["plain", "def", "--quick"]);
     let uuid = stored(&scratch).expect("a survey").machine.gpus[1].uuid.clone();
@@ -194,9 +184,6 @@ fn rows_see_the_gpus_that_may_be_used() {
 
 #[test]
 fn a_survey_that_was_stopped_goes_on_with_the_rest() {
-    if !has("python3") {
-        return;
-    }
     let scratch = Scratch::new();
     let chosen = ["framework", "!framework.child*", "--jobs", "1", "--quick"];
     // It is killed, goes on, is stopped by Ctrl-C, and goes on again.
@@ -231,9 +218,6 @@ fn is_kept(before: &[PythonRow], after: &[PythonRow]) -> bool {
 
 #[test]
 fn an_interpreter_with_other_packages_does_not_go_on_with_a_survey() {
-    if !has("python3") {
-        return;
-    }
     let scratch = Scratch::new();
     survey(&scratch, &["plain", "framework", "--quick"]).ended(3, "inconclusive");
     let place = scratch.folder().expect("a folder").to_string_lossy().into_owned();
@@ -247,9 +231,6 @@ fn an_interpreter_with_other_packages_does_not_go_on_with_a_survey() {
 /// PyTorch's way of counting, by NVML and then by libcuda, in the small stand-in of the tests.
 #[test]
 fn what_a_line_makes_of_an_nvml_that_fails_or_lies_is_told() {
-    if !has("python3") {
-        return;
-    }
     let scratch = Scratch::new();
     let out = scratch.reports().to_string_lossy().into_owned();
     let asked = ["torch, counts", "torch, counts, NVML*", "torch, counts, cuInit 999"];
@@ -310,9 +291,6 @@ fn without_an_interpreter_rows_say_so_and_nothing_fails() {
 
 #[test]
 fn without_packages_rows_say_which_and_nothing_fails() {
-    if !has("python3") {
-        return;
-    }
     let scratch = Scratch::new();
     // An interpreter without any installed package.
     let python = interpreter(&scratch, "exec python3 -S \"$@\"");
@@ -339,9 +317,6 @@ fn without_packages_rows_say_which_and_nothing_fails() {
 
 #[test]
 fn an_instrument_that_does_not_see_its_controls_asks_nothing() {
-    if !has("python3") {
-        return;
-    }
     let scratch = Scratch::new();
     // The interpreter leaves the trace: it finds the driver itself, and neither library of the trace.
     let leave = "export LD_LIBRARY_PATH=\"${LD_LIBRARY_PATH#*:}\"; unset LD_PRELOAD CUDA_INJECTION64_PATH";
@@ -358,9 +333,6 @@ fn an_instrument_that_does_not_see_its_controls_asks_nothing() {
 
 #[test]
 fn a_short_limit_for_rows_is_none_for_the_controls() {
-    if !has("python3") {
-        return;
-    }
     let scratch = Scratch::new();
     // It starts more slowly than a row may take, and no more slowly than a control.
     let python = interpreter(&scratch, "sleep 2; exec python3 \"$@\"");

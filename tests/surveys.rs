@@ -21,7 +21,6 @@ use cuda_pitfalls::verdict::{Provenance, Reason};
 use rustix::process::Signal;
 use serde_json::Value;
 
-use common::traced::has;
 use common::{Ran, Scratch, against_schema, committed_documents, eventually, root};
 
 fn open(path: &Path) -> Survey {
@@ -266,9 +265,6 @@ fn a_start_is_timed_with_each_number_of_gpus_and_beside_another_process() {
 /// With a stand-in that is only imported, for the machinery; what PyTorch needs is measured.
 #[test]
 fn a_framework_is_refused_what_the_driver_does_not_ask_for() {
-    if !has("python3") {
-        return;
-    }
     let scratch = Scratch::new();
     let out = scratch.reports().to_string_lossy().into_owned();
     let asked = ["survey", "needs", "torch", "cupy", "--on", "sim:h200-x1", "--quick", "--json", "--out", &out];

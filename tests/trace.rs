@@ -13,7 +13,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::counts;
-use common::traced::{LATE, Node, PROGRAMS, Program, events, has, in_time, lines_of, traced};
+use common::traced::{LATE, Node, PROGRAMS, Program, events, in_time, lines_of, traced};
 use common::{PROGRAM, Ran, Scratch, root};
 use cuda_pitfalls::diagnosis::{Severity, findings};
 use cuda_pitfalls::trace::{ContextChange, EventKind, Trace, TraceEvent, Usage, Witness};
@@ -144,9 +144,6 @@ fn is_shown(said: &str, event: &TraceEvent) -> bool {
 
 #[test]
 fn a_trace_shows_what_a_program_says_of_itself_at_its_own_lines() {
-    if !has("python3") || !has("cc") {
-        return;
-    }
     let node = Node::new("h200-x2");
     for program in PROGRAMS.iter().filter(|program| program.0 != "absolute_path.py" && program.1 != ["bare"]) {
         let command = words(&node, program);
@@ -265,9 +262,6 @@ fn a_command_needs_no_dashes_before_it_and_its_summary_goes_to_a_file() {
 
 #[test]
 fn an_injection_library_and_a_preload_that_were_there_before_are_kept() {
-    if !has("cc") {
-        return;
-    }
     let node = Node::new("h200-x2");
     let hook = node.compile("tests/injection/hook.c", "libhook.so", &["-shared", "-fPIC"]);
     let preload = node.compile("tests/injection/preload.c", "libpreload.so", &["-shared", "-fPIC"]);
@@ -423,9 +417,6 @@ fn without_a_preload_writes_are_not_seen_and_that_is_said() {
 
 #[test]
 fn counts_are_those_of_the_calls_that_were_made() {
-    if !has("cc") {
-        return;
-    }
     let node = Node::new("h200-x2");
     let program = node.program("launch_loop.c").to_string_lossy().into_owned();
     let (_, trace) = trace(&[], &[&program, "1000"]);
@@ -565,7 +556,7 @@ fn a_tracer_that_is_stopped_does_not_hold_the_program() {
 /// Traces a program to a disk that has no room for its trace; none where nothing can stand for such a disk. The document and
 /// what was printed are copied to the scratch folder.
 fn on_a_full_disk(scratch: &Scratch, options: &[&str], program: &str, arguments: &[&str]) -> Option<Ran> {
-    if !rustix::process::geteuid().is_root() || !has("unshare") {
+    if !rustix::process::geteuid().is_root() {
         eprintln!("NOT TESTED: only root can make a small disk");
         return None;
     }

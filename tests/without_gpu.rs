@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-use crate::common::traced::{LATE, Node, has, in_time};
+use crate::common::traced::{LATE, Node, in_time};
 use crate::common::{PROGRAM, Scratch};
 
 /// A program that initialises CUDA, counts, and calls what the simulated machine does not model.
@@ -173,9 +173,6 @@ const GIVEN_UP: [(&str, &str, i32, &str); 26] = [
 
 #[test]
 fn what_gave_up_on_the_simulated_driver_is_not_taken_for_clean() {
-    if !has("cc") {
-        return;
-    }
     let node = Node::new("h200-x2");
     const SOURCE: &str = "tests/injection/gives_up.c";
     let program = node.compile(SOURCE, "gives_up", &[]).to_string_lossy().into_owned();

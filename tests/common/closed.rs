@@ -44,6 +44,9 @@ extern "C" fn close() {
     for (name, program) in found.into_iter().chain([("python3", interpreter()), ("cargo", cargo)]) {
         let Some(program) = program else {
             let _ = fs::remove_file(tools.join(name));
+            if name == "python3" {
+                eprintln!("NOT FOUND: a python3 that starts; tests that need one fail");
+            }
             continue;
         };
         // No link: an interpreter finds its environment by its own path. Another program may start it meanwhile.

@@ -71,16 +71,6 @@ pub(crate) fn in_time<T>(is_late: impl Fn(&T) -> bool, attempt: impl FnMut() -> 
     attempts.by_ref().take(2).find(|one| !is_late(one)).unwrap_or_else(|| attempts.next().expect("another attempt"))
 }
 
-/// Whether a tool is there; says loudly what is not tested where it is not. `.ci/run` installs it.
-pub(crate) fn has(tool: &str) -> bool {
-    let found = Command::new(tool).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    let found = found.is_ok_and(|status| status.success());
-    if !found {
-        eprintln!("NOT TESTED: there is no {tool} on this machine");
-    }
-    found
-}
-
 /// A program of `tests/traced`, by its path below the package.
 pub(crate) fn traced(name: impl AsRef<Path>) -> PathBuf {
     Path::new("tests/traced").join(name)

@@ -12,7 +12,7 @@ use std::time::Duration;
 use cuda_pitfalls::trace::{EventKind, Trace};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
-use super::common::traced::{Node, has, traced};
+use super::common::traced::{Node, traced};
 use super::common::{PROGRAM, Ran, Running, Scratch, behind, eventually, root};
 use super::{appears, stored, trace, tracing};
 
@@ -102,7 +102,7 @@ fn beside_a_stranger(mode: &str) {
 
 #[test]
 fn another_user_on_the_socket_is_not_heard_and_holds_nobody() {
-    if !is_root() || !has("python3") {
+    if !is_root() {
         return;
     }
     MODES.into_iter().for_each(beside_a_stranger);
@@ -110,9 +110,6 @@ fn another_user_on_the_socket_is_not_heard_and_holds_nobody() {
 
 #[test]
 fn a_program_that_lies_spoils_only_its_own_trace() {
-    if !has("python3") {
-        return;
-    }
     for mode in MODES {
         let stranger = root().join(traced("attacks/stranger.py"));
         let held = Held::start(
@@ -281,7 +278,7 @@ fn a_limit_on_the_size_of_files_is_the_programs_and_does_not_kill_the_tracer() {
 
 #[test]
 fn a_filter_of_system_calls_kills_no_program_and_is_said() {
-    if !has("python3") || !cfg!(target_arch = "x86_64") {
+    if !cfg!(target_arch = "x86_64") {
         return;
     }
     let script = root().join(traced("attacks/filtered.py")).to_string_lossy().into_owned();
@@ -293,9 +290,6 @@ fn a_filter_of_system_calls_kills_no_program_and_is_said() {
 
 #[test]
 fn programs_are_started_from_signal_handlers_and_with_bad_pointers_as_without_a_trace() {
-    if !has("cc") {
-        return;
-    }
     let node = Node::new("h200-x2");
     for (name, says) in [("attacks/exec_in_handler.c", "failed 0\n"), ("attacks/bad_pointers.c", "wrong 0\n")] {
         let program = node.program(name).to_string_lossy().into_owned();
@@ -339,9 +333,6 @@ fn bounded(stops: bool) -> (Ran, Trace) {
 
 #[test]
 fn a_bound_on_memory_that_was_not_read_is_undecided() {
-    if !has("python3") {
-        return;
-    }
     let (ran, _) = bounded(false);
     ran.ended(1, "unexpected");
     let (ran, trace) = bounded(true);
@@ -355,9 +346,6 @@ fn a_bound_on_memory_that_was_not_read_is_undecided() {
 
 #[test]
 fn many_forks_that_write_a_variable_are_all_told_and_not_all_looked_at() {
-    if !has("python3") {
-        return;
-    }
     let script = "import os\nfor n in range(80):\n    pid = os.fork()\n    if pid == 0:\n        \
                   os.environ['CUDA_VISIBLE_DEVICES'] = str(n); os._exit(0)\n    os.waitpid(pid, 0)";
     let (ran, trace) = trace(&[], &["python3", "-c", script]);
@@ -396,9 +384,6 @@ const TYPED: &str = "import os, pty, sys, time\npid, terminal = pty.fork()\nif p
 
 #[test]
 fn a_signal_reaches_the_program_once_whoever_it_is_sent_to() {
-    if !has("python3") || !has("timeout") {
-        return;
-    }
     type Send = fn(Pid, Signal) -> rustix::io::Result<()>;
     let timeout = ["timeout", "-s", "USR1", "60"];
     for (before, send, signal) in [
@@ -431,9 +416,6 @@ const LOCKED: &str = "import ctypes, sys\nlibc, cuda = ctypes.CDLL(None), ctypes
 
 #[test]
 fn a_line_is_shown_where_the_thread_itself_may_open_its_file() {
-    if !has("python3") {
-        return;
-    }
     let folder = Scratch::new();
     let file = folder.path().join("secret.py");
     fs::write(&file, "\nkey = 'hunter2'\n").expect("a file");
