@@ -250,7 +250,7 @@ fn a_command_needs_no_dashes_before_it_and_its_summary_goes_to_a_file() {
     let summary: serde_json::Value = serde_json::from_str(&fs::read_to_string(&file).expect("a file")).expect("JSON");
     assert_eq!(summary["command"].as_array().map(Vec::len), Some(4), "{summary}");
     assert_eq!(fs::read_to_string(&victim).expect("a file"), "whole");
-    let program = scratch.run(&["trace", "--on", "sim", "--json", "sh", "-c", "echo ran"]);
+    let program = scratch.run(&["trace", "--on", "sim", "--json", "sh", "script"]);
     assert!(
         program.code == Some(2) && program.stderr.contains("write `--json=- sh`"),
         "no program is a file: {program:?}"
