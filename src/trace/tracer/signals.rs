@@ -22,8 +22,9 @@ use signal_hook::iterator::{Handle, Signals};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_instrument::supervisor::{self, is_ignored};
 
-/// How long a signal waits for others: `timeout` sends one to its child, and then the same to the group of both.
-const SETTLE: Duration = Duration::from_millis(2);
+/// How long a signal waits for others: `timeout` sends one to its child and then the same to the group of both, and
+/// `pkill` sends one to each process that it finds.
+const SETTLE: Duration = Duration::from_millis(20);
 /// An older signal was sent to the bystander alone.
 const FRESH_NS: u64 = 1_000_000_000;
 /// As many as have numbers below that of the last one.
@@ -157,11 +158,14 @@ fn hand_on(mut coming: Signals, mut bystander: Bystander, started: &Receiver<Arc
     let Ok(program) = started.recv() else { return };
     let mut came: BTreeSet<i32> = coming.pending().collect();
     bystander.reached();
-    while !coming.handle().is_closed() {
+    loop {
         for signal in came.into_iter().filter_map(Signal::from_named_raw) {
             let _ = pidfd_send_signal(&*program, signal);
         }
         came = coming.wait().collect();
+        if coming.handle().is_closed() {
+            return;
+        }
         std::thread::sleep(SETTLE);
         came.extend(coming.pending());
         let reached = bystander.reached();
