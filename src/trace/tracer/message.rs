@@ -23,6 +23,8 @@ use crate::EventKind;
 const LONGEST: usize = 256 << 10;
 /// How long a sender waits for an answer. It sends its message whole and at once.
 pub(super) const PATIENCE_NS: u64 = 2_000_000_000;
+/// How long it may take to open a file. The stack is not waited for much longer.
+const OPENING: Timespec = Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 /// At least as many devices as a process can see (src/fake/shim/counts.rs).
 const MOST_DEVICES: usize = 64;
 /// At least as many lanes as a process has, and as many functions as there are (src/fake/shim/counts.rs).
@@ -109,7 +111,7 @@ pub(super) fn file_of(waiting: &UnixStream, name: &str) -> Option<File> {
     let name = CString::new(name).ok()?;
     let sent = send(waiting, name.as_bytes_with_nul(), SendFlags::NOSIGNAL | SendFlags::DONTWAIT).ok()?;
     let mut fds = [PollFd::new(waiting, PollFlags::IN)];
-    if sent != name.as_bytes_with_nul().len() || poll(&mut fds, Some(&Timespec { tv_sec: 1, tv_nsec: 0 })).ok()? == 0 {
+    if sent != name.as_bytes_with_nul().len() || poll(&mut fds, Some(&OPENING)).ok()? == 0 {
         return None;
     }
     receive(waiting, &mut [0]).ok()?.1.map(File::from)
