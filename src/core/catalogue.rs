@@ -142,7 +142,7 @@ pub fn select(selectors: &[String]) -> Result<Vec<Scenario>, SelectError> {
 fn load_embedded(files: &[Embedded]) -> Result<Vec<Scenario>, SelectError> {
     let kernels = kernel_names();
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
-    let read = |files: &[Embedded]| -> Vec<Result<Scenario, Invalid>> {
+    let read = &|files: &[Embedded]| -> Vec<Result<Scenario, Invalid>> {
         let load = |file: &Embedded| {
             scenario::load(&file.name, &file.path, file.source, &kernels).map_err(|diagnostics| Invalid {
                 path: file.path.clone(),
@@ -155,10 +155,13 @@ fn load_embedded(files: &[Embedded]) -> Result<Vec<Scenario>, SelectError> {
     let parts: Vec<&[Embedded]> = files.chunks(files.len().div_ceil(threads).max(1)).collect();
     let read: Vec<_> = std::thread::scope(|scope| {
         let (first, others) = parts.split_first().map_or((&[][..], &[][..]), |(first, others)| (*first, others));
-        let others: Vec<_> = others.iter().map(|part| (part, scope.spawn(|| read(part)))).collect();
+        let start = |part| (part, std::thread::Builder::new().spawn_scoped(scope, move || read(part)).ok());
+        let others: Vec<_> = others.iter().copied().map(start).collect();
         let mut all = read(first);
-        // If a thread panicked, its part is read here, and the panic comes again with its message.
-        all.extend(others.into_iter().flat_map(|(part, thread)| thread.join().unwrap_or_else(|_| read(part))));
+        // The part of a thread that could not start is read here, and so is that of one that panicked: the panic comes
+        // again with its message.
+        let joined = others.into_iter().map(|(part, thread)| (part, thread.and_then(|thread| thread.join().ok())));
+        all.extend(joined.flat_map(|(part, done)| done.unwrap_or_else(|| read(part))));
         all
     });
     let (mut all, mut invalid) = (Vec::with_capacity(files.len()), Vec::new());

@@ -33,6 +33,11 @@ const BOUNDS: [BoundWord; 6] = [
     BoundWord { key: "lt", word: "less than ", holds: |order| order.map(Ordering::is_lt) },
 ];
 
+/// Whether an output is the memory that all processes on a GPU use or leave free, which another process can change.
+pub(super) fn is_sum(name: &str) -> bool {
+    matches!(name, "used" | "free")
+}
+
 /// Less than this is no difference between two sums of memory: while processes on other GPUs came and went, NVML's
 /// figure for an idle H200 moved by up to 192 KiB.
 const STIR_BYTES: f64 = (1 << 20) as f64;
@@ -195,7 +200,7 @@ impl Operand {
 
     /// Whether it is the memory that all processes on a GPU used or left free at another step.
     fn is_sum(&self) -> bool {
-        matches!(self, Operand::Value { name, .. } if name == "used" || name == "free")
+        matches!(self, Operand::Value { name, .. } if is_sum(name))
     }
 
     fn words(&self, in_bytes: bool) -> String {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::matcher::{Datum, OperandKind, output};
+use super::matcher::{Datum, OperandKind, is_sum, output};
 use super::{CheckReader, FactKind, GpuNames, Look, Matcher, Sight, Told, Truth, words};
 use crate::observation::Shared;
 use crate::source::diagnostic::suggest;
@@ -67,8 +67,7 @@ fn held(name: &str, matcher: &Matcher, look: &Look<'_>, gpus: &GpuNames<'_>) -> 
         None => Truth::Unknown(format!("the call gave no {name}")),
         Some(value) => {
             let truth = matcher.compare(name, &Datum::value(gpus, value), look, gpus);
-            // What varies by nature, such as how much memory is free, another process may have changed.
-            if look.step.varying.contains_key(name) { truth.of_memory() } else { truth }
+            if is_sum(name) { truth.of_memory() } else { truth }
         }
     }
 }

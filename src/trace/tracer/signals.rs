@@ -22,6 +22,8 @@ use signal_hook::iterator::{Handle, Signals};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_instrument::supervisor::{self, is_ignored};
 
+/// The longest wait for the end of the thread, in nanoseconds.
+const LONGEST_END_NS: u64 = 1_000_000_000;
 /// How long a signal waits for others: `timeout` sends one to its child and then the same to the group of both, and
 /// `pkill` sends one to each process that it finds.
 const SETTLE: Duration = Duration::from_millis(20);
@@ -149,7 +151,12 @@ impl Drop for HandingOn {
         // Ends a thread that waits for the program.
         self.program = channel().0;
         self.handle.close();
-        let _ = self.thread.take().map(JoinHandle::join);
+        // What wakes it is a message, which may be lost. The bystander ends with this process in any case.
+        let given_up_ns = clock::now_ns() + LONGEST_END_NS;
+        let thread = self.thread.take();
+        while thread.as_ref().is_some_and(|thread| !thread.is_finished()) && clock::now_ns() < given_up_ns {
+            std::thread::sleep(SETTLE / 10);
+        }
     }
 }
 
