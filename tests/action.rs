@@ -7,6 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use common::traced::{LATE, in_time};
 use common::{PROGRAM, Scratch, root, script};
 
 /// How the action's script ended, and what it left for GitHub.
@@ -109,7 +110,7 @@ fn a_command_is_traced_annotated_summarised_and_kept() {
         ("ARGUMENTS", "--all-calls"),
         ("PYTHONDONTWRITEBYTECODE", "1"),
     ];
-    let acted = act(&scratch, &inputs);
+    let acted = in_time(|acted: &Acted| acted.log.contains(LATE), || act(&scratch, &inputs));
     assert_eq!((acted.code, acted.output("exit-code")), (Some(1), "1"), "{}", acted.log);
     assert!(acted.log.contains("it runs\n[] after it\n"), "the command is a script without our inputs: {}", acted.log);
     let annotation = "\n::error file=lib dir/mine/__init__.py,line=2,title=forbidden%3A cuinit::";

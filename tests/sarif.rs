@@ -13,6 +13,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use common::traced::{LATE, in_time};
 use common::{Scratch, evidence, root};
 use cuda_pitfalls::diagnosis::findings;
 use cuda_pitfalls::policy::PolicyOutcome;
@@ -143,7 +144,7 @@ fn a_forbidden_cuinit_is_an_error_at_the_line_of_the_import() {
         let results = run["results"].as_array().unwrap();
         results.iter().find(|result| result["ruleId"] == "cuinit").expect("what was forbidden").clone()
     };
-    let first = run();
+    let first = in_time(|run: &Value| run.to_string().contains(LATE), &run);
     let init = of_init(&first);
     assert_eq!(init["level"], "error");
     let message = init["message"]["text"].as_str().unwrap();

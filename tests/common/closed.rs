@@ -16,17 +16,8 @@ const TOOLS: [&str; 7] = ["cc", "git", "chromium", "google-chrome", "helm", "pro
 /// programs in front, or something that does not start.
 const ASK: [&str; 2] = ["-c", "import sys, ctypes; print(sys.executable)"];
 /// Variables of the caller that stay: those by which tests are steered, and of Cargo and rustup.
-const KEPT: [&str; 9] = [
-    "CI",
-    "SARIF_SCHEMA",
-    "SWEEP_SEED",
-    "TMPDIR",
-    "USER",
-    "CUDA_PITFALLS_BLESS",
-    "CUDA_PITFALLS_KEEP_REPORTS",
-    "LLVM_PROFILE_FILE",
-    CLOSED,
-];
+const KEPT: &str =
+    "CI SARIF_SCHEMA SWEEP_SEED TMPDIR USER CUDA_PITFALLS_BLESS CUDA_PITFALLS_KEEP_REPORTS LLVM_PROFILE_FILE";
 const KEPT_OF: [&str; 3] = ["CARGO", "RUST", "NEXTEST"];
 
 #[used]
@@ -63,7 +54,8 @@ extern "C" fn close() {
         ("GIT_CONFIG_GLOBAL", home.join(".gitconfig").into()),
         (CLOSED, "1".into()),
     ];
-    let is_kept = |name: &str| KEPT.contains(&name) || KEPT_OF.iter().any(|start| name.starts_with(start));
+    let is_kept =
+        |name: &str| KEPT.split(' ').any(|kept| kept == name) || KEPT_OF.iter().any(|start| name.starts_with(start));
     for (name, _) in env::vars_os().filter(|(name, _)| !name.to_str().is_some_and(is_kept)) {
         // A machine with GPUs may have its driver in a folder that the loader is told of.
         if name != "LD_LIBRARY_PATH" || super::gpus() == 0 {
