@@ -103,14 +103,9 @@ enum Source {
 
 fn source(text: &str) -> Result<Source, String> {
     if let Ok(count) = text.parse::<usize>() {
-        let known = (1..=MOST_GPUS).contains(&count);
-        return if known {
-            Ok(Source::Simulated(simulated::sized(count)))
-        } else {
-            Err(format!(
-                "--gpus {count}: a number from 1 to {MOST_GPUS}; a list of others can be written into a file, one UUID in a line"
-            ))
-        };
+        let sized = (1..=MOST_GPUS).contains(&count).then(|| Source::Simulated(simulated::sized(count)));
+        let other = "a list of others can be written into a file, one UUID in a line";
+        return sized.ok_or_else(|| format!("--gpus {count}: a number from 1 to {MOST_GPUS}; {other}"));
     }
     if let Some(machine) = text.strip_prefix("sim:") {
         return Ok(Source::Simulated(machine.to_owned()));
