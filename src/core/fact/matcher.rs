@@ -33,14 +33,15 @@ const BOUNDS: [BoundWord; 6] = [
     BoundWord { key: "lt", word: "less than ", holds: |order| order.map(Ordering::is_lt) },
 ];
 
-/// Whether an output is the memory that all processes on a GPU use or leave free, which another process can change.
-pub(super) fn is_sum(name: &str) -> bool {
-    matches!(name, "used" | "free")
-}
-
 /// Less than this is no difference between two sums of memory: while processes on other GPUs came and went, NVML's
 /// figure for an idle H200 moved by up to 192 KiB.
 const STIR_BYTES: f64 = (1 << 20) as f64;
+
+/// Whether a value of this name is the memory that all processes on a GPU use or leave free, so that another process
+/// may have changed it.
+pub(super) fn is_sum(name: &str) -> bool {
+    name == "used" || name == "free"
+}
 
 /// What a value must be. Every bound that is set must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -148,7 +149,11 @@ impl Matcher {
                 Ok(other) => other,
                 Err(unknown) => return unknown,
             };
-            let order = if operand.is_sum() && actual.is_near(&other) { Some(Equal) } else { actual.order(&other) };
+            let order = if matches!(operand, Operand::Value { name, .. } if is_sum(name)) && actual.is_near(&other) {
+                Some(Equal)
+            } else {
+                actual.order(&other)
+            };
             let Some(holds) = (bound.holds)(order) else {
                 return Truth::Unknown(format!("{subject} is {actual}, which has no order with {other}"));
             };
@@ -196,11 +201,6 @@ impl Operand {
             }
             _ => reader.mismatch(node, "an integer or text"),
         }
-    }
-
-    /// Whether it is the memory that all processes on a GPU used or left free at another step.
-    fn is_sum(&self) -> bool {
-        matches!(self, Operand::Value { name, .. } if is_sum(name))
     }
 
     fn words(&self, in_bytes: bool) -> String {

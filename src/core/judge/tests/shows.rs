@@ -159,7 +159,7 @@ fn all_failures_are_named_and_decide_whatever_could_not_be_told() {
     let check = at(facts!(value: value, contexts: names(&["gpu0"]), memory: classes(&[("gpu1", Class::None)])));
     let all = vec![
         failed("at it: count is 2, expected 1", false),
-        // Another process may have changed what varies by nature.
+        // Another process may have changed how much is free.
         failed("at it: free is 9, expected 1", true),
         failed("at it: memory of gpu1 is context, expected none", true),
     ];
