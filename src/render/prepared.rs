@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use cuda_pitfalls_core::report::{CompactReport, Report, ReportView, ScenarioReport, StoredReport};
+use cuda_pitfalls_core::machine::Machine;
+use cuda_pitfalls_core::report::{CompactReport, CompactScenario, Report, ReportView, ScenarioReport, StoredReport};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::{catalogue, judge};
 
@@ -57,16 +58,18 @@ pub fn has_words(one: &ScenarioReport) -> bool {
     catalogue::is_built_in(&one.scenario, &one.sha256)
 }
 
+/// Whether today's file asks what was asked, or nothing was asked.
+fn is_asked_today(one: &CompactScenario, scenario: &Scenario, machine: &Machine) -> bool {
+    let plan = judge::plan_on(machine, scenario, &one.name, one.libcudart.as_ref());
+    one.asked.is_none() || plan.is_some_and(|plan| one.asked == Some(plan.asked()))
+}
+
 /// Gives a compact report's questions the program's words. One that today's file does not ask, or asks otherwise, has
 /// its name alone: today's words beside the answer of then could say the opposite.
 fn fill_words(compact: &mut CompactReport, scenarios: &[Scenario]) {
     let known: HashMap<&str, &Scenario> = scenarios.iter().map(|scenario| (scenario.name.as_str(), scenario)).collect();
     for one in compact.scenarios.iter_mut().filter(|one| one.question.is_empty()) {
-        let asks = |it: &&&Scenario| {
-            let plan = judge::plan_on(&compact.machine, it, &one.name, one.libcudart.as_ref());
-            one.asked.is_none() || plan.is_some_and(|plan| one.asked == Some(plan.asked()))
-        };
-        match known.get(one.scenario()).filter(asks) {
+        match known.get(one.scenario()).filter(|scenario| is_asked_today(one, scenario, &compact.machine)) {
             Some(scenario) => {
                 one.question.clone_from(&scenario.question);
                 one.workaround.get_or_insert_with(|| scenario.workaround.clone());

@@ -5,7 +5,6 @@ use cuda_pitfalls_calls::{self as calls, Call, Effect, Output};
 use crate::event::{Event, Probe, Value};
 use crate::plan::{CasePlan, Plan};
 use crate::recording::Recording;
-use crate::sample::Gpu;
 use crate::scenario::Step;
 
 use super::memory::{epsilon, is_sound};
@@ -85,10 +84,9 @@ fn called(plan: &Plan, scene: &Scene, recording: &Recording, index: usize, step:
         seen.calls.clone_from(calls);
     }
     let shared = ABOUT_EVERYONE.iter().find(|(call, _)| *call == step.call).map(|(_, shared)| *shared);
-    let is_unsound = |gpu: &Gpu| scene.calibration_of(&gpu.uuid, recording).is_some_and(|known| !is_sound(Some(known)));
     seen.shared = match shared {
         // Where the instrument was disturbed, nothing is known of what others hold: no figure is the worker's.
-        Some(_) if scene.gpus.iter().any(is_unsound) => Some(Shared::Listed),
+        Some(_) if is_disturbed(recording, scene) => Some(Shared::Listed),
         shared => shared.filter(|_| has_company(recording, scene)),
     };
     seen
@@ -112,6 +110,12 @@ fn has_company(recording: &Recording, scene: &Scene) -> bool {
         let noise = epsilon(scene.calibration_of(&gpu.uuid, recording));
         reading.used_bytes > Some(noise) || reading.processes.as_ref().is_some_and(|listed| !listed.is_empty())
     })
+}
+
+/// Whether the calibration of some GPU that holds for this attempt is not sound.
+fn is_disturbed(recording: &Recording, scene: &Scene) -> bool {
+    let mut known = scene.gpus.iter().filter_map(|gpu| scene.calibration_of(&gpu.uuid, recording));
+    known.any(|calibration| !is_sound(Some(calibration)))
 }
 
 /// Whether an output is the same in every attempt. An output that the table does not know may vary, so it must not
