@@ -140,8 +140,7 @@ impl HandingOn {
         let taken = [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2];
         let coming = Signals::new(taken.into_iter().filter(|signal| !is_ignored(*signal)))?;
         let (handle, (program, started)) = (coming.handle(), channel());
-        let thread = std::thread::Builder::new().name("signals".into());
-        let thread = thread.spawn(move || hand_on(coming, bystander, &started))?;
+        let thread = std::thread::Builder::new().spawn(move || hand_on(coming, bystander, &started))?;
         Ok(HandingOn { handle, program, thread: Some(thread) })
     }
 }
