@@ -388,7 +388,7 @@ fn two_traces_on_one_gpu_each_see_their_own_program_and_say_that_it_is_shared() 
 fn code_that_python_was_given_as_text_is_the_programs_own() {
     let script = "import ctypes\ndef work():\n    ctypes.CDLL('libcuda.so.1').cuInit(0)\nwork()";
     let cell = format!("exec(compile({script:?}, '<ipython-input-7-0a1b2c3d4e5f>', 'exec'))");
-    for (script, line) in [(script, "<string>:3"), (&cell, "cell 7 line 3")] {
+    for (script, line) in [(script, "<string>:3"), (cell.as_str(), "cell 7 line 3")] {
         let (_, trace) = trace(&[], &["python3", "-c", script]);
         let init = trace.events.iter().find(|event| matches!(event.what, EventKind::Init { .. })).expect("an init");
         let users = init.stack.users().map(|frame| (frame.function.as_str(), frame.line()));
