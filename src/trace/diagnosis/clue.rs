@@ -241,7 +241,7 @@ pub const KINDS: &[ClueKind] = &[
     },
     ClueKind {
         name: "variable-misspelt",
-        about: "each variable that nothing is known to read and that is spelt nearly as one that CUDA or a framework reads",
+        about: "each variable that nothing is known to read and that is spelt nearly as one that is read",
         attributes: &[
             attribute("name", Type::Text, "the variable"),
             attribute("value", Type::Text, "its value"),
