@@ -93,7 +93,7 @@ fn two_of_the_made_up_machines_of_the_page_differ() {
     assert!(page.contains(demo), "{demo}");
     let [demo, out] =
         [root().join(demo), scratch.path().join("fleet.json")].map(|path| path.to_string_lossy().into_owned());
-    let merge = ["fleet", "merge", "--simulated", &demo, "--out", &out, "--forbid", "differences"];
+    let merge: [&str; 8] = ["fleet", "merge", "--simulated", &demo, "--out", &out, "--forbid", "differences"];
     scratch.run(&merge).ended(1, "unexpected");
     let shown = scratch.run(&["fleet", "render", &out]).stdout;
     for says in ["SIMULATED", "8 machines in ", "2 machines differ", "driver", "a context takes 40 MiB more on 1 of 7"]
