@@ -133,7 +133,7 @@ pub struct EntryDifference {
     /// What differs. Of each case it is the first fact; what follows from it may differ too.
     pub changes: Vec<FactDifference>,
     /// What the reader must know, in words.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
 

@@ -9,7 +9,7 @@ use std::{env, fs};
 /// Set in a process that is closed, and so in what it starts.
 const CLOSED: &str = "CUDA_PITFALLS_TESTS_CLOSED";
 /// The system's own folders.
-const SYSTEM: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
+pub(crate) const SYSTEM: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin";
 /// Programs that may be elsewhere: a compiler, what reads pages and metrics, and what CI has in its cache.
 const TOOLS: [&str; 7] = ["cc", "git", "chromium", "google-chrome", "helm", "promtool", "chromium-browser"];
 /// What the interpreter itself says of itself: on PATH may be a script that looks for it, and puts a folder with other

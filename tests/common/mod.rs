@@ -4,7 +4,7 @@
 #![allow(dead_code, reason = "each test program uses a part of this")]
 
 pub(crate) mod browser;
-mod closed;
+pub(crate) mod closed;
 pub(crate) mod counts;
 pub(crate) mod fleets;
 pub(crate) mod traced;

@@ -12,6 +12,7 @@ use std::time::Duration;
 use cuda_pitfalls::trace::{EventKind, Trace};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
+use super::common::closed::SYSTEM;
 use super::common::traced::{Node, traced};
 use super::common::{PROGRAM, Ran, Running, Scratch, behind, eventually, root};
 use super::{appears, stored, trace, tracing};
@@ -69,10 +70,16 @@ struct Stranger(Child);
 
 impl Stranger {
     fn start(mode: &str, socket: &Path) -> Stranger {
-        // Another user may not be able to enter the folder of the tests.
+        // Another user may not be able to enter the folder of the tests, nor that of our interpreter.
         let text = fs::read_to_string(root().join(traced("attacks/stranger.py"))).expect("a program");
         let mut command = Command::new("python3");
-        command.args(["-c", &text, mode]).arg(socket).current_dir("/").stdin(Stdio::piped()).stdout(Stdio::piped());
+        command
+            .env("PATH", SYSTEM)
+            .args(["-c", &text, mode])
+            .arg(socket)
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let child = command.uid(OTHER).gid(OTHER).spawn().expect("it starts");
         let mut stranger = Stranger(child);
         let mut said = String::new();
