@@ -13,7 +13,6 @@ pub mod clock;
 pub mod defaults;
 #[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "it reads the files that it is given"))]
 pub mod input;
-#[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "it writes the files that it is given"))]
 pub mod output;
 pub mod random;
 pub mod text;
