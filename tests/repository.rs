@@ -128,16 +128,16 @@ struct Lines {
 /// lower it when a room has become smaller by more than a hundredth.
 const BUDGET: [(&str, Lines); 11] = [
     ("scenarios", Lines { code: 48, tests: 11, all: 89 }),
-    ("src/answers", Lines { code: 11725, tests: 3387, all: 19156 }),
+    ("src/answers", Lines { code: 11816, tests: 3410, all: 19300 }),
     ("src/calls", Lines { code: 1102, tests: 154, all: 1634 }),
-    ("src/core", Lines { code: 10691, tests: 3801, all: 18797 }),
-    ("src/fake", Lines { code: 6878, tests: 489, all: 9809 }),
-    ("src/instrument", Lines { code: 5076, tests: 414, all: 7081 }),
-    ("src/program", Lines { code: 7228, tests: 404, all: 9504 }),
-    ("src/render", Lines { code: 10047, tests: 3535, all: 16032 }),
-    ("src/trace", Lines { code: 5333, tests: 2255, all: 9560 }),
-    ("tests", Lines { code: 0, tests: 12115, all: 14295 }),
-    ("xtask", Lines { code: 2822, tests: 434, all: 4031 }),
+    ("src/core", Lines { code: 10768, tests: 3795, all: 18899 }),
+    ("src/fake", Lines { code: 6968, tests: 489, all: 9948 }),
+    ("src/instrument", Lines { code: 5098, tests: 420, all: 7117 }),
+    ("src/program", Lines { code: 7326, tests: 404, all: 9627 }),
+    ("src/render", Lines { code: 10132, tests: 3495, all: 16097 }),
+    ("src/trace", Lines { code: 5741, tests: 2340, all: 10181 }),
+    ("tests", Lines { code: 0, tests: 12693, all: 14981 }),
+    ("xtask", Lines { code: 2816, tests: 434, all: 4025 }),
 ];
 
 /// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.
