@@ -169,7 +169,6 @@ pub fn tell_lookup(call: &str, name: &[u8], is_there: bool) {
     if !is_there {
         LAST_IS_ABSENT.fetch_or(tell_absent(call, name), Ordering::Relaxed);
     } else if LAST_IS_ABSENT.swap(false, Ordering::Relaxed) {
-        let _errno = c::Errno::kept();
         Message::of("found", call, number()).waiting().send(None);
     }
 }
@@ -179,10 +178,11 @@ pub fn is_heard() -> bool {
     !IS_LOST.load(Ordering::Relaxed)
 }
 
-/// A message: one JSON object on one line.
+/// A message: one JSON object on one line. `errno` is what it was before, once this is dropped.
 pub struct Message {
     text: String,
     is_parked: bool,
+    _errno: c::Errno,
 }
 
 impl Message {
@@ -198,7 +198,8 @@ impl Message {
     }
 
     fn begin(tag: &str, name: &str, call: &str, number: u64) -> Message {
-        let mut message = Message { text: String::with_capacity(1024), is_parked: false };
+        let errno = c::Errno::kept();
+        let mut message = Message { text: String::with_capacity(1024), is_parked: false, _errno: errno };
         message.text.push('{');
         message.word(tag, name).word("call", call).number("number", number as i64);
         message.number("t_ns", c::now_ns() as i64).number("tid", c::thread_id());

@@ -33,11 +33,12 @@ const EARLIER: &CStr = c"CUDA_PITFALLS_EARLIER_INJECTION64_PATH";
 /// reads `CUDA_VISIBLE_DEVICES` (measured with drivers 550.163.01 and 580.159.04).
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
-    let errno = c::Errno::kept();
     let is_first = !WAS_CALLED.swap(true, Ordering::SeqCst);
-    let mut message = Message::event("init", "cuInit", post::number());
-    message.word("witness", "injection").pairs("variables", &c::variables(is_of_cuda)).parked().send(None);
-    drop(errno);
+    Message::event("init", "cuInit", post::number())
+        .word("witness", "injection")
+        .pairs("variables", &c::variables(is_of_cuda))
+        .parked()
+        .send(None);
     // The earlier one may be this one.
     if !is_first {
         return 1;
@@ -68,7 +69,6 @@ fn tell(call: &str, name: &[u8], before: Option<Vec<u8>>, after: Option<&[u8]>, 
     if writes > MOST_WRITES {
         return;
     }
-    let _errno = c::Errno::kept();
     if writes == MOST_WRITES {
         // It waits: who has ended cannot be recognised any more.
         Message::of("silent", call, post::number()).waiting().send(None);

@@ -84,9 +84,8 @@ pub fn after_use(index: usize, status: u32, usage: Usage) {
 
 #[cold]
 fn tell_use(index: usize, device: i32, usage: Usage) {
-    let _errno = c::Errno::kept();
     let mut message = Message::event("first_use", name(index), post::number());
-    of_device(&mut message, device).word("usage", usage.word()).parked().send(None);
+    of_device(&mut message, Some(device)).word("usage", usage.word()).parked().send(None);
 }
 
 #[cold]
@@ -95,9 +94,7 @@ fn tell_error(index: usize, status: u32) {
     if status == DEINITIALIZED || !ERRORS.take() {
         return;
     }
-    let _errno = c::Errno::kept();
-    let mut message = Message::event("error", name(index), post::number());
-    message.number("status", i64::from(status)).parked().send(None);
+    Message::event("error", name(index), post::number()).number("status", i64::from(status)).parked().send(None);
 }
 
 /// Tells of primary contexts that are there since this call and that nothing asked for by name.
@@ -114,14 +111,17 @@ fn tell_appeared(index: usize) {
 /// Tells of a change of a context that nothing was told of before.
 #[cold]
 fn tell_context(call: &str, change: &str, is_primary: bool, handle: usize, device: i32) {
-    let _errno = c::Errno::kept();
     let mut message = Message::event("context", call, post::number());
     message.word("change", change).flag("primary", is_primary).number("handle", handle as i64).number("status", 0);
-    of_device(&mut message, device).parked().send(None);
+    of_device(&mut message, Some(device)).parked().send(None);
 }
 
-fn of_device(message: &mut Message, device: i32) -> &mut Message {
-    message.number("device", i64::from(device)).word("uuid", &state::uuid(device))
+/// The message with its GPU, if that is known.
+fn of_device(message: &mut Message, device: Option<i32>) -> &mut Message {
+    match device {
+        Some(device) => message.number("device", i64::from(device)).word("uuid", &state::uuid(device)),
+        None => message,
+    }
 }
 
 /// The real function of a name and type, called; an error where it is not there.
@@ -143,9 +143,7 @@ pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
     let number = post::number();
     let was_ready = state::is_ready();
     if !was_ready && post::is_heard() {
-        let _errno = c::Errno::kept();
-        let mut message = Message::event("init", "cuInit", number);
-        message
+        Message::event("init", "cuInit", number)
             .word("witness", "forwarding")
             .pairs("variables", &c::variables(variable::is_of_cuda))
             .parked()
@@ -240,20 +238,18 @@ unsafe fn answered(index: usize, status: u32, name: *const c_char, function: *mu
 
 /// Tells that a context is about to be made, and has memory read before it is.
 fn before_context(call: &str, device: i32) -> u64 {
-    let _errno = c::Errno::kept();
     let number = post::number();
     let mut message = Message::of("before", call, number);
-    of_device(&mut message, device).parked().send(None);
+    of_device(&mut message, Some(device)).parked().send(None);
     number
 }
 
 /// Tells what became of it.
 fn after_context(call: &str, number: u64, device: i32, is_primary: bool, handle: usize, status: u32, elapsed: u64) {
-    let _errno = c::Errno::kept();
     let mut message = Message::event("context", call, number);
     message.word("change", if status == SUCCESS { "made" } else { "failed" }).flag("primary", is_primary);
     message.number("handle", handle as i64).number("status", i64::from(status)).number("elapsed_ns", elapsed as i64);
-    of_device(&mut message, device).waiting().send(None);
+    of_device(&mut message, Some(device)).waiting().send(None);
 }
 
 /// # Safety
@@ -375,13 +371,9 @@ pub unsafe extern "C" fn cuCtxSetLimit(limit: i32, value: usize) -> u32 {
     let status = call!("cuCtxSetLimit", fn(i32, usize), limit, value);
     count(index("cuCtxSetLimit"), status);
     if LIMITS.take() {
-        let _errno = c::Errno::kept();
         let mut message = Message::event("limit", "cuCtxSetLimit", post::number());
         message.number("limit", i64::from(limit)).number("value", value as i64).flag("after_launch", after_launch);
-        if let Some(device) = device {
-            of_device(&mut message, device);
-        }
-        message.number("status", i64::from(status)).parked().send(None);
+        of_device(&mut message, device).number("status", i64::from(status)).parked().send(None);
     }
     status
 }
@@ -390,11 +382,8 @@ pub unsafe extern "C" fn cuCtxSetLimit(limit: i32, value: usize) -> u32 {
 fn after_host(call: &'static str, index: usize, bytes: usize, status: u32) -> u32 {
     after(index, status, false);
     if status == SUCCESS && HOST.fetch_add(1, Ordering::Relaxed) == 0 && post::is_heard() {
-        let _errno = c::Errno::kept();
         let mut message = Message::event("host_memory", call, post::number());
-        if let Some(device) = state::current_device() {
-            of_device(&mut message, device);
-        }
+        of_device(&mut message, state::current_device());
         message.number("bytes", bytes as i64).number("status", 0).parked().send(None);
     }
     status
@@ -441,7 +430,6 @@ fn after_opened(call: &'static str, index: usize, status: u32) -> u32 {
     // Each may be of another GPU, and make a context there.
     tell_appeared(index);
     if IPC.take() {
-        let _errno = c::Errno::kept();
         Message::event("ipc", call, post::number()).number("status", i64::from(status)).parked().send(None);
     }
     status
@@ -460,7 +448,6 @@ pub fn before_told(index: usize, kind: &str) -> u64 {
     }
     let number = post::number();
     if kind == "module" {
-        let _errno = c::Errno::kept();
         Message::of("before", name(index), number).parked().send(None);
     }
     number
@@ -475,12 +462,8 @@ pub fn after_told(index: usize, status: u32, kind: &'static str, number: u64) {
     if number == 0 {
         return;
     }
-    let _errno = c::Errno::kept();
     let mut message = Message::event(kind, name(index), number);
-    if let Some(device) = state::current_device() {
-        of_device(&mut message, device);
-    }
-    message.number("status", i64::from(status));
+    let message = of_device(&mut message, state::current_device()).number("status", i64::from(status));
     // The stack of a load was read before it.
     let message = if kind == "module" { message.waiting() } else { message.parked() };
     message.send(None);

@@ -2,7 +2,7 @@
 //! which GPU a thread works on.
 
 use crate::post::{self, Message};
-use crate::{c, counts};
+use crate::counts;
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -49,7 +49,6 @@ pub fn set_ready(visible: u32) {
 /// Has a forked child tell that it has inherited an initialised driver.
 pub fn watch_forks() {
     extern "C" fn child() {
-        let _errno = c::Errno::kept();
         counts::forget();
         if IS_READY.load(Ordering::Acquire) && post::is_heard() {
             let contexts = ACTIVE.load(Ordering::Relaxed).count_ones() as i64;
