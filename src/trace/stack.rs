@@ -334,26 +334,19 @@ fn native_name(function: &str) -> String {
 /// `cupy.cuda.device.Device.__exit__` of `__pyx_pw_4cupy_4cuda_6device_6Device_9__exit__`: each part with its length
 /// before it, the last one with a number, or with nothing where only C calls it.
 fn of_cython(function: &str) -> Option<String> {
-    let kinds = [
-        ("pw_", false),
-        ("pf_", false),
-        ("f_", true),
-        ("getprop_", true),
-        ("setprop_", true),
-        ("tp_dealloc_", true),
-        ("tp_new_", true),
-    ];
-    let (mut rest, ends_bare) = kinds
-        .iter()
-        .find_map(|(kind, ends_bare)| Some((function.strip_prefix("__pyx_")?.strip_prefix(kind)?, *ends_bare)))?;
-    rest = rest.split('(').next().unwrap_or(rest);
+    let made = function.strip_prefix("__pyx_")?.split('(').next()?;
+    let of_python = ["pw_", "pf_"].into_iter().find_map(|kind| made.strip_prefix(kind));
+    let of_c = ["f_", "getprop_", "setprop_", "tp_dealloc_", "tp_new_"];
+    let mut rest = of_python.or_else(|| of_c.into_iter().find_map(|kind| made.strip_prefix(kind)))?;
     let mut parts: Vec<&str> = Vec::new();
     loop {
         let after = rest.trim_start_matches(|c: char| c.is_ascii_digit());
         let length: usize = rest.strip_suffix(after)?.parse().unwrap_or(0);
         let part = after.get(..length).filter(|part| !part.is_empty());
         match part.zip(after.get(length..).and_then(|more| more.strip_prefix('_'))) {
-            Some((part, more)) if is_next(more) || (ends_bare && more.starts_with(|c: char| c.is_alphabetic())) => {
+            Some((part, more))
+                if is_next(more) || (of_python.is_none() && more.starts_with(|c: char| c.is_alphabetic())) =>
+            {
                 parts.push(part);
                 rest = more;
             }

@@ -12,6 +12,12 @@ use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::verdict::Provenance;
 
+/// A file by which the driver is told of another hook.
+const OTHER_HOOK: &str = "/dev/shm/cuda_injection_path_shm";
+const RETURNED: &str = "these calls were not passed on, and returned what was asked for";
+const NO_LIBCUDA: &str = "no libcuda was found (`cuda-pitfalls doctor` says why): calls of one that the program finds \
+                          elsewhere are not seen";
+
 impl Tracer {
     pub(super) fn begin(&mut self, machine: &TraceTarget, options: &TraceOptions, started_ns: u64) {
         let mut driver_version = None;
@@ -52,39 +58,29 @@ impl Tracer {
 
     /// What this trace cannot see, in words.
     fn limits(&mut self, machine: &TraceTarget, options: &TraceOptions) -> Vec<String> {
-        let mut limits = Vec::new();
-        if let Err(why) = &self.sampler.inventory {
-            limits.push(format!("memory cannot be read: {}", why.detail));
-        }
-        if machine.libcuda.is_none() {
-            limits
-                .push("no libcuda was found (`cuda-pitfalls doctor` says why): calls of one that the program finds elsewhere are not seen".into());
-        }
-        if !options.returns.is_empty() {
-            limits
-                .push(format!("these calls were not passed on, and returned what was asked for: {}", options.returns));
-        }
-        if !options.preload {
-            limits.push("writes of environment variables are not watched (--no-preload)".into());
-        }
-        if Path::new("/dev/shm/cuda_injection_path_shm").exists() {
-            limits
-                .push("/dev/shm/cuda_injection_path_shm exists, and may keep the driver from calling our hook".into());
-        }
+        let inventory = self.sampler.inventory.as_ref();
+        let of_trace = [
+            inventory.err().map(|why| format!("memory cannot be read: {}", why.detail)),
+            machine.libcuda.is_none().then(|| NO_LIBCUDA.to_owned()),
+            Some(&options.returns)
+                .filter(|returns| !returns.is_empty())
+                .map(|returns| format!("{RETURNED}: {returns}")),
+            (!options.preload).then(|| "writes of environment variables are not watched (--no-preload)".to_owned()),
+            Path::new(OTHER_HOOK)
+                .exists()
+                .then(|| format!("{OTHER_HOOK} exists, and may keep the driver from calling our hook")),
+        ];
         let users = self.sampler.snapshot().map(|snapshot| snapshot.gpus).unwrap_or_default();
-        for (index, gpu) in users
-            .iter()
-            .enumerate()
-            .filter(|(_, gpu)| gpu.processes.as_ref().is_some_and(|processes| !processes.is_empty()))
-        {
-            let others = match gpu.processes.as_ref().map_or(0, Vec::len) {
+        let shared = users.iter().enumerate().filter_map(|(index, gpu)| {
+            let others = match gpu.processes.as_ref()?.len() {
+                0 => return None,
                 1 => "another process has a context there".to_string(),
                 others => format!("{others} other processes have a context there"),
             };
-            limits.push(format!(
+            Some(format!(
                 "GPU {index} is shared: {others}, what is taken or returned there meanwhile is in the figures"
-            ));
-        }
-        limits
+            ))
+        });
+        of_trace.into_iter().flatten().chain(shared).collect()
     }
 }

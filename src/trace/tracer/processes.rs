@@ -433,10 +433,9 @@ impl ProcessRecord {
         }
         for page in &self.pages {
             let sums = page.sums();
-            let (calls, errors) = (0, page.names.len());
             let word = |index: usize| sums.get(index).copied().unwrap_or(0);
             for (index, name) in page.names.iter().enumerate() {
-                let found = CallCount { calls: word(calls + index), errors: word(errors + index) };
+                let found = CallCount { calls: word(index), errors: word(page.names.len() + index) };
                 if found.calls > 0 {
                     let all = counts.calls.entry(name.clone()).or_default();
                     *all = CallCount {
