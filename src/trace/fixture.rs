@@ -148,6 +148,12 @@ impl TraceBuilder {
         self
     }
 
+    /// The program forks a child, which does what follows.
+    #[cfg(test)]
+    pub(crate) fn forks(self, pid: u32) -> TraceBuilder {
+        self.process(pid, PID).event("fork", EventKind::Forked { parent: PID, contexts: 1 }, |_| {})
+    }
+
     /// Any event.
     pub fn event(mut self, call: &str, what: EventKind, change: impl FnOnce(&mut TraceEvent)) -> TraceBuilder {
         self.t_ns += 10 * MS;

@@ -5,7 +5,7 @@ mod near;
 
 use super::{Finding, Severity, findings, rules};
 use crate::fixture::{CONTEXT, PID, TraceBuilder, late_and_stray, uuid};
-use crate::{Beside, EventKind, Frame, History, Stack, Trace, TraceEvent};
+use crate::{Beside, EventKind, Frame, History, Stack, Trace};
 
 /// A rule, a trace in which it finds something, and one in which it does not.
 type Case = (&'static str, fn() -> Trace, fn() -> Trace);
@@ -20,7 +20,7 @@ const CASES: &[Case] = &[
     ("context-on-every-gpu", || on_every(&[1], &[0, 1, 2, 3]), || on_every(&[1, 2], &[0, 1, 2, 3])),
     ("fork-after-init", || forked(true), || forked(false)),
     ("forked-unseen", || forked(false), || forked(true)),
-    ("guard-restores-device", || guard(&[1], "__exit__"), || guard(&[0, 1], "__exit__")),
+    ("guard-restores-device", || guard(&[1]), || guard(&[0, 1])),
     ("limit-after-launch", || limit(true, 1), || limit(true, 0)),
     ("pinned-memory-context", || pinned(&[1]), || pinned(&[0, 1])),
     ("device-order", || order("FASTEST_FIRST", 1), || order("PCI_BUS_ID", 0)),
@@ -66,13 +66,8 @@ fn every_rule_finds_what_it_is_about_and_nothing_where_that_is_not_so() {
 
 /// The program of the README: asks, sets the mask too late, works on GPU 1, and makes a context on GPU 0.
 fn late_mask() -> Trace {
-    TraceBuilder::on(2)
-        .at(ASKS)
-        .init(&[], &[0, 1])
-        .at(&[("<module>", "train.py", 31)])
-        .setenv("CUDA_VISIBLE_DEVICES", "1")
-        .ends(&[])
-        .done()
+    let made = TraceBuilder::on(2).at(ASKS).init(&[], &[0, 1]).at(&[("<module>", "train.py", 31)]);
+    made.setenv("CUDA_VISIBLE_DEVICES", "1").ends(&[]).done()
 }
 
 fn mask_written(before: &[(&str, &str)], name: &str, value: &str, late: bool) -> Trace {
@@ -97,21 +92,16 @@ fn launch_blocking(after: bool) -> Trace {
     made.launch(0).ends(&[0]).done()
 }
 
-/// Work on GPU 1, then a call that makes a context on the current device.
+/// Work on GPU 1, then a call at this place that makes a context on GPU 0.
+fn then_context(place: &[(&str, &str, u32)], worked_on: &[usize]) -> Trace {
+    let made = TraceBuilder::on(2).init(&[], &[0, 1]).at(&[("<module>", "train.py", 35)]).context(1, 1).launch(1);
+    made.at(place).context(0, 0).ends(worked_on).done()
+}
+
 fn synchronised(worked_on: &[usize]) -> Trace {
-    TraceBuilder::on(2)
-        .at(&[("<module>", "train.py", 35), ("to", "torch/nn/modules/module.py", 5)])
-        .init(&[], &[0, 1])
-        .context(1, 1)
-        .launch(1)
-        .at(&[
-            ("<module>", "train.py", 52),
-            ("synchronize", "torch/cuda/__init__.py", 7),
-            ("__enter__", "torch/cuda/__init__.py", 3),
-        ])
-        .context(0, 0)
-        .ends(worked_on)
-        .done()
+    let [synchronize, enter] =
+        [("synchronize", 7), ("__enter__", 3)].map(|(name, line)| (name, "torch/cuda/__init__.py", line));
+    then_context(&[("<module>", "train.py", 52), synchronize, enter], worked_on)
 }
 
 /// Copies from GPU 3 to GPU 2, which makes a context on GPU 1 too. The stack is that of
@@ -126,29 +116,16 @@ fn copied(worked_on: &[usize]) -> Trace {
     ];
     let to = to.map(|(file, function)| Frame::native(function, Some(&format!("/l/site-packages/{file}")), None, None));
     let own = Frame::python("<module>", "/me/copy.py", 5);
-    TraceBuilder::on(4)
-        .at(&[("<module>", "copy.py", 3), ("set_device", "torch/cuda/__init__.py", 5)])
-        .init(&[], &[0, 1, 2, 3])
-        .context(3, 3)
-        .on_stack(Stack { frames: to.into_iter().chain([own]).collect(), ..Stack::default() })
-        .context(2, 2)
-        .context(1, 1)
-        .launch(3)
-        .ends(worked_on)
-        .done()
+    let made = TraceBuilder::on(4).at(&[("<module>", "copy.py", 3)]).init(&[], &[0, 1, 2, 3]).context(3, 3);
+    let made = made.on_stack(Stack { frames: to.into_iter().chain([own]).collect(), ..Stack::default() });
+    made.context(2, 2).context(1, 1).launch(3).ends(worked_on).done()
 }
 
 /// Works on GPU 0 and asks how much memory is free on GPU 1.
 fn asked_about_memory(worked_on: &[usize]) -> Trace {
-    TraceBuilder::on(4)
-        .at(&[("<module>", "plan.py", 3), ("to", "torch/nn/modules/module.py", 5)])
-        .init(&[], &[0, 1])
-        .context(0, 0)
-        .launch(0)
-        .at(&[("<module>", "plan.py", 5), ("mem_get_info", "torch/cuda/memory.py", 3)])
-        .context(1, 1)
-        .ends(worked_on)
-        .done()
+    let made = TraceBuilder::on(4).at(&[("<module>", "plan.py", 3)]).init(&[], &[0, 1]).context(0, 0).launch(0);
+    let made = made.at(&[("<module>", "plan.py", 5), ("mem_get_info", "torch/cuda/memory.py", 3)]);
+    made.context(1, 1).ends(worked_on).done()
 }
 
 fn on_every(worked_on: &[usize], contexts: &[usize]) -> Trace {
@@ -165,13 +142,8 @@ fn on_every(worked_on: &[usize], contexts: &[usize]) -> Trace {
 }
 
 fn forked(calls: bool) -> Trace {
-    let made = TraceBuilder::on(1)
-        .at(ASKS)
-        .init(&[], &[0])
-        .context(0, 0)
-        .process(200, PID)
-        .at(&[("<module>", "train.py", 40)])
-        .event("fork", EventKind::Forked { parent: PID, contexts: 1 }, |_| {});
+    let made =
+        TraceBuilder::on(1).at(ASKS).init(&[], &[0]).context(0, 0).at(&[("<module>", "train.py", 40)]).forks(200);
     let made = match calls {
         true => made.at(&[("load", "data.py", 7), ("_lazy_init", "torch/cuda/__init__.py", 1)]).init_fails(&[], 3),
         false => made,
@@ -179,67 +151,35 @@ fn forked(calls: bool) -> Trace {
     made.by(PID).launch(0).ends(&[0]).done()
 }
 
-fn guard(worked_on: &[usize], function: &str) -> Trace {
-    TraceBuilder::on(2)
-        .init(&[], &[0, 1])
-        .at(&[("<module>", "train.py", 21)])
-        .context(1, 1)
-        .launch(1)
-        .at(&[("<module>", "train.py", 20), (function, "torch/cuda/__init__.py", 3)])
-        .context(0, 0)
-        .ends(worked_on)
-        .done()
+fn guard(worked_on: &[usize]) -> Trace {
+    then_context(&[("<module>", "train.py", 34), ("__exit__", "torch/cuda/__init__.py", 3)], worked_on)
 }
 
 /// The block of a guard makes a context on GPU 1, its end one on GPU 0, and work there ends with a status.
 fn after_guard(status: i64) -> Trace {
-    TraceBuilder::on(2)
-        .init(&[], &[0, 1])
-        .at(&[("<module>", "sum.py", 3), ("__enter__", "cupy/cuda/device.py", 3)])
-        .context(1, 1)
-        .launch(1)
-        .at(&[("<module>", "sum.py", 3), ("__exit__", "cupy/cuda/device.py", 9)])
-        .context(0, 0)
-        .at(&[("<module>", "sum.py", 5), ("sum", "cupy/_core/core.py", 9)])
-        .launch(0)
-        .error("cuMemcpyDtoHAsync_v2", status)
-        .ends(&[0, 1])
-        .done()
+    let made = TraceBuilder::on(2).init(&[], &[0, 1]).at(&[("<module>", "sum.py", 3)]).context(1, 1).launch(1);
+    let made = made.at(&[("<module>", "sum.py", 3), ("__exit__", "cupy/cuda/device.py", 9)]).context(0, 0);
+    let made = made.at(&[("<module>", "sum.py", 5), ("sum", "cupy/_core/core.py", 9)]).launch(0);
+    made.error("cuMemcpyDtoHAsync_v2", status).ends(&[0, 1]).done()
 }
 
 fn limit(after_launch: bool, status: i64) -> Trace {
     let what = EventKind::Limit { limit: 2, value: 64 << 20, after_launch };
-    TraceBuilder::on(1)
-        .init(&[], &[0])
-        .context(0, 0)
-        .launch(0)
-        .at(&[("<module>", "heap.py", 9)])
-        .event("cuCtxSetLimit", what, |event: &mut TraceEvent| event.status = Some(status))
-        .ends(&[0])
-        .done()
+    let made = TraceBuilder::on(1).init(&[], &[0]).context(0, 0).launch(0).at(&[("<module>", "heap.py", 9)]);
+    made.event("cuCtxSetLimit", what, |event| event.status = Some(status)).ends(&[0]).done()
 }
 
 fn pinned(worked_on: &[usize]) -> Trace {
-    TraceBuilder::on(2)
-        .init(&[], &[0, 1])
-        .context(1, 1)
-        .launch(1)
-        .thread(101)
-        .at(&[("<module>", "train.py", 60), ("run", "torch/utils/data/dataloader.py", 1)])
-        .context(0, 0)
-        .event("cuMemHostAlloc", EventKind::HostMemory { bytes: 1 << 20 }, |_| {})
-        .ends(worked_on)
-        .done()
+    let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).thread(101);
+    let made = made.at(&[("<module>", "train.py", 60), ("run", "torch/utils/data/dataloader.py", 1)]).context(0, 0);
+    made.event("cuMemHostAlloc", EventKind::HostMemory { bytes: 1 << 20 }, |_| {}).ends(worked_on).done()
 }
 
 /// A mask of `0` on a machine of unlike GPUs, which gives this GPU.
 fn order(order: &str, gpu: usize) -> Trace {
-    TraceBuilder::with_models(&["NVIDIA L4", "NVIDIA H200"])
-        .init(&[("CUDA_VISIBLE_DEVICES", "0"), ("CUDA_DEVICE_ORDER", order)], &[gpu])
-        .context(gpu, 0)
-        .launch(gpu)
-        .ends(&[gpu])
-        .done()
+    let made = TraceBuilder::with_models(&["NVIDIA L4", "NVIDIA H200"]);
+    let made = made.init(&[("CUDA_VISIBLE_DEVICES", "0"), ("CUDA_DEVICE_ORDER", order)], &[gpu]);
+    made.context(gpu, 0).launch(gpu).ends(&[gpu]).done()
 }
 
 /// A process that reads a mask, and sees so many of four GPUs.
@@ -293,43 +233,20 @@ fn on_two(contexts: &[usize]) -> Trace {
 /// Two ranks of one launcher. Each sees this many GPUs; the second works on its own, or on the first.
 fn ranks(visible: usize, one_parent: bool) -> Trace {
     let visible: Vec<usize> = (0..visible).collect();
-    TraceBuilder::on(2)
-        .process(200, PID)
-        .at(&[("<module>", "rank.py", 5)])
-        .init(&[], &visible)
-        .context(0, 0)
-        .launch(0)
-        .process(300, if one_parent { PID } else { 200 })
-        .at(&[("<module>", "rank.py", 7), ("barrier", "torch/distributed/distributed_c10d.py", 4)])
-        .init(&[], &visible)
-        .context(0, 0)
-        .launch(0)
-        .by(200)
-        .ends(&[0])
-        .by(300)
-        .ends(&[0])
-        .done()
+    let works = |made: TraceBuilder, line| {
+        made.at(&[("<module>", "rank.py", line)]).init(&[], &visible).context(0, 0).launch(0)
+    };
+    let made = works(TraceBuilder::on(2).process(200, PID), 5).process(300, if one_parent { PID } else { 200 });
+    works(made, 7).by(200).ends(&[0]).by(300).ends(&[0]).done()
 }
 
 /// Two ranks that start at once on GPU 0, the second of which works on GPU 1 later, in time order.
 fn ranks_at_once(own_bytes: Option<i64>) -> Trace {
-    let mut trace = TraceBuilder::on(2)
-        .process(200, PID)
-        .at(&[("<module>", "rank.py", 5), ("set_device", "torch/cuda/__init__.py", 4)])
-        .init(&[], &[0, 1])
-        .process(300, PID)
-        .at(&[("<module>", "rank.py", 5), ("set_device", "torch/cuda/__init__.py", 4)])
-        .init(&[], &[0, 1])
-        .context(1, 1)
-        .at(&[("<module>", "rank.py", 6), ("load", "torch/serialization.py", 4)])
-        .context(0, 0)
-        .by(200)
-        .at(&[("<module>", "rank.py", 5), ("set_device", "torch/cuda/__init__.py", 4)])
-        .context(0, 0)
-        .ends(&[0])
-        .by(300)
-        .ends(&[0, 1])
-        .done();
+    let sets = &[("<module>", "rank.py", 5), ("set_device", "torch/cuda/__init__.py", 4)];
+    let made = TraceBuilder::on(2).process(200, PID).at(sets).init(&[], &[0, 1]);
+    let made = made.process(300, PID).init(&[], &[0, 1]).context(1, 1);
+    let made = made.at(&[("<module>", "rank.py", 6), ("load", "torch/serialization.py", 4)]).context(0, 0);
+    let mut trace = made.by(200).at(sets).context(0, 0).ends(&[0]).by(300).ends(&[0, 1]).done();
     for event in trace.events.iter_mut().filter(|event| event.gpu == Some(uuid(0))) {
         event.elapsed_ns = Some(200_000_000);
         event.memory_bytes = vec![Some(2 * CONTEXT), Some(0)];

@@ -80,8 +80,7 @@ fn errors_and_forks_are_found_and_what_is_not_ready_is_none() {
     let trace =
         TraceBuilder::on(1).init(&[], &[0]).event("cuCtxCreate_v4", failed, |event| event.status = Some(2)).done();
     assert_eq!(done(&["error"], &trace), one("error", 2));
-    let forked = TraceBuilder::on(1).init(&[], &[0]).process(200, PID);
-    let forked = forked.event("fork", EventKind::Forked { parent: PID, contexts: 0 }, |_| {}).init_fails(&[], 3).done();
+    let forked = TraceBuilder::on(1).init(&[], &[0]).forks(200).init_fails(&[], 3).done();
     assert_eq!(done(&["fork"], &forked), one("fork", 2));
 }
 
@@ -201,18 +200,13 @@ fn without_the_forwarding_library_cuinit_is_still_decided() {
 }
 
 #[test]
-fn a_violation_that_is_seen_needs_no_more() {
-    let mut trace = whole();
-    trace.end = None;
-    assert_eq!(check(&forbid(&["cuinit", "context:gpu0"]), &trace).undecided, [] as [&str; 0]);
-}
-
-#[test]
-fn a_process_whose_counts_are_not_known_may_have_a_stray_context() {
-    let trace = program().done();
+fn a_violation_that_is_seen_needs_no_more_and_counts_that_are_not_known_leave_a_context_undecided() {
+    let mut trace = program().done();
     let outcome = check(&forbid(&["stray"]), &trace);
     assert_eq!(outcome.violations, []);
     assert_eq!(outcome.undecided, ["stray: whether pid 100 used the GPU of each of its contexts is not known"]);
+    trace.end = None;
+    assert_eq!(check(&forbid(&["cuinit", "context:gpu0"]), &trace).undecided, [] as [&str; 0]);
 }
 
 const FILE: &str = r#"
@@ -275,11 +269,7 @@ fn the_command_line_adds_to_the_file() {
 #[test]
 fn a_fork_that_may_have_been_refused_in_silence_is_undecided() {
     let forked = |calls: bool, code: i32, frames: &[(&str, &str, u32)]| {
-        let made = TraceBuilder::on(1)
-            .at(&[("<module>", "train.py", 4), ("init", "torch/cuda/__init__.py", 9)])
-            .init(&[], &[0]);
-        let made = made.process(200, PID).at(frames);
-        let made = made.event("fork", EventKind::Forked { parent: PID, contexts: 0 }, |_| {});
+        let made = TraceBuilder::on(1).at(&[("<module>", "train.py", 4)]).init(&[], &[0]).at(frames).forks(200);
         let made = if calls { made.error("cuDeviceGetCount", 3) } else { made };
         let mut trace = made.ends(&[]).by(PID).ends(&[]).done();
         trace.end.as_mut().expect("an end").code = Some(code);

@@ -31,40 +31,25 @@ fn a_rule_is_read_as_it_is_written() {
 }
 
 #[test]
-fn an_unknown_clue_or_attribute_is_refused_with_the_known_ones() {
-    assert_eq!(
-        wrong("context-made", "context-mad"),
-        "a.toml:6:21: unknown kind of clue `context-mad` (did you mean `context-made`?)"
-    );
+fn what_is_unknown_or_of_another_type_is_refused_at_its_place() {
+    for (from, to, says) in [
+        ("context-made", "context-mad", "6:21: unknown kind of clue `context-mad` (did you mean `context-made`?)"),
+        ("used =", "usd =", "6:55: a clue `context-made` has no attribute `usd` (did you mean `used`?)"),
+        ("{bytes}", "{byts}", "7:12: a clue `context-made` has no attribute `byts` (did you mean `bytes`?)"),
+        ("Do not.", "Not {late}.", "8:22: a clue `context-made` has no attribute `late`"),
+        ("used = false", "used = \"no\"", "6:62: expected true or false, found text"),
+        ("[0, 1]", "[0, \"1\"]", "6:51: expected an integer, found text (write `1` without quotes)"),
+        ("\"note\"", "\"bad\"", "3:12: unknown severity `bad` (known: `pitfall`, `note`)"),
+        ("{bytes}", "{bytes", "7:12: a brace that does not enclose the name of an attribute"),
+        ("takes {bytes}", "is {used}", "7:12: `used` is true or false, which says nothing here"),
+    ] {
+        assert_eq!(wrong(from, to), format!("a.toml:{says}"));
+    }
     assert!(wrong("\"context-made\"", "\"xyz\"").contains("(known: `variable-written`, `context-made`,"));
-    assert_eq!(
-        wrong("used =", "usd ="),
-        "a.toml:6:55: a clue `context-made` has no attribute `usd` (did you mean `used`?)"
-    );
-    assert_eq!(
-        wrong("{bytes}", "{byts}"),
-        "a.toml:7:12: a clue `context-made` has no attribute `byts` (did you mean `bytes`?)"
-    );
-    assert_eq!(wrong("Do not.", "Not {late}."), "a.toml:8:22: a clue `context-made` has no attribute `late`");
     assert_eq!(
         wrong("any =", "pytorch ="),
         "a.toml:8:14: `workaround` needs `any`\na.toml:8:16: unknown key `pytorch` (did you mean `torch`?)"
     );
-}
-
-#[test]
-fn a_value_of_another_type_is_refused() {
-    assert_eq!(wrong("used = false", "used = \"no\""), "a.toml:6:62: expected true or false, found text");
-    assert_eq!(
-        wrong("[0, 1]", "[0, \"1\"]"),
-        "a.toml:6:51: expected an integer, found text (write `1` without quotes)"
-    );
-    assert_eq!(wrong("\"note\"", "\"bad\""), "a.toml:3:12: unknown severity `bad` (known: `pitfall`, `note`)");
-    assert_eq!(
-        wrong("takes {bytes}", "takes {bytes"),
-        "a.toml:7:12: a brace that does not enclose the name of an attribute"
-    );
-    assert_eq!(wrong("takes {bytes}", "is {used}"), "a.toml:7:12: `used` is true or false, which says nothing here");
 }
 
 #[test]

@@ -220,10 +220,7 @@ fn memory_of_init_is_nobodys_alone_where_another_process_begins_too() {
 
 #[test]
 fn what_a_timer_calls_at_its_end_is_no_device_guard() {
-    let with = |frames: &[(&str, &str, u32)]| {
-        let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).at(frames);
-        rules_of(&made.context(0, 0).ends(&[1]).done())
-    };
+    let with = |frames: &[(&str, &str, u32)]| rules_of(&super::then_context(frames, &[1]));
     let (own, exit) = (("<module>", "train.py", 60), ("__exit__", "timer.py", 9));
     assert_eq!(with(&[own, exit, ("synchronize", "torch/cuda/__init__.py", 7)]), ["stray-context"]);
     let profiler = [own, ("__exit__", "torch/profiler/profiler.py", 9), ("sync", "torch/profiler/profiler.py", 7)];
@@ -243,12 +240,7 @@ fn what_a_timer_calls_at_its_end_is_no_device_guard() {
 
 #[test]
 fn a_refused_child_of_which_only_the_counts_are_known_is_found() {
-    let mut trace = TraceBuilder::on(1)
-        .init(&[], &[0])
-        .process(200, PID)
-        .event("fork", EventKind::Forked { parent: PID, contexts: 0 }, |_| {})
-        .ends(&[])
-        .done();
+    let mut trace = TraceBuilder::on(1).init(&[], &[0]).forks(200).ends(&[]).done();
     assert!(of("fork-after-init", &findings(&trace)).is_none());
     trace.counts[0].calls.get_mut("cuInit").expect("a count").errors = 1;
     let found = findings(&trace);
@@ -262,22 +254,16 @@ fn a_context_whose_memory_was_not_read_is_found_all_the_same() {
     trace.events.iter_mut().for_each(|event| event.memory_bytes.clear());
     let found = findings(&trace);
     let stray = of("stray-context", &found).expect("a stray context");
-    assert_eq!(
-        stray.says,
-        "pid 100 makes a context on GPU 0 (memory not read), through cuDevicePrimaryCtxRetain; the process does no work there"
-    );
-    assert_eq!(stray.bytes, None);
+    let says = "pid 100 makes a context on GPU 0 (memory not read), through cuDevicePrimaryCtxRetain";
+    assert_eq!((&*stray.says, stray.bytes), (&*format!("{says}; the process does no work there"), None));
 }
 
 #[test]
 fn the_end_of_a_with_of_cupy_is_known_by_the_line() {
-    let native = || {
-        let module = Some("/v/site-packages/cupy/cuda/device.cpython-312-x86_64-linux-gnu.so");
-        crate::Frame::native("", module, None, None)
-    };
     let with = |line: u32| {
         let mut stack = crate::fixture::stack(&[("<module>", "a.py", line)]);
-        stack.frames.insert(0, native());
+        let module = Some("/v/site-packages/cupy/cuda/device.cpython-312-x86_64-linux-gnu.so");
+        stack.frames.insert(0, Frame::native("", module, None, None));
         let made = TraceBuilder::on(4).init(&[], &[0, 1, 2, 3]).at(&[("<module>", "a.py", 8)]).context(3, 3).launch(3);
         let found = findings(&made.on_stack(stack).context(0, 0).ends(&[3]).done());
         found.into_iter().find(|finding| finding.severity == Severity::Pitfall).expect("a finding")
@@ -308,24 +294,10 @@ fn ranks_share_a_gpu_only_at_the_same_time_and_as_siblings() {
 
 #[test]
 fn a_rank_with_a_gpu_of_its_own_is_the_one_that_is_named() {
-    let trace = TraceBuilder::on(2)
-        .process(300, PID)
-        .init(&[], &[0, 1])
-        .at(&[("<module>", "rank.py", 7)])
-        .context(0, 0)
-        .context(1, 1)
-        .launch(1)
-        .process(200, PID)
-        .init(&[], &[0, 1])
-        .context(0, 0)
-        .launch(0)
-        .ends(&[0])
-        .by(300)
-        .ends(&[1])
-        .done();
-    let found = findings(&trace);
-    let rules: Vec<&str> = found.iter().map(|finding| finding.rule.as_str()).collect();
-    assert!(!rules.contains(&"stray-context"), "it says less: {rules:?}");
+    let made = TraceBuilder::on(2).process(300, PID).init(&[], &[0, 1]).at(&[("<module>", "rank.py", 7)]);
+    let made = made.context(0, 0).context(1, 1).launch(1).process(200, PID).init(&[], &[0, 1]).context(0, 0).launch(0);
+    let found = findings(&made.ends(&[0]).by(300).ends(&[1]).done());
+    assert!(of("stray-context", &found).is_none(), "it says less: {found:#?}");
     assert_eq!(of("ranks-share-gpu", &found).map(|finding| finding.pid), Some(300), "{found:#?}");
 }
 
@@ -393,13 +365,8 @@ fn findings_come_in_the_order_of_time() {
 
 /// What a child of Python that was forked after `cuInit` at these frames shows, if no call of it is refused.
 fn forked_at(frames: &[(&str, &str, u32)], code: Option<i32>) -> Trace {
-    let made =
-        TraceBuilder::on(1).at(&[("<module>", "train.py", 4), ("init", "torch/cuda/__init__.py", 447)]).init(&[], &[0]);
-    let made = made.context(0, 0).launch(0);
-    let made = [200, 201].into_iter().fold(made, |made, pid| {
-        let made = made.process(pid, PID).at(frames);
-        made.event("fork", EventKind::Forked { parent: PID, contexts: 1 }, |_| {})
-    });
+    let made = TraceBuilder::on(1).at(&[("<module>", "train.py", 4), ("init", "torch/cuda/__init__.py", 447)]);
+    let made = made.init(&[], &[0]).context(0, 0).launch(0).at(frames).forks(200).forks(201);
     let mut trace = made.by(PID).ends(&[0]).done();
     trace.end.as_mut().expect("an end").code = code;
     trace
@@ -448,10 +415,8 @@ fn workers_of_a_loader_are_left_open_only_where_the_program_failed() {
 
 #[test]
 fn a_child_that_runs_another_program_has_used_nothing_of_its_parent() {
-    let made =
-        TraceBuilder::on(1).at(&[("<module>", "train.py", 4)]).init(&[], &[0]).context(0, 0).launch(0).ends(&[0]);
-    let made = made.process(200, PID).event("fork", EventKind::Forked { parent: PID, contexts: 1 }, |_| {});
-    let made = made.process(200, PID).init(&[], &[0]).context(0, 0).launch(0).ends(&[0]);
+    let made = TraceBuilder::on(1).at(&[("<module>", "train.py", 4)]).init(&[], &[0]).context(0, 0).launch(0);
+    let made = made.ends(&[0]).forks(200).process(200, PID).init(&[], &[0]).context(0, 0).launch(0).ends(&[0]);
     assert_eq!(rules_of(&made.done()), [] as [&str; 0]);
 }
 
@@ -459,8 +424,7 @@ fn a_child_that_runs_another_program_has_used_nothing_of_its_parent() {
 fn the_workaround_for_a_fork_names_what_initialised_cuda() {
     let with = |function: &str, child_calls: bool| {
         let made = TraceBuilder::on(1).at(&[("<module>", "train.py", 4), (function, "torch/cuda/__init__.py", 9)]);
-        let made = made.init(&[], &[0]).process(200, PID).at(&[("<module>", "train.py", 6)]);
-        let made = made.event("fork", EventKind::Forked { parent: PID, contexts: 0 }, |_| {});
+        let made = made.init(&[], &[0]).at(&[("<module>", "train.py", 6)]).forks(200);
         let made = if child_calls { made.error("cuDeviceGetCount", 3) } else { made };
         let found = findings(&made.ends(&[]).by(PID).ends(&[]).done());
         let found: Vec<_> = found.into_iter().filter(|it| it.rule.contains("fork")).collect();
@@ -478,8 +442,7 @@ fn the_workaround_for_a_fork_names_what_initialised_cuda() {
 
 #[test]
 fn a_fork_of_a_process_whose_cuinit_is_not_in_the_trace_is_told_all_the_same() {
-    let made = TraceBuilder::on(1).process(200, PID).at(&[("<module>", "train.py", 6)]);
-    let found = findings(&made.event("fork", EventKind::Forked { parent: PID, contexts: 0 }, |_| {}).ends(&[]).done());
+    let found = findings(&TraceBuilder::on(1).at(&[("<module>", "train.py", 6)]).forks(200).ends(&[]).done());
     let says = &of("forked-unseen", &found).expect("a fork").says;
     assert!(says.starts_with("train.py:6 forks pid 200 after pid 100 has initialised CUDA through cuInit:"), "{says}");
 }
