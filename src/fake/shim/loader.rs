@@ -5,13 +5,8 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 /// `RTLD_NEXT`: the next definition after the calling library's.
 pub const RTLD_NEXT: *mut c_void = -1isize as *mut c_void;
 
-#[repr(C)]
-struct DlInfo {
-    file: *const c_char,
-    base: *mut c_void,
-    symbol: *const c_char,
-    address: *mut c_void,
-}
+/// `Dl_info`: the name of the file, where the file begins, the name of the symbol, and where the symbol is.
+type DlInfo = [*const c_char; 4];
 
 /// The versions that `dlsym` has in the C library, by architecture and age.
 pub const VERSIONS: [&CStr; 3] = [c"GLIBC_2.34", c"GLIBC_2.2.5", c"GLIBC_2.17"];
@@ -23,15 +18,10 @@ unsafe extern "C" {
 
 /// The file that holds the code at an address, as the loader knows it.
 pub fn file_of(address: usize) -> Option<Vec<u8>> {
-    let mut info = DlInfo {
-        file: std::ptr::null(),
-        base: std::ptr::null_mut(),
-        symbol: std::ptr::null(),
-        address: std::ptr::null_mut(),
-    };
+    let mut info = [std::ptr::null(); 4];
     // SAFETY: `info` is writable; the name lives as long as the library is loaded, and is copied.
     unsafe {
-        (dladdr(address as *const c_void, &mut info) != 0 && !info.file.is_null())
-            .then(|| CStr::from_ptr(info.file).to_bytes().to_vec())
+        (dladdr(address as *const c_void, &mut info) != 0 && !info[0].is_null())
+            .then(|| CStr::from_ptr(info[0]).to_bytes().to_vec())
     }
 }

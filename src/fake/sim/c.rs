@@ -8,13 +8,8 @@ pub const MAP_SHARED: c_int = 1;
 /// Private, anonymous and without reserve: a large host allocation takes nothing until it is used.
 pub const MAP_HOST: c_int = 0x02 | 0x20 | 0x4000;
 
-#[repr(C)]
-struct DlInfo {
-    file: *const c_char,
-    base: *mut c_void,
-    symbol: *const c_char,
-    address: *mut c_void,
-}
+/// `Dl_info`: the name of the file, where the file begins, the name of the symbol, and where the symbol is.
+type DlInfo = [*const c_char; 4];
 
 unsafe extern "C" {
     fn getenv(name: *const c_char) -> *const c_char;
@@ -110,18 +105,13 @@ pub fn own_symbol(name: &CStr) -> Option<*mut c_void> {
 /// The path this library was loaded from, as the loader knows it (the link's name, not the file behind it).
 pub fn own_path() -> Option<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
-    let mut info = DlInfo {
-        file: std::ptr::null(),
-        base: std::ptr::null_mut(),
-        symbol: std::ptr::null(),
-        address: std::ptr::null_mut(),
-    };
+    let mut info = [std::ptr::null(); 4];
     // SAFETY: the address is one of our own functions, `info` is writable, and the name lives as long as the library is loaded.
     unsafe {
-        if dladdr(own_path as *const c_void, &mut info) == 0 || info.file.is_null() {
+        if dladdr(own_path as *const c_void, &mut info) == 0 || info[0].is_null() {
             return None;
         }
-        let bytes = CStr::from_ptr(info.file).to_bytes().to_vec();
+        let bytes = CStr::from_ptr(info[0]).to_bytes().to_vec();
         Some(PathBuf::from(std::ffi::OsString::from_vec(bytes)))
     }
 }

@@ -40,9 +40,10 @@ use crate::model::thread::Thread;
 use std::collections::BTreeMap;
 
 /// How far initialisation got.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Phase {
+    #[default]
     Fresh,
     Ready,
     /// `cuInit` found no device to show.
@@ -65,6 +66,7 @@ impl Phase {
 
 /// Everything the driver and the runtime know, each object by its handle or its address. One lock guards it, under which no code of the
 /// caller runs.
+#[derive(Default)]
 pub struct Process {
     pub phase: Phase,
     /// The runtime found no device and goes on saying so.
@@ -99,32 +101,9 @@ pub struct Process {
 impl Process {
     /// A process in which no `cuInit` has succeeded yet.
     pub fn new(phase: Phase) -> Self {
-        Self {
-            phase,
-            runtime_found_none: false,
-            counted: None,
-            environment: Environment::default(),
-            account: Account::default(),
-            devices: Vec::new(),
-            contexts: Contexts::default(),
-            streams: BTreeMap::new(),
-            events: BTreeMap::new(),
-            modules: BTreeMap::new(),
-            functions: BTreeMap::new(),
-            libraries: BTreeMap::new(),
-            kernels: BTreeMap::new(),
-            host: BTreeMap::new(),
-            pools: BTreeMap::new(),
-            pooled: BTreeMap::new(),
-            mappings: Mappings::default(),
-            contents: Contents::default(),
-            ipc: Ipc::default(),
-            fault: None,
-            busy: None,
-            // What a forked child finds in the log after a `cuInit` of its parent is not known.
-            has_logged: phase != Phase::Fresh,
-            next_handle: 0x5100_0000_0000,
-        }
+        // What a forked child finds in the log after a `cuInit` of its parent is not known.
+        let has_logged = phase != Phase::Fresh;
+        Self { phase, has_logged, next_handle: 0x5100_0000_0000, ..Self::default() }
     }
 
     /// `cuInit`, which reads the environment once.

@@ -13,6 +13,7 @@ use crate::model::status::*;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One context. A primary one keeps its handle when it is made again; the entry of a destroyed one stays, so that its handle is known.
+#[derive(Default)]
 pub struct Context {
     pub device: usize,
     /// The GPU of the device, by its NVML index.
@@ -53,21 +54,7 @@ fn charges(devices: usize, streams: u32) -> u64 {
 impl Context {
     /// A context that does not exist yet.
     pub fn new(device: usize, gpu: usize, primary: bool) -> Self {
-        Self {
-            device,
-            gpu,
-            primary,
-            alive: false,
-            generation: 0,
-            limits: Limits::default(),
-            peers: BTreeSet::new(),
-            blocking: false,
-            charged_bytes: 0,
-            streams: 0,
-            most_streams: 0,
-            device_code_bytes: 0,
-            modules_with_variables: 0,
-        }
+        Self { device, gpu, primary, ..Self::default() }
     }
 
     /// Makes the context where so many devices are visible: takes its memory, and sets its limits to the defaults.
