@@ -158,29 +158,34 @@ pub enum TracerError {
     Internal(String),
 }
 
+impl TracerError {
+    fn internal(error: impl std::fmt::Display) -> TracerError {
+        TracerError::Internal(error.to_string())
+    }
+}
+
 /// Traces a command to its end. `program` is the path of this binary.
 ///
 /// # Errors
 /// The command was not started, and why.
 pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerError> {
-    let internal = |error: &dyn std::fmt::Display| TracerError::Internal(error.to_string());
-    supervisor::can_watch().map_err(|error| internal(&error))?;
-    let caller = Caller::take_over().map_err(|error| internal(&error))?;
-    let bystander = Bystander::start(&options.command).map_err(|error| internal(&error))?;
-    let mut place = TraceFolder::create().map_err(|error| internal(&error))?;
+    supervisor::can_watch().map_err(TracerError::internal)?;
+    let caller = Caller::take_over().map_err(TracerError::internal)?;
+    let bystander = Bystander::start(&options.command).map_err(TracerError::internal)?;
+    let mut place = TraceFolder::create().map_err(TracerError::internal)?;
     let home = place.path().join("home");
-    std::fs::create_dir(&home).map_err(|error| internal(&error))?;
+    std::fs::create_dir(&home).map_err(TracerError::internal)?;
     let mut machine = TraceTarget::find(program, options, place.path(), &home)?;
     if let Some(libcuda) = &machine.libcuda {
-        place.forward(libcuda, options.all_calls, &machine.returns).map_err(|error| internal(&error))?;
+        place.forward(libcuda, options.all_calls, &machine.returns).map_err(TracerError::internal)?;
     }
-    let gate = place.listen().and_then(Gate::open).map_err(|error| internal(&error))?;
-    let stacks = Stacks::new(place.libraries()).map_err(|error| internal(&error))?;
+    let gate = place.listen().and_then(Gate::open).map_err(TracerError::internal)?;
+    let stacks = Stacks::new(place.libraries()).map_err(TracerError::internal)?;
     let writer = Writer::create(&options.folder, options.redact)?;
     let environment = place.environment(machine.beside.as_deref(), options.preload);
     let started_ns = clock::now_ns();
     // Before the program starts: its orphans then become our children, which identifies them.
-    supervisor::adopt_orphans().map_err(|error| internal(&error))?;
+    supervisor::adopt_orphans().map_err(TracerError::internal)?;
     let before = supervisor::children_of("self");
     let (command, apart) = (&options.command, options.apart.as_ref());
     let program_itself = match TracedProgram::start(command, &environment, caller, bystander, apart, None) {

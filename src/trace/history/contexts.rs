@@ -1,6 +1,6 @@
 //! The contexts of a trace, from creation to end.
 
-use crate::{ContextChange, EventKind, ProcessCounts, Trace, TraceEvent, Uses};
+use crate::{ContextChange, EventKind, Trace, TraceEvent, Uses};
 
 /// One context: its creation, its end and its use.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,7 +101,9 @@ impl<'a> Neighbours<'a> {
             false => Beside::Context,
         };
         let bytes = if beside == Beside::Nobody { change } else { own() };
-        let uses = event.gpu.as_deref().and_then(|gpu| uses_of(&trace.counts, event.pid, gpu));
+        let counts = trace.counts.iter().find(|counts| counts.pid == event.pid);
+        let uses =
+            event.gpu.as_ref().zip(counts).map(|(gpu, counts)| counts.gpus.get(gpu).copied().unwrap_or_default());
         ContextLife { made: event, event: index, program, ended: None, bytes, beside, uses }
     }
 
@@ -140,8 +142,4 @@ impl<'a> Neighbours<'a> {
 
 fn until(event: &TraceEvent) -> u64 {
     event.t_ns.saturating_add(event.elapsed_ns.unwrap_or(0))
-}
-
-fn uses_of(counts: &[ProcessCounts], pid: u32, gpu: &str) -> Option<Uses> {
-    counts.iter().find(|counts| counts.pid == pid).map(|counts| counts.gpus.get(gpu).copied().unwrap_or_default())
 }

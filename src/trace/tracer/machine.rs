@@ -40,14 +40,13 @@ impl TraceTarget {
         if let On::Sim(name) = &options.on {
             return TraceTarget::simulated(name.as_deref().unwrap_or(defaults::MACHINE), private, options);
         }
-        let internal = |error: &dyn std::fmt::Display| TracerError::Internal(error.to_string());
-        let found = supervisor::versions(program, None, home, None).map_err(|error| internal(&error))?;
-        let is_simulated = found.is_simulated(None).map_err(|why| internal(&why))?;
+        let found = supervisor::versions(program, None, home, None).map_err(TracerError::internal)?;
+        let is_simulated = found.is_simulated(None).map_err(TracerError::internal)?;
         let is_libcuda = |name: &str| name == "libcuda" || is_simulated;
         let libcuda = found.libraries.iter().find(|library| is_libcuda(&library.name));
         let libcuda = libcuda.map(|library| PathBuf::from(&library.path));
         let found = libraries::Libraries { found, ..libraries::Libraries::default() };
-        let links = libraries::link(&private.join("links"), &found, None).map_err(|error| internal(&error))?;
+        let links = libraries::link(&private.join("links"), &found, None).map_err(TracerError::internal)?;
         let mut sampler = None;
         if options.on == On::Auto {
             let started = libcuda.is_some().then(|| SamplerClient::start(program, &links, home));
@@ -58,8 +57,7 @@ impl TraceTarget {
         }
         let beside = match options.nvml {
             NvmlFound::Simulated => Some(
-                simulated::lay_out_nvml(defaults::MACHINE, &private.join("machine"))
-                    .map_err(|error| TracerError::Internal(error.to_string()))?,
+                simulated::lay_out_nvml(defaults::MACHINE, &private.join("machine")).map_err(TracerError::internal)?,
             ),
             NvmlFound::Machine | NvmlFound::Nothing => None,
         };
@@ -77,10 +75,10 @@ impl TraceTarget {
             error => TracerError::Usage(format!("--on: {error}")),
         })?;
         if options.tells_unmodelled {
-            simulated::tell_unmodelled(&links).map_err(|error| TracerError::Internal(error.to_string()))?;
+            simulated::tell_unmodelled(&links).map_err(TracerError::internal)?;
         }
         if options.nvml == NvmlFound::Nothing {
-            simulated::hide(&links, CallLibrary::Nvml).map_err(|error| TracerError::Internal(error.to_string()))?;
+            simulated::hide(&links, CallLibrary::Nvml).map_err(TracerError::internal)?;
         }
         let libcuda = Some(links.join("libcuda.so.1"));
         let beside = Some(links.clone());

@@ -23,11 +23,10 @@ pub fn pass_through(
     most_bytes: usize,
     each: impl FnMut(&[u8]),
 ) -> Result<(Ended, Vec<u8>), TracerError> {
-    let internal = |error: &dyn std::fmt::Display| TracerError::Internal(error.to_string());
-    supervisor::can_watch().map_err(|error| internal(&error))?;
-    let caller = Caller::take_over().map_err(|error| internal(&error))?;
-    let bystander = Bystander::start(command).map_err(|error| internal(&error))?;
-    let (pipe, stderr) = io::pipe().map_err(|error| internal(&error))?;
+    supervisor::can_watch().map_err(TracerError::internal)?;
+    let caller = Caller::take_over().map_err(TracerError::internal)?;
+    let bystander = Bystander::start(command).map_err(TracerError::internal)?;
+    let (pipe, stderr) = io::pipe().map_err(TracerError::internal)?;
     let mut program = TracedProgram::start(command, &[], caller, bystander, None, Some(stderr.into()))?;
     let kept = input::tail(Stderr { pipe, program: &program }, most_bytes, each).unwrap_or_default();
     loop {

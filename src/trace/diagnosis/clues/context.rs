@@ -21,7 +21,7 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
             let before = program.contexts.get(..place).unwrap_or_default();
             let is_elsewhere = |(_, other): &&(usize, ContextLife)| other.made.gpu != made.gpu;
             let own = worked_on(program, made.gpu.as_deref());
-            let pinned = next_of_thread(program, index, made).filter(|(_, next)| is_host_memory(next));
+            let pinned = pinned_next(program, index, made);
             let own_gpu = own.map_or("another GPU".to_owned(), |own| gpu_name(trace, own.made.gpu.as_deref()));
             let mut clue = clue
                 .with("gpu", gpu_name(trace, made.gpu.as_deref()))
@@ -49,7 +49,7 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
                 clue.stacks.push(&fault.stack);
             }
             // What asked for the memory explains the context.
-            clue.stacks.extend(pinned.map(|(_, next)| &next.stack));
+            clue.stacks.extend(pinned.map(|next| &next.stack));
             clues.push(clue);
         }
     }
@@ -66,18 +66,12 @@ fn own_ordinal(own: Option<&ContextLife<'_>>) -> String {
     own.and_then(|own| own.made.device).map_or(SOME_ORDINAL.to_owned(), |ordinal| ordinal.to_string())
 }
 
-fn is_host_memory(event: &TraceEvent) -> bool {
-    matches!(event.what, EventKind::HostMemory { .. })
-}
-
-/// The next event of the thread, except loading code, which comes with a context.
-fn next_of_thread<'a>(
-    program: &ProgramHistory<'a>,
-    index: usize,
-    made: &TraceEvent,
-) -> Option<(usize, &'a TraceEvent)> {
+/// The next event of the thread, except loading code, which comes with a context; none unless it asks for page-locked
+/// host memory.
+fn pinned_next<'a>(program: &ProgramHistory<'a>, index: usize, made: &TraceEvent) -> Option<&'a TraceEvent> {
     let after = program.events.iter().filter(|(at, event)| *at > index && event.tid == made.tid);
-    after.copied().find(|(_, event)| !matches!(event.what, EventKind::Module))
+    let (_, next) = after.copied().find(|(_, event)| !matches!(event.what, EventKind::Module))?;
+    matches!(next.what, EventKind::HostMemory { .. }).then_some(next)
 }
 
 /// The first call that returned CUDA_ERROR_ILLEGAL_ADDRESS after the process had used the GPU of a context. Later calls
