@@ -200,7 +200,7 @@ fn last_line(path: &Path) -> Option<String> {
 
 /// Whether a word says nothing where `cuInit` cannot succeed.
 fn needs_gpu(word: &PolicyWord) -> bool {
-    !matches!(word, PolicyWord::Init) && *word != PolicyWord::Rule("late-mask".to_string())
+    !matches!(word, PolicyWord::Init) && *word != PolicyWord::Rule("late-mask")
 }
 
 fn has_gpu(witnesses: &[(WitnessAsked, Ground)]) -> bool {

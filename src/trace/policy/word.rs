@@ -24,7 +24,7 @@ pub enum PolicyWord {
     /// An error of a driver call.
     Error,
     /// The findings of a rule, such as `late-mask`. `fork` is short for `fork-after-init`.
-    Rule(String),
+    Rule(&'static str),
 }
 
 /// A GPU by index or UUID.
@@ -36,16 +36,20 @@ pub enum GpuWord {
     Uuid(String),
 }
 
-/// The rule that `fork` means.
-const FORK: &str = "fork-after-init";
 /// The words that are not names of rules.
-const PLAIN: [&str; 5] = ["cuinit", "context", "stray", "fork", "error"];
+const PLAIN: [(&str, PolicyWord); 5] = [
+    ("cuinit", PolicyWord::Init),
+    ("context", PolicyWord::Context),
+    ("stray", PolicyWord::Stray),
+    ("fork", PolicyWord::Rule("fork-after-init")),
+    ("error", PolicyWord::Error),
+];
 /// The forms that name a device.
 const FORMS: [&str; 3] = ["context:gpuN", "context:GPU-UUID", "context:cuda:N"];
 
 /// Every word that can be forbidden, for messages and help.
 pub fn words() -> Vec<&'static str> {
-    PLAIN.into_iter().chain(FORMS).chain(rules().iter().map(|rule| rule.name.as_str())).collect()
+    PLAIN.into_iter().map(|(name, _)| name).chain(FORMS).chain(rules().iter().map(|rule| rule.name.as_str())).collect()
 }
 
 /// Why a text is not a word of a policy, in a sentence.
@@ -59,13 +63,8 @@ impl PolicyWord {
     /// # Errors
     /// There is no such word. The error names the known ones and the nearest.
     pub fn parse(text: &str) -> Result<PolicyWord, WordError> {
-        match text {
-            "cuinit" => return Ok(PolicyWord::Init),
-            "context" => return Ok(PolicyWord::Context),
-            "stray" => return Ok(PolicyWord::Stray),
-            "error" => return Ok(PolicyWord::Error),
-            "fork" => return Ok(PolicyWord::Rule(FORK.to_owned())),
-            _ => {}
+        if let Some((_, word)) = PLAIN.into_iter().find(|(name, _)| *name == text) {
+            return Ok(word);
         }
         if let Some(device) = text.strip_prefix("context:") {
             if let Some(number) = device.strip_prefix("cuda:") {
@@ -75,10 +74,8 @@ impl PolicyWord {
             let gpu = GpuWord::parse(device);
             return gpu.map(PolicyWord::ContextOn).ok_or_else(|| unknown_gpu(device, ", or cuda:N by CUDA's ordinal"));
         }
-        match rules().iter().find(|rule| rule.name == text) {
-            Some(rule) => Ok(PolicyWord::Rule(rule.name.clone())),
-            None => Err(unknown(text)),
-        }
+        let rule = rules().iter().find(|rule| rule.name == text);
+        rule.map(|rule| PolicyWord::Rule(&rule.name)).ok_or_else(|| unknown(text))
     }
 }
 
@@ -147,15 +144,12 @@ impl fmt::Display for GpuWord {
 
 impl fmt::Display for PolicyWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plain = PLAIN.into_iter().find(|(_, word)| word == self).map(|(name, _)| name);
         match self {
-            PolicyWord::Init => f.write_str("cuinit"),
-            PolicyWord::Context => f.write_str("context"),
             PolicyWord::ContextOn(gpu) => write!(f, "context:{gpu}"),
             PolicyWord::ContextOnOrdinal(ordinal) => write!(f, "context:cuda:{ordinal}"),
-            PolicyWord::Stray => f.write_str("stray"),
-            PolicyWord::Error => f.write_str("error"),
-            PolicyWord::Rule(name) if name == FORK => f.write_str("fork"),
-            PolicyWord::Rule(name) => f.write_str(name),
+            PolicyWord::Rule(name) => f.write_str(plain.unwrap_or(name)),
+            _ => f.write_str(plain.unwrap_or_default()),
         }
     }
 }
