@@ -230,7 +230,7 @@ fn notes<'a>(seen: &TraceView<'a>, said: &[Once<'a>]) -> Vec<Once<'a>> {
 fn rule_of(forbidden: &str) -> String {
     let word = forbidden.split([':', ' ']).next().unwrap_or_default();
     match PolicyWord::parse(word) {
-        Ok(PolicyWord::Rule(rule)) => rule,
+        Ok(PolicyWord::Rule(rule)) => rule.to_owned(),
         _ => name(word),
     }
 }
