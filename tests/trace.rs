@@ -10,32 +10,44 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
 
 use common::counts;
 use common::traced::{LATE, Node, PROGRAMS, Program, events, in_time, lines_of, traced};
-use common::{PROGRAM, Ran, Scratch, root};
+use common::{LONGEST, PROGRAM, Ran, Scratch, root};
 use cuda_pitfalls::diagnosis::{Severity, findings};
 use cuda_pitfalls::trace::{ContextChange, EventKind, Trace, TraceEvent, Usage, Witness};
+use rustix::process::{Pid, Signal, kill_process};
 
 /// A command under `trace` on the simulated machine, not yet started.
 fn tracing(scratch: &Scratch, options: &[&str], command: &[&str]) -> Command {
-    let out = scratch.path().join("traces");
-    let mut all = vec!["trace", "--on", "sim:h200-x2", "--out"];
-    let out = out.to_string_lossy().into_owned();
-    all.push(&out);
-    all.extend(options);
-    all.push("--");
-    all.extend(command);
-    let mut tracing = scratch.command(&all);
+    let out = text(scratch.path().join("traces"));
+    let mut tracing =
+        scratch.command(&[&["trace", "--on", "sim:h200-x2", "--out", &out][..], options, &["--"], command].concat());
     tracing.env("PYTHONDONTWRITEBYTECODE", "1");
     tracing
 }
 
-/// The one trace of a folder.
+/// A command under `trace`, run to its end.
+fn run(scratch: &Scratch, options: &[&str], command: &[&str]) -> Ran {
+    scratch.start(tracing(scratch, options, command)).wait(LONGEST)
+}
+
+fn text(path: PathBuf) -> String {
+    path.to_string_lossy().into_owned()
+}
+
+/// The path of a program of `tests/traced`.
+fn script(name: &str) -> String {
+    text(root().join(traced(name)))
+}
+
 fn stored(scratch: &Scratch) -> Trace {
-    let traces = scratch.path().join("traces");
-    let folders: Vec<PathBuf> = fs::read_dir(&traces).expect("a folder").flatten().map(|it| it.path()).collect();
+    only(&scratch.path().join("traces"))
+}
+
+/// The one trace of a folder.
+fn only(traces: &Path) -> Trace {
+    let folders: Vec<PathBuf> = fs::read_dir(traces).expect("a folder").flatten().map(|it| it.path()).collect();
     let [folder] = folders.as_slice() else { panic!("{folders:?}") };
     Trace::open(folder).unwrap_or_else(|error| panic!("{error}"))
 }
@@ -47,16 +59,15 @@ fn trace(options: &[&str], command: &[&str]) -> (Ran, Trace) {
     let are_late = |(_, trace): &(Ran, Trace)| trace.events.len() < 100 && trace.events.iter().any(is_late);
     in_time(are_late, || {
         let scratch = Scratch::new();
-        let ran = scratch.start(tracing(&scratch, options, command)).wait(Duration::from_secs(120));
-        (ran, stored(&scratch))
+        (run(&scratch, options, command), stored(&scratch))
     })
 }
 
 /// A program of `tests/traced` with its arguments.
 fn words(node: &Node, program: &Program) -> Vec<String> {
     let mut words = match program.0.ends_with(".py") {
-        true => vec!["python3".to_string(), root().join(traced(program.0)).to_string_lossy().into_owned()],
-        false => vec![node.program(program.0).to_string_lossy().into_owned()],
+        true => vec!["python3".to_string(), script(program.0)],
+        false => vec![text(node.program(program.0))],
     };
     words.extend(program.1.iter().map(ToString::to_string));
     words
@@ -176,17 +187,12 @@ fn a_trace_shows_what_a_program_says_of_itself_at_its_own_lines() {
 
 #[test]
 fn the_hook_comes_before_the_mask_and_both_witnesses_see_each_init() {
-    let script = root().join(traced("late_mask.py"));
-    let (_, trace) = trace(&[], &["python3", &script.to_string_lossy()]);
-    let witnesses: Vec<Witness> = trace
-        .events
-        .iter()
-        .filter_map(|event| match event.what {
-            EventKind::Init { witness, .. } => Some(witness),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(witnesses, [Witness::Forwarding, Witness::Injection]);
+    let (_, trace) = trace(&[], &["python3", &script("late_mask.py")]);
+    let witnesses = trace.events.iter().filter_map(|event| match event.what {
+        EventKind::Init { witness, .. } => Some(witness),
+        _ => None,
+    });
+    assert_eq!(witnesses.collect::<Vec<_>>(), [Witness::Forwarding, Witness::Injection]);
     let read = trace.events.iter().find_map(|event| match &event.what {
         EventKind::MaskRead { value, after_hook } => Some((value.clone(), *after_hook)),
         _ => None,
@@ -197,13 +203,9 @@ fn the_hook_comes_before_the_mask_and_both_witnesses_see_each_init() {
 #[test]
 fn a_libcuda_that_is_opened_by_its_path_is_said_to_be_unseen() {
     let node = Node::new("h200-x2");
-    let library = node.links.join("libcuda.so.1");
-    let script = root().join(traced("absolute_path.py"));
-    let scratch = Scratch::new();
-    let command = ["python3", &script.to_string_lossy(), &library.to_string_lossy()];
-    let ran = scratch.start(tracing(&scratch, &[], &command)).wait(Duration::from_secs(60));
+    let command = ["python3", &script("absolute_path.py"), &text(node.links.join("libcuda.so.1"))];
+    let (ran, trace) = trace(&[], &command);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let trace = stored(&scratch);
     let hooked = |event: &TraceEvent| matches!(event.what, EventKind::Init { witness: Witness::Injection, .. });
     assert!(trace.events.iter().any(hooked), "{:#?}", trace.events);
     let not_seen = trace.end.expect("a whole trace").not_seen;
@@ -225,7 +227,7 @@ fn a_program_of_the_simulated_libcudart_is_not_blamed_for_what_is_not_seen() {
 #[test]
 fn a_command_needs_no_dashes_before_it_and_its_summary_goes_to_a_file() {
     let scratch = Scratch::new();
-    let [out, file] = ["traces", "summary.json"].map(|name| scratch.path().join(name).to_string_lossy().into_owned());
+    let [out, file] = ["traces", "summary.json"].map(|name| text(scratch.path().join(name)));
     let words = ["trace", "--on", "sim", "--out", &out, "--json", &file, "python3", "-c", "print(7)", "--forbid"];
     // A link that somebody put there is refused before the program runs, and what it names stays as it is.
     let victim = scratch.path().join("victim");
@@ -235,7 +237,7 @@ fn a_command_needs_no_dashes_before_it_and_its_summary_goes_to_a_file() {
     refused.ended(2, "usage");
     assert!(refused.stderr.contains("it is a link") && refused.stdout.is_empty(), "{refused:?}");
     fs::remove_file(&file).expect("ours");
-    let ran = scratch.start(scratch.command(&words)).wait(Duration::from_secs(60));
+    let ran = scratch.run(&words);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "7\n"), "{ran:?}");
     assert!(ran.stderr.contains("trace.ndjson"), "the text stays on stderr: {ran:?}");
     let summary: serde_json::Value = serde_json::from_str(&fs::read_to_string(&file).expect("a file")).expect("JSON");
@@ -260,7 +262,7 @@ fn an_injection_library_and_a_preload_that_were_there_before_are_kept() {
     let script = "import ctypes, os; ctypes.CDLL('libcuda.so.1').cuInit(0); print(os.environ['LD_PRELOAD'].count(':'))";
     let mut command = tracing(&scratch, &[], &["python3", "-c", script]);
     command.env("CUDA_INJECTION64_PATH", &hook).env("LD_PRELOAD", &preload).env("HOOK_LOG", &log);
-    let ran = scratch.start(command).wait(Duration::from_secs(60));
+    let ran = scratch.start(command).wait(LONGEST);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "1\n"), "{ran:?}");
     let called = fs::read_to_string(&log).unwrap_or_default();
     assert!(!called.is_empty(), "the earlier hook was not called: {ran:?}");
@@ -269,14 +271,11 @@ fn an_injection_library_and_a_preload_that_were_there_before_are_kept() {
 #[test]
 fn what_is_forbidden_is_reported_in_every_form_at_the_users_own_line() {
     let scratch = Scratch::new();
-    let script = root().join(traced("stray_context.py"));
+    let script = script("stray_context.py");
     let line = lines_of(Path::new("stray_context.py"))["stray"];
-    let (page, junit) = (scratch.path().join("page.html"), scratch.path().join("junit.xml"));
-    let (page_path, junit_path) = (page.to_string_lossy().into_owned(), junit.to_string_lossy().into_owned());
-    let options = ["--forbid", "stray", "--github", "--json", "--html", &page_path, "--junit", &junit_path];
-    let ran = scratch
-        .start(tracing(&scratch, &options, &["python3", &script.to_string_lossy()]))
-        .wait(Duration::from_secs(60));
+    let [page, junit] = ["page.html", "junit.xml"].map(|name| text(scratch.path().join(name)));
+    let options = ["--forbid", "stray", "--github", "--json", "--html", &page, "--junit", &junit];
+    let ran = run(&scratch, &options, &["python3", &script]);
     ran.ended(1, "unexpected");
     assert_eq!(ran.stdout, "model on cuda:1\ndone\n", "stdout is the program's");
     let summary = ran.stderr.lines().find(|line| line.starts_with('{')).expect("a summary");
@@ -296,19 +295,16 @@ fn what_is_forbidden_is_reported_in_every_form_at_the_users_own_line() {
 #[test]
 fn a_policy_that_cannot_be_decided_is_not_kept() {
     let node = Node::new("h200-x2");
-    let library = node.links.join("libcuda.so.1").to_string_lossy().into_owned();
-    let script = root().join(traced("absolute_path.py")).to_string_lossy().into_owned();
+    let command = ["python3", &script("absolute_path.py"), &text(node.links.join("libcuda.so.1"))];
     let scratch = Scratch::new();
     // A violation may have a code of its own, which what is not decided does not get.
     for (options, code, name) in [
         (["--forbid", "context", "--error-exitcode", "9"], 3, "inconclusive"),
         (["--forbid", "cuinit", "--error-exitcode", "9"], 9, "unexpected"),
     ] {
-        let command = tracing(&scratch, &options, &["python3", &script, &library]);
-        scratch.start(command).wait(Duration::from_secs(60)).ended(code, name);
+        run(&scratch, &options, &command).ended(code, name);
     }
-    let command = tracing(&scratch, &["--forbid", "cuinit,context"], &["true"]);
-    assert_eq!(scratch.start(command).wait(Duration::from_secs(60)).code, Some(0));
+    assert_eq!(run(&scratch, &["--forbid", "cuinit,context"], &["true"]).code, Some(0));
 }
 
 #[test]
@@ -341,11 +337,10 @@ fn writes_that_are_told_no_more_are_said_to_be_unseen() {
 fn a_simulated_driver_is_never_taken_for_a_real_one_whatever_was_asked_for() {
     let node = Node::new("h200-x2");
     let scratch = Scratch::new();
-    let out = scratch.path().join("traces").to_string_lossy().into_owned();
-    let script = root().join(traced("late_mask.py")).to_string_lossy().into_owned();
+    let (out, script) = (text(scratch.path().join("traces")), script("late_mask.py"));
     let mut command = scratch.command(&["trace", "--on", "cuda", "--out", &out, "--", "python3", &script]);
     command.env("LD_LIBRARY_PATH", &node.links).env("PYTHONDONTWRITEBYTECODE", "1");
-    let ran = scratch.start(command).wait(Duration::from_secs(60));
+    let ran = scratch.start(command).wait(LONGEST);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(ran.stderr.contains("SIMULATED"), "{}", ran.stderr);
     let trace = stored(&scratch);
@@ -359,9 +354,8 @@ fn two_traces_on_one_gpu_each_see_their_own_program_and_say_that_it_is_shared() 
     let hold = "import ctypes, os, time\ncuda = ctypes.CDLL('libcuda.so.1')\ncontext = ctypes.c_void_p()\n\
         cuda.cuInit(0)\ncuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)\n";
     let start = |name: &str, script: String| {
-        let out = node.file(name).to_string_lossy().into_owned();
-        let mut command =
-            node.scratch.command(&["trace", "--on", "cuda", "--out", &out, "--", "python3", "-c", &script]);
+        let words = ["trace", "--on", "cuda", "--out", &text(node.file(name)), "--", "python3", "-c", &script];
+        let mut command = node.scratch.command(&words);
         command.env("LD_LIBRARY_PATH", &node.links).stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().expect("it starts")
     };
@@ -372,12 +366,8 @@ fn two_traces_on_one_gpu_each_see_their_own_program_and_say_that_it_is_shared() 
     assert!(start("second", hold.to_string()).wait().expect("it ends").success());
     fs::write(&go, "").expect("a file");
     assert!(first.wait().expect("it ends").success());
-    let open = |name: &str| {
-        let folder = fs::read_dir(node.file(name)).expect("a folder").flatten().next().expect("a trace").path();
-        Trace::open(&folder).unwrap_or_else(|error| panic!("{error}"))
-    };
     for (name, shared) in [("first", false), ("second", true)] {
-        let trace = open(name);
+        let trace = only(&node.file(name));
         let made = trace.events.iter().filter(|event| matches!(event.what, EventKind::Context { .. })).count();
         assert_eq!((made, trace.processes.len()), (1, 1), "{name}");
         assert_eq!(trace.start.limits.iter().any(|limit| limit.contains("shared")), shared, "{:?}", trace.start.limits);
@@ -398,8 +388,7 @@ fn code_that_python_was_given_as_text_is_the_programs_own() {
 
 #[test]
 fn without_a_preload_writes_are_not_seen_and_that_is_said() {
-    let script = root().join(traced("late_mask.py"));
-    let (ran, trace) = trace(&["--no-preload"], &["python3", &script.to_string_lossy()]);
+    let (ran, trace) = trace(&["--no-preload"], &["python3", &script("late_mask.py")]);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     assert!(!trace.events.iter().any(|event| matches!(event.what, EventKind::Variable { .. })));
     assert!(trace.events.iter().any(|event| matches!(event.what, EventKind::Context { .. })));
@@ -409,8 +398,7 @@ fn without_a_preload_writes_are_not_seen_and_that_is_said() {
 #[test]
 fn counts_are_those_of_the_calls_that_were_made() {
     let node = Node::new("h200-x2");
-    let program = node.program("launch_loop.c").to_string_lossy().into_owned();
-    let (_, trace) = trace(&[], &[&program, "1000"]);
+    let (_, trace) = trace(&[], &[&text(node.program("launch_loop.c")), "1000"]);
     let [counts] = trace.counts.as_slice() else { panic!("{:?}", trace.counts) };
     let launches = counts.calls["cuLaunchKernel"].calls;
     // Those that are made past us are not counted.
@@ -443,7 +431,7 @@ fn a_signal_ends_the_tracer_as_it_ended_the_program() {
 #[test]
 fn a_command_that_is_not_there_ends_as_in_a_shell() {
     let scratch = Scratch::new();
-    let ran = scratch.start(tracing(&scratch, &[], &["/no/such/program"])).wait(Duration::from_secs(20));
+    let ran = run(&scratch, &[], &["/no/such/program"]);
     assert_eq!(ran.code, Some(127), "{ran:?}");
     assert!(ran.stderr.contains("/no/such/program"), "{ran:?}");
     let left = fs::read_dir(scratch.path().join("traces")).map_or(0, Iterator::count);
@@ -461,10 +449,9 @@ fn a_traced_worker_makes_the_listed_calls_and_no_others_with_the_same_outcome() 
         "memory/vmm-is-taken-at-create",
         "device/pop-too-often",
     ];
-    let reports = scratch.reports().to_string_lossy().into_owned();
-    let mut command = vec![PROGRAM, "run", "--on", "cuda", "--quick", "--out", &reports];
-    command.extend(names);
-    let ran = scratch.start(tracing(&scratch, &["--all-calls"], &command)).wait(Duration::from_secs(120));
+    let reports = text(scratch.reports());
+    let command = [&[PROGRAM, "run", "--on", "cuda", "--quick", "--out", &reports][..], &names].concat();
+    let ran = run(&scratch, &["--all-calls"], &command);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let report = scratch.stored().unwrap_or_else(|| panic!("no report: {ran:?}"));
     assert!(report.run.warnings.iter().any(|warning| warning.contains("traced")), "{:?}", report.run.warnings);
@@ -481,10 +468,8 @@ fn questions_of_a_program_are_counted_only_where_all_calls_are() {
     let ask = "import ctypes\ncuda = ctypes.CDLL('libcuda.so.1')\ncuda.cuInit(0)\nflags, active = ctypes.c_uint(), \
                ctypes.c_int()\nassert cuda.cuDevicePrimaryCtxGetState(0, ctypes.byref(flags), ctypes.byref(active)) == 0";
     for (options, asked) in [(&[][..], None), (&["--all-calls"][..], Some(1))] {
-        let scratch = Scratch::new();
-        let ran = scratch.start(tracing(&scratch, options, &["python3", "-c", ask])).wait(Duration::from_secs(30));
+        let (ran, trace) = trace(options, &["python3", "-c", ask]);
         assert_eq!(ran.code, Some(0), "{ran:?}");
-        let trace = stored(&scratch);
         assert_eq!(trace.start.all_calls, asked.is_some());
         let counts = &trace.counts.first().expect("counts").calls;
         assert_eq!(counts.get("cuDevicePrimaryCtxGetState").map(|it| it.calls), asked, "{counts:?}");
@@ -494,11 +479,7 @@ fn questions_of_a_program_are_counted_only_where_all_calls_are() {
 
 /// Waits for a file.
 fn appears(path: &Path) {
-    let began = Instant::now();
-    while !path.exists() {
-        assert!(began.elapsed() < common::LONGEST, "{} does not appear", path.display());
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    common::eventually(&path.to_string_lossy(), LONGEST, || path.exists().then_some(()));
 }
 
 /// A traced program that has called `cuInit`, does `rest` once the first of the files is there, and then makes the second.
@@ -535,20 +516,19 @@ fn a_tracer_that_is_stopped_does_not_hold_the_program() {
     let scratch = Scratch::new();
     let files = ["stopped", "done"].map(|name| scratch.path().join(name));
     let mut child = under_way(&scratch, &files, "for n in range(20): os.environ['CUDA_VISIBLE_DEVICES'] = str(n)");
-    let pid = rustix::process::Pid::from_raw(child.id() as i32).expect("a PID");
-    rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("it is stopped");
+    let pid = Pid::from_raw(child.id() as i32).expect("a PID");
+    kill_process(pid, Signal::STOP).expect("it is stopped");
     fs::write(&files[0], "").expect("a file of our own");
     // It would not appear if each event were waited for until the tracer goes on.
     appears(&files[1]);
-    rustix::process::kill_process(pid, rustix::process::Signal::CONT).expect("it goes on");
+    kill_process(pid, Signal::CONT).expect("it goes on");
     assert_eq!(child.wait().expect("it ends").code(), Some(0));
 }
 
 /// Traces a program to a disk that has no room for its trace; none where nothing can stand for such a disk. The document and
 /// what was printed are copied to the scratch folder.
 fn on_a_full_disk(scratch: &Scratch, options: &[&str], program: &str, arguments: &[&str]) -> Option<Ran> {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("NOT TESTED: only root can make a small disk");
+    if !attacks::is_root("make a small disk") {
         return None;
     }
     let (disk, copy) = (scratch.path().join("disk"), scratch.path().join("traces"));
@@ -562,7 +542,7 @@ fn on_a_full_disk(scratch: &Scratch, options: &[&str], program: &str, arguments:
     );
     let mut command = Command::new("unshare");
     command.args(["--mount", "sh", "-c", &line, "sh", program]).args(arguments).env("TMPDIR", scratch.path());
-    let ran = scratch.start(command).wait(Duration::from_secs(60));
+    let ran = scratch.start(command).wait(LONGEST);
     if ran.code == Some(99) || ran.stderr.contains("unshare failed") {
         eprintln!("NOT TESTED: no disk can be mounted here: {}", ran.stderr);
         return None;

@@ -7,26 +7,24 @@ use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use cuda_pitfalls::trace::{EventKind, Trace};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use super::common::closed::SYSTEM;
-use super::common::traced::{Node, traced};
-use super::common::{PROGRAM, Ran, Running, Scratch, behind, eventually, root};
-use super::{appears, stored, trace, tracing};
+use super::common::traced::Node;
+use super::common::{LONGEST, PROGRAM, Ran, Running, Scratch, behind, eventually};
+use super::{appears, run, script, stored, text, trace, tracing};
 
 /// A user that nothing here belongs to.
 const OTHER: u32 = 65_533;
-const LONGEST: Duration = Duration::from_secs(60);
 const MODES: [&str; 5] = ["zero", "silent", "drip", "huge", "spoof"];
 
-/// Whether this is root, who alone can be another user; says what is not tested where it is not.
-fn is_root() -> bool {
+/// Whether this is root, who alone can do something; says what is not tested where it is not.
+pub(super) fn is_root(what: &str) -> bool {
     let is_root = rustix::process::geteuid().is_root();
     if !is_root {
-        eprintln!("NOT TESTED: only root can start a process of another user");
+        eprintln!("NOT TESTED: only root can {what}");
     }
     is_root
 }
@@ -59,9 +57,7 @@ impl Held {
     /// Lets the program end.
     fn finish(self) -> (Ran, Trace) {
         File::create(self.scratch.path().join("go")).expect("a file");
-        let ran = self.running.wait(LONGEST);
-        let trace = stored(&self.scratch);
-        (ran, trace)
+        (self.running.wait(LONGEST), stored(&self.scratch))
     }
 }
 
@@ -71,7 +67,7 @@ struct Stranger(Child);
 impl Stranger {
     fn start(mode: &str, socket: &Path) -> Stranger {
         // Another user may not be able to enter the folder of the tests, nor that of our interpreter.
-        let text = fs::read_to_string(root().join(traced("attacks/stranger.py"))).expect("a program");
+        let text = fs::read_to_string(script("attacks/stranger.py")).expect("a program");
         let mut command = Command::new("python3");
         command
             .env("PATH", SYSTEM)
@@ -109,23 +105,17 @@ fn beside_a_stranger(mode: &str) {
 
 #[test]
 fn another_user_on_the_socket_is_not_heard_and_holds_nobody() {
-    if !is_root() {
-        return;
+    if is_root("start a process of another user") {
+        MODES.into_iter().for_each(beside_a_stranger);
     }
-    MODES.into_iter().for_each(beside_a_stranger);
 }
 
 #[test]
 fn a_program_that_lies_spoils_only_its_own_trace() {
     for mode in MODES {
-        let stranger = root().join(traced("attacks/stranger.py"));
-        let held = Held::start(
-            &[],
-            &format!(
-                "{{ sleep 60 | python3 {} {mode} $CUDA_PITFALLS_TRACED/socket & }} | head -1",
-                stranger.to_string_lossy()
-            ),
-        );
+        let stranger = script("attacks/stranger.py");
+        let first = format!("{{ sleep 60 | python3 {stranger} {mode} $CUDA_PITFALLS_TRACED/socket & }} | head -1");
+        let held = Held::start(&[], &first);
         held.folder();
         let (ran, trace) = held.finish();
         assert_eq!(ran.code, Some(5), "{mode}: {ran:?}");
@@ -161,7 +151,7 @@ fn what_a_process_goes_on_naming_after_its_trace_never_becomes_another_users() {
           mv {0}/out {0}/done) > /dev/null 2>&1 & exit 5",
         scratch.path().display()
     );
-    let ran = scratch.start(tracing(&scratch, &[], &["sh", "-c", &script])).wait(LONGEST);
+    let ran = run(&scratch, &[], &["sh", "-c", &script]);
     assert_eq!(ran.code, Some(5), "{ran:?}");
     File::create(at("go")).expect("a file");
     appears(&at("done"));
@@ -183,7 +173,7 @@ fn what_a_process_goes_on_naming_after_its_trace_never_becomes_another_users() {
 #[test]
 fn a_trace_is_its_users_alone() {
     let scratch = Scratch::new();
-    scratch.start(tracing(&scratch, &[], &["sh", "-c", "true", "secret"])).wait(LONGEST);
+    run(&scratch, &[], &["sh", "-c", "true", "secret"]);
     let folder = fs::read_dir(scratch.path().join("traces")).expect("a folder").flatten().next().expect("a trace");
     let mode = |path: &Path| fs::metadata(path).expect("it is there").mode() & 0o777;
     assert_eq!(mode(&folder.path()), 0o700);
@@ -288,8 +278,7 @@ fn a_filter_of_system_calls_kills_no_program_and_is_said() {
     if !cfg!(target_arch = "x86_64") {
         return;
     }
-    let script = root().join(traced("attacks/filtered.py")).to_string_lossy().into_owned();
-    let (ran, trace) = trace(&["--forbid", "late-mask"], &["python3", &script]);
+    let (ran, trace) = trace(&["--forbid", "late-mask"], &["python3", &script("attacks/filtered.py")]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), "child 0\n"), "{ran:?}");
     let not_seen = trace.end.expect("a whole trace").not_seen;
     assert!(not_seen.iter().any(|why| why.contains("seccomp")), "{not_seen:?}");
@@ -299,8 +288,7 @@ fn a_filter_of_system_calls_kills_no_program_and_is_said() {
 fn programs_are_started_from_signal_handlers_and_with_bad_pointers_as_without_a_trace() {
     let node = Node::new("h200-x2");
     for (name, says) in [("attacks/exec_in_handler.c", "failed 0\n"), ("attacks/bad_pointers.c", "wrong 0\n")] {
-        let program = node.program(name).to_string_lossy().into_owned();
-        let (ran, _) = trace(&[], &[&program]);
+        let (ran, _) = trace(&[], &[&text(node.program(name))]);
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), says), "{name}: {ran:?}");
     }
 }
@@ -325,7 +313,7 @@ const CONTEXTS: &str = "import ctypes, os, sys, time\nhere = sys.argv[1]\ncuda =
 /// What a bound on memory comes to, where the sampler is stopped meanwhile or not.
 fn bounded(stops: bool) -> (Ran, Trace) {
     let scratch = Scratch::new();
-    let here = scratch.path().to_string_lossy().into_owned();
+    let here = scratch.path().to_string_lossy();
     let command = tracing(&scratch, &["--max-bytes", "gpu1=100MiB"], &["python3", "-c", CONTEXTS, &here]);
     let running = scratch.start(command);
     appears(&scratch.path().join("begun"));
@@ -333,9 +321,7 @@ fn bounded(stops: bool) -> (Ran, Trace) {
         kill_process(sampler_of(running.pid()), Signal::STOP).expect("it is stopped");
     }
     File::create(scratch.path().join("go")).expect("a file");
-    let ran = running.wait(LONGEST);
-    let trace = stored(&scratch);
-    (ran, trace)
+    (running.wait(LONGEST), stored(&scratch))
 }
 
 #[test]
@@ -403,7 +389,7 @@ fn a_signal_reaches_the_program_once_whoever_it_is_sent_to() {
     ] {
         let scratch = Scratch::new();
         let ready = scratch.path().join("ready");
-        let here = scratch.path().to_string_lossy().into_owned();
+        let here = scratch.path().to_string_lossy();
         let tracer = tracing(&scratch, &[], &["python3", "-c", CHECKPOINT, &here]);
         let mut command = behind(before, &tracer);
         command.env("READY", &ready).process_group(0);
