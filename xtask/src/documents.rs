@@ -1,17 +1,11 @@
 //! Every generated document that is committed: its path, its text, and whether the committed text is up to date.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
-use std::thread;
+use std::{fs, thread};
 
-use cuda_pitfalls::catalogue;
-use cuda_pitfalls::diagnosis;
-use cuda_pitfalls::evidence;
-use cuda_pitfalls::judge;
 use cuda_pitfalls::releases::{self, LineReleases, Matrix};
-use cuda_pitfalls::render;
 use cuda_pitfalls::render::survey::{self as survey_page, NamedSurvey};
 use cuda_pitfalls::report::{self, Report, StoreError, Stored};
 use cuda_pitfalls::scenario::Scenario;
@@ -19,7 +13,7 @@ use cuda_pitfalls::schemas::SCHEMAS;
 use cuda_pitfalls::summary::{self, Summary};
 use cuda_pitfalls::survey::{Survey, SurveyKind, python};
 use cuda_pitfalls::text::json;
-use cuda_pitfalls::trace;
+use cuda_pitfalls::{catalogue, diagnosis, evidence, judge, render, trace};
 
 use crate::claim::{self, Article};
 use crate::explain::{Fared, Phrasings};

@@ -89,7 +89,7 @@ pub struct Ranked {
     pub is_held_out: bool,
 }
 
-/// Phrases counted by where the right answer came.
+/// Texts counted by where the right answer came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// All.
@@ -120,33 +120,18 @@ impl Counts {
         })
     }
 
+    /// Of texts about something else: none of them has a right answer.
+    pub fn of_others(answers: impl Iterator<Item = Certainty>) -> Counts {
+        answers.fold(Counts::default(), |counts, certainty| Counts {
+            all: counts.all + 1,
+            claimed: counts.claimed + usize::from(certainty.is_claimed()),
+            nothing: counts.nothing + usize::from(certainty == Certainty::Nothing),
+            ..counts
+        })
+    }
+
     fn row(self, name: &str) -> String {
         row(name, self.all, &[self.first, self.three, self.claimed, self.nothing])
-    }
-}
-
-/// Texts about something else, counted by how they were answered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NegativeCounts {
-    /// All.
-    pub all: usize,
-    /// Nothing was answered, which is right.
-    pub nothing: usize,
-    /// Something was offered as a possibility.
-    pub perhaps: usize,
-    /// Something was claimed.
-    pub claimed: usize,
-}
-
-impl NegativeCounts {
-    /// Of answers.
-    pub fn of(answers: impl Iterator<Item = Certainty>) -> NegativeCounts {
-        answers.fold(NegativeCounts::default(), |counts, certainty| NegativeCounts {
-            all: counts.all + 1,
-            nothing: counts.nothing + usize::from(certainty == Certainty::Nothing),
-            perhaps: counts.perhaps + usize::from(certainty == Certainty::Perhaps),
-            claimed: counts.claimed + usize::from(certainty.is_claimed()),
-        })
     }
 }
 
@@ -252,9 +237,8 @@ pub fn page(fared: &Fared) -> String {
     out.push_str("| texts | how many | not answered | perhaps | claimed |\n| --- | --- | --- | --- | --- |\n");
     for (name, is_held_out) in [("tuned on", false), ("held out", true)] {
         let half = answered.iter().filter(|answered| answered.is_held_out == is_held_out);
-        let NegativeCounts { all, nothing, perhaps, claimed } =
-            NegativeCounts::of(half.map(|answered| answered.certainty));
-        out.push_str(&row(name, all, &[nothing, perhaps, claimed]));
+        let Counts { all, nothing, claimed, .. } = Counts::of_others(half.map(|answered| answered.certainty));
+        out.push_str(&row(name, all, &[nothing, all - nothing - claimed, claimed]));
     }
     let several = ranked.iter().filter(|ranked| ranked.phrase.answers.len() > 1).count();
     let _ = writeln!(

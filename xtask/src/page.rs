@@ -108,7 +108,6 @@ fn see(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pit
     paragraph(out, &format!("Common belief: “{}”", prose(&scenario.belief)));
 }
 
-/// A check in words.
 fn effect(check: &Check) -> String {
     let words = match &check.facts.exit {
         Some(exit) => capitalised(&exit.sentence().replace("the worker", "the process")),

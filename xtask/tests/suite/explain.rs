@@ -6,7 +6,7 @@ use std::fs;
 use cuda_pitfalls::explain::Certainty;
 use cuda_pitfalls::scenario::symptom;
 use xtask::documents::root;
-use xtask::explain::{Answered, Counts, NegativeCounts, PhraseKind, Phrasings, Ranked};
+use xtask::explain::{Answered, Counts, PhraseKind, Phrasings, Ranked};
 
 use crate::made;
 
@@ -46,7 +46,7 @@ fn texts_about_something_else_are_not_answered() {
     }
     for (half, is_held_out, nothing, claimed) in [("tuned on", false, 95, 1), ("held out", true, 90, 5)] {
         let of_half = answered.iter().filter(|answered| answered.is_held_out == is_held_out);
-        let counts = NegativeCounts::of(of_half.map(|answered| answered.certainty));
+        let counts = Counts::of_others(of_half.map(|answered| answered.certainty));
         println!("{half}: {counts:?}");
         assert!(counts.all >= 100, "{half}: {counts:?}");
         assert!(counts.nothing * 100 >= counts.all * nothing, "{half}: too many are answered: {counts:?}");
