@@ -130,7 +130,7 @@ pub enum NoAnswer {
 }
 
 /// A search, from its question to its answer.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Bisection {
     /// Which document this is.
     pub schema: SchemaId,

@@ -38,7 +38,7 @@ use pair::{ComparedEntry, pair};
 pub const SCHEMA: &str = "cuda-pitfalls-comparison";
 
 /// What differs between A and B.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 pub struct Comparison {
     /// Which document this is.
     pub schema: SchemaId,
@@ -67,7 +67,7 @@ pub struct Comparison {
 }
 
 /// One of the two.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct ComparisonSide {
     /// What the reader calls it, such as its path; the run's id if it has no name.
     pub name: String,
@@ -124,7 +124,7 @@ impl From<Share> for String {
 }
 
 /// A scenario or a row that is not the same.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct EntryDifference {
     /// The scenario's instance, or what the row is about.
     pub name: String,
@@ -186,20 +186,7 @@ impl Comparison {
     }
 
     fn new(of: &str, [a, b]: [ComparisonSide; 2], machines: Vec<FactDifference>) -> Comparison {
-        Comparison {
-            schema: SchemaId::current(SCHEMA),
-            of: of.to_string(),
-            a,
-            b,
-            libcudart: None,
-            machines,
-            changed: Vec::new(),
-            explained: Vec::new(),
-            only_in_a: Vec::new(),
-            only_in_b: Vec::new(),
-            same: 0,
-            in_neither: 0,
-        }
+        Comparison { schema: SchemaId::current(SCHEMA), of: of.to_string(), a, b, machines, ..Comparison::default() }
     }
 
     fn with<T>(
@@ -262,7 +249,7 @@ impl ComparisonSide {
 
 impl EntryDifference {
     fn new(changes: Vec<FactDifference>, notes: Vec<String>) -> EntryDifference {
-        EntryDifference { name: String::new(), libcudart: None, changes, notes }
+        EntryDifference { changes, notes, ..EntryDifference::default() }
     }
 }
 

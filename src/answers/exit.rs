@@ -3,8 +3,7 @@
 use crate::survey::SurveyDocument;
 use crate::survey::document::Row;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
-use cuda_pitfalls_core::verdict::Provenance;
-use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Reason, Verdict};
+use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Reason, Verdict};
 
 /// How the program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -56,38 +55,37 @@ impl Exit {
 
     /// The word on stderr and in reports.
     pub const fn name(self) -> &'static str {
-        match self {
-            Exit::Ok => "ok",
-            Exit::Unexpected => "unexpected",
-            Exit::Usage => "usage",
-            Exit::Inconclusive => "inconclusive",
-            Exit::NothingMeasured => "nothing_measured",
-            Exit::Skipped => "skipped",
-            Exit::HostUnsafe => "host_unsafe",
-            Exit::Internal => "internal",
-            Exit::NotDurable => "not_durable",
-            Exit::Interrupted | Exit::Terminated => "interrupted",
-        }
+        self.shown().0
     }
 
     /// The meaning, for help and documentation: a clause without a full stop.
     pub const fn meaning(self) -> &'static str {
+        self.shown().1
+    }
+
+    const fn shown(self) -> (&'static str, &'static str) {
         match self {
-            Exit::Ok => "all conclusive and as expected, at least one attempt ran, and the report is on disk",
-            Exit::Unexpected => "a verdict is not the expected one",
-            Exit::Usage => "the command line or a scenario is not valid; nothing ran",
-            Exit::Inconclusive => "something ran and nothing can be concluded from it",
-            Exit::NothingMeasured => {
-                "nothing was measured (nothing selected, no GPU, nothing applies), or `--require` is not met"
+            Exit::Ok => ("ok", "all conclusive and as expected, at least one attempt ran, and the report is on disk"),
+            Exit::Unexpected => ("unexpected", "a verdict is not the expected one"),
+            Exit::Usage => ("usage", "the command line or a scenario is not valid; nothing ran"),
+            Exit::Inconclusive => ("inconclusive", "something ran and nothing can be concluded from it"),
+            Exit::NothingMeasured => (
+                "nothing_measured",
+                "nothing was measured (nothing selected, no GPU, nothing applies), or `--require` is not met",
+            ),
+            Exit::Skipped => {
+                ("skipped", "a scenario selected by its exact name was skipped, without `--allow-skip REASON`")
             }
-            Exit::Skipped => "a scenario selected by its exact name was skipped, without `--allow-skip REASON`",
-            Exit::HostUnsafe => "a worker could not be killed, or a GPU is lost; do not go on with this host",
-            Exit::Internal => "the harness failed",
-            Exit::NotDurable => "the report could not be written to disk",
-            Exit::Interrupted => "by SIGINT, after a partial report",
-            Exit::Terminated => {
-                "by SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU, after a partial report; `run.interrupted` says which"
+            Exit::HostUnsafe => {
+                ("host_unsafe", "a worker could not be killed, or a GPU is lost; do not go on with this host")
             }
+            Exit::Internal => ("internal", "the harness failed"),
+            Exit::NotDurable => ("not_durable", "the report could not be written to disk"),
+            Exit::Interrupted => ("interrupted", "by SIGINT, after a partial report"),
+            Exit::Terminated => (
+                "interrupted",
+                "by SIGTERM, SIGHUP, SIGUSR1, SIGUSR2 or SIGXCPU, after a partial report; `run.interrupted` says which",
+            ),
         }
     }
 

@@ -44,7 +44,7 @@ use cuda_pitfalls_core::verdict::{Kind, Provenance};
 pub const SCHEMA: &str = "cuda-pitfalls-fleet";
 
 /// The whole document.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Fleet {
     /// Which document this is.
     pub schema: SchemaId,
@@ -207,7 +207,7 @@ pub struct Question {
 }
 
 /// What must be equal for machines to be compared.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Key {
     /// The GPU models, each with how many there are: `2x NVIDIA H200`.
     pub gpus: String,

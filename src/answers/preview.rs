@@ -8,11 +8,10 @@ use cuda_pitfalls_core::plan::estimate::{self, Pace};
 use cuda_pitfalls_core::plan::{Options, Unmet, resolve};
 use cuda_pitfalls_core::report::Requirement;
 use cuda_pitfalls_core::scenario::{Instance, Scenario, Step};
-use cuda_pitfalls_core::verdict::Provenance;
-use cuda_pitfalls_core::verdict::Reason;
+use cuda_pitfalls_core::verdict::{Provenance, Reason};
 
 /// A whole run that was not started.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Preview {
     /// Always true: this is no report.
     pub dry_run: bool,
@@ -85,18 +84,7 @@ pub struct NotApplicable {
 impl Preview {
     /// A preview of nothing.
     pub fn new(on: &str, machine: &Machine, provenance: Provenance) -> Preview {
-        Preview {
-            dry_run: true,
-            provenance,
-            on: on.to_string(),
-            gpus: machine.gpus.len(),
-            would_run: Vec::new(),
-            not_applicable: Vec::new(),
-            attempts: 0,
-            expected_ms: 0,
-            require: Vec::new(),
-            allow_skip: None,
-        }
+        Preview { dry_run: true, provenance, on: on.to_string(), gpus: machine.gpus.len(), ..Preview::default() }
     }
 
     /// Adds instances, with whether each was asked for by name, as they would run with these options.

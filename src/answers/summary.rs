@@ -310,13 +310,8 @@ impl Summary {
 
     fn add_variable(&mut self, row: &EnvRow, machine: &Machine) {
         let Some(has_effect) = row.has_effect.filter(|_| row.standing.unmeasured.is_none()) else { return };
-        let facts = VariableFacts {
-            variable: row.variable.clone(),
-            value: row.value.clone(),
-            on: machine.summary(),
-            has_effect,
-            read_at: row.read_at.clone(),
-        };
+        let EnvRow { variable, value, read_at, .. } = row.clone();
+        let facts = VariableFacts { variable, value, on: machine.summary(), has_effect, read_at };
         put(&mut self.variables, facts, |facts| &facts.variable);
     }
 }

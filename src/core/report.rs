@@ -61,7 +61,7 @@ pub struct Report {
 }
 
 /// The name and version of the schema.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SchemaId {
     /// [`SCHEMA`].
     pub name: String,

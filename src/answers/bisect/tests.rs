@@ -19,21 +19,7 @@ fn searched(axes: &[(&str, &[&str])], outcome: impl Fn(&[u32]) -> ReleaseOutcome
         package: (*package).to_string(),
         releases: releases.iter().map(|release| (*release).to_string()).collect(),
     };
-    let mut bisection = Bisection {
-        schema: SchemaId::current(SCHEMA),
-        version: "0".to_string(),
-        started_at: String::new(),
-        forbid: Vec::new(),
-        command: Vec::new(),
-        with: Vec::new(),
-        python: None,
-        axes: axes.iter().map(axis).collect(),
-        trials: Vec::new(),
-        found: Vec::new(),
-        together: false,
-        no_answer: None,
-        elapsed_ns: 0,
-    };
+    let mut bisection = Bisection { axes: axes.iter().map(axis).collect(), ..Bisection::default() };
     let done: Result<(), Infallible> = bisection.search(|versions| {
         let numbers: Vec<u32> = versions.values().map(|version| version.parse().expect("a number")).collect();
         Ok(Some((outcome(&numbers), 1)))

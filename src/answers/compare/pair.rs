@@ -9,7 +9,6 @@ use cuda_pitfalls_core::text::counts::{grouped, listed};
 pub(super) struct ComparedEntry<'a, T> {
     /// What identifies it, beside the libcudart.
     pub(super) name: String,
-    /// The version of libcudart it is of.
     pub(super) libcudart: Option<String>,
     /// Why it shows nothing; none if it was measured.
     pub(super) unmeasured: Option<String>,

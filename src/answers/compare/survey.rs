@@ -42,7 +42,6 @@ fn entry<R: Compared>(row: &R) -> ComparedEntry<'_, R> {
     ComparedEntry { name, libcudart, unmeasured, item: row }
 }
 
-/// The facts on which the attempts of a row disagree.
 fn disagreement(standing: &RowAttempts) -> String {
     let mut facts: Vec<&str> = standing.disagreement.iter().map(String::as_str).collect();
     facts.sort_unstable();

@@ -6,8 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Comparison, ComparisonSide, EntryDifference, FactDifference, Relation, UNKNOWN};
-use super::{all, is_noise, known, yes_or_no};
+use super::{
+    Comparison, ComparisonSide, EntryDifference, FactDifference, Relation, UNKNOWN, all, is_noise, known, yes_or_no,
+};
 use cuda_pitfalls_core::machine;
 use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::escape::shorten;

@@ -107,7 +107,6 @@ struct IndexedScenario {
     /// Words that stand beside each other in the question, the belief and the messages.
     pairs: BTreeSet<(String, String)>,
     question: BTreeSet<Term>,
-    /// The terms of each message.
     says: Vec<BTreeSet<Term>>,
 }
 
@@ -115,13 +114,11 @@ pub(super) struct Index {
     documents: Vec<IndexedScenario>,
     /// In how many documents each term is.
     frequencies: BTreeMap<Term, u32>,
-    /// The mean length of each field.
     means: [f64; FIELDS.len()],
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Match {
-    /// Which scenario.
     pub(super) place: usize,
     /// More is better; two queries cannot be compared.
     pub(super) score: f64,

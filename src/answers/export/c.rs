@@ -19,7 +19,7 @@ use super::program::{
 use cuda_pitfalls_core::text::escape::visible;
 
 /// C types of handles that are integers of 64 bits.
-const WIDE: [&str; 9] = [
+pub(super) const WIDE: [&str; 9] = [
     "CUdeviceptr",
     "CUmemGenericAllocationHandle",
     "CUgraphConditionalHandle",
@@ -319,11 +319,6 @@ pub(super) fn passed_number(value: &Number, param: &Param, c_type: &str) -> Stri
         Number::Int(bytes) if matches!(param.kind, ParamKind::Bytes) => Language::C.size(*bytes),
         _ => Language::C.number(value),
     }
-}
-
-/// Whether a handle of this type is an integer.
-pub(super) fn is_wide(c_type: &str) -> bool {
-    WIDE.contains(&c_type)
 }
 
 /// The first value of a variable of this type, or of an array of so many.

@@ -219,7 +219,7 @@ impl<'p> CaseText<'p> {
             Argument::Text(pieces) => language.pick([c::text, python::encoded])(pieces),
             Argument::Variable(name) if language == Language::C => self.c_bound(name, c_type),
             Argument::Variable(name) => language.variable(name),
-            Argument::Handle(0) if !c::is_wide(c_type) => language.pick(["NULL", "None"]).to_string(),
+            Argument::Handle(0) if !c::WIDE.contains(&c_type) => language.pick(["NULL", "None"]).to_string(),
             Argument::Handle(value) => {
                 let c_type = c_type.replace("const ", "");
                 language.form(["($1)(uintptr_t)$0", "c_void_p($0)"], &[&value.to_string(), &c_type])

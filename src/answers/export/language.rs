@@ -23,7 +23,6 @@ impl Language {
         out
     }
 
-    /// A variable for this name.
     pub(super) fn variable(self, name: &str) -> String {
         identifier(name, self.pick([c::TAKEN.as_slice(), &python::TAKEN]))
     }

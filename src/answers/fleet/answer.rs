@@ -5,8 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::rows;
-use super::{Bucket, CaseChange, Key};
+use super::{Bucket, CaseChange, Key, rows};
 use crate::survey::SurveyKind;
 use cuda_pitfalls_core::fact::Change;
 use cuda_pitfalls_core::judge;
@@ -40,7 +39,7 @@ pub struct Refused {
 }
 
 /// What one document answers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Digest {
     /// Who answered.
     pub provenance: Provenance,
@@ -211,19 +210,7 @@ fn digest(
     }
     let mut gpus: Vec<String> = machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
     gpus.sort();
-    Ok(Digest {
-        provenance,
-        started_at,
-        is_partial: false,
-        labels: BTreeMap::new(),
-        gpus,
-        key: key(machine),
-        verdicts: BTreeMap::new(),
-        unexpected: 0,
-        context_bytes: None,
-        warnings: Vec::new(),
-        answers,
-    })
+    Ok(Digest { provenance, started_at, gpus, key: key(machine), answers, ..Digest::default() })
 }
 
 /// What a survey answers: its rows are questions.
@@ -303,9 +290,8 @@ fn key(machine: &Machine) -> Key {
     Key {
         gpus: listed(models.into_iter().map(|(name, count)| format!("{count}x {name}")), "no GPU"),
         driver: machine.driver_version.clone().unwrap_or_default(),
-        libcudart: String::new(),
         mig: machine.gpus.iter().any(|gpu| gpu.mig == Some(true)),
-        shared: false,
+        ..Key::default()
     }
 }
 

@@ -2,11 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::driver;
 use super::names::{Owner, owners};
 use super::pool::{Answers, Kept, Name, Pool};
 use super::usual::{Asked, Given};
-use super::{Bucket, Difference, Expected, Fleet, Group, Key, Machine, NotMerged, Question, SCHEMA, Usual};
+use super::{Bucket, Difference, Expected, Fleet, Group, Key, Machine, NotMerged, Question, SCHEMA, Usual, driver};
 use cuda_pitfalls_core::report::SchemaId;
 
 /// What the program knows of a scenario that a report only names.
@@ -56,6 +55,11 @@ pub fn merge(pool: Pool, expected: Option<&[String]>, words: impl Fn(&str) -> Op
         let only = |a: &BTreeSet<&String>, b: &BTreeSet<&String>| a.difference(b).copied().cloned().collect();
         Expected { machines: all.len(), missing: only(&all, &there), unexpected: only(&there, &all) }
     });
+    let group = |(key, machines): &(Key, BTreeSet<usize>)| Group {
+        key: key.clone(),
+        machines: machines.iter().copied().collect(),
+        usual: Vec::new(),
+    };
     let mut fleet = Fleet {
         schema: SchemaId::current(SCHEMA),
         provenance: rule.provenance,
@@ -63,19 +67,8 @@ pub fn merge(pool: Pool, expected: Option<&[String]>, words: impl Fn(&str) -> Op
         input,
         expected,
         machines,
-        questions: Vec::new(),
-        groups: members
-            .groups
-            .iter()
-            .map(|(key, machines)| Group {
-                key: key.clone(),
-                machines: machines.iter().copied().collect(),
-                usual: Vec::new(),
-            })
-            .collect(),
-        differences: Vec::new(),
-        causes: Vec::new(),
-        labels: Vec::new(),
+        groups: members.groups.iter().map(group).collect(),
+        ..Fleet::default()
     };
     Questions { answers: &answers, kept: &kept, members: &members, words: &words }.ask(&mut fleet);
     driver::compare(&mut fleet);
@@ -88,7 +81,6 @@ struct Members {
     groups: Vec<(Key, BTreeSet<usize>)>,
     /// The groups of each document by libcudart.
     places: Vec<HashMap<String, usize>>,
-    /// The machine of each document.
     machines: Vec<usize>,
     /// Whether anything of a document is compared.
     used: Vec<bool>,

@@ -108,7 +108,7 @@ struct Linked(Vec<usize>);
 impl Linked {
     /// Documents with one name and a common GPU.
     fn of(kept: &[Kept], called: &[String]) -> Linked {
-        let mut linked = Linked::new(kept.len());
+        let mut linked = Linked((0..kept.len()).collect());
         let mut first_with: HashMap<(&str, &str), usize> = HashMap::new();
         for (at, (one, name)) in kept.iter().zip(called).enumerate() {
             for gpu in &one.digest.gpus {
@@ -131,10 +131,6 @@ impl Linked {
             linked.link(at, other);
         }
         linked
-    }
-
-    fn new(count: usize) -> Linked {
-        Linked((0..count).collect())
     }
 
     /// The first of those that a document is linked with.

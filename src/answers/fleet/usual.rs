@@ -42,7 +42,6 @@ impl Asked<'_> {
         outcomes.sort_by_key(|(_, given)| std::cmp::Reverse(given.len()));
         let there: BTreeSet<usize> = self.given.iter().map(|given| given.machine).collect();
         let mut usual = Usual {
-            question: 0,
             outcomes: outcomes
                 .iter()
                 .map(|(Same { kind, facts }, given)| Outcome {
@@ -51,10 +50,10 @@ impl Asked<'_> {
                     machines: given.len(),
                 })
                 .collect(),
-            used_bytes: BTreeMap::new(),
             no_answer,
             not_asked: self.members.difference(&there).copied().collect(),
             unexpected: self.given.iter().filter(|it| it.answer.is_unexpected).map(|it| it.machine).collect(),
+            ..Usual::default()
         };
         let mut differences = Vec::new();
         let mut differs_in = |machines: Vec<usize>, usual_machines, what| {

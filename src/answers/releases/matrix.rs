@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::row::{LineState, ReleaseRow};
-use super::{EnvironmentDocument, version_order};
+use super::{Environment, EnvironmentDocument, version_order};
 use crate::survey::python::without_line;
 use cuda_pitfalls_core::text::counts::{grouped, tally};
 
@@ -159,17 +159,9 @@ impl Cell {
 }
 
 fn column(document: &EnvironmentDocument) -> Column {
-    let environment = &document.environment;
-    Column {
-        name: environment.name.clone(),
-        package: environment.package.clone(),
-        version: environment.version.clone(),
-        python: environment.python.clone(),
-        packages: environment.packages.clone(),
-        asked_at: environment.asked_at.clone(),
-        has_gpu: document.witnesses.iter().any(|witness| witness.cuda_gpus > 0),
-        failed: environment.failed.clone(),
-    }
+    let Environment { name, package, version, python, packages, asked_at, failed, .. } = document.environment.clone();
+    let has_gpu = document.witnesses.iter().any(|witness| witness.cuda_gpus > 0);
+    Column { name, package, version, python, packages, asked_at, has_gpu, failed }
 }
 
 /// The cell of a row in the column of its document, which has these rows.

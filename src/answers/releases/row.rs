@@ -181,14 +181,8 @@ impl WitnessSeen {
 impl ReleaseRow {
     /// A line, and what witnesses showed of it.
     pub fn of(line: &PythonLine, seen: Vec<WitnessSeen>) -> ReleaseRow {
-        ReleaseRow {
-            id: line.id.clone(),
-            framework: line.framework.clone(),
-            before: line.before.clone(),
-            ask: line.ask.clone(),
-            env: line.env.clone(),
-            seen,
-        }
+        let PythonLine { id, framework, before, ask, env, .. } = line.clone();
+        ReleaseRow { id, framework, before, ask, env, seen }
     }
 
     /// Whether another witness has to settle what differs between those that were asked.
@@ -198,7 +192,6 @@ impl ReleaseRow {
         !self.seen.iter().any(WitnessSeen::is_absent) && all.any(|other| other != first)
     }
 
-    /// What a witness showed.
     pub(super) fn by(&self, witness: Witness) -> Option<&WitnessSeen> {
         self.seen.iter().find(|seen| seen.witness == witness)
     }

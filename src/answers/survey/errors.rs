@@ -109,7 +109,6 @@ impl Returned {
     }
 }
 
-/// The library of these calls.
 fn library(calls: &[String]) -> CallLibrary {
     let is_nvml = calls.first().is_some_and(|call| call.starts_with("nvml"));
     if is_nvml { CallLibrary::Nvml } else { CallLibrary::Driver }

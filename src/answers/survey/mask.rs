@@ -143,14 +143,9 @@ fn item(form: Form, group: &str, uuids: &[String]) -> Result<Item<MaskRow>, (Str
         ..Case::default()
     };
     let (name, question) = ("survey-mask/mask".to_string(), "Which GPUs does this mask show?".to_string());
-    Ok(Item {
-        sets: vec![group.to_string()],
-        row: MaskRow { group: group.to_string(), mask, order, note, predicted, ..MaskRow::default() },
-        of_libcudart: false,
-        scenario: scenario(name, question, None, Vec::new(), vec![case]),
-        repeat: None,
-        reduce: MaskRow::with,
-    })
+    let row = MaskRow { group: group.to_string(), mask, order, note, predicted, ..MaskRow::default() };
+    let scenario = scenario(name, question, None, Vec::new(), vec![case]);
+    Ok(Item { sets: vec![group.to_string()], ..Item::new(row, scenario, MaskRow::with) })
 }
 
 /// The survey with predictions of today's rule, for the machine of the survey.
@@ -252,16 +247,10 @@ mod tests {
     #[test]
     fn a_mask_is_as_predicted_if_status_count_and_the_very_gpus_are() {
         let seen = |status: &str, count: u32, gpus: &[u32]| MaskRow {
-            group: "Numbers".to_string(),
-            mask: Some("1,0".to_string()),
-            order: None,
-            note: String::new(),
             status: Some(status.to_string()),
             count: Some(count),
             gpus: Some(gpus.to_vec()),
-            predicted: Predicted { status: String::new(), gpus: Vec::new() },
-            as_predicted: None,
-            standing: RowAttempts::default(),
+            ..MaskRow::default()
         };
         let predicted = Predicted { status: "CUDA_SUCCESS".to_string(), gpus: vec![1, 0] };
         assert_eq!(seen("CUDA_SUCCESS", 2, &[1, 0]).agrees_with(&predicted), Some(true));

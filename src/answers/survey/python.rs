@@ -175,16 +175,9 @@ impl PythonRow {
     /// A row without results for this line.
     pub fn of(line: &PythonLine, interpreter: Option<&Interpreter>) -> PythonRow {
         let version = |name: &String| interpreter?.packages.get(name)?.clone();
-        PythonRow {
-            id: line.id.clone(),
-            framework: line.framework.clone(),
-            versions: line.packages().into_iter().filter_map(|name| Some((name.clone(), version(&name)?))).collect(),
-            before: line.before.clone(),
-            ask: line.ask.clone(),
-            env: line.env.clone(),
-            note: line.note.clone(),
-            ..PythonRow::default()
-        }
+        let versions = line.packages().into_iter().filter_map(|name| Some((name.clone(), version(&name)?))).collect();
+        let PythonLine { id, framework, before, ask, env, note, .. } = line.clone();
+        PythonRow { id, framework, versions, before, ask, env, note, ..PythonRow::default() }
     }
 
     /// The row, marked as not measured.

@@ -40,6 +40,13 @@ pub struct Item<R> {
     pub reduce: fn(R, &SurveyAnswer<'_>) -> R,
 }
 
+impl<R> Item<R> {
+    /// A question that is asked once, whichever libcudart there is, as often as the survey says.
+    pub(super) fn new(row: R, scenario: Scenario, reduce: fn(R, &SurveyAnswer<'_>) -> R) -> Item<R> {
+        Item { row, sets: Vec::new(), of_libcudart: false, scenario, repeat: None, reduce }
+    }
+}
+
 /// The results from which a row is made.
 #[derive(Clone, Copy, Debug)]
 pub struct SurveyAnswer<'a> {

@@ -6,8 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use cuda_pitfalls_core::report::ScenarioReport;
-use cuda_pitfalls_core::verdict::Provenance;
-use cuda_pitfalls_core::verdict::Reason;
+use cuda_pitfalls_core::verdict::{Provenance, Reason};
 
 /// The attempts of a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -188,14 +188,9 @@ fn item(program: StartProgram, visible_gpus: u32) -> Item<StartRow> {
     let name = format!("survey-startup/{}", row.key().replace(' ', "-"));
     let question = format!("How long does each call of the {} take at start-up?", program.name());
     let cases = StartBeside::ALL.into_iter().map(case).collect();
-    Item {
-        row,
-        sets: vec![program.name()],
-        of_libcudart: program == StartProgram::Runtime,
-        scenario: scenario(name, question, Some(visible_gpus), Vec::new(), cases),
-        repeat: None,
-        reduce: StartRow::with,
-    }
+    let scenario = scenario(name, question, Some(visible_gpus), Vec::new(), cases);
+    let (sets, of_libcudart) = (vec![program.name()], program == StartProgram::Runtime);
+    Item { sets, of_libcudart, ..Item::new(row, scenario, StartRow::with) }
 }
 
 /// What one attempt showed of one call; or, under the label [`programs::BEFORE`], of the time before the first.

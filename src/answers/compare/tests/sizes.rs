@@ -53,18 +53,21 @@ fn what_a_process_without_a_mask_sees_is_a_matter_of_the_machine() {
     assert_eq!((changes, changed.notes.len()), (vec!["verdict", "ends"], 1));
 }
 
-/// Two reports of a trap that the harness does not mask, on one GPU and on two; its own variable is the mask.
-fn masked_by_itself() -> [Report; 2] {
+/// Two reports of a trap that the harness does not mask, on one GPU and on two; its own variable is the mask, and it
+/// sees one GPU or as many as there are.
+fn masked_by_itself(sees_all: bool) -> [Report; 2] {
     let mut both = [simple(), on_two(Class::None)];
     for report in &mut both {
         let trap = &mut report.scenarios[0].plan.as_mut().unwrap().cases[0];
         trap.mask = None;
         trap.env.insert("CUDA_VISIBLE_DEVICES".into(), "0".into());
     }
+    if sees_all {
+        seeing_all(&mut both);
+    }
     both
 }
 
-/// What the trap of a report showed.
 fn trap(report: &mut Report) -> &mut Observation {
     &mut report.scenarios[0].cases[0].outcomes[0].observation
 }
@@ -80,15 +83,11 @@ fn seeing_all([one, two]: &mut [Report; 2]) {
 
 #[test]
 fn more_gpus_excuse_no_status_and_no_end() {
-    let [one, two] = masked_by_itself();
+    let [one, two] = masked_by_itself(false);
     assert_same(&one, &two);
     for sees_all in [false, true] {
         let differs = |what: fn(&mut Observation)| {
-            let mut both = masked_by_itself();
-            if sees_all {
-                seeing_all(&mut both);
-            }
-            let [one, mut two] = both;
+            let [one, mut two] = masked_by_itself(sees_all);
             what(trap(&mut two));
             change(&one, &two)
         };
@@ -98,26 +97,21 @@ fn more_gpus_excuse_no_status_and_no_end() {
         assert_eq!(returned, words("trap/count", "returned", "yes", "no"));
         assert_eq!(differs(|it| it.end = "SIGSEGV".into()), words("trap", "ends", "0", "SIGSEGV"));
     }
-}
-
-#[test]
-fn as_many_steps_as_gpus_are_no_number_of_gpus() {
-    let [mut one, two] = masked_by_itself();
+    // Nor are as many steps as GPUs a number of GPUs.
+    let [mut one, two] = masked_by_itself(false);
     trap(&mut one).steps.pop();
     assert_eq!(change(&one, &two), words("trap", "steps made", "1", "2"));
 }
 
 #[test]
 fn what_is_seen_is_excused_where_it_is_all_there_is() {
-    let mut both = masked_by_itself();
-    seeing_all(&mut both);
-    let [one, mut two] = both;
+    let [one, mut two] = masked_by_itself(true);
     let comparison = compared(&one, &two);
     assert_eq!((comparison.exit(), comparison.explained.len()), (Exit::NothingMeasured, 1), "{comparison:#?}");
     // What else differs counts, and so does seeing another part of them.
     trap(&mut two).steps[1].contexts = Some(vec!["gpu0".into()]);
     assert_eq!(change(&one, &two), words("trap/count", "contexts", "no GPU", "gpu0"));
-    let [one, mut two] = masked_by_itself();
+    let [one, mut two] = masked_by_itself(false);
     trap(&mut two).steps[0].visible = Some(vec!["gpu1".into()]);
     assert_eq!(change(&one, &two), words("trap/cuInit", "sees", "gpu0", "gpu1"));
 }
@@ -125,11 +119,7 @@ fn what_is_seen_is_excused_where_it_is_all_there_is() {
 #[test]
 fn a_gpu_that_only_one_machine_has_is_touched_by_who_sees_it() {
     let touched = |class: Class, sees_all: bool| {
-        let mut both = masked_by_itself();
-        if sees_all {
-            seeing_all(&mut both);
-        }
-        let [one, mut two] = both;
+        let [one, mut two] = masked_by_itself(sees_all);
         let steps = &mut trap(&mut two).steps;
         // A process that comes later may see less, and the GPU stays touched.
         steps[1].visible = Some(vec!["gpu0".into()]);
@@ -161,9 +151,7 @@ fn a_mask_of_the_harness_is_not_left_for_more_gpus() {
 
 #[test]
 fn one_outcome_that_is_explained_does_not_explain_another() {
-    let mut both = masked_by_itself();
-    seeing_all(&mut both);
-    let [mut one, mut two] = both;
+    let [mut one, mut two] = masked_by_itself(true);
     let died = Outcome::new(1, Observation { end: "SIGSEGV".into(), ..trap(&mut two).clone() });
     two.scenarios[0].cases[0].outcomes.push(died);
     assert_eq!(change(&one, &two), words("trap", "ends", "0", "SIGSEGV"));

@@ -207,14 +207,10 @@ impl Recipe {
         let case = Case { name: TRAP.into(), does: name.clone(), steps, probes: true, ..Case::default() };
         let question = format!("What does {name} do as the first call of a process?");
         let gpus = Some(visible_gpus);
-        Item {
-            sets,
-            of_libcudart: origin == CallLibrary::Runtime,
-            scenario: scenario(format!("survey-calls/{name}"), question, gpus, Vec::new(), vec![case]),
-            row: CallRow { call: name, library: origin.name().to_string(), before, visible_gpus, ..CallRow::default() },
-            repeat: None,
-            reduce: CallRow::with,
-        }
+        let scenario = scenario(format!("survey-calls/{name}"), question, gpus, Vec::new(), vec![case]);
+        let library = origin.name().to_string();
+        let row = CallRow { call: name, library, before, visible_gpus, ..CallRow::default() };
+        Item { sets, of_libcudart: origin == CallLibrary::Runtime, ..Item::new(row, scenario, CallRow::with) }
     }
 }
 

@@ -4,8 +4,7 @@ use cuda_pitfalls_core::observe::Scene;
 use cuda_pitfalls_core::observe::fixture::{CONTEXT, Script, calibration, case, plan};
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::plan::fixture::machine;
-use cuda_pitfalls_core::report::Attempt;
-use cuda_pitfalls_core::report::CaseReport;
+use cuda_pitfalls_core::report::{Attempt, CaseReport};
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind as VerdictKind, Provenance};
 
 const MIB: u64 = 1 << 20;

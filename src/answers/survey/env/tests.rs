@@ -12,8 +12,7 @@ use cuda_pitfalls_core::observe::fixture::{Script, case, plan};
 use cuda_pitfalls_core::plan::fixture::machine;
 use cuda_pitfalls_core::report::{Attempt, CaseReport, ScenarioReport};
 use cuda_pitfalls_core::scenario::Check;
-use cuda_pitfalls_core::verdict::{ExpectationMet, Kind as VerdictKind, Reason};
-use cuda_pitfalls_core::verdict::{Invalidation, Provenance};
+use cuda_pitfalls_core::verdict::{ExpectationMet, Invalidation, Kind as VerdictKind, Provenance, Reason};
 
 const OPEN: &str = r#"
 [[variable]]
@@ -97,36 +96,26 @@ fn latched(row: &EnvRow) -> Option<&str> {
 
 #[test]
 fn the_last_moment_that_was_early_enough_is_where_it_is_latched() {
-    let at_init = told(EFFECT, [EFFECT, NONE, NONE], NONE);
-    assert_eq!((at_init.has_effect, latched(&at_init)), (Some(true), Some("cuInit")));
-    assert_eq!(at_init.standing.attempts, 15);
-    let at_context = told(EFFECT, [EFFECT, EFFECT, NONE], NONE);
-    assert_eq!(latched(&at_context), Some("first context"));
-    assert_eq!(
-        at_context.moments.iter().map(|moment| moment.effect).collect::<Vec<_>>(),
-        [Some(true), Some(true), Some(false)]
-    );
-    assert_eq!(latched(&told(EFFECT, [EFFECT; 3], NONE)), Some("each use"));
-}
-
-#[test]
-fn one_that_must_be_there_at_exec_is_latched_before_the_first_call() {
-    let row = told(EFFECT, [NONE; 3], NONE);
-    assert_eq!((row.has_effect, latched(&row)), (Some(true), Some(EXEC)));
-}
-
-#[test]
-fn without_an_effect_nothing_is_latched() {
-    let row = told(NONE, [NONE; 3], NONE);
-    assert_eq!((row.has_effect, latched(&row)), (Some(false), None));
-    assert!(row.is_conclusive(), "that it has none is a fact");
-}
-
-#[test]
-fn what_shows_without_the_variable_too_proves_nothing() {
-    let row = told(EFFECT, [EFFECT; 3], EFFECT);
-    assert_eq!((row.has_effect, latched(&row)), (None, None));
-    assert!(!row.is_conclusive());
+    let (yes, no) = (Some(true), Some(false));
+    for (exec, moments, never, has_effect, latch) in [
+        (EFFECT, [EFFECT, NONE, NONE], NONE, yes, Some("cuInit")),
+        (EFFECT, [EFFECT, EFFECT, NONE], NONE, yes, Some("first context")),
+        (EFFECT, [EFFECT; 3], NONE, yes, Some("each use")),
+        // It must be there at exec.
+        (EFFECT, [NONE; 3], NONE, yes, Some(EXEC)),
+        // An effect that comes back is no order.
+        (EFFECT, [EFFECT, NONE, EFFECT], NONE, yes, None),
+        (EFFECT, [NONE, EFFECT, EFFECT], NONE, yes, None),
+        // That it has none is a fact, and what shows without the variable too proves nothing.
+        (NONE, [NONE; 3], NONE, no, None),
+        (EFFECT, [EFFECT; 3], EFFECT, None, None),
+    ] {
+        let row = told(exec, moments, never);
+        assert_eq!((row.has_effect, latched(&row)), (has_effect, latch), "{row:#?}");
+        assert_eq!(row.is_conclusive(), latch.is_some() || has_effect == no, "{row:#?}");
+        assert_eq!(row.moments.iter().map(|it| it.effect).collect::<Vec<_>>(), moments.map(|it| Some(it == EFFECT)));
+        assert_eq!(row.standing.attempts, 15);
+    }
 }
 
 #[test]
@@ -155,12 +144,6 @@ fn an_attempt_that_cannot_tell_leaves_it_open_without_a_disagreement() {
     assert_eq!((row.has_effect, latched(&row)), (Some(true), None));
     assert_eq!(row.moments[0].effect, None);
     assert!(!row.is_conclusive());
-}
-
-#[test]
-fn an_effect_that_comes_back_is_no_order() {
-    assert_eq!(latched(&told(EFFECT, [EFFECT, NONE, EFFECT], NONE)), None);
-    assert_eq!(latched(&told(EFFECT, [NONE, EFFECT, EFFECT], NONE)), None);
 }
 
 #[test]

@@ -166,19 +166,8 @@ impl EnvVariable {
             Gpus::Masked(count) => Some(count),
             Gpus::All => None,
         };
-        Item {
-            sets: Vec::new(),
-            of_libcudart: false,
-            scenario: scenario(name, question, gpus, self.effect, cases),
-            row: EnvRow {
-                variable: self.name,
-                value: self.value,
-                observable: self.observable,
-                moments: self.moments,
-                ..EnvRow::default()
-            },
-            repeat: None,
-            reduce: EnvRow::with,
-        }
+        let EnvVariable { name: variable, value, observable, moments, .. } = self;
+        let row = EnvRow { variable, value, observable, moments, ..EnvRow::default() };
+        Item::new(row, scenario(name, question, gpus, self.effect, cases), EnvRow::with)
     }
 }

@@ -248,7 +248,6 @@ const REFUSE: &str = "refuse";
 /// The step that starts a child.
 pub(super) const START: &str = "start";
 const WAIT: &str = "wait";
-/// The actor of a child.
 const CHILD: &str = "child";
 
 /// Every allocation, in bytes.

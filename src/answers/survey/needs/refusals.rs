@@ -313,12 +313,6 @@ fn question(row: NeedRow, gpus: usize, refuses: Vec<Step>, repeat: u32) -> Item<
         Some(_) => "together",
     };
     let sets = [Some(program.name()), Some(row.moment.name()), row.error.clone(), row.refused.clone()];
-    Item {
-        sets: sets.into_iter().flatten().chain([kind.to_string()]).collect(),
-        row,
-        of_libcudart: false,
-        scenario,
-        repeat: Some(repeat),
-        reduce: NeedRow::with,
-    }
+    let sets = sets.into_iter().flatten().chain([kind.to_string()]).collect();
+    Item { sets, repeat: Some(repeat), ..Item::new(row, scenario, NeedRow::with) }
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 use cuda_pitfalls_trace::fixture::{CONTEXT, INIT, PID, TraceBuilder, stack};
-use cuda_pitfalls_trace::{End, EventKind, Frame, FrameLanguage, FrameOwner, Stack, Trace, Witness};
+use cuda_pitfalls_trace::{End, EventKind, Frame, FrameOwner, Stack, Trace, Witness};
 
 const FOLDER: &str = "/tmp/run/row-0";
 const SECOND: u64 = 1_000_000_000;
@@ -137,13 +137,9 @@ fn beside_other_rows_a_context_takes_what_nvml_lists_for_its_process() {
 #[test]
 fn the_call_of_libcudart_is_told() {
     let native = |function: &str, module: &str| Frame {
-        language: FrameLanguage::Native,
-        function: function.to_string(),
-        file: None,
-        line: None,
         module: Some(module.to_string()),
         owner: if module.starts_with("libcuda") { FrameOwner::Cuda } else { FrameOwner::Package },
-        package: None,
+        ..Frame::native(function, None, None, None)
     };
     let mut stack = asked(&[("is_available", "torch/cuda/__init__.py", 129)]);
     let below = [
@@ -159,12 +155,13 @@ fn the_call_of_libcudart_is_told() {
 }
 
 #[test]
-fn machine_code_of_a_package_is_known_by_its_library_where_it_has_no_names() {
+fn without_a_function_the_place_is_the_library_or_the_line_itself() {
+    let at = |stack: Stack| shown(&init(TraceBuilder::on(2).on_stack(stack), "").done(), &said(1, 90), true).seen.at;
+    assert_eq!(at(asked(&[])).as_deref(), Some("ask.py:1"));
     let mut stack = asked(&[]);
     let library = "/v/lib/python3.12/site-packages/cuda/bindings/driver.so";
     stack.frames.insert(0, Frame::native("", Some(library), None, None));
-    let trace = init(TraceBuilder::on(2).on_stack(stack), "").done();
-    assert_eq!(shown(&trace, &said(1, 90), true).seen.at.as_deref(), Some("cuda/bindings/driver.so"));
+    assert_eq!(at(stack).as_deref(), Some("cuda/bindings/driver.so"));
 }
 
 #[test]
@@ -175,12 +172,6 @@ fn of_a_long_way_the_ends_are_kept() {
     let way = shown(&trace, &said(1, 90), true).seen.way;
     assert_eq!((way.len(), way[7].as_str(), way[8].as_str()), (25, "jax/core.py:1 f7", "…"));
     assert_eq!((way[9].as_str(), way[24].as_str()), ("jax/core.py:1 f24", "jax/core.py:1 f39"));
-}
-
-#[test]
-fn the_line_itself_is_the_place_where_no_package_is() {
-    let trace = init(TraceBuilder::on(2).on_stack(asked(&[])), "").done();
-    assert_eq!(shown(&trace, &said(1, 90), true).seen.at.as_deref(), Some("ask.py:1"));
 }
 
 fn ended(code: Option<i32>, signal: Option<&str>, after_s: u64) -> Trace {
