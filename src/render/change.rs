@@ -1,8 +1,7 @@
 //! What was seen, in words: the same in every format, which escapes them. No reader takes them for what they tell.
 
 use crate::words::gpus as gpu_names;
-use cuda_pitfalls_core::fact::words;
-use cuda_pitfalls_core::fact::{Change, Fact, RowFact, Token};
+use cuda_pitfalls_core::fact::{Change, Fact, RowFact, Token, words};
 use cuda_pitfalls_core::observation::Class;
 use cuda_pitfalls_core::text::counts::listed;
 

@@ -16,8 +16,7 @@ use cuda_pitfalls_core::scenario::symptom::Symptom;
 use cuda_pitfalls_core::scenario::{Case, Scalar, Scenario, Step, is_workaround};
 use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::escape::terminal;
-use cuda_pitfalls_core::text::lines;
-use cuda_pitfalls_core::text::units;
+use cuda_pitfalls_core::text::{lines, units};
 
 const WIDEST: usize = 100;
 /// Of more lines of a program the first are shown; `show` has them all.

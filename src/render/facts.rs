@@ -1,16 +1,14 @@
 //! What a case showed, in a few words: the same words in every format, which escapes them.
 
 use crate::change;
-use cuda_pitfalls_core::fact::Change;
 use cuda_pitfalls_core::fact::words::{self, in_order};
-use cuda_pitfalls_core::fact::{FactKind, KINDS, Look, Told, Unasked};
+use cuda_pitfalls_core::fact::{Change, FactKind, KINDS, Look, Told, Unasked};
 use cuda_pitfalls_core::observation::{Class, MemoryObservation, StepObservation};
 use cuda_pitfalls_core::report::{Attempt, CaseView, OutcomeView, ScenarioView, Seen};
 use cuda_pitfalls_core::scenario::Check;
 use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::units;
-use cuda_pitfalls_core::verdict::Provenance;
-use cuda_pitfalls_core::verdict::Verdict;
+use cuda_pitfalls_core::verdict::{Provenance, Verdict};
 
 /// The verdict with its reason and, where it applies, that it is simulated.
 pub fn verdict(verdict: &Verdict) -> String {

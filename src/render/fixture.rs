@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
+use crate::html::page::POLICY;
 use cuda_pitfalls_core::report::Report;
-use cuda_pitfalls_core::verdict::Provenance;
-use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Reason};
+use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Reason};
 
 const MIB: u64 = 1 << 20;
 const GPUS: [&str; 2] = ["GPU-8b6c2f00-0000-4000-8000-00000000000a", "GPU-8b6c2f00-0000-4000-8000-00000000000b"];
@@ -59,7 +59,6 @@ pub(super) fn skipped() -> Report {
     report
 }
 
-/// A report by the simulated machine.
 pub(super) fn simulated() -> Report {
     let mut report = report();
     report.provenance = Provenance::Simulated;
@@ -74,11 +73,9 @@ pub(super) fn simulated() -> Report {
 pub(super) const HOSTILE: &str =
     "<img src='' onerror=\"x\"> \u{1b}]52;c;aGk=\u{7} a|b `c` \u{202e}abc\n::set-output name=x::y\r##[error]z";
 
-/// A report in which every text that somebody else could choose is [`HOSTILE`].
+/// An interrupted report of which the texts that stand in tables, labels and sentences are [`HOSTILE`].
 pub(super) fn hostile() -> Report {
-    let mut value = serde_json::to_value(report()).unwrap();
-    poison(&mut value);
-    let mut report: Report = serde_json::from_value(value).unwrap();
+    let mut report = Report { complete: false, ..report() };
     let verdicts = [
         (Kind::Reproduced, None, ExpectationMet::Unexpected),
         (Kind::Inconclusive, Some(Reason::Crashed), ExpectationMet::NoExpectation),
@@ -86,49 +83,21 @@ pub(super) fn hostile() -> Report {
         (Kind::Skipped, Some(Reason::NoGpu), ExpectationMet::NoExpectation),
     ];
     for (scenario, (kind, reason, expectation)) in report.scenarios.iter_mut().zip(verdicts) {
-        scenario.verdict.kind = kind;
-        scenario.verdict.reason = reason;
-        scenario.verdict.expectation = expectation;
-        scenario.verdict.unexpected = vec![HOSTILE.to_owned()];
-        for attempt in scenario.cases.iter_mut().flat_map(|case| &mut case.attempts) {
-            attempt.recording.stderr_tail = HOSTILE.to_owned();
-            attempt.recording.stdout_tail = HOSTILE.to_owned();
+        let verdict = &mut scenario.verdict;
+        (verdict.kind, verdict.reason, verdict.expectation) = (kind, reason, expectation);
+        verdict.unexpected = vec![HOSTILE.to_owned()];
+        let texts = [&mut scenario.name, &mut scenario.scenario, &mut scenario.question, &mut scenario.workaround];
+        texts.into_iter().chain([&mut verdict.detail]).for_each(|text| *text = HOSTILE.to_owned());
+        for case in &mut scenario.cases {
+            case.name = HOSTILE.to_owned();
+            case.attempts.iter_mut().for_each(|attempt| attempt.recording.stderr_tail = HOSTILE.to_owned());
         }
     }
+    report.machine.gpus.iter_mut().for_each(|gpu| gpu.name = Some(HOSTILE.to_owned()));
+    report.machine.driver_version = Some(HOSTILE.to_owned());
     report.run.warnings = vec![HOSTILE.to_owned()];
-    report.run.host_unsafe = Some(HOSTILE.to_owned());
-    report.run.interrupted = Some(HOSTILE.to_owned());
-    report.complete = false;
+    (report.run.host_unsafe, report.run.interrupted) = (Some(HOSTILE.to_owned()), Some(HOSTILE.to_owned()));
     report
-}
-
-/// Replaces every text by [`HOSTILE`], except words of closed lists and times.
-fn poison(value: &mut Value) {
-    match value {
-        Value::String(text) if matches!(text.as_str(), "none" | "context") => {}
-        Value::String(text) => *text = HOSTILE.to_owned(),
-        Value::Array(values) => values.iter_mut().for_each(poison),
-        Value::Object(fields) => {
-            const CLOSED: [&str; 10] = [
-                "provenance",
-                "verdict",
-                "kind",
-                "reason",
-                "class",
-                "started_at",
-                "finished_at",
-                "event",
-                "schema",
-                "hazards",
-            ];
-            for (_, field) in fields.iter_mut().filter(|(key, _)| !CLOSED.contains(&key.as_str())) {
-                poison(field);
-            }
-            let detail = fields.get_mut("verdict").and_then(Value::as_object_mut).and_then(|v| v.get_mut("detail"));
-            detail.into_iter().for_each(poison);
-        }
-        _ => {}
-    }
 }
 
 fn run() -> Value {
@@ -259,4 +228,37 @@ fn attempt(order: u64, trap: bool, outcome: Option<u64>, invalid: Value) -> Valu
                  "leaked_children": 0, "unkillable": false, "oom_killed": false},
         "incidents": [], "invalid": invalid, "outcome": outcome,
     })
+}
+
+/// What every page that loads and runs nothing is held to.
+pub(crate) fn assert_inert(page: &str) {
+    assert!(page.contains(POLICY));
+    for word in ["<script", "<img", "<link", "<iframe", "src=\"", "url(", "http://", "https://", "@import"] {
+        assert!(!page.contains(word), "{word}");
+    }
+    assert_closed(page);
+}
+
+/// That every tag is closed.
+pub(crate) fn assert_closed(page: &str) {
+    let tags = [
+        "table", "tr", "td", "th", "div", "section", "details", "summary", "p", "span", "dl", "svg", "ol", "li", "pre",
+        "figure", "caption", "fieldset", "label", "a", "ul", "code", "article", "select", "main",
+    ];
+    for tag in tags {
+        let open = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+        assert_eq!(open, page.matches(&format!("</{tag}>")).count(), "{tag}");
+    }
+}
+
+/// That every line is a series with a figure, and no series is there twice.
+pub(crate) fn assert_metrics(file: &str, prefix: &str) {
+    let mut seen = std::collections::HashSet::new();
+    for line in file.lines().filter(|line| !line.starts_with("# ")) {
+        let (series, value) = line.rsplit_once(' ').unwrap();
+        assert!(seen.insert(series), "{series} twice");
+        assert!(series.starts_with(prefix) && value.parse::<f64>().is_ok(), "{line}");
+        let quotes = series.replace("\\\\", "").replace("\\\"", "").matches('"').count();
+        assert_eq!(quotes, 2 * series.replace("\\\"", "").matches("=\"").count(), "{line}");
+    }
 }

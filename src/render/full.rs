@@ -6,10 +6,9 @@ use std::fmt::Write as _;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 
 use super::answer::{self, Ending};
-use super::facts;
 use super::impact::Impact;
-use super::lines;
 use super::tally::Standing;
+use super::{facts, lines};
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::{sentence, wrap};
 

@@ -6,9 +6,8 @@
 use cuda_pitfalls_answers::exit;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 
-use super::applicable;
-use super::facts;
 use super::tally::{self, Standing};
+use super::{applicable, facts};
 use cuda_pitfalls_core::text::escape::{github_message, github_property};
 
 /// The lines. Every one begins with a command of ours.

@@ -12,8 +12,7 @@ use std::fmt::Write as _;
 
 use cuda_pitfalls_core::report::ReportView;
 
-use super::tally;
-use super::{answer, applicable, words};
+use super::{answer, applicable, tally, words};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::escape::html;
 use cuda_pitfalls_core::text::units;
@@ -118,7 +117,7 @@ mod tests {
     #[test]
     fn the_page_loads_and_runs_nothing_and_every_tag_is_closed() {
         for report in [fixture::report(), fixture::hostile(), fixture::empty(), fixture::partial()] {
-            page::assert_inert(&super::report(&report.view()));
+            fixture::assert_inert(&super::report(&report.view()));
         }
     }
 }

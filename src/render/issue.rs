@@ -152,7 +152,6 @@ impl IssueSections {
     }
 }
 
-/// What is expected on the machine of the report.
 fn expected(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> String {
     let Some(plan) = scenario.plan else { return "This report does not hold what was expected.".to_owned() };
     let facts = Facts::new(report.machine, scenario.libcudart, plan, report.provenance);

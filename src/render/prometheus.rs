@@ -156,14 +156,6 @@ mod tests {
     fn no_series_occurs_twice_and_every_line_is_well_formed() {
         let mut twice = fixture::hostile();
         twice.scenarios.extend(twice.scenarios.clone());
-        let file = report(&twice.view());
-        let mut seen = HashSet::new();
-        for line in file.lines().filter(|line| !line.starts_with("# ")) {
-            let (series, value) = line.rsplit_once(' ').unwrap();
-            assert!(seen.insert(series.to_owned()), "{series} twice");
-            assert!(series.starts_with("cuda_pitfalls_") && value.parse::<f64>().is_ok(), "{line}");
-            let quotes = series.replace("\\\\", "").replace("\\\"", "").matches('"').count();
-            assert_eq!(quotes, 2 * series.replace("\\\"", "").matches("=\"").count(), "{line}");
-        }
+        fixture::assert_metrics(&report(&twice.view()), "cuda_pitfalls_");
     }
 }

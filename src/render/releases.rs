@@ -98,7 +98,6 @@ fn table(matrix: &Matrix, columns: &[(usize, &Column)], widest: usize, width: us
     out
 }
 
-/// The names of the lines that changed.
 fn names<'m>(matrix: &'m Matrix, group: &'m [Change]) -> impl Iterator<Item = &'m str> {
     group.iter().filter_map(|change| Some(matrix.lines.get(change.line)?.id.as_str()))
 }
@@ -184,7 +183,6 @@ does.";
 /// Packages whose versions say most about an environment.
 const TOLD: [&str; 8] = ["torch", "triton", "transformers", "accelerate", "cuda-bindings", "jaxlib", "numba", "numpy"];
 
-/// The environments of the matrix as a table.
 fn environments(matrix: &Matrix) -> Section {
     let row = |column: &Column| {
         let told = TOLD.iter().filter(|name| **name != column.package);

@@ -3,8 +3,7 @@
 use cuda_pitfalls_core::report::{ReportView, Requirement};
 use cuda_pitfalls_core::text::counts::tally;
 use cuda_pitfalls_core::text::{escape, lines};
-use cuda_pitfalls_core::verdict::Provenance;
-use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Verdict};
+use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Verdict};
 
 /// What a verdict calls for, mildest first. Marks, colours and elements follow it, so that no two forms disagree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

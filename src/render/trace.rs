@@ -54,7 +54,6 @@ impl<'a> TraceView<'a> {
         TraceView { trace, history: History::of(trace), findings: &[], violations: &[], undecided: &[] }
     }
 
-    /// What is found of this severity.
     fn found(&self, severity: Severity) -> impl Iterator<Item = &'a Finding> {
         self.findings.iter().filter(move |finding| finding.severity == severity)
     }

@@ -8,8 +8,7 @@ use cuda_pitfalls_core::report::ReportView;
 use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::lines::sentence;
 use cuda_pitfalls_core::text::units;
-use cuda_pitfalls_core::verdict::Provenance;
-use cuda_pitfalls_core::verdict::Reason;
+use cuda_pitfalls_core::verdict::{Provenance, Reason};
 
 /// What is about to be asked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

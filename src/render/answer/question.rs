@@ -9,8 +9,7 @@ use cuda_pitfalls_core::scenario::is_workaround;
 use cuda_pitfalls_core::text::counts::grouped;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::{columns, words};
-use cuda_pitfalls_core::verdict::Kind;
-use cuda_pitfalls_core::verdict::Provenance;
+use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
 /// The columns of the answer's word, and of the word with `(sim)` behind it.
 const WORD: usize = 4;

@@ -11,7 +11,7 @@ use cuda_pitfalls_core::verdict::Provenance;
 const SCHEMA: &str = "cuda-pitfalls-doctor";
 
 /// What `doctor --json` prints.
-#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
 #[schemars(rename = "Doctor")]
 pub struct DoctorDocument {
     /// Which document this is.
@@ -32,10 +32,7 @@ fn new(is_simulated: bool) -> DoctorDocument {
     DoctorDocument {
         schema: SchemaId::current(SCHEMA),
         provenance: Provenance::of(is_simulated),
-        diagnosis: None,
-        examination: None,
-        findings: None,
-        process: None,
+        ..DoctorDocument::default()
     }
 }
 

@@ -8,8 +8,6 @@
     reason = "what a test makes is known"
 )]
 
-use std::collections::BTreeMap;
-
 use cuda_pitfalls_answers::fleet::{
     Bucket, CaseChange, Difference, Expected, FactDiffers, Fleet, Group, Input, Key, Machine, NotMerged, Outcome,
     Question, SCHEMA, Spread, Usual, What,
@@ -24,17 +22,12 @@ pub const EVIL: &str = "=1+1\u{1b}[31m\u{202e}</script><img src=x onerror=alert(
 fn machine(name: &str, place: usize) -> Machine {
     Machine {
         name: name.to_owned(),
-        shared_name: None,
-        dated_ahead: false,
         labels: [("node".to_owned(), name.to_owned()), ("rack".to_owned(), format!("r{}", place / 40))].into(),
         gpus: (0..2).map(|gpu| format!("GPU-{place:08x}-0000-4000-8000-00000000000{gpu}")).collect(),
         reports: vec![format!("reports/{name}.json")],
         started_at: "2026-11-20T17:49:29Z".to_owned(),
-        partial: false,
         verdicts: [(Kind::Reproduced, 20), (Kind::NotReproduced, 6)].into(),
-        unexpected: 0,
-        context_bytes: None,
-        warnings: Vec::new(),
+        ..Machine::default()
     }
 }
 
@@ -60,14 +53,7 @@ fn outcome(kind: Kind, machines: usize) -> Outcome {
 }
 
 fn usual(question: usize, outcomes: Vec<Outcome>) -> Usual {
-    Usual {
-        question,
-        outcomes,
-        used_bytes: BTreeMap::new(),
-        no_answer: Vec::new(),
-        not_asked: Vec::new(),
-        unexpected: Vec::new(),
-    }
+    Usual { question, outcomes, ..Usual::default() }
 }
 
 fn figures(bytes: i64, count: usize) -> Spread {
@@ -103,13 +89,11 @@ fn document(machines: Vec<Machine>, questions: Vec<Question>, groups: Vec<Group>
             from: Some("2026-11-20T17:49:29Z".to_owned()),
             to: Some("2026-11-20T18:02:11Z".to_owned()),
         },
-        expected: None,
         machines,
         questions,
         groups,
         differences: found,
-        causes: Vec::new(),
-        labels: Vec::new(),
+        ..Fleet::default()
     }
 }
 

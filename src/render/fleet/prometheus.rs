@@ -7,10 +7,9 @@ use std::collections::BTreeMap;
 
 use crate::prometheus::{Sample, family};
 use crate::words::provenance;
-use cuda_pitfalls_answers::fleet::Fleet;
+use cuda_pitfalls_answers::fleet::{Fleet, Rank, causes};
 
 use super::{standing, words};
-use cuda_pitfalls_answers::fleet::{Rank, causes};
 use cuda_pitfalls_answers::survey::word;
 use cuda_pitfalls_core::text::counts::grouped;
 

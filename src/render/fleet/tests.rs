@@ -183,10 +183,7 @@ fn csv_has_a_record_for_each_machine_that_differs_or_is_missing() {
         let all = records(&render(&fleet, FleetForm::Csv, 80, None));
         assert!(all.iter().all(|record| record.len() == all[0].len()));
     }
-}
-
-#[test]
-fn no_cell_of_csv_is_a_formula() {
+    // No cell is a formula.
     let all = records(&render(&hostile(), FleetForm::Csv, 80, None));
     assert!(all.iter().flatten().any(|cell| cell.starts_with("'=1+1")), "{all:?}");
     for cell in all.iter().flatten() {
@@ -212,13 +209,7 @@ fn metrics_are_well_formed_and_none_is_there_twice() {
         assert!(file.lines().any(|found| found == line), "{line}\n{file}");
     }
     for fleet in [fleet(), hostile(), large(300, 20)] {
-        let file = render(&fleet, FleetForm::Prometheus, 80, None);
-        let mut seen = std::collections::HashSet::new();
-        for line in file.lines().filter(|line| !line.starts_with("# ")) {
-            let (series, value) = line.rsplit_once(' ').unwrap();
-            assert!(seen.insert(series.to_owned()), "{series} twice");
-            assert!(series.starts_with("cuda_pitfalls_fleet_") && value.parse::<f64>().is_ok(), "{line}");
-        }
+        crate::fixture::assert_metrics(&render(&fleet, FleetForm::Prometheus, 80, None), "cuda_pitfalls_fleet_");
     }
 }
 
@@ -243,12 +234,6 @@ fn a_page_of_a_pitfall_is_a_link_where_the_documentation_is_known() {
 fn every_tag_is_closed() {
     for fleet in [fleet(), hostile(), large(60, 10)] {
         let page = render(&fleet, FleetForm::Html, 80, None);
-        let page = page.split("<script").next().unwrap();
-        for tag in
-            ["table", "tr", "td", "th", "div", "p", "span", "a", "ul", "li", "label", "select", "details", "main"]
-        {
-            let open = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
-            assert_eq!(open, page.matches(&format!("</{tag}>")).count(), "{tag}");
-        }
+        crate::fixture::assert_closed(page.split("<script").next().unwrap());
     }
 }

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::standing::{self, Few};
 use crate::{change, tally};
-use cuda_pitfalls_answers::fleet::{Difference, FactDiffers, Fleet, Group, Key, Outcome, Question};
-use cuda_pitfalls_answers::fleet::{Rank, Spread, Usual, What, causes};
+use cuda_pitfalls_answers::fleet::{
+    Difference, FactDiffers, Fleet, Group, Key, Outcome, Question, Rank, Spread, Usual, What, causes,
+};
 use cuda_pitfalls_answers::survey::word;
 use cuda_pitfalls_core::fact::Change;
 use cuda_pitfalls_core::text::counts::{counted, listed};

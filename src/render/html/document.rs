@@ -40,7 +40,7 @@ mod tests {
     fn only_text_tables_and_line_breaks_get_through() {
         let text = "# A\n\n| `x` | b |\n| --- | --- |\n| <script>x</script> | [c](http://d)<br>![e](http://f) |\n\n<img src=g>\n";
         let page = document("A & B", text);
-        page::assert_inert(&page);
+        crate::fixture::assert_inert(&page);
         for part in ["<title>A &amp; B</title>", "<code>x</code>", "<td>c<br>e</td>", "&lt;script&gt;", "&lt;img src="]
         {
             assert!(page.contains(part), "{part}: {page}");

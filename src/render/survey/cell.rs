@@ -11,12 +11,9 @@ pub(super) fn library(CallRow { library, libcudart_version, .. }: &CallRow) -> S
 
 pub(super) fn frozen(row: &CallRow) -> String {
     match row.reads_mask {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None if row.is_initialised_before() => "–",
-        None => "?",
+        None if row.is_initialised_before() => "–".to_string(),
+        known => yes(known),
     }
-    .to_string()
 }
 
 pub(super) fn returned(row: &CallRow) -> String {

@@ -25,14 +25,8 @@ impl<'a> LineChange<'a> {
         let after = finding.events.iter().skip(1).filter_map(|index| seen.trace.events.get(*index)).find(is_init);
         let read_at = after.and_then(|event| place::place(seen.trace, event)).map(|place| entry::shown(&place));
         let source = event.and_then(|event| event.stack.source.as_deref());
-        LineChange {
-            at,
-            source,
-            read_at,
-            title: &finding.title,
-            workaround: &finding.workaround,
-            scenario: &finding.scenario,
-        }
+        let Finding { title, workaround, scenario, .. } = finding;
+        LineChange { at, source, read_at, title, workaround, scenario }
     }
 
     /// Where, and what is wrong there.

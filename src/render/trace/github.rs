@@ -9,7 +9,7 @@ use super::place::UserLine;
 use super::{TraceView, alike, totals, unseen};
 use cuda_pitfalls_core::text::counts::grouped;
 use cuda_pitfalls_core::text::escape::{github_message, github_property, shorten};
-use cuda_pitfalls_trace::diagnosis::Severity;
+use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
 
 const MOST: usize = 50;
 /// Messages are cut to this many bytes.
@@ -44,10 +44,8 @@ pub(super) fn lines(seen: &TraceView, root: &str) -> String {
         let event = events.first().copied().flatten();
         let title = format!("forbidden: {forbidden}");
         let about = seen.findings.iter().find(|it| it.says == says && it.events.first().copied() == event);
-        let advice = about
-            .map(|finding| [format!("workaround: {}", finding.workaround), format!("scenario: {}", finding.scenario)]);
         let mut lines = vec![says, where_it_was(seen, event)];
-        lines.extend(advice.into_iter().flatten());
+        lines.extend(about.into_iter().flat_map(advice));
         lines.push(times(events.len()));
         out.push_str(&annotation("error", place, &title, &lines));
     }
@@ -64,13 +62,8 @@ pub(super) fn lines(seen: &TraceView, root: &str) -> String {
     });
     for ((_, place), all) in grouped(findings).into_iter().take(MOST) {
         let Some((finding, event)) = all.first() else { continue };
-        let lines = [
-            finding.says.clone(),
-            where_it_was(seen, *event),
-            format!("workaround: {}", finding.workaround),
-            format!("scenario: {}", finding.scenario),
-            times(all.len()),
-        ];
+        let [workaround, scenario] = advice(finding);
+        let lines = [finding.says.clone(), where_it_was(seen, *event), workaround, scenario, times(all.len())];
         let level = if finding.severity == Severity::Pitfall { "warning" } else { "notice" };
         out.push_str(&annotation(level, place, &finding.title, &lines));
     }
@@ -79,6 +72,10 @@ pub(super) fn lines(seen: &TraceView, root: &str) -> String {
         out.push_str(&annotation("notice", None, "cuda-pitfalls: not seen", &missing));
     }
     out
+}
+
+fn advice(finding: &Finding) -> [String; 2] {
+    [format!("workaround: {}", finding.workaround), format!("scenario: {}", finding.scenario)]
 }
 
 fn times(times: usize) -> String {

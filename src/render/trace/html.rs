@@ -413,7 +413,7 @@ mod tests {
         let quiet = super::page(&TraceView::bare(&fixture::quiet()));
         let large = super::page(&TraceView::bare(&fixture::large(100, 3_000, 100)));
         for page in [page(&fixture::trace()), hostile(), quiet, large] {
-            crate::html::page::assert_inert(&page.replace("](http://e)", ""));
+            crate::fixture::assert_inert(&page.replace("](http://e)", ""));
             assert!(!page.contains("NaN") && !page.contains("inf%"));
         }
     }
