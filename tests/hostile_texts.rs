@@ -180,8 +180,6 @@ fn acting(form: &str, text: &str) -> Option<String> {
         // A backslash takes a backtick its meaning.
         "markdown" => without_code(&line.replace("\\`", "")).contains("<img src=x"),
         "text" | "text-full" => line.contains("##[") || line.trim_start().starts_with("::"),
-        // GitHub shows what stands in a string of JSON.
-        "sarif" => line.contains("\\u001b") || line.contains("##[") || line.contains("\\n:"),
         _ => false,
     };
     text.lines().find(is_wrong).map(str::to_owned)

@@ -326,4 +326,18 @@ mod tests {
             assert_eq!(result["properties"]["simulated"], true);
         }
     }
+
+    #[test]
+    fn foreign_text_acts_nowhere_and_every_result_has_a_file() {
+        let (findings, outcome) = fixture::hostile_findings();
+        let shown = document(&TraceView::new(&fixture::hostile(), &findings, &outcome), fixture::HOSTILE);
+        let log: Value = serde_json::from_str(&shown).unwrap();
+        assert!(!shown.contains("\\u001b") && !shown.contains("\\n:") && !shown.contains("##["), "{shown}");
+        let results = log["runs"][0]["results"].as_array().unwrap();
+        assert!(results.len() >= 3, "{}", results.len());
+        for result in results {
+            let uri = &result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"];
+            assert!(uri.as_str().is_some_and(|uri| uri.bytes().all(|byte| byte.is_ascii_graphic())), "{result}");
+        }
+    }
 }
