@@ -128,7 +128,7 @@ pub enum Reason {
     TooFewAttempts,
     /// A Python line before the one in question raised an exception.
     SetupRaised,
-    // Skipped: it did not run.
+    // Skipped: it did not run. First the needs, to `HazardNotAllowed`, of which the first four are of any question.
     /// NVML is not installed.
     NoNvml,
     /// The driver is not loaded.
@@ -185,23 +185,8 @@ impl Reason {
     /// Whether this reason means that the machine, its software or the allowed hazards lack something that the question
     /// needs. Such a question is not applicable here: that is no failure, and does not change the exit code unless the
     /// question was selected by its exact name.
-    pub const fn is_need(self) -> bool {
-        self.is_no_gpu()
-            || matches!(
-                self,
-                Reason::NoLibcudart
-                    | Reason::TooFewGpus
-                    | Reason::DriverVersion
-                    | Reason::LibcudartVersion
-                    | Reason::ComputeCapability
-                    | Reason::NoPeerAccess
-                    | Reason::Restricted
-                    | Reason::NoPython
-                    | Reason::NoPackage
-                    | Reason::MissingSymbol
-                    | Reason::NotRoot
-                    | Reason::HazardNotAllowed
-            )
+    pub fn is_need(self) -> bool {
+        (Reason::NoNvml..=Reason::HazardNotAllowed).contains(&self)
     }
 
     /// Whether this reason means that there is no usable GPU at all, so that no question can be asked here.

@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 use clap::{ColorChoice, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 
-use self::output::{ended, fail, fail_in_document, fail_rendered, is_styled, named, print};
+use self::output::{Outcome, ended, fail, fail_in_document, fail_rendered, is_styled, named, print};
 use self::started::Started;
 use crate::argument;
 use crate::run::options::{ExclusionOptions, RunOptions, WRITTEN};
@@ -242,42 +242,44 @@ enum CliCommand {
 
 /// Runs the command. A panic is a fault of ours, whichever command it ends.
 pub fn main() -> Exit {
-    std::panic::catch_unwind(command).unwrap_or_else(|_| named(Exit::Internal))
+    std::panic::catch_unwind(command).unwrap_or_else(|_| Err(named(Exit::Internal))).unwrap_or_else(|said| said)
 }
 
-fn command() -> Exit {
+fn command() -> Outcome {
     let parsed = help::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let cli = match parsed {
         Ok(cli) => cli,
         Err(error) => {
             let _ = error.print();
-            return if error.use_stderr() { usage_error(&error) } else { Exit::Ok };
+            return Ok(if error.use_stderr() { usage_error(&error) } else { Exit::Ok });
         }
     };
     terminal::choose(cli.color);
-    match cli.command {
-        CliCommand::Run(arguments) => run::run(*arguments),
-        CliCommand::Survey(arguments) => survey::survey(*arguments),
-        CliCommand::Trace(arguments) => trace::trace(*arguments),
+    Ok(match cli.command {
+        CliCommand::Run(arguments) => run::run(*arguments)?,
+        CliCommand::Survey(arguments) => survey::survey(*arguments)?,
+        CliCommand::Trace(arguments) => trace::trace(*arguments)?,
         CliCommand::Bisect(arguments) => bisect::bisect(*arguments),
         CliCommand::Doctor(arguments) => doctor::doctor(&arguments),
         CliCommand::Mask(arguments) => mask::mask(&arguments),
-        CliCommand::Sim(arguments) => sim::sim(arguments),
-        CliCommand::List { selectors, left_out, symptoms, json } => list(&selectors, &left_out.exclude, symptoms, json),
-        CliCommand::Explain(arguments) => explain::explain(&arguments),
-        CliCommand::Show { selectors, left_out } => show(&selectors, &left_out.exclude),
+        CliCommand::Sim(arguments) => sim::sim(arguments)?,
+        CliCommand::List { selectors, left_out, symptoms, json } => {
+            list(&selectors, &left_out.exclude, symptoms, json)?
+        }
+        CliCommand::Explain(arguments) => explain::explain(&arguments)?,
+        CliCommand::Show { selectors, left_out } => show(&selectors, &left_out.exclude)?,
         CliCommand::Check { files } => check(&files),
         CliCommand::Judge { report, files, json, verbose, allow_skip } => {
-            judge::again(&report, &files, json, verbose, allow_skip)
+            judge::again(&report, &files, json, verbose, allow_skip)?
         }
         CliCommand::Render(arguments) => render::render(&arguments),
-        CliCommand::Compare(arguments) => compare::compare(arguments),
-        CliCommand::Fleet(command) => fleet::fleet(command),
-        CliCommand::Export(arguments) => export::export(&arguments),
-        CliCommand::Bundle(arguments) => bundle::bundle(&arguments),
+        CliCommand::Compare(arguments) => compare::compare(arguments)?,
+        CliCommand::Fleet(command) => fleet::fleet(command)?,
+        CliCommand::Export(arguments) => export::export(&arguments)?,
+        CliCommand::Bundle(arguments) => bundle::bundle(&arguments)?,
         CliCommand::Schema { of } => print(&json::document(&(of.make)())),
         CliCommand::Completions { shell } => print(&completions::script(&help::command(), shell)),
-        CliCommand::Man(arguments) => manual(&arguments),
+        CliCommand::Man(arguments) => manual(&arguments)?,
         CliCommand::Worker { fd, started } => {
             started.begin();
             // SAFETY: `run` started this process with its end of a channel at this descriptor.
@@ -301,55 +303,49 @@ fn command() -> Exit {
             // SAFETY: as above, by `doctor`.
             unsafe { examiner::run(fd) }
         }
-        CliCommand::StandIn { folder } => match simulated::lay_out_stand_in(&folder) {
-            Ok(library) => print(&format!("{}\n", library.display())),
-            Err(error) => fail(error, Exit::Internal, false),
-        },
+        CliCommand::StandIn { folder } => {
+            let library = simulated::lay_out_stand_in(&folder);
+            let library = library.map_err(|error| fail(error, Exit::Internal, false))?;
+            print(&format!("{}\n", library.display()))
+        }
         CliCommand::Versions { fd, libcudart, started } => {
             started.begin();
             // SAFETY: as above.
             unsafe { worker::versions::run(fd, libcudart) }
         }
-    }
+    })
 }
 
-fn list(selectors: &[String], left_out: &[String], symptoms: bool, json: bool) -> Exit {
-    match catalogue::list(selectors, left_out) {
-        Ok(outlines) if symptoms && json => print(&format!("{:#}\n", listing::symptoms_json(&outlines))),
-        Ok(outlines) if symptoms => print(&listing::symptoms_text(&outlines, terminal::width(&std::io::stdout()))),
-        Ok(outlines) if json => print(&format!("{:#}\n", listing::list_json(&outlines))),
-        Ok(outlines) if selectors.is_empty() && left_out.is_empty() => {
-            print(&listing::folders_text(&outlines, terminal::width(&std::io::stdout())))
-        }
-        Ok(outlines) => print(&listing::list_text(&outlines, terminal::width(&std::io::stdout()))),
-        Err(error) => fail_rendered(&error.render(is_styled()), Exit::Usage, json),
-    }
+fn list(selectors: &[String], left_out: &[String], symptoms: bool, json: bool) -> Outcome {
+    let outlines = catalogue::list(selectors, left_out)
+        .map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Usage, json))?;
+    let width = terminal::width(&std::io::stdout());
+    Ok(print(&match (symptoms, json) {
+        (true, true) => format!("{:#}\n", listing::symptoms_json(&outlines)),
+        (true, false) => listing::symptoms_text(&outlines, width),
+        (false, true) => format!("{:#}\n", listing::list_json(&outlines)),
+        (false, false) if selectors.is_empty() && left_out.is_empty() => listing::folders_text(&outlines, width),
+        (false, false) => listing::list_text(&outlines, width),
+    }))
 }
 
-fn show(selectors: &[String], left_out: &[String]) -> Exit {
-    match Selection::of(selectors, left_out, catalogue::Unselected::All) {
-        Ok(selection) => {
-            let width = terminal::width(&std::io::stdout());
-            let pages = selection.scenarios.iter().map(|scenario| listing::show::text(scenario, width));
-            print(&pages.collect::<Vec<_>>().join("\n"))
-        }
-        Err(error) => fail_rendered(&error.render(is_styled()), Exit::Usage, false),
-    }
+fn show(selectors: &[String], left_out: &[String]) -> Outcome {
+    let selection = Selection::of(selectors, left_out, catalogue::Unselected::All)
+        .map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Usage, false))?;
+    let width = terminal::width(&std::io::stdout());
+    let pages = selection.scenarios.iter().map(|scenario| listing::show::text(scenario, width));
+    Ok(print(&pages.collect::<Vec<_>>().join("\n")))
 }
 
-fn manual(arguments: &man::ManArguments) -> Exit {
+fn manual(arguments: &man::ManArguments) -> Outcome {
     if let Some(folder) = &arguments.out {
-        return match man::write(help::command(), folder) {
-            Ok(()) => Exit::Ok,
-            Err(error) => fail(format!("--out {}: {error}", folder.display()), Exit::NotDurable, false),
-        };
+        let failed = |error| fail(format!("--out {}: {error}", folder.display()), Exit::NotDurable, false);
+        return man::write(help::command(), folder).map(|()| Exit::Ok).map_err(failed);
     }
     let about = arguments.about.as_deref();
-    match man::page(help::command(), about) {
-        Some(Ok(page)) => print(&page),
-        Some(Err(error)) => fail(error, Exit::Internal, false),
-        None => fail(format!("there is no command `{}`", about.unwrap_or_default()), Exit::Usage, false),
-    }
+    let unknown = || fail(format!("there is no command `{}`", about.unwrap_or_default()), Exit::Usage, false);
+    let page = man::page(help::command(), about).ok_or_else(unknown)?;
+    Ok(print(&page.map_err(|error| fail(error, Exit::Internal, false))?))
 }
 
 /// A `--json` that could not be parsed still gets its one document.

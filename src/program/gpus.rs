@@ -30,10 +30,7 @@ pub(crate) fn of(program: &Path, simulated: Option<&str>) -> Result<(GpuSource, 
         None => home.path().to_path_buf(),
     };
     let sampler = SamplerClient::start(program, &links, home.path());
-    let inventory = match &sampler.inventory {
-        Ok(inventory) => inventory,
-        Err(unavailable) => return Err(GpusError::Unavailable(unavailable.detail.clone())),
-    };
+    let inventory = sampler.inventory.as_ref().map_err(|why| GpusError::Unavailable(why.detail.clone()))?;
     let gpus = inventory.gpus.iter().map(|gpu| ListedGpu { uuid: gpu.uuid.clone(), name: gpu.name.clone() });
     let source = match simulated {
         Some(machine) => GpuSource::Simulated { machine: machine.to_owned() },

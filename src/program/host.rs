@@ -41,13 +41,9 @@ pub(crate) fn container() -> Option<String> {
     if std::env::var_os("KUBERNETES_SERVICE_HOST").is_some() {
         return Some("kubernetes".to_string());
     }
-    if fs::exists("/run/.containerenv").unwrap_or(false) {
-        return Some("podman".to_string());
-    }
-    if fs::exists("/.dockerenv").unwrap_or(false) {
-        return Some("docker".to_string());
-    }
-    None
+    let files = [("/run/.containerenv", "podman"), ("/.dockerenv", "docker")];
+    let found = files.into_iter().find(|(file, _)| fs::exists(file).unwrap_or(false));
+    found.map(|(_, name)| name.to_string())
 }
 
 /// Where the kernel lists the devices of the PCI bus.

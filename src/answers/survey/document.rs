@@ -50,7 +50,7 @@ impl<R: Row + DeserializeOwned> SurveyDocument<R> {
 }
 
 /// How a survey was asked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Header {
     /// The run's id, which is also the folder's name.
     pub id: String,

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 
-use super::output::{fail, print};
+use super::output::{Outcome, fail, print};
 use super::stored::newest;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::export::{Language, Reproducer, reproducer};
@@ -34,7 +34,7 @@ struct ArchiveFile {
     text: String,
 }
 
-pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
+pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
     let arguments = &BundleArguments { report: newest(&arguments.report), ..arguments.clone() };
     if cuda_pitfalls_trace::is_trace(&arguments.report) { trace::bundle(arguments) } else { report::bundle(arguments) }
 }

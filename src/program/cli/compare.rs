@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::output::{CliError, fail, named, show};
+use super::output::{CliError, Outcome, fail, named, show};
 use super::stored::StoredDocument;
 use crate::argument;
 use crate::terminal;
@@ -28,21 +28,18 @@ pub(super) struct CompareArguments {
     json: bool,
 }
 
-pub(super) fn compare(arguments: CompareArguments) -> Exit {
+pub(super) fn compare(arguments: CompareArguments) -> Outcome {
     let CompareArguments { a, b, libcudart, json } = arguments;
     let compared = match (StoredDocument::read(&a), StoredDocument::read(&b)) {
-        (Ok((StoredDocument::Matrix(a), _)), Ok((StoredDocument::Matrix(b), _))) => return matrices(&a, &b, json),
+        (Ok((StoredDocument::Matrix(a), _)), Ok((StoredDocument::Matrix(b), _))) => return Ok(matrices(&a, &b, json)),
         (Ok((a, _)), Ok((b, _))) => of(a, b, libcudart).map_err(CliError::from),
         (Err(why), _) | (_, Err(why)) => Err(why),
     };
-    let mut comparison = match compared {
-        Ok(comparison) => render::compare::worded(comparison),
-        Err(why) => return fail(why, Exit::Usage, json),
-    };
+    let mut comparison = render::compare::worded(compared.map_err(|why| fail(why, Exit::Usage, json))?);
     comparison.a.name = a.to_string_lossy().into_owned();
     comparison.b.name = b.to_string_lossy().into_owned();
     let shown = show(json, || serde_json::to_string(&comparison), || render::compare::text(&comparison));
-    named(comparison.exit().worst(shown))
+    Ok(named(comparison.exit().worst(shown)))
 }
 
 /// Compares what lines do in one release after another.

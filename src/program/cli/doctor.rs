@@ -57,10 +57,8 @@ pub(super) fn doctor(arguments: &DoctorArguments) -> Exit {
     }
     with_workers(arguments.json, |program, interrupt| {
         let doctor = Doctor::new(program, &arguments.on, arguments.timeout * 1000, interrupt);
-        match doctor.and_then(|mut doctor| examine(&mut doctor, arguments)) {
-            Ok(exit) => exit,
-            Err(error) => failed(&error, arguments.json),
-        }
+        let ended = doctor.and_then(|mut doctor| examine(&mut doctor, arguments));
+        ended.unwrap_or_else(|error| failed(&error, arguments.json))
     })
 }
 

@@ -5,7 +5,7 @@ use std::io::{self, IsTerminal, Write};
 
 use clap::Args;
 
-use super::output::{ended, fail, fail_rendered, is_styled, print};
+use super::output::{Outcome, ended, fail, fail_rendered, is_styled, print};
 use super::trace::{end_as, not_started};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
@@ -50,23 +50,17 @@ pub(super) struct ExplainArguments {
     json: bool,
 }
 
-pub(super) fn explain(arguments: &ExplainArguments) -> Exit {
+pub(super) fn explain(arguments: &ExplainArguments) -> Outcome {
     let ExplainArguments { words, command, json } = arguments;
     let heard = match words.as_slice() {
-        [] => match ran(command) {
-            Ok(heard) => heard,
-            Err(error) => return not_started(&error, *json),
-        },
-        [only] if only == input::STDIN => match pasted(*json) {
-            Ok(heard) => heard,
-            Err(error) => return fail(format!("cannot read standard input: {error}"), Exit::Usage, *json),
-        },
+        [] => ran(command).map_err(|error| not_started(&error, *json))?,
+        [only] if only == input::STDIN => {
+            pasted(*json).map_err(|error| fail(format!("cannot read standard input: {error}"), Exit::Usage, *json))?
+        }
         words => Heard { query: Query::of(&words.join(" ")), passed: None, ran: None },
     };
-    let scenarios = match catalogue::select(&[]) {
-        Ok(scenarios) => scenarios,
-        Err(error) => return fail_rendered(&error.render(is_styled()), Exit::Internal, *json),
-    };
+    let scenarios =
+        catalogue::select(&[]).map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Internal, *json))?;
     let summary = summary::embedded();
     let found = Explainer::new(&scenarios, &summary).explain(heard.query);
     let shown = match heard.passed {
@@ -89,7 +83,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Exit {
         end_as(ran)
     }
     let exit = if found.certainty == Certainty::Nothing { Exit::NothingMeasured } else { Exit::Ok };
-    ended(exit.worst(shown))
+    Ok(ended(exit.worst(shown)))
 }
 
 /// What was said.

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use super::output::{fail, fail_rendered, is_styled, print};
+use super::output::{Outcome, fail, fail_rendered, is_styled, print};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::export::{Language, Offer, Reproducer, reproducer};
 use cuda_pitfalls_core::catalogue::{Selection, Unselected};
@@ -33,36 +33,30 @@ pub(super) struct ExportArguments {
     list: bool,
 }
 
-pub(super) fn export(arguments: &ExportArguments) -> Exit {
+pub(super) fn export(arguments: &ExportArguments) -> Outcome {
     if arguments.list {
         return list(arguments.name.as_slice());
     }
     let (Some(name), Some(language)) = (&arguments.name, arguments.language) else {
-        return fail("export needs a NAME and `--as c` or `--as python`", Exit::Usage, false);
+        return Err(fail("export needs a NAME and `--as c` or `--as python`", Exit::Usage, false));
     };
-    let selection = match Selection::of(std::slice::from_ref(name), &[], Unselected::All) {
-        Ok(selection) => selection,
-        Err(error) => return fail_rendered(&error.render(is_styled()), Exit::Usage, false),
-    };
+    let selection = selected(std::slice::from_ref(name))?;
     let all: Vec<(&Scenario, &Instance)> = selection.instances().collect();
     let Some((scenario, instance)) = all.first() else {
-        return fail("nothing is selected", Exit::Usage, false);
+        return Err(fail("nothing is selected", Exit::Usage, false));
     };
     if all.iter().any(|(other, _)| other.name != scenario.name) {
         let why = format!("`{name}` selects {} questions; name one (`cuda-pitfalls list {name}`)", all.len());
-        return fail(why, Exit::Usage, false);
+        return Err(fail(why, Exit::Usage, false));
     }
-    let text = match written(scenario, instance, language, arguments) {
-        Ok(text) => text,
-        Err(why) => return fail(why, Exit::Usage, false),
-    };
+    let text = written(scenario, instance, language, arguments).map_err(|why| fail(why, Exit::Usage, false))?;
     if all.len() > 1 {
         let others: Vec<&str> = all.iter().skip(1).map(|(_, other)| other.name.as_str()).collect();
         let word = if others.len() == 1 { "another instance is" } else { "other instances are" };
         note(&format!("this is {}; {word} {}", instance.name, others.join(", ")));
     }
     match &arguments.out {
-        None => print(&text),
+        None => Ok(print(&text)),
         Some(path) => write(path, &text),
     }
 }
@@ -91,26 +85,22 @@ fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "cuda-pitfalls: {}", terminal(text));
 }
 
-fn write(path: &Path, text: &str) -> Exit {
-    if let Err(error) = check(path) {
-        return fail(format!("--out {}: {error}", path.display()), Exit::Usage, false);
-    }
-    match replace(path, EVERYBODY, |file| file.write_all(text.as_bytes())) {
-        Ok(()) => {
-            note(&format!("{} written", path.display()));
-            Exit::Ok
-        }
-        Err(error) => fail(format!("cannot write {}: {error}", path.display()), Exit::NotDurable, false),
-    }
+fn write(path: &Path, text: &str) -> Outcome {
+    let name = path.display();
+    check(path).map_err(|error| fail(format!("--out {name}: {error}"), Exit::Usage, false))?;
+    replace(path, EVERYBODY, |file| file.write_all(text.as_bytes()))
+        .map_err(|error| fail(format!("cannot write {name}: {error}"), Exit::NotDurable, false))?;
+    note(&format!("{name} written"));
+    Ok(Exit::Ok)
 }
 
-fn list(selectors: &[String]) -> Exit {
-    match Selection::of(selectors, &[], Unselected::All) {
-        Ok(selection) => {
-            let offers: Vec<Offer> =
-                selection.instances().map(|(scenario, instance)| Offer::new(scenario, instance)).collect();
-            print(&Offer::table(&offers))
-        }
-        Err(error) => fail_rendered(&error.render(is_styled()), Exit::Usage, false),
-    }
+fn selected(selectors: &[String]) -> Result<Selection, Exit> {
+    let selection = Selection::of(selectors, &[], Unselected::All);
+    selection.map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Usage, false))
+}
+
+fn list(selectors: &[String]) -> Outcome {
+    let selection = selected(selectors)?;
+    let offers: Vec<Offer> = selection.instances().map(|(scenario, instance)| Offer::new(scenario, instance)).collect();
+    Ok(print(&Offer::table(&offers)))
 }

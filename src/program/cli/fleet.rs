@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
-use super::output::{CliError, fail, named, show};
+use super::output::{CliError, Outcome, fail, named, show};
 use crate::argument::duration;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::fleet::{self, Bucket, Fleet, Pool, Rule, Words};
@@ -105,7 +105,7 @@ pub(super) struct Diff {
     json: bool,
 }
 
-pub(super) fn fleet(command: FleetCommand) -> Exit {
+pub(super) fn fleet(command: FleetCommand) -> Outcome {
     match command {
         FleetCommand::Merge(arguments) => merge(&arguments),
         FleetCommand::Render(arguments) => render::render(&arguments),
@@ -113,43 +113,33 @@ pub(super) fn fleet(command: FleetCommand) -> Exit {
     }
 }
 
-fn merge(arguments: &Merge) -> Exit {
+fn merge(arguments: &Merge) -> Outcome {
     let json = arguments.json;
     let stdin = Path::new(input::STDIN);
     if arguments.expect.as_deref() == Some(stdin) && arguments.inputs.iter().any(|input| input == stdin) {
-        return fail("--expect -: standard input is one of the inputs already", Exit::Usage, json);
+        return Err(fail("--expect -: standard input is one of the inputs already", Exit::Usage, json));
     }
-    let expected = match arguments.expect.as_deref().map(names).transpose() {
-        Ok(expected) => expected,
-        Err(why) => return fail(why, Exit::Usage, json),
-    };
+    let expected = arguments.expect.as_deref().map(names).transpose().map_err(|why| fail(why, Exit::Usage, json))?;
     // A name that is not there is a mistake of the caller, and no reason to replace an older document by nothing.
     if let Some(input) = arguments.inputs.iter().find(|input| *input != stdin && !input.exists()) {
-        return fail(format!("there is no `{}`", terminal(&input.to_string_lossy())), Exit::Usage, json);
+        return Err(fail(format!("there is no `{}`", terminal(&input.to_string_lossy())), Exit::Usage, json));
     }
-    let not_before = match arguments.max_age.map(clock::utc_before).transpose() {
-        Ok(not_before) => not_before,
-        Err(why) => return fail(format!("--max-age: {why}"), Exit::Usage, json),
-    };
-    let not_after = match clock::utc_after(MOST_AHEAD) {
-        Ok(not_after) => Some(not_after),
-        Err(why) => return fail(why, Exit::Internal, json),
-    };
-    if let Err(error) = output::check(&arguments.out) {
-        return fail(format!("--out: {error}"), Exit::Usage, json);
-    }
+    let not_before = arguments.max_age.map(clock::utc_before).transpose();
+    let not_before = not_before.map_err(|why| fail(format!("--max-age: {why}"), Exit::Usage, json))?;
+    let not_after = Some(clock::utc_after(MOST_AHEAD).map_err(|why| fail(why, Exit::Internal, json))?);
+    let out = |error: std::io::Error, exit| fail(format!("--out: {error}"), exit, json);
+    output::check(&arguments.out).map_err(|error| out(error, Exit::Usage))?;
     let rule = Rule { provenance: Provenance::of(arguments.simulated), not_before, not_after };
     let pool = Pool::new(rule);
     fleet::gather(&arguments.inputs, &pool);
     let built_in = words();
     let merged = fleet::merge(pool, expected.as_deref(), |scenario| built_in.get(scenario).cloned());
     let folder = arguments.out.parent().unwrap_or(Path::new(""));
-    if let Err(error) = fs::create_dir_all(folder).and_then(|()| output::document(&arguments.out, &merged)) {
-        return fail(format!("--out: {error}"), Exit::NotDurable, json);
-    }
+    let written = fs::create_dir_all(folder).and_then(|()| output::document(&arguments.out, &merged));
+    written.map_err(|error| out(error, Exit::NotDurable))?;
     let shown =
         show(json, || serde_json::to_string(&merged), || changes::merged(&merged, &arguments.out.to_string_lossy()));
-    named(exit(&merged, &arguments.forbid).worst(shown))
+    Ok(named(exit(&merged, &arguments.forbid).worst(shown)))
 }
 
 /// How a merge ends: differences are what it is for, and no failure unless somebody says so.
@@ -178,10 +168,8 @@ fn names(path: &Path) -> Result<Vec<String>, CliError> {
     } else {
         input::read_text(path, MOST_NAMES_BYTES)
     };
-    match text {
-        Ok(text) => Ok(fleet::names(&text).map_err(|why| format!("--expect {name}: {}", terminal(&why.to_string())))?),
-        Err(error) => Err(format!("--expect {name}: {error}").into()),
-    }
+    let text = text.map_err(|error| format!("--expect {name}: {error}"))?;
+    Ok(fleet::names(&text).map_err(|why| format!("--expect {name}: {}", terminal(&why.to_string())))?)
 }
 
 /// What the program knows of its scenarios.
@@ -194,12 +182,10 @@ fn words() -> HashMap<String, Words> {
     all.into_iter().map(known).collect()
 }
 
-fn diff(arguments: &Diff) -> Exit {
+fn diff(arguments: &Diff) -> Outcome {
     let [old, new] = [&arguments.old, &arguments.new].map(|path| render::read(path).map_err(|why| why.to_string()));
-    let diff = match old.and_then(|old| fleet::diff(&old, &new?)) {
-        Ok(diff) => diff,
-        Err(why) => return fail(why, Exit::Usage, arguments.json),
-    };
+    let diff = old.and_then(|old| fleet::diff(&old, &new?));
+    let diff = diff.map_err(|why| fail(why, Exit::Usage, arguments.json))?;
     let shown = show(arguments.json, || serde_json::to_string(&diff), || changes::text(&diff));
     let is_forbidden = arguments.forbid.iter().any(|what| match what {
         ForbiddenChange::Verdict => diff.has_other_verdict(),
@@ -207,5 +193,5 @@ fn diff(arguments: &Diff) -> Exit {
         ForbiddenChange::Differences => !diff.began.is_empty(),
         ForbiddenChange::Missing => !diff.machines_gone.is_empty(),
     });
-    named(shown.worst(if is_forbidden { Exit::Unexpected } else { Exit::Ok }))
+    Ok(named(shown.worst(if is_forbidden { Exit::Unexpected } else { Exit::Ok })))
 }

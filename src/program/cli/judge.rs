@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::output::print_report;
+use super::output::{Outcome, print_report};
 use super::stored::newest;
 use super::{fail, fail_rendered, is_styled, named, print};
 use cuda_pitfalls_answers::exit::Exit;
@@ -13,22 +13,18 @@ use cuda_pitfalls_core::{catalogue, judge};
 use cuda_pitfalls_render::Format;
 
 /// Judges a stored report again: by the expectations it was made with, or by those of `files`.
-pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, verbose: bool, allow_skip: Option<String>) -> Exit {
-    let mut report = match Stored::open(&newest(path)).and_then(|stored| stored.report()) {
-        Ok(report) => report,
-        Err(error) => return fail(error, Exit::Usage, json),
-    };
+pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, verbose: bool, allow_skip: Option<String>) -> Outcome {
+    let report = Stored::open(&newest(path)).and_then(|stored| stored.report());
+    let mut report = report.map_err(|error| fail(error, Exit::Usage, json))?;
     match &mut report {
         StoredReport::Whole(whole) => {
-            if let Err(refused) = expect_as_today(whole, files, json) {
-                return refused;
-            }
+            expect_as_today(whole, files, json)?;
             judge::rejudge(whole);
         }
         StoredReport::Compact(_) if files.is_empty() => {}
         StoredReport::Compact(_) => {
             let why = "--with: this report is compact: the attempts that could be judged by a file are left out; judge the whole report";
-            return fail(why, Exit::Usage, json);
+            return Err(fail(why, Exit::Usage, json));
         }
     }
     let view = report.view();
@@ -53,7 +49,7 @@ pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, verbose: bool, a
     } else {
         print_report(report, if verbose { Format::TextFull } else { Format::Text })
     };
-    named(exit.worst(shown))
+    Ok(named(exit.worst(shown)))
 }
 
 /// Puts what files expect today in place of what was expected when the report was made.
@@ -61,13 +57,8 @@ pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, verbose: bool, a
 /// # Errors
 /// The exit code, once it is said why: a file is not valid, or the report did not ask it.
 fn expect_as_today(report: &mut Report, files: &[PathBuf], json: bool) -> Result<(), Exit> {
-    let mut today = Vec::new();
-    for file in files {
-        match catalogue::load_file(&file.to_string_lossy()) {
-            Ok(scenario) => today.push(scenario),
-            Err(error) => return Err(fail_rendered(&error.render(is_styled()), Exit::Usage, json)),
-        }
-    }
+    let today = files.iter().map(|file| catalogue::load_file(&file.to_string_lossy())).collect::<Result<Vec<_>, _>>();
+    let today = today.map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Usage, json))?;
     if !files.is_empty() {
         // Of a report with a hundred scenarios, those that were asked about.
         report.scenarios.retain(|measured| today.iter().any(|scenario| scenario.name == measured.scenario));

@@ -12,6 +12,9 @@ use cuda_pitfalls_render::{self as render, Format, Prepared};
 /// Why a command that reads or writes documents ends early.
 pub(super) type CliError = Box<dyn std::error::Error>;
 
+/// How a command ends: by its exit code, which is an error once it is said why the command goes no further.
+pub(super) type Outcome = Result<Exit, Exit>;
+
 /// Whether diagnostics may use colour.
 pub(super) fn is_styled() -> bool {
     terminal::is_coloured(&std::io::stderr())

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::output::{Outcome, fail};
 use crate::run::{self, options::RunOptions};
 use cuda_pitfalls_answers::exit::Exit;
 
@@ -19,12 +20,11 @@ fn labels(given: Vec<(String, String)>) -> Result<BTreeMap<String, String>, Stri
     Ok(labels)
 }
 
-pub(super) fn run(mut options: RunOptions) -> Exit {
-    options.labels = match labels(std::mem::take(&mut options.label)) {
-        Ok(labels) => labels,
-        Err(why) => return super::fail(why, Exit::Usage, options.asked.json),
-    };
-    super::with_workers(options.asked.json, |program, interrupt| run::run(&options, program, interrupt))
+pub(super) fn run(mut options: RunOptions) -> Outcome {
+    let json = options.asked.json;
+    let labels = labels(std::mem::take(&mut options.label));
+    options.labels = labels.map_err(|why| fail(why, Exit::Usage, json))?;
+    Ok(super::with_workers(json, |program, interrupt| run::run(&options, program, interrupt)))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args;
 
-use super::output::{fail, named};
+use super::output::{Outcome, fail, named};
 use super::trace::{end_as, not_started, say};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
@@ -41,18 +41,14 @@ pub(super) struct SimArguments {
     command: Vec<OsString>,
 }
 
-pub(super) fn sim(arguments: SimArguments) -> Exit {
+pub(super) fn sim(arguments: SimArguments) -> Outcome {
     let machine = match arguments.gpus {
         Some(gpus) => simulated::sized(gpus.into()),
         None => arguments.machine.unwrap_or_else(|| defaults::MACHINE.to_owned()),
     };
-    let (program, folder) = match (std::env::current_exe(), Folder::create()) {
-        (Ok(program), Ok(folder)) => (program, folder),
-        (Err(error), _) => return fail(error, Exit::Internal, false),
-        (_, Err(error)) => {
-            return fail(format!("cannot make a private folder (TMPDIR): {error}"), Exit::Usage, false);
-        }
-    };
+    let program = std::env::current_exe().map_err(|error| fail(error, Exit::Internal, false))?;
+    let folder = Folder::create()
+        .map_err(|error| fail(format!("cannot make a private folder (TMPDIR): {error}"), Exit::Usage, false))?;
     let width = terminal::width(&std::io::stderr());
     say(&page::begin(&machine, width));
     let options = tracer::TraceOptions {
@@ -66,17 +62,15 @@ pub(super) fn sim(arguments: SimArguments) -> Exit {
         preload: true,
         ..tracer::TraceOptions::default()
     };
-    let Traced { ended, document, unmodelled, absent, .. } = match tracer::trace(&program, &options) {
-        Ok(traced) => traced,
-        Err(error) => return not_started(&error, false),
-    };
+    let traced = tracer::trace(&program, &options).map_err(|error| not_started(&error, false))?;
+    let Traced { ended, document, unmodelled, absent, .. } = traced;
     let trace = Trace::open(&document).ok();
     let called = page::unmodelled(trace.as_ref(), &unmodelled);
     say(&page::end(&machine, &called, &absent, width));
     // `end_as` does not return, so nothing would remove it.
     drop(folder);
     match ended.code {
-        Some(0) if !called.is_empty() || !absent.is_empty() => named(Exit::Inconclusive),
+        Some(0) if !called.is_empty() || !absent.is_empty() => Ok(named(Exit::Inconclusive)),
         _ => end_as(ended),
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::output::{fail, print};
+use super::output::{Outcome, fail, print};
 use super::with_workers;
 use crate::run::{self, PythonOptions, SurveyOptions};
 use cuda_pitfalls_answers::exit::Exit;
@@ -43,23 +43,19 @@ fn latest(list: Vec<EnvironmentRequest>) -> Vec<EnvironmentRequest> {
     first.map(|request| EnvironmentRequest { version: String::new(), newest: None, ..request }).collect()
 }
 
-pub(super) fn survey(mut options: SurveyOptions) -> Exit {
+pub(super) fn survey(mut options: SurveyOptions) -> Outcome {
     if options.python.list {
         return list(options.kind, options.python.rows.as_deref());
     }
-    options.python.requests = match environments(&options.python) {
-        Ok(environments) => environments,
-        Err(why) => return fail(why, Exit::Usage, options.asked.json),
-    };
-    with_workers(options.asked.json, |program, interrupt| run::survey(&options, program, interrupt))
+    let json = options.asked.json;
+    options.python.requests = environments(&options.python).map_err(|why| fail(why, Exit::Usage, json))?;
+    Ok(with_workers(json, |program, interrupt| run::survey(&options, program, interrupt)))
 }
 
-fn list(kind: SurveyKind, rows: Option<&Path>) -> Exit {
+fn list(kind: SurveyKind, rows: Option<&Path>) -> Outcome {
     if kind != SurveyKind::Python {
-        return fail("--list belongs to `survey python`", Exit::Usage, false);
+        return Err(fail("--list belongs to `survey python`", Exit::Usage, false));
     }
-    match run::python_list(rows) {
-        Ok(list) => print(&render::listed(&list)),
-        Err(error) => fail(error, Exit::Usage, false),
-    }
+    let list = run::python_list(rows).map_err(|error| fail(error, Exit::Usage, false))?;
+    Ok(print(&render::listed(&list)))
 }

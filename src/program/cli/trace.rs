@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::output::{CliError, fail_rendered, is_styled, named};
+use super::output::{CliError, Outcome, fail_rendered, is_styled, named};
 use super::render::sources;
 use crate::run::is_program;
 use crate::run::options::WRITTEN;
@@ -115,18 +115,11 @@ impl TraceArguments {
     }
 }
 
-pub(super) fn trace(arguments: TraceArguments) -> Exit {
-    let policy = match policy(&arguments) {
-        Ok(policy) => policy,
-        Err(why) => return fail_rendered(&why.to_string(), Exit::Usage, arguments.is_json_on_stderr()),
-    };
-    if let Err(why) = arguments.check_files() {
-        return fail_rendered(&why.to_string(), Exit::Usage, arguments.is_json_on_stderr());
-    }
-    let program = match std::env::current_exe() {
-        Ok(program) => program,
-        Err(error) => return fail_rendered(&error.to_string(), Exit::Internal, arguments.is_json_on_stderr()),
-    };
+pub(super) fn trace(arguments: TraceArguments) -> Outcome {
+    let json = arguments.is_json_on_stderr();
+    let policy = policy(&arguments).map_err(|why| fail_rendered(&why.to_string(), Exit::Usage, json))?;
+    arguments.check_files().map_err(|why| fail_rendered(&why, Exit::Usage, json))?;
+    let program = std::env::current_exe().map_err(|error| fail_rendered(&error.to_string(), Exit::Internal, json))?;
     let folder = arguments.out.join(format!("{}-trace-{}", clock::utc_compact(), std::process::id()));
     let options = tracer::TraceOptions {
         commit: crate::COMMIT.map(str::to_owned),
@@ -138,31 +131,28 @@ pub(super) fn trace(arguments: TraceArguments) -> Exit {
         all_calls: arguments.all_calls,
         ..tracer::TraceOptions::default()
     };
-    let traced = match tracer::trace(&program, &options) {
-        Ok(traced) => traced,
-        Err(error) => return not_started(&error, arguments.is_json_on_stderr()),
-    };
-    let (ended, lost) = (traced.ended, traced.lost.clone());
-    let lost = lost.map(|why| format!("the trace is not whole on disk: {why}"));
+    let traced = tracer::trace(&program, &options).map_err(|error| not_started(&error, json))?;
+    let ended = traced.ended;
+    let lost = traced.lost.as_ref().map(|why| format!("the trace is not whole on disk: {why}"));
     let (failed, outcome) = match shown(&arguments, &policy, traced) {
         Ok(outcome) => (lost, outcome),
         Err(why) => (lost.or(Some(why.to_string())), PolicyOutcome::default()),
     };
     match failed {
-        Some(why) if !policy.is_empty() => return fail_rendered(&why.to_string(), Exit::NotDurable, false),
+        Some(why) if !policy.is_empty() => return Err(fail_rendered(&why, Exit::NotDurable, false)),
         // The program keeps its exit code whatever happens to the tracer.
         Some(why) => say(&format!("cuda-pitfalls: {}\n", why.trim_end())),
         None => {}
     }
-    match outcome {
+    Ok(match outcome {
         PolicyOutcome { violations, .. } if !violations.is_empty() => {
-            let Some(code) = arguments.error_exitcode else { return named(Exit::Unexpected) };
+            let Some(code) = arguments.error_exitcode else { return Ok(named(Exit::Unexpected)) };
             say(&format!("cuda-pitfalls: exit {code} ({})\n", Exit::Unexpected.name()));
             std::process::exit(code.into())
         }
         PolicyOutcome { undecided, .. } if !undecided.is_empty() => named(Exit::Inconclusive),
         _ => end_as(ended),
-    }
+    })
 }
 
 /// What the command line and the file of `--expect` forbid.

@@ -268,8 +268,7 @@ enum Unsound {
 }
 
 fn made(session: &mut Session, case: CasePlan) -> Result<(CasePlan, Recording), Unsound> {
-    match session.record(&case.experiment(TIMEOUTS)) {
-        Ok(recording) => Ok((case, recording)),
-        Err(source) => Err(Unsound::NotRun { case: case.name, source }),
-    }
+    let recording = session.record(&case.experiment(TIMEOUTS));
+    let recording = recording.map_err(|source| Unsound::NotRun { case: case.name.clone(), source })?;
+    Ok((case, recording))
 }

@@ -1,7 +1,7 @@
 //! A bundle of a report: the scenario files, reproducers, the report reduced to what it is about, and the text.
 
 use super::{ArchiveFile, BundleArguments, attach, host, stem, user, write};
-use crate::cli::output::fail;
+use crate::cli::output::{Outcome, fail};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::report::{ReportView, Stored, StoredReport};
@@ -10,14 +10,12 @@ use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Verdict};
 use cuda_pitfalls_render::issue::{self, Attached};
 use cuda_pitfalls_render::worded;
 
-pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
-    let mut report = match Stored::open(&arguments.report).and_then(|stored| stored.report()) {
-        Ok(report) => worded(report),
-        Err(error) => return fail(error, Exit::Usage, false),
-    };
+pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
+    let stored = Stored::open(&arguments.report).and_then(|stored| stored.report());
+    let mut report = worded(stored.map_err(|error| fail(error, Exit::Usage, false))?);
     let was_asked = |verdict: &Verdict| verdict.kind != Kind::Skipped;
     if !report.view().scenarios.iter().any(|one| was_asked(one.verdict)) {
-        return fail("nothing was measured in this report", Exit::NothingMeasured, false);
+        return Err(fail("nothing was measured in this report", Exit::NothingMeasured, false));
     }
     reduce(&mut report, arguments.name.as_deref());
     let view = report.view();
@@ -30,30 +28,25 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
                 "everything in this report is as expected; name the scenario that the bug report is about".to_string()
             }
         };
-        return fail(why, Exit::Usage, false);
+        return Err(fail(why, Exit::Usage, false));
     };
     if !view.scenarios.iter().any(|one| was_asked(one.verdict)) {
-        return fail(
-            format!("{} was not measured: {}", first.name, first.verdict.detail),
-            Exit::NothingMeasured,
-            false,
-        );
+        let why = format!("{} was not measured: {}", first.name, first.verdict.detail);
+        return Err(fail(why, Exit::NothingMeasured, false));
     }
     let stem = if view.scenarios.len() == 1 { stem(first.name) } else { "unexpected".to_string() };
     let mut entries = Vec::new();
     // They come with the program, and say nothing of this machine.
     let attached = sources(&view, &mut entries);
     if arguments.redact {
-        report = match redacted(&report) {
-            Ok(redacted) => redacted,
-            Err(error) => return fail(format!("the redacted report cannot be read: {error}"), Exit::Internal, false),
-        };
+        report = redacted(&report)
+            .map_err(|error| fail(format!("the redacted report cannot be read: {error}"), Exit::Internal, false))?;
     }
     let document = serde_json::to_value(&report).unwrap_or_default();
     entries.push(ArchiveFile { name: "report.json".into(), text: format!("{document:#}\n") });
     let issue = issue::issue(&report.view(), &attached);
     entries.push(ArchiveFile { name: "issue.md".into(), text: issue });
-    write(arguments, &stem, &entries)
+    Ok(write(arguments, &stem, &entries))
 }
 
 /// Keeps what the bug report is about.

@@ -2,7 +2,7 @@
 //! reproducers, and the text.
 
 use super::{ArchiveFile, BundleArguments, attach, host, stem, user, write};
-use crate::cli::output::fail;
+use crate::cli::output::{Outcome, fail};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::scenario::Scenario;
@@ -13,15 +13,12 @@ use cuda_pitfalls_trace::diagnosis::{self, Severity};
 use cuda_pitfalls_trace::policy::PolicyOutcome;
 use cuda_pitfalls_trace::{Trace, TraceError, redacted};
 
-pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
+pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
     if let Some(name) = &arguments.name {
         let why = format!("`{name}`: a trace is packed whole; `export {name}` writes the reproducer of one scenario");
-        return fail(why, Exit::Usage, false);
+        return Err(fail(why, Exit::Usage, false));
     }
-    let (trace, text) = match read(arguments) {
-        Ok(read) => read,
-        Err(error) => return fail(error, Exit::Usage, false),
-    };
+    let (trace, text) = read(arguments).map_err(|error| fail(error, Exit::Usage, false))?;
     let (findings, outcome) = (diagnosis::findings(&trace), PolicyOutcome::default());
     let view = TraceView::new(&trace, &findings, &outcome);
     let proofs = proofs(&findings);
@@ -34,7 +31,7 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Exit {
     add("issue.md", view.issue(&proofs, &attached));
     let pitfall = findings.iter().find(|finding| finding.severity == Severity::Pitfall);
     let stem = pitfall.map_or_else(|| "trace".to_owned(), |finding| format!("trace-{}", stem(&finding.rule)));
-    write(arguments, &stem, &entries)
+    Ok(write(arguments, &stem, &entries))
 }
 
 /// The trace and its lines; redacted, if that was asked for, before anything is made of them.

@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::cli::output::{CliError, fail, print};
+use crate::cli::output::{CliError, Outcome, fail, print};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::fleet::{self, Fleet};
@@ -44,21 +44,15 @@ pub(super) fn read(path: &Path) -> Result<Fleet, CliError> {
     })
 }
 
-pub(in crate::cli) fn render(arguments: &FleetRenderArguments) -> Exit {
-    let fleet = match read(&arguments.fleet) {
-        Ok(fleet) => fleet,
-        Err(why) => return fail(why, Exit::Usage, false),
-    };
+pub(in crate::cli) fn render(arguments: &FleetRenderArguments) -> Outcome {
+    let fleet = read(&arguments.fleet).map_err(|why| fail(why, Exit::Usage, false))?;
     let width = match &arguments.out {
         None => terminal::width_or(&std::io::stdout(), COLUMNS),
         Some(_) => COLUMNS,
     };
     let text = rendered(&fleet, arguments.form, width, arguments.docs.as_deref());
-    match &arguments.out {
-        None => print(&text),
-        Some(path) => match replace(path, EVERYBODY, |file| file.write_all(text.as_bytes())) {
-            Ok(()) => Exit::Ok,
-            Err(error) => fail(format!("--out {}: {error}", path.display()), Exit::NotDurable, false),
-        },
-    }
+    let Some(path) = &arguments.out else { return Ok(print(&text)) };
+    let written = replace(path, EVERYBODY, |file| file.write_all(text.as_bytes()));
+    let failed = |error| fail(format!("--out {}: {error}", path.display()), Exit::NotDurable, false);
+    written.map(|()| Exit::Ok).map_err(failed)
 }
