@@ -13,7 +13,7 @@ use cuda_pitfalls::catalogue;
 use cuda_pitfalls::render::answer::is_yes_or_no;
 use cuda_pitfalls::scenario::{Expected, Scenario};
 
-use common::{LONGEST, Scratch, bless, root};
+use common::{Scratch, bless, root};
 
 fn scenarios() -> Vec<Scenario> {
     catalogue::select(&[]).expect("the scenarios that come with the program are valid")
@@ -63,8 +63,7 @@ fn told(report: &str, form: &str, width: usize) -> String {
     let scratch = Scratch::new();
     let mut command = scratch.command(&["render", report, "--as", form]);
     command.env("COLUMNS", width.to_string());
-    let ran = scratch.start(command).wait(std::time::Duration::from_secs(60));
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let ran = scratch.ran(command).good();
     ran.stdout
 }
 
@@ -98,7 +97,7 @@ fn run(more: &[&str], columns: &str) -> common::Ran {
     arguments.extend(more);
     let mut command = scratch.command(&arguments);
     command.env("COLUMNS", columns);
-    scratch.start(command).wait(std::time::Duration::from_secs(120))
+    scratch.ran(command)
 }
 
 #[test]
@@ -129,7 +128,7 @@ fn a_run_answers_each_question_once() {
 fn a_run_of_several_rounds_says_what_the_first_one_answers() {
     let scratch = Scratch::new();
     let asked = ["run", "mask-after-nvml", "mask-after-cuinit", "mask-after-version-query", "--repeat", "2"];
-    let out = scratch.reports().to_string_lossy().into_owned();
+    let out = scratch.at("reports");
     let ran = scratch.run(&[&asked[..], &["--on", MACHINE, "--out", &out]].concat());
     let said: Vec<&str> = ran.stderr.lines().filter_map(|line| line.strip_prefix("preliminary: ")).collect();
     let [no, yes, some] = said.as_slice() else { panic!("a line for each question: {ran:?}") };
@@ -140,8 +139,7 @@ fn a_run_of_several_rounds_says_what_the_first_one_answers() {
 
 #[test]
 fn a_verbose_run_shows_every_case() {
-    let ran = run(&["--verbose"], "140");
-    assert!(ran.stdout.contains("    trap  ") && ran.stdout.contains(" simulated: "), "{}", ran.stdout);
+    let ran = run(&["--verbose"], "140").prints("    trap  ").prints(" simulated: ");
     assert!(!ran.stdout.contains("after NVML is used?"), "{}", ran.stdout);
 }
 
@@ -166,7 +164,7 @@ fn without_a_gpu_a_report_is_kept_only_where_it_was_asked_for() {
         let scratch = Scratch::new();
         let mut command = scratch.command(&["run", "mask-after-nvml", "--quick", "--on", on]);
         command.current_dir(scratch.path());
-        let ran = scratch.start(command).wait(LONGEST);
+        let ran = scratch.ran(command);
         assert_eq!(ran.code, Some(code), "{ran:#?}");
         assert_eq!(scratch.stored().is_some(), is_kept, "{on}");
         assert_eq!(scratch.reports().exists(), is_kept, "{on}");
@@ -174,7 +172,7 @@ fn without_a_gpu_a_report_is_kept_only_where_it_was_asked_for() {
         assert!(ran.stdout.contains(words), "{on}: {}", ran.stdout);
         let mut surveyed = scratch.command(&["survey", "calls", "cuInit", "--quick", "--on", on, "--json"]);
         surveyed.current_dir(scratch.path());
-        let surveyed = scratch.start(surveyed).wait(LONGEST);
+        let surveyed = scratch.ran(surveyed);
         assert_eq!(scratch.reports().exists(), on != "cuda", "{surveyed:#?}");
     }
 }

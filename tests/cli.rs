@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::process::{Command, Output, Stdio};
 
-use common::{PROGRAM, Scratch, gpus, root};
+use common::{PROGRAM, Scratch, gpus, names_in, root};
 
 /// One GPU: the least that a scenario can run on.
 const MACHINE: &str = "sim:h200-x1";
@@ -16,14 +16,14 @@ const SMALL: &str = "visibility/empty-mask-hides-all";
 #[test]
 fn explain_answers_words_and_what_was_pasted_and_says_where_it_finds_nothing() {
     let scratch = Scratch::new();
-    let ran = scratch.run(&["explain", "Cannot", "re-initialize", "CUDA", "in", "forked", "subprocess"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    assert!(ran.stdout.contains("cuda-pitfalls run framework/torch-fork-after-available"), "{}", ran.stdout);
+    scratch
+        .run(&["explain", "Cannot", "re-initialize", "CUDA", "in", "forked", "subprocess"])
+        .good()
+        .prints("cuda-pitfalls run framework/torch-fork-after-available");
     let json = scratch.run(&["explain", "--json", "cudaGetErrorString"]).json();
     assert_eq!(json["known"][0]["call"], "cudaGetErrorString");
     assert_eq!(json["answers"], serde_json::json!([]));
-    let nothing = scratch.run(&["explain", "banana", "bread"]);
-    nothing.ended(4, "nothing_measured");
+    let nothing = scratch.run(&["explain", "banana", "bread"]).ended(4, "nothing_measured");
     assert!(nothing.stdout.starts_with("Nothing about CUDA start-up here: banana bread"), "{}", nothing.stdout);
     scratch.run(&["explain"]).ended(2, "usage");
     let pasted = Command::new(PROGRAM)
@@ -79,12 +79,11 @@ fn explain_passes_its_input_through_and_answers_what_stands_at_its_end() {
 #[test]
 fn explain_runs_a_command_that_keeps_its_streams_its_end_and_its_orphans() {
     let scratch = Scratch::new();
-    let file = scratch.path().join("in");
-    fs::write(&file, "typed").expect("a file of our own");
+    let file = scratch.file("in", "typed");
     let ran = |script: &str| {
         let mut command = scratch.command(&["explain", "--", "sh", "-c", script]);
         command.stdin(fs::File::open(&file).expect("ours"));
-        scratch.start(command).wait(std::time::Duration::from_secs(60))
+        scratch.ran(command)
     };
     let failed = ran(&format!("cat; printf '{}' >&2; exit 7", FAULT.replace('\n', "\\n")));
     assert_eq!((failed.code, failed.stdout.as_str()), (Some(7), "typed"), "{failed:?}");
@@ -101,12 +100,10 @@ fn explain_runs_a_command_that_keeps_its_streams_its_end_and_its_orphans() {
 #[test]
 fn explain_as_json_prints_its_document_alone() {
     let scratch = Scratch::new();
-    let file = scratch.path().join("log");
-    fs::write(&file, FAULT).expect("a file of our own");
+    let file = scratch.file("log", FAULT);
     let mut command = scratch.command(&["explain", "--json", "-"]);
-    command.stdin(fs::File::open(&file).expect("a file of our own"));
-    let ran = scratch.start(command).wait(std::time::Duration::from_secs(60));
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    command.stdin(fs::File::open(file).expect("a file of our own"));
+    let ran = scratch.ran(command).good();
     assert!(ran.json()["answers"].as_array().is_some_and(|answers| !answers.is_empty()));
 }
 
@@ -124,43 +121,39 @@ fn colours_are_as_the_command_line_says() {
 #[test]
 fn a_quiet_run_prints_failures_and_the_end() {
     let scratch = Scratch::new();
-    let good = scratch.run(&["run", "mask-after-device-count", "--quick", "--on", "sim:h200-x2", "--quiet"]);
-    good.ended(0, "ok");
+    let good =
+        scratch.run(&["run", "mask-after-device-count", "--quick", "--on", "sim:h200-x2", "--quiet"]).ended(0, "ok");
     assert!(good.stdout.starts_with("1 question simulated: 1 as expected"), "{}", good.stdout);
-    let file = scratch.path().join("wrong.toml");
+    let file = scratch.at("wrong.toml");
     let source = fs::read_to_string(root().join("scenarios/visibility/mask-after-device-count.toml")).expect("a file");
     let wrong = source.replace("verdict = \"reproduced\"", "verdict = \"not_reproduced\"");
     assert_ne!(source, wrong);
     fs::write(&file, wrong).expect("a file of our own");
-    let bad = scratch.run(&["run", &file.to_string_lossy(), "--quick", "--on", "sim:h200-x2", "-q"]);
-    bad.ended(1, "unexpected");
+    let bad = scratch.run(&["run", &file, "--quick", "--on", "sim:h200-x2", "-q"]).ended(1, "unexpected");
     assert!(bad.stdout.trim_start().starts_with("yes (sim)") && bad.stdout.contains("UNEXPECTED"), "{}", bad.stdout);
 }
 
 #[test]
 fn check_accepts_a_good_file_and_points_into_a_bad_one() {
     let scratch = Scratch::new();
-    let good = scratch.run(&["check", "tests/selftest/clean.toml"]);
-    assert_eq!(good.code, Some(0), "{}", good.stderr);
+    let good = scratch.run(&["check", "tests/selftest/clean.toml"]).good();
     assert!(good.stdout.contains("valid"));
     let source = fs::read_to_string(root().join("tests/selftest/clean.toml")).expect("a self-test can be read");
-    let bad = scratch.path().join("bad.toml");
-    fs::write(&bad, source.replace("{ cuInit = {}", "{ cuInitt = {}")).expect("a file of our own");
+    let bad = scratch.file("bad.toml", source.replace("{ cuInit = {}", "{ cuInitt = {}"));
     let line = 1 + source.lines().position(|line| line.contains("cuInit =")).expect("the step is there");
     let column = 1 + source.lines().find_map(|line| line.find("cuInit")).expect("the step is there");
-    let ran = scratch.run(&["check", "tests/selftest/clean.toml", &bad.to_string_lossy()]);
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains(&format!("bad.toml:{line}:{column}")), "{line}:{column} is not in\n{}", ran.stderr);
-    assert!(ran.stderr.contains("cuInit`"), "the right name is not suggested:\n{}", ran.stderr);
+    let ran = scratch
+        .run(&["check", "tests/selftest/clean.toml", &bad])
+        .ended(2, "usage")
+        .says(&format!("bad.toml:{line}:{column}"))
+        .says("cuInit`");
     assert!(ran.stdout.contains("clean.toml: valid"), "the good file is still checked");
 }
 
 #[test]
 fn an_unknown_selector_ends_with_usage_and_names_the_nearest() {
     for command in ["run", "list", "show"] {
-        let ran = Scratch::new().run(&[command, "set-device-is-eagre"]);
-        ran.ended(2, "usage");
-        assert!(ran.stderr.contains("set-device-is-eager"), "{command}:\n{}", ran.stderr);
+        let ran = Scratch::new().run(&[command, "set-device-is-eagre"]).ended(2, "usage").says("set-device-is-eager");
         assert!(ran.stdout.is_empty(), "{}", ran.stdout);
     }
 }
@@ -170,9 +163,11 @@ fn an_unknown_machine_is_refused_with_the_names_of_those_there_are() {
     for on in ["sim:nosuch", "simulated"] {
         let scratch = Scratch::new();
         let out = scratch.reports();
-        let ran = scratch.run(&["run", SMALL, "--on", on, "--json", "--out", &out.to_string_lossy()]);
-        ran.ended(2, "usage");
-        assert!(ran.stderr.contains("h200-x1") && ran.stderr.contains("h200-x8"), "{on}:\n{}", ran.stderr);
+        let ran = scratch
+            .run(&["run", SMALL, "--on", on, "--json", "--out", &out.to_string_lossy()])
+            .ended(2, "usage")
+            .says("h200-x1")
+            .says("h200-x8");
         assert_eq!(ran.json()["exit"]["name"], "usage");
         assert!(!out.exists(), "nothing ran, so there is no report");
     }
@@ -234,8 +229,7 @@ fn auto_without_a_gpu_falls_back_and_says_so() {
         return;
     }
     let (ran, report) = Scratch::new().simulate("auto", &[SMALL], &["--quick"]);
-    ran.ended(0, "ok");
-    assert!(ran.stderr.contains("SIMULATED"), "{}", ran.stderr);
+    let ran = ran.ended(0, "ok").says("SIMULATED");
     assert!(report.run.on.starts_with("sim:") && report.run.warnings.iter().any(|note| note.contains("SIMULATED")));
     assert_eq!(ran.json()["provenance"], "simulated");
     assert_eq!(ran.json()["scenarios"][0]["verdict"]["provenance"], "simulated");
@@ -252,8 +246,7 @@ fn judging_again_and_rendering_work_on_a_stored_report() {
     assert_eq!(again.code, ran.code, "{}", again.stderr);
     assert_eq!(again.json(), ran.json(), "judging the same attempts again changes nothing");
     for form in ["text", "html", "markdown", "junit", "prometheus", "github"] {
-        let rendered = scratch.run(&["render", &stored, "--as", form]);
-        assert_eq!(rendered.code, Some(0), "{form}: {}", rendered.stderr);
+        let rendered = scratch.run(&["render", &stored, "--as", form]).good();
         assert!(!rendered.stdout.trim().is_empty(), "{form} is empty");
         assert!(rendered.stdout.to_lowercase().contains("simulated"), "{form} does not say that it is simulated");
     }
@@ -280,8 +273,7 @@ fn a_usage_error_ends_with_the_exit_code_on_a_line_of_its_own() {
     for arguments in
         [&[][..], &["nosuch"], &["run", "--repeat", "0"], &["run", "--require", "x"], &["run", "x"], &["render"]]
     {
-        let ran = Scratch::new().run(arguments);
-        assert_eq!(ran.code, Some(2), "{arguments:?}");
+        let ran = Scratch::new().run(arguments).ended(2, "usage");
         assert!(ran.stderr.ends_with("\ncuda-pitfalls: exit 2 (usage)\n"), "{arguments:?}: {:?}", ran.stderr);
     }
 }
@@ -312,13 +304,10 @@ fn a_report_says_what_its_caller_said_of_it() {
     assert_eq!(report.run.labels.len(), 2);
     let stored = scratch.reports().join(&report.run.id).to_string_lossy().into_owned();
     for (form, part) in [("html", "rack=&lt;3&gt;"), ("markdown", "node=gpu-17"), ("junit", "node=gpu-17")] {
-        let ran = scratch.run(&["render", &stored, "--as", form]);
-        assert!(ran.stdout.contains(part), "{form}: {}", ran.stdout);
+        scratch.run(&["render", &stored, "--as", form]).prints(part);
     }
     for bad in [&["--label", "node"][..], &["--label", "node=a", "--label", "node=b"]] {
-        let ran = scratch.run(&[&["run", "--on", "sim", "--dry-run"], bad].concat());
-        ran.ended(2, "usage");
-        assert!(ran.stderr.contains("--label"), "{}", ran.stderr);
+        scratch.run(&[&["run", "--on", "sim", "--dry-run"], bad].concat()).ended(2, "usage").says("--label");
     }
 }
 
@@ -326,8 +315,7 @@ fn a_report_says_what_its_caller_said_of_it() {
 fn completions_name_every_command_and_no_hidden_one() {
     let scratch = Scratch::new();
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
-        let ran = scratch.run(&["completions", shell]);
-        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        let ran = scratch.run(&["completions", shell]).good();
         for word in ["run", "survey", "trace", "--libcudart", "libcudart", "completions"] {
             // fish writes options without their hyphens.
             let found = ran.stdout.contains(word) || shell == "fish" && word.starts_with('-');
@@ -337,10 +325,9 @@ fn completions_name_every_command_and_no_hidden_one() {
             assert!(!ran.stdout.contains(hidden), "{hidden} is in the script for {shell}");
         }
     }
-    let script = scratch.path().join("script.bash");
-    fs::write(&script, scratch.run(&["completions", "bash"]).stdout).expect("a file of our own");
+    let script = scratch.file("script.bash", scratch.run(&["completions", "bash"]).stdout);
     let line = r#"source "$0" && COMP_WORDS=(cuda-pitfalls rend) COMP_CWORD=1 && _cuda__pitfalls cuda-pitfalls rend cuda-pitfalls && echo "${COMPREPLY[@]}""#;
-    let output = Command::new("bash").args(["-c", line]).arg(&script).output().expect("bash starts");
+    let output = Command::new("bash").args(["-c", line]).arg(script).output().expect("bash starts");
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "render", "{output:?}");
     scratch.run(&["completions", "tcsh"]).ended(2, "usage");
 }
@@ -348,29 +335,23 @@ fn completions_name_every_command_and_no_hidden_one() {
 #[test]
 fn manual_pages_are_one_for_the_program_and_one_for_each_command() {
     let scratch = Scratch::new();
-    let ran = scratch.run(&["man"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let ran = scratch.run(&["man"]).good();
     let (_, status) = ran.stdout.split_once(".SH \"EXIT STATUS\"").expect("a section with the exit codes");
     for exit in cuda_pitfalls::exit::Exit::WORST_FIRST {
         assert!(status.contains(&format!("\\fB{}\\fR {}", exit.code(), exit.name())), "{exit:?}:\n{status}");
     }
-    let folder = scratch.path().join("deep/man1");
-    assert_eq!(scratch.run(&["man", "--out", &folder.to_string_lossy()]).code, Some(0));
-    let mut pages: Vec<String> = fs::read_dir(&folder)
-        .expect("it was written")
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect();
-    pages.sort();
+    let folder = scratch.at("deep/man1");
+    assert_eq!(scratch.run(&["man", "--out", &folder]).code, Some(0));
+    let pages = names_in(&folder);
     for name in ["cuda-pitfalls.1", "cuda-pitfalls-run.1", "cuda-pitfalls-man.1"] {
         assert!(pages.iter().any(|page| page == name), "{name} is not among {pages:?}");
     }
     assert!(!pages.iter().any(|page| page.contains("__") || page.contains("help")), "{pages:?}");
-    let run = fs::read_to_string(folder.join("cuda-pitfalls-run.1")).expect("a page");
+    let run = fs::read_to_string(format!("{folder}/cuda-pitfalls-run.1")).expect("a page");
     assert_eq!(run, scratch.run(&["man", "run"]).stdout);
     assert!(run.contains(&format!("\"cuda-pitfalls {}\"", env!("CARGO_PKG_VERSION"))), "{run}");
     scratch.run(&["man", "walk"]).ended(2, "usage");
     scratch.run(&["man", cuda_pitfalls::supervisor::role::SAMPLER]).ended(2, "usage");
-    let file = scratch.path().join("stdout");
-    scratch.run(&["man", "--out", &file.to_string_lossy()]).ended(74, "not_durable");
+    let file = scratch.at("stdout");
+    scratch.run(&["man", "--out", &file]).ended(74, "not_durable");
 }

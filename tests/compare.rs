@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use common::{Ran, Scratch, against_schema, root};
+use common::{Ran, Scratch, against_schema, read_json, root};
 
 /// A committed report.
 fn committed(name: &str) -> String {
@@ -25,15 +25,14 @@ fn lines(ran: &Ran) -> Vec<&str> {
 #[test]
 fn one_libcudart_is_held_against_another() {
     let path = committed("h200-x2-libcudart-all");
-    let ran = compare(&[&path, &path, "--libcudart", "11.7,13.4"]);
-    ran.ended(1, "unexpected");
+    let ran = compare(&[&path, &path, "--libcudart", "11.7,13.4"]).ended(1, "unexpected");
     let wanted =
         "  context/set-device-is-eager: verdict not_reproduced -> reproduced; trap: at select: contexts no GPU -> gpu1";
     assert!(lines(&ran).contains(&wanted), "{}", ran.stdout);
     assert!(lines(&ran).contains(&"libcudart 11.7 of A is compared with 13.4 of B"), "{}", ran.stdout);
-    let ran = compare(&[&path, &path, "--libcudart", "11.6,13.4"]);
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains("A has nothing of libcudart 11.6; it has 11.7, 12.1"), "{}", ran.stderr);
+    compare(&[&path, &path, "--libcudart", "11.6,13.4"])
+        .ended(2, "usage")
+        .says("A has nothing of libcudart 11.6; it has 11.7, 12.1");
     for wrong in ["12.9", "12.9,", "12.9,13.0,13.1", "a,b"] {
         compare(&[&path, &path, "--libcudart", wrong]).ended(2, "usage");
     }
@@ -42,24 +41,19 @@ fn one_libcudart_is_held_against_another() {
 #[test]
 fn what_recordings_show_is_compared_and_told_in_one_line_and_in_json() {
     let scratch = Scratch::new();
-    let text = fs::read(PathBuf::from(committed("h200-x2")).join("report.json")).expect("a committed report");
     let edited = |change: fn(&mut Value)| {
-        let mut report: Value = serde_json::from_slice(&text).expect("JSON");
+        let mut report: Value = read_json(root().join("reports/h200-x2/report.json"));
         let mut scenarios = report["scenarios"].as_array_mut().expect("scenarios").iter_mut();
         let found = scenarios.find(|scenario| scenario["name"] == "visibility/empty-mask-hides-all");
         change(found.expect("it is in the report"));
-        let path = scratch.path().join("edited.json");
-        fs::write(&path, report.to_string()).expect("a file of our own");
-        path.to_string_lossy().into_owned()
+        scratch.file("edited.json", report.to_string())
     };
     // What another version of the program made of the same recordings is no difference.
     let path = edited(|scenario| {
         scenario["verdict"]["kind"] = "not_reproduced".into();
         scenario["cases"][0]["outcomes"][0]["observation"]["steps"][0]["status"]["code"] = 1.into();
     });
-    let ran = compare(&[&path, &committed("h200-x2")]);
-    ran.ended(0, "ok");
-    assert!(ran.stdout.contains("50 the same"), "{}", ran.stdout);
+    compare(&[&path, &committed("h200-x2")]).ended(0, "ok").prints("50 the same");
     let path = edited(|scenario| {
         for attempt in scenario["cases"][0]["attempts"].as_array_mut().expect("attempts") {
             let events = attempt["events"].as_array_mut().expect("events").iter_mut();
@@ -68,8 +62,7 @@ fn what_recordings_show_is_compared_and_told_in_one_line_and_in_json() {
             }
         }
     });
-    let ran = compare(&[&path, &committed("h200-x2")]);
-    ran.ended(1, "unexpected");
+    let ran = compare(&[&path, &committed("h200-x2")]).ended(1, "unexpected");
     let wanted = "  visibility/empty-mask-hides-all: verdict not_reproduced, unexpected -> reproduced; \
                   trap: at init: status CUDA_SUCCESS -> CUDA_ERROR_NO_DEVICE";
     assert_eq!(lines(&ran)[2..], ["behaves differently", wanted, "1 different, 49 the same"]);
@@ -101,12 +94,8 @@ fn a_folder_with_a_survey_means_the_survey() {
     let (calls, env) = (committed("survey-calls-h200-x2"), committed("survey-env-h200-x2"));
     compare(&[&calls, &calls]).ended(0, "ok");
     compare(&[&env, &env]).ended(0, "ok");
-    let ran = compare(&[&calls, &env]);
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains("A is a survey of calls, B is one of env"), "{}", ran.stderr);
-    let ran = compare(&[&mask, &committed("h200-x2")]);
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains("A is a survey, B is a report"), "{}", ran.stderr);
+    compare(&[&calls, &env]).ended(2, "usage").says("A is a survey of calls, B is one of env");
+    compare(&[&mask, &committed("h200-x2")]).ended(2, "usage").says("A is a survey, B is a report");
 }
 
 #[test]
@@ -116,25 +105,23 @@ fn a_folder_with_two_surveys_means_neither() {
         let name = format!("survey-{kind}.json");
         fs::copy(PathBuf::from(committed(folder)).join(&name), scratch.path().join(name)).expect("a file of our own");
     }
-    let ran = compare(&[&scratch.path().to_string_lossy(), &committed("survey-env-h200-x2")]);
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains("survey-calls.json, survey-env.json"), "{}", ran.stderr);
+    compare(&[&scratch.path().to_string_lossy(), &committed("survey-env-h200-x2")])
+        .ended(2, "usage")
+        .says("survey-calls.json, survey-env.json");
 }
 
 #[test]
 fn what_cannot_be_read_is_refused() {
     let scratch = Scratch::new();
     let good = committed("h200-x1");
-    let path = scratch.path().join("bad.json");
+    let path = scratch.at("bad.json");
     let schema =
         |name: &str, major: u32| format!("{{\"schema\":{{\"name\":\"{name}\",\"major\":{major},\"minor\":0}}}}");
     let newer = [schema("cuda-pitfalls-report", 99), schema("cuda-pitfalls-survey-calls", 99), schema("other", 1)];
     for text in ["".to_string(), "[]".to_string()].iter().chain(&newer) {
         fs::write(&path, text).expect("a file of our own");
-        for pair in [[good.as_str(), &path.to_string_lossy()], [&path.to_string_lossy(), good.as_str()]] {
-            let ran = compare(&[&pair[..], &["--json"]].concat());
-            ran.ended(2, "usage");
-            assert!(ran.stderr.contains("bad.json"), "{}", ran.stderr);
+        for pair in [[good.as_str(), &path], [&path, good.as_str()]] {
+            let ran = compare(&[&pair[..], &["--json"]].concat()).ended(2, "usage").says("bad.json");
             assert_eq!(ran.json()["exit"]["code"], 2);
         }
     }

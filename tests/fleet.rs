@@ -5,23 +5,27 @@ use crate::common;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
-use std::process::Stdio;
+use std::process::{ChildStdin, Stdio};
 
-use common::{Ran, Scratch, evidence, root};
+use common::{Ran, Scratch, evidence, names_in, read_json, root};
 use serde_json::{Value, json};
 
 /// A merge of these inputs into `fleet.json` of the scratch folder.
 fn merge(scratch: &Scratch, arguments: &[&str]) -> Ran {
-    let out = scratch.path().join("fleet.json");
-    let fixed = ["fleet", "merge", "--out", &out.to_string_lossy()].map(str::to_owned);
-    let all: Vec<&str> = fixed.iter().map(String::as_str).chain(arguments.iter().copied()).collect();
-    scratch.run(&all)
+    scratch.run(&[&["fleet", "merge", "--out", &scratch.at("fleet.json")], arguments].concat())
+}
+
+/// A merge of what is written to its standard input, and its exit code.
+fn piped(scratch: &Scratch, more: &[&str], feed: impl FnOnce(ChildStdin)) -> Option<i32> {
+    let mut command = scratch.command(&[&["fleet", "merge", "-", "--out", &scratch.at("fleet.json")], more].concat());
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("it starts");
+    feed(child.stdin.take().expect("a pipe"));
+    child.wait().expect("it ends").code()
 }
 
 fn merged(scratch: &Scratch) -> Value {
-    let text = fs::read_to_string(scratch.path().join("fleet.json")).expect("the merged document");
-    serde_json::from_str(&text).expect("JSON")
+    read_json(scratch.at("fleet.json"))
 }
 
 /// Every bucket with its count.
@@ -103,30 +107,30 @@ fn the_committed_reports_differ_in_what_the_findings_say_and_in_nothing_else() {
 fn simulated(scratch: &Scratch, node: &str) -> String {
     let label = format!("node={node}");
     let arguments = ["--repeat", "1", "--compact", "--label", &label];
-    let ran = scratch.simulated("sim:h200-x2", &["memory/context-cost", "context/set-device-is-eager"], &arguments);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    ran.json().to_string()
+    let asked = ["memory/context-cost", "context/set-device-is-eager"];
+    scratch.simulated("sim:h200-x2", &asked, &arguments).good().json().to_string()
+}
+
+/// The report of node 1 as reports of these nodes, one a line.
+fn of_nodes(one: &str, nodes: std::ops::Range<u32>) -> String {
+    nodes.map(|node| one.replace("node-1", &format!("node-{node}")) + "\n").collect()
 }
 
 #[test]
 fn lines_on_standard_input_names_and_buckets() {
     let scratch = Scratch::new();
     let one = simulated(&scratch, "node-1");
-    let all: Vec<String> = (1..=4).map(|node| one.replace("node-1", &format!("node-{node}"))).collect();
-    let lines = scratch.path().join("all.ndjson");
-    let text = format!("{}\n{}\n{}\nnot json\n{}\n", all[0], all[1], all[2], &all[3][..200]);
-    fs::write(&lines, &text).expect("a file of our own");
-    let path = lines.to_string_lossy().into_owned();
+    let text = format!("{}not json\n{}\n", of_nodes(&one, 1..4), &of_nodes(&one, 4..5)[..200]);
+    let path = scratch.file("all.ndjson", &text);
 
     merge(&scratch, &[&path]).ended(4, "nothing_measured");
     assert_eq!(buckets(&merged(&scratch))["simulated"], 3);
 
-    let names = scratch.path().join("hosts.txt");
-    fs::write(&names, "# all\nnode/node-1\nnode-2\nnode-9\n").expect("a file of our own");
-    let names = names.to_string_lossy().into_owned();
-    let ran = merge(&scratch, &["--simulated", "--expect", &names, &path]);
-    ran.ended(0, "ok");
-    assert!(ran.stdout.contains("SIMULATED") && ran.stdout.contains("Missing: 1 of 3"), "{}", ran.stdout);
+    let names = scratch.file("hosts.txt", "# all\nnode/node-1\nnode-2\nnode-9\n");
+    merge(&scratch, &["--simulated", "--expect", &names, &path])
+        .ended(0, "ok")
+        .prints("SIMULATED")
+        .prints("Missing: 1 of 3");
     let fleet = merged(&scratch);
     assert_eq!(buckets(&fleet), BTreeMap::from([("merged".into(), 3), ("invalid".into(), 1), ("truncated".into(), 1)]));
     assert_eq!(fleet["expected"]["unexpected"], json!(["node-3"]));
@@ -137,38 +141,28 @@ fn lines_on_standard_input_names_and_buckets() {
     merge(&scratch, &["--simulated", "--max-age", "1d", &path]).ended(0, "ok");
     let key = "\"started_at\":\"";
     let (before, after) = one.split_once(key).expect("a report says when its run began");
-    let old = scratch.path().join("old.json");
-    fs::write(&old, format!("{before}{key}2020-01-01T00:00:00Z{}", &after[20..])).expect("a file of our own");
-    merge(&scratch, &["--simulated", "--max-age", "1d", &old.to_string_lossy()]).ended(4, "nothing_measured");
+    let old = scratch.file("old.json", format!("{before}{key}2020-01-01T00:00:00Z{}", &after[20..]));
+    merge(&scratch, &["--simulated", "--max-age", "1d", &old]).ended(4, "nothing_measured");
     assert_eq!(buckets(&merged(&scratch))["stale"], 1);
 
     fs::write(&names, "node-1\nnode-1\n").expect("a file of our own");
-    let ran = merge(&scratch, &["--expect", &names, &path]);
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains("hosts.txt: line 2: `node-1` is on line 1 already"), "{}", ran.stderr);
+    merge(&scratch, &["--expect", &names, &path])
+        .ended(2, "usage")
+        .says("hosts.txt: line 2: `node-1` is on line 1 already");
     merge(&scratch, &["--expect", "-", "-"]).ended(2, "usage");
 
     // The same lines from standard input.
-    let out = scratch.path().join("fleet.json");
-    let mut command = scratch.command(&["fleet", "merge", "--simulated", "-", "--out", &out.to_string_lossy()]);
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-    child.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("it reads");
-    assert_eq!(child.wait().expect("it ends").code(), Some(0));
+    let write = |mut pipe: ChildStdin| pipe.write_all(text.as_bytes()).expect("it reads");
+    assert_eq!(piped(&scratch, &["--simulated"], write), Some(0));
     assert_eq!(buckets(&merged(&scratch))["merged"], 3);
 }
 
 #[test]
 fn a_source_without_end_is_left_and_its_buckets_add_up() {
     let scratch = Scratch::new();
-    let out = scratch.path().join("fleet.json");
-    let mut command = scratch.command(&["fleet", "merge", "-", "--out", &out.to_string_lossy()]);
-    let mut child =
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
-    let mut pipe = child.stdin.take().expect("a pipe");
     // Until the program has had enough and closes its end.
-    while pipe.write_all(&b"{}x\n".repeat(1 << 12)).is_ok() {}
-    assert_eq!(child.wait().expect("it ends").code(), Some(4));
+    let code = piped(&scratch, &[], |mut pipe| while pipe.write_all(&b"{}x\n".repeat(1 << 12)).is_ok() {});
+    assert_eq!(code, Some(4));
     assert_eq!(buckets(&merged(&scratch))["invalid"], 1000);
 }
 
@@ -176,59 +170,45 @@ fn a_source_without_end_is_left_and_its_buckets_add_up() {
 fn what_changed_between_two_audits_is_told() {
     let scratch = Scratch::new();
     let one = simulated(&scratch, "node-1");
-    let write = |name: &str, nodes: std::ops::Range<u32>| {
-        let lines: Vec<String> = nodes.map(|node| one.replace("node-1", &format!("node-{node}"))).collect();
-        let path = scratch.path().join(name);
-        fs::write(&path, lines.join("\n")).expect("a file of our own");
-        path.to_string_lossy().into_owned()
+    let kept = |name: &str, lines: String| {
+        merge(&scratch, &["--simulated", &scratch.file("lines.ndjson", lines)]).ended(0, "ok");
+        fs::rename(scratch.at("fleet.json"), scratch.at(name)).expect("a file of our own");
+        scratch.at(name)
     };
-    let kept = |name: &str, lines: &str| {
-        merge(&scratch, &["--simulated", lines]).ended(0, "ok");
-        let path = scratch.path().join(name);
-        fs::rename(scratch.path().join("fleet.json"), &path).expect("a file of our own");
-        path.to_string_lossy().into_owned()
-    };
-    let old = kept("old.json", &write("old.ndjson", 1..4));
-    let new = kept("new.json", &write("new.ndjson", 2..5));
-    let ran = scratch.run(&["fleet", "diff", &old, &new]);
-    ran.ended(0, "ok");
-    assert!(ran.stdout.contains("1 machine gone: node-1\n1 machine new: node-4\n"), "{}", ran.stdout);
-    let ran = scratch.run(&["fleet", "diff", "--json", &old, &old]);
-    ran.ended(0, "ok");
+    let old = kept("old.json", of_nodes(&one, 1..4));
+    let new = kept("new.json", of_nodes(&one, 2..5));
+    scratch
+        .run(&["fleet", "diff", &old, &new])
+        .ended(0, "ok")
+        .prints("1 machine gone: node-1\n1 machine new: node-4\n");
+    let ran = scratch.run(&["fleet", "diff", "--json", &old, &old]).ended(0, "ok");
     let diff = ran.json();
     assert_eq!((&diff["usual"], &diff["began"], &diff["machines_gone"]), (&json!([]), &json!([]), &json!([])));
-    scratch.run(&["fleet", "diff", &old, &root().join("Cargo.toml").to_string_lossy()]).ended(2, "usage");
+    scratch.run(&["fleet", "diff", &old, "Cargo.toml"]).ended(2, "usage");
     // What changed fails only who asks for it: a machine is gone, and no verdict is another one.
     scratch.run(&["fleet", "diff", "--forbid", "verdict,usual,differences", &old, &new]).ended(0, "ok");
     scratch.run(&["fleet", "diff", "--forbid", "verdict", "--forbid", "missing", &old, &new]).ended(1, "unexpected");
     let other = one.replacen("\"kind\":\"reproduced\"", "\"kind\":\"not_reproduced\"", 1);
     assert_ne!(other, one, "a verdict is another one");
-    let lines = scratch.path().join("other.ndjson");
-    let nodes: Vec<String> = (2..5).map(|node| other.replace("node-1", &format!("node-{node}"))).collect();
-    fs::write(&lines, nodes.join("\n")).expect("a file of our own");
-    let changed = kept("changed.json", &lines.to_string_lossy());
+    let changed = kept("changed.json", of_nodes(&other, 2..5));
     scratch.run(&["fleet", "diff", &new, &changed]).ended(0, "ok");
     for what in ["verdict", "usual"] {
-        let ran = scratch.run(&["fleet", "diff", "--forbid", what, &new, &changed]);
-        ran.ended(1, "unexpected");
-        assert!(ran.stdout.contains("1 usual outcome changed\n"), "the words stay: {}", ran.stdout);
+        scratch
+            .run(&["fleet", "diff", "--forbid", what, &new, &changed])
+            .ended(1, "unexpected")
+            .prints("1 usual outcome changed\n");
     }
     scratch.run(&["fleet", "diff", "--forbid", "differences,missing", &new, &changed]).ended(0, "ok");
     scratch.run(&["fleet", "diff", "--forbid", "everything", &new, &changed]).ended(2, "usage");
 }
 
-/// A compact report of every scenario is small: of the largest committed report, which has the words of its questions
-/// because their files have changed since, and of a simulated run.
+/// A compact report of every scenario is small, also of the largest committed report, which has the words of its questions
+/// because their files have changed since.
 #[test]
 fn a_compact_report_of_all_is_small() {
-    let scratch = Scratch::new();
-    let largest = root().join("reports/shared-gpus/all-idle.json.gz");
-    let of = |path: &Path| {
-        let ran = scratch.run(&["render", "--as", "compact", &path.to_string_lossy()]);
-        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-        ran.stdout.len()
-    };
-    assert!(of(&largest) <= 260_000, "{} bytes", of(&largest));
+    let largest = "reports/shared-gpus/all-idle.json.gz";
+    let ran = Scratch::new().run(&["render", "--as", "compact", largest]).good();
+    assert!(ran.stdout.len() <= 260_000, "{} bytes", ran.stdout.len());
 }
 
 /// Somebody mistypes a folder, or takes a report for the merged document: nothing is lost, and the words say what to
@@ -236,19 +216,13 @@ fn a_compact_report_of_all_is_small() {
 #[test]
 fn a_name_that_is_not_there_replaces_nothing() {
     let scratch = Scratch::new();
-    let report = root().join("reports/compact/h200-x2-all.json");
-    let reports = report.to_string_lossy();
-    assert_eq!(merge(&scratch, &[&reports]).code, Some(0));
+    let reports = "reports/compact/h200-x2-all.json";
+    merge(&scratch, &[reports]).good();
     let before = merged(&scratch);
-    let ran = merge(&scratch, &[&reports, "no-such-folder"]);
-    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
-    assert!(ran.stderr.contains("there is no `no-such-folder`"), "{}", ran.stderr);
+    merge(&scratch, &[reports, "no-such-folder"]).ended(2, "usage").says("there is no `no-such-folder`");
     assert_eq!(merged(&scratch), before);
-    for arguments in [vec!["fleet", "render", &reports], vec!["fleet", "diff", &reports, &reports]] {
-        let ran = scratch.run(&arguments);
-        assert_eq!(ran.code, Some(2), "{}", ran.stderr);
-        assert!(ran.stderr.contains("is not a merged document"), "{}", ran.stderr);
-        assert!(ran.stderr.contains("`fleet merge` makes one"), "{}", ran.stderr);
+    for arguments in [vec!["fleet", "render", reports], vec!["fleet", "diff", reports, reports]] {
+        scratch.run(&arguments).ended(2, "usage").says("is not a merged document").says("`fleet merge` makes one");
     }
 }
 
@@ -259,21 +233,13 @@ fn a_label_names_the_folder_of_the_report() {
     let audit = scratch.reports();
     for label in ["node=gpu-1", "node=../gpu 2", "host=login.example"] {
         let arguments = ["--compact", "--repeat", "1", "--label", label];
-        let ran = scratch.simulated("sim:h200-x1", &["visibility/empty-mask-hides-all"], &arguments);
-        assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+        scratch.simulated("sim:h200-x1", &["visibility/empty-mask-hides-all"], &arguments).good();
     }
-    let mut names: Vec<String> = fs::read_dir(&audit)
-        .expect("it is there")
-        .flatten()
-        .map(|it| it.file_name().to_string_lossy().into_owned())
-        .collect();
-    names.sort();
+    let names = names_in(&audit);
     assert_eq!(names.len(), 3, "{names:?}");
     for (name, begins) in names.iter().zip(["_.._gpu_2-2", "gpu-1-2", "login.example-2"]) {
         assert!(name.starts_with(begins), "{names:?}");
-        let report: Value =
-            serde_json::from_str(&fs::read_to_string(audit.join(name).join("report.json")).expect("a report"))
-                .expect("JSON");
+        let report: Value = read_json(audit.join(name).join("report.json"));
         assert_eq!(report["run"]["id"], json!(name));
     }
     // As README compares two machines.
@@ -296,9 +262,8 @@ fn six_nodes(scratch: &Scratch, one: &Value, other: &Value) -> Vec<String> {
             let other = format!("{machine:04x}{at:04x}");
             text = text.replace(digits, &other).replace(&digits.to_uppercase(), &other);
         }
-        let path = scratch.path().join(format!("node-{machine}.json"));
-        fs::write(&path, text).expect("a file of our own");
-        path.to_string_lossy().into_owned()
+        let path = scratch.file(&format!("node-{machine}.json"), text);
+        path
     };
     (0..6).map(write).collect()
 }
@@ -308,11 +273,9 @@ fn six_nodes(scratch: &Scratch, one: &Value, other: &Value) -> Vec<String> {
 #[test]
 fn reports_of_two_versions_are_one_fleet() {
     let scratch = Scratch::new();
-    let old = root().join("reports/h200-x2-contexts/report.json");
-    let ran = scratch.run(&["render", "--as", "compact", &old.to_string_lossy()]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    let old: Value = serde_json::from_str(&fs::read_to_string(&old).expect("it is committed")).expect("JSON");
-    let mut new = ran.json();
+    let old = "reports/h200-x2-contexts/report.json";
+    let mut new = scratch.run(&["render", "--as", "compact", old]).good().json();
+    let old: Value = read_json(root().join(old));
     new["schema"]["minor"] = json!(99);
     new["run"]["version"] = json!("99.0.0");
     new["run"]["what_this_version_does_not_know"] = json!({"a": 1});
@@ -343,20 +306,17 @@ fn a_name_and_a_date_hide_no_machine() {
     let key = "\"started_at\":\"";
     let (before, after) = one.split_once(key).expect("a report says when its run began");
     let future = format!("{before}{key}9999-12-31T23:59:59Z{}", &after[20..]);
-    let lines = scratch.path().join("all.ndjson");
-    fs::write(&lines, format!("{one}\n{other}\n{future}\n")).expect("a file of our own");
-    let path = lines.to_string_lossy().into_owned();
+    let path = scratch.file("all.ndjson", format!("{one}\n{other}\n{future}\n"));
     for age in [&[][..], &["--max-age", "1d"]] {
-        let ran = merge(&scratch, &[&["--simulated", &path][..], age].concat());
-        ran.ended(0, "ok");
-        assert!(ran.stdout.contains("2 machines with other GPUs have one name, node-1"), "{}", ran.stdout);
-        assert!(ran.stdout.contains("9999-12-31T23:59:59Z"), "{}", ran.stdout);
+        merge(&scratch, &[&["--simulated", &path][..], age].concat())
+            .ended(0, "ok")
+            .prints("2 machines with other GPUs have one name, node-1")
+            .prints("9999-12-31T23:59:59Z");
         let fleet = merged(&scratch);
         assert_eq!(buckets(&fleet), BTreeMap::from([("merged".into(), 2), ("future".into(), 1)]));
         assert_eq!(fleet["machines"].as_array().map(Vec::len), Some(2));
         let forbidden = [&["--simulated", "--forbid", "conflicts", &path][..], age].concat();
         merge(&scratch, &forbidden).ended(1, "unexpected");
-        let shown = scratch.run(&["fleet", "render", &scratch.path().join("fleet.json").to_string_lossy()]);
-        assert!(shown.stdout.contains("have one name, node-1"), "{}", shown.stdout);
+        scratch.run(&["fleet", "render", &scratch.at("fleet.json")]).prints("have one name, node-1");
     }
 }

@@ -10,22 +10,20 @@ use std::process::Command;
 
 use cuda_pitfalls::fleet;
 
-use common::Scratch;
 use common::browser::{browser, opened};
+use common::{Scratch, names_in};
 use fleet::Fleet;
 
 /// A page of this fleet.
 fn page(scratch: &Scratch, fleet: &Fleet) -> String {
     let path = stored(scratch, fleet);
-    let ran = scratch.run(&["fleet", "render", &path, "--as", "html"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let ran = scratch.run(&["fleet", "render", &path, "--as", "html"]).good();
     ran.stdout
 }
 
 fn stored(scratch: &Scratch, fleet: &Fleet) -> String {
-    let path = scratch.path().join("fleet.json");
-    fs::write(&path, serde_json::to_string(fleet).expect("a fleet is JSON")).expect("a file of our own");
-    path.to_string_lossy().into_owned()
+    let path = scratch.file("fleet.json", serde_json::to_string(fleet).expect("a fleet is JSON"));
+    path
 }
 
 /// What the map draws, by colour, and what the keyboard does to it.
@@ -148,25 +146,18 @@ fn every_machine_and_every_difference_has_a_view() {
 fn a_file_is_put_in_place_at_once_and_anybody_may_read_it() {
     let scratch = Scratch::new();
     let path = stored(&scratch, &fixture::fleet());
-    let out = scratch.path().join("fleet.prom");
-    fs::write(&out, "old").expect("a file of our own");
-    let ran = scratch.run(&["fleet", "render", &path, "--as", "prometheus", "--out", &out.to_string_lossy()]);
+    let out = scratch.file("fleet.prom", "old");
+    let ran = scratch.run(&["fleet", "render", &path, "--as", "prometheus", "--out", &out]);
     assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), ""), "{}", ran.stderr);
     let text = fs::read_to_string(&out).expect("the file is there");
     assert!(text.contains("cuda_pitfalls_fleet_machines 6\n"), "{text}");
     assert_eq!(fs::metadata(&out).expect("the file is there").permissions().mode() & 0o044, 0o044);
-    assert_eq!(
-        fs::read_dir(scratch.path())
-            .expect("our folder")
-            .flatten()
-            .filter(|it| it.file_name().to_string_lossy().starts_with(".cuda"))
-            .count(),
-        0
-    );
-    let nowhere = scratch.path().join("nowhere/fleet.prom");
-    let ran = scratch.run(&["fleet", "render", &path, "--as", "prometheus", "--out", &nowhere.to_string_lossy()]);
-    ran.ended(74, "not_durable");
-    assert!(ran.stderr.contains("nowhere/fleet.prom"), "{}", ran.stderr);
+    assert!(names_in(scratch.path()).iter().all(|name| !name.starts_with(".cuda")));
+    let nowhere = scratch.at("nowhere/fleet.prom");
+    scratch
+        .run(&["fleet", "render", &path, "--as", "prometheus", "--out", &nowhere])
+        .ended(74, "not_durable")
+        .says("nowhere/fleet.prom");
 }
 
 #[test]
@@ -174,12 +165,12 @@ fn what_is_no_fleet_and_no_address_is_refused_in_words() {
     let scratch = Scratch::new();
     let path = stored(&scratch, &fixture::fleet());
     let report = common::root().join("reports/h200-x2");
-    let ran = scratch.run(&["fleet", "render", &report.to_string_lossy()]);
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains("`schema.name` is not \"cuda-pitfalls-fleet\""), "{}", ran.stderr);
+    scratch
+        .run(&["fleet", "render", &report.to_string_lossy()])
+        .ended(2, "usage")
+        .says("`schema.name` is not \"cuda-pitfalls-fleet\"");
     for address in ["javascript:alert(1)", "docs", "https://example.org/a b"] {
-        let ran = scratch.run(&["fleet", "render", &path, "--as", "html", "--docs", address]);
-        ran.ended(2, "usage");
+        scratch.run(&["fleet", "render", &path, "--as", "html", "--docs", address]).ended(2, "usage");
     }
 }
 
@@ -194,7 +185,7 @@ fn promtool_accepts_the_metrics() {
     }
     let scratch = Scratch::new();
     for fleet in [fixture::fleet(), fixture::hostile(), fixture::large(300, 20)] {
-        let metrics = scratch.path().join("metrics").to_string_lossy().into_owned();
+        let metrics = scratch.at("metrics");
         scratch.run(&["fleet", "render", &stored(&scratch, &fleet), "--as", "prometheus", "--out", &metrics]);
         let metrics = fs::File::open(metrics).expect("it was written");
         let output = Command::new("promtool").args(["check", "metrics"]).stdin(metrics).output();

@@ -26,10 +26,8 @@ fn merged(recipe: Recipe) -> (Fleet, Truth) {
     }
     let out = scratch.path().join("fleet.json");
     let [folder, out] = [folder, out].map(|path| path.to_string_lossy().into_owned());
-    let ran = scratch.run(&["fleet", "merge", &folder, "--out", &out, "--max-age", MAX_AGE]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    let text = fs::read_to_string(out).expect("the fleet was written");
-    (serde_json::from_str(&text).expect("it is a fleet"), generator.truth)
+    scratch.run(&["fleet", "merge", &folder, "--out", &out, "--max-age", MAX_AGE]).good();
+    (common::read_json(out), generator.truth)
 }
 
 /// The name of a question. Of the same name asked in two ways, one has behind it what it asks.

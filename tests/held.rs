@@ -114,8 +114,7 @@ fn ctrl_c_ends_a_run_whose_sampler_does_not_answer() {
     signal(pid_of(&scratch, "__sampler"), Signal::STOP);
     let started = Instant::now();
     running.signal(Signal::INT);
-    let ran = running.wait(LONGEST);
-    ran.ended(130, "interrupted");
+    running.wait(LONGEST).ended(130, "interrupted");
     assert!(started.elapsed() < ANSWER, "{:?}", started.elapsed());
     scratch.assert_no_process_left();
     let report = scratch.stored().expect("a report");
@@ -181,7 +180,7 @@ fn has_output(reader: &std::io::PipeReader) -> bool {
 fn ctrl_c_ends_a_run_whose_output_nobody_reads() {
     let scratch = Scratch::new();
     let (reader, writer) = full_pipe();
-    let out = scratch.reports().to_string_lossy().into_owned();
+    let out = scratch.at("reports");
     let arguments = ["run", "visibility/*", "--on", MACHINE, "--quick", "--out", &out];
     let mut command = scratch.command(&arguments);
     command.stdout(writer).stderr(Stdio::null());

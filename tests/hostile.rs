@@ -5,13 +5,9 @@ use crate::common;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use common::{Ran, Scratch};
 use rustix::fs::{CWD, Mode};
-
-/// Nothing here is read for long: what takes longer waits for something.
-const QUICKLY: Duration = Duration::from_secs(20);
 
 /// What a terminal obeys: a colour, a title, a C1 control, DEL, and changes of writing direction.
 const EVIL: &str = "\x1b[31m\x1b]0;owned\x07\u{9b}2J\x7f\u{202e}\u{2066}\r\u{8}";
@@ -66,8 +62,7 @@ fn assert_harmless(what: &str, ran: &Ran) {
 
 /// Fails unless a command refuses its arguments, in words that a terminal obeys in nothing.
 fn refused(scratch: &Scratch, arguments: &[&str]) -> Ran {
-    let ran = scratch.run(arguments);
-    ran.ended(2, "usage");
+    let ran = scratch.run(arguments).ended(2, "usage");
     assert_harmless(arguments[0], &ran);
     ran
 }
@@ -145,8 +140,7 @@ fn a_hostile_report_is_refused_in_text() {
             refused(&scratch, &[command, path(&file)]);
         }
     }
-    let ran = scratch.run(&["judge", path(&file)]);
-    assert!(ran.stderr.contains("line 3 column "), "the place is not named: {}", ran.stderr);
+    scratch.run(&["judge", path(&file)]).says("line 3 column ");
 }
 
 #[test]
@@ -177,9 +171,7 @@ fn what_has_no_end_is_not_read() {
             vec!["render", path(endless)],
             vec!["run", "tests/selftest/clean.toml", "--on", &on, "--out", path(&reports)],
         ] {
-            let ran = scratch.start(scratch.command(&arguments)).wait(QUICKLY);
-            ran.ended(2, "usage");
-            assert!(ran.stderr.contains("not a regular file"), "{arguments:?}: {}", ran.stderr);
+            scratch.run(&arguments).ended(2, "usage").says("not a regular file");
         }
     }
 }
@@ -188,15 +180,12 @@ fn what_has_no_end_is_not_read() {
 fn what_is_too_long_is_refused() {
     let scratch = Scratch::new();
     let reports = scratch.reports();
-    let file = scratch.path().join("long.toml");
-    fs::write(&file, "#\n".repeat(256 << 10)).expect("the file can be written");
-    let on = format!("sim:{}", path(&file));
+    let file = scratch.file("long.toml", "#\n".repeat(256 << 10));
+    let on = format!("sim:{file}");
     for arguments in
-        [vec!["check", path(&file)], vec!["run", "tests/selftest/clean.toml", "--on", &on, "--out", path(&reports)]]
+        [vec!["check", &file], vec!["run", "tests/selftest/clean.toml", "--on", &on, "--out", path(&reports)]]
     {
-        let ran = scratch.run(&arguments);
-        ran.ended(2, "usage");
-        assert!(ran.stderr.contains("larger than 256 KiB"), "{arguments:?}: {}", ran.stderr);
+        scratch.run(&arguments).ended(2, "usage").says("larger than 256 KiB");
     }
 }
 
@@ -235,21 +224,15 @@ fn a_small_file_makes_little_work() {
     let text = b"{\"must_understand\":[\"compact\"],\"x\":1}\n".repeat(1 << 20);
     let heads = ruzstd::encoding::compress_to_vec(&text[..], ruzstd::encoding::CompressionLevel::Fastest);
     for (name, bytes) in [("lines.ndjson.zst", &packed), ("lines.json.zst", &packed), ("heads.ndjson.zst", &heads)] {
-        let file = scratch.path().join(name);
-        fs::write(&file, bytes).expect("the file can be written");
-        let arguments = ["fleet", "merge", path(&file), "--out", path(&out)];
-        let ran = scratch.start(scratch.command(&arguments)).wait(QUICKLY);
-        ran.ended(4, "nothing_measured");
+        let file = scratch.file(name, bytes);
+        let arguments = ["fleet", "merge", &file, "--out", path(&out)];
+        let ran = scratch.run(&arguments).ended(4, "nothing_measured");
         let names_a_limit = ["the rest of it is not read", "times its size"].iter().any(|it| ran.stdout.contains(it));
         assert!(names_a_limit, "{name}: {}", ran.stdout);
-        let ran = scratch.start(scratch.command(&["render", path(&file)])).wait(QUICKLY);
-        ran.ended(2, "usage");
+        scratch.run(&["render", &file]).ended(2, "usage");
     }
-    let deep = scratch.path().join("deep.json");
-    fs::write(&deep, format!("{{\"x\":{}{}}}", "[".repeat(1 << 20), "]".repeat(1 << 20)))
-        .expect("the file can be written");
-    let ran = scratch.start(scratch.command(&["judge", path(&deep)])).wait(QUICKLY);
-    ran.ended(2, "usage");
+    let deep = scratch.file("deep.json", format!("{{\"x\":{}{}}}", "[".repeat(1 << 20), "]".repeat(1 << 20)));
+    scratch.run(&["judge", &deep]).ended(2, "usage");
 }
 
 /// What `--out` of an export names is a file of the user's, and nothing that a link or a pipe leads to.
@@ -262,12 +245,9 @@ fn an_export_of_any_text_is_a_program() {
     let text = text.replace("value = \"1\"", "value = \"\u{e9}\\u001b\\\"\"");
     assert!(text.contains('\u{e9}'), "the mask of the scenario is written otherwise now");
     fs::write(&file, text).expect("a file of our own");
-    let ran = scratch.run(&["export", path(&file), "--as", "python"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    assert!(ran.stdout.contains("= \"\u{e9}\\u001b\\\"\""), "{}", ran.stdout);
-    let source = scratch.path().join("accents.py");
-    fs::write(&source, &ran.stdout).expect("a file of our own");
-    let compiled = std::process::Command::new("python3").args(["-m", "py_compile"]).arg(&source).output();
+    let ran = scratch.run(&["export", path(&file), "--as", "python"]).good().prints("= \"\u{e9}\\u001b\\\"\"");
+    let source = scratch.file("accents.py", &ran.stdout);
+    let compiled = std::process::Command::new("python3").args(["-m", "py_compile"]).arg(source).output();
     let compiled = compiled.expect("python3 is here");
     assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
 }

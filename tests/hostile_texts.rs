@@ -15,6 +15,7 @@ use cuda_pitfalls::report::Stored;
 use cuda_pitfalls::survey::Survey;
 use cuda_pitfalls::trace::Trace;
 use cuda_pitfalls::{diagnose, findings, render, summary};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// A second line that is a command of GitHub, another command, a colour, a title, a C1 control, a change of direction,
@@ -98,20 +99,12 @@ fn is_fleet(path: &Path) -> bool {
     Stored::open(path).is_ok_and(|stored| stored.parse::<Fleet>(fleet::SCHEMA).is_ok())
 }
 
-fn is_examination(path: &Path) -> bool {
-    parse::<Examination>(path).is_some()
-}
-
-fn is_process(path: &Path) -> bool {
-    parse::<ProcessExamination>(path).is_some()
-}
-
-fn is_bisection(path: &Path) -> bool {
-    parse::<Bisection>(path).is_some()
-}
-
-fn parse<T: serde::de::DeserializeOwned>(path: &Path) -> Option<T> {
+fn parse<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_str(&fs::read_to_string(path).expect("a file of our own")).ok()
+}
+
+fn is<T: DeserializeOwned>(path: &Path) -> bool {
+    parse::<T>(path).is_some()
 }
 
 fn is_environment(path: &Path) -> bool {
@@ -227,9 +220,9 @@ fn no_form_of_a_document_obeys_its_texts() {
         (report("traces/h100-x2/count_by_nvml/trace.ndjson"), is_trace, "trace"),
         (report("releases/environment-accelerate-1.6.0.json"), is_environment, "environment"),
         (fleet, is_fleet, "fleet"),
-        (examined, is_examination, "examination"),
-        (process, is_process, "process"),
-        (bisection, is_bisection, "bisection"),
+        (examined, is::<Examination>, "examination"),
+        (process, is::<ProcessExamination>, "process"),
+        (bisection, is::<Bisection>, "bisection"),
     ];
     let mut wrong = Vec::new();
     for (source, is_read, kind) in documents {

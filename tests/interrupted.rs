@@ -92,8 +92,8 @@ fn when_the_parent_is_killed_every_process_of_the_run_dies_with_it() {
 }
 
 /// A report that cannot be written is not a success, and still one document on stdout.
-fn not_durable(ran: &Ran) {
-    ran.ended(74, "not_durable");
+fn not_durable(ran: Ran) {
+    let ran = ran.ended(74, "not_durable");
     assert_eq!(ran.json()["exit"]["code"], 74);
     assert!(ran.json()["error"].as_str().is_some_and(|error| error.contains("cannot")));
 }
@@ -104,7 +104,7 @@ fn a_folder_that_cannot_be_made_is_exit_code_74() {
     for out in ["/dev/full/x", "/proc/x"] {
         let scratch = Scratch::new();
         let file = "tests/selftest/clean.toml";
-        not_durable(&scratch.run(&["run", file, "--on", MACHINE, "--repeat", "1", "--json", "--out", out]));
+        not_durable(scratch.run(&["run", file, "--on", MACHINE, "--repeat", "1", "--json", "--out", out]));
         scratch.assert_no_process_left();
     }
 }
@@ -116,7 +116,7 @@ fn a_folder_that_goes_away_during_the_run_is_exit_code_74() {
     let running = scratch.start(scratch.simulating(MACHINE, &selectors, &["--repeat", "1"]));
     eventually("a report is on disk", LONGEST, || scratch.stored());
     fs::remove_dir_all(scratch.reports()).expect("the folder can be removed");
-    not_durable(&running.wait(LONGEST));
+    not_durable(running.wait(LONGEST));
     scratch.assert_no_process_left();
 }
 
@@ -124,23 +124,22 @@ fn a_folder_that_goes_away_during_the_run_is_exit_code_74() {
 fn a_junit_file_that_cannot_be_opened_is_known_before_anything_runs() {
     let scratch = Scratch::new();
     let file = "tests/selftest/clean.toml";
-    let ran =
-        scratch.run(&["run", file, "--on", MACHINE, "--json", "--junit", "/proc/x/junit.xml", "--out", "/dev/full"]);
-    ran.ended(2, "usage");
+    let ran = scratch
+        .run(&["run", file, "--on", MACHINE, "--json", "--junit", "/proc/x/junit.xml", "--out", "/dev/full"])
+        .ended(2, "usage");
     assert!(ran.json()["error"].as_str().is_some_and(|error| error.contains("--junit")));
 }
 
 #[test]
 fn a_junit_file_that_is_no_regular_file_is_refused_and_left_alone() {
     let scratch = Scratch::new();
-    let pipe = scratch.path().join("pipe.xml");
+    let pipe = scratch.at("pipe.xml");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status().expect("mkfifo runs");
     assert!(made.success());
-    for path in ["/dev/full", &pipe.to_string_lossy()] {
+    for path in ["/dev/full", &pipe] {
         let more = ["--repeat", "1", "--junit", path];
         // A pipe without a reader would hold whoever opens it to write.
-        let ran = scratch.simulated(MACHINE, &["tests/selftest/clean.toml"], &more);
-        ran.ended(2, "usage");
+        scratch.simulated(MACHINE, &["tests/selftest/clean.toml"], &more).ended(2, "usage");
         assert!(Path::new(path).exists(), "a device must not be replaced by a file");
     }
 }
@@ -151,11 +150,9 @@ const STALE: &str = "<testsuites tests=\"1\" failures=\"0\" errors=\"0\"/>";
 #[test]
 fn a_junit_file_of_a_run_before_does_not_outlive_this_one() {
     let scratch = Scratch::new();
-    let junit = scratch.path().join("junit.xml");
-    fs::write(&junit, STALE).expect("a file of our own");
-    let path = junit.to_string_lossy().into_owned();
+    let junit = scratch.file("junit.xml", STALE);
     let selectors = ["tests/selftest/clean.toml", "tests/selftest/hang-long.toml"];
-    let running = scratch.start(scratch.simulating(MACHINE, &selectors, &["--repeat", "1", "--junit", &path]));
+    let running = scratch.start(scratch.simulating(MACHINE, &selectors, &["--repeat", "1", "--junit", &junit]));
     eventually("a report is on disk", LONGEST, || scratch.stored());
     running.signal(Signal::KILL);
     running.wait(LONGEST);
@@ -164,8 +161,7 @@ fn a_junit_file_of_a_run_before_does_not_outlive_this_one() {
     // The same where the report cannot be written: it is exit code 74, and no success.
     fs::write(&junit, STALE).expect("a file of our own");
     let file = "tests/selftest/clean.toml";
-    let ran = scratch.run(&["run", file, "--on", MACHINE, "--json", "--junit", &path, "--out", "/dev/full/x"]);
-    not_durable(&ran);
+    not_durable(scratch.run(&["run", file, "--on", MACHINE, "--json", "--junit", &junit, "--out", "/dev/full/x"]));
     let left = fs::read_to_string(&junit).expect("the file is there");
     assert!(left.contains("errors=\"1\"") && left.contains("cannot"), "{left}");
 }

@@ -4,22 +4,18 @@ use crate::common;
 
 use std::fs;
 use std::os::unix::process::CommandExt;
-use std::time::Duration;
 
 use common::{Ran, Scratch};
 use serde_json::{Value, json};
 
 /// A report of a question with expectations of every kind.
 fn report(scratch: &Scratch) -> Value {
-    let (ran, _) = scratch.simulate("sim:h200-x1", &["tests/selftest/processes.toml"], &["--repeat", "1"]);
-    ran.ended(0, "ok");
-    ran.json()
+    scratch.simulated("sim:h200-x1", &["tests/selftest/processes.toml"], &["--repeat", "1"]).ended(0, "ok").json()
 }
 
 fn judge(scratch: &Scratch, document: &Value) -> Ran {
-    let path = scratch.path().join("changed.json");
-    fs::write(&path, document.to_string()).expect("a file of our own");
-    scratch.run(&["judge", &path.to_string_lossy()])
+    let path = scratch.file("changed.json", document.to_string());
+    scratch.run(&["judge", &path])
 }
 
 #[test]
@@ -44,9 +40,7 @@ fn what_this_version_cannot_judge_by_is_refused_in_words() {
         (changed(without_attempts), "`plan.repeat`"),
     ];
     for (document, words) in words.into_iter().chain(others) {
-        let ran = judge(&scratch, &document);
-        ran.ended(2, "usage");
-        assert!(ran.stderr.contains(words), "{words}: {}", ran.stderr);
+        judge(&scratch, &document).ended(2, "usage").says(words);
     }
 }
 
@@ -64,12 +58,11 @@ fn without_attempts(document: &mut Value) {
 fn a_compact_report_is_judged_as_the_whole_one() {
     let scratch = Scratch::new();
     let whole = report(&scratch);
-    let path = scratch.path().join("whole.json");
-    fs::write(&path, whole.to_string()).expect("a file of our own");
-    let ran = scratch.run(&["render", "--as", "compact", &path.to_string_lossy()]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    let run = scratch.simulated("sim:h200-x1", &["tests/selftest/processes.toml"], &["--repeat", "1", "--compact"]);
-    run.ended(0, "ok");
+    let path = scratch.file("whole.json", whole.to_string());
+    let ran = scratch.run(&["render", "--as", "compact", &path]).good();
+    let run = scratch
+        .simulated("sim:h200-x1", &["tests/selftest/processes.toml"], &["--repeat", "1", "--compact"])
+        .ended(0, "ok");
     let verdicts = |document: &Value| -> Vec<Value> {
         let all = document["scenarios"].as_array().expect("scenarios");
         all.iter().map(|one| json!([one["name"], one["verdict"]["kind"], one["verdict"]["expectation"]])).collect()
@@ -80,16 +73,13 @@ fn a_compact_report_is_judged_as_the_whole_one() {
         assert_eq!(verdicts(&compact), verdicts(&whole));
         let facts = &compact["scenarios"][0]["cases"][0]["outcomes"][0]["facts"];
         assert!(facts[0][0].is_u64() && facts[0][2].is_array(), "{facts}");
-        let ran = judge(&scratch, &compact);
-        ran.ended(0, "ok");
-        assert!(ran.stderr.contains("compact") && ran.stdout.contains("COMPACT"), "{}{}", ran.stderr, ran.stdout);
-        let path = scratch.path().join("changed.json");
-        let with = scratch.run(&["judge", &path.to_string_lossy(), "--with", "tests/selftest/processes.toml"]);
-        with.ended(2, "usage");
-        assert!(with.stderr.contains("this report is compact"), "{}", with.stderr);
-        let both =
-            scratch.run(&["compare", &path.to_string_lossy(), &scratch.path().join("whole.json").to_string_lossy()]);
-        both.ended(0, "ok");
+        judge(&scratch, &compact).ended(0, "ok").says("compact").prints("COMPACT");
+        let path = scratch.at("changed.json");
+        scratch
+            .run(&["judge", &path, "--with", "tests/selftest/processes.toml"])
+            .ended(2, "usage")
+            .says("this report is compact");
+        scratch.run(&["compare", &path, &scratch.at("whole.json")]).ended(0, "ok");
     }
 }
 
@@ -108,9 +98,8 @@ fn an_answer_has_the_words_of_what_was_asked() {
 #[test]
 fn a_document_takes_no_more_memory_than_its_text() {
     let scratch = Scratch::new();
-    let path = scratch.path().join("large.json");
-    fs::write(&path, format!("{{\"a\":[{}0]}}", "0,".repeat(16 << 20))).expect("a file of our own");
-    let mut command = scratch.command(&["judge", &path.to_string_lossy()]);
+    let path = scratch.file("large.json", format!("{{\"a\":[{}0]}}", "0,".repeat(16 << 20)));
+    let mut command = scratch.command(&["judge", &path]);
     // SAFETY: a limit of the child alone.
     unsafe {
         command.pre_exec(|| {
@@ -122,37 +111,34 @@ fn a_document_takes_no_more_memory_than_its_text() {
             }
         });
     }
-    let ran = scratch.start(command).wait(Duration::from_secs(60));
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains("schema.name"), "{}", ran.stderr);
+    scratch.ran(command).ended(2, "usage").says("schema.name");
 }
 
 #[test]
 fn a_file_that_asks_something_else_is_refused() {
     let scratch = Scratch::new();
     let source = fs::read_to_string("tests/selftest/processes.toml").expect("a file of ours");
-    let own = scratch.path().join("processes.toml");
-    fs::write(&own, &source).expect("a file of our own");
-    let own = own.to_string_lossy().into_owned();
+    let own = scratch.file("processes.toml", &source);
     let (_, report) = scratch.simulate("sim:h200-x1", &[&own], &["--repeat", "1"]);
     let stored = scratch.reports().join(&report.run.id).to_string_lossy().into_owned();
     scratch.run(&["judge", &stored, "--with", &own]).ended(0, "ok");
 
-    let ran = scratch.run(&["judge", &stored, "--with", "scenarios/context/stays-until-exit.toml"]);
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains("context/stays-until-exit: this report did not ask it"), "{}", ran.stderr);
+    scratch
+        .run(&["judge", &stored, "--with", "scenarios/context/stays-until-exit.toml"])
+        .ended(2, "usage")
+        .says("context/stays-until-exit: this report did not ask it");
 
     // The verdict answers today's question, so it stands beside that one.
     fs::write(&own, source.replacen("\"Does a", "\"Today, does a", 1)).expect("a file of our own");
-    let ran = scratch.run(&["judge", &stored, "--with", &own]);
-    assert!(ran.stdout.contains("Today, does a fresh process"), "{}", ran.stdout);
+    scratch.run(&["judge", &stored, "--with", &own]).prints("Today, does a fresh process");
 
     let other = source.replacen("CUDA_VISIBLE_DEVICES = \"\"", "CUDA_VISIBLE_DEVICES = \"none\"", 1);
     assert_ne!(other, source);
     fs::write(&own, other).expect("a file of our own");
-    let ran = scratch.run(&["judge", &stored, "--with", &own]);
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains("makes other calls than those that were measured"), "{}", ran.stderr);
+    scratch
+        .run(&["judge", &stored, "--with", &own])
+        .ended(2, "usage")
+        .says("makes other calls than those that were measured");
 }
 
 /// Everything that reads a document, with the path of one.
@@ -171,8 +157,7 @@ fn readers(path: &str) -> [Vec<&str>; 6] {
 #[test]
 fn a_report_that_claims_a_measurement_and_names_the_simulated_machine_is_refused_by_every_reader() {
     let scratch = Scratch::new();
-    let path = scratch.path().join("changed.json");
-    let path = path.to_string_lossy().into_owned();
+    let path = scratch.at("changed.json");
     let mut claimed = report(&scratch);
     claimed["provenance"] = json!("measured");
     // One trace of the simulated machine after the other is removed; what is left gives it away.
@@ -186,15 +171,15 @@ fn a_report_that_claims_a_measurement_and_names_the_simulated_machine_is_refused
     for (document, words) in [(on_sim, "sim:h200-x1"), (with_library, "libraries"), (with_verdict, "verdict")] {
         fs::write(&path, document.to_string()).expect("a file of our own");
         for arguments in readers(&path) {
-            let ran = scratch.run(&arguments);
-            ran.ended(2, "usage");
+            let ran = scratch.run(&arguments).ended(2, "usage");
             let is_refused = ran.stderr.contains("contradicts itself") && ran.stderr.contains(words);
             assert!(is_refused, "{arguments:?}: {}", ran.stderr);
         }
-        let out = scratch.path().join("fleet.json");
-        let ran = scratch.run(&["fleet", "merge", &path, "--out", &out.to_string_lossy()]);
-        ran.ended(4, "nothing_measured");
-        assert!(ran.stdout.contains("contradicts itself"), "{}", ran.stdout);
+        let out = scratch.at("fleet.json");
+        scratch
+            .run(&["fleet", "merge", &path, "--out", &out])
+            .ended(4, "nothing_measured")
+            .prints("contradicts itself");
     }
 }
 
@@ -203,17 +188,13 @@ fn so_are_surveys_and_traces() {
     let scratch = Scratch::new();
     let refused = |name: &str, text: String, changed: bool| {
         assert!(changed, "{name} is as it was");
-        let path = scratch.path().join(name);
-        fs::write(&path, text).expect("a file of our own");
-        let path = path.to_string_lossy().into_owned();
+        let path = scratch.file(name, text);
         for arguments in [vec!["render", &path], vec!["compare", &path, &path]] {
-            let ran = scratch.run(&arguments);
-            ran.ended(2, "usage");
-            assert!(ran.stderr.contains("contradicts itself"), "{arguments:?}: {}", ran.stderr);
+            scratch.run(&arguments).ended(2, "usage").says("contradicts itself");
         }
     };
-    let survey = common::root().join("reports/survey-calls-h200-x2/rest/survey-calls.json");
-    let mut survey: Value = serde_json::from_str(&fs::read_to_string(survey).expect("it is committed")).expect("JSON");
+    let mut survey: Value =
+        common::read_json(common::root().join("reports/survey-calls-h200-x2/rest/survey-calls.json"));
     survey["survey"]["on"] = json!("sim:h200-x2");
     refused("survey.json", survey.to_string(), true);
     let trace = common::root().join("reports/traces/h200-x2/c_late_mask/trace.ndjson");
@@ -229,11 +210,9 @@ fn a_bundle_is_whole_or_not_there() {
     let mut changed = report(&scratch);
     changed["scenarios"][0]["name"] = json!("");
     changed["scenarios"][0]["scenario"] = json!("");
-    let path = scratch.path().join("changed.json");
-    fs::write(&path, changed.to_string()).expect("a file of our own");
-    let out = scratch.path().join("bundle.tar.gz");
-    let ran = scratch.run(&["bundle", &path.to_string_lossy(), "", "--out", &out.to_string_lossy()]);
-    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let path = scratch.file("changed.json", changed.to_string());
+    let out = scratch.at("bundle.tar.gz");
+    scratch.run(&["bundle", &path, "", "--out", &out]).good();
     let packed = flate2::read::GzDecoder::new(fs::File::open(&out).expect("it was written"));
     let mut archive = tar::Archive::new(packed);
     let names = archive.entries().expect("an archive").map(|entry| {
@@ -243,8 +222,6 @@ fn a_bundle_is_whole_or_not_there() {
     let names: Vec<String> = names.collect();
     assert!(names.contains(&"scenario/report.json".to_owned()), "{names:?}");
     // It replaces nothing, and leaves nothing beside it.
-    let again = scratch.run(&["bundle", &path.to_string_lossy(), "", "--out", &out.to_string_lossy()]);
-    again.ended(2, "usage");
-    let hidden = fs::read_dir(scratch.path()).expect("our folder").flatten();
-    assert!(hidden.into_iter().all(|entry| !entry.file_name().to_string_lossy().starts_with('.')));
+    scratch.run(&["bundle", &path, "", "--out", &out]).ended(2, "usage");
+    assert!(common::names_in(scratch.path()).iter().all(|name| !name.starts_with('.')));
 }

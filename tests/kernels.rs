@@ -5,7 +5,7 @@ use crate::common;
 use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
-use common::{LONGEST, Scratch, behind};
+use common::{Scratch, behind};
 
 /// Has the kernel answer a system call of a command with an error.
 fn refuse(command: &mut Command, call: i64, errno: i32) {
@@ -66,7 +66,7 @@ fn a_command_works_without_something_of_the_kernel_or_says_so_and_starts_nothing
             }
             let mut command = behind(before, &scratch.command(arguments));
             refuse(&mut command, call, errno);
-            let ran = scratch.start(command).wait(LONGEST);
+            let ran = scratch.ran(command);
             let case = format!("{what}, {}: {ran:?}", arguments[0]);
             assert_eq!(ran.code, Some(code), "{case}");
             assert!(code == 0 || ran.stderr.contains(says), "{case}");

@@ -25,10 +25,9 @@ fn document(path: &str) -> Value {
 /// Runs Python with these arguments and this text as its input.
 fn python(arguments: &[&str], input: &str, folder: &Path) -> Output {
     let scratch = Scratch::new();
-    let file = scratch.path().join("input");
-    fs::write(&file, input).expect("a file of our own");
+    let file = scratch.file("input", input);
     let mut command = Command::new("python3");
-    command.args(arguments).current_dir(folder).stdin(Stdio::from(fs::File::open(&file).expect("it was written")));
+    command.args(arguments).current_dir(folder).stdin(Stdio::from(fs::File::open(file).expect("it was written")));
     command.env("PYTHONPATH", format!("{0}/python:{0}/python/masks", root().display()));
     command.env("PYTHONDONTWRITEBYTECODE", "1").output().expect("python3 starts")
 }
@@ -257,6 +256,6 @@ fn a_project_that_cannot_be_installed_is_named() {
     let (said, complained) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(said.contains("zea      0.1.8    could not be asked"), "{said}");
     assert!(complained.contains("zea could not be asked: no such release"), "{complained}");
-    let written: Value = serde_json::from_slice(&fs::read(&results).expect("it was written")).expect("JSON");
+    let written: Value = crate::common::read_json(&results);
     assert_eq!(written["projects"][0]["error"], "no such release");
 }

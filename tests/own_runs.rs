@@ -60,16 +60,9 @@ fn a_run_of_ones_own_changes_nothing() {
 
     // Simulated runs, where README's first command puts them and in the folder of a committed report.
     for out in [scratch.reports(), scratch.reports().join("h200-x1")] {
-        let ran = scratch.run(&[
-            "run",
-            "visibility/mask-after-cuinit",
-            "--on",
-            "sim",
-            "--quick",
-            "--out",
-            &out.to_string_lossy(),
-        ]);
-        ran.ended(0, "ok");
+        scratch
+            .run(&["run", "visibility/mask-after-cuinit", "--on", "sim", "--quick", "--out", &out.to_string_lossy()])
+            .ended(0, "ok");
     }
     // Measured runs: in a folder of its own, and with the names of committed ones.
     let measured = fs::read_to_string(committed("h200-x2")).expect("a committed report");

@@ -96,8 +96,7 @@ fn an_archive_has_the_program_where_cargo_binstall_looks_and_a_share() {
 #[test]
 fn an_archive_for_another_machine_has_the_pages_that_a_program_of_this_one_prints() {
     let scratch = Scratch::new();
-    let foreign = scratch.path().join("foreign");
-    fs::write(&foreign, "not for this machine").expect("a file of our own");
+    let foreign = scratch.file("foreign", "not for this machine");
     let archiver = root().join(".github/archive");
     let mut without = Command::new(&archiver);
     let without = give(without.arg(&foreign).arg("foreign").arg(scratch.path()));

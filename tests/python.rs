@@ -13,7 +13,7 @@ use cuda_pitfalls::observation::{Class, StepObservation};
 use cuda_pitfalls::report::{Attempt, Report};
 use cuda_pitfalls::verdict::{Kind, Reason};
 
-use common::{LONGEST, Ran, Scratch, part, root, script};
+use common::{Ran, Scratch, part, root, script};
 
 const TWO_GPUS: &str = "sim:h200-x2";
 
@@ -51,7 +51,7 @@ fn with_packages(scratch: &Scratch, mut command: Command) -> Command {
 fn simulate(scratch: &Scratch, names: &[&str], more: &[&str]) -> (Ran, Report) {
     let files: Vec<String> = names.iter().map(|name| file(name)).collect();
     let files: Vec<&str> = files.iter().map(String::as_str).collect();
-    let ran = scratch.start(with_packages(scratch, scratch.simulating(TWO_GPUS, &files, more))).wait(LONGEST);
+    let ran = scratch.ran(with_packages(scratch, scratch.simulating(TWO_GPUS, &files, more)));
     let report = serde_json::from_value(ran.json()).unwrap_or_else(|error| panic!("{error}: {ran:#?}"));
     (ran, report)
 }
@@ -61,6 +61,14 @@ fn allowed(name: &str, more: &[&str]) -> Report {
     let scratch = Scratch::new();
     let (_, report) = simulate(&scratch, &[name], &[&["--allow", "code"], more].concat());
     scratch.assert_no_process_left();
+    report
+}
+
+/// Runs one file whose effect shows.
+fn reproduced(name: &str, more: &[&str]) -> Report {
+    let report = allowed(name, more);
+    let verdict = &part(&report, &format!("python/{name}")).verdict;
+    assert_eq!(verdict.kind, Kind::Reproduced, "{verdict:?}");
     report
 }
 
@@ -93,9 +101,8 @@ fn text(text: &str) -> Value {
 
 #[test]
 fn each_line_has_its_value_or_its_exception_its_calls_and_its_contexts() {
-    let report = allowed("lines", &[]);
+    let report = reproduced("lines", &[]);
     let name = "python/lines";
-    assert_eq!(part(&report, name).verdict.kind, Kind::Reproduced, "{:?}", part(&report, name).verdict);
     let step = |label: &str| seen(&report, name, "trap", label);
     assert_eq!(calls(step("import")), []);
     assert_eq!(step("import").initialised, Some(false));
@@ -150,20 +157,17 @@ fn every_python_that_is_here_runs_the_same_lines() {
         }
     }
     for (name, path) in found {
-        let report = allowed("lines", &["--python", &path]);
+        let report = reproduced("lines", &["--python", &path]);
         let version = &report.machine.python.as_ref().expect("an interpreter").version;
         assert!(name.ends_with(&version[..version.rfind('.').unwrap()]), "{name} is {version}");
-        assert_eq!(part(&report, "python/lines").verdict.kind, Kind::Reproduced, "{name}");
-        let report = allowed("processes", &["--python", &path]);
-        assert_eq!(part(&report, "python/processes").verdict.kind, Kind::Reproduced, "{name}");
+        reproduced("processes", &["--python", &path]);
     }
 }
 
 #[test]
 fn threads_and_children_of_steps_and_of_lines_do_what_they_do_in_a_program() {
-    let report = allowed("processes", &[]);
+    let report = reproduced("processes", &[]);
     let name = "python/processes";
-    assert_eq!(part(&report, name).verdict.kind, Kind::Reproduced, "{:?}", part(&report, name).verdict);
     let step = |label: &str| seen(&report, name, "trap", label);
     // The current context is the thread's own.
     assert_eq!(step("on-thread").current.as_deref(), Some("gpu1"));
@@ -228,9 +232,8 @@ fn however_a_line_ends_the_process_the_attempt_says_so() {
 
 #[test]
 fn a_line_is_refused_a_file_from_the_step_on() {
-    let report = allowed("refuses", &[]);
+    let report = reproduced("refuses", &[]);
     let name = "python/refuses";
-    assert_eq!(part(&report, name).verdict.kind, Kind::Reproduced, "{:?}", part(&report, name).verdict);
     assert_eq!(status(seen(&report, name, "trap", "before")).1, "OK");
     assert_eq!(status(seen(&report, name, "trap", "open")).1, "PermissionError");
     assert_eq!(status(seen(&report, name, "control", "open")).1, "OK");
@@ -251,8 +254,7 @@ fn a_libcuda_that_is_opened_by_its_path_is_not_counted() {
 
 #[test]
 fn a_framework_may_have_a_libcudart_of_its_own() {
-    let report = allowed("own-runtime", &[]);
-    assert_eq!(part(&report, "python/own-runtime").verdict.kind, Kind::Reproduced, "{:?}", report.scenarios[0].verdict);
+    let report = reproduced("own-runtime", &[]);
     let own = report.machine.libraries.iter().find(|library| library.path.ends_with("/home/libcudart.so.12"));
     let own = own.unwrap_or_else(|| panic!("{:?}", report.machine.libraries));
     assert_eq!((own.name.as_str(), own.simulated), ("libcudart", false));
@@ -312,9 +314,10 @@ fn the_lines_are_shown_before_they_are_run() {
     }
     let path = file("lines");
     let dry = ["run", path.as_str(), "--on", TWO_GPUS, "--allow", "code", "--dry-run"];
-    let ran = scratch.start(command(&scratch, &dry)).wait(std::time::Duration::from_secs(60));
-    assert!(ran.stdout.contains("        framework.is_available()  # [ask]\n"), "{ran:#?}");
-    assert!(ran.stdout.contains("        os.environ[\"CUDA_VISIBLE_DEVICES\"] = \"1\"\n"), "{ran:#?}");
+    scratch
+        .ran(command(&scratch, &dry))
+        .prints("        framework.is_available()  # [ask]\n")
+        .prints("        os.environ[\"CUDA_VISIBLE_DEVICES\"] = \"1\"\n");
     assert!(!scratch.reports().exists());
 }
 
@@ -358,22 +361,23 @@ fn with(scratch: &Scratch, name: &str, more: &[&str], environment: &[(&str, &Pat
     for (name, value) in environment {
         command.env(name, value);
     }
-    scratch.start(command).wait(std::time::Duration::from_secs(120))
+    scratch.ran(command)
 }
 
 #[test]
 fn an_interpreter_that_is_none_is_an_error_where_it_was_named() {
     let scratch = Scratch::new();
-    let ran = with(&scratch, "lines", &["--python", "/bin/true"], &[]);
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains("--python: `/bin/true`: this is no Python interpreter that can run lines"), "{ran:#?}");
-    let ran = with(&scratch, "lines", &["--python", "/no/such/python"], &[]);
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains("--python: `/no/such/python`: there is no such program"), "{ran:#?}");
+    with(&scratch, "lines", &["--python", "/bin/true"], &[])
+        .ended(2, "usage")
+        .says("--python: `/bin/true`: this is no Python interpreter that can run lines");
+    with(&scratch, "lines", &["--python", "/no/such/python"], &[])
+        .ended(2, "usage")
+        .says("--python: `/no/such/python`: there is no such program");
     let says = fake(&scratch, "says", "#!/bin/sh\necho 'I am no snake' >&2\nexit 3\n");
-    let ran = with(&scratch, "lines", &[], &[("CUDA_PITFALLS_PYTHON", &says)]);
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains("CUDA_PITFALLS_PYTHON: `") && ran.stderr.contains("I am no snake"), "{ran:#?}");
+    with(&scratch, "lines", &[], &[("CUDA_PITFALLS_PYTHON", &says)])
+        .ended(2, "usage")
+        .says("CUDA_PITFALLS_PYTHON: `")
+        .says("I am no snake");
     scratch.assert_no_process_left();
 }
 
@@ -382,8 +386,7 @@ fn the_first_python3_on_path_is_taken_and_its_lack_is_the_machines() {
     let scratch = Scratch::new();
     let nothing = scratch.path().join("nothing");
     fs::create_dir(&nothing).unwrap();
-    let ran = with(&scratch, "lines", &[], &[("PATH", &nothing)]);
-    ran.ended(5, "skipped");
+    with(&scratch, "lines", &[], &[("PATH", &nothing)]).ended(5, "skipped");
     let report = scratch.stored().expect("a report");
     let verdict = &part(&report, "python/lines").verdict;
     assert_eq!(verdict.reason, Some(Reason::NoPython));
@@ -393,8 +396,7 @@ fn the_first_python3_on_path_is_taken_and_its_lack_is_the_machines() {
     let real = String::from_utf8_lossy(&real.stdout).trim().to_string();
     let shim = fake(&scratch, "python3", &format!("#!/bin/sh\nexec {real} \"$@\"\n"));
     let other = Scratch::new();
-    let ran = with(&other, "lines", &[], &[("PATH", shim.parent().unwrap())]);
-    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    with(&other, "lines", &[], &[("PATH", shim.parent().unwrap())]).good();
     let report = other.stored().expect("a report");
     assert_eq!(report.machine.python.unwrap().executable, real);
 }
@@ -408,8 +410,7 @@ fn lines_can_be_traced_while_they_are_run() {
         [common::PROGRAM, "run", path.as_str(), "--on", TWO_GPUS, "--allow", "code", "--out", out.to_str().unwrap()];
     let trace = ["trace", "--on", TWO_GPUS, "--out", traces.to_str().unwrap(), "--"];
     let command = command(&scratch, &[&trace[..], &run[..]].concat());
-    let ran = scratch.start(command).wait(std::time::Duration::from_secs(120));
-    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let ran = scratch.ran(command).good();
     let report = scratch.stored().expect("a report");
     let ask = seen(&report, "python/lines", "trap", "ask");
     assert_eq!(calls(ask), [("cuDeviceGetCount", 1), ("cuInit", 1)]);
@@ -426,8 +427,7 @@ fn who_asks_for_no_python_gets_none() {
     let mut command =
         scratch.command(&["run", "visibility/empty-mask-hides-all", "--on", TWO_GPUS, "--quick", "--out"]);
     command.arg(scratch.reports()).env("CUDA_PITFALLS_PYTHON", &trap).env("PATH", trap.parent().unwrap());
-    let ran = scratch.start(command).wait(std::time::Duration::from_secs(60));
-    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    scratch.ran(command).good();
     assert!(!trap.with_extension("started").exists());
     assert!(scratch.stored().expect("a report").machine.python.is_none());
 }

@@ -3,7 +3,6 @@
 use crate::common;
 
 use std::collections::BTreeSet;
-use std::fs;
 
 use cuda_pitfalls::survey::SurveyKind;
 use cuda_pitfalls::survey::calls::{CallAnswer, CallRow, recipes};
@@ -14,8 +13,7 @@ use common::{Scratch, committed_documents};
 
 /// Every committed survey of calls.
 fn measured() -> Vec<SurveyDocument<CallRow>> {
-    let read = |file| serde_json::from_slice(&fs::read(file).expect("it can be read")).expect("a survey of calls");
-    committed_documents(&SurveyKind::Calls.file()).into_iter().map(|(_, file)| read(file)).collect()
+    committed_documents(&SurveyKind::Calls.file()).into_iter().map(|(_, file)| common::read_json(file)).collect()
 }
 
 #[test]
@@ -60,12 +58,12 @@ fn what_is_said_to_refuse_everything_is_asked_and_has_not_succeeded() {
 fn a_row_about_two_gpus_is_left_out_where_there_is_one() {
     let ask = |machine: &str| {
         let scratch = Scratch::new();
-        let out = scratch.reports().to_string_lossy().into_owned();
+        let out = scratch.at("reports");
         let calls =
             ["cuInit", "cudaDeviceEnablePeerAccess-other", "cudaMallocFromPoolAsync-pool", "cudaGetErrorString"];
-        let ran =
-            scratch.run(&[&["survey", "calls"][..], &calls, &["--on", machine, "--json", "--out", &out]].concat());
-        ran.ended(0, "ok");
+        let ran = scratch
+            .run(&[&["survey", "calls"][..], &calls, &["--on", machine, "--json", "--out", &out]].concat())
+            .ended(0, "ok");
         let rows: Vec<CallRow> = serde_json::from_value(ran.json()["rows"].clone()).expect("rows");
         rows
     };

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::Duration;
 
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::evidence;
@@ -17,7 +16,7 @@ use cuda_pitfalls::survey::python::PythonRow;
 use cuda_pitfalls::verdict::Provenance;
 
 use common::traced::in_time;
-use common::{Ran, Scratch, against_schema, root};
+use common::{Ran, Scratch, against_schema, read_json, root};
 use serde_json::Value;
 
 /// The survey of lines on 2× NVIDIA H100 that answers without a GPU are compared with.
@@ -39,11 +38,11 @@ fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
 fn ask(scratch: &Scratch, arguments: &[&str]) -> Ran {
     let mut all = vec!["survey", "python", "--rows", "tests/installed/rows.toml", "--allow", "code", "--on", "sim"];
     all.extend(arguments);
-    let out = scratch.reports().to_string_lossy().into_owned();
+    let out = scratch.at("reports");
     if !arguments.contains(&"--resume") {
         all.extend(["--out", &out]);
     }
-    scratch.start(command(scratch, &all)).wait(Duration::from_secs(120))
+    scratch.ran(command(scratch, &all))
 }
 
 /// The folder of the only run.
@@ -52,8 +51,7 @@ fn folder(scratch: &Scratch) -> PathBuf {
 }
 
 fn document(scratch: &Scratch, release: &str) -> Value {
-    let text = fs::read(folder(scratch).join(format!("environment-framework-{release}.json"))).expect("its document");
-    serde_json::from_slice(&text).expect("JSON")
+    read_json(folder(scratch).join(format!("environment-framework-{release}.json")))
 }
 
 /// The state of each line in the only column of a matrix.
@@ -66,8 +64,7 @@ fn states(matrix: &Value) -> Vec<(String, String)> {
 #[test]
 fn each_line_has_an_answer_without_a_gpu() {
     let scratch = Scratch::new();
-    let ran = ask(&scratch, &["--with", "framework==2", "--json"]);
-    ran.ended(0, "ok");
+    let ran = ask(&scratch, &["--with", "framework==2", "--json"]).ended(0, "ok");
     let expected = [
         ("import framework", "no"),
         ("framework.device_count", "yes"),
@@ -93,40 +90,31 @@ fn each_line_has_an_answer_without_a_gpu() {
 #[test]
 fn a_matrix_says_since_when_and_two_of_them_can_be_compared() {
     let scratch = Scratch::new();
-    let ran = ask(
-        &scratch,
-        &["--with", "framework==2", "--with", "framework==3", "--with", "framework==4", "since release 3"],
-    );
-    ran.ended(3, "inconclusive");
-    assert!(ran.stdout.contains("calls cuInit since framework 3"), "{}", ran.stdout);
-    assert!(ran.stdout.contains("there is no framework 4 for this interpreter"), "{}", ran.stdout);
+    ask(&scratch, &["--with", "framework==2", "--with", "framework==3", "--with", "framework==4", "since release 3"])
+        .ended(3, "inconclusive")
+        .prints("calls cuInit since framework 3")
+        .prints("there is no framework 4 for this interpreter");
     let place = folder(&scratch).to_string_lossy().into_owned();
-    let page = scratch.start(command(&scratch, &["render", &place, "--as", "html"])).wait(Duration::from_secs(30));
-    assert_eq!(page.code, Some(0), "{}", page.stderr);
+    let page = scratch.ran(command(&scratch, &["render", &place, "--as", "html"])).good();
     assert!(page.stdout.contains("<table>") && page.stdout.contains("since release 3"));
-    let same = scratch.start(command(&scratch, &["compare", &place, &place])).wait(Duration::from_secs(30));
-    same.ended(0, "ok");
-    assert!(same.stdout.contains("2 answers compared: all the same"), "{}", same.stdout);
+    scratch
+        .ran(command(&scratch, &["compare", &place, &place]))
+        .ended(0, "ok")
+        .prints("2 answers compared: all the same");
     // What is known is not asked again, and a release that is left out of a list is named.
-    let again = ask(&scratch, &["--with", "framework==2", "--resume", &place, "since release 3"]);
-    again.ended(0, "ok");
-    assert!(again.stderr.contains("known already"), "{}", again.stderr);
-    let other = scratch.path().join("other");
+    ask(&scratch, &["--with", "framework==2", "--resume", &place, "since release 3"])
+        .ended(0, "ok")
+        .says("known already");
+    let other = scratch.at("other");
     fs::create_dir(&other).expect("a folder");
     let text = fs::read_to_string(folder(&scratch).join("environment-framework-3.json")).expect("a document");
-    fs::write(
-        other.join("environment-framework-3.json"),
-        text.replace("\"calls_cuinit\":true", "\"calls_cuinit\":false"),
-    )
-    .expect("a document");
-    let other = other.to_string_lossy().into_owned();
-    let differ = scratch.start(command(&scratch, &["compare", &place, &other])).wait(Duration::from_secs(30));
-    differ.ended(1, "unexpected");
-    assert!(
-        differ.stdout.contains("only in A: framework 2") && differ.stdout.contains("since release 3: yes"),
-        "{}",
-        differ.stdout
-    );
+    let text = text.replace("\"calls_cuinit\":true", "\"calls_cuinit\":false");
+    scratch.file("other/environment-framework-3.json", text);
+    scratch
+        .ran(command(&scratch, &["compare", &place, &other]))
+        .ended(1, "unexpected")
+        .prints("only in A: framework 2")
+        .prints("since release 3: yes");
 }
 
 #[test]
@@ -138,15 +126,11 @@ fn wrong_environments_are_refused_before_anything_is_installed() {
         (&["--releases=nothing*"][..], "no environment of the list"),
         (&["--environments", "/nowhere.toml"][..], "/nowhere.toml"),
     ] {
-        let ran = ask(&scratch, arguments);
-        ran.ended(2, "usage");
-        assert!(ran.stderr.contains(says), "{}", ran.stderr);
+        ask(&scratch, arguments).ended(2, "usage").says(says);
     }
     // The file's lines are code, with environments as without.
     let refused = |arguments: &[&str], says: &str| {
-        let ran = scratch.start(command(&scratch, arguments)).wait(Duration::from_secs(60));
-        ran.ended(2, "usage");
-        assert!(ran.stderr.contains(says), "{}", ran.stderr);
+        scratch.ran(command(&scratch, arguments)).ended(2, "usage").says(says);
     };
     let rows = "tests/installed/rows.toml";
     refused(&["survey", "python", "--rows", rows, "--with", "framework==2", "--on", "sim"], "--allow code");
@@ -155,9 +139,7 @@ fn wrong_environments_are_refused_before_anything_is_installed() {
     refused(&["survey", "calls", "--with", "framework==2", "--on", "sim"], "belongs to `survey python`");
     let mut without = command(&scratch, &["survey", "python", "--with", "framework==2", "--on", "sim"]);
     without.env("PATH", "/nowhere");
-    let ran = scratch.start(without).wait(Duration::from_secs(60));
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains("`uv` was not found"), "{}", ran.stderr);
+    scratch.ran(without).ended(2, "usage").says("`uv` was not found");
 }
 
 fn bisect(scratch: &Scratch, arguments: &[&str], code: &str) -> Ran {
@@ -168,7 +150,7 @@ fn bisect(scratch: &Scratch, arguments: &[&str], code: &str) -> Ran {
     all.extend(["--", "python", "-c", code]);
     // A process stands for a line that was not read in time.
     let is_late = |ran: &Ran| ran.stdout.contains(": pid ");
-    in_time(is_late, || scratch.start(command(scratch, &all)).wait(Duration::from_secs(120)))
+    in_time(is_late, || scratch.ran(command(scratch, &all)))
 }
 
 const SINCE_3: &str = "import os, framework\nif int(os.environ['FRAMEWORK_RELEASE']) >= 3: framework.device_count()";
@@ -177,28 +159,24 @@ const SINCE_3: &str = "import os, framework\nif int(os.environ['FRAMEWORK_RELEAS
 fn the_first_bad_release_is_found_with_its_stack() {
     let scratch = Scratch::new();
     let package = ["--package", "framework", "--good", "1", "--bad", "9"];
-    let ran = bisect(&scratch, &package, SINCE_3);
     // Release 4 cannot be installed, which does not matter here.
-    ran.ended(0, "ok");
-    assert!(ran.stdout.contains("The first bad release is framework 3; 2 is good."), "{}", ran.stdout);
-    assert!(ran.stdout.contains("device_count"), "{}", ran.stdout);
+    let ran = bisect(&scratch, &package, SINCE_3).ended(0, "ok");
+    ran.prints("The first bad release is framework 3; 2 is good.").prints("device_count");
     let since_3 = SINCE_3.replace("\nif", "\ntry:\n if");
     let late = format!("{since_3}\nexcept Exception: os.environ['CUDA_VISIBLE_DEVICES'] = '1'");
-    let late = bisect(&scratch, &[&package[..], &["--forbid", "late-mask"]].concat(), &late);
-    late.ended(0, "ok");
-    assert!(late.stdout.contains("The first bad release is framework 3; 2 is good."), "{}", late.stdout);
-    let gap = bisect(&scratch, &package, &SINCE_3.replace("3", "4"));
-    gap.ended(3, "inconclusive");
-    assert!(gap.stdout.contains("framework 5 or one of 4"), "{}", gap.stdout);
-    let never = bisect(&scratch, &package, "import framework");
-    never.ended(3, "inconclusive");
-    assert!(never.stdout.contains("does not happen with the bad versions"), "{}", never.stdout);
+    bisect(&scratch, &[&package[..], &["--forbid", "late-mask"]].concat(), &late)
+        .ended(0, "ok")
+        .prints("The first bad release is framework 3; 2 is good.");
+    bisect(&scratch, &package, &SINCE_3.replace("3", "4")).ended(3, "inconclusive").prints("framework 5 or one of 4");
+    bisect(&scratch, &package, "import framework")
+        .ended(3, "inconclusive")
+        .prints("does not happen with the bad versions");
     let fails = bisect(
         &scratch,
         &["--package", "framework", "--good", "1", "--bad", "9", "--json"],
         "import sys; print('no such thing', file=sys.stderr); raise SystemExit(7)",
-    );
-    fails.ended(3, "inconclusive");
+    )
+    .ended(3, "inconclusive");
     assert_eq!(fails.json()["no_answer"], "good_is_unknown");
     assert!(
         fails.json()["trials"][0]["outcome"]["why"]
@@ -211,14 +189,13 @@ fn the_first_bad_release_is_found_with_its_stack() {
 #[test]
 fn a_bisection_that_cannot_be_begun_says_why() {
     let scratch = Scratch::new();
-    let ran = bisect(&scratch, &["--package", "framework", "--good", "1"], "pass");
-    assert_eq!(ran.code, Some(2));
-    let ran = bisect(&scratch, &["--package", "a", "--package", "b", "--good", "1", "--bad", "2"], "pass");
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains("each --package needs one --good and one --bad"), "{}", ran.stderr);
-    let ran = bisect(&scratch, &["--package", "a", "--good", "1", "--bad", "2", "--forbid", "context"], "pass");
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains("without a GPU"), "{}", ran.stderr);
+    bisect(&scratch, &["--package", "framework", "--good", "1"], "pass").ended(2, "usage");
+    bisect(&scratch, &["--package", "a", "--package", "b", "--good", "1", "--bad", "2"], "pass")
+        .ended(2, "usage")
+        .says("each --package needs one --good and one --bad");
+    bisect(&scratch, &["--package", "a", "--good", "1", "--bad", "2", "--forbid", "context"], "pass")
+        .ended(2, "usage")
+        .says("without a GPU");
 }
 
 #[test]
@@ -263,8 +240,8 @@ fn what_was_asked_without_a_gpu_is_what_gpus_show() {
 fn no_cell_of_the_matrix_contradicts_another_row_of_its_document() {
     let (mut documents, mut initialised) = (0, 0);
     for listed in evidence::listed().iter().filter(|listed| listed.name.starts_with("releases/environment-")) {
-        let text = fs::read(listed.find(&root().join("reports")).expect("a file")).expect("a file");
-        let EnvironmentDocument { rows, environment, .. } = serde_json::from_slice(&text).expect("a document");
+        let file = listed.find(&root().join("reports")).expect("a file");
+        let EnvironmentDocument { rows, environment, .. } = read_json(file);
         documents += 1;
         for row in &rows {
             let state = row.state(&rows);

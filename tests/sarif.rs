@@ -11,7 +11,6 @@ use crate::common;
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use common::traced::{LATE, in_time};
 use common::{Scratch, evidence, root};
@@ -27,8 +26,7 @@ fn schemas() -> Vec<(String, Validator)> {
     let own = root().join("tests/sarif.subset.json");
     let of_standard = std::env::var_os("SARIF_SCHEMA").map(PathBuf::from);
     let read = |path: PathBuf| {
-        let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let schema = serde_json::from_str(&text).expect("a schema is JSON");
+        let schema = common::read_json(&path);
         let options = jsonschema::options().should_validate_formats(true);
         let name = path.to_string_lossy().into_owned();
         (name, options.build(&schema).unwrap_or_else(|error| panic!("{}: {error}", path.display())))
@@ -135,7 +133,7 @@ fn a_forbidden_cuinit_is_an_error_at_the_line_of_the_import() {
         options.extend(["python3", "-c", "import mine"].map(str::to_owned));
         let mut command = scratch.command(&options.iter().map(String::as_str).collect::<Vec<_>>());
         command.current_dir(file("repository/some lib")).env("PYTHONDONTWRITEBYTECODE", "1");
-        let ran = scratch.start(command).wait(Duration::from_secs(60));
+        let ran = scratch.ran(command);
         assert_eq!(ran.code, Some(1), "{ran:?}");
         let log = valid(&schemas(), "the trace", &fs::read_to_string(&sarif).expect("it was written"));
         log["runs"][0].clone()

@@ -13,9 +13,7 @@ use common::{Scratch, committed_reports, root};
 
 /// What the program prints for a kind of document.
 fn printed(of: &str) -> String {
-    let ran = Scratch::new().run(&["schema", of]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-    ran.stdout
+    Scratch::new().run(&["schema", of]).good().stdout
 }
 
 fn validator(of: &str) -> Validator {
@@ -27,6 +25,11 @@ fn validator(of: &str) -> Validator {
 /// What a schema has against a document.
 fn errors(validator: &Validator, document: &Value) -> Vec<String> {
     validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect()
+}
+
+fn valid(validator: &Validator, what: &str, document: &Value) {
+    let errors = errors(validator, document);
+    assert!(errors.is_empty(), "{what}: {:#?}", errors.iter().take(10).collect::<Vec<_>>());
 }
 
 fn to_json(source: &str) -> Value {
@@ -57,8 +60,7 @@ fn every_scenario_and_every_self_test_validates() {
         all.push((entry.path().display().to_string(), source));
     }
     for (path, source) in all {
-        let errors = errors(&validator, &to_json(&source));
-        assert!(errors.is_empty(), "{path}: {errors:#?}");
+        valid(&validator, &path, &to_json(&source));
     }
 }
 
@@ -71,8 +73,7 @@ fn every_rule_of_trace_validates_and_a_wrong_one_does_not() {
             continue;
         }
         let source = fs::read_to_string(entry.path()).expect("a rule can be read");
-        let found = errors(&validator, &to_json(&source));
-        assert!(found.is_empty(), "{}: {found:#?}", entry.path().display());
+        valid(&validator, &entry.path().to_string_lossy(), &to_json(&source));
         seen += 1;
     }
     assert!(seen >= 13, "only {seen} rules");
@@ -148,10 +149,8 @@ fn a_fresh_report_validates_and_a_damaged_one_does_not() {
     let scratch = Scratch::new();
     // One that ends well, one that needs parameters and the runtime, and one that hangs.
     let selectors = ["context/set-device-is-eager", "visibility/first-invalid-hides-all", "tests/selftest/hang.toml"];
-    let (ran, _) = scratch.simulate("sim:h200-x2", &selectors, &["--repeat", "1"]);
-    let good = ran.json();
-    let errors = errors(&validator, &good);
-    assert!(errors.is_empty(), "{errors:#?}");
+    let good = scratch.simulated("sim:h200-x2", &selectors, &["--repeat", "1"]).json();
+    valid(&validator, "a run", &good);
     for pointer in
         ["/schema", "/complete", "/scenarios/0/verdict/kind", "/scenarios/0/cases/0/attempts/0/exit", "/run/id"]
     {
@@ -165,10 +164,7 @@ fn a_fresh_report_validates_and_a_damaged_one_does_not() {
 fn every_committed_report_validates() {
     let validator = validator("report");
     for (name, path) in committed_reports() {
-        let text = fs::read_to_string(&path).expect("a committed report can be read");
-        let document: Value = serde_json::from_str(&text).expect("a committed report is JSON");
-        let errors = errors(&validator, &document);
-        assert!(errors.is_empty(), "{name}: {:#?}", errors.iter().take(10).collect::<Vec<_>>());
+        valid(&validator, &name, &common::read_json(path));
     }
 }
 
@@ -177,17 +173,11 @@ fn every_committed_report_validates() {
 fn compact_and_merged_documents_validate() {
     let scratch = Scratch::new();
     let ran = scratch.simulated("sim:h200-x2", &["memory/context-cost"], &["--repeat", "1", "--compact"]);
-    let found = errors(&validator("report"), &ran.json());
-    assert!(found.is_empty(), "{found:#?}");
-    let (report, out) = (scratch.path().join("compact.json"), scratch.path().join("fleet.json"));
-    fs::write(&report, &ran.stdout).expect("a file of our own");
-    let [report, out] = [report, out].map(|path| path.to_string_lossy().into_owned());
+    valid(&validator("report"), "a compact report", &ran.json());
+    let (report, out) = (scratch.file("compact.json", &ran.stdout), scratch.at("fleet.json"));
     let merged = scratch.run(&["fleet", "merge", "--simulated", &report, "--out", &out, "--json"]);
-    let found = errors(&validator("fleet"), &merged.json());
-    assert!(found.is_empty(), "{found:#?}");
-    let diff = scratch.run(&["fleet", "diff", &out, &out, "--json"]);
-    let found = errors(&validator("fleet-diff"), &diff.json());
-    assert!(found.is_empty(), "{found:#?}");
+    valid(&validator("fleet"), "a merge", &merged.json());
+    valid(&validator("fleet-diff"), "a diff", &scratch.run(&["fleet", "diff", &out, &out, "--json"]).json());
 }
 
 /// What `explain --json` prints of each kind of text: a call, an error, a line, a variable, a symptom, and nothing.
@@ -211,7 +201,6 @@ fn what_explain_prints_validates() {
         let found = explainer.explain(Query::of(text));
         let document = serde_json::to_value(cuda_pitfalls::render::explain::document(&found)).expect("JSON");
         assert_eq!(document["schema"], json!({ "name": "cuda-pitfalls-explanation", "major": 1, "minor": 0 }));
-        let found = errors(&validator, &document);
-        assert!(found.is_empty(), "{text}: {found:#?}");
+        valid(&validator, text, &document);
     }
 }

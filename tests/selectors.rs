@@ -40,26 +40,22 @@ fn a_run_asks_its_shard() {
     assert_eq!(report.run.shard.as_deref(), Some("2/2"));
     // A part in which nothing is left measures nothing.
     Scratch::new().simulate(ONE_GPU, &[SMALL], &["--quick", "--shard", "2/2"]).0.ended(4, "nothing_measured");
-    let wrong = Scratch::new().run(&["run", "--shard", "5/4"]);
-    wrong.ended(2, "usage");
-    assert!(wrong.stderr.contains("such as 1/4"), "{}", wrong.stderr);
+    Scratch::new().run(&["run", "--shard", "5/4"]).ended(2, "usage").says("such as 1/4");
 }
 
 #[test]
 fn the_reason_for_skipping_is_kept_and_shown() {
     let scratch = Scratch::new();
-    let junit = scratch.path().join("junit.xml");
-    let more = ["--quick", "--allow-skip", "the second GPU is in repair", "--junit", &junit.to_string_lossy()];
+    let junit = scratch.at("junit.xml");
+    let more = ["--quick", "--allow-skip", "the second GPU is in repair", "--junit", &junit];
     let (ran, report) = scratch.simulate(ONE_GPU, &[SMALL, PAIR], &more);
-    ran.ended(0, "ok");
+    ran.ended(0, "ok").says("the second GPU is in repair");
     assert_eq!(report.run.allow_skip.as_deref(), Some("the second GPU is in repair"));
-    assert!(ran.stderr.contains("the second GPU is in repair"), "{}", ran.stderr);
     let xml = fs::read_to_string(&junit).expect("a file");
     assert!(xml.contains("the second GPU is in repair") && !xml.contains("<error"), "{xml}");
     let stored = scratch.reports().join(&report.run.id);
     for form in ["text", "markdown", "html", "github"] {
-        let shown = scratch.run(&["render", &stored.to_string_lossy(), "--as", form]);
-        assert!(shown.stdout.contains("the second GPU is in repair"), "{form}:\n{}", shown.stdout);
+        scratch.run(&["render", &stored.to_string_lossy(), "--as", form]).prints("the second GPU is in repair");
     }
     // Judged again it is the same, and what was not allowed then can be now.
     scratch.run(&["judge", &stored.to_string_lossy()]).ended(0, "ok");
@@ -75,11 +71,11 @@ fn the_reason_for_skipping_is_kept_and_shown() {
 #[test]
 fn a_runner_that_lost_a_gpu_is_caught() {
     let scratch = Scratch::new();
-    let junit = scratch.path().join("junit.xml");
-    let more = ["--quick", "--require", "gpus=2", "--junit", &junit.to_string_lossy()];
+    let junit = scratch.at("junit.xml");
+    let more = ["--quick", "--require", "gpus=2", "--junit", &junit];
     let (ran, report) = scratch.simulate(ONE_GPU, &[SMALL], &more);
-    ran.ended(4, "nothing_measured");
-    assert!(ran.stderr.contains("2 usable GPUs were required (--require gpus=2), and there is 1"), "{}", ran.stderr);
+    let words = "2 usable GPUs were required (--require gpus=2), and there is 1";
+    ran.ended(4, "nothing_measured").says(words);
     assert!(report.scenarios.is_empty() && report.complete, "it is known before anything runs");
     assert_eq!((report.run.require[0].found, report.run.require[0].met), (Some(1), Some(false)));
     let xml = fs::read_to_string(&junit).expect("a file");
@@ -94,16 +90,17 @@ fn a_runner_that_lost_a_gpu_is_caught() {
 fn fewer_answers_than_required_are_named() {
     let scratch = Scratch::new();
     let (ran, report) = scratch.simulate(ONE_GPU, &["context/s*"], &["--quick", "--require", "answers=150"]);
-    ran.ended(4, "nothing_measured");
+    let ran = ran.ended(4, "nothing_measured");
     let found = report.run.require[0].found.expect("answers are counted");
     let sentence = format!("150 conclusive answers were required (--require answers=150), and there are {found}");
     // The text is broken into lines.
     let words = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words.contains(&sentence), "{sentence}:\n{}", ran.stderr);
     for bad in ["gpus", "gpus=0", "gpus=two", "answer=3", "gpus=2,answers=3"] {
-        let ran = Scratch::new().run(&["run", SMALL, "--on", ONE_GPU, "--require", bad]);
-        ran.ended(2, "usage");
-        assert!(ran.stderr.contains("gpus=N or answers=N"), "{bad}: {}", ran.stderr);
+        Scratch::new()
+            .run(&["run", SMALL, "--on", ONE_GPU, "--require", bad])
+            .ended(2, "usage")
+            .says("gpus=N or answers=N");
     }
 }
 
@@ -127,11 +124,10 @@ fn the_first_unexpected_verdict_ends_a_run_that_was_told_so() {
     let wrong = wrong.to_string_lossy();
     let selectors = ["memory/context-cost", &*wrong, "memory/malloc-granularity", "memory/nvml-v1-counts-the-reserve"];
     let (ran, report) = scratch.simulate(ONE_GPU, &selectors, &["--quick", "--fail-fast"]);
-    ran.ended(1, "unexpected");
+    ran.ended(1, "unexpected").says("--fail-fast");
     assert_eq!(report.run.stopped_by.as_deref(), Some("tests/wrong"));
     assert_eq!(report.run.not_run, ["memory/malloc-granularity", "memory/nvml-v1-counts-the-reserve"]);
     assert!(!report.complete, "a part must not be taken for the whole");
-    assert!(ran.stderr.contains("--fail-fast"), "{}", ran.stderr);
     let (ran, report) = Scratch::new().simulate(ONE_GPU, &selectors, &["--quick"]);
     ran.ended(1, "unexpected");
     assert!(report.run.stopped_by.is_none() && report.scenarios.len() == 4 && report.complete);
@@ -140,10 +136,10 @@ fn the_first_unexpected_verdict_ends_a_run_that_was_told_so() {
 #[test]
 fn a_dry_run_says_what_would_happen_and_starts_nothing() {
     let scratch = Scratch::new();
-    let out = scratch.reports();
-    let out = out.to_string_lossy();
-    let ran = scratch.run(&["run", SMALL, "instrument", "--on", ONE_GPU, "--dry-run", "--json", "--out", &out]);
-    ran.ended(0, "ok");
+    let out = scratch.at("reports");
+    let ran = scratch
+        .run(&["run", SMALL, "instrument", "--on", ONE_GPU, "--dry-run", "--json", "--out", &out])
+        .ended(0, "ok");
     assert!(!scratch.reports().exists(), "no report is made");
     let document: Value = ran.json();
     assert_eq!((&document["dry_run"], &document["provenance"]), (&true.into(), &"simulated".into()));

@@ -10,7 +10,7 @@ use cuda_pitfalls::event::Event;
 use cuda_pitfalls::report::{Attempt, Report, ScenarioReport};
 use cuda_pitfalls::verdict::{Kind, Reason};
 
-use common::{Ran, Scratch, part};
+use common::{Ran, Scratch, names_in, part};
 
 /// One GPU: the least that can be watched.
 const MACHINE: &str = "sim:h200-x1";
@@ -47,7 +47,7 @@ impl Outcome {
         assert_eq!((verdict.kind, verdict.reason), (Kind::Inconclusive, Some(reason)), "{}", verdict.detail);
         let first = self.attempt().judged.invalid.first().map(|invalid| invalid.reason);
         assert_eq!(first, Some(reason), "{:?}", self.attempt().judged.invalid);
-        self.ran.ended(3, "inconclusive");
+        self.ran.clone().ended(3, "inconclusive");
     }
 }
 
@@ -60,9 +60,8 @@ fn run(stem: &str) -> Outcome {
     let (ran, report) = scratch.simulate(MACHINE, &[&file, "tests/selftest/clean.toml"], &["--repeat", "1"]);
     let elapsed = started.elapsed();
     scratch.assert_no_process_left();
-    let left: Vec<_> =
-        std::fs::read_dir(scratch.path()).expect("our folder").flatten().map(|it| it.file_name()).collect();
-    assert!(!left.iter().any(|name| name.to_string_lossy().starts_with("cuda-pitfalls-")), "left behind: {left:?}");
+    let left = names_in(scratch.path());
+    assert!(!left.iter().any(|name| name.starts_with("cuda-pitfalls-")), "left behind: {left:?}");
     assert!(report.complete && ran.code.is_some(), "{}", ran.stderr);
     let clean = part(&report, "selftest/clean");
     assert_eq!(clean.verdict.kind, Kind::Reproduced, "the next scenario did not start clean: {}", clean.verdict.detail);

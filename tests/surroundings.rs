@@ -51,7 +51,7 @@ fn a_simulated_run_is_never_reported_as_measured() {
         let scratch = Scratch::new();
         let mut command = command(&scratch, MACHINE, "clean");
         command.env("TMPDIR", folder(&scratch, name));
-        let ran = scratch.start(command).wait(LONGEST);
+        let ran = scratch.ran(command);
         let text = String::from_utf8_lossy(name);
         let report: Report = serde_json::from_value(ran.json()).unwrap_or_else(|error| panic!("{text}: {error}"));
         is_simulated(&report);
@@ -66,7 +66,7 @@ fn libraries_of_the_simulated_machine_are_known_wherever_they_come_from() {
         let links = simulated::lay_out("h200-x1", &folder(&scratch, name)).expect("a machine");
         let mut command = command(&scratch, "cuda", "clean");
         command.env("LD_LIBRARY_PATH", links);
-        let ran = scratch.start(command).wait(LONGEST);
+        let ran = scratch.ran(command);
         is_simulated(&serde_json::from_value(ran.json()).expect("a report"));
     }
 }
@@ -86,8 +86,7 @@ fn a_libcuda_that_cannot_be_used_is_refused() {
     ] {
         let mut command = command(&scratch, on, "clean");
         command.arg("--libcuda").arg(path);
-        let ran = scratch.start(command).wait(LONGEST);
-        ran.ended(2, "usage");
+        let ran = scratch.ran(command).ended(2, "usage");
         let error = ran.json()["error"].as_str().unwrap_or_default().to_string();
         assert!(error.contains(why), "{error}");
     }
@@ -99,8 +98,7 @@ fn a_name_that_the_loader_would_split_is_refused() {
         let scratch = Scratch::new();
         let mut command = command(&scratch, MACHINE, "clean");
         command.env("TMPDIR", folder(&scratch, name.as_bytes()));
-        let ran = scratch.start(command).wait(LONGEST);
-        ran.ended(2, "usage");
+        let ran = scratch.ran(command).ended(2, "usage");
         let error = ran.json()["error"].as_str().unwrap_or_default().to_string();
         assert!(error.contains("TMPDIR") && error.contains(&format!("`{byte}`")), "{error}");
     }
@@ -165,8 +163,7 @@ fn ignoring(scratch: &Scratch, signals: &'static [i32], stem: &str) -> Command {
 #[test]
 fn a_caller_that_ignores_sigchld_spoils_nothing() {
     let scratch = Scratch::new();
-    let ran = scratch.start(ignoring(&scratch, &[libc::SIGCHLD], "processes")).wait(LONGEST);
-    ran.ended(0, "ok");
+    scratch.ran(ignoring(&scratch, &[libc::SIGCHLD], "processes")).ended(0, "ok");
 }
 
 #[test]
@@ -209,7 +206,6 @@ fn a_pipe_named_lock_holds_nobody() {
     let other = folder(&scratch, b"cuda-pitfalls-pipe");
     fs::set_permissions(&other, fs::Permissions::from_mode(0o700)).expect("ours");
     assert!(Command::new("mkfifo").arg(other.join("lock")).status().expect("mkfifo runs").success());
-    let ran = scratch.start(command(&scratch, MACHINE, "clean")).wait(LONGEST);
-    ran.ended(0, "ok");
+    scratch.ran(command(&scratch, MACHINE, "clean")).ended(0, "ok");
     assert!(other.join("lock").exists(), "it is not ours to remove");
 }

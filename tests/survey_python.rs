@@ -22,7 +22,7 @@ const VERSION: &str = "2.5.1";
 
 /// A survey of the rows of these tests, not yet started. `--out` is this folder's own.
 fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
-    let out = scratch.reports().to_string_lossy().into_owned();
+    let out = scratch.at("reports");
     let mut all = vec!["survey", "python", "--allow", "code"];
     if !arguments.contains(&"--rows") {
         all.extend(["--rows", "tests/surveyed/rows.toml"]);
@@ -43,7 +43,7 @@ fn command(scratch: &Scratch, arguments: &[&str]) -> Command {
 }
 
 fn survey(scratch: &Scratch, arguments: &[&str]) -> Ran {
-    scratch.start(command(scratch, arguments)).wait(Duration::from_secs(120))
+    scratch.ran(command(scratch, arguments))
 }
 
 fn stored(scratch: &Scratch) -> Option<SurveyDocument<PythonRow>> {
@@ -59,10 +59,8 @@ fn rows(scratch: &Scratch) -> BTreeMap<String, PythonRow> {
 #[test]
 fn each_line_is_told_by_what_it_does() {
     let scratch = Scratch::new();
-    let ran = survey(&scratch, &["--jobs", "2", "--json"]);
     // Rows that raise too early, crash or leave are not answered.
-    ran.ended(3, "inconclusive");
-    let document = ran.json();
+    let document = survey(&scratch, &["--jobs", "2", "--json"]).ended(3, "inconclusive").json();
     assert_eq!(against_schema("survey-python", &document), Vec::<String>::new());
     assert_eq!((document["provenance"].as_str(), document["complete"].as_bool()), (Some("simulated"), Some(true)));
     assert_eq!(document["machine"]["python"]["packages"]["framework"], VERSION);
@@ -148,8 +146,7 @@ fn a_row_that_hangs_is_ended_with_its_children_and_the_others_are_asked() {
     let text = [row("hangs", "hang()", ""), row("counts", "device_count()", ""), row("differs", "now_and_then()", "")];
     fs::write(&list, text.concat()).expect("a file of our own");
     let list = list.to_string_lossy().into_owned();
-    let ran = survey(&scratch, &["--rows", &list, "--timeout", "10s", "--jobs", "3"]);
-    ran.ended(3, "inconclusive");
+    survey(&scratch, &["--rows", &list, "--timeout", "10s", "--jobs", "3"]).ended(3, "inconclusive");
     scratch.assert_no_process_left();
     let rows = rows(&scratch);
     let hangs = rows["hangs"].standing.clone();
@@ -202,9 +199,9 @@ fn a_survey_that_was_stopped_goes_on_with_the_rest() {
         before = stopped.rows;
         place = scratch.folder().expect("a folder").to_string_lossy().into_owned();
     }
-    let other = survey(&scratch, &["framework", "--jobs", "1", "--quick", "--resume", &place]);
-    other.ended(2, "usage");
-    assert!(other.stderr.contains("other selectors"), "{}", other.stderr);
+    survey(&scratch, &["framework", "--jobs", "1", "--quick", "--resume", &place])
+        .ended(2, "usage")
+        .says("other selectors");
     survey(&scratch, &[&chosen[..], &["--resume", &place]].concat()).ended(0, "ok");
     let after = stored(&scratch).expect("a document");
     assert!(after.complete && after.survey.resumed == 2 && after.rows.len() > before.len(), "{:?}", after.survey);
@@ -223,22 +220,19 @@ fn an_interpreter_with_other_packages_does_not_go_on_with_a_survey() {
     let place = scratch.folder().expect("a folder").to_string_lossy().into_owned();
     let mut other = command(&scratch, &["plain", "framework", "--quick", "--resume", &place]);
     other.env_remove("PYTHONPATH");
-    let ran = scratch.start(other).wait(Duration::from_secs(60));
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains("its packages are not those it was started with"), "{}", ran.stderr);
+    scratch.ran(other).ended(2, "usage").says("its packages are not those it was started with");
 }
 
 /// PyTorch's way of counting, by NVML and then by libcuda, in the small stand-in of the tests.
 #[test]
 fn what_a_line_makes_of_an_nvml_that_fails_or_lies_is_told() {
     let scratch = Scratch::new();
-    let out = scratch.reports().to_string_lossy().into_owned();
+    let out = scratch.at("reports");
     let asked = ["torch, counts", "torch, counts, NVML*", "torch, counts, cuInit 999"];
     let mut command = scratch.command(&["survey", "errors", "--on", "sim", "--quick", "--json", "--out", &out]);
     command.args(asked);
     command.env("PYTHONPATH", root().join("tests/surveyed/failing"));
-    let ran = scratch.start(command).wait(Duration::from_secs(120));
-    ran.ended(0, "ok");
+    let ran = scratch.ran(command).ended(0, "ok");
     let rows: Vec<ErrorRow> = serde_json::from_value(ran.json()["rows"].clone()).expect("rows");
     let of = |id: &str| rows.iter().find(|row| row.id == id).unwrap_or_else(|| panic!("no row {id}"));
     let usual = of("torch, counts");
@@ -265,11 +259,11 @@ fn interpreter(scratch: &Scratch, script: &str) -> String {
 
 /// The list that comes with the program, on the simulated machine.
 fn built_in(scratch: &Scratch, change: impl FnOnce(&mut Command)) -> Ran {
-    let out = scratch.reports().to_string_lossy().into_owned();
+    let out = scratch.at("reports");
     let mut command = scratch.command(&["survey", "python", "--on", "sim", "--quick", "--json", "--out", &out]);
     command.env_remove("PYTHONPATH");
     change(&mut command);
-    scratch.start(command).wait(Duration::from_secs(120))
+    scratch.ran(command)
 }
 
 #[test]
@@ -278,8 +272,7 @@ fn without_an_interpreter_rows_say_so_and_nothing_fails() {
     let ran = built_in(&scratch, |command| {
         command.env("PATH", scratch.path());
     });
-    ran.ended(4, "nothing_measured");
-    let document = ran.json();
+    let document = ran.ended(4, "nothing_measured").json();
     assert_eq!(against_schema("survey-python", &document), Vec::<String>::new());
     let rows = document["rows"].as_array().expect("rows");
     assert!(!rows.is_empty());
@@ -321,10 +314,10 @@ fn an_instrument_that_does_not_see_its_controls_asks_nothing() {
     // The interpreter leaves the trace: it finds the driver itself, and neither library of the trace.
     let leave = "export LD_LIBRARY_PATH=\"${LD_LIBRARY_PATH#*:}\"; unset LD_PRELOAD CUDA_INJECTION64_PATH";
     let python = interpreter(&scratch, &format!("{leave}; exec python3 \"$@\""));
-    let ran = survey(&scratch, &["framework", "--python", &python]);
-    ran.ended(1, "unexpected");
-    assert!(ran.stderr.contains("the instrument's controls did not all hold"), "{}", ran.stderr);
-    assert!(ran.stdout.contains("Controls of the instrument that did not hold"), "{}", ran.stdout);
+    survey(&scratch, &["framework", "--python", &python])
+        .ended(1, "unexpected")
+        .says("the instrument's controls did not all hold")
+        .prints("Controls of the instrument that did not hold");
     let rows = rows(&scratch);
     assert!(rows.values().all(|row| row.framework == "instrument"), "{rows:#?}");
     assert_eq!(rows["instrument: cuInit"].as_expected, Some(false));
@@ -336,8 +329,7 @@ fn a_short_limit_for_rows_is_none_for_the_controls() {
     let scratch = Scratch::new();
     // It starts more slowly than a row may take, and no more slowly than a control.
     let python = interpreter(&scratch, "sleep 2; exec python3 \"$@\"");
-    let ran = survey(&scratch, &["def", "--quick", "--timeout", "1s", "--python", &python]);
-    ran.ended(3, "inconclusive");
+    let ran = survey(&scratch, &["def", "--quick", "--timeout", "1s", "--python", &python]).ended(3, "inconclusive");
     assert!(!ran.stderr.contains("controls did not all hold"), "{}", ran.stderr);
     let rows = rows(&scratch);
     let (controls, asked): (Vec<_>, Vec<_>) = rows.values().partition(|row| row.framework == "instrument");
@@ -375,8 +367,7 @@ fn what_makes_no_sense_is_refused_with_its_place() {
         (&["python", "--timeout", "0s"], &["at least 1s"]),
         (&["python", "--jobs", "0"], &["a number from 1 to 256"]),
     ] {
-        let ran = scratch.run(&[&["survey"], arguments].concat());
-        assert_eq!(ran.code, Some(2), "{arguments:?}: {}", ran.stderr);
+        let ran = scratch.run(&[&["survey"], arguments].concat()).ended(2, "usage");
         for part in parts {
             assert!(ran.stderr.contains(part), "{arguments:?} has no `{part}`: {}", ran.stderr);
         }
@@ -386,8 +377,7 @@ fn what_makes_no_sense_is_refused_with_its_place() {
 #[test]
 fn rows_are_listed_with_their_code() {
     let scratch = Scratch::new();
-    let ran = scratch.run(&["survey", "python", "--list", "--rows", "tests/surveyed/rows.toml"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let ran = scratch.run(&["survey", "python", "--list", "--rows", "tests/surveyed/rows.toml"]).good();
     for line in [
         "framework.zeros [framework], GPUs: 2; needs: framework",
         "    import framework",

@@ -2,7 +2,6 @@
 
 use crate::common;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -19,9 +18,10 @@ use cuda_pitfalls::survey::startup::{HostMemory, StartBeside, StartRow};
 use cuda_pitfalls::survey::{Survey, SurveyKind};
 use cuda_pitfalls::verdict::{Provenance, Reason};
 use rustix::process::Signal;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use common::{Ran, Scratch, against_schema, committed_documents, eventually, root};
+use common::{Ran, Scratch, against_schema, committed_documents, eventually, read_json, root};
 
 fn open(path: &Path) -> Survey {
     let stored = Stored::open(path).expect("a survey can be read");
@@ -38,7 +38,7 @@ fn committed_surveys_are_measured_and_as_their_schemas_say() {
     for (name, file) in committed() {
         let survey = open(&file);
         assert_eq!(survey.provenance(), Provenance::Measured, "{name}");
-        let document: Value = serde_json::from_slice(&fs::read(&file).expect("it can be read")).expect("it is JSON");
+        let document: Value = read_json(&file);
         let stopped = document["survey"]["interrupted"].is_string();
         assert_eq!(document["complete"] == true, !stopped, "{name}: a survey is whole, or says that it was stopped");
         let errors = against_schema(&format!("survey-{}", survey.kind().name()), &document);
@@ -101,7 +101,7 @@ fn the_rule_of_today_says_what_every_committed_mask_showed() {
 
 /// Runs a survey on the simulated machine.
 fn survey(scratch: &Scratch, arguments: &[&str]) -> Ran {
-    let out = scratch.reports().to_string_lossy().into_owned();
+    let out = scratch.at("reports");
     let mut all = vec!["survey"];
     all.extend(arguments);
     if !arguments.contains(&"--resume") {
@@ -115,23 +115,20 @@ fn folder(scratch: &Scratch) -> PathBuf {
     scratch.folder().expect("a run has left its folder")
 }
 
-/// The document that a survey printed, once it ended well and follows its schema.
-fn printed(ran: &Ran, kind: SurveyKind) -> Value {
-    ran.ended(0, "ok");
-    let document = ran.json();
+/// The rows that a survey of the simulated machine printed, once it ended well and follows its schema.
+fn printed<T: DeserializeOwned>(scratch: &Scratch, kind: SurveyKind, arguments: &[&str]) -> Vec<T> {
+    let document = survey(scratch, &[&[kind.name()], arguments, &["--json"]].concat()).ended(0, "ok").json();
     let errors = against_schema(&format!("survey-{}", kind.name()), &document);
     assert!(errors.is_empty(), "{errors:#?}");
-    document
+    assert_eq!(document["provenance"], "simulated");
+    serde_json::from_value(document["rows"].clone()).expect("rows")
 }
 
 #[test]
 fn a_survey_of_calls_has_its_rows_and_its_controls() {
     let scratch = Scratch::new();
-    let calls = ["cuInit", "cudaSetDevice"];
-    let ran = survey(&scratch, &[&["calls"][..], &calls, &["--on", "sim:h200-x2", "--json"]].concat());
-    let document = printed(&ran, SurveyKind::Calls);
-    assert_eq!(document["provenance"], "simulated");
-    let rows: Vec<CallRow> = serde_json::from_value(document["rows"].clone()).expect("rows");
+    let asked = ["cuInit", "cudaSetDevice", "--on", "sim:h200-x2"];
+    let rows: Vec<CallRow> = printed(&scratch, SurveyKind::Calls, &asked);
     assert!(rows.iter().all(|row| row.standing.attempts == 3 && row.seen.len() == 3));
     // The controls' report lies beside the survey.
     let controls = read(&folder(&scratch)).expect("a report");
@@ -143,8 +140,7 @@ fn the_simulated_machine_does_what_real_gpus_did() {
     let scratch = Scratch::new();
     survey(&scratch, &["calls", "--on", "sim:h200-x2", "--visible-gpus", "2", "--quick"]).ended(0, "ok");
     let simulated = folder(&scratch).join(SurveyKind::Calls.file()).to_string_lossy().into_owned();
-    let ran = scratch.run(&["compare", "reports/survey-calls-h200-x2/survey-calls.json", &simulated, "--json"]);
-    assert_eq!(ran.code, Some(0), "{}", ran.stdout);
+    let ran = scratch.run(&["compare", "reports/survey-calls-h200-x2/survey-calls.json", &simulated, "--json"]).good();
     let same = ran.json()["same"].as_u64().unwrap_or(0);
     assert!(same >= 160, "only {same} calls are modelled");
 }
@@ -152,10 +148,8 @@ fn the_simulated_machine_does_what_real_gpus_did() {
 #[test]
 fn the_rule_predicts_what_the_simulated_machine_does() {
     let scratch = Scratch::new();
-    let ran =
-        survey(&scratch, &["mask", "--on", "sim:h200-x2", "--generate", "30", "--seed", "7", "--quick", "--json"]);
-    ran.ended(0, "ok");
-    let rows: Vec<MaskRow> = serde_json::from_value(ran.json()["rows"].clone()).expect("rows");
+    let asked = ["--on", "sim:h200-x2", "--generate", "30", "--seed", "7", "--quick"];
+    let rows: Vec<MaskRow> = printed(&scratch, SurveyKind::Mask, &asked);
     assert_eq!(rows.iter().filter(|row| row.group == "Generated").count(), 30, "on top of those that are listed");
     assert!(rows.iter().all(|row| row.as_predicted == Some(true)));
     for count in [0, 1, 2] {
@@ -166,9 +160,7 @@ fn the_rule_predicts_what_the_simulated_machine_does() {
 #[test]
 fn every_variable_that_the_simulated_machine_models_is_latched_as_on_gpus() {
     let scratch = Scratch::new();
-    let ran = survey(&scratch, &["env", "--on", "sim:h200-x2", "--quick", "--json"]);
-    let document = printed(&ran, SurveyKind::Env);
-    let simulated: Vec<EnvRow> = serde_json::from_value(document["rows"].clone()).expect("rows");
+    let simulated: Vec<EnvRow> = printed(&scratch, SurveyKind::Env, &["--on", "sim:h200-x2", "--quick"]);
     let survey = open(&root().join("reports/survey-env-h200-x2/survey-env.json"));
     let measured = survey.rows::<EnvRow>();
     let mut told = 0;
@@ -183,9 +175,8 @@ fn every_variable_that_the_simulated_machine_models_is_latched_as_on_gpus() {
 #[test]
 fn what_is_refused_on_the_simulated_machine_causes_what_it_causes_on_gpus() {
     let scratch = Scratch::new();
-    let ran = survey(&scratch, &["needs", "driver", "nvml", "--on", "sim:h200-x1", "--quick", "--json"]);
-    let document = printed(&ran, SurveyKind::Needs);
-    let simulated: Vec<NeedRow> = serde_json::from_value(document["rows"].clone()).expect("rows");
+    let asked = ["driver", "nvml", "--on", "sim:h200-x1", "--quick"];
+    let simulated: Vec<NeedRow> = printed(&scratch, SurveyKind::Needs, &asked);
     let survey = open(&root().join("reports/survey-needs-h100-x1/survey-needs.json"));
     let measured = survey.document::<NeedRow>().expect("a survey of needs");
     let (mut wrong, mut told) = (Vec::new(), 0);
@@ -209,12 +200,11 @@ fn what_is_refused_on_the_simulated_machine_causes_what_it_causes_on_gpus() {
 #[test]
 fn needs_are_chosen_by_what_the_programs_ask_for() {
     let scratch = Scratch::new();
-    let ran = survey(&scratch, &["needs", "nothing-like-it", "--on", "sim:h200-x1", "--quick"]);
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains("asks nothing about `nothing-like-it`"), "{}", ran.stderr);
-    let ran = survey(&scratch, &["needs", "eventfd2", "!ENOSYS", "--on", "sim:h200-x1", "--quick", "--json"]);
-    ran.ended(0, "ok");
-    let rows: Vec<NeedRow> = serde_json::from_value(ran.json()["rows"].clone()).expect("rows");
+    survey(&scratch, &["needs", "nothing-like-it", "--on", "sim:h200-x1", "--quick"])
+        .ended(2, "usage")
+        .says("asks nothing about `nothing-like-it`");
+    let asked = ["eventfd2", "!ENOSYS", "--on", "sim:h200-x1", "--quick"];
+    let rows: Vec<NeedRow> = printed(&scratch, SurveyKind::Needs, &asked);
     let chosen: Vec<String> = rows.iter().filter(|row| !row.is_control()).map(Row::key).collect();
     assert_eq!(chosen[..2], ["driver init eventfd2 EPERM", "driver context eventfd2 EPERM"]);
     assert!(chosen.iter().all(|key| key.ends_with("eventfd2 EPERM")), "{chosen:?}");
@@ -224,9 +214,7 @@ fn needs_are_chosen_by_what_the_programs_ask_for() {
 #[test]
 fn a_start_is_timed_with_each_number_of_gpus_and_beside_another_process() {
     let scratch = Scratch::new();
-    let ran = survey(&scratch, &["startup", "--on", "sim:h200-x2", "--quick", "--json"]);
-    let document = printed(&ran, SurveyKind::Startup);
-    let rows: Vec<StartRow> = serde_json::from_value(document["rows"].clone()).expect("rows");
+    let rows: Vec<StartRow> = printed(&scratch, SurveyKind::Startup, &["--on", "sim:h200-x2", "--quick"]);
     let asked: Vec<String> = rows.iter().map(Row::key).collect();
     assert_eq!(
         asked,
@@ -266,12 +254,11 @@ fn a_start_is_timed_with_each_number_of_gpus_and_beside_another_process() {
 #[test]
 fn a_framework_is_refused_what_the_driver_does_not_ask_for() {
     let scratch = Scratch::new();
-    let out = scratch.reports().to_string_lossy().into_owned();
+    let out = scratch.at("reports");
     let asked = ["survey", "needs", "torch", "cupy", "--on", "sim:h200-x1", "--quick", "--json", "--out", &out];
     let mut command = scratch.command(&asked);
     command.env("PYTHONPATH", root().join("tests/surveyed/failing"));
-    let ran = scratch.start(command).wait(Duration::from_secs(120));
-    ran.ended(0, "ok");
+    let ran = scratch.ran(command).ended(0, "ok");
     let rows: Vec<NeedRow> = serde_json::from_value(ran.json()["rows"].clone()).expect("rows");
     let of = |key: &str| rows.iter().find(|row| row.key() == key).unwrap_or_else(|| panic!("no row {key}"));
     let (free, filtered) = (of("torch init no filter"), of("torch init nothing"));
@@ -307,7 +294,7 @@ fn committed_variables_were_asked_as_they_are_today() {
 
 /// Starts a long survey, and returns once some of its rows are on disk.
 fn under_way(scratch: &Scratch) -> common::Running {
-    let out = scratch.reports().to_string_lossy().into_owned();
+    let out = scratch.at("reports");
     let arguments =
         ["survey", "mask", "--on", "sim:h200-x1", "--generate", "20", "--seed", "1", "--quick", "--out", &out];
     let running = scratch.start(scratch.command(&arguments));
@@ -329,12 +316,11 @@ fn a_killed_survey_goes_on_where_it_stopped() {
     assert_eq!(running.wait(Duration::from_secs(10)).code, None);
     let before = rows(&scratch).expect("a whole document is on disk");
     let place = folder(&scratch).to_string_lossy().into_owned();
-    let fewer = survey(&scratch, &["mask", "--on", "sim:h200-x1", "--quick", "--resume", &place]);
-    fewer.ended(2, "usage");
-    assert!(fewer.stderr.contains("started with --generate 20"), "{}", fewer.stderr);
+    survey(&scratch, &["mask", "--on", "sim:h200-x1", "--quick", "--resume", &place])
+        .ended(2, "usage")
+        .says("started with --generate 20");
     let whole = ["mask", "--on", "sim:h200-x1", "--generate", "20", "--quick", "--resume", &place, "--json"];
-    let again = survey(&scratch, &whole);
-    again.ended(0, "ok");
+    let again = survey(&scratch, &whole).ended(0, "ok");
     let document = again.json();
     assert_eq!(document["complete"], true);
     assert_eq!(document["survey"]["resumed"], 1);
@@ -363,9 +349,7 @@ fn a_survey_is_resumed_only_as_what_it_was() {
     survey(&scratch, &["calls", "cuInit", "--on", "sim:h200-x1", "--quick", "--seed", "3"]).ended(0, "ok");
     let place = folder(&scratch).to_string_lossy().into_owned();
     let refused = |arguments: &[&str], why: &str| {
-        let ran = survey(&scratch, &[arguments, &["--resume", &place]].concat());
-        ran.ended(2, "usage");
-        assert!(ran.stderr.contains(why), "{}", ran.stderr);
+        survey(&scratch, &[arguments, &["--resume", &place]].concat()).ended(2, "usage").says(why);
     };
     refused(&["mask", "--on", "sim:h200-x1"], "that is a survey of calls, not of mask");
     refused(&["calls", "cuInit", "--on", "sim:h200-x2", "--quick"], "not the GPUs it was started on");
@@ -377,9 +361,9 @@ fn a_survey_is_resumed_only_as_what_it_was() {
         "started with --visible-gpus 1",
     );
     refused(&["calls", "--on", "sim:h200-x1", "--quick"], "started with other selectors: cuInit");
-    let ran = survey(&scratch, &["calls", "--on", "sim:h200-x1", "--resume", &scratch.path().to_string_lossy()]);
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains("there is no survey in"), "{}", ran.stderr);
+    survey(&scratch, &["calls", "--on", "sim:h200-x1", "--resume", &scratch.path().to_string_lossy()])
+        .ended(2, "usage")
+        .says("there is no survey in");
 }
 
 #[test]
@@ -396,9 +380,7 @@ fn what_makes_no_sense_is_refused_before_anything_runs() {
         (&["everything"], "invalid value 'everything'"),
         (&["mask", "--generate", "1000000"], "at most 100000"),
     ] {
-        let ran = survey(&scratch, arguments);
-        assert_eq!(ran.code, Some(2), "{arguments:?}: {}", ran.stderr);
-        assert!(ran.stderr.contains(why), "{arguments:?}: {}", ran.stderr);
+        survey(&scratch, arguments).ended(2, "usage").says(why);
     }
 }
 
@@ -418,12 +400,8 @@ fn a_survey_is_rendered_as_text_markdown_and_a_page_alone() {
     ];
     for (form, part) in forms {
         for path in [&file, &folder] {
-            let ran = scratch.run(&["render", path, "--as", form]);
-            assert_eq!(ran.code, Some(0), "{}", ran.stderr);
-            assert!(ran.stdout.contains(part) && ran.stdout.contains("cuInit"), "{}", ran.stdout);
+            scratch.run(&["render", path, "--as", form]).good().prints(part).prints("cuInit");
         }
     }
-    let ran = scratch.run(&["render", &file, "--as", "junit"]);
-    ran.ended(2, "usage");
-    assert!(ran.stderr.contains("text, markdown or html"), "{}", ran.stderr);
+    scratch.run(&["render", &file, "--as", "junit"]).ended(2, "usage").says("text, markdown or html");
 }

@@ -233,8 +233,7 @@ fn a_command_needs_no_dashes_before_it_and_its_summary_goes_to_a_file() {
     let victim = scratch.path().join("victim");
     fs::write(&victim, "whole").expect("a file");
     std::os::unix::fs::symlink(&victim, &file).expect("a link");
-    let refused = scratch.run(&words);
-    refused.ended(2, "usage");
+    let refused = scratch.run(&words).ended(2, "usage");
     assert!(refused.stderr.contains("it is a link") && refused.stdout.is_empty(), "{refused:?}");
     fs::remove_file(&file).expect("ours");
     let ran = scratch.run(&words);
@@ -248,9 +247,7 @@ fn a_command_needs_no_dashes_before_it_and_its_summary_goes_to_a_file() {
         program.code == Some(2) && program.stderr.contains("write `--json=- sh`"),
         "no program is a file: {program:?}"
     );
-    let mistyped = scratch.run(&["trace", "--frobid", "cuinit", "python3", "-c", "1"]);
-    mistyped.ended(2, "usage");
-    assert!(mistyped.stderr.contains("--forbid"), "{}", mistyped.stderr);
+    scratch.run(&["trace", "--frobid", "cuinit", "python3", "-c", "1"]).ended(2, "usage").says("--forbid");
 }
 
 #[test]
@@ -275,8 +272,7 @@ fn what_is_forbidden_is_reported_in_every_form_at_the_users_own_line() {
     let line = lines_of(Path::new("stray_context.py"))["stray"];
     let [page, junit] = ["page.html", "junit.xml"].map(|name| text(scratch.path().join(name)));
     let options = ["--forbid", "stray", "--github", "--json", "--html", &page, "--junit", &junit];
-    let ran = run(&scratch, &options, &["python3", &script]);
-    ran.ended(1, "unexpected");
+    let ran = run(&scratch, &options, &["python3", &script]).ended(1, "unexpected");
     assert_eq!(ran.stdout, "model on cuda:1\ndone\n", "stdout is the program's");
     let summary = ran.stderr.lines().find(|line| line.starts_with('{')).expect("a summary");
     let summary: serde_json::Value = serde_json::from_str(summary).expect("JSON");

@@ -48,19 +48,14 @@ fn a_trace_is_rendered_in_every_form_that_it_has() {
             ("github", "::"),
             ("sarif", "\"ruleId\": \"late-mask\""),
         ] {
-            let ran = scratch.run(&["render", &path, "--as", form]);
-            assert_eq!(ran.code, Some(0), "{form}: {}", ran.stderr);
-            assert!(ran.stdout.contains(part), "{form}: {}", ran.stdout);
+            scratch.run(&["render", &path, "--as", form]).good().prints(part);
         }
     }
     for form in ["text-full", "prometheus"] {
-        let ran = scratch.run(&["render", &folder.to_string_lossy(), "--as", form]);
-        ran.ended(2, "usage");
-        assert!(
-            ran.stderr.contains("a trace can be rendered as text, html, markdown, junit, github or sarif"),
-            "{}",
-            ran.stderr
-        );
+        scratch
+            .run(&["render", &folder.to_string_lossy(), "--as", form])
+            .ended(2, "usage")
+            .says("a trace can be rendered as text, html, markdown, junit, github or sarif");
     }
 }
 

@@ -68,9 +68,7 @@ fn a_mask_is_that_of_the_command_line_or_of_the_environment() {
 #[test]
 fn gpus_are_a_number_a_machine_or_a_list_and_what_is_wrong_with_a_list_is_named_by_its_line() {
     let scratch = Scratch::new();
-    let path = scratch.path().join("gpus.txt");
-    let list = path.to_string_lossy().into_owned();
-    fs::write(&path, "GPU 0: NVIDIA T4 (UUID: GPU-5a0000be-0000-4000-8000-000000000000)\n").expect("a list");
+    let list = scratch.file("gpus.txt", "GPU 0: NVIDIA T4 (UUID: GPU-5a0000be-0000-4000-8000-000000000000)\n");
     let answer = document(&["GPU-5a", "--gpus", &list], &[]);
     assert_eq!(
         (answer["gpus_of"]["from"].as_str(), answer["visible"].as_array().map(Vec::len)),
@@ -85,9 +83,9 @@ fn gpus_are_a_number_a_machine_or_a_list_and_what_is_wrong_with_a_list_is_named_
     assert!(wrong("9").contains("a number from 1 to 8"));
     assert!(wrong("sim:no-such-machine").contains("there is no simulated machine"));
     assert!(wrong("no/such/file").contains("no/such/file"));
-    fs::write(&path, "# nothing\n").expect("a list");
+    fs::write(&list, "# nothing\n").expect("a list");
     assert!(wrong(&list).contains("it lists no GPU"));
-    fs::write(&path, "\nGPU-5a\n").expect("a list");
+    fs::write(&list, "\nGPU-5a\n").expect("a list");
     assert!(wrong(&list).contains(&format!("{list}:2: no UUID")));
 }
 
@@ -192,15 +190,13 @@ fn what_gave_up_on_the_simulated_driver_is_not_taken_for_clean() {
 #[test]
 fn a_trace_within_a_trace_sees_its_program() {
     let scratch = Scratch::new();
-    let folder = |name: &str| scratch.path().join(name).to_string_lossy().into_owned();
+    let folder = |name: &str| scratch.at(name);
     let (inner, outer) = (folder("inner"), folder("outer"));
     let trace = [PROGRAM, "trace", "--out", &inner, "--", "python3", "-c", COUNTS];
     for around in [&["trace", "--on", "sim", "--out", &outer, "--"][..], &["sim", "--"]] {
-        let ran = scratch.run(&[around, &trace[..]].concat());
-        assert_eq!(ran.code, Some(0), "{around:?}: {}", ran.stderr);
+        let ran = scratch.run(&[around, &trace[..]].concat()).good();
         assert!(ran.stdout.starts_with("0 0 2"), "{around:?}: {}", ran.stdout);
-        assert!(ran.stderr.contains("CUDA_VISIBLE_DEVICES was read as (unset)"), "{around:?}: {}", ran.stderr);
-        assert!(ran.stderr.contains("<module> → cuInit"), "{around:?}: {}", ran.stderr);
+        let ran = ran.says("CUDA_VISIBLE_DEVICES was read as (unset)").says("<module> → cuInit");
         assert!(!ran.stderr.contains("too many"), "{around:?}: {}", ran.stderr);
         // The outer one does not say that there was nothing to see.
         let is_said = ran.stderr.split_whitespace().collect::<Vec<_>>().join(" ").contains("belongs to another trace");

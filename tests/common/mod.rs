@@ -23,6 +23,7 @@ use cuda_pitfalls::evidence;
 use cuda_pitfalls::report::{Report, ScenarioReport};
 use cuda_pitfalls::scenario::Hazard;
 use rustix::process::{Pid, Signal, kill_process};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 /// The program under test.
@@ -60,8 +61,10 @@ pub(crate) fn behind(before: &[&str], command: &Command) -> Command {
 }
 
 /// How a program ended, and what it printed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ran {
+    /// The command line, for the words of a test that fails.
+    command: String,
     /// The exit code; none if a signal ended it.
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -76,11 +79,28 @@ impl Ran {
         })
     }
 
-    /// Fails unless the program ended with this exit code and named it.
-    pub(crate) fn ended(&self, code: i32, name: &str) {
+    /// This, if the program ended with this exit code and named it.
+    pub(crate) fn ended(self, code: i32, name: &str) -> Ran {
         assert_eq!(self.code, Some(code), "{self:#?}");
-        let line = format!("exit {code} ({name})");
-        assert!(self.stderr.contains(&line), "`{line}` is not on stderr:\n{}", self.stderr);
+        self.says(&format!("exit {code} ({name})"))
+    }
+
+    /// This, if the program ended well.
+    pub(crate) fn good(self) -> Ran {
+        assert_eq!(self.code, Some(0), "{self:#?}");
+        self
+    }
+
+    /// This, if these words are on stderr.
+    pub(crate) fn says(self, words: &str) -> Ran {
+        assert!(self.stderr.contains(words), "`{words}` is not on stderr: {self:#?}");
+        self
+    }
+
+    /// This, if these words are on stdout.
+    pub(crate) fn prints(self, words: &str) -> Ran {
+        assert!(self.stdout.contains(words), "`{words}` is not on stdout: {self:#?}");
+        self
     }
 }
 
@@ -95,6 +115,18 @@ impl Scratch {
 
     pub(crate) fn path(&self) -> &Path {
         self.0.path()
+    }
+
+    /// The path of a file of this name, as an argument.
+    pub(crate) fn at(&self, name: &str) -> String {
+        self.path().join(name).to_string_lossy().into_owned()
+    }
+
+    /// The path of a file that is made here, as an argument.
+    pub(crate) fn file(&self, name: &str, text: impl AsRef<[u8]>) -> String {
+        let path = self.at(name);
+        fs::write(&path, text).expect("a file of our own");
+        path
     }
 
     /// Where reports go.
@@ -128,18 +160,23 @@ impl Scratch {
     pub(crate) fn start(&self, mut command: Command) -> Running {
         let file = |name| File::create(self.path().join(name)).expect("a file of our own");
         command.stdout(file("stdout")).stderr(file("stderr"));
-        Running { child: command.spawn().expect("the program starts"), folder: self.path().to_path_buf() }
+        let child = command.spawn().expect("the program starts");
+        Running { child, folder: self.path().to_path_buf(), command: format!("{command:?}") }
+    }
+
+    /// Runs a program to its end.
+    pub(crate) fn ran(&self, command: Command) -> Ran {
+        self.start(command).wait(LONGEST)
     }
 
     /// Runs the program to its end.
     pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
-        self.start(self.command(arguments)).wait(LONGEST)
+        self.ran(self.command(arguments))
     }
 
     /// A simulated run whose report goes to this folder and to stdout, not yet started.
     pub(crate) fn simulating(&self, machine: &str, selectors: &[&str], more: &[&str]) -> Command {
-        let out = self.reports().to_string_lossy().into_owned();
-        self.command(&[&["run"], selectors, &["--on", machine, "--json", "--out", &out], more].concat())
+        self.command(&[&["run"], selectors, &["--on", machine, "--json", "--out", &self.at("reports")], more].concat())
     }
 
     /// Runs scenarios on a simulated machine, each case once, and hands over the report.
@@ -153,7 +190,7 @@ impl Scratch {
 
     /// The same run, whichever form its report has.
     pub(crate) fn simulated(&self, machine: &str, selectors: &[&str], more: &[&str]) -> Ran {
-        self.start(self.simulating(machine, selectors, more)).wait(LONGEST)
+        self.ran(self.simulating(machine, selectors, more))
     }
 
     /// The folder of the only run or survey, once there is one.
@@ -211,6 +248,7 @@ impl Drop for Scratch {
 pub(crate) struct Running {
     child: Child,
     folder: PathBuf,
+    command: String,
 }
 
 impl Running {
@@ -232,7 +270,12 @@ impl Running {
             if let Some(status) = self.child.try_wait().expect("it can be waited for") {
                 let text =
                     |name| String::from_utf8_lossy(&fs::read(self.folder.join(name)).unwrap_or_default()).into_owned();
-                return Ran { code: status.code(), stdout: text("stdout"), stderr: text("stderr") };
+                return Ran {
+                    command: self.command,
+                    code: status.code(),
+                    stdout: text("stdout"),
+                    stderr: text("stderr"),
+                };
             }
             if started.elapsed() > longest {
                 let _ = self.child.kill();
@@ -243,6 +286,21 @@ impl Running {
             std::thread::sleep(Duration::from_millis(3));
         }
     }
+}
+
+/// The names of what is in a folder, in order.
+pub(crate) fn names_in(folder: impl AsRef<Path>) -> Vec<String> {
+    let entries = fs::read_dir(folder).expect("a folder").flatten();
+    let mut names: Vec<String> = entries.map(|it| it.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
+
+/// A JSON document in a file.
+pub(crate) fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> T {
+    let path = path.as_ref();
+    let text = fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// Writes a script that can be run.
@@ -336,8 +394,7 @@ pub(crate) fn part<'r>(report: &'r Report, name: &str) -> &'r ScenarioReport {
 
 /// What the committed schema of this name has against a document.
 pub(crate) fn against_schema(name: &str, document: &Value) -> Vec<String> {
-    let schema = fs::read(root().join(format!("reports/{name}.schema.json"))).expect("its schema is committed");
-    let schema = serde_json::from_slice(&schema).expect("a schema is JSON");
+    let schema = read_json(root().join(format!("reports/{name}.schema.json")));
     let validator = jsonschema::validator_for(&schema).expect("a schema can be used");
     validator.iter_errors(document).map(|error| format!("{}: {error}", error.instance_path())).collect()
 }

@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::{LONGEST, Ran, Scratch, root};
+use super::{Ran, Scratch, root};
 
 /// A folder of its own with a simulated machine in it.
 pub(crate) struct Node {
@@ -35,7 +35,7 @@ impl Node {
 
     /// Runs a command to its end.
     pub(crate) fn run(&self, command: Command) -> Ran {
-        self.scratch.start(command).wait(LONGEST)
+        self.scratch.ran(command)
     }
 
     /// Compiles a C file of the package to a file of this node's folder.

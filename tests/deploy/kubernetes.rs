@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::read;
 use crate::common::trials::{self, Test};
-use crate::common::{PROGRAM, Scratch, bless, eventually, root, script};
+use crate::common::{PROGRAM, Scratch, bless, eventually, names_in, read_json, root, script};
 
 /// Longer than a check takes on the simulated machine.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -160,13 +160,12 @@ fn sha256_of_chart() -> String {
 fn helm_renders_what_is_committed() {
     for (name, values) in RENDERED {
         let scratch = Scratch::new();
-        let file = scratch.path().join("values.json");
-        fs::write(&file, values).expect("a file of our own");
+        let file = scratch.file("values.json", values);
         let output = Command::new("helm")
             .args(["template", "cuda-pitfalls"])
             .arg(deploy("chart"))
             .arg("--values")
-            .arg(&file)
+            .arg(file)
             .output()
             .expect("helm starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -180,7 +179,7 @@ fn helm_renders_what_is_committed() {
 }
 
 fn values_are_checked() {
-    let schema = serde_json::from_str(&read(&deploy("chart/values.schema.json"))).expect("the schema is JSON");
+    let schema = read_json(deploy("chart/values.schema.json"));
     let schema = jsonschema::validator_for(&schema).expect("the schema can be used");
     let values = documents(&read(&deploy("chart/values.yaml"))).remove(0);
     assert!(schema.is_valid(&values));
@@ -211,7 +210,7 @@ fn image() -> Scratch {
 fn container(scratch: &Scratch, name: &str, arguments: &[&str]) -> Command {
     let manifest = manifest(name);
     let container = &manifest["spec"]["template"]["spec"]["containers"][0];
-    let own = |path: &str| scratch.path().join(path).to_string_lossy().into_owned();
+    let own = |path: &str| scratch.at(path);
     let words = container["command"].as_array().expect("a command").iter().map(|word| {
         let word = word.as_str().expect("a word");
         word.replace("/dev/termination-log", &own("termination-log")).replace("/tmp/reports", &own("reports"))
@@ -301,13 +300,9 @@ fn reports_are_collected() {
     for node in ["n3", "n4", "n5"] {
         assert!(said.contains(&format!("no report from {node}\n")), "{said}");
     }
-    let mut names: Vec<_> =
-        fs::read_dir(at.join("out/reports")).expect("the reports").flatten().map(|it| it.file_name()).collect();
-    names.sort();
-    assert_eq!(names, ["n1.json", "n2.json"]);
-    let beside = fs::read_dir(at.join("out")).expect("the folder").flatten().map(|it| it.file_name());
-    assert!(beside.into_iter().all(|name| !name.to_string_lossy().starts_with('.')), "parts are removed");
-    let fleet: Value = serde_json::from_str(&read(&at.join("out/fleet.json"))).expect("one JSON document");
+    assert_eq!(names_in(at.join("out/reports")), ["n1.json", "n2.json"]);
+    assert!(names_in(at.join("out")).iter().all(|name| !name.starts_with('.')), "parts are removed");
+    let fleet: Value = read_json(at.join("out/fleet.json"));
     assert_eq!(fleet["expected"]["machines"], 5, "{fleet}");
     let calls = read(&at.join("calls"));
     assert!(calls.contains("batch.kubernetes.io/job-name=cuda-pitfalls-audit "), "{calls}");

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{deploy, read};
 use crate::common::trials::{self, Test};
-use crate::common::{PROGRAM, Scratch, as_if_measured, root, script};
+use crate::common::{PROGRAM, Scratch, as_if_measured, names_in, read_json, root, script};
 
 /// The longest line of a check, its newline included: what node-problem-detector keeps of one.
 const LIMIT_BYTES: usize = 80;
@@ -79,12 +79,12 @@ fn a_check_says_what_the_machine_does() {
         let metrics = read(&state(&scratch).join("cuda_pitfalls.prom"));
         assert!(metrics.contains(&format!("scenario=\"{}\"", report.scenarios[0].name)), "{metrics}");
     }
-    let mut names: Vec<_> =
-        fs::read_dir(state(&scratch)).expect("it is there").flatten().map(|it| it.file_name()).collect();
-    names.sort();
-    assert_eq!(names, ["cuda_pitfalls.prom", "gpus", "report.json", "status"], "nothing else is left");
-    let left = fs::read_dir(scratch.path()).expect("it is there").count();
-    assert_eq!(left, 2, "nothing but the program is left in the folder of temporary files");
+    assert_eq!(
+        names_in(state(&scratch)),
+        ["cuda_pitfalls.prom", "gpus", "report.json", "status"],
+        "nothing else is left"
+    );
+    assert_eq!(names_in(scratch.path()).len(), 2, "nothing but the program is left in the folder of temporary files");
 }
 
 fn the_simulated_machine_says_nothing_of_health() {
@@ -222,7 +222,7 @@ fn a_reader_never_sees_a_part() {
         assert!(status(&scratch).ends_with("as expected\n"));
         let metrics = read(&state(&scratch).join("cuda_pitfalls.prom"));
         assert!(metrics.ends_with("} 1\n") && metrics.starts_with("# HELP"), "{metrics}");
-        serde_json::from_str::<Value>(&read(&state(&scratch).join("report.json"))).expect("a whole report");
+        read_json::<Value>(state(&scratch).join("report.json"));
         reads += 1;
     }
 }
@@ -233,9 +233,8 @@ fn promtool_accepts_the_metrics() {
     let real = root().join("reports/h200-x2");
     let real = run(Command::new(PROGRAM).arg("render").arg(real).args(["--as", "prometheus"])).1;
     for metrics in [read(&state(&scratch).join("cuda_pitfalls.prom")), real] {
-        let file = scratch.path().join("metrics");
-        fs::write(&file, metrics).expect("a file of our own");
-        let file = fs::File::open(&file).expect("a file of our own");
+        let file = scratch.file("metrics", metrics);
+        let file = fs::File::open(file).expect("a file of our own");
         let output = Command::new("promtool").args(["check", "metrics"]).stdin(file).output().expect("promtool starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }

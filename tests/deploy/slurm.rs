@@ -12,7 +12,7 @@ use cuda_pitfalls::verdict::Provenance;
 use serde_json::Value;
 
 use crate::common::trials::Test;
-use crate::common::{PROGRAM, as_if_measured, eventually, root, script};
+use crate::common::{PROGRAM, as_if_measured, eventually, read_json, root, script};
 use cluster::Cluster;
 
 /// Longer than a node takes for what these tests ask of it.
@@ -61,10 +61,9 @@ fn expected(nodes: &[&str]) -> BTreeSet<String> {
 
 /// Checks who is missing from the merged document.
 fn merged(folder: &Path, machines: usize, missing: &[&str]) {
-    let text = fs::read_to_string(folder.join("fleet.json")).expect("it is there");
-    let fleet: Value = serde_json::from_str(&text).expect("one JSON document");
-    assert_eq!(fleet["machines"].as_array().map(Vec::len), Some(machines), "{text}");
-    assert_eq!(fleet["expected"]["missing"], serde_json::json!(missing), "{text}");
+    let fleet: Value = read_json(folder.join("fleet.json"));
+    assert_eq!(fleet["machines"].as_array().map(Vec::len), Some(machines), "{fleet}");
+    assert_eq!(fleet["expected"]["missing"], serde_json::json!(missing), "{fleet}");
 }
 
 fn every_node_has_a_report() {

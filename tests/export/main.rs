@@ -290,15 +290,14 @@ fn a_bundle_has_everything_and_redacted_nothing_of_the_machine() {
     let report = root().join("reports/h200-x2");
     let (out, from) = (archive.to_string_lossy().into_owned(), report.to_string_lossy().into_owned());
     let arguments = ["bundle", from.as_str(), "set-device-is-eager", "--redact", "--out", out.as_str()];
-    let ran = scratch.run(&arguments);
-    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    scratch.run(&arguments).good();
     let files = unpacked(&archive);
     let names: Vec<&str> = files.keys().map(String::as_str).collect();
     let wanted =
         ["issue.md", "report.json", "set-device-is-eager.c", "set-device-is-eager.py", "set-device-is-eager.toml"];
     assert_eq!(names, wanted);
-    let file = scratch.path().join("set-device-is-eager.py");
-    scratch.run(&["export", "set-device-is-eager", "--as", "python", "--out", &file.to_string_lossy()]);
+    let file = scratch.at("set-device-is-eager.py");
+    scratch.run(&["export", "set-device-is-eager", "--as", "python", "--out", &file]);
     let exported = fs::read_to_string(&file).expect("the file");
     assert!(exported.contains("\npython3 set-device-is-eager.py; echo $?\n"), "it says how it is started");
     assert_eq!(files.get("set-device-is-eager.py"), Some(&exported));
@@ -307,8 +306,7 @@ fn a_bundle_has_everything_and_redacted_nothing_of_the_machine() {
     assert!(first.starts_with("# ") && first.contains("It shows if "), "{first}");
     assert!(!first.contains("p = "), "{first}");
     assert!(first.lines().count() <= 180, "{}:\n{first}", first.lines().count());
-    let whole = fs::read_to_string(report.join("report.json")).expect("the committed report");
-    let whole: cuda_pitfalls::report::Report = serde_json::from_str(&whole).expect("a report");
+    let whole: cuda_pitfalls::report::Report = common::read_json(report.join("report.json"));
     let uuids: Vec<&str> = whole.machine.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
     assert!(!uuids.is_empty());
     for (name, text) in &files {
@@ -327,27 +325,25 @@ fn a_bundle_has_everything_and_redacted_nothing_of_the_machine() {
     }
     fs::write(old.join("report.json"), "no report").expect("a file");
     fs::copy(report.join("report.json"), new.join("report.json")).expect("a report");
-    let [mine, other] = ["mine", "other.tar.gz"].map(|name| scratch.path().join(name).to_string_lossy().into_owned());
+    let [mine, other] = ["mine", "other.tar.gz"].map(|name| scratch.at(name));
     assert_eq!(scratch.run(&["bundle", &mine, "set-device-is-eager", "--out", &other]).code, Some(0));
     scratch.run(&["bundle", from.as_str(), "no-such-question", "--out", "other.tar.gz"]).ended(2, "usage");
-    let refused = scratch.run(&["export", "device-files-in-the-child", "--as", "c"]);
-    refused.ended(2, "usage");
-    assert!(refused.stderr.contains("only the worker can make"), "{refused:#?}");
+    scratch
+        .run(&["export", "device-files-in-the-child", "--as", "c"])
+        .ended(2, "usage")
+        .says("only the worker can make");
 }
 
 #[test]
 fn a_bundle_of_a_trace_has_the_line_the_proof_and_no_path() {
     let scratch = Scratch::new();
-    let archive = scratch.path().join("bundle.tar.gz").to_string_lossy().into_owned();
+    let archive = scratch.at("bundle.tar.gz");
     let given =
         fs::read_to_string(root().join("reports/traces/h200-x2/torch_late_mask/trace.ndjson")).expect("a trace");
     assert!(given.contains("\"folder\":\"(redacted)\""), "the committed trace is redacted");
     let given = given.replacen("\"folder\":\"(redacted)\"", "\"folder\":\"/home/alice/project\"", 1);
-    let trace = scratch.path().join("given.ndjson");
-    fs::write(&trace, given).expect("a file of our own");
-    let trace = trace.to_string_lossy().into_owned();
-    let ran = scratch.run(&["bundle", &trace, "--redact", "--out", &archive]);
-    assert_eq!(ran.code, Some(0), "{ran:#?}");
+    let trace = scratch.file("given.ndjson", given);
+    scratch.run(&["bundle", &trace, "--redact", "--out", &archive]).good();
     let mode = fs::metadata(&archive).expect("the archive").permissions().mode();
     assert_eq!(mode & 0o777, 0o600, "a trace is its maker's alone, and so is an archive of it");
     let files = unpacked(Path::new(&archive));
@@ -359,9 +355,8 @@ fn a_bundle_of_a_trace_has_the_line_the_proof_and_no_path() {
     assert!(issue.contains("python3 mask-after-cuinit.py") && files.contains_key("mask-after-cuinit.py"), "{issue}");
     assert!(files.values().all(|text| !text.contains("/home/alice")));
     // It can be read again, and it is refused where it makes no sense.
-    let path = scratch.path().join("trace.ndjson");
-    fs::write(&path, files.get("trace.ndjson").expect("the trace")).expect("a file of our own");
-    assert_eq!(scratch.run(&["render", &path.to_string_lossy()]).code, Some(0));
+    let path = scratch.file("trace.ndjson", files.get("trace.ndjson").expect("the trace"));
+    assert_eq!(scratch.run(&["render", &path]).code, Some(0));
     scratch.run(&["bundle", &trace, "mask-after-cuinit", "--out", "other.tar.gz"]).ended(2, "usage");
 }
 
@@ -374,8 +369,6 @@ fn a_report_in_which_nothing_was_measured_is_not_packed() {
     for name in [None, Some("mask-after-device-count")] {
         let report = report.to_string_lossy();
         let arguments: Vec<&str> = ["bundle", &*report].into_iter().chain(name).collect();
-        let ran = scratch.run(&arguments);
-        ran.ended(4, "nothing_measured");
-        assert!(ran.stderr.contains("nothing was measured"), "{}", ran.stderr);
+        scratch.run(&arguments).ended(4, "nothing_measured").says("nothing was measured");
     }
 }

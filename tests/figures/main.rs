@@ -14,7 +14,7 @@ mod timing;
 
 use std::fs;
 
-use common::root;
+use common::{read_json, root};
 use serde_json::Value;
 
 /// Looks for phrases on one page.
@@ -49,8 +49,7 @@ impl Drop for Page {
 
 /// A committed JSON document.
 fn document(path: &str) -> Value {
-    let text = fs::read(root().join("reports").join(path)).expect("a committed document");
-    serde_json::from_slice(&text).expect("JSON")
+    read_json(root().join("reports").join(path))
 }
 
 /// Mebibytes with one digit behind the point, or none where there is nothing to round.

@@ -3,7 +3,6 @@
 //! `cargo xtask bless` writes them anew, and so does `CUDA_PITFALLS_BLESS=1` on this test; read the diff.
 
 use std::fs;
-use std::time::Duration;
 
 use super::page;
 use crate::common::{Scratch, bless, root};
@@ -18,8 +17,7 @@ fn printed(command: &str, columns: usize) -> String {
     let arguments: Vec<&str> = command.strip_prefix("cuda-pitfalls ").expect("our command").split(' ').collect();
     let mut command = scratch.command(&arguments);
     command.env("COLUMNS", columns.to_string());
-    let ran = scratch.start(command).wait(Duration::from_secs(60));
-    assert_eq!(ran.code, Some(0), "{}", ran.stderr);
+    let ran = scratch.ran(command).good();
     ran.stdout
 }
 

@@ -110,7 +110,7 @@ fn a_failed_call_here_and_there_ends_in_a_report_or_an_error() {
 /// One trace with a fault, and what is wrong with how it ended.
 fn one_trace(fault: Fault) -> (Traced, Option<String>) {
     let scratch = Scratch::new();
-    let out = scratch.path().join("traces").to_string_lossy().into_owned();
+    let out = scratch.at("traces");
     let mut command = scratch.command(&["trace", "--on", "sim:h200-x1", "--out", &out, "--", "sh", "-c", "exit 5"]);
     let err = scratch.path().join("stderr");
     command.stdout(std::process::Stdio::null()).stderr(File::create(&err).expect("a file of our own"));

@@ -1,8 +1,8 @@
 //! What is known of this process: whether the driver is initialised, which contexts there are, and
 //! which GPU a thread works on.
 
-use crate::post::{self, Message};
 use crate::counts;
+use crate::post::{self, Message};
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};

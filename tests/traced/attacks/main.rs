@@ -329,8 +329,7 @@ fn a_bound_on_memory_that_was_not_read_is_undecided() {
     let (ran, _) = bounded(false);
     ran.ended(1, "unexpected");
     let (ran, trace) = bounded(true);
-    ran.ended(3, "inconclusive");
-    assert!(ran.stderr.contains("was not read until the program ended"), "{}", ran.stderr);
+    ran.ended(3, "inconclusive").says("was not read until the program ended");
     // What was not read is absent, and not 0.
     let made = trace.events.iter().filter(|event| matches!(event.what, EventKind::Context { .. }));
     assert!(made.flat_map(|event| &event.memory_bytes).all(Option::is_none), "{:?}", trace.events);
