@@ -249,17 +249,14 @@ mod tests {
     use crate::plan::fixture::{instance, machine, scenario};
     use crate::scenario::{Hazard, Needs};
 
-    fn reason(change: impl FnOnce(&mut Scenario, &mut Machine, &mut Options)) -> Option<Reason> {
+    fn need(change: impl FnOnce(&mut Scenario, &mut Machine, &mut Options)) -> Option<Unmet> {
         let (mut scenario, mut machine, mut options) = (scenario(), machine(2), Options::default());
-        change(&mut scenario, &mut machine, &mut options);
-        unmet(&scenario, &machine, &options).map(|unmet| unmet.reason)
-    }
-
-    fn reason_and_words(change: impl FnOnce(&mut Scenario, &mut Machine, &mut Options)) -> Option<Unmet> {
-        let (mut scenario, mut machine, mut options) = (scenario(), machine(2), Options::default());
-        scenario.instances = vec![instance(&[("trap", Gpus::Masked(1))])];
         change(&mut scenario, &mut machine, &mut options);
         unmet(&scenario, &machine, &options)
+    }
+
+    fn reason(change: impl FnOnce(&mut Scenario, &mut Machine, &mut Options)) -> Option<Reason> {
+        need(change).map(|unmet| unmet.reason)
     }
 
     fn range(text: &str) -> Option<Range> {
@@ -333,7 +330,8 @@ mod tests {
     #[test]
     fn python_lines_need_an_interpreter_and_packages() {
         let found = |needs: &[&str], python: Option<&str>| {
-            let found = reason_and_words(|s, m, _| {
+            let found = need(|s, m, _| {
+                s.instances = vec![instance(&[("trap", Gpus::Masked(1))])];
                 let needs = needs.iter().map(ToString::to_string).collect();
                 s.instances[0].cases[0].python = Some(Python { needs });
                 let packages = [("torch", Some("2.9.0+cu130")), ("local", Some("")), ("jax", None)];

@@ -16,9 +16,13 @@ use crate::verdict::{ExpectationMet, Kind, Reason};
 
 const FOOTPRINT: u64 = 3_407_872;
 
-/// The calibration beside a co-tenant that holds this much: `cuInit` adds nothing.
-fn prepaid(uuid: &str, held: u64) -> Calibration {
-    Calibration { baseline_bytes: Some(held), init_bytes: Some(0), ..calibration(uuid) }
+fn idle() -> [Calibration; 2] {
+    ["GPU-0", "GPU-1"].map(calibration)
+}
+
+/// The calibrations beside a co-tenant that holds a context: `cuInit` adds nothing.
+fn beside() -> [Calibration; 2] {
+    idle().map(|alone| Calibration { baseline_bytes: Some(CONTEXT), init_bytes: Some(0), ..alone })
 }
 
 pub(super) fn memory_is(class: Class) -> Check {
@@ -42,46 +46,43 @@ pub(super) fn taking(count: i64, before: u64, taken: u64) -> Attempt {
 fn a_footprint_that_a_co_tenant_paid_is_no_surprise() {
     let mut plan = pitfall();
     plan.cases[1].expect = vec![count_is(2), memory_is(Class::Init)];
-    let idle = [calibration("GPU-0"), calibration("GPU-1")];
-    let beside = [prepaid("GPU-0", CONTEXT), prepaid("GPU-1", CONTEXT)];
     let judged = |before: u64, taken: u64, calibration: &[Calibration]| {
         let control = vec![taking(2, before, taken); 5];
         verdict_with(&plan, &mut cases(vec![taking(1, before, taken); 5], control), calibration)
     };
-    let alone = judged(0, FOOTPRINT, &idle);
+    let alone = judged(0, FOOTPRINT, &idle());
     assert_eq!((alone.kind, alone.expectation), (Kind::Reproduced, ExpectationMet::AsExpected));
     assert!(alone.unobservable.is_empty());
-    let shared = judged(CONTEXT, 0, &beside);
+    let shared = judged(CONTEXT, 0, &beside());
     assert_eq!((shared.kind, shared.expectation), (Kind::Reproduced, ExpectationMet::AsExpected));
     assert_eq!(shared.unobservable.len(), 1);
     assert!(shared.unobservable[0].contains("(5 of 5 attempts)"), "{:?}", shared.unobservable);
     // On an idle GPU the same memory is a surprise.
-    assert_eq!(judged(0, 0, &idle).expectation, ExpectationMet::Unexpected);
+    assert_eq!(judged(0, 0, &idle()).expectation, ExpectationMet::Unexpected);
     // A context where a footprint belongs is one, whoever else is there.
-    assert_eq!(judged(CONTEXT, CONTEXT, &beside).expectation, ExpectationMet::Unexpected);
+    assert_eq!(judged(CONTEXT, CONTEXT, &beside()).expectation, ExpectationMet::Unexpected);
 }
 
 #[test]
 fn an_effect_that_is_a_footprint_cannot_be_told_beside_a_co_tenant() {
     let mut plan = pitfall();
     plan.effect = vec![memory_is(Class::Init)];
-    let beside = [prepaid("GPU-0", CONTEXT), prepaid("GPU-1", CONTEXT)];
     let attempts = || vec![taking(1, CONTEXT, 0); 5];
-    let verdict = verdict_with(&plan, &mut cases(attempts(), attempts()), &beside);
+    let verdict = verdict_with(&plan, &mut cases(attempts(), attempts()), &beside());
     assert_eq!((verdict.kind, verdict.reason), (Kind::Inconclusive, Some(Reason::Unobservable)));
     assert!(verdict.detail.contains("co-tenant has paid"), "{}", verdict.detail);
     // Beside a fact that tells trap and control apart it is left out, and the verdict says so.
     plan.effect = vec![count_is(1), memory_is(Class::Init)];
     plan.cases[1].expect.clear();
     let traps = || vec![taking(1, CONTEXT, 0); 5];
-    let verdict = verdict_with(&plan, &mut cases(traps(), vec![taking(2, CONTEXT, 0); 5]), &beside);
+    let verdict = verdict_with(&plan, &mut cases(traps(), vec![taking(2, CONTEXT, 0); 5]), &beside());
     assert_eq!(verdict.kind, Kind::Reproduced);
     assert!(verdict.detail.contains("as far as it could be judged"), "{}", verdict.detail);
     // Where that fact is the same in both, the footprint would have had to decide.
-    let verdict = verdict_with(&plan, &mut cases(traps(), traps()), &beside);
+    let verdict = verdict_with(&plan, &mut cases(traps(), traps()), &beside());
     assert_eq!(verdict.reason, Some(Reason::Unobservable));
     plan.cases.truncate(1);
-    let verdict = verdict_with(&plan, &mut cases(traps(), vec![])[..1], &beside);
+    let verdict = verdict_with(&plan, &mut cases(traps(), vec![])[..1], &beside());
     assert_eq!(verdict.reason, Some(Reason::Unobservable));
 }
 
@@ -89,21 +90,20 @@ fn an_effect_that_is_a_footprint_cannot_be_told_beside_a_co_tenant() {
 fn attempts_that_differ_by_a_footprint_are_no_surprise() {
     let mut plan = pitfall();
     plan.cases[1].expect = vec![count_is(2), memory_is(Class::Init)];
-    let idle = [calibration("GPU-0"), calibration("GPU-1")];
     let mut control = vec![taking(2, 0, FOOTPRINT); 5];
     control[3] = taking(2, 0, 0);
-    let verdict = verdict_with(&plan, &mut cases(attempts(&[1; 5]), control.clone()), &idle);
+    let verdict = verdict_with(&plan, &mut cases(attempts(&[1; 5]), control.clone()), &idle());
     assert_eq!((verdict.kind, verdict.expectation), (Kind::Reproduced, ExpectationMet::AsExpected));
     assert_eq!(verdict.unobservable.len(), 1, "{verdict:?}");
     // By more than a footprint: nothing is concluded from what only some attempts show.
     plan.cases[1].expect = vec![memory_is(Class::Context)];
     control.iter_mut().for_each(|attempt| *attempt = taking(2, 0, CONTEXT));
     control[3] = taking(2, 0, 2 * CONTEXT);
-    let verdict = verdict_with(&plan, &mut cases(attempts(&[1; 5]), control), &idle);
+    let verdict = verdict_with(&plan, &mut cases(attempts(&[1; 5]), control), &idle());
     assert_eq!((verdict.kind, verdict.reason), (Kind::Inconclusive, Some(Reason::Contaminated)));
     assert_eq!(verdict.expectation, ExpectationMet::NoExpectation);
     // What every attempt shows is a surprise all the same.
-    let verdict = verdict_with(&plan, &mut cases(attempts(&[1; 5]), vec![taking(2, 0, 2 * CONTEXT); 5]), &idle);
+    let verdict = verdict_with(&plan, &mut cases(attempts(&[1; 5]), vec![taking(2, 0, 2 * CONTEXT); 5]), &idle());
     assert_eq!(verdict.expectation, ExpectationMet::Unexpected);
 }
 
@@ -136,7 +136,6 @@ fn two_steps(calls: &[&str], mask: Option<&[&str]>) -> CasePlan {
 
 #[test]
 fn memory_that_changes_where_or_when_the_worker_cannot_change_it_is_somebody_elses() {
-    let idle = [calibration("GPU-0"), calibration("GPU-1")];
     // After the second step this much is on each GPU.
     let after = |used: [u64; 2]| {
         let mut script = Script::new();
@@ -149,21 +148,21 @@ fn memory_that_changes_where_or_when_the_worker_cannot_change_it_is_somebody_els
     };
     let more = 2 * FOOTPRINT;
     let masked = two_steps(&["mark", "cuInit"], Some(&["GPU-0"]));
-    assert!(!is_contaminated(&masked, &after([more, FOOTPRINT]), &idle), "by the worker's own call");
-    assert!(is_contaminated(&masked, &after([FOOTPRINT, more]), &idle), "on a GPU that it does not see");
+    assert!(!is_contaminated(&masked, &after([more, FOOTPRINT]), &idle()), "by the worker's own call");
+    assert!(is_contaminated(&masked, &after([FOOTPRINT, more]), &idle()), "on a GPU that it does not see");
     let all = two_steps(&["mark", "cuInit"], None);
-    assert!(!is_contaminated(&all, &after([FOOTPRINT, more]), &idle), "it sees both");
+    assert!(!is_contaminated(&all, &after([FOOTPRINT, more]), &idle()), "it sees both");
     let unmasked = two_steps(&["unsetenv", "cuInit"], Some(&["GPU-0"]));
-    assert!(!is_contaminated(&unmasked, &after([FOOTPRINT, more]), &idle), "it may have taken off its mask");
+    assert!(!is_contaminated(&unmasked, &after([FOOTPRINT, more]), &idle()), "it may have taken off its mask");
     let inert = two_steps(&["cuInit", "setenv"], None);
-    assert!(is_contaminated(&inert, &after([more, FOOTPRINT]), &idle), "at a step that makes no call");
+    assert!(is_contaminated(&inert, &after([more, FOOTPRINT]), &idle()), "at a step that makes no call");
     let in_python =
         |calls: &[&str], mask: Option<&[&str]>| CasePlan { python: Some(Default::default()), ..two_steps(calls, mask) };
     let line = in_python(&["mark", "py"], Some(&["GPU-0"]));
-    assert!(!is_contaminated(&line, &after([FOOTPRINT, more]), &idle), "a line may have taken off the mask");
+    assert!(!is_contaminated(&line, &after([FOOTPRINT, more]), &idle()), "a line may have taken off the mask");
     let threads = in_python(&["py", "setenv"], None);
-    assert!(!is_contaminated(&threads, &after([more, FOOTPRINT]), &idle), "a framework may have threads of its own");
-    assert!(is_contaminated(&all, &after([0, FOOTPRINT]), &idle), "less than before the worker");
+    assert!(!is_contaminated(&threads, &after([more, FOOTPRINT]), &idle()), "a framework may have threads of its own");
+    assert!(is_contaminated(&all, &after([0, FOOTPRINT]), &idle()), "less than before the worker");
     // Another run was given the second GPU: what happens there says nothing here.
     let ours = [calibration("GPU-0")];
     assert!(!is_contaminated(&masked, &after([more, 0]), &ours));
@@ -171,7 +170,6 @@ fn memory_that_changes_where_or_when_the_worker_cannot_change_it_is_somebody_els
 
 #[test]
 fn memory_that_changes_before_the_first_step_is_somebody_elses() {
-    let idle = [calibration("GPU-0"), calibration("GPU-1")];
     let with = |early: bool| {
         let mut script = Script::new();
         script.snapshot(None, &[0, 0]);
@@ -188,8 +186,8 @@ fn memory_that_changes_before_the_first_step_is_somebody_elses() {
         script
     };
     let case = two_steps(&["cuInit"], None);
-    assert!(is_contaminated(&case, &with(true), &idle));
-    assert!(!is_contaminated(&case, &with(false), &idle));
+    assert!(is_contaminated(&case, &with(true), &idle()));
+    assert!(!is_contaminated(&case, &with(false), &idle()));
 }
 
 #[test]

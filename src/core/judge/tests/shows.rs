@@ -35,10 +35,14 @@ fn step() -> StepObservation {
     }
 }
 
-fn asked(step: StepObservation, check: Check) -> Shows {
-    let observation = Observation { steps: vec![step], end: "0".into() };
+fn observed(steps: Vec<StepObservation>, end: &str, check: Check) -> Shows {
+    let observation = Observation { steps, end: end.into() };
     let (plan, machine) = (plan(2, vec![]), machine(2));
     shows(&[check], &observation, &plan, &Facts::new(&machine, None, &plan, Provenance::Measured))
+}
+
+fn asked(step: StepObservation, check: Check) -> Shows {
+    observed(vec![step], "0", check)
 }
 
 fn at(facts: FactSet) -> Check {
@@ -70,6 +74,7 @@ fn classes(list: &[(&str, Class)]) -> BTreeMap<String, Vec<Class>> {
 
 #[test]
 fn each_predicate_holds_or_fails() {
+    let elsewhere = When { driver: Some(Range("< 500".into())), ..When::default() };
     let table: Vec<(Check, char)> = vec![
         (at(facts!(status: vec!["CUDA_ERROR_UNKNOWN".into(), "CUDA_SUCCESS".into()])), 'y'),
         (at(facts!(status: vec!["CUDA_ERROR_UNKNOWN".into()])), 'n'),
@@ -100,6 +105,7 @@ fn each_predicate_holds_or_fails() {
         (Check { facts: facts!(exit: Some(ExitCheck::Code(0))), ..Check::default() }, 'y'),
         (Check { facts: facts!(exit: Some(ExitCheck::Code(1))), ..Check::default() }, 'n'),
         (Check { facts: facts!(exit: Some(ExitCheck::Deadline)), ..Check::default() }, 'n'),
+        (Check { when: elsewhere, ..at(facts!(value: bytes("count", 1))) }, '?'),
         (Check { at: "elsewhere".into(), facts: facts!(initialised: Some(true)), ..Check::default() }, '?'),
     ];
     for (check, expected) in table {
@@ -174,17 +180,14 @@ fn with_memory(memory: MemoryObservation) -> StepObservation {
     StepObservation { memory: [("gpu0".to_string(), memory)].into(), ..step() }
 }
 
+fn seen(class: Class, used: i64, hidden: Option<Hidden>) -> StepObservation {
+    let (class, used_bytes) = (Some(class), Some(used));
+    with_memory(MemoryObservation { class, used_bytes, hidden, ..MemoryObservation::default() })
+}
+
 #[test]
 fn what_a_co_tenant_has_paid_is_neither_there_nor_absent() {
     let mib = 1i64 << 20;
-    let seen = |class, used: i64, hidden| {
-        with_memory(MemoryObservation {
-            class: Some(class),
-            used_bytes: Some(used),
-            hidden,
-            ..MemoryObservation::default()
-        })
-    };
     let class =
         |step: &StepObservation, class| letter(&asked(step.clone(), at(facts!(memory: classes(&[("gpu0", class)])))));
     let all = [Class::None, Class::Init, Class::Context, Class::Allocation];
@@ -214,14 +217,8 @@ fn what_a_co_tenant_has_paid_is_neither_there_nor_absent() {
 
 #[test]
 fn what_hides_leaves_the_rest_of_a_check_standing() {
-    let prepaid = MemoryObservation {
-        class: Some(Class::None),
-        used_bytes: Some(0),
-        hidden: Some(Hidden::Prepaid),
-        ..MemoryObservation::default()
-    };
     let touch = || classes(&[("gpu0", Class::Init)]);
-    let with = |check: Check| letter(&asked(with_memory(prepaid.clone()), check));
+    let with = |check: Check| letter(&asked(seen(Class::None, 0, Some(Hidden::Prepaid)), check));
     assert_eq!(with(at(facts!(memory: touch()))), 'u');
     assert_eq!(with(at(facts!(memory: touch(), contexts: names(&["gpu1"])))), '~');
     assert_eq!(with(at(facts!(memory: touch(), contexts: names(&["gpu0"])))), 'n');
@@ -233,17 +230,12 @@ fn what_hides_leaves_the_rest_of_a_check_standing() {
 #[test]
 fn a_peak_lies_at_an_end_if_not_between() {
     let of = |used: i64, peak: Option<i64>| {
-        let memory = MemoryObservation { used_bytes: Some(used), peak_bytes: peak, ..MemoryObservation::default() };
-        StepObservation { memory: [("gpu0".to_string(), memory)].into(), ..step() }
+        with_memory(MemoryObservation { used_bytes: Some(used), peak_bytes: peak, ..MemoryObservation::default() })
     };
-    let observation = |now| {
+    let peak_is = |now, peak| {
         let before = StepObservation { label: "before".into(), ..of(50, None) };
-        Observation { steps: vec![before, now], end: "0".into() }
+        observed(vec![before, now], "0", at(facts!(peak_bytes: bytes("gpu0", peak))))
     };
-    let (plan, machine) = (plan(2, vec![]), machine(2));
-    let facts = Facts::new(&machine, None, &plan, Provenance::Measured);
-    let peak_is =
-        |now, bytes_| shows(&[at(facts!(peak_bytes: bytes("gpu0", bytes_)))], &observation(now), &plan, &facts);
     assert_eq!(peak_is(of(10, None), 50), Shows::Yes);
     assert_eq!(peak_is(of(60, None), 60), Shows::Yes);
     assert_eq!(peak_is(of(10, Some(90)), 90), Shows::Yes);
@@ -259,26 +251,11 @@ fn ends_are_told_apart() {
         (ExitCheck::Deadline, "nnnny?"),
         (ExitCheck::OneOf(vec![ExitCheck::Signal("SIGSEGV".into()), ExitCheck::Code(0)]), "ynnyn?"),
     ];
-    let (plan, machine) = (plan(2, vec![]), machine(2));
-    let facts = Facts::new(&machine, None, &plan, Provenance::Measured);
     for (exit, expected) in checks {
         let check = Check { facts: facts!(exit: Some(exit)), ..Check::default() };
-        let found: String = ends
-            .iter()
-            .map(|end| {
-                let observation = Observation { steps: vec![], end: (*end).into() };
-                letter(&shows(std::slice::from_ref(&check), &observation, &plan, &facts))
-            })
-            .collect();
+        let found: String = ends.iter().map(|end| letter(&observed(vec![], end, check.clone()))).collect();
         assert_eq!(found, expected, "{check:?}");
     }
-}
-
-#[test]
-fn checks_for_other_machines_say_nothing() {
-    let elsewhere = When { driver: Some(Range("< 500".into())), ..When::default() };
-    let check = Check { when: elsewhere, ..at(facts!(value: bytes("count", 1))) };
-    assert_eq!(letter(&asked(step(), check)), '?');
 }
 
 #[test]

@@ -9,15 +9,17 @@ use crate::observe::Scene;
 use crate::observe::fixture::{CONTEXT, Script, calibration, case, plan};
 use crate::plan::fixture::machine;
 use crate::plan::{CasePlan, Plan};
-use crate::recording::ProcessExit;
+use crate::recording::{ProcessExit, Recording};
 use crate::scenario::{Check, ExitCheck};
 use crate::verdict::Invalidation;
 use crate::verdict::Reason;
 
+fn found(plan: &Plan, case: &CasePlan, recording: &Recording, calibration: &[Calibration]) -> Vec<Invalidation> {
+    invalidations(plan, case, recording, &Scene { calibration, gpus: &machine(2).gpus })
+}
+
 fn reasons_in(plan: &Plan, case: &CasePlan, script: &Script, calibration: &[Calibration]) -> Vec<Reason> {
-    let machine = machine(2);
-    let scene = Scene { calibration, gpus: &machine.gpus };
-    invalidations(plan, case, &script.recording(), &scene).into_iter().map(|invalid| invalid.reason).collect()
+    found(plan, case, &script.recording(), calibration).into_iter().map(|invalid| invalid.reason).collect()
 }
 
 fn reasons(script: &Script) -> Vec<Reason> {
@@ -44,12 +46,10 @@ fn a_quiet_attempt_counts() {
 
 #[test]
 fn a_call_that_the_simulated_node_does_not_model() {
-    let mut script = counting(1);
-    script.step(1, 60000, &[]);
-    assert_eq!(reasons(&script), [Reason::NotModelled]);
-    let mut script = counting(1);
-    script.probe(1, 60000, None, None);
-    assert_eq!(reasons(&script), [Reason::NotModelled]);
+    let (mut call, mut probe) = (counting(1), counting(1));
+    call.step(1, 60000, &[]);
+    probe.probe(1, 60000, None, None);
+    assert_eq!([reasons(&call), reasons(&probe)], [[Reason::NotModelled], [Reason::NotModelled]]);
 }
 
 #[test]
@@ -108,13 +108,12 @@ fn a_worker_that_lost_a_forked_process_did_not_make_its_steps() {
 
 #[test]
 fn a_deadline_between_steps_is_recorded_by_the_supervisor() {
-    let (plan, machine) = (pitfall(), machine(2));
-    let scene = Scene { calibration: &[], gpus: &machine.gpus };
+    let plan = pitfall();
     let mut recording = counting(1).recording();
     recording.exit =
         ProcessExit { signal: Some("SIGTERM".into()), sent: vec!["SIGTERM".into()], ..ProcessExit::default() };
     recording.incidents = vec![Invalidation { reason: Reason::Hang, detail: "it did not leave".into() }];
-    let found = invalidations(&plan, &plan.cases[0], &recording, &scene);
+    let found = found(&plan, &plan.cases[0], &recording, &[]);
     let reasons: Vec<Reason> = found.iter().map(|invalid| invalid.reason).collect();
     assert_eq!(reasons, [Reason::Hang, Reason::Signalled]);
 }
@@ -142,12 +141,10 @@ fn an_end_that_nobody_knows_is_the_harnesss_fault() {
 #[test]
 fn what_the_supervisor_recorded_is_kept() {
     let plan = pitfall();
-    let machine = machine(2);
-    let scene = Scene { calibration: &[], gpus: &machine.gpus };
     let mut recording = counting(1).recording();
     let reason = |reason| Invalidation { reason, detail: "recorded".into() };
     recording.incidents = vec![reason(Reason::Unsettled), reason(Reason::Interrupted)];
-    assert_eq!(invalidations(&plan, &plan.cases[0], &recording, &scene), recording.incidents);
+    assert_eq!(found(&plan, &plan.cases[0], &recording, &[]), recording.incidents);
 }
 
 #[test]
@@ -203,15 +200,21 @@ fn the_server_of_a_daemon_that_a_step_starts_does_not_contaminate_and_another_pr
     assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &calibrated), [Reason::Contaminated]);
 }
 
+/// An attempt that uses this much after its first step.
+fn using(used: u64) -> Script {
+    let mut script = counting(1);
+    script.snapshots.clear();
+    script.snapshot(None, &[0, 0]);
+    script.snapshot(Some(0), &[used, 0]);
+    script.snapshot_after_exit(&[0, 0]);
+    script
+}
+
 #[test]
 fn contamination_does_not_depend_on_what_the_worker_did() {
     for used in [0, 1, CONTEXT / 2, CONTEXT, 9 * CONTEXT] {
         for foreign in [None, Some(1u64 << 20)] {
-            let mut script = counting(1);
-            script.snapshots.clear();
-            script.snapshot(None, &[0, 0]);
-            script.snapshot(Some(0), &[used, 0]);
-            script.snapshot_after_exit(&[0, 0]);
+            let mut script = using(used);
             script.process(1, 0, script.pid, Some(used));
             foreign.into_iter().for_each(|bytes| script.process(1, 1, 77, Some(bytes)));
             assert_eq!(reasons(&script).contains(&Reason::Contaminated), foreign.is_some());
@@ -239,11 +242,7 @@ fn memory_that_does_not_come_back_is_residue() {
 #[test]
 fn an_active_context_without_memory_is_a_contradiction_and_memory_without_one_is_not() {
     let with = |active: bool, used: u64| {
-        let mut script = counting(1);
-        script.snapshots.clear();
-        script.snapshot(None, &[0, 0]);
-        script.snapshot(Some(0), &[used, 0]);
-        script.snapshot_after_exit(&[0, 0]);
+        let mut script = using(used);
         script.probe(0, 0, Some(&[("GPU-0", active)]), None);
         script
     };
