@@ -262,8 +262,7 @@ fn six_nodes(scratch: &Scratch, one: &Value, other: &Value) -> Vec<String> {
             let other = format!("{machine:04x}{at:04x}");
             text = text.replace(digits, &other).replace(&digits.to_uppercase(), &other);
         }
-        let path = scratch.file(&format!("node-{machine}.json"), text);
-        path
+        scratch.file(&format!("node-{machine}.json"), text)
     };
     (0..6).map(write).collect()
 }

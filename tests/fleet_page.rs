@@ -22,8 +22,7 @@ fn page(scratch: &Scratch, fleet: &Fleet) -> String {
 }
 
 fn stored(scratch: &Scratch, fleet: &Fleet) -> String {
-    let path = scratch.file("fleet.json", serde_json::to_string(fleet).expect("a fleet is JSON"));
-    path
+    scratch.file("fleet.json", serde_json::to_string(fleet).expect("a fleet is JSON"))
 }
 
 /// What the map draws, by colour, and what the keyboard does to it.
