@@ -128,16 +128,16 @@ struct Lines {
 /// lower it when a room has become smaller by more than a hundredth.
 const BUDGET: [(&str, Lines); 11] = [
     ("scenarios", Lines { code: 48, tests: 11, all: 89 }),
-    ("src/answers", Lines { code: 11816, tests: 3410, all: 19300 }),
+    ("src/answers", Lines { code: 11708, tests: 3353, all: 19123 }),
     ("src/calls", Lines { code: 1102, tests: 154, all: 1634 }),
-    ("src/core", Lines { code: 10768, tests: 3795, all: 18899 }),
-    ("src/fake", Lines { code: 6968, tests: 489, all: 9948 }),
+    ("src/core", Lines { code: 10753, tests: 3762, all: 18856 }),
+    ("src/fake", Lines { code: 6894, tests: 489, all: 9877 }),
     ("src/instrument", Lines { code: 5098, tests: 420, all: 7117 }),
-    ("src/program", Lines { code: 7326, tests: 404, all: 9627 }),
-    ("src/render", Lines { code: 10132, tests: 3495, all: 16097 }),
-    ("src/trace", Lines { code: 5741, tests: 2340, all: 10181 }),
-    ("tests", Lines { code: 0, tests: 12693, all: 14981 }),
-    ("xtask", Lines { code: 2816, tests: 434, all: 4025 }),
+    ("src/program", Lines { code: 7219, tests: 404, all: 9523 }),
+    ("src/render", Lines { code: 10082, tests: 3459, all: 16008 }),
+    ("src/trace", Lines { code: 5706, tests: 2179, all: 9987 }),
+    ("tests", Lines { code: 0, tests: 12426, all: 14740 }),
+    ("xtask", Lines { code: 2800, tests: 434, all: 4002 }),
 ];
 
 /// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.
