@@ -36,8 +36,8 @@ impl<'a> ProgramHistory<'a> {
         self.init().is_some_and(Init::has_succeeded)
     }
 
-    /// The `cuInit` that counts, if it succeeded before a time. Without a recorded return it counts as successful, and so it does
-    /// where it fails because the trace has no device.
+    /// The `cuInit` that counts, if it succeeded before a time. Without a recorded return it counts as successful, and
+    /// so it does where it fails because the trace has no device.
     pub fn init_before(&self, t_ns: u64, has_no_device: bool) -> Option<&Init<'a>> {
         let init = self.init().filter(|init| has_no_device || !init.has_failed())?;
         let is_before = match init.returned {
