@@ -255,6 +255,8 @@ def is_available(): return count() == 0
 """,
     "site-packages/third/__init__": "from . import compat\ndef lazy():\n    import torch.cuda\n    torch.cuda.is_available()",
     "site-packages/third/compat": "import torch.cuda\nHAS = torch.cuda.is_available()",
+    # Compiled code calls cuInit here: no function of Python does it.
+    "site-packages/cupy/cuda": "import ctypes\nHAS = not ctypes.CDLL('libcuda.so.1').cuInit(0)\ndef is_available(): return HAS",
 }
 OWN = "import third\nimport torch.cuda\n"
 TEST = "\ndef test_it(): pass\n"
@@ -272,6 +274,7 @@ TEST = "\ndef test_it(): pass\n"
         ("cuda_clean_allow = third", {"test_a": OWN + "X = torch.cuda.is_available()" + TEST}, {"errors": 1}, "*, at test_a.py:3"),
         ("cuda_clean_allow = third", {"test_a": OWN + TEST, "test_b": "import helper" + TEST, "helper": OWN + "if 1:\n    third.lazy()"},
          {"errors": 1}, "*, at helper.py:4, in *third/__init__.py:4"),
+        ("cuda_clean_allow = cupy", {"test_a": "import cupy.cuda\nX = cupy.cuda.is_available()" + TEST}, {"errors": 1}, "*, at test_a.py:2"),
         # The project's own package, which was installed.
         ("", {"test_a": OWN + TEST, "src/third/__init__": ""}, {"errors": 1}, "*, at *third/compat.py:2"),
     ],

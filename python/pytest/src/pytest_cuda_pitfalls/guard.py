@@ -15,8 +15,8 @@ from .project import Judged, Project
 
 #: How often a run is traced whose line was not read in time.
 _ATTEMPTS = 3
-#: All ways of PyTorch lead through two functions of this file.
-_TORCH = os.path.join("torch", "cuda", "__init__.py")
+#: Functions of a framework by which its user's lines come to CUDA, by the module that has them.
+_DOORS = {"torch.cuda": ("is_available", "_lazy_init"), "cupy.cuda": ("is_available",)}
 
 
 class Found:
@@ -46,9 +46,9 @@ class Found:
 def _functions(ways: List[Judged]) -> List[List[str]]:
     """The functions by which these ways came to ``cuInit``: each calls it once, so their later callers are looked at."""
     functions = [function for judged in ways for function in judged.way.reached]
-    for file, _ in list(functions):
-        if file.endswith(_TORCH):
-            functions += [[file, "is_available"], [file, "_lazy_init"]]
+    for module, doors in _DOORS.items():
+        file = getattr(sys.modules.get(module), "__file__", None)
+        functions += [[file, door] for door in doors if file and ways]
     return sorted(set(map(tuple, functions)))  # type: ignore[arg-type]
 
 
@@ -194,7 +194,7 @@ class Guard:
                 queue.append((said, targets))
         head, undecided = runs[0][0], traced.summary["undecided"] if traced.summary else ["the trace has no summary"]
         if excused:
-            known = " is no line of this project; if it is known, say `cuda_clean_allow = %s`"
+            known = ", which is no line of this project; if it is known, say `cuda_clean_allow = %s`"
             lines = ["%s, at %s:%s" % (head, one.place(), known % one.module()) for one in excused if not one.is_allowed]
             # Those of pytest's exit codes by which all was collected, or run.
             if undecided or ended not in (0, 1, 2, 5):

@@ -133,8 +133,8 @@ class Traced(NamedTuple):
     summary: Optional[Dict[str, Any]]
     #: How it came to the first ``cuInit``; ``None`` if it did not, or if no line of Python did it.
     way: Optional[Way]
-    #: How the program itself came to each ``cuInit``, not one that it started; and to calls after which a library may
-    #: have given up, so that whether it would call ``cuInit`` is not known.
+    #: How the program itself, not one that it started, came to each ``cuInit`` and to each context that it made; and to
+    #: calls after which a library may have given up, so that whether it would call ``cuInit`` is not known.
     ways: List[Way]
     gave_up: List[Way]
     #: Then the functions that did it, outermost first; empty if it did not, or if they are not known.
@@ -171,15 +171,15 @@ def trace(
     event = next((event for event in events if event["event"] == "init"), None)
     way = way_to(event, cwd) if event else None
     own = [(event["event"], way_to(event, cwd)) for event in events if event["pid"] == events[0]["pid"]]
-    inits, gave_up = ([way for kind, way in own if kind == wanted and way] for wanted in ("init", "error"))
+    inits, gave_up = ([way for kind, way in own if kind in kinds and way] for kinds in (("init", "context"), ("error",)))
     unread = (event.get("stack") or {}).get("missing") if event and not way else None
     native = _native(event) if event and not way and not unread else []
     return Traced(told, way, inits, gave_up, native, unread, ended.code, ended.stdout, ended.stderr)
 
 
 def _events(folder: str) -> List[Dict[str, Any]]:
-    """The calls of ``cuInit``, and those that the fake driver refused before it, from the document of a trace, after the
-    line of the program itself."""
+    """The calls of ``cuInit``, those that made a context, and those that the fake driver refused before ``cuInit``, from the
+    document of a trace, after the line of the program itself."""
     told: List[Dict[str, Any]] = []
     for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name, "trace.ndjson")
@@ -190,7 +190,9 @@ def _events(folder: str) -> List[Dict[str, Any]]:
             for event in (json.loads(line) for line in lines if line.endswith("\n")):
                 if event["line"] == "process" and not told:
                     told.append({**event, "event": "process"})
-                elif event.get("event") == "init" or (event.get("event"), event.get("call")) == ("error", _REFUSED):
+                elif (event.get("event"), event.get("change")) in (("init", None), ("context", "made")):
+                    told.append(event)
+                elif (event.get("event"), event.get("call")) == ("error", _REFUSED):
                     told.append(event)
     return told
 
