@@ -373,12 +373,25 @@ fn two_traces_on_one_gpu_each_see_their_own_program_and_say_that_it_is_shared() 
 #[test]
 fn code_that_python_was_given_as_text_is_the_programs_own() {
     let script = "import ctypes\ndef work():\n    ctypes.CDLL('libcuda.so.1').cuInit(0)\nwork()";
-    let cell = format!("exec(compile({script:?}, '<ipython-input-7-0a1b2c3d4e5f>', 'exec'))");
-    for (script, line) in [(script, "<string>:3"), (cell.as_str(), "cell 7 line 3")] {
-        let (_, trace) = trace(&[], &["python3", "-c", script]);
+    let compiled = |name: &str| format!("exec(compile({script:?}, '{name}', 'exec'))");
+    let [typed, kernel] = ["<ipython-input-7-0a1b2c3d4e5f>", "/tmp/ipykernel_9/922341601.py"].map(compiled);
+    // A notebook has the cell of the kernel by its hash, and its text with it.
+    let folder = tempfile::tempdir().expect("a folder of our own");
+    let notebook = text(folder.path().join("fit.ipynb"));
+    let cells = serde_json::json!({ "cells": [{ "cell_type": "code", "source": "1" }, { "cell_type": "code", "source": script }] });
+    fs::write(&notebook, cells.to_string()).expect("the notebook is written");
+    let source = "ctypes.CDLL('libcuda.so.1').cuInit(0)";
+    for (script, argument, line, source) in [
+        (script, "", "<string>:3", None),
+        (&typed, "", "cell 7 line 3", None),
+        (&kernel, "other.ipynb", "notebook cell 922341601 line 3", None),
+        (&kernel, &notebook, "fit.ipynb code cell 2 line 3", Some(source)),
+    ] {
+        let (_, trace) = trace(&[], &["python3", "-c", script, argument]);
         let init = trace.events.iter().find(|event| matches!(event.what, EventKind::Init { .. })).expect("an init");
         let users = init.stack.users().map(|frame| (frame.function.as_str(), frame.line()));
         assert_eq!(users, Some(("work", Some(line.to_string()))), "{:?}", init.stack);
+        assert_eq!(init.stack.source.as_deref(), source);
     }
 }
 

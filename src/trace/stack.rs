@@ -192,20 +192,23 @@ pub fn line_in_words(file: &str, line: Option<u32>) -> String {
     }
 }
 
-/// The name of a text of code by the file name that IPython, ipykernel, doctest or Python made for it. That of ipykernel
-/// has a hash of the cell and no number.
+/// The hash of a notebook's cell in the name under which ipykernel compiles it.
+pub(crate) fn kernel_cell(file: &str) -> Option<&str> {
+    let (folder, name) = file.rsplit_once('/')?;
+    name.strip_suffix(".py").filter(|_| file_name(folder).starts_with("ipykernel_"))
+}
+
+/// The name of a text of code by the file name that IPython, ipykernel, doctest or Python made for it, or that it has
+/// here where the notebook of a cell was found.
 fn text_name(file: &str) -> Option<String> {
     let numbered = [("<ipython-input-", "cell"), ("<python-input-", "input")].into_iter().find_map(|(start, name)| {
         let number = file.strip_prefix(start)?.split(['-', '>']).next()?;
         Some(format!("{name} {number}"))
     });
     let example = || Some(format!("doctest {}", file.strip_prefix("<doctest ")?.strip_suffix('>')?));
-    let cell = || {
-        let (folder, name) = file.rsplit_once('/')?;
-        let is_kernel = file_name(folder).starts_with("ipykernel_");
-        is_kernel.then(|| format!("notebook cell {}", name.trim_end_matches(".py")))
-    };
-    numbered.or_else(example).or_else(cell)
+    let found = || Some(file.strip_prefix("<notebook ")?.strip_suffix('>')?.to_owned());
+    let hashed = || Some(format!("notebook cell {}", kernel_cell(file)?));
+    numbered.or_else(example).or_else(found).or_else(hashed)
 }
 
 impl Stack {
@@ -467,6 +470,7 @@ mod tests {
             ("<module>", "<ipython-input-3-0a1b2c3d4e5f>", "cell 3 line 2"),
             ("train", "<ipython-input-12-0a1b2c3d4e5f>", "cell 12 line 2"),
             ("<module>", "/tmp/ipykernel_41/4054800027.py", "notebook cell 4054800027 line 2"),
+            ("train", "<notebook train.ipynb code cell 3>", "train.ipynb code cell 3 line 2"),
             ("<module>", "<doctest models.Net.fit[3]>", "doctest models.Net.fit[3] line 2"),
             ("f", "<python-input-0>", "input 0 line 2"),
             ("<module>", "<stdin>", "<stdin>:2"),

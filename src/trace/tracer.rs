@@ -180,7 +180,7 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
         place.forward(libcuda, options.all_calls, &machine.returns).map_err(TracerError::internal)?;
     }
     let gate = place.listen().and_then(Gate::open).map_err(TracerError::internal)?;
-    let stacks = Stacks::new(place.libraries()).map_err(TracerError::internal)?;
+    let stacks = Stacks::new(place.libraries(), &options.command).map_err(TracerError::internal)?;
     let writer = Writer::create(&options.folder, options.redact)?;
     let environment = place.environment(machine.beside.as_deref(), options.preload);
     let started_ns = clock::now_ns();

@@ -6,14 +6,17 @@
 //! Stacks are read on a separate thread: the memory of a program and the files of its libraries are not under our
 //! control, and reading them may take for ever.
 
+mod notebook;
 mod reader;
 mod source;
 
+use std::ffi::OsString;
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use crate::Stack;
+use notebook::Notebooks;
 use reader::StackReader;
 
 /// How long a parked thread waits at most.
@@ -54,16 +57,17 @@ pub(super) struct Stacks {
 }
 
 impl Stacks {
-    /// A reader that leaves out frames of libraries whose paths begin with `ours`.
+    /// A reader for a command with these arguments. It leaves out frames of libraries whose paths begin with `ours`.
     ///
     /// # Errors
     /// No thread can be started.
-    pub(super) fn new(ours: Vec<String>) -> std::io::Result<Stacks> {
+    pub(super) fn new(ours: Vec<String>, arguments: &[OsString]) -> std::io::Result<Stacks> {
+        let notebooks = Notebooks::new(arguments);
         let (questions, asked) = channel();
         let (answer, answers) = channel();
         // Nobody waits for the thread at the program's end.
         std::thread::Builder::new().name("stacks".into()).spawn(move || {
-            let mut names = StackReader::new(ours);
+            let mut names = StackReader::new(ours, notebooks);
             for question in asked {
                 let read = match question {
                     StackQuery::Forget(pid) => {

@@ -195,7 +195,7 @@ class Guard:
         head, undecided = runs[0][0], traced.summary["undecided"] if traced.summary else ["the trace has no summary"]
         if excused:
             known = ", which is no line of this project; if it is known, say `cuda_clean_allow = %s`"
-            lines = ["%s, at %s:%s" % (head, one.place(), known % one.module()) for one in excused if not one.is_allowed]
+            lines = ["%s, at %s%s" % (head, one.place(), known % one.module()) for one in excused if not one.is_allowed]
             # Those of pytest's exit codes by which all was collected, or run.
             if undecided or ended not in (0, 1, 2, 5):
                 why = "; ".join(undecided) or "once more, under a trace, it did not come to its end"

@@ -6,6 +6,7 @@ use blazesym::symbolize::source::{Elf, Source};
 use blazesym::symbolize::{Input, Symbolized, Symbolizer};
 use py_spy::{Config, PythonSpy};
 
+use super::notebook::Notebooks;
 use super::{ParkedThread, source};
 
 use crate::{Frame, FrameLanguage, FrameOwner, Stack};
@@ -24,6 +25,7 @@ pub(super) struct StackReader {
     ours: Vec<String>,
     pythons: BTreeMap<u32, PythonMemory>,
     symbolizer: Symbolizer,
+    notebooks: Notebooks,
 }
 
 /// The Python interpreter in a process.
@@ -43,9 +45,9 @@ struct Mapping {
 }
 
 impl StackReader {
-    pub(super) fn new(ours: Vec<String>) -> StackReader {
+    pub(super) fn new(ours: Vec<String>, notebooks: Notebooks) -> StackReader {
         let symbolizer = Symbolizer::builder().enable_inlined_fns(false).enable_auto_reload(false).build();
-        StackReader { ours, pythons: BTreeMap::new(), symbolizer }
+        StackReader { ours, pythons: BTreeMap::new(), symbolizer, notebooks }
     }
 
     pub(super) fn forget(&mut self, pid: u32) {
@@ -91,7 +93,10 @@ impl StackReader {
         }
         native.truncate(MOST_FRAMES);
         let mut stack = Stack { frames: native, meanwhile, source: None, missing };
-        stack.source = waiting.as_ref().and_then(|waiting| source::line(pid, waiting, &stack));
+        if let Some(waiting) = waiting {
+            stack.source = source::line(pid, waiting, &stack);
+            self.notebooks.name(pid, waiting, &mut stack);
+        }
         stack
     }
 

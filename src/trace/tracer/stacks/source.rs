@@ -30,28 +30,55 @@ const SYSTEM: [&str; 3] = ["/proc", "/sys", "/dev"];
 pub(super) fn line(pid: u32, waiting: &UnixStream, stack: &Stack) -> Option<String> {
     let frame = stack.users().filter(|frame| frame.file.is_some()).or_else(|| stack.users_meanwhile())?;
     let Frame { file: Some(name), line: Some(number), .. } = frame else { return None };
-    // To open a device or a pipe can do something.
-    let seen = fs::read_link(format!("/proc/{pid}/cwd")).ok()?.join(name);
-    let is_other = fs::metadata(seen).is_ok_and(|data| !data.is_file());
-    (is_source(Path::new(name)) && !is_other).then_some(())?;
-    read(message::file_of(waiting, name)?, *number)
+    read(SOURCE.open(pid, waiting, name)?, *number)
+}
+
+/// Which files are read.
+pub(super) struct Readable {
+    /// Whether a file's name is one of those.
+    pub(super) is_wanted: fn(&Path) -> bool,
+    /// Larger files are not read.
+    pub(super) largest: u64,
+}
+
+const SOURCE: Readable = Readable { is_wanted: is_source, largest: LARGEST };
+
+impl Readable {
+    /// The file of a name, opened by the thread that waits.
+    pub(super) fn open(&self, pid: u32, waiting: &UnixStream, name: &str) -> Option<File> {
+        // To open a device or a pipe can do something.
+        let seen = fs::read_link(format!("/proc/{pid}/cwd")).ok()?.join(name);
+        let is_other = fs::metadata(seen).is_ok_and(|data| !data.is_file());
+        (self.is_one(Path::new(name)) && !is_other).then_some(())?;
+        self.checked(message::file_of(waiting, name)?)
+    }
+
+    fn is_one(&self, path: &Path) -> bool {
+        (self.is_wanted)(path) && !SYSTEM.iter().any(|folder| path.starts_with(folder))
+    }
+
+    /// The file, if what was opened is one of those: a link may lead elsewhere.
+    fn checked(&self, file: File) -> Option<File> {
+        let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
+        let data = file.metadata().ok()?;
+        (self.is_one(&path) && data.is_file() && (1..=self.largest).contains(&data.len())).then_some(file)
+    }
 }
 
 fn is_source(path: &Path) -> bool {
-    let has_suffix = path.extension().is_some_and(|suffix| SUFFIXES.iter().any(|known| suffix == *known));
-    has_suffix && !SYSTEM.iter().any(|folder| path.starts_with(folder))
+    path.extension().is_some_and(|suffix| SUFFIXES.iter().any(|known| suffix == *known))
 }
 
 /// One line of a file, numbered from 1.
 fn read(file: File, number: u32) -> Option<String> {
-    let path = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok()?;
-    let data = file.metadata().ok()?;
-    if !is_source(&path) || !data.is_file() || data.len() == 0 || data.len() > LARGEST {
-        return None;
-    }
     let mut lines = BufReader::new(file.take(LARGEST)).split(b'\n');
     let line = lines.nth(usize::try_from(number).ok()?.checked_sub(1)?)?.ok()?;
-    let text: String = String::from_utf8_lossy(&line).trim().chars().take(LONGEST).collect();
+    shown(&String::from_utf8_lossy(&line))
+}
+
+/// A line as it is kept; none of a blank one.
+pub(super) fn shown(line: &str) -> Option<String> {
+    let text: String = line.trim().chars().take(LONGEST).collect();
     (!text.is_empty()).then_some(text)
 }
 
@@ -62,7 +89,8 @@ mod tests {
     use super::*;
 
     fn at(path: &Path, number: u32) -> Option<String> {
-        read(File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?, number)
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
+        read(SOURCE.checked(file)?, number)
     }
 
     #[test]
