@@ -93,9 +93,10 @@ fn lines(files: &[Invalid]) -> String {
 /// The first errors, and how many more there are. Nobody reads fourteen thousand errors, and showing one takes a
 /// search of its whole file.
 fn shown(files: &[Invalid], between: &str, show: impl Fn(&Invalid, &Diagnostic) -> String) -> String {
-    let all = || files.iter().flat_map(|file| file.diagnostics.iter().map(move |diagnostic| (file, diagnostic)));
-    let mut shown: Vec<String> = all().take(MOST_SHOWN).map(|(file, diagnostic)| show(file, diagnostic)).collect();
-    let more = all().count().saturating_sub(MOST_SHOWN);
+    let mut all = files.iter().flat_map(|file| file.diagnostics.iter().map(move |diagnostic| (file, diagnostic)));
+    let mut shown: Vec<String> =
+        all.by_ref().take(MOST_SHOWN).map(|(file, diagnostic)| show(file, diagnostic)).collect();
+    let more = all.count();
     if more > 0 {
         shown.push(format!("and {more} more errors"));
     }
@@ -155,8 +156,10 @@ fn load_embedded(files: &[Embedded]) -> Result<Vec<Scenario>, SelectError> {
     let parts: Vec<&[Embedded]> = files.chunks(files.len().div_ceil(threads).max(1)).collect();
     let read: Vec<_> = std::thread::scope(|scope| {
         let (first, others) = parts.split_first().map_or((&[][..], &[][..]), |(first, others)| (*first, others));
-        let start = |part| (part, std::thread::Builder::new().spawn_scoped(scope, move || read(part)).ok());
-        let others: Vec<_> = others.iter().copied().map(start).collect();
+        let others: Vec<_> = others
+            .iter()
+            .map(|part| (*part, std::thread::Builder::new().spawn_scoped(scope, move || read(part)).ok()))
+            .collect();
         let mut all = read(first);
         // The part of a thread that could not start is read here, and so is that of one that panicked: the panic comes
         // again with its message.
@@ -195,10 +198,8 @@ pub fn load_file(path: &str) -> Result<Scenario, SelectError> {
 /// The scenario's name for a path: `<folder>/<file>` without the suffix.
 pub fn name_of(path: &Path) -> String {
     let full = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
-    let part = |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
-    let folder = part(full.parent().and_then(Path::file_name)).unwrap_or_else(|| "local".to_string());
-    let stem = part(full.file_stem()).unwrap_or_default();
-    format!("{folder}/{stem}")
+    let folder = full.parent().and_then(Path::file_name).unwrap_or("local".as_ref());
+    format!("{}/{}", folder.to_string_lossy(), full.file_stem().unwrap_or_default().to_string_lossy())
 }
 
 #[cfg(test)]

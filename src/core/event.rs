@@ -178,8 +178,8 @@ pub struct Versions {
 impl Versions {
     /// The path of the libcuda that was mapped.
     pub fn libcuda(&self) -> Option<PathBuf> {
-        let is_libcuda = |library: &&MappedLibrary| library.simulated || library.name == CallLibrary::Driver.name();
-        self.libraries.iter().find(is_libcuda).map(|library| PathBuf::from(&library.path))
+        let libcuda = self.libraries.iter().find(|it| it.simulated || it.name == CallLibrary::Driver.name());
+        libcuda.map(|library| PathBuf::from(&library.path))
     }
 
     /// Whether the libraries are those of the simulated machine. The loaded libraries decide, not the command line.

@@ -96,6 +96,5 @@ pub fn rejudge(report: &mut Report) {
 /// answer is never trusted.
 fn broke_off(plan: &Plan, verdict: &Verdict, cases: &[CaseReport]) -> bool {
     let repeat = usize::try_from(plan.repeat).unwrap_or(usize::MAX);
-    let made = |name: &str| cases.iter().find(|case| case.name == name).map_or(0, |case| case.attempts.len());
-    !verdict.kind.is_conclusive() && plan.cases.iter().any(|case| made(&case.name) < repeat)
+    !verdict.kind.is_conclusive() && plan.cases.iter().any(|case| retry::attempts_of(cases, &case.name).len() < repeat)
 }

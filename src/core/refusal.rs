@@ -194,16 +194,16 @@ fn creates(call: Sysno) -> bool {
 /// libraries tell its errors apart.
 fn changes_the_machine(call: Sysno, files: &[NamedFile]) -> bool {
     let name = call.name();
-    let is_device = |file: &NamedFile| {
-        let can_be = if creates(call) { file.has_folder } else { file.exists };
-        can_be && file.path.starts_with("/dev/") && !file.path.starts_with("/dev/shm/")
-    };
     match name {
         "init_module" | "finit_module" | "delete_module" => true,
         "bind" => false,
         _ => {
             let removes = ["unlink", "rmdir", "chmod", "chown", "lchown", "fchmodat", "fchownat", "truncate"];
-            (creates(call) || removes.iter().any(|verb| name.starts_with(verb))) && files.iter().any(is_device)
+            (creates(call) || removes.iter().any(|verb| name.starts_with(verb)))
+                && files.iter().any(|file| {
+                    let can_be = if creates(call) { file.has_folder } else { file.exists };
+                    can_be && file.path.starts_with("/dev/") && !file.path.starts_with("/dev/shm/")
+                })
         }
     }
 }
@@ -227,8 +227,7 @@ pub fn plain(path: &str) -> String {
 
 /// Whether a name is an address such as `0000:06:00.0`.
 fn is_pci_address(name: &str) -> bool {
-    let shape = |byte: u8| if byte.is_ascii_hexdigit() { b'0' } else { byte };
-    name.bytes().map(shape).eq(b"0000:00:00.0".iter().copied())
+    name.bytes().map(|byte| if byte.is_ascii_hexdigit() { b'0' } else { byte }).eq(b"0000:00:00.0".iter().copied())
 }
 
 #[cfg(test)]

@@ -97,14 +97,16 @@ impl Picked {
     }
 
     fn add(&mut self, Meant { outlines, by_name, file }: Meant) {
-        let sha256 = |file: &Option<Scenario>| file.as_ref().map(|file| file.sha256.clone());
+        let sha256 = file.as_ref().map(|file| &file.sha256);
         for outline in outlines {
             if by_name {
                 self.by_name.extend(outline.instances.iter().cloned());
             }
             // Two files of the same name are two scenarios.
-            let same = |known: &&mut Pick| known.outline.name == outline.name && sha256(&known.file) == sha256(&file);
-            match self.picks.iter_mut().find(same) {
+            let known = self.picks.iter_mut().find(|known| {
+                known.outline.name == outline.name && known.file.as_ref().map(|file| &file.sha256) == sha256
+            });
+            match known {
                 Some(known) => {
                     for instance in outline.instances {
                         if !known.outline.instances.contains(&instance) {
@@ -127,21 +129,22 @@ impl Picked {
     }
 
     fn read(self) -> Result<Vec<Scenario>, SelectError> {
-        let is_meant =
-            |file: &Embedded| self.picks.iter().any(|pick| pick.file.is_none() && pick.outline.name == file.name);
-        let files: Vec<Embedded> = embedded().filter(is_meant).collect();
+        let files: Vec<Embedded> = embedded()
+            .filter(|file| self.picks.iter().any(|pick| pick.file.is_none() && pick.outline.name == file.name))
+            .collect();
         let mut read: BTreeMap<String, Scenario> =
             load_embedded(&files)?.into_iter().map(|scenario| (scenario.name.clone(), scenario)).collect();
-        let scenario = |pick: Pick| {
-            let mut scenario = pick.file.or_else(|| read.remove(&pick.outline.name))?;
+        let mut scenarios = Vec::new();
+        for pick in self.picks {
+            let Some(mut scenario) = pick.file.or_else(|| read.remove(&pick.outline.name)) else { continue };
             let mut all = std::mem::take(&mut scenario.instances);
             for name in &pick.outline.instances {
                 let index = all.iter().position(|instance| instance.name == *name);
                 scenario.instances.extend(index.map(|index| all.remove(index)));
             }
-            Some(scenario)
-        };
-        Ok(self.picks.into_iter().filter_map(scenario).collect())
+            scenarios.push(scenario);
+        }
+        Ok(scenarios)
     }
 }
 
@@ -230,16 +233,14 @@ fn by_name(all: &[Outline], selector: &str) -> Result<Option<Outline>, SelectErr
 
 /// The scenarios of a folder, or else those with a tag or symptom.
 fn with_word(all: &[Outline], selector: &str) -> Vec<Outline> {
-    let folder = selector.trim_end_matches('/');
-    let is_in = |scenario: &&Outline| scenario.name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
-    let in_folder: Vec<Outline> = all.iter().filter(is_in).cloned().collect();
+    let folder = format!("{}/", selector.trim_end_matches('/'));
+    let in_folder: Vec<Outline> = all.iter().filter(|scenario| scenario.name.starts_with(&folder)).cloned().collect();
     if !in_folder.is_empty() {
         return in_folder;
     }
-    let tagged = |scenario: &&Outline| {
-        scenario.tags.iter().chain(&scenario.symptoms).any(|word| word.eq_ignore_ascii_case(selector))
-    };
-    all.iter().filter(tagged).cloned().collect()
+    let mut tagged = all.to_vec();
+    tagged.retain(|it| it.tags.iter().chain(&it.symptoms).any(|word| word.eq_ignore_ascii_case(selector)));
+    tagged
 }
 
 fn by_word(all: &[Outline], selector: &str) -> Result<Vec<Outline>, SelectError> {
@@ -248,26 +249,26 @@ fn by_word(all: &[Outline], selector: &str) -> Result<Vec<Outline>, SelectError>
         return Ok(found);
     }
     if !selector.contains(['*', '?']) {
-        let rest = |scenario: &Outline| stem(&scenario.name).strip_prefix(selector)?.strip_prefix('-').map(drop);
-        return Ok(all.iter().filter(|scenario| rest(scenario).is_some()).cloned().collect());
+        let first_words = format!("{selector}-");
+        return Ok(all.iter().filter(|scenario| stem(&scenario.name).starts_with(&first_words)).cloned().collect());
     }
-    let pattern = |text: &str| {
-        glob::Pattern::new(text).map_err(|error| {
-            let (selector, why) = (terminal(selector), terminal(&error.to_string()));
-            SelectError::Selector(format!("`{selector}` is not a valid glob: {why}"))
-        })
-    };
     // In the name of an instance, brackets are not part of the pattern.
-    let (as_given, literal) = (pattern(selector)?, pattern(&selector.replace('[', "[[]"))?);
-    let matched = |scenario: &Outline| {
-        if as_given.matches(&scenario.name) || as_given.matches(stem(&scenario.name)) {
-            return Some(scenario.clone());
+    let (as_given, literal) = (pattern(selector, selector)?, pattern(&selector.replace('[', "[[]"), selector)?);
+    let mut matched = all.to_vec();
+    for scenario in &mut matched {
+        if !as_given.matches(&scenario.name) && !as_given.matches(stem(&scenario.name)) {
+            scenario.instances.retain(|instance| literal.matches(instance));
         }
-        let is_meant = |instance: &&String| literal.matches(instance);
-        let instances: Vec<String> = scenario.instances.iter().filter(is_meant).cloned().collect();
-        (!instances.is_empty()).then(|| Outline { instances, ..scenario.clone() })
-    };
-    Ok(all.iter().filter_map(matched).collect())
+    }
+    matched.retain(|scenario| !scenario.instances.is_empty());
+    Ok(matched)
+}
+
+fn pattern(text: &str, selector: &str) -> Result<glob::Pattern, SelectError> {
+    glob::Pattern::new(text).map_err(|error| {
+        let (selector, why) = (terminal(selector), terminal(&error.to_string()));
+        SelectError::Selector(format!("`{selector}` is not a valid glob: {why}"))
+    })
 }
 
 fn stem(name: &str) -> &str {
@@ -334,8 +335,8 @@ mod tests {
 
     #[test]
     fn first_words_and_globs_need_no_folder() {
-        let load = |name: &str| Outline::of(&scenario::load(name, "test.toml", SOURCE, &[]).unwrap());
-        let all = ["framework/torch-import", "framework/torchvision", "framework/torch-rng"].map(load);
+        let all = ["framework/torch-import", "framework/torchvision", "framework/torch-rng"]
+            .map(|name| Outline::of(&scenario::load(name, "test.toml", SOURCE, &[]).unwrap()));
         for (selector, found) in
             [("torch", vec![0, 2]), ("torch-r", vec![]), ("torch*", vec![0, 1, 2]), ("*rng", vec![2])]
         {
@@ -366,12 +367,11 @@ mod tests {
 
     #[test]
     fn only_names_are_names() {
-        let by_name = |selector: &str| meant(&all(), selector).unwrap().by_name;
         for exact in ["context/first", "context/first[q=2]", "second"] {
-            assert!(by_name(exact), "{exact}");
+            assert!(meant(&all(), exact).unwrap().by_name, "{exact}");
         }
         for other in ["visibility", "visibility/", "visibility/*", "a01", "all", "context/firs?", "*[q=2]"] {
-            assert!(!by_name(other), "{other}");
+            assert!(!meant(&all(), other).unwrap().by_name, "{other}");
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::text::counts::digits;
+
 /// The `index`-th of `count` parts, counted from 1: every `count`-th instance of the selection, in its order. Each
 /// instance is in exactly one part, and the sizes of two parts differ by at most one. Neighbours are often instances
 /// of one scenario and take equally long, so they go to different parts.
@@ -14,9 +16,8 @@ pub struct Shard {
 impl Shard {
     /// Parses `INDEX/COUNT`, such as `1/4`; `None` if there is no such part.
     pub fn parse(text: &str) -> Option<Shard> {
-        let number = |text: &str| Some(text).filter(|text| text.bytes().all(|b| b.is_ascii_digit()))?.parse().ok();
         let (index, count) = text.split_once('/')?;
-        let (index, count) = (number(index)?, number(count)?);
+        let (index, count) = (digits(index)?, digits(count)?);
         (1..=count).contains(&index).then_some(Shard { index, count })
     }
 

@@ -116,19 +116,20 @@ impl Amount {
     }
 
     fn held(&self, key: &str, stated: &BTreeMap<String, Matcher>, look: &Look<'_>, gpus: &GpuNames<'_>) -> Vec<Truth> {
-        let held = |(gpu, matcher): (String, &Matcher)| {
+        let mut held = Vec::new();
+        for (gpu, matcher) in gpus.each(stated) {
             let subject = format!("{key} of {gpu}");
             let at = |bytes| matcher.compare(&subject, &Datum::Int(bytes), look, gpus).of_memory();
-            match ((self.bytes)(look, &gpu), (self.hidden)(look, &gpu)) {
+            held.push(match ((self.bytes)(look, &gpu), (self.hidden)(look, &gpu)) {
                 (_, Some(Hidden::Uncalibrated)) => unobservable(Hidden::Uncalibrated, &subject),
                 (None, _) => (self.unread)(&subject),
                 (Some(bytes), None) => at(bytes),
                 (Some(bytes), Some(hidden)) => {
                     within(bytes, hidden, matcher, at).unwrap_or_else(|| unobservable(hidden, &subject))
                 }
-            }
-        };
-        gpus.each(stated).into_iter().map(held).collect()
+            });
+        }
+        held
     }
 
     /// What was seen on one GPU, or on every GPU without `gpu`.

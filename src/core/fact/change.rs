@@ -170,9 +170,9 @@ impl Change {
 
 /// The differences of two lists of changes: pairs with one subject, in the order of `a`, then those of `b` alone.
 pub fn differing<'c>(a: &'c [Change], b: &'c [Change]) -> Vec<(Option<&'c Change>, Option<&'c Change>)> {
-    let find = |all: &'c [Change], place: &Place<'_>| all.iter().find(|change| change.place() == *place);
-    let in_a = a.iter().map(|change| (Some(change), find(b, &change.place())));
-    let only_b = b.iter().filter(|change| find(a, &change.place()).is_none()).map(|change| (None, Some(change)));
+    let in_a = a.iter().map(|change| (Some(change), b.iter().find(|other| other.place() == change.place())));
+    let only_b = b.iter().filter(|change| a.iter().all(|other| other.place() != change.place()));
+    let only_b = only_b.map(|change| (None, Some(change)));
     in_a.chain(only_b).filter(|(a, b)| a != b).collect()
 }
 

@@ -45,9 +45,9 @@ impl Known {
             facts.push(Fact::DidNotReturn);
         }
         facts.extend(step.status.as_ref().filter(|status| status.code != 0).map(|status| Fact::Status(status.into())));
-        let is_bound = |value: &Value| matches!(value, Value::Text(text) if text == BOUND);
         // A value about every process on a GPU includes other people's processes.
-        let values = step.values.iter().filter(|(_, value)| step.shared.is_none() && !is_bound(value));
+        let values = step.values.iter().filter(|_| step.shared.is_none());
+        let values = values.filter(|(_, value)| !matches!(value, Value::Text(text) if text == BOUND));
         facts.extend(values.map(|(name, value)| Fact::Value(name.clone(), value.into())));
         let mut foretold = self.current.clone();
         self.process(step, &mut facts, &mut foretold);
@@ -69,10 +69,9 @@ impl Known {
             facts.push(Fact::Initialised(step.initialised));
         }
         self.initialised = step.initialised;
-        let listed = |gpus: Option<&Vec<String>>| gpus.cloned().unwrap_or_default();
         if sees_other {
             facts.push(Fact::Visible(step.visible.clone()));
-            let before = listed(self.visible.as_ref());
+            let before = self.visible.clone().unwrap_or_default();
             for gpu in step.visible.iter().flatten().filter(|gpu| !before.contains(gpu)) {
                 let class = self.classes.entry(gpu.clone()).or_insert(Some(Class::None));
                 if *class == Some(Class::None) {
@@ -88,8 +87,8 @@ impl Known {
         }
         if step.contexts != self.contexts {
             facts.push(Fact::Contexts(step.contexts.clone()));
-            let before = listed(self.contexts.as_ref());
-            let now = listed(step.contexts.as_ref());
+            let before = self.contexts.clone().unwrap_or_default();
+            let now = step.contexts.clone().unwrap_or_default();
             for gpu in before.iter().filter(|gpu| !now.contains(gpu)) {
                 self.classes.insert(gpu.clone(), Some(Class::Init));
                 if foretold.as_ref() == Some(gpu) {

@@ -15,14 +15,12 @@ pub(super) const CONTEXTS: FactKind = FactKind {
         facts.contexts.iter().map(|gpus| format!("contexts are active on {}", gpus.words(" and "))).collect()
     },
     held: |facts, look, gpus| {
-        let held = |expected: &GpuList| {
-            let mut seen = look.step.contexts.clone().or_else(|| look.step.is_idle().then(Vec::new));
-            let mut expected = expected.names(gpus);
-            seen.iter_mut().for_each(|seen| seen.sort());
-            expected.sort();
-            equal("contexts", seen, &expected)
-        };
-        facts.contexts.iter().map(held).collect()
+        let Some(expected) = &facts.contexts else { return Vec::new() };
+        let mut seen = look.step.contexts.clone().or_else(|| look.step.is_idle().then(Vec::new));
+        let mut expected = expected.names(gpus);
+        seen.iter_mut().for_each(|seen| seen.sort());
+        expected.sort();
+        vec![equal("contexts", seen, &expected)]
     },
     needs_polling: false,
     told: Told::Alone { heading: "contexts", brief: "contexts", unasked: Unasked::Always },

@@ -10,6 +10,7 @@ use super::{CheckReader, Truth};
 use crate::source::reader::is_gpu;
 use crate::source::schema::GPU;
 use crate::source::tree::{Data, Node, SourceSpan, TreeEntry};
+use crate::text::counts::listed;
 
 /// A list of GPUs by plan name (`gpu0`), or `all` or `none`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -86,11 +87,12 @@ impl GpuList {
 }
 
 pub(super) fn equal(subject: &str, seen: Option<Vec<String>>, expected: &[String]) -> Truth {
-    let list = |names: &[String]| if names.is_empty() { "none".to_string() } else { names.join(", ") };
     match seen {
         None => Truth::Unknown(format!("{subject} could not be observed")),
         Some(seen) if seen == expected => Truth::Yes,
-        Some(seen) => Truth::No(format!("{subject} is {}, expected {}", list(&seen), list(expected))),
+        Some(seen) => {
+            Truth::No(format!("{subject} is {}, expected {}", listed(seen, "none"), listed(expected, "none")))
+        }
     }
 }
 

@@ -10,16 +10,16 @@ pub(super) const INITIALISED: FactKind = FactKind {
     schema: || json!({ "type": "boolean" }),
     matchers: |_| Vec::new(),
     sentences: |facts| {
-        let words = |yes| format!("the driver is {}initialised", if yes { "" } else { "not " });
-        facts.initialised.into_iter().map(words).collect()
+        let not = facts.initialised.map(|yes| if yes { "" } else { "not " });
+        not.into_iter().map(|not| format!("the driver is {not}initialised")).collect()
     },
     held: |facts, look, _| {
-        let held = |expected| match look.step.initialised {
+        let Some(expected) = facts.initialised else { return Vec::new() };
+        vec![match look.step.initialised {
             None => Truth::Unknown("initialised could not be observed".to_string()),
             Some(seen) if seen == expected => Truth::Yes,
             Some(seen) => Truth::No(format!("initialised is {seen}, expected {expected}")),
-        };
-        facts.initialised.into_iter().map(held).collect()
+        }]
     },
     needs_polling: false,
     told: Told::Alone { heading: "driver initialised", brief: "initialised:", unasked: Unasked::Never },

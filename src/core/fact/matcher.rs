@@ -136,8 +136,8 @@ impl Matcher {
     }
 
     pub(super) fn words(&self, in_bytes: bool) -> String {
-        let bound = |(bound, operand): (&BoundWord, &Operand)| format!("{}{}", bound.word, operand.words(in_bytes));
-        self.bounds().map(bound).collect::<Vec<_>>().join(" and ")
+        let bounds = self.bounds().map(|(bound, operand)| format!("{}{}", bound.word, operand.words(in_bytes)));
+        bounds.collect::<Vec<_>>().join(" and ")
     }
 
     /// Compares a value with every bound. `subject` names the value in messages.
@@ -250,11 +250,12 @@ fn is_returned(file: &mut CheckReader<'_, '_>, node: &Node, label: &str, name: &
 
 /// The names of the values that a call returns beside its status.
 pub fn values_of(call: &Call) -> Vec<&'static str> {
-    let names = |(name, output)| match output {
-        Output::Struct(layout) => layout.fields.iter().map(|field| field.name).collect(),
-        _ => vec![name],
-    };
-    call.outputs().flat_map(names).collect()
+    call.outputs()
+        .flat_map(|(name, output)| match output {
+            Output::Struct(layout) => layout.fields.iter().map(|field| field.name).collect(),
+            _ => vec![name],
+        })
+        .collect()
 }
 
 /// The value of this name that a step returned, whether or not it varies between attempts.

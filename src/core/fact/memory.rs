@@ -70,8 +70,7 @@ fn class(gpu: &str, seen: Option<&MemoryObservation>, expected: &[Class]) -> Tru
         }
         _ => &[class],
     };
-    let asked_for = |class: &&Class| expected.contains(class);
-    match (possible.iter().filter(asked_for).count(), memory.hidden) {
+    match (possible.iter().filter(|class| expected.contains(class)).count(), memory.hidden) {
         (0, _) => {
             let words: Vec<&str> = expected.iter().copied().map(Class::name).collect();
             Truth::NoOfMemory(format!("{subject} is {}, expected {}", class.name(), words.join(" or ")))

@@ -3,8 +3,7 @@
 use serde_json::json;
 
 use super::gpus::equal;
-use super::{FactKind, GpuList, Look, Sight, Told, Truth, Unasked, words};
-use crate::observation::StepObservation;
+use super::{FactKind, GpuList, Look, Sight, Told, Unasked, words};
 use crate::source::schema::reference;
 
 /// Statuses by which a driver reports that there is no GPU.
@@ -17,9 +16,9 @@ pub(super) const VISIBLE: FactKind = FactKind {
     matchers: |_| Vec::new(),
     sentences: |facts| facts.visible.iter().map(|gpus| format!("the process sees {}", gpus.words(", "))).collect(),
     held: |facts, look, gpus| {
-        let seen = || look.step.visible.clone().or_else(|| saw_no_device(look).then(Vec::new));
-        let held = |expected: &GpuList| -> Truth { equal("visible", seen(), &expected.names(gpus)) };
-        facts.visible.iter().map(held).collect()
+        let Some(expected) = &facts.visible else { return Vec::new() };
+        let seen = look.step.visible.clone().or_else(|| saw_no_device(look).then(Vec::new));
+        vec![equal("visible", seen, &expected.names(gpus))]
     },
     needs_polling: false,
     told: Told::Alone { heading: "sees", brief: "sees", unasked: Unasked::Last },
@@ -33,9 +32,9 @@ pub(super) const VISIBLE: FactKind = FactKind {
 /// Whether a call has reported that there is no GPU, and nothing was initialised since. Such a driver answers probes
 /// as if it were not initialised, so they cannot show it.
 fn saw_no_device(look: &Look<'_>) -> bool {
-    let says_none = |step: &StepObservation| {
-        let name = step.status.as_ref().and_then(|status| status.name.as_deref());
-        name.is_some_and(|name| NO_DEVICE.contains(&name))
-    };
-    look.step.initialised != Some(true) && look.so_far().iter().any(says_none)
+    look.step.initialised != Some(true)
+        && look.so_far().iter().any(|step| {
+            let name = step.status.as_ref().and_then(|status| status.name.as_deref());
+            name.is_some_and(|name| NO_DEVICE.contains(&name))
+        })
 }

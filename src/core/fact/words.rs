@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use crate::event::{Status, Value};
 use crate::observation::MemoryObservation;
+use crate::text::counts::listed;
 
 /// A status as its C name, or as its number if it has no name.
 pub fn status(status: &Status) -> String {
@@ -23,11 +24,7 @@ pub fn value(value: &Value) -> String {
 
 /// Calls and how often each was made: `cuInit, cuDeviceGet ×2`, or `none`.
 pub fn calls(made: &BTreeMap<String, u64>) -> String {
-    if made.is_empty() {
-        return "none".to_owned();
-    }
-    let counted = |(name, count): (&String, &u64)| if *count == 1 { name.clone() } else { format!("{name} ×{count}") };
-    made.iter().map(counted).collect::<Vec<_>>().join(", ")
+    listed(made.iter().map(|(name, n)| if *n == 1 { name.clone() } else { format!("{name} ×{n}") }), "none")
 }
 
 /// A list of GPUs: `gpu0,gpu1`, or `no GPU`.

@@ -9,7 +9,6 @@
 use cuda_pitfalls_calls::Effect;
 
 use crate::event::Event;
-use crate::experiment::Step;
 use crate::observe::{Scene, baseline, difference, epsilon, own_pids};
 use crate::plan::CasePlan;
 use crate::recording::BarrierSnapshot;
@@ -116,14 +115,13 @@ impl<'a> Watch<'a> {
     fn unprovoked(&self) -> Option<String> {
         self.gpus().find_map(|(place, gpu)| {
             let start = self.start(place)?;
-            let is_change = |used: u64, before: u64| used.abs_diff(before) > self.noise(gpu);
-            if self.changes(place, self.first_step()).any(|used| is_change(used, start)) {
+            if self.changes(place, self.first_step()).any(|used| used.abs_diff(start) > self.noise(gpu)) {
                 return Some(format!("memory of {} changed before the first step", gpu.uuid));
             }
             if !self.sees(gpu) {
                 let mut seen = self.changes(place, u64::MAX).chain(self.readings(place).map(|(_, used)| used));
                 return seen
-                    .any(|used| is_change(used, start))
+                    .any(|used| used.abs_diff(start) > self.noise(gpu))
                     .then(|| format!("memory of {} changed, which the worker does not see", gpu.uuid));
             }
             let readings: Vec<(Option<usize>, u64)> = self.readings(place).collect();
@@ -132,7 +130,7 @@ impl<'a> Watch<'a> {
                 let step = self.case.steps.get(*step)?;
                 // Threads of a framework may be at work at any step.
                 let is_idle = step.has(Effect::Inert) && self.case.python.is_none();
-                (is_idle && is_change(*used, *before))
+                (is_idle && used.abs_diff(*before) > self.noise(gpu))
                     .then(|| format!("memory of {} changed at {}, which makes no call", gpu.uuid, step.label))
             })
         })
@@ -164,8 +162,7 @@ impl<'a> Watch<'a> {
     /// Whether a process of the attempt may use a GPU.
     fn sees(&self, gpu: &Gpu) -> bool {
         let Some(mask) = &self.case.mask else { return true };
-        let is_free = |step: &&Step| step.has(Effect::MayUnmask) || step.has(Effect::StartsMps);
-        let may_unmask = self.case.steps.iter().any(|step| is_free(&step));
+        let may_unmask = self.case.steps.iter().any(|step| step.has(Effect::MayUnmask) || step.has(Effect::StartsMps));
         mask.contains(&gpu.uuid) || may_unmask || self.case.env.contains_key("CUDA_VISIBLE_DEVICES")
     }
 }

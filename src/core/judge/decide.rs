@@ -1,6 +1,7 @@
 //! From the attempts at trap and control to a verdict.
 
 use crate::plan::Plan;
+use crate::text::counts::tally;
 use crate::verdict::Invalidation;
 use crate::verdict::{Kind, Rate, Reason};
 
@@ -150,11 +151,11 @@ fn too_few(plan: &Plan, seen: &[JudgedCase]) -> Option<Decision> {
         return None;
     }
     let reasons: Vec<&Invalidation> = lacking.iter().flat_map(|seen| &seen.invalid).flatten().collect();
-    let times = |invalid: &Invalidation| reasons.iter().filter(|other| other.reason == invalid.reason).count();
+    let times = tally(reasons.iter().map(|invalid| invalid.reason));
     // Of equally frequent reasons the first; `max_by_key` would take the last.
-    let most = reasons.iter().map(|invalid| times(invalid)).max().unwrap_or(0);
+    let most = times.iter().map(|(_, times)| *times).max().unwrap_or(0);
     let words = words.join("; ");
-    Some(match reasons.iter().find(|invalid| times(invalid) == most) {
+    Some(match reasons.iter().find(|invalid| times.contains(&(invalid.reason, most))) {
         Some(invalid) => {
             let detail = format!("{words} ({} {most} times: {})", invalid.reason.name(), invalid.detail);
             inconclusive(invalid.reason, detail)

@@ -76,10 +76,10 @@ fn count(plan: &Plan, seen: &mut JudgedCase, report: &mut CaseReport, scene: &Sc
 /// Marks the GPUs on which attempts of one case differ at a step by at most a driver-initialisation footprint. In some
 /// of the attempts, a co-tenant that no list shows may have taken the footprint, or given it back.
 fn mark_wavering(observed: &mut [(usize, Observation)]) {
-    let footprint = |memory: &MemoryObservation| memory.class.filter(|class| *class <= Class::Init);
     let mut classes: BTreeMap<(String, String), BTreeSet<Class>> = BTreeMap::new();
     for (label, (gpu, memory)) in observed.iter().flat_map(|(_, observation)| memory_of(observation)) {
-        classes.entry((gpu.clone(), label.clone())).or_default().extend(footprint(memory));
+        let footprint = memory.class.filter(|class| *class <= Class::Init);
+        classes.entry((gpu.clone(), label.clone())).or_default().extend(footprint);
     }
     let wavering: BTreeSet<String> =
         classes.into_iter().filter(|(_, seen)| seen.len() > 1).map(|((gpu, _), _)| gpu).collect();

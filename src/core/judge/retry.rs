@@ -3,7 +3,6 @@
 
 use crate::plan::Plan;
 use crate::report::{Attempt, CaseReport};
-use crate::verdict::Invalidation;
 use crate::verdict::{ExpectationMet, Reason, Verdict};
 
 /// The cases that may have one more attempt now, as indices into the cases of the plan. An index is repeated if
@@ -14,8 +13,7 @@ use crate::verdict::{ExpectationMet, Reason, Verdict};
 /// all of them stay in the report.
 pub fn additional_attempts(plan: &Plan, cases: &[CaseReport]) -> Vec<usize> {
     let repeat = usize::try_from(plan.repeat).unwrap_or(usize::MAX);
-    let made = |name: &str| cases.iter().find(|case| case.name == name).map_or(&[][..], |case| &case.attempts);
-    let attempts: Vec<&[Attempt]> = plan.cases.iter().map(|case| made(&case.name)).collect();
+    let attempts: Vec<&[Attempt]> = plan.cases.iter().map(|case| attempts_of(cases, &case.name)).collect();
     let extra: usize = attempts.iter().map(|made| made.len().saturating_sub(repeat)).sum();
     let mut budget = repeat.saturating_mul(2).saturating_sub(extra);
     let mut missing: Vec<usize> = attempts.iter().map(|made| missing(made, repeat)).collect();
@@ -33,14 +31,18 @@ pub fn additional_attempts(plan: &Plan, cases: &[CaseReport]) -> Vec<usize> {
     again
 }
 
+/// The attempts that were made of a case so far.
+pub(super) fn attempts_of<'c>(cases: &'c [CaseReport], name: &str) -> &'c [Attempt] {
+    cases.iter().find(|case| case.name == name).map_or(&[], |case| &case.attempts)
+}
+
 /// How many valid attempts a case lacks because of contamination.
 fn missing(attempts: &[Attempt], repeat: usize) -> usize {
-    let is_disturbance = |invalid: &Invalidation| matches!(invalid.reason, Reason::Contaminated | Reason::Residue);
-    let contaminated = |attempt: &&Attempt| attempt.judged.invalid.iter().any(is_disturbance);
-    let valid = attempts.iter().filter(|attempt| attempt.judged.invalid.is_empty()).count();
-    let lost = attempts.iter().filter(|attempt| !attempt.judged.invalid.is_empty() && !contaminated(attempt)).count();
+    let contaminated = attempts.iter().filter(|attempt| {
+        attempt.judged.invalid.iter().any(|it| matches!(it.reason, Reason::Contaminated | Reason::Residue))
+    });
     // Attempts that were lost for another reason, or never made, are not replaced.
-    attempts.len().min(repeat).saturating_sub(valid).saturating_sub(lost)
+    attempts.len().min(repeat).saturating_sub(attempts.len() - contaminated.count())
 }
 
 /// The fewest attempts of each case for an unexpected verdict.

@@ -56,8 +56,7 @@ fn attempts(counts: &[i64]) -> Vec<Attempt> {
 }
 
 fn cases(trap: Vec<Attempt>, control: Vec<Attempt>) -> Vec<CaseReport> {
-    let case = |name: &str, attempts| CaseReport::new(name, attempts);
-    vec![case("trap", trap), case("control", control)]
+    vec![CaseReport::new("trap", trap), CaseReport::new("control", control)]
 }
 
 fn verdict_with(plan: &Plan, cases: &mut [CaseReport], calibration: &[Calibration]) -> Verdict {

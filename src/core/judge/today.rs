@@ -86,14 +86,12 @@ fn same_calls(then: &[CasePlan], today: &[CasePlan]) -> Option<BTreeMap<String, 
     let mut names = BTreeMap::new();
     for case in then {
         let calls = made(case);
-        let same = |today: &&CasePlan| made(today) == calls;
         // If two cases make the same calls, the one with the same name.
-        let named = left.iter().position(|today| today.name == case.name && same(today));
-        let today = left.remove(named.or_else(|| left.iter().position(same))?);
+        let named = left.iter().position(|today| today.name == case.name && made(today) == calls);
+        let today = left.remove(named.or_else(|| left.iter().position(|today| made(today) == calls))?);
         names.insert(case.name.clone(), today.name.clone());
     }
-    let decides = |case: &&CasePlan| matches!(case.name.as_str(), "trap" | "control");
-    (!left.iter().any(decides)).then_some(names)
+    (!left.iter().any(|case| matches!(case.name.as_str(), "trap" | "control"))).then_some(names)
 }
 
 /// A case reduced to what it does, without descriptions and expectations.

@@ -142,14 +142,12 @@ fn broken(recording: &Recording) -> Option<String> {
 /// `cuCtxCreate`, managed memory, another process). With MIG, a context takes memory of an instance, which the GPU's
 /// figure does not show.
 fn contradiction(plan: &Plan, case: &CasePlan, recording: &Recording, scene: &Scene) -> Option<String> {
-    let mig = |name: &str| {
-        scene.gpus.iter().any(|gpu| plan.gpu_name(&gpu.uuid).as_deref() == Some(name) && gpu.mig == Some(true))
-    };
+    let with_mig = scene.gpus.iter().filter(|gpu| gpu.mig == Some(true));
+    let with_mig: Vec<String> = with_mig.filter_map(|gpu| plan.gpu_name(&gpu.uuid)).collect();
     let observation = observe(plan, case, recording, scene);
     observation.steps.iter().find_map(|step| {
-        let mut active = step.contexts.iter().flatten().filter(|name| !mig(name));
-        let empty = |name: &&String| step.memory.get(*name).is_some_and(|memory| memory.class == Some(Class::None));
-        let name = active.find(empty)?;
+        let mut active = step.contexts.iter().flatten().filter(|name| !with_mig.contains(name));
+        let name = active.find(|name| step.memory.get(*name).is_some_and(|it| it.class == Some(Class::None)))?;
         Some(format!("at {}: the primary context of {name} is active, and its memory did not change", step.label))
     })
 }

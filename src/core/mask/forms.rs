@@ -26,8 +26,11 @@ pub struct Form {
 /// # Errors
 /// Every error of the file. A test reads the file, so an error is a bug.
 pub fn forms() -> Result<Vec<(String, Form)>, Invalid> {
-    let invalid = |diagnostics| Invalid { path: FILE.to_string(), source: SOURCE.to_string(), diagnostics };
-    read(FILE, SOURCE).map_err(invalid)
+    read(FILE, SOURCE).map_err(|diagnostics| Invalid {
+        path: FILE.to_string(),
+        source: SOURCE.to_string(),
+        diagnostics,
+    })
 }
 
 /// The file as it is written. Unknown keys are errors.
@@ -106,8 +109,7 @@ mod tests {
     use crate::mask::{InitStatus, parse};
 
     fn errors(source: &str) -> Vec<String> {
-        let render = |error: Diagnostic| error.render(source, false);
-        read("m.toml", source).unwrap_err().into_iter().map(render).collect()
+        read("m.toml", source).unwrap_err().into_iter().map(|error| error.render(source, false)).collect()
     }
 
     #[test]

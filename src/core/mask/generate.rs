@@ -60,15 +60,13 @@ pub fn generate(seed: u64, count: usize, gpus: usize) -> Vec<Template> {
 /// UUIDs that no real GPU has, for predictions: only that they differ matters.
 fn stand_ins(gpus: usize) -> Vec<String> {
     let mut random = Random::new(0);
-    let uuid = |_| {
-        let digits = format!("{:016x}{:016x}", random.next(), random.next());
-        let (a, rest) = digits.split_at(8);
-        let (b, rest) = rest.split_at(4);
-        let (c, rest) = rest.split_at(4);
-        let (d, e) = rest.split_at(4);
-        format!("GPU-{a}-{b}-{c}-{d}-{e}")
-    };
-    (0..gpus).map(uuid).collect()
+    (0..gpus)
+        .map(|_| {
+            let (high, low) = (random.next(), random.next());
+            let (a, b, c) = (high >> 32, high >> 16 & 0xffff, high & 0xffff);
+            format!("GPU-{a:08x}-{b:04x}-{c:04x}-{:04x}-{:012x}", low >> 48, low & 0xffff_ffff_ffff)
+        })
+        .collect()
 }
 
 impl Wish {

@@ -92,8 +92,9 @@ impl Template {
                 continue;
             }
             let at = text.len() - after.len() - 1;
-            let unclosed = || TemplateError { at, message: "`<` opens a stand-in; the letter is `<<`".to_string() };
-            let (inside, after) = after.split_once('>').ok_or_else(unclosed)?;
+            let (inside, after) = after
+                .split_once('>')
+                .ok_or_else(|| TemplateError { at, message: "`<` opens a stand-in; the letter is `<<`".to_string() })?;
             pieces.push(stand_in(inside, at)?);
             rest = after;
         }
@@ -120,11 +121,11 @@ impl Template {
     /// # Errors
     /// There are fewer UUIDs than the template needs.
     pub fn fill(&self, uuids: &[String]) -> Result<String, MissingGpus> {
-        let piece = |piece: &Piece| match piece {
+        let pieces = self.pieces.iter().map(|piece| match piece {
             Piece::Text(text) => Some(text.clone()),
             Piece::Gpu { place, form, length } => filled(uuids, *place, *form, *length),
-        };
-        self.pieces.iter().map(piece).collect::<Option<String>>().ok_or(MissingGpus { gpus: self.needs() })
+        });
+        pieces.collect::<Option<String>>().ok_or(MissingGpus { gpus: self.needs() })
     }
 }
 
@@ -162,9 +163,9 @@ fn stand_in(inside: &str, at: usize) -> Result<Piece, TemplateError> {
         "flat" => UuidForm::Flat,
         _ => return Err(error("a stand-in begins with `uuid`, `UUID`, `bare` or `flat`")),
     };
-    let place = number(place).filter(|place| *place < MOST_GPUS);
-    let place =
-        place.ok_or_else(|| error(&format!("after `{}` comes the number of a GPU", gpu.get(..4).unwrap_or(gpu))))?;
+    let place = number(place)
+        .filter(|place| *place < MOST_GPUS)
+        .ok_or_else(|| error(&format!("after `{}` comes the number of a GPU", gpu.get(..4).unwrap_or(gpu))))?;
     let length = match length {
         None => Length::Whole,
         Some("unique") => Length::Unique,
@@ -184,7 +185,7 @@ fn number(digits: &str) -> Option<usize> {
 }
 
 fn filled(uuids: &[String], place: usize, form: UuidForm, length: Length) -> Option<String> {
-    let text = form.of(uuids.get(place)?);
+    let text = form.written(uuids.get(place)?);
     let letters = match length {
         Length::Whole => text.len(),
         Length::Letters(letters) => letters,
@@ -195,7 +196,7 @@ fn filled(uuids: &[String], place: usize, form: UuidForm, length: Length) -> Opt
 }
 
 impl UuidForm {
-    fn of(self, uuid: &str) -> String {
+    fn written(self, uuid: &str) -> String {
         let digits = uuid.strip_prefix(GPU).unwrap_or(uuid);
         match self {
             UuidForm::Uuid => uuid.to_string(),
@@ -207,11 +208,10 @@ impl UuidForm {
 
     /// The fewest characters that distinguish a GPU's UUID from all others.
     fn unique(self, uuids: &[String], place: usize) -> usize {
-        let Some(own) = uuids.get(place).map(|uuid| self.of(uuid)) else { return 0 };
-        let alike = |other: &String| own.bytes().zip(other.bytes()).take_while(|(own, other)| own == other).count();
-        let others = uuids.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, uuid)| self.of(uuid));
-        let least = if self == UuidForm::Bare { 0 } else { GPU.len() };
-        others.map(|other| alike(&other)).max().unwrap_or(0).max(least) + 1
+        let Some(own) = uuids.get(place).map(|uuid| self.written(uuid)) else { return 0 };
+        let others = uuids.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, uuid)| self.written(uuid));
+        let alike = others.map(|other| own.bytes().zip(other.bytes()).take_while(|(own, other)| own == other).count());
+        alike.max().unwrap_or(0).max(if self == UuidForm::Bare { 0 } else { GPU.len() }) + 1
     }
 }
 
@@ -246,8 +246,7 @@ mod tests {
         assert_eq!(filled("<uuid0:unique>,<uuid0:shared>"), "GPU-ab1,GPU-ab");
         assert_eq!(filled("<UUID1:unique>,<bare1:unique>"), "GPU-AB9,ab9");
         let one = &uuids()[..1];
-        let fill = |text: &str| Template::parse(text).unwrap().fill(one).unwrap();
-        assert_eq!(fill("<uuid0:unique>,<uuid0:shared>"), "GPU-a,GPU-");
+        assert_eq!(Template::parse("<uuid0:unique>,<uuid0:shared>").unwrap().fill(one).unwrap(), "GPU-a,GPU-");
     }
 
     #[test]

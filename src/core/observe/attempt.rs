@@ -74,13 +74,12 @@ fn called(plan: &Plan, scene: &Scene, recording: &Recording, index: usize, step:
         seen.elapsed_ns = *elapsed_ns;
         seen.status.clone_from(status);
         let named = values.iter().map(|(name, value)| (name.clone(), by_plan_name(plan, scene, value)));
-        let is_stable = |name: &str| match row {
+        (seen.values, seen.varying) = named.partition(|(name, value)| match row {
+            _ if matches!(value, Value::Float(_)) => false,
             Some(row) => is_stable(row, name),
             // For a Python line, the file says which values vary, and the worker reports their names.
-            None => step.python_line().is_some() && !varying.iter().any(|known| known == name),
-        };
-        (seen.values, seen.varying) =
-            named.partition(|(name, value)| !matches!(value, Value::Float(_)) && is_stable(name));
+            None => step.python_line().is_some() && !varying.contains(name),
+        });
         seen.calls.clone_from(calls);
     }
     let shared = ABOUT_EVERYONE.iter().find(|(call, _)| *call == step.call).map(|(_, shared)| *shared);

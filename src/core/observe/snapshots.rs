@@ -124,14 +124,14 @@ pub(crate) fn baseline(recording: &Recording) -> Option<&BarrierSnapshot> {
 
 /// The PIDs of the worker and of the processes that it started, as these processes see themselves.
 pub(crate) fn own_pids(case: &CasePlan, recording: &Recording) -> Vec<u32> {
-    let forks = |step: &usize| case.steps.get(*step).is_some_and(|step| step.has(Effect::Forks));
     let mut pids = vec![recording.pid];
     for said in &recording.events {
         match &said.event {
             Event::Ready { pid, .. } => pids.push(*pid),
             // A forked child does not report its PID; its parent knows it.
             Event::End { step, values, processes, .. } => {
-                if let (true, Some(Value::Int(pid))) = (forks(step), values.get("pid")) {
+                let forks = case.steps.get(*step).is_some_and(|step| step.has(Effect::Forks));
+                if let (true, Some(Value::Int(pid))) = (forks, values.get("pid")) {
                     pids.extend(u32::try_from(*pid));
                 }
                 // The processes that a Python line starts do not report either; the worker looks for them.

@@ -11,7 +11,7 @@ use cuda_pitfalls_calls::{self as calls, CallLibrary, Effect};
 
 use super::{CasePlan, Plan};
 use crate::experiment::Step;
-use crate::scenario::framework::{FRAMEWORKS, Framework, OTHER_IMPORT_MS};
+use crate::scenario::framework::{FRAMEWORKS, OTHER_IMPORT_MS};
 
 /// A process: start, libraries, step barriers, end.
 const PROCESS_MS: f64 = 129.0;
@@ -69,7 +69,7 @@ impl Pace {
         Pace((found.as_secs_f64() / expected.as_secs_f64()).clamp(0.05, 5.0))
     }
 
-    fn of(self, ms: f64) -> Duration {
+    fn duration(self, ms: f64) -> Duration {
         Duration::from_secs_f64(self.0 * ms / 1000.0)
     }
 }
@@ -100,26 +100,26 @@ pub fn attempt(case: &CasePlan, gpus: usize) -> Duration {
         + CONTEXT_MS * contexts as f64
         + WATCHED_GPU_MS * gpus as f64
         + case.python.as_ref().map_or(0.0, |python| import_ms(&python.needs));
-    Pace::default().of(ms)
+    Pace::default().duration(ms)
 }
 
 /// How long the slowest import among the packages takes, in milliseconds.
 fn import_ms(needs: &[String]) -> f64 {
-    let is_needed = |framework: &&Framework| needs.iter().any(|need| need.starts_with(framework.name));
-    FRAMEWORKS.iter().filter(is_needed).filter_map(|framework| framework.import_ms).fold(OTHER_IMPORT_MS, f64::max)
+    let needed = FRAMEWORKS.iter().filter(|framework| needs.iter().any(|need| need.starts_with(framework.name)));
+    needed.filter_map(|framework| framework.import_ms).fold(OTHER_IMPORT_MS, f64::max)
 }
 
 /// How long all attempts of a plan take.
 pub fn plan(plan: &Plan, gpus: usize, pace: Pace) -> Duration {
     let round: Duration = plan.cases.iter().map(|case| attempt(case, gpus)).sum();
     let between = BETWEEN_MS * plan.cases.len() as f64;
-    pace.of((round.as_secs_f64() * 1000.0 + between) * f64::from(plan.repeat))
+    pace.duration((round.as_secs_f64() * 1000.0 + between) * f64::from(plan.repeat))
 }
 
 /// How long a run of these plans takes, including calibration.
 pub fn run<'a>(plans: impl IntoIterator<Item = &'a Plan>, gpus: usize, pace: Pace) -> Duration {
     let attempts: Duration = plans.into_iter().map(|planned| plan(planned, gpus, pace)).sum();
-    pace.of(START_MS + CALIBRATION_MS * (gpus + 1) as f64) + attempts
+    pace.duration(START_MS + CALIBRATION_MS * (gpus + 1) as f64) + attempts
 }
 
 #[cfg(test)]

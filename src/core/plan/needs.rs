@@ -56,13 +56,12 @@ pub(super) fn unmasked(instance: &Instance) -> bool {
 
 /// The GPUs that a plan may use, as indices in NVML order, idle ones first.
 pub(super) fn allowed(machine: &Machine, options: &Options) -> Vec<usize> {
-    let uuid_is_in = |list: &[String], uuid: &String| list.contains(uuid);
     let mut allowed: Vec<(bool, usize)> = machine
         .gpus
         .iter()
         .enumerate()
-        .filter(|(_, gpu)| options.restrict.as_ref().is_none_or(|restrict| uuid_is_in(restrict, &gpu.uuid)))
-        .map(|(place, gpu)| (uuid_is_in(&options.busy, &gpu.uuid), place))
+        .filter(|(_, gpu)| options.restrict.as_ref().is_none_or(|restrict| restrict.contains(&gpu.uuid)))
+        .map(|(place, gpu)| (options.busy.contains(&gpu.uuid), place))
         .collect();
     allowed.sort();
     allowed.into_iter().map(|(_, place)| place).collect()
@@ -148,8 +147,8 @@ impl NeedContext<'_> {
     /// Why there is no libcudart, if the scenario calls the runtime.
     fn libcudart(&self) -> Option<String> {
         let mut steps = self.instances.iter().flat_map(|instance| &instance.cases).flat_map(|case| &case.steps);
-        let calls = |call: &str| calls::find(call).is_some_and(|row| row.library == CallLibrary::Runtime);
-        let needed_by = steps.find(|step| calls(&step.call))?;
+        let needed_by =
+            steps.find(|step| calls::find(&step.call).is_some_and(|row| row.library == CallLibrary::Runtime))?;
         // A libcudart without a version number could not be loaded.
         if self.options.libcudart.as_ref().is_some_and(|runtime| runtime.number.is_some()) {
             return None;

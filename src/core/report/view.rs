@@ -124,12 +124,12 @@ impl ReportView<'_> {
     /// The requirements, with the answers counted as in this report. The number of usable GPUs stays as it was at the
     /// beginning of the run.
     pub fn requirements(&self) -> Vec<Requirement> {
-        let answers = || self.scenarios.iter().filter(|scenario| scenario.verdict.kind.is_conclusive()).count() as u64;
-        let counted = |requirement: &Requirement| match requirement.what {
-            Required::Answers => requirement.with(answers()),
-            Required::Gpus => *requirement,
-        };
-        self.run.require.iter().map(counted).collect()
+        let answers = self.scenarios.iter().filter(|scenario| scenario.verdict.kind.is_conclusive()).count() as u64;
+        let mut requirements = self.run.require.clone();
+        for requirement in requirements.iter_mut().filter(|it| it.what == Required::Answers) {
+            *requirement = requirement.with(answers);
+        }
+        requirements
     }
 }
 

@@ -64,14 +64,14 @@ const READ_TOO: &[&str] = &[
 /// The variable that is read where one of this name is not: what one misspelling in ten characters makes of it, or
 /// another end of `CUDA_VISIBLE_DEVICES`. `None` for a name that is read itself, and for one that is like none.
 pub fn meant_by(name: &str) -> Option<&'static str> {
-    let read = || NAMES.iter().chain(READ_TOO).copied();
-    if read().any(|known| known == name) {
+    let mut read = NAMES.iter().chain(READ_TOO).copied();
+    if read.clone().any(|known| known == name) {
         return None;
     }
     // People write CUDA_VISIBLE=0 and CUDA_VISIBLE_GPUS=0, and keep the mask in CUDA_VISIBLE_DEVICES_OLD.
     let is_cut = name.starts_with("CUDA_VISIBLE") && !name.starts_with("CUDA_VISIBLE_DEVICES");
-    let near = || read().find(|known| nearest_within(name, known.len() / 10, [*known]).is_some());
-    near().or(is_cut.then_some("CUDA_VISIBLE_DEVICES"))
+    let near = read.find(|known| nearest_within(name, known.len() / 10, [*known]).is_some());
+    near.or(is_cut.then_some("CUDA_VISIBLE_DEVICES"))
 }
 
 /// Prefixes of the variables that frameworks read. Variables that decide which code an interpreter runs (`PYTHONPATH`,

@@ -212,11 +212,11 @@ impl<'r> File<'r, '_> {
     fn twin(&mut self) -> Option<String> {
         let node = get(self.entries, "twin")?;
         let name = self.reader.text(node)?;
-        let is_part = |part: &str| {
-            !part.is_empty()
-                && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
-        };
-        if name.split('/').count() == 2 && name.split('/').all(is_part) {
+        if name.split('/').count() == 2
+            && name.split('/').all(|part| {
+                !part.is_empty() && part.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
+            })
+        {
             return Some(name.to_string());
         }
         let help = "a twin is named as in `visibility/mask-after-cuinit`".to_string();
@@ -275,15 +275,14 @@ impl<'r> File<'r, '_> {
         if cases.len() > MOST_CASES {
             self.reader.error(&table.key.place, format!("more than {MOST_CASES} cases"), None);
         }
-        let find = |name: &str| cases.iter().find(|entry| entry.key.text == name);
-        let Some(trap) = find("trap") else {
+        let Some(trap) = cases.iter().find(|entry| entry.key.text == "trap") else {
             let help = Some("add `[cases.trap]`, the order that people write".to_string());
             let place = cases.first().map_or(&table.key.place, |entry| &entry.key.place);
             return self.reader.reject(place, "no case is called `trap`", help);
         };
         let no_control = self.entries.iter().find(|entry| entry.key.text == "no_control");
         let why_none = no_control.and_then(|entry| self.reader.sentence(&entry.value));
-        match (find("control"), no_control) {
+        match (cases.iter().find(|entry| entry.key.text == "control"), no_control) {
             (None, None) => {
                 let help = Some("add `[cases.control]`, or say in `no_control` why there can be none".to_string());
                 self.reader.error(&trap.key.place, "this trap has no control", help);

@@ -7,11 +7,8 @@ pub(super) fn read(source: &str) -> Vec<(String, String)> {
     let Ok(table) = DeTable::parse(source) else { return Vec::new() };
     let mut entries: Vec<_> = table.get_ref().iter().collect();
     entries.sort_by_key(|(name, _)| name.span().start);
-    let sentence = |(name, value): (&toml::Spanned<_>, &toml::Spanned<toml::de::DeValue<'_>>)| {
-        let name: &std::borrow::Cow<'_, str> = name.get_ref();
-        Some((name.to_string(), value.get_ref().as_str()?.to_string()))
-    };
-    entries.into_iter().filter_map(sentence).collect()
+    let sentences = entries.into_iter();
+    sentences.filter_map(|(name, it)| Some((name.get_ref().to_string(), it.get_ref().as_str()?.to_string()))).collect()
 }
 
 #[cfg(test)]

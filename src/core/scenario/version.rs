@@ -1,6 +1,7 @@
 //! Dotted versions and ranges of versions.
 
 use super::Range;
+use crate::text::counts::digits;
 
 /// The comparisons. Longer ones come first, so that `>=` is not read as `>`.
 const COMPARISONS: [&str; 5] = [">=", "<=", ">", "<", "="];
@@ -54,9 +55,7 @@ fn split(range: &str) -> Option<(&'static str, Vec<u64>)> {
 }
 
 fn numbers(version: &str) -> Option<Vec<u64>> {
-    // Digits only: `parse` alone would accept a sign.
-    let number = |part: &str| part.bytes().all(|b| b.is_ascii_digit()).then(|| part.parse().ok())?;
-    version.trim().split('.').map(number).collect()
+    version.trim().split('.').map(digits).collect()
 }
 
 #[cfg(test)]

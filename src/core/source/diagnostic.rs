@@ -86,8 +86,7 @@ impl<'s> TerminalSource<'s> {
 pub fn place(source: &str, offset: usize) -> (u32, u32) {
     let before = &source[..floor(source, offset)];
     let start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-    (count(before.matches('\n').count() + 1), count(before[start..].chars().count() + 1))
+    (before.matches('\n').count() as u32 + 1, before[start..].chars().count() as u32 + 1)
 }
 
 /// A span limited to the source and to whole characters, so that rendering cannot fail.

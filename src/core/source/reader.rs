@@ -268,11 +268,9 @@ impl<'a> Reader<'a> {
     /// Whether another key was already reported as a misspelling of this one, so that its absence is not reported too.
     pub fn misspelt(&self, entries: &[TreeEntry], key: &str) -> bool {
         let meant = Some(did_you_mean(key));
-        let said = |entry: &TreeEntry| {
-            let about = |error: &&Diagnostic| error.span == entry.key.place.span && error.help == meant;
-            self.errors.iter().any(|error| about(&error))
-        };
-        entries.iter().any(said)
+        entries
+            .iter()
+            .any(|entry| self.errors.iter().any(|error| error.span == entry.key.place.span && error.help == meant))
     }
 }
 

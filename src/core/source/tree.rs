@@ -115,11 +115,11 @@ fn node(value: &Spanned<DeValue<'_>>) -> Node {
 
 /// A table that was parsed elsewhere, as a node. All of its parts get the place of the table.
 pub fn table_at(table: &Table, place: &SourceSpan) -> Node {
-    let entry = |(key, value): (&String, &Value)| {
-        let key = TreeKey { text: key.clone(), place: place.clone() };
-        TreeEntry { key, value: value_at(value, place) }
-    };
-    Node { data: Data::Table(table.iter().map(entry).collect()), place: place.clone() }
+    let entries = table.iter().map(|(key, value)| TreeEntry {
+        key: TreeKey { text: key.clone(), place: place.clone() },
+        value: value_at(value, place),
+    });
+    Node { data: Data::Table(entries.collect()), place: place.clone() }
 }
 
 fn value_at(value: &Value, place: &SourceSpan) -> Node {

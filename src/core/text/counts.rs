@@ -3,10 +3,16 @@
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::hash::Hash;
+use std::str::FromStr;
 
 /// A count and what is counted: `1 question`, `3 questions`.
 pub fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
     format!("{count} {noun}{}", if count == N::from(1) { "" } else { "s" })
+}
+
+/// The number that a text of digits is. `parse` alone would accept a sign too.
+pub fn digits<N: FromStr>(text: &str) -> Option<N> {
+    text.parse().ok().filter(|_| text.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The distinct items and how often each occurs, in the order of their first occurrence.

@@ -40,8 +40,8 @@ fn write(out: &mut String, value: &Value, indent: usize, before: usize) {
 fn on_one_line(value: &Value) -> String {
     match value {
         Value::Object(parts) if !parts.is_empty() => {
-            let part = |(key, part): (&String, &Value)| format!("{}: {}", Value::from(key.as_str()), on_one_line(part));
-            format!("{{ {} }}", parts.iter().map(part).collect::<Vec<_>>().join(", "))
+            let parts = parts.iter().map(|(key, it)| format!("{}: {}", Value::from(key.as_str()), on_one_line(it)));
+            format!("{{ {} }}", parts.collect::<Vec<_>>().join(", "))
         }
         Value::Array(parts) => format!("[{}]", parts.iter().map(on_one_line).collect::<Vec<_>>().join(", ")),
         other => other.to_string(),

@@ -67,8 +67,8 @@ fn a_footprint_that_a_co_tenant_paid_is_no_surprise() {
 fn an_effect_that_is_a_footprint_cannot_be_told_beside_a_co_tenant() {
     let mut plan = pitfall();
     plan.effect = vec![memory_is(Class::Init)];
-    let attempts = || vec![taking(1, CONTEXT, 0); 5];
-    let verdict = verdict_with(&plan, &mut cases(attempts(), attempts()), &beside());
+    let verdict =
+        verdict_with(&plan, &mut cases(vec![taking(1, CONTEXT, 0); 5], vec![taking(1, CONTEXT, 0); 5]), &beside());
     assert_eq!((verdict.kind, verdict.reason), (Kind::Inconclusive, Some(Reason::Unobservable)));
     assert!(verdict.detail.contains("co-tenant has paid"), "{}", verdict.detail);
     // Beside a fact that tells trap and control apart it is left out, and the verdict says so.

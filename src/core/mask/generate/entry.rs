@@ -143,10 +143,9 @@ fn ordinal(random: &mut Random, gpu: usize) -> String {
 
 /// A number near the limits of integers or of the list of GPUs, or far beyond.
 fn number(random: &mut Random, gpus: usize) -> String {
-    let above = |random: &mut Random| gpus + random.below(4);
     let tail = if random.percent(15) { random.pick(TAILS) } else { "" };
     let number = match random.below(100) {
-        0..15 => above(random).to_string(),
+        0..15 => (gpus + random.below(4)).to_string(),
         15..25 => random.pick(["9", "10", "16", "64", "99", "100", "255", "256", "1000", "65536"]).to_string(),
         25..40 => format!("-{}", random.between(1, gpus + 2)),
         40..75 => near_a_power(random, gpus),
@@ -256,6 +255,5 @@ fn foreign(random: &mut Random) -> String {
 /// Visible ASCII characters; a comma among them makes several entries.
 fn text(random: &mut Random) -> String {
     let letters = random.between(1, 12);
-    let letter = |random: &mut Random| char::from(b' ' + u8::try_from(random.below(95)).unwrap_or(0));
-    quoted(&(0..letters).map(|_| letter(random)).collect::<String>())
+    quoted(&(0..letters).map(|_| char::from(b' ' + u8::try_from(random.below(95)).unwrap_or(0))).collect::<String>())
 }

@@ -94,8 +94,8 @@ pub(super) fn case(
     TreeEntry { key, value }: &TreeEntry,
     common: &Common<'_>,
 ) -> Option<(Case, Scope)> {
-    let lower = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'-';
-    if key.text.is_empty() || !key.text.bytes().all(lower) {
+    let is_plain = key.text.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'));
+    if key.text.is_empty() || !is_plain {
         let help = Some("use lower-case letters, digits, `_` and `-`".to_string());
         reader.error(&key.place, format!("`{}` is not a valid name for a case", key.text), help);
     }

@@ -71,8 +71,8 @@ impl Parameters {
 
     /// The parameters as [`crate::scenario::Scenario`] stores them.
     pub(super) fn into_list(self) -> Vec<(String, Vec<Scalar>)> {
-        let values = |values: Vec<(Scalar, Range<usize>)>| values.into_iter().map(|(value, _)| value).collect();
-        self.0.into_iter().map(|parameter| (parameter.name, values(parameter.values))).collect()
+        let parameters = self.0.into_iter();
+        parameters.map(|it| (it.name, it.values.into_iter().map(|(value, _)| value).collect())).collect()
     }
 }
 

@@ -98,24 +98,24 @@ impl Sharing {
     /// A schema whose parts are shared.
     fn children(&mut self, key: &str, schema: Value) -> Value {
         let Value::Object(schema) = schema else { return schema };
-        let child = |(word, value): (String, Value)| {
+        let mut children = Map::new();
+        for (word, value) in schema {
             let value = match (word.as_str(), value) {
-                ("properties" | "patternProperties", Value::Object(schemas)) => {
-                    let named = |name: &str| if word == "properties" { name.to_string() } else { key.to_string() };
-                    schemas
-                        .into_iter()
-                        .map(|(name, child_schema)| (name.clone(), self.schema(&named(&name), child_schema)))
-                        .collect()
+                ("properties", Value::Object(schemas)) => {
+                    schemas.into_iter().map(|(name, child)| (name.clone(), self.schema(&name, child))).collect()
+                }
+                ("patternProperties", Value::Object(schemas)) => {
+                    schemas.into_iter().map(|(name, child)| (name, self.schema(key, child))).collect()
                 }
                 ("anyOf" | "oneOf", Value::Array(schemas)) => {
-                    schemas.into_iter().map(|child_schema| self.schema(key, child_schema)).collect()
+                    schemas.into_iter().map(|child| self.schema(key, child)).collect()
                 }
-                ("items" | "additionalProperties" | "propertyNames", child_schema) => self.schema(key, child_schema),
+                ("items" | "additionalProperties" | "propertyNames", child) => self.schema(key, child),
                 (_, value) => value,
             };
-            (word, value)
-        };
-        schema.into_iter().map(child).collect()
+            children.insert(word, value);
+        }
+        children.into()
     }
 }
 
