@@ -149,6 +149,13 @@ pub struct MappedLibrary {
 }
 
 impl MappedLibrary {
+    /// Whether it is the library, or the simulated machine, which stands for all of NVIDIA's.
+    pub fn serves(&self, library: CallLibrary) -> bool {
+        self.simulated || self.name == library.name()
+    }
+}
+
+impl MappedLibrary {
     /// Adds the libraries that are not in a list yet.
     pub fn merge(into: &mut Vec<MappedLibrary>, more: impl IntoIterator<Item = MappedLibrary>) {
         for library in more {
@@ -178,7 +185,7 @@ pub struct Versions {
 impl Versions {
     /// The path of the libcuda that was mapped.
     pub fn libcuda(&self) -> Option<PathBuf> {
-        let libcuda = self.libraries.iter().find(|it| it.simulated || it.name == CallLibrary::Driver.name());
+        let libcuda = self.libraries.iter().find(|library| library.serves(CallLibrary::Driver));
         libcuda.map(|library| PathBuf::from(&library.path))
     }
 

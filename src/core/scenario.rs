@@ -288,6 +288,12 @@ impl When {
         *self == When::default()
     }
 
+    /// Whether an instance has no parameter with another value than those that are asked for.
+    pub fn may_hold_for(&self, instance: &Instance) -> bool {
+        let mut parameters = self.parameters.iter();
+        parameters.all(|(name, values)| instance.values.get(name).is_none_or(|value| values.contains(value)))
+    }
+
     /// Adds the conditions of `all` on facts that have no condition here.
     pub fn inherit(&mut self, all: &When) {
         self.driver = self.driver.take().or_else(|| all.driver.clone());

@@ -45,7 +45,9 @@ fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> BTreeMap<String, Matcher
         file.reader.error(&node.place, message, help);
     }
     for TreeEntry { key, value } in file.reader.table(node).unwrap_or_default() {
-        if !is_counted(&key.text) {
+        // Variants for per-thread default streams are counted under their own names.
+        let plain = key.text.trim_end_matches("_ptsz").trim_end_matches("_ptds");
+        if calls::find(plain).is_none_or(|call| call.library != CallLibrary::Driver) {
             let driver = calls::all().filter(|call| call.library == CallLibrary::Driver);
             let help = suggest(&key.text, driver.map(|call| call.name));
             file.reader.error(&key.place, format!("unknown driver call `{}`", key.text), help);
@@ -54,13 +56,6 @@ fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> BTreeMap<String, Matcher
         made.extend(matcher.map(|matcher| (key.text.clone(), matcher)));
     }
     made
-}
-
-/// Whether driver calls of this name are counted. Variants for per-thread default streams are counted under their own
-/// names.
-fn is_counted(name: &str) -> bool {
-    let plain = name.trim_end_matches("_ptsz").trim_end_matches("_ptds");
-    calls::find(plain).is_some_and(|call| call.library == CallLibrary::Driver)
 }
 
 fn held(name: &str, matcher: &Matcher, look: &Look<'_>, gpus: &GpuNames<'_>) -> Truth {

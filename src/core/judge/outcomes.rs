@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::observe::{Hidden, MemoryObservation, Observation, Scene, observe};
+use crate::observe::{Hidden, Observation, Scene, observe};
 use crate::plan::{CasePlan, Plan};
 use crate::report::{Attempt, CaseReport, Outcome};
 use crate::scenario::Class;
@@ -77,9 +77,11 @@ fn count(plan: &Plan, seen: &mut JudgedCase, report: &mut CaseReport, scene: &Sc
 /// of the attempts, a co-tenant that no list shows may have taken the footprint, or given it back.
 fn mark_wavering(observed: &mut [(usize, Observation)]) {
     let mut classes: BTreeMap<(String, String), BTreeSet<Class>> = BTreeMap::new();
-    for (label, (gpu, memory)) in observed.iter().flat_map(|(_, observation)| memory_of(observation)) {
-        let footprint = memory.class.filter(|class| *class <= Class::Init);
-        classes.entry((gpu.clone(), label.clone())).or_default().extend(footprint);
+    for step in observed.iter().flat_map(|(_, observation)| &observation.steps) {
+        for (gpu, memory) in &step.memory {
+            let footprint = memory.class.filter(|class| *class <= Class::Init);
+            classes.entry((gpu.clone(), step.label.clone())).or_default().extend(footprint);
+        }
     }
     let wavering: BTreeSet<String> =
         classes.into_iter().filter(|(_, seen)| seen.len() > 1).map(|((gpu, _), _)| gpu).collect();
@@ -90,10 +92,6 @@ fn mark_wavering(observed: &mut [(usize, Observation)]) {
             }
         }
     }
-}
-
-fn memory_of(observation: &Observation) -> impl Iterator<Item = (&String, (&String, &MemoryObservation))> {
-    observation.steps.iter().flat_map(|step| step.memory.iter().map(move |memory| (&step.label, memory)))
 }
 
 struct SameOutcome {

@@ -73,7 +73,7 @@ fn read(file: &str, source: &str) -> Result<Vec<(String, Form)>, Vec<Diagnostic>
         for raw in group.forms.into_inner() {
             let span = raw.span();
             match form(raw.into_inner()) {
-                Ok(form) if found.iter().any(|(_, known)| known.asks_as(&form)) => {
+                Ok(form) if found.iter().any(|(_, it)| (&it.mask, &it.order) == (&form.mask, &form.order)) => {
                     errors.push(diagnostic(span, "this is asked twice".to_string()));
                 }
                 Ok(form) => found.push((group.title.get_ref().clone(), form)),
@@ -82,12 +82,6 @@ fn read(file: &str, source: &str) -> Result<Vec<(String, Form)>, Vec<Diagnostic>
         }
     }
     if errors.is_empty() { Ok(found) } else { Err(errors) }
-}
-
-impl Form {
-    fn asks_as(&self, other: &Form) -> bool {
-        self.mask == other.mask && self.order == other.order
-    }
 }
 
 fn form(raw: RawForm) -> Result<Form, (std::ops::Range<usize>, String)> {

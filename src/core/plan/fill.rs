@@ -49,15 +49,14 @@ impl Filler<'_> {
             return Ok(None);
         };
         match self.gpus.get(place) {
-            Some(uuid) if form == "pci" => {
-                let known = self.inventory.iter().find(|gpu| gpu.uuid == *uuid);
-                Ok(known.and_then(|gpu| gpu.pci_bus_id.clone()))
+            Some(uuid) => {
+                let gpu = self.inventory.iter().find(|gpu| gpu.uuid == *uuid);
+                Ok(match form {
+                    "pci" => gpu.and_then(|gpu| gpu.pci_bus_id.clone()),
+                    "device" => gpu.and_then(|gpu| gpu.device_minor).map(|minor| format!("/dev/nvidia{minor}")),
+                    form => in_form(uuid, form),
+                })
             }
-            Some(uuid) if form == "device" => {
-                let known = self.inventory.iter().find(|gpu| gpu.uuid == *uuid);
-                Ok(known.and_then(|gpu| gpu.device_minor).map(|minor| format!("/dev/nvidia{minor}")))
-            }
-            Some(uuid) => Ok(in_form(uuid, form)),
             None => Err(Unmet {
                 reason: Reason::TooFewGpus,
                 detail: format!("the scenario names gpu{place}, and the machine has {} GPUs", self.gpus.len()),

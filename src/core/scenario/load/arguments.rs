@@ -118,7 +118,9 @@ impl Arguments<'_, '_> {
             ParamKind::Text => self.reader.text(node).map(|text| Scalar::Text(text.to_string())),
             ParamKind::Constant(constants) => self.constant(constants, node),
             ParamKind::Handle(kind) | ParamKind::FatBinary(kind) => self.handle(param, Some(kind), node),
-            ParamKind::Ptx => self.kernel(node),
+            ParamKind::Ptx => {
+                self.reader.word(node, "kernel file", self.reader.kernels).map(|name| Scalar::Text(name.to_string()))
+            }
             ParamKind::Arguments => self.list(param, node),
             ParamKind::Actor | ParamKind::Pid => self.actor(call, node),
             ParamKind::Dim3 => self.integer(node, 1..=i64::from(i32::MAX)),
@@ -227,12 +229,6 @@ impl Arguments<'_, '_> {
             self.reader.error_with(&node.place, message, &bound.place, "bound here");
             return None;
         }
-        Some(Scalar::Text(name.to_string()))
-    }
-
-    fn kernel(&mut self, node: &Node) -> Option<Scalar> {
-        let kernels = self.reader.kernels;
-        let name = self.reader.word(node, "kernel file", kernels)?;
         Some(Scalar::Text(name.to_string()))
     }
 
