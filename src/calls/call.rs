@@ -163,12 +163,11 @@ impl Call {
             Effect::OpensLibrary => Some(LIBRARY_COPY),
             _ => None,
         });
-        let written = || {
+        of_effect.or_else(|| {
             self.outputs().find_map(|(_, output)| match output {
                 Output::Handle(of) | Output::Word(of) | Output::Blob(of, _) => Some(of),
                 _ => None,
             })
-        };
-        of_effect.or_else(written)
+        })
     }
 }

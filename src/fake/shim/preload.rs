@@ -306,8 +306,8 @@ starts! {
 /// Whether a file is there wherever a GPU can be used: others of NVIDIA's, such as `/dev/nvidia-fs`, need not be.
 fn is_of_driver(path: &[u8]) -> bool {
     const STARTS: [&[u8]; 4] = [b"/dev/nvidiactl", b"/dev/nvidia-uvm", b"/proc/driver/nvidia/", b"/sys/module/nvidia/"];
-    let is_gpu = |rest: &[u8]| rest.first().is_some_and(u8::is_ascii_digit);
-    STARTS.iter().any(|start| path.starts_with(start)) || path.strip_prefix(b"/dev/nvidia").is_some_and(is_gpu)
+    STARTS.iter().any(|start| path.starts_with(start))
+        || path.strip_prefix(b"/dev/nvidia").is_some_and(|rest| rest.first().is_some_and(u8::is_ascii_digit))
 }
 
 const ENOENT: c_int = 2;

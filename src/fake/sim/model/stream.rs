@@ -2,7 +2,7 @@
 
 use crate::model::context::Owner;
 use crate::model::status::{INVALID_HANDLE, Outcome};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// `cudaStreamPerThread`, the last of the default streams. Those mean the current context, whichever that is.
 pub const PER_THREAD_STREAM: u64 = 2;
@@ -27,7 +27,6 @@ impl Event {
         if self.owner.device != end.owner.device {
             return Err(INVALID_HANDLE);
         }
-        let ms = |duration: Duration| duration.as_secs_f32() * 1000.0;
-        Ok(if to >= from { ms(to - from) } else { -ms(from - to) })
+        Ok(if to >= from { (to - from).as_secs_f32() * 1000.0 } else { -((from - to).as_secs_f32() * 1000.0) })
     }
 }

@@ -125,26 +125,24 @@ impl Process {
             let kind = Kind::Pooled { pool: memory.pool };
             DeviceMemory { base: *base, bytes: memory.bytes, device: memory.device, kind }
         });
-        let plain = || {
-            self.devices.iter().enumerate().find_map(|(device, state)| {
-                let (base, bytes, context) = state.blocks.find(address)?;
-                Some(DeviceMemory { base, bytes, device, kind: Kind::Plain { context } })
-            })
-        };
-        let variable = || {
-            let mut variables = self.modules.values().flat_map(|module| {
-                module.image.variables.iter().filter_map(|variable| {
-                    let (base, device) = (*module.variables.get(&variable.name)?, module.owner.device);
-                    Some(DeviceMemory { base, bytes: variable.bytes, device, kind: Kind::Variable })
-                })
-            });
-            variables.find(|found| found.contains(address))
-        };
         pooled
             .filter(|found| found.contains(address))
             .or_else(|| self.mappings.find(address))
-            .or_else(plain)
-            .or_else(variable)
+            .or_else(|| {
+                self.devices.iter().enumerate().find_map(|(device, state)| {
+                    let (base, bytes, context) = state.blocks.find(address)?;
+                    Some(DeviceMemory { base, bytes, device, kind: Kind::Plain { context } })
+                })
+            })
+            .or_else(|| {
+                let mut variables = self.modules.values().flat_map(|module| {
+                    module.image.variables.iter().filter_map(|variable| {
+                        let (base, device) = (*module.variables.get(&variable.name)?, module.owner.device);
+                        Some(DeviceMemory { base, bytes: variable.bytes, device, kind: Kind::Variable })
+                    })
+                });
+                variables.find(|found| found.contains(address))
+            })
             .or_else(|| self.ipc.find(address))
     }
 

@@ -91,10 +91,10 @@ runtime_symbols! {
     /// Takes what `cudaDeviceGetPCIBusId` writes; shorter forms are beyond the model.
     fn cudaDeviceGetByPCIBusId(device: Out<i32>, id: Text) = call(|process, _| {
         let wanted = id.bytes()?;
-        let is_wanted = |ordinal: &i32| {
+        let found = (0..process.devices.len() as i32).find(|ordinal| {
             process.gpu(*ordinal).is_ok_and(|gpu| gpu.pci.text().as_bytes().eq_ignore_ascii_case(&wanted))
-        };
-        device.put((0..process.devices.len() as i32).find(is_wanted).ok_or(SIM_NOT_MODELLED)?)
+        });
+        device.put(found.ok_or(SIM_NOT_MODELLED)?)
     });
 
     /// With nothing wanted, the first device is the best one. How wanted properties are weighed is not modelled.
