@@ -121,8 +121,9 @@ pub fn can_run(folder: &Path) -> Result<(), ForwardingError> {
 /// The bytes of a path, for which a library has room.
 fn path_of(library: &Path) -> Result<&[u8], ForwardingError> {
     let path = library.as_os_str().as_bytes();
-    let why = || format!("the path of the library is too long: {}", library.display());
-    if path.len() < LONGEST_PATH { Ok(path) } else { Err(ForwardingError::Impossible(why())) }
+    (path.len() < LONGEST_PATH).then_some(path).ok_or_else(|| {
+        ForwardingError::Impossible(format!("the path of the library is too long: {}", library.display()))
+    })
 }
 
 /// Writes a library that every user may open.
@@ -132,8 +133,9 @@ fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
 }
 
 fn find(library: &[u8], mark: &[u8]) -> Result<usize, ForwardingError> {
-    let lacks = || format!("an embedded library has no `{}`", String::from_utf8_lossy(mark));
-    memchr::memmem::find(library, mark).ok_or_else(|| ForwardingError::Impossible(lacks()))
+    memchr::memmem::find(library, mark).ok_or_else(|| {
+        ForwardingError::Impossible(format!("an embedded library has no `{}`", String::from_utf8_lossy(mark)))
+    })
 }
 
 /// Writes bytes behind a mark. The rest of its room stays zero.

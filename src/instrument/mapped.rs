@@ -107,9 +107,8 @@ fn is_from_outside(name: &str, value: &OsStr) -> bool {
 
 /// The NVML that this process has mapped; `None` if it is unknown which file that is.
 pub fn mapped_nvml() -> Option<MappedLibrary> {
-    let of_nvml = |library: &MappedLibrary| library.simulated || library.name == CallLibrary::Nvml.name();
     let mapped = mapped();
-    mapped.known.into_iter().find(of_nvml).filter(|_| mapped.unknown.is_empty())
+    mapped.known.into_iter().find(|it| it.serves(CallLibrary::Nvml)).filter(|_| mapped.unknown.is_empty())
 }
 
 /// The number of fields before the path: addresses, permissions, offset, device, inode.

@@ -21,7 +21,7 @@ mod spawn;
 mod watch;
 
 pub use attempt::{SupervisorError, signal_name};
-pub use end::{adopt_orphans, children_of, is_alive, reap_orphans, stat, timespec};
+pub use end::{adopt_orphans, children_of, is_alive, reap_all, reap_orphans, stat, strangers, timespec};
 pub use errand::{Errand, ErrandEnd};
 pub use examine::{Examined, examine};
 pub use interpreter::{PythonWorker, ask_python};

@@ -172,9 +172,10 @@ impl Worker {
 
     /// Stores bytes that other processes bound.
     fn know(&self, bytes: BTreeMap<String, String>) {
-        let byte = |hex: &[u8]| u8::from_str_radix(std::str::from_utf8(hex).unwrap_or_default(), 16).unwrap_or(0);
         for (name, hex) in bytes {
-            lock(&self.bytes).insert(name, hex.as_bytes().chunks(2).map(byte).collect());
+            let digits = hex.as_bytes().chunks(2).map(|digits| std::str::from_utf8(digits).unwrap_or_default());
+            let bytes = digits.map(|digits| u8::from_str_radix(digits, 16).unwrap_or(0)).collect();
+            lock(&self.bytes).insert(name, bytes);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use cuda_pitfalls_core::examination::{CallTry, FileTry, Said};
@@ -38,15 +38,13 @@ fn open(file: &str, is_written: bool) -> FileTry {
 /// The facts about a file, beside the error of an attempt to open it.
 pub(super) fn about(file: &str, path: &Path, error: Option<&io::Error>) -> FileTry {
     let found = fs::metadata(path).ok();
-    let of_device = |number: u64| (libc::major(number), libc::minor(number));
-    let kind = |mode: u32| mode & libc::S_IFMT;
-    let is_device = |mode: u32| kind(mode) == libc::S_IFCHR || kind(mode) == libc::S_IFBLK;
+    let device = found.as_ref().filter(|it| it.file_type().is_char_device() || it.file_type().is_block_device());
     FileTry {
         file: file.to_string(),
         error: error.map(named),
         mode: found.as_ref().map(|found| found.mode() & 0o7777),
         owner: found.as_ref().map(|found| (found.uid(), found.gid())),
-        device: found.filter(|found| is_device(found.mode())).map(|found| of_device(found.rdev())),
+        device: device.map(|found| (libc::major(found.rdev()), libc::minor(found.rdev()))),
     }
 }
 

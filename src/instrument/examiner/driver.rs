@@ -57,8 +57,7 @@ impl Driver<'_> {
             return false;
         };
         // SAFETY: the address is that of this function, and the callers below give its C parameters.
-        let make = || i64::from(unsafe { raw(address, arguments) } as u32);
-        self.speaker.call(CallLibrary::Driver, label, make)
+        self.speaker.call(CallLibrary::Driver, label, || i64::from(unsafe { raw(address, arguments) } as u32))
     }
 
     fn name(&self, gpu: u64) -> bool {
@@ -76,8 +75,8 @@ impl Driver<'_> {
 
     fn use_gpu(&self, gpu: u64) {
         // The first has no number, as in the table.
-        let label = |name: &str| if gpu == 0 { name.to_string() } else { format!("{name} of GPU {gpu}") };
-        let call = |name: &str, arguments: &[u64]| self.call(name, &label(name), arguments);
+        let of_gpu = if gpu == 0 { String::new() } else { format!(" of GPU {gpu}") };
+        let call = |name: &str, arguments: &[u64]| self.call(name, &format!("{name}{of_gpu}"), arguments);
         let (mut context, mut memory, mut managed) = (0u64, 0u64, 0u64);
         let into = |place: &mut u64| (&raw mut *place).addr() as u64;
         if !call("cuDevicePrimaryCtxRetain", &[into(&mut context), gpu]) {

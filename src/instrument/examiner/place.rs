@@ -20,8 +20,8 @@ pub fn is_about_cuda(name: &str) -> bool {
 
 /// Such variables of this process.
 pub fn environment() -> BTreeMap<String, String> {
-    let text = |text: std::ffi::OsString| text.to_string_lossy().into_owned();
-    let all = std::env::vars_os().map(|(name, value)| (text(name), text(value)));
+    let all = std::env::vars_os()
+        .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
     all.filter(|(name, _)| is_about_cuda(name)).collect()
 }
 
@@ -60,22 +60,16 @@ fn gpu(folder: &Path) -> Option<KernelGpu> {
 /// The major numbers of NVIDIA's character devices.
 pub fn majors() -> BTreeMap<String, u32> {
     let text = fs::read_to_string("/proc/devices").unwrap_or_default();
-    let of_nvidia = |line: &str| {
-        let (major, name) = line.trim().split_once(' ')?;
-        name.starts_with("nvidia").then_some(())?;
-        Some((name.to_string(), major.parse().ok()?))
-    };
-    text.lines().filter_map(of_nvidia).collect()
+    let devices = text.lines().filter_map(|line| line.trim().split_once(' '));
+    let of_nvidia = devices.filter(|(_, name)| name.starts_with("nvidia"));
+    of_nvidia.filter_map(|(major, name)| Some((name.to_string(), major.parse().ok()?))).collect()
 }
 
 /// Limits of this process that are lower than they have to be, in their own units.
 pub fn limits() -> BTreeMap<String, u64> {
-    let is_low = |(name, resource): (&str, Resource)| {
-        let limit = getrlimit(resource);
-        let current = limit.current?;
-        limit.maximum.is_none_or(|most| most > current).then(|| (name.to_string(), current))
-    };
-    LIMITS.into_iter().filter_map(is_low).collect()
+    let limits = LIMITS.into_iter().map(|(name, resource)| (name, getrlimit(resource)));
+    let low = limits.filter(|(_, limit)| limit.maximum.is_none_or(|most| limit.current.is_some_and(|it| most > it)));
+    low.filter_map(|(name, limit)| Some((name.to_string(), limit.current?))).collect()
 }
 
 /// The limits that a start of CUDA can meet.

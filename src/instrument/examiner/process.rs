@@ -184,22 +184,22 @@ fn environment_now(folder: &Path, maps: &[u8]) -> Option<BTreeMap<String, String
 /// uses too, otherwise that of the C library.
 fn environ(folder: &Path, maps: &[u8]) -> Option<u64> {
     let program = fs::read_link(folder.join("exe")).ok()?;
-    let is_libc = |path: &str| {
-        let file = path.rsplit('/').next().unwrap_or_default();
-        file.starts_with("libc.so") || file.starts_with("libc-") || file.starts_with("ld-musl")
-    };
     let lines: Vec<_> = maps.split(|byte| *byte == b'\n').map(String::from_utf8_lossy).collect();
-    let first = |is_it: &dyn Fn(&str) -> bool| {
-        lines.iter().find_map(|line| {
+    let begins: Vec<(u64, &str)> = lines
+        .iter()
+        .filter_map(|line| {
             let mut words = line.split_whitespace();
             let (start, offset) = (words.next()?.split('-').next()?, words.nth(1)?);
-            let path = words.nth(2).filter(|path| offset.bytes().all(|byte| byte == b'0') && is_it(path))?;
-            Some((u64::from_str_radix(start, 16).ok()?, path.to_string()))
+            let path = words.nth(2).filter(|_| offset.bytes().all(|byte| byte == b'0'))?;
+            Some((u64::from_str_radix(start, 16).ok()?, path))
         })
-    };
-    let own = first(&|path| Path::new(path) == program);
-    let all = [own, first(&is_libc)].into_iter().flatten();
-    all.into_iter().find_map(|(start, path)| symbol(folder, start, &path))
+        .collect();
+    let own = begins.iter().find(|(_, path)| Path::new(path) == program);
+    let libc = begins.iter().find(|(_, path)| {
+        let file = path.rsplit('/').next().unwrap_or_default();
+        ["libc.so", "libc-", "ld-musl"].iter().any(|start| file.starts_with(start))
+    });
+    own.into_iter().chain(libc).find_map(|(start, path)| symbol(folder, *start, path))
 }
 
 /// The bytes of a file that a process has mapped, if that is what is at its path now. The kernel names it without links,
@@ -221,10 +221,9 @@ fn mapped_file(folder: &Path, path: &str) -> io::Result<Vec<u8>> {
 fn symbol(folder: &Path, start: u64, path: &str) -> Option<u64> {
     let file = mapped_file(folder, path).ok()?;
     let file = object::File::parse(file.as_slice()).ok()?;
-    let is_it = |symbol: &object::Symbol<'_, '_>| {
-        symbol.is_definition() && matches!(symbol.name(), Ok("environ" | "__environ"))
-    };
-    let found = file.dynamic_symbols().find(is_it)?;
+    let found = file
+        .dynamic_symbols()
+        .find(|symbol| symbol.is_definition() && matches!(symbol.name(), Ok("environ" | "__environ")))?;
     // A program that is not position-independent has absolute addresses.
     let base = if file.kind() == object::ObjectKind::Executable { 0 } else { start };
     base.checked_add(found.address())

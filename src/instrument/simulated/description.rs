@@ -205,8 +205,7 @@ impl Model {
 fn is_uuid(text: &str) -> Result<(), String> {
     let digits = text.strip_prefix("GPU-").unwrap_or_default();
     let lengths: Vec<_> = digits.split('-').map(str::len).collect();
-    let is_digit = |c: char| matches!(c, '0'..='9' | 'a'..='f' | '-');
-    if lengths == [8, 4, 4, 4, 12] && digits.chars().all(is_digit) {
+    if lengths == [8, 4, 4, 4, 12] && digits.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f' | '-')) {
         return Ok(());
     }
     Err(format!("`{text}` is not a UUID of the form GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx with lower-case digits"))

@@ -270,9 +270,8 @@ fn reap(talk: Conversation, before: &Beforehand, sampler: Option<i32>, recording
     recording.pid = child.pid.as_raw_nonzero().get() as u32;
     recording.events = events;
     recording.system_calls = watch.map(Watch::finish).unwrap_or_default();
-    let finish = |tail: Option<Tail>| tail.map(Tail::finish).unwrap_or_default();
-    (recording.stdout_bytes, recording.stdout_tail) = finish(child.stdout);
-    (_, recording.stderr_tail) = finish(child.stderr);
+    (recording.stdout_bytes, recording.stdout_tail) = child.stdout.map(Tail::finish).unwrap_or_default();
+    (_, recording.stderr_tail) = child.stderr.map(Tail::finish).unwrap_or_default();
 }
 
 /// The C name of a signal, or its number if it has no name here.

@@ -104,17 +104,15 @@ impl Conversation {
     }
 
     fn is_satisfied(&self, process: &str, want: Want, from: usize) -> bool {
-        let said = |test: &dyn Fn(&Event) -> bool| {
-            let own = |event: &&ProcessEvent| event.process.as_deref().unwrap_or("") == process;
-            self.events.iter().skip(from).filter(own).any(|event| test(&event.event))
-        };
+        let said = self.events.iter().skip(from);
+        let mut own = said.filter(|event| event.process.as_deref().unwrap_or("") == process).map(|event| &event.event);
         match want {
-            Want::Ready => said(&|event| matches!(event, Event::Ready { .. })),
+            Want::Ready => own.any(|event| matches!(event, Event::Ready { .. })),
             Want::Step { step, probe: true } => {
-                said(&|event| matches!(event, Event::Probe { step: s, .. } if *s == step))
+                own.any(|event| matches!(event, Event::Probe { step: s, .. } if *s == step))
             }
             Want::Step { step, probe: false } => {
-                said(&|event| matches!(event, Event::End { step: s, .. } if *s == step))
+                own.any(|event| matches!(event, Event::End { step: s, .. } if *s == step))
             }
             Want::End => self.ended,
         }
@@ -159,9 +157,8 @@ impl Conversation {
             }
             fds.iter().map(|fd| !fd.revents().is_empty()).collect::<Vec<bool>>()
         };
-        let is_ready = |place: usize| ready.get(place).copied().unwrap_or(false);
         for (place, name) in open.iter().enumerate() {
-            if is_ready(place + 1)
+            if ready.get(place + 1).copied().unwrap_or(false)
                 && let Some(channel) = self.channels.get_mut(name)
             {
                 // A closed channel keeps its state; events that were sent before are still taken.
@@ -176,7 +173,7 @@ impl Conversation {
         }
         // The worker's end counts once its channel was read to the end.
         let read_out = self.channels.get("").is_none_or(Channel::is_closed);
-        self.ended = is_ready(0) && (read_out || !is_ready(1));
+        self.ended = ready.get(0).copied().unwrap_or(false) && (read_out || !ready.get(1).copied().unwrap_or(false));
         !interrupt.check()
     }
 }

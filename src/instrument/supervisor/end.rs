@@ -118,21 +118,12 @@ pub fn is_alive(pid: u32) -> bool {
 /// before the attempt, and `ours` the worker and the sampler, which may have been restarted. Returns how many had to
 /// be killed, and whether all are gone.
 pub fn reap_orphans(before: &BTreeSet<i32>, ours: &[i32]) -> (u32, bool) {
-    let strangers = || -> Vec<Pid> {
-        let known = |pid: &i32| before.contains(pid) || ours.contains(pid);
-        children_of("self").into_iter().filter(|pid| !known(pid)).filter_map(Pid::from_raw).collect()
-    };
-    let reap = |pids: &[Pid]| {
-        for pid in pids {
-            let _ = waitpid(Some(*pid), WaitOptions::NOHANG);
-        }
-    };
     let patience = clock::running_ns() + ORPHAN_GRACE_MS * 1_000_000;
-    let mut found = strangers();
+    let mut found = strangers(before, ours);
     while !found.is_empty() && clock::running_ns() < patience {
-        reap(&found);
+        reap_all(&found);
         std::thread::sleep(Duration::from_millis(2));
-        found = strangers();
+        found = strangers(before, ours);
     }
     let leaked = found.len() as u32;
     let deadline = clock::running_ns() + KILL_GRACE_MS * 1_000_000;
@@ -141,11 +132,25 @@ pub fn reap_orphans(before: &BTreeSet<i32>, ours: &[i32]) -> (u32, bool) {
             let _ = kill_process(*pid, Signal::KILL);
         }
         std::thread::sleep(Duration::from_millis(2));
-        reap(&found);
+        reap_all(&found);
         // Killing a process makes us the parent of its children.
-        found = strangers();
+        found = strangers(before, ours);
     }
     (leaked, found.is_empty())
+}
+
+/// The children of this process that are none of its own and were not there before.
+pub fn strangers(before: &BTreeSet<i32>, ours: &[i32]) -> Vec<Pid> {
+    let mut children = children_of("self");
+    children.retain(|pid| !before.contains(pid) && !ours.contains(pid));
+    children.into_iter().filter_map(Pid::from_raw).collect()
+}
+
+/// Takes the exit status of those that have ended.
+pub fn reap_all(pids: &[Pid]) {
+    for pid in pids {
+        let _ = waitpid(Some(*pid), WaitOptions::NOHANG);
+    }
 }
 
 /// How many processes of our memory cgroup the kernel has killed for lack of memory; `None` if that cannot be read.

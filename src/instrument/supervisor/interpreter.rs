@@ -48,11 +48,12 @@ impl PythonWorker {
 
     /// The command line of a worker on an inherited channel.
     pub(super) fn command(&self, channel: &[OsString], home: &Path) -> Vec<OsString> {
-        let path = |path: &Option<PathBuf>| path.clone().unwrap_or_default().into_os_string();
         let mut command = vec![self.executable.clone().into(), self.script.clone().into(), OsString::from("run")];
         command.extend(channel.iter().cloned());
         command.push(OsString::from(PROTOCOL.to_string()));
-        command.extend([path(&self.forwarding), path(&self.libcuda), home.as_os_str().to_os_string()]);
+        let libraries = [&self.forwarding, &self.libcuda].map(|path| path.clone().unwrap_or_default());
+        command.extend(libraries.map(PathBuf::into_os_string));
+        command.push(home.as_os_str().to_os_string());
         command
     }
 }

@@ -12,9 +12,9 @@ use super::reading::incident;
 /// libcuda is an incident. `expected` is `None` until the run knows its own provenance.
 pub(super) fn take(recording: &mut Recording, experiment: &Experiment, expected: Option<Provenance>) {
     // libcudart opens libcuda itself at its first call. Probes and the driver API need it at once.
-    let of_driver = |call: &str| calls::find(call).is_some_and(|kind| kind.library == CallLibrary::Driver);
+    let mut libraries = experiment.steps.iter().filter_map(|step| calls::find(&step.call)).map(|call| call.library);
     let makes_calls = experiment.program == Program::Worker;
-    let takes_libcuda = makes_calls && (experiment.probes || experiment.steps.iter().any(|step| of_driver(&step.call)));
+    let takes_libcuda = makes_calls && (experiment.probes || libraries.any(|library| library == CallLibrary::Driver));
     let mut wrong = Vec::new();
     for said in &mut recording.events {
         let (libraries, is_ready) = match &mut said.event {
@@ -22,8 +22,7 @@ pub(super) fn take(recording: &mut Recording, experiment: &Experiment, expected:
             Event::Bye { libraries } => (libraries, false),
             _ => continue,
         };
-        let is_libcuda = |library: &MappedLibrary| library.simulated || library.name == CallLibrary::Driver.name();
-        if takes_libcuda && is_ready && !libraries.iter().any(is_libcuda) {
+        if takes_libcuda && is_ready && !libraries.iter().any(|library| library.serves(CallLibrary::Driver)) {
             wrong.push("no libcuda is among the libraries that the worker mapped".to_string());
         }
         for library in &*libraries {

@@ -231,11 +231,11 @@ fn paths(asked: &libc::seccomp_notif, call: Sysno) -> Vec<PathBuf> {
             socket(asked.pid, argument(address) as usize, argument(length) as usize)
         }
     });
-    let own = |path: PathBuf| match path.strip_prefix("/proc/self") {
+    let own = named.map(|path| match path.strip_prefix("/proc/self") {
         Ok(rest) => Path::new("/proc").join(asked.pid.to_string()).join(rest),
         Err(_) => path,
-    };
-    named.map(own).collect()
+    });
+    own.collect()
 }
 
 /// The path of the socket at an address; `None` for other kinds, and for one without a file.

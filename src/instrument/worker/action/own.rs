@@ -14,6 +14,7 @@ use crate::worker::{Worker, errno, library, lock};
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::Value;
 use cuda_pitfalls_core::scenario::Step;
+use cuda_pitfalls_core::text::counts::digits;
 
 pub(super) fn memset(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Values, i64> {
     let pointer = lock(&worker.handles).get(&text(step, "pointer")).copied().ok_or(22i64)?;
@@ -52,12 +53,9 @@ pub(super) fn dl_iterate_phdr(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<
     let maps = std::fs::read("/proc/self/maps").map_err(|_| errno())?;
     let paths: Vec<String> = mapped::paths(&maps).map(|path| String::from_utf8_lossy(&path).into_owned()).collect();
     let files = paths.iter().filter_map(|path| path.rsplit('/').next());
-    let is_nvidias = |name: &str| {
-        ["libcu", "libnv", "libnccl"].iter().any(|start| name.starts_with(start))
-            && !name.starts_with("libcuda_pitfalls")
-    };
-    let names = files.filter_map(|file| file.split_once(".so").map(|(name, _)| name)).filter(|name| is_nvidias(name));
-    let names: BTreeSet<&str> = names.collect();
+    let mut names: BTreeSet<&str> = files.filter_map(|file| file.split_once(".so").map(|(name, _)| name)).collect();
+    names.retain(|name| ["libcu", "libnv", "libnccl"].iter().any(|start| name.starts_with(start)));
+    names.retain(|name| !name.starts_with("libcuda_pitfalls"));
     let joined = names.into_iter().collect::<Vec<_>>().join(" ");
     Ok(Values::from([("libraries".to_string(), Value::Text(joined))]))
 }
@@ -68,11 +66,8 @@ pub(super) fn readdir(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, 
     let entries = std::fs::read_dir("/proc/self/fd").map_err(|_| errno())?;
     let links = entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
     let files: BTreeSet<String> = links.map(|link| link.to_string_lossy().into_owned()).collect();
-    let is_gpu = |file: &&String| {
-        let number = file.strip_prefix("/dev/nvidia");
-        number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
-    };
-    let mut values = one("gpus", files.iter().filter(is_gpu).count() as i64);
+    let gpus = files.iter().filter_map(|file| digits::<u32>(file.strip_prefix("/dev/nvidia")?));
+    let mut values = one("gpus", gpus.count() as i64);
     values.extend(one("control", i64::from(files.contains("/dev/nvidiactl"))));
     values.extend(one("uvm", i64::from(files.contains("/dev/nvidia-uvm"))));
     Ok(values)

@@ -77,10 +77,10 @@ pub(super) fn argument(worker: &Worker, param: &Param, step: &Step, arena: &mut 
         };
     };
     match (param.kind, given) {
-        (ParamKind::Constant(constants), Scalar::Text(name)) => {
-            let unknown = || format!("{name} is not in {}", constants.name);
-            constants.value(name).map(|value| value as u64).ok_or_else(unknown)
-        }
+        (ParamKind::Constant(constants), Scalar::Text(name)) => constants
+            .value(name)
+            .map(|value| value as u64)
+            .ok_or_else(|| format!("{name} is not in {}", constants.name)),
         (ParamKind::Handle(_) | ParamKind::Pid, Scalar::Text(name)) => handle(worker, name),
         (ParamKind::Location, Scalar::Text(name)) if name == "host" => Ok(LOCATION_HOST),
         (ParamKind::Location, Scalar::Int(ordinal)) => Ok(LOCATION_DEVICE | (*ordinal as u64) << 32),
