@@ -127,8 +127,8 @@ fn find(rules: &[DiagnosisRule], trace: &Trace) -> Vec<Finding> {
     }
     found.retain(|(_, rule, finding)| {
         let covered = covered.get(rule.name.as_str());
-        let is_covered = |event: &usize| covered.is_some_and(|events| events.contains(event));
-        finding.events.is_empty() || !finding.events.iter().all(is_covered)
+        finding.events.is_empty()
+            || !finding.events.iter().all(|event| covered.is_some_and(|events| events.contains(event)))
     });
     found.sort_by_key(|(t_ns, rule, _)| (*t_ns, rule.severity, rule.name.as_str()));
     found.into_iter().map(|(_, _, finding)| finding).collect()

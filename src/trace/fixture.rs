@@ -167,16 +167,14 @@ impl TraceBuilder {
     /// `cuInit` begins and succeeds: the variables at that time, and the GPUs that it makes visible.
     pub fn init(self, variables: &[(&str, &str)], visible: &[usize]) -> TraceBuilder {
         let gpus = self.trace.start.gpus.len();
-        let memory = |event: &mut TraceEvent| {
-            let grown = |index| Some(if visible.contains(&index) { INIT } else { 0 });
-            event.memory_bytes = (0..gpus).map(grown).collect();
-            event.status = Some(0);
-        };
         let what = EventKind::InitDone {
             visible: u32::try_from(visible.len()).ok(),
             gpus: visible.iter().map(|index| uuid(*index)).collect(),
         };
-        self.init_begins(variables).event("cuInit", what, memory)
+        self.init_begins(variables).event("cuInit", what, |event| {
+            event.memory_bytes = (0..gpus).map(|index| Some(if visible.contains(&index) { INIT } else { 0 })).collect();
+            event.status = Some(0);
+        })
     }
 
     /// `cuInit` begins and fails with a status.

@@ -115,10 +115,10 @@ impl<'a> History<'a> {
 
     /// The index of the program that a process ran at a time, or of its first one if that started later.
     pub fn program_at(&self, pid: u32, t_ns: u64) -> Option<usize> {
-        let own = || self.programs.iter().enumerate().filter(|(_, program)| program.pid == pid);
-        let began = |program: &ProgramHistory| program.process.map_or(0, |process| process.t_ns);
-        let before = own().filter(|(_, program)| began(program) <= t_ns).max_by_key(|(_, program)| began(program));
-        before.or_else(|| own().min_by_key(|(_, program)| began(program))).map(|(index, _)| index)
+        let own = self.programs.iter().enumerate().filter(|(_, program)| program.pid == pid);
+        let own = own.map(|(index, program)| (program.process.map_or(0, |process| process.t_ns), index));
+        let before = own.clone().filter(|(began, _)| *began <= t_ns).max_by_key(|(began, _)| *began);
+        before.or_else(|| own.min_by_key(|(began, _)| *began)).map(|(_, index)| index)
     }
 
     /// The write of a variable that an event records.

@@ -133,8 +133,7 @@ impl Trace {
     /// Which line of which file is no line of a trace.
     pub fn open(path: &Path) -> Result<Trace, TraceError> {
         let path = file_of(path);
-        let failed = |source| TraceError::File { path: path.clone(), source };
-        let file = std::fs::File::open(&path).map_err(failed)?;
+        let file = std::fs::File::open(&path).map_err(|source| TraceError::File { path: path.clone(), source })?;
         Trace::read(BufReader::new(file), &path)
     }
 

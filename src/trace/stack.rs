@@ -86,7 +86,8 @@ impl Frame {
         let package = package_of(file);
         // Code that was compiled from text under a name is of whoever typed it; packages make functions so.
         let is_typed = text_name(file).is_some() || (function == MODULE && file != "<string>");
-        let is_made = (file.starts_with('<') && !is_typed) || file.starts_with("<frozen") || is_frozen(file);
+        let is_made =
+            (file.starts_with('<') && !is_typed) || file.starts_with("<frozen") || file.starts_with("frozen ");
         let owner = match &package {
             Some(_) => FrameOwner::Package,
             None if is_made || is_of_python(file) => FrameOwner::System,
@@ -116,7 +117,11 @@ impl Frame {
         let owner = match module {
             _ if is_cuda(name) || is_of_runtime(function, source.as_ref()) => FrameOwner::Cuda,
             Some(_) if package.is_some() => FrameOwner::Package,
-            Some(module) if is_of_system(module) || is_interpreter(name) => FrameOwner::System,
+            Some(module)
+                if is_of_system(module) || ["python", "libpython"].iter().any(|start| name.starts_with(start)) =>
+            {
+                FrameOwner::System
+            }
             Some(module) if Some(module) == program || source.is_some() || !name.contains(".so") => FrameOwner::Program,
             Some(_) => FrameOwner::Package,
             None => FrameOwner::System,
@@ -205,10 +210,10 @@ fn text_name(file: &str) -> Option<String> {
         let number = file.strip_prefix(start)?.split(['-', '>']).next()?;
         Some(format!("{name} {number}"))
     });
-    let example = || Some(format!("doctest {}", file.strip_prefix("<doctest ")?.strip_suffix('>')?));
-    let found = || Some(file.strip_prefix("<notebook ")?.strip_suffix('>')?.to_owned());
-    let hashed = || Some(format!("notebook cell {}", kernel_cell(file)?));
-    numbered.or_else(example).or_else(found).or_else(hashed)
+    numbered
+        .or_else(|| Some(format!("doctest {}", file.strip_prefix("<doctest ")?.strip_suffix('>')?)))
+        .or_else(|| Some(file.strip_prefix("<notebook ")?.strip_suffix('>')?.to_owned()))
+        .or_else(|| Some(format!("notebook cell {}", kernel_cell(file)?)))
 }
 
 impl Stack {
@@ -237,9 +242,9 @@ impl Stack {
 
     /// The user's line, such as `train.py:12`; else the user's function; else the user's line on another thread meanwhile.
     pub fn place(&self) -> Option<String> {
-        let words = |frame: &Frame| frame.line().unwrap_or_else(|| frame.name());
-        let beside = || self.users_meanwhile().map(|frame| format!("a thread beside {}", words(frame)));
-        self.users().map(words).or_else(beside)
+        let users = self.users().map(|frame| (frame, ""));
+        let (frame, beside) = users.or_else(|| Some((self.users_meanwhile()?, "a thread beside ")))?;
+        Some(format!("{beside}{}", frame.line().unwrap_or_else(|| frame.name())))
     }
 
     /// The user's own frames, outermost first.
@@ -247,11 +252,9 @@ impl Stack {
         let mut own: Vec<&Frame> = self.frames.iter().filter(|frame| frame.owner == FrameOwner::Program).collect();
         own.reverse();
         // A child of multiprocessing begins with a line of text that nobody wrote.
-        let is_given = |frame: &Frame| frame.file.as_deref() == Some("<string>");
-        if own.iter().any(|frame| frame.language == FrameLanguage::Python && !is_given(frame)) {
-            own.retain(|frame| !is_given(frame));
-        }
-        own
+        let written: Vec<&Frame> =
+            own.iter().copied().filter(|frame| frame.file.as_deref() != Some("<string>")).collect();
+        if written.iter().any(|frame| frame.language == FrameLanguage::Python) { written } else { own }
     }
 
     /// The function of a package that the user's code called: the outermost below the user's line that does
@@ -259,21 +262,20 @@ impl Stack {
     pub fn entry(&self) -> Option<&Frame> {
         let own = self.frames.iter().position(|frame| frame.owner == FrameOwner::Program).unwrap_or(self.frames.len());
         let below = self.frames.get(..own)?;
-        let outermost = |language| {
-            let all = below.iter().rev().filter(move |frame| {
+        [FrameLanguage::Python, FrameLanguage::Native].into_iter().find_map(|language| {
+            let mut all = below.iter().rev().filter(|frame| {
                 frame.owner == FrameOwner::Package && frame.language == language && !frame.function.is_empty()
             });
-            all.clone().find(|frame| !frame.is_wrapper()).or_else(|| all.clone().next())
-        };
-        outermost(FrameLanguage::Python).or_else(|| outermost(FrameLanguage::Native))
+            all.clone().find(|frame| !frame.is_wrapper()).or_else(|| all.next())
+        })
     }
 
     /// The entry by its name. Of a package that did it while it was imported, whose entry is only the import, with the
     /// line that ran then: `torch (at torch/quasirandom.py:219)`.
     pub fn entry_name(&self) -> Option<String> {
         let Some(entry) = self.entry() else { return self.is_of_opencl().then(|| "OpenCL".to_owned()) };
-        let ran = |frame: &&Frame| frame.owner == FrameOwner::Package && frame.function == MODULE;
-        let at = self.frames.iter().find(ran).filter(|_| entry.function == MODULE);
+        let mut of_modules = self.frames.iter().filter(|it| it.owner == FrameOwner::Package && it.function == MODULE);
+        let at = of_modules.next().filter(|_| entry.function == MODULE);
         let at = at.and_then(|frame| Some(format!(" (at {}:{})", frame.package_file()?, frame.line?)));
         Some(entry.name() + &at.unwrap_or_default())
     }
@@ -281,21 +283,17 @@ impl Stack {
     /// Where no code of the user's is on the stack, the innermost function of a package that is meant for users: the
     /// entry may be no more than the package's own beginning.
     pub fn innermost(&self) -> Option<&Frame> {
-        let is_named = |frame: &&Frame| frame.owner == FrameOwner::Package && frame.language == FrameLanguage::Python;
-        let is_public = |frame: &&Frame| !frame.is_wrapper() && !frame.function.starts_with(['_', '<']);
-        self.frames.iter().filter(is_named).find(is_public)
+        let python = self.frames.iter().filter(|frame| frame.language == FrameLanguage::Python && !frame.is_wrapper());
+        python.filter(|it| it.owner == FrameOwner::Package).find(|it| !it.function.starts_with(['_', '<']))
     }
 
     /// The package that made the call: the innermost Python frame's, or the innermost native one's. NVIDIA's own
     /// libraries lie in packages too, and each call goes through them: they are not who made it.
     pub fn package(&self) -> Option<&str> {
-        let package_in = |language| {
-            self.frames
-                .iter()
-                .filter(move |frame| frame.language == language && frame.owner != FrameOwner::Cuda)
-                .find_map(|frame| frame.package.as_deref())
-        };
-        package_in(FrameLanguage::Python).or_else(|| package_in(FrameLanguage::Native))
+        [FrameLanguage::Python, FrameLanguage::Native].into_iter().find_map(|language| {
+            let of_language = self.frames.iter().filter(|frame| frame.language == language);
+            of_language.filter(|it| it.owner != FrameOwner::Cuda).find_map(|it| it.package.as_deref())
+        })
     }
 
     /// Whether a function of this name is on the stack; the name is whole, with or without what
@@ -348,7 +346,7 @@ fn of_cython(function: &str) -> Option<String> {
         let part = after.get(..length).filter(|part| !part.is_empty());
         match part.zip(after.get(length..).and_then(|more| more.strip_prefix('_'))) {
             Some((part, more))
-                if is_next(more) || (of_python.is_none() && more.starts_with(|c: char| c.is_alphabetic())) =>
+                if more.starts_with(|c: char| c.is_ascii_digit() || (of_python.is_none() && c.is_alphabetic())) =>
             {
                 parts.push(part);
                 rest = more;
@@ -361,17 +359,8 @@ fn of_cython(function: &str) -> Option<String> {
     (parts.len() > 1 && !last.is_empty()).then(|| parts.join("."))
 }
 
-/// Whether another part follows.
-fn is_next(rest: &str) -> bool {
-    rest.starts_with(|c: char| c.is_ascii_digit())
-}
-
 fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
-}
-
-fn is_frozen(file: &str) -> bool {
-    file.starts_with("frozen ")
 }
 
 /// What follows the folder of packages in a path.
@@ -421,10 +410,6 @@ fn is_of_runtime(function: &str, source: Option<&(String, Option<u32>)>) -> bool
     }
 }
 
-fn is_interpreter(name: &str) -> bool {
-    name.starts_with("python") || name.starts_with("libpython")
-}
-
 fn is_of_system(module: &str) -> bool {
     let system = ["/lib/", "/lib64/", "/usr/lib/", "/usr/lib64/", "/usr/local/lib/x86_64", "[", "linux-vdso"];
     system.iter().any(|start| module.starts_with(start)) || is_of_python(module)
@@ -446,9 +431,8 @@ mod tests {
             ],
             ..Stack::default()
         };
-        let name = |ends_in| frames(ends_in).entry_name();
-        assert_eq!(name("<module>").as_deref(), Some("torch (at torch/quasirandom.py:219)"));
-        assert_eq!(name("probe").as_deref(), Some("torch (at torch/__init__.py:12)"));
+        assert_eq!(frames("<module>").entry_name().as_deref(), Some("torch (at torch/quasirandom.py:219)"));
+        assert_eq!(frames("probe").entry_name().as_deref(), Some("torch (at torch/__init__.py:12)"));
     }
 
     #[test]

@@ -30,14 +30,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, WaitOptions, waitpid};
 
 use crate::{Memory, TraceLine};
 use answer::Pending;
 use caller::Caller;
 use cuda_pitfalls_calls::status::SIM_NOT_MODELLED;
 use cuda_pitfalls_core::clock;
-use cuda_pitfalls_core::sample::{Gpu, Reading, STEP_BYTES};
+use cuda_pitfalls_core::sample::{Gpu, STEP_BYTES};
 use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_instrument::simulated;
 use cuda_pitfalls_instrument::supervisor::{self, SamplerClient, timespec};
@@ -321,13 +320,13 @@ impl Tracer {
         let Some(gpus) = swept.map(|snapshot| snapshot.gpus).filter(|gpus| !gpus.is_empty()) else {
             return (vec![None; self.gpus.len()], Vec::new());
         };
-        let own = |gpu: &Reading| {
-            let listed = gpu.processes.iter().flatten().filter(|process| process.pid == pid);
-            listed.filter_map(|process| process.used_bytes).sum()
-        };
         let used: Vec<Option<u64>> = gpus.iter().map(|gpu| gpu.used_bytes).collect();
         self.watch.read(&used, clock::now_ns());
-        (used, gpus.iter().map(own).collect())
+        let own = gpus.iter().map(|gpu| {
+            let listed = gpu.processes.iter().flatten().filter(|process| process.pid == pid);
+            listed.filter_map(|process| process.used_bytes).sum()
+        });
+        (used, own.collect())
     }
 
     /// Like [`Tracer::read_memory`], for a parked thread: after the thread has moved on, a reading no longer shows
@@ -364,12 +363,8 @@ impl Tracer {
 
     /// Reaps orphans of the program.
     fn reap(&self, program: u32) {
-        let known = |pid: &i32| {
-            self.before.contains(pid) || u32::try_from(*pid) == Ok(program) || Some(*pid) == self.sampler.pid()
-        };
-        for pid in supervisor::children_of("self").into_iter().filter(|pid| !known(pid)).filter_map(Pid::from_raw) {
-            let _ = waitpid(Some(pid), WaitOptions::NOHANG);
-        }
+        let ours: Vec<i32> = i32::try_from(program).into_iter().chain(self.sampler.pid()).collect();
+        supervisor::reap_all(&supervisor::strangers(&self.before, &ours));
     }
 }
 

@@ -283,10 +283,9 @@ impl Type {
 impl Attribute {
     /// A value of this attribute in words.
     pub fn words(&self, value: &Value) -> String {
-        let amount = || value.as_i64().unwrap_or(i64::MAX).unsigned_abs();
         match (self.of, value) {
-            (Type::Bytes, _) => units::bytes(amount()),
-            (Type::Duration, _) => units::duration(amount()),
+            (Type::Bytes, _) => units::bytes(value.as_i64().unwrap_or(i64::MAX).unsigned_abs()),
+            (Type::Duration, _) => units::duration(value.as_i64().unwrap_or(i64::MAX).unsigned_abs()),
             (_, Value::String(text)) => text.clone(),
             (_, Value::Array(list)) => list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
             (_, value) => value.to_string(),

@@ -50,8 +50,8 @@ fn about<'a>(kind: &str, index: usize, event: &'a TraceEvent) -> Option<Clue<'a>
 /// The function that the user's line called, such as `torch.cuda.is_available`.
 fn through(event: &TraceEvent) -> String {
     // Without a user's frame the entry is only the start of a package's own program.
-    let public = || event.stack.innermost().filter(|_| event.stack.users().is_none());
-    public().or_else(|| event.stack.entry()).map_or_else(|| event.call.clone(), |frame| frame.name())
+    let public = event.stack.innermost().filter(|_| event.stack.users().is_none());
+    public.or_else(|| event.stack.entry()).map_or_else(|| event.call.clone(), |frame| frame.name())
 }
 
 /// A GPU as people know it: its index in NVML order, or its UUID where that is not known.

@@ -145,8 +145,8 @@ fn workarounds<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<Vec<(Strin
         [ANY].into_iter().chain(framework::with_packages().map(|framework| framework.name)).chain(functions).collect();
     reader.known_keys(entries, &known);
     reader.required(entries, ANY, &node.place, "`workaround`");
-    let text = |entry: &'n TreeEntry| Some((entry.key.text.clone(), reader.sentence(&entry.value)?, &entry.value));
-    Some(entries.iter().filter_map(text).collect())
+    let texts = entries.iter();
+    Some(texts.filter_map(|it| Some((it.key.text.clone(), reader.sentence(&it.value)?, &it.value))).collect())
 }
 
 /// Where each workaround was run: cases as `framework/cupy-with-device-3 control`, and traced programs.

@@ -69,13 +69,12 @@ pub(super) fn is_function(key: &str) -> bool {
 impl RuleCondition {
     /// Whether a clue meets the whole condition. An unknown attribute does not.
     pub(super) fn holds(&self, clue: &Clue<'_>) -> bool {
-        let meets = |value: &Value, wanted: &[Value]| match value {
-            Value::Array(list) => list.iter().any(|one| wanted.contains(one)),
-            value => wanted.contains(value),
-        };
         let stack = clue.stacks.first();
         self.clue == clue.kind
-            && self.is.iter().all(|(name, wanted)| clue.get(name).is_some_and(|value| meets(value, wanted)))
+            && self.is.iter().all(|(name, wanted)| match clue.get(name) {
+                Some(Value::Array(list)) => list.iter().any(|one| wanted.contains(one)),
+                value => value.is_some_and(|value| wanted.contains(value)),
+            })
             && (self.stack_has.is_empty()
                 || stack.is_some_and(|stack| self.stack_has.iter().any(|function| stack.has(function))))
             && (self.package.is_empty()
@@ -102,8 +101,8 @@ impl DiagnosisRule {
     /// The workaround for a function on the stack; else the one for the framework nearest to the user's line, because a
     /// user of accelerate does not call the PyTorch below it; else the one for any caller.
     fn workaround_for(&self, clue: &Clue<'_>) -> &str {
-        let is_there = |name: &str| is_function(name) && clue.stacks.iter().any(|stack| stack.has(name));
-        if let Some((_, text)) = self.workaround.iter().find(|(name, _)| is_there(name)) {
+        let mut functions = self.workaround.iter().filter(|(name, _)| is_function(name));
+        if let Some((_, text)) = functions.find(|(name, _)| clue.stacks.iter().any(|stack| stack.has(name))) {
             return text;
         }
         let packages =
@@ -117,8 +116,7 @@ impl DiagnosisRule {
 
     /// Whether it asks for an attribute of this kind of clue.
     pub fn asks(&self, clue: &str, attribute: &str) -> bool {
-        let asks = |when: &RuleCondition| when.clue.name == clue && when.is.iter().any(|(name, _)| *name == attribute);
-        self.when.iter().any(asks)
+        self.when.iter().any(|when| when.clue.name == clue && when.is.iter().any(|(name, _)| *name == attribute))
     }
 
     /// Where the workaround of a framework or function was run; empty if it was not.

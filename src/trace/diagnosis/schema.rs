@@ -60,9 +60,8 @@ fn when(kind: &ClueKind) -> Value {
         set(&mut form, "description", json!(attribute.about));
         properties.insert(attribute.name.to_owned(), form);
     }
-    let listed = |what: &str| one_or_more(sentence(what));
-    properties.insert("stack_has".to_owned(), listed("A function of which one must be on the stack."));
-    properties.insert("package".to_owned(), listed("A package of which one must have made the call."));
+    properties.insert("stack_has".to_owned(), one_or_more(sentence("A function of which one must be on the stack.")));
+    properties.insert("package".to_owned(), one_or_more(sentence("A package of which one must have made the call.")));
     object(Value::Object(properties), &["clue"])
 }
 

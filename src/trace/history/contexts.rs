@@ -48,7 +48,7 @@ impl ContextLife<'_> {
 
 /// Every context, in the order of creation; `programs` has the program of each event.
 pub(super) fn all<'a>(trace: &'a Trace, programs: &[usize]) -> Vec<ContextLife<'a>> {
-    let neighbours = Neighbours::of(trace);
+    let neighbours = Neighbours::new(trace);
     let mut lives: Vec<ContextLife> = Vec::new();
     for ((index, event), program) in trace.events.iter().enumerate().zip(programs) {
         let EventKind::Context { change, handle, .. } = event.what else { continue };
@@ -56,13 +56,12 @@ pub(super) fn all<'a>(trace: &'a Trace, programs: &[usize]) -> Vec<ContextLife<'
             ContextChange::Made => lives.push(neighbours.life(trace, (index, event), *program)),
             ContextChange::Failed => {}
             ContextChange::Released | ContextChange::Reset | ContextChange::Destroyed => {
-                let is_it = |life: &&mut ContextLife| {
+                if let Some(life) = lives.iter_mut().rev().find(|life| {
                     let EventKind::Context { handle: of, .. } = life.made.what else { return false };
                     life.ended.is_none()
                         && life.program == *program
                         && (of == handle || (handle == 0 && life.made.gpu == event.gpu))
-                };
-                if let Some(life) = lives.iter_mut().rev().find(is_it) {
+                }) {
                     life.ended = Some(event);
                 }
             }
@@ -79,9 +78,9 @@ struct Neighbours<'a> {
 }
 
 impl<'a> Neighbours<'a> {
-    fn of(trace: &'a Trace) -> Neighbours<'a> {
-        let is_context = |event: &&TraceEvent| matches!(event.what, EventKind::Context { .. });
-        let mut events: Vec<&TraceEvent> = trace.events.iter().filter(is_context).collect();
+    fn new(trace: &'a Trace) -> Neighbours<'a> {
+        let mut events: Vec<&TraceEvent> =
+            trace.events.iter().filter(|event| matches!(event.what, EventKind::Context { .. })).collect();
         events.sort_by_key(|event| event.t_ns);
         let longest_ns = events.iter().filter_map(|event| event.elapsed_ns).max().unwrap_or(0);
         Neighbours { events, longest_ns }
@@ -93,14 +92,16 @@ impl<'a> Neighbours<'a> {
         let change = gpu.and_then(|gpu| event.memory_bytes.get(gpu).copied().flatten());
         let others: Vec<&TraceEvent> = self.beside(event).collect();
         let is_own = others.iter().all(|other| other.pid != event.pid);
-        let own = || event.own_bytes.filter(|_| is_own).or_else(|| self.share(event, gpu?));
         let unaccounted = change.zip(event.own_bytes).map_or(0, |(change, own)| change.abs_diff(own));
         let beside = match others.is_empty() {
             true if unaccounted > UNACCOUNTED_BYTES => Beside::Process,
             true => Beside::Nobody,
             false => Beside::Context,
         };
-        let bytes = if beside == Beside::Nobody { change } else { own() };
+        let bytes = match beside {
+            Beside::Nobody => change,
+            _ => event.own_bytes.filter(|_| is_own).or_else(|| self.share(event, gpu?)),
+        };
         let counts = trace.counts.iter().find(|counts| counts.pid == event.pid);
         let uses =
             event.gpu.as_ref().zip(counts).map(|(gpu, counts)| counts.gpus.get(gpu).copied().unwrap_or_default());
@@ -129,14 +130,14 @@ impl<'a> Neighbours<'a> {
             }
             at += 1;
         }
-        let is_made =
-            |event: &&TraceEvent| matches!(event.what, EventKind::Context { change: ContextChange::Made, .. });
+        if !group.iter().all(|it| matches!(it.what, EventKind::Context { change: ContextChange::Made, .. })) {
+            return None;
+        }
         let used = |event: &TraceEvent| i64::try_from(event.used_bytes.get(index).copied().flatten()?).ok();
         let first = group.iter().min_by_key(|event| event.t_ns)?;
         let last = group.iter().max_by_key(|event| until(event))?;
         let before = used(first)?.saturating_sub(first.memory_bytes.get(index).copied().flatten()?);
-        let taken = used(last)?.saturating_sub(before);
-        group.iter().all(is_made).then(|| taken / group.len() as i64)
+        Some(used(last)?.saturating_sub(before) / group.len() as i64)
     }
 }
 

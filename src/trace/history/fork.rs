@@ -35,10 +35,9 @@ impl<'a> History<'a> {
     pub fn inherited_init(&self, fork: &Fork<'_, 'a>) -> Option<(usize, &'a TraceEvent)> {
         let (mut pid, mut index) = (fork.parent, fork.event.0);
         loop {
-            let is_parent = |program: &&ProgramHistory<'a>| {
+            let parent = self.programs.iter().rev().find(|program| {
                 program.pid == pid && program.events.first().is_some_and(|(first, _)| *first < index)
-            };
-            let parent = self.programs.iter().rev().find(is_parent)?;
+            })?;
             let begun = parent.init().and_then(|init| init.begun.last().copied());
             if let Some(begun) = begun.filter(|(at, _)| *at < index) {
                 return Some(begun);

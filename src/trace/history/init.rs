@@ -51,7 +51,7 @@ impl<'a> Init<'a> {
 
     /// Whether an event of this witness still belongs to this call. Events arrive late if their thread waited.
     fn lacks(&self, witness: Witness) -> bool {
-        self.returned.is_none() || !self.begun.iter().any(|(_, event)| is_by(event, witness))
+        self.returned.is_none() || !self.is_seen_by(witness)
     }
 
     fn lacks_mask(&self) -> bool {

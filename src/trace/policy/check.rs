@@ -117,8 +117,7 @@ impl PolicyCheck<'_> {
     fn stray(&mut self, name: &str) {
         let (trace, lives) = (self.trace, &self.history.contexts);
         for life in lives {
-            let is_other = |other: &ContextLife| other.program == life.program && other.made.gpu != life.made.gpu;
-            if !lives.iter().any(is_other) {
+            if !lives.iter().any(|other| other.program == life.program && other.made.gpu != life.made.gpu) {
                 continue;
             }
             match life.uses {
@@ -163,8 +162,7 @@ impl PolicyCheck<'_> {
             self.require(name, Coverage::Calls);
         }
         if self.outcome.violations.iter().all(|violation| violation.forbidden != name) {
-            let open = |finding: &&Finding| finding.leaves_open().contains(&rule.name);
-            for finding in self.findings.iter().filter(open) {
+            for finding in self.findings.iter().filter(|finding| finding.leaves_open().contains(&rule.name)) {
                 self.undecided(name, &finding.says);
             }
         }
@@ -182,16 +180,14 @@ impl PolicyCheck<'_> {
         let Some(before) = trace.start.used_bytes.get(index).copied().flatten() else {
             return self.undecided(&name, "the memory of this GPU was not read before the program began");
         };
-        let readings = || trace.memory.iter().filter(|memory| memory.index == index);
-        let grown = |used: u64| used.saturating_sub(before);
-        let largest = readings().map(|memory| grown(memory.used_bytes)).max().unwrap_or(0);
+        let readings = trace.memory.iter().filter(|memory| memory.index == index);
+        let grown = readings.map(|memory| (memory.used_bytes.saturating_sub(before), memory.t_ns));
+        let largest = grown.clone().map(|(bytes, _)| bytes).max().unwrap_or(0);
         if largest > most {
-            let first = readings().filter(|memory| grown(memory.used_bytes) > most).map(|memory| memory.t_ns).min();
+            let first = grown.filter(|(bytes, _)| *bytes > most).map(|(_, t_ns)| t_ns).min();
             let event = first.and_then(|t_ns| {
-                let grows = |event: &TraceEvent| {
-                    event.memory_bytes.get(index).copied().flatten().is_some_and(|grown| grown > 0)
-                };
-                trace.events.iter().rfind(|event| event.t_ns <= t_ns && grows(event))
+                let mut before = trace.events.iter().rev().filter(|event| event.t_ns <= t_ns);
+                before.find(|event| event.memory_bytes.get(index).copied().flatten().is_some_and(|grown| grown > 0))
             });
             let at = event.map(|event| format!(", past the limit after {}", line(event))).unwrap_or_default();
             let says = format!("the memory of {gpu} grows by {}{at}", units::bytes_exact(largest));

@@ -102,14 +102,13 @@ fn an_unknown_word_is_refused_with_the_known_ones() {
 
 #[test]
 fn a_bound_is_a_gpu_and_a_size_with_its_unit() {
-    let parse = |value: &str| Policy::parse(&[], &texts(&[value]));
     for (wrong, why) in
         [("gpu1", "form gpu1=2GiB"), ("1=2GiB", "is no GPU"), ("gpu1=2", "byte size"), ("gpu1=2GB", "2 GiB")]
     {
-        let said = parse(wrong).expect_err("this is wrong").to_string();
+        let said = Policy::parse(&[], &texts(&[wrong])).expect_err("this is wrong").to_string();
         assert!(said.contains(why), "{said}");
     }
-    assert!(parse("gpu1=2GiB").is_ok_and(|policy| !policy.is_empty()));
+    assert!(Policy::parse(&[], &texts(&["gpu1=2GiB"])).is_ok_and(|policy| !policy.is_empty()));
 }
 
 #[test]

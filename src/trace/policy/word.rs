@@ -6,6 +6,7 @@ use crate::diagnosis::rules;
 use crate::{Trace, TraceEvent};
 use cuda_pitfalls_core::source::diagnostic::nearest;
 use cuda_pitfalls_core::source::size;
+use cuda_pitfalls_core::text::counts::digits;
 use cuda_pitfalls_core::text::escape::terminal;
 
 /// What is forbidden.
@@ -94,7 +95,6 @@ fn unknown_gpu(text: &str, or: &str) -> WordError {
 impl GpuWord {
     /// The GPU that a text names.
     pub fn parse(text: &str) -> Option<GpuWord> {
-        let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
         match text.strip_prefix("gpu") {
             Some(number) => digits(number).map(GpuWord::Index),
             None => text.strip_prefix("GPU-").filter(|rest| !rest.is_empty()).map(|_| GpuWord::Uuid(text.to_owned())),

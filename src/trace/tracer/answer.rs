@@ -138,8 +138,8 @@ impl Tracer {
         }
         let Some(before) = self.pending.remove(&key) else { return event };
         let (now, own) = self.read_for(event.pid, waiting);
-        let change = |(before, now): (&Option<u64>, &Option<u64>)| Some((*now)? as i64 - (*before)? as i64);
-        event.memory_bytes = before.used.iter().zip(&now).map(change).collect();
+        event.memory_bytes =
+            before.used.iter().zip(&now).map(|(before, now)| Some((*now)? as i64 - (*before)? as i64)).collect();
         event.used_bytes = now;
         let index = self.gpus.iter().position(|gpu| Some(&gpu.uuid) == event.gpu.as_ref());
         event.own_bytes = index.and_then(|index| {

@@ -42,8 +42,7 @@ impl TraceTarget {
         }
         let found = supervisor::versions(program, None, home, None).map_err(TracerError::internal)?;
         let is_simulated = found.is_simulated(None).map_err(TracerError::internal)?;
-        let is_libcuda = |name: &str| name == "libcuda" || is_simulated;
-        let libcuda = found.libraries.iter().find(|library| is_libcuda(&library.name));
+        let libcuda = found.libraries.iter().find(|library| &library.name == "libcuda" || is_simulated);
         let libcuda = libcuda.map(|library| PathBuf::from(&library.path));
         let found = libraries::Libraries { found, ..libraries::Libraries::default() };
         let links = libraries::link(&private.join("links"), &found, None).map_err(TracerError::internal)?;

@@ -206,7 +206,6 @@ fn is_sealed(fd: &OwnedFd, bytes: u64) -> bool {
 impl Message {
     /// Whether the libraries could have sent this message.
     fn is_valid(&self) -> bool {
-        let is_device = |device: i32| usize::try_from(device).is_ok_and(|device| device < MOST_DEVICES);
         let is_right = match &self.content {
             Content::Event(EventKind::Init { variables, .. }) => variables.keys().all(|name| is_variable(name)),
             Content::Event(EventKind::Variable { name, .. }) => is_variable(name),
@@ -233,14 +232,13 @@ impl Message {
             && (is_word(&self.call) || (is_hello && self.call.is_empty()))
             && self.frames.len() <= MOST_FRAMES
             // The driver's number for an unknown device is -1.
-            && self.device.is_none_or(|device| device == -1 || is_device(device))
+            && self.device.is_none_or(|device| (-1..MOST_DEVICES as i32).contains(&device))
             && self.uuid.as_deref().is_none_or(is_uuid)
     }
 }
 
 fn is_word(text: &str) -> bool {
-    let is_of_names = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    !text.is_empty() && text.len() <= LONGEST_NAME && text.bytes().all(is_of_names)
+    (1..=LONGEST_NAME).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
 /// Whether a text is the name of a variable that the libraries report.

@@ -97,8 +97,8 @@ impl TraceFolder {
             all.push(before("LD_PRELOAD", &[&self.hook], ":"));
         }
         // In a program that is traced already, that is the same library, which would start itself for ever.
-        let is_other = |value: &OsString| !value.is_empty() && self.hook.as_os_str() != value;
-        if let Some(earlier) = std::env::var_os("CUDA_INJECTION64_PATH").filter(is_other) {
+        let earlier = std::env::var_os("CUDA_INJECTION64_PATH");
+        if let Some(earlier) = earlier.filter(|value| !value.is_empty() && self.hook.as_os_str() != value) {
             all.push((OsString::from("CUDA_PITFALLS_EARLIER_INJECTION64_PATH"), earlier));
         }
         all.push((OsString::from("CUDA_INJECTION64_PATH"), self.hook.clone().into_os_string()));

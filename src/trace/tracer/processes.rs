@@ -492,14 +492,12 @@ pub(super) fn thread_here(pid: u32, tid: u32) -> u32 {
         return tid;
     }
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    let is_it = |status: &str| {
-        let inner = status.lines().find_map(|line| line.strip_prefix("NSpid:")?.split_whitespace().last());
-        inner.and_then(|inner| inner.parse::<u32>().ok()) == Some(tid)
-    };
-    tasks
-        .filter(|task| fs::read_to_string(task.path().join("status")).is_ok_and(|status| is_it(&status)))
-        .find_map(|task| task.file_name().to_str()?.parse().ok())
-        .unwrap_or(tid)
+    let outer = tasks.filter_map(|task| {
+        let status = fs::read_to_string(task.path().join("status")).ok()?;
+        let inner = status.lines().find_map(|line| line.strip_prefix("NSpid:")?.split_whitespace().last())?;
+        task.file_name().to_str()?.parse().ok().filter(|_| inner.parse() == Ok(tid))
+    });
+    outer.into_iter().next().unwrap_or(tid)
 }
 
 #[cfg(test)]

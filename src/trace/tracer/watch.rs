@@ -14,8 +14,7 @@ pub(super) struct MemoryWatch(Vec<Readings>);
 impl MemoryWatch {
     /// Begins with the readings from before the program's start, in NVML order.
     pub(super) fn begin(used: &[Option<u64>], now_ns: u64) -> MemoryWatch {
-        let readings = |used: &Option<u64>| Readings { last_ns: used.map(|_| now_ns), longest_ns: 0 };
-        MemoryWatch(used.iter().map(readings).collect())
+        MemoryWatch(used.iter().map(|used| Readings { last_ns: used.map(|_| now_ns), longest_ns: 0 }).collect())
     }
 
     /// Records the readings of background polling.
@@ -43,8 +42,8 @@ impl MemoryWatch {
 
     /// The longest gap of each GPU in nanoseconds. None for a GPU without a reading after the program's end.
     pub(super) fn gaps(&self, ended_ns: u64) -> Vec<Option<u64>> {
-        let gap = |readings: &Readings| readings.last_ns.filter(|last| *last >= ended_ns).map(|_| readings.longest_ns);
-        self.0.iter().map(gap).collect()
+        let all = self.0.iter();
+        all.map(|it| it.last_ns.filter(|last| *last >= ended_ns).map(|_| it.longest_ns)).collect()
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::super::clue::Clue;
 use super::{about, gpu_name, leaves_guard, line, sum};
 use crate::history::ProgramHistory;
-use crate::{ContextLife, EventKind, Frame, History, Trace, TraceEvent};
+use crate::{ContextLife, EventKind, History, Trace, TraceEvent};
 
 /// The text for an unknown ordinal.
 const SOME_ORDINAL: &str = "N";
@@ -19,13 +19,12 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
             let (index, made) = (*index, life.made);
             let Some(clue) = about("context-made", index, made) else { continue };
             let before = program.contexts.get(..place).unwrap_or_default();
-            let is_elsewhere = |(_, other): &&(usize, ContextLife)| other.made.gpu != made.gpu;
             let own = worked_on(program, made.gpu.as_deref());
             let pinned = pinned_next(program, index, made);
             let own_gpu = own.map_or("another GPU".to_owned(), |own| gpu_name(trace, own.made.gpu.as_deref()));
             let mut clue = clue
                 .with("gpu", gpu_name(trace, made.gpu.as_deref()))
-                .with("elsewhere", before.iter().any(|it| is_elsewhere(&it)))
+                .with("elsewhere", before.iter().any(|(_, other)| other.made.gpu != made.gpu))
                 .with("only", gpus.len() == 1)
                 .with("own", own_ordinal(own))
                 .with("own_gpu", own_gpu)
@@ -79,20 +78,17 @@ fn pinned_next<'a>(program: &ProgramHistory<'a>, index: usize, made: &TraceEvent
 fn fault_after<'a>(program: &ProgramHistory<'a>, index: usize, made: &TraceEvent) -> Option<(usize, &'a TraceEvent)> {
     const ILLEGAL_ADDRESS: i64 = 700;
     let first = program.events.iter().copied().find(|(_, event)| event.status == Some(ILLEGAL_ADDRESS))?;
-    let is_use = |event: &TraceEvent| matches!(event.what, EventKind::FirstUse { .. }) && event.gpu == made.gpu;
-    let between = program.events.iter().filter(|(at, _)| (index..first.0).contains(at));
-    between.into_iter().any(|(_, event)| is_use(event)).then_some(first)
+    let between = program.events.iter().filter(|(at, event)| (index..first.0).contains(at) && event.gpu == made.gpu);
+    between.into_iter().any(|(_, event)| matches!(event.what, EventKind::FirstUse { .. })).then_some(first)
 }
 
 /// Whether a user's line is above another in the same function: `with` returns to its first line when it ends.
 fn goes_back(before: &TraceEvent, now: &TraceEvent) -> bool {
-    let users = |event: &TraceEvent| -> Option<(String, String, u32)> {
-        let frame: &Frame = event.stack.users()?;
-        Some((frame.file.clone()?, frame.function.clone(), frame.line?))
-    };
-    users(before)
-        .zip(users(now))
-        .is_some_and(|(before, now)| before.0 == now.0 && before.1 == now.1 && now.2 < before.2)
+    before.stack.users().zip(now.stack.users()).is_some_and(|(before, now)| {
+        before.file.is_some()
+            && (&before.file, &before.function) == (&now.file, &now.function)
+            && before.line.zip(now.line).is_some_and(|(before, now)| now < before)
+    })
 }
 
 /// A clue for each process that made a context, about all of them.

@@ -82,13 +82,15 @@ pub(super) fn unseen<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
         }
     }
     let ended_well = trace.end.as_ref().is_some_and(|end| end.code == Some(0));
-    let clue = |forks: &[Fork<'_, 'a>]| {
-        let first = *forks.first()?;
+    let mut clues = Vec::new();
+    for (_, forks) in lines {
+        let Some(first) = forks.first().copied() else { continue };
         let children = match forks.len() {
             1 => format!("pid {}", first.child.pid),
             many => format!("{many} processes"),
         };
-        let mut clue = about("forked-unseen", first.event.0, first.event.1)?
+        let Some(clue) = about("forked-unseen", first.event.0, first.event.1) else { continue };
+        let mut clue = clue
             .with("line", forker(history, first))
             .with("children", children)
             .with("would_show", ended_well && forks.iter().all(|fork| is_of_loader(fork.event.1)));
@@ -98,27 +100,24 @@ pub(super) fn unseen<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
         if !has_line(first.event.1) {
             clue.events.rotate_right(1);
         }
-        Some(clue)
-    };
-    lines.iter().filter_map(|(_, forks)| clue(forks)).collect()
+        clues.push(clue);
+    }
+    clues
 }
 
 /// Whether a Python framework may refuse CUDA in the child without a driver call.
 fn is_of_python(fork: Fork<'_, '_>) -> bool {
-    let runs_python = |program: &ProgramHistory<'_>| {
-        program.process.is_some_and(|process| process.python.is_some() || process.no_python.is_some())
-    };
-    runs_python(fork.child) || fork.event.1.stack.frames.iter().any(|frame| frame.language == FrameLanguage::Python)
+    fork.child.process.is_some_and(|process| process.python.is_some() || process.no_python.is_some())
+        || fork.event.1.stack.frames.iter().any(|frame| frame.language == FrameLanguage::Python)
 }
 
 /// Whether the child executed another program, which initialises CUDA for itself.
 fn runs_another(programs: &[ProgramHistory<'_>], fork: Fork<'_, '_>) -> bool {
-    let is_later =
-        |program: &ProgramHistory<'_>| program.events.first().is_some_and(|(first, _)| *first > fork.event.0);
-    programs.iter().any(|program| program.pid == fork.child.pid && is_later(program))
+    let mut first = programs.iter().filter(|it| it.pid == fork.child.pid).filter_map(|it| it.events.first());
+    first.any(|(first, _)| *first > fork.event.0)
 }
 
 fn is_of_loader(event: &TraceEvent) -> bool {
-    let is_it = |file: &str| file.starts_with("torch/utils/data/");
-    event.stack.frames.iter().any(|frame| frame.package_file().is_some_and(is_it))
+    let mut files = event.stack.frames.iter().filter_map(|frame| frame.package_file());
+    files.any(|file| file.starts_with("torch/utils/data/"))
 }

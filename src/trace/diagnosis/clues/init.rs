@@ -31,9 +31,8 @@ const MANY: usize = 64;
 /// rule does not say what was seen here.
 fn entries(trace: &Trace, init: &Init<'_>, mask: &str, order: Option<&str>) -> Option<(Vec<String>, bool)> {
     let known = trace.start.gpus.len();
-    let made_up = |index| format!("GPU-{index:032x}");
     let gpus: Vec<String> = match known {
-        0 => (0..MANY).map(made_up).collect(),
+        0 => (0..MANY).map(|index| format!("GPU-{index:032x}")).collect(),
         _ => trace.start.gpus.iter().map(|gpu| gpu.uuid.clone()).collect(),
     };
     let reading = mask::read(Some(mask), order, &gpus);
@@ -41,34 +40,32 @@ fn entries(trace: &Trace, init: &Init<'_>, mask: &str, order: Option<&str>) -> O
         return Some((vec![format!("{ORDER}={} is no order that there is", order.unwrap_or(UNSET))], true));
     }
     // An instance of MIG is none of these GPUs, and neither is what was made up.
-    let is_unknown = |entry: &mask::Entry| {
+    let has_unknown = reading.entries.iter().any(|entry| {
         entry.text.starts_with("MIG-") || (known == 0 && entry.fate == Fate::Ends { why: Ending::UnknownUuid })
-    };
+    });
     let shown = reading.parsed.gpus.len();
     let is_as_read = match init.visible() {
         Some((visible, _)) if known > 0 => shown == visible as usize,
         Some(_) => shown > 0,
         None => shown == 0 || !init.has_failed(),
     };
-    if !is_as_read || reading.entries.iter().any(is_unknown) {
+    if !is_as_read || has_unknown {
         return None;
     }
-    let is_lost = |entry: &mask::Entry| !matches!(entry.fate, Fate::Names { .. });
     let words = reading.entries.iter().map(|entry| format!("'{}' {}", entry.text, entry.words(known)));
-    Some((words.collect(), reading.entries.iter().any(is_lost)))
+    Some((words.collect(), reading.entries.iter().any(|entry| !matches!(entry.fate, Fate::Names { .. }))))
 }
 
 /// The clue with what the nearest process above sees that had initialised CUDA before.
 fn with_parent<'a>(clue: Clue<'a>, history: &History<'a>, program: &ProgramHistory<'a>, mask: &str) -> Clue<'a> {
     let trace = history.trace;
-    let above = |pid: u32| {
+    let parent = ancestors(trace, program.pid).into_iter().find_map(|pid| {
         let began = program.process.map_or(clue.t_ns, |process| process.t_ns);
         history
             .programs
             .iter()
             .find(|other| other.pid == pid && other.init_before(began, history.trace.has_no_device()).is_some())
-    };
-    let parent = ancestors(trace, program.pid).into_iter().find_map(above);
+    });
     let Some((parent, sees)) = parent.and_then(|parent| Some((parent, parent.visible()?))) else { return clue };
     let mut numbers = mask.split(',').map(|entry| entry.trim().parse::<usize>());
     let is_number = numbers.all(|number| number.is_ok_and(|number| number < sees.len()));
@@ -99,11 +96,10 @@ fn initialised<'a>(history: &History<'a>, program: &ProgramHistory<'a>) -> Optio
         let gpus: Vec<String> = trace.start.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
         let meant = mask::parse(mask, order, &gpus).gpus;
         let meant: Vec<&String> = meant.into_iter().filter_map(|index| gpus.get(index)).collect();
-        let name = |uuid: &String| gpu_name(trace, Some(uuid));
         clue = clue
             .with("other_gpus", !meant.iter().copied().eq(visible))
-            .with("meant", meant.iter().map(|uuid| name(uuid)).collect::<Vec<_>>())
-            .with("got", visible.iter().map(name).collect::<Vec<_>>());
+            .with("meant", meant.iter().map(|uuid| gpu_name(trace, Some(uuid))).collect::<Vec<_>>())
+            .with("got", visible.iter().map(|uuid| gpu_name(trace, Some(uuid))).collect::<Vec<_>>());
     }
     let Some(mask) = mask else { return Some(clue) };
     if let Some((entries, loses)) = entries(trace, init, mask, order) {
@@ -141,14 +137,14 @@ fn memory<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clue<'a>
     if !is_whole(trace) || is_beside_another(trace, event) {
         return None;
     }
-    let has_context = |uuid: &str| program.contexts.iter().any(|(_, life)| life.made.gpu.as_deref() == Some(uuid));
+    let with_context: Vec<_> = program.contexts.iter().map(|(_, life)| life.made.gpu.as_deref()).collect();
     let grown: Vec<(&str, i64)> = trace
         .start
         .gpus
         .iter()
         .zip(&event.memory_bytes)
         .filter_map(|(gpu, bytes)| Some((gpu.uuid.as_str(), (*bytes)?)))
-        .filter(|(uuid, bytes)| (LEAST_BYTES..CONTEXT_BYTES).contains(bytes) && !has_context(uuid))
+        .filter(|(uuid, bytes)| (LEAST_BYTES..CONTEXT_BYTES).contains(bytes) && !with_context.contains(&Some(*uuid)))
         .collect();
     let bytes: i64 = grown.iter().map(|(_, bytes)| bytes).sum();
     let mut clue = about("memory-of-init", index, event)?

@@ -38,8 +38,8 @@ fn clue<'a>(trace: &'a Trace, gpu: &str, all: &[Holder<'_, 'a>]) -> Option<Clue<
     // The stray context is that of a process with another GPU, if possible of one without work here.
     let has_other =
         |holder: &Holder| holder.program.gpus().iter().any(|(_, life)| life.made.gpu.as_deref() != Some(gpu));
-    let is_idle = |holder: &Holder| holder.program.used(Some(gpu)) == Some(false);
-    let mut elsewhere: Vec<&&Holder> = holders.iter().filter(|it| has_other(it) && is_idle(it)).collect();
+    let mut elsewhere: Vec<&&Holder> =
+        holders.iter().filter(|it| has_other(it) && (it.program.used(Some(gpu)) == Some(false))).collect();
     if elsewhere.is_empty() {
         elsewhere = holders.iter().filter(|it| has_other(it)).collect();
     }

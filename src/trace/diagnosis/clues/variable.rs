@@ -38,8 +38,8 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
         let init = program.init().filter(|_| write.after_init_ns.is_some());
         let begun = init.and_then(|init| init.begun.last());
         let package = |event: &'a TraceEvent| event.stack.entry().and_then(|frame| frame.package.as_deref());
-        let own = package(event).filter(|own| begun.is_some_and(|(_, init)| package(init) == Some(own)));
-        clue = clue.with("in_package", own.is_some());
+        let own = package(event);
+        clue = clue.with("in_package", own.is_some() && begun.is_some_and(|(_, init)| package(init) == own));
         if let Some((index, init)) = begun {
             clue.events.push(*index);
             clue.stacks.push(&init.stack);
@@ -51,32 +51,31 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
 
 /// Masks of which a program read the last alone.
 pub(super) fn overwritten<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
-    let one = |(number, program): (usize, &ProgramHistory<'a>)| {
-        let latched = program.latched(MASK)??;
-        let event = |write: &VariableWrite<'a>| history.trace.events.get(write.event);
-        let is_early = |write: &&VariableWrite<'a>| {
-            write.program == number && write.name == MASK && write.after_init_ns.is_none() && write.value.is_some()
-        };
-        let writes: Vec<(&VariableWrite<'a>, &TraceEvent)> =
-            history.writes.iter().filter(is_early).filter_map(|write| Some((write, event(write)?))).collect();
-        let &(_, last) = writes.iter().rev().find(|(write, _)| write.value == Some(latched))?;
-        let is_lost = |(write, event): &&(&VariableWrite<'a>, &TraceEvent)| {
-            // The same line of a thread writes one mask after the other for children, and a mask that is put back was meant
-            // for a while.
-            let is_again = event.tid == last.tid && line(event) == line(last);
-            let is_back = matches!(&event.what, EventKind::Variable { before: Some(before), .. } if before == latched);
-            let is_other = event.t_ns < last.t_ns && write.value != Some(latched);
-            is_other && !(write.reaches_child || is_again || is_back)
-        };
-        let lost: Vec<_> = writes.iter().filter(is_lost).collect();
-        let is_beside = |(_, event): &&&(&VariableWrite<'a>, &TraceEvent)| event.tid != last.tid;
-        let &&(first, _) = lost.iter().find(is_beside).or(lost.first())?;
-        let clue = about("mask-overwritten", first.event, history.trace.events.get(first.event)?)?
-            .with("values", lost.iter().filter_map(|(write, _)| write.value).collect::<Vec<_>>())
-            .with("other_thread", lost.iter().any(|lost| is_beside(&lost)));
-        Some(clue.with("latched", latched).with("by_line", line(last)))
-    };
-    history.programs.iter().enumerate().filter_map(one).collect()
+    (0..).zip(&history.programs).filter_map(|(number, program)| overwritten_of(history, number, program)).collect()
+}
+
+fn overwritten_of<'a>(history: &History<'a>, number: usize, program: &ProgramHistory<'a>) -> Option<Clue<'a>> {
+    let latched = program.latched(MASK)??;
+    let mut writes: Vec<(&VariableWrite<'a>, &TraceEvent)> =
+        history.writes.iter().filter_map(|write| Some((write, history.trace.events.get(write.event)?))).collect();
+    writes.retain(|(write, _)| {
+        write.program == number && write.name == MASK && write.after_init_ns.is_none() && write.value.is_some()
+    });
+    let &(_, last) = writes.iter().rev().find(|(write, _)| write.value == Some(latched))?;
+    writes.retain(|(write, event)| {
+        // The same line of a thread writes one mask after the other for children, and a mask that is put back was meant
+        // for a while.
+        let is_again = event.tid == last.tid && line(event) == line(last);
+        let is_back = matches!(&event.what, EventKind::Variable { before: Some(before), .. } if before == latched);
+        let is_other = event.t_ns < last.t_ns && write.value != Some(latched);
+        is_other && !(write.reaches_child || is_again || is_back)
+    });
+    let of_another_thread = writes.iter().find(|(_, event)| event.tid != last.tid);
+    let (first, event) = *of_another_thread.or(writes.first())?;
+    let clue = about("mask-overwritten", first.event, event)?
+        .with("values", writes.iter().filter_map(|(write, _)| write.value).collect::<Vec<_>>())
+        .with("other_thread", of_another_thread.is_some());
+    Some(clue.with("latched", latched).with("by_line", line(last)))
 }
 
 /// Variables that are spelt nearly as others, each where it is first written or read.
@@ -91,8 +90,8 @@ pub(super) fn misspelt<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let clue = |(index, name, value): (usize, &'a str, &'a str)| {
         let meant = meant_by(name).filter(|_| known.insert((name, value)))?;
         let own = history.program_of(index).and_then(|own| history.programs.get(own));
-        let has_it = |program: &&ProgramHistory<'_>| program.latched(name) == Some(Some(value));
-        let latched = own.into_iter().chain(history.programs.iter().filter(has_it)).find_map(|it| it.latched(meant))?;
+        let others = history.programs.iter().filter(|program| program.latched(name) == Some(Some(value)));
+        let latched = own.into_iter().chain(others).find_map(|it| it.latched(meant))?;
         let clue = about("variable-misspelt", index, history.trace.events.get(index)?)?;
         let clue = clue.with("name", name).with("value", value).with("meant", meant);
         (latched != Some(value)).then(|| clue.with("latched", latched.unwrap_or(UNSET)))

@@ -285,8 +285,7 @@ fn ranks_share_a_gpu_only_at_the_same_time_and_as_siblings() {
         |made: TraceBuilder, pid: u32| made.process(pid, PID).init(&[], &[0, 1]).context(0, 0).launch(0).ends(&[0]);
     let gone = one(one(TraceBuilder::on(2), 200).memory(0, 0), 300).done();
     assert!(of("ranks-share-gpu", &findings(&gone)).is_none());
-    let ended = |made: TraceBuilder| made.by(200).context_ends(0);
-    let released = one(ended(one(TraceBuilder::on(2), 200)), 300).done();
+    let released = one(one(TraceBuilder::on(2), 200).by(200).context_ends(0), 300).done();
     assert!(of("ranks-share-gpu", &findings(&released)).is_none(), "released before");
     let there = one(one(TraceBuilder::on(2), 200), 300).done();
     assert!(of("ranks-share-gpu", &findings(&there)).is_some(), "its memory is still there");
@@ -404,10 +403,9 @@ fn a_fork_that_may_have_been_refused_in_silence_is_left_open_and_told_once() {
 #[test]
 fn workers_of_a_loader_are_left_open_only_where_the_program_failed() {
     let loader = [("<module>", "train.py", 9), ("__init__", "torch/utils/data/dataloader.py", 1192)];
-    let of = |code| rules_of(&forked_at(&loader, code));
-    assert_eq!(of(Some(0)), [] as [&str; 0]);
-    assert_eq!(of(Some(1)), ["forked-unseen"]);
-    assert_eq!(of(None), ["forked-unseen"]);
+    assert_eq!(rules_of(&forked_at(&loader, Some(0))), [] as [&str; 0]);
+    assert_eq!(rules_of(&forked_at(&loader, Some(1))), ["forked-unseen"]);
+    assert_eq!(rules_of(&forked_at(&loader, None)), ["forked-unseen"]);
     let mut cut = forked_at(&loader, Some(0));
     cut.end = None;
     assert_eq!(rules_of(&cut), ["forked-unseen"]);

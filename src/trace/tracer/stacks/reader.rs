@@ -118,10 +118,9 @@ impl StackReader {
                     let found = by_number.or_else(|| traces.iter().position(|trace| trace.thread_id == pthread));
                     let mut stacks: Vec<Vec<Frame>> = traces.iter().map(|trace| frames_of(&trace.frames)).collect();
                     let own = found.and_then(|at| stacks.get_mut(at)).map(std::mem::take).unwrap_or_default();
-                    let is_users = |stack: &&Vec<Frame>| stack.iter().any(|frame| frame.owner == FrameOwner::Program);
-                    let meanwhile = match is_users(&&own) {
+                    let meanwhile = match has_users(&own) {
                         true => Vec::new(),
-                        false => stacks.iter().find(is_users).cloned().unwrap_or_default(),
+                        false => stacks.into_iter().find(|stack| has_users(stack)).unwrap_or_default(),
                     };
                     return Ok((own, meanwhile));
                 }
@@ -180,20 +179,24 @@ const OF_CHILDREN: [&str; 3] = ["spawn.py", "forkserver.py", "resource_tracker.p
 fn frames_of(frames: &[py_spy::Frame]) -> Vec<Frame> {
     // Packages may also make code from text, but the code that Python began with belongs to the user.
     // What multiprocessing starts its children with, nobody wrote.
-    let is_of_multiprocessing = |frame: &py_spy::Frame| {
+    let is_of_multiprocessing = frames.iter().rev().nth(1).is_some_and(|frame| {
         let (_, file) = frame.filename.rsplit_once("multiprocessing/").unwrap_or_default();
         ["main", "spawn_main"].contains(&frame.name.as_str()) && OF_CHILDREN.contains(&file)
-    };
-    let given = frames.last().map(|first| first.filename.as_str()).filter(|file| GIVEN.contains(file));
-    let given = given.filter(|_| !frames.iter().rev().nth(1).is_some_and(is_of_multiprocessing));
-    let frame = |frame: &py_spy::Frame| {
+    });
+    let given = frames.last().map(|first| first.filename.as_str());
+    let given = given.filter(|file| GIVEN.contains(file) && !is_of_multiprocessing);
+    let named = frames.iter().take(MOST_FRAMES).map(|frame| {
         let mut named = Frame::python(&frame.name, &frame.filename, u32::try_from(frame.line).unwrap_or(0));
         if given == Some(frame.filename.as_str()) {
             named.owner = FrameOwner::Program;
         }
         named
-    };
-    frames.iter().map(frame).take(MOST_FRAMES).collect()
+    });
+    named.collect()
+}
+
+fn has_users(stack: &[Frame]) -> bool {
+    stack.iter().any(|frame| frame.owner == FrameOwner::Program)
 }
 
 fn open(pid: u32) -> PythonMemory {
@@ -218,18 +221,17 @@ fn is_python(path: &str) -> bool {
 fn mappings(pid: u32) -> Result<Vec<Mapping>, String> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/maps"))
         .map_err(|error| format!("the memory map of process {pid} cannot be read: {error}"))?;
-    let parse = |line: &str| {
+    let mappings = text.lines().filter_map(|line| {
         let mut parts = line.splitn(6, ' ');
         let (start, end) = parts.next()?.split_once('-')?;
-        let number = |text: &str| u64::from_str_radix(text, 16).ok();
-        let offset = number(parts.nth(1)?)?;
+        let offset = u64::from_str_radix(parts.nth(1)?, 16).ok()?;
         let path = parts.nth(2)?.trim();
         path.starts_with('/').then_some(Mapping {
-            start: number(start)?,
-            end: number(end)?,
+            start: u64::from_str_radix(start, 16).ok()?,
+            end: u64::from_str_radix(end, 16).ok()?,
             offset,
             path: path.trim_end_matches(" (deleted)").to_owned(),
         })
-    };
-    Ok(text.lines().filter_map(parse).collect())
+    });
+    Ok(mappings.collect())
 }
