@@ -8,6 +8,7 @@ mod tests;
 pub use process::{MaskState, ProcessFindings, Stray, findings};
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -292,10 +293,10 @@ impl Causes {
     fn merge_folders(&mut self) {
         let folders: Vec<String> = self.all.iter().filter_map(|one| one.cause.folder().map(str::to_string)).collect();
         for folder in folders {
-            let is_of_folder = |one: &&mut Reasoned| {
-                one.cause.library().is_some_and(|path| std::path::Path::new(path).starts_with(&folder))
-            };
-            if let Some(wrong) = self.all.iter_mut().find(is_of_folder) {
+            let mut wrong = self.all.iter_mut();
+            if let Some(wrong) =
+                wrong.find(|it| it.cause.library().is_some_and(|path| Path::new(path).starts_with(&folder)))
+            {
                 wrong.sureness = Sureness::Proved;
                 self.all.retain(|one| one.cause.folder() != Some(folder.as_str()));
             }
@@ -305,9 +306,9 @@ impl Causes {
     fn of_kernel(&mut self, examination: &Examination, failures: &[Failure]) {
         let place = &examination.place;
         let is_any_good = examination.starts.iter().any(Start::is_good);
-        let is_opened = |tried: &FileTry| tried.file == CONTROL && tried.error.is_none();
+        let is_opened = examination.files.iter().any(|tried| tried.file == CONTROL && tried.error.is_none());
         // A sandbox may hide the kernel's words about its driver.
-        if place.module_version.is_none() && !is_any_good && !examination.files.iter().any(is_opened) {
+        if place.module_version.is_none() && !is_any_good && !is_opened {
             let cause = if place.pci_gpus == Some(0) { Trouble::NoGpu } else { Trouble::NoModule };
             self.add(Sureness::Measured, cause);
         }
@@ -400,8 +401,8 @@ fn progress(start: &Start) -> (bool, usize, usize) {
 /// How sure it is that this refusal causes one of these failures.
 fn sureness(needs: &[NeedFacts], failures: &[Failure], refused: &str, error: Option<&str>) -> Sureness {
     let pattern = pattern(refused);
-    let has_error = |need: &NeedFacts| error.is_none_or(|error| need.errors.iter().any(|known| known == error));
-    let all: Vec<&NeedFacts> = needs.iter().filter(|need| need.refused == pattern && has_error(need)).collect();
+    let mut all: Vec<&NeedFacts> = needs.iter().filter(|need| need.refused == pattern).collect();
+    all.retain(|need| error.is_none_or(|error| need.errors.iter().any(|known| known == error)));
     let rows = |failure: &Failure| {
         let program = match failure.library {
             Started::Driver => NeedsProgram::Driver,
@@ -409,7 +410,7 @@ fn sureness(needs: &[NeedFacts], failures: &[Failure], refused: &str, error: Opt
         };
         all.iter().filter(move |need| need.program == program)
     };
-    let is_measured = |failure: &Failure| match &failure.call {
+    let is_measured = failures.iter().any(|failure| match &failure.call {
         Some(call) => rows(failure)
             .any(|need| (without_ordinal(&need.call), &need.status) == (without_ordinal(&call.call), &call.status)),
         // Where no process starts, what it needs is refused to this one.
@@ -419,9 +420,9 @@ fn sureness(needs: &[NeedFacts], failures: &[Failure], refused: &str, error: Opt
             let is_empty = failure.missing.is_none() && failure.ended.is_none();
             is_empty && pattern == FIRST_GPU && rows(failure).next().is_some()
         }
-    };
+    });
     match () {
-        () if failures.iter().any(is_measured) => Sureness::Measured,
+        () if is_measured => Sureness::Measured,
         () if failures.iter().any(|failure| rows(failure).next().is_some()) => Sureness::Next,
         () => Sureness::Possible,
     }
@@ -482,10 +483,8 @@ fn there(examination: &Examination) -> Vec<KernelGpu> {
         return examination.place.gpus.clone();
     }
     let states = examination.starts.iter().flat_map(|start| &start.gpus);
-    let gpu = |state: &GpuState| {
-        Some(KernelGpu { device_minor: state.gpu.device_minor?, uuid: Some(state.gpu.uuid.clone()) })
-    };
-    states.filter_map(gpu).collect()
+    let gpus = states.map(|state| &state.gpu);
+    gpus.filter_map(|gpu| Some(KernelGpu { device_minor: gpu.device_minor?, uuid: Some(gpu.uuid.clone()) })).collect()
 }
 
 /// The GPUs that the kernel has and CUDA does not show, with what hides them.

@@ -94,8 +94,10 @@ impl Exit {
         let mut all = Exit::WORST_FIRST;
         all.sort_by_key(|exit| exit.code());
         let width = all.iter().map(|exit| exit.name().len()).max().unwrap_or(0);
-        let line = |exit: Exit| format!("\n  {:>3} {:width$}  {}", exit.code(), exit.name(), exit.meaning());
-        let lines: String = all.into_iter().map(line).collect();
+        let lines: String = all
+            .into_iter()
+            .map(|exit| format!("\n  {:>3} {:width$}  {}", exit.code(), exit.name(), exit.meaning()))
+            .collect();
         format!("Exit codes (the name is printed on stderr):{}", lines.replace('`', ""))
     }
 
@@ -115,49 +117,49 @@ impl Exit {
         let verdicts = || report.scenarios.iter().map(|scenario| &scenario.verdict);
         let some = |kind: Kind| verdicts().any(|verdict| verdict.kind == kind && !is_unmodelled(verdict));
         let measured = report.scenarios.iter().any(is_measured);
-        let unknown = || verdicts().any(|verdict| verdict.reason == Some(Reason::NotModelled));
+        let has_unknown = verdicts().any(|verdict| verdict.reason == Some(Reason::NotModelled));
         let interrupted = report.run.interrupted.as_deref();
         let was_stopped = interrupted.is_some() || report.run.stopped_by.is_some();
         let required = report.requirements().iter().all(|requirement| !requirement.is_unmet());
-        let applies = |exit: Exit| match exit {
+        let worst = Exit::WORST_FIRST.into_iter().find(|exit| match exit {
             Exit::Internal => some(Kind::HarnessError) || (!report.complete && !was_stopped),
             Exit::HostUnsafe => is_host_unsafe(report),
             Exit::Interrupted => interrupted == Some("SIGINT"),
             Exit::Terminated => interrupted.is_some_and(|signal| signal != "SIGINT"),
             Exit::Unexpected => verdicts().any(|verdict| verdict.expectation == ExpectationMet::Unexpected),
             // If the simulated machine models none of the questions, that is the result.
-            Exit::Inconclusive => some(Kind::Inconclusive) || (!measured && unknown()),
+            Exit::Inconclusive => some(Kind::Inconclusive) || (!measured && has_unknown),
             Exit::Skipped => report.scenarios.iter().any(|scenario| is_missed(report, scenario)),
             Exit::NothingMeasured => !measured || !required,
             Exit::Ok => {
-                let is_fine = |verdict: &Verdict| verdict.kind.is_conclusive() || verdict.kind == Kind::Skipped;
-                measured && report.complete && verdicts().all(|verdict| is_fine(verdict) || is_unmodelled(verdict))
+                measured
+                    && report.complete
+                    && verdicts().all(|it| it.kind.is_conclusive() || it.kind == Kind::Skipped || is_unmodelled(it))
             }
             // Only the caller knows these; see `worst`.
             Exit::NotDurable | Exit::Usage => false,
-        };
-        Exit::WORST_FIRST.into_iter().find(|exit| applies(*exit)).unwrap_or(Exit::Internal)
+        });
+        worst.unwrap_or(Exit::Internal)
     }
 
     /// The exit code of a survey with this document, if the document itself is on disk. A survey covers everything,
     /// so rows that a machine, a libcudart or the simulated machine cannot have are no failure.
     pub fn of_survey<R: Row>(document: &SurveyDocument<R>) -> Exit {
-        let rows = || document.rows.iter();
         let interrupted = document.survey.interrupted.as_deref();
-        let applies = |exit: Exit| match exit {
+        let worst = Exit::WORST_FIRST.into_iter().find(|exit| match exit {
             Exit::Internal => !document.complete && interrupted.is_none() && document.survey.host_unsafe.is_none(),
             Exit::Interrupted => interrupted == Some("SIGINT"),
             Exit::Terminated => interrupted.is_some_and(|signal| signal != "SIGINT"),
             Exit::HostUnsafe => document.survey.host_unsafe.is_some(),
-            Exit::Unexpected => rows().any(Row::is_unexpected),
+            Exit::Unexpected => document.rows.iter().any(Row::is_unexpected),
             Exit::Inconclusive => {
-                rows().any(|row| !row.is_conclusive() && !row.standing().is_left_out(document.provenance))
+                document.rows.iter().any(|row| !row.is_conclusive() && !row.standing().is_left_out(document.provenance))
             }
-            Exit::NothingMeasured => rows().all(|row| row.standing().attempts == 0 || row.is_control()),
+            Exit::NothingMeasured => document.rows.iter().all(|row| row.standing().attempts == 0 || row.is_control()),
             Exit::Ok => document.complete,
             Exit::NotDurable | Exit::Usage | Exit::Skipped => false,
-        };
-        Exit::WORST_FIRST.into_iter().find(|exit| applies(*exit)).unwrap_or(Exit::Internal)
+        });
+        worst.unwrap_or(Exit::Internal)
     }
 }
 

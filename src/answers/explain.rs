@@ -18,7 +18,7 @@ pub use error::{Advice, Cause};
 pub use fact::NameFact;
 pub use query::Query;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -74,11 +74,15 @@ impl Explanation<'_> {
 
     /// The names of what answers, the likeliest first: of errors and messages, and of scenarios.
     pub fn names(&self) -> Vec<String> {
-        let is_first = |fact: &&NameFact| self.certainty == Certainty::Advised && fact.advice().is_some();
-        let first = self.facts.iter().filter(is_first).filter_map(NameFact::id);
+        let (first, last): (Vec<&NameFact>, Vec<&NameFact>) =
+            self.facts.iter().partition(|it| self.certainty == Certainty::Advised && it.advice().is_some());
         let scenarios = self.answers.iter().map(|answer| answer.scenario.name.clone());
-        let last = self.facts.iter().filter(|fact| !is_first(fact)).filter_map(NameFact::id);
-        first.chain(scenarios).chain(last).collect()
+        first
+            .into_iter()
+            .filter_map(NameFact::id)
+            .chain(scenarios)
+            .chain(last.into_iter().filter_map(NameFact::id))
+            .collect()
     }
 }
 
@@ -133,11 +137,7 @@ pub fn word(scenario: &Scenario) -> Word {
 
 /// The verdicts that an instance expects, without those for values of parameters that it does not have.
 fn expected(instance: &Instance) -> impl Iterator<Item = Expected> + '_ {
-    let has_values = |parameters: &BTreeMap<String, Vec<cuda_pitfalls_core::scenario::Scalar>>| {
-        parameters.iter().all(|(name, values)| instance.values.get(name).is_none_or(|value| values.contains(value)))
-    };
-    let entries = instance.expect.iter().filter(move |entry| has_values(&entry.when.parameters));
-    entries.map(|entry| entry.verdict)
+    instance.expect.iter().filter(|entry| entry.when.may_hold_for(instance)).map(|entry| entry.verdict)
 }
 
 /// Scenarios that are ready to be looked up.
@@ -152,8 +152,8 @@ pub struct Explainer<'a> {
 impl<'a> Explainer<'a> {
     /// Reads the scenarios once for many queries.
     pub fn new(scenarios: &'a [Scenario], summary: &'a Summary) -> Explainer<'a> {
-        let scenario = |name: String| name.split('[').next().unwrap_or_default().to_owned();
-        let asked_most = essential::all().into_iter().map(|essential| scenario(essential.name)).collect();
+        let instances = essential::all().into_iter().map(|essential| essential.name);
+        let asked_most = instances.filter_map(|name| name.split('[').next().map(str::to_owned)).collect();
         Explainer { scenarios, summary, index: Index::new(scenarios), asked_most }
     }
 
@@ -186,13 +186,15 @@ impl<'a> Explainer<'a> {
         let name = query.said.trim().trim_end_matches(".toml").to_lowercase();
         let rule = diagnosis::rules().iter().find(|rule| rule.name == name);
         let name = rule.map_or(name.as_str(), |rule| rule.scenario.as_str());
-        let is_named = |scenario: &&Scenario| {
-            scenario.name == name || scenario.name.split_once('/').is_some_and(|(_, last)| last == name)
-        };
         let symptom = symptom::find(name);
         let scenarios: Vec<&'a Scenario> = match symptom {
             Some(symptom) => self.questions(symptom),
-            None => self.scenarios.iter().filter(is_named).take(1).collect(),
+            None => {
+                let mut all = self.scenarios.iter();
+                let named =
+                    all.find(|it| it.name == name || it.name.split_once('/').is_some_and(|(_, last)| last == name));
+                named.into_iter().collect()
+            }
         };
         if scenarios.is_empty() {
             return None;
@@ -205,12 +207,11 @@ impl<'a> Explainer<'a> {
     fn questions(&self, symptom: &Symptom) -> Vec<&'a Scenario> {
         let mut found: Vec<&Scenario> =
             self.scenarios.iter().filter(|scenario| scenario.symptoms.contains(&symptom.id)).collect();
-        let is_of_few = |scenario: &Scenario| {
-            scenario.name.starts_with("framework/") && !scenario.tags.iter().any(|tag| tag == "pytorch")
-        };
         found.sort_by_key(|scenario| {
             let is_asked_most = self.asked_most.contains(&scenario.name);
-            (word(scenario) == Word::No, !is_asked_most, word(scenario) != Word::Yes, is_of_few(scenario))
+            let is_of_few =
+                scenario.name.starts_with("framework/") && !scenario.tags.iter().any(|tag| tag == "pytorch");
+            (word(scenario) == Word::No, !is_asked_most, word(scenario) != Word::Yes, is_of_few)
         });
         found
     }

@@ -109,9 +109,9 @@ impl Offer {
                 text.push_str(&sentence("            ", &why.to_string(), WIDTH));
             }
         }
-        let count = |language| offers.iter().filter(|offer| offer.written().any(|one| one == language)).count();
         let some = offers.iter().filter(|offer| offer.written().next().is_some()).count();
-        let [c, python] = Language::ALL.map(count);
+        let [c, python] = Language::ALL
+            .map(|language| offers.iter().filter(|offer| offer.written().any(|one| one == language)).count());
         text.push_str(&format!("{some} of {} can be written: {c} in C, {python} in Python\n", offers.len()));
         text
     }
@@ -123,7 +123,6 @@ mod tests {
 
     #[test]
     fn what_cannot_be_written_has_its_reason_and_fits_the_terminal() {
-        let why = |text: &str| Some(Refusal(text.to_string()));
         let offer = |name: &str, c: Option<Refusal>, python: Option<Refusal>| Offer {
             name: name.to_string(),
             languages: vec![(Language::C, c), (Language::Python, python)],
@@ -131,8 +130,8 @@ mod tests {
         let long = "it does what only the worker can do ".repeat(4);
         let text = Offer::table(&[
             offer("a/b", None, None),
-            offer("a/c", why("its steps are lines of Python"), None),
-            offer("a/d", why(&long), why(&long)),
+            offer("a/c", Some(Refusal("its steps are lines of Python".to_string())), None),
+            offer("a/d", Some(Refusal(long.clone())), Some(Refusal(long.clone()))),
         ]);
         assert!(text.starts_with("c python  a/b\npython    a/c\n-         a/d\n            it does"), "{text}");
         assert!(text.ends_with("2 of 3 can be written: 1 in C, 2 in Python\n"), "{text}");

@@ -93,11 +93,11 @@ pub fn machines_in_words(machines: &[String]) -> String {
     for (gpus, model) in machines.iter().filter_map(|machine| machine.split_once(" × ")) {
         models.entry(model).or_default().extend(gpus.parse::<u32>().ok());
     }
-    let of_model = |(model, gpus): (&str, BTreeSet<u32>)| {
+    let models = models.into_iter().map(|(model, gpus)| {
         let gpus: Vec<String> = gpus.iter().map(u32::to_string).collect();
         format!("{} × {model}", listed(&gpus))
-    };
-    listed(&models.into_iter().map(of_model).collect::<Vec<_>>())
+    });
+    listed(&models.collect::<Vec<_>>())
 }
 
 /// `a`, `a and b`, `a, b and c`.
@@ -248,11 +248,11 @@ impl Summary {
             format!("\"{name}\": [\n{}\n]", lines.join(",\n"))
         }
         let machines = serde_json::to_string_pretty(&self.machines).unwrap_or_default();
-        let entry = |(name, basis): (&String, &Basis)| {
-            let text = |value: serde_json::Result<String>| value.unwrap_or_default();
-            format!("{}: {}", text(serde_json::to_string(name)), text(serde_json::to_string(basis)))
-        };
-        let answers: Vec<String> = self.answers.iter().map(entry).collect();
+        let answers = self.answers.iter().map(|(name, basis)| {
+            let basis = serde_json::to_string(basis).unwrap_or_default();
+            format!("{}: {basis}", serde_json::Value::from(name.as_str()))
+        });
+        let answers: Vec<String> = answers.collect();
         let lists = [
             list("calls", &self.calls),
             list("lines", &self.lines),
@@ -288,11 +288,11 @@ impl Summary {
         let of_cuda = rows.iter().filter(|row| !row.program.is_framework());
         for (row, failure) in of_cuda.filter_map(|row| Some((row, row.effect_at_start(rows)?))) {
             let (Some(refused), Some(error)) = (&row.refused, &row.error) else { continue };
-            let is_same = |known: &&mut NeedFacts| {
+            let known = self.needs.iter_mut().find(|known| {
                 (known.program, &known.refused) == (row.program, refused)
                     && (&known.call, &known.status) == (&failure.call, &failure.status)
-            };
-            match self.needs.iter_mut().find(is_same) {
+            });
+            match known {
                 Some(known) if known.errors.contains(error) => {}
                 Some(known) => known.errors.push(error.clone()),
                 None => self.needs.push(NeedFacts {
@@ -373,11 +373,9 @@ fn runs(versions: &BTreeMap<Version, &CallRow>, all: &[Version]) -> Vec<CallRun>
             used_bytes: row.device_used_bytes.clone(),
             status: row.status.clone(),
         };
-        let is_alike = |known: &CallRun| {
-            (known.reads_mask, known.makes_context, &known.status) == (run.reads_mask, run.makes_context, &run.status)
-        };
+        let facts = (run.reads_mask, run.makes_context, &run.status);
         match found.last_mut() {
-            Some((alike, known)) if !is_broken && is_alike(known) => {
+            Some((alike, known)) if !is_broken && (known.reads_mask, known.makes_context, &known.status) == facts => {
                 alike.push(version.clone());
                 // The memory is that of the newest version.
                 known.used_bytes = run.used_bytes.or_else(|| known.used_bytes.take());
@@ -417,13 +415,12 @@ mod tests {
 
     #[test]
     fn a_basis_says_attempts_runs_and_interruption() {
-        let machine = |gpus: u32| format!("{gpus} × NVIDIA H200");
         let basis = |least, most, runs, interrupted| Basis {
             least,
             most,
             runs,
             interrupted,
-            machines: [1, 2, 4].into_iter().take(runs as usize).map(machine).collect(),
+            machines: [1, 2, 4].into_iter().take(runs as usize).map(|gpus| format!("{gpus} × NVIDIA H200")).collect(),
             newest: Vec::new(),
         };
         let single = basis(1, 1, 1, 1);
@@ -442,12 +439,9 @@ mod tests {
     fn every_question_with_an_expectation_has_a_basis() {
         let scenarios = cuda_pitfalls_core::catalogue::select(&[]).expect("they are valid");
         let summary = embedded();
-        let expects = |scenario: &&cuda_pitfalls_core::scenario::Scenario| {
-            scenario.instances.iter().any(|instance| !instance.expect.is_empty())
-        };
         let without: Vec<&str> = scenarios
             .iter()
-            .filter(expects)
+            .filter(|scenario| scenario.instances.iter().any(|instance| !instance.expect.is_empty()))
             .map(|scenario| scenario.name.as_str())
             .filter(|name| summary.answers.get(*name).is_none_or(|basis| basis.runs == 0 || basis.newest.is_empty()))
             .collect();

@@ -100,15 +100,15 @@ impl ProcessFindings {
 
 /// What follows from a look at a process.
 pub fn findings(seen: &ProcessExamination) -> ProcessFindings {
-    let gpu_of = |file: &str| file.strip_prefix("/dev/nvidia")?.parse::<u32>().ok();
     let open = seen.open_files.as_ref();
     let is_started = open.map(|open| open.contains_key("/dev/nvidiactl") || open.contains_key("/dev/nvidia-uvm"));
-    let opened: Option<Vec<u32>> = open.map(|open| open.keys().filter_map(|file| gpu_of(file)).collect());
+    let opened: Option<Vec<u32>> =
+        open.map(|open| open.keys().filter_map(|file| file.strip_prefix("/dev/nvidia")?.parse().ok()).collect());
     let mask = mask(seen);
     let contexts = contexts(seen);
-    let is_busy = |held: &HeldGpu| held.busy_percent.is_some_and(|busy| busy > 0);
+    let is_busy_elsewhere = contexts.iter().any(|held| held.busy_percent.is_some_and(|busy| busy > 0));
     let idle = contexts.iter().filter(|held| held.busy_percent == Some(0));
-    let idle = idle.map(|held| Stray { index: held.index, is_busy_elsewhere: contexts.iter().any(is_busy) }).collect();
+    let idle = idle.map(|held| Stray { index: held.index, is_busy_elsewhere }).collect();
     let libraries = seen.libraries.as_deref().unwrap_or_default();
     ProcessFindings {
         is_started,
@@ -160,8 +160,8 @@ fn contexts(seen: &ProcessExamination) -> Vec<HeldGpu> {
 
 /// Libraries of one name in several files. libcudart is often there twice, and harmless.
 fn twice(libraries: &[ProcessLibrary]) -> Vec<ProcessLibrary> {
-    let times = |name: &str| libraries.iter().filter(|library| library.library == name).count();
-    of_driver(libraries).filter(|library| times(&library.library) > 1).cloned().collect()
+    let twice = of_driver(libraries).filter(|it| libraries.iter().filter(|of| of.library == it.library).count() > 1);
+    twice.cloned().collect()
 }
 
 fn of_driver(libraries: &[ProcessLibrary]) -> impl Iterator<Item = &ProcessLibrary> {
@@ -169,8 +169,8 @@ fn of_driver(libraries: &[ProcessLibrary]) -> impl Iterator<Item = &ProcessLibra
 }
 
 fn of_other_version(libraries: &[ProcessLibrary], module: Option<&str>) -> Vec<ProcessLibrary> {
-    let is_other = |library: &&ProcessLibrary| {
-        version_in(&library.path).zip(module).is_some_and(|(version, module)| version != module)
-    };
-    of_driver(libraries).filter(is_other).cloned().collect()
+    of_driver(libraries)
+        .filter(|library| version_in(&library.path).zip(module).is_some_and(|(version, module)| version != module))
+        .cloned()
+        .collect()
 }

@@ -113,11 +113,8 @@ fn by_number(number: u32) -> Vec<Term> {
 }
 
 pub(super) fn by_name(name: &str) -> Option<Term> {
-    let known = |library: CallLibrary| {
-        let mut all = status::table(library).iter();
-        all.find(|(_, known)| known.to_str().is_ok_and(|known| known.eq_ignore_ascii_case(name)))
-    };
-    let (code, _) = known(CallLibrary::Runtime).or_else(|| known(CallLibrary::Driver))?;
+    let mut all = [CallLibrary::Runtime, CallLibrary::Driver].into_iter().flat_map(status::table);
+    let (code, _) = all.find(|(_, known)| known.to_str().is_ok_and(|known| known.eq_ignore_ascii_case(name)))?;
     (*code != 0).then(|| term(*code))
 }
 
@@ -198,10 +195,10 @@ fn is_about_cuda(line: &str) -> bool {
 fn messages(line: &str, is_about_cuda: bool) -> Vec<Term> {
     let line = line.to_lowercase();
     let is_of_cuda = is_about_cuda && !line.contains("nvidia-container-cli") && !line.contains("nvml");
-    // Other programs say these too, so CUDA must be named beside them.
-    let is_common = |known: &KnownError| known.says.split(' ').count() <= 2 || known.code == 800;
-    let is_said = |known: &&KnownError| line.contains(&known.says.to_lowercase()) && (!is_common(known) || is_of_cuda);
-    FILE.error.iter().filter(is_said).map(|known| term(known.code)).collect()
+    let said = FILE.error.iter().filter(|known| line.contains(&known.says.to_lowercase()));
+    // Other programs say short ones and 800 too, so CUDA must be named beside them.
+    let meant = said.filter(|known| is_of_cuda || (known.says.split(' ').count() > 2 && known.code != 800));
+    meant.map(|known| term(known.code)).collect()
 }
 
 /// A text without what frameworks print below every error, and without lines that are about something else.

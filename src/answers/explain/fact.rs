@@ -73,8 +73,8 @@ impl NameFact {
 pub(super) fn facts(query: &Query, summary: &Summary) -> Vec<NameFact> {
     let names: Vec<&Term> =
         query.terms.iter().filter(|(term, times)| term.is_name && **times >= 1.0).map(|(term, _)| term).collect();
-    let misspelt = |(name, meant): (&String, &String)| NameFact::Misspelt { name: name.clone(), meant: meant.clone() };
-    let mut found: Vec<NameFact> = query.misspelt.iter().map(misspelt).collect();
+    let misspelt = query.misspelt.clone().into_iter();
+    let mut found: Vec<NameFact> = misspelt.map(|(name, meant)| NameFact::Misspelt { name, meant }).collect();
     for code in error_codes(query) {
         let advice = error::advice(code).cloned();
         found.extend(error::described(code).map(|(names, says)| NameFact::Error { code, names, says, advice }));
@@ -131,19 +131,20 @@ fn named<'a, T>(names: &[&Term], all: &'a [T], id: impl Fn(&T) -> &str) -> Vec<&
     let function = |facts: &T| id(facts).split([',', '(']).next().unwrap_or_default().to_lowercase();
     let mut found: Vec<&T> = all.iter().filter(|facts| names.iter().any(|name| name.text == function(facts))).collect();
     if found.is_empty() {
-        let is_end = |facts: &&T| {
+        let mut ends: Vec<&T> = all.iter().collect();
+        ends.retain(|facts| {
             let function = function(facts);
             names.iter().any(|name| name.text.len() > 5 && function.ends_with(&format!(".{}", name.text)))
-        };
-        let ends: Vec<&T> = all.iter().filter(is_end).collect();
+        });
         if ends.len() == 1 {
             found = ends;
         }
     }
     found.sort_by_key(|facts| id(facts).len());
     // People mean the line without an argument, so it is shown alone.
-    let is_whole = |facts: &&T| names.iter().any(|name| id(facts).eq_ignore_ascii_case(&name.text));
-    found.truncate(if found.first().is_some_and(is_whole) { 1 } else { MOST_OF_ONE });
+    let first = found.first().map(|facts| id(facts));
+    let is_whole = first.is_some_and(|first| names.iter().any(|name| first.eq_ignore_ascii_case(&name.text)));
+    found.truncate(if is_whole { 1 } else { MOST_OF_ONE });
     found
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::query::Query;
 use super::words::{Term, terms, terms_of_people};
-use cuda_pitfalls_core::scenario::{Case, Scalar, Scenario, symptom};
+use cuda_pitfalls_core::scenario::{Case, Scenario, symptom};
 
 /// `k1` of BM25: how soon repeats of a term stop raising the score.
 const SATURATION: f64 = 1.4;
@@ -59,11 +59,11 @@ const FIELDS: [Field; 13] = [
     (2.0, Reading::Words, |it| it.tags.join(" ")),
     (1.5, Reading::Words, |it| join(cases(it).iter().map(|case| case.does.clone()))),
     (1.2, Reading::Words, |it| {
-        let values = |(name, values): &(String, Vec<Scalar>)| -> Vec<String> {
-            std::iter::once(name.clone()).chain(values.iter().map(ToString::to_string)).collect()
-        };
         let traps = cases(it).iter().filter(|case| case.name == "trap").map(steps);
-        join(traps.chain(it.parameters.iter().flat_map(values)))
+        let parameters = it.parameters.iter();
+        let values = parameters
+            .flat_map(|(name, values)| [name.clone()].into_iter().chain(values.iter().map(ToString::to_string)));
+        join(traps.chain(values))
     }),
     (1.2, Reading::Words, |it| {
         let effects = it.instances.iter().flat_map(|instance| &instance.effect);
@@ -206,8 +206,8 @@ impl Index {
                 }
             }
             for pair in query.pairs.iter().filter(|pair| document.pairs.contains(*pair)) {
-                let rarity = |word: &str| self.rarity(&Term { text: word.to_owned(), is_name: false });
-                score += PAIR * (rarity(&pair.0) + rarity(&pair.1));
+                let words = [&pair.0, &pair.1].map(|word| Term { text: word.clone(), is_name: false });
+                score += PAIR * words.iter().map(|word| self.rarity(word)).sum::<f64>();
             }
             let said = document.said(query);
             score += if said >= MOST_OF_A_MESSAGE { MESSAGE * said } else { 0.0 };
@@ -224,11 +224,9 @@ impl Index {
 
     /// The share of a question that was asked, by weight. A question with more words is more special, so it answers less.
     fn meant(&self, document: &IndexedScenario, known: &BTreeSet<&Term>) -> f64 {
-        let mass = |is_known: bool| -> f64 {
-            let terms = document.question.iter().filter(|term| !is_known || known.contains(term));
-            terms.map(|term| self.rarity(term)).sum()
-        };
-        mass(true) / mass(false).max(1.0)
+        let all: f64 = document.question.iter().map(|term| self.rarity(term)).sum();
+        let meant = document.question.iter().filter(|term| known.contains(term));
+        meant.map(|term| self.rarity(term)).sum::<f64>() / all.max(1.0)
     }
 
     /// Whether a scenario has one of the telling names of a query; for the one word of a query any name will do.
@@ -291,11 +289,9 @@ impl IndexedScenario {
 
     /// The share of its best message that one line of the query has. Words of several lines make no message.
     fn said(&self, query: &Query) -> f64 {
-        let share = |said: &BTreeSet<Term>, line: &BTreeSet<Term>| {
-            said.intersection(line).count() as f64 / said.len().max(1) as f64
-        };
         let messages = self.says.iter().filter(|said| said.len() >= 2);
-        messages.flat_map(|said| query.lines.iter().map(move |line| share(said, line))).fold(0.0, f64::max)
+        let pairs = messages.flat_map(|said| query.lines.iter().map(move |line| (said, line)));
+        pairs.map(|(said, line)| said.intersection(line).count() as f64 / said.len() as f64).fold(0.0, f64::max)
     }
 }
 

@@ -107,9 +107,8 @@ impl Query {
     fn with(said: &str, code: &str, is_pasted: bool) -> Query {
         let words = said.split_whitespace().collect::<Vec<_>>().join(" ");
         let mut query = Query { words, is_pasted, said: said.to_owned(), ..Query::default() };
-        let is_of_name = |letter: char| letter.is_alphanumeric() || letter == '_';
-        let is_near = |word: &&str| word.contains('_') && meant_by(&word.to_uppercase()).is_some();
-        query.misspelt = misspelt(said.split(|letter| !is_of_name(letter)).filter(is_near));
+        let names = said.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| word.contains('_'));
+        query.misspelt = misspelt(names.filter(|word| meant_by(&word.to_uppercase()).is_some()));
         query.lines = said.lines().map(|line| terms_of_people(line).into_iter().collect()).collect();
         let meant: Vec<&str> = query.misspelt.values().map(String::as_str).collect();
         let found = terms_of_people(&[said, &meant.join(" ")].join(" "));
@@ -123,17 +122,17 @@ impl Query {
         }
         query.is_one_word = said.split_whitespace().count() == 1;
         let lower = format!("{said} {code}").to_lowercase();
-        let words: BTreeSet<&str> = lower.split(|letter| !is_of_name(letter)).collect();
-        let is_named = |name: &&str| words.contains(*name) || (name.contains('.') && lower.contains(*name));
-        let named: Vec<&Framework> = FRAMEWORKS.iter().filter(|one| one.words.iter().any(is_named)).collect();
+        let words: BTreeSet<&str> = lower.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+        let mut named: Vec<&Framework> = FRAMEWORKS.iter().collect();
+        named.retain(|one| one.words.iter().any(|it| words.contains(it) || (it.contains('.') && lower.contains(it))));
         query.frameworks = named.iter().filter_map(|one| one.tag).collect();
         query.has_other = query.frameworks.len() < named.len() || OTHERS.iter().any(|name| words.contains(name));
         let python = ["os.environ", "import ", "traceback", "runtimeerror", "python", ".py"];
         query.is_python = !query.frameworks.is_empty() || python.iter().any(|word| lower.contains(word));
-        let is_call = |term: &Term| {
-            term.is_name && cuda_pitfalls_calls::all().any(|call| call.name.eq_ignore_ascii_case(&term.text))
-        };
-        query.is_c = query.frameworks.is_empty() && query.terms.keys().any(is_call);
+        query.is_c = query.frameworks.is_empty()
+            && query.terms.keys().any(|term| {
+                term.is_name && cuda_pitfalls_calls::all().any(|call| call.name.eq_ignore_ascii_case(&term.text))
+            });
         query
     }
 
@@ -189,7 +188,8 @@ fn package_of(line: &str) -> Option<String> {
 
 /// A line without paths, addresses, times, links and process numbers.
 fn without_places(line: &str) -> String {
-    let is_kept = |word: &&str| {
+    let mut kept: Vec<&str> = line.split_whitespace().collect();
+    kept.retain(|word| {
         let bare = word.trim_matches(|letter: char| !letter.is_alphanumeric() && letter != '/');
         let is_path = bare.matches('/').count() >= 2 || bare.contains("://") || bare.starts_with('/');
         let is_address =
@@ -200,8 +200,8 @@ fn without_places(line: &str) -> String {
         // A name of C++ in which a library was built.
         let is_mangled = bare.starts_with("_Z") || bare.starts_with("frame");
         !(is_path || is_address || has_time || is_date || is_mangled)
-    };
-    line.split_whitespace().filter(is_kept).collect::<Vec<_>>().join(" ")
+    });
+    kept.join(" ")
 }
 
 #[cfg(test)]

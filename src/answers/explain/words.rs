@@ -124,24 +124,20 @@ pub(super) fn terms_of_people(text: &str) -> Vec<Term> {
 /// Whether a text names an amount of memory that a context takes: some hundred MiB.
 fn has_size_of_a_context(text: &str) -> bool {
     let pieces = pieces(text);
-    let is_one = |(place, piece): (usize, &String)| {
+    pieces.iter().enumerate().any(|(place, piece)| {
         let digits = piece.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
         let unit = piece.get(digits.len()..).filter(|unit| !unit.is_empty());
         let unit = unit.or_else(|| pieces.get(place + 1).map(String::as_str)).unwrap_or_default().to_lowercase();
         let is_unit = ["m", "mb", "mib"].contains(&unit.as_str());
         is_unit && digits.parse::<u32>().is_ok_and(|amount| (200..1000).contains(&amount))
-    };
-    pieces.iter().enumerate().any(is_one)
+    })
 }
 
 /// Lists of numbers without a space, as a mask has them: `0,0`.
 fn lists(text: &str) -> Vec<Term> {
     let parts = text.split(|letter: char| !(letter.is_ascii_digit() || letter == ','));
-    let is_list = |part: &&str| {
-        let mut numbers = part.split(',');
-        part.len() <= LONGEST_LIST && part.contains(',') && numbers.all(|number| (1..=2).contains(&number.len()))
-    };
-    parts.filter(is_list).map(Term::name).collect()
+    let lists = parts.filter(|part| part.len() <= LONGEST_LIST && part.contains(','));
+    lists.filter(|part| part.split(',').all(|number| (1..=2).contains(&number.len()))).map(Term::name).collect()
 }
 
 /// Words in their plain form with those of one meaning as one. What says nothing is left out.
@@ -191,16 +187,16 @@ pub(super) fn pieces(text: &str) -> Vec<String> {
 
 /// The exact names that a piece is or contains: of `torch.cuda.is_available` the whole, and `is_available`.
 fn names(piece: &str) -> Vec<Term> {
-    let is_name = |part: &str| {
-        let has_capital = part.chars().skip(1).any(|letter| letter.is_ascii_uppercase());
-        let has_small = part.chars().any(|letter| letter.is_ascii_lowercase());
-        part.contains('_') || (has_capital && has_small)
-    };
     let mut found = Vec::new();
     if piece.contains('.') {
         found.push(Term::name(piece));
     }
-    for part in piece.split('.').filter(|part| is_name(part)) {
+    for part in piece.split('.') {
+        let has_capital = part.chars().skip(1).any(|letter| letter.is_ascii_uppercase());
+        let has_small = part.chars().any(|letter| letter.is_ascii_lowercase());
+        if !part.contains('_') && !(has_capital && has_small) {
+            continue;
+        }
         found.extend(error::by_name(part));
         found.push(Term::name(part));
     }

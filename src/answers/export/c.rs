@@ -78,8 +78,7 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
     let body = format!("{bodies}{}", main_function(program));
     let helpers = used_helpers(HELPERS, &body, "\n");
     let mut called = program.calls();
-    let is_word_end = |c: char| !c.is_ascii_alphanumeric() && c != '_';
-    called.extend(helpers.split(is_word_end).filter_map(calls::find));
+    called.extend(helpers.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter_map(calls::find));
     called.retain(|call| !matches!(call.library, CallLibrary::Libc | CallLibrary::Harness));
     called.sort_by_key(|call| (call.library, call.name));
     called.dedup_by_key(|call| call.name);

@@ -227,14 +227,13 @@ impl<'p> CaseText<'p> {
             Argument::Kernel(name) => format!("kernel_{}", identifier(name, &[])),
             Argument::List(values) => {
                 let word = ["&(uint64_t){$0}", "$0"];
-                let each = |value: &Argument| match value {
+                let all = values.iter().map(|value| match value {
                     Argument::Variable(name) => language.form(["&$0", "$0"], &[&language.variable(name)]),
                     Argument::Number(value) => language.form(word, &[&language.number(value)]),
                     Argument::Handle(value) => language.form(word, &[&value.to_string()]),
                     _ => language.pick(["NULL", "0"]).to_string(),
-                };
-                let all: Vec<String> = values.iter().map(each).collect();
-                language.form(["(void *[]){$0}", "list_of($0)"], &[&all.join(", ")])
+                });
+                language.form(["(void *[]){$0}", "list_of($0)"], &[&all.collect::<Vec<_>>().join(", ")])
             }
             Argument::Dim3(x, z) => {
                 language.form(["(dim3){$0, 1, $1}", "Dim3($0, 1, $1)"], &[&x.to_string(), &z.to_string()])
@@ -551,8 +550,8 @@ fn status_condition(
 ) -> Result<String, Refusal> {
     let mut all = Vec::new();
     for name in names {
-        let unknown = || Refusal(format!("its effect is the status `{name}`, which has no number"));
-        let (of, code) = status(name).ok_or_else(unknown)?;
+        let (of, code) =
+            status(name).ok_or_else(|| Refusal(format!("its effect is the status `{name}`, which has no number")))?;
         // A call of another library returns no status of this one.
         if of == library {
             all.push(format!("{variable} == {code}"));

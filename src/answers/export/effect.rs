@@ -197,16 +197,13 @@ impl GpuSet {
     }
 
     fn words(&self) -> String {
-        let named = |gpus: &[u32]| {
-            let names: Vec<String> = gpus.iter().map(|gpu| format!("GPU {gpu}")).collect();
-            names.join(" and ")
-        };
-        match self {
-            GpuSet::All => "every GPU".to_string(),
-            GpuSet::These(gpus) if gpus.is_empty() => "no GPU".to_string(),
-            GpuSet::These(gpus) => named(gpus),
-            GpuSet::Others(gpus) if gpus.is_empty() => "every GPU".to_string(),
-            GpuSet::Others(gpus) => format!("every GPU but {}", named(gpus)),
+        let (GpuSet::These(named) | GpuSet::Others(named)) = self else { return "every GPU".to_string() };
+        let names = named.iter().map(|gpu| format!("GPU {gpu}")).collect::<Vec<_>>().join(" and ");
+        match (self, named.is_empty()) {
+            (GpuSet::These(_), true) => "no GPU".to_string(),
+            (GpuSet::These(_), false) => names,
+            (_, true) => "every GPU".to_string(),
+            (_, false) => format!("every GPU but {names}"),
         }
     }
 }
@@ -452,12 +449,7 @@ impl Reproducer<'_> {
 
     /// What is expected, and on which machines.
     fn expected(&self) -> String {
-        let applies = |when: &When| {
-            when.parameters
-                .iter()
-                .all(|(name, values)| self.instance.values.get(name).is_none_or(|value| values.contains(value)))
-        };
-        let each = self.instance.expect.iter().filter(|one| applies(&one.when)).map(|one| {
+        let each = self.instance.expect.iter().filter(|one| one.when.may_hold_for(self.instance)).map(|one| {
             let word = match one.verdict {
                 Expected::Reproduced => "yes (exit code 0)",
                 Expected::NotReproduced => "no (exit code 1)",

@@ -153,15 +153,15 @@ impl<'s> Reproducer<'s> {
         let cases = COMPARED.iter().filter_map(|name| instance.cases.iter().find(|case| case.name == *name));
         let cases = cases.map(Sequence::new).collect::<Result<_, _>>()?;
         let program = Reproducer { scenario, instance, cases, questions, left_out, stem: stem.to_owned() };
-        let is_read = |question: &EffectQuestion<'_>| {
+        let is_read = program.questions.iter().all(|question| {
             let EffectQuestion::Value { at, .. } = question else { return true };
             program.actions().iter().all(|action| match action.doing {
                 Doing::Nothing(_) => action.label != *at,
                 Doing::Fork(_, end) => end != *at,
                 _ => true,
             })
-        };
-        if !program.questions.iter().all(is_read) {
+        });
+        if !is_read {
             return Err(Refusal::new("its effect is a value that the worker reads for itself"));
         }
         Ok(program)
@@ -196,8 +196,8 @@ impl<'s> Reproducer<'s> {
     /// The kernels that it loads, by name, each with its lines.
     pub(super) fn kernels(&self) -> BTreeMap<&str, impl Iterator<Item = String>> {
         let names = self.arguments().filter_map(|it| if let Argument::Kernel(name) = it { Some(name) } else { None });
-        let lines = |name: &str| catalogue::kernel(name).unwrap_or_default().lines();
-        names.map(|name| (name.as_str(), lines(name).map(|line| format!("{}\n", line.trim())))).collect()
+        let kernels = names.map(|name| (name.as_str(), catalogue::kernel(name).unwrap_or_default()));
+        kernels.map(|(name, text)| (name, text.lines().map(|line| format!("{}\n", line.trim())))).collect()
     }
 
     /// The libraries that it calls, besides libcuda, with the names of their files, the likeliest first. libcudart has
@@ -236,8 +236,10 @@ impl<'s> Reproducer<'s> {
 
     /// Whether a question about a step is about this value of it.
     pub(super) fn is_asked_at(&self, label: &str, name: &str) -> bool {
-        let is_of_it = |it: &EffectQuestion<'_>| matches!(it, EffectQuestion::Value { at, name: asked, .. } if *at == label && *asked == name);
-        self.questions.iter().any(is_of_it)
+        self.questions.iter().any(|question| match question {
+            EffectQuestion::Value { at, name: asked, .. } => *at == label && *asked == name,
+            _ => false,
+        })
     }
 
     /// Whether a question is about a value of this step, or compares with one.
@@ -407,11 +409,11 @@ impl<'s> Sequence<'s> {
             (ParamKind::Text, given) => Argument::Text(pieces(&given.to_string())?),
             (ParamKind::Ptx, Scalar::Text(name)) if catalogue::kernel(name).is_some() => Argument::Kernel(name.clone()),
             (ParamKind::Arguments, Scalar::List(values)) => {
-                let each = |value: &Scalar| match value {
+                let values = values.iter().map(|value| match value {
                     Scalar::Text(name) if !name.contains("${") => self.handle(name),
                     other => Ok(Argument::Number(number(other)?)),
-                };
-                Argument::List(values.iter().map(each).collect::<Result<_, _>>()?)
+                });
+                Argument::List(values.collect::<Result<_, _>>()?)
             }
             (_, given) => Argument::Number(number(given)?),
         })
@@ -421,9 +423,10 @@ impl<'s> Sequence<'s> {
         if let Some(value) = BUILT_IN_STREAMS.value(name) {
             return Ok(Argument::Handle(value));
         }
-        let known = self.variables.iter().any(|variable| variable.name == name);
-        let unbound = || Refusal(format!("`{name}` is bound by no step before"));
-        known.then(|| Argument::Variable(name.to_string())).ok_or_else(unbound)
+        match self.variables.iter().any(|variable| variable.name == name) {
+            true => Ok(Argument::Variable(name.to_string())),
+            false => Err(Refusal(format!("`{name}` is bound by no step before"))),
+        }
     }
 
     fn bind(&mut self, call: &'static Call, step: &Step) {
@@ -431,10 +434,11 @@ impl<'s> Sequence<'s> {
         else {
             return;
         };
-        let bound = |param: &&Param| {
-            matches!(param.kind, ParamKind::Out(Output::Handle(_) | Output::Word(_) | Output::Blob(..)))
-        };
-        if let Some(param) = call.params.iter().find(bound) {
+        let bound = call
+            .params
+            .iter()
+            .find(|param| matches!(param.kind, ParamKind::Out(Output::Handle(_) | Output::Word(_) | Output::Blob(..))));
+        if let Some(param) = bound {
             let c_type = plain_type(param.c_type);
             let c_type = c_type.strip_suffix('*').unwrap_or(&c_type).trim().to_string();
             // A `void *` parameter says only that it takes an address.
@@ -534,16 +538,17 @@ pub(super) fn filled(pieces: impl Iterator<Item = String>, width: usize, end: &s
 }
 
 pub(super) fn is_used(text: &str, call: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
-    text.match_indices(call).any(|(at, _)| !text.split_at(at).0.ends_with(is_part))
+    text.match_indices(call)
+        .any(|(at, _)| !text.split_at(at).0.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.'))
 }
 
 /// What a text uses of a file's functions, macros and constants, a function behind this gap. One may use those before.
 pub(super) fn used_helpers(file: &str, text: &str, gap: &str) -> String {
     let mut used = String::new();
     for helper in file.trim_end().split("\n\n\n").collect::<Vec<_>>().into_iter().rev() {
-        let is_head = |line: &&str| ["static ", "def ", "class "].iter().any(|start| line.starts_with(start));
-        let function = helper.lines().find(is_head).and_then(|line| line.split_once('('));
+        let mut lines = helper.lines();
+        let head = lines.find(|line| ["static ", "def ", "class "].iter().any(|start| line.starts_with(start)));
+        let function = head.and_then(|line| line.split_once('('));
         let name = match (function, helper.strip_prefix("#define ")) {
             (Some((head, _)), _) => format!("{}(", head.rsplit([' ', '*']).next().unwrap_or_default()),
             (None, Some(text)) => text.split_inclusive([' ', '(']).next().unwrap_or_default().trim_end().to_owned(),
