@@ -6,6 +6,7 @@ use cuda_pitfalls_core::catalogue::Shard;
 use cuda_pitfalls_core::report::{Required, Requirement};
 use cuda_pitfalls_core::scenario::Hazard;
 use cuda_pitfalls_core::source::size;
+use cuda_pitfalls_core::text::counts::digits;
 use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_instrument::simulated;
 
@@ -53,13 +54,11 @@ pub(crate) fn reason(text: &str) -> Result<String, &'static str> {
 }
 
 pub(crate) fn requirement(text: &str) -> Result<Requirement, String> {
-    let read = |(what, wanted): (&str, &str)| {
+    let requirement = text.split_once('=').and_then(|(what, wanted)| {
         let what = Required::ALL.into_iter().find(|known| known.name() == what)?;
-        let is_number = wanted.bytes().all(|byte| byte.is_ascii_digit());
-        let wanted = wanted.parse().ok().filter(|wanted| is_number && *wanted > 0)?;
-        Some(Requirement::new(what, wanted))
-    };
-    text.split_once('=').and_then(read).ok_or_else(|| {
+        Some(Requirement::new(what, digits(wanted).filter(|wanted| *wanted > 0)?))
+    });
+    requirement.ok_or_else(|| {
         format!("{}, with N at least 1", Required::ALL.map(|what| format!("{}=N", what.name())).join(" or "))
     })
 }
@@ -68,14 +67,13 @@ pub(crate) fn requirement(text: &str) -> Result<Requirement, String> {
 const LABEL_BYTES: (usize, usize) = (63, 255);
 
 pub(crate) fn label(text: &str) -> Result<(String, String), String> {
-    let is_name = |name: &str| {
+    let read = text.split_once('=').filter(|(name, value)| {
         name.starts_with(|first: char| first.is_ascii_alphabetic())
             && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
             && name.len() <= LABEL_BYTES.0
-    };
-    let is_value =
-        |value: &str| !value.is_empty() && value.len() <= LABEL_BYTES.1 && !value.chars().any(char::is_control);
-    let read = text.split_once('=').filter(|(name, value)| is_name(name) && is_value(value));
+            && (1..=LABEL_BYTES.1).contains(&value.len())
+            && !value.chars().any(char::is_control)
+    });
     read.map(|(name, value)| (name.to_string(), value.to_string())).ok_or_else(|| {
         format!(
             "a name of letters, digits, `_`, `.` and `-` (at most {}), `=`, and a value (at most {} bytes), such as \
@@ -105,11 +103,10 @@ pub(crate) fn timeout(text: &str) -> Result<Duration, &'static str> {
 }
 
 pub(crate) fn versions(text: &str) -> Result<(String, String), &'static str> {
-    let is_version = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit() || c == '.');
-    match text.split_once(',') {
-        Some((a, b)) if is_version(a) && is_version(b) => Ok((a.to_string(), b.to_string())),
-        _ => Err("two versions, such as 12.9,13.0"),
-    }
+    let versions = text
+        .split_once(',')
+        .filter(|(a, b)| [a, b].iter().all(|it| !it.is_empty() && it.chars().all(|c| c.is_ascii_digit() || c == '.')));
+    versions.map(|(a, b)| (a.to_string(), b.to_string())).ok_or("two versions, such as 12.9,13.0")
 }
 
 pub(crate) fn shard(text: &str) -> Result<Shard, &'static str> {

@@ -339,12 +339,13 @@ fn show(selectors: &[String], left_out: &[String]) -> Outcome {
 
 fn manual(arguments: &man::ManArguments) -> Outcome {
     if let Some(folder) = &arguments.out {
-        let failed = |error| fail(format!("--out {}: {error}", folder.display()), Exit::NotDurable, false);
-        return man::write(help::command(), folder).map(|()| Exit::Ok).map_err(failed);
+        return man::write(help::command(), folder)
+            .map(|()| Exit::Ok)
+            .map_err(|error| fail(format!("--out {}: {error}", folder.display()), Exit::NotDurable, false));
     }
     let about = arguments.about.as_deref();
-    let unknown = || fail(format!("there is no command `{}`", about.unwrap_or_default()), Exit::Usage, false);
-    let page = man::page(help::command(), about).ok_or_else(unknown)?;
+    let page = man::page(help::command(), about)
+        .ok_or_else(|| fail(format!("there is no command `{}`", about.unwrap_or_default()), Exit::Usage, false))?;
     Ok(print(&page.map_err(|error| fail(error, Exit::Internal, false))?))
 }
 

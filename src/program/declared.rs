@@ -133,22 +133,22 @@ fn path(member: &str) -> String {
 }
 
 fn constants(set: &Constants) -> Vec<String> {
-    let constant = |name: &str| {
-        let of_type = |start: &str| set.types.iter().find(|of| of.starts_with(start));
-        match name.get(..4)? {
-            "CU_C" | "CU_D" | "CU_F" | "CU_L" | "CU_M" | "CU_P" => Some(format!("driver::{}::{name}", of_type("CU")?)),
+    let mut held = Vec::new();
+    for (name, value) in &set.values {
+        let start = if name.starts_with("cuda") { "cuda" } else { "CU" };
+        let of_type = set.types.iter().find(|of| of.starts_with(start));
+        let constant = match (name.get(..4), of_type) {
+            (Some("CU_C" | "CU_D" | "CU_F" | "CU_L" | "CU_M" | "CU_P"), Some(of)) => format!("driver::{of}::{name}"),
             // Macros that no bindings have.
-            "cuda" if set.name == "stream" => None,
-            "cuda" => match of_type("cuda") {
-                Some(of) => Some(format!("runtime::{of}::{name}")),
-                None => Some(format!("runtime::{name}")),
-            },
-            _ if name.starts_with("SIG") => Some(format!("libc::{name}")),
-            _ => None,
-        }
-    };
-    let held = set.values.iter().filter_map(|(name, value)| Some(format!("{} as i64 == {value}", constant(name)?)));
-    held.map(assertion).collect()
+            (Some("cuda"), _) if set.name == "stream" => continue,
+            (Some("cuda"), Some(of)) => format!("runtime::{of}::{name}"),
+            (Some("cuda"), None) => format!("runtime::{name}"),
+            (Some(start), _) if start.starts_with("SIG") => format!("libc::{name}"),
+            _ => continue,
+        };
+        held.push(assertion(format!("{constant} as i64 == {value}")));
+    }
+    held
 }
 
 fn statuses() -> impl Iterator<Item = String> {
@@ -159,10 +159,9 @@ fn statuses() -> impl Iterator<Item = String> {
         (CallLibrary::Libc, "libc::"),
     ];
     of.into_iter().flat_map(|(library, start)| {
-        let own = move |code: u32| {
-            i64::from(code) == calls::status::SIM_NOT_MODELLED || (library == CallLibrary::Libc && code == 0)
-        };
-        let known = calls::status::table(library).iter().filter(move |(code, _)| !own(*code));
+        let known = calls::status::table(library).iter().filter(move |(code, _)| {
+            i64::from(*code) != calls::status::SIM_NOT_MODELLED && (library != CallLibrary::Libc || *code != 0)
+        });
         known.map(move |(code, name)| {
             assertion(format!("{start}{} as i64 == {code}", name.to_str().unwrap_or_default()))
         })

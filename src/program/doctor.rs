@@ -269,8 +269,8 @@ impl<'a> Doctor<'a> {
     fn changes(&self, place: &Place, as_it_is: &Environment) -> Result<Vec<(Change, Environment)>, DoctorError> {
         let mut changes = Vec::new();
         // NVIDIA_ variables speak to container runtimes, and the loader's path is more than one thing.
-        let is_one = |name: &&String| !name.starts_with("NVIDIA_") && ![LIBRARY_PATH, MPS].contains(&name.as_str());
-        for variable in place.environment.keys().filter(is_one) {
+        let variables = place.environment.keys().filter(|name| !name.starts_with("NVIDIA_"));
+        for variable in variables.filter(|name| ![LIBRARY_PATH, MPS].contains(&name.as_str())) {
             let mut environment = as_it_is.clone();
             environment.remove(&OsString::from(variable));
             changes.push((Change::Without { variable: variable.clone() }, environment));
@@ -311,11 +311,9 @@ fn wanted(needs: &[NeedFacts], place: &Place) -> (Vec<(String, bool)>, Vec<Strin
             calls.push(need.refused.clone());
         }
     }
-    let of_gpu = |minor: u32| (format!("/dev/nvidia{minor}"), true);
-    files.extend(place.gpus.iter().map(|gpu| of_gpu(gpu.device_minor)));
-    if place.gpus.is_empty() {
-        files.extend([of_gpu(0)]);
-    }
+    let first = place.gpus.is_empty().then_some(0);
+    let minors = place.gpus.iter().map(|gpu| gpu.device_minor).chain(first);
+    files.extend(minors.map(|minor| (format!("/dev/nvidia{minor}"), true)));
     (files.into_iter().collect(), calls)
 }
 

@@ -59,9 +59,9 @@ pub(crate) fn pci_gpus() -> Option<u64> {
 fn listed_gpus(devices: &Path) -> Option<u64> {
     let (mut taken, mut left) = (0, 0);
     for device in fs::read_dir(devices).ok()?.flatten().map(|entry| entry.path()) {
-        let read = |name: &str| fs::read_to_string(device.join(name)).unwrap_or_default();
-        let class = read("class");
-        let is_gpu = read("vendor").trim() == "0x10de" && (class.starts_with("0x0300") || class.starts_with("0x0302"));
+        let class = fs::read_to_string(device.join("class")).unwrap_or_default();
+        let is_gpu = fs::read_to_string(device.join("vendor")).unwrap_or_default().trim() == "0x10de"
+            && (class.starts_with("0x0300") || class.starts_with("0x0302"));
         if !is_gpu || device.join("physfn").exists() {
             continue;
         }

@@ -102,8 +102,9 @@ fn go(
     // A run may take an hour, so an unwritable file is reported now.
     if let Some(path) = &options.junit {
         let prepared = JunitFile::prepare(path);
-        let cannot = |error| Failure::Usage(format!("--junit: cannot write `{}`: {error}", path.display()));
-        *junit = Some(prepared.map_err(cannot)?);
+        *junit = Some(
+            prepared.map_err(|error| Failure::Usage(format!("--junit: cannot write `{}`: {error}", path.display())))?,
+        );
     }
     let mut session = Session::set(&options.asked, program, interrupt)?;
     if let Some(restrict) = &options.asked.gpus {
@@ -148,8 +149,11 @@ fn go(
 
 /// The folder that gets the run's folder. What is not kept goes where the run's private files are.
 fn parent(options: &WorkerOptions, session: &Session, is_kept: bool) -> PathBuf {
-    let default = || if is_kept { PathBuf::from(defaults::REPORTS) } else { session.folder().join("reports") };
-    options.out.clone().unwrap_or_else(default)
+    match &options.out {
+        Some(out) => out.clone(),
+        None if is_kept => PathBuf::from(defaults::REPORTS),
+        None => session.folder().join("reports"),
+    }
 }
 
 /// Whether a shell that was given this word would start a program.
@@ -224,8 +228,8 @@ fn id(labels: &BTreeMap<String, String>, started_ns: u64) -> String {
 
 /// A label as part of a file name, with only those characters that have no special meaning to shells and file systems.
 fn as_file(label: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
-    let name: String = label.chars().take(LONGEST_NAME).map(plain).collect();
+    let name: String = label.chars().take(LONGEST_NAME).collect();
+    let name = name.replace(|c: char| !c.is_ascii_alphanumeric() && !"._-".contains(c), "_");
     if name.starts_with(['.', '-']) { format!("_{name}") } else { name }
 }
 

@@ -17,8 +17,8 @@ pub(crate) fn width(stream: &impl AsFd) -> usize {
 /// As [`width`], with another number of columns where no terminal says one.
 pub(crate) fn width_or(stream: &impl AsFd, otherwise: usize) -> usize {
     let told = std::env::var("COLUMNS").ok().and_then(|text| text.trim().parse::<usize>().ok()).filter(|it| *it > 0);
-    let seen = || terminal_size::terminal_size_of(stream).map(|(width, _)| usize::from(width.0)).filter(|it| *it > 0);
-    told.or_else(seen).unwrap_or(otherwise).max(NARROWEST)
+    let seen = terminal_size::terminal_size_of(stream).map(|(width, _)| usize::from(width.0)).filter(|it| *it > 0);
+    told.or(seen).unwrap_or(otherwise).max(NARROWEST)
 }
 
 /// What `--color` said, once it was read.

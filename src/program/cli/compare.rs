@@ -45,8 +45,8 @@ pub(super) fn compare(arguments: CompareArguments) -> Outcome {
 /// Compares what lines do in one release after another.
 fn matrices(a: &Matrix, b: &Matrix, json: bool) -> Exit {
     let found = releases::differences(a, b);
-    let text = || render::releases::difference(&found, terminal::width(&std::io::stdout()));
-    let shown = show(json, || serde_json::to_string(&found), text);
+    let width = terminal::width(&std::io::stdout());
+    let shown = show(json, || serde_json::to_string(&found), || render::releases::difference(&found, width));
     let exit = match (found.compared, found.cells.is_empty()) {
         (0, _) => Exit::NothingMeasured,
         (_, true) => Exit::Ok,

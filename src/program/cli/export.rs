@@ -77,8 +77,8 @@ fn written(
 /// What a file is called without its suffix; none if a shell or a comment would take it for more than a name.
 fn file_stem(path: &Path) -> Option<String> {
     let stem = path.file_stem()?.to_str()?;
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    (stem.chars().all(is_plain) && !stem.starts_with('-')).then(|| stem.to_owned())
+    (stem.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c)) && !stem.starts_with('-'))
+        .then(|| stem.to_owned())
 }
 
 fn note(text: &str) {

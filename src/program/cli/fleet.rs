@@ -12,7 +12,7 @@ use clap::Subcommand;
 use super::output::{CliError, Outcome, fail, named, show};
 use crate::argument::duration;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::fleet::{self, Bucket, Fleet, Pool, Rule, Words};
+use cuda_pitfalls_answers::fleet::{self, Fleet, Pool, Rule, Words};
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_core::{catalogue, clock, input, output};
@@ -144,15 +144,14 @@ fn merge(arguments: &Merge) -> Outcome {
 
 /// How a merge ends: differences are what it is for, and no failure unless somebody says so.
 fn exit(merged: &Fleet, forbidden: &[Forbidden]) -> Exit {
-    let happened = |what: &Forbidden| match what {
+    let has_happened = forbidden.iter().any(|what| match what {
         Forbidden::Differences => !merged.differences.is_empty(),
         Forbidden::Missing => merged.expected.as_ref().is_some_and(|expected| !expected.missing.is_empty()),
         Forbidden::Unexpected => merged.machines.iter().any(|machine| machine.unexpected > 0),
         Forbidden::Conflicts => merged.machines.iter().any(|machine| machine.shared_name.is_some()),
-    };
-    let is_merged = |(bucket, count): (&Bucket, &u64)| bucket.is_merged() && *count > 0;
-    match merged.input.buckets.iter().any(is_merged) {
-        _ if forbidden.iter().any(happened) => Exit::Unexpected,
+    });
+    match merged.input.buckets.iter().any(|(bucket, count)| bucket.is_merged() && *count > 0) {
+        _ if has_happened => Exit::Unexpected,
         true => Exit::Ok,
         false => Exit::NothingMeasured,
     }
@@ -175,11 +174,11 @@ fn names(path: &Path) -> Result<Vec<String>, CliError> {
 /// What the program knows of its scenarios.
 fn words() -> HashMap<String, Words> {
     let all = catalogue::list(&[], &[]).unwrap_or_default();
-    let known = |outline: catalogue::Outline| {
+    let words = all.into_iter().map(|outline| {
         let page = Some(format!("pitfalls/{}.md", outline.name));
         (outline.name, Words { question: outline.question, page })
-    };
-    all.into_iter().map(known).collect()
+    });
+    words.collect()
 }
 
 fn diff(arguments: &Diff) -> Outcome {

@@ -185,9 +185,8 @@ fn shown(arguments: &TraceArguments, policy: &Policy, traced: Traced) -> Result<
     if traced.lost.is_none() {
         write(&page, &view.html(), arguments.html.is_some())?;
     }
-    let json = || format!("{}\n", view.json());
     if let Some(path) = arguments.json.as_ref().filter(|_| !arguments.is_json_on_stderr()) {
-        write(path, &json(), true)?;
+        write(path, &format!("{}\n", view.json()), true)?;
     }
     let others =
         [(&arguments.junit, Format::Junit), (&arguments.sarif, Format::Sarif), (&arguments.markdown, Format::Markdown)];
@@ -195,7 +194,7 @@ fn shown(arguments: &TraceArguments, policy: &Policy, traced: Traced) -> Result<
         path.as_ref().map_or(Ok(()), |path| write(path, &form(format), true))?;
     }
     let mut told = match arguments.is_json_on_stderr() {
-        true => json(),
+        true => format!("{}\n", view.json()),
         false => format!("{}trace {}\npage  {}\n", form(Format::Text), document.display(), page.display()),
     };
     if arguments.github {

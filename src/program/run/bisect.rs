@@ -210,16 +210,15 @@ fn has_gpu(witnesses: &[(WitnessAsked, Ground)]) -> bool {
 /// The witnesses that are asked: one with an NVML, one without, or one of each.
 fn chosen(all: Vec<(WitnessAsked, Ground)>, nvml: NvmlChoice) -> Vec<(WitnessAsked, Ground)> {
     let (with, without): (Vec<_>, Vec<_>) = all.into_iter().partition(|(asked, _)| asked.nvml_gpus.is_some());
-    // A libcuda shows more than a fake driver.
-    let is_fake = |(asked, _): &(WitnessAsked, Ground)| asked.libcuda.is_none();
-    let first = |all: Vec<(WitnessAsked, Ground)>| all.into_iter().min_by_key(is_fake).into_iter();
-    match nvml {
+    let asked = match nvml {
         // On a machine with a GPU its own driver answers.
-        _ if has_gpu(&with) => with,
-        NvmlChoice::With => first(with).collect(),
-        NvmlChoice::Without => first(without).collect(),
-        NvmlChoice::Either => first(with).chain(first(without)).collect(),
-    }
+        _ if has_gpu(&with) => return with,
+        NvmlChoice::With => vec![with],
+        NvmlChoice::Without => vec![without],
+        NvmlChoice::Either => vec![with, without],
+    };
+    // A libcuda shows more than a fake driver.
+    asked.into_iter().filter_map(|all| all.into_iter().min_by_key(|(asked, _)| asked.libcuda.is_none())).collect()
 }
 
 struct Trials<'a> {

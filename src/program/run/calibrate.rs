@@ -66,17 +66,14 @@ impl Calibrator {
             return false;
         }
         let Ok(snapshot) = session.supervisor.sampler.snapshot() else { return false };
-        let is_stale = |uuid: &&String| {
-            let last = report.run.calibration.iter().rfind(|calibrated| calibrated.figures.uuid == **uuid);
-            let Some(Calibrated { figures: last, .. }) = last else { return unsound_too };
-            if !last.sound {
-                return unsound_too;
-            }
-            let place = session.machine.gpus.iter().position(|gpu| gpu.uuid == **uuid);
+        let mut stale = self.usable.clone();
+        stale.retain(|uuid| {
+            let last = report.run.calibration.iter().rfind(|calibrated| calibrated.figures.uuid == *uuid);
+            let Some(last) = last.map(|last| &last.figures).filter(|last| last.sound) else { return unsound_too };
+            let place = session.machine.gpus.iter().position(|gpu| gpu.uuid == *uuid);
             let now = place.and_then(|place| snapshot.gpus.get(place)?.used_bytes);
             now.zip(last.baseline_bytes).is_some_and(|(now, then)| now.abs_diff(then) > last.epsilon_bytes)
-        };
-        let stale: Vec<String> = self.usable.iter().filter(is_stale).cloned().collect();
+        });
         if stale.is_empty() {
             return false;
         }
@@ -154,10 +151,10 @@ fn quiet(session: &mut Session, usable: &[String]) -> Result<(), Unsound> {
         sampler.stop_polling()
     });
     let run: Polling = watched?;
-    let is_ours = |gpu: usize| session.machine.gpus.get(gpu).is_some_and(|gpu| usable.contains(&gpu.uuid));
     let mut seen = BTreeSet::new();
+    let used = run.changes.iter().filter_map(|change| session.machine.gpus.get(change.gpu)).map(|gpu| &gpu.uuid);
     // The first entry of a GPU is its initial memory.
-    match run.changes.iter().find(|change| is_ours(change.gpu) && !seen.insert(change.gpu)) {
+    match used.filter(|uuid| usable.contains(uuid)).find(|uuid| !seen.insert(*uuid)) {
         None => Ok(()),
         Some(_) => Err(Unsound::Disturbed),
     }

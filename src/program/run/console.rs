@@ -121,10 +121,11 @@ impl Console {
     pub(super) fn header(&mut self, report: &Report, expected: Option<Duration>) {
         self.asked.expected = expected;
         // The head is about what this machine can be asked, rather than about what was selected.
-        let planned = || report.scenarios.iter().filter(|scenario| scenario.plan.is_some());
-        if planned().next().is_some() {
-            self.asked.questions = planned().map(|scenario| scenario.scenario.as_str()).collect::<HashSet<_>>().len();
-            self.asked.variants = planned().count();
+        let planned = report.scenarios.iter().filter(|scenario| scenario.plan.is_some());
+        let planned: Vec<&str> = planned.map(|scenario| scenario.scenario.as_str()).collect();
+        if !planned.is_empty() {
+            self.asked.questions = planned.iter().collect::<HashSet<_>>().len();
+            self.asked.variants = planned.len();
         }
         if self.quiet {
             return;

@@ -12,6 +12,7 @@ mod file;
 
 use std::fs::{File, TryLockError};
 use std::io;
+use std::io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -93,7 +94,7 @@ pub(super) fn take(
                     is_own_held = true;
                 }
                 // A container may lack the folder; then root waits for the shared lock like everybody.
-                Err(error) if is_absent(&error) => {}
+                Err(error) if matches!(error.kind(), NotFound | PermissionDenied | ReadOnlyFilesystem) => {}
                 Err(error) => locks.notes.push(unusable(own, uuid, &error)),
             }
         }
@@ -112,11 +113,6 @@ pub(super) fn take(
         }
     }
     Ok(locks)
-}
-
-fn is_absent(error: &io::Error) -> bool {
-    use io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem};
-    matches!(error.kind(), NotFound | PermissionDenied | ReadOnlyFilesystem)
 }
 
 fn unusable(folder: &Path, uuid: &str, error: &io::Error) -> String {

@@ -157,8 +157,7 @@ fn take_out_builds_without_cuda(found: &mut Interpreter) -> Vec<String> {
     let mut notes = Vec::new();
     for (name, version) in &mut found.packages {
         // The local label of PEP 440, as in `2.9.0+cpu`.
-        let is_without = |version: &String| version.split_once('+').is_some_and(|(_, label)| label.starts_with("cpu"));
-        if let Some(version) = version.take_if(|version| is_without(version)) {
+        if let Some(version) = version.take_if(|version| version.contains("+cpu")) {
             notes.push(format!("{name} {version} is built without CUDA: it is taken for not installed"));
         }
     }
@@ -167,11 +166,13 @@ fn take_out_builds_without_cuda(found: &mut Interpreter) -> Vec<String> {
 
 /// The variables with which a worker, whose HOME differs from its caller's, finds the same packages.
 fn packages_of_caller() -> BTreeMap<String, OsString> {
-    let value = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let in_home = std::env::var_os("HOME").filter(|home| !home.is_empty());
+    let in_home = in_home.map(|home| Path::new(&home).join(".local").into_os_string());
     let mut all = BTreeMap::new();
-    all.extend(value(PACKAGES).map(|value| (PACKAGES.to_string(), value)));
-    let in_home = || value("HOME").map(|home| Path::new(&home).join(".local").into_os_string());
-    all.extend(value(USER_PACKAGES).or_else(in_home).map(|value| (USER_PACKAGES.to_string(), value)));
+    for (name, otherwise) in [(PACKAGES, None), (USER_PACKAGES, in_home)] {
+        let value = std::env::var_os(name).filter(|value| !value.is_empty()).or(otherwise);
+        all.extend(value.map(|value| (name.to_string(), value)));
+    }
     all
 }
 

@@ -11,7 +11,7 @@ use super::session::Session;
 use cuda_pitfalls_core::experiment::Experiment;
 use cuda_pitfalls_core::judge::{self, Facts};
 use cuda_pitfalls_core::observe::Scene;
-use cuda_pitfalls_core::plan::{self, CasePlan, Plan, Unmet};
+use cuda_pitfalls_core::plan::{self, Plan, Unmet};
 use cuda_pitfalls_core::report::{Attempt, CaseReport, Run, ScenarioReport};
 use cuda_pitfalls_core::scenario::{Hazard, Instance, Scenario};
 use cuda_pitfalls_core::verdict::{Kind, Reason};
@@ -80,8 +80,7 @@ pub(super) fn plan(
     match plan::resolve(scenario, instance, &session.machine, &planning) {
         Ok(plan) => {
             question.pending = plan::order(plan.cases.len(), plan.repeat, run.seed).into();
-            let blank = |case: &CasePlan| CaseReport::new(case.name.clone(), Vec::new());
-            done.cases = plan.cases.iter().map(blank).collect();
+            done.cases = plan.cases.iter().map(|case| CaseReport::new(case.name.clone(), Vec::new())).collect();
             done.plan = Some(plan);
         }
         Err(Unmet { reason, detail, lacks }) => {

@@ -16,6 +16,6 @@ pub(super) fn is_met(report: &Report) -> bool {
 }
 
 fn usable(session: &Session) -> u64 {
-    let may_be_used = |uuid: &String| session.restrict.as_ref().is_none_or(|restrict| restrict.contains(uuid));
-    session.machine.gpus.iter().filter(|gpu| may_be_used(&gpu.uuid)).count() as u64
+    let gpus = session.machine.gpus.iter();
+    gpus.filter(|gpu| session.restrict.as_ref().is_none_or(|restrict| restrict.contains(&gpu.uuid))).count() as u64
 }

@@ -131,8 +131,7 @@ impl<'a> Rounds<'a> {
     fn round(&mut self, may_fault: bool, round: u32) -> Result<(), Failure> {
         self.renew(round > 0);
         for index in 0..self.questions.len() {
-            let is_open = |question: &&OpenQuestion| question.may_fault == may_fault && !question.is_done();
-            if self.questions.get(index).filter(is_open).is_none() {
+            if self.questions.get(index).is_none_or(|question| question.may_fault != may_fault || question.is_done()) {
                 continue;
             }
             if self.is_over() {
@@ -232,8 +231,8 @@ impl<'a> Rounds<'a> {
 }
 
 fn put_away(spool: &mut Spool, done: &mut ScenarioReport) -> Result<(), Failure> {
-    let full = |source| StoreError::Io { what: "keep attempts in", path: std::env::temp_dir(), source }.into();
-    spool.put_away(&mut done.cases).map_err(full)
+    let put_away = spool.put_away(&mut done.cases);
+    put_away.map_err(|source| StoreError::Io { what: "keep attempts in", path: std::env::temp_dir(), source }.into())
 }
 
 /// The instances in the order in which they run: those that may cause a GPU fault come last.

@@ -168,11 +168,11 @@ impl Session {
     fn obey_inherited_mask(&mut self) {
         let Some(mask) = self.machine.environment.get("CUDA_VISIBLE_DEVICES") else { return };
         let gpus = &self.machine.gpus;
-        let named = |token: &str| {
-            let by_place = token.parse::<usize>().ok().and_then(|place| gpus.get(place));
-            by_place.or_else(|| gpus.iter().find(|gpu| gpu.uuid == token)).map(|gpu| gpu.uuid.clone())
-        };
-        let lent: Vec<String> = mask.split(',').map(str::trim).map_while(named).collect();
+        let lent = mask.split(',').map(str::trim).map_while(|token| {
+            let by_index = token.parse::<usize>().ok().and_then(|index| gpus.get(index));
+            by_index.or_else(|| gpus.iter().find(|gpu| gpu.uuid == token)).map(|gpu| gpu.uuid.clone())
+        });
+        let lent: Vec<String> = lent.collect();
         self.notes.push(format!(
             "CUDA_VISIBLE_DEVICES is set here: only the {} GPU(s) it names are used, and questions that need a worker \
              without a mask are skipped; unset it to ask them",

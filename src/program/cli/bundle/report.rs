@@ -13,8 +13,7 @@ use cuda_pitfalls_render::worded;
 pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
     let stored = Stored::open(&arguments.report).and_then(|stored| stored.report());
     let mut report = worded(stored.map_err(|error| fail(error, Exit::Usage, false))?);
-    let was_asked = |verdict: &Verdict| verdict.kind != Kind::Skipped;
-    if !report.view().scenarios.iter().any(|one| was_asked(one.verdict)) {
+    if !report.view().scenarios.iter().any(|one| one.verdict.kind != Kind::Skipped) {
         return Err(fail("nothing was measured in this report", Exit::NothingMeasured, false));
     }
     reduce(&mut report, arguments.name.as_deref());
@@ -30,7 +29,7 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
         };
         return Err(fail(why, Exit::Usage, false));
     };
-    if !view.scenarios.iter().any(|one| was_asked(one.verdict)) {
+    if !view.scenarios.iter().any(|one| one.verdict.kind != Kind::Skipped) {
         let why = format!("{} was not measured: {}", first.name, first.verdict.detail);
         return Err(fail(why, Exit::NothingMeasured, false));
     }

@@ -53,6 +53,6 @@ pub(in crate::cli) fn render(arguments: &FleetRenderArguments) -> Outcome {
     let text = rendered(&fleet, arguments.form, width, arguments.docs.as_deref());
     let Some(path) = &arguments.out else { return Ok(print(&text)) };
     let written = replace(path, EVERYBODY, |file| file.write_all(text.as_bytes()));
-    let failed = |error| fail(format!("--out {}: {error}", path.display()), Exit::NotDurable, false);
-    written.map(|()| Exit::Ok).map_err(failed)
+    let written = written.map(|()| Exit::Ok);
+    written.map_err(|error| fail(format!("--out {}: {error}", path.display()), Exit::NotDurable, false))
 }

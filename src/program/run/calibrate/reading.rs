@@ -18,10 +18,9 @@ pub(super) fn used_before(recording: &Recording, gpu: usize) -> Option<u64> {
 
 /// `used` after a step, in bytes: that of the last snapshot up to it, since equal snapshots are left out.
 fn used_after(recording: &Recording, step: usize, gpu: usize) -> Option<u64> {
-    let up_to = |snapshot: &&cuda_pitfalls_core::recording::BarrierSnapshot| {
-        !snapshot.after_exit && snapshot.step.is_none_or(|at| at <= step)
-    };
-    recording.snapshots.iter().rfind(up_to)?.snapshot.gpus.get(gpu)?.used_bytes
+    let mut before_exit = recording.snapshots.iter().rev().filter(|snapshot| !snapshot.after_exit);
+    let last = before_exit.find(|snapshot| snapshot.step.is_none_or(|at| at <= step))?;
+    last.snapshot.gpus.get(gpu)?.used_bytes
 }
 
 pub(super) fn largest_change(recording: &Recording, gpu: usize) -> u64 {
