@@ -71,7 +71,6 @@ impl Counted<'_> {
     fn answers(&self) -> String {
         let instances = self.scenarios.iter().filter_map(|scenario| scenario.instances.first());
         let cases: usize = instances.map(|instance| instance.cases.len()).sum();
-        let count = |is: fn(&Basis) -> bool| self.bases.values().filter(|basis| is(basis)).count();
         format!(
             "{} scenarios with {cases} cases; {} of them have an answer so far. They were measured on {}. {} of the \
              answers rest on three attempts or more in one run, {} on a single attempt, and {} on nothing but runs \
@@ -80,9 +79,9 @@ impl Counted<'_> {
             self.scenarios.len(),
             self.answered(),
             self.machines(),
-            count(|basis| basis.most >= 3),
-            count(Basis::is_single),
-            count(Basis::is_of_interrupted_runs),
+            self.bases.values().filter(|basis| basis.most >= 3).count(),
+            self.bases.values().filter(|basis| basis.is_single()).count(),
+            self.bases.values().filter(|basis| basis.is_of_interrupted_runs()).count(),
         )
     }
 }

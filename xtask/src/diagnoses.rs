@@ -6,7 +6,6 @@ use std::fmt::Write;
 use cuda_pitfalls::diagnosis::clue::{Attribute, COMMON, KINDS};
 use cuda_pitfalls::diagnosis::{ANY, DiagnosisRule, Finding, RuleCondition, WorkaroundRun, rules};
 use cuda_pitfalls::text::escape::markdown;
-use cuda_pitfalls::verdict::Kind;
 
 use crate::page::Measurement;
 
@@ -137,13 +136,9 @@ fn runs(rule: &DiagnosisRule, framework: &str, traces: &[Traced], measured: &[Me
 
 /// The committed reports with attempts of a case that count, and a conclusive verdict on its scenario.
 fn reports<'m>(measured: &'m [Measurement], scenario: &str, case: &str) -> BTreeSet<&'m str> {
-    let is_conclusive =
-        |measurement: &&Measurement| matches!(measurement.part.verdict.kind, Kind::Reproduced | Kind::NotReproduced);
-    let is_run = |measurement: &&Measurement| {
-        measurement.part.cases.iter().any(|case_report| case_report.name == case && !case_report.attempts.is_empty())
-    };
-    let of_scenario = measured.iter().filter(|measurement| measurement.part.scenario == scenario);
-    of_scenario.filter(is_conclusive).filter(is_run).map(|measurement| measurement.report.as_str()).collect()
+    let conclusive = measured.iter().filter(|it| it.part.scenario == scenario && it.part.verdict.kind.is_conclusive());
+    let with_case = conclusive.filter(|it| it.part.cases.iter().any(|of| of.name == case && !of.attempts.is_empty()));
+    with_case.map(|measurement| measurement.report.as_str()).collect()
 }
 
 fn when(when: &RuleCondition) -> String {

@@ -176,12 +176,15 @@ fn pages(scenarios: &[Scenario], measured: &[Measurement], asked: &[LineReleases
 
 /// The schemas that `cuda-pitfalls schema` prints.
 fn schemas() -> Documents {
-    let path = |name: &str| match name {
-        "scenario" => "scenarios/scenario.schema.json".to_owned(),
-        "diagnosis" => "scenarios/diagnoses/diagnosis.schema.json".to_owned(),
-        name => format!("reports/{name}.schema.json"),
-    };
-    SCHEMAS.iter().map(|schema| (path(schema.name), json::document(&(schema.make)()))).collect()
+    let schemas = SCHEMAS.iter().map(|schema| {
+        let folder = match schema.name {
+            "scenario" => "scenarios",
+            "diagnosis" => "scenarios/diagnoses",
+            _ => "reports",
+        };
+        (format!("{folder}/{}.schema.json", schema.name), json::document(&(schema.make)()))
+    });
+    schemas.collect()
 }
 
 /// The committed surveys by their kind, each with the name of its folder.
@@ -264,8 +267,8 @@ pub fn markdown(folder: &str) -> Result<Vec<String>, TaskError> {
 /// # Errors
 /// A folder cannot be read.
 pub fn stale(made: &Documents) -> Result<Vec<String>, TaskError> {
-    let is_stale = |path: &str, text: &str| fs::read_to_string(root().join(path)).unwrap_or_default() != text;
-    let stale = made.iter().filter(|(path, text)| is_stale(path, text)).map(|(path, _)| path.clone());
+    let stale = made.iter().filter(|(path, text)| fs::read_to_string(root().join(path)).ok().as_ref() != Some(text));
+    let stale = stale.map(|(path, _)| path.clone());
     let left = markdown(page::FOLDER)?.into_iter().filter(|path| !made.contains_key(path));
     Ok(stale.chain(left).collect())
 }

@@ -108,12 +108,11 @@ impl Counts {
     /// Of phrases that were ranked.
     pub fn of<'a>(ranked: impl Iterator<Item = &'a Ranked>) -> Counts {
         ranked.fold(Counts::default(), |counts, ranked| {
-            let within = |places: usize| usize::from(ranked.rank.is_some_and(|rank| rank <= places));
             let is_claimed = ranked.certainty.is_claimed() && ranked.rank != Some(1);
             Counts {
                 all: counts.all + 1,
-                first: counts.first + within(1),
-                three: counts.three + within(3),
+                first: counts.first + usize::from(ranked.rank == Some(1)),
+                three: counts.three + usize::from(ranked.rank.is_some_and(|rank| rank <= 3)),
                 claimed: counts.claimed + usize::from(is_claimed),
                 nothing: counts.nothing + usize::from(ranked.certainty == Certainty::Nothing),
             }
@@ -137,32 +136,32 @@ impl Counts {
 
 /// A row of a table: how many there are, and parts of them.
 fn row(name: &str, all: usize, parts: &[usize]) -> String {
-    let share = |part: &usize| format!("{part} ({} %)", (part * 100 + all / 2) / all.max(1));
-    format!("| {name} | {all} | {} |\n", parts.iter().map(share).collect::<Vec<_>>().join(" | "))
+    let shares = parts.iter().map(|part| format!("{part} ({} %)", (part * 100 + all / 2) / all.max(1)));
+    format!("| {name} | {all} | {} |\n", shares.collect::<Vec<_>>().join(" | "))
 }
 
 /// Looks each phrase up. Every second one, from the second on, is held out.
 fn ranked(phrases: &[Phrase], scenarios: &[Scenario], explainer: &Explainer<'_>) -> Vec<Ranked> {
     let symptoms: BTreeMap<&str, &[String]> =
         scenarios.iter().map(|scenario| (scenario.name.as_str(), scenario.symptoms.as_slice())).collect();
-    let is_right = |phrase: &Phrase, name: &str| {
-        phrase.answers.iter().any(|answer| match answer.strip_prefix("symptom/") {
-            Some(id) => symptoms.get(name).is_some_and(|symptoms| symptoms.iter().any(|symptom| symptom == id)),
-            None => answer == name,
-        })
-    };
-    let rank = |(place, phrase): (usize, &Phrase)| {
+    let ranked = phrases.iter().enumerate().map(|(place, phrase)| {
         let found = explainer.explain(Query::of(&phrase.words));
         let names = found.names();
+        let rank = names.iter().position(|name| {
+            phrase.answers.iter().any(|answer| match answer.strip_prefix("symptom/") {
+                Some(id) => symptoms.get(name.as_str()).is_some_and(|all| all.iter().any(|symptom| symptom == id)),
+                None => answer == name,
+            })
+        });
         Ranked {
             phrase: phrase.clone(),
-            rank: names.iter().position(|name| is_right(phrase, name)).map(|place| place + 1),
+            rank: rank.map(|place| place + 1),
             first: names.first().cloned().unwrap_or_default(),
             certainty: found.certainty,
             is_held_out: is_held_out(place),
         }
-    };
-    phrases.iter().enumerate().map(rank).collect()
+    });
+    ranked.collect()
 }
 
 /// How a text about something else was answered.
@@ -178,7 +177,7 @@ pub struct Answered {
 }
 
 fn answered(negatives: &[Negative], explainer: &Explainer<'_>) -> Vec<Answered> {
-    let answer = |(place, negative): (usize, &Negative)| {
+    let answered = negatives.iter().enumerate().map(|(place, negative)| {
         let found = explainer.explain(Query::of(&negative.words));
         Answered {
             negative: negative.clone(),
@@ -186,8 +185,8 @@ fn answered(negatives: &[Negative], explainer: &Explainer<'_>) -> Vec<Answered> 
             first: found.names().into_iter().next(),
             is_held_out: is_held_out(place),
         }
-    };
-    negatives.iter().enumerate().map(answer).collect()
+    });
+    answered.collect()
 }
 
 const fn is_held_out(place: usize) -> bool {

@@ -31,8 +31,8 @@ pub fn page(scenarios: &[Scenario]) -> Result<String, TaskError> {
             format!("| `{}` | {} |", offer.name, markdown(&why.map(ToString::to_string).unwrap_or_default()))
         })
         .collect();
-    let count = |language| offers.iter().filter(|offer| offer.written().any(|one| one == language)).count();
-    let [c, python] = Language::ALL.map(count);
+    let [c, python] =
+        Language::ALL.map(|language| offers.iter().filter(|offer| offer.written().any(|one| one == language)).count());
     let counts = format!(
         "Of {} questions and instances {c} can be written in C and {python} in Python. Those of Python lines are \
          written in Python alone. What only this program can do or see cannot be handed on:",

@@ -48,19 +48,21 @@ reports, and is valid only while every answer that it names was measured and agr
 /// How many claims there are of each word, and how many verdicts CUDA calls alone decide.
 fn counts(ledger: &Ledger<'_>) -> String {
     let all: Vec<&Weighed<'_>> = ledger.iter().flat_map(|(_, claims)| claims).collect();
-    let calls = |claims: &[&Weighed<'_>]| claims.iter().filter(|claim| claim.is_decided_by_calls()).count();
-    let count = |word: &&str| {
-        let own: Vec<&Weighed<'_>> = all.iter().filter(|claim| claim.word() == *word).copied().collect();
-        let of_these = Some(calls(&own)).filter(|count| *count > 0);
-        let of_these = of_these.map(|count| format!(" ({count} of them {CALLS_ONLY})")).unwrap_or_default();
-        (!own.is_empty()).then(|| format!("{} {word}{of_these}", own.len()))
-    };
+    let mut counts = Vec::new();
+    for word in WORDS {
+        let own: Vec<_> = all.iter().filter(|claim| claim.word() == word).collect();
+        let of_these = match own.iter().filter(|claim| claim.is_decided_by_calls()).count() {
+            0 => String::new(),
+            count => format!(" ({count} of them {CALLS_ONLY})"),
+        };
+        counts.extend((!own.is_empty()).then(|| format!("{} {word}{of_these}", own.len())));
+    }
     format!(
         "{} claims: {}. {} of the {} verdicts rest on {CALLS_ONLY}; lines of the frameworks that the articles are \
          about decide the others",
         all.len(),
-        WORDS.iter().filter_map(count).collect::<Vec<_>>().join(", "),
-        calls(&all),
+        counts.join(", "),
+        all.iter().filter(|claim| claim.is_decided_by_calls()).count(),
         all.iter().filter(|claim| claim.has_verdict()).count(),
     )
 }
@@ -125,7 +127,7 @@ fn link(scenario: &str) -> String {
 fn found(support: &Support<'_>) -> String {
     let groups = grouped(support.answers.iter().map(|answer| (said(answer, support.expects), answer)));
     let names_values = groups.len() > 1 && support.expects.instances.len() > 1;
-    let phrase = |(mut phrase, answers): (String, Vec<&Answer<'_>>)| {
+    let phrases = groups.into_iter().map(|(mut phrase, answers)| {
         if names_values {
             let mut values: Vec<&str> = answers.iter().map(|answer| parameters(answer.instance)).collect();
             values.dedup();
@@ -136,8 +138,8 @@ fn found(support: &Support<'_>) -> String {
             phrase.push_str(&format!(", {}", places(&origins)));
         }
         phrase
-    };
-    groups.into_iter().map(phrase).collect::<Vec<_>>().join("; ")
+    });
+    phrases.collect::<Vec<_>>().join("; ")
 }
 
 /// What stands between the brackets of an instance's name.
@@ -196,12 +198,10 @@ fn figure(figure: &Figure, readings: &Readings<'_>) -> String {
     let found: Vec<String> = match &readings[..] {
         [] => vec!["not measured".to_owned()],
         [(text, _)] => vec![text.clone()],
-        several => {
-            let with_places = |(text, origins): &(String, Vec<Origin<'_>>)| {
-                format!("{text} ({})", places(&origins.iter().collect::<Vec<_>>()))
-            };
-            several.iter().map(with_places).collect()
-        }
+        several => several
+            .iter()
+            .map(|(text, origins)| format!("{text} ({})", places(&origins.iter().collect::<Vec<_>>())))
+            .collect(),
     };
     let says = if figure.says.is_empty() { String::new() } else { format!("{}: ", figure.says) };
     format!("{says}{} ({}, at {})", found.join("; "), figure.case, figure.at)

@@ -66,8 +66,8 @@ pub(super) enum Held {
 
 /// Compares claims with reports that were judged by today's scenarios, each with the name of its folder.
 pub fn weigh<'a>(articles: &'a [Article], reports: &'a [(String, Report)]) -> Ledger<'a> {
-    let weighed = |article: &'a Article| article.claims.iter().map(|claim| Weighed::new(claim, reports)).collect();
-    articles.iter().map(|article| (article, weighed(article))).collect()
+    let weighed = articles.iter();
+    weighed.map(|it| (it, it.claims.iter().map(|claim| Weighed::new(claim, reports)).collect())).collect()
 }
 
 impl<'a> Weighed<'a> {

@@ -41,16 +41,14 @@ fn has(scenario: &Scenario, symptom: &symptom::Symptom) -> bool {
 /// Writes the scenarios of a symptom: first the causes, then those that look like a cause and are none.
 fn by_symptom(out: &mut String, symptom: &symptom::Symptom, scenarios: &[Scenario]) {
     let _ = writeln!(out, "\n<a id=\"{}\"></a>\n\n## {}", symptom.id, prose(&symptom.sentence));
-    let met = |standing: Pitfall| {
-        scenarios.iter().filter(move |scenario| has(scenario, symptom) && Pitfall::of(scenario) == standing)
-    };
     let titles = [
         (Pitfall::Happens, None),
         (Pitfall::Harmless, Some("Looked at, and not the cause:")),
         (Pitfall::Open, Some("Asked, and not measured yet:")),
     ];
     for (standing, title) in titles {
-        let mut entries = met(standing).map(|scenario| entry(scenario, standing)).peekable();
+        let met = scenarios.iter().filter(|it| has(it, symptom) && Pitfall::of(it) == standing);
+        let mut entries = met.map(|scenario| entry(scenario, standing)).peekable();
         title.iter().filter(|_| entries.peek().is_some()).for_each(|title| paragraph(out, title));
         bullets(out, entries);
     }

@@ -116,12 +116,11 @@ fn basis(measurements: &[&Measurement]) -> Basis {
             *known = version;
         }
     }
-    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     Basis {
         least: attempts.iter().copied().min().unwrap_or_default(),
         most: attempts.iter().copied().max().unwrap_or_default(),
-        runs: count(runs.len()),
-        interrupted: count(runs.values().filter(|interrupted| **interrupted).count()),
+        runs: u32::try_from(runs.len()).unwrap_or(u32::MAX),
+        interrupted: u32::try_from(runs.values().filter(|interrupted| **interrupted).count()).unwrap_or(u32::MAX),
         machines: machines.into_iter().map(|(_, machine)| machine).collect(),
         newest: newest.into_iter().map(|(name, version)| format!("{name} {version}")).collect(),
     }
@@ -249,10 +248,9 @@ impl<'m> Reference<'m> {
             (is_usual, measurement.started_at.clone(), measurement.report.clone(), measurement.libcudart().to_owned())
         };
         let best = own.iter().map(|measurement| rank(measurement)).max();
-        let same = |name: &str| {
-            own.iter().find(|measurement| measurement.part.name == name && Some(rank(measurement)) == best).copied()
-        };
-        Reference { of: scenario.instances.iter().filter_map(|instance| same(&instance.name)).collect() }
+        let best: Vec<_> = own.iter().copied().filter(|measurement| Some(rank(measurement)) == best).collect();
+        let same = scenario.instances.iter().map(|instance| best.iter().find(|it| it.part.name == instance.name));
+        Reference { of: same.flatten().copied().collect() }
     }
 
     /// The measurement to show in full: the first in which the pitfall showed, otherwise the first.
@@ -264,8 +262,8 @@ impl<'m> Reference<'m> {
     /// The instance of that measurement, otherwise the first.
     pub(super) fn instance<'s>(&self, scenario: &'s Scenario) -> Option<&'s Instance> {
         let shown = self.shown();
-        let is_shown = |instance: &&Instance| shown.is_some_and(|shown| shown.part.name == instance.name);
-        scenario.instances.iter().find(is_shown).or(scenario.instances.first())
+        let instance = shown.and_then(|shown| scenario.instances.iter().find(|it| it.name == shown.part.name));
+        instance.or(scenario.instances.first())
     }
 }
 
@@ -336,11 +334,11 @@ fn together(scenario: &Scenario, measurements: &[&Measurement]) -> String {
         return all.first().cloned().unwrap_or_default();
     }
     let different: BTreeSet<&String> = all.iter().collect();
-    let counted = |word: &&String| match all.iter().filter(|other| other == word).count() {
+    let counted = different.iter().rev().map(|word| match all.iter().filter(|other| other == word).count() {
         count if count == scenario.instances.len() && *word == DOES_NOT_SHOW => format!("{word} for any value"),
         count if count == scenario.instances.len() => format!("{word} for every value"),
         1 => format!("{word} for 1 value"),
         count => format!("{word} for {count} values"),
-    };
-    different.iter().rev().map(counted).collect::<Vec<_>>().join(", ")
+    });
+    counted.collect::<Vec<_>>().join(", ")
 }

@@ -26,8 +26,7 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, instance: &Instance
         paragraph(out, &format!("{doubt}{}", prose(&scenario.workaround)));
     }
     let _ = writeln!(out, "\n## {title}");
-    let find = |name: &str| instance.cases.iter().find(|case| case.name == name);
-    let (trap, control) = (find("trap"), find("control"));
+    let [trap, control] = ["trap", "control"].map(|name| instance.cases.iter().find(|case| case.name == name));
     let shown = [("trap", trap), (control_is, control)];
     let shown: Vec<(&str, &Case)> = shown.into_iter().filter_map(|(word, case)| Some((word, case?))).collect();
     if !instance.values.is_empty() {

@@ -57,10 +57,9 @@ fn is_c_name(word: &str) -> bool {
     let followed_by = |prefix: &str, test: fn(char) -> bool| {
         word.strip_prefix(prefix).and_then(|rest| rest.chars().next()).is_some_and(test)
     };
-    let is_capital = |c: char| c.is_ascii_uppercase();
     let camel = ["cuda", "cu", "nvml", "nvrtc", "nccl", "cublas", "cufft"];
     let capitals = ["CUDA_", "CU_", "NVML_", "NVIDIA_", "NCCL_", "LD_"];
-    let is_signal = word.len() > 5 && word.starts_with("SIG") && word.chars().all(is_capital);
+    let is_signal = word.len() > 5 && word.starts_with("SIG") && word.chars().all(|c| c.is_ascii_uppercase());
     let is_call = |word: &str| calls::find(word).is_some() && (word.contains('_') || word.ends_with("env"));
     camel.iter().any(|prefix| followed_by(prefix, |c| c.is_ascii_uppercase()))
         || capitals.iter().any(|prefix| followed_by(prefix, is_word))

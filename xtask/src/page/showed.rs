@@ -3,7 +3,7 @@
 use cuda_pitfalls::event::Value;
 use cuda_pitfalls::fact::words::{in_order, status};
 use cuda_pitfalls::fact::{FactKind, KINDS, Look, Told, Unasked};
-use cuda_pitfalls::observation::{MemoryObservation, StepObservation};
+use cuda_pitfalls::observation::StepObservation;
 use cuda_pitfalls::render::facts::frequency;
 use cuda_pitfalls::render::lines;
 use cuda_pitfalls::report::CaseReport;
@@ -97,11 +97,11 @@ fn each_line(out: &mut String, measurement: &Measurement) {
         let Some(program) = lines::of_case(plan.and_then(|plan| plan.case(name)), &case.view()) else { continue };
         paragraph(out, &format!("Line by line, the {name}:"));
         let gpus = plan.map(|plan| plan.gpus.as_slice()).unwrap_or_default();
-        let named = |line: String| {
+        let named = program.into_iter().map(|line| {
             let names = gpus.iter().enumerate();
             names.fold(line, |line, (place, uuid)| line.replace(uuid.as_str(), &format!("UUID of gpu{place}")))
-        };
-        fenced(out, "python", program.into_iter().map(named));
+        });
+        fenced(out, "python", named);
     }
 }
 
@@ -163,14 +163,15 @@ fn value(value: &Value) -> String {
 
 /// The changes in memory, by GPU.
 fn memory(step: &StepObservation) -> String {
-    let changed = |memory: &MemoryObservation| memory.used_bytes != Some(0) || memory.peak_bytes.is_some();
-    let shown = |(gpu, memory): (&String, &MemoryObservation)| {
+    let mut lines = Vec::new();
+    for (gpu, memory) in in_order(&step.memory) {
+        if memory.used_bytes == Some(0) && memory.peak_bytes.is_none() {
+            continue;
+        }
         let used = memory.used_bytes.map_or_else(|| "not read".to_owned(), change);
         let peak = memory.peak_bytes.map(|peak| format!(", at most {}", change(peak))).unwrap_or_default();
-        format!("{gpu} {used}{peak}")
-    };
-    let lines: Vec<String> =
-        in_order(&step.memory).into_iter().filter(|(_, memory)| changed(memory)).map(shown).collect();
+        lines.push(format!("{gpu} {used}{peak}"));
+    }
     if lines.is_empty() { "none".to_owned() } else { lines.join("<br>") }
 }
 

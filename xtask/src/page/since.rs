@@ -62,10 +62,8 @@ fn releases(out: &mut String, scenario: &Scenario, asked: &[&LineReleases]) {
 /// Each expectation with its reason, as sentences.
 pub(super) fn reasons(expect: &[Expectation]) -> Vec<String> {
     let lines = versions::lines(expect, value);
-    let sentence = |(line, expectation): (&String, &Expectation)| {
-        format!("{}: {}.", capitalised(line), prose(expectation.because.trim_end_matches('.')))
-    };
-    lines.iter().zip(expect).map(sentence).collect()
+    let reasons = lines.iter().zip(expect.iter().map(|it| it.because.trim_end_matches('.')));
+    reasons.map(|(line, because)| format!("{}: {}.", capitalised(line), prose(because))).collect()
 }
 
 /// Expectations of the file about single steps that differ between versions.
@@ -102,11 +100,9 @@ fn tried(own: &[&Measurement]) -> String {
 
 /// The measured versions of libcudart, oldest first.
 pub(super) fn in_order(own: &[&Measurement]) -> Vec<(Option<i32>, String)> {
-    let version = |measurement: &&Measurement| {
-        (measurement.part.libcudart.as_ref().and_then(|runtime| runtime.number), measurement.libcudart().to_owned())
-    };
-    let all: BTreeSet<_> = own.iter().map(version).collect();
-    all.into_iter().collect()
+    let versions = own.iter().map(|it| (it.part.libcudart.as_ref().and_then(|runtime| runtime.number), it.libcudart()));
+    let all: BTreeSet<_> = versions.collect();
+    all.into_iter().map(|(number, name)| (number, name.to_owned())).collect()
 }
 
 /// What measurements of one thing showed; only once if they all agree.

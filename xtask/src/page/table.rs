@@ -12,8 +12,7 @@ impl Table {
     }
 
     pub(super) fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
-        let cell = |cell: T| cell.into().replace('|', "\\|");
-        self.rows.push(cells.into_iter().map(cell).collect());
+        self.rows.push(cells.into_iter().map(|cell| cell.into().replace('|', "\\|")).collect());
     }
 
     pub(super) fn is_empty(&self) -> bool {

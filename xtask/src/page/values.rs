@@ -19,43 +19,41 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
     let versions: Vec<String> = in_order(own).into_iter().map(|(_, version)| version).collect();
     let verdicts: Vec<BTreeMap<&String, String>> =
         scenario.instances.iter().map(|instance| by_version(instance, own, &versions)).collect();
-    let is_same = |all: &BTreeMap<&String, String>| all.values().all(|text| Some(text) == all.values().next());
     let names = scenario.parameters.iter().map(|(name, _)| prose(name));
-    let columns: Vec<Option<&String>> = match verdicts.iter().all(is_same) {
-        true => vec![None],
-        false => versions.iter().map(Some).collect(),
-    };
-    let title = |version: &Option<&String>| match version {
+    let columns: Vec<Option<&String>> =
+        match verdicts.iter().all(|all| all.values().all(|text| Some(text) == all.values().next())) {
+            true => vec![None],
+            false => versions.iter().map(Some).collect(),
+        };
+    let titles = columns.iter().map(|version| match version {
         Some(version) => format!("libcudart {}", prose(version)),
         None => "the pitfall".to_owned(),
-    };
+    });
     let seen = "what the trap showed".to_owned();
-    let mut table = Table::new(names.chain(columns.iter().map(title)).chain([seen]));
+    let mut table = Table::new(names.chain(titles).chain([seen]));
     for (instance, verdicts) in scenario.instances.iter().zip(&verdicts) {
         let values =
             scenario.parameters.iter().map(|(name, _)| instance.values.get(name).map(value).unwrap_or_default());
-        let verdict = |version: &Option<&String>| match version {
-            Some(version) => verdicts.get(version).cloned().unwrap_or_else(|| "not measured".to_owned()),
+        let verdicts = columns.iter().map(|version| match version {
+            Some(version) => verdicts.get(*version).cloned().unwrap_or_else(|| "not measured".to_owned()),
             None => verdicts.values().next().cloned().unwrap_or_else(|| "not measured".to_owned()),
-        };
+        });
         let seen = reference
             .of
             .iter()
             .find(|measurement| measurement.part.name == instance.name)
             .map(|measurement| briefly(measurement));
-        table.row(values.chain(columns.iter().map(verdict)).chain([seen.unwrap_or_default()]));
+        table.row(values.chain(verdicts).chain([seen.unwrap_or_default()]));
     }
     table.write(out);
 }
 
 /// What an instance showed with each version with which it was measured.
 fn by_version<'v>(instance: &Instance, own: &[&Measurement], versions: &'v [String]) -> BTreeMap<&'v String, String> {
-    let with = |version: &'v String| {
-        let measurements = own.iter().filter(|measurement| {
-            measurement.part.name == instance.name && measurement.libcudart() == version.as_str()
-        });
-        let words = shown(measurements.map(|measurement| happened(&measurement.part.verdict)));
-        (!words.is_empty()).then_some((version, words))
-    };
-    versions.iter().filter_map(with).collect()
+    let own = own.iter().filter(|measurement| measurement.part.name == instance.name);
+    let shown = versions.iter().map(|version| {
+        let measured = own.clone().filter(|measurement| measurement.libcudart() == version.as_str());
+        (version, shown(measured.map(|measurement| happened(&measurement.part.verdict))))
+    });
+    shown.filter(|(_, words)| !words.is_empty()).collect()
 }

@@ -67,14 +67,13 @@ fn a_page_names_the_versions_that_were_measured_and_no_newer_ones() {
     for scenario in scenarios {
         let packages = scenario.instances.iter().flat_map(|it| &it.expect).flat_map(|it| &it.when.packages);
         for (name, version) in packages.filter_map(|package| package.split_once(" >= ")) {
-            let is_measured = |measurement: &Measurement| {
+            seen += 1;
+            if !measured.iter().any(|measurement| {
                 let found = measurement.machine.python.iter().flat_map(|python| &python.packages);
                 let of_it = found.filter(|(found, _)| *found == name || found.starts_with(&format!("{name}-cuda")));
                 measurement.part.scenario == scenario.name
                     && of_it.flat_map(|(_, version)| version).any(|found| found.starts_with(version))
-            };
-            seen += 1;
-            if !measured.iter().any(is_measured) {
+            }) {
                 unmeasured.push(format!("{}: {name} {version}", scenario.name));
             }
         }
