@@ -2,7 +2,6 @@
 //! archived, or opened from a CI artefact years later.
 
 mod attempt;
-pub(crate) mod document;
 mod filter;
 pub(crate) mod page;
 mod scenario;

@@ -7,6 +7,7 @@
 use std::fmt::Write as _;
 
 use super::{answer, facts, lines, listing, words};
+use crate::writer::markdown::fenced;
 use cuda_pitfalls_core::judge::{Facts, matches};
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
@@ -288,13 +289,6 @@ fn versions(report: &ReportView<'_>, scenarios: &[ScenarioView<'_>]) -> String {
         format!("{}{commit}, run {}, on {}", report.run.version, report.run.id, report.run.on),
     ));
     super::markdown::named("", rows)
-}
-
-/// A block of code in a fence that is longer than any run of backticks in it. The text ends its last line.
-pub(crate) fn fenced(language: &str, text: &str) -> String {
-    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
-    let fence = "`".repeat(longest.max(2) + 1);
-    format!("{fence}{language}\n{text}{fence}\n")
 }
 
 #[cfg(test)]

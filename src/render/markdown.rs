@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::report::{OutcomeView, ReportView, ScenarioView};
 
-use super::issue::fenced;
 use super::listing::show;
 use super::tally::{self, Standing};
 use super::{answer, applicable, facts, lines, steps, words};
+use crate::writer::markdown::fenced;
 use cuda_pitfalls_core::text::escape::{markdown, shorten, tail, visible};
 use cuda_pitfalls_core::text::units;
 

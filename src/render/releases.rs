@@ -1,8 +1,9 @@
 //! The matrix of lines and releases, and what differs between two of them.
 
 use crate::Format;
-use crate::html::document::document;
+use crate::block::{Block, Text};
 use crate::survey::section::Section;
+use crate::writer::{html, markdown};
 use cuda_pitfalls_answers::releases::{
     CellDifference, Change, Column, LineReleases, LineState, Matrix, MatrixDifference, MatrixLine, ReleaseSpan, Witness,
 };
@@ -60,9 +61,7 @@ pub fn text(matrix: &Matrix, width: usize) -> String {
             out.push_str(&table(matrix, part, widest, width));
         }
         for (_, column) in own {
-            if let Some(why) = &column.failed {
-                out.push_str(&lines::sentence("", &format!("{}: nothing was asked: {why}", column.name), width));
-            }
+            out.extend(failed_in_words(column).map(|why| lines::sentence("", &why, width)));
         }
         out.push('\n');
     }
@@ -149,7 +148,7 @@ pub fn as_format(matrix: &Matrix, format: Format) -> Option<String> {
     match format {
         Format::Text => Some(text(matrix, PAGE_WIDTH)),
         Format::Markdown => Some(markdown(matrix)),
-        Format::Html => Some(document(TITLE, &markdown(matrix))),
+        Format::Html => Some(html::page(TITLE, &page(matrix))),
         _ => None,
     }
 }
@@ -201,45 +200,43 @@ fn environments(matrix: &Matrix) -> Section {
 
 /// The matrix as a page of Markdown: a table for each package, changes first.
 pub fn markdown(matrix: &Matrix) -> String {
-    let mut out = format!("# {TITLE}\n\n{OPENING}\n");
+    markdown::write(&page(matrix))
+}
+
+fn page(matrix: &Matrix) -> Vec<Block> {
+    let mut page = vec![Block::Heading(1, TITLE.into()), Block::Prose(OPENING)];
     let changes = matrix.grouped_changes();
     if !changes.is_empty() {
-        out.push_str("\n## What changed\n\n");
-        for group in &changes {
-            let names: Vec<String> = names(matrix, group).map(code).collect();
-            out.push_str(&format!("- {}: {}\n", names.join(", "), escape::markdown(&changed(matrix, group))));
-        }
+        page.push(Block::Heading(2, "What changed".into()));
+        let told = changes.iter().map(|group| {
+            let names = Text::join(names(matrix, group).map(Text::code), ", ");
+            names.then(format!(": {}", changed(matrix, group)))
+        });
+        page.push(Block::List(told.collect()));
     }
     let packages = matrix.packages().into_iter().map(|(package, columns)| package_table(matrix, package, &columns));
-    for section in packages.chain([environments(matrix)]) {
-        out.push_str(&format!("\n{}", section.markdown()));
-    }
-    out
+    page.extend(packages.chain([environments(matrix)]).flat_map(Section::blocks));
+    page
 }
 
 /// The table of one package: lines, and the versions in these columns. What failed stands before it.
 fn package_table(matrix: &Matrix, package: &str, columns: &[usize]) -> Section {
     let known = columns.iter().filter_map(|index| Some((*index, matrix.columns.get(*index)?)));
     let (asked, failed): (Vec<_>, Vec<_>) = known.partition(|(_, column)| column.failed.is_none());
-    let versions: Vec<String> = asked.iter().map(|(_, column)| escape::markdown(&column.version)).collect();
-    let header: Vec<&str> = std::iter::once("line").chain(versions.iter().map(String::as_str)).collect();
+    let versions = asked.iter().map(|(_, column)| column.version.as_str());
+    let header: Vec<&str> = std::iter::once("line").chain(versions).collect();
     let row = |line: &MatrixLine| {
         let cells = asked.iter().map(|(index, _)| line.cell(*index).map_or("", |cell| word(cell.state)));
         std::iter::once(line.id.clone()).chain(cells.map(str::to_string)).collect()
     };
     let rows = if asked.is_empty() { Vec::new() } else { matrix.lines_in(columns).map(row).collect() };
-    let why = |column: &Column| {
-        let why = column.failed.as_deref().unwrap_or_default();
-        format!("{}: nothing was asked: {}", escape::markdown(&column.name), escape::markdown(why))
-    };
-    let text = failed.iter().map(|(_, column)| why(column)).collect();
-    Section { text, ..Section::new(escape::markdown(package), &header, rows, &[0]) }
+    let why = failed.iter().filter_map(|(_, column)| failed_in_words(column));
+    Section { text: why.collect(), ..Section::new(package, &header, rows, &[0]) }
 }
 
-/// The name of a line as code in a table of Markdown.
-fn code(id: &str) -> String {
-    let id = id.replace('`', "'").replace('|', "\\|");
-    format!("`{}`", id.split_whitespace().collect::<Vec<_>>().join(" "))
+/// Why an environment was asked nothing.
+fn failed_in_words(column: &Column) -> Option<String> {
+    Some(format!("{}: nothing was asked: {}", column.name, column.failed.as_ref()?))
 }
 
 /// What differs between two matrices, on a terminal of this width.

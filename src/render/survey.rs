@@ -22,12 +22,16 @@ use std::collections::BTreeMap;
 use section::Section;
 
 use super::Format;
-use super::html::document::document;
+use super::block::{Block, Span};
+use super::writer::{html, markdown, terminal};
 use cuda_pitfalls_answers::survey::document::{LeftOut, Row, SurveyDocument};
 use cuda_pitfalls_answers::survey::mask::MaskRow;
 use cuda_pitfalls_answers::survey::{About, Survey, SurveyKind};
 use cuda_pitfalls_core::text::{escape, units};
 use cuda_pitfalls_core::verdict::Provenance;
+
+/// The widest line. Nearly every name of a call stays whole in it, so that it can be searched for.
+const WIDTH: usize = 140;
 
 /// A survey's document and what its folder is called.
 #[derive(Clone, Debug)]
@@ -48,10 +52,7 @@ impl NamedSurvey {
 /// The survey as the terminal shows it, with where it is and how it ended.
 pub fn text(survey: &Survey, path: &str) -> String {
     let source = NamedSurvey { name: String::new(), survey: survey.clone() };
-    let sections = sections(survey.kind(), &[source]);
-    let shown = sections.iter().filter(|section| !section.only_on_pages);
-    let tables: Vec<String> = shown.map(Section::text).collect();
-    tables.join("\n") + "\n" + &ending(survey, path)
+    terminal::write(&blocks(survey.kind(), &[source]), WIDTH) + "\n" + &ending(survey, path)
 }
 
 /// The counts of a survey, where it is and how it ended.
@@ -74,14 +75,14 @@ pub fn ending(survey: &Survey, path: &str) -> String {
 pub fn as_format(survey: &Survey, format: Format, path: &str) -> Option<String> {
     match format {
         Format::Text => Some(text(survey, path)),
-        Format::Markdown => Some(page_of(survey)),
-        Format::Html => Some(document(&format!("cuda-pitfalls: {}", view(survey.kind()).0), &page_of(survey))),
+        Format::Markdown => Some(markdown::write(&page_of(survey))),
+        Format::Html => Some(html::page(&format!("cuda-pitfalls: {}", view(survey.kind()).0), &page_of(survey))),
         _ => permissions::as_format(survey.document()?, format),
     }
 }
 
-fn page_of(survey: &Survey) -> String {
-    page(survey.kind(), &[NamedSurvey { name: String::new(), survey: survey.clone() }])
+fn page_of(survey: &Survey) -> Vec<Block> {
+    page_blocks(survey.kind(), &[NamedSurvey { name: String::new(), survey: survey.clone() }])
 }
 
 /// How the documents of one kind become the sections of a page.
@@ -104,23 +105,26 @@ fn view(kind: SurveyKind) -> (&'static str, &'static str, Sections) {
 
 /// A page of all that is known from these documents of one survey.
 pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
-    let (title, opening, _) = view(kind);
-    let simulated = sources.iter().any(|source| source.survey.provenance() == Provenance::Simulated);
-    let simulated = if simulated { "\n\n**Simulated: none of this is evidence.**" } else { "" };
-    let mut out = vec![format!("# {title}{simulated}\n\n{opening}\n")];
-    out.push(if sources.is_empty() {
-        "None of this was measured yet.\n".to_string()
-    } else {
-        measured_on(sources).markdown()
-    });
-    out.extend(sections(kind, sources).iter().map(Section::markdown));
-    out.join("\n")
+    markdown::write(&page_blocks(kind, sources))
 }
 
-fn sections(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Section> {
-    let mut sections = view(kind).2(sources);
-    sections.retain(|section| !section.rows.is_empty() || !section.text.is_empty());
-    sections
+fn page_blocks(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Block> {
+    let (title, opening, _) = view(kind);
+    let mut page = vec![Block::Heading(1, title.into())];
+    if sources.iter().any(|source| source.survey.provenance() == Provenance::Simulated) {
+        page.push(Block::Paragraph(Span::Strong("Simulated: none of this is evidence.".to_string()).into()));
+    }
+    page.push(Block::Prose(opening));
+    match sources {
+        [] => page.push(Block::Paragraph("None of this was measured yet.".into())),
+        _ => page.extend(measured_on(sources).blocks()),
+    }
+    page.extend(blocks(kind, sources));
+    page
+}
+
+fn blocks(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Block> {
+    view(kind).2(sources).into_iter().flat_map(Section::blocks).collect()
 }
 
 /// The documents with rows of this type.

@@ -1,13 +1,6 @@
-//! A headed table, as text and as Markdown.
+//! A headed table.
 
-use comfy_table::{ContentArrangement, LineStyle, Table, TableStyle};
-
-use cuda_pitfalls_core::text::escape;
-
-/// One line under the header.
-const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
-/// The widest line. Nearly every name of a call stays whole in it, so that it can be searched for.
-const WIDTH: u16 = 140;
+use crate::block::{Block, Table, Text};
 
 /// A headed table. Nothing in it is escaped yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,65 +23,20 @@ impl Section {
         Section { title: title.into(), header, rows, code: code.to_vec(), ..Section::default() }
     }
 
-    pub(crate) fn text(&self) -> String {
-        let mut out = format!("{}\n", escape::terminal(&self.title));
-        for paragraph in &self.text {
-            out.push_str(&format!("{}\n", escape::terminal(paragraph)));
+    /// Its heading, paragraphs and table; nothing if there is nothing below the heading.
+    pub(crate) fn blocks(self) -> Vec<Block> {
+        if self.rows.is_empty() && self.text.is_empty() {
+            return Vec::new();
         }
-        if self.rows.is_empty() {
-            return out;
+        let mut blocks = vec![Block::Heading(2, self.title.into())];
+        blocks.extend(self.text.into_iter().map(|text| Block::Paragraph(text.into())));
+        if !self.rows.is_empty() {
+            let rows = self.rows.into_iter().map(|cells| {
+                let cells = cells.into_iter().enumerate();
+                cells.map(|(column, cell)| if self.code.contains(&column) { Text::code(cell) } else { cell.into() })
+            });
+            blocks.push(Block::Table(Table::new(self.header, rows.map(Iterator::collect))));
         }
-        let mut table = Table::new();
-        table.force_no_tty().set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
-        table.load_style(STYLE).set_header(self.header.iter().map(|name| escape::terminal(name)));
-        for row in &self.rows {
-            table.add_row(row.iter().map(|cell| escape::terminal(cell)));
-        }
-        for column in table.column_iter_mut() {
-            column.set_padding((0, 1));
-        }
-        for line in table.lines() {
-            out.push_str(line.trim_end());
-            out.push('\n');
-        }
-        out
-    }
-
-    pub(crate) fn markdown(&self) -> String {
-        let mut out = format!("## {}\n", escape::markdown(&self.title));
-        for paragraph in &self.text {
-            out.push_str(&format!("\n{}\n", escape::markdown(paragraph)));
-        }
-        if self.rows.is_empty() {
-            return out;
-        }
-        let header: Vec<_> = self.header.iter().map(|name| escape::markdown(name)).collect();
-        out.push_str(&format!("\n| {} |\n|{}\n", header.join(" | "), " --- |".repeat(header.len())));
-        for row in &self.rows {
-            let cells = row.iter().enumerate().map(|(column, cell)| self.cell(column, cell));
-            out.push_str(&format!("| {} |\n", cells.collect::<Vec<_>>().join(" | ")));
-        }
-        out
-    }
-
-    fn cell(&self, column: usize, cell: &str) -> String {
-        if !self.code.contains(&column) || cell.is_empty() {
-            return escape::markdown(cell);
-        }
-        // Code is not escaped by backslashes; only what ends it or the cell is replaced.
-        let shown = escape::visible(cell).replace('|', "\\|");
-        if shown.contains('`') { format!("`` {shown} ``") } else { format!("`{shown}`") }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::Section;
-
-    #[test]
-    fn cells_of_code_stay_as_they_are_and_others_are_escaped() {
-        let section = Section::new("T", &["a", "b"], vec![vec!["x|`y".into(), "1*2".into()]], &[0]);
-        assert!(section.markdown().contains("| `` x\\|`y `` | 1\\*2 |"), "{}", section.markdown());
-        assert!(section.text().contains("x|`y"), "{}", section.text());
+        if self.only_on_pages { vec![Block::OnPages(blocks)] } else { blocks }
     }
 }

@@ -1,0 +1,126 @@
+//! What a view is made of. A view is a function from a document to blocks, and a [`super::writer`] makes text of these.
+//!
+//! Nothing in a block is escaped or broken into lines: only a writer knows what acts in its form, and how wide it is.
+
+/// A part of a view.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Block {
+    /// A heading and its level, from 1.
+    Heading(usize, Text),
+    Paragraph(Text),
+    /// What has to be known before anything else is believed.
+    Banner(String),
+    /// An opening in our own Markdown. It is for pages: a terminal leaves it out.
+    Prose(&'static str),
+    /// A name and what there is to say about it.
+    Fact(String, Text),
+    List(Vec<Text>),
+    Numbered(Vec<Text>),
+    Table(Table),
+    /// Lines of a language, whose name may be empty.
+    Code(&'static str, Vec<String>),
+    /// What a page shows when its summary is opened, and a terminal below it.
+    Fold(String, Vec<Block>),
+    /// What is too long for a terminal.
+    OnPages(Vec<Block>),
+    /// Where a terminal has an empty line, although nothing begins.
+    Gap,
+}
+
+/// Rows of cells below their columns' names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Table {
+    pub(crate) columns: Vec<String>,
+    pub(crate) rows: Vec<Vec<Text>>,
+}
+
+impl Table {
+    pub(crate) fn new<C: Into<String>, T: Into<Text>>(
+        columns: impl IntoIterator<Item = C>,
+        rows: impl IntoIterator<Item = Vec<T>>,
+    ) -> Table {
+        let rows = rows.into_iter().map(|cells| cells.into_iter().map(T::into).collect());
+        Table { columns: columns.into_iter().map(C::into).collect(), rows: rows.collect() }
+    }
+}
+
+/// A text of which parts may look different.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Text(pub(crate) Vec<Span>);
+
+/// A part of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Span {
+    Plain(String),
+    Strong(String),
+    Toned(Tone, String),
+    /// What can be typed. A terminal does not break it where it is alone in its line.
+    Code(String),
+    Link {
+        text: String,
+        to: String,
+    },
+    /// The end of a line.
+    Break,
+}
+
+/// What a part of a text means to its reader: its colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// Less important than the rest.
+    Dim,
+    Warning,
+    Failed,
+}
+
+impl Text {
+    pub(crate) fn code(text: impl Into<String>) -> Text {
+        Text(vec![Span::Code(text.into())])
+    }
+
+    /// Texts below each other.
+    pub(crate) fn lines<T: Into<Text>>(lines: impl IntoIterator<Item = T>) -> Text {
+        Text::join(lines, Span::Break)
+    }
+
+    /// Texts with this between them.
+    pub(crate) fn join<T: Into<Text>>(texts: impl IntoIterator<Item = T>, between: impl Into<Text>) -> Text {
+        let between = between.into();
+        let mut spans = Vec::new();
+        for (index, text) in texts.into_iter().enumerate() {
+            spans.extend(between.0.iter().filter(|_| index > 0).cloned());
+            spans.extend(text.into().0);
+        }
+        Text(spans)
+    }
+
+    /// This and what follows in the same line.
+    pub(crate) fn then(mut self, next: impl Into<Text>) -> Text {
+        self.0.extend(next.into().0);
+        self
+    }
+}
+
+impl From<Span> for Text {
+    fn from(span: Span) -> Text {
+        Text(vec![span])
+    }
+}
+
+impl From<String> for Text {
+    fn from(text: String) -> Text {
+        Span::Plain(text).into()
+    }
+}
+
+impl From<&str> for Text {
+    fn from(text: &str) -> Text {
+        text.to_owned().into()
+    }
+}
+
+impl From<&String> for Text {
+    fn from(text: &String) -> Text {
+        text.clone().into()
+    }
+}

@@ -1,0 +1,89 @@
+//! Blocks as parts of a page.
+//!
+//! The page is stricter than it needs to be: of our own Markdown too no link, image or tag gets through.
+
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
+
+use crate::block::{Block, Span, Table, Text, Tone};
+use crate::html::page::{self, element, fold};
+use cuda_pitfalls_core::text::escape;
+
+const STYLE: &str = include_str!("html/document.css");
+
+/// A page of nothing but these blocks.
+pub(crate) fn page(title: &str, blocks: &[Block]) -> String {
+    page::head(page::POLICY, title, STYLE) + &write(blocks) + page::END
+}
+
+/// The blocks as elements.
+pub(crate) fn write(blocks: &[Block]) -> String {
+    blocks.iter().map(|block| written(block) + "\n").collect()
+}
+
+fn written(block: &Block) -> String {
+    match block {
+        Block::Heading(level, text) => element(&format!("h{level}"), "", &inline(text)),
+        Block::Paragraph(text) => element("p", "", &inline(text)),
+        Block::Banner(text) => format!("<p class=\"banner\" role=\"alert\">{}</p>", escape::html(text)),
+        Block::Prose(markdown) => prose(markdown),
+        Block::Fact(name, text) => element("p", "", &format!("{}: {}", escape::html(name), inline(text))),
+        Block::List(items) => list("ul", items),
+        Block::Numbered(items) => list("ol", items),
+        Block::Table(table) => table_rows(table),
+        Block::Code(_, lines) => {
+            let lines: String = lines.iter().map(|line| escape::html(line) + "\n").collect();
+            element("pre", "", &element("code", "", &lines))
+        }
+        Block::Fold(summary, blocks) => fold(summary, &write(blocks)),
+        Block::OnPages(blocks) => write(blocks),
+        Block::Gap => String::new(),
+    }
+}
+
+fn list(tag: &str, items: &[Text]) -> String {
+    element(tag, "", &items.iter().map(|item| element("li", "", &inline(item)) + "\n").collect::<String>())
+}
+
+/// A table, which is scrolled by itself where it is wide.
+fn table_rows(table: &Table) -> String {
+    let names: String = table.columns.iter().map(|name| element("th", "", &escape::html(name))).collect();
+    let row = |cells: &Vec<Text>| {
+        element("tr", "", &cells.iter().map(|cell| element("td", "", &inline(cell))).collect::<String>()) + "\n"
+    };
+    let rows: String = table.rows.iter().map(row).collect();
+    let parts = format!("<thead>{}</thead>\n<tbody>\n{rows}</tbody>", element("tr", "", &names));
+    element("div", "wide", &element("table", "", &parts))
+}
+
+fn inline(text: &Text) -> String {
+    let written = text.0.iter().map(|span| match span {
+        Span::Plain(text) => escape::html(text),
+        Span::Strong(text) => element("strong", "", &escape::html(text)),
+        Span::Toned(tone, text) => element("span", class(*tone), &escape::html(text)),
+        Span::Code(text) if text.is_empty() => String::new(),
+        Span::Code(text) => element("code", "", &escape::html(text)),
+        Span::Link { text, to } => format!("<a href=\"{}\">{}</a>", escape::html(to), escape::html(text)),
+        Span::Break => "<br>".to_owned(),
+    });
+    written.collect()
+}
+
+fn class(tone: Tone) -> &'static str {
+    match tone {
+        Tone::Dim => "dim",
+        Tone::Warning => "warning",
+        Tone::Failed => "failed",
+    }
+}
+
+/// The text of our own Markdown. The files that its links lead to are not beside the page.
+fn prose(markdown: &str) -> String {
+    let kept = Parser::new_ext(markdown, Options::empty()).filter_map(|event| match event {
+        Event::Start(Tag::Link { .. } | Tag::Image { .. }) | Event::End(TagEnd::Link | TagEnd::Image) => None,
+        Event::Html(text) | Event::InlineHtml(text) => Some(Event::Text(text)),
+        other => Some(other),
+    });
+    let mut out = String::new();
+    pulldown_cmark::html::push_html(&mut out, kept);
+    out
+}

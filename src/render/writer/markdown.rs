@@ -1,0 +1,94 @@
+//! Blocks as Markdown, for pages of a repository, issue trackers and job summaries.
+
+use std::fmt::Write as _;
+
+use crate::block::{Block, Span, Table, Text};
+use cuda_pitfalls_core::text::escape;
+
+/// The blocks with an empty line between them; facts that follow each other are one list.
+pub(crate) fn write(blocks: &[Block]) -> String {
+    let mut out = String::new();
+    let mut is_after_fact = false;
+    for block in blocks {
+        let is_fact = matches!(block, Block::Fact(..));
+        let written = written(block);
+        if !out.is_empty() && !written.is_empty() && !(is_fact && is_after_fact) {
+            out.push('\n');
+        }
+        out += &written;
+        is_after_fact = is_fact;
+    }
+    out
+}
+
+fn written(block: &Block) -> String {
+    match block {
+        Block::Heading(level, text) => format!("{} {}\n", "#".repeat(*level), inline(text)),
+        Block::Paragraph(text) => format!("{}\n", inline(text)),
+        Block::Banner(text) => format!("> **{}**\n", escape::markdown(text)),
+        Block::Prose(text) => format!("{text}\n"),
+        Block::Fact(name, text) => format!("- {}: {}\n", escape::markdown(name), inline(text)),
+        Block::List(items) => items.iter().map(|item| format!("- {}\n", inline(item))).collect(),
+        Block::Numbered(items) => {
+            items.iter().zip(1..).map(|(item, number)| format!("{number}. {}\n", inline(item))).collect()
+        }
+        Block::Table(table) => table_rows(table),
+        Block::Code(language, lines) => {
+            let text: String = lines.iter().map(|line| escape::visible(line) + "\n").collect();
+            fenced(language, &text)
+        }
+        Block::Fold(summary, blocks) => {
+            let summary = escape::html(summary);
+            format!("<details><summary>{summary}</summary>\n\n{}\n</details>\n", write(blocks))
+        }
+        Block::OnPages(blocks) => write(blocks),
+        Block::Gap => String::new(),
+    }
+}
+
+fn table_rows(table: &Table) -> String {
+    let names = table.columns.iter().map(|name| format!(" {}", escape::markdown(name)).trim_end().to_owned() + " |");
+    let mut out = format!("|{}\n|{}\n", names.collect::<String>(), " --- |".repeat(table.columns.len()));
+    for row in &table.rows {
+        let cells: Vec<String> = row.iter().map(inline).collect();
+        let _ = writeln!(out, "| {} |", cells.join(" | "));
+    }
+    out
+}
+
+fn inline(text: &Text) -> String {
+    let written = text.0.iter().map(|span| match span {
+        Span::Plain(text) | Span::Toned(_, text) => escape::markdown(text),
+        Span::Strong(text) => format!("**{}**", escape::markdown(text)),
+        Span::Code(text) => code(text),
+        Span::Link { text, to } => format!("[{}](<{}>)", escape::markdown(text), destination(to)),
+        Span::Break => "<br>".to_owned(),
+    });
+    written.collect()
+}
+
+/// Code is not escaped by backslashes; only what ends it or a cell is replaced.
+fn code(text: &str) -> String {
+    let shown = escape::visible(text).replace('|', "\\|");
+    match longest_run(&shown) {
+        _ if shown.is_empty() => shown,
+        0 => format!("`{shown}`"),
+        run => format!("{ticks} {shown} {ticks}", ticks = "`".repeat(run + 1)),
+    }
+}
+
+/// A fenced block. Its fence is longer than any run of backticks in the text.
+pub(crate) fn fenced(language: &str, text: &str) -> String {
+    let fence = "`".repeat((longest_run(text) + 1).max(3));
+    format!("{fence}{language}\n{text}{fence}\n")
+}
+
+fn longest_run(text: &str) -> usize {
+    text.split(|c| c != '`').map(str::len).max().unwrap_or(0)
+}
+
+/// The destination of a link, in which nothing ends it, the cell or the line.
+fn destination(link: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#@!$&*+,;=%".contains(c);
+    link.chars().filter(|c| plain(*c)).collect()
+}

@@ -1,0 +1,125 @@
+//! Blocks for a terminal or a log, in lines of a width.
+
+use comfy_table::{ContentArrangement, LineStyle, TableStyle};
+
+use crate::block::{Block, Span, Table, Text};
+use cuda_pitfalls_core::text::escape;
+use cuda_pitfalls_core::text::lines::{columns, sentence, words};
+
+/// One line under the header.
+const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
+/// What stands before a fact is filled to this many columns, so that facts stand below each other in all views.
+const NAME: usize = 12;
+/// A heading's text is indented by as much as its list or code.
+const INDENT: &str = "    ";
+
+/// The blocks in lines of at most `width` columns, with a newline at the end. Code may be longer.
+pub(crate) fn write(blocks: &[Block], width: usize) -> String {
+    let mut out = String::new();
+    for block in blocks {
+        write_block(&mut out, block, width);
+    }
+    out
+}
+
+fn write_block(out: &mut String, block: &Block, width: usize) {
+    match block {
+        Block::Heading(_, text) => {
+            write_gap(out);
+            write_text(out, "", text, width);
+        }
+        Block::Paragraph(text) => write_text(out, "", text, width),
+        Block::Banner(text) => *out += &banner(text, width),
+        Block::Prose(_) | Block::OnPages(_) => {}
+        Block::Fact(name, text) => {
+            let fill = NAME.saturating_sub(columns(name)).max(1);
+            let head = format!("{}{:fill$}", escape::terminal(name), "");
+            match columns(&head) * 2 > width {
+                // Beside a name that is too long there is no room.
+                true => write_text(out, "", &Text::from(head).then(text.clone()), width),
+                false => write_text(out, &head, text, width),
+            }
+        }
+        Block::List(items) => items.iter().for_each(|item| write_text(out, "- ", item, width)),
+        Block::Numbered(items) => {
+            items.iter().zip(1..).for_each(|(item, number)| write_text(out, &format!("{number:>2}. "), item, width));
+        }
+        Block::Table(table) => *out += &table_lines(table, width),
+        Block::Code(_, lines) => lines.iter().for_each(|line| *out += &code_line(&escape::terminal(line), width)),
+        Block::Fold(summary, blocks) => {
+            write_text(out, "", &summary.into(), width);
+            blocks.iter().for_each(|block| write_block(out, block, width));
+        }
+        Block::Gap => write_gap(out),
+    }
+}
+
+/// An empty line, unless there is one or nothing before.
+fn write_gap(out: &mut String) {
+    if !out.is_empty() && !out.ends_with("\n\n") {
+        out.push('\n');
+    }
+}
+
+/// A text after `head`, with later lines indented to its first word.
+fn write_text(out: &mut String, head: &str, text: &Text, width: usize) {
+    let indent = " ".repeat(columns(head));
+    for (index, line) in text.0.split(|span| *span == Span::Break).enumerate() {
+        let head = if index == 0 { head } else { &indent };
+        match line {
+            [Span::Code(code)] => *out += &format!("{head}{}\n", escape::terminal(code)),
+            _ => *out += &sentence(head, &line.iter().map(shown).collect::<String>(), width),
+        }
+    }
+}
+
+fn shown(span: &Span) -> &str {
+    match span {
+        Span::Plain(text) | Span::Strong(text) | Span::Toned(_, text) | Span::Code(text) => text,
+        Span::Link { text, .. } => text,
+        Span::Break => "\n",
+    }
+}
+
+/// A conspicuous text between rows of asterisks.
+pub(crate) fn banner(text: &str, width: usize) -> String {
+    let lines = words(&escape::terminal(text), width.saturating_sub(8).max(1));
+    let longest = lines.iter().map(|line| columns(line)).max().unwrap_or(0);
+    let rule = "*".repeat(longest + 8);
+    let mut out = format!("{rule}\n");
+    for line in lines {
+        let fill = " ".repeat(longest.saturating_sub(columns(&line)));
+        out.push_str(&format!("*** {line}{fill} ***\n"));
+    }
+    out + &rule + "\n"
+}
+
+fn table_lines(table: &Table, width: usize) -> String {
+    let mut lines = comfy_table::Table::new();
+    let width = u16::try_from(width).unwrap_or(u16::MAX);
+    lines.force_no_tty().set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    lines.load_style(STYLE).set_header(table.columns.iter().map(|name| escape::terminal(name)));
+    for row in &table.rows {
+        lines.add_row(row.iter().map(|cell| {
+            let lines = cell.0.split(|span| *span == Span::Break);
+            let lines = lines.map(|line| escape::terminal(&line.iter().map(shown).collect::<String>()));
+            lines.collect::<Vec<_>>().join("\n")
+        }));
+    }
+    for column in lines.column_iter_mut() {
+        column.set_padding((0, 1));
+    }
+    lines.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// A line of a program, which is broken only where it is too long: at a space, and continued further in.
+fn code_line(line: &str, width: usize) -> String {
+    if columns(line) + INDENT.len() <= width {
+        return format!("{INDENT}{line}\n");
+    }
+    let inner = line.trim_start_matches(' ');
+    let indent = " ".repeat(INDENT.len() + line.len() - inner.len());
+    let parts = words(inner, width.saturating_sub(indent.len() + INDENT.len()).max(20));
+    let heads = std::iter::once("").chain(std::iter::repeat(INDENT));
+    parts.iter().zip(heads).map(|(part, head)| format!("{indent}{head}{part}\n")).collect()
+}
