@@ -130,7 +130,7 @@ fn lines_on_standard_input_names_and_buckets() {
     merge(&scratch, &["--simulated", "--expect", &names, &path])
         .ended(0, "ok")
         .prints("SIMULATED")
-        .prints("Missing: 1 of 3");
+        .prints("Missing     1 of 3");
     let fleet = merged(&scratch);
     assert_eq!(buckets(&fleet), BTreeMap::from([("merged".into(), 3), ("invalid".into(), 1), ("truncated".into(), 1)]));
     assert_eq!(fleet["expected"]["unexpected"], json!(["node-3"]));

@@ -12,6 +12,8 @@ pub(crate) enum Block {
     Banner(String),
     /// An opening in our own Markdown. It is for pages: a terminal leaves it out.
     Prose(&'static str),
+    /// Counts, each in its colour.
+    Badges(Vec<(Tone, String)>),
     /// A name and what there is to say about it.
     Fact(String, Text),
     List(Vec<Text>),
@@ -30,6 +32,10 @@ pub(crate) enum Block {
 /// Rows of cells below their columns' names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Table {
+    pub(crate) caption: &'static str,
+    /// The class on a page, if the rows are records: a terminal and a narrow page write the cells of each below each
+    /// other, with the column's name before all but the first.
+    pub(crate) records: Option<&'static str>,
     pub(crate) columns: Vec<String>,
     pub(crate) rows: Vec<Vec<Text>>,
 }
@@ -40,7 +46,7 @@ impl Table {
         rows: impl IntoIterator<Item = Vec<T>>,
     ) -> Table {
         let rows = rows.into_iter().map(|cells| cells.into_iter().map(T::into).collect());
-        Table { columns: columns.into_iter().map(C::into).collect(), rows: rows.collect() }
+        Table { columns: columns.into_iter().map(C::into).collect(), rows: rows.collect(), ..Table::default() }
     }
 }
 
@@ -56,10 +62,13 @@ pub(crate) enum Span {
     Toned(Tone, String),
     /// What can be typed. A terminal does not break it where it is alone in its line.
     Code(String),
+    /// A place on the page itself begins with `#`; only pages of HTML have such links.
     Link {
         text: String,
         to: String,
     },
+    /// What a page shows below a summary once that is opened, and other writers behind it.
+    Fold(String, Vec<Text>),
     /// The end of a line.
     Break,
 }
@@ -69,8 +78,10 @@ pub(crate) enum Span {
 pub(crate) enum Tone {
     /// Less important than the rest.
     Dim,
-    Warning,
-    Failed,
+    Plain,
+    Good,
+    Doubt,
+    Bad,
 }
 
 impl Text {

@@ -7,16 +7,17 @@ pub mod changes;
 mod csv;
 mod findings;
 mod html;
-mod markdown;
 mod prometheus;
 mod standing;
-mod text;
+mod view;
 mod words;
 
 #[doc(hidden)]
 pub mod fixture;
 
+use crate::writer::{markdown, terminal};
 use cuda_pitfalls_answers::fleet::Fleet;
+use view::View;
 
 /// What a fleet can be rendered as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]
@@ -38,9 +39,9 @@ pub enum FleetForm {
 /// Renders a fleet. `width` is of text. `docs` is where the documentation is: with it, pages of pitfalls are links.
 pub fn render(fleet: &Fleet, form: FleetForm, width: usize, docs: Option<&str>) -> String {
     match form {
-        FleetForm::Text => text::fleet(fleet, width),
+        FleetForm::Text => terminal::write(&View::new(fleet, view::TEXT, docs).blocks(), width),
         FleetForm::Html => html::fleet(fleet, docs),
-        FleetForm::Markdown => markdown::fleet(fleet, docs),
+        FleetForm::Markdown => markdown::write(&View::new(fleet, view::MARKDOWN, docs).blocks()),
         FleetForm::Prometheus => prometheus::fleet(fleet),
         FleetForm::Json => serde_json::to_string(fleet).unwrap_or_default() + "\n",
         FleetForm::Csv => csv::fleet(fleet),

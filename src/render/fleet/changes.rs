@@ -1,19 +1,19 @@
 //! What a merge came to in a few lines, and what changed between two merged documents.
 
-use std::fmt::Write as _;
-
 use cuda_pitfalls_answers::fleet::{Fleet, FleetDiff, Rank, Size, causes};
 use cuda_pitfalls_answers::survey::word;
 use cuda_pitfalls_core::fact;
 use cuda_pitfalls_core::text::counts::{counted, grouped, listed};
-use cuda_pitfalls_core::text::escape::{shorten, terminal};
-use cuda_pitfalls_core::text::lines::{WIDTH, sentence};
+use cuda_pitfalls_core::text::escape::shorten;
+use cuda_pitfalls_core::text::lines::WIDTH;
 use cuda_pitfalls_core::verdict::Provenance;
 
 use super::super::change;
 use super::super::tally::SIMULATED;
 use super::standing;
-use super::words::{self, Remark, key};
+use super::words::{self, key};
+use crate::block::Block;
+use crate::writer::terminal::write;
 
 /// More entries of one kind are counted only; `--json` and the document have them all.
 const MOST: usize = 20;
@@ -22,96 +22,88 @@ const LONGEST: usize = 200;
 
 /// What was merged, where it is, and who differs in how many questions.
 pub fn merged(fleet: &Fleet, path: &str) -> String {
-    let mut out = head(fleet.provenance);
     let told = words::told(fleet);
-    out.push_str(&sentence("", &format!("Fleet: {}", words::title(fleet, &told)), WIDTH));
-    out.push_str(&sentence("", &words::input(fleet), WIDTH));
-    for one in fleet.input.not_merged.iter().take(MOST) {
-        let why = format!("{}: {}", one.path, shorten(&one.why, LONGEST));
-        out.push_str(&sentence(&format!("  {}: ", word(one.bucket)), &why, WIDTH));
-    }
+    let mut blocks = head(fleet.provenance);
+    blocks.push(Block::Paragraph(format!("Fleet: {}", words::title(fleet, &told)).into()));
+    blocks.push(Block::Paragraph(words::input(fleet).into()));
+    let not_merged = fleet.input.not_merged.iter().take(MOST);
+    let why = not_merged.map(|it| format!("{}: {}: {}", word(it.bucket), it.path, shorten(&it.why, LONGEST)).into());
+    blocks.push(Block::List(why.collect()));
     // The machines that differ stand below.
-    for Remark { name, text, .. } in words::remarks(fleet, &[], &standing::few(fleet), MOST) {
-        out.push_str(&sentence(&format!("{name}: "), &text, WIDTH));
-    }
-    out.push_str(&differences(fleet, &told));
-    out.push_str(&entries(words::by_machine(&told), |(place, count)| {
-        let name = terminal(&shorten(words::name(fleet, place), LONGEST));
-        (format!("  {name}: "), format!("in {}", counted(count, "question")))
+    blocks.extend(words::remarks(fleet, &[], &standing::few(fleet), MOST));
+    blocks.push(Block::Paragraph(differences(fleet, &told).into()));
+    blocks.push(entries(words::by_machine(&told), |(place, count)| {
+        format!("{}: in {}", shorten(words::name(fleet, place), LONGEST), counted(count, "question"))
     }));
-    let _ = writeln!(out, "merged into {}", terminal(path));
-    out
+    blocks.push(Block::Paragraph(format!("merged into {path}").into()));
+    write(&blocks, WIDTH)
 }
 
 /// How many differences there are, of which kind, in how many questions, and how many causes.
 fn differences(fleet: &Fleet, told: &[words::Told<'_>]) -> String {
+    let all = counted(fleet.questions.len(), "question");
     if told.is_empty() {
-        return format!("no machine differs from its group, in {}\n", counted(fleet.questions.len(), "question"));
+        return format!("no machine differs from its group, in {all}");
     }
     let count = |rank: Rank| told.iter().filter(|one| one.rank == rank).count();
     let counts = Rank::ALL.map(|rank| (count(rank), words::rank_words(rank))).into_iter();
     let counts = listed(counts.filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")), "");
     let questions: std::collections::HashSet<usize> = told.iter().map(|one| one.difference.question).collect();
     let causes = counted(causes(fleet).len(), "cause");
-    let all = counted(fleet.questions.len(), "question");
     let differences = counted(told.len(), "difference");
-    sentence("", &format!("{differences} of {causes}, in {} of {all}: {counts}", questions.len()), WIDTH)
+    format!("{differences} of {causes}, in {} of {all}: {counts}", questions.len())
 }
 
 /// What changed, for a person.
 pub fn text(diff: &FleetDiff) -> String {
-    let mut out = head(diff.provenance);
+    let mut blocks = head(diff.provenance);
     for (name, side) in [("old", &diff.old), ("new", &diff.new)] {
         let span = match (&side.from, &side.to) {
-            (Some(from), Some(to)) => format!(", runs of {} to {}", terminal(from), terminal(to)),
+            (Some(from), Some(to)) => format!(", runs of {from} to {to}"),
             _ => String::new(),
         };
-        let differences = counted(side.differences, "difference");
-        let _ = writeln!(out, "{name}: {}, {differences}{span}", counted(side.machines, "machine"));
+        let (machines, differences) = (counted(side.machines, "machine"), counted(side.differences, "difference"));
+        blocks.push(Block::Paragraph(format!("{name}: {machines}, {differences}{span}").into()));
     }
-    let head = out.len();
+    let head = blocks.len();
     for (what, names) in [("gone", &diff.machines_gone), ("new", &diff.machines_new)] {
         if !names.is_empty() {
-            let shown = listed(names.iter().take(MOST).map(|name| shorten(name, LONGEST)), "");
-            out.push_str(&sentence(&format!("{} {what}: ", counted(names.len(), "machine")), &shown, WIDTH));
-            out.push_str(&more(names.len()));
+            let names: Vec<String> = names.iter().map(|name| shorten(name, LONGEST)).collect();
+            let machines = counted(names.len(), "machine");
+            blocks.push(Block::Paragraph(format!("{machines} {what}: {}", words::names(&names, MOST)).into()));
         }
     }
     for (what, groups) in [("gone", &diff.groups_gone), ("new", &diff.groups_new)] {
-        out.push_str(&entries(groups.iter().collect(), |group| {
-            (format!("group {what}: "), format!("{}, {}", key(&group.key), counted(group.machines, "machine")))
+        blocks.extend(headed(String::new(), groups.iter().collect(), |group| {
+            format!("group {what}: {}, {}", key(&group.key), counted(group.machines, "machine"))
         }));
     }
-    if !diff.usual.is_empty() {
-        let _ = writeln!(out, "{}", counted(diff.usual.len(), "usual outcome") + " changed");
-    }
-    out.push_str(&entries(diff.usual.iter().collect(), |one| {
+    let usual = counted(diff.usual.len(), "usual outcome") + " changed";
+    blocks.extend(headed(usual, diff.usual.iter().collect(), |one| {
         let verdicts = one.verdicts.map(|[then, now]| format!("{} -> {}", then.name(), now.name()));
         let facts = one.facts.iter().take(2);
         let facts = facts.map(|it| format!("{}: {} -> {}", words::about(it), told(&it.usual), told(&it.these)));
         let words: Vec<String> = verdicts.into_iter().chain(facts).map(|it| shorten(&it, LONGEST)).collect();
         let numbers = format!("{} then, {} now", counted(one.old.machines, "machine"), one.new.machines);
-        let replaced = replaced(&one.old, &one.new);
-        ("  ".to_owned(), format!("{} ({numbers}{replaced}): {}", one.question, words.join("; ")))
+        format!("{} ({numbers}{}): {}", one.question, replaced(&one.old, &one.new), words.join("; "))
     }));
     for (what, all) in [("began to differ", &diff.began), ("no longer differ", &diff.ceased)] {
         let machines = grouped(all.iter().map(|change| (change.machine.as_str(), change)));
-        if !machines.is_empty() {
-            let _ = writeln!(out, "{} {what}", counted(machines.len(), "machine"));
-        }
-        out.push_str(&entries(machines, |(machine, changes)| {
+        let head = format!("{} {what}", counted(machines.len(), "machine"));
+        blocks.extend(headed(head, machines, |(machine, changes)| {
             let questions = changes.iter().map(|change| format!("{} ({})", change.question, change.what));
-            (format!("  {}: ", terminal(machine)), words::names(&questions.collect::<Vec<_>>(), 3))
+            format!("{machine}: {}", words::names(&questions.collect::<Vec<_>>(), 3))
         }));
     }
-    if out.len() == head {
-        out.push_str("nothing changed\n");
+    if blocks.len() == head {
+        blocks.push(Block::Paragraph("nothing changed".into()));
     }
-    out
+    write(&blocks, WIDTH)
 }
 
-fn head(provenance: Provenance) -> String {
-    if provenance == Provenance::Simulated { format!("{SIMULATED}\n") } else { String::new() }
+fn head(provenance: Provenance) -> Vec<Block> {
+    let simulated = provenance == Provenance::Simulated;
+    simulated.then(|| Block::Paragraph(SIMULATED.into())).into_iter().collect()
 }
 
 fn told(seen: &Option<fact::Change>) -> String {
@@ -119,24 +111,21 @@ fn told(seen: &Option<fact::Change>) -> String {
 }
 
 fn replaced(old: &Size, new: &Size) -> String {
-    let mut words = String::new();
-    for (what, then, now) in
-        [("driver", &old.key.driver, &new.key.driver), ("libcudart", &old.key.libcudart, &new.key.libcudart)]
-    {
-        if then != now {
-            let _ = write!(words, ", {what} {then} -> {now}");
-        }
-    }
-    words
+    let all = [("driver", &old.key.driver, &new.key.driver), ("libcudart", &old.key.libcudart, &new.key.libcudart)];
+    let changed = all.into_iter().filter(|(_, then, now)| then != now);
+    changed.map(|(what, then, now)| format!(", {what} {then} -> {now}")).collect()
 }
 
-/// The first of several entries, each with what stands before it, and how many more there are.
-fn entries<T>(all: Vec<T>, tell: impl Fn(T) -> (String, String)) -> String {
-    let more = more(all.len());
-    let told = all.into_iter().take(MOST).map(tell);
-    told.map(|(head, text)| sentence(&head, &text, WIDTH)).collect::<String>() + &more
+/// Entries below a line, if there is one; nothing without entries.
+fn headed<T>(head: String, all: Vec<T>, tell: impl Fn(T) -> String) -> Vec<Block> {
+    let is_empty = all.is_empty();
+    let head = (!head.is_empty()).then(|| Block::Paragraph(head.into()));
+    if is_empty { Vec::new() } else { head.into_iter().chain([entries(all, tell)]).collect() }
 }
 
-fn more(count: usize) -> String {
-    if count > MOST { format!("  and {} more\n", count - MOST) } else { String::new() }
+/// The first of several entries, and how many more there are.
+fn entries<T>(all: Vec<T>, tell: impl Fn(T) -> String) -> Block {
+    let more = all.len().saturating_sub(MOST);
+    let more = (more > 0).then(|| format!("and {more} more").into());
+    Block::List(all.into_iter().take(MOST).map(|one| tell(one).into()).chain(more).collect())
 }

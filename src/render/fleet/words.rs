@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::standing::{self, Few};
+use crate::block::{Block, Span, Tone};
 use crate::{change, tally};
 use cuda_pitfalls_answers::fleet::{
     Difference, FactDiffers, Fleet, Group, Key, Outcome, Question, Rank, Spread, Usual, What, causes,
@@ -269,33 +270,37 @@ pub(super) fn banner(fleet: &Fleet) -> Option<&'static str> {
     (fleet.provenance == Provenance::Simulated).then_some(tally::SIMULATED)
 }
 
-/// `120 machines in 3 groups: 2 missing, 5 differ`.
+/// `120 machines in 3 groups, 2 missing, 5 machines differ`.
 pub(super) fn title(fleet: &Fleet, told: &[Told<'_>]) -> String {
+    listed(counts(fleet, told).into_iter().map(|(_, words)| words), "")
+}
+
+/// The counts of a fleet, each in the colour of what it means.
+pub(super) fn counts(fleet: &Fleet, told: &[Told<'_>]) -> Vec<(Tone, String)> {
     let machines = counted(fleet.machines.len() as u64, "machine");
-    let groups = counted(fleet.groups.len() as u64, "group");
-    let mut words = vec![format!("{machines} in {groups}")];
+    let mut counts = vec![(Tone::Plain, format!("{machines} in {}", counted(fleet.groups.len() as u64, "group")))];
     if let Some(expected) = &fleet.expected {
-        words.push(format!("{} missing", expected.missing.len()));
+        let tone = if expected.missing.is_empty() { Tone::Good } else { Tone::Bad };
+        counts.push((tone, format!("{} missing", expected.missing.len())));
     }
-    let few = standing::few(fleet).count();
-    words.push(match differing(fleet, told) {
-        0 if few > 0 => "none differs in what it answered".to_owned(),
-        0 => "none differs".to_owned(),
-        1 => "1 machine differs".to_owned(),
-        count => format!("{count} machines differ"),
+    let (few, unexpected) = (standing::few(fleet).count(), standing::unexpected_machines(fleet));
+    counts.push(match differing(fleet, told) {
+        0 if few > 0 => (Tone::Plain, "none differs in what it answered".to_owned()),
+        // Where nothing differs because all are wrong, that is no good news.
+        0 if unexpected > 0 => (Tone::Plain, "none differs".to_owned()),
+        0 => (Tone::Good, "none differs".to_owned()),
+        1 => (Tone::Doubt, "1 machine differs".to_owned()),
+        count => (Tone::Doubt, format!("{count} machines differ")),
     });
     let split = told.iter().filter(|one| one.is_split).count();
-    if split > 0 {
-        words.push(format!("groups split in {}", counted(split as u64, "question")));
-    }
-    let unexpected = standing::unexpected_machines(fleet);
-    if unexpected > 0 {
-        words.push(format!("unexpected verdicts on {}", counted(unexpected as u64, "machine")));
-    }
-    if few > 0 {
-        words.push(format!("few answers from {}", counted(few as u64, "machine")));
-    }
-    words.join(", ")
+    let others = [
+        (split, Tone::Doubt, "groups split in", "question"),
+        (unexpected, Tone::Bad, "unexpected verdicts on", "machine"),
+        (few, Tone::Doubt, "few answers from", "machine"),
+    ];
+    let others = others.into_iter().filter(|(count, ..)| *count > 0);
+    counts.extend(others.map(|(count, tone, what, noun)| (tone, format!("{what} {}", counted(count as u64, noun)))));
+    counts
 }
 
 /// What was read and what became of it: `130 documents: 120 merged, 4 duplicate`.
@@ -310,28 +315,26 @@ pub(super) fn input(fleet: &Fleet) -> String {
     words
 }
 
-/// What is said of a fleet as a whole, before what differs.
-pub(super) struct Remark {
-    pub(super) name: &'static str,
-    pub(super) text: String,
-    /// The class of a page's line; empty where nothing is wrong.
-    pub(super) class: &'static str,
-}
-
 /// What is said of a fleet as a whole, in the order of every form. Of machines and questions at most so many are named.
-pub(super) fn remarks(fleet: &Fleet, told: &[Told<'_>], few: &Few, most: usize) -> Vec<Remark> {
+pub(super) fn remarks(fleet: &Fleet, told: &[Told<'_>], few: &Few, most: usize) -> Vec<Block> {
     let (missing, unlisted) = expected(fleet, most);
-    let missing_class = if fleet.expected.as_ref().is_some_and(|it| !it.missing.is_empty()) { "failed" } else { "" };
-    let conflicts = conflicts(fleet, most).into_iter().map(|text| ("Conflict", Some(text), "failed"));
-    let all = [("Missing", missing, missing_class), ("Unlisted", unlisted, "")].into_iter().chain(conflicts).chain([
-        ("Dates", dated_ahead(fleet, most), "failed"),
-        ("Unexpected", standing::unexpected(fleet, most), "failed"),
-        ("Few answers", few.words(fleet, most), "warning"),
-        ("Alone", lonely(fleet, most), ""),
-        ("Differ most", differ_most(fleet, told, most), ""),
-        ("Labels", standing::labelled(fleet, most), ""),
+    let is_missing = fleet.expected.as_ref().is_some_and(|it| !it.missing.is_empty());
+    let missing_tone = if is_missing { Tone::Bad } else { Tone::Good };
+    let conflicts = conflicts(fleet, most).into_iter().map(|text| ("Conflict", Some(text), Tone::Bad));
+    let all = [("Missing", missing, missing_tone), ("Unlisted", unlisted, Tone::Plain)].into_iter().chain(conflicts);
+    let all = all.chain([
+        ("Dates", dated_ahead(fleet, most), Tone::Bad),
+        ("Unexpected", standing::unexpected(fleet, most), Tone::Bad),
+        ("Few answers", few.words(fleet, most), Tone::Doubt),
+        ("Alone", lonely(fleet, most), Tone::Plain),
+        ("Differ most", differ_most(fleet, told, most), Tone::Plain),
+        ("Labels", standing::labelled(fleet, most), Tone::Plain),
     ]);
-    all.filter_map(|(name, text, class)| Some(Remark { name, text: text?, class })).collect()
+    let fact = |(name, text, tone): (&str, Option<String>, Tone)| match (text?, tone) {
+        (text, Tone::Plain | Tone::Good) => Some(Block::Fact(name.to_owned(), text.into())),
+        (text, tone) => Some(Block::Fact(name.to_owned(), Span::Toned(tone, text).into())),
+    };
+    all.filter_map(fact).collect()
 }
 
 /// Who was expected and is missing, and who came unexpected.
@@ -378,9 +381,4 @@ fn lonely(fleet: &Fleet, most: usize) -> Option<String> {
             Some(format!("{} machines are alone in their groups, and cannot differ: {names}", all.len()))
         }
     }
-}
-
-/// Where a page is, below the place of the documentation.
-pub(super) fn link(docs: &str, page: &str) -> String {
-    format!("{}/{page}", docs.trim_end_matches('/'))
 }

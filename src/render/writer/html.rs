@@ -22,9 +22,18 @@ pub(crate) fn write(blocks: &[Block]) -> String {
 
 fn written(block: &Block) -> String {
     match block {
-        Block::Heading(level, text) => element(&format!("h{level}"), "", &inline(text)),
+        Block::Heading(level, text) => {
+            let written = inline(text);
+            format!("<h{level} id=\"{}\">{written}</h{level}>", anchor(&written))
+        }
         Block::Paragraph(text) => element("p", "", &inline(text)),
         Block::Banner(text) => format!("<p class=\"banner\" role=\"alert\">{}</p>", escape::html(text)),
+        Block::Badges(badges) => {
+            let badge = |(tone, words): &(Tone, String)| {
+                element("span", &format!("badge {}", class(*tone)), &escape::html(words)) + " "
+            };
+            element("p", "counts", &badges.iter().map(badge).collect::<String>())
+        }
         Block::Prose(markdown) => prose(markdown),
         Block::Fact(name, text) => element("p", "", &format!("{}: {}", escape::html(name), inline(text))),
         Block::List(items) => list("ul", items),
@@ -46,13 +55,26 @@ fn list(tag: &str, items: &[Text]) -> String {
 
 /// A table, which is scrolled by itself where it is wide.
 fn table_rows(table: &Table) -> String {
-    let names: String = table.columns.iter().map(|name| element("th", "", &escape::html(name))).collect();
+    let names: Vec<String> = table.columns.iter().map(|name| escape::html(name)).collect();
+    let heads: String = names.iter().map(|name| format!("<th scope=\"col\">{name}</th>")).collect();
     let row = |cells: &Vec<Text>| {
-        element("tr", "", &cells.iter().map(|cell| element("td", "", &inline(cell))).collect::<String>()) + "\n"
+        let cell = |(name, cell): (&String, &Text)| match table.records {
+            Some(_) => format!("<td data-name=\"{name}\">{}</td>", inline(cell)),
+            None => element("td", "", &inline(cell)),
+        };
+        element("tr", "", &names.iter().zip(cells).map(cell).collect::<String>()) + "\n"
     };
     let rows: String = table.rows.iter().map(row).collect();
-    let parts = format!("<thead>{}</thead>\n<tbody>\n{rows}</tbody>", element("tr", "", &names));
-    element("div", "wide", &element("table", "", &parts))
+    let caption = if table.caption.is_empty() { String::new() } else { element("caption", "", table.caption) };
+    let parts = format!("{caption}<thead>{}</thead>\n<tbody>\n{rows}</tbody>", element("tr", "", &heads));
+    let class = table.records.map(|class| format!("summary {class}")).unwrap_or_default();
+    element("div", "wide", &element("table", &class, &parts))
+}
+
+/// What links lead to a heading by: its words, with hyphens between them.
+fn anchor(heading: &str) -> String {
+    let words = heading.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-").to_lowercase()
 }
 
 fn inline(text: &Text) -> String {
@@ -63,6 +85,7 @@ fn inline(text: &Text) -> String {
         Span::Code(text) if text.is_empty() => String::new(),
         Span::Code(text) => element("code", "", &escape::html(text)),
         Span::Link { text, to } => format!("<a href=\"{}\">{}</a>", escape::html(to), escape::html(text)),
+        Span::Fold(summary, items) => fold(summary, &list("ul", items)),
         Span::Break => "<br>".to_owned(),
     });
     written.collect()
@@ -71,8 +94,10 @@ fn inline(text: &Text) -> String {
 fn class(tone: Tone) -> &'static str {
     match tone {
         Tone::Dim => "dim",
-        Tone::Warning => "warning",
-        Tone::Failed => "failed",
+        Tone::Plain => "plain",
+        Tone::Good => "good",
+        Tone::Doubt => "doubt",
+        Tone::Bad => "bad",
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::block::{Block, Span, Table, Text};
+use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::escape;
 
 /// The blocks with an empty line between them; facts that follow each other are one list.
@@ -26,6 +27,9 @@ fn written(block: &Block) -> String {
         Block::Heading(level, text) => format!("{} {}\n", "#".repeat(*level), inline(text)),
         Block::Paragraph(text) => format!("{}\n", inline(text)),
         Block::Banner(text) => format!("> **{}**\n", escape::markdown(text)),
+        Block::Badges(badges) => {
+            format!("{}\n", escape::markdown(&listed(badges.iter().map(|(_, words)| words), "")))
+        }
         Block::Prose(text) => format!("{text}\n"),
         Block::Fact(name, text) => format!("- {}: {}\n", escape::markdown(name), inline(text)),
         Block::List(items) => items.iter().map(|item| format!("- {}\n", inline(item))).collect(),
@@ -46,11 +50,17 @@ fn written(block: &Block) -> String {
     }
 }
 
+/// A table below its caption. Records are numbered.
 fn table_rows(table: &Table) -> String {
-    let names = table.columns.iter().map(|name| format!(" {}", escape::markdown(name)).trim_end().to_owned() + " |");
-    let mut out = format!("|{}\n|{}\n", names.collect::<String>(), " --- |".repeat(table.columns.len()));
-    for row in &table.rows {
-        let cells: Vec<String> = row.iter().map(inline).collect();
+    let mut out = if table.caption.is_empty() { String::new() } else { escape::markdown(table.caption) + "\n\n" };
+    let number = table.records.map(|_| String::new());
+    let names: Vec<String> =
+        number.clone().into_iter().chain(table.columns.iter().map(|name| escape::markdown(name))).collect();
+    let heads = names.iter().map(|name| format!(" {name}").trim_end().to_owned() + " |");
+    let _ = writeln!(out, "|{}\n|{}", heads.collect::<String>(), " --- |".repeat(names.len()));
+    for (row, index) in table.rows.iter().zip(1..) {
+        let number = number.iter().map(|_| index.to_string());
+        let cells: Vec<String> = number.chain(row.iter().map(inline)).collect();
         let _ = writeln!(out, "| {} |", cells.join(" | "));
     }
     out
@@ -61,7 +71,11 @@ fn inline(text: &Text) -> String {
         Span::Plain(text) | Span::Toned(_, text) => escape::markdown(text),
         Span::Strong(text) => format!("**{}**", escape::markdown(text)),
         Span::Code(text) => code(text),
+        Span::Link { text, to } if to.starts_with('#') => escape::markdown(text),
         Span::Link { text, to } => format!("[{}](<{}>)", escape::markdown(text), destination(to)),
+        Span::Fold(summary, items) => {
+            format!("{}<br>{}", escape::markdown(summary), listed(items.iter().map(inline), ""))
+        }
         Span::Break => "<br>".to_owned(),
     });
     written.collect()

@@ -3,6 +3,7 @@
 use comfy_table::{ContentArrangement, LineStyle, TableStyle};
 
 use crate::block::{Block, Span, Table, Text};
+use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::text::lines::{columns, sentence, words};
 
@@ -30,21 +31,22 @@ fn write_block(out: &mut String, block: &Block, width: usize) {
         }
         Block::Paragraph(text) => write_text(out, "", text, width),
         Block::Banner(text) => *out += &banner(text, width),
+        Block::Badges(badges) => *out += &sentence("", &listed(badges.iter().map(|(_, words)| words), ""), width),
         Block::Prose(_) | Block::OnPages(_) => {}
-        Block::Fact(name, text) => {
-            let fill = NAME.saturating_sub(columns(name)).max(1);
-            let head = format!("{}{:fill$}", escape::terminal(name), "");
-            match columns(&head) * 2 > width {
-                // Beside a name that is too long there is no room.
-                true => write_text(out, "", &Text::from(head).then(text.clone()), width),
-                false => write_text(out, &head, text, width),
-            }
-        }
+        Block::Fact(name, text) => write_fact(out, "", name, text, width),
         Block::List(items) => items.iter().for_each(|item| write_text(out, "- ", item, width)),
         Block::Numbered(items) => {
             items.iter().zip(1..).for_each(|(item, number)| write_text(out, &format!("{number:>2}. "), item, width));
         }
-        Block::Table(table) => *out += &table_lines(table, width),
+        Block::Table(table) => {
+            if !table.caption.is_empty() {
+                *out += &sentence("", table.caption, width);
+            }
+            match table.records {
+                Some(_) => write_records(out, table, width),
+                None => *out += &table_lines(table, width),
+            }
+        }
         Block::Code(_, lines) => lines.iter().for_each(|line| *out += &code_line(&escape::terminal(line), width)),
         Block::Fold(summary, blocks) => {
             write_text(out, "", &summary.into(), width);
@@ -61,6 +63,27 @@ fn write_gap(out: &mut String) {
     }
 }
 
+fn write_fact(out: &mut String, indent: &str, name: &str, text: &Text, width: usize) {
+    let fill = NAME.saturating_sub(columns(name)).max(1);
+    let head = format!("{indent}{}{:fill$}", escape::terminal(name), "");
+    match columns(&head) * 2 > width {
+        // Beside a name that is too long there is no room.
+        true => write_text(out, indent, &Text::from(head.trim_start()).then(text.clone()), width),
+        false => write_text(out, &head, text, width),
+    }
+}
+
+/// Each row with its number, and its other cells as facts.
+fn write_records(out: &mut String, table: &Table, width: usize) {
+    for (row, number) in table.rows.iter().zip(1..) {
+        let mut cells = table.columns.iter().zip(row);
+        cells.next().into_iter().for_each(|(_, first)| write_text(out, &format!("{number:>2}. "), first, width));
+        for (name, cell) in cells.filter(|(_, cell)| !cell.0.is_empty()) {
+            write_fact(out, INDENT, name, cell, width);
+        }
+    }
+}
+
 /// A text after `head`, with later lines indented to its first word.
 fn write_text(out: &mut String, head: &str, text: &Text, width: usize) {
     let indent = " ".repeat(columns(head));
@@ -68,17 +91,20 @@ fn write_text(out: &mut String, head: &str, text: &Text, width: usize) {
         let head = if index == 0 { head } else { &indent };
         match line {
             [Span::Code(code)] => *out += &format!("{head}{}\n", escape::terminal(code)),
-            _ => *out += &sentence(head, &line.iter().map(shown).collect::<String>(), width),
+            _ => *out += &sentence(head, &shown(line), width),
         }
     }
 }
 
-fn shown(span: &Span) -> &str {
-    match span {
-        Span::Plain(text) | Span::Strong(text) | Span::Toned(_, text) | Span::Code(text) => text,
-        Span::Link { text, .. } => text,
-        Span::Break => "\n",
-    }
+/// The words of a line of a text.
+fn shown(line: &[Span]) -> String {
+    let words = line.iter().map(|span| match span {
+        Span::Plain(text) | Span::Strong(text) | Span::Toned(_, text) | Span::Code(text) => text.clone(),
+        Span::Link { text, .. } => text.clone(),
+        Span::Fold(summary, items) => format!("{summary}: {}", listed(items.iter().map(|item| shown(&item.0)), "")),
+        Span::Break => String::new(),
+    });
+    words.collect()
 }
 
 /// A conspicuous text between rows of asterisks.
@@ -102,7 +128,7 @@ fn table_lines(table: &Table, width: usize) -> String {
     for row in &table.rows {
         lines.add_row(row.iter().map(|cell| {
             let lines = cell.0.split(|span| *span == Span::Break);
-            let lines = lines.map(|line| escape::terminal(&line.iter().map(shown).collect::<String>()));
+            let lines = lines.map(|line| escape::terminal(&shown(line)));
             lines.collect::<Vec<_>>().join("\n")
         }));
     }

@@ -10,17 +10,20 @@ const HOSTILE: &str =
 fn every_block(text: &str) -> Vec<Block> {
     let own = || text.to_owned();
     let link = Span::Link { text: own(), to: own() };
-    let spans = [Span::Plain(own()), Span::Strong(own()), Span::Toned(Tone::Failed, own()), Span::Code(own()), link];
+    let fold = Span::Fold(own(), vec![own().into()]);
+    let spans = [Span::Plain(own()), Span::Strong(own()), Span::Toned(Tone::Bad, own()), Span::Code(own()), link, fold];
     let all = Text::lines(spans);
     let inner = vec![
         Block::Heading(2, all.clone()),
         Block::Paragraph(all.clone()),
         Block::Banner(own()),
+        Block::Badges(vec![(Tone::Good, own())]),
         Block::Fact(own(), all.clone()),
         Block::List(vec![all.clone()]),
         Block::Gap,
         Block::Numbered(vec![all.clone()]),
-        Block::Table(Table::new([own()], [vec![all]])),
+        Block::Table(Table::new([own()], [vec![all.clone()]])),
+        Block::Table(Table { records: Some("x"), ..Table::new([own(), own()], [vec![all.clone(), all]]) }),
         Block::Code("sh", vec![own()]),
     ];
     inner.iter().cloned().chain([Block::Fold(own(), inner.clone()), Block::OnPages(inner.clone())]).collect()
@@ -52,7 +55,7 @@ fn no_form_obeys_a_text_of_any_block() {
             _ => {}
         }
     }
-    assert_eq!((rows, cells), (3, 6), "one row and its heading in each table");
+    assert_eq!((rows, cells), (6, 24), "one row and its heading in each table");
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn an_outlier_is_neither_counted_twice_nor_part_of_what_is_usual() {
     assert_eq!((one.machines.len(), one.usual_machines, usual.count, these.count), (1, 4, 4, 1));
     assert_eq!((usual.least_bytes, usual.most_bytes), (527 * MIB, 527 * MIB));
     assert_eq!(fleet.groups[0].usual[0].used_bytes["trap/gpu0"], *usual);
-    assert!(text(&fleet).contains("context/q00: 40 MiB more on 1 of 5 machines"), "{}", text(&fleet));
+    assert!(text(&fleet).contains("Differs in  40 MiB more on 1 of 5 machines"), "{}", text(&fleet));
 }
 
 #[test]
@@ -57,7 +57,8 @@ fn one_cause_is_one_line_with_its_questions_in_the_document() {
     let cause = &fleet.causes[0];
     assert_eq!(cause.alike, Alike::Bytes { more_bytes: 40 * MIB, is_context: false });
     assert_eq!((cause.machines.as_slice(), cause.questions.len(), cause.differences.len()), (&[2][..], 18, 18));
-    let told = "1. 40 MiB more on 1 of 5 machines, in 18 questions";
+    let told =
+        " 1. 18 questions: context/q00, context/q01, context/q02, and 15 more\n    Differs in  40 MiB more on 1 of 5";
     assert!(text(&fleet).contains(told) && !text(&fleet).contains("\n 2. "), "{}", text(&fleet));
     // A context is named where the reports' own calibrations show that it takes so much more.
     for (at, report) in all.iter_mut().enumerate() {
@@ -65,7 +66,7 @@ fn one_cause_is_one_line_with_its_questions_in_the_document() {
     }
     let fleet = merged(&all);
     let text = text(&fleet);
-    assert!(text.contains("1. a context takes 40 MiB more on 1 of 5 machines, in 18 questions"), "{text}");
+    assert!(text.contains("Differs in  a context takes 40 MiB more on 1 of 5 machines"), "{text}");
     let page = render(&fleet, FleetForm::Html, 80, None);
     assert!(page.contains("<details><summary>18 questions</summary><ul><li><a href=\"#difference=1\">context/q00"));
     assert_eq!(page.matches("a context takes 40 MiB more on 1 of 5 machines").count(), 1);
@@ -88,7 +89,7 @@ fn other_amounts_machines_and_kinds_are_other_causes() {
     assert_eq!(sorted, [(2, 4), (3, 2), (4, 2), (5, 1), (5, 1), (5, 1)], "{:#?}", fleet.causes);
     assert_eq!(causes[0], (5, 1), "another verdict comes first");
     let text = text(&fleet);
-    for told in ["40 MiB more on 1 of 9 machines, in 4 q", "300 MiB more on 1 of 9", "80 MiB less on 1 of 9"] {
+    for told in ["4 questions: ", "in  40 MiB more on 1 of 9", "300 MiB more on 1 of 9", "80 MiB less on 1 of 9"] {
         assert!(text.contains(told), "{told}: {text}");
     }
     // Where a fact and what is usual in its place are the same, it is one cause, at whatever step.
@@ -124,7 +125,7 @@ fn documents_and_spreadsheets_have_one_order_and_merge_and_render_one_count() {
     assert_eq!(fleet.differences.len(), 37);
     let said = changes::merged(&fleet, "fleet.json");
     assert!(said.contains("37 differences of 2 causes, in 18 of 18 questions"), "{said}");
-    assert!(said.contains("  node-02: in 18 questions\n"), "{said}");
+    assert!(said.contains("- node-02: in 18 questions\n"), "{said}");
     assert!(text(&fleet).contains("node-02 in 18 questions, node-04 in 1 question"), "{}", text(&fleet));
     let csv = render(&fleet, FleetForm::Csv, 80, None);
     let rows: Vec<Vec<&str>> = csv.lines().skip(1).map(|line| line.split(',').take(4).collect()).collect();
@@ -147,17 +148,19 @@ fn what_is_unexpected_everywhere_is_not_good_news() {
     assert_eq!(fleet.groups[0].usual[1].unexpected, [0, 1, 2, 3, 4]);
     let text = text(&fleet);
     assert!(
-        text.starts_with("Fleet: 5 machines in 1 group, none differs, unexpected verdicts on 5 machines\n"),
+        text.starts_with(
+            "cuda-pitfalls fleet: 5 machines in 1 group, none differs, unexpected verdicts on 5 machines\n"
+        ),
         "{text}"
     );
-    assert!(text.contains("\nUnexpected context/q01 on all 5 machines\n"), "{text}");
+    assert!(text.contains("\nUnexpected  context/q01 on all 5 machines\n"), "{text}");
     let page = render(&fleet, FleetForm::Html, 80, None);
-    assert!(page.contains("<span class=\"badge bad\">5 with unexpected verdicts</span>"), "{page}");
+    assert!(page.contains("<span class=\"badge bad\">unexpected verdicts on 5 machines</span>"), "{page}");
     assert!(!page.contains("badge good"), "nothing is green");
     assert!(page.contains("\"unexpected\":[0,1,2,3,4]"), "the map has it too");
     let metrics = render(&fleet, FleetForm::Prometheus, 80, None);
     assert!(metrics.contains("cuda_pitfalls_fleet_machines_unexpected 5\n"), "{metrics}");
-    assert!(changes::merged(&fleet, "x").contains("Unexpected: context/q01 on all 5 machines\n"));
+    assert!(changes::merged(&fleet, "x").contains("Unexpected  context/q01 on all 5 machines\n"));
 }
 
 #[test]
@@ -171,7 +174,8 @@ fn a_machine_with_few_answers_is_named() {
     let fleet = merged(&all);
     assert!(fleet.differences.is_empty());
     let text = text(&fleet);
-    let title = "Fleet: 5 machines in 1 group, none differs in what it answered, few answers from 2 machines\n";
+    let title =
+        "cuda-pitfalls fleet: 5 machines in 1 group, none differs in what it answered, few answers from 2 machines\n";
     assert!(text.starts_with(title), "{text}");
     assert!(
         text.contains("of the questions that most of the group answered: node-01 10 of 50, node-03 12 of 50"),
@@ -201,7 +205,7 @@ fn labels_say_which_machines_differ_from_the_rest() {
     assert_eq!(cause.labels, ["rack=1"]);
     let text = text(&fleet);
     assert!(text.contains("all machines with rack=1, and no others"), "{text}");
-    assert!(text.contains("Labels   rack=1: 4 of 4 machines differ, of the others 0 of 8\n"), "{text}");
+    assert!(text.contains("Labels      rack=1: 4 of 4 machines differ, of the others 0 of 8\n"), "{text}");
     // One of the rack does not: it is no longer all of it, and still told.
     use_more(&mut all[5], 0..3, 0);
     use_more(&mut all[9], 0..1, 300 * MIB);

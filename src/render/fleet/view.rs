@@ -1,0 +1,185 @@
+//! A fleet as blocks: how many machines there are, who is missing, what differs, and the groups. Each form shows as much
+//! of it as it has room for.
+
+use super::findings::{Finding, findings};
+use super::standing::{self, Few};
+use super::words::{self, Told};
+use crate::block::{Block, Span, Table, Text, Tone};
+use crate::html::page::percent_encoded;
+use cuda_pitfalls_answers::fleet::Fleet;
+use cuda_pitfalls_answers::survey::word;
+use cuda_pitfalls_core::text::escape::visible;
+
+/// How much of a fleet a form shows.
+pub(super) struct Limits {
+    /// Causes with a row of their own.
+    pub(super) causes: usize,
+    /// Causes beside them that a page shows when it is asked to.
+    pub(super) folded: usize,
+    /// Machines and questions that are named where there are more.
+    pub(super) names: usize,
+    /// Questions that are named of one cause.
+    pub(super) questions: usize,
+    pub(super) groups: usize,
+    /// Documents that were not merged.
+    pub(super) not_merged: usize,
+}
+
+pub(super) const TEXT: Limits = Limits { causes: 6, folded: 0, names: 8, questions: 3, groups: 6, not_merged: 0 };
+/// A page of an issue tracker is at most 65,536 characters.
+pub(super) const MARKDOWN: Limits = Limits { causes: 50, folded: 0, names: 8, questions: 8, groups: 50, not_merged: 0 };
+pub(super) const HTML: Limits =
+    Limits { causes: 25, folded: 500, names: 20, questions: usize::MAX, groups: usize::MAX, not_merged: 200 };
+
+/// What a form says of a fleet. `docs` is where the documentation is.
+pub(super) struct View<'f> {
+    pub(super) fleet: &'f Fleet,
+    pub(super) told: Vec<Told<'f>>,
+    pub(super) few: Few,
+    limits: Limits,
+    docs: Option<&'f str>,
+}
+
+impl<'f> View<'f> {
+    pub(super) fn new(fleet: &'f Fleet, limits: Limits, docs: Option<&'f str>) -> View<'f> {
+        View { fleet, told: words::told(fleet), few: standing::few(fleet), limits, docs }
+    }
+
+    /// All of it, for forms that only show blocks.
+    pub(super) fn blocks(&self) -> Vec<Block> {
+        let title = format!("cuda-pitfalls fleet: {}", words::title(self.fleet, &self.told));
+        let mut blocks: Vec<Block> = self.banner().into_iter().chain([Block::Heading(1, title.into())]).collect();
+        blocks.push(Block::Fact("Read".to_owned(), words::input(self.fleet).into()));
+        blocks.extend(self.remarks());
+        blocks.extend(self.differences());
+        blocks.extend(self.groups());
+        blocks
+    }
+
+    /// The warning that comes before everything else: no real driver answered.
+    pub(super) fn banner(&self) -> Option<Block> {
+        words::banner(self.fleet).map(|banner| Block::Banner(banner.to_owned()))
+    }
+
+    pub(super) fn remarks(&self) -> Vec<Block> {
+        words::remarks(self.fleet, &self.told, &self.few, self.limits.names)
+    }
+
+    pub(super) fn differences(&self) -> Vec<Block> {
+        let mut blocks = vec![Block::Heading(2, "What differs".into())];
+        let findings = findings(self.fleet, &self.told);
+        if findings.is_empty() {
+            blocks.push(Block::Paragraph(self.few.no_difference().into()));
+            return blocks;
+        }
+        let (first, rest) = findings.split_at(findings.len().min(self.limits.causes));
+        let (folded, rest) = rest.split_at(rest.len().min(self.limits.folded));
+        let caption =
+            "From what is usual in the group, the most important first. A machine that differs is not wrong for that.";
+        blocks.push(self.table(caption, first));
+        if !folded.is_empty() {
+            let summary = format!("{} more of {}", folded.len(), findings.len());
+            blocks.push(Block::Fold(summary, vec![self.table("Less important ones, in the same order.", folded)]));
+        }
+        if !rest.is_empty() {
+            let more = format!("And {} more: --as html, csv and json have them all.", rest.len());
+            blocks.push(Block::Paragraph(more.into()));
+        }
+        blocks
+    }
+
+    /// A row for each cause.
+    fn table(&self, caption: &'static str, findings: &[Finding<'_, '_>]) -> Block {
+        let columns = ["Question", "Differs in", "How", "Machines", "Group"];
+        let rows = findings.iter().map(|finding| {
+            let one = finding.first;
+            let place = finding.cause.differences.first().copied().unwrap_or_default();
+            let machines = one.machines.iter().take(self.limits.names).map(|name| Span::Link {
+                text: (*name).to_owned(),
+                to: format!("#machine={}", percent_encoded(&visible(name), "")),
+            });
+            let more = one.machines.len().saturating_sub(self.limits.names);
+            let more = (more > 0).then(|| to_difference(format!(" and {more} more"), place));
+            let labels = finding.labels().into_iter().map(Text::from);
+            vec![
+                if finding.is_of_one_question() { self.question(one) } else { self.questions(finding) },
+                to_difference(finding.share(), place).into(),
+                sides(finding),
+                Text::lines(
+                    [Text(Text::join(machines, ", ").0.into_iter().chain(more).collect())].into_iter().chain(labels),
+                ),
+                one.group.clone().into(),
+            ]
+        });
+        Block::Table(Table { caption, records: Some("differences"), ..Table::new(columns, rows) })
+    }
+
+    /// A question: its name, what it asks, and its page.
+    fn question(&self, one: &Told<'_>) -> Text {
+        let asks = Some(one.question).filter(|question| !question.is_empty());
+        let page = one.page.map(|page| match self.docs {
+            Some(docs) => Span::Link { text: page.to_owned(), to: format!("{}/{page}", docs.trim_end_matches('/')) },
+            None => Span::Toned(Tone::Dim, page.to_owned()),
+        });
+        let asks = asks.map(|asks| Span::Toned(Tone::Dim, asks.to_owned()));
+        Text::lines([Span::Plain(one.name.to_owned())].into_iter().chain(asks).chain(page))
+    }
+
+    /// The questions of a cause: how many, and each with a link to its view.
+    fn questions(&self, finding: &Finding<'_, '_>) -> Text {
+        let all = finding.questions();
+        let more = all.len().saturating_sub(self.limits.questions);
+        let shown = all.iter().take(self.limits.questions);
+        let links = shown.map(|(place, name)| to_difference((*name).to_owned(), *place).into());
+        let more = (more > 0).then(|| format!("and {more} more").into());
+        Span::Fold(finding.subject(), links.chain(more).collect()).into()
+    }
+
+    pub(super) fn groups(&self) -> Vec<Block> {
+        let rows = self
+            .fleet
+            .groups
+            .iter()
+            .enumerate()
+            .take(self.limits.groups)
+            .map(|(place, group)| vec![words::key(&group.key), words::group(group, &self.told, &self.few, place)]);
+        let caption = "Machines are compared only within a group.";
+        let table = Table { caption, ..Table::new(["Group", "Machines"], rows) };
+        let more = self.fleet.groups.len().saturating_sub(self.limits.groups);
+        let more = (more > 0).then(|| Block::Paragraph(format!("And {more} more.").into()));
+        [Block::Heading(2, "Groups".into()), Block::Table(table)].into_iter().chain(more).collect()
+    }
+
+    /// What was not merged, and why.
+    pub(super) fn not_merged(&self) -> Vec<Block> {
+        let all = &self.fleet.input.not_merged;
+        if all.is_empty() {
+            return Vec::new();
+        }
+        let shown = all.iter().take(self.limits.not_merged);
+        let rows = shown.map(|one| vec![one.path.clone(), word(one.bucket), one.why.clone()]);
+        let caption = "Examples of documents that were not merged, with the reason.";
+        let table = Table { caption, ..Table::new(["Document", "Bucket", "Why"], rows) };
+        let more = all.len().saturating_sub(self.limits.not_merged);
+        let more = (more > 0).then(|| Block::Paragraph(format!("And {more} more.").into()));
+        [Block::Heading(2, "Not merged".into()), Block::Table(table)].into_iter().chain(more).collect()
+    }
+}
+
+/// A link to the view of a difference.
+fn to_difference(text: String, place: usize) -> Span {
+    Span::Link { text, to: format!("#difference={}", place + 1) }
+}
+
+/// What is usual and what these machines show, each with how many machines show it. In a group that is split nothing is
+/// usual.
+fn sides(finding: &Finding<'_, '_>) -> Text {
+    let one = finding.first;
+    let [usual, these] = if one.is_split { ["", ""] } else { ["usual ", "these "] };
+    let counts = (one.difference.usual_machines, one.these());
+    let (sides, more) = finding.sides();
+    let side =
+        |side: &&words::Side| format!(": {usual}{} ({}); {these}{} ({})", side.usual, counts.0, side.these, counts.1);
+    let lines = sides.iter().map(|it| Text::from(Span::Toned(Tone::Dim, it.of.clone())).then(side(it)));
+    Text::lines(lines.chain(more.map(Text::from)))
+}
