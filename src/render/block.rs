@@ -16,6 +16,12 @@ pub(crate) enum Block {
     Badges(Vec<(Tone, String)>),
     /// A name and what there is to say about it.
     Fact(String, Text),
+    /// A question with its answer in a word, and the name by which more is asked about it.
+    Answer {
+        word: String,
+        question: String,
+        name: String,
+    },
     List(Vec<Text>),
     Numbered(Vec<Text>),
     Table(Table),
@@ -27,6 +33,24 @@ pub(crate) enum Block {
     OnPages(Vec<Block>),
     /// Where a terminal has an empty line, although nothing begins.
     Gap,
+}
+
+impl Block {
+    pub(crate) fn heading(level: usize, text: impl Into<Text>) -> Block {
+        Block::Heading(level, text.into())
+    }
+
+    pub(crate) fn paragraph(text: impl Into<Text>) -> Block {
+        Block::Paragraph(text.into())
+    }
+
+    pub(crate) fn fact(name: &str, text: impl Into<Text>) -> Block {
+        Block::Fact(name.to_owned(), text.into())
+    }
+
+    pub(crate) fn list<T: Into<Text>>(items: impl IntoIterator<Item = T>) -> Block {
+        Block::List(items.into_iter().map(T::into).collect())
+    }
 }
 
 /// Rows of cells below their columns' names.

@@ -6,11 +6,12 @@ mod process;
 pub use document::{DoctorDocument, document, process_document};
 pub use process::text as process_text;
 
+use crate::block::{Block, Text};
 use crate::words::misspelt;
+use crate::writer::terminal::write;
 use cuda_pitfalls_answers::doctor::{Diagnosed, DoctorState, Failure, HiddenGpu, Reasoned, Sureness, Trouble};
 use cuda_pitfalls_core::examination::{Change, Examination, Place, Start, Started};
 use cuda_pitfalls_core::text::counts::{counted, listed};
-use cuda_pitfalls_core::text::lines::sentence;
 use cuda_pitfalls_core::text::units;
 
 const WIDEST: usize = 100;
@@ -19,61 +20,51 @@ const MOST_POSSIBLE: usize = 8;
 
 /// The diagnosis for a person, in lines of at most `width` columns.
 pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> String {
-    let width = width.min(WIDEST);
-    let mut out = String::new();
+    let place = &examination.place;
+    let mut blocks = Vec::new();
     if examination.starts.iter().any(Start::is_simulated) {
-        out.push_str(&sentence("", "SIMULATED: this says nothing about a real machine.", width));
+        blocks.push(Block::paragraph("SIMULATED: this says nothing about a real machine."));
     }
-    for line in standing(examination, diagnosed) {
-        out.push_str(&sentence("", &line, width));
-    }
+    blocks.extend(standing(examination, diagnosed).into_iter().map(Block::paragraph));
     let (sure, unsure): (Vec<&Reasoned>, Vec<&Reasoned>) =
         diagnosed.causes.iter().partition(|reasoned| reasoned.sureness < Sureness::Next);
     let (next, possible): (Vec<&Reasoned>, Vec<&Reasoned>) =
         unsure.into_iter().partition(|reasoned| reasoned.sureness == Sureness::Next);
-    if !sure.is_empty() {
-        out.push_str("\nWhy\n");
-    }
-    for (place, reasoned) in sure.iter().enumerate() {
-        out.push_str(&sentence("- ", &in_words(reasoned, &examination.place), width));
-        let workaround = |reasoned: &&Reasoned| trouble_in_words(&reasoned.cause, &examination.place).1;
+    let workaround = |reasoned: &&Reasoned| trouble_in_words(&reasoned.cause, place).1;
+    let why = sure.iter().enumerate().map(|(index, reasoned)| {
         // What helps against several is said once, behind the last of them.
-        if sure.get(place + 1).map(workaround) != Some(workaround(reasoned)) {
-            out.push_str(&sentence("  Do: ", &workaround(reasoned), width));
-        }
-    }
+        let is_last = sure.get(index + 1).map(workaround) != Some(workaround(reasoned));
+        let to_do = is_last.then(|| format!("Do: {}", workaround(reasoned)));
+        Text::lines([in_words(reasoned, place)].into_iter().chain(to_do))
+    });
     let so_here = if sure.is_empty() { "Perhaps" } else { "Also so here, perhaps without effect" };
-    let lists = [("Needed too, and would fail next", &next, usize::MAX), (so_here, &possible, MOST_POSSIBLE)];
-    for (heading, causes, most) in lists {
-        if !causes.is_empty() {
-            out.push_str(&format!("\n{heading}\n"));
-        }
-        for reasoned in causes.iter().take(most) {
-            out.push_str(&sentence("- ", &in_words(reasoned, &examination.place), width));
-        }
-        if causes.len() > most {
-            out.push_str(&format!("- and {} more: --json has them\n", causes.len() - most));
+    let more = possible.len().saturating_sub(MOST_POSSIBLE);
+    let more = (more > 0).then(|| format!("and {more} more: --json has them").into());
+    let listed = |causes: &[&Reasoned]| -> Vec<Text> {
+        causes.iter().map(|reasoned| in_words(reasoned, place).into()).collect()
+    };
+    let shown = possible.get(..MOST_POSSIBLE).unwrap_or(&possible);
+    for (heading, items) in [
+        ("Why", why.collect()),
+        ("Needed too, and would fail next", listed(&next)),
+        (so_here, listed(shown).into_iter().chain(more).collect()),
+    ] {
+        if !items.is_empty() {
+            blocks.extend([Block::heading(2, heading), Block::List(items)]);
         }
     }
     if diagnosed.state == DoctorState::Unknown && next.is_empty() && possible.is_empty() {
         let none = "Nothing was found here that is known to cause it: every file and every system call that is \
                     needed is given, and no variable changes it.";
-        out.push('\n');
-        out.push_str(&sentence("", none, width));
+        blocks.extend([Block::Gap, Block::paragraph(none)]);
     }
-    for hidden in &diagnosed.hidden {
-        out.push_str(&sentence("Not shown   ", &hidden_in_words(hidden, &examination.place), width));
-    }
-    for (name, meant) in &diagnosed.misspelt {
-        out.push_str(&sentence("Misspelt    ", &misspelt(name, meant), width));
-    }
-    out.push('\n');
-    out.push_str(&sentence("Asked by    ", &place_in_words(&examination.place), width));
+    blocks.extend(diagnosed.hidden.iter().map(|hidden| Block::fact("Not shown", hidden_in_words(hidden, place))));
+    blocks.extend(diagnosed.misspelt.iter().map(|(name, meant)| Block::fact("Misspelt", misspelt(name, meant))));
+    blocks.extend([Block::Gap, Block::fact("Asked by", place_in_words(place))]);
     let statuses = diagnosed.failures.iter().filter_map(|failure| failure.call.as_ref());
-    for call in statuses.filter(|call| call.status.starts_with("CUDA_")) {
-        out.push_str(&sentence("More        ", &format!("cuda-pitfalls explain {}", call.status), width));
-    }
-    out
+    let of_cuda = statuses.filter(|call| call.status.starts_with("CUDA_"));
+    blocks.extend(of_cuda.map(|call| Block::fact("More", format!("cuda-pitfalls explain {}", call.status))));
+    write(&blocks, width.min(WIDEST))
 }
 
 /// How the driver and NVML stand, a sentence each.

@@ -4,54 +4,63 @@ mod document;
 
 pub use document::{ExplanationDocument, document};
 
-use std::fmt::Write as _;
-
 use cuda_pitfalls_calls::Effect;
 
+use super::block::{Block, Text};
 use super::words::misspelt;
+use super::writer::terminal::write;
 use super::{lines as program, listing, releases, versions};
 use cuda_pitfalls_answers::explain::{Advice, Cause, Certainty, Explanation, NameFact, ScenarioAnswer, Word, word};
 use cuda_pitfalls_answers::summary::{CallFacts, CallRun, LineFacts, VariableFacts};
 use cuda_pitfalls_core::scenario::symptom::Symptom;
 use cuda_pitfalls_core::scenario::{Case, Scalar, Scenario, Step, is_workaround};
 use cuda_pitfalls_core::text::counts::listed;
-use cuda_pitfalls_core::text::escape::terminal;
-use cuda_pitfalls_core::text::{lines, units};
+use cuda_pitfalls_core::text::units;
 
 const WIDEST: usize = 100;
 /// Of more lines of a program the first are shown; `show` has them all.
 const MOST_LINES: usize = 12;
-/// The line that brings a stranger from the question to the own program.
-const YOUR_PROGRAM: &str = "Your own    cuda-pitfalls trace COMMAND\n";
 /// A heading that would be longer is cut.
 const MOST_OF_WORDS: usize = 60;
 
 /// The explanation for a person, in lines of at most `width` columns.
 pub fn text(explanation: &Explanation<'_>, width: usize) -> String {
-    let width = width.min(WIDEST);
-    match (explanation.certainty, explanation.symptom) {
-        (Certainty::Nothing, _) => nothing(explanation, width),
-        (_, Some(symptom)) => of_symptom(symptom, &explanation.answers, width),
-        (Certainty::Perhaps, None) => perhaps(explanation, width),
-        (Certainty::Named | Certainty::Said | Certainty::Advised | Certainty::Known, None) => {
-            claimed(explanation, width)
-        }
-    }
+    let blocks = match (explanation.certainty, explanation.symptom) {
+        (Certainty::Nothing, _) => nothing(explanation),
+        (_, Some(symptom)) => of_symptom(symptom, &explanation.answers),
+        (Certainty::Perhaps, None) => perhaps(explanation),
+        (Certainty::Named | Certainty::Said | Certainty::Advised | Certainty::Known, None) => claimed(explanation),
+    };
+    write(&blocks, width.min(WIDEST))
 }
 
 /// From so many measured causes on, nothing else is shown beside them.
 const ENOUGH_CAUSES: usize = 2;
 
+/// A command beside what it is for. It is copied, so it is not broken.
+fn command(name: &str, command: impl Into<String>) -> Block {
+    Block::fact(name, Text::code(command))
+}
+
+/// What brings a stranger from the question to the own program.
+fn your_program() -> Block {
+    command("Your own", "cuda-pitfalls trace COMMAND")
+}
+
+fn open_one() -> [Block; 2] {
+    [Block::Gap, command("Open one", "cuda-pitfalls explain NAME")]
+}
+
 /// What is claimed: an error with its causes, or the first scenario in full.
-fn claimed(explanation: &Explanation<'_>, width: usize) -> String {
+fn claimed(explanation: &Explanation<'_>) -> Vec<Block> {
     let advice = explanation.first_advice();
     // The first scenario in full says it of the line that decides.
     let is_told = |fact: &NameFact| match (fact, explanation.answers.first().filter(|_| advice.is_none())) {
         (NameFact::Releases(facts), Some(answer)) => answer.releases.contains(&facts),
         _ => false,
     };
-    let mut out = facts(explanation.facts.iter().filter(|fact| !is_told(fact)), width);
-    out.extend(advice.map(|advice| of_advice(advice, width)));
+    let mut blocks = facts(explanation.facts.iter().filter(|fact| !is_told(fact)));
+    blocks.extend(advice.into_iter().flat_map(of_advice));
     let answers = explanation.answers.as_slice();
     let (full, rest) = answers.split_at(usize::from(advice.is_none()).min(answers.len()));
     let is_cause = |answer: &ScenarioAnswer<'_>| {
@@ -61,156 +70,117 @@ fn claimed(explanation: &Explanation<'_>, width: usize) -> String {
     // Beside several measured causes, questions that only share words with the text lead away from them.
     let measured = advice.iter().flat_map(|advice| &advice.causes).filter(|cause| cause.is_measured()).count();
     let is_shown = |answer: &&ScenarioAnswer<'_>| measured < ENOUGH_CAUSES && !is_cause(answer);
-    let short: Vec<&ScenarioAnswer<'_>> = rest.iter().filter(is_shown).collect();
-    for answer in full {
-        if !out.is_empty() {
-            out.push('\n');
-        }
-        out.push_str(&in_full(answer, width));
-    }
+    let short: Vec<Block> = rest.iter().filter(is_shown).map(in_short).collect();
+    blocks.extend(full.iter().flat_map(in_full));
     if !short.is_empty() {
-        out.push_str(if advice.is_none() { "\nOther answers, less likely:\n" } else { "\nQuestions near it:\n" });
+        let heading = if advice.is_none() { "Other answers, less likely:" } else { "Questions near it:" };
+        blocks.push(Block::heading(2, heading));
     }
-    short.iter().for_each(|answer| out.push_str(&in_short(answer, width)));
+    blocks.extend(short);
     if full.is_empty() {
-        out.push_str("\nOpen one    cuda-pitfalls explain NAME\n");
+        blocks.extend(open_one());
     }
-    out.push_str(YOUR_PROGRAM);
-    out
+    blocks.push(your_program());
+    blocks
 }
 
 /// What may be the answer, and is not claimed.
-fn perhaps(explanation: &Explanation<'_>, width: usize) -> String {
-    let mut out = facts(explanation.facts.iter(), width);
-    if !out.is_empty() {
-        out.push('\n');
-    }
+fn perhaps(explanation: &Explanation<'_>) -> Vec<Block> {
+    let mut blocks = facts(explanation.facts.iter());
     let opening = "Perhaps one of these; the words name no error, call or message that would settle it:";
-    out.push_str(&lines::sentence("", opening, width));
-    explanation.answers.iter().for_each(|answer| out.push_str(&in_short(answer, width)));
-    out.push_str("\nOpen one    cuda-pitfalls explain NAME\n");
-    out.push_str(YOUR_PROGRAM);
-    out
+    blocks.push(Block::heading(2, opening));
+    blocks.extend(explanation.answers.iter().map(in_short));
+    blocks.extend(open_one());
+    blocks.push(your_program());
+    blocks
 }
 
-fn of_symptom(symptom: &Symptom, answers: &[ScenarioAnswer<'_>], width: usize) -> String {
-    let mut out = lines::sentence("", &format!("{}:", symptom.sentence), width);
-    answers.iter().for_each(|answer| out.push_str(&in_short(answer, width)));
-    let _ = writeln!(out, "\nOpen one    cuda-pitfalls explain NAME");
-    let _ = writeln!(out, "Ask here    cuda-pitfalls run {}", symptom.id);
-    out.push_str(YOUR_PROGRAM);
-    out
+fn of_symptom(symptom: &Symptom, answers: &[ScenarioAnswer<'_>]) -> Vec<Block> {
+    let mut blocks = vec![Block::heading(2, format!("{}:", symptom.sentence))];
+    blocks.extend(answers.iter().map(in_short));
+    blocks.extend(open_one());
+    blocks.extend([command("Ask here", format!("cuda-pitfalls run {}", symptom.id)), your_program()]);
+    blocks
 }
 
 /// What is known of the names, a sentence each.
-fn facts<'f>(facts: impl Iterator<Item = &'f NameFact>, width: usize) -> String {
-    facts.filter_map(in_words).map(|words| lines::sentence("", &words, width)).collect()
+fn facts<'f>(facts: impl Iterator<Item = &'f NameFact>) -> Vec<Block> {
+    facts.filter_map(in_words).map(Block::paragraph).collect()
 }
 
 /// What an error means, its causes with what says so, and what to do first.
-fn of_advice(advice: &Advice, width: usize) -> String {
-    let mut out = lines::sentence("", &advice.means, width);
-    out.push_str("\nPossible causes\n");
-    for Cause { cause, scenario, survey, source, tell } in &advice.causes {
-        out.push_str(&lines::sentence("- ", cause, width));
-        if let Some(tell) = tell {
-            out.push_str(&lines::sentence("  to tell: ", tell, width));
-        }
-        // An address is copied, so it is not broken.
+fn of_advice(advice: &Advice) -> Vec<Block> {
+    let cause = |Cause { cause, scenario, survey, source, tell }: &Cause| {
         let grounds = match (scenario, survey, source) {
-            (Some(scenario), ..) => format!("measured: {scenario}"),
-            (None, Some(survey), _) => format!("measured: survey {survey}"),
-            (None, None, Some(source)) => format!("read, not measured: {source}"),
-            (None, None, None) => continue,
+            (Some(scenario), ..) => Some(format!("measured: {scenario}")),
+            (None, Some(survey), _) => Some(format!("measured: survey {survey}")),
+            (None, None, source) => source.as_ref().map(|source| format!("read, not measured: {source}")),
         };
-        let _ = writeln!(out, "  {}", terminal(&grounds));
-    }
+        let tell = tell.as_ref().map(|tell| format!("to tell: {tell}").into());
+        // An address is copied, so it is not broken.
+        Text::lines([cause.into()].into_iter().chain(tell).chain(grounds.map(Text::code)))
+    };
+    let mut blocks = vec![Block::paragraph(&advice.means), Block::heading(2, "Possible causes")];
+    blocks.push(Block::list(advice.causes.iter().map(cause)));
     if !advice.causes.iter().any(Cause::is_measured) {
-        out.push_str(&lines::sentence("", "cuda-pitfalls has measured none of this yet.", width));
+        blocks.push(Block::paragraph("cuda-pitfalls has measured none of this yet."));
     }
-    out.push('\n');
-    out.push_str(&lines::sentence("First       ", &advice.first, width));
-    if advice.doctor {
-        out.push_str("Why here    cuda-pitfalls doctor\n");
-    }
-    out
+    blocks.extend([Block::Gap, Block::fact("First", &advice.first)]);
+    blocks.extend(advice.doctor.then(|| command("Why here", "cuda-pitfalls doctor")));
+    blocks
 }
 
-/// The word and the question, with the name that `show` takes at the right: in the last line if there is room.
-fn in_short(answer: &ScenarioAnswer<'_>, width: usize) -> String {
-    let head = format!("{:5}", word(answer.scenario).name());
-    let mut out = lines::sentence(&head, &answer.scenario.question, width);
-    let name = terminal(&answer.scenario.name);
-    let used = out.lines().last().map_or(0, lines::columns);
-    let room = width.saturating_sub(lines::columns(&name));
-    if used + 2 <= room {
-        out.truncate(out.trim_end().len());
-        let _ = writeln!(out, "{:>space$}{name}", "", space = room - used);
-    } else {
-        let _ = writeln!(out, "{:>room$}{name}", "");
-    }
-    out
+fn in_short(answer: &ScenarioAnswer<'_>) -> Block {
+    let Scenario { question, name, .. } = answer.scenario;
+    Block::Answer { word: word(answer.scenario).name(), question: question.clone(), name: name.clone() }
 }
 
 /// What to try where nothing is about CUDA's start-up.
-fn nothing(explanation: &Explanation<'_>, width: usize) -> String {
+fn nothing(explanation: &Explanation<'_>) -> Vec<Block> {
     let words: String = explanation.query.words.chars().take(MOST_OF_WORDS).collect();
-    let mut out = lines::sentence("", &format!("Nothing about CUDA start-up here: {words}"), width);
-    out.push_str("Try\n");
-    for (head, text) in [
-        ("- ", "the message of the error, its name or its number: `explain 700`"),
-        ("- ", "the call or the line that you suspect: `explain torch.cuda.is_available`"),
-        ("- ", "the whole traceback: `python train.py 2>&1 | cuda-pitfalls explain -`"),
-        ("- ", "`list --symptoms`, which lists what people see; `run SYMPTOM` asks this machine"),
-        ("- ", "`trace -- COMMAND`, which shows what your program does to CUDA"),
-    ] {
-        out.push_str(&lines::sentence(head, text, width));
-    }
-    out
+    let tries = [
+        "the message of the error, its name or its number: `explain 700`",
+        "the call or the line that you suspect: `explain torch.cuda.is_available`",
+        "the whole traceback: `python train.py 2>&1 | cuda-pitfalls explain -`",
+        "`list --symptoms`, which lists what people see; `run SYMPTOM` asks this machine",
+        "`trace -- COMMAND`, which shows what your program does to CUDA",
+    ];
+    let said = format!("Nothing about CUDA start-up here: {words}");
+    vec![Block::paragraph(said), Block::paragraph("Try"), Block::list(tries)]
 }
 
 /// The first answer, with what to write instead.
-fn in_full(answer: &ScenarioAnswer<'_>, width: usize) -> String {
+fn in_full(answer: &ScenarioAnswer<'_>) -> Vec<Block> {
     let scenario = answer.scenario;
-    let mut out = lines::sentence("", &scenario.question, width);
-    let said = match (word(scenario), scenario.answer.is_empty()) {
-        (Word::Unmeasured, true) => "Not measured yet.".to_owned(),
-        (_, false) => scenario.answer.clone(),
-        (Word::Yes, true) => "Yes.".to_owned(),
-        (Word::No, true) => "No.".to_owned(),
-        (Word::Depends, true) => "That depends; `show` says on what.".to_owned(),
+    let said = match (word(scenario), scenario.answer.as_str()) {
+        (Word::Unmeasured, "") => "Not measured yet.",
+        (Word::Yes, "") => "Yes.",
+        (Word::No, "") => "No.",
+        (Word::Depends, "") => "That depends; `show` says on what.",
+        (_, answer) => answer,
     };
-    out.push_str(&lines::sentence("  ", &said, width));
+    let mut blocks = vec![Block::heading(2, &scenario.question), Block::paragraph(said)];
     let is_no = word(scenario) == Word::No;
     if let Some((trap, control)) = compared(scenario).filter(|_| !is_no) {
-        let _ = writeln!(out);
-        out.push_str(&lines::sentence("Instead of  ", &trap.does, width));
-        out.push_str(&lines::sentence("write       ", &control.does, width));
-        let written = written(control);
-        for line in written.iter().take(MOST_LINES) {
-            out.push_str(&verbatim(&terminal(line), width));
-        }
-        if written.len() > MOST_LINES {
-            let _ = writeln!(out, "    … and {} more", written.len() - MOST_LINES);
-        }
+        blocks.extend([Block::Gap, Block::fact("Instead of", &trap.does), Block::fact("write", &control.does)]);
+        let mut written = written(control);
+        let more = written.len().saturating_sub(MOST_LINES);
+        written.truncate(MOST_LINES);
+        written.extend((more > 0).then(|| format!("… and {more} more")));
+        blocks.push(Block::Code("", written));
     }
-    let _ = writeln!(out);
+    blocks.push(Block::Gap);
     if !scenario.workaround.is_empty() {
-        let head = if is_workaround(&scenario.workaround) { "Workaround  " } else { "To do       " };
-        out.push_str(&lines::sentence(head, &scenario.workaround, width));
+        let name = if is_workaround(&scenario.workaround) { "Workaround" } else { "To do" };
+        blocks.push(Block::fact(name, &scenario.workaround));
     }
     let since = since(answer);
-    if !since.is_empty() {
-        out.push_str(&lines::sentence("Versions    ", &since.join("; "), width));
-    }
-    let measured = if answer.machines.is_empty() { "on no machine yet".to_owned() } else { answer.machines.join("; ") };
-    out.push_str(&lines::sentence("Measured    ", &measured, width));
-    if let Some(basis) = answer.basis {
-        out.push_str(&lines::sentence("Rests on    ", &basis.sentence(), width));
-    }
-    // The command is copied, so it is not broken.
-    let _ = writeln!(out, "Ask here    {}", terminal(&listing::show::command(scenario)));
-    out
+    blocks.extend((!since.is_empty()).then(|| Block::fact("Versions", &since.join("; "))));
+    let machines = answer.machines.join("; ");
+    blocks.push(Block::fact("Measured", if machines.is_empty() { "on no machine yet" } else { &machines }));
+    blocks.extend(answer.basis.map(|basis| Block::fact("Rests on", &basis.sentence())));
+    blocks.push(command("Ask here", listing::show::command(scenario)));
+    blocks
 }
 
 /// The two orders, where there is one that works.
@@ -241,20 +211,6 @@ fn planned(line: &str) -> String {
         words = words.replace(&format!("${{gpu{place}}}"), &format!("<UUID of gpu{place}>"));
     }
     words
-}
-
-/// A line of a program, which is broken only where it is too long: at a space, and continued further in.
-fn verbatim(line: &str, width: usize) -> String {
-    if lines::columns(line) + 4 <= width {
-        return format!("    {line}\n");
-    }
-    let inner = line.trim_start_matches(' ');
-    let indent = " ".repeat(4 + line.len() - inner.len());
-    lines::words(inner, width.saturating_sub(indent.len() + 4).max(20))
-        .iter()
-        .enumerate()
-        .map(|(place, part)| format!("{indent}{}{part}\n", if place == 0 { "" } else { "    " }))
-        .collect()
 }
 
 /// With which version the pitfall shows, where an expectation asks for one, up to which one that is known, and in which
@@ -363,6 +319,7 @@ mod tests {
     use cuda_pitfalls_answers::summary::{self, Summary};
     use cuda_pitfalls_core::catalogue;
     use cuda_pitfalls_core::scenario::Scenario;
+    use cuda_pitfalls_core::text::lines;
 
     static SCENARIOS: LazyLock<Vec<Scenario>> = LazyLock::new(|| catalogue::select(&[]).unwrap());
     static SUMMARY: LazyLock<Summary> = LazyLock::new(summary::embedded);

@@ -204,15 +204,15 @@ pub fn markdown(matrix: &Matrix) -> String {
 }
 
 fn page(matrix: &Matrix) -> Vec<Block> {
-    let mut page = vec![Block::Heading(1, TITLE.into()), Block::Prose(OPENING)];
+    let mut page = vec![Block::heading(1, TITLE), Block::Prose(OPENING)];
     let changes = matrix.grouped_changes();
     if !changes.is_empty() {
-        page.push(Block::Heading(2, "What changed".into()));
+        page.push(Block::heading(2, "What changed"));
         let told = changes.iter().map(|group| {
             let names = Text::join(names(matrix, group).map(Text::code), ", ");
             names.then(format!(": {}", changed(matrix, group)))
         });
-        page.push(Block::List(told.collect()));
+        page.push(Block::list(told));
     }
     let packages = matrix.packages().into_iter().map(|(package, columns)| package_table(matrix, package, &columns));
     page.extend(packages.chain([environments(matrix)]).flat_map(Section::blocks));

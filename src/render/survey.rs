@@ -110,13 +110,13 @@ pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
 
 fn page_blocks(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Block> {
     let (title, opening, _) = view(kind);
-    let mut page = vec![Block::Heading(1, title.into())];
+    let mut page = vec![Block::heading(1, title)];
     if sources.iter().any(|source| source.survey.provenance() == Provenance::Simulated) {
-        page.push(Block::Paragraph(Span::Strong("Simulated: none of this is evidence.".to_string()).into()));
+        page.push(Block::paragraph(Span::Strong("Simulated: none of this is evidence.".to_string())));
     }
     page.push(Block::Prose(opening));
     match sources {
-        [] => page.push(Block::Paragraph("None of this was measured yet.".into())),
+        [] => page.push(Block::paragraph("None of this was measured yet.")),
         _ => page.extend(measured_on(sources).blocks()),
     }
     page.extend(blocks(kind, sources));

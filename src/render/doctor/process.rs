@@ -3,60 +3,60 @@
 use std::path::Path;
 
 use super::WIDEST;
+use crate::block::Block;
+use crate::writer::terminal::write;
 use cuda_pitfalls_answers::doctor::{MaskState, ProcessFindings};
 use cuda_pitfalls_core::examination::ProcessExamination;
 use cuda_pitfalls_core::text::counts::{counted, listed};
-use cuda_pitfalls_core::text::lines::sentence;
 use cuda_pitfalls_core::text::units;
 
 /// What was seen and what follows, in lines of at most `width` columns.
 pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) -> String {
-    let width = width.min(WIDEST);
-    let mut out = String::new();
-    let mut say = |head: &str, text: &str| out.push_str(&sentence(&format!("{head:<14}"), text, width));
     let program = Path::new(&seen.program).file_name().map_or_else(String::new, |name| name.to_string_lossy().into());
     let user = seen.uid.map(|uid| format!(", user {uid}")).unwrap_or_default();
     let threads = seen.threads.map(|threads| format!(", {}", counted(threads as usize, "thread"))).unwrap_or_default();
-    say("Process", &format!("{} ({program}{user}{threads})", seen.pid));
-    say("Mask", &found.mask.as_ref().map_or_else(|| "its variables may not be read".to_string(), mask_in_words));
-    say("CUDA", &started_in_words(seen, found));
-    for library in seen.libraries.iter().flatten() {
+    let mask = found.mask.as_ref().map_or_else(|| "its variables may not be read".to_string(), mask_in_words);
+    let mut blocks = vec![
+        Block::fact("Process", format!("{} ({program}{user}{threads})", seen.pid)),
+        Block::fact("Mask", mask),
+        Block::fact("CUDA", started_in_words(seen, found)),
+    ];
+    blocks.extend(seen.libraries.iter().flatten().map(|library| {
         let gone = if library.is_deleted { " (the file is gone since)" } else { "" };
-        say(&library.library, &format!("{}{gone}", library.path));
-    }
-    for held in &found.contexts {
+        Block::fact(&library.library, format!("{}{gone}", library.path))
+    }));
+    blocks.extend(found.contexts.iter().map(|held| {
         let memory = held.used_bytes.map_or_else(|| "memory not said".to_string(), units::bytes);
         let busy = match held.busy_percent {
             Some(busy) => format!(", at most {busy} % busy in {} s", seen.watched_ms / 1000),
             None if seen.watched_ms > 0 => ", NVML does not say how busy".to_string(),
             None => String::new(),
         };
-        say(&format!("GPU {}", held.index), &format!("{memory}{busy}  {}", held.uuid));
-    }
+        Block::fact(&format!("GPU {}", held.index), format!("{memory}{busy}  {}", held.uuid))
+    }));
     if found.contexts.is_empty() && seen.nvml.as_ref().is_some_and(|nvml| !nvml.gpus.is_empty()) {
-        say("GPUs", "NVML lists it on none, so it has no context that can be seen from here");
+        let none = "NVML lists it on none, so it has no context that can be seen from here";
+        blocks.push(Block::fact("GPUs", none));
     }
     if let Some(nvml) = seen.nvml.as_ref().filter(|nvml| nvml.gpus.is_empty()) {
         let why = nvml.failure().map(|call| format!("{} returns {}", call.call, call.status));
         let ended = nvml.ended.as_ref().map(|end| end.by.clone());
         let why = why.or(nvml.missing.clone()).or(ended).unwrap_or_else(|| "it counts no GPU".to_string());
-        say("GPUs", &format!("not known: NVML does not work here ({why})"));
+        blocks.push(Block::fact("GPUs", format!("not known: NVML does not work here ({why})")));
     }
-    if let Some(folder) = &found.mps {
-        say("MPS", &format!("it finds a control pipe in {folder}"));
-    }
+    blocks.extend(found.mps.iter().map(|folder| Block::fact("MPS", format!("it finds a control pipe in {folder}"))));
+    blocks.push(Block::Gap);
     let wrong = wrong(seen, found);
-    out.push('\n');
-    if wrong.is_empty() {
-        out.push_str("Nothing unusual is seen from outside.\n");
-    }
-    wrong.iter().for_each(|line| out.push_str(&sentence("- ", line, width)));
+    blocks.push(match wrong.is_empty() {
+        true => Block::paragraph("Nothing unusual is seen from outside."),
+        false => Block::list(wrong),
+    });
     let unread = unread(seen);
     if !unread.is_empty() {
         let why = "whose process it is, or the administrator, may (and the kernel's yama/ptrace_scope must let it)";
-        out.push_str(&sentence("", &format!("Not readable: {}; {why}.", unread.join(", ")), width));
+        blocks.push(Block::paragraph(format!("Not readable: {}; {why}.", unread.join(", "))));
     }
-    out
+    write(&blocks, width.min(WIDEST))
 }
 
 fn mask_in_words(mask: &MaskState) -> String {
@@ -144,6 +144,6 @@ mod tests {
     fn the_longest_name_of_a_library_does_not_touch_its_path() {
         let library = ProcessLibrary { library: "libnvidia-ml".into(), path: "/nvml".into(), is_deleted: false };
         let seen = ProcessExamination { libraries: Some(vec![library]), ..ProcessExamination::default() };
-        assert!(text(&seen, &ProcessFindings::default(), 80).contains("\nlibnvidia-ml  /nvml\n"));
+        assert!(text(&seen, &ProcessFindings::default(), 80).contains("\nlibnvidia-ml /nvml\n"));
     }
 }

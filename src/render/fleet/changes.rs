@@ -24,18 +24,18 @@ const LONGEST: usize = 200;
 pub fn merged(fleet: &Fleet, path: &str) -> String {
     let told = words::told(fleet);
     let mut blocks = head(fleet.provenance);
-    blocks.push(Block::Paragraph(format!("Fleet: {}", words::title(fleet, &told)).into()));
-    blocks.push(Block::Paragraph(words::input(fleet).into()));
+    blocks.push(Block::paragraph(format!("Fleet: {}", words::title(fleet, &told))));
+    blocks.push(Block::paragraph(words::input(fleet)));
     let not_merged = fleet.input.not_merged.iter().take(MOST);
     let why = not_merged.map(|it| format!("{}: {}: {}", word(it.bucket), it.path, shorten(&it.why, LONGEST)).into());
     blocks.push(Block::List(why.collect()));
     // The machines that differ stand below.
     blocks.extend(words::remarks(fleet, &[], &standing::few(fleet), MOST));
-    blocks.push(Block::Paragraph(differences(fleet, &told).into()));
+    blocks.push(Block::paragraph(differences(fleet, &told)));
     blocks.push(entries(words::by_machine(&told), |(place, count)| {
         format!("{}: in {}", shorten(words::name(fleet, place), LONGEST), counted(count, "question"))
     }));
-    blocks.push(Block::Paragraph(format!("merged into {path}").into()));
+    blocks.push(Block::paragraph(format!("merged into {path}")));
     write(&blocks, WIDTH)
 }
 
@@ -63,14 +63,14 @@ pub fn text(diff: &FleetDiff) -> String {
             _ => String::new(),
         };
         let (machines, differences) = (counted(side.machines, "machine"), counted(side.differences, "difference"));
-        blocks.push(Block::Paragraph(format!("{name}: {machines}, {differences}{span}").into()));
+        blocks.push(Block::paragraph(format!("{name}: {machines}, {differences}{span}")));
     }
     let head = blocks.len();
     for (what, names) in [("gone", &diff.machines_gone), ("new", &diff.machines_new)] {
         if !names.is_empty() {
             let names: Vec<String> = names.iter().map(|name| shorten(name, LONGEST)).collect();
             let machines = counted(names.len(), "machine");
-            blocks.push(Block::Paragraph(format!("{machines} {what}: {}", words::names(&names, MOST)).into()));
+            blocks.push(Block::paragraph(format!("{machines} {what}: {}", words::names(&names, MOST))));
         }
     }
     for (what, groups) in [("gone", &diff.groups_gone), ("new", &diff.groups_new)] {
@@ -96,14 +96,14 @@ pub fn text(diff: &FleetDiff) -> String {
         }));
     }
     if blocks.len() == head {
-        blocks.push(Block::Paragraph("nothing changed".into()));
+        blocks.push(Block::paragraph("nothing changed"));
     }
     write(&blocks, WIDTH)
 }
 
 fn head(provenance: Provenance) -> Vec<Block> {
     let simulated = provenance == Provenance::Simulated;
-    simulated.then(|| Block::Paragraph(SIMULATED.into())).into_iter().collect()
+    simulated.then(|| Block::paragraph(SIMULATED)).into_iter().collect()
 }
 
 fn told(seen: &Option<fact::Change>) -> String {
@@ -119,7 +119,7 @@ fn replaced(old: &Size, new: &Size) -> String {
 /// Entries below a line, if there is one; nothing without entries.
 fn headed<T>(head: String, all: Vec<T>, tell: impl Fn(T) -> String) -> Vec<Block> {
     let is_empty = all.is_empty();
-    let head = (!head.is_empty()).then(|| Block::Paragraph(head.into()));
+    let head = (!head.is_empty()).then(|| Block::paragraph(head));
     if is_empty { Vec::new() } else { head.into_iter().chain([entries(all, tell)]).collect() }
 }
 

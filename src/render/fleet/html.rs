@@ -51,15 +51,15 @@ fn policy() -> String {
 fn head(view: &View<'_>) -> Vec<Block> {
     let fleet = view.fleet;
     let counts = words::counts(fleet, &view.told);
-    let mut blocks = vec![Block::Heading(1, "cuda-pitfalls fleet".into()), Block::Badges(counts)];
+    let mut blocks = vec![Block::heading(1, "cuda-pitfalls fleet"), Block::Badges(counts)];
     blocks.extend(view.banner());
     blocks.extend(view.remarks());
     if let Some(missing) = fleet.expected.as_ref().map(|it| &it.missing).filter(|it| it.len() > view::HTML.names) {
         let summary = format!("All {} that are missing", missing.len());
-        blocks.push(Block::Fold(summary, vec![Block::Paragraph(missing.join(", ").into())]));
+        blocks.push(Block::Fold(summary, vec![Block::paragraph(missing.join(", "))]));
     }
     let read = format!("{}. Merged by cuda-pitfalls {}.", words::input(fleet), fleet.version);
-    blocks.push(Block::Paragraph(Span::Toned(Tone::Dim, read).into()));
+    blocks.push(Block::paragraph(Span::Toned(Tone::Dim, read)));
     blocks
 }
 

@@ -48,8 +48,8 @@ impl<'f> View<'f> {
     /// All of it, for forms that only show blocks.
     pub(super) fn blocks(&self) -> Vec<Block> {
         let title = format!("cuda-pitfalls fleet: {}", words::title(self.fleet, &self.told));
-        let mut blocks: Vec<Block> = self.banner().into_iter().chain([Block::Heading(1, title.into())]).collect();
-        blocks.push(Block::Fact("Read".to_owned(), words::input(self.fleet).into()));
+        let mut blocks: Vec<Block> = self.banner().into_iter().chain([Block::heading(1, title)]).collect();
+        blocks.push(Block::fact("Read", words::input(self.fleet)));
         blocks.extend(self.remarks());
         blocks.extend(self.differences());
         blocks.extend(self.groups());
@@ -66,10 +66,10 @@ impl<'f> View<'f> {
     }
 
     pub(super) fn differences(&self) -> Vec<Block> {
-        let mut blocks = vec![Block::Heading(2, "What differs".into())];
+        let mut blocks = vec![Block::heading(2, "What differs")];
         let findings = findings(self.fleet, &self.told);
         if findings.is_empty() {
-            blocks.push(Block::Paragraph(self.few.no_difference().into()));
+            blocks.push(Block::paragraph(self.few.no_difference()));
             return blocks;
         }
         let (first, rest) = findings.split_at(findings.len().min(self.limits.causes));
@@ -83,7 +83,7 @@ impl<'f> View<'f> {
         }
         if !rest.is_empty() {
             let more = format!("And {} more: --as html, csv and json have them all.", rest.len());
-            blocks.push(Block::Paragraph(more.into()));
+            blocks.push(Block::paragraph(more));
         }
         blocks
     }
@@ -146,8 +146,8 @@ impl<'f> View<'f> {
         let caption = "Machines are compared only within a group.";
         let table = Table { caption, ..Table::new(["Group", "Machines"], rows) };
         let more = self.fleet.groups.len().saturating_sub(self.limits.groups);
-        let more = (more > 0).then(|| Block::Paragraph(format!("And {more} more.").into()));
-        [Block::Heading(2, "Groups".into()), Block::Table(table)].into_iter().chain(more).collect()
+        let more = (more > 0).then(|| Block::paragraph(format!("And {more} more.")));
+        [Block::heading(2, "Groups"), Block::Table(table)].into_iter().chain(more).collect()
     }
 
     /// What was not merged, and why.
@@ -161,8 +161,8 @@ impl<'f> View<'f> {
         let caption = "Examples of documents that were not merged, with the reason.";
         let table = Table { caption, ..Table::new(["Document", "Bucket", "Why"], rows) };
         let more = all.len().saturating_sub(self.limits.not_merged);
-        let more = (more > 0).then(|| Block::Paragraph(format!("And {more} more.").into()));
-        [Block::Heading(2, "Not merged".into()), Block::Table(table)].into_iter().chain(more).collect()
+        let more = (more > 0).then(|| Block::paragraph(format!("And {more} more.")));
+        [Block::heading(2, "Not merged"), Block::Table(table)].into_iter().chain(more).collect()
     }
 }
 

@@ -331,8 +331,8 @@ pub(super) fn remarks(fleet: &Fleet, told: &[Told<'_>], few: &Few, most: usize) 
         ("Labels", standing::labelled(fleet, most), Tone::Plain),
     ]);
     let fact = |(name, text, tone): (&str, Option<String>, Tone)| match (text?, tone) {
-        (text, Tone::Plain | Tone::Good) => Some(Block::Fact(name.to_owned(), text.into())),
-        (text, tone) => Some(Block::Fact(name.to_owned(), Span::Toned(tone, text).into())),
+        (text, Tone::Plain | Tone::Good) => Some(Block::fact(name, text)),
+        (text, tone) => Some(Block::fact(name, Span::Toned(tone, text))),
     };
     all.filter_map(fact).collect()
 }

@@ -28,8 +28,8 @@ impl Section {
         if self.rows.is_empty() && self.text.is_empty() {
             return Vec::new();
         }
-        let mut blocks = vec![Block::Heading(2, self.title.into())];
-        blocks.extend(self.text.into_iter().map(|text| Block::Paragraph(text.into())));
+        let mut blocks = vec![Block::heading(2, self.title)];
+        blocks.extend(self.text.into_iter().map(Block::paragraph));
         if !self.rows.is_empty() {
             let rows = self.rows.into_iter().map(|cells| {
                 let cells = cells.into_iter().enumerate();
