@@ -113,7 +113,7 @@ fn a_matrix_says_since_when_and_two_of_them_can_be_compared() {
     scratch
         .ran(command(&scratch, &["compare", &place, &other]))
         .ended(1, "unexpected")
-        .prints("only in A: framework 2")
+        .prints("only in A   framework 2")
         .prints("since release 3: yes");
 }
 

@@ -1,32 +1,27 @@
 //! What `bisect` found.
 
+use crate::block::Block;
+use crate::writer::terminal::write;
 use cuda_pitfalls_answers::bisect::{Bisection, FirstBad, NoAnswer, ReleaseOutcome, Trial};
 use cuda_pitfalls_core::text::counts::counted;
-use cuda_pitfalls_core::text::{escape, lines, units};
+use cuda_pitfalls_core::text::units;
 
 /// What was found, for a terminal of this width.
 pub fn text(bisection: &Bisection, width: usize) -> String {
-    let mut out = String::new();
-    for trial in &bisection.trials {
-        out.push_str(&lines::sentence("  ", &tried(trial), width));
-    }
-    if !bisection.trials.is_empty() {
-        out.push('\n');
-    }
+    let mut blocks = vec![Block::list(bisection.trials.iter().map(tried)), Block::Gap];
     if let Some(why) = &bisection.no_answer {
-        out.push_str(&lines::sentence("", &unanswered(why, bisection), width));
-        return out;
+        blocks.push(Block::paragraph(unanswered(why, bisection)));
+        return write(&blocks, width);
     }
     if bisection.together {
-        out.push_str(&lines::sentence("", "It takes all of these packages together.", width));
+        blocks.push(Block::paragraph("It takes all of these packages together."));
     }
     for found in &bisection.found {
-        out.push_str(&lines::sentence("", &first(found), width));
-        out.push_str(&stack(bisection, found, width));
+        blocks.extend([Block::paragraph(first(found)), Block::list(stack(bisection, found))]);
     }
     let took = units::duration(bisection.elapsed_ns);
-    out.push_str(&format!("{} installed, {took}\n", counted(bisection.trials.len(), "environment")));
-    out
+    blocks.push(Block::paragraph(format!("{} installed, {took}", counted(bisection.trials.len(), "environment"))));
+    write(&blocks, width)
 }
 
 /// One trial, as it is told while the search goes on.
@@ -52,20 +47,16 @@ fn first(found: &FirstBad) -> String {
 }
 
 /// The stack of the first bad release, outermost first.
-fn stack(bisection: &Bisection, found: &FirstBad, width: usize) -> String {
+fn stack(bisection: &Bisection, found: &FirstBad) -> Vec<String> {
     let Some(ReleaseOutcome::Bad { way, at, child, .. }) = bisection.shown(found).map(|trial| &trial.outcome) else {
-        return String::new();
+        return Vec::new();
     };
-    let mut all: Vec<String> = child.iter().map(|child| format!("in the child process `{child}`")).collect();
-    all.extend(way.iter().cloned());
-    if way.is_empty() {
-        all.extend(at.clone());
-    }
-    all.iter().map(|frame| lines::sentence("    ", frame, width)).collect()
+    let frames = if way.is_empty() { at.as_slice() } else { way };
+    child.iter().map(|child| format!("in the child process `{child}`")).chain(frames.iter().cloned()).collect()
 }
 
 fn unanswered(why: &NoAnswer, bisection: &Bisection) -> String {
-    let forbidden = escape::terminal(&bisection.forbid.join(", "));
+    let forbidden = bisection.forbid.join(", ");
     match why {
         NoAnswer::GoodIsBad => {
             format!("No answer: what is forbidden ({forbidden}) happens with the good versions too.")

@@ -72,6 +72,13 @@ impl Table {
         let rows = rows.into_iter().map(|cells| cells.into_iter().map(T::into).collect());
         Table { columns: columns.into_iter().map(C::into).collect(), rows: rows.collect(), ..Table::default() }
     }
+
+    /// Rows that need no names above them.
+    pub(crate) fn bare<T: Into<Text>>(rows: impl IntoIterator<Item = Vec<T>>) -> Table {
+        let mut table = Table::new([""; 0], rows);
+        table.columns.resize(table.rows.iter().map(Vec::len).max().unwrap_or_default(), String::new());
+        table
+    }
 }
 
 /// A text of which parts may look different.

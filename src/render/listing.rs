@@ -2,6 +2,8 @@
 
 pub mod show;
 
+use crate::block::{Block, Table};
+use crate::writer::terminal::write;
 use cuda_pitfalls_core::catalogue::Outline;
 use cuda_pitfalls_core::scenario::{subject, symptom};
 use cuda_pitfalls_core::text::counts::{counted, tally};
@@ -18,12 +20,9 @@ const LEAST: usize = 42;
 pub fn folders_text(scenarios: &[Outline], width: usize) -> String {
     let counts = tally(scenarios.iter().map(|scenario| subject::folder_of(&scenario.name)));
     let count = |folder: &str| counts.iter().find(|(name, _)| *name == folder).map_or(0, |(_, count)| *count);
-    let folders = subject::all().iter().map(|it| columns(&it.folder)).max().unwrap_or(0);
-    let row = |subject: &subject::Subject| {
-        let head = format!("{:folders$}  {:>3}  ", subject.folder, count(&subject.folder));
-        sentence(&head, &subject.sentence, width.min(WIDEST))
-    };
-    let rows: String = subject::all().iter().map(row).collect();
+    let rows = subject::all()
+        .iter()
+        .map(|subject| vec![subject.folder.clone(), count(&subject.folder).to_string(), subject.sentence.clone()]);
     let all = counted(scenarios.len(), "question");
     let next = [
         ("list FOLDER", "the questions of a folder"),
@@ -32,20 +31,26 @@ pub fn folders_text(scenarios: &[Outline], width: usize) -> String {
         ("show NAME", "what a question does and expects, and its workaround"),
         ("run NAME", "asks it here; NAME may be a folder or a symptom too"),
     ];
-    let next: String =
-        next.iter().map(|(command, what)| sentence(&format!("{command:15}  "), what, width.min(WIDEST))).collect();
-    format!("{all} in {}\n\n{rows}\n{next}", counted(counts.len(), "folder"))
+    let next = next.map(|(command, what)| vec![command, what]);
+    let blocks = [
+        Block::paragraph(format!("{all} in {}", counted(counts.len(), "folder"))),
+        Block::Gap,
+        Block::Table(Table::bare(rows)),
+        Block::Gap,
+        Block::Table(Table::bare(next)),
+    ];
+    write(&blocks, width.min(WIDEST))
 }
 
 /// One scenario a row, in columns. Without room the tags are left out, and then the question stands below its name.
 pub fn list_text(scenarios: &[Outline], width: usize) -> String {
     let width = width.min(WIDEST);
-    let tags = |scenario: &Outline| plain(&scenario.tags.join(" "));
+    let tags = |scenario: &Outline| terminal(&plain(&scenario.tags.join(" ")));
     let widest = |text: &dyn Fn(&Outline) -> String| scenarios.iter().map(|it| columns(&text(it))).max().unwrap_or(0);
-    let (names, all_tags) = (widest(&|it| plain(&it.name)), widest(&tags).min(MOST_TAGS));
+    let (names, all_tags) = (widest(&|it| terminal(&plain(&it.name))), widest(&tags).min(MOST_TAGS));
     let mut out = String::new();
     for scenario in scenarios {
-        let (name, question) = (plain(&scenario.name), plain(&scenario.question));
+        let [name, question] = [&scenario.name, &scenario.question].map(|text| terminal(&plain(text)));
         if names + 2 + LEAST > width {
             out.push_str(&format!("{name}\n{}", sentence("    ", &question, width)));
         } else if names + 2 + all_tags + 2 + LEAST > width {
@@ -65,13 +70,10 @@ pub fn list_text(scenarios: &[Outline], width: usize) -> String {
 
 /// A symptom a row: its id, how many of these scenarios have it, and the sentence; none that no scenario has.
 pub fn symptoms_text(scenarios: &[Outline], width: usize) -> String {
-    let found = symptoms(scenarios);
-    let ids = found.iter().map(|(symptom, _)| symptom.id.len()).max().unwrap_or(0);
-    let row = |(symptom, count): &(&symptom::Symptom, usize)| {
-        let head = format!("{:ids$}  {:>12}  ", symptom.id, counted(*count, "question"));
-        sentence(&head, &symptom.sentence, width)
-    };
-    found.iter().map(row).collect()
+    let rows = symptoms(scenarios)
+        .into_iter()
+        .map(|(symptom, count)| vec![symptom.id.clone(), counted(count, "question"), symptom.sentence.clone()]);
+    write(&[Block::Table(Table::bare(rows))], width)
 }
 
 /// The document that `list --symptoms --json` prints.
@@ -91,9 +93,9 @@ pub fn list_json(scenarios: &[Outline]) -> Value {
     json!({ "scenarios": scenarios })
 }
 
-/// A text of a file on one line, its line breaks blanks as any other. It is taken apart before it is made harmless.
+/// A text of a file on one line, its line breaks blanks as any other.
 fn plain(text: &str) -> String {
-    terminal(&text.split_whitespace().collect::<Vec<_>>().join(" "))
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -1,54 +1,38 @@
 //! What a run would do, before it does it: `run --dry-run`.
 
-use std::fmt::Write as _;
-
 use cuda_pitfalls_answers::preview::Preview;
 use cuda_pitfalls_core::verdict::Provenance;
 
+use super::block::{Block, Table};
+use super::writer::terminal::write;
 use super::{applicable, lines, tally};
-use cuda_pitfalls_core::text::escape::terminal;
+use cuda_pitfalls_core::text::lines::WIDTH;
 use cuda_pitfalls_core::text::{counts::counted, units};
 
 /// For people: how much, how long, and what does not apply and why.
 pub fn text(preview: &Preview) -> String {
-    let mut out = String::new();
-    if preview.provenance == Provenance::Simulated {
-        let _ = writeln!(out, "*** {}", tally::SIMULATED);
-    }
-    let on = terminal(&preview.on);
-    let _ = writeln!(out, "dry run on {on}, {}: nothing is started", counted(preview.gpus, "GPU"));
-    if !preview.would_run.is_empty() {
-        out.push('\n');
-    }
-    let longest = preview.would_run.iter().map(|one| one.name.chars().count()).max().unwrap_or(0).min(NAME);
-    for one in &preview.would_run {
-        let cases = counted(one.cases.len(), "case");
-        let _ = writeln!(
-            out,
-            "  {:longest$}  {cases} × {}, {}{}",
-            terminal(&one.name),
-            one.repeat,
-            about(one.expected_ms),
-            one.libcudart_version.as_ref().map(|it| format!(", libcudart {}", terminal(it))).unwrap_or_default(),
-        );
-        for case in &one.python {
-            let _ = writeln!(out, "      {}", terminal(&case.case));
-            for line in lines::program(&case.steps, None) {
-                let _ = writeln!(out, "        {}", terminal(&line));
-            }
-        }
+    let is_simulated = preview.provenance == Provenance::Simulated;
+    let simulated = is_simulated.then(|| Block::paragraph(format!("*** {}", tally::SIMULATED)));
+    let mut blocks: Vec<Block> = simulated.into_iter().collect();
+    let gpus = counted(preview.gpus, "GPU");
+    blocks.push(Block::paragraph(format!("dry run on {}, {gpus}: nothing is started", preview.on)));
+    let would_run = preview.would_run.iter().map(|one| {
+        let cases = format!("{} × {}", counted(one.cases.len(), "case"), one.repeat);
+        let libcudart = one.libcudart_version.as_ref().map(|it| format!("libcudart {it}"));
+        vec![one.name.clone(), cases, about(one.expected_ms), libcudart.unwrap_or_default()]
+    });
+    blocks.extend([Block::Gap, Block::Table(Table::bare(would_run))]);
+    for (one, case) in preview.would_run.iter().flat_map(|one| one.python.iter().map(move |case| (one, case))) {
+        blocks.push(Block::heading(2, format!("{}: {}", one.name, case.case)));
+        blocks.push(Block::Code("python", lines::program(&case.steps, None)));
     }
     if let Some(line) = applicable::line(preview.not_applicable.iter().map(|one| one.lacks.clone())) {
-        let _ = writeln!(out, "\n{line}");
-        for one in &preview.not_applicable {
-            let _ = writeln!(out, "  {:longest$}  {}", terminal(&one.name), terminal(&one.detail));
-        }
+        let rows = preview.not_applicable.iter().map(|one| vec![one.name.clone(), one.detail.clone()]);
+        blocks.extend([Block::heading(2, line), Block::Table(Table::bare(rows))]);
     }
-    for requirement in &preview.require {
-        let _ = writeln!(out, "\n{}", requirement.sentence());
-    }
-    let _ = writeln!(out, "\n{}", sentence(preview));
-    out
+    let ends = preview.require.iter().map(|requirement| requirement.sentence()).chain([sentence(preview)]);
+    blocks.extend(ends.flat_map(|end| [Block::Gap, Block::paragraph(end)]));
+    write(&blocks, WIDTH)
 }
 
 /// `about 1 min: 22 questions, 129 attempts`.
@@ -68,9 +52,6 @@ pub fn about(ms: u64) -> String {
         _ => format!("about {} min", ms.saturating_add(30_000) / 60_000),
     }
 }
-
-/// A longer name is not waited for by the others.
-const NAME: usize = 56;
 
 #[cfg(test)]
 mod tests {

@@ -3,12 +3,12 @@
 use crate::Format;
 use crate::block::{Block, Text};
 use crate::survey::section::Section;
+use crate::writer::terminal::write;
 use crate::writer::{html, markdown};
 use cuda_pitfalls_answers::releases::{
     CellDifference, Change, Column, LineReleases, LineState, Matrix, MatrixDifference, MatrixLine, ReleaseSpan, Witness,
 };
-use cuda_pitfalls_core::text::counts::counted;
-use cuda_pitfalls_core::text::{escape, lines};
+use cuda_pitfalls_core::text::counts::{counted, grouped};
 
 /// A state in a word, in one character for a table that has a column for each version, and as what a line does.
 fn words(state: LineState) -> (&'static str, &'static str, &'static str) {
@@ -51,54 +51,32 @@ pub fn witness(witness: Witness) -> &'static str {
 /// The matrix for a terminal of this width: a table for each package, a row for each line, a character for each
 /// version, and then what changed.
 pub fn text(matrix: &Matrix, width: usize) -> String {
-    let mut out = String::new();
+    let mut blocks = Vec::new();
     for (package, columns) in matrix.packages() {
-        let own: Vec<(usize, &Column)> =
-            columns.iter().filter_map(|index| Some((*index, matrix.columns.get(*index)?))).collect();
-        out.push_str(&format!("{}\n", escape::terminal(package)));
-        let widest = own.iter().map(|(_, column)| column.version.len()).max().unwrap_or(1) + 1;
-        for part in own.chunks((width.saturating_sub(32) / widest).max(1)) {
-            out.push_str(&table(matrix, part, widest, width));
+        let versions = columns.iter().filter_map(|index| Some(matrix.columns.get(*index)?.version.len()));
+        // A version and what is between columns, beside names of lines.
+        let widest = versions.max().unwrap_or(1) + 2;
+        for part in columns.chunks((width.saturating_sub(32) / widest).max(1)) {
+            blocks.extend(package_table(matrix, package, part, |state| words(state).1).blocks());
         }
-        for (_, column) in own {
-            out.extend(failed_in_words(column).map(|why| lines::sentence("", &why, width)));
-        }
-        out.push('\n');
     }
-    if matrix.lines.is_empty() {
-        return out;
+    if !matrix.lines.is_empty() {
+        blocks.push(Block::Gap);
+        blocks.extend(SIGNS.lines().map(Block::paragraph));
+        blocks.extend(changes(matrix));
     }
-    out.push_str(SIGNS);
-    out.push('\n');
+    write(&blocks, width)
+}
+
+/// What changed, the lines that changed alike together.
+fn changes(matrix: &Matrix) -> Vec<Block> {
     let changes = matrix.grouped_changes();
-    if !changes.is_empty() {
-        out.push_str("\nWhat changed\n");
-    }
-    for group in changes {
-        let names = names(matrix, &group).collect::<Vec<_>>().join("; ");
-        out.push_str(&lines::sentence("- ", &format!("{names}: {}", changed(matrix, &group)), width));
-    }
-    out
-}
-
-/// A table of some columns, each of this width.
-fn table(matrix: &Matrix, columns: &[(usize, &Column)], widest: usize, width: usize) -> String {
-    let room = width.saturating_sub(widest * columns.len()).max(20);
-    let head = columns.iter().map(|(_, column)| format!("{:>widest$}", escape::terminal(&column.version)));
-    let mut out = format!("{:room$}{}\n", "", head.collect::<String>());
-    let indices: Vec<usize> = columns.iter().map(|(index, _)| *index).collect();
-    for line in matrix.lines_in(&indices) {
-        let name = escape::terminal(&escape::shorten(&line.id, room.saturating_sub(1)));
-        let signs = indices.iter().map(|index| line.cell(*index).map_or(" ", |cell| words(cell.state).1));
-        let signs: String = signs.map(|sign| format!("{sign:>widest$}")).collect();
-        out.push_str(format!("{name:room$}{signs}").trim_end());
-        out.push('\n');
-    }
-    out
-}
-
-fn names<'m>(matrix: &'m Matrix, group: &'m [Change]) -> impl Iterator<Item = &'m str> {
-    group.iter().filter_map(|change| Some(matrix.lines.get(change.line)?.id.as_str()))
+    let told = changes.iter().map(|group| {
+        let names = group.iter().filter_map(|change| matrix.lines.get(change.line));
+        Text::join(names.map(|line| Text::code(&line.id)), "; ").then(format!(": {}", changed(matrix, group)))
+    });
+    let blocks = [Block::heading(2, "What changed"), Block::list(told)];
+    if changes.is_empty() { Vec::new() } else { blocks.to_vec() }
 }
 
 /// What lines that changed alike do since which version, and where.
@@ -205,62 +183,50 @@ pub fn markdown(matrix: &Matrix) -> String {
 
 fn page(matrix: &Matrix) -> Vec<Block> {
     let mut page = vec![Block::heading(1, TITLE), Block::Prose(OPENING)];
-    let changes = matrix.grouped_changes();
-    if !changes.is_empty() {
-        page.push(Block::heading(2, "What changed"));
-        let told = changes.iter().map(|group| {
-            let names = Text::join(names(matrix, group).map(Text::code), ", ");
-            names.then(format!(": {}", changed(matrix, group)))
-        });
-        page.push(Block::list(told));
-    }
-    let packages = matrix.packages().into_iter().map(|(package, columns)| package_table(matrix, package, &columns));
+    page.extend(changes(matrix));
+    let packages = matrix.packages().into_iter();
+    let packages = packages.map(|(package, columns)| package_table(matrix, package, &columns, word));
     page.extend(packages.chain([environments(matrix)]).flat_map(Section::blocks));
     page
 }
 
 /// The table of one package: lines, and the versions in these columns. What failed stands before it.
-fn package_table(matrix: &Matrix, package: &str, columns: &[usize]) -> Section {
+fn package_table(
+    matrix: &Matrix,
+    package: &str,
+    columns: &[usize],
+    shown: impl Fn(LineState) -> &'static str,
+) -> Section {
     let known = columns.iter().filter_map(|index| Some((*index, matrix.columns.get(*index)?)));
     let (asked, failed): (Vec<_>, Vec<_>) = known.partition(|(_, column)| column.failed.is_none());
     let versions = asked.iter().map(|(_, column)| column.version.as_str());
     let header: Vec<&str> = std::iter::once("line").chain(versions).collect();
     let row = |line: &MatrixLine| {
-        let cells = asked.iter().map(|(index, _)| line.cell(*index).map_or("", |cell| word(cell.state)));
+        let cells = asked.iter().map(|(index, _)| line.cell(*index).map_or("", |cell| shown(cell.state)));
         std::iter::once(line.id.clone()).chain(cells.map(str::to_string)).collect()
     };
     let rows = if asked.is_empty() { Vec::new() } else { matrix.lines_in(columns).map(row).collect() };
-    let why = failed.iter().filter_map(|(_, column)| failed_in_words(column));
+    let why = failed
+        .iter()
+        .filter_map(|(_, column)| Some(format!("{}: nothing was asked: {}", column.name, column.failed.as_ref()?)));
     Section { text: why.collect(), ..Section::new(package, &header, rows, &[0]) }
-}
-
-/// Why an environment was asked nothing.
-fn failed_in_words(column: &Column) -> Option<String> {
-    Some(format!("{}: nothing was asked: {}", column.name, column.failed.as_ref()?))
 }
 
 /// What differs between two matrices, on a terminal of this width.
 pub fn difference(found: &MatrixDifference, width: usize) -> String {
-    let mut out = String::new();
-    for (side, names) in [("A", &found.only_in_a), ("B", &found.only_in_b)] {
-        if !names.is_empty() {
-            out.push_str(&lines::sentence(&format!("only in {side}: "), &names.join(", "), width));
-        }
+    let sides = [("only in A", &found.only_in_a), ("only in B", &found.only_in_b)].into_iter();
+    let sides = sides.filter(|(_, names)| !names.is_empty());
+    let mut blocks: Vec<Block> = sides.map(|(name, names)| Block::fact(name, names.join(", "))).collect();
+    for (environment, cells) in grouped(found.cells.iter().map(|cell| (cell.environment.as_str(), cell))) {
+        let cells = cells.into_iter().map(|cell| format!("{}: {}", cell.line, between(cell)));
+        blocks.extend([Block::paragraph(environment), Block::list(cells)]);
     }
-    let mut environment = "";
-    for cell in &found.cells {
-        if cell.environment != environment {
-            environment = &cell.environment;
-            out.push_str(&format!("{}\n", escape::terminal(environment)));
-        }
-        out.push_str(&lines::sentence("  ", &format!("{}: {}", cell.line, between(cell)), width));
-    }
-    let (compared, differ) = (counted(found.compared, "answer"), found.cells.len());
-    out.push_str(&match differ {
-        0 => format!("{compared} compared: all the same\n"),
-        _ => format!("{compared} compared: {differ} differ\n"),
-    });
-    out
+    let compared = counted(found.compared, "answer");
+    blocks.push(Block::paragraph(match found.cells.len() {
+        0 => format!("{compared} compared: all the same"),
+        differ => format!("{compared} compared: {differ} differ"),
+    }));
+    write(&blocks, width)
 }
 
 fn between(cell: &CellDifference) -> String {

@@ -1,51 +1,46 @@
 //! What a mask makes visible, in words.
 
+use crate::block::{Block, Text};
 use crate::words::misspelt;
+use crate::writer::terminal::write;
 use cuda_pitfalls_answers::visibility::{GpuSource, Visibility};
-use cuda_pitfalls_core::mask::InitStatus;
+use cuda_pitfalls_core::mask::{Entry, InitStatus};
 use cuda_pitfalls_core::text::counts::counted;
-use cuda_pitfalls_core::text::{escape, lines};
 
 /// What a mask makes visible, for a terminal of this width.
 pub fn text(answer: &Visibility, width: usize) -> String {
-    let mut out = String::new();
     let gpus = counted(answer.gpus.len(), "GPU");
     let of = match &answer.gpus_of {
         GpuSource::Machine => format!("{gpus} of this machine"),
-        GpuSource::Simulated { machine } => format!("{gpus} of the simulated machine {}", escape::terminal(machine)),
-        GpuSource::File { path } => format!("{gpus} of {}", escape::terminal(path)),
+        GpuSource::Simulated { machine } => format!("{gpus} of the simulated machine {machine}"),
+        GpuSource::File { path } => format!("{gpus} of {path}"),
     };
     let set = |name: &str, value: &Option<String>| match value {
-        Some(value) => format!("{name}='{}'", escape::terminal(value)),
+        Some(value) => format!("{name}='{value}'"),
         None => format!("{name} not set"),
     };
     let order = answer.order.is_some().then(|| format!(", {}", set("CUDA_DEVICE_ORDER", &answer.order)));
     let head = format!("{}{}: {of}", set("CUDA_VISIBLE_DEVICES", &answer.mask), order.unwrap_or_default());
-    out.push_str(&lines::sentence("", &head, width));
-    for entry in &answer.entries {
-        let head = format!("  '{}'  ", escape::terminal(&entry.text));
-        out.push_str(&lines::sentence(&head, &entry.words(answer.gpus.len()), width));
-    }
-    out.push_str(&lines::sentence("", &outcome(answer), width));
-    for (ordinal, uuid) in answer.visible.iter().enumerate() {
+    let mut blocks = vec![Block::paragraph(head)];
+    let entry = |entry: &Entry| Block::fact(&format!("  '{}'", entry.text), entry.words(answer.gpus.len()));
+    blocks.extend(answer.entries.iter().map(entry));
+    blocks.push(Block::paragraph(outcome(answer)));
+    blocks.extend(answer.visible.iter().enumerate().map(|(ordinal, uuid)| {
         let index = answer.gpus.iter().position(|gpu| gpu.uuid == *uuid);
         let name = index.and_then(|index| answer.gpus.get(index)?.name.clone()).unwrap_or_default();
         let index = index.map(|index| format!("GPU {index}")).unwrap_or_default();
-        let line = format!("  cuda:{ordinal}  {index}  {}  {}", escape::terminal(uuid), escape::terminal(&name));
-        out.push_str(line.trim_end());
-        out.push('\n');
-    }
+        // An UUID is copied, so the line is not broken.
+        Block::fact(&format!("  cuda:{ordinal}"), Text::code(format!("{index}  {uuid}  {name}").trim()))
+    }));
     if !answer.order_known && answer.entries.iter().all(|entry| !entry.is_uuid()) {
         let says = "These GPUs are not of one model, and CUDA puts the fastest first: which one has which number is not \
                     known here. CUDA_DEVICE_ORDER=PCI_BUS_ID makes CUDA's numbers those of NVML.";
-        out.push_str(&lines::sentence("", says, width));
+        blocks.push(Block::paragraph(says));
     }
-    for (name, meant) in &answer.misspelt {
-        out.push_str(&lines::sentence("", &misspelt(name, meant), width));
-    }
+    blocks.extend(answer.misspelt.iter().map(|(name, meant)| Block::paragraph(misspelt(name, meant))));
     let rule = "Predicted by the rule that driver 580.159.04 was measured to follow, and not measured here.";
-    out.push_str(&lines::sentence("", rule, width));
-    out
+    blocks.push(Block::paragraph(rule));
+    write(&blocks, width)
 }
 
 /// What `cuInit` returns and what is visible then.
@@ -83,11 +78,13 @@ mod tests {
     #[test]
     fn each_entry_says_what_it_did_and_the_width_is_kept() {
         let twice = shown(Some("0,0,1"), None);
-        assert!(twice.contains("'0'  names GPU 0 again: cuInit fails\n"), "{twice}");
-        assert!(twice.contains("'1'  is not read any more\n") && twice.contains("CUDA_ERROR_INVALID_DEVICE (101)"));
+        assert!(twice.contains("'0'       names GPU 0 again: cuInit fails\n"), "{twice}");
+        assert!(
+            twice.contains("'1'       is not read any more\n") && twice.contains("CUDA_ERROR_INVALID_DEVICE (101)")
+        );
         assert!(twice.contains("puts the fastest first"), "{twice}");
         let ends = shown(Some("1,all"), Some("PCI_BUS_ID"));
-        assert!(ends.contains("the list ends before it") && ends.contains("cuda:0  GPU 1  GPU-ba00beef"), "{ends}");
+        assert!(ends.contains("the list ends before it") && ends.contains("cuda:0    GPU 1  GPU-ba00beef"), "{ends}");
         assert!(!ends.contains("fastest"), "{ends}");
         let misspelt = [("CUDA_VISIBLE\u{1b}".to_owned(), "CUDA_VISIBLE_DEVICES".to_owned())].into();
         let near = text(&Visibility { misspelt, ..visibility(None, None, GpuSource::Machine, Vec::new()) }, 80);

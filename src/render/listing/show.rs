@@ -1,146 +1,113 @@
 //! What one scenario asks, does and expects: `show`.
 
-use std::fmt::Write;
-
 use super::plain;
+use crate::block::{Block, Text};
+use crate::writer::terminal::write;
 use crate::{lines, sentence, versions};
 use cuda_pitfalls_calls as calls;
-use cuda_pitfalls_core::scenario::{Case, Gpus, Needs, Scalar, Scenario, Step, symptom};
+use cuda_pitfalls_core::scenario::{Case, Gpus, Instance, Needs, Scalar, Scenario, Step, symptom};
 use cuda_pitfalls_core::text::counts::listed;
-use cuda_pitfalls_core::text::escape::terminal;
-use cuda_pitfalls_core::text::lines::sentence as broken;
 
 const WIDEST: usize = 100;
 
 /// One scenario in words: what is asked, answered and to be done, how to ask it here; then which calls are made, what is
 /// expected and why. Of several instances it shows the first.
 pub fn text(scenario: &Scenario, width: usize) -> String {
-    let mut page = ScenarioPage { text: format!("{}\n", terminal(&scenario.name)), width: width.min(WIDEST) };
-    page.head(scenario);
-    page.text.push('\n');
-    page.fields(scenario);
-    page.calls(scenario);
-    page.expected(scenario);
-    page.text
+    let mut page = vec![Block::paragraph(&scenario.name)];
+    // What most readers came for.
+    page.extend(facts([
+        ("question", scenario.question.clone()),
+        ("answer", scenario.answer.clone()),
+        ("workaround", scenario.workaround.clone()),
+    ]));
+    // A command is not broken: it is copied.
+    page.extend([Block::fact("ask it here", Text::code(command(scenario))), Block::Gap]);
+    page.extend(fields(scenario));
+    if let Some(instance) = scenario.instances.first() {
+        page.extend(instance_blocks(scenario, instance));
+    }
+    write(&page, width.min(WIDEST))
 }
 
-struct ScenarioPage {
-    text: String,
-    width: usize,
+fn fields(scenario: &Scenario) -> impl Iterator<Item = Block> {
+    let symptoms = scenario.symptoms.iter().filter_map(|id| symptom::find(id));
+    let symptoms: Vec<&str> = symptoms.map(|symptom| symptom.sentence.as_str()).collect();
+    let instance = scenario.instances.first().filter(|instance| versions::matter(&instance.expect));
+    let versions = instance.map(|instance| versions::lines(&instance.expect, Scalar::to_string).join("; "));
+    let (step, attempt) = (seconds(scenario.step_timeout_ms), seconds(scenario.timeout_ms));
+    let repeat = scenario.repeat;
+    let mixture = if scenario.nondeterministic { "a mixture is an answer" } else { "" };
+    let fields = [
+        ("why", scenario.why.clone()),
+        ("belief", scenario.belief.clone()),
+        ("CUDA calls", scenario.twin.clone().unwrap_or_default()),
+        ("symptoms", symptoms.join("; ")),
+        ("messages", scenario.says.join("; ")),
+        ("versions", versions.unwrap_or_default()),
+        ("tags", scenario.tags.join(" ")),
+        ("needs", needs(&scenario.needs)),
+        ("hazards", listed(scenario.hazards.iter().map(|hazard| hazard.name()), "")),
+        ("attempts", format!("{repeat} of each case; a step takes at most {step} s, an attempt {attempt} s")),
+        ("outcomes", mixture.to_string()),
+    ];
+    let parameters = scenario.parameters.iter();
+    let parameters = parameters.map(|(name, values)| Block::fact(&format!("${{{name}}}"), listed(values, "")));
+    facts(fields).chain(parameters)
 }
 
-impl ScenarioPage {
-    fn field(&mut self, name: &str, value: &str) {
-        if !value.trim().is_empty() {
-            self.text.push_str(&broken(&format!("  {name:13} "), &plain(value), self.width));
-        }
-    }
+/// Names with what there is to say about them, their line breaks blanks as any other.
+fn facts<const N: usize>(fields: [(&'static str, String); N]) -> impl Iterator<Item = Block> {
+    let fields = fields.into_iter().map(|(name, text)| (name, plain(&text)));
+    fields.filter(|(_, text)| !text.is_empty()).map(|(name, text)| Block::fact(name, text))
+}
 
-    fn bullet(&mut self, words: &str) {
-        self.text.push_str(&broken("  - ", &plain(words), self.width));
+/// The calls of an instance, what they are expected to show, and what the scenario rests on.
+fn instance_blocks(scenario: &Scenario, instance: &Instance) -> Vec<Block> {
+    let title = |text: String| Block::heading(2, plain(&text));
+    let mut blocks = Vec::new();
+    if scenario.instances.len() > 1 {
+        let count = scenario.instances.len();
+        blocks.push(title(format!("The first of {count} instances, {}:", instance.name)));
     }
+    for case in &instance.cases {
+        blocks.push(title(format!("{}: {}", case.name, case.does)));
+        blocks.extend(case_blocks(case));
+    }
+    if !scenario.no_control.is_empty() {
+        blocks.push(title(format!("There is no control: {}", scenario.no_control)));
+    }
+    blocks.push(title("The pitfall shows in an attempt when".to_owned()));
+    blocks.push(Block::list(instance.effect.iter().map(|check| plain(&sentence::check(check)))));
+    // An address is not broken: a terminal opens it.
+    let sources = scenario.sources.iter().map(|source| Text::code(plain(source)));
+    let expected = instance.expect.iter().map(|expectation| plain(&sentence::expected(expectation)).into());
+    for (heading, items) in [("Expected", expected.collect::<Vec<Text>>()), ("Sources", sources.collect())] {
+        if !items.is_empty() {
+            blocks.extend([Block::heading(2, heading), Block::List(items)]);
+        }
+    }
+    blocks
+}
 
-    fn title(&mut self, words: &str) {
-        self.text.push('\n');
-        self.text.push_str(&broken("", &plain(words), self.width));
-    }
-
-    /// What most readers came for.
-    fn head(&mut self, scenario: &Scenario) {
-        self.field("question", &scenario.question);
-        self.field("answer", &scenario.answer);
-        self.field("workaround", &scenario.workaround);
-        // A command is not broken: it is copied.
-        let _ = writeln!(self.text, "  ask it here   {}", terminal(&command(scenario)));
-    }
-
-    fn fields(&mut self, scenario: &Scenario) {
-        self.field("why", &scenario.why);
-        self.field("common belief", &scenario.belief);
-        self.field("CUDA calls", scenario.twin.as_deref().unwrap_or_default());
-        let symptoms = scenario.symptoms.iter().filter_map(|id| symptom::find(id));
-        let symptoms: Vec<&str> = symptoms.map(|symptom| symptom.sentence.as_str()).collect();
-        self.field("symptoms", &symptoms.join("; "));
-        self.field("messages", &scenario.says.join("; "));
-        if let Some(instance) = scenario.instances.first().filter(|instance| versions::matter(&instance.expect)) {
-            self.field("versions", &versions::lines(&instance.expect, Scalar::to_string).join("; "));
+fn case_blocks(case: &Case) -> Vec<Block> {
+    let gpus = match case.gpus {
+        Gpus::All => "all GPUs, no mask".to_string(),
+        Gpus::Masked(1) => "1 GPU by mask".to_string(),
+        Gpus::Masked(n) => format!("{n} GPUs by mask"),
+    };
+    let env: String = case.env.iter().map(|(name, value)| format!(", {name}={value}")).collect();
+    let probes = if case.probes { "" } else { ", no probes" };
+    let needs = case.python.iter().map(|python| python.needs.join(", ")).filter(|needs| !needs.is_empty());
+    let code = match case.python {
+        Some(_) => Block::Code("python", lines::program(&case.steps, None)),
+        None => {
+            Block::Code("c", case.steps.iter().zip(1..).map(|(step, n)| format!("{n:2}  {}", call(step))).collect())
         }
-        self.field("tags", &scenario.tags.join(" "));
-        self.field("needs", &needs(&scenario.needs));
-        self.field("hazards", &listed(scenario.hazards.iter().map(|hazard| hazard.name()), ""));
-        let (step, attempt) = (seconds(scenario.step_timeout_ms), seconds(scenario.timeout_ms));
-        let repeat = scenario.repeat;
-        self.field(
-            "attempts",
-            &format!("{repeat} of each case; a step takes at most {step} s, an attempt {attempt} s"),
-        );
-        if scenario.nondeterministic {
-            self.field("outcomes", "a mixture is an answer");
-        }
-        for (name, values) in &scenario.parameters {
-            self.field(&format!("${{{}}}", terminal(name)), &listed(values, ""));
-        }
-    }
-
-    fn calls(&mut self, scenario: &Scenario) {
-        let Some(instance) = scenario.instances.first() else { return };
-        if scenario.instances.len() > 1 {
-            self.title(&format!("The first of {} instances, {}:", scenario.instances.len(), instance.name));
-        }
-        for case in &instance.cases {
-            self.case(case);
-        }
-        if !scenario.no_control.is_empty() {
-            self.title(&format!("There is no control: {}", scenario.no_control));
-        }
-    }
-
-    fn case(&mut self, case: &Case) {
-        self.title(&format!("{}: {}", case.name, case.does));
-        let gpus = match case.gpus {
-            Gpus::All => "all GPUs, no mask".to_string(),
-            Gpus::Masked(1) => "1 GPU by mask".to_string(),
-            Gpus::Masked(n) => format!("{n} GPUs by mask"),
-        };
-        let env: String =
-            case.env.iter().map(|(name, value)| format!(", {}={}", terminal(name), terminal(value))).collect();
-        let probes = if case.probes { "" } else { ", no probes" };
-        let _ = writeln!(self.text, "  starts with {gpus}{env}{probes}");
-        if let Some(python) = &case.python {
-            self.field("needs", &python.needs.join(", "));
-            for line in lines::program(&case.steps, None) {
-                let _ = writeln!(self.text, "       {}", terminal(&line));
-            }
-        } else {
-            for (i, step) in case.steps.iter().enumerate() {
-                let _ = writeln!(self.text, "  {:3}  {}", i + 1, call(step));
-            }
-        }
-        for check in &case.expect {
-            self.bullet(&sentence::check(check));
-        }
-    }
-
-    fn expected(&mut self, scenario: &Scenario) {
-        let Some(instance) = scenario.instances.first() else { return };
-        self.title("The pitfall shows in an attempt when");
-        for check in &instance.effect {
-            self.bullet(&sentence::check(check));
-        }
-        if !instance.expect.is_empty() {
-            self.title("Expected");
-        }
-        for expectation in &instance.expect {
-            self.bullet(&sentence::expected(expectation));
-        }
-        if !scenario.sources.is_empty() {
-            self.title("Sources");
-        }
-        for source in &scenario.sources {
-            // An address is not broken: a terminal opens it.
-            let _ = writeln!(self.text, "  - {}", plain(source));
-        }
-    }
+    };
+    let mut blocks = vec![Block::paragraph(format!("starts with {gpus}{env}{probes}"))];
+    blocks.extend(needs.map(|needs| Block::fact("needs", needs)));
+    blocks.extend([code, Block::list(case.expect.iter().map(|check| plain(&sentence::check(check))))]);
+    blocks
 }
 
 /// The command that asks this machine.
@@ -157,22 +124,14 @@ fn seconds(ms: u64) -> String {
 /// A step as a call in C, with what it binds before it and where it runs after it.
 pub(crate) fn call(step: &Step) -> String {
     let in_c_order = calls::find(&step.call).into_iter().flat_map(|call| call.inputs());
-    let argument = |name: &str| Some(format!("{name} = {}", terminal(&step.args.get(name)?.to_string())));
+    let argument = |name: &str| Some(format!("{name} = {}", step.args.get(name)?));
     let arguments = listed(in_c_order.filter_map(|param| argument(param.name)), "");
-    let mut call = format!("{}({arguments})", terminal(&step.call));
-    if let Some(name) = &step.bind {
-        call = format!("{} = {call}", terminal(name));
-    }
-    if let Some(on) = &step.on {
-        let _ = write!(call, "  on {}", terminal(on));
-    }
-    if let Some(from) = &step.from {
-        let _ = write!(call, "  from {}", terminal(from));
-    }
-    if step.label != step.call && !step.label.contains('#') {
-        let _ = write!(call, "  [{}]", terminal(&step.label));
-    }
-    call
+    let bound = step.bind.iter().map(|name| format!("{name} = "));
+    let on = step.on.iter().map(|on| format!("  on {on}"));
+    let from = step.from.iter().map(|from| format!("  from {from}"));
+    let is_labelled = step.label != step.call && !step.label.contains('#');
+    let label = is_labelled.then(|| format!("  [{}]", step.label));
+    bound.chain([format!("{}({arguments})", step.call)]).chain(on).chain(from).chain(label).collect()
 }
 
 fn needs(needs: &Needs) -> String {

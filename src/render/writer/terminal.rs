@@ -1,6 +1,6 @@
 //! Blocks for a terminal or a log, in lines of a width.
 
-use comfy_table::{ContentArrangement, LineStyle, TableStyle};
+use comfy_table::{ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
 
 use crate::block::{Block, Span, Table, Text};
 use cuda_pitfalls_core::text::counts::listed;
@@ -136,7 +136,11 @@ fn table_lines(table: &Table, width: usize) -> String {
     let mut lines = comfy_table::Table::new();
     let width = u16::try_from(width).unwrap_or(u16::MAX);
     lines.force_no_tty().set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-    lines.load_style(STYLE).set_header(table.columns.iter().map(|name| escape::terminal(name)));
+    lines.load_style(STYLE);
+    let is_bare = table.columns.iter().all(String::is_empty);
+    if !is_bare {
+        lines.set_header(table.columns.iter().map(|name| escape::terminal(name)));
+    }
     for row in &table.rows {
         lines.add_row(row.iter().map(|cell| {
             let lines = cell.0.split(|span| *span == Span::Break);
@@ -144,8 +148,14 @@ fn table_lines(table: &Table, width: usize) -> String {
             lines.collect::<Vec<_>>().join("\n")
         }));
     }
-    for column in lines.column_iter_mut() {
+    // Names are searched for and copied.
+    let longest = table.rows.iter().filter_map(|row| Some(columns(&shown(&row.first()?.0)))).max().unwrap_or(0);
+    let names = u16::try_from(longest + 1).unwrap_or(width).min(width / 5 * 3);
+    for (index, column) in lines.column_iter_mut().enumerate() {
         column.set_padding((0, 1));
+        if is_bare && index == 0 {
+            column.set_constraint(ColumnConstraint::LowerBoundary(Width::Fixed(names)));
+        }
     }
     lines.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
