@@ -4,10 +4,9 @@
 //! through [`cuda_pitfalls_core::text::escape`].
 
 pub mod changes;
-mod csv;
 mod findings;
 mod html;
-mod prometheus;
+mod results;
 mod standing;
 mod view;
 mod words;
@@ -42,9 +41,9 @@ pub fn render(fleet: &Fleet, form: FleetForm, width: usize, docs: Option<&str>) 
         FleetForm::Text => terminal::write(&View::new(fleet, view::TEXT, docs).blocks(), width),
         FleetForm::Html => html::fleet(fleet, docs),
         FleetForm::Markdown => markdown::write(&View::new(fleet, view::MARKDOWN, docs).blocks()),
-        FleetForm::Prometheus => prometheus::fleet(fleet),
+        FleetForm::Prometheus => results::prometheus(fleet),
         FleetForm::Json => serde_json::to_string(fleet).unwrap_or_default() + "\n",
-        FleetForm::Csv => csv::fleet(fleet),
+        FleetForm::Csv => results::csv(fleet),
     }
 }
 

@@ -18,19 +18,18 @@ pub mod explain;
 pub mod facts;
 pub mod fleet;
 pub mod full;
-pub mod github;
 mod health;
 pub mod html;
 pub mod impact;
 pub mod issue;
-pub mod junit;
 pub mod lines;
 pub mod listing;
+mod machine;
 pub mod markdown;
 mod prepared;
 pub mod preview;
-pub mod prometheus;
 pub mod releases;
+mod results;
 mod sentence;
 mod steps;
 pub mod survey;
@@ -89,9 +88,9 @@ pub fn render(prepared: &Prepared<'_>, format: Format, width: usize) -> Option<S
         Format::TextFull => full::report(report, width),
         Format::Html => html::report(report),
         Format::Markdown => markdown::report(report),
-        Format::Junit => junit::report(report),
-        Format::Prometheus => prometheus::report(report),
-        Format::Github => github::report(report),
+        Format::Junit => results::junit(report),
+        Format::Prometheus => results::prometheus(report),
+        Format::Github => results::github(report),
         Format::Compact => serde_json::to_string(&prepared.compact()).unwrap_or_default() + "\n",
         _ => return None,
     })

@@ -7,14 +7,13 @@ mod cards;
 mod change;
 mod entry;
 mod file;
-mod github;
 mod html;
 mod issue;
-mod junit;
 mod markdown;
 mod place;
 mod proof;
 mod reported;
+mod results;
 mod sarif;
 pub mod sim;
 mod summary;
@@ -65,8 +64,8 @@ impl<'a> TraceView<'a> {
             Format::Text => Some(text::text(self, width)),
             Format::Html => Some(self.html()),
             Format::Markdown => Some(markdown::page(self)),
-            Format::Junit => Some(junit::file(self, name)),
-            Format::Github => Some(github::lines(self, root)),
+            Format::Junit => Some(results::junit(self, name)),
+            Format::Github => Some(results::github(self, root)),
             Format::Sarif => Some(sarif::document(self, root)),
             _ => None,
         }

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use self::build::Builder;
 use super::place;
+use crate::machine::UserLine;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Finding;
 use cuda_pitfalls_trace::policy::Violation;
@@ -175,7 +176,7 @@ pub(super) fn entries(history: &History, findings: &[Finding], violations: &[Vio
 }
 
 /// `train.py:31`, with its path; `cell 3 line 2` of what is in no file.
-pub(super) fn shown(place: &place::UserLine) -> String {
+pub(super) fn shown(place: &UserLine) -> String {
     line_in_words(&place::short(&place.file), place.line)
 }
 

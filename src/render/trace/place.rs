@@ -1,6 +1,7 @@
 //! Where in a program an event was: the user's own line, the way from there to the CUDA call, and
 //! the words for GPUs, times, values and statuses.
 
+use crate::machine::UserLine;
 use cuda_pitfalls_core::text::escape::shorten;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::{Frame, Trace, TraceEvent, limit_name, status_name};
@@ -9,13 +10,6 @@ use cuda_pitfalls_trace::{Frame, Trace, TraceEvent, limit_name, status_name};
 const LONGEST: usize = 160;
 /// The most frames of the user's own code that a chain shows.
 const MOST_OWN: usize = 4;
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct UserLine {
-    /// The file, relative to the folder that the program was started in where it lies below it.
-    pub(super) file: String,
-    pub(super) line: Option<u32>,
-}
 
 /// The innermost line of the user's own code.
 pub(super) fn place(trace: &Trace, event: &TraceEvent) -> Option<UserLine> {

@@ -1,0 +1,138 @@
+//! What programs are told of a fleet: rows for spreadsheets, and metrics.
+
+use std::collections::BTreeMap;
+
+use super::{standing, words};
+use crate::machine::csv::{record, text};
+use crate::machine::prometheus::{Sample, family, figure, time};
+use crate::words::provenance;
+use cuda_pitfalls_answers::fleet::{Fleet, Key, Rank, What, causes};
+use cuda_pitfalls_answers::survey::word;
+use cuda_pitfalls_core::text::counts::grouped;
+
+const HEADER: &str = "rank,differs_in,machine,question,asks,of,usual,these,usual_machines,these_machines,\
+                      usual_median_bytes,these_median_bytes,gpus,driver,libcudart,mig,shared,page,cause\r\n";
+
+/// A row for each machine that differs or is missing.
+pub(super) fn csv(fleet: &Fleet) -> String {
+    let mut out = HEADER.to_owned();
+    for name in fleet.expected.iter().flat_map(|expected| &expected.missing) {
+        let mut cells: [String; 19] = Default::default();
+        (cells[1], cells[2]) = ("missing".to_owned(), text(name));
+        out += &record(cells);
+    }
+    let causes = words::numbers(fleet);
+    for (place, one) in words::told(fleet).iter().enumerate() {
+        let bytes = match &one.difference.what {
+            What::Bytes { usual, these, .. } => [usual, these].map(|it| it.median_bytes.to_string()),
+            _ => [String::new(), String::new()],
+        };
+        let join = |part: fn(&words::Side) -> &str| one.sides.iter().map(part).collect::<Vec<_>>().join("; ");
+        let of_key = |part: fn(&Key) -> String| {
+            fleet.groups.get(one.difference.group).map(|group| part(&group.key)).unwrap_or_default()
+        };
+        for machine in &one.machines {
+            let [usual_bytes, these_bytes] = bytes.clone();
+            out += &record([
+                (place + 1).to_string(),
+                one.rank.name().to_owned(),
+                text(machine),
+                text(one.name),
+                text(one.question),
+                text(&join(|side| &side.of)),
+                text(&join(|side| &side.usual)),
+                text(&join(|side| &side.these)),
+                one.difference.usual_machines.to_string(),
+                one.these().to_string(),
+                usual_bytes,
+                these_bytes,
+                text(&of_key(|key| key.gpus.clone())),
+                text(&of_key(|key| key.driver.clone())),
+                text(&of_key(|key| key.libcudart.clone())),
+                of_key(|key| key.mig.to_string()),
+                of_key(|key| key.shared.to_string()),
+                text(one.page.unwrap_or_default()),
+                causes.get(&place).map(|number| number.to_string()).unwrap_or_default(),
+            ]);
+        }
+    }
+    out
+}
+
+/// Metrics. Machines that differ or are missing have series of their own; the others are counted, so that the number of
+/// series does not grow with a fleet that is in order.
+pub(super) fn prometheus(fleet: &Fleet) -> String {
+    let mut out = String::new();
+    let expected = fleet.expected.as_ref();
+    let counts = [
+        ("machines", "Machines of which a report was merged.", Some(fleet.machines.len())),
+        ("groups", "Groups of machines that can be compared.", Some(fleet.groups.len())),
+        ("machines_alone", "Machines that are alone in their group.", Some(words::alone(fleet).len())),
+        ("machines_expected", "Machines that were expected.", expected.map(|expected| expected.machines)),
+        (
+            "machines_missing",
+            "Machines that were expected and have no report.",
+            expected.map(|expected| expected.missing.len()),
+        ),
+    ];
+    for (name, help, count) in counts {
+        figure(&mut out, &format!("fleet_{name}"), help, count);
+    }
+    let missing = fleet.expected.iter().flat_map(|expected| &expected.missing);
+    let missing = missing.map(|name| (vec![("machine", name.clone())], "1".to_owned()));
+    family(&mut out, "fleet_machine_missing", "A machine that is missing; always 1.", missing);
+    let buckets = fleet.input.buckets.iter().map(|(bucket, count)| (vec![("bucket", word(bucket))], count.to_string()));
+    family(&mut out, "fleet_documents", "Documents that were read, by what became of them.", buckets);
+    let help = "Machines that answered fewer than nine in ten questions.";
+    figure(&mut out, "fleet_machines_few_answers", help, [standing::few(fleet).count()]);
+    let help = "Machines with an unexpected verdict by their own reports.";
+    figure(&mut out, "fleet_machines_unexpected", help, [standing::unexpected_machines(fleet)]);
+    differences(&mut out, fleet);
+    let input = &fleet.input;
+    time(&mut out, "fleet_first_run_timestamp_seconds", "When the earliest merged run began.", input.from.as_ref());
+    time(&mut out, "fleet_last_run_timestamp_seconds", "When the latest merged run began.", input.to.as_ref());
+    let labels = vec![("version", fleet.version.clone()), ("provenance", provenance(fleet.provenance).to_owned())];
+    let help = "The version that merged, and who answered; always 1.";
+    family(&mut out, "fleet_build_info", help, [(labels, "1".to_owned())]);
+    out
+}
+
+fn differences(out: &mut String, fleet: &Fleet) {
+    let told = words::told(fleet);
+    let help = "Machines that differ from the others of their group.";
+    figure(out, "fleet_machines_differing", help, [words::differing(fleet, &told)]);
+    let counts = Rank::ALL.map(|rank| {
+        let count = told.iter().filter(|one| one.rank == rank).count();
+        (vec![("differs_in", rank.name().to_owned())], count.to_string())
+    });
+    family(out, "fleet_differences", "Differences, by what differs.", counts);
+    let help = "Differences by cause: those of the same machines that are alike are one.";
+    figure(out, "fleet_causes", help, [causes(fleet).len()]);
+    let mut of_machines: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for one in told.iter().filter(|one| !one.is_split) {
+        for machine in &one.machines {
+            *of_machines.entry((machine, one.rank.name())).or_default() += 1;
+        }
+    }
+    let of_questions = told.iter().filter_map(|one| {
+        let key = &fleet.groups.get(one.difference.group)?.key;
+        let series = vec![
+            ("question", one.name.to_owned()),
+            ("differs_in", one.rank.name().to_owned()),
+            ("gpus", key.gpus.clone()),
+            ("driver", key.driver.clone()),
+            ("libcudart", key.libcudart.clone()),
+            ("mig", key.mig.to_string()),
+            ("shared", key.shared.to_string()),
+        ];
+        Some((series, one.these()))
+    });
+    let machines = of_machines.iter().map(|((machine, rank), count)| -> Sample {
+        (vec![("machine", (*machine).to_owned()), ("differs_in", (*rank).to_owned())], count.to_string())
+    });
+    family(out, "fleet_machine_differences", "In how many questions a machine differs.", machines);
+    // Two outcomes of one question in one group are one series.
+    let questions = grouped(of_questions).into_iter();
+    let questions = questions.map(|(labels, machines)| (labels, machines.into_iter().sum::<usize>().to_string()));
+    family(out, "fleet_question_differing", "How many machines of a group differ in a question.", questions);
+}

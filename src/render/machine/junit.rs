@@ -1,0 +1,98 @@
+//! Test results for CI systems, in the dialect of Jenkins: one suite.
+
+use std::time::Duration;
+
+use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, TestSuite, XmlString};
+
+use super::{LIMIT, UserLine};
+use cuda_pitfalls_core::text::escape::{shorten, xml};
+use cuda_pitfalls_core::verdict::Provenance;
+
+/// What became of a test.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    #[default]
+    Success,
+    Skipped,
+    Error,
+    Failure,
+}
+
+/// A test: a scenario, what is forbidden, what a rule found, or something about the run itself.
+#[derive(Default)]
+pub(crate) struct Case {
+    pub(crate) name: String,
+    pub(crate) class: String,
+    pub(crate) outcome: Outcome,
+    /// A word for the sort of outcome, and a sentence; neither is shown of a success.
+    pub(crate) sort: String,
+    pub(crate) message: String,
+    pub(crate) place: Option<UserLine>,
+    pub(crate) elapsed_ns: Option<u64>,
+    pub(crate) properties: Vec<(String, String)>,
+    /// Lines of output.
+    pub(crate) stdout: Vec<String>,
+    pub(crate) stderr: Vec<String>,
+}
+
+impl Case {
+    /// A success. Its class is that of a subject: `cuda-pitfalls.visibility`, or `cuda-pitfalls.simulated.visibility`.
+    pub(crate) fn new(provenance: Provenance, subject: &str, name: &str) -> Case {
+        let simulated = if provenance == Provenance::Simulated { ".simulated" } else { "" };
+        Case { name: name.to_owned(), class: format!("cuda-pitfalls{simulated}.{subject}"), ..Case::default() }
+    }
+
+    pub(crate) fn with(self, outcome: Outcome, sort: &str, message: &str) -> Case {
+        Case { outcome, sort: sort.to_owned(), message: message.to_owned(), ..self }
+    }
+
+    fn written(self) -> TestCase {
+        let mut status = match self.outcome {
+            Outcome::Success => TestCaseStatus::success(),
+            Outcome::Skipped => TestCaseStatus::skipped(),
+            Outcome::Error => TestCaseStatus::non_success(NonSuccessKind::Error),
+            Outcome::Failure => TestCaseStatus::non_success(NonSuccessKind::Failure),
+        };
+        status.set_type(xml(&self.sort)).set_message(shorten(&xml(&self.message), LIMIT));
+        let mut case = TestCase::new(xml(&self.name), status);
+        case.set_classname(xml(&self.class));
+        case.time = self.elapsed_ns.map(Duration::from_nanos);
+        if let Some(UserLine { file, line }) = self.place {
+            case.extra.insert("file".into(), xml(&file).into());
+            case.extra.extend(line.map(|line| ("line".into(), line.to_string().into())));
+        }
+        case.properties.extend(self.properties.iter().map(property));
+        case.system_out = output(&self.stdout);
+        case.system_err = output(&self.stderr);
+        case
+    }
+}
+
+fn property((name, value): &(String, String)) -> Property {
+    Property::new(xml(name), shorten(&xml(value), LIMIT))
+}
+
+fn output(lines: &[String]) -> Option<XmlString> {
+    let text = lines.iter().map(|line| xml(line)).collect::<Vec<_>>().join("\n");
+    (!lines.is_empty()).then(|| shorten(&text, 2 * LIMIT).into())
+}
+
+/// A file of one suite, which began then and took so long.
+pub(crate) fn file(
+    name: &str,
+    (started_at, elapsed_ns): (&str, u64),
+    properties: &[(String, String)],
+    cases: Vec<Case>,
+) -> String {
+    let mut suite = TestSuite::new(xml(name));
+    suite.properties.extend(properties.iter().map(property));
+    suite.add_test_cases(cases.into_iter().map(Case::written));
+    let mut file = Report::new("cuda-pitfalls");
+    let (at, took) = (started_at.parse().ok(), Duration::from_nanos(elapsed_ns));
+    (suite.timestamp, file.timestamp) = (at, at);
+    suite.set_time(took);
+    file.set_time(took);
+    file.add_test_suite(suite);
+    // Writing to memory does not fail, and text without forbidden characters can be written.
+    file.to_string().unwrap_or_default().trim_end().to_owned() + "\n"
+}
