@@ -115,7 +115,7 @@ fn a_command_is_traced_annotated_summarised_and_kept() {
     assert!(acted.log.contains("it runs\n[] after it\n"), "the command is a script without our inputs: {}", acted.log);
     let annotation = "\n::error file=lib dir/mine/__init__.py,line=2,title=forbidden%3A cuinit::";
     assert!(acted.log.contains(annotation), "{}", acted.log);
-    assert!(acted.summary.starts_with("# cuda-pitfalls trace: ") && acted.summary.contains("forbidden"));
+    assert!(acted.summary.starts_with("# cuda-pitfalls trace\n") && acted.summary.contains("## Forbidden"));
     let folder = scratch.path().join("kept");
     assert!(Path::new(acted.output("folder")).starts_with(folder.canonicalize().expect("it is there")));
     for name in ["report", "sarif"] {

@@ -158,7 +158,7 @@ fn a_forbidden_cuinit_is_an_error_at_the_line_of_the_import() {
     assert_eq!((invocation["exitCode"].as_i64(), &invocation["executionSuccessful"]), (Some(0), &Value::Bool(true)));
     assert_eq!(invocation["toolExecutionNotifications"][0]["descriptor"]["id"], "simulated");
     let page = fs::read_to_string(&markdown).expect("it was written");
-    assert!(page.starts_with("# cuda-pitfalls trace: ") && page.contains("1 violation"), "{page}");
+    assert!(page.starts_with("# cuda-pitfalls trace\n") && page.contains("1 violation"), "{page}");
     // The same line, in another process and further down.
     fs::write(package.join("gpu.py"), format!("# A comment.\n\n{code}")).expect("a file of our own");
     let moved = of_init(&run());

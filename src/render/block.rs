@@ -29,6 +29,10 @@ pub(crate) enum Block {
     Code(&'static str, Vec<String>),
     /// What a page shows when its summary is opened, and a terminal below it.
     Fold(String, Vec<Block>),
+    /// What happened or was found, with what belongs to it below.
+    Entry(Entry),
+    /// What is drawn for a page alone: elements, in which everything is escaped.
+    Drawn(String),
     /// What is too long for a terminal.
     OnPages(Vec<Block>),
     /// Where a terminal has an empty line, although nothing begins.
@@ -51,6 +55,18 @@ impl Block {
     pub(crate) fn list<T: Into<Text>>(items: impl IntoIterator<Item = T>) -> Block {
         Block::List(items.into_iter().map(T::into).collect())
     }
+}
+
+/// A title with what belongs to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// The classes on a page, and where its links lead; it may be empty.
+    pub(crate) class: String,
+    pub(crate) id: String,
+    pub(crate) title: Text,
+    /// What a terminal has at the right, such as when it was; it may be empty.
+    pub(crate) aside: String,
+    pub(crate) body: Vec<Block>,
 }
 
 /// Rows of cells below their columns' names.

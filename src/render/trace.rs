@@ -3,13 +3,10 @@
 //! Every form is made of the same `entry`s: an important event, or a group of equal ones, with the
 //! user's own line, what it did to memory, and the pitfalls that begin there.
 
-mod cards;
 mod change;
 mod entry;
 mod file;
-mod html;
 mod issue;
-mod markdown;
 mod place;
 mod proof;
 mod reported;
@@ -17,9 +14,10 @@ mod results;
 mod sarif;
 pub mod sim;
 mod summary;
-mod text;
+mod timeline;
 mod totals;
 mod unseen;
+mod view;
 
 pub use summary::schema;
 
@@ -61,9 +59,9 @@ impl<'a> TraceView<'a> {
     /// `name` is what the trace is called, such as its path, and `root` the folder that files are relative to.
     pub fn as_format(&self, format: Format, width: usize, [name, root]: [&str; 2]) -> Option<String> {
         match format {
-            Format::Text => Some(text::text(self, width)),
+            Format::Text => Some(view::text(self, width)),
             Format::Html => Some(self.html()),
-            Format::Markdown => Some(markdown::page(self)),
+            Format::Markdown => Some(view::markdown(self)),
             Format::Junit => Some(results::junit(self, name)),
             Format::Github => Some(results::github(self, root)),
             Format::Sarif => Some(sarif::document(self, root)),
@@ -73,7 +71,7 @@ impl<'a> TraceView<'a> {
 
     /// The page, without scripts and without links to anything outside.
     pub fn html(&self) -> String {
-        html::page(self)
+        view::html(self)
     }
 
     /// The summary, as `trace --json` prints it; its schema is [`schema`].
@@ -88,7 +86,9 @@ impl<'a> TraceView<'a> {
 }
 
 /// What findings have in common that are told once: the rule's words, but for the process.
-fn alike(finding: &Finding) -> (&str, String, &str) {
+type Alike<'a> = (&'a str, String, &'a str);
+
+fn alike(finding: &Finding) -> Alike<'_> {
     let says = finding.says.replace(&format!("pid {}", finding.pid), "pid");
     (&finding.title, says, &finding.workaround)
 }

@@ -63,11 +63,6 @@ pub(crate) fn paragraph(class: &str, text: &str) -> String {
     element("p", class, &html(text)) + "\n"
 }
 
-pub(crate) fn list(class: &str, texts: &[String]) -> String {
-    let items: String = texts.iter().map(|text| element("li", "", &html(text)) + "\n").collect();
-    element("ul", class, &format!("\n{items}")) + "\n"
-}
-
 /// What is shown below its summary once that is opened; it is not escaped here.
 pub(crate) fn fold(summary: &str, inner: &str) -> String {
     format!("<details><summary>{}</summary>{inner}</details>\n", html(summary))

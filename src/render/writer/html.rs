@@ -4,7 +4,7 @@
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-use crate::block::{Block, Span, Table, Text, Tone};
+use crate::block::{Block, Entry, Span, Table, Text, Tone};
 use crate::html::page::{self, element, fold};
 use cuda_pitfalls_core::text::escape;
 
@@ -48,6 +48,16 @@ fn written(block: &Block) -> String {
             element("pre", "", &element("code", "", &lines))
         }
         Block::Fold(summary, blocks) => fold(summary, &write(blocks)),
+        Block::Entry(Entry { class, id, title, aside, body }) => {
+            let (class, id) = (escape::html(class), escape::html(id));
+            let title = format!("{} {}", inline(title), element("span", "when", &escape::html(aside)));
+            format!(
+                "<article class=\"{class}\" id=\"{id}\">\n{}\n{}</article>",
+                element("p", "title", &title),
+                write(body)
+            )
+        }
+        Block::Drawn(elements) => elements.clone(),
         Block::OnPages(blocks) => write(blocks),
         Block::Gap => String::new(),
     }

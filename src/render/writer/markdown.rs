@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::block::{Block, Span, Table, Text};
+use crate::block::{Block, Entry, Span, Table, Text};
 use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::escape;
 
@@ -48,8 +48,14 @@ fn written(block: &Block) -> String {
             let summary = escape::html(summary);
             format!("<details><summary>{summary}</summary>\n\n{}\n</details>\n", write(blocks))
         }
+        Block::Entry(Entry { title, aside, body, .. }) => {
+            let title = format!("**{}** {}", inline(title), escape::markdown(aside));
+            let body =
+                write(body).lines().map(|line| format!("  {line}").trim_end().to_owned() + "\n").collect::<String>();
+            format!("- {}\n\n{body}", title.trim_end())
+        }
         Block::OnPages(blocks) => write(blocks),
-        Block::Gap => String::new(),
+        Block::Drawn(_) | Block::Gap => String::new(),
     }
 }
 

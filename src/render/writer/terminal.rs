@@ -2,10 +2,10 @@
 
 use comfy_table::{ColumnConstraint, ContentArrangement, LineStyle, TableStyle, Width};
 
-use crate::block::{Block, Span, Table, Text};
+use crate::block::{Block, Entry, Span, Table, Text};
 use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::escape;
-use cuda_pitfalls_core::text::lines::{columns, sentence, words};
+use cuda_pitfalls_core::text::lines::{UNBROKEN, columns, sentence, words};
 
 /// One line under the header.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
@@ -20,7 +20,16 @@ pub(crate) fn write(blocks: &[Block], width: usize) -> String {
     for block in blocks {
         write_block(&mut out, block, width);
     }
-    out
+    out.lines().map(|line| guarded(line) + "\n").collect()
+}
+
+/// Where a long name is broken, the rest may begin with what a CI system takes for a command.
+fn guarded(line: &str) -> String {
+    let body = line.trim_start();
+    match body.strip_prefix("::") {
+        Some(rest) => format!("{}\\x3a:{rest}", " ".repeat(line.len() - body.len())),
+        None => line.to_owned(),
+    }
 }
 
 fn write_block(out: &mut String, block: &Block, width: usize) {
@@ -32,7 +41,7 @@ fn write_block(out: &mut String, block: &Block, width: usize) {
         Block::Paragraph(text) => write_text(out, "", text, width),
         Block::Banner(text) => *out += &banner(text, width),
         Block::Badges(badges) => *out += &sentence("", &listed(badges.iter().map(|(_, words)| words), ""), width),
-        Block::Prose(_) | Block::OnPages(_) => {}
+        Block::Prose(_) | Block::OnPages(_) | Block::Drawn(_) => {}
         Block::Fact(name, text) => write_fact(out, "", name, text, width),
         Block::Answer { word, question, name } => write_answer(out, word, question, name, width),
         Block::List(items) => items.iter().for_each(|item| write_text(out, "- ", item, width)),
@@ -53,8 +62,29 @@ fn write_block(out: &mut String, block: &Block, width: usize) {
             write_text(out, "", &summary.into(), width);
             blocks.iter().for_each(|block| write_block(out, block, width));
         }
+        Block::Entry(Entry { title, aside, body, .. }) => {
+            write_beside(out, &shown(&title.0), aside, width);
+            let body = write(body, width.saturating_sub(INDENT.len()));
+            out.extend(body.lines().map(|line| format!("{INDENT}{line}").trim_end().to_owned() + "\n"));
+        }
         Block::Gap => write_gap(out),
     }
+}
+
+/// A text, and at the right of its last line, or of a line of its own, a word.
+fn write_beside(out: &mut String, text: &str, right: &str, width: usize) {
+    // Columns that are lined up by two spaces stay so.
+    let text = escape::terminal(text).replace("  ", &UNBROKEN.to_string().repeat(2));
+    let mut lines = words(&text, width.saturating_sub(2).max(1));
+    lines.iter_mut().skip(1).for_each(|line| line.insert_str(0, "  "));
+    let right = escape::terminal(right);
+    let (last, gap) = (lines.last().map_or(0, |line| columns(line)), width.saturating_sub(columns(&right)));
+    match lines.last_mut() {
+        Some(line) if last + 2 <= gap && !right.is_empty() => *line += &format!("{:1$}{right}", "", gap - last),
+        _ if gap > 0 => lines.extend((!right.is_empty()).then(|| format!("{:gap$}{right}", ""))),
+        _ => lines.extend(words(&right, width)),
+    }
+    out.extend(lines.into_iter().map(|line| line + "\n"));
 }
 
 /// An empty line, unless there is one or nothing before.

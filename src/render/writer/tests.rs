@@ -1,5 +1,5 @@
 use super::{html, markdown, terminal};
-use crate::block::{Block, Span, Table, Text, Tone};
+use crate::block::{Block, Entry, Span, Table, Text, Tone};
 
 /// What acts in some form: a colour, a title, a C1 control, a change of direction, commands of CI systems, the end of a
 /// line, of a cell, of code and of a script, a tag, a name that is notified.
@@ -27,7 +27,9 @@ fn every_block(text: &str) -> Vec<Block> {
         Block::Table(Table { records: Some("x"), ..Table::new([own(), own()], [vec![all.clone(), all]]) }),
         Block::Code("sh", vec![own()]),
     ];
-    inner.iter().cloned().chain([Block::Fold(own(), inner.clone()), Block::OnPages(inner.clone())]).collect()
+    let entry = Entry { class: own(), id: own(), title: Span::Plain(own()).into(), aside: own(), body: inner.clone() };
+    let entry = Block::Entry(entry);
+    inner.iter().cloned().chain([entry, Block::Fold(own(), inner.clone()), Block::OnPages(inner.clone())]).collect()
 }
 
 #[test]
@@ -56,7 +58,7 @@ fn no_form_obeys_a_text_of_any_block() {
             _ => {}
         }
     }
-    assert_eq!((rows, cells), (6, 24), "one row and its heading in each table");
+    assert_eq!((rows, cells), (8, 32), "one row and its heading in each table");
 }
 
 #[test]

@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 
-use super::{is_told, more};
+use super::entry::{EntryKind, TraceEntry};
+use super::place;
+use super::view::{is_told, more};
 use crate::html::page::paragraph;
 use crate::svg::{Axis, share, steps};
-use crate::trace::entry::{EntryKind, TraceEntry};
-use crate::trace::place;
+use crate::writer;
 use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::escape::{html, shorten};
 use cuda_pitfalls_core::text::units;
@@ -30,17 +31,17 @@ const WIDE_CHARACTER: f64 = 1.0;
 const COLUMNS: f64 = 1000.0;
 const HEIGHT: f64 = 100.0;
 
-/// Writes the picture; nothing where there is nothing to draw.
-pub(super) fn draw(out: &mut String, trace: &Trace, entries: &[TraceEntry], listed: &HashSet<usize>) {
+/// The picture; nothing where there is nothing to draw.
+pub(super) fn draw(trace: &Trace, entries: &[TraceEntry], listed: &HashSet<usize>) -> String {
     if entries.is_empty() && trace.memory.is_empty() {
-        return;
+        return String::new();
     }
     let from = trace.start.t_ns;
     let times = trace.events.iter().map(|event| event.t_ns).chain(trace.memory.iter().map(|memory| memory.t_ns));
     let to = times.chain(trace.end.iter().map(|end| end.t_ns)).max().unwrap_or(from).max(from);
     let stamps = trace.events.iter().map(|event| event.t_ns).chain(trace.memory.iter().map(|memory| memory.t_ns));
     let axis = Axis::new((from, to), stamps);
-    out.push_str("<h2>Timeline</h2>\n<div class=\"timeline\">\n");
+    let mut out = "<h2>Timeline</h2>\n<div class=\"timeline\">\n".to_owned();
     let late = entries.iter().filter(|entry| !entry.late.is_empty()).map(|_| EntryKind::Variable);
     let kinds: BTreeSet<EntryKind> = entries.iter().map(|entry| entry.kind).chain(late).collect();
     let legend: String = kinds
@@ -49,12 +50,13 @@ pub(super) fn draw(out: &mut String, trace: &Trace, entries: &[TraceEntry], list
         .collect();
     let _ = writeln!(out, "<p class=\"legend\">{legend}</p>");
     if let Some(left_out) = axis.left_out() {
-        *out += &paragraph("dim", &format!("Hatched and left out, because nothing is listed there: {left_out}."));
+        out += &paragraph("dim", &format!("Hatched and left out, because nothing is listed there: {left_out}."));
     }
-    memory(out, trace, (from, to), &axis);
-    lanes(out, trace, entries, listed, &axis);
+    memory(&mut out, trace, (from, to), &axis);
+    lanes(&mut out, trace, entries, listed, &axis);
     let end = place::since_start(trace, to);
     let _ = writeln!(out, "<div class=\"axis\"><span>0 s</span><span>{end}</span></div>\n</div>");
+    out
 }
 
 /// The bands of what is left out of the axis, on one track.
@@ -107,7 +109,7 @@ fn memory(out: &mut String, trace: &Trace, span: (u64, u64), axis: &Axis) {
             html(&place::short(&title)),
         );
     }
-    *out += &more(curves.len(), MOST_GPUS, "GPUs");
+    *out += &writer::html::write(more(curves.len(), MOST_GPUS, "GPUs").as_slice());
     let still = (0..trace.start.gpus.len()).filter(|index| !curves.contains_key(index));
     let still: Vec<String> = still.take(MOST_GPUS).map(|index| index.to_string()).collect();
     if !still.is_empty() {
@@ -170,7 +172,7 @@ fn lanes(out: &mut String, trace: &Trace, entries: &[TraceEntry], listed: &HashS
     if busy.len() > OPEN_LANES {
         out.push_str("</details>\n");
     }
-    *out += &more(busy.len(), MOST_LANES, "processes with events");
+    *out += &writer::html::write(more(busy.len(), MOST_LANES, "processes with events").as_slice());
     if !idle.is_empty() {
         let processes =
             if idle.len() == 1 { "One more process".to_owned() } else { format!("{} more processes", idle.len()) };

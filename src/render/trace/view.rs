@@ -1,0 +1,610 @@
+//! A trace for people: what to change, what happened, and what could not be seen.
+//!
+//! Every form stays small however long the trace is: entries, findings and stacks have a budget.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::change::LineChange;
+use super::entry::{Entries, TraceEntry, entries, late_write, shown};
+use super::{Alike, TraceView, alike, place, proof, timeline, totals, unseen};
+use crate::block::{Block, Entry, Span, Table, Text, Tone};
+use crate::html::page;
+use crate::writer::{html, markdown, terminal};
+use cuda_pitfalls_core::machine;
+use cuda_pitfalls_core::scenario::Scenario;
+use cuda_pitfalls_core::text::counts::{counted, grouped};
+use cuda_pitfalls_core::text::escape::shorten;
+use cuda_pitfalls_core::text::lines::{NARROWEST, UNBROKEN};
+use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
+use cuda_pitfalls_trace::policy::Violation;
+use cuda_pitfalls_trace::{CallCount, FrameOwner, TraceEvent};
+
+const STYLE: &str = include_str!("style.css");
+/// The most cards of findings of a severity, and of violations.
+const MOST_CARDS: usize = 40;
+const MOST_VARIABLES: usize = 40;
+const MOST_ROWS: usize = 150;
+const MOST_FRAMES: usize = 80;
+const MOST_LATE: usize = 10;
+/// The most places of a finding, and the most links from an event to findings.
+const MOST_LINKS: usize = 5;
+
+/// What a form has room for.
+#[derive(Clone, Copy)]
+struct Room {
+    entries: usize,
+    /// The bytes of all entries; those of a stack are left out once the first number is reached.
+    bytes: (usize, usize),
+    written: fn(&[Block]) -> String,
+    cards: usize,
+    is_page: bool,
+}
+
+const TERMINAL: Room =
+    Room { entries: 60, bytes: (usize::MAX, usize::MAX), written: |_| String::new(), cards: 10, is_page: false };
+/// An issue has room for 65,536 characters.
+const MARKDOWN: Room =
+    Room { entries: 500, bytes: (30_000, 34_000), written: markdown::write, cards: MOST_CARDS, is_page: true };
+const HTML: Room =
+    Room { entries: 500, bytes: (900_000, 1_100_000), written: html::write, cards: MOST_CARDS, is_page: true };
+
+struct View<'v, 'a> {
+    seen: &'v TraceView<'a>,
+    room: Room,
+    made: Entries,
+    /// The first finding of those that are told by the same words.
+    firsts: HashMap<Alike<'a>, usize>,
+    /// The events that a finding tells.
+    explained: HashSet<usize>,
+    proofs: Vec<Scenario>,
+}
+
+/// The text on a terminal, on which the last lines are seen first.
+pub(super) fn text(seen: &TraceView, width: usize) -> String {
+    let view = View::new(seen, TERMINAL);
+    let mut blocks = banners(seen);
+    blocks.extend(view.entries().into_values());
+    blocks.extend(view.without_entry());
+    let is_nothing = seen.trace.events.is_empty() && seen.findings.is_empty() && seen.violations.is_empty();
+    if is_nothing {
+        blocks.push(Block::Paragraph(unseen::nothing(&seen.history).into()));
+    }
+    blocks.extend(listed("Not seen", unseen::unseen(&seen.history)));
+    blocks.extend(view.notes());
+    let totals = totals::parts(seen);
+    if !is_nothing || totals.len() > 1 {
+        blocks.extend([Block::Gap, Block::Paragraph(totals.join(" · ").into())]);
+    }
+    blocks.extend(view.to_change());
+    terminal::write(&blocks, width.max(NARROWEST))
+}
+
+/// The page for an issue or a job summary, with stacks folded.
+pub(super) fn markdown(seen: &TraceView) -> String {
+    let view = View::new(seen, MARKDOWN);
+    let mut blocks = view.head();
+    blocks.extend(view.events(view.entries()));
+    markdown::write(&blocks)
+}
+
+/// The page, without scripts and without links to anything outside.
+pub(super) fn html(seen: &TraceView) -> String {
+    let view = View::new(seen, HTML);
+    let entries = view.entries();
+    let mut blocks = view.head();
+    let listed = entries.keys().copied().collect();
+    blocks.push(Block::Drawn(timeline::draw(seen.trace, &view.made.all, &listed)));
+    blocks.extend(view.events(entries));
+    if !view.proofs.is_empty() {
+        blocks.push(Block::Heading(2, "The scenarios that prove it".into()));
+    }
+    blocks.extend(view.proofs.iter().map(proof::section));
+    blocks.extend(counts(seen));
+    blocks.push(machine(seen));
+    let title =
+        format!("cuda-pitfalls trace: {}: {}", totals::parts(seen).join(", "), seen.trace.start.command.join(" "));
+    page::head(page::POLICY, &place::short(&title), STYLE) + &html::write(&blocks) + page::END
+}
+
+fn banners(seen: &TraceView) -> Vec<Block> {
+    unseen::banners(seen.trace).into_iter().map(Block::Banner).collect()
+}
+
+/// A list below its heading; nothing of no lines.
+fn listed(heading: &str, lines: Vec<String>) -> Vec<Block> {
+    if lines.is_empty() {
+        return Vec::new();
+    }
+    vec![Block::Heading(2, heading.into()), Block::List(lines.into_iter().map(Text::from).collect())]
+}
+
+/// How many are left out; nothing if none is.
+pub(super) fn more(all: usize, most: usize, what: &str) -> Option<Block> {
+    let left = all.checked_sub(most).filter(|left| *left > 0)?;
+    Some(Block::Paragraph(
+        Span::Toned(Tone::Dim, format!("… and {left} more {what}; the document has them all.")).into(),
+    ))
+}
+
+pub(super) fn is_told(entry: &TraceEntry) -> bool {
+    !entry.findings.is_empty() || !entry.violations.is_empty() || !entry.late.is_empty()
+}
+
+impl<'v, 'a> View<'v, 'a> {
+    fn new(seen: &'v TraceView<'a>, room: Room) -> View<'v, 'a> {
+        let made = entries(&seen.history, seen.findings, seen.violations);
+        // Of several with one key the last in this order stays.
+        let firsts = seen.findings.iter().enumerate().rev().map(|(index, finding)| (alike(finding), index)).collect();
+        let explained = seen.findings.iter().flat_map(|finding| finding.events.iter().copied()).collect();
+        View { seen, room, made, firsts, explained, proofs: proof::scenarios(seen.findings.iter()) }
+    }
+
+    /// What a page begins with: what was run, and all there is to change.
+    fn head(&self) -> Vec<Block> {
+        let (seen, start) = (self.seen, &self.seen.trace.start);
+        let mut badges = Vec::new();
+        if !seen.violations.is_empty() {
+            badges.push((Tone::Bad, format!("✗ {}", counted(seen.violations.len() as u64, "violation"))));
+        }
+        let all = totals::parts(seen);
+        let found = all.first().cloned().unwrap_or_default();
+        let is_clean = seen.found(Severity::Pitfall).next().is_none();
+        let missing = unseen::unseen(&seen.history);
+        badges.push(match (is_clean, missing.is_empty()) {
+            (true, true) => (Tone::Good, found),
+            (true, false) => (Tone::Doubt, format!("? {found}")),
+            (false, _) => (Tone::Doubt, format!("! {found}")),
+        });
+        // The badges have said the first ones.
+        let totals = all.get(badges.len()..).unwrap_or_default().join(" · ");
+        let mut blocks = vec![Block::Heading(1, "cuda-pitfalls trace".into()), Block::Badges(badges)];
+        blocks.extend(banners(seen));
+        let ended = seen.trace.end.as_ref().map(|end| {
+            let exit = match (&end.signal, end.code) {
+                (Some(signal), _) => format!(", ended by {}", place::short(signal)),
+                (None, Some(code)) => format!(", exit {code}"),
+                (None, None) => String::new(),
+            };
+            format!(", took {}{exit}", place::since_start(seen.trace, end.t_ns))
+        });
+        let [at, folder, on, version] =
+            [&start.started_at, &start.folder, &start.on, &start.version].map(|it| place::short(it));
+        let started =
+            format!("Started {at} in {folder}{}, on {on}, cuda-pitfalls {version}.", ended.unwrap_or_default());
+        let paragraphs = [
+            Text::from(totals),
+            Span::Strong(machine::summary(&start.gpus, start.driver_version.as_deref())).into(),
+            Text::code(shorten(&start.command.join(" "), 1000)),
+            Span::Toned(Tone::Dim, started).into(),
+        ];
+        blocks.extend(paragraphs.into_iter().map(Block::Paragraph));
+        blocks.extend(self.to_change());
+        blocks.extend(self.notes());
+        blocks.extend(listed("Not seen", missing));
+        if seen.trace.events.is_empty() {
+            blocks.push(Block::Paragraph(format!("{}.", unseen::nothing(&seen.history)).into()));
+        }
+        blocks
+    }
+
+    /// What the policy forbids, what of it is open, and pitfalls.
+    fn to_change(&self) -> Vec<Block> {
+        let seen = self.seen;
+        let mut blocks = Vec::new();
+        if !seen.violations.is_empty() {
+            blocks.push(Block::Heading(2, "Forbidden".into()));
+        }
+        let groups = grouped(seen.violations.iter().map(|it| ((&it.forbidden, &it.says), it)));
+        let cards = groups.iter().take(self.room.cards).filter_map(|(_, alike)| self.forbidden(alike));
+        blocks.extend(cards);
+        blocks.extend(more(groups.len(), self.room.cards, "violations"));
+        blocks.extend(listed("Not decided", seen.undecided.to_vec()));
+        blocks.extend(self.cards(Severity::Pitfall, "What to change"));
+        blocks
+    }
+
+    fn notes(&self) -> Vec<Block> {
+        self.cards(Severity::Note, "Notes")
+    }
+
+    fn forbidden(&self, alike: &[&Violation]) -> Option<Block> {
+        let violation = alike.first()?;
+        let title = format!("{}{}", place::short(&violation.forbidden), times(alike.len()));
+        let says = Text::from(place::short(&violation.says));
+        let at = violation.event.and_then(|event| self.link(event));
+        let body = [Some(says), at].into_iter().flatten().map(Block::Paragraph).collect();
+        Some(Block::Entry(Entry { class: "card violation".to_owned(), title: title.into(), body, ..Entry::default() }))
+    }
+
+    fn cards(&self, severity: Severity, heading: &str) -> Vec<Block> {
+        let groups = grouped(self.seen.found(severity).take(10_000).map(|finding| (alike(finding), finding)));
+        let cards = groups.iter().take(self.room.cards).filter_map(|(_, findings)| self.card(findings));
+        let heading = (!groups.is_empty()).then(|| Block::Heading(2, heading.into()));
+        heading.into_iter().chain(cards).chain(more(groups.len(), self.room.cards, "findings")).collect()
+    }
+
+    /// What a rule found, perhaps several times: where and what, how it came to it, and what to write. Of a note a
+    /// terminal has only what it is, because it asks for no change.
+    fn card(&self, findings: &[&'a Finding]) -> Option<Block> {
+        let finding = *findings.first()?;
+        let change = LineChange::of(self.seen, finding);
+        let says = Block::Paragraph(format!("{}.", finding.says.trim_end_matches('.')).into());
+        let mut body: Vec<Block> = source(change.source).into_iter().collect();
+        if finding.severity == Severity::Pitfall || self.room.is_page {
+            let instead = Text::from(Span::Strong("Instead:".to_owned())).then(format!(" {}", finding.workaround));
+            body.extend([Block::Paragraph(instead), says]);
+            let places = finding.events.iter().take(MOST_LINKS).filter_map(|event| self.link(*event));
+            body.extend(self.room.is_page.then(|| Block::Paragraph(Text::join(places, " · "))));
+            body.push(Block::Paragraph(self.proof(&finding.scenario)));
+        } else {
+            body.push(says);
+        }
+        Some(Block::Entry(Entry {
+            class: format!("card {}", finding.severity.name()),
+            id: format!("f{}", self.firsts.get(&alike(finding))?),
+            title: format!("{}{}", change.sentence(), times(findings.len())).into(),
+            body,
+            ..Entry::default()
+        }))
+    }
+
+    /// The scenario that proves a finding; on a page with its question and answer.
+    fn proof(&self, name: &str) -> Text {
+        let known = self.proofs.iter().find(|scenario| scenario.name == name).filter(|_| self.room.is_page);
+        let name = match known {
+            Some(_) => Span::Link { text: name.to_owned(), to: format!("#{name}") },
+            None => Span::Plain(name.to_owned()),
+        };
+        Text::from("Proven by ").then(name).then(known.map(proof::answer).unwrap_or_default())
+    }
+
+    /// Where and when an event was, with a link to its entry.
+    fn link(&self, event: usize) -> Option<Text> {
+        let shown_event = self.seen.trace.events.get(event)?;
+        let at = place::place(self.seen.trace, shown_event);
+        let at = at.map(|place| Text::code(shown(&place)).then(", ")).unwrap_or_default();
+        let text = place::since_start(self.seen.trace, shown_event.t_ns);
+        let entry = self.made.all.iter().position(|entry| entry.events.contains(&event));
+        Some(at.then(match entry {
+            Some(entry) => Span::Link { text, to: format!("#e{entry}") },
+            None => Span::Plain(text),
+        }))
+    }
+
+    /// The entries that there is room for, in the order of time: those with a finding or a violation before the others,
+    /// and stacks as long as they fit.
+    fn entries(&self) -> BTreeMap<usize, Block> {
+        let (told, plain): (Vec<_>, Vec<_>) = self.made.all.iter().enumerate().partition(|(_, entry)| is_told(entry));
+        let (mut listed, mut bytes) = (BTreeMap::new(), 0);
+        for (index, entry) in told.into_iter().chain(plain).take(self.room.entries) {
+            for (has_stack, most) in [(true, self.room.bytes.0), (false, self.room.bytes.1)] {
+                let Some(block) = self.entry(index, entry, has_stack) else { break };
+                let size = (self.room.written)(std::slice::from_ref(&block)).len();
+                if bytes + size <= most {
+                    bytes += size;
+                    listed.insert(index, block);
+                    break;
+                }
+            }
+        }
+        listed
+    }
+
+    fn events(&self, entries: BTreeMap<usize, Block>) -> Vec<Block> {
+        let heading = (!self.seen.trace.events.is_empty()).then(|| Block::Heading(2, "Events".into()));
+        let left = more(self.made.all.len(), entries.len(), "events");
+        heading.into_iter().chain(entries.into_values()).chain(left).chain(self.not_listed()).collect()
+    }
+
+    /// What a terminal says of events after those that it lists.
+    fn without_entry(&self) -> Vec<Block> {
+        more(self.made.all.len(), self.room.entries, "events").into_iter().chain(self.not_listed()).collect()
+    }
+
+    fn not_listed(&self) -> Option<Block> {
+        Some(Block::Paragraph(Span::Toned(Tone::Dim, format!("Not listed: {}.", self.made.not_listed()?)).into()))
+    }
+
+    fn entry(&self, index: usize, entry: &TraceEntry, has_stack: bool) -> Option<Block> {
+        let seen = self.seen;
+        let event = seen.trace.events.get(entry.first)?;
+        let mut aside = place::since_start(seen.trace, event.t_ns);
+        let is_alone = seen.trace.events.iter().all(|other| other.pid == event.pid);
+        if self.room.is_page || !is_alone {
+            aside.push_str(&format!(", {}", entry.who(seen.trace)));
+        }
+        // A terminal breaks the way before arrows.
+        let part = |part: String| match self.room.is_page {
+            true => Text::code(part),
+            false => part.replace(' ', &UNBROKEN.to_string()).into(),
+        };
+        let chain = Text::join(place::chain(event).into_iter().map(part), format!(" →{UNBROKEN}"));
+        let mut body = vec![Block::Paragraph(chain)];
+        body.extend(source(event.stack.source.as_deref()).filter(|_| self.room.is_page));
+        body.extend(entry.details.iter().map(|detail| Block::Paragraph(detail.into())));
+        // A card has said what is wrong here.
+        let mut cards: Vec<(usize, &Finding)> = Vec::new();
+        for finding in entry.findings.iter().filter_map(|index| seen.findings.get(*index)).filter(|_| self.room.is_page)
+        {
+            let card = self.firsts.get(&alike(finding)).copied().unwrap_or_default();
+            if cards.len() < MOST_LINKS && !cards.iter().any(|(known, _)| *known == card) {
+                cards.push((card, finding));
+            }
+        }
+        body.extend(cards.into_iter().map(|(card, finding)| {
+            Block::Paragraph(Span::Link { text: finding.title.clone(), to: format!("#f{card}") }.into())
+        }));
+        for late in entry.late.iter().take(MOST_LATE) {
+            if !self.explained.contains(&late.event) {
+                body.push(Block::Paragraph(Span::Toned(Tone::Doubt, late_write(seen.trace, late)).into()));
+            }
+            let event = seen.trace.events.get(late.event).filter(|_| has_stack);
+            body.extend(event.into_iter().flat_map(|event| stack(event, "Stack of this write")));
+        }
+        body.extend(more(entry.late.len(), MOST_LATE, "late writes"));
+        body.extend(if has_stack { stack(event, "Stack") } else { Vec::new() });
+        let told = if is_told(entry) { " told" } else { "" };
+        let (class, id) = (format!("event {}{told}", entry.kind.class()), format!("e{index}"));
+        Some(Block::Entry(Entry { class, id, title: entry.title().into(), aside, body }))
+    }
+}
+
+fn times(times: usize) -> String {
+    if times > 1 { format!(" ({times} times)") } else { String::new() }
+}
+
+/// A line of the user's own code, if it is known.
+fn source(line: Option<&str>) -> Option<Block> {
+    line.map(|line| Block::Code("", vec![line.to_owned()]))
+}
+
+fn stack(event: &TraceEvent, name: &str) -> Vec<Block> {
+    let stack = &event.stack;
+    let missing =
+        stack.missing.as_ref().map(|missing| Block::Paragraph(format!("{name}: {}", place::short(missing)).into()));
+    let frames = stack.frames.iter().take(MOST_FRAMES).map(|frame| {
+        let (function, at) = place::frame(frame);
+        let function = if frame.owner == FrameOwner::Program { Span::Strong(function) } else { Span::Code(function) };
+        Text::from(function).then(" ").then(Span::Toned(Tone::Dim, at))
+    });
+    let mut inside = vec![Block::Numbered(frames.collect())];
+    inside.extend(more(stack.frames.len(), MOST_FRAMES, "frames"));
+    let summary = format!("{name}, {}, innermost first", counted(stack.frames.len() as u64, "frame"));
+    let fold = (!stack.frames.is_empty()).then(|| Block::Fold(summary, inside));
+    vec![Block::OnPages(missing.into_iter().chain(fold).collect())]
+}
+
+/// How often each function was called, and what each process did on each GPU.
+fn counts(seen: &TraceView) -> Vec<Block> {
+    let trace = seen.trace;
+    let uses: Vec<_> =
+        trace.counts.iter().flat_map(|one| one.gpus.iter().map(|(gpu, uses)| (one.pid, gpu, uses))).collect();
+    let mut calls: BTreeMap<&str, CallCount> = BTreeMap::new();
+    for (name, count) in trace.counts.iter().flat_map(|counts| &counts.calls) {
+        let sum = calls.entry(name).or_default();
+        sum.calls = sum.calls.saturating_add(count.calls);
+        sum.errors = sum.errors.saturating_add(count.errors);
+    }
+    let mut calls: Vec<(&str, CallCount)> = calls.into_iter().collect();
+    calls.sort_by_key(|(_, count)| std::cmp::Reverse(count.calls));
+    let mut blocks = Vec::new();
+    if !trace.counts.is_empty() {
+        blocks.push(Block::Heading(2, "Counts".into()));
+    }
+    if !uses.is_empty() {
+        let rows = uses.iter().take(MOST_ROWS).map(|(pid, gpu, uses)| {
+            let gpu = trace.gpu_index(Some(gpu)).map_or_else(|| place::short(gpu), |index| format!("GPU {index}"));
+            let numbers = [uses.launches, uses.copies, uses.allocations].map(|count| count.to_string());
+            [pid.to_string(), gpu].into_iter().chain(numbers).collect()
+        });
+        let columns = ["Process", "GPU", "Launches", "Copies", "Allocations"];
+        let caption = "What each process did on each GPU";
+        blocks.push(Block::Table(Table { caption, ..Table::new(columns, rows) }));
+        blocks.extend(more(uses.len(), MOST_ROWS, "rows"));
+    }
+    if !calls.is_empty() {
+        let rows = calls.iter().take(MOST_ROWS).map(|(name, count)| {
+            let errors = if count.errors == 0 { String::new() } else { count.errors.to_string() };
+            vec![place::short(name), count.calls.to_string(), errors]
+        });
+        let caption = "How often each function was called, and how often it returned an error";
+        let table = Block::Table(Table { caption, ..Table::new(["Function", "Calls", "Errors"], rows) });
+        let functions = format!("{} of all processes", counted(calls.len() as u64, "called function"));
+        let inside = std::iter::once(table).chain(more(calls.len(), MOST_ROWS, "functions"));
+        blocks.push(Block::Fold(functions, inside.collect()));
+    }
+    blocks
+}
+
+fn machine(seen: &TraceView) -> Block {
+    let start = &seen.trace.start;
+    let known = |value: &Option<String>, absent: &str| value.clone().unwrap_or_else(|| absent.to_owned());
+    let mut rows = vec![
+        ("Driver".to_owned(), known(&start.driver_version, "not known")),
+        ("libcuda".to_owned(), known(&start.libcuda, "not found")),
+    ];
+    rows.extend(start.gpus.is_empty().then(|| ("GPUs".to_owned(), "NVML showed none".to_owned())));
+    rows.extend(start.gpus.iter().enumerate().map(|(index, gpu)| {
+        (format!("GPU {index}"), format!("{}, {}", known(&gpu.name, "of unknown name"), gpu.uuid))
+    }));
+    rows.extend(start.environment.clone().into_iter().take(MOST_VARIABLES));
+    let rows = rows.iter().map(|(name, value)| vec![place::short(name), place::short(value)]);
+    Block::Table(Table { caption: "The machine, and the variables of CUDA", ..Table::new(["Machine", ""], rows) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_pitfalls_core::text::lines::columns;
+    use cuda_pitfalls_trace::fixture::programs as fixture;
+    use cuda_pitfalls_trace::{Memory, Trace};
+
+    /// What is told of a trace in which these findings and violations were made up.
+    fn told<T>(trace: &Trace, tell: impl Fn(&TraceView) -> T) -> T {
+        let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
+        tell(&TraceView::new(trace, &findings, &outcome))
+    }
+
+    fn hostile<T>(tell: impl Fn(&TraceView) -> T) -> T {
+        let (findings, outcome) = fixture::hostile_findings();
+        tell(&TraceView::new(&fixture::hostile(), &findings, &outcome))
+    }
+
+    fn bare(trace: &Trace) -> String {
+        text(&TraceView::bare(trace), 80)
+    }
+
+    #[test]
+    fn the_users_line_the_memory_and_the_workaround_are_on_the_screen() {
+        let shown = told(&fixture::trace(), |seen| text(seen, 80));
+        let first = "\
+CUDA_VISIBLE_DEVICES was read as (unset)                        0.84 s, pid 4711
+    train.py:12 <module> → cli.py:88 setup → torch.cuda.is_available → cuInit
+GPU 1  +527 MiB  context                                        1.93 s, pid 4711
+    train.py:35 <module> → torch.nn.modules.module.to → cuDevicePrimaryCtxRetain
+GPU 0  +524 MiB  context, never used afterwards                 2.40 s, pid 4711
+";
+        let last = "\
+2 pitfalls · 1 violation · 524 MiB on a GPU that the program did no work on
+
+Forbidden
+context:gpu0
+    a context on GPU 0
+    train.py:52, 2.40 s
+
+What to change
+cli.py:88: CUDA_VISIBLE_DEVICES is set after it was read
+    Instead: set it before torch.cuda.is_available(), or in the environment of
+    the program
+    train.py:31 sets CUDA_VISIBLE_DEVICES after cuInit has read it.
+    Proven by visibility/mask-after-cuinit
+train.py:52: a context on a GPU that is not used
+    Instead: torch.cuda.set_device(1) first, or synchronize(1)
+    torch.cuda.synchronize() makes a context on the current device, which is 0.
+    Proven by context/first-call-makes-one
+";
+        assert!(shown.starts_with(first) && shown.ends_with(last), "{shown}");
+    }
+
+    #[test]
+    fn no_line_is_longer_than_the_screen_or_begins_with_a_command() {
+        let mut long = fixture::trace();
+        let name = format!("{}::error::x", "a".repeat(60));
+        long.events.iter_mut().flat_map(|event| &mut event.stack.frames).for_each(|it| it.function = name.clone());
+        for width in 40..120 {
+            let texts = [told(&fixture::trace(), |seen| text(seen, width)), hostile(|seen| text(seen, width))];
+            for text in texts.into_iter().chain([text(&TraceView::bare(&long), width)]) {
+                let is_wrong = |line: &&str| columns(line) > width || line.trim_start().starts_with("::");
+                let wrong: Vec<&str> = text.lines().filter(is_wrong).collect();
+                assert!(wrong.is_empty(), "{width}: {wrong:#?}");
+            }
+        }
+    }
+
+    #[test]
+    fn simulation_and_a_missing_end_stand_at_the_top_and_ranks_beside_a_process() {
+        let mut trace = fixture::trace();
+        trace.processes.iter_mut().for_each(|process| (process.rank, process.local_rank) = (Some(3), Some(1)));
+        (trace.start.provenance, trace.end) = (cuda_pitfalls_core::verdict::Provenance::Simulated, None);
+        let shown = bare(&trace);
+        assert!(shown.lines().nth(1).unwrap().starts_with("*** SIMULATED"), "{shown}");
+        assert!(
+            shown.contains("*** the trace is incomplete") && shown.contains("pid 4711, rank 3, local rank 1"),
+            "{shown}"
+        );
+    }
+
+    #[test]
+    fn nothing_happened_is_said_only_where_everything_was_seen() {
+        let mut trace = fixture::quiet();
+        assert_eq!(bare(&trace), "CUDA was not initialised: the program made no CUDA call\n");
+        trace.end.as_mut().unwrap().not_seen = vec!["pid 12 has a context and no event".to_owned()];
+        let expected = "No CUDA call was seen, and not everything could be seen\n\n\
+                        Not seen\n- pid 12 has a context and no event\n\nno pitfall found in what was seen\n";
+        assert!(expected.starts_with(&bare(&trace)), "{}", bare(&trace));
+    }
+
+    #[test]
+    fn what_to_change_comes_first_on_pages_and_every_link_leads_to_an_event_or_a_proof() {
+        let page = told(&fixture::trace(), html);
+        let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}"));
+        let order =
+            ["Forbidden", "What to change", "Timeline", "Events", "Counts"].map(|it| at(&format!(">{it}</h2>")));
+        assert!(order.is_sorted(), "{order:?}");
+        let links: Vec<&str> = page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+        assert!(links.len() > 6 && links.contains(&"visibility/mask-after-cuinit"), "{links:?}");
+        for link in links {
+            assert!(page.contains(&format!("id=\"{link}\"")), "{link}");
+        }
+        for once in [
+            "CUDA_VISIBLE_DEVICES after cuInit has read it",
+            "<strong>Instead:</strong> torch.cuda.set_device(1) first",
+        ] {
+            assert_eq!(page.matches(once).count(), 1, "{once}");
+        }
+        assert!(page.contains("context, never used afterwards"));
+        let page = told(&fixture::trace(), markdown);
+        let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}\n{page}"));
+        assert!(
+            at("## What to change") < at("## Events") && at("set\\_device(1) first") < at("<details><summary>Stack")
+        );
+        assert!(page.contains("`train.py:12 <module>` →\u{a0}`cli.py:88 setup`"), "{page}");
+    }
+
+    #[test]
+    fn a_timeline_has_one_scale_one_meaning_of_a_colour_names_of_marks_and_no_idle_time() {
+        let mut trace = fixture::trace();
+        let template = trace.memory[0];
+        let at = |index, used_bytes| Memory { index, used_bytes, ..template };
+        trace.start.used_bytes = vec![Some(0), Some(0)];
+        trace.memory = vec![at(0, 2000 << 20), at(1, 20 << 20)];
+        trace.end.as_mut().unwrap().t_ns += 3_600_000_000_000;
+        let page = html(&TraceView::bare(&trace));
+        let (_, timeline) = page.split_once("<h2>Timeline</h2>").unwrap();
+        let timeline = timeline.split("<h2>").next().unwrap();
+        let heights: Vec<&str> =
+            timeline.split("<path d=\"").skip(1).filter_map(|path| path.split('"').next()).collect();
+        assert!(heights[0].contains("V0.0") && heights[1].contains("V99.0"), "20 MiB beside 2,000: {heights:?}");
+        assert!(!timeline.contains("class=\"g0\"") && timeline.contains(">cuInit</span>"), "{timeline}");
+        assert!(timeline.contains("listed there: 60.1 min") && timeline.contains("class=\"cut\""), "{timeline}");
+    }
+
+    #[test]
+    fn findings_that_differ_in_their_process_alone_have_one_card() {
+        let trace = fixture::trace();
+        let template = fixture::findings(&trace).remove(0);
+        let of = |pid: u32| Finding { pid, says: format!("pid {pid} does it"), ..template.clone() };
+        let findings: Vec<Finding> = (100..300).map(of).collect();
+        let page = html(&TraceView { findings: &findings, ..TraceView::bare(&trace) });
+        assert_eq!(page.matches("class=\"card").count(), 1);
+        assert!(page.contains("(200 times)"));
+    }
+
+    #[test]
+    fn the_page_loads_and_runs_nothing_and_every_tag_is_closed() {
+        let quiet = html(&TraceView::bare(&fixture::quiet()));
+        for page in [told(&fixture::trace(), html), hostile(html), quiet] {
+            crate::fixture::assert_inert(&page.replace("](http://e)", ""));
+            assert!(!page.contains("NaN") && !page.contains("inf%"));
+        }
+    }
+
+    #[test]
+    fn every_form_of_a_large_trace_stays_small_and_says_what_is_left_out() {
+        let mut busy = fixture::large(4, 2_000, 100_000);
+        for (number, memory) in busy.memory.iter_mut().enumerate() {
+            memory.index = number % 64;
+        }
+        for trace in [fixture::large(200, 10_000, 10), fixture::large(500, 10_000, 200_000), busy] {
+            let seen = TraceView::bare(&trace);
+            let (text, markdown, html) = (text(&seen, 80), markdown(&seen), html(&seen));
+            assert!(text.lines().count() < 260, "{} lines", text.lines().count());
+            assert!(markdown.chars().count() < 65_536, "{}", markdown.len());
+            assert!(html.len() < 2_000_000, "{} bytes", html.len());
+            crate::fixture::assert_closed(&html);
+            for form in [text, markdown, html] {
+                assert!(form.contains("more events; the document has them all"));
+            }
+        }
+    }
+}
