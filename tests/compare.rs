@@ -64,7 +64,7 @@ fn what_recordings_show_is_compared_and_told_in_one_line_and_in_json() {
     });
     let ran = compare(&[&path, &committed("h200-x2")]).ended(1, "unexpected");
     let wanted = "  visibility/empty-mask-hides-all: verdict not_reproduced, unexpected -> reproduced; \
-                  trap: at init: status CUDA_SUCCESS -> CUDA_ERROR_NO_DEVICE";
+                  trap: at init: status success -> CUDA_ERROR_NO_DEVICE";
     assert_eq!(lines(&ran)[2..], ["behaves differently", wanted, "1 different, 49 the same"]);
     let document = compare(&[&path, &committed("h200-x2"), "--json"]).json();
     assert_eq!(document["schema"], serde_json::json!({"name": "cuda-pitfalls-comparison", "major": 1, "minor": 0}));

@@ -26,7 +26,6 @@ use crate::survey::needs::NeedRow;
 use crate::survey::python::PythonRow;
 use crate::survey::startup::StartRow;
 use crate::survey::{Survey, SurveyKind};
-use cuda_pitfalls_core::fact;
 use cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView, SchemaId};
 use cuda_pitfalls_core::text::counts::{listed, tally};
@@ -94,13 +93,10 @@ pub struct FactDifference {
     pub step: Option<String>,
     /// The fact, such as `status`.
     pub fact: String,
-    /// What it is in A, in words; empty where `changes` has it.
+    /// What it is in A, in words.
     pub a: String,
-    /// What it is in B, in words; empty where `changes` has it.
+    /// What it is in B, in words.
     pub b: String,
-    /// What was seen at a step in A and in B, where a compact report was compared: a rendering makes the words.
-    #[serde(skip)]
-    pub changes: Option<[Option<fact::Change>; 2]>,
     /// In how many of the attempts that count A and B showed this; only for outcomes of cases.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<[String; 2]>")]

@@ -109,6 +109,14 @@ pub enum Hidden {
     Wavering,
 }
 
+impl MemoryObservation {
+    /// Whether other processes hide what the worker took: all of it, or as little as it took.
+    pub fn is_hidden(&self) -> bool {
+        let is_small = self.class.is_some_and(|class| class <= Class::Init);
+        self.hidden.is_some_and(|hidden| is_small || hidden == Hidden::Uncalibrated)
+    }
+}
+
 impl Observation {
     /// The observation without what varies. Two attempts with equal outcomes showed the same.
     pub fn outcome(&self) -> Observation {

@@ -82,17 +82,6 @@ fn section(title: &str, lines: Vec<String>, room: usize) -> Vec<String> {
     section
 }
 
-/// The comparison with words for all that was seen, as the program shows it in every form.
-pub fn worded(mut comparison: Comparison) -> Comparison {
-    let differences = comparison.changed.iter_mut().chain(&mut comparison.explained);
-    for change in differences.flat_map(|difference| &mut difference.changes) {
-        if let Some(both) = change.changes.take() {
-            [change.a, change.b] = both.map(|seen| seen.as_ref().map(super::change::words).unwrap_or_default());
-        }
-    }
-    comparison
-}
-
 /// `trap: at count: count 2 -> 1`.
 fn change(change: &FactDifference) -> String {
     let mut words: Vec<String> = change.case.iter().map(|case| format!("{case}:")).collect();

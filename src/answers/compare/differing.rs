@@ -1,60 +1,112 @@
-//! The facts in which two outcomes differ, in the words of a comparison.
+//! The facts in which two outcomes differ, step by step.
+
+use std::collections::BTreeSet;
+use std::mem::discriminant;
 
 use super::{FactDifference, yes_or_no};
-use cuda_pitfalls_core::fact::words;
-use cuda_pitfalls_core::observation::{Observation, StepObservation};
-use cuda_pitfalls_core::scenario::Class;
+use cuda_pitfalls_core::fact::changes::ProcessState;
+use cuda_pitfalls_core::fact::{Change, Fact, Token, words};
+use cuda_pitfalls_core::observation::Class;
 
-pub(super) const RETURNED: &str = "returned";
-pub(super) const STATUS: &str = "status";
-pub(super) const END: &str = "ends";
-pub(super) const STEPS_MADE: &str = "steps made";
-pub(super) const VISIBLE: &str = "sees";
-/// How the memory of a GPU changed; the GPU stands behind it.
-pub(super) const MEMORY: &str = "memory of ";
-/// A fact that only the other outcome has.
-pub(super) const ABSENT: &str = "nothing";
-
-/// The facts in which two outcomes differ, step by step; at least one, if they do.
-pub(super) fn differing(a: &Observation, b: &Observation) -> Vec<FactDifference> {
-    let mut facts: Vec<FactDifference> = a.steps.iter().zip(&b.steps).flat_map(|(a, b)| at_step(a, b)).collect();
-    let of_all =
-        |it: &Observation| [(END.to_string(), it.end.clone()), (STEPS_MADE.to_string(), it.steps.len().to_string())];
-    facts.extend(FactDifference::between(&of_all(a), &of_all(b), ABSENT));
-    facts
+/// A fact that is not the same in two outcomes.
+pub(super) struct Differing<'c> {
+    /// The number and the label of the step; `None` for the end.
+    pub(super) step: Option<(u32, &'c str)>,
+    /// The fact in A and in B; `None` where there is no such fact.
+    pub(super) facts: [Option<Fact>; 2],
 }
 
-fn at_step(a: &StepObservation, b: &StepObservation) -> Vec<FactDifference> {
-    let mut facts = FactDifference::between(&told(a), &told(b), ABSENT);
-    if facts.is_empty() && a != b {
-        // Two different values may have the same words.
-        facts.push(FactDifference::new("a value", "one", "another"));
+/// The facts in which two outcomes differ, in the order of the steps. Steps that only one of them made are left out,
+/// because the ends differ there.
+pub(super) fn differing<'c>(outcomes: [&'c [Change]; 2]) -> Vec<Differing<'c>> {
+    let ends = outcomes.map(|changes| changes.iter().find(|change| change.label.is_empty()));
+    let last = ends.iter().flatten().map(|end| end.step).min().unwrap_or(u32::MAX);
+    let steps = outcomes.into_iter().flatten().filter(|change| !change.label.is_empty() && change.step <= last);
+    let steps: BTreeSet<(u32, &str)> = steps.map(|change| (change.step, change.label.as_str())).collect();
+    let mut states = [ProcessState::default(), ProcessState::default()];
+    let mut found = Vec::new();
+    for step in steps {
+        let [state_a, state_b] = &mut states;
+        let facts = [facts_at(step, outcomes[0], state_a), facts_at(step, outcomes[1], state_b)];
+        found.extend(pairs(facts).into_iter().map(|facts| Differing { step: Some(step), facts }));
     }
-    facts.into_iter().map(|fact| FactDifference { step: Some(a.label.clone()), ..fact }).collect()
+    let facts = ends.map(|end| end?.facts.first().cloned());
+    if facts[0] != facts[1] {
+        found.push(Differing { step: None, facts });
+    } else if ends[0] != ends[1] {
+        let made = ends.map(|end| Some(Fact::Value("steps made".to_owned(), Token::Int(end?.step.into()))));
+        found.push(Differing { step: None, facts: made });
+    }
+    found
 }
 
-/// The facts of a step, the most telling first.
-fn told(step: &StepObservation) -> Vec<(String, String)> {
-    let gpus = |gpus: &Option<Vec<String>>| gpus.as_deref().map(words::gpus);
-    let unknown = |fact: Option<String>| fact.unwrap_or_else(|| "unknown".to_string());
-    let call = [
-        (RETURNED, yes_or_no(step.returned)),
-        (STATUS, step.status.as_ref().map_or_else(|| "none".to_string(), words::status)),
-    ];
-    let process = [
-        ("driver initialised", unknown(step.initialised.map(yes_or_no))),
-        (VISIBLE, unknown(gpus(&step.visible))),
-        ("contexts", unknown(gpus(&step.contexts))),
-        ("current", unknown(step.current.clone())),
-    ];
-    let named = |(name, words): (&str, String)| (name.to_string(), words);
-    let mut told: Vec<(String, String)> = call.map(named).into();
-    told.extend(step.values.iter().map(|(name, value)| (name.clone(), words::value(value))));
-    told.extend(process.map(named));
-    told.extend(
-        words::in_order(&step.memory)
-            .into_iter()
-            .map(|(gpu, memory)| (format!("{MEMORY}{gpu}"), memory.class.map_or("not read", Class::name).to_string())),
-    );
-    told
+/// The facts of a step: what its call showed, and the state after it.
+fn facts_at(step: (u32, &str), changes: &[Change], state: &mut ProcessState) -> Vec<Fact> {
+    let own = changes.iter().filter(|change| (change.step, change.label.as_str()) == step);
+    let own: Vec<&Fact> = own.flat_map(|change| &change.facts).collect();
+    own.iter().for_each(|fact| state.apply(fact));
+    let of_call = own.into_iter().filter(|fact| matches!(fact, Fact::DidNotReturn | Fact::Status(_) | Fact::Value(..)));
+    of_call.cloned().chain(state.facts()).collect()
+}
+
+/// The facts of A and B about one thing that differ, the most telling first.
+fn pairs([a, b]: [Vec<Fact>; 2]) -> Vec<[Option<Fact>; 2]> {
+    let only_b = b.iter().filter(|fact| !a.iter().any(|other| is_about_same(fact, other)));
+    let in_a = a.iter().map(|fact| [Some(fact.clone()), find(&b, fact)]);
+    let mut pairs: Vec<_> = in_a.chain(only_b.map(|fact| [find(&a, fact), Some(fact.clone())])).collect();
+    pairs.retain(|[a, b]| a != b);
+    pairs.sort_by(|[a, b], [other_a, other_b]| a.as_ref().or(b.as_ref()).cmp(&other_a.as_ref().or(other_b.as_ref())));
+    pairs
+}
+
+/// The fact about the same thing. The memory of a GPU that nothing is said of did not change.
+fn find(facts: &[Fact], about: &Fact) -> Option<Fact> {
+    let unchanged = match about {
+        Fact::Memory(gpu, _) => Some(Fact::Memory(gpu.clone(), Some(Class::None))),
+        _ => None,
+    };
+    facts.iter().find(|fact| is_about_same(fact, about)).cloned().or(unchanged)
+}
+
+fn is_about_same(a: &Fact, b: &Fact) -> bool {
+    match (a, b) {
+        (Fact::Value(a, _), Fact::Value(b, _)) | (Fact::Memory(a, _), Fact::Memory(b, _)) => a == b,
+        _ => discriminant(a) == discriminant(b),
+    }
+}
+
+impl Differing<'_> {
+    /// The difference in words.
+    pub(super) fn words(&self) -> FactDifference {
+        let words = self.facts.each_ref().map(|fact| fact.as_ref().map(fact_words));
+        let (name, _, absent) = words.iter().flatten().next().cloned().unwrap_or_default();
+        let [a, b] = words.map(|words| words.map_or_else(|| absent.to_owned(), |(_, value, _)| value));
+        let step = self.step.map(|(_, label)| label.to_owned());
+        FactDifference { step, ..FactDifference::new(&name, a, b) }
+    }
+}
+
+/// The name of a fact, its value, and the value that it has where it is left out.
+fn fact_words(fact: &Fact) -> (String, String, &'static str) {
+    let gpus = |gpus: &Option<Vec<String>>| gpus.as_deref().map_or_else(unknown, words::gpus);
+    let (name, value, absent) = match fact {
+        Fact::DidNotReturn => ("returned", "no".to_owned(), "yes"),
+        Fact::Status(Token::Int(code)) => ("status", format!("status {code}"), "success"),
+        Fact::Status(Token::Text(name)) => ("status", name.clone(), "success"),
+        Fact::Value(name, value) => (name.as_str(), value.to_string(), "nothing"),
+        Fact::Initialised(holds) => ("driver initialised", holds.map_or_else(unknown, yes_or_no), ""),
+        Fact::Visible(all) => ("sees", gpus(all), ""),
+        Fact::Contexts(all) => ("contexts", gpus(all), ""),
+        Fact::Current(gpu) => ("current", gpu.clone().unwrap_or_else(unknown), ""),
+        Fact::Memory(gpu, class) => {
+            return (format!("memory of {gpu}"), class.map_or("not read", Class::name).to_owned(), "");
+        }
+        Fact::End(end) => ("ends", end.clone(), "0"),
+        Fact::Row(_) => ("row", String::new(), ""),
+    };
+    (name.to_owned(), value, absent)
+}
+
+fn unknown() -> String {
+    "unknown".to_owned()
 }

@@ -9,17 +9,17 @@ use std::collections::BTreeMap;
 
 use super::{Change, Fact, words};
 use crate::event::Value;
-use crate::observation::{Class, Hidden, MemoryObservation, Observation, StepObservation};
+use crate::observation::{Class, MemoryObservation, Observation, StepObservation};
 
 /// The value of an output that is a handle.
 const BOUND: &str = "bound";
 
 /// What each step changed, and how the attempt ended unless with 0. Steps without a change are left out.
 pub fn changes(outcome: &Observation) -> Vec<Change> {
-    let mut known = Known::default();
+    let mut state = ProcessState::default();
     let numbered = (1..).zip(&outcome.steps);
     let each =
-        numbered.map(|(number, step)| Change { step: number, label: step.label.clone(), facts: known.facts(step) });
+        numbered.map(|(number, step)| Change { step: number, label: step.label.clone(), facts: state.step(step) });
     let mut changes: Vec<Change> = each.filter(|change| !change.facts.is_empty()).collect();
     if outcome.end != "0" {
         changes.push(Change::end(u32::try_from(outcome.steps.len()).unwrap_or(u32::MAX), &outcome.end));
@@ -27,9 +27,9 @@ pub fn changes(outcome: &Observation) -> Vec<Change> {
     changes
 }
 
-/// The state after the steps so far.
-#[derive(Default)]
-struct Known {
+/// The state of a process and its GPUs after the steps so far.
+#[derive(Clone, Debug, Default)]
+pub struct ProcessState {
     initialised: Option<bool>,
     visible: Option<Vec<String>>,
     contexts: Option<Vec<String>>,
@@ -37,9 +37,59 @@ struct Known {
     classes: BTreeMap<String, Option<Class>>,
 }
 
-impl Known {
-    /// The changes of a step; afterwards the state includes them.
-    fn facts(&mut self, step: &StepObservation) -> Vec<Fact> {
+impl ProcessState {
+    /// The facts that hold in this state, whatever step they come from. A GPU whose memory never changed is left out.
+    pub fn facts(&self) -> Vec<Fact> {
+        let mut facts = vec![
+            Fact::Initialised(Some(self.initialised.unwrap_or(false))),
+            Fact::Visible(self.visible.clone()),
+            Fact::Contexts(self.contexts.clone()),
+            Fact::Current(self.current.clone()),
+        ];
+        facts.extend(self.classes.iter().map(|(gpu, class)| Fact::Memory(gpu.clone(), *class)));
+        facts
+    }
+
+    /// Changes the state by a fact, and by what the fact foretells.
+    pub fn apply(&mut self, fact: &Fact) {
+        match fact {
+            Fact::Initialised(initialised) => self.initialised = *initialised,
+            Fact::Visible(visible) => {
+                for gpu in visible.iter().flatten().filter(|gpu| !is_listed(self.visible.as_ref(), gpu)) {
+                    let class = self.classes.entry(gpu.clone()).or_insert(Some(Class::None));
+                    if *class == Some(Class::None) {
+                        *class = Some(Class::Init);
+                    }
+                }
+                // A process that has just begun to see GPUs has no context yet, and no current one.
+                if self.visible.is_none() {
+                    self.contexts.get_or_insert_default();
+                    self.current.get_or_insert_with(|| NONE.to_owned());
+                }
+                self.initialised = self.initialised.max(visible.as_ref().map(|_| true));
+                self.visible.clone_from(visible);
+            }
+            Fact::Contexts(contexts) => {
+                for gpu in self.contexts.iter().flatten().filter(|gpu| !is_listed(contexts.as_ref(), gpu)) {
+                    self.classes.insert(gpu.clone(), Some(Class::Init));
+                    if self.current.as_ref() == Some(gpu) {
+                        self.current = Some(NONE.to_owned());
+                    }
+                }
+                for gpu in contexts.iter().flatten().filter(|gpu| !is_listed(self.contexts.as_ref(), gpu)) {
+                    self.classes.insert(gpu.clone(), Some(Class::Context));
+                    self.current = Some(gpu.clone());
+                }
+                self.contexts.clone_from(contexts);
+            }
+            Fact::Current(current) => self.current.clone_from(current),
+            Fact::Memory(gpu, class) => _ = self.classes.insert(gpu.clone(), *class),
+            Fact::DidNotReturn | Fact::Status(_) | Fact::Value(..) | Fact::End(_) | Fact::Row(_) => {}
+        }
+    }
+
+    /// The facts of a step that the state does not foretell; afterwards the state includes them.
+    fn step(&mut self, step: &StepObservation) -> Vec<Fact> {
         let mut facts = Vec::new();
         if !step.returned {
             facts.push(Fact::DidNotReturn);
@@ -49,71 +99,42 @@ impl Known {
         let values = step.values.iter().filter(|_| step.shared.is_none());
         let values = values.filter(|(_, value)| !matches!(value, Value::Text(text) if text == BOUND));
         facts.extend(values.map(|(name, value)| Fact::Value(name.clone(), value.into())));
-        let mut foretold = self.current.clone();
-        self.process(step, &mut facts, &mut foretold);
-        if step.current != foretold {
-            facts.push(Fact::Current(step.current.clone()));
+        let sees_other = step.visible != self.visible;
+        let first_idle = self.initialised.is_none() && step.initialised == Some(false);
+        if step.initialised != self.initialised && !first_idle && !(sees_other && step.initialised == Some(true)) {
+            facts.push(Fact::Initialised(step.initialised));
         }
-        self.current.clone_from(&step.current);
+        if sees_other {
+            facts.push(self.applied(Fact::Visible(step.visible.clone())));
+        }
+        if step.contexts != self.contexts {
+            facts.push(self.applied(Fact::Contexts(step.contexts.clone())));
+        }
+        if step.current != self.current {
+            facts.push(self.applied(Fact::Current(step.current.clone())));
+        }
+        self.initialised = step.initialised;
         for (gpu, memory) in words::in_order(&step.memory) {
             facts.extend(self.memory(gpu, memory));
         }
         facts
     }
 
-    /// Adds changes of whether the driver is initialised, of visible GPUs and of contexts.
-    fn process(&mut self, step: &StepObservation, facts: &mut Vec<Fact>, foretold: &mut Option<String>) {
-        let sees_other = step.visible != self.visible;
-        let first_idle = self.initialised.is_none() && step.initialised == Some(false);
-        if step.initialised != self.initialised && !first_idle && !(sees_other && step.initialised == Some(true)) {
-            facts.push(Fact::Initialised(step.initialised));
-        }
-        self.initialised = step.initialised;
-        if sees_other {
-            facts.push(Fact::Visible(step.visible.clone()));
-            let before = self.visible.clone().unwrap_or_default();
-            for gpu in step.visible.iter().flatten().filter(|gpu| !before.contains(gpu)) {
-                let class = self.classes.entry(gpu.clone()).or_insert(Some(Class::None));
-                if *class == Some(Class::None) {
-                    *class = Some(Class::Init);
-                }
-            }
-            // A process that has just begun to see GPUs has no context yet, and no current one.
-            if self.visible.is_none() {
-                self.contexts.get_or_insert_default();
-                foretold.get_or_insert_with(|| NONE.to_owned());
-            }
-            self.visible.clone_from(&step.visible);
-        }
-        if step.contexts != self.contexts {
-            facts.push(Fact::Contexts(step.contexts.clone()));
-            let before = self.contexts.clone().unwrap_or_default();
-            let now = step.contexts.clone().unwrap_or_default();
-            for gpu in before.iter().filter(|gpu| !now.contains(gpu)) {
-                self.classes.insert(gpu.clone(), Some(Class::Init));
-                if foretold.as_ref() == Some(gpu) {
-                    *foretold = Some(NONE.to_owned());
-                }
-            }
-            for gpu in now.iter().filter(|gpu| !before.contains(gpu)) {
-                self.classes.insert(gpu.clone(), Some(Class::Context));
-                *foretold = Some(gpu.clone());
-            }
-            self.contexts.clone_from(&step.contexts);
-        }
+    fn applied(&mut self, fact: Fact) -> Fact {
+        self.apply(&fact);
+        fact
     }
 
     fn memory(&mut self, gpu: &str, memory: &MemoryObservation) -> Option<Fact> {
-        let is_small = memory.class.is_some_and(|class| class <= Class::Init);
+        let known = self.classes.get(gpu).copied().unwrap_or(Some(Class::None));
         // What other processes hide differs from machine to machine, so it is not kept as a change.
-        if memory.hidden == Some(Hidden::Uncalibrated) || (memory.hidden.is_some() && is_small) {
-            return None;
-        }
-        let class = self.classes.entry(gpu.to_owned()).or_insert(Some(Class::None));
-        let is_new = *class != memory.class;
-        *class = memory.class;
-        is_new.then(|| Fact::Memory(gpu.to_owned(), memory.class))
+        let is_new = known != memory.class && !memory.is_hidden();
+        is_new.then(|| self.applied(Fact::Memory(gpu.to_owned(), memory.class)))
     }
+}
+
+fn is_listed(gpus: Option<&Vec<String>>, gpu: &String) -> bool {
+    gpus.is_some_and(|gpus| gpus.contains(gpu))
 }
 
 /// The value of `current` without a current context.
@@ -124,7 +145,7 @@ mod tests {
     use super::super::Token;
     use super::*;
     use crate::event::Status;
-    use crate::observation::Shared;
+    use crate::observation::{Hidden, Shared};
 
     fn step(label: &str, contexts: &[&str], class: Class) -> StepObservation {
         let gpus = |names: &[&str]| Some(names.iter().map(|name| (*name).to_string()).collect::<Vec<_>>());

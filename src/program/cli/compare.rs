@@ -35,7 +35,7 @@ pub(super) fn compare(arguments: CompareArguments) -> Outcome {
         (Ok((a, _)), Ok((b, _))) => of(a, b, libcudart).map_err(CliError::from),
         (Err(why), _) | (_, Err(why)) => Err(why),
     };
-    let mut comparison = render::compare::worded(compared.map_err(|why| fail(why, Exit::Usage, json))?);
+    let mut comparison = compared.map_err(|why| fail(why, Exit::Usage, json))?;
     comparison.a.name = a.to_string_lossy().into_owned();
     comparison.b.name = b.to_string_lossy().into_owned();
     let shown = show(json, || serde_json::to_string(&comparison), || render::compare::text(&comparison));
