@@ -55,8 +55,12 @@ fn only(traces: &Path) -> Trace {
 /// Traces a command to its end.
 fn trace(options: &[&str], command: &[&str]) -> (Ran, Trace) {
     let is_late = |event: &TraceEvent| event.stack.missing.as_deref().is_some_and(|why| why.contains(LATE));
+    let is_lost = |why: &String| why.contains("before they could be recognised") || why.contains("not every message");
     // Of a few hundred processes some are always late.
-    let are_late = |(_, trace): &(Ran, Trace)| trace.events.len() < 100 && trace.events.iter().any(is_late);
+    let are_late = |(_, trace): &(Ran, Trace)| {
+        let is_lossy = trace.end.as_ref().is_some_and(|end| end.not_seen.iter().any(is_lost));
+        trace.events.len() < 100 && (is_lossy || trace.events.iter().any(is_late))
+    };
     in_time(are_late, || {
         let scratch = Scratch::new();
         (run(&scratch, options, command), stored(&scratch))
