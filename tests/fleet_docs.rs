@@ -75,7 +75,7 @@ fn the_commands_of_the_page_lead_to_a_page_of_outliers() {
     }
     let log = fs::read_to_string(scratch.path().join("runs.log")).expect("the runs' log");
     assert!(log.contains("gpu-4: exit 255\n") && log.contains("No route to host"), "{log}");
-    assert!(shown.contains("fleet: 3 machines in"), "{shown}");
+    assert!(shown.contains("fleet\n3 machines in"), "{shown}");
     assert!(shown.contains("Missing     1 of 4 expected (gpu-4)"), "{shown}");
     assert!(shown.contains("SIMULATED"), "{shown}");
     for file in ["fleet.json", "fleet.html", "summary.md", "outliers.csv", "cuda_pitfalls_fleet.prom"] {

@@ -2,19 +2,19 @@
 
 pub mod show;
 
-use crate::block::{Block, Table};
+use crate::block::{Block, Table, Text};
 use crate::writer::terminal::write;
 use cuda_pitfalls_core::catalogue::Outline;
 use cuda_pitfalls_core::scenario::{subject, symptom};
 use cuda_pitfalls_core::text::counts::{counted, tally};
-use cuda_pitfalls_core::text::escape::terminal;
-use cuda_pitfalls_core::text::lines::{columns, sentence, words};
+use cuda_pitfalls_core::text::lines::columns;
 use serde_json::{Value, json};
 
 const WIDEST: usize = 140;
-const MOST_TAGS: usize = 24;
 /// A question in a narrower column cannot be read.
 const LEAST: usize = 42;
+/// With less room beside the name there are no tags.
+const WITH_TAGS: usize = 68;
 
 /// The folders of questions, each with how many it has and what they are about, and what to type next.
 pub fn folders_text(scenarios: &[Outline], width: usize) -> String {
@@ -45,27 +45,14 @@ pub fn folders_text(scenarios: &[Outline], width: usize) -> String {
 /// One scenario a row, in columns. Without room the tags are left out, and then the question stands below its name.
 pub fn list_text(scenarios: &[Outline], width: usize) -> String {
     let width = width.min(WIDEST);
-    let tags = |scenario: &Outline| terminal(&plain(&scenario.tags.join(" ")));
-    let widest = |text: &dyn Fn(&Outline) -> String| scenarios.iter().map(|it| columns(&text(it))).max().unwrap_or(0);
-    let (names, all_tags) = (widest(&|it| terminal(&plain(&it.name))), widest(&tags).min(MOST_TAGS));
-    let mut out = String::new();
-    for scenario in scenarios {
-        let [name, question] = [&scenario.name, &scenario.question].map(|text| terminal(&plain(text)));
-        if names + 2 + LEAST > width {
-            out.push_str(&format!("{name}\n{}", sentence("    ", &question, width)));
-        } else if names + 2 + all_tags + 2 + LEAST > width {
-            out.push_str(&sentence(&format!("{name:names$}  "), &question, width));
-        } else {
-            let (tags, question) = (words(&tags(scenario), all_tags), words(&question, width - names - all_tags - 4));
-            let cell = |column: &[String], row: usize| column.get(row).cloned().unwrap_or_default();
-            for row in 0..question.len().max(tags.len()) {
-                let name = if row == 0 { name.as_str() } else { "" };
-                let line = format!("{name:names$}  {:all_tags$}  {}", cell(&tags, row), cell(&question, row));
-                out.push_str(&format!("{}\n", line.trim_end()));
-            }
-        }
-    }
-    out
+    let room = width.saturating_sub(scenarios.iter().map(|it| columns(&it.name) + 2).max().unwrap_or(0));
+    let rows = scenarios.iter().map(|it| [plain(&it.name), plain(&it.tags.join(" ")), plain(&it.question)]);
+    let block = match room {
+        ..LEAST => Block::list(rows.map(|[name, _, question]| Text::lines([name, question]))),
+        ..WITH_TAGS => Block::Table(Table::bare(rows.map(|[name, _, question]| vec![name, question]))),
+        _ => Block::Table(Table::bare(rows.map(Vec::from))),
+    };
+    write(&[block], width)
 }
 
 /// A symptom a row: its id, how many of these scenarios have it, and the sentence; none that no scenario has.

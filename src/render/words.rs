@@ -7,7 +7,6 @@ use cuda_pitfalls_core::sample::Gpu;
 use cuda_pitfalls_core::verdict::{Provenance, Reason};
 
 use cuda_pitfalls_core::text::counts::listed;
-use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::units;
 
 /// The word in documents.
@@ -20,7 +19,6 @@ pub(super) fn provenance(provenance: Provenance) -> &'static str {
 
 /// What is said of a variable that is spelt nearly as one that is read.
 pub(super) fn misspelt(name: &str, meant: &str) -> String {
-    let name = terminal(name);
     format!("{name} is no variable that CUDA or a framework is known to read; {meant} is.")
 }
 

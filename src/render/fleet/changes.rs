@@ -1,7 +1,6 @@
 //! What a merge came to in a few lines, and what changed between two merged documents.
 
 use cuda_pitfalls_answers::fleet::{Fleet, FleetDiff, Rank, Size, causes};
-use cuda_pitfalls_answers::survey::word;
 use cuda_pitfalls_core::fact;
 use cuda_pitfalls_core::text::counts::{counted, grouped, listed};
 use cuda_pitfalls_core::text::escape::shorten;
@@ -10,7 +9,7 @@ use cuda_pitfalls_core::verdict::Provenance;
 
 use super::super::change;
 use super::super::tally::SIMULATED;
-use super::standing;
+use super::view::{self, View};
 use super::words::{self, key};
 use crate::block::Block;
 use crate::writer::terminal::write;
@@ -22,21 +21,10 @@ const LONGEST: usize = 200;
 
 /// What was merged, where it is, and who differs in how many questions.
 pub fn merged(fleet: &Fleet, path: &str) -> String {
-    let told = words::told(fleet);
-    let mut blocks = head(fleet.provenance);
-    blocks.push(Block::paragraph(format!("Fleet: {}", words::title(fleet, &told))));
-    blocks.push(Block::paragraph(words::input(fleet)));
-    let not_merged = fleet.input.not_merged.iter().take(MOST);
-    let why = not_merged.map(|it| format!("{}: {}: {}", word(it.bucket), it.path, shorten(&it.why, LONGEST)).into());
-    blocks.push(Block::List(why.collect()));
-    // The machines that differ stand below.
-    blocks.extend(words::remarks(fleet, &[], &standing::few(fleet), MOST));
-    blocks.push(Block::paragraph(differences(fleet, &told)));
-    blocks.push(entries(words::by_machine(&told), |(place, count)| {
-        format!("{}: in {}", shorten(words::name(fleet, place), LONGEST), counted(count, "question"))
-    }));
-    blocks.push(Block::paragraph(format!("merged into {path}")));
-    write(&blocks, WIDTH)
+    let view = View::new(fleet, view::MERGED, None);
+    let ends = [differences(fleet, &view.told), format!("merged into {path}")];
+    let ends = ends.map(Block::paragraph).to_vec();
+    write(&[view.overview(), view.not_merged(), vec![Block::Gap], ends].concat(), WIDTH)
 }
 
 /// How many differences there are, of which kind, in how many questions, and how many causes.
@@ -56,7 +44,8 @@ fn differences(fleet: &Fleet, told: &[words::Told<'_>]) -> String {
 
 /// What changed, for a person.
 pub fn text(diff: &FleetDiff) -> String {
-    let mut blocks = head(diff.provenance);
+    let simulated = diff.provenance == Provenance::Simulated;
+    let mut blocks: Vec<Block> = simulated.then(|| Block::Banner(SIMULATED.to_owned())).into_iter().collect();
     for (name, side) in [("old", &diff.old), ("new", &diff.new)] {
         let span = match (&side.from, &side.to) {
             (Some(from), Some(to)) => format!(", runs of {from} to {to}"),
@@ -99,11 +88,6 @@ pub fn text(diff: &FleetDiff) -> String {
         blocks.push(Block::paragraph("nothing changed"));
     }
     write(&blocks, WIDTH)
-}
-
-fn head(provenance: Provenance) -> Vec<Block> {
-    let simulated = provenance == Provenance::Simulated;
-    simulated.then(|| Block::paragraph(SIMULATED)).into_iter().collect()
 }
 
 fn told(seen: &Option<fact::Change>) -> String {

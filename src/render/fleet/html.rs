@@ -14,7 +14,6 @@ use cuda_pitfalls_core::text::escape::visible;
 
 use super::view::{self, View};
 use super::words::{self, Told};
-use crate::block::{Block, Span, Tone};
 use crate::html::page::{self, element};
 use crate::writer::html::write;
 
@@ -24,9 +23,9 @@ const SCRIPT: &str = include_str!("html/page.js");
 /// The whole page. `docs` is where the documentation is; without it pages of pitfalls are named.
 pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
     let view = View::new(fleet, view::HTML, docs);
-    let title = format!("cuda-pitfalls fleet: {}", words::title(fleet, &view.told));
+    let title = format!("{}: {}", view::TITLE, words::title(fleet, &view.told));
     let mut out = page::head(&policy(), &title, STYLE) + "<main id=\"overview\">\n";
-    out += &element("header", "", &(write(&head(&view)) + LINKS));
+    out += &element("header", "", &(write(&view.overview()) + LINKS));
     out += &write(&view.differences());
     map(&mut out, fleet);
     out += &write(&view.groups());
@@ -46,21 +45,6 @@ fn policy() -> String {
     format!(
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     )
-}
-
-fn head(view: &View<'_>) -> Vec<Block> {
-    let fleet = view.fleet;
-    let counts = words::counts(fleet, &view.told);
-    let mut blocks = vec![Block::heading(1, "cuda-pitfalls fleet"), Block::Badges(counts)];
-    blocks.extend(view.banner());
-    blocks.extend(view.remarks());
-    if let Some(missing) = fleet.expected.as_ref().map(|it| &it.missing).filter(|it| it.len() > view::HTML.names) {
-        let summary = format!("All {} that are missing", missing.len());
-        blocks.push(Block::Fold(summary, vec![Block::paragraph(missing.join(", "))]));
-    }
-    let read = format!("{}. Merged by cuda-pitfalls {}.", words::input(fleet), fleet.version);
-    blocks.push(Block::paragraph(Span::Toned(Tone::Dim, read)));
-    blocks
 }
 
 /// The place of the map. The script fills it.

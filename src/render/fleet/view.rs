@@ -6,9 +6,11 @@ use super::standing::{self, Few};
 use super::words::{self, Told};
 use crate::block::{Block, Span, Table, Text, Tone};
 use crate::html::page::percent_encoded;
+use crate::tally::SIMULATED;
 use cuda_pitfalls_answers::fleet::Fleet;
 use cuda_pitfalls_answers::survey::word;
 use cuda_pitfalls_core::text::escape::visible;
+use cuda_pitfalls_core::verdict::Provenance;
 
 /// How much of a fleet a form shows.
 pub(super) struct Limits {
@@ -28,8 +30,13 @@ pub(super) struct Limits {
 pub(super) const TEXT: Limits = Limits { causes: 6, folded: 0, names: 8, questions: 3, groups: 6, not_merged: 0 };
 /// A page of an issue tracker is at most 65,536 characters.
 pub(super) const MARKDOWN: Limits = Limits { causes: 50, folded: 0, names: 8, questions: 8, groups: 50, not_merged: 0 };
+/// After a merge nothing but that and what was not merged is told.
+pub(super) const MERGED: Limits = Limits { causes: 0, folded: 0, names: 20, questions: 0, groups: 0, not_merged: 20 };
 pub(super) const HTML: Limits =
     Limits { causes: 25, folded: 500, names: 20, questions: usize::MAX, groups: usize::MAX, not_merged: 200 };
+
+/// The title of every form.
+pub(super) const TITLE: &str = "cuda-pitfalls fleet";
 
 /// What a form says of a fleet. `docs` is where the documentation is.
 pub(super) struct View<'f> {
@@ -47,22 +54,27 @@ impl<'f> View<'f> {
 
     /// All of it, for forms that only show blocks.
     pub(super) fn blocks(&self) -> Vec<Block> {
-        let title = format!("cuda-pitfalls fleet: {}", words::title(self.fleet, &self.told));
-        let mut blocks: Vec<Block> = self.banner().into_iter().chain([Block::heading(1, title)]).collect();
-        blocks.push(Block::fact("Read", words::input(self.fleet)));
-        blocks.extend(self.remarks());
-        blocks.extend(self.differences());
-        blocks.extend(self.groups());
+        [self.overview(), self.differences(), self.groups()].concat()
+    }
+
+    /// How many machines there are, what was read, and what is said of all of them.
+    pub(super) fn overview(&self) -> Vec<Block> {
+        let fleet = self.fleet;
+        // No real driver answered: that comes before everything else.
+        let simulated = fleet.provenance == Provenance::Simulated;
+        let banner = simulated.then(|| Block::Banner(SIMULATED.to_owned()));
+        let mut blocks: Vec<Block> = banner.into_iter().collect();
+        blocks.extend([Block::heading(1, TITLE), Block::Badges(words::counts(fleet, &self.told))]);
+        let read = format!("{}; merged by cuda-pitfalls {}", words::input(fleet), fleet.version);
+        blocks.push(Block::fact("Read", read));
+        blocks.extend(words::remarks(fleet, &self.told, &self.few, self.limits.names));
+        let missing = fleet.expected.iter().flat_map(|expected| &expected.missing);
+        let missing: Vec<Text> = missing.filter(|_| self.limits.folded > 0).map(Text::from).collect();
+        if missing.len() > self.limits.names {
+            let summary = format!("All {} that are missing", missing.len());
+            blocks.push(Block::Fold(summary, vec![Block::paragraph(Text::join(missing, ", "))]));
+        }
         blocks
-    }
-
-    /// The warning that comes before everything else: no real driver answered.
-    pub(super) fn banner(&self) -> Option<Block> {
-        words::banner(self.fleet).map(|banner| Block::Banner(banner.to_owned()))
-    }
-
-    pub(super) fn remarks(&self) -> Vec<Block> {
-        words::remarks(self.fleet, &self.told, &self.few, self.limits.names)
     }
 
     pub(super) fn differences(&self) -> Vec<Block> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::standing::{self, Few};
 use crate::block::{Block, Span, Tone};
-use crate::{change, tally};
+use crate::change;
 use cuda_pitfalls_answers::fleet::{
     Difference, FactDiffers, Fleet, Group, Key, Outcome, Question, Rank, Spread, Usual, What, causes,
 };
@@ -12,7 +12,7 @@ use cuda_pitfalls_answers::survey::word;
 use cuda_pitfalls_core::fact::Change;
 use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::units;
-use cuda_pitfalls_core::verdict::{Kind, Provenance};
+use cuda_pitfalls_core::verdict::Kind;
 
 pub(super) fn rank_words(rank: Rank) -> &'static str {
     match rank {
@@ -230,14 +230,12 @@ pub(super) fn by_machine(told: &[Told<'_>]) -> Vec<(usize, usize)> {
     most
 }
 
-/// Who differs in the most questions: `node-3 in 12 questions`; none where every machine differs in one alone.
+/// Who differs in the most questions: `node-3 in 12 questions`.
 fn differ_most(fleet: &Fleet, told: &[Told<'_>], count: usize) -> Option<String> {
     let most = by_machine(told);
-    most.first().filter(|(_, count)| *count > 1)?;
-    let line =
-        |(place, count): &(usize, usize)| format!("{} in {}", name(fleet, *place), counted(*count as u64, "question"));
-    let lines: Vec<String> = most.iter().map(line).collect();
-    Some(names(&lines, count))
+    let lines =
+        most.iter().map(|(place, count)| format!("{} in {}", name(fleet, *place), counted(*count as u64, "question")));
+    (!most.is_empty()).then(|| names(&lines.collect::<Vec<_>>(), count))
 }
 
 /// What a group's row says of its machines: how many there are, how many differ, and whether it is split.
@@ -263,11 +261,6 @@ pub(super) fn group(group: &Group, told: &[Told<'_>], few: &Few, place: usize) -
         words.push_str(&format!(", {few} with few answers"));
     }
     words
-}
-
-/// The warning that comes before everything else: no real driver answered.
-pub(super) fn banner(fleet: &Fleet) -> Option<&'static str> {
-    (fleet.provenance == Provenance::Simulated).then_some(tally::SIMULATED)
 }
 
 /// `120 machines in 3 groups, 2 missing, 5 machines differ`.

@@ -66,7 +66,7 @@ fn a_list_fits_its_width_and_leaves_no_spaces_behind() {
     let starts = [
         (140, "visibility/late  A01 visibility  Does CUDA_VISIBLE_DEVICES"),
         (60, "visibility/late  Does CUDA_VISIBLE_DEVICES take effect when"),
-        (50, "visibility/late\n    Does CUDA_VISIBLE_DEVICES take effect when"),
+        (50, "- visibility/late\n  Does CUDA_VISIBLE_DEVICES take effect when"),
     ];
     for (width, start) in starts {
         let text = list_text(&[Outline::of(&scenario)], width);
