@@ -16,12 +16,6 @@ pub(crate) enum Block {
     Badges(Vec<(Tone, String)>),
     /// A name and what there is to say about it.
     Fact(String, Text),
-    /// A question with its answer in a word, and the name by which more is asked about it.
-    Answer {
-        word: String,
-        question: String,
-        name: String,
-    },
     List(Vec<Text>),
     Numbered(Vec<Text>),
     Table(Table),

@@ -6,7 +6,7 @@ pub use document::{ExplanationDocument, document};
 
 use cuda_pitfalls_calls::Effect;
 
-use super::block::{Block, Text};
+use super::block::{Block, Entry, Text};
 use super::words::misspelt;
 use super::writer::terminal::write;
 use super::{lines as program, listing, releases, versions};
@@ -130,9 +130,11 @@ fn of_advice(advice: &Advice) -> Vec<Block> {
     blocks
 }
 
+/// The word and the question, with the name that `show` takes at the right.
 fn in_short(answer: &ScenarioAnswer<'_>) -> Block {
     let Scenario { question, name, .. } = answer.scenario;
-    Block::Answer { word: word(answer.scenario).name(), question: question.clone(), name: name.clone() }
+    let title = format!("{:5}{question}", word(answer.scenario).name()).into();
+    Block::Entry(Entry { title, aside: name.clone(), ..Entry::default() })
 }
 
 /// What to try where nothing is about CUDA's start-up.

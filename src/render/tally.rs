@@ -2,7 +2,6 @@
 
 use cuda_pitfalls_core::report::{ReportView, Requirement};
 use cuda_pitfalls_core::text::counts::tally;
-use cuda_pitfalls_core::text::{escape, lines};
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Verdict};
 
 /// What a verdict calls for, mildest first. Marks, colours and elements follow it, so that no two forms disagree.
@@ -115,19 +114,6 @@ pub fn banners(report: &ReportView<'_>) -> Vec<String> {
     let unmet = report.requirements().into_iter().filter(Requirement::is_unmet);
     banners.extend(unmet.map(|requirement| format!("REQUIREMENT NOT MET — {}.", requirement.sentence())));
     banners
-}
-
-/// A conspicuous banner: between rows of asterisks, in lines of at most `width` columns.
-pub fn loud(banner: &str, width: usize) -> String {
-    let lines = lines::words(&escape::terminal(banner), width.saturating_sub(8).max(1));
-    let longest = lines.iter().map(|line| lines::columns(line)).max().unwrap_or(0);
-    let rule = "*".repeat(longest + 8);
-    let mut out = format!("{rule}\n");
-    for line in lines {
-        let fill = " ".repeat(longest.saturating_sub(lines::columns(&line)));
-        out.push_str(&format!("*** {line}{fill} ***\n"));
-    }
-    out + &rule + "\n"
 }
 
 /// What is said above every simulated result.

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::{aside, head};
 use crate::tally::{self, Standing};
+use crate::writer::terminal::banner;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 use cuda_pitfalls_core::text::lines::{UNBROKEN, sentence};
 use cuda_pitfalls_core::text::units;
@@ -90,7 +91,7 @@ pub fn ending(report: &ReportView<'_>, ending: &Ending, width: usize) -> String 
         line("", &last.join(", "));
     }
     if report.provenance == Provenance::Simulated {
-        out.push_str(&tally::loud(tally::SIMULATED, width));
+        out.push_str(&banner(tally::SIMULATED, width));
     }
     out
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::writer::terminal::banner;
 use crate::{tally, words};
 use cuda_pitfalls_core::calibration::Calibration;
 use cuda_pitfalls_core::report::ReportView;
@@ -27,7 +28,7 @@ pub struct Workload {
 pub fn head(report: &ReportView<'_>, asked: Option<&Workload>, width: usize) -> String {
     let mut out = String::new();
     if report.provenance == Provenance::Simulated {
-        out.push_str(&tally::loud(tally::SIMULATED, width));
+        out.push_str(&banner(tally::SIMULATED, width));
     }
     // A reader of a stored report sees first that it is simulated or partial.
     for banner in tally::banners(report).iter().filter(|it| asked.is_none() && *it != tally::SIMULATED) {

@@ -36,10 +36,6 @@ fn written(block: &Block) -> String {
         }
         Block::Prose(markdown) => prose(markdown),
         Block::Fact(name, text) => element("p", "", &format!("{}: {}", escape::html(name), inline(text))),
-        Block::Answer { word, question, name } => {
-            let (question, name) = (escape::html(question), escape::html(name));
-            format!("<p><strong>{word}</strong> {question} <code>{name}</code></p>")
-        }
         Block::List(items) => list("ul", items),
         Block::Numbered(items) => list("ol", items),
         Block::Table(table) => table_rows(table),

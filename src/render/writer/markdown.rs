@@ -6,12 +6,12 @@ use crate::block::{Block, Entry, Span, Table, Text};
 use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::escape;
 
-/// The blocks with an empty line between them; facts and answers that follow each other are one list.
+/// The blocks with an empty line between them; facts that follow each other are one list.
 pub(crate) fn write(blocks: &[Block]) -> String {
     let mut out = String::new();
     let mut is_after_fact = false;
     for block in blocks {
-        let is_fact = matches!(block, Block::Fact(..) | Block::Answer { .. });
+        let is_fact = matches!(block, Block::Fact(..));
         let written = written(block);
         if !out.is_empty() && !written.is_empty() && !(is_fact && is_after_fact) {
             out.push('\n');
@@ -32,9 +32,6 @@ fn written(block: &Block) -> String {
         }
         Block::Prose(text) => format!("{text}\n"),
         Block::Fact(name, text) => format!("- {}: {}\n", escape::markdown(name), inline(text)),
-        Block::Answer { word, question, name } => {
-            format!("- **{word}** {} {}\n", escape::markdown(question), code(name))
-        }
         Block::List(items) => items.iter().map(|item| format!("- {}\n", inline(item))).collect(),
         Block::Numbered(items) => {
             items.iter().zip(1..).map(|(item, number)| format!("{number}. {}\n", inline(item))).collect()

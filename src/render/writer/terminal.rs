@@ -43,7 +43,6 @@ fn write_block(out: &mut String, block: &Block, width: usize) {
         Block::Badges(badges) => *out += &sentence("", &listed(badges.iter().map(|(_, words)| words), ""), width),
         Block::Prose(_) | Block::OnPages(_) | Block::Drawn(_) => {}
         Block::Fact(name, text) => write_fact(out, "", name, text, width),
-        Block::Answer { word, question, name } => write_answer(out, word, question, name, width),
         Block::List(items) => items.iter().for_each(|item| write_text(out, "- ", item, width)),
         Block::Numbered(items) => {
             items.iter().zip(1..).for_each(|(item, number)| write_text(out, &format!("{number:>2}. "), item, width));
@@ -102,17 +101,6 @@ fn write_fact(out: &mut String, indent: &str, name: &str, text: &Text, width: us
         true => write_text(out, indent, &Text::from(head.trim_start()).then(text.clone()), width),
         false => write_text(out, &head, text, width),
     }
-}
-
-/// The word and the question, with the name at the right: in the last line if there is room.
-fn write_answer(out: &mut String, word: &str, question: &str, name: &str, width: usize) {
-    let name = escape::terminal(name);
-    *out += &sentence(&format!("{word:5}"), question, width);
-    let used = out.lines().last().map_or(0, columns);
-    let room = width.saturating_sub(columns(&name));
-    let is_beside = used + 2 <= room;
-    out.truncate(out.len() - usize::from(is_beside));
-    *out += &format!("{:>space$}{name}\n", "", space = if is_beside { room - used } else { room });
 }
 
 /// Each row with its number, and its other cells as facts.

@@ -19,7 +19,6 @@ fn every_block(text: &str) -> Vec<Block> {
         Block::Banner(own()),
         Block::Badges(vec![(Tone::Good, own())]),
         Block::Fact(own(), all.clone()),
-        Block::Answer { word: "yes".into(), question: own(), name: own() },
         Block::List(vec![all.clone()]),
         Block::Gap,
         Block::Numbered(vec![all.clone()]),
