@@ -94,8 +94,9 @@ fn write_gap(out: &mut String) {
 }
 
 fn write_fact(out: &mut String, indent: &str, name: &str, text: &Text, width: usize) {
-    let fill = NAME.saturating_sub(columns(name)).max(1);
-    let head = format!("{indent}{}{:fill$}", escape::terminal(name), "");
+    let name = escape::terminal(name);
+    let fill = NAME.saturating_sub(columns(&name)).max(1);
+    let head = format!("{indent}{name}{:fill$}", "");
     match columns(&head) * 2 > width {
         // Beside a name that is too long there is no room.
         true => write_text(out, indent, &Text::from(head.trim_start()).then(text.clone()), width),
