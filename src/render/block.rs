@@ -2,6 +2,8 @@
 //!
 //! Nothing in a block is escaped or broken into lines: only a writer knows what acts in its form, and how wide it is.
 
+use crate::svg::Chart;
+
 /// A part of a view.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Block {
@@ -25,6 +27,14 @@ pub(crate) enum Block {
     Fold(String, Vec<Block>),
     /// What happened or was found, with what belongs to it below.
     Entry(Entry),
+    /// Blocks that a page has in a box of its own, with classes, and a name for links.
+    Section {
+        class: String,
+        id: String,
+        blocks: Vec<Block>,
+    },
+    /// Memory over time, for pages that can draw.
+    Chart(Chart),
     /// What is drawn for a page alone: elements, in which everything is escaped.
     Drawn(String),
     /// What is too long for a terminal.
@@ -70,6 +80,8 @@ pub(crate) struct Table {
     /// The class on a page, if the rows are records: a terminal and a narrow page write the cells of each below each
     /// other, with the column's name before all but the first.
     pub(crate) records: Option<&'static str>,
+    /// The classes of each row on a page, if they have some.
+    pub(crate) classes: Vec<String>,
     pub(crate) columns: Vec<String>,
     pub(crate) rows: Vec<Vec<Text>>,
 }
@@ -88,6 +100,11 @@ impl Table {
         let mut table = Table::new([""; 0], rows);
         table.columns.resize(table.rows.iter().map(Vec::len).max().unwrap_or_default(), String::new());
         table
+    }
+
+    /// Values beside their names.
+    pub(crate) fn named(of: &str, rows: impl IntoIterator<Item = (impl Into<Text>, String)>) -> Table {
+        Table::new([of, ""], rows.into_iter().map(|(name, value)| vec![name.into(), value.into()]))
     }
 }
 

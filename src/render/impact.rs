@@ -3,6 +3,7 @@
 //! [`super::tally::Standing`] is another question: whether the answer is the expected one. A yes may be expected and
 //! still cost its user memory.
 
+use crate::block::Tone;
 use cuda_pitfalls_core::report::ScenarioView;
 use cuda_pitfalls_core::scenario::needs_nothing;
 use cuda_pitfalls_core::verdict::Kind;
@@ -39,9 +40,19 @@ impl Impact {
         Impact::of(scenario.verdict.kind, scenario.workaround)
     }
 
-    /// The CSS class on a page: it sets the colour, and filters select by it.
+    /// The CSS class on a page, by which filters select.
     pub(super) fn class(self) -> &'static str {
         self.shown().0
+    }
+
+    /// Its colour on a page.
+    pub(super) fn tone(self) -> Tone {
+        match self {
+            Impact::Shows => Tone::Doubt,
+            Impact::Harmless => Tone::Plain,
+            Impact::Absent => Tone::Good,
+            Impact::Unknown => Tone::Dim,
+        }
     }
 
     /// The label of a filter and of a count.

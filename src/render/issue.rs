@@ -4,14 +4,13 @@
 //! An issue tracker takes a text of limited length. What does not fit is left out, the least important
 //! first, and the text says so.
 
-use std::fmt::Write as _;
-
-use super::{answer, facts, lines, listing, words};
-use crate::writer::markdown::fenced;
+use super::report::scenario::made;
+use super::{answer, facts, lines, listing, words, writer};
+use crate::block::{Block, Span, Table};
 use cuda_pitfalls_core::judge::{Facts, matches};
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
-use cuda_pitfalls_core::text::escape::{markdown, visible};
+use cuda_pitfalls_core::text::escape::markdown;
 use cuda_pitfalls_core::verdict::Kind;
 
 /// The most characters of the text: GitHub takes 65,536.
@@ -34,17 +33,16 @@ pub struct Attached {
     pub text: String,
 }
 
-/// Parts of the text, in Markdown.
+/// Parts of the text.
 pub(crate) struct IssueSections {
-    /// Without the mark of a heading.
+    /// Without the mark of a heading, as it is written.
     pub(crate) title: String,
-    pub(crate) synopsis: String,
-    pub(crate) expected: String,
-    pub(crate) happened: String,
-    pub(crate) reproducer: String,
-    pub(crate) steps: String,
-    pub(crate) others: String,
-    pub(crate) versions: String,
+    pub(crate) synopsis: Vec<Block>,
+    pub(crate) expected: Vec<Block>,
+    pub(crate) happened: Vec<Block>,
+    pub(crate) reproducer: Vec<Block>,
+    pub(crate) versions: Vec<(&'static str, String)>,
+    pub(crate) attached: Vec<Block>,
 }
 
 /// The text, of at most [`MOST`] characters. The report has the scenarios that it is about, and no others.
@@ -64,7 +62,7 @@ pub fn issue(report: &ReportView<'_>, attached: &[Attached]) -> String {
                 .push(format!("{count} of {} questions (the report in the archive has them)", report.scenarios.len()));
         }
         let scenarios = report.scenarios.get(..shown).unwrap_or_default();
-        let text = arranged(&IssueSections::of(report, scenarios, attached, &sources));
+        let text = arranged(IssueSections::of(report, scenarios, attached, &sources));
         let text = if left_out.is_empty() {
             text
         } else {
@@ -91,27 +89,19 @@ pub(crate) fn cut(text: &str, most: usize) -> String {
 }
 
 /// The parts under their headings.
-pub(crate) fn arranged(parts: &IssueSections) -> String {
-    let IssueSections { title, synopsis, reproducer, expected, happened, steps, others, versions } = parts;
-    let sections: [(&str, &[&String]); 6] = [
-        ("", &[synopsis]),
-        ("Expected", &[expected]),
-        ("What happened", &[happened]),
-        ("Reproducer", &[reproducer]),
-        ("Versions", &[versions]),
-        ("Attached: steps and the other programs", &[steps, others]),
-    ];
-    let mut out = format!("# {title}\n\n");
-    for (heading, texts) in sections {
-        if !heading.is_empty() {
-            let _ = writeln!(out, "### {heading}\n");
-        }
-        for text in texts.iter().filter(|text| !text.is_empty()) {
-            out.push_str(text.trim_end());
-            out.push_str("\n\n");
-        }
+pub(crate) fn arranged(parts: IssueSections) -> String {
+    let mut blocks = parts.synopsis;
+    for (heading, part) in [
+        ("Expected", parts.expected),
+        ("What happened", parts.happened),
+        ("Reproducer", parts.reproducer),
+        ("Versions", vec![Block::Table(Table::named("", parts.versions))]),
+        ("Attached: steps and the other programs", parts.attached),
+    ] {
+        blocks.push(Block::Heading(3, heading.into()));
+        blocks.extend(part);
     }
-    out.trim_end().to_owned() + "\n"
+    format!("# {}\n\n{}", parts.title, writer::markdown::write(&blocks))
 }
 
 impl IssueSections {
@@ -121,34 +111,33 @@ impl IssueSections {
         attached: &[Attached],
         sources: &[&Attached],
     ) -> IssueSections {
-        let many = scenarios.len() > 1;
         // Of several questions each part names the one that it is about.
-        let head = |scenario: &ScenarioView<'_>| {
-            if many { format!("**{}**: ", markdown(scenario.name)) } else { String::new() }
-        };
-        let each = |tell: &dyn Fn(&ScenarioView<'_>) -> String| {
-            let texts: Vec<String> = scenarios.iter().map(|one| format!("{}{}", head(one), tell(one))).collect();
-            texts.join("\n\n")
+        let each = |tell: &dyn Fn(&ScenarioView<'_>) -> Vec<Block>| -> Vec<Block> {
+            let name = |one: &ScenarioView<'_>| Block::Paragraph(Span::Strong(one.name.to_owned()).into());
+            let head = |one| (scenarios.len() > 1).then(|| name(one));
+            scenarios.iter().flat_map(|one| head(one).into_iter().chain(tell(one))).collect()
         };
         let (title, synopsis) = match scenarios {
             [one] => (
                 format!("{} {}", title(one.question), capital(answer::word(one))),
-                format!("Scenario {} of cuda-pitfalls.", markdown(one.name)),
+                Block::Paragraph(format!("Scenario {} of cuda-pitfalls.", one.name).into()),
             ),
-            several => {
-                let names: Vec<String> = several.iter().map(|one| format!("- {}", markdown(one.name))).collect();
-                (format!("{} answers were not expected", several.len()), names.join("\n"))
-            }
+            several => (
+                format!("{} answers were not expected", several.len()),
+                Block::List(several.iter().map(|one| one.name.into()).collect()),
+            ),
         };
         IssueSections {
             title,
-            synopsis,
-            expected: each(&|one| expected(report, one)),
+            synopsis: vec![synopsis],
+            expected: each(&|one| vec![Block::Paragraph(expected(report, one).into())]),
             happened: each(&happened),
             reproducer: first_sources(sources),
-            steps: folded("Steps of each case", &each(&steps)),
-            others: others(attached, sources),
             versions: versions(report, scenarios),
+            attached: [Block::Fold("Steps of each case".to_owned(), each(&steps))]
+                .into_iter()
+                .chain(others(attached, sources))
+                .collect(),
         }
     }
 }
@@ -157,14 +146,12 @@ fn expected(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> String {
     let Some(plan) = scenario.plan else { return "This report does not hold what was expected.".to_owned() };
     let facts = Facts::new(report.machine, scenario.libcudart, plan, report.provenance);
     match plan.expect.iter().find(|one| matches(&one.when, &facts, &plan.parameters)) {
-        Some(one) => {
-            markdown(&format!("{}, because {}", answer::word_of(one.verdict.kind(), scenario.question), one.because))
-        }
+        Some(one) => format!("{}, because {}", answer::word_of(one.verdict.kind(), scenario.question), one.because),
         None => "Nothing was expected on this machine: the question is open.".to_owned(),
     }
 }
 
-fn happened(scenario: &ScenarioView<'_>) -> String {
+fn happened(scenario: &ScenarioView<'_>) -> Vec<Block> {
     let (word, verdict) = (answer::word(scenario), facts::verdict(scenario.verdict));
     // What is no yes and no no is the verdict itself.
     let answer = if verdict.starts_with(word) { verdict } else { format!("{word}: {verdict}") };
@@ -172,46 +159,35 @@ fn happened(scenario: &ScenarioView<'_>) -> String {
     let is_yes_or_no = matches!(scenario.verdict.kind, Kind::Reproduced | Kind::NotReproduced);
     let counts = scenario.verdict.detail.split("; ").next().filter(|_| is_yes_or_no);
     let detail = counts.unwrap_or(&scenario.verdict.detail);
-    let mut out = format!("{}. {}\n", markdown(&answer), markdown(detail));
-    for failed in &scenario.verdict.unexpected {
-        let _ = writeln!(out, "- not as expected: {}", markdown(failed));
-    }
+    let failed = scenario.verdict.unexpected.iter().map(|failed| format!("not as expected: {failed}").into());
+    let mut blocks = vec![Block::Paragraph(format!("{answer}. {detail}").into()), Block::List(failed.collect())];
     for case in &scenario.cases {
-        let _ = writeln!(out, "\n{} ({}):", markdown(case.name), facts::frequency(case));
-        let Some(outcome) = case.outcomes.first() else {
-            out.push_str("No attempt counts.\n");
-            continue;
-        };
-        super::markdown::steps(&mut out, scenario.plan.as_ref().and_then(|plan| plan.case(case.name)), outcome);
-        if let Some(end) = outcome.observation().map(|seen| &seen.end).filter(|end| !matches!(end.as_str(), "" | "0")) {
-            let _ = writeln!(out, "The process ended with {}.", markdown(end));
+        blocks.push(Block::Paragraph(format!("{} ({}):", case.name, facts::frequency(case)).into()));
+        match case.outcomes.first() {
+            Some(outcome) => blocks.extend(made(scenario.plan.as_ref().and_then(|plan| plan.case(case.name)), outcome)),
+            None => blocks.push(Block::Paragraph("No attempt counts.".into())),
         }
     }
-    out
+    blocks
 }
 
-fn steps(scenario: &ScenarioView<'_>) -> String {
-    let mut out = String::new();
+fn steps(scenario: &ScenarioView<'_>) -> Vec<Block> {
+    let mut blocks = Vec::new();
     for case in &scenario.cases {
         let Some(plan) = scenario.plan.as_ref().and_then(|plan| plan.case(case.name)) else { continue };
-        let text: String = match lines::of_case(Some(plan), case) {
-            Some(lines) => lines.iter().map(|line| visible(line) + "\n").collect(),
-            None => calls(plan),
-        };
+        let lines = lines::of_case(Some(plan), case).unwrap_or_else(|| calls(plan));
         let language = if plan.python.is_some() { "python" } else { "text" };
-        let _ = writeln!(out, "{}: {}\n\n{}", markdown(case.name), markdown(&plan.does), fenced(language, &text));
+        blocks.push(Block::Paragraph(format!("{}: {}", case.name, plan.does).into()));
+        blocks.push(Block::Code(language, lines));
     }
-    out
+    blocks
 }
 
 /// The steps of a case of C calls, a line each.
-fn calls(plan: &CasePlan) -> String {
-    let start = super::steps::start(plan);
-    let mut out = if start.is_empty() { start } else { format!("# started with {}\n", visible(&start)) };
-    for step in &plan.steps {
-        let _ = writeln!(out, "{}", visible(&listing::show::call(step)));
-    }
-    out
+fn calls(plan: &CasePlan) -> Vec<String> {
+    let start = Some(super::steps::start(plan)).filter(|start| !start.is_empty());
+    let start = start.map(|start| format!("# started with {start}"));
+    start.into_iter().chain(plan.steps.iter().map(listing::show::call)).collect()
 }
 
 /// A text for the title, which people paste into a field that is no Markdown: what can make no link, image or markup is
@@ -226,22 +202,17 @@ pub(crate) fn capital(word: &str) -> String {
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// A text that a reader opens if it is wanted.
-pub(crate) fn folded(summary: &str, text: &str) -> String {
-    if text.trim().is_empty() {
-        return String::new();
+/// The source of each question's reproducer, in the first language that it has.
+pub(crate) fn first_sources(sources: &[&Attached]) -> Vec<Block> {
+    let blocks: Vec<Block> = sources.iter().filter(|one| is_first(sources, one)).map(|one| source(one)).collect();
+    match blocks.is_empty() {
+        true => vec![Block::Prose("The scenario of the archive: `cuda-pitfalls run scenario.toml` measures it.")],
+        false => blocks,
     }
-    format!("<details><summary>{summary}</summary>\n\n{}\n\n</details>", text.trim_end())
 }
 
-/// The source of each question's reproducer, in the first language that it has.
-pub(crate) fn first_sources(sources: &[&Attached]) -> String {
-    let first = sources.iter().filter(|one| is_first(sources, one));
-    let mut out: String = first.map(|one| fenced(one.language, &one.text) + "\n").collect();
-    if out.is_empty() {
-        out.push_str("The scenario of the archive: `cuda-pitfalls run scenario.toml` measures it.");
-    }
-    out
+fn source(one: &Attached) -> Block {
+    Block::Code(one.language, one.text.lines().map(str::to_owned).collect())
 }
 
 /// Whether no program of the same question stands before this one.
@@ -250,29 +221,24 @@ fn is_first(sources: &[&Attached], one: &Attached) -> bool {
 }
 
 /// How the programs of the archive are started, and the sources that do not stand above.
-fn others(attached: &[Attached], sources: &[&Attached]) -> String {
-    let mut out = String::from(
+fn others(attached: &[Attached], sources: &[&Attached]) -> Vec<Block> {
+    let mut blocks = vec![Block::Prose(
         "`cuda-pitfalls run scenario.toml` measures the scenario of the archive: every step, background polling, several \
          attempts.",
-    );
-    if attached.is_empty() {
-        return out;
+    )];
+    if !attached.is_empty() {
+        blocks.push(Block::Prose(
+            "The programs of the archive need no cuda-pitfalls. They exit with 0 if it shows in the trap and not in the \
+             control, with 1 if it does not show in the trap, and with 77 if that cannot be told.",
+        ));
     }
-    out.push_str(
-        " The programs of the archive need no cuda-pitfalls. They exit with 0 if it shows in the trap and not in the \
-         control, with 1 if it does not show in the trap, and with 77 if that cannot be told.\n\n",
-    );
-    for one in attached {
-        let commands: Vec<String> = one.commands.iter().map(|line| visible(line)).collect();
-        let _ = writeln!(out, "```sh\n{}\n```", commands.join("\n"));
-    }
-    for one in sources.iter().filter(|one| !is_first(sources, one)) {
-        let _ = write!(out, "\n{}", folded(&markdown(&one.file), &fenced(one.language, &one.text)));
-    }
-    out
+    blocks.extend(attached.iter().map(|one| Block::Code("sh", one.commands.clone())));
+    let others = sources.iter().filter(|one| !is_first(sources, one));
+    blocks.extend(others.map(|one| Block::Fold(one.file.clone(), vec![source(one)])));
+    blocks
 }
 
-fn versions(report: &ReportView<'_>, scenarios: &[ScenarioView<'_>]) -> String {
+fn versions(report: &ReportView<'_>, scenarios: &[ScenarioView<'_>]) -> Vec<(&'static str, String)> {
     let machine = &report.machine;
     let mut rows = vec![("driver", words::driver(machine))];
     let mut runtimes: Vec<String> = scenarios.iter().filter_map(facts::libcudart).collect();
@@ -288,7 +254,7 @@ fn versions(report: &ReportView<'_>, scenarios: &[ScenarioView<'_>]) -> String {
         "cuda-pitfalls",
         format!("{}{commit}, run {}, on {}", report.run.version, report.run.id, report.run.on),
     ));
-    super::markdown::named("", rows)
+    rows
 }
 
 #[cfg(test)]

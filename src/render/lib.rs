@@ -19,16 +19,16 @@ pub mod facts;
 pub mod fleet;
 pub mod full;
 mod health;
-pub mod html;
+mod html;
 pub mod impact;
 pub mod issue;
 pub mod lines;
 pub mod listing;
 mod machine;
-pub mod markdown;
 mod prepared;
 pub mod preview;
 pub mod releases;
+mod report;
 mod results;
 mod sentence;
 mod steps;
@@ -86,8 +86,8 @@ pub fn render(prepared: &Prepared<'_>, format: Format, width: usize) -> Option<S
     Some(match format {
         Format::Text => answer::report(report, width),
         Format::TextFull => full::report(report, width),
-        Format::Html => html::report(report),
-        Format::Markdown => markdown::report(report),
+        Format::Html => report::html(report),
+        Format::Markdown => report::markdown(report),
         Format::Junit => results::junit(report),
         Format::Prometheus => results::prometheus(report),
         Format::Github => results::github(report),

@@ -1,5 +1,6 @@
 //! The answers of a run: what each calls for, and how many there are of each.
 
+use crate::block::Tone;
 use cuda_pitfalls_core::report::{ReportView, Requirement};
 use cuda_pitfalls_core::text::counts::tally;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Verdict};
@@ -44,8 +45,8 @@ impl Standing {
         self.shown().1
     }
 
-    /// The class that gives it its colour on a page.
-    pub(super) fn class(self) -> &'static str {
+    /// Its colour on a page.
+    pub(super) fn tone(self) -> Tone {
         self.shown().2
     }
 
@@ -54,14 +55,14 @@ impl Standing {
         self.shown().3
     }
 
-    fn shown(self) -> (&'static str, &'static str, &'static str, &'static str) {
+    fn shown(self) -> (&'static str, &'static str, Tone, &'static str) {
         match self {
-            Standing::AsExpected => ("✓", "as expected", "good", "32"),
-            Standing::Answered => ("·", "without expectation", "plain", "36"),
-            Standing::Skipped => ("-", "skipped", "skip", "90"),
-            Standing::Inconclusive => ("?", "inconclusive", "doubt", "33"),
-            Standing::HarnessError => ("!", "harness error", "error", "35"),
-            Standing::Unexpected => ("✗", "unexpected", "bad", "1;31"),
+            Standing::AsExpected => ("✓", "as expected", Tone::Good, "32"),
+            Standing::Answered => ("·", "without expectation", Tone::Plain, "36"),
+            Standing::Skipped => ("-", "skipped", Tone::Dim, "90"),
+            Standing::Inconclusive => ("?", "inconclusive", Tone::Doubt, "33"),
+            Standing::HarnessError => ("!", "harness error", Tone::Bad, "35"),
+            Standing::Unexpected => ("✗", "unexpected", Tone::Bad, "1;31"),
         }
     }
 }

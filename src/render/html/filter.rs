@@ -6,19 +6,19 @@ use std::fmt::Write as _;
 use cuda_pitfalls_core::text::escape::html;
 
 /// One choice of a filter: what it shows.
-pub(super) struct Choice {
+pub(crate) struct Choice {
     /// The class of the rows that it shows: letters, digits and hyphens.
-    pub(super) class: String,
+    pub(crate) class: String,
     /// What it is called; not escaped yet.
-    pub(super) name: String,
-    pub(super) count: usize,
+    pub(crate) name: String,
+    pub(crate) count: usize,
 }
 
 /// The class of everything that filters may hide.
-pub(super) const ROW: &str = "row";
+pub(crate) const ROW: &str = "row";
 
 /// A filter with `all` chosen; nothing where there is nothing to choose. `id` tells it from other filters of the page.
-pub(super) fn filter(id: &str, legend: &str, all: (&str, usize), choices: &[Choice]) -> String {
+pub(crate) fn filter(id: &str, legend: &str, all: (&str, usize), choices: &[Choice]) -> String {
     if choices.len() < 2 {
         return String::new();
     }

@@ -19,30 +19,6 @@ pub(crate) fn head(policy: &str, title: &str, style: &str) -> String {
     )
 }
 
-/// A table, which is scrolled by itself where it is wide; on a narrow page the cells of a summary stand below each
-/// other. Each row has the classes of its line, and its cells. Nothing is escaped here.
-pub(crate) fn table(
-    class: &str,
-    caption: &str,
-    columns: &[&str],
-    rows: impl IntoIterator<Item = (String, Vec<String>)>,
-) -> String {
-    let heads: String = columns.iter().map(|name| format!("<th scope=\"col\">{name}</th>")).collect();
-    let mut out = format!(
-        "<div class=\"wide\"><table class=\"{class}\">\n<caption>{caption}</caption>\n<thead><tr>{heads}</tr></thead>\n<tbody>\n"
-    );
-    for (classes, cells) in rows {
-        let cell = |(name, cell): (&&str, String)| match class.starts_with("summary") {
-            true => format!("<td data-name=\"{name}\">{cell}</td>"),
-            false => format!("<td>{cell}</td>"),
-        };
-        let cells: String = columns.iter().zip(cells).map(cell).collect();
-        let class = if classes.is_empty() { classes } else { format!(" class=\"{classes}\"") };
-        out.push_str(&format!("<tr{class}>{cells}</tr>\n"));
-    }
-    out + "</tbody>\n</table></div>\n"
-}
-
 /// A part of an address: every byte is encoded that is neither unreserved nor one of these characters.
 pub(crate) fn percent_encoded(text: &str, plain: &str) -> String {
     let encoded = text.bytes().map(|byte| match byte {
@@ -66,11 +42,6 @@ pub(crate) fn paragraph(class: &str, text: &str) -> String {
 /// What is shown below its summary once that is opened; it is not escaped here.
 pub(crate) fn fold(summary: &str, inner: &str) -> String {
     format!("<details><summary>{}</summary>{inner}</details>\n", html(summary))
-}
-
-pub(crate) fn definitions(rows: impl IntoIterator<Item = (String, String)>) -> String {
-    let rows = rows.into_iter().map(|(name, value)| format!("<dt>{}</dt><dd>{}</dd>\n", html(&name), html(&value)));
-    format!("<dl>\n{}</dl>\n", rows.collect::<String>())
 }
 
 pub(crate) const END: &str = "</body>\n</html>\n";

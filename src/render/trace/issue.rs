@@ -1,13 +1,12 @@
 //! What a trace shows, as the text of an issue, ready to paste: the program's own line, what people expect there, what
 //! happened, and a reproducer of the scenario that proves it.
 
-use std::fmt::Write as _;
-
 use super::change::{LineChange, changes};
 use super::{TraceView, place, totals, unseen};
-use crate::issue::{Attached, IssueSections, MOST, arranged, capital, cut, first_sources, folded, title as title_of};
+use crate::block::{Block, Text};
+use crate::issue::{Attached, IssueSections, MOST, arranged, capital, cut, first_sources, title as title_of};
 use cuda_pitfalls_core::scenario::Scenario;
-use cuda_pitfalls_core::text::escape::{markdown, shorten, visible};
+use cuda_pitfalls_core::text::escape::shorten;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Severity;
 
@@ -17,19 +16,26 @@ const LONGEST_COMMAND: usize = 500;
 /// The text, of at most [`MOST`] characters. `proofs` are the scenarios that the findings name.
 pub(super) fn issue(seen: &TraceView, proofs: &[Scenario], attached: &[Attached]) -> String {
     let changes = changes(seen);
+    let to_change = changes
+        .iter()
+        .take(MOST_FINDINGS)
+        .map(|(change, _)| format!("{}: {} ({})", change.sentence(), change.workaround, change.scenario).into());
     let sections = IssueSections {
         title: title(seen, &changes),
-        synopsis: format!("{}.", markdown(&totals::parts(seen).join(", "))),
-        expected: expected(proofs),
+        synopsis: vec![Block::Paragraph(format!("{}.", totals::parts(seen).join(", ")).into())],
+        expected: vec![Block::List(expected(proofs))],
         happened: happened(seen),
         reproducer: reproducer(proofs, attached),
-        steps: folded("What to change in the program", &to_change(&changes)),
-        others: "The archive has the trace itself (`trace.ndjson`), its summary, the page `trace.html`, and the \
-                      scenarios; `cuda-pitfalls run` measures them."
-            .to_owned(),
         versions: versions(seen),
+        attached: vec![
+            Block::Fold("What to change in the program".to_owned(), vec![Block::List(to_change.collect())]),
+            Block::Prose(
+                "The archive has the trace itself (`trace.ndjson`), its summary, the page `trace.html`, and the \
+                 scenarios; `cuda-pitfalls run` measures them.",
+            ),
+        ],
     };
-    cut(&arranged(&sections), MOST)
+    cut(&arranged(sections), MOST)
 }
 
 /// The first thing to change, with its line.
@@ -42,61 +48,51 @@ fn title(seen: &TraceView, changes: &[(LineChange<'_>, usize)]) -> String {
 }
 
 /// What people believe of what was found, as the scenarios say it, and what was measured.
-fn expected(proofs: &[Scenario]) -> String {
-    let belief = |scenario: &Scenario| {
+fn expected(proofs: &[Scenario]) -> Vec<Text> {
+    let beliefs = proofs.iter().map(|scenario| {
         let belief = if scenario.belief.is_empty() { "not what happened" } else { &scenario.belief };
-        format!("- {} {}", markdown(&scenario.question), markdown(belief))
-    };
-    let beliefs: Vec<String> = proofs.iter().map(belief).collect();
-    if beliefs.is_empty() { "Nothing was expected.".to_owned() } else { beliefs.join("\n") }
+        format!("{} {belief}", scenario.question).into()
+    });
+    let nothing = proofs.is_empty().then(|| "Nothing was expected.".into());
+    beliefs.chain(nothing).collect()
 }
 
 /// What was found and where, with the way from the program's line to the call.
-fn happened(seen: &TraceView) -> String {
-    let mut out = String::new();
-    for banner in unseen::banners(seen.trace) {
-        let _ = writeln!(out, "**{}**\n", markdown(&banner));
-    }
+fn happened(seen: &TraceView) -> Vec<Block> {
+    let mut blocks: Vec<Block> = unseen::banners(seen.trace).into_iter().map(Block::Banner).collect();
+    let mut found: Vec<Text> = Vec::new();
     for finding in seen.found(Severity::Pitfall).take(MOST_FINDINGS) {
         let memory = finding.bytes.map(|bytes| format!(" ({})", units::delta(bytes))).unwrap_or_default();
-        let _ = writeln!(out, "- {}{}", markdown(&finding.says), markdown(&memory));
-        for event in finding.events.iter().filter_map(|index| seen.trace.events.get(*index)).take(2) {
-            let when = place::since_start(seen.trace, event.t_ns);
-            let _ = writeln!(out, "  - {when}: {}", markdown(&place::chain(event).join(" → ")));
-        }
+        let says = Text::from(format!("{}{memory}", finding.says));
+        let ways = finding.events.iter().filter_map(|index| seen.trace.events.get(*index)).take(2).map(|event| {
+            format!("{}: {}", place::since_start(seen.trace, event.t_ns), place::chain(event).join(" → ")).into()
+        });
+        found.push(Text::lines(std::iter::once(says).chain(ways)));
     }
     let left = seen.found(Severity::Pitfall).count().saturating_sub(MOST_FINDINGS);
-    if left > 0 {
-        let _ = writeln!(out, "- … and {left} more; the trace in the archive has them.");
-    }
-    let missing = unseen::unseen(&seen.history);
-    if !missing.is_empty() {
-        let _ = writeln!(out, "\nNot everything was seen: {}.", markdown(&missing.join("; ")));
-    }
-    if out.is_empty() { "Nothing was found.".to_owned() } else { out }
+    found.extend((left > 0).then(|| format!("… and {left} more; the trace in the archive has them.").into()));
+    found.extend(found.is_empty().then(|| "Nothing was found.".into()));
+    blocks.push(Block::List(found));
+    let missing = unseen::unseen(&seen.history).join("; ");
+    let missing = (!missing.is_empty()).then(|| format!("Not everything was seen: {missing}."));
+    blocks.extend(missing.map(|missing| Block::Paragraph(missing.into())));
+    blocks
 }
 
 /// A program that shows the same, or the scenario that does.
-fn reproducer(proofs: &[Scenario], attached: &[Attached]) -> String {
+fn reproducer(proofs: &[Scenario], attached: &[Attached]) -> Vec<Block> {
     if !attached.is_empty() {
         return first_sources(&attached.iter().collect::<Vec<_>>());
     }
-    let named = |scenario: &Scenario| format!("`cuda-pitfalls run {}` asks it.", visible(&scenario.name));
-    proofs.iter().map(named).collect::<Vec<_>>().join("\n\n")
-}
-
-fn to_change(changes: &[(LineChange<'_>, usize)]) -> String {
-    let line = |(change, _): &(LineChange<'_>, usize)| {
-        format!("- {}: {} ({})", markdown(&change.sentence()), markdown(change.workaround), markdown(change.scenario))
-    };
-    changes.iter().take(MOST_FINDINGS).map(line).collect::<Vec<_>>().join("\n")
+    let named = proofs.iter().map(|one| Text::code(format!("cuda-pitfalls run {}", one.name)).then(" asks it."));
+    named.map(Block::Paragraph).collect()
 }
 
 fn command(seen: &TraceView) -> String {
     shorten(&seen.trace.start.command.join(" "), LONGEST_COMMAND)
 }
 
-fn versions(seen: &TraceView) -> String {
+fn versions(seen: &TraceView) -> Vec<(&'static str, String)> {
     let start = &seen.trace.start;
     let commit = start.commit.as_ref().map(|commit| format!(" ({commit})")).unwrap_or_default();
     let mut rows = vec![
@@ -105,7 +101,7 @@ fn versions(seen: &TraceView) -> String {
     ];
     rows.extend(start.gpus.iter().map(|gpu| ("GPU", crate::words::gpu(gpu))));
     rows.push(("cuda-pitfalls", format!("{}{commit}, trace of {}, on {}", start.version, start.started_at, start.on)));
-    crate::markdown::named("", rows)
+    rows
 }
 
 #[cfg(test)]

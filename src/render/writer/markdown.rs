@@ -51,8 +51,8 @@ fn written(block: &Block) -> String {
                 write(body).lines().map(|line| format!("  {line}").trim_end().to_owned() + "\n").collect::<String>();
             format!("- {}\n\n{body}", title.trim_end())
         }
-        Block::OnPages(blocks) => write(blocks),
-        Block::Drawn(_) | Block::Gap => String::new(),
+        Block::OnPages(blocks) | Block::Section { blocks, .. } => write(blocks),
+        Block::Chart(_) | Block::Drawn(_) | Block::Gap => String::new(),
     }
 }
 

@@ -41,7 +41,8 @@ fn write_block(out: &mut String, block: &Block, width: usize) {
         Block::Paragraph(text) => write_text(out, "", text, width),
         Block::Banner(text) => *out += &banner(text, width),
         Block::Badges(badges) => *out += &sentence("", &listed(badges.iter().map(|(_, words)| words), ""), width),
-        Block::Prose(_) | Block::OnPages(_) | Block::Drawn(_) => {}
+        Block::Prose(_) | Block::OnPages(_) | Block::Chart(_) | Block::Drawn(_) => {}
+        Block::Section { blocks, .. } => blocks.iter().for_each(|block| write_block(out, block, width)),
         Block::Fact(name, text) => write_fact(out, "", name, text, width),
         Block::List(items) => items.iter().for_each(|item| write_text(out, "- ", item, width)),
         Block::Numbered(items) => {

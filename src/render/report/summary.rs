@@ -1,17 +1,16 @@
 //! The summary: a row per question, what needs attention first, each linked to what was measured.
 
 use std::collections::{BTreeSet, HashMap};
-use std::fmt::Write as _;
 
-use super::filter::{Choice, ROW, filter};
-use super::page::{element, fold, table};
+use super::needs_attention;
+use crate::block::{Block, Span, Table, Text, Tone};
+use crate::html::filter::{Choice, ROW, filter};
 use crate::impact::Impact;
 use crate::tally::Standing;
 use crate::{answer, facts, words};
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 use cuda_pitfalls_core::scenario::{is_workaround, subject};
 use cuda_pitfalls_core::text::counts::{grouped, listed, tally};
-use cuda_pitfalls_core::text::escape::html;
 use cuda_pitfalls_core::verdict::Provenance;
 
 /// More instances than this with one answer are folded.
@@ -74,20 +73,18 @@ fn folder(name: &str) -> &str {
     Some(subject::folder_of(name)).filter(|folder| !folder.is_empty()).unwrap_or(name)
 }
 
-fn needs_attention(scenario: &ScenarioView<'_>) -> bool {
-    Standing::of(scenario.verdict) >= Standing::Inconclusive
-}
-
-/// The filters and the table.
-pub(super) fn section(out: &mut String, report: &ReportView<'_>, folders: &Folders<'_>) {
-    out.push_str("<h2>Answers</h2>\n");
-    filters(out, report, folders);
-    let caption = "What needs attention comes first. Memory is the change since before the process.";
+/// The table: a row per question.
+pub(super) fn table(report: &ReportView<'_>, folders: &Folders<'_>) -> Block {
     let all = rows(report);
-    out.push_str(&table("summary answers", caption, &COLUMNS, all.iter().map(|instances| row(instances, folders))));
+    Block::Table(Table {
+        caption: "What needs attention comes first. Memory is the change since before the process.",
+        records: Some("answers"),
+        classes: all.iter().map(|instances| folders.classes(instances.iter().map(|(_, it)| *it))).collect(),
+        ..Table::new(COLUMNS, all.iter().map(|instances| row(instances)))
+    })
 }
 
-fn filters(out: &mut String, report: &ReportView<'_>, folders: &Folders<'_>) {
+pub(super) fn filters(report: &ReportView<'_>, folders: &Folders<'_>) -> String {
     let all = report.scenarios.len();
     let impact = |impact: Impact| Choice {
         class: impact.class().to_owned(),
@@ -98,8 +95,7 @@ fn filters(out: &mut String, report: &ReportView<'_>, folders: &Folders<'_>) {
     let attention = report.scenarios.iter().filter(|it| needs_attention(it)).count();
     answers.push(Choice { class: ATTENTION.to_owned(), name: "needs attention".to_owned(), count: attention });
     answers.retain(|choice| choice.count > 0);
-    out.push_str(&filter("answer", "Show", ("all", all), &answers));
-    out.push_str(&filter("folder", "About", ("all", all), &folders.choices()));
+    filter("answer", "Show", ("all", all), &answers) + &filter("folder", "About", ("all", all), &folders.choices())
 }
 
 /// The rows: each answer that needs attention by itself, then the instances of each question together.
@@ -111,90 +107,80 @@ fn rows<'a, 'r>(report: &'a ReportView<'r>) -> Vec<Vec<Placed<'a, 'r>>> {
     first.into_iter().map(|placed| vec![placed]).chain(rest.into_iter().map(|(_, row)| row)).collect()
 }
 
-/// The classes of a row, and its cells.
-fn row(instances: &[Placed<'_, '_>], folders: &Folders<'_>) -> (String, Vec<String>) {
+fn row(instances: &[Placed<'_, '_>]) -> Vec<Text> {
     // Of several instances each has its own memory and attempts.
     let alone = instances.first().filter(|_| instances.len() == 1).map(|(_, only)| only);
-    let memory = alone.into_iter().flat_map(|only| facts::trap_and_control(only));
-    let memory: Vec<String> = memory.map(|line| html(&line)).collect();
+    let memory = Text::lines(alone.into_iter().flat_map(|only| facts::trap_and_control(only)));
     let attempts = |name| Some(format!("{name} {}", facts::frequency(alone?.case(name)?)));
-    let attempts: Vec<String> = ["trap", "control"].into_iter().filter_map(attempts).collect();
-    let cells =
-        vec![here(instances), question(instances), memory.join("<br>"), expectation(instances), attempts.join("<br>")];
-    (folders.classes(instances.iter().map(|(_, it)| *it)), cells)
+    let attempts = Text::lines(["trap", "control"].into_iter().filter_map(attempts));
+    vec![here(instances), question(instances), memory, expectation(instances), attempts]
 }
 
 /// The answer in a word, in the colour of what it means.
-fn here(instances: &[Placed<'_, '_>]) -> String {
+fn here(instances: &[Placed<'_, '_>]) -> Text {
     let words = tally(instances.iter().map(|(_, it)| answer::word(it)));
     let word = match words.as_slice() {
         [(word, _)] => word,
         _ => "some",
     };
-    let Some(impact) = instances.iter().map(|(_, it)| Impact::of_scenario(it)).min() else { return String::new() };
-    let simulated = instances.iter().any(|(_, it)| it.verdict.provenance == Provenance::Simulated);
-    let simulated = if simulated { "<div class=\"dim\">simulated</div>" } else { "" };
-    format!("<strong class=\"here {}\">{}</strong>{simulated}", impact.class(), html(word))
+    let tone = instances.iter().map(|(_, it)| Impact::of_scenario(it)).min().map_or(Tone::Dim, Impact::tone);
+    let is_simulated = instances.iter().any(|(_, it)| it.verdict.provenance == Provenance::Simulated);
+    let simulated = is_simulated.then(|| Span::Toned(Tone::Dim, "simulated".to_owned()));
+    Text::lines(std::iter::once(Span::Toned(tone, word.to_owned())).chain(simulated))
 }
 
 /// The question, its workaround where it is needed, and links to what was measured.
-fn question(instances: &[Placed<'_, '_>]) -> String {
-    let Some((place, first)) = instances.first() else { return String::new() };
-    let mut cell = format!("<div class=\"question\">{}</div>", html(first.question));
+fn question(instances: &[Placed<'_, '_>]) -> Text {
+    let Some((index, first)) = instances.first() else { return Text::default() };
+    let mut lines = vec![Text::from(first.question)];
     let showing = instances.iter().map(|(_, it)| it).find(|it| Impact::of_scenario(it) == Impact::Shows);
-    if let Some(workaround) = showing.map(|it| it.workaround).filter(|workaround| is_workaround(workaround)) {
-        let _ = write!(cell, "<div class=\"workaround\">→ {}</div>", html(workaround));
-    }
-    for reason in why(first) {
-        cell.push_str(&reason);
-    }
+    let workaround = showing.map(|it| it.workaround).filter(|workaround| is_workaround(workaround));
+    lines.extend(workaround.map(|workaround| format!("→ {workaround}").into()));
+    lines.extend(why(first));
     if instances.len() == 1 {
-        let _ = write!(cell, "<a class=\"name\" href=\"#s{place}\">{}</a>", html(first.name));
-        return cell;
+        lines.push(Span::Link { text: first.name.to_owned(), to: format!("#s{index}") }.into());
+        return Text::lines(lines);
     }
-    let _ = write!(cell, "<div class=\"name\">{}</div>", html(first.scenario));
-    for (word, alike) in grouped(instances.iter().map(|placed| (answer::word(placed.1), placed))) {
-        cell.push_str(&links(word, &alike));
-    }
-    cell
+    lines.push(Span::Toned(Tone::Dim, first.scenario.to_owned()).into());
+    let answers = grouped(instances.iter().map(|placed| (answer::word(placed.1), placed)));
+    lines.extend(answers.iter().map(|(word, alike)| links(word, alike)));
+    Text::lines(lines)
 }
 
 /// The instances with one answer, each a link.
-fn links(word: &str, instances: &[&Placed<'_, '_>]) -> String {
+fn links(word: &str, instances: &[&Placed<'_, '_>]) -> Text {
     let several = instances.iter().any(|(_, it)| it.libcudart != instances.first().and_then(|(_, it)| it.libcudart));
-    let link = |(place, it): &&Placed<'_, '_>| {
+    let links = instances.iter().map(|(index, it)| {
         let runtime = facts::libcudart(it).filter(|_| several);
         let values = Some(answer::values(it)).filter(|values| !values.is_empty());
-        format!("<a href=\"#s{place}\">{}</a>", html(&listed(values.into_iter().chain(runtime), it.name)))
-    };
-    let list = listed(instances.iter().map(link), "");
+        let text = listed(values.into_iter().chain(runtime), it.name);
+        Text::from(Span::Link { text, to: format!("#s{index}") })
+    });
     if instances.len() > MOST_INSTANCES {
-        return fold(&format!("{word} for {} values", instances.len()), &element("div", "name", &list));
+        return Span::Fold(format!("{word} for {} values", instances.len()), links.collect()).into();
     }
-    element("div", "name", &format!("{} for {list}", html(word)))
+    Text::from(format!("{word} for ")).then(Text::join(links, ", "))
 }
 
 /// Whether the answers are those that the file expects, with how many of each where there are several.
-fn expectation(instances: &[Placed<'_, '_>]) -> String {
+fn expectation(instances: &[Placed<'_, '_>]) -> Text {
     let standings = tally(instances.iter().map(|(_, it)| Standing::of(it.verdict)));
-    let badge = |(standing, count): (Standing, usize)| {
+    Text::lines(standings.into_iter().map(|(standing, count)| {
         let count = if instances.len() > 1 { format!("{count} ") } else { String::new() };
-        let name = standing.name();
-        format!("<span class=\"badge {}\">{} {count}{name}</span>", standing.class(), standing.mark())
-    };
-    standings.into_iter().map(badge).collect::<Vec<_>>().join("<br>")
+        Span::Toned(standing.tone(), format!("{} {count}{}", standing.mark(), standing.name()))
+    }))
 }
 
 /// Why a row needs attention, or was not asked.
-fn why(scenario: &ScenarioView<'_>) -> Vec<String> {
+fn why(scenario: &ScenarioView<'_>) -> Vec<Text> {
     let verdict = &scenario.verdict;
     let reason = || verdict.reason.map(|it| words::reason(it).to_owned()).into_iter().collect();
-    let (class, reasons): (&str, Vec<String>) = match Standing::of(verdict) {
-        Standing::Unexpected => ("failed", verdict.unexpected.clone()),
-        Standing::HarnessError => ("failed", vec![verdict.detail.clone()]),
-        Standing::Inconclusive => ("warning", reason()),
-        Standing::Skipped => ("dim", reason()),
-        Standing::AsExpected | Standing::Answered => ("dim", Vec::new()),
+    let (tone, reasons): (Tone, Vec<String>) = match Standing::of(verdict) {
+        Standing::Unexpected => (Tone::Bad, verdict.unexpected.clone()),
+        Standing::HarnessError => (Tone::Bad, vec![verdict.detail.clone()]),
+        Standing::Inconclusive => (Tone::Doubt, reason()),
+        Standing::Skipped => (Tone::Dim, reason()),
+        Standing::AsExpected | Standing::Answered => (Tone::Dim, Vec::new()),
     };
-    reasons.iter().map(|reason| format!("<div class=\"{class}\">{}</div>", html(reason))).collect()
+    reasons.into_iter().map(|reason| Span::Toned(tone, reason).into()).collect()
 }

@@ -1,51 +1,36 @@
-//! One attempt on the page: memory over time, its end, and what the worker wrote.
+//! One attempt on a page: memory over time, its end, and what the worker wrote.
 
-use std::fmt::Write as _;
-
-use super::page::{element, fold, paragraph};
-use crate::svg::{self, Chart, ChartLine};
+use crate::block::{Block, Span, Tone};
+use crate::svg::{Chart, ChartLine};
 use cuda_pitfalls_core::event::Event;
 use cuda_pitfalls_core::recording::ProcessExit;
 use cuda_pitfalls_core::report::{Attempt, CaseView, ReportView, ScenarioView};
-use cuda_pitfalls_core::text::escape::{html, tail};
+use cuda_pitfalls_core::text::escape::tail;
 use cuda_pitfalls_core::text::units;
 
 /// Output tails are cut to this many bytes.
 const TAIL: usize = 8192;
 
 /// The attempt, as the example of its case.
-pub(super) fn show(
-    out: &mut String,
+pub(super) fn blocks(
     report: &ReportView<'_>,
     scenario: &ScenarioView<'_>,
     case: &CaseView<'_>,
     attempt: &Attempt,
-) {
+) -> Vec<Block> {
     let chart = chart(report, scenario, case, attempt);
-    if chart.lines.iter().any(|line| line.points.iter().any(|(_, bytes)| *bytes != 0)) {
-        out.push_str(&svg::draw(&chart));
-        out.push_str("<p class=\"dim\">");
-        for line in &chart.lines {
-            let _ = write!(
-                out,
-                "<span class=\"key\"><svg viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path class=\"g{}\" d=\"M0 4H24\"/></svg> {}</span>",
-                line.colour % 8,
-                html(&line.name)
-            );
-        }
-        let _ = writeln!(out, "{}</p>", html(&reading(attempt)));
-    } else {
-        *out += &paragraph("dim", &format!("Memory did not change on any GPU. {}", reading(attempt)));
-    }
-    if let Some(end) = end(&attempt.recording.exit) {
-        *out += &paragraph("", &format!("The worker {end}."));
-    }
+    let has_changed = chart.lines.iter().any(|line| line.points.iter().any(|(_, bytes)| *bytes != 0));
+    let unchanged = if has_changed { "" } else { "Memory did not change on any GPU. " };
+    let mut blocks: Vec<Block> = has_changed.then_some(Block::Chart(chart)).into_iter().collect();
+    blocks.push(Block::Paragraph(Span::Toned(Tone::Dim, format!("{unchanged}{}", reading(attempt))).into()));
+    blocks.extend(end(&attempt.recording.exit).map(|end| Block::Paragraph(format!("The worker {end}.").into())));
     for (name, text) in [("stdout", &attempt.recording.stdout_tail), ("stderr", &attempt.recording.stderr_tail)] {
         if !text.is_empty() {
-            let lines: String = tail(text, TAIL).lines().map(|line| format!("{}\n", html(line))).collect();
-            *out += &fold(&format!("The end of the worker's {name}"), &element("pre", "", &lines));
+            let lines = tail(text, TAIL).lines().map(str::to_owned).collect();
+            blocks.push(Block::Fold(format!("The end of the worker's {name}"), vec![Block::Code("", lines)]));
         }
     }
+    blocks
 }
 
 /// How closely memory was watched, which decides what the chart can show.

@@ -1,0 +1,144 @@
+//! A report as a page: HTML without scripts and without links to anything outside, so that it can be mailed, archived, or
+//! opened from a CI artefact years later; and Markdown for issue trackers and job summaries.
+
+mod attempt;
+pub(crate) mod scenario;
+mod summary;
+
+use super::tally::{self, Standing};
+use super::{answer, applicable, words};
+use crate::block::{Block, Span, Table, Tone};
+use crate::html::page;
+use crate::writer;
+use cuda_pitfalls_core::report::{ReportView, ScenarioView};
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::text::units;
+use summary::Folders;
+
+/// More selectors than this are folded.
+const MOST_SELECTORS: usize = 8;
+
+/// The whole page.
+pub(super) fn html(report: &ReportView<'_>) -> String {
+    let mut blocks = head(report);
+    let folders = Folders::of(report);
+    if !report.scenarios.is_empty() {
+        blocks.push(Block::Heading(2, "Answers".into()));
+        blocks.push(Block::Drawn(summary::filters(report, &folders)));
+        blocks.push(summary::table(report, &folders));
+    }
+    blocks.push(Block::Heading(2, "Machine".into()));
+    blocks.push(Block::Table(machine(report)));
+    let sections = report.scenarios.iter().enumerate();
+    blocks.extend(sections.map(|(index, one)| scenario::section(report, one, index, &folders)));
+    let title = format!("cuda-pitfalls: {}", tally::sentence(report));
+    page::head(page::POLICY, &title, "") + &writer::html::write(&blocks) + page::END
+}
+
+/// The same with the details of what needs attention alone.
+pub(super) fn markdown(report: &ReportView<'_>) -> String {
+    let mut blocks = head(report);
+    let folders = Folders::of(report);
+    if !report.scenarios.is_empty() {
+        blocks.push(summary::table(report, &folders));
+    }
+    blocks.push(Block::Table(machine(report)));
+    let attention: Vec<_> = report.scenarios.iter().enumerate().filter(|(_, it)| needs_attention(it)).collect();
+    if !attention.is_empty() {
+        blocks.push(Block::Heading(2, "Details".into()));
+    }
+    blocks.extend(attention.into_iter().map(|(index, one)| scenario::section(report, one, index, &folders)));
+    writer::markdown::write(&blocks)
+}
+
+fn needs_attention(scenario: &ScenarioView<'_>) -> bool {
+    Standing::of(scenario.verdict) >= Standing::Inconclusive
+}
+
+fn machine(report: &ReportView<'_>) -> Table {
+    Table { caption: "What was read of the machine", ..Table::named("Machine", words::machine(report)) }
+}
+
+fn head(report: &ReportView<'_>) -> Vec<Block> {
+    let run = &report.run;
+    let counts = tally::counts(report.scenarios.iter().map(|it| it.verdict)).into_iter().rev();
+    let badge = |(standing, count): (Standing, usize)| {
+        (standing.tone(), format!("{} {count} {}", standing.mark(), standing.name()))
+    };
+    let mut badges: Vec<(Tone, String)> = counts.map(badge).collect();
+    if report.scenarios.is_empty() {
+        badges.push((Tone::Doubt, "no scenario ran".to_owned()));
+    }
+    let mut blocks = vec![
+        Block::Heading(1, "cuda-pitfalls".into()),
+        Block::Paragraph(Span::Strong(answer::machine(report)).into()),
+        Block::Badges(badges),
+    ];
+    blocks.extend(tally::banners(report).into_iter().map(Block::Banner));
+    let notes = answer::surroundings(report).into_iter().chain(applicable::notes(report));
+    blocks.extend(notes.map(|note| Block::Paragraph(note.into())));
+    let warnings = run.warnings.iter().map(|warning| Span::Toned(Tone::Doubt, format!("Doubt: {warning}")));
+    blocks.extend(warnings.map(|warning| Block::Paragraph(warning.into())));
+    let exit = run.exit.as_ref().map_or_else(|| "none".to_owned(), |exit| format!("{} ({})", exit.code, exit.name));
+    let (selected, all) = match run.selectors.as_slice() {
+        [] => ("everything".to_owned(), None),
+        few if few.len() <= MOST_SELECTORS => (few.join(" "), None),
+        many => (format!("by {}", counted(many.len(), "selector")), Some(many.join(" "))),
+    };
+    let ran = format!(
+        "Run {}, started {}, {}, on {}, selected: {selected}, exit {exit}, version {}, seed {}.",
+        run.id,
+        run.started_at,
+        units::duration(run.elapsed_ns),
+        run.on,
+        run.version,
+        run.seed,
+    );
+    blocks.push(Block::Paragraph(Span::Toned(Tone::Dim, ran).into()));
+    let selectors = |all: String| vec![Block::Paragraph(Span::Toned(Tone::Dim, all).into())];
+    blocks.extend(all.map(|all| Block::Fold("The selectors".to_owned(), selectors(all))));
+    blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+
+    #[test]
+    fn the_page_shows_steps_and_charts() {
+        let page = html(&fixture::report().view());
+        for part in [
+            "<span class=\"badge bad\">✗ not_reproduced</span>",
+            "<td>gpu0 +530 MiB (context)",
+            "<figure class=\"chart\"",
+            "href=\"#s0\"",
+            "id=\"s0\"",
+            "NVIDIA H200",
+        ] {
+            assert!(page.contains(part), "{part}");
+        }
+        for report in [fixture::report(), fixture::hostile(), fixture::empty(), fixture::partial()] {
+            fixture::assert_inert(&html(&report.view()));
+        }
+    }
+
+    #[test]
+    fn what_needs_attention_comes_first_with_its_reason() {
+        let page = html(&fixture::report().view());
+        let (summary, _) = page.split_once(">Machine</h2>").unwrap();
+        let at = |what: &str| summary.find(what).unwrap_or_else(|| panic!("{what}"));
+        assert!(at("href=\"#s1\"") < at("href=\"#s2\"") && at("href=\"#s2\"") < at("href=\"#s0\""));
+        assert!(at("<span class=\"bad\">expected reproduced: the driver has made") < at("href=\"#s2\""));
+        assert!(at("<span class=\"doubt\">some attempts show it") < at("href=\"#s0\""));
+        assert!(at("href=\"#s0\"") < at("href=\"#s3\""), "the rest is in the order in which it ran");
+        let page = markdown(&fixture::report().view());
+        assert!(page.contains("### context/set-device-makes-no-context\n"), "{page}");
+        assert!(!page.contains("### visibility/"), "as expected needs no details");
+        assert!(page.contains("Outcome 2 of 2, seen 1 times: ended SIGSEGV"), "{page}");
+        for line in markdown(&fixture::hostile().view()).lines().filter(|line| line.starts_with('|')) {
+            let cells = line.replace("\\|", "").matches('|').count();
+            assert!([3, 7, 8].contains(&cells), "{cells}: {line}");
+        }
+    }
+}
