@@ -7,16 +7,19 @@
 mod differing;
 mod excuse;
 mod machine;
+mod matrix;
 mod pair;
 mod scenario;
 mod survey;
 mod trace;
 
+pub use matrix::matrices;
 pub use trace::traces;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::difference::side_by_side;
 use crate::exit::Exit;
 use crate::survey::calls::CallRow;
 use crate::survey::env::EnvRow;
@@ -41,7 +44,7 @@ pub const SCHEMA: &str = "cuda-pitfalls-comparison";
 pub struct Comparison {
     /// Which document this is.
     pub schema: SchemaId,
-    /// What was compared: `report`, `trace`, or the survey's word.
+    /// What was compared: `report`, `trace`, `releases`, or the survey's word.
     pub of: String,
     /// The one side.
     pub a: ComparisonSide,
@@ -160,14 +163,12 @@ impl FactDifference {
 
     /// The facts that differ, by their names. One that only one of them has is `absent` in the other.
     fn between(a: &[(String, String)], b: &[(String, String)], absent: &str) -> Vec<FactDifference> {
-        let value = |facts: &[(String, String)], name: &str| {
-            let known = facts.iter().find(|(known, _)| known == name);
-            known.map_or_else(|| absent.to_string(), |(_, value)| value.clone())
-        };
-        let only_b = b.iter().filter(|(name, _)| !a.iter().any(|(known, _)| known == name));
-        let names = a.iter().chain(only_b).map(|(name, _)| name);
-        let changes = names.map(|name| FactDifference::new(name, value(a, name), value(b, name)));
-        changes.filter(|change| change.a != change.b).collect()
+        let differing = side_by_side([a, b], |(name, _)| name).into_iter().filter_map(|pair| {
+            let (name, _) = pair.iter().flatten().next()?;
+            let [a, b] = pair.map(|fact| fact.map_or(absent, |(_, value)| value));
+            (a != b).then(|| FactDifference::new(name, a, b))
+        });
+        differing.collect()
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod bisect;
 pub mod compare;
+mod difference;
 pub mod doctor;
 pub mod exit;
 pub mod explain;

@@ -5,7 +5,6 @@
 //! forked children: `cuInit` fails there, but it is called. Each line is asked twice, with a distribution's libcuda
 //! and no NVML, and with the fake driver and an NVML that has two GPUs; a third attempt settles what differs.
 
-mod difference;
 mod list;
 mod matrix;
 mod reading;
@@ -14,7 +13,6 @@ mod row;
 mod tests;
 mod versions;
 
-pub use difference::{CellDifference, MatrixDifference, differences};
 pub use list::{EnvironmentRequest, RequestError, bare, built_in, normal, read};
 pub use matrix::{Cell, Change, Column, Matrix, MatrixLine};
 pub use row::{LineState, ReleaseRow, Witness, WitnessSeen};

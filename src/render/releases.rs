@@ -1,4 +1,4 @@
-//! The matrix of lines and releases, and what differs between two of them.
+//! The matrix of lines and releases.
 
 use crate::Format;
 use crate::block::{Block, Text};
@@ -6,9 +6,8 @@ use crate::survey::section::Section;
 use crate::writer::terminal::write;
 use crate::writer::{html, markdown};
 use cuda_pitfalls_answers::releases::{
-    CellDifference, Change, Column, LineReleases, LineState, Matrix, MatrixDifference, MatrixLine, ReleaseSpan, Witness,
+    Change, Column, LineReleases, LineState, Matrix, MatrixLine, ReleaseSpan, Witness,
 };
-use cuda_pitfalls_core::text::counts::{counted, grouped};
 
 /// A state in a word, in one character for a table that has a column for each version, and as what a line does.
 fn words(state: LineState) -> (&'static str, &'static str, &'static str) {
@@ -210,30 +209,4 @@ fn package_table(
         .iter()
         .filter_map(|(_, column)| Some(format!("{}: nothing was asked: {}", column.name, column.failed.as_ref()?)));
     Section { text: why.collect(), ..Section::new(package, &header, rows, &[0]) }
-}
-
-/// What differs between two matrices, on a terminal of this width.
-pub fn difference(found: &MatrixDifference, width: usize) -> String {
-    let sides = [("only in A", &found.only_in_a), ("only in B", &found.only_in_b)].into_iter();
-    let sides = sides.filter(|(_, names)| !names.is_empty());
-    let mut blocks: Vec<Block> = sides.map(|(name, names)| Block::fact(name, names.join(", "))).collect();
-    for (environment, cells) in grouped(found.cells.iter().map(|cell| (cell.environment.as_str(), cell))) {
-        let cells = cells.into_iter().map(|cell| format!("{}: {}", cell.line, between(cell)));
-        blocks.extend([Block::paragraph(environment), Block::list(cells)]);
-    }
-    let compared = counted(found.compared, "answer");
-    blocks.push(Block::paragraph(match found.cells.len() {
-        0 => format!("{compared} compared: all the same"),
-        differ => format!("{compared} compared: {differ} differ"),
-    }));
-    write(&blocks, width)
-}
-
-fn between(cell: &CellDifference) -> String {
-    let side = |state: Option<LineState>, at: &Option<String>| match (state, at) {
-        (None, _) => "not asked".to_string(),
-        (Some(state), Some(at)) => format!("{} at {at}", word(state)),
-        (Some(state), None) => word(state).to_string(),
-    };
-    format!("{} → {}", side(cell.a, &cell.at_a), side(cell.b, &cell.at_b))
 }

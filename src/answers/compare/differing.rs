@@ -1,9 +1,9 @@
 //! The facts in which two outcomes differ, step by step.
 
 use std::collections::BTreeSet;
-use std::mem::discriminant;
 
 use super::{FactDifference, yes_or_no};
+use crate::difference::side_by_side;
 use cuda_pitfalls_core::fact::changes::ProcessState;
 use cuda_pitfalls_core::fact::{Change, Fact, Token, words};
 use cuda_pitfalls_core::observation::Class;
@@ -43,36 +43,28 @@ pub(super) fn differing<'c>(outcomes: [&'c [Change]; 2]) -> Vec<Differing<'c>> {
 /// The facts of a step: what its call showed, and the state after it.
 fn facts_at(step: (u32, &str), changes: &[Change], state: &mut ProcessState) -> Vec<Fact> {
     let own = changes.iter().filter(|change| (change.step, change.label.as_str()) == step);
-    let own: Vec<&Fact> = own.flat_map(|change| &change.facts).collect();
+    // In the order in which one fact foretells the others.
+    let own: BTreeSet<&Fact> = own.flat_map(|change| &change.facts).collect();
     own.iter().for_each(|fact| state.apply(fact));
     let of_call = own.into_iter().filter(|fact| matches!(fact, Fact::DidNotReturn | Fact::Status(_) | Fact::Value(..)));
     of_call.cloned().chain(state.facts()).collect()
 }
 
 /// The facts of A and B about one thing that differ, the most telling first.
-fn pairs([a, b]: [Vec<Fact>; 2]) -> Vec<[Option<Fact>; 2]> {
-    let only_b = b.iter().filter(|fact| !a.iter().any(|other| is_about_same(fact, other)));
-    let in_a = a.iter().map(|fact| [Some(fact.clone()), find(&b, fact)]);
-    let mut pairs: Vec<_> = in_a.chain(only_b.map(|fact| [find(&a, fact), Some(fact.clone())])).collect();
-    pairs.retain(|[a, b]| a != b);
-    pairs.sort_by(|[a, b], [other_a, other_b]| a.as_ref().or(b.as_ref()).cmp(&other_a.as_ref().or(other_b.as_ref())));
-    pairs
-}
-
-/// The fact about the same thing. The memory of a GPU that nothing is said of did not change.
-fn find(facts: &[Fact], about: &Fact) -> Option<Fact> {
-    let unchanged = match about {
-        Fact::Memory(gpu, _) => Some(Fact::Memory(gpu.clone(), Some(Class::None))),
-        _ => None,
-    };
-    facts.iter().find(|fact| is_about_same(fact, about)).cloned().or(unchanged)
-}
-
-fn is_about_same(a: &Fact, b: &Fact) -> bool {
-    match (a, b) {
-        (Fact::Value(a, _), Fact::Value(b, _)) | (Fact::Memory(a, _), Fact::Memory(b, _)) => a == b,
-        _ => discriminant(a) == discriminant(b),
+fn pairs(facts: [Vec<Fact>; 2]) -> Vec<[Option<Fact>; 2]> {
+    let mut pairs = side_by_side(facts, |fact| fact_words(fact).0);
+    for pair in &mut pairs {
+        // The memory of a GPU that nothing is said of did not change.
+        if let Some(Fact::Memory(gpu, _)) = pair.iter().flatten().next() {
+            let unchanged = Fact::Memory(gpu.clone(), Some(Class::None));
+            for fact in pair {
+                fact.get_or_insert_with(|| unchanged.clone());
+            }
+        }
     }
+    pairs.retain(|[a, b]| a != b);
+    pairs.sort_by_cached_key(|pair| pair.iter().flatten().next().cloned());
+    pairs
 }
 
 impl Differing<'_> {

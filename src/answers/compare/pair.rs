@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use super::{CompareError, Only};
-use cuda_pitfalls_core::text::counts::{grouped, listed};
+use crate::difference::side_by_side;
+use cuda_pitfalls_core::text::counts::listed;
 
 /// A scenario of a report or a row of a survey, with what it is matched by.
 pub(super) struct ComparedEntry<'a, T> {
@@ -46,18 +47,10 @@ pub(super) fn pair<'a, T>(
             _ => None,
         },
     };
-    // What each has under one name, in the order of A and then of B; of two with one name, the first counts.
-    let sides = a.into_iter().map(|entry| (0, entry)).chain(b.into_iter().map(|entry| (1, entry)));
-    let keyed = sides.map(|(side, entry)| {
-        ((entry.name.clone(), entry.libcudart.clone().filter(|_| across.is_none())), (side, entry))
-    });
     let (mut both, mut only_in_a, mut only_in_b, mut in_neither) = (Vec::new(), Vec::new(), Vec::new(), 0);
-    for (_, entries) in grouped(keyed) {
-        let mut first: [Option<ComparedEntry<'a, T>>; 2] = [None, None];
-        for (side, entry) in entries {
-            first[side].get_or_insert(entry);
-        }
-        match first {
+    for pair in side_by_side([a, b], |entry| (entry.name.clone(), entry.libcudart.clone().filter(|_| across.is_none())))
+    {
+        match pair {
             [Some(a), Some(b)] if a.unmeasured.is_none() && b.unmeasured.is_none() => both.push((a, b)),
             [Some(a), b] if a.unmeasured.is_none() => only_in_a.push(only(a, b)),
             [a, Some(b)] if b.unmeasured.is_none() => only_in_b.push(only(b, a)),

@@ -136,8 +136,8 @@ fn case_difference(
     let is_mixture = both.iter().all(|scenario| scenario.nondeterministic);
     unmatched(&pairs, is_mixture, OutcomePair::is_same)?;
     // Outcomes that nothing explains come first.
-    let explained = || pairs.iter().find(|pair| !pair.is_same() && pair.is_explained());
-    let OutcomePair { at, found } = unmatched(&pairs, is_mixture, OutcomePair::is_explained).or_else(explained)?;
+    let OutcomePair { at, found } = unmatched(&pairs, is_mixture, OutcomePair::is_explained)
+        .or_else(|| pairs.iter().find(|pair| !pair.is_same() && pair.is_explained()))?;
     let (difference, why) = found.iter().find(|(_, why)| why.is_none()).or(found.first())?;
     let [of_a, of_b] = cases;
     let seen = Some([share(of_a, at[0])?, share(of_b, at[1])?]);
@@ -165,11 +165,10 @@ fn unmatched<'p, 'o>(
     is_mixture: bool,
     is_alike: fn(&OutcomePair<'o>) -> bool,
 ) -> Option<&'p OutcomePair<'o>> {
-    let alone = |side: usize| {
+    let alone = [0, 1].map(|side| {
         let matched: BTreeSet<usize> = pairs.iter().filter(|pair| is_alike(pair)).map(|pair| pair.at[side]).collect();
         pairs.iter().map(|pair| pair.at[side]).find(|at| !matched.contains(at))
-    };
-    let alone = [alone(0), alone(1)];
+    });
     let is_shared = is_mixture && pairs.iter().any(is_alike);
     let at = alone.map(|at| at.unwrap_or(0));
     pairs.iter().find(|pair| pair.at == at).filter(|_| alone != [None, None] && !is_shared)

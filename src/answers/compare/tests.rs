@@ -58,71 +58,57 @@ fn compared(a: &Report, b: &Report) -> Comparison {
     reports(&a.view(), &b.view(), None).unwrap()
 }
 
-/// The one change of the one scenario that behaves differently: where, what, A and B.
-fn change(a: &Report, b: &Report) -> (String, String, String, String) {
+/// What a comparison says of the one scenario: what differs, or else why the differences do not count, or `same`.
+fn told([a, b]: [&Report; 2]) -> String {
     let comparison = compared(a, b);
-    assert_eq!(comparison.exit(), Exit::Unexpected, "{comparison:#?}");
-    let [difference] = comparison.changed.as_slice() else { panic!("{comparison:#?}") };
-    let [change] = difference.changes.as_slice() else { panic!("{difference:#?}") };
-    let at = [&change.case, &change.step].into_iter().flatten().cloned().collect::<Vec<_>>().join("/");
-    (at, change.fact.clone(), change.a.clone(), change.b.clone())
-}
-
-fn words(at: &str, fact: &str, a: &str, b: &str) -> (String, String, String, String) {
-    (at.into(), fact.into(), a.into(), b.into())
-}
-
-/// Holds two reports that show the same.
-fn assert_same(a: &Report, b: &Report) {
-    let comparison = compared(a, b);
-    assert_eq!((comparison.exit(), comparison.same), (Exit::Ok, 1), "{comparison:#?}");
-}
-
-#[test]
-fn a_report_and_itself_are_the_same() {
-    assert_same(&simple(), &simple());
+    let line = |change: &FactDifference| {
+        let at = [&change.case, &change.step].into_iter().flatten().map(|at| format!("{at}: "));
+        format!("{}{} {} -> {}", at.collect::<String>(), change.fact, change.a, change.b)
+    };
+    let told = match (comparison.changed.as_slice(), comparison.explained.as_slice()) {
+        ([changed], []) => (Exit::Unexpected, changed.changes.iter().map(line).collect::<Vec<_>>().join("; ")),
+        ([], [explained]) => (Exit::NothingMeasured, explained.notes.join(", ")),
+        ([], []) => (if comparison.same == 0 { Exit::NothingMeasured } else { Exit::Ok }, "same".to_string()),
+        _ => panic!("{comparison:#?}"),
+    };
+    assert_eq!(comparison.exit(), told.0, "{comparison:#?}");
+    told.1
 }
 
 #[test]
 fn the_first_fact_that_differs_is_named() {
+    assert_eq!(told([&simple(), &simple()]), "same");
     let status = with(|it| it.steps[1].status = Some(Status { code: 100, name: None }));
-    assert_eq!(change(&simple(), &status), words("trap/count", "status", "success", "status 100"));
+    assert_eq!(told([&simple(), &status]), "trap: count: status success -> status 100");
     let value = |count| with(move |it| drop(it.steps[1].values.insert("count".into(), Value::Int(count))));
-    assert_eq!(change(&value(7), &value(8)), words("trap/count", "count", "7", "8"));
-    assert_eq!(change(&simple(), &value(8)), words("trap/count", "count", "nothing", "8"));
-    let contexts = with(|it| {
-        it.steps[0].contexts = Some(vec!["gpu0".into()]);
-        it.steps[1].contexts = Some(vec!["gpu0".into()]);
-    });
-    assert_eq!(change(&simple(), &contexts), words("trap/cuInit", "contexts", "no GPU", "gpu0"));
+    assert_eq!(told([&value(7), &value(8)]), "trap: count: count 7 -> 8");
+    assert_eq!(told([&simple(), &value(8)]), "trap: count: count nothing -> 8");
+    let contexts = with(|it| it.steps.iter_mut().for_each(|step| step.contexts = Some(vec!["gpu0".into()])));
+    assert_eq!(told([&simple(), &contexts]), "trap: cuInit: contexts no GPU -> gpu0");
     let memory = with(|it| it.steps[1].memory.get_mut("gpu0").unwrap().class = Some(Class::Context));
-    assert_eq!(change(&simple(), &memory), words("trap/count", "memory of gpu0", "none", "context"));
+    assert_eq!(told([&simple(), &memory]), "trap: count: memory of gpu0 none -> context");
     let died = with(|it| {
         it.steps.pop();
         it.end = "SIGSEGV".into();
     });
-    assert_eq!(compared(&simple(), &died).changed[0].changes[0].fact, "ends");
-}
-
-#[test]
-fn times_figures_and_what_varies_are_not_compared() {
+    assert_eq!(told([&simple(), &died]), "trap: ends 0 -> SIGSEGV");
+    // Times, figures and what varies are not compared.
     let other = with(|it| {
         it.steps[1].elapsed_ns = 999;
         it.steps[1].varying.insert("free".into(), Value::Int(1));
         it.steps[1].memory.get_mut("gpu0").unwrap().used_bytes = Some(1 << 20);
     });
-    assert_same(&simple(), &other);
+    assert_eq!(told([&simple(), &other]), "same");
 }
 
 #[test]
 fn outcomes_are_compared_as_sets() {
     let other = |end: &str| Observation { end: end.into(), ..shown() };
     let (often, seldom) = (report(&[(4, shown()), (1, other("1"))]), report(&[(3, other("1")), (2, shown())]));
-    assert_same(&often, &seldom);
+    assert_eq!(told([&often, &seldom]), "same");
+    assert_eq!(told([&simple(), &often]), "trap: ends 0 -> 1");
     let comparison = compared(&simple(), &often);
-    let change = &comparison.changed[0].changes[0];
-    assert_eq!((change.fact.as_str(), change.a.as_str(), change.b.as_str()), ("ends", "0", "1"));
-    assert_eq!(change.seen, Some([Share { count: 5, of: 5 }, Share { count: 1, of: 5 }]));
+    assert_eq!(comparison.changed[0].changes[0].seen, Some([Share { count: 5, of: 5 }, Share { count: 1, of: 5 }]));
     let comparison = compared(&often, &simple());
     assert_eq!(comparison.changed[0].changes[0].seen, Some([Share { count: 1, of: 5 }, Share { count: 5, of: 5 }]));
 }
@@ -135,7 +121,7 @@ fn where_a_mixture_is_an_answer_one_outcome_in_common_is_enough() {
     for report in [&mut one, &mut both] {
         report.scenarios[0].plan.as_mut().unwrap().nondeterministic = true;
     }
-    assert_same(&one, &both);
+    assert_eq!(told([&one, &both]), "same");
     let mut apart = report(&[(5, other)]);
     apart.scenarios[0].plan.as_mut().unwrap().nondeterministic = true;
     assert_eq!(compared(&one, &apart).exit(), Exit::Unexpected);
@@ -153,7 +139,7 @@ fn the_mask_of_another_machine_has_other_uuids() {
         report
     };
     let (one, other) = (on("GPU-8b6c2f00-000a"), on("GPU-1a2b3c4d-000b"));
-    assert_same(&one, &other);
+    assert_eq!(told([&one, &other]), "same");
     assert_eq!(compared(&one, &other).machines, []);
 }
 
@@ -169,13 +155,11 @@ fn a_call_that_tells_what_the_machine_is_behaves_the_same() {
     let (mut a, mut b) = (simple(), simple());
     number(&mut a, 13000, 13000);
     number(&mut b, 13010, 13010);
-    let comparison = compared(&a, &b);
     // The version is too, or it would be told.
-    assert_eq!(comparison.explained[0].notes, ["model is the GPU's model"]);
-    assert_eq!(comparison.changed, []);
+    assert_eq!(told([&a, &b]), "model is the GPU's model");
     // It is no excuse for what else differs, before or after.
     b.scenarios[0].cases[0].outcomes[0].observation.end = "SIGSEGV".into();
-    assert_eq!(change(&a, &b), words("trap", "ends", "0", "SIGSEGV"));
+    assert_eq!(told([&a, &b]), "trap: ends 0 -> SIGSEGV");
     number(&mut b, 13010, 12000);
     assert_eq!(compared(&a, &b).changed[0].changes[0].fact, "version");
 }
@@ -186,15 +170,13 @@ fn a_verdict_counts_where_the_question_is_the_same() {
     b.scenarios[0].verdict.kind = Kind::Inconclusive;
     b.scenarios[0].verdict.reason = Some(Reason::Intermittent);
     b.scenarios[0].sha256 = "other".into();
-    assert_eq!(change(&simple(), &b), words("", "verdict", "reproduced", "inconclusive: intermittent"));
+    assert_eq!(told([&simple(), &b]), "verdict reproduced -> inconclusive: intermittent");
     assert_eq!(compared(&simple(), &b).changed[0].notes, ["the scenario was changed in between"]);
     b.scenarios[0].plan.as_mut().unwrap().cases[0].steps.pop();
-    let comparison = compared(&simple(), &b);
-    assert_eq!((comparison.exit(), comparison.changed.len()), (Exit::NothingMeasured, 0));
-    assert_eq!(comparison.explained[0].notes, ["the scenario was changed in between", "trap makes other calls"]);
+    assert_eq!(told([&simple(), &b]), "the scenario was changed in between, trap makes other calls");
     // Nor is it the same where nothing differs but the calls.
     b.scenarios[0].verdict = simple().scenarios[0].verdict.clone();
-    assert_eq!(compared(&simple(), &b).exit(), Exit::NothingMeasured);
+    assert_eq!(told([&simple(), &b]), "the scenario was changed in between, trap makes other calls");
 }
 
 #[test]
@@ -202,7 +184,7 @@ fn a_changed_file_that_asks_the_same_is_the_same() {
     let mut b = simple();
     b.scenarios[0].sha256 = "other".into();
     b.scenarios[0].plan.as_mut().unwrap().cases[0].steps[0].line = 77;
-    assert_same(&simple(), &b);
+    assert_eq!(told([&simple(), &b]), "same");
 }
 
 #[test]
@@ -218,19 +200,19 @@ fn cases_in_another_order_ask_the_same() {
     let mut b = with_control();
     b.scenarios[0].plan.as_mut().unwrap().cases.reverse();
     b.scenarios[0].cases.reverse();
-    assert_same(&with_control(), &b);
+    assert_eq!(told([&with_control(), &b]), "same");
 }
 
 #[test]
 fn an_expectation_counts_where_both_are_held_against_the_same() {
     let mut b = simple();
     b.scenarios[0].verdict.expectation = ExpectationMet::Unexpected;
-    assert_eq!(change(&simple(), &b), words("", "verdict", "reproduced", "reproduced, unexpected"));
+    assert_eq!(told([&simple(), &b]), "verdict reproduced -> reproduced, unexpected");
     let check = serde_json::json!({"at": "count", "line": 1});
     b.scenarios[0].plan.as_mut().unwrap().cases[0].expect = vec![serde_json::from_value(check).unwrap()];
-    assert_same(&simple(), &b);
+    assert_eq!(told([&simple(), &b]), "same");
     b.scenarios[0].verdict.expectation = ExpectationMet::NoExpectation;
-    assert_same(&simple(), &b);
+    assert_eq!(told([&simple(), &b]), "same");
 }
 
 #[test]

@@ -66,8 +66,8 @@ pub fn traces(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Comparison {
     let histories = traces.map(History::of);
     let [in_a, in_b] = &histories;
     let did = [behaviour(in_a, findings[0], in_b), behaviour(in_b, findings[1], in_a)];
-    let is_unread = |event: &TraceEvent| event.stack.frames.is_empty() && event.stack.missing.is_some();
-    let is_blind = traces.map(|trace| trace.events.iter().any(is_unread));
+    let stacks = traces.into_iter().flat_map(|trace| &trace.events).map(|event| &event.stack);
+    let is_blind = stacks.into_iter().any(|stack| stack.frames.is_empty() && stack.missing.is_some());
     let names: BTreeSet<&(u8, String)> = did.iter().flat_map(BTreeMap::keys).collect();
     for name in names {
         let [in_a, in_b] = [&did[0], &did[1]].map(|did| did.get(name));
@@ -80,7 +80,7 @@ pub fn traces(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Comparison {
             cut.map(|(side, ..)| format!("the trace {side} is incomplete")).into_iter().collect();
         // And what it has may have another name where its stack was not read.
         let is_named_by_place = [FINDING, LATE, CONTEXT, FORK, LIMIT, OTHER].contains(&name.0);
-        let is_unread = is_named_by_place && (in_a.is_none() || in_b.is_none()) && is_blind.contains(&true);
+        let is_unread = is_named_by_place && (in_a.is_none() || in_b.is_none()) && is_blind;
         notes.extend(is_unread.then(|| "stacks are missing".to_string()));
         let relation = match (changes.is_empty(), notes.is_empty()) {
             (true, _) => Relation::Same,
@@ -125,7 +125,7 @@ const CALL: u8 = 11;
 /// Everything that a program did, under names that both traces have for it.
 fn behaviour(history: &History, findings: &[Finding], other: &History) -> Behaviour {
     let trace = history.trace;
-    let tree = Tree::of(history, other);
+    let tree = Tree::new(history, other);
     let mut did = Behaviour::new();
     if let Some(end) = &trace.end {
         let exit = end.signal.clone().or(end.code.map(|code| code.to_string()));
@@ -267,7 +267,7 @@ fn peaks(trace: &Trace, did: &mut Behaviour) {
 
 /// The functions that were called. Without counts of a process nothing is known of what it did not call.
 fn calls(history: &History, tree: &Tree, did: &mut Behaviour, other: &History) {
-    let others = Tree::of(other, history);
+    let others = Tree::new(other, history);
     // A process counts for all the programs that it was: what it did is said of the last.
     let counted = other.trace.counts.iter().map(|counts| others.position(other.program_at(counts.pid, u64::MAX)));
     let counted: BTreeSet<&str> = counted.collect();
@@ -328,10 +328,9 @@ struct Tree<'h, 'a> {
 
 impl<'h, 'a> Tree<'h, 'a> {
     /// A trace's programs. Names say the position where either trace has several, so that a thing has one name in both.
-    fn of(history: &'h History<'a>, other: &History) -> Tree<'h, 'a> {
+    fn new(history: &'h History<'a>, other: &History) -> Tree<'h, 'a> {
         let positions = positions(history);
-        let different = |positions: &[String]| positions.iter().collect::<BTreeSet<_>>().len();
-        let is_many = different(&positions) > 1 || different(&self::positions(other)) > 1;
+        let is_many = has_several(&positions) || has_several(&self::positions(other));
         Tree { programs: &history.programs, positions, is_many }
     }
 
@@ -352,8 +351,12 @@ impl<'h, 'a> Tree<'h, 'a> {
     }
 }
 
+fn has_several(positions: &[String]) -> bool {
+    positions.iter().any(|position| Some(position) != positions.first())
+}
+
 fn positions(history: &History) -> Vec<String> {
-    let position = |program: &ProgramHistory| {
+    let positions = history.programs.iter().map(|program| {
         let mut names: Vec<String> = Vec::new();
         let mut next = program.process;
         while let Some(process) = next.filter(|_| names.len() < DEEPEST) {
@@ -363,8 +366,8 @@ fn positions(history: &History) -> Vec<String> {
         }
         names.reverse();
         names.join(" > ")
-    };
-    history.programs.iter().map(position).collect()
+    });
+    positions.collect()
 }
 
 /// The name of a process without the version of its Python, which may be what differs.

@@ -1,14 +1,12 @@
 //! Differences that look like one: of the same machines, of one kind, and alike.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
-use std::mem::{Discriminant, discriminant};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::spread::noise;
 use super::{Difference, FactDiffers, Fleet, What, label};
-use cuda_pitfalls_core::fact::Fact;
 
 /// What differs on the same machines in the same way, in one question or in many.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -52,43 +50,28 @@ pub enum Alike {
     },
 }
 
-/// What must be equal for two differences to have one cause. Bytes must be within the noise of one another too.
-#[derive(PartialEq, Eq, Hash)]
-struct CauseKey<'a> {
-    machines: &'a [usize],
-    is_split: bool,
-    kind: Discriminant<What>,
-    /// Of another outcome: whether the verdict differs, and the step of the first fact that does.
-    first: Option<(bool, &'a str)>,
-    /// That fact on both sides.
-    facts: [Option<&'a [Fact]>; 2],
-    reasons: Vec<&'a String>,
-}
-
 /// What differs by cause, in the order of the first differences.
 pub fn causes(fleet: &Fleet) -> Vec<Cause> {
     let mut causes: Vec<Cause> = Vec::new();
-    let mut known: HashMap<CauseKey<'_>, Vec<usize>> = HashMap::new();
-    for (place, difference) in fleet.differences.iter().enumerate() {
-        let same = key(difference).map(|key| known.entry(key).or_default());
-        let found = same.as_ref().and_then(|all| all.iter().find(|at| is_as_much(fleet, &causes[**at], difference)));
-        match found.and_then(|at| causes.get_mut(*at)) {
-            Some(cause) => {
-                cause.differences.push(place);
-                if !cause.questions.contains(&difference.question) {
-                    cause.questions.push(difference.question);
-                }
+    // Of each set of machines, the indices of its causes, each with its first difference.
+    let mut known: HashMap<(&[usize], bool), Vec<(usize, &Difference)>> = HashMap::new();
+    for (index, difference) in fleet.differences.iter().enumerate() {
+        let same = known.entry((&difference.machines, difference.is_split())).or_default();
+        let found = same.iter().find(|(_, first)| has_same_cause(fleet, first, difference));
+        if let Some(cause) = found.and_then(|(cause, _)| causes.get_mut(*cause)) {
+            cause.differences.push(index);
+            if !cause.questions.contains(&difference.question) {
+                cause.questions.push(difference.question);
             }
-            None => {
-                same.into_iter().for_each(|all| all.push(causes.len()));
-                causes.push(Cause {
-                    alike: alike(fleet, difference),
-                    machines: difference.machines.clone(),
-                    questions: vec![difference.question],
-                    differences: vec![place],
-                    labels: Vec::new(),
-                });
-            }
+        } else {
+            same.push((causes.len(), difference));
+            causes.push(Cause {
+                alike: alike(fleet, difference),
+                machines: difference.machines.clone(),
+                questions: vec![difference.question],
+                differences: vec![index],
+                labels: Vec::new(),
+            });
         }
     }
     for cause in &mut causes {
@@ -99,21 +82,18 @@ pub fn causes(fleet: &Fleet) -> Vec<Cause> {
     causes
 }
 
-/// None where no other difference can have the same cause for sure: another verdict with the usual facts.
-fn key(difference: &Difference) -> Option<CauseKey<'_>> {
-    let (mut first, mut facts, mut reasons) = (None, [None, None], Vec::new());
-    match &difference.what {
-        What::Outcome { verdict_differs, facts: all, .. } => {
-            let FactDiffers { usual, these, .. } = all.first()?;
-            let label = usual.as_ref().or(these.as_ref()).map_or("", |change| change.label.as_str());
-            facts = [usual, these].map(|change| change.as_ref().map(|change| change.facts.as_slice()));
-            first = Some((*verdict_differs, label));
+/// Whether two differences of the same machines are alike. Another verdict with the usual facts is like nothing else.
+fn has_same_cause(fleet: &Fleet, one: &Difference, other: &Difference) -> bool {
+    match (&one.what, &other.what) {
+        (What::Outcome { verdict_differs: a, facts, .. }, What::Outcome { verdict_differs: b, facts: others, .. }) => {
+            a == b && facts.first().zip(others.first()).is_some_and(|(fact, other)| fact.says_the_same(other))
         }
-        What::NoAnswer { reasons: known } => reasons.extend(known.keys()),
-        What::Bytes { .. } => {}
+        (What::NoAnswer { reasons }, What::NoAnswer { reasons: others }) => reasons.keys().eq(others.keys()),
+        _ => match (amount(fleet, one), amount(fleet, other)) {
+            (Some((a, noise_a)), Some((b, noise_b))) => is_same(a, b, noise_a.min(noise_b)),
+            _ => false,
+        },
     }
-    let kind = discriminant(&difference.what);
-    Some(CauseKey { machines: &difference.machines, is_split: difference.is_split(), kind, first, facts, reasons })
 }
 
 fn alike(fleet: &Fleet, difference: &Difference) -> Alike {
@@ -127,16 +107,6 @@ fn alike(fleet: &Fleet, difference: &Difference) -> Alike {
             let is_context = context(fleet, difference).is_some_and(|more| is_same(more, more_bytes, noise));
             Alike::Bytes { more_bytes, is_context }
         }
-    }
-}
-
-/// Whether a difference in bytes is as large as the first of a cause; of other kinds no amount is asked.
-fn is_as_much(fleet: &Fleet, cause: &Cause, difference: &Difference) -> bool {
-    let first = cause.differences.first().and_then(|at| fleet.differences.get(*at));
-    match (first.and_then(|first| amount(fleet, first)), amount(fleet, difference)) {
-        (Some((a, noise_a)), Some((b, noise_b))) => is_same(a, b, noise_a.min(noise_b)),
-        (None, None) => true,
-        _ => false,
     }
 }
 
@@ -154,14 +124,15 @@ fn amount(fleet: &Fleet, difference: &Difference) -> Option<(i64, u64)> {
 
 /// How much more a context takes on these machines than on the others of the group: by the calibrations, in the middle.
 fn context(fleet: &Fleet, difference: &Difference) -> Option<i64> {
-    let group = fleet.groups.get(difference.group)?;
+    let members = &fleet.groups.get(difference.group)?.machines;
     let differs: HashSet<&usize> = difference.machines.iter().collect();
-    let middle = |is_of_these: bool| {
-        let members = group.machines.iter().filter(|machine| differs.contains(machine) == is_of_these);
-        let figures = members.filter_map(|machine| fleet.machines.get(*machine)?.context_bytes);
-        let mut figures: Vec<u64> = figures.collect();
-        figures.sort_unstable();
-        figures.get(figures.len() / 2).and_then(|bytes| i64::try_from(*bytes).ok())
-    };
-    Some(middle(true)?.saturating_sub(middle(false)?))
+    let (these, others): (Vec<usize>, Vec<usize>) = members.iter().partition(|machine| differs.contains(machine));
+    Some(middle_context(fleet, &these)?.saturating_sub(middle_context(fleet, &others)?))
+}
+
+fn middle_context(fleet: &Fleet, machines: &[usize]) -> Option<i64> {
+    let contexts = machines.iter().filter_map(|machine| fleet.machines.get(*machine)?.context_bytes);
+    let mut contexts: Vec<u64> = contexts.collect();
+    contexts.sort_unstable();
+    contexts.get(contexts.len() / 2).and_then(|bytes| i64::try_from(*bytes).ok())
 }

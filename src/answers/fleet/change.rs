@@ -3,8 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use cuda_pitfalls_core::fact::{self, Change};
-use cuda_pitfalls_core::text::counts::tally;
+use crate::difference::side_by_side;
+use cuda_pitfalls_core::fact::{Change, Fact};
+use cuda_pitfalls_core::text::counts::grouped;
 
 /// What a case showed at one step, or what a row of a survey says.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -36,6 +37,17 @@ pub struct FactDiffers {
     pub these: Option<Change>,
 }
 
+impl FactDiffers {
+    /// Whether both sides say the same as those of another, whatever its case and the number of its step.
+    pub(super) fn says_the_same(&self, other: &FactDiffers) -> bool {
+        said(&self.usual) == said(&other.usual) && said(&self.these) == said(&other.these)
+    }
+}
+
+fn said(change: &Option<Change>) -> Option<(&str, &[Fact])> {
+    change.as_ref().map(|change| (change.label.as_str(), change.facts.as_slice()))
+}
+
 fn first() -> u32 {
     1
 }
@@ -46,19 +58,11 @@ fn is_first(outcome: &u32) -> bool {
 
 /// In what two outcomes differ, case by case.
 pub(super) fn differing(usual: &[CaseChange], these: &[CaseChange]) -> Vec<FactDiffers> {
-    let cases = tally(usual.iter().chain(these).map(|one| (one.case.as_str(), one.outcome)));
-    let mut all = Vec::new();
-    for ((case, outcome), _) in cases {
-        let is_of_it = |one: &&CaseChange| one.case == case && one.outcome == outcome;
-        let changes =
-            |all: &[CaseChange]| all.iter().filter(is_of_it).map(|one| one.change.clone()).collect::<Vec<_>>();
-        let (usual, these) = (changes(usual), changes(these));
-        all.extend(fact::differing(&usual, &these).into_iter().map(|(usual, these)| FactDiffers {
-            case: case.to_owned(),
-            outcome,
-            usual: usual.cloned(),
-            these: these.cloned(),
-        }));
-    }
-    all
+    let pairs = side_by_side([usual, these], |one| (&one.case, one.outcome, one.change.subject()));
+    let differing = pairs.into_iter().filter(|[usual, these]| usual != these).filter_map(|pair| {
+        let CaseChange { case, outcome, .. } = pair.iter().flatten().next()?;
+        let [usual, these] = pair.map(|one| one.map(|one| one.change.clone()));
+        Some(((case, *outcome), FactDiffers { case: case.clone(), outcome: *outcome, usual, these }))
+    });
+    grouped(differing).into_iter().flat_map(|(_, facts)| facts).collect()
 }

@@ -1,6 +1,8 @@
 //! Environments and matrices that are made up.
 
 use super::*;
+use crate::compare::matrices;
+use crate::exit::Exit;
 use crate::survey::Unmeasured;
 use crate::survey::python::Raised;
 use cuda_pitfalls_core::verdict::Reason;
@@ -131,22 +133,18 @@ fn a_version_without_an_answer_is_passed_over() {
 
 #[test]
 fn a_place_that_moved_within_its_function_is_no_difference() {
-    let moved = |line: u32| {
-        let mut made = seen(Witness::Libcuda, Some(true));
-        made.at = Some(format!("torch/cuda/__init__.py:{line} is_available"));
-        Matrix::of(&[document("1", vec![row("a", vec![made])])])
+    let at = |version: &str, calls, line: u32| {
+        let mut seen = seen(Witness::Libcuda, Some(calls));
+        seen.at = calls.then(|| format!("torch/cuda/__init__.py:{line} is_available"));
+        Matrix::of(&[document(version, vec![row("a", vec![seen])])])
     };
-    let same = differences(&moved(1), &moved(2));
-    assert_eq!((same.compared, same.cells.len()), (1, 0));
-    let none = Matrix::of(&[document("1", vec![row("a", vec![seen(Witness::Libcuda, Some(false))])])]);
-    let found = differences(&moved(1), &none);
-    assert_eq!(found.cells.len(), 1);
-    assert_eq!((found.cells[0].a, found.cells[0].b), (Some(LineState::Yes), Some(LineState::No)));
-    let other = differences(&moved(1), &Matrix::of(&[document("2", Vec::new())]));
-    assert_eq!(
-        (other.only_in_a.as_slice(), other.only_in_b.as_slice()),
-        (&["torch 1".to_string()][..], &["torch 2".to_string()][..])
-    );
+    let compared = |b: &Matrix| matrices([&at("1", true, 1), b], None).unwrap();
+    assert_eq!((compared(&at("1", true, 2)).same, compared(&at("1", true, 2)).exit()), (1, Exit::Ok));
+    let change = compared(&at("1", false, 1)).changed.remove(0);
+    let change = (change.name, change.changes[0].a.clone(), change.changes[0].b.clone(), change.changes[1].b.clone());
+    assert_eq!(change, ("torch 1: a".into(), "yes".into(), "no".into(), "nowhere".into()));
+    let other = compared(&at("2", true, 1));
+    assert_eq!((other.exit(), other.only_in_a.len(), other.only_in_b.len()), (Exit::NothingMeasured, 1, 1));
 }
 
 #[test]

@@ -139,9 +139,11 @@ impl fmt::Display for Token {
 }
 
 /// The subject of a change. Changes with one subject are compared with each other.
-#[derive(PartialEq, Eq)]
-enum Place<'c> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Subject<'c> {
+    /// The number and the label of a step.
     Step(u32, &'c str),
+    /// The end of an attempt, or one thing that a row says.
     Whole(Option<Discriminant<Fact>>, Option<Discriminant<RowFact>>),
 }
 
@@ -156,24 +158,17 @@ impl Change {
         Change { step: 0, label: String::new(), facts: vec![Fact::Row(fact)] }
     }
 
-    fn place(&self) -> Place<'_> {
+    /// The subject of the change.
+    pub fn subject(&self) -> Subject<'_> {
         if !self.label.is_empty() {
-            return Place::Step(self.step, &self.label);
+            return Subject::Step(self.step, &self.label);
         }
         let row = match self.facts.first() {
             Some(Fact::Row(row)) => Some(discriminant(row)),
             _ => None,
         };
-        Place::Whole(self.facts.first().map(discriminant), row)
+        Subject::Whole(self.facts.first().map(discriminant), row)
     }
-}
-
-/// The differences of two lists of changes: pairs with one subject, in the order of `a`, then those of `b` alone.
-pub fn differing<'c>(a: &'c [Change], b: &'c [Change]) -> Vec<(Option<&'c Change>, Option<&'c Change>)> {
-    let in_a = a.iter().map(|change| (Some(change), b.iter().find(|other| other.place() == change.place())));
-    let only_b = b.iter().filter(|change| a.iter().all(|other| other.place() != change.place()));
-    let only_b = only_b.map(|change| (None, Some(change)));
-    in_a.chain(only_b).filter(|(a, b)| a != b).collect()
 }
 
 #[cfg(test)]
@@ -185,20 +180,14 @@ mod tests {
     }
 
     #[test]
-    fn changes_about_one_step_are_compared_with_each_other() {
-        let (x, y) = (Fact::Status(Token::of("X")), Fact::Status(Token::of("Y")));
-        let a = [
-            change(1, "a", std::slice::from_ref(&x)),
-            change(2, "b", std::slice::from_ref(&x)),
-            Change::end(2, "SIGSEGV"),
-        ];
-        let b = [change(2, "b", std::slice::from_ref(&y)), change(3, "c", &[y]), Change::end(3, "SIGSEGV")];
-        let expected =
-            [(Some(&a[0]), None), (Some(&a[1]), Some(&b[0])), (Some(&a[2]), Some(&b[2])), (None, Some(&b[1]))];
-        assert_eq!(differing(&a, &b), expected);
-        assert!(differing(&a, &a).is_empty());
-        let rows = |yes| [RowFact::ReadsMask(Some(yes)), RowFact::Raises(None)].map(Change::row);
-        assert_eq!(differing(&rows(true), &rows(false)), [(Some(&rows(true)[0]), Some(&rows(false)[0]))]);
+    fn changes_about_one_step_have_one_subject() {
+        let [one, other] = [1, 2].map(|step| change(step, "a", &[Fact::DidNotReturn]));
+        assert_eq!(one.subject(), change(1, "a", &[]).subject());
+        assert_ne!(one.subject(), other.subject());
+        assert_eq!(Change::end(2, "SIGSEGV").subject(), Change::end(3, "exit 1").subject());
+        let rows = [RowFact::ReadsMask(None), RowFact::ReadsMask(Some(true)), RowFact::Raises(None)].map(Change::row);
+        assert_eq!(rows[0].subject(), rows[1].subject());
+        assert_ne!(rows[0].subject(), rows[2].subject());
     }
 
     #[test]

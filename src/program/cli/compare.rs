@@ -5,10 +5,8 @@ use std::path::PathBuf;
 use super::output::{CliError, Outcome, fail, named, show};
 use super::stored::StoredDocument;
 use crate::argument;
-use crate::terminal;
 use cuda_pitfalls_answers::compare::{self, CompareError, Comparison};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::releases::{self, Matrix};
 use cuda_pitfalls_core::judge;
 use cuda_pitfalls_core::report::StoredReport;
 use cuda_pitfalls_render as render;
@@ -31,7 +29,6 @@ pub(super) struct CompareArguments {
 pub(super) fn compare(arguments: CompareArguments) -> Outcome {
     let CompareArguments { a, b, libcudart, json } = arguments;
     let compared = match (StoredDocument::read(&a), StoredDocument::read(&b)) {
-        (Ok((StoredDocument::Matrix(a), _)), Ok((StoredDocument::Matrix(b), _))) => return Ok(matrices(&a, &b, json)),
         (Ok((a, _)), Ok((b, _))) => of(a, b, libcudart).map_err(CliError::from),
         (Err(why), _) | (_, Err(why)) => Err(why),
     };
@@ -40,19 +37,6 @@ pub(super) fn compare(arguments: CompareArguments) -> Outcome {
     comparison.b.name = b.to_string_lossy().into_owned();
     let shown = show(json, || serde_json::to_string(&comparison), || render::compare::text(&comparison));
     Ok(named(comparison.exit().worst(shown)))
-}
-
-/// Compares what lines do in one release after another.
-fn matrices(a: &Matrix, b: &Matrix, json: bool) -> Exit {
-    let found = releases::differences(a, b);
-    let width = terminal::width(&std::io::stdout());
-    let shown = show(json, || serde_json::to_string(&found), || render::releases::difference(&found, width));
-    let exit = match (found.compared, found.cells.is_empty()) {
-        (0, _) => Exit::NothingMeasured,
-        (_, true) => Exit::Ok,
-        (_, false) => Exit::Unexpected,
-    };
-    named(exit.worst(shown))
 }
 
 /// A report as its recordings show it today, so that two versions of the program do not differ by themselves. A compact
@@ -75,6 +59,7 @@ fn of(a: StoredDocument, b: StoredDocument, versions: Option<(String, String)>) 
         (StoredDocument::Trace(a), StoredDocument::Trace(b)) => {
             Ok(compare::traces([&a, &b], [&diagnosis::findings(&a), &diagnosis::findings(&b)]))
         }
+        (StoredDocument::Matrix(a), StoredDocument::Matrix(b)) => compare::matrices([&a, &b], versions),
         (a, b) => Err(CompareError::Documents { a: a.name(), b: b.name() }),
     }
 }

@@ -2,170 +2,146 @@
 
 use super::*;
 
-/// The same report on a machine with two GPUs, the second of which shows memory of this class.
-fn on_two(class: Class) -> Report {
-    let mut report = with(|it| {
-        for step in &mut it.steps {
-            step.memory.insert("gpu1".into(), MemoryObservation { class: Some(class), ..Default::default() });
+/// Reports of the trap on one GPU and on two, of which it sees one or all. Its mask is the harness's, or one of its own.
+/// On two GPUs it shows what `change` makes of it.
+fn sizes(is_masked: bool, sees_all: bool, change: impl Fn(&mut Observation)) -> [Report; 2] {
+    [1, 2].map(|gpus: usize| {
+        let names: Vec<String> = (0..gpus).map(|gpu| format!("gpu{gpu}")).collect();
+        let mut report = with(|it| {
+            for step in &mut it.steps {
+                step.visible = Some(names.iter().take(if sees_all { gpus } else { 1 }).cloned().collect());
+            }
+            touch(it, &names, Class::None);
+            if gpus == 2 {
+                change(it);
+            }
+        });
+        report.machine = machine(gpus);
+        let plan = report.scenarios[0].plan.as_mut().unwrap();
+        plan.gpus = (0..gpus).map(|gpu| format!("GPU-{gpu}")).collect();
+        if !is_masked {
+            plan.cases[0].mask = None;
+            plan.cases[0].env.insert("CUDA_VISIBLE_DEVICES".into(), "0".into());
         }
-    });
-    report.machine = machine(2);
-    let plan = report.scenarios[0].plan.as_mut().unwrap();
-    plan.gpus.push("GPU-1".into());
-    report
+        report
+    })
 }
+
+/// Lets the memory of GPUs change by as much at every step.
+fn touch(outcome: &mut Observation, gpus: &[String], class: Class) {
+    for step in &mut outcome.steps {
+        let memory = MemoryObservation { class: Some(class), ..Default::default() };
+        step.memory.extend(gpus.iter().map(|gpu| (gpu.clone(), memory.clone())));
+    }
+}
+
+fn gpus(names: &[&str]) -> Vec<String> {
+    names.iter().map(|name| (*name).to_string()).collect()
+}
+
+/// What a comparison says of the two sizes.
+fn told_of(is_masked: bool, sees_all: bool, change: impl Fn(&mut Observation)) -> String {
+    told(sizes(is_masked, sees_all, change).each_ref())
+}
+
+const EXPLAINED: &str = "trap sees all GPUs: 1 in A, 2 in B";
 
 #[test]
 fn a_quiet_gpu_more_is_no_difference_and_a_context_on_it_is_one() {
-    assert_same(&simple(), &on_two(Class::None));
-    let machines = compared(&simple(), &on_two(Class::None)).machines;
-    assert_eq!(machines, [FactDifference::new("number of GPUs", "1", "2")]);
-    let found = change(&simple(), &on_two(Class::Context));
-    assert_eq!(found, words("trap/cuInit", "memory of gpu1", "none", "context"));
+    assert_eq!(told_of(true, false, |_| {}), "same");
+    let [one, two] = sizes(true, false, |_| {});
+    assert_eq!(compared(&one, &two).machines, [FactDifference::new("number of GPUs", "1", "2")]);
+    assert_eq!(
+        told_of(true, false, |it| touch(it, &gpus(&["gpu1"]), Class::Context)),
+        "trap: cuInit: memory of gpu1 none -> context"
+    );
 }
 
 #[test]
-fn what_a_process_without_a_mask_sees_is_a_matter_of_the_machine() {
-    let (mut one, mut two) = (simple(), on_two(Class::None));
-    for report in [&mut one, &mut two] {
-        report.scenarios[0].plan.as_mut().unwrap().cases[0].mask = None;
-    }
-    two.scenarios[0].cases[0].outcomes[0].observation.steps[1].visible = Some(vec!["gpu0".into(), "gpu1".into()]);
+fn what_is_seen_is_excused_where_it_is_all_there_is_and_the_harness_hides_nothing() {
+    assert_eq!(told_of(false, true, |_| {}), EXPLAINED);
+    assert_eq!(told_of(true, true, |_| {}), "trap: cuInit: sees gpu0 -> gpu0,gpu1");
+    // What else differs counts, and so does seeing another part of them.
+    assert_eq!(
+        told_of(false, true, |it| it.steps[1].contexts = Some(gpus(&["gpu0"]))),
+        "trap: count: contexts no GPU -> gpu0"
+    );
+    assert_eq!(
+        told_of(false, false, |it| it.steps[0].visible = Some(gpus(&["gpu1"]))),
+        "trap: cuInit: sees gpu0 -> gpu1"
+    );
+}
+
+#[test]
+fn a_verdict_follows_from_what_is_explained_unless_another_case_behaves_differently() {
+    let [mut one, mut two] = sizes(false, true, |_| {});
     two.scenarios[0].verdict.kind = Kind::NotReproduced;
-    let comparison = compared(&one, &two);
-    assert_eq!((comparison.exit(), comparison.explained.len()), (Exit::NothingMeasured, 1), "{comparison:#?}");
-    assert_eq!(comparison.explained[0].notes, ["trap sees all GPUs: 1 in A, 2 in B"]);
-    let changes: Vec<&str> = comparison.explained[0].changes.iter().map(|change| change.fact.as_str()).collect();
-    assert_eq!(changes, ["verdict", "sees"]);
-    // Beside a case that has a mask and behaves differently, the verdict is told with it.
+    let explained = compared(&one, &two).explained.remove(0);
+    assert_eq!((explained.notes, explained.changes[0].fact.as_str()), (vec![EXPLAINED.to_string()], "verdict"));
     for (report, end) in [(&mut one, "0"), (&mut two, "1")] {
         let scenario = &mut report.scenarios[0];
         let mut masked = case("control", &["cuInit", "cudaGetDeviceCount"]);
         masked.mask = Some(vec!["GPU-0".into()]);
         scenario.plan.as_mut().unwrap().cases.push(masked);
-        let mut control = scenario.cases[0].clone();
-        control.name = "control".into();
-        control.outcomes[0].observation = Observation { end: end.into(), ..shown() };
-        scenario.cases.push(control);
+        let outcomes = vec![Outcome::new(5, Observation { end: end.into(), ..shown() })];
+        scenario.cases.push(CaseReport { name: "control".into(), outcomes, ..scenario.cases[0].clone() });
     }
-    let changed = &compared(&one, &two).changed[0];
-    let changes: Vec<&str> = changed.changes.iter().map(|change| change.fact.as_str()).collect();
-    assert_eq!((changes, changed.notes.len()), (vec!["verdict", "ends"], 1));
+    assert_eq!(told([&one, &two]), "verdict reproduced -> not_reproduced; control: ends 0 -> 1");
 }
 
-/// Two reports of a trap that the harness does not mask, on one GPU and on two; its own variable is the mask, and it
-/// sees one GPU or as many as there are.
-fn masked_by_itself(sees_all: bool) -> [Report; 2] {
-    let mut both = [simple(), on_two(Class::None)];
-    for report in &mut both {
-        let trap = &mut report.scenarios[0].plan.as_mut().unwrap().cases[0];
-        trap.mask = None;
-        trap.env.insert("CUDA_VISIBLE_DEVICES".into(), "0".into());
+#[test]
+fn more_gpus_excuse_no_status_and_no_end() {
+    for sees_all in [false, true] {
+        assert_eq!(
+            told_of(false, sees_all, |it| it.steps[1].status = Some(Status { code: 100, name: None })),
+            "trap: count: status success -> status 100"
+        );
+        assert_eq!(told_of(false, sees_all, |it| it.steps[1].returned = false), "trap: count: returned yes -> no");
+        assert_eq!(told_of(false, sees_all, |it| it.end = "SIGSEGV".into()), "trap: ends 0 -> SIGSEGV");
     }
-    if sees_all {
-        seeing_all(&mut both);
-    }
-    both
+    // Nor are as many steps as GPUs a number of GPUs.
+    let mut both = sizes(false, false, |_| {});
+    trap(&mut both[0]).steps.pop();
+    both.each_mut().map(trap).into_iter().for_each(|trap| trap.end = "SIGSEGV".into());
+    assert_eq!(told(both.each_ref()), "trap: steps made 1 -> 2");
 }
 
 fn trap(report: &mut Report) -> &mut Observation {
     &mut report.scenarios[0].cases[0].outcomes[0].observation
 }
 
-/// Lets the trap see as many GPUs as there are in each.
-fn seeing_all([one, two]: &mut [Report; 2]) {
-    for (report, gpus) in [(one, 1), (two, 2)] {
-        for step in &mut trap(report).steps {
-            step.visible = Some((0..gpus).map(|gpu| format!("gpu{gpu}")).collect());
-        }
-    }
-}
-
-#[test]
-fn more_gpus_excuse_no_status_and_no_end() {
-    let [one, two] = masked_by_itself(false);
-    assert_same(&one, &two);
-    for sees_all in [false, true] {
-        let differs = |what: fn(&mut Observation)| {
-            let [one, mut two] = masked_by_itself(sees_all);
-            what(trap(&mut two));
-            change(&one, &two)
-        };
-        let status = differs(|it| it.steps[1].status = Some(Status { code: 100, name: None }));
-        assert_eq!(status, words("trap/count", "status", "success", "status 100"));
-        let returned = differs(|it| it.steps[1].returned = false);
-        assert_eq!(returned, words("trap/count", "returned", "yes", "no"));
-        assert_eq!(differs(|it| it.end = "SIGSEGV".into()), words("trap", "ends", "0", "SIGSEGV"));
-    }
-    // Nor are as many steps as GPUs a number of GPUs.
-    let [mut one, mut two] = masked_by_itself(false);
-    trap(&mut one).steps.pop();
-    for report in [&mut one, &mut two] {
-        trap(report).end = "SIGSEGV".into();
-    }
-    assert_eq!(change(&one, &two), words("trap", "steps made", "1", "2"));
-}
-
-#[test]
-fn what_is_seen_is_excused_where_it_is_all_there_is() {
-    let [one, mut two] = masked_by_itself(true);
-    let comparison = compared(&one, &two);
-    assert_eq!((comparison.exit(), comparison.explained.len()), (Exit::NothingMeasured, 1), "{comparison:#?}");
-    // What else differs counts, and so does seeing another part of them.
-    trap(&mut two).steps[1].contexts = Some(vec!["gpu0".into()]);
-    assert_eq!(change(&one, &two), words("trap/count", "contexts", "no GPU", "gpu0"));
-    let [one, mut two] = masked_by_itself(false);
-    trap(&mut two).steps[0].visible = Some(vec!["gpu1".into()]);
-    assert_eq!(change(&one, &two), words("trap/cuInit", "sees", "gpu0", "gpu1"));
-}
-
 #[test]
 fn a_gpu_that_only_one_machine_has_is_touched_by_who_sees_it() {
-    let touched = |class: Class, sees_all: bool| {
-        let [one, mut two] = masked_by_itself(sees_all);
-        let steps = &mut trap(&mut two).steps;
+    let touched = |it: &mut Observation, class| {
         // A process that comes later may see less, and the GPU stays touched.
-        steps[1].visible = Some(vec!["gpu0".into()]);
-        for step in steps {
-            step.memory.insert("gpu1".into(), MemoryObservation { class: Some(class), ..Default::default() });
-        }
-        [one, two]
+        it.steps[1].visible = Some(gpus(&["gpu0"]));
+        touch(it, &gpus(&["gpu1"]), class);
     };
-    let [one, two] = touched(Class::Init, true);
-    let comparison = compared(&one, &two);
-    assert_eq!((comparison.exit(), comparison.explained.len()), (Exit::NothingMeasured, 1), "{comparison:#?}");
-    assert_eq!(comparison.explained[0].notes, ["trap sees all GPUs: 1 in A, 2 in B"]);
-    for [one, two] in [touched(Class::Init, false), touched(Class::Context, true)] {
-        assert_eq!(change(&one, &two).1, "memory of gpu1");
-    }
+    assert_eq!(told_of(false, true, |it| touched(it, Class::Init)), EXPLAINED);
+    let expected = "trap: cuInit: memory of gpu1 none -> init";
+    assert_eq!(told_of(false, false, |it| touched(it, Class::Init)), expected);
+    let expected = "trap: cuInit: memory of gpu1 none -> context";
+    assert_eq!(told_of(false, true, |it| touched(it, Class::Context)), expected);
     // A GPU of both is no matter of their number.
-    let [one, mut two] = touched(Class::Init, true);
-    trap(&mut two).steps[0].memory.get_mut("gpu0").unwrap().class = Some(Class::Init);
-    assert_eq!(change(&one, &two), words("trap/cuInit", "memory of gpu0", "none", "init"));
-}
-
-#[test]
-fn a_mask_of_the_harness_is_not_left_for_more_gpus() {
-    let mut both = [simple(), on_two(Class::None)];
-    seeing_all(&mut both);
-    assert_eq!(change(&both[0], &both[1]), words("trap/cuInit", "sees", "gpu0", "gpu0,gpu1"));
+    let expected = "trap: cuInit: memory of gpu0 none -> init";
+    assert_eq!(told_of(false, true, |it| touch(it, &gpus(&["gpu0", "gpu1"]), Class::Init)), expected);
 }
 
 #[test]
 fn one_outcome_that_is_explained_does_not_explain_another() {
-    let [mut one, mut two] = masked_by_itself(true);
+    let [mut one, mut two] = sizes(false, true, |_| {});
     let died = Outcome::new(1, Observation { end: "SIGSEGV".into(), ..trap(&mut two).clone() });
     two.scenarios[0].cases[0].outcomes.push(died);
-    assert_eq!(change(&one, &two), words("trap", "ends", "0", "SIGSEGV"));
-    assert_eq!(change(&two, &one), words("trap", "ends", "SIGSEGV", "0"));
+    assert_eq!(told([&one, &two]), "trap: ends 0 -> SIGSEGV");
+    assert_eq!(told([&two, &one]), "trap: ends SIGSEGV -> 0");
     // With its own counterpart it is explained too, whichever of them was seen more often.
     let died = Outcome::new(9, Observation { end: "SIGSEGV".into(), ..trap(&mut one).clone() });
     let mut both = one.clone();
     both.scenarios[0].cases[0].outcomes.insert(0, died);
-    assert_eq!(compared(&both, &two).explained.len(), 1);
+    assert_eq!(told([&both, &two]), EXPLAINED);
     // Where a mixture is an answer, one that is explained is enough.
     for report in [&mut one, &mut two] {
         report.scenarios[0].plan.as_mut().unwrap().nondeterministic = true;
     }
-    assert_eq!(compared(&one, &two).explained.len(), 1);
+    assert_eq!(told([&one, &two]), EXPLAINED);
 }

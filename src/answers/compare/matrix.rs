@@ -1,0 +1,42 @@
+//! Two matrices of releases: the lines that do something else in an environment that both have.
+
+use super::pair::ComparedEntry;
+use super::{CompareError, Comparison, ComparisonSide, EntryDifference, FactDifference, Relation};
+use crate::releases::{Cell, Matrix};
+use crate::survey::word;
+use cuda_pitfalls_core::text::counts::counted;
+use cuda_pitfalls_core::verdict::Provenance;
+
+/// What differs between two matrices. A place in another line of the same function is no difference.
+///
+/// # Errors
+/// Versions of libcudart, which cells have not.
+pub fn matrices(matrices: [&Matrix; 2], versions: Option<(String, String)>) -> Result<Comparison, CompareError> {
+    if versions.is_some() {
+        return Err(CompareError::Versions);
+    }
+    let comparison = Comparison::new("releases", matrices.map(side), Vec::new());
+    comparison.with(matrices.map(entries), None, |a: &Cell, b| {
+        let changes = FactDifference::between(&facts(a), &facts(b), "nowhere");
+        if changes.is_empty() { Relation::Same } else { Relation::Changed(EntryDifference::new(changes, Vec::new())) }
+    })
+}
+
+fn side(matrix: &Matrix) -> ComparisonSide {
+    let environments = counted(matrix.columns.len() as u64, "environment");
+    ComparisonSide::new("", "", Provenance::Measured, true, environments)
+}
+
+fn entries(matrix: &Matrix) -> Vec<ComparedEntry<'_, Cell>> {
+    let cells = matrix.lines.iter().flat_map(|line| line.cells.iter().map(move |cell| (line, cell)));
+    let entries = cells.filter_map(|(line, cell)| {
+        let name = format!("{}: {}", matrix.columns.get(cell.column)?.name, line.id);
+        Some(ComparedEntry { name, libcudart: None, unmeasured: None, item: cell })
+    });
+    entries.collect()
+}
+
+fn facts(cell: &Cell) -> Vec<(String, String)> {
+    let state = [("calls cuInit".to_owned(), word(cell.state))];
+    state.into_iter().chain(cell.place().map(|place| ("at".to_owned(), place))).collect()
+}

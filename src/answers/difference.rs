@@ -1,0 +1,23 @@
+//! What documents have of the same thing, side by side: comparisons of two documents, of machines, and of fleets are made
+//! of it.
+
+use std::hash::Hash;
+
+use cuda_pitfalls_core::text::counts::grouped;
+
+/// What each document has under each key, in the order in which the keys first occur. Of two things with one key in one
+/// document, the first counts.
+pub(crate) fn side_by_side<T, K: Eq + Hash + Clone, const N: usize>(
+    documents: [impl IntoIterator<Item = T>; N],
+    key: impl Fn(&T) -> K,
+) -> Vec<[Option<T>; N]> {
+    let things = documents.into_iter().enumerate().flat_map(|(at, things)| things.into_iter().map(move |it| (at, it)));
+    let rows = grouped(things.map(|(at, thing)| (key(&thing), (at, thing)))).into_iter().map(|(_, things)| {
+        let mut row = [const { None }; N];
+        for (at, thing) in things {
+            row[at].get_or_insert(thing);
+        }
+        row
+    });
+    rows.collect()
+}
