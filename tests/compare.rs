@@ -2,10 +2,11 @@
 
 use crate::common;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use common::{Ran, Scratch, against_schema, read_json, root};
 
@@ -58,7 +59,7 @@ fn what_recordings_show_is_compared_and_told_in_one_line_and_in_json() {
         for attempt in scenario["cases"][0]["attempts"].as_array_mut().expect("attempts") {
             let events = attempt["events"].as_array_mut().expect("events").iter_mut();
             for event in events.filter(|event| event["event"] == "end" && event["step"] == 0) {
-                event["status"] = serde_json::json!({"code": 0, "name": "CUDA_SUCCESS"});
+                event["status"] = json!({"code": 0, "name": "CUDA_SUCCESS"});
             }
         }
     });
@@ -67,11 +68,11 @@ fn what_recordings_show_is_compared_and_told_in_one_line_and_in_json() {
                   trap: at init: status success -> CUDA_ERROR_NO_DEVICE";
     assert_eq!(lines(&ran)[2..], ["behaves differently", wanted, "1 different, 49 the same"]);
     let document = compare(&[&path, &committed("h200-x2"), "--json"]).json();
-    assert_eq!(document["schema"], serde_json::json!({"name": "cuda-pitfalls-comparison", "major": 1, "minor": 0}));
+    assert_eq!(document["schema"], json!({"name": "cuda-pitfalls-comparison", "major": 1, "minor": 0}));
     assert_eq!(against_schema("comparison", &document), Vec::<String>::new());
     assert_eq!((&document["same"], &document["of"]), (&49.into(), &"report".into()));
     assert_eq!(document["changed"].as_array().map(Vec::len), Some(1));
-    let change = serde_json::json!({"fact": "verdict", "a": "not_reproduced, unexpected", "b": "reproduced"});
+    let change = json!({"fact": "verdict", "a": "not_reproduced, unexpected", "b": "reproduced"});
     assert_eq!(document["changed"][0]["changes"][0], change);
     assert_eq!(document["a"]["name"], path.as_str());
 }
@@ -126,4 +127,110 @@ fn what_cannot_be_read_is_refused() {
         }
     }
     compare(&[&good, "/nonexistent/report.json"]).ended(2, "usage");
+}
+
+/// A report as another version of the program writes it: other words, another number, and everything in another order.
+fn written_otherwise(mut report: Value) -> Value {
+    report["run"]["version"] = "99.0.0".into();
+    report["schema"]["minor"] = 99.into();
+    for scenario in report["scenarios"].as_array_mut().expect("scenarios") {
+        for words in ["question", "workaround"] {
+            scenario[words] = "in other words".into();
+        }
+        scenario["verdict"]["detail"] = "in other words".into();
+        for case in scenario["cases"].as_array_mut().into_iter().flatten() {
+            for outcome in case["outcomes"].as_array_mut().into_iter().flatten() {
+                for change in outcome["facts"].as_array_mut().into_iter().flatten() {
+                    change[2].as_array_mut().expect("facts").reverse();
+                }
+                outcome["facts"].as_array_mut().into_iter().for_each(|changes| changes.reverse());
+                outcome["observation"]["end"] = "in other words".into();
+            }
+            case["outcomes"].as_array_mut().into_iter().for_each(|outcomes| outcomes.reverse());
+        }
+        scenario["cases"].as_array_mut().into_iter().for_each(|cases| cases.reverse());
+    }
+    report["scenarios"].as_array_mut().expect("scenarios").reverse();
+    report
+}
+
+/// The differences of a merge of two reports of one GPU model as two machines: each question and case, or a question
+/// alone if its verdict differs.
+fn merged(scratch: &Scratch, reports: [&Value; 2]) -> BTreeSet<(String, String)> {
+    let machines = reports.map(Value::clone).into_iter().zip(["a", "b"]).map(|(mut report, node)| {
+        report["run"]["labels"] = json!({ "node": node });
+        scratch.file(&format!("{node}.json"), report.to_string())
+    });
+    let machines: Vec<String> = machines.collect();
+    let out = scratch.at("fleet.json");
+    scratch.run(&["fleet", "merge", "--out", &out, &machines[0], &machines[1]]).ended(0, "ok");
+    let fleet = read_json(out);
+    let mut found = BTreeSet::new();
+    for difference in fleet["differences"].as_array().expect("differences") {
+        let question = &fleet["questions"][difference["question"].as_u64().expect("an index") as usize]["name"];
+        let what = &difference["what"];
+        let facts = what["facts"].as_array().into_iter().flatten();
+        let cases = facts.map(|fact| fact["case"].as_str().unwrap_or_default());
+        let verdict = Some("").filter(|_| what["verdict_differs"] == true);
+        found.extend(cases.chain(verdict).map(|case| (question.as_str().expect("a name").into(), case.into())));
+    }
+    found
+}
+
+/// The same differences by a comparison, unless the question or the machine explains them.
+fn compared(scratch: &Scratch, reports: [&Value; 2]) -> (u64, BTreeSet<(String, String)>) {
+    let paths = reports.map(Value::to_string).into_iter().zip(["a.json", "b.json"]);
+    let paths: Vec<String> = paths.map(|(text, name)| scratch.file(name, text)).collect();
+    let comparison = scratch.run(&["compare", "--json", &paths[0], &paths[1]]).json();
+    let mut found = BTreeSet::new();
+    for difference in comparison["changed"].as_array().expect("changes") {
+        for change in difference["changes"].as_array().expect("changes") {
+            let case = change["case"].as_str().unwrap_or_default();
+            found.insert((difference["name"].as_str().expect("a name").into(), case.into()));
+        }
+    }
+    (comparison["same"].as_u64().expect("a number"), found)
+}
+
+#[test]
+fn what_another_version_wrote_down_in_another_order_and_other_words_is_the_same() {
+    let scratch = Scratch::new();
+    let whole: Value = read_json(root().join("reports/h200-x2-added/report.json"));
+    let compact: Value = read_json(root().join("reports/compact/h100-x1-all.json"));
+    for (report, expected) in [(&whole, 3), (&compact, 110)] {
+        let other = written_otherwise(report.clone());
+        for reports in [[report, &other], [&other, report]] {
+            assert_eq!(compared(&scratch, reports), (expected, BTreeSet::new()));
+            assert_eq!(merged(&scratch, reports), BTreeSet::new());
+        }
+    }
+}
+
+/// Two machines of one group: a comparison and a merge say the same of them.
+#[test]
+fn two_machines_differ_in_a_fleet_as_they_do_in_a_comparison() {
+    let scratch = Scratch::new();
+    let pairs = [
+        ["compact/h100-x1-all.json", "compact/h100-x1-all-again.json"],
+        ["compact/h100-x1-all.json", "compact/h100-x1-stale-stream.json"],
+        ["compact/h100-x1-all.json", "h100-x1/report.json"],
+        ["compact/h100-x2-all.json", "compact/h100-x2-all-again.json"],
+        ["compact/h100-x2-all.json", "h100-x2-added/report.json"],
+        ["compact/h200-x2-all.json", "h200-x2/report.json"],
+        ["compact/h200-x2-all.json", "h200-x2-added/report.json"],
+        ["compact/h200-x2-all.json", "h200-x2-contexts/report.json"],
+        ["compact/h200-x2-all.json", "h200-x2-corrected/report.json"],
+        ["compact/h200-x2-all.json", "h200-x2-second/report.json"],
+        ["h200-x2-framework-again/report.json", "h200-x2-framework/report.json"],
+        ["survey-calls-h200-x2/report.json", "survey-calls-h200-x2/again/report.json"],
+    ];
+    let mut differences = 0;
+    for pair in pairs {
+        let [a, b]: [Value; 2] = pair.map(|name| read_json(root().join("reports").join(name)));
+        let (same, found) = compared(&scratch, [&a, &b]);
+        assert!(same > 0, "{pair:?}");
+        assert_eq!(found, merged(&scratch, [&a, &b]), "{pair:?}");
+        differences += found.len();
+    }
+    assert!(differences >= 5, "the pairs show too little: {differences}");
 }

@@ -3,13 +3,13 @@
 //! A whole report is judged anew and made compact first, so that both have the same facts. A document that
 //! contradicts itself is refused.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use super::{Bucket, CaseChange, Key, rows};
+use super::{Bucket, CaseChange, Key, Machine, rows};
 use crate::survey::SurveyKind;
 use cuda_pitfalls_core::fact::Change;
 use cuda_pitfalls_core::judge;
-use cuda_pitfalls_core::machine::Machine;
+use cuda_pitfalls_core::machine::Machine as Host;
 use cuda_pitfalls_core::report::{self, CompactCase, CompactReport, CompactScenario, Head, Report};
 use cuda_pitfalls_core::text::counts::{listed, tally};
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Reason};
@@ -43,24 +43,10 @@ pub struct Refused {
 pub(super) struct Digest {
     /// Who answered.
     pub provenance: Provenance,
-    /// When its run began, RFC 3339, UTC.
-    pub started_at: String,
-    /// Whether its run did not finish.
-    pub is_partial: bool,
-    /// Its labels.
-    pub labels: BTreeMap<String, String>,
-    /// The UUIDs of the machine's GPUs, sorted.
-    pub gpus: Vec<String>,
+    /// What the document says of its machine, without the name and the path.
+    pub machine: Machine,
     /// What machines must have in common to be compared, but for the libcudart, which is empty here.
     pub key: Key,
-    /// How many verdicts there are of each kind.
-    pub verdicts: BTreeMap<Kind, usize>,
-    /// How many of them were unexpected.
-    pub unexpected: usize,
-    /// What a context took on its GPUs before the first question: the largest figure of a sound calibration.
-    pub context_bytes: Option<u64>,
-    /// Doubts about the measurement, in words.
-    pub warnings: Vec<String>,
     /// One for each question that was asked, and each libcudart.
     pub answers: Vec<MachineAnswer>,
 }
@@ -182,35 +168,44 @@ fn reported(report: CompactReport) -> Result<Digest, Refused> {
     warnings.extend(run.host_unsafe.map(|why| format!("host unsafe: {why}")));
     warnings.truncate(MOST_WARNINGS);
     let sound = run.calibration.iter().map(|it| &it.figures).filter(|it| it.sound);
-    let context_bytes = sound.map(|it| it.context_bytes).max();
-    let shared = !run.co_tenants.is_empty() || is_disturbed(&scenarios);
-    let verdicts = tally(scenarios.iter().map(|scenario| scenario.verdict.kind)).into_iter().collect();
-    let is_unexpected = |one: &&CompactScenario| one.verdict.expectation == ExpectationMet::Unexpected;
-    let unexpected = scenarios.iter().filter(is_unexpected).count();
+    let unexpected = scenarios.iter().filter(|one| one.verdict.expectation == ExpectationMet::Unexpected);
+    let known = Machine {
+        labels: run.labels,
+        started_at: run.started_at,
+        partial: !complete,
+        verdicts: tally(scenarios.iter().map(|scenario| scenario.verdict.kind)).into_iter().collect(),
+        unexpected: unexpected.count(),
+        context_bytes: sound.map(|it| it.context_bytes).max(),
+        warnings,
+        ..Machine::default()
+    };
+    let key = Key { shared: !run.co_tenants.is_empty() || is_disturbed(&scenarios), ..key(&machine) };
     let answers = scenarios.into_iter().filter_map(answered).collect();
-    let digest = digest(provenance, run.started_at, &machine, answers, "no question was answered")?;
-    let (key, labels) = (Key { shared, ..digest.key }, run.labels);
-    Ok(Digest { is_partial: !complete, labels, key, verdicts, unexpected, context_bytes, warnings, ..digest })
+    Digest { provenance, machine: known.on(&machine), key, answers }.checked("no question was answered")
 }
 
-/// What a document of a machine answers; `nothing` is said of one without an answer.
-fn digest(
-    provenance: Provenance,
-    started_at: String,
-    machine: &Machine,
-    answers: Vec<MachineAnswer>,
-    nothing: &str,
-) -> Result<Digest, Refused> {
-    let same = |(own, known): (char, char)| if known == '0' { own.is_ascii_digit() } else { own == known };
-    if started_at.len() != TIME.len() || !started_at.chars().zip(TIME.chars()).all(same) {
-        return Err(invalid("`started_at` is no time in UTC, such as 2026-11-20T17:49:29Z"));
+impl Machine {
+    /// The same with the GPUs of a host.
+    fn on(self, host: &Host) -> Machine {
+        let mut gpus: Vec<String> = host.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+        gpus.sort();
+        Machine { gpus, ..self }
     }
-    if answers.iter().all(|one| one.answer.shown.is_err()) {
-        return Err(Refused { bucket: Bucket::Empty, why: nothing.to_owned() });
+}
+
+impl Digest {
+    /// The digest, unless its time is none or it has no answer, of which `nothing` is said.
+    fn checked(self, nothing: &str) -> Result<Digest, Refused> {
+        let time = &self.machine.started_at;
+        let digits_as_0: String = time.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        if digits_as_0 != TIME {
+            return Err(invalid("`started_at` is no time in UTC, such as 2026-11-20T17:49:29Z"));
+        }
+        if self.answers.iter().all(|one| one.answer.shown.is_err()) {
+            return Err(Refused { bucket: Bucket::Empty, why: nothing.to_owned() });
+        }
+        Ok(self)
     }
-    let mut gpus: Vec<String> = machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-    gpus.sort();
-    Ok(Digest { provenance, started_at, gpus, key: key(machine), answers, ..Digest::default() })
 }
 
 /// What a survey answers: its rows are questions.
@@ -218,9 +213,10 @@ fn surveyed(text: &[u8]) -> Result<Digest, Refused> {
     let head = Head::read(text).map_err(|error| refused(&error))?;
     let kind = SurveyKind::of_schema(&head.name).ok_or_else(|| invalid("it is no survey"))?;
     let survey = kind.parse(text).map_err(|error| refused(&error))?;
-    let (answers, started_at) = (rows::answers(&survey), survey.header().started_at.clone());
-    let digest = digest(survey.provenance(), started_at, survey.machine(), answers, "no row was measured")?;
-    Ok(Digest { is_partial: !survey.is_complete(), ..digest })
+    let (host, started_at) = (survey.machine(), survey.header().started_at.clone());
+    let known = Machine { started_at, partial: !survey.is_complete(), ..Machine::default() };
+    let (provenance, answers) = (survey.provenance(), rows::answers(&survey));
+    Digest { provenance, machine: known.on(host), key: key(host), answers }.checked("no row was measured")
 }
 
 /// One question, if the report says anything of it that is the machine's.
@@ -255,13 +251,20 @@ fn answered(scenario: CompactScenario) -> Option<MachineAnswer> {
     Some(MachineAnswer { scenario: scenario.unwrap_or(name), words: question, answer, bytes })
 }
 
-/// What every distinct outcome of a case showed, sorted: how often each was seen is a matter of chance.
-fn case_facts(case: CompactCase) -> impl Iterator<Item = CaseChange> {
-    let outcomes: BTreeSet<Vec<Change>> = case.outcomes.into_iter().map(|outcome| outcome.facts).collect();
+/// What every distinct outcome of a case showed, sorted: how often each was seen is a matter of chance, and another program
+/// may write facts in another order.
+fn case_facts(CompactCase { name, outcomes, .. }: CompactCase) -> impl Iterator<Item = CaseChange> {
+    let outcomes: BTreeSet<Vec<Change>> = outcomes.into_iter().map(|outcome| sorted(outcome.facts)).collect();
     (1..).zip(outcomes).flat_map(move |(outcome, changes)| {
-        let case = case.name.clone();
+        let case = name.clone();
         changes.into_iter().map(move |change| CaseChange { case: case.clone(), outcome, change })
     })
+}
+
+fn sorted(mut changes: Vec<Change>) -> Vec<Change> {
+    changes.sort_by_key(|change| (change.label.is_empty(), change.step));
+    changes.iter_mut().for_each(|change| change.facts.sort());
+    changes
 }
 
 /// Whether so many attempts do not count because of other processes that a machine was not idle.
@@ -284,7 +287,7 @@ fn is_of_the_run(reason: Reason) -> bool {
 }
 
 /// What machines must have in common. Whether others were on the GPUs only a report says: a survey needs idle ones.
-fn key(machine: &Machine) -> Key {
+fn key(machine: &Host) -> Key {
     let mut models = tally(machine.gpus.iter().map(|gpu| gpu.name.as_deref().unwrap_or("GPU of unknown name")));
     models.sort();
     Key {

@@ -107,33 +107,38 @@ pub fn diff(old: &Fleet, new: &Fleet) -> Result<FleetDiff, String> {
     if old.provenance != new.provenance {
         return Err("one of the two is simulated and the other is measured: they are not compared".to_owned());
     }
-    let names = |fleet: &Fleet| -> BTreeSet<String> { fleet.machines.iter().map(|it| it.name.clone()).collect() };
-    let (machines_old, machines_new) = (names(old), names(new));
-    let keys = |fleet: &Fleet| -> BTreeSet<Key> { fleet.groups.iter().map(|group| group.key.clone()).collect() };
-    let (keys_old, keys_new) = (keys(old), keys(new));
-    let only = |fleet: &Fleet, others: &BTreeSet<Key>| -> Vec<Size> {
-        fleet.groups.iter().filter(|group| !others.contains(&group.key)).map(size).collect()
-    };
-    let (differs_old, differs_new) = (differing(old), differing(new));
-    // Who differed in facts and now in the verdict began to differ in it; who went back to facts did not cease.
-    let is_new = |key: &&DiffersIn, verdict: bool| differs_old.get(*key).is_none_or(|before| verdict && !before);
-    let began = differs_new.iter().filter(|(key, verdict)| is_new(key, **verdict)).map(change).collect();
-    let ceased = differs_old.iter().filter(|(key, _)| !differs_new.contains_key(*key)).map(change);
-    let ceased = ceased.filter(|it| machines_new.contains(&it.machine)).collect();
+    let [machines_old, machines_new] = [old, new].map(machine_names);
+    let [differs_old, differs_new] = [old, new].map(differing);
+    // Who differed in facts and now in the verdict began to differ in it; who went back to facts did not cease. A machine
+    // that is new and differs began to.
+    let began = differs_new.iter().filter(|(change, verdict)| {
+        differs_old.get(*change).is_none_or(|in_verdict_before| **verdict && !in_verdict_before)
+    });
+    let ceased = differs_old
+        .iter()
+        .filter(|(change, _)| !differs_new.contains_key(*change) && machines_new.contains(change.machine.as_str()));
     Ok(FleetDiff {
         schema: SchemaId::current(SCHEMA),
         provenance: new.provenance,
         old: side(old),
         new: side(new),
-        machines_gone: machines_old.difference(&machines_new).cloned().collect(),
-        machines_new: machines_new.difference(&machines_old).cloned().collect(),
-        groups_gone: only(old, &keys_new),
-        groups_new: only(new, &keys_old),
+        machines_gone: machines_old.difference(&machines_new).map(|name| (*name).to_owned()).collect(),
+        machines_new: machines_new.difference(&machines_old).map(|name| (*name).to_owned()).collect(),
+        groups_gone: groups_without(old, new),
+        groups_new: groups_without(new, old),
         usual: usual(old, new),
-        // A machine that is new and differs began to.
-        began,
-        ceased,
+        began: began.map(with_verdict).collect(),
+        ceased: ceased.map(with_verdict).collect(),
     })
+}
+
+fn machine_names(fleet: &Fleet) -> BTreeSet<&str> {
+    fleet.machines.iter().map(|machine| machine.name.as_str()).collect()
+}
+
+fn groups_without(fleet: &Fleet, other: &Fleet) -> Vec<Size> {
+    let keys: BTreeSet<&Key> = other.groups.iter().map(|group| &group.key).collect();
+    fleet.groups.iter().filter(|group| !keys.contains(&group.key)).map(size).collect()
 }
 
 fn side(fleet: &Fleet) -> Side {
@@ -149,16 +154,8 @@ fn size(group: &Group) -> Size {
     Size { key: group.key.clone(), machines: group.machines.len() }
 }
 
-/// A machine, a question, and in what.
-type DiffersIn = (String, String, String);
-
-fn change((key, verdict_differs): (&DiffersIn, &bool)) -> Change {
-    let (machine, question, what) = key.clone();
-    Change { machine, question, what, verdict_differs: *verdict_differs }
-}
-
-/// Who differs in what, and whether in the verdict.
-fn differing(fleet: &Fleet) -> BTreeMap<DiffersIn, bool> {
+/// Who differs in what, and whether in the verdict, which the changes themselves do not say.
+fn differing(fleet: &Fleet) -> BTreeMap<Change, bool> {
     let mut all = BTreeMap::new();
     for Difference { question, machines, what, .. } in &fleet.differences {
         let Some(question) = fleet.questions.get(*question) else { continue };
@@ -167,13 +164,17 @@ fn differing(fleet: &Fleet) -> BTreeMap<DiffersIn, bool> {
             What::NoAnswer { .. } => ("no answer".to_owned(), false),
             What::Bytes { figure, .. } => (format!("bytes of {figure}"), false),
         };
-        for machine in machines.iter().filter_map(|place| fleet.machines.get(*place)) {
+        for machine in machines.iter().filter_map(|index| fleet.machines.get(*index)) {
+            let (machine, question, what) = (machine.name.clone(), question.name.clone(), what.clone());
             // A machine may be in several groups.
-            let key = (machine.name.clone(), question.name.clone(), what.clone());
-            *all.entry(key).or_insert(false) |= verdict;
+            *all.entry(Change { machine, question, what, verdict_differs: false }).or_insert(false) |= verdict;
         }
     }
     all
+}
+
+fn with_verdict((change, verdict_differs): (&Change, &bool)) -> Change {
+    Change { verdict_differs: *verdict_differs, ..change.clone() }
 }
 
 /// What is usual in groups that belong together, by question.
@@ -197,8 +198,8 @@ fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
     }
     // Another verdict before other facts, the larger group first.
     changed.sort_by(|a, b| {
-        let rank = |it: &UsualChanged| (it.verdicts.is_none(), std::cmp::Reverse(it.new.machines));
-        rank(a).cmp(&rank(b)).then_with(|| a.question.cmp(&b.question))
+        let verdicts = a.verdicts.is_none().cmp(&b.verdicts.is_none());
+        verdicts.then(b.new.machines.cmp(&a.new.machines)).then_with(|| a.question.cmp(&b.question))
     });
     changed
 }
@@ -218,20 +219,23 @@ fn before<'f>(old: &'f Fleet, new: &Fleet, after: &Group) -> Option<&'f Group> {
     if let Some(same) = old.groups.iter().find(|group| group.key == after.key) {
         return Some(same);
     }
-    let name = |fleet: &Fleet, place: &usize| fleet.machines.get(*place).map(|machine| machine.name.clone());
-    let members: BTreeSet<String> = after.machines.iter().filter_map(|place| name(new, place)).collect();
-    let hardware = |key: &Key| (key.gpus.clone(), key.mig, key.shared);
-    let is_replaced = |group: &&Group| {
-        // If only one of the two was replaced, what changed has one reason.
-        let (driver, library) = (group.key.driver != after.key.driver, group.key.libcudart != after.key.libcudart);
-        hardware(&group.key) == hardware(&after.key) && driver != library
-    };
-    let common = |group: &Group| {
-        group.machines.iter().filter_map(|place| name(old, place)).filter(|name| members.contains(name)).count()
-    };
-    let candidates = old.groups.iter().filter(is_replaced).map(|group| (common(group), group));
-    let most = candidates
-        .filter(|(common, _)| *common > 0)
-        .max_by_key(|(common, group)| (*common, std::cmp::Reverse(&group.key)));
-    most.map(|(_, group)| group)
+    let members = member_names(new, after);
+    // If only one of the two was replaced, what changed has one reason.
+    let candidates = old.groups.iter().filter(|group| {
+        group.key.is_same_hardware(&after.key)
+            && (group.key.driver != after.key.driver) != (group.key.libcudart != after.key.libcudart)
+    });
+    let common = candidates.map(|group| (member_names(old, group).intersection(&members).count(), group));
+    let most = common.filter(|(common, _)| *common > 0);
+    most.max_by_key(|(common, group)| (*common, std::cmp::Reverse(&group.key))).map(|(_, group)| group)
+}
+
+fn member_names<'f>(fleet: &'f Fleet, group: &Group) -> BTreeSet<&'f str> {
+    group.machines.iter().filter_map(|index| Some(fleet.machines.get(*index)?.name.as_str())).collect()
+}
+
+impl Key {
+    fn is_same_hardware(&self, other: &Key) -> bool {
+        (&self.gpus, self.mig, self.shared) == (&other.gpus, other.mig, other.shared)
+    }
 }

@@ -59,9 +59,9 @@ pub(super) fn only_of(fleet: &Fleet, machines: &[usize], groups: &BTreeSet<usize
     let these: HashSet<usize> = machines.iter().copied().collect();
     let members: HashSet<usize> =
         groups.iter().filter_map(|at| fleet.groups.get(*at)).flat_map(|group| group.machines.iter().copied()).collect();
-    let is_of_these = |with: &[usize]| with.len() == these.len() && with.iter().all(|machine| these.contains(machine));
     let labels = by_label(fleet, members.into_iter()).into_iter();
-    labels.filter(|(_, with)| is_of_these(with)).map(|(label, _)| label).collect()
+    let labels = labels.filter(|(_, with)| with.len() == these.len() && with.iter().all(|it| these.contains(it)));
+    labels.map(|(label, _)| label).collect()
 }
 
 /// Machines by label, without the labels that name a machine.

@@ -24,17 +24,17 @@ pub fn merge(pool: Pool, expected: Option<&[String]>, words: impl Fn(&str) -> Op
     let mut owned: Vec<(Owner, Kept)> = owners(&kept).into_iter().zip(kept).collect();
     owned.sort_by(|(owner, one), (other_owner, other)| {
         let owners = owner.cmp(other_owner).then(one.is_of_the_future.cmp(&other.is_of_the_future));
-        owners.then(other.digest.started_at.cmp(&one.digest.started_at)).then(one.path.cmp(&other.path))
+        owners.then(other.digest.machine.started_at.cmp(&one.digest.machine.started_at)).then(one.path.cmp(&other.path))
     });
     let (owners, kept): (Vec<Owner>, Vec<Kept>) = owned.into_iter().unzip();
 
-    let members = Members::of(&answers, &kept, &owners);
+    let members = Members::new(&answers, &kept, &owners);
     for (one, is_used) in kept.iter().zip(&members.used) {
         if !is_used {
-            let from = if one.digest.is_partial { Bucket::Partial } else { Bucket::Merged };
+            let from = if one.digest.machine.partial { Bucket::Partial } else { Bucket::Merged };
             let (bucket, why) = if one.is_of_the_future {
                 let why = "which is in the future; another report of this machine answers the same questions";
-                (Bucket::Future, format!("its run began at {}, {why}", one.digest.started_at))
+                (Bucket::Future, format!("its run began at {}, {why}", one.digest.machine.started_at))
             } else {
                 (Bucket::Duplicate, "a later report of this machine answers the same questions".to_owned())
             };
@@ -42,24 +42,18 @@ pub fn merge(pool: Pool, expected: Option<&[String]>, words: impl Fn(&str) -> Op
         }
     }
     input.shorten();
-    let used = || kept.iter().zip(&members.used).filter(|(_, is_used)| **is_used).map(|(one, _)| one);
-    let times = || used().filter(|one| !one.is_of_the_future).map(|one| &one.digest.started_at);
-    input.from = times().min().cloned();
-    input.to = times().max().cloned();
+    let used = kept.iter().zip(&members.used).filter(|(one, is_used)| **is_used && !one.is_of_the_future);
+    let times: BTreeSet<&String> = used.map(|(one, _)| &one.digest.machine.started_at).collect();
+    (input.from, input.to) = (times.first().copied().cloned(), times.last().copied().cloned());
 
     let mut machines = machines(&kept, &owners, &members);
     warn_of_clashes(&mut machines);
-    let expected = expected.map(|names| {
-        let all: BTreeSet<&String> = names.iter().collect();
-        let there: BTreeSet<&String> = machines.iter().map(|it| it.shared_name.as_ref().unwrap_or(&it.name)).collect();
-        let only = |a: &BTreeSet<&String>, b: &BTreeSet<&String>| a.difference(b).copied().cloned().collect();
-        Expected { machines: all.len(), missing: only(&all, &there), unexpected: only(&there, &all) }
-    });
-    let group = |(key, machines): &(Key, BTreeSet<usize>)| Group {
+    let expected = expected.map(|names| Expected::new(names, &machines));
+    let groups = members.groups.iter().map(|(key, machines)| Group {
         key: key.clone(),
         machines: machines.iter().copied().collect(),
         usual: Vec::new(),
-    };
+    });
     let mut fleet = Fleet {
         schema: SchemaId::current(SCHEMA),
         provenance: rule.provenance,
@@ -67,12 +61,24 @@ pub fn merge(pool: Pool, expected: Option<&[String]>, words: impl Fn(&str) -> Op
         input,
         expected,
         machines,
-        groups: members.groups.iter().map(group).collect(),
+        groups: groups.collect(),
         ..Fleet::default()
     };
     Questions { answers: &answers, kept: &kept, members: &members, words: &words }.ask(&mut fleet);
     driver::compare(&mut fleet);
     fleet.ranked()
+}
+
+impl Expected {
+    fn new(names: &[String], machines: &[Machine]) -> Expected {
+        let all: BTreeSet<&String> = names.iter().collect();
+        let there: BTreeSet<&String> = machines.iter().map(|it| it.shared_name.as_ref().unwrap_or(&it.name)).collect();
+        Expected {
+            machines: all.len(),
+            missing: all.difference(&there).copied().cloned().collect(),
+            unexpected: there.difference(&all).copied().cloned().collect(),
+        }
+    }
 }
 
 /// Which machine answered what in which group, without the answers.
@@ -87,7 +93,7 @@ struct Members {
 }
 
 impl Members {
-    fn of(answers: &Answers, kept: &[Kept], owners: &[Owner]) -> Members {
+    fn new(answers: &Answers, kept: &[Kept], owners: &[Owner]) -> Members {
         let mut machines = Vec::with_capacity(owners.len());
         let mut known: Vec<&Owner> = Vec::new();
         let mut used = vec![false; kept.len()];
@@ -144,33 +150,44 @@ fn machines(kept: &[Kept], owners: &[Owner], members: &Members) -> Vec<Machine> 
             });
         }
         // The latest document of a machine comes first, and is always used.
-        let Some(known) = all.get_mut(*machine).filter(|_| *is_used) else { continue };
-        for (name, value) in &one.digest.labels {
-            known.labels.entry(name.clone()).or_insert_with(|| value.clone());
+        if let Some(known) = all.get_mut(*machine).filter(|_| *is_used) {
+            known.add(one);
         }
-        known.gpus.extend(one.digest.gpus.iter().cloned());
-        known.gpus.sort();
-        known.gpus.dedup();
-        known.reports.push(one.path.clone());
-        // Those that are dated in the future come after the others.
-        if known.started_at.is_empty() || (!one.is_of_the_future && known.started_at < one.digest.started_at) {
-            known.started_at.clone_from(&one.digest.started_at);
-        }
-        if one.is_of_the_future {
-            known.dated_ahead = true;
-            known.warnings.push(format!("a report of it is dated in the future: {}", one.digest.started_at));
-        }
-        known.partial |= one.digest.is_partial;
-        // The latest report that was calibrated.
-        known.context_bytes = known.context_bytes.or(one.digest.context_bytes);
-        for (kind, count) in &one.digest.verdicts {
-            *known.verdicts.entry(*kind).or_insert(0) += count;
-        }
-        known.unexpected += one.digest.unexpected;
-        let new: Vec<_> = one.digest.warnings.iter().filter(|why| !known.warnings.contains(why)).cloned().collect();
-        known.warnings.extend(new);
     }
     all
+}
+
+impl Machine {
+    /// Adds what a document says, of which those that are dated in the future come after the others.
+    fn add(&mut self, Kept { path, is_of_the_future, digest, .. }: &Kept) {
+        let said = digest.machine.clone();
+        for (name, value) in said.labels {
+            self.labels.entry(name).or_insert(value);
+        }
+        self.gpus.extend(said.gpus);
+        self.gpus.sort();
+        self.gpus.dedup();
+        self.reports.push(path.clone());
+        if *is_of_the_future {
+            self.dated_ahead = true;
+            self.warnings.push(format!("a report of it is dated in the future: {}", said.started_at));
+        }
+        if self.started_at.is_empty() || (!is_of_the_future && self.started_at < said.started_at) {
+            self.started_at = said.started_at;
+        }
+        self.partial |= said.partial;
+        // The latest report that was calibrated.
+        self.context_bytes = self.context_bytes.or(said.context_bytes);
+        for (kind, count) in said.verdicts {
+            *self.verdicts.entry(kind).or_insert(0) += count;
+        }
+        self.unexpected += said.unexpected;
+        for warning in said.warnings {
+            if !self.warnings.contains(&warning) {
+                self.warnings.push(warning);
+            }
+        }
+    }
 }
 
 /// Two names with one GPU: a machine that was renamed, a label that was copied, or a report that was made up.
@@ -223,7 +240,7 @@ impl<'a, W: Fn(&str) -> Option<Words>> Questions<'a, W> {
                 let (_, results) = found.entry(question.name.clone()).or_insert((question, Vec::new()));
                 results.extend(variant.into_iter().map(|(group, given)| {
                     let (key, members) = &self.members.groups[group];
-                    let (usual, differences) = Asked { given, members, key }.result(group);
+                    let (usual, differences) = Asked { given, group, members, key }.result();
                     (group, usual, differences)
                 }));
             }

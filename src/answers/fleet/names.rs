@@ -13,12 +13,12 @@ const SHORT: usize = 12;
 /// others that do: a name that was given twice hides nobody.
 pub(super) fn owners(kept: &[Kept]) -> Vec<Owner> {
     let called = called(kept);
-    let linked = Linked::of(kept, &called);
+    let linked = Linked::new(kept, &called);
     // By name: the machines, each with the least UUID of its GPUs.
     let mut machines: HashMap<&str, BTreeMap<usize, &str>> = HashMap::new();
     for (at, (one, name)) in kept.iter().zip(&called).enumerate() {
         let known = machines.entry(name).or_default().entry(linked.first(at)).or_default();
-        if let Some(gpu) = one.digest.gpus.first().filter(|gpu| known.is_empty() || gpu.as_str() < *known) {
+        if let Some(gpu) = one.digest.machine.gpus.first().filter(|gpu| known.is_empty() || gpu.as_str() < *known) {
             *known = gpu;
         }
     }
@@ -36,10 +36,10 @@ pub(super) fn owners(kept: &[Kept]) -> Vec<Owner> {
 fn called(kept: &[Kept]) -> Vec<String> {
     // The labels that documents with these GPUs have.
     let mut labelled: HashMap<&[String], BTreeSet<&str>> = HashMap::new();
-    for one in kept.iter().filter(|one| !one.digest.gpus.is_empty()) {
-        labelled.entry(&one.digest.gpus).or_default().extend(label(one));
+    for one in kept.iter().filter(|one| !one.digest.machine.gpus.is_empty()) {
+        labelled.entry(&one.digest.machine.gpus).or_default().extend(label(one));
     }
-    let all: BTreeSet<&Vec<String>> = kept.iter().map(|one| &one.digest.gpus).collect();
+    let all: BTreeSet<&Vec<String>> = kept.iter().map(|one| &one.digest.machine.gpus).collect();
     let mut taken = HashMap::new();
     let mut by_gpus: HashMap<&[String], String> = HashMap::new();
     for gpus in all {
@@ -53,7 +53,7 @@ fn called(kept: &[Kept]) -> Vec<String> {
         by_gpus.insert(gpus, unique(&mut taken, &name));
     }
     let called = kept.iter().map(|one| {
-        let gpus = one.digest.gpus.as_slice();
+        let gpus = one.digest.machine.gpus.as_slice();
         // A report without a label is of the machine with the same GPUs, if there is one such.
         let only = labelled.get(gpus).filter(|all| all.len() == 1).and_then(|all| all.first().copied());
         let by_gpus = by_gpus.get(gpus).cloned();
@@ -107,18 +107,18 @@ struct Linked(Vec<usize>);
 
 impl Linked {
     /// Documents with one name and a common GPU.
-    fn of(kept: &[Kept], called: &[String]) -> Linked {
+    fn new(kept: &[Kept], called: &[String]) -> Linked {
         let mut linked = Linked((0..kept.len()).collect());
         let mut first_with: HashMap<(&str, &str), usize> = HashMap::new();
         for (at, (one, name)) in kept.iter().zip(called).enumerate() {
-            for gpu in &one.digest.gpus {
+            for gpu in &one.digest.machine.gpus {
                 let other = *first_with.entry((name, gpu)).or_insert(at);
                 linked.link(at, other);
             }
         }
         // Reports that list no GPU are of the one machine with their name, if there is just one.
         let (without, with): (Vec<usize>, Vec<usize>) =
-            (0..kept.len()).partition(|at| kept[*at].digest.gpus.is_empty());
+            (0..kept.len()).partition(|at| kept[*at].digest.machine.gpus.is_empty());
         let mut with_gpus: HashMap<&str, BTreeSet<usize>> = HashMap::new();
         for at in with {
             with_gpus.entry(&called[at]).or_default().insert(linked.first(at));
@@ -151,5 +151,9 @@ impl Linked {
 }
 
 fn label(one: &Kept) -> Option<&str> {
-    NAMES.iter().find_map(|name| one.digest.labels.get(*name)).map(String::as_str).filter(|label| !label.is_empty())
+    NAMES
+        .iter()
+        .find_map(|name| one.digest.machine.labels.get(*name))
+        .map(String::as_str)
+        .filter(|label| !label.is_empty())
 }

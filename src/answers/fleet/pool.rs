@@ -75,7 +75,7 @@ impl Pool {
         let kept = digest.and_then(|digest| self.keep(path.clone(), digest));
         match kept {
             Ok(kept) => {
-                let bucket = if kept.digest.is_partial { Bucket::Partial } else { Bucket::Merged };
+                let bucket = if kept.digest.machine.partial { Bucket::Partial } else { Bucket::Merged };
                 lock(&self.input).count(bucket);
                 lock(&self.kept).push(kept);
             }
@@ -105,12 +105,17 @@ impl Pool {
                 Provenance::Measured => refused(Bucket::Measured, "a real driver answered, and --simulated was given"),
             });
         }
-        if let Some(earliest) = self.rule.not_before.as_ref().filter(|earliest| digest.started_at < **earliest) {
-            return Err(refused(Bucket::Stale, &format!("its run began at {}, before {earliest}", digest.started_at)));
+        if let Some(earliest) = self.rule.not_before.as_ref().filter(|earliest| digest.machine.started_at < **earliest)
+        {
+            return Err(refused(
+                Bucket::Stale,
+                &format!("its run began at {}, before {earliest}", digest.machine.started_at),
+            ));
         }
-        let is_of_the_future = self.rule.not_after.as_ref().is_some_and(|latest| digest.started_at > *latest);
+        let is_of_the_future = self.rule.not_after.as_ref().is_some_and(|latest| digest.machine.started_at > *latest);
         if is_of_the_future && self.rule.not_before.is_some() {
-            let why = format!("its run began at {}, which is in the future: that is not current", digest.started_at);
+            let why =
+                format!("its run began at {}, which is in the future: that is not current", digest.machine.started_at);
             return Err(refused(Bucket::Future, &why));
         }
         let answers = std::mem::take(&mut digest.answers);

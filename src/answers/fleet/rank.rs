@@ -56,16 +56,19 @@ impl Difference {
     /// A verdict before a fact, an answer that is missing, and bytes; a few machines of many before a group that is
     /// split; then a larger group before a smaller one.
     fn by_weight(&self, other: &Difference) -> Ordering {
-        let share = |it: &Difference| {
-            let these = it.machines.len() as f64;
-            these / (these + it.usual_machines as f64).max(1.0)
-        };
-        let all = |it: &Difference| it.machines.len().saturating_add(it.usual_machines);
-        let place = |it: &Difference| (it.question, it.group);
         Rank::of(&self.what)
             .cmp(&Rank::of(&other.what))
-            .then(share(self).total_cmp(&share(other)))
-            .then(all(other).cmp(&all(self)))
-            .then(place(self).cmp(&place(other)))
+            .then(self.share().total_cmp(&other.share()))
+            .then(other.all_machines().cmp(&self.all_machines()))
+            .then((self.question, self.group).cmp(&(other.question, other.group)))
+    }
+
+    fn all_machines(&self) -> usize {
+        self.machines.len().saturating_add(self.usual_machines)
+    }
+
+    /// Which part of the machines differs.
+    fn share(&self) -> f64 {
+        self.machines.len() as f64 / (self.all_machines() as f64).max(1.0)
     }
 }

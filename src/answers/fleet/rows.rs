@@ -25,7 +25,6 @@ struct RowAnswer {
 
 /// The answers of a survey: one for each row, without the controls of the instrument.
 pub(super) fn answers(survey: &Survey) -> Vec<MachineAnswer> {
-    let kind = |raised: &Option<Raised>| RowFact::Raises(raised.as_ref().map(|raised| raised.kind.clone()));
     match survey.kind() {
         SurveyKind::Calls => all(survey, |row: &CallRow| RowAnswer {
             asked: format!("{} visible, after {}", row.visible_gpus, row.before.join(" ")),
@@ -66,14 +65,14 @@ pub(super) fn answers(survey: &Survey) -> Vec<MachineAnswer> {
                 RowFact::CallsCuinit(row.facts.calls_cuinit),
                 RowFact::CalledAt(row.facts.at.as_deref().map(without_line)),
                 RowFact::ContextOn(row.facts.context_on.clone()),
-                kind(&row.facts.raised),
+                raises(&row.facts.raised),
                 RowFact::Left(row.facts.left.clone()),
             ],
             bytes: descending(row.facts.context_bytes.as_deref()),
         }),
         SurveyKind::Errors => all(survey, |row: &ErrorRow| RowAnswer {
             asked: format!("{:?} {:?} {:?}", row.before, row.ask, row.env),
-            facts: vec![kind(&row.raised), RowFact::Returned(row.value.clone()), RowFact::Left(row.left.clone())],
+            facts: vec![raises(&row.raised), RowFact::Returned(row.value.clone()), RowFact::Left(row.left.clone())],
             ..RowAnswer::default()
         }),
         // Times differ on any two machines, and are no answers.
@@ -84,6 +83,10 @@ pub(super) fn answers(survey: &Survey) -> Vec<MachineAnswer> {
     }
 }
 
+fn raises(raised: &Option<Raised>) -> RowFact {
+    RowFact::Raises(raised.as_ref().map(|raised| raised.kind.clone()))
+}
+
 fn all<R: Row>(survey: &Survey, answer: impl Fn(&R) -> RowAnswer) -> Vec<MachineAnswer> {
     let rows = survey.rows::<R>().iter().filter(|row| !row.is_control());
     let answers = rows.map(|row| {
@@ -92,8 +95,9 @@ fn all<R: Row>(survey: &Survey, answer: impl Fn(&R) -> RowAnswer) -> Vec<Machine
             Some(unmeasured) => Err(unmeasured.reason.name()),
             None if !row.is_conclusive() => Err("attempts_disagree".to_owned()),
             None => {
-                let change = |fact| CaseChange { case: String::new(), outcome: 1, change: Change::row(fact) };
-                Ok(Same { kind: Kind::Reproduced, facts: facts.into_iter().map(change).collect() })
+                let changes = facts.into_iter().map(Change::row);
+                let facts = changes.map(|change| CaseChange { case: String::new(), outcome: 1, change });
+                Ok(Same { kind: Kind::Reproduced, facts: facts.collect() })
             }
         };
         let bytes = if shown.is_ok() { bytes } else { Vec::new() };

@@ -16,21 +16,23 @@ const SHARED_NOISE_BYTES: u64 = 32 << 20;
 /// With fewer machines there is no majority that one could differ from.
 const FEWEST: usize = 3;
 
-/// The figures in short; none of none.
-pub(super) fn spread(figures: &mut [i64]) -> Option<Spread> {
-    let median_bytes = median(figures)?;
-    let (least_bytes, most_bytes) = (*figures.first()?, *figures.last()?);
-    let distance = |figure: &i64| i64::try_from(figure.abs_diff(median_bytes)).unwrap_or(i64::MAX);
-    let mut distances: Vec<i64> = figures.iter().map(distance).collect();
-    let mad_bytes = median(&mut distances)?;
-    Some(Spread { count: figures.len(), median_bytes, mad_bytes, least_bytes, most_bytes })
-}
+impl Spread {
+    /// The spread of figures; `None` of none.
+    pub(super) fn new(figures: impl Iterator<Item = i64>) -> Option<Spread> {
+        let mut figures: Vec<i64> = figures.collect();
+        let median_bytes = median(&mut figures)?;
+        let (least_bytes, most_bytes) = (*figures.first()?, *figures.last()?);
+        let distances = figures.iter().map(|figure| i64::try_from(figure.abs_diff(median_bytes)).unwrap_or(i64::MAX));
+        let mad_bytes = median(&mut distances.collect::<Vec<_>>())?;
+        Some(Spread { count: figures.len(), median_bytes, mad_bytes, least_bytes, most_bytes })
+    }
 
-/// Whether a figure differs from those of which this is the spread, on GPUs that others use too or do not.
-pub(super) fn differs(figure: i64, of: &Spread, is_shared: bool) -> bool {
-    let away = figure.abs_diff(of.median_bytes);
-    let is_beyond_chance = away > of.mad_bytes.unsigned_abs().saturating_mul(MOST_MADS);
-    of.count >= FEWEST && away > noise(of.median_bytes, is_shared) && is_beyond_chance
+    /// Whether a figure differs from those of which this is the spread, on GPUs that others use too or do not.
+    pub(super) fn is_outlier(&self, figure: i64, is_shared: bool) -> bool {
+        let away = figure.abs_diff(self.median_bytes);
+        let is_beyond_chance = away > self.mad_bytes.unsigned_abs().saturating_mul(MOST_MADS);
+        self.count >= FEWEST && away > noise(self.median_bytes, is_shared) && is_beyond_chance
+    }
 }
 
 /// How far figures with this median may be from one another without a cause.
@@ -57,7 +59,7 @@ mod tests {
     const MIB: i64 = 1 << 20;
 
     fn of(figures: &[i64]) -> Spread {
-        spread(&mut figures.to_vec()).unwrap()
+        Spread::new(figures.iter().copied()).unwrap()
     }
 
     #[test]
@@ -68,20 +70,20 @@ mod tests {
         assert_eq!(of(&[4, 1]).median_bytes, 2);
         assert_eq!(of(&[7]).mad_bytes, 0);
         assert_eq!(of(&[i64::MIN, i64::MAX, i64::MAX, 0]).median_bytes, i64::MAX / 2);
-        assert!(super::spread(&mut []).is_none());
+        assert!(Spread::new(std::iter::empty()).is_none());
     }
 
     #[test]
     fn a_figure_differs_if_it_is_beyond_chance_and_beyond_noise() {
         let same = of(&[527 * MIB; 9]);
-        assert!(!differs(527 * MIB + 2 * MIB, &same, false));
-        assert!(!differs(527 * MIB + 5 * MIB, &same, false), "within a hundredth");
-        assert!(differs(527 * MIB + 6 * MIB, &same, false) && differs(521 * MIB, &same, false));
-        assert!(!differs(527 * MIB + 32 * MIB, &same, true), "it may be of another process");
-        assert!(differs(527 * MIB + 33 * MIB, &same, true));
+        assert!(!same.is_outlier(527 * MIB + 2 * MIB, false));
+        assert!(!same.is_outlier(527 * MIB + 5 * MIB, false), "within a hundredth");
+        assert!(same.is_outlier(527 * MIB + 6 * MIB, false) && same.is_outlier(521 * MIB, false));
+        assert!(!same.is_outlier(527 * MIB + 32 * MIB, true), "it may be of another process");
+        assert!(same.is_outlier(527 * MIB + 33 * MIB, true));
         let wide = of(&[100 * MIB, 104 * MIB, 108 * MIB, 112 * MIB, 116 * MIB]);
         assert_eq!(wide.mad_bytes, 4 * MIB);
-        assert!(!differs(148 * MIB, &wide, false) && differs(149 * MIB, &wide, false));
-        assert!(!differs(0, &of(&[527 * MIB; 2]), false), "two are no majority");
+        assert!(!wide.is_outlier(148 * MIB, false) && wide.is_outlier(149 * MIB, false));
+        assert!(!of(&[527 * MIB; 2]).is_outlier(0, false), "two are no majority");
     }
 }

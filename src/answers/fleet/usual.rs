@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::{Answer, Same, UNREAD};
 use super::change::differing as differing_facts;
-use super::spread::{differs, noise, spread};
+use super::spread::noise;
 use super::{Difference, Key, Outcome, Spread, Usual, What};
 
 /// One document's answer to the question that is being looked at.
@@ -18,13 +18,69 @@ pub(super) struct Given<'a> {
 /// One question in one group.
 pub(super) struct Asked<'a> {
     pub(super) given: Vec<Given<'a>>,
+    /// The index of the group.
+    pub(super) group: usize,
     pub(super) members: &'a BTreeSet<usize>,
     pub(super) key: &'a Key,
 }
 
+/// One machine's value of a figure. In this order, outliers with similar values are neighbours.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Reading {
+    bytes: i64,
+    machine: usize,
+}
+
+/// A figure over the machines with one outcome.
+struct Metric {
+    /// The range of all machines but the outliers.
+    usual: Spread,
+    /// Outliers with similar values form a cluster: one cause is one difference.
+    clusters: Vec<Cluster>,
+}
+
+/// Outliers on one side of the median, within the noise of one another.
+struct Cluster {
+    machines: Vec<usize>,
+    spread: Spread,
+}
+
+impl Given<'_> {
+    /// The value of a figure; `None` if it could not be read. A figure that the report does not list is 0, because memory
+    /// that did not change is not listed.
+    fn reading(&self, figure: &str) -> Option<Reading> {
+        let index = self.answer.figures.iter().position(|known| known == figure);
+        let bytes = index.map_or(Some(0), |index| self.figures.get(index).copied())?;
+        (bytes != UNREAD).then_some(Reading { bytes, machine: self.machine })
+    }
+}
+
+impl Metric {
+    fn new(figure: &str, given: &[&Given], is_shared: bool) -> Option<Metric> {
+        let readings: Vec<Reading> = given.iter().filter_map(|given| given.reading(figure)).collect();
+        let all = Spread::new(readings.iter().map(|reading| reading.bytes))?;
+        let (mut outliers, usual): (Vec<_>, Vec<_>) =
+            readings.into_iter().partition(|reading| all.is_outlier(reading.bytes, is_shared));
+        outliers.sort_unstable();
+        let (median, noise) = (all.median_bytes, noise(all.median_bytes, is_shared));
+        let clusters =
+            outliers.chunk_by(|a, b| (a.bytes > median) == (b.bytes > median) && b.bytes.abs_diff(a.bytes) <= noise);
+        let usual = Spread::new(usual.iter().map(|reading| reading.bytes)).unwrap_or(all);
+        Some(Metric { usual, clusters: clusters.filter_map(Cluster::new).collect() })
+    }
+}
+
+impl Cluster {
+    fn new(readings: &[Reading]) -> Option<Cluster> {
+        let mut machines: Vec<usize> = readings.iter().map(|reading| reading.machine).collect();
+        machines.sort_unstable();
+        Some(Cluster { machines, spread: Spread::new(readings.iter().map(|reading| reading.bytes))? })
+    }
+}
+
 impl Asked<'_> {
-    /// What is usual, and every difference from it. The question's place is filled in by the caller.
-    pub(super) fn result(&self, group: usize) -> (Usual, Vec<Difference>) {
+    /// What is usual, and every difference from it. The index of the question is filled in by the caller.
+    pub(super) fn result(&self) -> (Usual, Vec<Difference>) {
         let mut outcomes: BTreeMap<&Same, Vec<&Given>> = BTreeMap::new();
         let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
         let mut no_answer = Vec::new();
@@ -41,87 +97,44 @@ impl Asked<'_> {
         // A stable sort: of outcomes with equally many machines, the order of their facts stays.
         outcomes.sort_by_key(|(_, given)| std::cmp::Reverse(given.len()));
         let there: BTreeSet<usize> = self.given.iter().map(|given| given.machine).collect();
+        let shown = outcomes.iter().map(|(same, given)| Outcome {
+            kind: same.kind,
+            facts: same.facts.clone(),
+            machines: given.len(),
+        });
         let mut usual = Usual {
-            outcomes: outcomes
-                .iter()
-                .map(|(Same { kind, facts }, given)| Outcome {
-                    kind: *kind,
-                    facts: facts.clone(),
-                    machines: given.len(),
-                })
-                .collect(),
+            outcomes: shown.collect(),
             no_answer,
             not_asked: self.members.difference(&there).copied().collect(),
             unexpected: self.given.iter().filter(|it| it.answer.is_unexpected).map(|it| it.machine).collect(),
             ..Usual::default()
         };
+        let Some(((first, of_first), others)) = outcomes.split_first() else { return (usual, Vec::new()) };
         let mut differences = Vec::new();
-        let mut differs_in = |machines: Vec<usize>, usual_machines, what| {
-            differences.push(Difference { group, question: 0, machines, usual_machines, what });
-        };
-        let Some((first, of_first)) = outcomes.first() else { return (usual, differences) };
-        for (place, (same, given)) in outcomes.iter().enumerate().skip(1) {
-            let what = What::Outcome {
-                outcome: place,
-                verdict_differs: same.kind != first.kind,
-                facts: differing_facts(&first.facts, &same.facts),
-            };
-            differs_in(given.iter().map(|given| given.machine).collect(), of_first.len(), what);
+        for (outcome, (same, given)) in (1..).zip(others) {
+            let (verdict_differs, facts) = (same.kind != first.kind, differing_facts(&first.facts, &same.facts));
+            let machines = given.iter().map(|given| given.machine).collect();
+            let what = What::Outcome { outcome, verdict_differs, facts };
+            differences.push(self.difference(machines, of_first.len(), what));
         }
         if !usual.no_answer.is_empty() {
-            let answered = outcomes.iter().map(|(_, given)| given.len()).sum();
-            differs_in(usual.no_answer.clone(), answered, What::NoAnswer { reasons });
+            let answered = self.given.len() - usual.no_answer.len();
+            differences.push(self.difference(usual.no_answer.clone(), answered, What::NoAnswer { reasons }));
         }
-        let is_tie = outcomes.get(1).is_some_and(|(_, given)| given.len() == of_first.len());
-        if !is_tie {
-            for (figure, spread, away) in figures(of_first, self.key.shared) {
-                for (machines, these) in away {
-                    let what = What::Bytes { figure: figure.clone(), usual: spread, these };
-                    differs_in(machines, spread.count, what);
+        if others.first().is_none_or(|(_, given)| given.len() < of_first.len()) {
+            for figure in of_first.iter().flat_map(|given| &given.answer.figures).collect::<BTreeSet<_>>() {
+                let Some(metric) = Metric::new(figure, of_first, self.key.shared) else { continue };
+                for Cluster { machines, spread } in metric.clusters {
+                    let what = What::Bytes { figure: figure.clone(), usual: metric.usual, these: spread };
+                    differences.push(self.difference(machines, metric.usual.count, what));
                 }
-                usual.used_bytes.insert(figure, spread);
+                usual.used_bytes.insert(figure.clone(), metric.usual);
             }
         }
         (usual, differences)
     }
-}
 
-/// Machines that are as far from the median as one another, and their figures.
-type Away = (Vec<usize>, Spread);
-
-/// Each figure of machines that showed the same, and those that differ in it. What is usual does not count those.
-fn figures(given: &[&Given], is_shared: bool) -> Vec<(String, Spread, Vec<Away>)> {
-    let about: BTreeSet<&String> = given.iter().flat_map(|given| &given.answer.figures).collect();
-    let mut found = Vec::new();
-    for figure in about {
-        let value = |given: &&Given| {
-            let place = given.answer.figures.iter().position(|known| known == figure);
-            // A report has no figure for memory that did not change.
-            let bytes = place.map_or(Some(0), |place| given.figures.get(place).copied())?;
-            (bytes != UNREAD).then_some((given.machine, bytes))
-        };
-        let values: Vec<(usize, i64)> = given.iter().filter_map(value).collect();
-        let mut bytes: Vec<i64> = values.iter().map(|(_, bytes)| *bytes).collect();
-        let Some(all) = spread(&mut bytes) else { continue };
-        let is_away = |(_, bytes): &(usize, i64)| differs(*bytes, &all, is_shared);
-        let (away, usual): (Vec<_>, Vec<_>) = values.into_iter().partition(is_away);
-        let mut bytes: Vec<i64> = usual.iter().map(|(_, bytes)| *bytes).collect();
-        let usual = spread(&mut bytes).unwrap_or(all);
-        found.push((figure.clone(), usual, clusters(away, all.median_bytes, is_shared)));
+    fn difference(&self, machines: Vec<usize>, usual_machines: usize, what: What) -> Difference {
+        Difference { group: self.group, question: 0, machines, usual_machines, what }
     }
-    found
-}
-
-/// Figures that are away from a median, together where they are within the noise of one another: machines with one cause
-/// are one difference, also beside a machine with another.
-fn clusters(mut away: Vec<(usize, i64)>, median: i64, is_shared: bool) -> Vec<Away> {
-    away.sort_by_key(|(machine, bytes)| (*bytes, *machine));
-    let noise = noise(median, is_shared);
-    let is_of_one = |a: &(usize, i64), b: &(usize, i64)| (a.1 > median) == (b.1 > median) && b.1.abs_diff(a.1) <= noise;
-    let clusters = away.chunk_by(is_of_one).map(|cluster| {
-        let (mut machines, mut bytes): (Vec<usize>, Vec<i64>) = cluster.iter().copied().unzip();
-        machines.sort_unstable();
-        spread(&mut bytes).map(|these| (machines, these))
-    });
-    clusters.flatten().collect()
 }
