@@ -17,6 +17,7 @@ static QUESTIONS: [(&str, Dir<'static>); 11] = [
     ("visibility", include_dir!("$CARGO_MANIFEST_DIR/visibility")),
 ];
 static DIAGNOSES: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/diagnoses");
+static KINDS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/surveys/kinds");
 static KERNELS: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/kernels");
 
 /// The questions: of each the name, as `context/set-device-is-eager`, and the text of its file.
@@ -29,6 +30,11 @@ pub fn questions() -> impl Iterator<Item = (String, &'static str)> {
 /// The rules of diagnoses by their names.
 pub fn diagnoses() -> impl Iterator<Item = (&'static str, &'static str)> {
     files(&DIAGNOSES, ".toml")
+}
+
+/// The file of a kind of survey.
+pub fn kind(name: &str) -> Option<&'static str> {
+    KINDS.get_file(format!("{name}.toml"))?.contents_utf8()
 }
 
 /// The kernels by their names, as PTX.

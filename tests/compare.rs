@@ -164,7 +164,7 @@ fn merged(scratch: &Scratch, reports: [&Value; 2]) -> BTreeSet<(String, String)>
     let machines: Vec<String> = machines.collect();
     let out = scratch.at("fleet.json");
     scratch.run(&["fleet", "merge", "--out", &out, &machines[0], &machines[1]]).ended(0, "ok");
-    let fleet = read_json(out);
+    let fleet: serde_json::Value = read_json(out);
     let mut found = BTreeSet::new();
     for difference in fleet["differences"].as_array().expect("differences") {
         let question = &fleet["questions"][difference["question"].as_u64().expect("an index") as usize]["name"];

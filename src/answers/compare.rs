@@ -21,13 +21,6 @@ use serde::Serialize;
 
 use crate::difference::side_by_side;
 use crate::exit::Exit;
-use crate::survey::calls::CallRow;
-use crate::survey::env::EnvRow;
-use crate::survey::errors::ErrorRow;
-use crate::survey::mask::MaskRow;
-use crate::survey::needs::NeedRow;
-use crate::survey::python::PythonRow;
-use crate::survey::startup::StartRow;
 use crate::survey::{Survey, SurveyKind};
 use cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView, SchemaId};
@@ -321,16 +314,7 @@ pub fn surveys(a: &Survey, b: &Survey, versions: Option<(String, String)>) -> Re
         return Err(CompareError::Kinds { a: of.name(), b: b.kind().name() });
     }
     let comparison = Comparison::new(of.name(), [side(a), side(b)], machine::changes([a.machine(), b.machine()]));
-    let compare = match of {
-        SurveyKind::Calls => survey::compare::<CallRow>,
-        SurveyKind::Mask => survey::compare::<MaskRow>,
-        SurveyKind::Env => survey::compare::<EnvRow>,
-        SurveyKind::Needs => survey::compare::<NeedRow>,
-        SurveyKind::Python => survey::compare::<PythonRow>,
-        SurveyKind::Errors => survey::compare::<ErrorRow>,
-        SurveyKind::Startup => survey::compare::<StartRow>,
-    };
-    compare(comparison, [a, b], versions)
+    survey::compare(comparison, [a, b], versions)
 }
 
 #[cfg(test)]

@@ -10,8 +10,10 @@ pub mod calls;
 pub mod document;
 pub mod env;
 pub mod errors;
+mod facts;
 #[cfg(test)]
 pub(crate) mod fixture;
+mod kind;
 pub mod mask;
 pub mod needs;
 pub mod python;
@@ -20,7 +22,9 @@ mod row;
 pub mod startup;
 mod stored;
 
-pub use document::{Header, StoredRow, SurveyDocument};
+pub use document::{Header, Row, SurveyDocument};
+pub use facts::FactRow;
+pub use kind::{Compared, FactForm, KindFile, SectionForm, ValueForm};
 pub(crate) use question::read_list;
 pub use question::{Item, SurveyAnswer};
 pub use row::{RowAttempts, Unmeasured, keyed};
@@ -31,7 +35,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 /// The kind of survey.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
 pub enum SurveyKind {
     /// Which calls read the mask, which make a context, and what memory they take.
     Calls,

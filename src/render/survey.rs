@@ -4,7 +4,6 @@
 //! one survey (other libcudarts, another machine) make one page.
 
 mod calls;
-mod cell;
 mod changes;
 mod env;
 mod errors;
@@ -14,19 +13,23 @@ mod permissions;
 mod python;
 pub(crate) mod section;
 mod startup;
+mod table;
 
 pub use python::listed;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use section::Section;
 
 use super::Format;
 use super::block::{Block, Span};
 use super::writer::{html, markdown, terminal};
-use cuda_pitfalls_answers::survey::document::{LeftOut, Row, SurveyDocument};
+use table::tables;
+
+use crate::words;
+use cuda_pitfalls_answers::survey::document::{LeftOut, SurveyDocument};
 use cuda_pitfalls_answers::survey::mask::MaskRow;
-use cuda_pitfalls_answers::survey::{About, Survey, SurveyKind};
+use cuda_pitfalls_answers::survey::{About, FactRow, KindFile, Row, SectionForm, Survey, SurveyKind};
 use cuda_pitfalls_core::text::{escape, units};
 use cuda_pitfalls_core::verdict::Provenance;
 
@@ -40,13 +43,6 @@ pub struct NamedSurvey {
     pub name: String,
     /// What lies there.
     pub survey: Survey,
-}
-
-impl NamedSurvey {
-    /// A title on a page of so many surveys: with the name of the folder where there are several.
-    fn title(&self, text: &str, surveys: usize) -> String {
-        if surveys == 1 { text.to_string() } else { format!("{text} ({})", self.name) }
-    }
 }
 
 /// The survey as the terminal shows it, with where it is and how it ended.
@@ -76,7 +72,9 @@ pub fn as_format(survey: &Survey, format: Format, path: &str) -> Option<String> 
     match format {
         Format::Text => Some(text(survey, path)),
         Format::Markdown => Some(markdown::write(&page_of(survey))),
-        Format::Html => Some(html::page(&format!("cuda-pitfalls: {}", view(survey.kind()).0), &page_of(survey))),
+        Format::Html => {
+            Some(html::page(&format!("cuda-pitfalls: {}", survey.kind().described().title), &page_of(survey)))
+        }
         _ => permissions::as_format(survey.document()?, format),
     }
 }
@@ -85,21 +83,60 @@ fn page_of(survey: &Survey) -> Vec<Block> {
     page_blocks(survey.kind(), &[NamedSurvey { name: String::new(), survey: survey.clone() }])
 }
 
-/// How the documents of one kind become the sections of a page.
-type Sections = fn(&[NamedSurvey]) -> Vec<Section>;
-
-/// How the documents of one kind become a page: its title, its opening, and its sections.
-fn view(kind: SurveyKind) -> (&'static str, &'static str, Sections) {
+/// The rows of these documents, with what their columns say of them.
+fn rows(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<FactRow<'_>> {
     match kind {
-        SurveyKind::Calls => ("What each call does as the first of a process", calls::OPENING, calls::sections),
-        SurveyKind::Mask => ("How the driver reads CUDA_VISIBLE_DEVICES", mask::OPENING, mask::sections),
-        SurveyKind::Env => ("When each environment variable is read", env::OPENING, env::sections),
-        SurveyKind::Needs => ("What CUDA needs from the operating system", needs::OPENING, needs::sections),
-        SurveyKind::Python => ("Which line of Python initialises CUDA", python::OPENING, python::sections),
-        SurveyKind::Errors => ("What frameworks make of an error of the driver", errors::OPENING, errors::sections),
-        SurveyKind::Startup => {
-            ("How long a start takes, and what host memory it needs", startup::OPENING, startup::sections)
+        SurveyKind::Calls => calls::rows(sources),
+        SurveyKind::Mask => mask::rows(sources),
+        SurveyKind::Env => env::rows(sources),
+        SurveyKind::Needs => needs::rows(sources),
+        SurveyKind::Python => python::rows(sources),
+        SurveyKind::Errors => errors::rows(sources),
+        SurveyKind::Startup => startup::rows(sources),
+    }
+}
+
+/// What a section is made of: all documents of a page, or one of them.
+struct Page<'a> {
+    file: &'a KindFile,
+    sources: &'a [NamedSurvey],
+    rows: Vec<FactRow<'a>>,
+    /// What titles have behind them, where there are sections of several documents.
+    suffix: String,
+}
+
+impl Page<'_> {
+    fn title(&self, form: &SectionForm) -> String {
+        let machine = self.sources.first().map(|source| source.survey.machine().summary()).unwrap_or_default();
+        match form.title.contains("{machine}") {
+            true => form.title.replace("{machine}", &machine),
+            false => format!("{}{}", form.title, self.suffix),
         }
+    }
+
+    /// The sections of a form: the tables that it describes, or what one function makes.
+    fn sections(&self, form: &SectionForm) -> Vec<Section> {
+        match form.made.as_str() {
+            "changes" => calls::changed(self),
+            "in short" => vec![calls::in_short(self, form)],
+            "refused calls" => vec![calls::refused(self, form)],
+            "generated masks" => mask::generated(self, form),
+            "least needed" => needs::least_of_each(self, form),
+            "interpreters" => vec![python::interpreters(self.sources)],
+            "frameworks" => python::frameworks(self, form),
+            "texts" => errors::texts(self, form),
+            "left out" => vec![left_out(self.left_out())],
+            _ => tables(self.file, &SectionForm { title: self.title(form), ..form.clone() }, &self.rows),
+        }
+    }
+
+    /// What was not asked, in the order of the surveys. What one of them left out another may have asked.
+    fn left_out(&self) -> impl Iterator<Item = &LeftOut> {
+        let asked: BTreeSet<&str> = self.rows.iter().filter_map(|row| row.fact("function").as_str()).collect();
+        let mut surveys: Vec<&Survey> = self.sources.iter().map(|source| &source.survey).collect();
+        surveys.sort_by_key(|survey| &survey.header().started_at);
+        let all = surveys.into_iter().flat_map(|survey| survey.about().left_out);
+        all.filter(move |left| !asked.contains(left.name.as_str()))
     }
 }
 
@@ -109,8 +146,8 @@ pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
 }
 
 fn page_blocks(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Block> {
-    let (title, opening, _) = view(kind);
-    let mut page = vec![Block::heading(1, title)];
+    let KindFile { title, opening, .. } = kind.described();
+    let mut page = vec![Block::heading(1, title.as_str())];
     if sources.iter().any(|source| source.survey.provenance() == Provenance::Simulated) {
         page.push(Block::paragraph(Span::Strong("Simulated: none of this is evidence.".to_string())));
     }
@@ -124,7 +161,58 @@ fn page_blocks(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Block> {
 }
 
 fn blocks(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Block> {
-    view(kind).2(sources).into_iter().flat_map(Section::blocks).collect()
+    sections(kind, sources).into_iter().flat_map(Section::blocks).collect()
+}
+
+fn sections(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Section> {
+    let file = kind.described();
+    let whole = Page { file, sources, rows: rows(kind, sources), suffix: String::new() };
+    let mut pages = Vec::new();
+    for source in sources {
+        let suffix = if sources.len() > 1 { format!(" ({})", source.name) } else { String::new() };
+        let sources = std::slice::from_ref(source);
+        pages.push(Page { file, sources, rows: rows(kind, sources), suffix });
+    }
+    let mut sections = Vec::new();
+    // The sections that each document has stand together, document by document.
+    for forms in file.section.chunk_by(|one, other| one.per_document == other.per_document) {
+        let is_of_each = forms.first().is_some_and(|form| form.per_document);
+        for page in if is_of_each { pages.as_slice() } else { std::slice::from_ref(&whole) } {
+            sections.extend(forms.iter().flat_map(|form| page.sections(form)));
+        }
+    }
+    sections.retain(|section| !section.rows.is_empty() || !section.text.is_empty());
+    sections
+}
+
+/// The rows of all documents, each with facts that `add` makes of it and its document.
+fn rows_with<R: Row>(
+    sources: &[NamedSurvey],
+    add: impl Fn(&R, &SurveyDocument<R>, &mut FactRow<'_>),
+) -> Vec<FactRow<'_>> {
+    let mut rows = Vec::new();
+    for document in documents::<R>(sources) {
+        for row in &document.rows {
+            let mut facts = FactRow::new(row, &document.machine);
+            add(row, document, &mut facts);
+            rows.push(facts);
+        }
+    }
+    rows
+}
+
+/// `?` where it is not known.
+fn yes(fact: Option<bool>) -> &'static str {
+    match fact {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "?",
+    }
+}
+
+/// The GPUs in a list; `none` where it is empty, and `?` where it is not known.
+fn gpus(on: Option<&[u32]>, none: &str) -> String {
+    on.map_or_else(|| "?".to_string(), |on| words::gpus(on, none))
 }
 
 /// The documents with rows of this type.
@@ -138,7 +226,7 @@ fn measured_on(sources: &[NamedSurvey]) -> Section {
         vec![
             source.name.clone(),
             survey.machine().summary(),
-            format!("{}{}", survey.about().rows.len(), if survey.is_complete() { "" } else { ", not finished" }),
+            format!("{}{}", survey.about().rows, if survey.is_complete() { "" } else { ", not finished" }),
             attempts(survey),
             units::duration(survey.header().elapsed_ns),
         ]
@@ -162,17 +250,17 @@ fn attempts(survey: &Survey) -> String {
 
 /// How many rows have facts, in a line.
 fn totals(survey: &Survey) -> String {
-    let About { provenance, header, rows, complete, .. } = survey.about();
-    let count = |is: &dyn Fn(&dyn Row) -> bool| rows.iter().filter(|row| !row.is_control() && is(**row)).count();
-    let mut parts =
-        vec![format!("{} of {} rows have all their facts", count(&|row| row.is_conclusive()), count(&|_| true))];
+    let About { provenance, header, complete, .. } = survey.about();
+    let rows = survey.fact_rows();
+    let count = |fact: &str| rows.iter().filter(|row| row.has("!is_control") && row.has(fact)).count();
+    let mut parts = vec![format!("{} of {} rows have all their facts", count("is_conclusive"), count("key"))];
     if provenance == Provenance::Simulated {
         parts.insert(0, "SIMULATED".to_string());
     }
     let others = [
-        (count(&|row| !row.standing().disagreement.is_empty()), "with attempts that disagree"),
-        (count(&|row| row.standing().unmeasured.is_some()), "could not be measured here"),
-        (count(&|row| row.is_unexpected()), "against the rule"),
+        (count("disagreement"), "with attempts that disagree"),
+        (count("unmeasured"), "could not be measured here"),
+        (count("is_unexpected"), "against the rule"),
     ];
     parts.extend(others.iter().filter(|(number, _)| *number > 0).map(|(number, what)| format!("{number} {what}")));
     if !complete {
@@ -182,22 +270,6 @@ fn totals(survey: &Survey) -> String {
         parts.push(format!("stopped because this host is not safe: {}", escape::terminal(why)));
     }
     format!("{} in {}", parts.join(", "), units::duration(header.elapsed_ns))
-}
-
-/// Rows whose attempts disagree, each with the facts that they disagree on.
-fn disagreements<'a, R: Row>(rows: impl Iterator<Item = &'a R>) -> Section {
-    let rows = rows.filter(|row| !row.standing().disagreement.is_empty());
-    let row = |row: &R| vec![row.key(), row.standing().disagreement.join(", "), row.standing().attempts.to_string()];
-    Section::new("Rows whose attempts disagree", &["row", "on", "attempts"], rows.map(row).collect(), &[0])
-}
-
-/// Rows without facts, each with why.
-fn unmeasured<'a, R: Row>(title: String, rows: impl Iterator<Item = &'a R>) -> Section {
-    let rows = rows.filter_map(|row| {
-        let why = row.standing().unmeasured.as_ref()?;
-        Some(vec![row.key(), why.reason.name(), why.detail.clone()])
-    });
-    Section::new(title, &["row", "reason", "detail"], rows.collect(), &[0])
 }
 
 /// What was not asked, by reason: the last that is given for a name, since reasons are reworded.

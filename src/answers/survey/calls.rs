@@ -15,18 +15,22 @@ mod tests;
 pub use answer::CallAnswer;
 pub use recipe::{Recipe, Recipes, recipes};
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use cuda_pitfalls_calls::CallLibrary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::document::Row;
 use super::question::{Item, SurveyAnswer};
-use super::row::{RowAttempts, keyed};
+use super::row::RowAttempts;
 use super::{SurveyKind, median};
 use cuda_pitfalls_core::catalogue::Invalid;
+use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::observe::FALLBACK_EPSILON_BYTES;
+use cuda_pitfalls_core::text::versions::number;
 
 /// Labels of the steps after the call.
 const INIT: &str = "init-after";
@@ -89,16 +93,24 @@ impl Row for CallRow {
         SurveyKind::Calls
     }
 
-    fn key(&self) -> String {
-        keyed(&self.call, self.libcudart_version.as_deref())
-    }
-
     fn question(&self) -> (String, Option<String>) {
         (self.call.clone(), self.libcudart_version.clone())
     }
 
     fn standing(&self) -> &RowAttempts {
         &self.standing
+    }
+
+    fn derived(&self, _: &Machine) -> Vec<(&'static str, Value)> {
+        let mut used = self.device_used_bytes.clone();
+        // From the fullest GPU on: which of equal GPUs a worker is given is the harness's choice.
+        used.iter_mut().for_each(|used| used.sort_unstable_by_key(|bytes| Reverse(*bytes)));
+        let of_visible = used.as_ref().map(|used| used.iter().take(self.visible_gpus as usize).collect::<Vec<_>>());
+        vec![
+            ("makes_context", json!(self.makes_context())),
+            ("memory_of_visible", json!(of_visible)),
+            ("memory", json!(used)),
+        ]
     }
 
     fn has_facts(&self) -> bool {
@@ -108,16 +120,29 @@ impl Row for CallRow {
 
 /// One row per call and libcudart. Measured rows come first, then those of workers that saw more GPUs, then later ones.
 pub fn latest<'a>(rows: impl Iterator<Item = &'a CallRow>) -> Vec<&'a CallRow> {
-    let mut standing: BTreeMap<(&str, &str, Option<&str>), &CallRow> = BTreeMap::new();
-    let rank = |row: &CallRow| (row.standing.unmeasured.is_none(), row.visible_gpus);
+    best_by(rows, |row| row.libcudart_version.as_deref(), |_| ())
+}
+
+/// One row per call: of the rows that [`latest`] would choose the one on the newest libcudart. Only the worker that saw
+/// most GPUs shows on which of them there was a context.
+pub fn newest<'a>(rows: &[&'a CallRow]) -> Vec<&'a CallRow> {
+    best_by(rows.iter().copied(), |_| None, |row| row.libcudart_version.as_deref().map(number))
+}
+
+fn best_by<'a, T: PartialOrd>(
+    rows: impl Iterator<Item = &'a CallRow>,
+    version: impl Fn(&'a CallRow) -> Option<&'a str>,
+    rank: impl Fn(&CallRow) -> T,
+) -> Vec<&'a CallRow> {
+    let rank = |row: &CallRow| (row.standing.unmeasured.is_none(), row.visible_gpus, rank(row));
+    let mut best: BTreeMap<(&str, &str, Option<&str>), &CallRow> = BTreeMap::new();
     for row in rows {
-        let CallRow { library, call, libcudart_version: version, .. } = row;
-        let key = (library.as_str(), call.as_str(), version.as_deref());
-        if standing.get(&key).is_none_or(|known| rank(known) <= rank(row)) {
-            standing.insert(key, row);
+        let known = best.entry((&row.library, &row.call, version(row))).or_insert(row);
+        if rank(known) <= rank(row) {
+            *known = row;
         }
     }
-    standing.into_values().collect()
+    best.into_values().collect()
 }
 
 /// The questions, one per recipe, for a worker that sees this many GPUs.
@@ -129,6 +154,11 @@ pub fn items(visible_gpus: u32) -> Result<Vec<Item<CallRow>>, Invalid> {
 }
 
 impl CallRow {
+    /// Whether the call makes a context.
+    pub fn makes_context(&self) -> Option<bool> {
+        self.context_on.as_ref().map(|on| !on.is_empty())
+    }
+
     fn with(mut self, answered: &SurveyAnswer<'_>) -> CallRow {
         self.standing = RowAttempts::of(answered.report);
         self.seen = showed::seen(&self, answered).unwrap_or_else(|unmeasured| {

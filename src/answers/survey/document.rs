@@ -1,14 +1,14 @@
 //! The document of a survey: how and where it was asked, and its rows.
 
-use std::any::Any;
 use std::fmt::Debug;
 
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::SurveyKind;
-use super::row::RowAttempts;
+use super::row::{RowAttempts, keyed};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{ExitCode, SchemaId};
 use cuda_pitfalls_core::verdict::Provenance;
@@ -34,7 +34,7 @@ pub struct SurveyDocument<R> {
     pub complete: bool,
 }
 
-impl<R: Row + DeserializeOwned> SurveyDocument<R> {
+impl<R: Row> SurveyDocument<R> {
     /// Parses a document.
     ///
     /// # Errors
@@ -98,18 +98,17 @@ pub struct LeftOut {
 }
 
 /// The properties of every row.
-pub trait Row: Any + Debug + Send + Sync {
+pub trait Row: Clone + Debug + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static {
     /// The survey of the row.
-    fn kind() -> SurveyKind
-    where
-        Self: Sized;
+    fn kind() -> SurveyKind;
 
-    /// The subject of the question, unique in the document.
-    fn key(&self) -> String;
+    /// The question, and the libcudart that answered it, if each is asked.
+    fn question(&self) -> (String, Option<String>);
 
-    /// The question, and the libcudart that answered it.
-    fn question(&self) -> (String, Option<String>) {
-        (self.key(), None)
+    /// The question with the libcudart, unique in the document.
+    fn key(&self) -> String {
+        let (question, libcudart) = self.question();
+        keyed(&question, libcudart.as_deref())
     }
 
     /// How many attempts count, and why others do not.
@@ -124,6 +123,11 @@ pub trait Row: Any + Debug + Send + Sync {
         standing.unmeasured.is_none() && standing.disagreement.is_empty() && self.has_facts()
     }
 
+    /// Facts that follow from the row and its machine, beside its fields.
+    fn derived(&self, _: &Machine) -> Vec<(&'static str, Value)> {
+        Vec::new()
+    }
+
     /// Whether the row is a control of the instrument.
     fn is_control(&self) -> bool {
         false
@@ -134,8 +138,3 @@ pub trait Row: Any + Debug + Send + Sync {
         false
     }
 }
-
-/// A row that is asked, written and read.
-pub trait StoredRow: Row + Clone + Serialize + DeserializeOwned + JsonSchema {}
-
-impl<R: Row + Clone + Serialize + DeserializeOwned + JsonSchema> StoredRow for R {}

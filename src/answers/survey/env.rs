@@ -63,8 +63,8 @@ impl Row for EnvRow {
         SurveyKind::Env
     }
 
-    fn key(&self) -> String {
-        self.variable.clone()
+    fn question(&self) -> (String, Option<String>) {
+        (self.variable.clone(), None)
     }
 
     fn standing(&self) -> &RowAttempts {

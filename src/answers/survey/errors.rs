@@ -15,12 +15,14 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 use super::SurveyKind;
 use super::document::Row;
 use super::python::{LineRow, PythonLine, PythonRow, Raised};
 use super::row::RowAttempts;
 use cuda_pitfalls_calls::{CallLibrary, status};
+use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::text::counts::counted;
 
 /// What one line makes of one status at one place.
@@ -159,12 +161,16 @@ impl Row for ErrorRow {
         SurveyKind::Errors
     }
 
-    fn key(&self) -> String {
-        self.id.clone()
+    fn question(&self) -> (String, Option<String>) {
+        (self.id.clone(), None)
     }
 
     fn standing(&self) -> &RowAttempts {
         &self.standing
+    }
+
+    fn derived(&self, _: &Machine) -> Vec<(&'static str, Value)> {
+        vec![("raises", json!(self.raised.as_ref().map(|raised| format!("{}: {}", raised.kind, raised.message))))]
     }
 
     fn has_facts(&self) -> bool {

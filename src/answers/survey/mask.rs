@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use super::SurveyKind;
 use super::document::{LeftOut, Row, SurveyDocument};
@@ -15,6 +16,7 @@ use super::row::RowAttempts;
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::event::Value;
 use cuda_pitfalls_core::experiment::Step;
+use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::mask::{self, Form, MissingGpus, Template};
 use cuda_pitfalls_core::observe::Observation;
 use cuda_pitfalls_core::plan::Plan;
@@ -64,16 +66,20 @@ impl Row for MaskRow {
         SurveyKind::Mask
     }
 
-    fn key(&self) -> String {
+    fn question(&self) -> (String, Option<String>) {
         let quoted = |text: &Option<String>| text.as_ref().map_or("unset".to_string(), |text| format!("{text:?}"));
-        match &self.order {
-            None => quoted(&self.mask),
-            order => format!("{} with order {}", quoted(&self.mask), quoted(order)),
-        }
+        let order = self.order.as_ref().map(|order| format!(" with order {order:?}"));
+        (quoted(&self.mask) + &order.unwrap_or_default(), None)
     }
 
     fn standing(&self) -> &RowAttempts {
         &self.standing
+    }
+
+    // Two rules are no difference between two drivers: every survey is held against today's.
+    fn derived(&self, machine: &Machine) -> Vec<(&'static str, serde_json::Value)> {
+        let today = self.by_todays_rule(&uuids(machine));
+        vec![("predicted", json!(today.predicted)), ("as_predicted", json!(today.as_predicted))]
     }
 
     fn has_facts(&self) -> bool {
@@ -150,9 +156,13 @@ fn item(form: Form, group: &str, uuids: &[String]) -> Result<Item<MaskRow>, (Str
 
 /// The survey with predictions of today's rule, for the machine of the survey.
 pub fn by_todays_rule(document: &SurveyDocument<MaskRow>) -> SurveyDocument<MaskRow> {
-    let uuids: Vec<String> = document.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+    let uuids = uuids(&document.machine);
     let rows = document.rows.iter().map(|row| row.by_todays_rule(&uuids)).collect();
     SurveyDocument { rows, ..document.clone() }
+}
+
+fn uuids(machine: &Machine) -> Vec<String> {
+    machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect()
 }
 
 impl MaskRow {

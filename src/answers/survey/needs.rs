@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 pub use least::{Least, Permissions, least, permissions};
 pub use programs::{NeedsMoment, NeedsProgram};
@@ -25,6 +26,7 @@ use super::document::Row;
 use super::question::{SurveyAnswer, TRAP, status_name};
 use super::row::RowAttempts;
 use cuda_pitfalls_core::event::{Event, Value};
+use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::recording::{PathUse, Recording, StepSystemCalls};
 
@@ -109,17 +111,21 @@ impl Row for NeedRow {
         SurveyKind::Needs
     }
 
-    fn key(&self) -> String {
+    fn question(&self) -> (String, Option<String>) {
         let what = match (&self.refused, &self.error) {
             (Some(refused), Some(error)) => format!("{refused} {error}"),
             (Some(refused), None) => refused.clone(),
             (None, _) => "no filter".to_string(),
         };
-        format!("{} {} {what}", self.program.name(), self.moment.name())
+        (format!("{} {} {what}", self.program.name(), self.moment.name()), None)
     }
 
     fn standing(&self) -> &RowAttempts {
         &self.standing
+    }
+
+    fn derived(&self, _: &Machine) -> Vec<(&'static str, serde_json::Value)> {
+        vec![("returned", json!(self.statuses.as_deref().map(returned)))]
     }
 
     fn has_facts(&self) -> bool {

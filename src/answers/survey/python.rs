@@ -15,11 +15,12 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-use super::document::{Row, StoredRow};
+use super::document::Row;
 use super::row::{RowAttempts, Unmeasured};
 use super::{SurveyKind, median};
-use cuda_pitfalls_core::machine::Interpreter;
+use cuda_pitfalls_core::machine::{Interpreter, Machine};
 use cuda_pitfalls_core::verdict::Reason;
 
 /// The group of the instrument's controls.
@@ -135,12 +136,17 @@ impl Row for PythonRow {
         SurveyKind::Python
     }
 
-    fn key(&self) -> String {
-        self.id.clone()
+    fn question(&self) -> (String, Option<String>) {
+        (self.id.clone(), None)
     }
 
     fn standing(&self) -> &RowAttempts {
         &self.standing
+    }
+
+    fn derived(&self, _: &Machine) -> Vec<(&'static str, Value)> {
+        let read = self.facts.mask.as_deref().unwrap_or("(unset)");
+        vec![("mask_read", json!((self.facts.reads_mask == Some(true)).then_some(read)))]
     }
 
     fn has_facts(&self) -> bool {
@@ -158,7 +164,7 @@ impl Row for PythonRow {
 }
 
 /// A row about a line of Python.
-pub trait LineRow: StoredRow {
+pub trait LineRow: Row {
     /// The row of a line. `met` is whether an attempt came to the place at which libcuda returned something by itself.
     fn of(line: &PythonLine, row: PythonRow, met: bool) -> Self;
 }

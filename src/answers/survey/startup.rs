@@ -10,15 +10,17 @@ mod tests;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 pub(super) use programs::driver_calls;
 pub use programs::{StartBeside, StartProgram};
 
 use super::document::Row;
 use super::question::{Item, SurveyAnswer, scenario, status_name};
-use super::row::{RowAttempts, keyed};
+use super::row::RowAttempts;
 use super::{SurveyKind, median};
 use cuda_pitfalls_core::event::{Event, Value};
+use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::recording::Recording;
 use cuda_pitfalls_core::scenario::Case;
@@ -149,16 +151,21 @@ impl Row for StartRow {
         SurveyKind::Startup
     }
 
-    fn key(&self) -> String {
-        keyed(&self.subject(), self.libcudart_version.as_deref())
-    }
-
     fn question(&self) -> (String, Option<String>) {
         (self.subject(), self.libcudart_version.clone())
     }
 
     fn standing(&self) -> &RowAttempts {
         &self.standing
+    }
+
+    fn derived(&self, _: &Machine) -> Vec<(&'static str, serde_json::Value)> {
+        let steps = self.cases.iter().flat_map(|case| case.steps.iter().map(|step| (case.beside.name(), step)));
+        let steps = steps.map(|(beside, step)| {
+            let resident = step.host.as_ref().and_then(|host| host.resident_bytes);
+            json!({"call": step.call, "beside": beside, "status": step.status, "took": step.took(), "resident": resident})
+        });
+        vec![("steps", steps.collect())]
     }
 
     fn has_facts(&self) -> bool {

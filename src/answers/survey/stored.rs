@@ -8,9 +8,10 @@ use serde_json::Value;
 
 use super::SurveyKind;
 use super::calls::CallRow;
-use super::document::{Header, LeftOut, Row, StoredRow, SurveyDocument};
+use super::document::{Header, LeftOut, Row, SurveyDocument};
 use super::env::EnvRow;
 use super::errors::ErrorRow;
+use super::facts::FactRow;
 use super::mask::MaskRow;
 use super::needs::NeedRow;
 use super::python::PythonRow;
@@ -34,8 +35,8 @@ pub struct About<'a> {
     pub header: &'a Header,
     /// The host.
     pub machine: &'a Machine,
-    /// Its rows.
-    pub rows: Vec<&'a dyn Row>,
+    /// How many rows it has.
+    pub rows: usize,
     /// What was not asked about.
     pub left_out: &'a [LeftOut],
     /// Whether it has all its rows.
@@ -45,13 +46,25 @@ pub struct About<'a> {
 /// A document whose type of row is not known.
 trait AnyDocument: Any + Debug + Send + Sync {
     fn about(&self) -> About<'_>;
+    fn fact_rows(&self) -> Vec<FactRow<'_>>;
 }
 
 impl<R: Row> AnyDocument for SurveyDocument<R> {
     fn about(&self) -> About<'_> {
         let SurveyDocument { provenance, survey: header, machine, rows, left_out, complete, .. } = self;
-        let rows = rows.iter().map(|row| row as &dyn Row).collect();
-        About { kind: R::kind(), provenance: *provenance, header, machine, rows, left_out, complete: *complete }
+        About {
+            kind: R::kind(),
+            provenance: *provenance,
+            header,
+            machine,
+            rows: rows.len(),
+            left_out,
+            complete: *complete,
+        }
+    }
+
+    fn fact_rows(&self) -> Vec<FactRow<'_>> {
+        self.rows.iter().map(|row| FactRow::new(row, &self.machine)).collect()
     }
 }
 
@@ -63,7 +76,7 @@ struct RowType {
 }
 
 impl RowType {
-    fn new<R: StoredRow>(name: &'static str) -> RowType {
+    fn new<R: Row>(name: &'static str) -> RowType {
         RowType {
             name,
             parse: |text| SurveyDocument::<R>::parse(text).map(Survey::new),
@@ -130,6 +143,11 @@ impl Survey {
     /// The rows, if they are of this type; none otherwise.
     pub fn rows<R: Row>(&self) -> &[R] {
         self.document().map(|document| document.rows.as_slice()).unwrap_or_default()
+    }
+
+    /// Its rows, whatever its kind.
+    pub fn fact_rows(&self) -> Vec<FactRow<'_>> {
+        self.0.fact_rows()
     }
 
     /// What every survey has.

@@ -5,7 +5,7 @@ use super::console::Console;
 use super::session::Session;
 use crate::host;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::survey::{StoredRow, SurveyDocument};
+use cuda_pitfalls_answers::survey::{Row, SurveyDocument};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::report::{ExitCode, Report, Store, StoreError};
 use cuda_pitfalls_instrument::supervisor::signal_name;
@@ -47,7 +47,7 @@ impl RunDocument for Report {
     }
 }
 
-impl<R: StoredRow> RunDocument for SurveyDocument<R> {
+impl<R: Row> RunDocument for SurveyDocument<R> {
     fn note_end(&mut self, finished_at: String, signal: Option<String>) {
         self.survey.interrupted = signal;
         self.survey.finished_at = Some(finished_at);

@@ -25,7 +25,7 @@ use cuda_pitfalls_answers::survey::document::LeftOut;
 use cuda_pitfalls_answers::survey::errors::{self, ErrorRow};
 use cuda_pitfalls_answers::survey::mask::{self, Generated};
 use cuda_pitfalls_answers::survey::python::{List, PythonRow};
-use cuda_pitfalls_answers::survey::{Item, StoredRow, SurveyKind, calls, env, startup};
+use cuda_pitfalls_answers::survey::{Item, Row, SurveyKind, calls, env, startup};
 use cuda_pitfalls_core::catalogue::{self, Invalid, SelectError};
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::report::{Report, Store, read};
@@ -173,7 +173,7 @@ fn invalid(list: Invalid) -> Failure {
 
 impl SurveyRun<'_> {
     /// Chooses among the questions, runs the controls, and asks.
-    fn make<R: StoredRow>(mut self, items: Vec<Item<R>>, left_out: Vec<LeftOut>) -> Result<Exit, Failure> {
+    fn make<R: Row>(mut self, items: Vec<Item<R>>, left_out: Vec<LeftOut>) -> Result<Exit, Failure> {
         let items = select::chosen(items, &self.run.selectors)?;
         if let Some(exit) = self.begin()? {
             return Ok(exit);

@@ -4,72 +4,99 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_pitfalls_calls::CallLibrary;
 
-use super::cell::{arguments, context, frozen, library, memory, returned};
 use super::changes::changes;
 use super::section::Section;
-use super::startup::time;
-use super::{NamedSurvey, disagreements, documents, left_out};
-use cuda_pitfalls_answers::survey::calls::{CallAnswer, CallRow, Recipes, latest, recipes};
+use super::table::time;
+use super::{NamedSurvey, Page, documents, gpus, yes};
+use cuda_pitfalls_answers::survey::calls::{CallAnswer, CallRow, Recipes, latest, newest, recipes};
 use cuda_pitfalls_answers::survey::startup::Spread;
+use cuda_pitfalls_answers::survey::{FactRow, SectionForm};
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::text::versions::{Version, name, number};
 
-pub(super) const OPENING: &str = "\
-Each call was made as the first CUDA call of a fresh process, with harmless arguments. Right after it \
-`CUDA_VISIBLE_DEVICES` was set to nothing, and `cuInit` and a count followed. **Reads the mask** is *yes* if the driver \
-had read the variable by then, so that a mask set after the call is ignored. **Context on** lists the GPUs, by CUDA \
-ordinal, that had a context after the call. **Memory** is what NVML shows as used beyond what was used before the \
-process, on each GPU in NVML order. In a process that saw one GPU, `0` means that this GPU had a context; rows with two \
-or more visible GPUs show which of them gets one. **After** names calls that were made first because the call needs \
-what they return. They made no context. Where they had initialised the driver, it is unknown whether the call would \
-have (–).
+/// Times from this on are shown with their spread.
+const LONG_NS: i64 = 1_000_000;
 
-*Refused* under **arguments** means that the call returned an error: it may do more with arguments that work. *Not \
-checked* means that it required an initialised library before it checked its arguments, *not supported* that this \
-library, driver or GPU does not support it. `dlopen-…` are loads of a library and nothing else. **Took** is the \
-median, from 1 ms on with the least and the most of all attempts; [startup](startup.md) has more of them.";
+/// One row per call and libcudart, with what the columns say of it.
+pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow<'_>> {
+    let Some(machine) = sources.first().map(|source| source.survey.machine()) else { return Vec::new() };
+    let rows = latest_rows(sources);
+    let newest = newest(&rows);
+    let worded = rows.iter().map(|row| {
+        // What follows from the row of a call follows from it alone, whatever the machine.
+        let mut facts = FactRow::new(*row, machine);
+        let CallRow { library, libcudart_version: version, .. } = row;
+        facts.set("is_newest", newest.iter().any(|newest| std::ptr::eq(*newest, *row)));
+        facts.set("is_initialised_before", row.is_initialised_before());
+        facts.set("function", row.function());
+        facts.set("from", version.as_ref().map_or_else(|| library.clone(), |version| format!("{library} {version}")));
+        facts.set("reads", reads(row));
+        facts.set("context", context(row));
+        facts.set("returned", returned(row));
+        facts.set("arguments", arguments(row));
+        facts.set("took", took(row));
+        facts
+    });
+    worded.collect()
+}
 
-pub(super) fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
+/// What changed between versions of libcudart.
+pub(super) fn changed(page: &Page<'_>) -> Vec<Section> {
+    changes(&latest_rows(page.sources)).into()
+}
+
+fn latest_rows(sources: &[NamedSurvey]) -> Vec<&CallRow> {
     let mut documents = documents::<CallRow>(sources);
     documents.sort_by(|one, other| one.survey.started_at.cmp(&other.survey.started_at));
-    let rows = latest(documents.iter().flat_map(|document| &document.rows));
-    let newest = newest(&rows);
-    let asked = |want: fn(&CallRow) -> bool| -> Vec<&CallRow> {
-        newest.iter().copied().filter(|row| row.standing.unmeasured.is_none() && want(row)).collect()
-    };
-    let asked_by_any: BTreeSet<&str> = rows.iter().map(|row| row.function()).collect();
-    let [changed, moved] = changes(&rows);
-    vec![
-        changed,
-        moved,
-        in_short(&rows),
-        table("Calls that make a context", &asked(has_context)),
-        table(
-            "Calls that read the mask and make no context",
-            &asked(|row| row.reads_mask == Some(true) && row.context_on.as_ref().is_some_and(Vec::is_empty)),
-        ),
-        table(
-            "Calls that make no context, asked after the driver was initialised",
-            &asked(|row| row.is_initialised_before() && row.context_on.as_ref().is_some_and(Vec::is_empty)),
-        ),
-        table("Calls that do not read the mask", &asked(|row| row.reads_mask == Some(false))),
-        refused(&newest, &rows),
-        disagreements(rows.iter().copied()),
-        unmeasured(&newest),
-        // What one survey left out another may have asked.
-        left_out(
-            documents
-                .iter()
-                .flat_map(|document| &document.left_out)
-                .filter(|left| !asked_by_any.contains(left.name.as_str())),
-        ),
-    ]
+    latest(documents.into_iter().flat_map(|document| &document.rows))
+}
+
+/// Whether the call reads the mask; a dash where calls before it had initialised the driver.
+pub(super) fn reads(row: &CallRow) -> &'static str {
+    match row.reads_mask {
+        None if row.is_initialised_before() => "–",
+        known => yes(known),
+    }
+}
+
+fn returned(row: &CallRow) -> &str {
+    match (&row.status, row.answer()) {
+        (Some(status), _) => status,
+        (None, Some(_)) if row.library == CallLibrary::Runtime.name() => "text",
+        (None, Some(_)) => "",
+        (None, None) => "?",
+    }
+}
+
+/// What became of the arguments; nothing where they worked.
+fn arguments(row: &CallRow) -> &'static str {
+    match row.answer() {
+        Some(CallAnswer::Refused) => "refused",
+        Some(CallAnswer::NotInitialised) => "not checked",
+        Some(CallAnswer::NotSupported) => "not supported",
+        Some(CallAnswer::Succeeded) | None => "",
+    }
+}
+
+fn context(row: &CallRow) -> String {
+    let on = gpus(row.context_on.as_deref(), "–");
+    if row.makes_context() == Some(true) { format!("{on} of {}", row.visible_gpus) } else { on }
+}
+
+/// How long the call took: the median, with the least and the most where it takes long enough to matter.
+fn took(row: &CallRow) -> String {
+    let times = row.seen.iter().map(|seen| i64::try_from(seen.elapsed_ns).unwrap_or(i64::MAX));
+    match Spread::of(times) {
+        Some(took) if took.median >= LONG_NS => time(took),
+        _ => row.elapsed_ns.map(units::duration).unwrap_or_default(),
+    }
 }
 
 type Count = fn(&[&CallRow]) -> usize;
 
 /// How many functions of each library were asked, how that went, and what they did.
-fn in_short(rows: &[&CallRow]) -> Section {
+pub(super) fn in_short(page: &Page<'_>, form: &SectionForm) -> Section {
+    let rows = latest_rows(page.sources);
     let mut by_library: BTreeMap<(&str, Option<Version>), Vec<&CallRow>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.standing.unmeasured.is_none()) {
         let version = row.libcudart_version.as_deref().map(number);
@@ -84,8 +111,10 @@ fn in_short(rows: &[&CallRow]) -> Section {
         ("arguments not checked or not supported", |rows| {
             answered(rows, CallAnswer::NotInitialised) + answered(rows, CallAnswer::NotSupported)
         }),
-        ("make a context", |rows| count(rows, has_context)),
-        ("only read the mask", |rows| count(rows, |row| row.reads_mask == Some(true) && !has_context(row))),
+        ("make a context", |rows| count(rows, |row| row.makes_context() == Some(true))),
+        ("only read the mask", |rows| {
+            count(rows, |row| row.reads_mask == Some(true) && row.makes_context() != Some(true))
+        }),
         ("do not read it", |rows| count(rows, |row| row.reads_mask == Some(false))),
     ];
     let line = |((library, version), rows): ((&str, Option<Version>), Vec<&CallRow>)| {
@@ -93,10 +122,10 @@ fn in_short(rows: &[&CallRow]) -> Section {
         [name].into_iter().chain(columns.map(|(_, count)| count(&rows).to_string())).collect()
     };
     let header: Vec<&str> = ["library"].into_iter().chain(columns.map(|(heading, _)| heading)).collect();
-    let text = "A function is asked in several rows where it does several things. The last three columns count rows, \
-                whatever the call returned.";
-    let section = Section::new("In short", &header, by_library.into_iter().map(line).collect(), &[]);
-    Section { text: vec![text.to_string()], ..section }
+    Section {
+        text: vec![form.text.clone()],
+        ..Section::new(&form.title, &header, by_library.into_iter().map(line).collect(), &[])
+    }
 }
 
 fn count(rows: &[&CallRow], is_counted: impl Fn(&CallRow) -> bool) -> usize {
@@ -107,14 +136,12 @@ fn answered(rows: &[&CallRow], answer: CallAnswer) -> usize {
     count(rows, |row| row.answer() == Some(answer))
 }
 
-fn has_context(row: &CallRow) -> bool {
-    row.context_on.as_ref().is_some_and(|on| !on.is_empty())
-}
-
 /// Functions that no row made succeed, with any libcudart, and what there is to say about that.
-fn refused(newest: &[&CallRow], rows: &[&CallRow]) -> Section {
+pub(super) fn refused(page: &Page<'_>, form: &SectionForm) -> Section {
+    let rows = latest_rows(page.sources);
     let succeeded: BTreeSet<&str> =
         rows.iter().filter(|row| row.answer() == Some(CallAnswer::Succeeded)).map(|row| row.function()).collect();
+    let newest = newest(&rows);
     let rows = newest.iter().filter(|row| row.answer() == Some(CallAnswer::Refused));
     let recipes = recipes(1).ok();
     let mut by_reason: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
@@ -124,10 +151,9 @@ fn refused(newest: &[&CallRow], rows: &[&CallRow]) -> Section {
     let row = |(reason, functions): (String, BTreeSet<&str>)| {
         vec![reason, functions.len().to_string(), functions.into_iter().collect::<Vec<_>>().join(" ")]
     };
-    let text = vec!["With arguments that work they may do more than their rows show.".to_string()];
     let rows = by_reason.into_iter().map(row).collect();
-    let header = ["because", "how many", "which"];
-    Section { text, only_on_pages: true, ..Section::new("Calls of which no row succeeded", &header, rows, &[2]) }
+    let section = Section::new(&form.title, &["because", "how many", "which"], rows, &[2]);
+    Section { text: vec![form.text.clone()], only_on_pages: form.only_on_pages, ..section }
 }
 
 /// Why no row of a function succeeded.
@@ -140,62 +166,4 @@ fn why_refused(row: &CallRow, recipes: Option<&Recipes>) -> String {
         }
         None => "other arguments were not asked yet".to_string(),
     }
-}
-
-/// Each call as the worker that saw most GPUs had it, because only such a row shows on which of them
-/// there was a context; of those the one on the newest libcudart.
-fn newest<'a>(rows: &[&'a CallRow]) -> Vec<&'a CallRow> {
-    let mut newest: BTreeMap<(&str, &str), &CallRow> = BTreeMap::new();
-    for row in rows {
-        let CallRow { library, call, .. } = row;
-        let key = (library.as_str(), call.as_str());
-        let rank = |row: &CallRow| {
-            let measured = row.standing.unmeasured.is_none();
-            (measured, row.visible_gpus, row.libcudart_version.as_deref().map(number))
-        };
-        if newest.get(&key).is_none_or(|known| rank(known) < rank(row)) {
-            newest.insert(key, row);
-        }
-    }
-    newest.into_values().collect()
-}
-
-fn table(title: &str, rows: &[&CallRow]) -> Section {
-    let row = |row: &&CallRow| {
-        vec![
-            row.call.clone(),
-            library(row),
-            row.before.join(", "),
-            frozen(row),
-            context(row),
-            memory(row),
-            returned(row),
-            arguments(row).to_string(),
-            took(row),
-        ]
-    };
-    let header =
-        ["call", "library", "after", "reads the mask", "context on", "memory", "returned", "arguments", "took"];
-    Section::new(format!("{title} ({})", rows.len()), &header, rows.iter().map(row).collect(), &[0, 2, 6])
-}
-
-/// How long the call took: the median, with the least and the most where it takes long enough to matter.
-fn took(row: &CallRow) -> String {
-    let times = row.seen.iter().map(|seen| i64::try_from(seen.elapsed_ns).unwrap_or(i64::MAX));
-    match Spread::of(times) {
-        Some(took) if took.median >= LONG_NS => time(took),
-        _ => row.elapsed_ns.map(units::duration).unwrap_or_default(),
-    }
-}
-
-/// Times from this on are shown with their spread.
-const LONG_NS: i64 = 1_000_000;
-
-/// Calls that no library here has, or whose attempts do not count.
-fn unmeasured(newest: &[&CallRow]) -> Section {
-    let rows = newest.iter().filter_map(|row| {
-        let why = row.standing.unmeasured.as_ref()?;
-        Some(vec![row.call.clone(), library(row), why.reason.name(), why.detail.clone()])
-    });
-    Section::new("Asked and not measured", &["call", "library", "reason", "detail"], rows.collect(), &[0])
 }

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::cell::frozen;
+use super::calls::reads;
 use super::section::Section;
+use super::yes;
 use cuda_pitfalls_answers::survey::calls::CallRow;
 use cuda_pitfalls_core::text::versions::{Version, name, number, ranges};
 use cuda_pitfalls_core::verdict::Reason;
@@ -71,6 +72,9 @@ fn behaviour(row: &CallRow) -> Behaviour {
             other => Some(["–".to_string(), "–".to_string(), other.name()]),
         };
     }
-    let context = row.context_on.as_ref().map_or("?", |on| if on.is_empty() { "no" } else { "yes" });
-    Some([frozen(row), context.to_string(), row.status.clone().unwrap_or_else(|| "?".to_string())])
+    Some([
+        reads(row).to_string(),
+        yes(row.makes_context()).to_string(),
+        row.status.clone().unwrap_or_else(|| "?".to_string()),
+    ])
 }

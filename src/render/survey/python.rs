@@ -2,28 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::cell::{gpus, yes};
 use super::section::Section;
-use super::{NamedSurvey, disagreements, documents, left_out};
+use super::table::tables;
+use super::{NamedSurvey, Page, gpus, rows_with, yes};
 use crate::words;
-use cuda_pitfalls_answers::survey::document::SurveyDocument;
-use cuda_pitfalls_answers::survey::python::{INSTRUMENT, List, PythonFacts, PythonRow};
+use cuda_pitfalls_answers::survey::python::{List, PythonFacts, PythonRow};
+use cuda_pitfalls_answers::survey::{FactRow, SectionForm};
 use cuda_pitfalls_core::machine::Interpreter;
-use cuda_pitfalls_core::text::counts::{self, tally};
+use cuda_pitfalls_core::text::counts;
 use cuda_pitfalls_core::text::escape::{self, shorten};
 use cuda_pitfalls_core::text::units;
-
-pub(super) const OPENING: &str = "\
-Each line ran in a fresh interpreter, after the lines that it needs, under `cuda-pitfalls trace`. What counts is what \
-happened from the moment at which it began. No mask was set unless the row's code says so.
-
-- **Reads the mask**: it is the line that calls `cuInit`. `CUDA_VISIBLE_DEVICES` is read once, there: a mask that is set \
-later has no effect. A dash means that the lines before it had called `cuInit` already.
-- **At**: the innermost public function of a package on the way to `cuInit`, with its file and line; behind `from` \
-the function that the line called, if that is in another file; in parentheses the call of libcudart (or another library of CUDA's) that came to `cuInit`. `ask.py` is the line itself.
-- **Context on**: the GPUs on which the line makes a context, by NVML index.
-- **Memory**: by how much NVML's `used` grew on each GPU from right before the line on, while nothing else ran.
-- **Result**: its value (of anything but plain values the type), or the exception that it raised.";
 
 /// What has to be known of a survey without a GPU.
 const NO_GPU: &str = "\
@@ -33,27 +21,26 @@ libcudart, may stop before it does what it does elsewhere: there `no` proves not
 /// Values and exceptions are cut to this many bytes in a table.
 const LONGEST: usize = 80;
 
-pub(super) fn sections(sources: &[NamedSurvey]) -> Vec<Section> {
-    let documents = documents::<PythonRow>(sources);
-    let rows = latest(&documents);
-    let (controls, rows): (Vec<&PythonRow>, Vec<&PythonRow>) =
-        rows.into_iter().partition(|row| row.framework == INSTRUMENT);
-    let groups = tally(rows.iter().map(|row| row.framework.as_str()));
-    let mut sections = vec![held(&controls), interpreters(&documents)];
-    sections.extend(groups.into_iter().map(|(group, _)| table(group, &rows)));
-    sections.push(unmeasured(&rows));
-    sections.push(disagreements(rows.iter().copied()));
-    sections.push(code(&rows));
-    sections.push(left_out(documents.iter().flat_map(|document| &document.left_out)));
-    sections
-}
-
 /// The rows of all documents; of several about one line that of the last document, in the place of the first.
-fn latest<'a>(documents: &[&'a SurveyDocument<PythonRow>]) -> Vec<&'a PythonRow> {
-    let mut rows: Vec<&PythonRow> = Vec::new();
-    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-    for row in documents.iter().flat_map(|document| &document.rows) {
-        let place = *places.entry(&row.id).or_insert(rows.len());
+pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow<'_>> {
+    let all = rows_with(sources, |row: &PythonRow, _, facts| {
+        let env = row.env.iter().map(|(name, value)| format!("{name}={value}"));
+        let before: Vec<String> = env.chain(row.before.iter().cloned()).collect();
+        facts.set("control", row.id.as_str());
+        facts.set("ids", row.id.as_str());
+        facts.set("reads", reads(&row.facts));
+        facts.set("initialised_at", at(&row.facts));
+        facts.set("context", context(&row.facts));
+        facts.set("memory", memory(&row.facts));
+        facts.set("result", result(&row.facts));
+        facts.set("why", row.standing.unmeasured.as_ref().map(|why| words::reason(why.reason)));
+        facts.set("code_before", one_line(&before.join("\n")));
+        facts.set("code", one_line(&row.ask));
+    });
+    let mut rows: Vec<FactRow<'_>> = Vec::new();
+    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    for row in all {
+        let place = *places.entry(row.question.clone()).or_insert(rows.len());
         match rows.get_mut(place) {
             // What could not be asked again does not take the place of what was.
             Some(known) if row.standing.unmeasured.is_none() || known.standing.unmeasured.is_some() => *known = row,
@@ -64,56 +51,35 @@ fn latest<'a>(documents: &[&'a SurveyDocument<PythonRow>]) -> Vec<&'a PythonRow>
     rows
 }
 
-pub(super) fn interpreters<R>(documents: &[&SurveyDocument<R>]) -> Section {
+/// The rows of each framework that have facts, with the versions of its packages.
+pub(super) fn frameworks(page: &Page<'_>, form: &SectionForm) -> Vec<Section> {
+    let mut sections = tables(page.file, form, &page.rows);
+    for section in &mut sections {
+        let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        let rows = page.rows.iter().filter(|row| form.has(row) && row.is(&form.each, &section.title));
+        for (name, version) in rows.filter_map(|row| row.fact("versions").as_object()).flatten() {
+            versions.entry(name).or_default().extend(version.as_str());
+        }
+        let versions = versions.into_iter().map(|(name, versions)| format!("{name} {}", counts::listed(versions, "")));
+        let versions: Vec<String> = versions.collect();
+        section.text.extend((!versions.is_empty()).then(|| format!("With {}.", versions.join("; "))));
+    }
+    sections
+}
+
+/// The interpreters of these documents.
+pub(super) fn interpreters(sources: &[NamedSurvey]) -> Section {
     let row = |interpreter: &Interpreter| {
         let packages = words::packages(interpreter);
         let packages = packages.trim_start_matches(", ");
         let own = format!("{} {}", interpreter.implementation, interpreter.version);
         vec![own, if packages.is_empty() { "none of those that rows need" } else { packages }.to_string()]
     };
+    let machines = || sources.iter().map(|source| source.survey.machine());
     // A GPU that is not there is a reason to stop early.
-    let has_none = documents.iter().any(|document| document.machine.gpus.is_empty());
-    let note = has_none.then(|| NO_GPU.to_string());
-    let rows = documents.iter().filter_map(|document| document.machine.python.as_ref()).map(row).collect();
+    let note = machines().any(|machine| machine.gpus.is_empty()).then(|| NO_GPU.to_string());
+    let rows = machines().filter_map(|machine| machine.python.as_ref()).map(row).collect();
     Section { text: note.into_iter().collect(), ..Section::new("Interpreter", &["Python", "packages"], rows, &[]) }
-}
-
-/// Controls that were not seen to do what they do.
-fn held(controls: &[&PythonRow]) -> Section {
-    let wrong = controls.iter().filter(|row| row.as_expected != Some(true));
-    let row = |row: &&PythonRow| {
-        vec![
-            row.id.clone(),
-            yes(row.facts.initialised_before),
-            yes(row.facts.calls_cuinit),
-            yes(row.facts.reads_mask),
-            gpus(row.facts.context_on.as_deref(), "–"),
-            row.standing.unmeasured.as_ref().map(|why| why.detail.clone()).unwrap_or_default(),
-        ]
-    };
-    let header = ["control", "initialised before", "calls cuInit", "reads the mask", "context on", "why"];
-    Section::new("Controls of the instrument that did not hold", &header, wrong.map(row).collect(), &[])
-}
-
-/// The rows of one framework that have facts.
-fn table(framework: &str, rows: &[&PythonRow]) -> Section {
-    let of_group: Vec<&PythonRow> =
-        rows.iter().copied().filter(|row| row.framework == framework && row.standing.unmeasured.is_none()).collect();
-    let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (name, version) in of_group.iter().flat_map(|row| &row.versions) {
-        versions.entry(name).or_default().insert(version);
-    }
-    let versions = versions
-        .into_iter()
-        .map(|(name, versions)| format!("{name} {}", versions.into_iter().collect::<Vec<_>>().join(", ")));
-    let versions: Vec<String> = versions.collect();
-    let text = if versions.is_empty() { Vec::new() } else { vec![format!("With {}.", versions.join("; "))] };
-    let row = |row: &&PythonRow| {
-        let facts = &row.facts;
-        vec![row.id.clone(), reads(facts), at(facts), context(facts), memory(facts), result(facts)]
-    };
-    let header = ["line", "reads the mask", "at", "context on", "memory", "result"];
-    Section { text, ..Section::new(framework, &header, of_group.iter().map(row).collect(), &[0]) }
 }
 
 fn reads(facts: &PythonFacts) -> String {
@@ -128,7 +94,7 @@ fn reads(facts: &PythonFacts) -> String {
             let status = facts.init_status.as_deref().unwrap_or("another status in each attempt");
             format!("cuInit returns {status}{child}")
         }
-        (_, reads) => yes(reads),
+        (_, reads) => yes(reads).to_string(),
     }
 }
 
@@ -171,31 +137,6 @@ fn result(facts: &PythonFacts) -> String {
     };
     let left = facts.left.as_ref().map(|left| format!("; the process ended by {left}")).unwrap_or_default();
     format!("{}{left}", shorten(&result, LONGEST))
-}
-
-/// Rows without facts, by what is missing.
-fn unmeasured(rows: &[&PythonRow]) -> Section {
-    let mut found: BTreeMap<(String, String), Vec<&str>> = BTreeMap::new();
-    for row in rows {
-        let Some(why) = &row.standing.unmeasured else { continue };
-        found.entry((words::reason(why.reason).to_string(), why.detail.clone())).or_default().push(&row.id);
-    }
-    let rows = found.into_iter().map(|((reason, detail), rows)| vec![reason, detail, rows.join("; ")]).collect();
-    Section::new("Asked and not measured", &["reason", "detail", "rows"], rows, &[])
-}
-
-/// What ran, of rows whose name does not say it all.
-fn code(rows: &[&PythonRow]) -> Section {
-    let mut known = BTreeSet::new();
-    let listed = rows.iter().filter(|row| known.insert(&row.id));
-    let row = |row: &&PythonRow| {
-        let env = row.env.iter().map(|(name, value)| format!("{name}={value}"));
-        let before: Vec<String> = env.chain(row.before.iter().cloned()).collect();
-        vec![row.id.clone(), one_line(&before.join("\n")), one_line(&row.ask), row.note.clone()]
-    };
-    let header = ["line", "before it", "asked", "why"];
-    let section = Section::new("The code of each row", &header, listed.map(row).collect(), &[0, 1, 2]);
-    Section { only_on_pages: true, ..section }
 }
 
 /// Code for a cell, which has no lines.

@@ -5,13 +5,13 @@ use serde_json::{Value, json};
 use super::super::surveys;
 use super::*;
 use crate::survey::calls::CallRow;
-use crate::survey::document::{StoredRow, SurveyDocument};
+use crate::survey::document::{Row, SurveyDocument};
 use crate::survey::fixture::{self, but};
 use crate::survey::mask::MaskRow;
 use crate::survey::{Survey, SurveyKind as Which};
 
 /// A document with these rows, on a machine with so many GPUs.
-fn document<R: StoredRow>(rows: &[Value], gpus: usize) -> SurveyDocument<R> {
+fn document<R: Row>(rows: &[Value], gpus: usize) -> SurveyDocument<R> {
     serde_json::from_value(fixture::document::<R>(rows, gpus)).unwrap()
 }
 

@@ -7,7 +7,7 @@ use crate::survey::word;
 use cuda_pitfalls_core::experiment::Step;
 
 /// A program of a few calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StartProgram {
     /// The driver: `cuInit`, a context, memory of each kind, a launch.

@@ -8,8 +8,8 @@ use super::super::{Failure, ending, question};
 
 use super::{SurveyRun, resume};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::survey::document::{Header, LeftOut, Row, SurveyDocument};
-use cuda_pitfalls_answers::survey::{Item, StoredRow, Survey, SurveyAnswer, keyed};
+use cuda_pitfalls_answers::survey::document::{Header, LeftOut, SurveyDocument};
+use cuda_pitfalls_answers::survey::{Item, Row, Survey, SurveyAnswer, keyed};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::MappedLibrary;
 use cuda_pitfalls_core::observe::Scene;
@@ -25,7 +25,7 @@ struct SurveyJob<'i, R> {
 
 impl SurveyRun<'_> {
     /// The document to fill: a new one, or that of the survey to resume.
-    pub(super) fn document<R: StoredRow>(&self, left_out: Vec<LeftOut>) -> Result<SurveyDocument<R>, Failure> {
+    pub(super) fn document<R: Row>(&self, left_out: Vec<LeftOut>) -> Result<SurveyDocument<R>, Failure> {
         match &self.options.resume {
             Some(folder) => resume::document::<R>(folder),
             None => Ok(self.blank(left_out)),
@@ -33,11 +33,7 @@ impl SurveyRun<'_> {
     }
 
     /// Asks all questions that have no row yet. The document is complete if all of them got one.
-    pub(super) fn ask<R: StoredRow>(
-        &mut self,
-        items: &[Item<R>],
-        document: &mut SurveyDocument<R>,
-    ) -> Result<(), Failure> {
+    pub(super) fn ask<R: Row>(&mut self, items: &[Item<R>], document: &mut SurveyDocument<R>) -> Result<(), Failure> {
         let started = clock::now_ns();
         let spent = document.survey.elapsed_ns;
         let jobs = self.jobs(items, document);
@@ -70,7 +66,7 @@ impl SurveyRun<'_> {
     }
 
     /// The questions without a row: first those that are asked once, then the others, libcudart by libcudart.
-    fn jobs<'i, R: StoredRow>(&self, items: &'i [Item<R>], document: &SurveyDocument<R>) -> Vec<SurveyJob<'i, R>> {
+    fn jobs<'i, R: Row>(&self, items: &'i [Item<R>], document: &SurveyDocument<R>) -> Vec<SurveyJob<'i, R>> {
         let mut known: BTreeSet<String> = document.rows.iter().map(Row::key).collect();
         let mut jobs = Vec::new();
         for index in 0..self.session.runtimes.len().max(1) {
@@ -87,7 +83,7 @@ impl SurveyRun<'_> {
     }
 
     /// Asks one question. `None` if the user stopped it: an unfinished question has no row.
-    fn row<R: StoredRow>(&mut self, job: &SurveyJob<'_, R>, header: &mut Header) -> Option<R> {
+    fn row<R: Row>(&mut self, job: &SurveyJob<'_, R>, header: &mut Header) -> Option<R> {
         let SurveyJob { item, runtime, .. } = *job;
         let instance = item.scenario.instances.first()?;
         let mut run = self.run.clone();
@@ -110,7 +106,7 @@ impl SurveyRun<'_> {
         Some((item.reduce)(item.row.clone(), &answered))
     }
 
-    pub(super) fn blank<R: StoredRow>(&self, left_out: Vec<LeftOut>) -> SurveyDocument<R> {
+    pub(super) fn blank<R: Row>(&self, left_out: Vec<LeftOut>) -> SurveyDocument<R> {
         let run = &self.report.run;
         SurveyDocument {
             schema: SchemaId::current(&R::kind().schema()),
@@ -135,12 +131,12 @@ impl SurveyRun<'_> {
         }
     }
 
-    pub(super) fn put<R: StoredRow>(&self, document: &SurveyDocument<R>) -> Result<(), Failure> {
+    pub(super) fn put<R: Row>(&self, document: &SurveyDocument<R>) -> Result<(), Failure> {
         Ok(self.store()?.put(&R::kind().file(), document).map(drop)?)
     }
 
     /// Completes the document, prints it, and returns the exit code.
-    pub(super) fn end<R: StoredRow>(&mut self, mut document: SurveyDocument<R>) -> Result<Exit, Failure> {
+    pub(super) fn end<R: Row>(&mut self, mut document: SurveyDocument<R>) -> Result<Exit, Failure> {
         let exit = ending::note(&mut document, &self.session);
         let store = self.store()?;
         ending::finish(&mut document, &store, exit, |document| {

@@ -6,7 +6,7 @@ use super::super::Failure;
 use super::super::session::Session;
 use super::SurveyOptions;
 use super::select::refuse_first;
-use cuda_pitfalls_answers::survey::{StoredRow, Survey, SurveyDocument, SurveyKind};
+use cuda_pitfalls_answers::survey::{Row, Survey, SurveyDocument, SurveyKind};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{StoreError, Stored};
 use cuda_pitfalls_core::text::escape::terminal;
@@ -26,7 +26,7 @@ pub(super) fn open(folder: &Path) -> Result<Survey, Failure> {
 }
 
 /// Reads the survey with rows of a known type.
-pub(super) fn document<R: StoredRow>(folder: &Path) -> Result<SurveyDocument<R>, Failure> {
+pub(super) fn document<R: Row>(folder: &Path) -> Result<SurveyDocument<R>, Failure> {
     let stored = Stored::open(&folder.join(R::kind().file()))?;
     let mut document: SurveyDocument<R> = stored.parse_by(&R::kind().schema(), SurveyDocument::parse)?;
     document.survey.resumed += 1;

@@ -1,0 +1,71 @@
+//! A row of any kind, as its facts.
+
+use serde_json::{Map, Value};
+
+use super::document::Row;
+use super::row::RowAttempts;
+use cuda_pitfalls_core::machine::Machine;
+
+/// A row of any kind.
+#[derive(Clone, Debug)]
+pub struct FactRow<'a> {
+    /// The question, which is unique in the document together with the libcudart.
+    pub question: String,
+    /// The version of libcudart that answered it, if it is asked of each.
+    pub libcudart: Option<String>,
+    /// How many attempts count, and why others do not.
+    pub standing: &'a RowAttempts,
+    /// The fields of the row, and what follows from them; `key` is what identifies it.
+    facts: Map<String, Value>,
+}
+
+impl<'a> FactRow<'a> {
+    /// The facts of a row of this machine.
+    pub fn new<R: Row>(row: &'a R, machine: &Machine) -> FactRow<'a> {
+        let (question, libcudart) = row.question();
+        let fields = serde_json::to_value(row).ok().and_then(|row| row.as_object().cloned());
+        let mut facts = fields.unwrap_or_default();
+        facts.extend(row.derived(machine).into_iter().map(|(name, value)| (name.to_string(), value)));
+        let mut facts = FactRow { question, libcudart, standing: row.standing(), facts };
+        facts.set("key", row.key());
+        facts.set("is_control", row.is_control());
+        facts.set("is_conclusive", row.is_conclusive());
+        facts.set("is_unexpected", row.is_unexpected());
+        facts
+    }
+
+    /// A fact by its field; null if there is none. `died.by` is the field of a field.
+    pub fn fact(&self, name: &str) -> &Value {
+        let mut parts = name.split('.');
+        let first = parts.next().and_then(|part| self.facts.get(part));
+        parts.fold(first, |value, part| value?.get(part)).unwrap_or(&Value::Null)
+    }
+
+    /// Whether a condition holds: `fact`, which must not be null, false or empty, `!fact`, `fact=value` or `fact!=value`.
+    pub fn has(&self, condition: &str) -> bool {
+        if let Some((name, value)) = condition.split_once("!=") {
+            return !self.is(name, value);
+        }
+        match (condition.split_once('='), condition.strip_prefix('!')) {
+            (Some((name, value)), _) => self.is(name, value),
+            (None, Some(name)) => !self.has(name),
+            (None, None) => match self.fact(condition) {
+                Value::Null | Value::Bool(false) => false,
+                Value::Array(list) => !list.is_empty(),
+                Value::String(text) => !text.is_empty(),
+                _ => true,
+            },
+        }
+    }
+
+    /// Whether a fact has this value.
+    pub fn is(&self, name: &str, value: &str) -> bool {
+        let fact = self.fact(name);
+        fact.as_str().map_or_else(|| fact.to_string() == value, |text| text == value)
+    }
+
+    /// Records a fact.
+    pub fn set(&mut self, name: &str, value: impl Into<Value>) {
+        self.facts.insert(name.to_string(), value.into());
+    }
+}
