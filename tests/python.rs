@@ -308,7 +308,7 @@ fn the_lines_are_shown_before_they_are_run() {
     for line in [
         "import pitfalls_framework as framework  # [import]",
         "    return framework.zeros(device, size)",
-        "needs         pitfalls-framework >= 1.2, < 2, no-such",
+        "needs       pitfalls-framework >= 1.2, < 2, no-such",
     ] {
         assert!(ran.stdout.contains(line), "`{line}` is not in\n{}", ran.stdout);
     }

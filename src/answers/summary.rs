@@ -357,34 +357,25 @@ fn of_calls(rows: &[(&CallRow, String)]) -> Vec<CallFacts> {
     facts.filter(|facts| !facts.runs.is_empty()).collect()
 }
 
-/// Groups of consecutive versions with equal behaviour. A version that does not export the call ends a group.
+/// Groups of consecutive versions with equal behaviour. A version that does not export the call ends a group, and one
+/// that could not be measured for another reason says nothing.
 fn runs(versions: &BTreeMap<Version, &CallRow>, all: &[Version]) -> Vec<CallRun> {
-    let mut found: Vec<(Vec<Version>, CallRun)> = Vec::new();
-    let mut is_broken = true;
-    for (version, row) in versions {
-        if let Some(unmeasured) = &row.standing.unmeasured {
-            is_broken |= unmeasured.reason == Reason::MissingSymbol;
-            continue;
-        }
-        let run = CallRun {
-            versions: String::new(),
-            reads_mask: row.reads_mask,
-            makes_context: row.context_on.as_ref().map(|on| !on.is_empty()),
-            used_bytes: row.device_used_bytes.clone(),
-            status: row.status.clone(),
-        };
-        let facts = (run.reads_mask, run.makes_context, &run.status);
-        match found.last_mut() {
-            Some((alike, known)) if !is_broken && (known.reads_mask, known.makes_context, &known.status) == facts => {
-                alike.push(version.clone());
-                // The memory is that of the newest version.
-                known.used_bytes = run.used_bytes.or_else(|| known.used_bytes.take());
-            }
-            _ => found.push((vec![version.clone()], run)),
-        }
-        is_broken = false;
-    }
-    found.into_iter().map(|(versions, run)| CallRun { versions: ranges(&versions, all), ..run }).collect()
+    let reason = |row: &CallRow| row.standing.unmeasured.as_ref().map(|unmeasured| unmeasured.reason);
+    let behaviour = |row: &CallRow| match reason(row) {
+        Some(_) => None,
+        None => Some((row.reads_mask, row.makes_context(), row.status.clone())),
+    };
+    let said = versions.iter().filter(|(_, row)| matches!(reason(row), None | Some(Reason::MissingSymbol)));
+    let said: Vec<(&Version, Option<_>, &CallRow)> =
+        said.map(|(version, row)| (version, behaviour(row), *row)).collect();
+    let runs = said.chunk_by(|(_, one, _), (_, other, _)| one == other).filter_map(|run| {
+        let (reads_mask, makes_context, status) = run.first()?.1.clone()?;
+        let versions: Vec<Version> = run.iter().map(|(version, ..)| (*version).clone()).collect();
+        // The memory is that of the newest version.
+        let used_bytes = run.iter().rev().find_map(|(.., row)| row.device_used_bytes.clone());
+        Some(CallRun { versions: ranges(&versions, all), reads_mask, makes_context, used_bytes, status })
+    });
+    runs.collect()
 }
 
 #[cfg(test)]
