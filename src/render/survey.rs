@@ -275,13 +275,20 @@ fn totals(survey: &Survey) -> String {
 /// What was not asked, by reason: the last that is given for a name, since reasons are reworded.
 fn left_out<'a>(all: impl Iterator<Item = &'a LeftOut>) -> Section {
     let reasons: BTreeMap<&str, &str> = all.map(|left| (left.name.as_str(), left.reason.as_str())).collect();
-    let mut by_reason: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for (name, reason) in reasons {
-        by_reason.entry(reason).or_default().push(name);
+    let section = by_reason("Not asked", reasons.into_iter().map(|(name, reason)| (reason.to_string(), name)));
+    Section { only_on_pages: true, ..section }
+}
+
+/// Names by what is said of them.
+fn by_reason<'a>(title: &str, all: impl Iterator<Item = (String, &'a str)>) -> Section {
+    let mut by_reason: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for (reason, name) in all {
+        by_reason.entry(reason).or_default().insert(name);
     }
-    let row = |(reason, names): (&str, Vec<&str>)| vec![reason.to_string(), names.len().to_string(), names.join(" ")];
-    let rows = by_reason.into_iter().map(row).collect();
-    Section { only_on_pages: true, ..Section::new("Not asked", &["because", "how many", "which"], rows, &[2]) }
+    let rows = by_reason
+        .into_iter()
+        .map(|(reason, names)| vec![reason, names.len().to_string(), names.into_iter().collect::<Vec<_>>().join(" ")]);
+    Section::new(title, &["because", "how many", "which"], rows.collect(), &[2])
 }
 
 #[cfg(test)]

@@ -51,6 +51,8 @@ pub struct FactForm {
     pub unknown: String,
     /// What a page says for a list without entries.
     pub none: String,
+    /// What a page says for words of documents.
+    pub said: BTreeMap<String, String>,
     /// Whether it is code.
     pub code: bool,
 }
@@ -187,6 +189,10 @@ mod tests {
             let names: std::collections::BTreeSet<&str> = file.fact.iter().map(|fact| fact.name.as_str()).collect();
             assert!(!names.is_empty() && names.len() == file.fact.len(), "{name}");
             assert_eq!(file.section.is_empty(), name == "common");
+            let common = read("common").expect("a file").fact;
+            for column in file.section.iter().flat_map(|form| &form.columns) {
+                assert!(file.fact.iter().chain(&common).any(|fact| fact.name == *column), "{name}: {column}");
+            }
         }
     }
 }

@@ -7,7 +7,7 @@ use cuda_pitfalls_calls::CallLibrary;
 use super::changes::changes;
 use super::section::Section;
 use super::table::time;
-use super::{NamedSurvey, Page, documents, gpus, yes};
+use super::{NamedSurvey, Page, by_reason, documents, gpus, yes};
 use cuda_pitfalls_answers::survey::calls::{CallAnswer, CallRow, Recipes, latest, newest, recipes};
 use cuda_pitfalls_answers::survey::startup::Spread;
 use cuda_pitfalls_answers::survey::{FactRow, SectionForm};
@@ -144,15 +144,8 @@ pub(super) fn refused(page: &Page<'_>, form: &SectionForm) -> Section {
     let newest = newest(&rows);
     let rows = newest.iter().filter(|row| row.answer() == Some(CallAnswer::Refused));
     let recipes = recipes(1).ok();
-    let mut by_reason: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    for row in rows.filter(|row| !succeeded.contains(row.function())) {
-        by_reason.entry(why_refused(row, recipes.as_ref())).or_default().insert(row.function());
-    }
-    let row = |(reason, functions): (String, BTreeSet<&str>)| {
-        vec![reason, functions.len().to_string(), functions.into_iter().collect::<Vec<_>>().join(" ")]
-    };
-    let rows = by_reason.into_iter().map(row).collect();
-    let section = Section::new(&form.title, &["because", "how many", "which"], rows, &[2]);
+    let rows = rows.filter(|row| !succeeded.contains(row.function()));
+    let section = by_reason(&form.title, rows.map(|row| (why_refused(row, recipes.as_ref()), row.function())));
     Section { text: vec![form.text.clone()], only_on_pages: form.only_on_pages, ..section }
 }
 

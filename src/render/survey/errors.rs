@@ -22,8 +22,9 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow<'_>> {
         facts.set("why", row.standing.unmeasured.as_ref().map(|why| why.detail.as_str()));
         let effect = row.effect(&document.rows);
         let raised = row.raised.as_ref().map(|raised| (&raised.kind, format!("{}: {}", raised.kind, raised.message)));
-        let is_raised = |_: &&(_, _)| effect == Some(Effect::Raises);
-        facts.set("message", raised.as_ref().filter(is_raised).map(|(_, message)| shorten(message, LONGEST)));
+        if let (Some((_, message)), Some(Effect::Raises)) = (&raised, effect) {
+            facts.set("message", shorten(message, LONGEST));
+        }
         facts.set(
             "effect",
             effect.map(|effect| match effect {

@@ -20,7 +20,6 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow<'_>> {
         facts.set("is_harmless", row.error.is_some() && row.is_conclusive() && row.met == Some(true) && is_usual);
         facts.set("is_alone", row.is_alone());
         facts.set("to", row.program.name());
-        facts.set("from", when(row.moment));
         let asked = row.asked.iter().map(|asked| {
             let files = asked.files.iter().filter(|(path, _)| !path.contains(".so")).map(|(path, used)| {
                 let how = if used.written { " (written)" } else { "" };
@@ -57,16 +56,6 @@ fn effect(row: &NeedRow, rows: &[NeedRow]) -> Option<String> {
         return Some(format!("{} not counted{first}", gone.join(" and ")));
     }
     failure.or_else(|| Some("no GPU is seen".to_string()))
-}
-
-fn when(moment: NeedsMoment) -> &'static str {
-    match moment {
-        NeedsMoment::Init => "before the first call",
-        NeedsMoment::Context => "after cuInit",
-        NeedsMoment::Use => "in use",
-        NeedsMoment::Forked => "before a fork",
-        NeedsMoment::Spawned => "before a fresh process",
-    }
 }
 
 /// What each program needs, and whether it works with everything else refused.

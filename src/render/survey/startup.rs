@@ -28,16 +28,8 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow<'_>> {
         facts.set("by_case", format!("{program}, {gpus}: time of each call"));
         facts.set("by_call", format!("{program}, {gpus}: host memory"));
         let cases = row.cases.iter().flat_map(|case| case.steps.iter().map(|step| (case.beside, step)));
-        let times = |(beside, step): (StartBeside, &StartStep)| {
-            let beside = match beside {
-                StartBeside::Alone => "alone",
-                StartBeside::Initialised => "the other has called cuInit",
-                StartBeside::Context => "the other has a context",
-            };
-            json!({"call": step.call, "beside": beside, "gpus": gpus, "took": took(step)})
-        };
-        facts.set("times", cases.clone().map(times).collect::<Value>());
-        facts.set("alone", cases.filter(|(beside, _)| *beside == StartBeside::Alone).map(times).collect::<Value>());
+        facts.set("alone", times(&gpus, cases.clone().filter(|(beside, _)| *beside == StartBeside::Alone)));
+        facts.set("times", times(&gpus, cases));
         let Some(case) = row.case(StartBeside::Alone) else { return };
         let after = case.steps.iter().map(|step| (step.call.as_str(), &step.host));
         let memory = [("(before the first call)", &case.before)].into_iter().chain(after).map(|(after, host)| {
@@ -47,6 +39,12 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow<'_>> {
         });
         facts.set("memory", memory.collect::<Value>());
     })
+}
+
+fn times<'a>(gpus: &str, steps: impl Iterator<Item = (StartBeside, &'a StartStep)>) -> Value {
+    let times = steps
+        .map(|(beside, step)| json!({"call": step.call, "beside": beside.name(), "gpus": gpus, "took": took(step)}));
+    times.collect()
 }
 
 /// How long a call took, behind its status if that is an error.

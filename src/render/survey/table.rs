@@ -39,15 +39,13 @@ pub(super) fn table(file: &KindFile, form: &SectionForm, rows: &[&FactRow<'_>]) 
             false => values.join(form.between.as_deref().unwrap_or(", ")),
         });
     }
-    let is_shown = |(column, fact): (usize, &FactForm)| {
-        let has_some = || lines.iter().any(|line| line.get(column).is_some_and(|cell| !cell.is_empty()));
-        !fact.words.is_empty() && (!fact.optional || has_some())
-    };
-    let shown: Vec<bool> = facts.iter().enumerate().map(is_shown).collect();
-    for line in &mut lines {
-        retain(line, &shown);
+    for column in (0..facts.len()).rev() {
+        let is_empty = lines.iter().all(|line| line.get(column).is_none_or(String::is_empty));
+        if facts.get(column).is_some_and(|fact| fact.words.is_empty() || (fact.optional && is_empty)) {
+            facts.remove(column);
+            lines.iter_mut().for_each(|line| drop(line.remove(column)));
+        }
     }
-    retain(&mut facts, &shown);
     Section {
         title: form.title.replace("{rows}", &lines.len().to_string()),
         text: Some(form.text.clone()).filter(|text| !text.is_empty()).into_iter().collect(),
@@ -62,20 +60,14 @@ pub(super) fn table(file: &KindFile, form: &SectionForm, rows: &[&FactRow<'_>]) 
 fn lines(facts: &[FactForm], row: &FactRow<'_>) -> Vec<Vec<String>> {
     let values: Vec<_> = facts.iter().map(|fact| (fact, fact.values(row))).collect();
     let count = values.iter().map(|(_, values)| values.len()).reduce(|one, other| if one == 1 { other } else { one });
-    let line = |index: usize| {
+    let lines = (0..count.unwrap_or(0)).map(|index| {
         let cells = values.iter().map(|(fact, values)| {
             let value = values.get(index).or_else(|| values.first());
             value.map_or_else(String::new, |(_, value)| cell(fact, value))
         });
         cells.collect()
-    };
-    (0..count.unwrap_or(0)).map(line).collect()
-}
-
-/// The items at whose index there is a yes.
-fn retain<T>(items: &mut Vec<T>, kept: &[bool]) {
-    let mut kept = kept.iter();
-    items.retain(|_| kept.next().is_some_and(|kept| *kept));
+    });
+    lines.collect()
 }
 
 /// Lines that are alike but for their last two cells become one, with a cell for each value that the last but one has.
@@ -122,6 +114,7 @@ fn cell(fact: &FactForm, value: &Value) -> String {
         }
         (ValueForm::Memory, Value::Array(list)) => listed(list.iter().filter_map(Value::as_i64).map(units::delta), ""),
         (ValueForm::Size, value) => Spread::deserialize(value).map(size).unwrap_or_default(),
+        (_, Value::String(text)) => fact.said.get(text).unwrap_or(text).clone(),
         (_, value) => words_of(value),
     }
 }
