@@ -61,7 +61,8 @@ impl<'a> FactRow<'a> {
     /// Whether a fact has this value.
     pub fn is(&self, name: &str, value: &str) -> bool {
         let fact = self.fact(name);
-        fact.as_str().map_or_else(|| fact.to_string() == value, |text| text == value)
+        let text = fact.as_str().map_or_else(|| fact.to_string(), str::to_string);
+        text == value
     }
 
     /// Records a fact.

@@ -77,7 +77,7 @@ fn across(lines: &mut Vec<Vec<String>>, unknown: &str) -> Vec<String> {
         let (text, column) = (line.pop()?, line.pop()?);
         Some((line, (column, text)))
     });
-    let whole: Vec<(Vec<String>, Vec<(String, String)>)> = grouped(split);
+    let whole = grouped(split);
     let columns = tally(whole.iter().flat_map(|(_, said)| said).map(|(column, _)| column.clone()));
     let columns: Vec<String> = columns.into_iter().map(|(column, _)| column).collect();
     let told = whole.into_iter().filter(|(_, said)| said.iter().any(|(_, text)| !text.is_empty()));
