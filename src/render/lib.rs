@@ -9,7 +9,6 @@
 pub mod answer;
 pub mod applicable;
 pub mod bisect;
-#[allow(dead_code, reason = "views move to blocks one after the other")]
 mod block;
 pub mod change;
 pub mod compare;
@@ -39,7 +38,6 @@ pub mod trace;
 pub mod versions;
 pub mod visibility;
 pub mod words;
-#[allow(dead_code, reason = "views move to blocks one after the other")]
 mod writer;
 
 #[cfg(test)]
