@@ -177,10 +177,10 @@ fn in_full(answer: &ScenarioAnswer<'_>) -> Vec<Block> {
         blocks.push(Block::fact(name, &scenario.workaround));
     }
     let since = since(answer);
-    blocks.extend((!since.is_empty()).then(|| Block::fact("Versions", &since.join("; "))));
+    blocks.extend((!since.is_empty()).then(|| Block::fact("Versions", since.join("; "))));
     let machines = answer.machines.join("; ");
     blocks.push(Block::fact("Measured", if machines.is_empty() { "on no machine yet" } else { &machines }));
-    blocks.extend(answer.basis.map(|basis| Block::fact("Rests on", &basis.sentence())));
+    blocks.extend(answer.basis.map(|basis| Block::fact("Rests on", basis.sentence())));
     blocks.push(command("Ask here", listing::show::command(scenario)));
     blocks
 }

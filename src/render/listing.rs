@@ -49,7 +49,7 @@ pub fn list_text(scenarios: &[Outline], width: usize) -> String {
     let rows = scenarios.iter().map(|it| [plain(&it.name), plain(&it.tags.join(" ")), plain(&it.question)]);
     let block = match room {
         ..LEAST => Block::list(rows.map(|[name, _, question]| Text::lines([name, question]))),
-        ..WITH_TAGS => Block::Table(Table::bare(rows.map(|[name, _, question]| vec![name, question]))),
+        LEAST..WITH_TAGS => Block::Table(Table::bare(rows.map(|[name, _, question]| vec![name, question]))),
         _ => Block::Table(Table::bare(rows.map(Vec::from))),
     };
     write(&[block], width)

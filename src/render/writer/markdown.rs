@@ -13,7 +13,7 @@ pub(crate) fn write(blocks: &[Block]) -> String {
     for block in blocks {
         let is_fact = matches!(block, Block::Fact(..));
         let written = written(block);
-        if !out.is_empty() && !written.is_empty() && !(is_fact && is_after_fact) {
+        if !(out.is_empty() || written.is_empty() || is_fact && is_after_fact) {
             out.push('\n');
         }
         out += &written;
