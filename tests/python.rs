@@ -335,8 +335,10 @@ fn every_form_of_a_report_shows_the_lines_and_their_calls() {
         "{full}"
     );
     let html = form("html");
-    assert!(html.contains("<span class=\"py\">framework.is_available()</span><br><span class=\"dim\">driver calls: cuInit, 1 that only asks</span>"));
-    assert!(html.contains("def allocate(device):<br>    return framework.zeros(device, size)"));
+    assert!(html.contains(
+        "<code>framework.is_available()</code><br><span class=\"dim\">driver calls: cuInit, 1 that only asks</span>"
+    ));
+    assert!(html.contains("def allocate(device):\n    return framework.zeros(device, size)\n"));
     assert!(html.contains("pitfalls-framework 1.2.0"));
     let markdown = form("markdown");
     assert!(markdown.contains("```python\nvalue = 1  # [value]\n"), "{markdown}");

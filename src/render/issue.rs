@@ -98,7 +98,7 @@ pub(crate) fn arranged(parts: IssueSections) -> String {
         ("Versions", vec![Block::Table(Table::named("", parts.versions))]),
         ("Attached: steps and the other programs", parts.attached),
     ] {
-        blocks.push(Block::Heading(3, heading.into()));
+        blocks.push(Block::heading(3, heading));
         blocks.extend(part);
     }
     format!("# {}\n\n{}", parts.title, writer::markdown::write(&blocks))
@@ -113,14 +113,14 @@ impl IssueSections {
     ) -> IssueSections {
         // Of several questions each part names the one that it is about.
         let each = |tell: &dyn Fn(&ScenarioView<'_>) -> Vec<Block>| -> Vec<Block> {
-            let name = |one: &ScenarioView<'_>| Block::Paragraph(Span::Strong(one.name.to_owned()).into());
+            let name = |one: &ScenarioView<'_>| Block::paragraph(Span::Strong(one.name.to_owned()));
             let head = |one| (scenarios.len() > 1).then(|| name(one));
             scenarios.iter().flat_map(|one| head(one).into_iter().chain(tell(one))).collect()
         };
         let (title, synopsis) = match scenarios {
             [one] => (
                 format!("{} {}", title(one.question), capital(answer::word(one))),
-                Block::Paragraph(format!("Scenario {} of cuda-pitfalls.", one.name).into()),
+                Block::paragraph(format!("Scenario {} of cuda-pitfalls.", one.name)),
             ),
             several => (
                 format!("{} answers were not expected", several.len()),
@@ -130,7 +130,7 @@ impl IssueSections {
         IssueSections {
             title,
             synopsis: vec![synopsis],
-            expected: each(&|one| vec![Block::Paragraph(expected(report, one).into())]),
+            expected: each(&|one| vec![Block::paragraph(expected(report, one))]),
             happened: each(&happened),
             reproducer: first_sources(sources),
             versions: versions(report, scenarios),
@@ -160,12 +160,12 @@ fn happened(scenario: &ScenarioView<'_>) -> Vec<Block> {
     let counts = scenario.verdict.detail.split("; ").next().filter(|_| is_yes_or_no);
     let detail = counts.unwrap_or(&scenario.verdict.detail);
     let failed = scenario.verdict.unexpected.iter().map(|failed| format!("not as expected: {failed}").into());
-    let mut blocks = vec![Block::Paragraph(format!("{answer}. {detail}").into()), Block::List(failed.collect())];
+    let mut blocks = vec![Block::paragraph(format!("{answer}. {detail}")), Block::List(failed.collect())];
     for case in &scenario.cases {
-        blocks.push(Block::Paragraph(format!("{} ({}):", case.name, facts::frequency(case)).into()));
+        blocks.push(Block::paragraph(format!("{} ({}):", case.name, facts::frequency(case))));
         match case.outcomes.first() {
             Some(outcome) => blocks.extend(made(scenario.plan.as_ref().and_then(|plan| plan.case(case.name)), outcome)),
-            None => blocks.push(Block::Paragraph("No attempt counts.".into())),
+            None => blocks.push(Block::paragraph("No attempt counts.")),
         }
     }
     blocks
@@ -177,7 +177,7 @@ fn steps(scenario: &ScenarioView<'_>) -> Vec<Block> {
         let Some(plan) = scenario.plan.as_ref().and_then(|plan| plan.case(case.name)) else { continue };
         let lines = lines::of_case(Some(plan), case).unwrap_or_else(|| calls(plan));
         let language = if plan.python.is_some() { "python" } else { "text" };
-        blocks.push(Block::Paragraph(format!("{}: {}", case.name, plan.does).into()));
+        blocks.push(Block::paragraph(format!("{}: {}", case.name, plan.does)));
         blocks.push(Block::Code(language, lines));
     }
     blocks

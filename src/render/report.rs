@@ -23,11 +23,11 @@ pub(super) fn html(report: &ReportView<'_>) -> String {
     let mut blocks = head(report);
     let folders = Folders::of(report);
     if !report.scenarios.is_empty() {
-        blocks.push(Block::Heading(2, "Answers".into()));
+        blocks.push(Block::heading(2, "Answers"));
         blocks.push(Block::Drawn(summary::filters(report, &folders)));
         blocks.push(summary::table(report, &folders));
     }
-    blocks.push(Block::Heading(2, "Machine".into()));
+    blocks.push(Block::heading(2, "Machine"));
     blocks.push(Block::Table(machine(report)));
     let sections = report.scenarios.iter().enumerate();
     blocks.extend(sections.map(|(index, one)| scenario::section(report, one, index, &folders)));
@@ -45,7 +45,7 @@ pub(super) fn markdown(report: &ReportView<'_>) -> String {
     blocks.push(Block::Table(machine(report)));
     let attention: Vec<_> = report.scenarios.iter().enumerate().filter(|(_, it)| needs_attention(it)).collect();
     if !attention.is_empty() {
-        blocks.push(Block::Heading(2, "Details".into()));
+        blocks.push(Block::heading(2, "Details"));
     }
     blocks.extend(attention.into_iter().map(|(index, one)| scenario::section(report, one, index, &folders)));
     writer::markdown::write(&blocks)
@@ -70,15 +70,15 @@ fn head(report: &ReportView<'_>) -> Vec<Block> {
         badges.push((Tone::Doubt, "no scenario ran".to_owned()));
     }
     let mut blocks = vec![
-        Block::Heading(1, "cuda-pitfalls".into()),
-        Block::Paragraph(Span::Strong(answer::machine(report)).into()),
+        Block::heading(1, "cuda-pitfalls"),
+        Block::paragraph(Span::Strong(answer::machine(report))),
         Block::Badges(badges),
     ];
     blocks.extend(tally::banners(report).into_iter().map(Block::Banner));
     let notes = answer::surroundings(report).into_iter().chain(applicable::notes(report));
-    blocks.extend(notes.map(|note| Block::Paragraph(note.into())));
+    blocks.extend(notes.map(|note| Block::paragraph(note)));
     let warnings = run.warnings.iter().map(|warning| Span::Toned(Tone::Doubt, format!("Doubt: {warning}")));
-    blocks.extend(warnings.map(|warning| Block::Paragraph(warning.into())));
+    blocks.extend(warnings.map(|warning| Block::paragraph(warning)));
     let exit = run.exit.as_ref().map_or_else(|| "none".to_owned(), |exit| format!("{} ({})", exit.code, exit.name));
     let (selected, all) = match run.selectors.as_slice() {
         [] => ("everything".to_owned(), None),
@@ -94,8 +94,8 @@ fn head(report: &ReportView<'_>) -> Vec<Block> {
         run.version,
         run.seed,
     );
-    blocks.push(Block::Paragraph(Span::Toned(Tone::Dim, ran).into()));
-    let selectors = |all: String| vec![Block::Paragraph(Span::Toned(Tone::Dim, all).into())];
+    blocks.push(Block::paragraph(Span::Toned(Tone::Dim, ran)));
+    let selectors = |all: String| vec![Block::paragraph(Span::Toned(Tone::Dim, all))];
     blocks.extend(all.map(|all| Block::Fold("The selectors".to_owned(), selectors(all))));
     blocks
 }

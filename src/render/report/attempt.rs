@@ -22,8 +22,8 @@ pub(super) fn blocks(
     let has_changed = chart.lines.iter().any(|line| line.points.iter().any(|(_, bytes)| *bytes != 0));
     let unchanged = if has_changed { "" } else { "Memory did not change on any GPU. " };
     let mut blocks: Vec<Block> = has_changed.then_some(Block::Chart(chart)).into_iter().collect();
-    blocks.push(Block::Paragraph(Span::Toned(Tone::Dim, format!("{unchanged}{}", reading(attempt))).into()));
-    blocks.extend(end(&attempt.recording.exit).map(|end| Block::Paragraph(format!("The worker {end}.").into())));
+    blocks.push(Block::paragraph(Span::Toned(Tone::Dim, format!("{unchanged}{}", reading(attempt)))));
+    blocks.extend(end(&attempt.recording.exit).map(|end| Block::paragraph(format!("The worker {end}."))));
     for (name, text) in [("stdout", &attempt.recording.stdout_tail), ("stderr", &attempt.recording.stderr_tail)] {
         if !text.is_empty() {
             let lines = tail(text, TAIL).lines().map(str::to_owned).collect();

@@ -31,7 +31,7 @@ pub(super) fn section(
     };
     let badge = (standing.tone(), format!("{} {}", standing.mark(), facts::verdict(verdict)));
     let mut blocks = vec![
-        Block::Heading(3, scenario.name.into()),
+        Block::heading(3, scenario.name),
         Block::Paragraph(asked),
         Block::Badges(vec![badge, (standing.tone(), facts::expectation(verdict))]),
     ];
@@ -53,7 +53,7 @@ pub(super) fn section(
 }
 
 fn dim(text: String) -> Block {
-    Block::Paragraph(Span::Toned(Tone::Dim, text).into())
+    Block::paragraph(Span::Toned(Tone::Dim, text))
 }
 
 /// Where the section comes from: the library, the parameters, the file's hash.
@@ -73,23 +73,24 @@ fn case(report: &ReportView<'_>, scenario: &ScenarioView<'_>, case: &CaseView<'_
     let does = plan.map(|plan| format!(": {}", plan.does)).unwrap_or_default();
     let facts = facts::case_line(scenario, case).join(" · ");
     let mut blocks = vec![
-        Block::Heading(4, format!("{}{does}", case.name).into()),
-        Block::Paragraph(format!("{} — {facts}", facts::frequency(case)).into()),
+        Block::heading(4, format!("{}{does}", case.name)),
+        Block::paragraph(format!("{} — {facts}", facts::frequency(case))),
     ];
     let start = plan.map(steps::start).filter(|start| !start.is_empty());
     blocks.extend(start.map(|start| dim(format!("Started with {start}"))));
+    blocks.extend(lines::of_case(plan, case).map(|lines| Block::Code("python", lines)));
     for (outcome, number) in case.outcomes.iter().take(OUTCOMES).zip(1..) {
         if case.outcomes.len() > 1 {
             let ended = facts::shown(scenario, outcome).join(" · ");
             let (of, count) = (case.outcomes.len(), outcome.count);
             let words = format!("Outcome {number} of {of}, seen {count} times: {ended}");
-            blocks.push(Block::Paragraph(words.into()));
+            blocks.push(Block::paragraph(words));
         }
         blocks.extend(made(plan, outcome));
     }
     blocks.extend(case.attempts.iter().flat_map(|attempt| &attempt.judged.invalid).map(|invalid| {
         let words = format!("Not counted, {}: {}", invalid.reason.name(), invalid.detail);
-        Block::Paragraph(Span::Toned(Tone::Doubt, words).into())
+        Block::paragraph(Span::Toned(Tone::Doubt, words))
     }));
     let example = facts::example(case);
     blocks.extend(example.into_iter().flat_map(|example| attempt::blocks(report, scenario, case, example)));

@@ -22,7 +22,7 @@ pub(super) fn issue(seen: &TraceView, proofs: &[Scenario], attached: &[Attached]
         .map(|(change, _)| format!("{}: {} ({})", change.sentence(), change.workaround, change.scenario).into());
     let sections = IssueSections {
         title: title(seen, &changes),
-        synopsis: vec![Block::Paragraph(format!("{}.", totals::parts(seen).join(", ")).into())],
+        synopsis: vec![Block::paragraph(format!("{}.", totals::parts(seen).join(", ")))],
         expected: vec![Block::List(expected(proofs))],
         happened: happened(seen),
         reproducer: reproducer(proofs, attached),
@@ -75,7 +75,7 @@ fn happened(seen: &TraceView) -> Vec<Block> {
     blocks.push(Block::List(found));
     let missing = unseen::unseen(&seen.history).join("; ");
     let missing = (!missing.is_empty()).then(|| format!("Not everything was seen: {missing}."));
-    blocks.extend(missing.map(|missing| Block::Paragraph(missing.into())));
+    blocks.extend(missing.map(|missing| Block::paragraph(missing)));
     blocks
 }
 

@@ -59,23 +59,25 @@ struct View<'v, 'a> {
     /// The events that a finding tells.
     explained: HashSet<usize>,
     proofs: Vec<Scenario>,
+    /// The entries that the form has.
+    listed: BTreeMap<usize, Block>,
 }
 
 /// The text on a terminal, on which the last lines are seen first.
 pub(super) fn text(seen: &TraceView, width: usize) -> String {
     let view = View::new(seen, TERMINAL);
     let mut blocks = banners(seen);
-    blocks.extend(view.entries().into_values());
+    blocks.extend(view.listed.values().cloned());
     blocks.extend(view.without_entry());
     let is_nothing = seen.trace.events.is_empty() && seen.findings.is_empty() && seen.violations.is_empty();
     if is_nothing {
-        blocks.push(Block::Paragraph(unseen::nothing(&seen.history).into()));
+        blocks.push(Block::paragraph(unseen::nothing(&seen.history)));
     }
     blocks.extend(listed("Not seen", unseen::unseen(&seen.history)));
     blocks.extend(view.notes());
     let totals = totals::parts(seen);
     if !is_nothing || totals.len() > 1 {
-        blocks.extend([Block::Gap, Block::Paragraph(totals.join(" · ").into())]);
+        blocks.extend([Block::Gap, Block::paragraph(totals.join(" · "))]);
     }
     blocks.extend(view.to_change());
     terminal::write(&blocks, width.max(NARROWEST))
@@ -85,20 +87,19 @@ pub(super) fn text(seen: &TraceView, width: usize) -> String {
 pub(super) fn markdown(seen: &TraceView) -> String {
     let view = View::new(seen, MARKDOWN);
     let mut blocks = view.head();
-    blocks.extend(view.events(view.entries()));
+    blocks.extend(view.events());
     markdown::write(&blocks)
 }
 
 /// The page, without scripts and without links to anything outside.
 pub(super) fn html(seen: &TraceView) -> String {
     let view = View::new(seen, HTML);
-    let entries = view.entries();
     let mut blocks = view.head();
-    let listed = entries.keys().copied().collect();
+    let listed = view.listed.keys().copied().collect();
     blocks.push(Block::Drawn(timeline::draw(seen.trace, &view.made.all, &listed)));
-    blocks.extend(view.events(entries));
+    blocks.extend(view.events());
     if !view.proofs.is_empty() {
-        blocks.push(Block::Heading(2, "The scenarios that prove it".into()));
+        blocks.push(Block::heading(2, "The scenarios that prove it"));
     }
     blocks.extend(view.proofs.iter().map(proof::section));
     blocks.extend(counts(seen));
@@ -117,15 +118,13 @@ fn listed(heading: &str, lines: Vec<String>) -> Vec<Block> {
     if lines.is_empty() {
         return Vec::new();
     }
-    vec![Block::Heading(2, heading.into()), Block::List(lines.into_iter().map(Text::from).collect())]
+    vec![Block::heading(2, heading), Block::List(lines.into_iter().map(Text::from).collect())]
 }
 
 /// How many are left out; nothing if none is.
 pub(super) fn more(all: usize, most: usize, what: &str) -> Option<Block> {
     let left = all.checked_sub(most).filter(|left| *left > 0)?;
-    Some(Block::Paragraph(
-        Span::Toned(Tone::Dim, format!("… and {left} more {what}; the document has them all.")).into(),
-    ))
+    Some(Block::paragraph(Span::Toned(Tone::Dim, format!("… and {left} more {what}; the document has them all."))))
 }
 
 pub(super) fn is_told(entry: &TraceEntry) -> bool {
@@ -140,7 +139,10 @@ impl<'v, 'a> View<'v, 'a> {
         let explained = seen.findings.iter().flat_map(|finding| finding.events.iter().copied()).collect();
         let pids: HashSet<u32> = seen.trace.events.iter().map(|event| event.pid).collect();
         let has_processes = pids.len() > 1;
-        View { seen, room, made, firsts, has_processes, explained, proofs: proof::scenarios(seen.findings.iter()) }
+        let (proofs, listed) = (proof::scenarios(seen.findings.iter()), BTreeMap::new());
+        let mut view = View { seen, room, made, firsts, has_processes, explained, proofs, listed };
+        view.listed = view.entries();
+        view
     }
 
     /// What a page begins with: what was run, and all there is to change.
@@ -161,7 +163,7 @@ impl<'v, 'a> View<'v, 'a> {
         });
         // The badges have said the first ones.
         let totals = all.get(badges.len()..).unwrap_or_default().join(" · ");
-        let mut blocks = vec![Block::Heading(1, "cuda-pitfalls trace".into()), Block::Badges(badges)];
+        let mut blocks = vec![Block::heading(1, "cuda-pitfalls trace"), Block::Badges(badges)];
         blocks.extend(banners(seen));
         let ended = seen.trace.end.as_ref().map(|end| {
             let exit = match (&end.signal, end.code) {
@@ -186,7 +188,7 @@ impl<'v, 'a> View<'v, 'a> {
         blocks.extend(self.notes());
         blocks.extend(listed("Not seen", missing));
         if seen.trace.events.is_empty() {
-            blocks.push(Block::Paragraph(format!("{}.", unseen::nothing(&seen.history)).into()));
+            blocks.push(Block::paragraph(format!("{}.", unseen::nothing(&seen.history))));
         }
         blocks
     }
@@ -196,7 +198,7 @@ impl<'v, 'a> View<'v, 'a> {
         let seen = self.seen;
         let mut blocks = Vec::new();
         if !seen.violations.is_empty() {
-            blocks.push(Block::Heading(2, "Forbidden".into()));
+            blocks.push(Block::heading(2, "Forbidden"));
         }
         let groups = grouped(seen.violations.iter().map(|it| ((&it.forbidden, &it.says), it)));
         let cards = groups.iter().take(self.room.cards).filter_map(|(_, alike)| self.forbidden(alike));
@@ -223,7 +225,7 @@ impl<'v, 'a> View<'v, 'a> {
     fn cards(&self, severity: Severity, heading: &str) -> Vec<Block> {
         let groups = grouped(self.seen.found(severity).take(10_000).map(|finding| (alike(finding), finding)));
         let cards = groups.iter().take(self.room.cards).filter_map(|(_, findings)| self.card(findings));
-        let heading = (!groups.is_empty()).then(|| Block::Heading(2, heading.into()));
+        let heading = (!groups.is_empty()).then(|| Block::heading(2, heading));
         heading.into_iter().chain(cards).chain(more(groups.len(), self.room.cards, "findings")).collect()
     }
 
@@ -232,7 +234,7 @@ impl<'v, 'a> View<'v, 'a> {
     fn card(&self, findings: &[&'a Finding]) -> Option<Block> {
         let finding = *findings.first()?;
         let change = LineChange::of(self.seen, finding);
-        let says = Block::Paragraph(format!("{}.", finding.says.trim_end_matches('.')).into());
+        let says = Block::paragraph(format!("{}.", finding.says.trim_end_matches('.')));
         let mut body: Vec<Block> = source(change.source).into_iter().collect();
         if finding.severity == Severity::Pitfall || self.room.is_page {
             let instead = Text::from(Span::Strong("Instead:".to_owned())).then(format!(" {}", finding.workaround));
@@ -269,7 +271,7 @@ impl<'v, 'a> View<'v, 'a> {
         let at = at.map(|place| Text::code(shown(&place)).then(", ")).unwrap_or_default();
         let text = place::since_start(self.seen.trace, shown_event.t_ns);
         let entry = self.made.all.iter().position(|entry| entry.events.contains(&event));
-        Some(at.then(match entry {
+        Some(at.then(match entry.filter(|entry| self.listed.contains_key(entry)) {
             Some(entry) => Span::Link { text, to: format!("#e{entry}") },
             None => Span::Plain(text),
         }))
@@ -294,10 +296,10 @@ impl<'v, 'a> View<'v, 'a> {
         listed
     }
 
-    fn events(&self, entries: BTreeMap<usize, Block>) -> Vec<Block> {
-        let heading = (!self.seen.trace.events.is_empty()).then(|| Block::Heading(2, "Events".into()));
-        let left = more(self.made.all.len(), entries.len(), "events");
-        heading.into_iter().chain(entries.into_values()).chain(left).chain(self.not_listed()).collect()
+    fn events(&self) -> Vec<Block> {
+        let heading = (!self.seen.trace.events.is_empty()).then(|| Block::heading(2, "Events"));
+        let left = more(self.made.all.len(), self.listed.len(), "events");
+        heading.into_iter().chain(self.listed.values().cloned()).chain(left).chain(self.not_listed()).collect()
     }
 
     /// What a terminal says of events after those that it lists.
@@ -306,7 +308,7 @@ impl<'v, 'a> View<'v, 'a> {
     }
 
     fn not_listed(&self) -> Option<Block> {
-        Some(Block::Paragraph(Span::Toned(Tone::Dim, format!("Not listed: {}.", self.made.not_listed()?)).into()))
+        Some(Block::paragraph(Span::Toned(Tone::Dim, format!("Not listed: {}.", self.made.not_listed()?))))
     }
 
     fn entry(&self, index: usize, entry: &TraceEntry, has_stack: bool) -> Option<Block> {
@@ -324,7 +326,7 @@ impl<'v, 'a> View<'v, 'a> {
         let chain = Text::join(place::chain(event).into_iter().map(part), format!(" →{UNBROKEN}"));
         let mut body = vec![Block::Paragraph(chain)];
         body.extend(source(event.stack.source.as_deref()).filter(|_| self.room.is_page));
-        body.extend(entry.details.iter().map(|detail| Block::Paragraph(detail.into())));
+        body.extend(entry.details.iter().map(|detail| Block::paragraph(detail)));
         // A card has said what is wrong here.
         let mut cards: Vec<(usize, &Finding)> = Vec::new();
         for finding in entry.findings.iter().filter_map(|index| seen.findings.get(*index)).filter(|_| self.room.is_page)
@@ -335,11 +337,11 @@ impl<'v, 'a> View<'v, 'a> {
             }
         }
         body.extend(cards.into_iter().map(|(card, finding)| {
-            Block::Paragraph(Span::Link { text: finding.title.clone(), to: format!("#f{card}") }.into())
+            Block::paragraph(Span::Link { text: finding.title.clone(), to: format!("#f{card}") })
         }));
         for late in entry.late.iter().take(MOST_LATE) {
             if !self.explained.contains(&late.event) {
-                body.push(Block::Paragraph(Span::Toned(Tone::Doubt, late_write(seen.trace, late)).into()));
+                body.push(Block::paragraph(Span::Toned(Tone::Doubt, late_write(seen.trace, late))));
             }
             let event = seen.trace.events.get(late.event).filter(|_| has_stack);
             body.extend(event.into_iter().flat_map(|event| stack(event, "Stack of this write")));
@@ -363,8 +365,7 @@ fn source(line: Option<&str>) -> Option<Block> {
 
 fn stack(event: &TraceEvent, name: &str) -> Vec<Block> {
     let stack = &event.stack;
-    let missing =
-        stack.missing.as_ref().map(|missing| Block::Paragraph(format!("{name}: {}", place::short(missing)).into()));
+    let missing = stack.missing.as_ref().map(|missing| Block::paragraph(format!("{name}: {}", place::short(missing))));
     let frames = stack.frames.iter().take(MOST_FRAMES).map(|frame| {
         let (function, at) = place::frame(frame);
         let function = if frame.owner == FrameOwner::Program { Span::Strong(function) } else { Span::Code(function) };
@@ -392,7 +393,7 @@ fn counts(seen: &TraceView) -> Vec<Block> {
     calls.sort_by_key(|(_, count)| std::cmp::Reverse(count.calls));
     let mut blocks = Vec::new();
     if !trace.counts.is_empty() {
-        blocks.push(Block::Heading(2, "Counts".into()));
+        blocks.push(Block::heading(2, "Counts"));
     }
     if !uses.is_empty() {
         let rows = uses.iter().take(MOST_ROWS).map(|(pid, gpu, uses)| {
