@@ -337,7 +337,9 @@ impl<'v, 'a> View<'v, 'a> {
             }
         }
         body.extend(cards.into_iter().map(|(card, finding)| {
-            Block::paragraph(Span::Link { text: finding.title.clone(), to: format!("#f{card}") })
+            Block::paragraph(
+                Text::from("See: ").then(Span::Link { text: finding.title.clone(), to: format!("#f{card}") }),
+            )
         }));
         for late in entry.late.iter().take(MOST_LATE) {
             if !self.explained.contains(&late.event) {
