@@ -489,16 +489,15 @@ fn there(examination: &Examination) -> Vec<KernelGpu> {
 
 /// The GPUs that the kernel has and CUDA does not show, with what hides them.
 fn hidden(examination: &Examination, driver: &Start) -> Vec<HiddenGpu> {
-    let is_shown = |start: &Start, uuid: &Option<String>| uuid.as_ref().is_some_and(|uuid| start.seen.contains(uuid));
     if driver.seen.is_empty() {
         return Vec::new();
     }
     let unseen = there(examination);
-    let unseen = unseen.iter().filter(|gpu| gpu.uuid.is_some() && !is_shown(driver, &gpu.uuid));
+    let unseen = unseen.iter().filter_map(|gpu| Some((gpu, gpu.uuid.as_ref().filter(|it| !driver.seen.contains(it))?)));
     unseen
-        .map(|gpu| {
-            let shows = |start: &&Start| start.library == Started::Driver && is_shown(start, &gpu.uuid);
-            let change = examination.starts.iter().filter(shows).find_map(|start| start.changed.as_ref());
+        .map(|(gpu, uuid)| {
+            let starts = examination.starts.iter().filter(|start| start.library == Started::Driver);
+            let change = starts.filter(|start| start.seen.contains(uuid)).find_map(|start| start.changed.as_ref());
             let path = format!("/dev/nvidia{}", gpu.device_minor);
             let file = examination.files.iter().find(|tried| tried.file == path);
             let by = change.map(|change| environment(examination, change)).or_else(|| closed(file?));

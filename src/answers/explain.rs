@@ -14,7 +14,7 @@ mod query;
 mod words;
 
 pub use certainty::Certainty;
-pub use error::{Advice, Cause};
+pub use error::{Advice, Cause, all_advice, message};
 pub use fact::NameFact;
 pub use query::Query;
 
@@ -165,7 +165,7 @@ impl<'a> Explainer<'a> {
         let facts = fact::facts(&query, self.summary);
         let found = self.ranked(&query, !facts.is_empty());
         let matches: Vec<&Match> = found.iter().take(2).map(|(found, _)| found).collect();
-        let certainty = certainty::of(&query, &facts, &matches, &self.index);
+        let certainty = certainty::judge(&query, &facts, &matches, &self.index);
         let best = found.first().map_or(0.0, |(found, _)| found.score);
         let answers = found
             .into_iter()

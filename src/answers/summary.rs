@@ -220,7 +220,7 @@ pub fn embedded() -> Summary {
 
 impl Summary {
     /// The summary of these surveys, of the reports' machines (each with its folder), of evidence, and of releases.
-    pub fn of(
+    pub fn new(
         mut surveys: Vec<&Survey>,
         reports: &[(String, Machine)],
         answers: BTreeMap<String, Basis>,

@@ -49,7 +49,7 @@ pub enum Problem {
 }
 
 impl Problem {
-    fn of(error: &io::Error) -> Problem {
+    fn from_io(error: &io::Error) -> Problem {
         match error.kind() {
             io::ErrorKind::UnexpectedEof => Problem::Truncated("the file ends in the middle".to_owned()),
             io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => Problem::Wrong(error.to_string()),
@@ -136,7 +136,7 @@ pub fn documents(source: &Source, mut take: impl FnMut(ArchiveDocument) -> bool)
     let mut reader = match opened {
         Ok(reader) => reader,
         Err(error) => {
-            take(ArchiveDocument { path: name, text: Err(Problem::of(&error)) });
+            take(ArchiveDocument { path: name, text: Err(Problem::from_io(&error)) });
             return;
         }
     };
@@ -151,7 +151,7 @@ pub fn documents(source: &Source, mut take: impl FnMut(ArchiveDocument) -> bool)
             Ok(Some(ArchiveLine::Whole(line))) => (Ok(line), false),
             Ok(Some(ArchiveLine::TooLarge)) => (Err(Problem::too_large()), false),
             Ok(Some(ArchiveLine::Endless)) => (Err(Problem::too_large()), true),
-            Err(error) => (Err(Problem::of(&error)), true),
+            Err(error) => (Err(Problem::from_io(&error)), true),
         };
         // An indented document: it takes up the rest of the source.
         if first.is_none() && is_single && line.as_ref().is_ok_and(|line| line.trim_ascii() == b"{") {
@@ -228,7 +228,7 @@ fn rest(reader: &mut dyn BufRead, mut text: Vec<u8>) -> Result<Vec<u8>, Problem>
     text.push(b'\n');
     let read = reader.take(MOST_BYTES as u64).read_to_end(&mut text);
     match read {
-        Err(error) => Err(Problem::of(&error)),
+        Err(error) => Err(Problem::from_io(&error)),
         Ok(_) if text.len() > MOST_BYTES => Err(Problem::too_large()),
         Ok(_) => Ok(text),
     }

@@ -22,7 +22,7 @@ mod value;
 mod visible;
 pub mod words;
 
-pub use change::{Change, Fact, RowFact, Subject, Token};
+pub use change::{Change, ChangeSubject, Fact, RowFact, Token};
 pub use exit::ExitCheck;
 pub use gpus::{GpuList, GpuNames};
 pub use look::{Look, Sight, Truth};

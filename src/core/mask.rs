@@ -308,13 +308,12 @@ fn by_uuid(entry: &str, gpus: &[String]) -> Result<usize, Ending> {
     if wanted.is_empty() {
         return Err(Ending::NoDigits);
     }
-    let fits = |uuid: &str| {
-        let digits = uuid.trim_start_matches("GPU-").chars().filter(|letter| *letter != '-');
-        digits.map(|digit| digit.to_ascii_lowercase()).collect::<String>().starts_with(&wanted)
-    };
-    let mut fitting = gpus.iter().enumerate().filter(|(_, uuid)| fits(uuid)).map(|(place, _)| place);
+    let mut fitting = gpus
+        .iter()
+        .enumerate()
+        .filter(|(_, uuid)| uuid.trim_start_matches("GPU-").replace('-', "").to_ascii_lowercase().starts_with(&wanted));
     match (fitting.next(), fitting.next()) {
-        (Some(gpu), None) => Ok(gpu),
+        (Some((gpu, _)), None) => Ok(gpu),
         (Some(_), Some(_)) => Err(Ending::SeveralGpus),
         (None, _) => Err(Ending::UnknownUuid),
     }

@@ -96,11 +96,10 @@ fn is_replaceable(path: &Path) -> bool {
 
 /// Whether a path is that of an open descriptor of this process, as `/dev/stdout` and `/dev/fd/63` are.
 fn is_descriptor_of_ours(path: &Path) -> bool {
-    let named = |path: &Path| {
-        let ours = canonicalize("/proc/self/fd").ok();
-        ours.is_some() && path.parent().and_then(|folder| canonicalize(folder).ok()) == ours
-    };
-    named(path) || path.starts_with("/dev") && read_link(path).is_ok_and(|target| named(&target))
+    let Ok(ours) = canonicalize("/proc/self/fd") else { return false };
+    let target = path.starts_with("/dev").then(|| read_link(path).ok()).flatten();
+    let mut folders = [Some(path), target.as_deref()].into_iter().filter_map(|path| path?.parent());
+    folders.any(|folder| canonicalize(folder).is_ok_and(|folder| folder == ours))
 }
 
 /// What is to be at a path, in a file beside it, flushed.

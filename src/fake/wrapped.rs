@@ -7,7 +7,7 @@ use cuda_pitfalls_calls::{self as calls, Call, CallLibrary, ParamKind};
 
 /// What a wrapper does beside passing the call on.
 #[derive(Clone, Debug, PartialEq)]
-enum Way {
+enum Wrapping {
     Special,
     Use(String),
     Told(String),
@@ -22,7 +22,7 @@ const VARIANTS: [&str; 3] = ["", "_ptsz", "_ptds"];
 
 /// The whole file, from the text of `shim/calls.txt`.
 pub(crate) fn source(text: &str) -> Result<String, String> {
-    let mut ways: BTreeMap<String, Way> = BTreeMap::new();
+    let mut ways: BTreeMap<String, Wrapping> = BTreeMap::new();
     let mut lacking: BTreeSet<String> = BTreeSet::new();
     let mut words: BTreeMap<String, usize> = calls::all()
         .filter(|call| call.library == CallLibrary::Driver)
@@ -34,16 +34,16 @@ pub(crate) fn source(text: &str) -> Result<String, String> {
         let way = match parts.next() {
             None => continue,
             Some(comment) if comment.starts_with('#') => continue,
-            Some("special") => Way::Special,
-            Some("noisy") => Way::Noisy,
-            Some("question") => Way::Question,
-            Some("switch") => Way::Switch,
-            Some("use") => Way::Use(parts.next().ok_or_else(|| wrong("a way is missing"))?.to_owned()),
+            Some("special") => Wrapping::Special,
+            Some("noisy") => Wrapping::Noisy,
+            Some("question") => Wrapping::Question,
+            Some("switch") => Wrapping::Switch,
+            Some("use") => Wrapping::Use(parts.next().ok_or_else(|| wrong("a way is missing"))?.to_owned()),
             Some("lacking") => {
                 lacking.extend(parts.map(str::to_owned));
                 continue;
             }
-            Some("told") => Way::Told(parts.next().ok_or_else(|| wrong("a kind is missing"))?.to_owned()),
+            Some("told") => Wrapping::Told(parts.next().ok_or_else(|| wrong("a kind is missing"))?.to_owned()),
             Some("more") => {
                 let count =
                     parts.next().and_then(|count| count.parse().ok()).ok_or_else(|| wrong("a number is missing"))?;
@@ -59,16 +59,16 @@ pub(crate) fn source(text: &str) -> Result<String, String> {
         }
     }
     // A special function may have a struct that no number of words describes.
-    let special = ways.iter().filter(|(_, way)| **way == Way::Special).map(|(name, _)| name.clone());
+    let special = ways.iter().filter(|(_, way)| **way == Wrapping::Special).map(|(name, _)| name.clone());
     let names: BTreeSet<String> = words.keys().cloned().chain(special).collect();
     if let Some(unknown) = ways.keys().find(|name| !names.contains(*name)) {
         return Err(format!("shim/calls.txt: the tables of calls do not have {unknown}"));
     }
-    let mut all: Vec<(String, usize, Way)> = Vec::new();
+    let mut all: Vec<(String, usize, Wrapping)> = Vec::new();
     for name in names {
-        let way = ways.get(&name).cloned().unwrap_or(Way::Plain);
+        let way = ways.get(&name).cloned().unwrap_or(Wrapping::Plain);
         let count = words.get(&name).copied().unwrap_or(0);
-        let variants: &[&str] = if matches!(way, Way::Use(_)) { &VARIANTS } else { &VARIANTS[..1] };
+        let variants: &[&str] = if matches!(way, Wrapping::Use(_)) { &VARIANTS } else { &VARIANTS[..1] };
         all.extend(variants.iter().map(|variant| (format!("{name}{variant}"), count, way.clone())));
     }
     if let Some(twice) = all.iter().map(|(name, ..)| name).find(|name| lacking.contains(*name)) {
@@ -118,26 +118,26 @@ fn words_of(call: &Call) -> Option<usize> {
     (!is_in_memory).then_some(call.params.len())
 }
 
-fn file(all: &[(String, usize, Way)]) -> String {
+fn file(all: &[(String, usize, Wrapping)]) -> String {
     let mut out = format!("pub const COUNT: usize = {};\n", all.len());
     out += "pub static NAMES: [&str; COUNT] = [\n";
     for (name, ..) in all {
         out += &format!("    \"{name}\\0\",\n");
     }
     out += "];\n/// Whether a function is a question that is wrapped only where all calls are counted.\n";
-    let questions: Vec<String> = all.iter().map(|(_, _, way)| (*way == Way::Question).to_string()).collect();
+    let questions: Vec<String> = all.iter().map(|(_, _, way)| (*way == Wrapping::Question).to_string()).collect();
     out += &format!("pub static QUESTIONS: [bool; COUNT] = [{}];\n", questions.join(", "));
     out += "/// Our functions, in the order of [`NAMES`].\npub struct Ours(pub [*const (); COUNT]);\n";
     out += "// SAFETY: addresses of functions, which are never written.\nunsafe impl Sync for Ours {}\n";
     out += "pub static OURS: Ours = Ours([\n";
     for (name, _, way) in all {
-        let path = if *way == Way::Special { "crate::special::" } else { "" };
+        let path = if *way == Wrapping::Special { "crate::special::" } else { "" };
         out += &format!("    {path}{name} as *const (),\n");
     }
     out += "]);\n";
     out += INDEX;
     for (index, (name, words, way)) in all.iter().enumerate() {
-        if *way != Way::Special {
+        if *way != Wrapping::Special {
             out += &wrapper(index, name, *words, way);
         }
     }
@@ -166,22 +166,22 @@ pub const fn index(name: &str) -> usize {
 }
 ";
 
-fn wrapper(index: usize, name: &str, words: usize, way: &Way) -> String {
+fn wrapper(index: usize, name: &str, words: usize, way: &Wrapping) -> String {
     let parameters: Vec<String> = (0..words).map(|at| format!("a{at}: usize")).collect();
     let arguments: Vec<String> = (0..words).map(|at| format!("a{at}")).collect();
     let types = vec!["usize"; words].join(", ");
     let after = match way {
-        Way::Use(usage) => {
+        Wrapping::Use(usage) => {
             let (first, rest) = usage.split_at(1);
             format!("after_use({index}, status, crate::counts::Usage::{}{rest})", first.to_uppercase())
         }
-        Way::Told(kind) => format!("after_told({index}, status, \"{kind}\", number)"),
-        Way::Switch => format!("after_switch({index}, status)"),
-        Way::Noisy | Way::Question => format!("after({index}, status, true)"),
-        Way::Plain | Way::Special => format!("after({index}, status, false)"),
+        Wrapping::Told(kind) => format!("after_told({index}, status, \"{kind}\", number)"),
+        Wrapping::Switch => format!("after_switch({index}, status)"),
+        Wrapping::Noisy | Wrapping::Question => format!("after({index}, status, true)"),
+        Wrapping::Plain | Wrapping::Special => format!("after({index}, status, false)"),
     };
     let before = match way {
-        Way::Told(kind) => format!("let number = crate::special::before_told({index}, \"{kind}\");"),
+        Wrapping::Told(kind) => format!("let number = crate::special::before_told({index}, \"{kind}\");"),
         _ => String::new(),
     };
     format!(

@@ -215,7 +215,7 @@ fn flatten(machine: &str, text: &str, gpus: Option<usize>) -> Result<String, Mac
         MachineError::Machine(format!("the description of the simulated machine `{name}` is not valid: {why}"))
     })?;
     node.gpu.truncate(gpus.unwrap_or(usize::MAX));
-    node.possible().and_then(|()| conf::of(machine, &node)).map_err(|why| {
+    node.possible().and_then(|()| conf::text(machine, &node)).map_err(|why| {
         MachineError::Machine(format!("the simulated machine `{name}` is not possible: {}", terminal(&why)))
     })
 }

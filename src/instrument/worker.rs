@@ -41,7 +41,7 @@ struct Worker {
     bytes: Mutex<HashMap<String, Vec<u8>>>,
     /// Private copies of libcuda and libcudart, by name.
     copies: Mutex<HashMap<String, libloading::Library>>,
-    threads: Mutex<HashMap<String, Thread>>,
+    threads: Mutex<HashMap<String, WorkerThread>>,
     /// How this process leaves, if a step asked for it and was reported.
     leaving: Mutex<Option<Leaving>>,
 }
@@ -50,7 +50,7 @@ struct Worker {
 type Job = (usize, Step);
 
 /// A thread that waits for steps.
-struct Thread {
+struct WorkerThread {
     jobs: mpsc::Sender<Job>,
     done: Arc<Mutex<mpsc::Receiver<()>>>,
     handle: std::thread::JoinHandle<()>,

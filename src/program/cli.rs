@@ -30,7 +30,7 @@ use clap::{ColorChoice, FromArgMatches as _, Parser, Subcommand};
 use clap_complete::Shell;
 
 use self::output::{Outcome, ended, fail, fail_in_document, fail_rendered, is_styled, named, print};
-use self::started::Started;
+use self::started::StartedProgram;
 use crate::argument;
 use crate::run::options::{ExclusionOptions, RunOptions, WRITTEN};
 use crate::run::{BisectOptions, SurveyOptions};
@@ -181,7 +181,7 @@ enum CliCommand {
         /// The inherited channel.
         fd: i32,
         #[command(flatten)]
-        started: Started,
+        started: StartedProgram,
     },
     /// The sampler (started by `run`).
     #[command(name = role::SAMPLER, hide = true)]
@@ -191,13 +191,13 @@ enum CliCommand {
         /// The NVML to open.
         library: Option<OsString>,
         #[command(flatten)]
-        started: Started,
+        started: StartedProgram,
     },
     /// A command that is watched (started by a run).
     #[command(name = role::COMMAND, hide = true)]
     Watched {
         #[command(flatten)]
-        started: Started,
+        started: StartedProgram,
         /// The descriptor of the command's channel, if its system calls are to be answered by the parent.
         #[arg(long)]
         filter: Option<i32>,
@@ -209,7 +209,7 @@ enum CliCommand {
     #[command(name = role::TRACER, hide = true)]
     Tracer {
         #[command(flatten)]
-        started: Started,
+        started: StartedProgram,
         #[command(flatten)]
         row: tracer::TracerArguments,
     },
@@ -219,7 +219,7 @@ enum CliCommand {
         /// The inherited channel.
         fd: i32,
         #[command(flatten)]
-        started: Started,
+        started: StartedProgram,
     },
     /// A libcuda that counts calls of `cuInit` and finds no GPU, for a process that loads it by its path before anybody
     /// else loads one by name (started by `pytest-cuda-pitfalls`).
@@ -236,7 +236,7 @@ enum CliCommand {
         /// The libcudart to ask.
         libcudart: Option<OsString>,
         #[command(flatten)]
-        started: Started,
+        started: StartedProgram,
     },
 }
 

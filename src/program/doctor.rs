@@ -251,7 +251,7 @@ impl<'a> Doctor<'a> {
                 left_out += 1;
             }
             let raised = match &change {
-                Change::Raised { limit, .. } => Raised::new(limit),
+                Change::Raised { limit, .. } => RaisedLimit::new(limit),
                 _ => None,
             };
             let start = self.start(Started::Driver, environment, Some(change))?;
@@ -342,21 +342,21 @@ fn started(library: Started, changed: Option<Change>, examined: Examined) -> Sta
 }
 
 /// A limit of this process that is raised, for processes that are started meanwhile.
-struct Raised {
+struct RaisedLimit {
     resource: Resource,
     was: Rlimit,
 }
 
-impl Raised {
-    fn new(limit: &str) -> Option<Raised> {
+impl RaisedLimit {
+    fn new(limit: &str) -> Option<RaisedLimit> {
         let (_, resource) = place::LIMITS.into_iter().find(|(name, _)| *name == limit)?;
         let was = getrlimit(resource);
         setrlimit(resource, Rlimit { current: was.maximum, maximum: was.maximum }).ok()?;
-        Some(Raised { resource, was })
+        Some(RaisedLimit { resource, was })
     }
 }
 
-impl Drop for Raised {
+impl Drop for RaisedLimit {
     fn drop(&mut self) {
         let _ = setrlimit(self.resource, self.was);
     }

@@ -22,7 +22,7 @@ pub(crate) enum GpusError {
 }
 
 /// The GPUs of this machine, or of a simulated one, in NVML's order. `program` is the path of this binary.
-pub(crate) fn of(program: &Path, simulated: Option<&str>) -> Result<(GpuSource, Vec<ListedGpu>), GpusError> {
+pub(crate) fn list(program: &Path, simulated: Option<&str>) -> Result<(GpuSource, Vec<ListedGpu>), GpusError> {
     let home = Folder::create()?;
     // An empty folder of links: the loader finds NVML as for any program.
     let links = match simulated {

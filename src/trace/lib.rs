@@ -133,10 +133,9 @@ pub struct TraceProcess {
 impl TraceProcess {
     /// The program, and the script or module that its Python runs: `python3.12 train.py`.
     pub fn name(&self) -> String {
-        let last = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
         // The file is not known of a process that has gone already.
         let file = [Some(&self.program), self.arguments.first()].into_iter().flatten().find(|file| !file.is_empty());
-        let program = file.map_or_else(|| "?".to_owned(), |file| last(file));
+        let program = file.map_or("?", |file| stack::file_name(file)).to_owned();
         if self.python.is_none() && !program.starts_with("python") {
             return program;
         }
@@ -148,7 +147,7 @@ impl TraceProcess {
                 Some("-c") => break arguments.next().and_then(of_multiprocessing).or_else(|| Some("-c".to_owned())),
                 Some("-X" | "-W") => drop(arguments.next()),
                 Some(option) if option.starts_with('-') => {}
-                script => break script.map(last),
+                script => break script.map(|path| stack::file_name(path).to_owned()),
             }
         };
         script.map_or(program.clone(), |script| format!("{program} {script}"))

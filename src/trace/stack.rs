@@ -359,7 +359,7 @@ fn of_cython(function: &str) -> Option<String> {
     (parts.len() > 1 && !last.is_empty()).then(|| parts.join("."))
 }
 
-fn file_name(path: &str) -> &str {
+pub(crate) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 

@@ -127,7 +127,7 @@ pub struct Figure {
 
 /// What is looked at: a fact of one step of one case.
 #[derive(Clone, Copy, Debug)]
-struct Place<'a> {
+struct FactAddress<'a> {
     case: &'a str,
     /// The label of the step.
     at: &'a str,
@@ -208,21 +208,21 @@ impl Stated {
 }
 
 impl Expects {
-    fn place(&self) -> Place<'_> {
-        Place { case: &self.case, at: &self.at, fact: &self.fact, gpu: self.gpu.as_deref() }
+    fn place(&self) -> FactAddress<'_> {
+        FactAddress { case: &self.case, at: &self.at, fact: &self.fact, gpu: self.gpu.as_deref() }
     }
 }
 
 impl Figure {
-    fn place(&self) -> Place<'_> {
-        Place { case: &self.case, at: &self.at, fact: &self.fact, gpu: self.gpu.as_deref() }
+    fn place(&self) -> FactAddress<'_> {
+        FactAddress { case: &self.case, at: &self.at, fact: &self.fact, gpu: self.gpu.as_deref() }
     }
 }
 
-impl Place<'_> {
+impl FactAddress<'_> {
     /// Refuses a place that an instance does not have: a renamed step must not leave a claim without its test.
     fn find_in(&self, instance: &Instance) -> Result<(), String> {
-        let Place { case, at, fact, gpu } = *self;
+        let FactAddress { case, at, fact, gpu } = *self;
         let name = &instance.name;
         let found = instance.cases.iter().find(|known| known.name == case);
         let found = found.ok_or_else(|| format!("{name} has no case `{case}`"))?;

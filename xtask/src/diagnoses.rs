@@ -33,14 +33,14 @@ A rule is a file `scenarios/diagnoses/<name>.toml`: a comment that says what goe
 ";
 
 /// A committed trace of a real program, and the findings of today's rules in it.
-pub struct Traced {
+pub struct TracedRun {
     /// Its folder below `reports/traces`, such as `h200-x2/torch_fork`.
     pub name: String,
     /// The findings.
     pub findings: Vec<Finding>,
 }
 
-impl Traced {
+impl TracedRun {
     fn has(&self, rule: &DiagnosisRule) -> bool {
         self.findings.iter().any(|finding| finding.rule == rule.name)
     }
@@ -56,7 +56,7 @@ impl Traced {
 }
 
 /// The page, in Markdown.
-pub fn page(traces: &[Traced], measured: &[Measurement]) -> String {
+pub fn page(traces: &[TracedRun], measured: &[Measurement]) -> String {
     let mut text = HEAD.to_owned();
     for rule in rules() {
         let title = markdown(&rule.title);
@@ -80,7 +80,7 @@ pub fn page(traces: &[Traced], measured: &[Measurement]) -> String {
     text
 }
 
-fn section(rule: &DiagnosisRule, traces: &[Traced], measured: &[Measurement]) -> String {
+fn section(rule: &DiagnosisRule, traces: &[TracedRun], measured: &[Measurement]) -> String {
     let mut text =
         format!("\n## {}\n\n**{}** ({})\n\n{}\n", rule.name, markdown(&rule.title), rule.severity.name(), rule.why);
     let when: Vec<String> = rule.when.iter().map(when).collect();
@@ -93,7 +93,7 @@ fn section(rule: &DiagnosisRule, traces: &[Traced], measured: &[Measurement]) ->
         let names: Vec<String> = rule.leaves_open.iter().map(|name| format!("[`{name}`](#{name})")).collect();
         let _ = write!(text, "\nWhere it is found, nothing is known about {}.\n", names.join(", "));
     }
-    let found: Vec<String> = traces.iter().filter(|trace| trace.has(rule)).map(Traced::link).collect();
+    let found: Vec<String> = traces.iter().filter(|trace| trace.has(rule)).map(TracedRun::link).collect();
     let found = if found.is_empty() { NEVER_FOUND.to_owned() } else { format!("Found in {}.", found.join(", ")) };
     let _ = write!(text, "\n{found}\n");
     text.push_str("\n| in | write | run |\n| --- | --- | --- |\n");
@@ -112,7 +112,7 @@ fn section(rule: &DiagnosisRule, traces: &[Traced], measured: &[Measurement]) ->
 }
 
 /// Where a workaround was run, according to committed reports and traces; empty if it was not.
-fn runs(rule: &DiagnosisRule, framework: &str, traces: &[Traced], measured: &[Measurement]) -> Vec<String> {
+fn runs(rule: &DiagnosisRule, framework: &str, traces: &[TracedRun], measured: &[Measurement]) -> Vec<String> {
     let shown = rule.shown(framework).iter();
     shown
         .filter_map(|shown| match shown {
@@ -126,7 +126,7 @@ fn runs(rule: &DiagnosisRule, framework: &str, traces: &[Traced], measured: &[Me
                 let without: Vec<String> = traces
                     .iter()
                     .filter(|trace| trace.program() == program && !trace.has(rule))
-                    .map(Traced::link)
+                    .map(TracedRun::link)
                     .collect();
                 (!without.is_empty()).then(|| format!("traced: {}", without.join(", ")))
             }

@@ -18,7 +18,7 @@ use cuda_pitfalls::{catalogue, diagnosis, evidence, judge, render, trace};
 use crate::claim::{self, Article};
 use crate::explain::{Fared, Phrasings};
 use crate::page::Measurement;
-use crate::provenance::Source;
+use crate::provenance::ReportSource;
 use crate::{TaskError, book, counts, diagnoses, errors, explain, export, page, provenance, steps};
 
 /// The page that has generated sentences, like README.md.
@@ -33,13 +33,13 @@ pub fn root() -> &'static Path {
 }
 
 /// The generated documents, and what they are made of.
-pub struct Made {
+pub struct MadeDocuments {
     /// The texts, by their paths.
     pub documents: Documents,
     /// The scenarios that come with the program.
     pub scenarios: Vec<Scenario>,
     /// Where the reports come from.
-    pub sources: Vec<Source>,
+    pub sources: Vec<ReportSource>,
     /// What the reports say about today's scenarios.
     pub measured: Vec<Measurement>,
     /// How `explain` fares on what people write.
@@ -50,12 +50,12 @@ pub struct Made {
 ///
 /// # Errors
 /// A source of the documents cannot be read or is not valid.
-pub fn make() -> Result<Made, TaskError> {
+pub fn make() -> Result<MadeDocuments, TaskError> {
     let scenarios = catalogue::select(&[])?;
     let read = |path: &str| fs::read_to_string(root().join(path));
     let phrasings = Phrasings::parse(&read("tests/phrasings.toml")?)?;
     let (judged, fared) = thread::scope(|scope| {
-        let fared = scope.spawn(|| Fared::of(&phrasings, &scenarios, &summary::embedded()));
+        let fared = scope.spawn(|| Fared::measure(&phrasings, &scenarios, &summary::embedded()));
         (judged(&scenarios), fared.join().unwrap_or_else(|panic| resume_unwind(panic)))
     });
     let (mut sources, mut measured, mut reports) = (Vec::new(), Vec::new(), Vec::new());
@@ -70,7 +70,7 @@ pub fn make() -> Result<Made, TaskError> {
     let bases = page::bases(&measured);
     let of_surveys = surveys.iter().flat_map(|(_, surveys)| surveys).map(|named| &named.survey).collect();
     let machines: Vec<_> = reports.iter().map(|(name, report)| (name.clone(), report.machine.clone())).collect();
-    let summary = Summary::of(of_surveys, &machines, bases.clone(), asked);
+    let summary = Summary::new(of_surveys, &machines, bases.clone(), asked);
     let articles = articles(&scenarios)?;
     let ledger = claim::weigh(&articles, &reports);
     let counted = counts::Counted { scenarios: &scenarios, bases: &bases, claims: &ledger };
@@ -81,7 +81,7 @@ pub fn make() -> Result<Made, TaskError> {
         ("docs/surveys/releases.md", render::releases::markdown(&matrix)),
         ("docs/diagnoses.md", diagnoses::page(&traced()?, &measured)),
         ("docs/explain.md", explain::page(&fared)),
-        ("docs/errors.md", errors::page(&read("scenarios/errors.toml")?)?),
+        ("docs/errors.md", errors::page()),
         ("docs/export.md", export::page(&scenarios)?),
         ("docs/claims.md", claim::page(&ledger, &reports)),
         ("scenarios/index.json", catalogue::index()?),
@@ -96,7 +96,7 @@ pub fn make() -> Result<Made, TaskError> {
             .map(|(kind, surveys)| (format!("docs/surveys/{}.md", kind.name()), survey_page::page(*kind, surveys))),
     );
     documents.insert(book::SUMMARY.to_owned(), book::summary(pages_of_docs(&documents)?));
-    Ok(Made { documents, scenarios, sources, measured, fared })
+    Ok(MadeDocuments { documents, scenarios, sources, measured, fared })
 }
 
 /// The pages of docs/ by their paths below it: those that are made, and those that people write.
@@ -115,10 +115,10 @@ fn pages_of_docs(made: &Documents) -> Result<Documents, TaskError> {
 }
 
 /// A committed report as it is judged today, by the name of its folder.
-struct Judged {
+struct JudgedReport {
     name: String,
     report: Report,
-    source: Source,
+    source: ReportSource,
     measured: Vec<Measurement>,
 }
 
@@ -126,14 +126,14 @@ struct Judged {
 ///
 /// # Errors
 /// A committed report cannot be read.
-fn judged(scenarios: &[Scenario]) -> Result<Vec<Judged>, TaskError> {
+fn judged(scenarios: &[Scenario]) -> Result<Vec<JudgedReport>, TaskError> {
     let read = |(name, file): &(String, PathBuf)| {
         let mut report = report::read(file)?;
         let measured = page::measurements(scenarios, name, &report);
-        let source = Source::of(name, &report, &measured);
+        let source = ReportSource::new(name, &report, &measured);
         judge::plan_as_today(&mut report, scenarios);
         judge::rejudge(&mut report);
-        Ok(Judged { name: name.clone(), report, source, measured })
+        Ok(JudgedReport { name: name.clone(), report, source, measured })
     };
     let files = committed(report::REPORT)?;
     let (first, second) = files.split_at(files.len() / 2);
@@ -154,7 +154,7 @@ pub fn uncommitted() -> Result<BTreeMap<String, usize>, TaskError> {
 ///
 /// # Errors
 /// A committed trace cannot be read.
-pub fn traced() -> Result<Vec<diagnoses::Traced>, TaskError> {
+pub fn traced() -> Result<Vec<diagnoses::TracedRun>, TaskError> {
     let mut traced = Vec::new();
     for listed in evidence::listed() {
         let Some(name) =
@@ -163,7 +163,7 @@ pub fn traced() -> Result<Vec<diagnoses::Traced>, TaskError> {
             continue;
         };
         let trace = trace::Trace::open(&listed.find(&root().join("reports"))?)?;
-        traced.push(diagnoses::Traced { name: name.to_owned(), findings: diagnosis::findings(&trace) });
+        traced.push(diagnoses::TracedRun { name: name.to_owned(), findings: diagnosis::findings(&trace) });
     }
     Ok(traced)
 }

@@ -1,35 +1,14 @@
 //! docs/errors.md: what each error means, what causes it and what to do first, for readers who have its message.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use cuda_pitfalls::explain::{Advice, Cause};
-use cuda_pitfalls_calls::{CallLibrary, status};
-use serde::Deserialize;
-
-use crate::TaskError;
 use crate::page::prose;
+use cuda_pitfalls::explain::{self, Advice, Cause};
+use cuda_pitfalls_calls::{CallLibrary, status};
 
-#[derive(Deserialize)]
-struct ErrorFile {
-    error: Vec<KnownError>,
-    advice: Vec<Advice>,
-}
-
-#[derive(Deserialize)]
-struct KnownError {
-    code: u32,
-    says: String,
-}
-
-/// The page, from the text of `scenarios/errors.toml`.
-///
-/// # Errors
-/// The text is not valid.
-pub fn page(source: &str) -> Result<String, TaskError> {
-    let file: ErrorFile = toml::from_str(source).map_err(|error| format!("scenarios/errors.toml: {error}"))?;
-    let messages: BTreeMap<u32, &str> = file.error.iter().map(|error| (error.code, error.says.as_str())).collect();
-    let causes: Vec<&Cause> = file.advice.iter().flat_map(|advice| &advice.causes).collect();
+/// The page of what `explain` knows of errors.
+pub fn page() -> String {
+    let causes: Vec<&Cause> = explain::all_advice().iter().flat_map(|advice| &advice.causes).collect();
     let measured = causes.iter().filter(|cause| cause.is_measured()).count();
     let mut out = format!(
         "<!-- Made from scenarios/errors.toml; see CONTRIBUTING.md. -->\n# Errors, their causes, and what to do \
@@ -39,14 +18,14 @@ pub fn page(source: &str) -> Result<String, TaskError> {
          [surveys/errors.md](surveys/errors.md) says what frameworks make of an error of the driver.\n",
         causes.len()
     );
-    for advice in &file.advice {
-        section(&mut out, advice, &messages);
+    for advice in explain::all_advice() {
+        section(&mut out, advice);
     }
-    Ok(out)
+    out
 }
 
-fn section(out: &mut String, advice: &Advice, messages: &BTreeMap<u32, &str>) {
-    let codes = advice.codes.iter().filter_map(|code| Some((*code, *messages.get(code)?)));
+fn section(out: &mut String, advice: &Advice) {
+    let codes = advice.codes.iter().filter_map(|code| Some((*code, explain::message(*code)?)));
     let mut titles: Vec<String> = codes.map(|(code, says)| format!("{code}: {}", prose(says))).collect();
     let mut said: Vec<String> = advice.says.iter().map(|says| format!("“{}”", prose(says))).collect();
     if titles.is_empty() {

@@ -91,7 +91,7 @@ pub struct Ranked {
 
 /// Texts counted by where the right answer came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct RankCounts {
     /// All.
     pub all: usize,
     /// The right one came first.
@@ -104,12 +104,12 @@ pub struct Counts {
     pub nothing: usize,
 }
 
-impl Counts {
+impl RankCounts {
     /// Of phrases that were ranked.
-    pub fn of<'a>(ranked: impl Iterator<Item = &'a Ranked>) -> Counts {
-        ranked.fold(Counts::default(), |counts, ranked| {
+    pub fn of_ranked<'a>(ranked: impl Iterator<Item = &'a Ranked>) -> RankCounts {
+        ranked.fold(RankCounts::default(), |counts, ranked| {
             let is_claimed = ranked.certainty.is_claimed() && ranked.rank != Some(1);
-            Counts {
+            RankCounts {
                 all: counts.all + 1,
                 first: counts.first + usize::from(ranked.rank == Some(1)),
                 three: counts.three + usize::from(ranked.rank.is_some_and(|rank| rank <= 3)),
@@ -120,8 +120,8 @@ impl Counts {
     }
 
     /// Of texts about something else: none of them has a right answer.
-    pub fn of_others(answers: impl Iterator<Item = Certainty>) -> Counts {
-        answers.fold(Counts::default(), |counts, certainty| Counts {
+    pub fn of_others(answers: impl Iterator<Item = Certainty>) -> RankCounts {
+        answers.fold(RankCounts::default(), |counts, certainty| RankCounts {
             all: counts.all + 1,
             claimed: counts.claimed + usize::from(certainty.is_claimed()),
             nothing: counts.nothing + usize::from(certainty == Certainty::Nothing),
@@ -203,7 +203,7 @@ pub struct Fared {
 
 impl Fared {
     /// Looks every text up.
-    pub fn of(phrasings: &Phrasings, scenarios: &[Scenario], summary: &Summary) -> Fared {
+    pub fn measure(phrasings: &Phrasings, scenarios: &[Scenario], summary: &Summary) -> Fared {
         let explainer = Explainer::new(scenarios, summary);
         Fared {
             ranked: ranked(&phrasings.phrase, scenarios, &explainer),
@@ -220,23 +220,23 @@ pub fn page(fared: &Fared) -> String {
     out.push_str("| --- | --- | --- | --- | --- | --- |\n");
     for (name, is_held_out) in [("tuned on", false), ("held out", true)] {
         let half = ranked.iter().filter(|ranked| ranked.is_held_out == is_held_out);
-        out.push_str(&Counts::of(half).row(name));
+        out.push_str(&RankCounts::of_ranked(half).row(name));
     }
     let kinds =
         [(PhraseKind::Symptom, "symptoms"), (PhraseKind::Error, "messages and tracebacks"), (PhraseKind::Log, "logs")];
     for (kind, name) in kinds {
         let held_out = ranked.iter().filter(|ranked| ranked.is_held_out && ranked.phrase.kind == kind);
-        out.push_str(&Counts::of(held_out).row(&format!("held out: {name}")));
+        out.push_str(&RankCounts::of_ranked(held_out).row(&format!("held out: {name}")));
     }
     let unseen = ranked.iter().skip(KNOWN).filter(|ranked| ranked.is_held_out);
-    out.push_str(&Counts::of(unseen).row("held out, of those added last"));
+    out.push_str(&RankCounts::of_ranked(unseen).row("held out, of those added last"));
     out.push_str(
         "\nTexts that are none of its business, and are answered by \"nothing about CUDA start-up here\":\n\n",
     );
     out.push_str("| texts | how many | not answered | perhaps | claimed |\n| --- | --- | --- | --- | --- |\n");
     for (name, is_held_out) in [("tuned on", false), ("held out", true)] {
         let half = answered.iter().filter(|answered| answered.is_held_out == is_held_out);
-        let Counts { all, nothing, claimed, .. } = Counts::of_others(half.map(|answered| answered.certainty));
+        let RankCounts { all, nothing, claimed, .. } = RankCounts::of_others(half.map(|answered| answered.certainty));
         out.push_str(&row(name, all, &[nothing, all - nothing - claimed, claimed]));
     }
     let several = ranked.iter().filter(|ranked| ranked.phrase.answers.len() > 1).count();

@@ -48,7 +48,7 @@ enum Pitfall {
 }
 
 impl Pitfall {
-    fn of(scenario: &Scenario) -> Pitfall {
+    fn from_expectations(scenario: &Scenario) -> Pitfall {
         let mut expected = scenario.instances.iter().flat_map(|instance| &instance.expect).peekable();
         match (expected.peek().is_some(), expected.any(|expectation| expectation.verdict == Expected::Reproduced)) {
             (_, true) => Pitfall::Happens,
@@ -62,9 +62,9 @@ impl Pitfall {
 pub fn page(scenario: &Scenario, measured: &[Measurement], asked: &[LineReleases]) -> String {
     let own: Vec<&Measurement> =
         measured.iter().filter(|measurement| measurement.part.scenario == scenario.name).collect();
-    let reference = Reference::of(scenario, &own);
+    let reference = Reference::new(scenario, &own);
     let Some(instance) = reference.instance(scenario) else { return String::new() };
-    let standing = Pitfall::of(scenario);
+    let standing = Pitfall::from_expectations(scenario);
     let mut out = format!("<!-- Made from scenarios/{}.toml and reports/; see CONTRIBUTING.md. -->\n", scenario.name);
     let _ = writeln!(out, "# {}", prose(&scenario.question));
     answer(&mut out, scenario);

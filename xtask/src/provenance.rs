@@ -14,7 +14,7 @@ use crate::page::Measurement;
 
 /// The facts about one report.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct ReportSource {
     name: String,
     machine: String,
     started_at: String,
@@ -30,12 +30,12 @@ pub struct Source {
     otherwise: usize,
 }
 
-impl Source {
+impl ReportSource {
     /// The facts about a report with these measurements.
-    pub fn of(name: &str, report: &Report, measured: &[Measurement]) -> Source {
+    pub fn new(name: &str, report: &Report, measured: &[Measurement]) -> ReportSource {
         let run = &report.run;
         let ended = (!report.complete).then(|| "not finished".to_owned());
-        Source {
+        ReportSource {
             name: name.to_owned(),
             machine: report.machine.summary(),
             started_at: run.started_at.clone(),
@@ -69,8 +69,8 @@ pub fn uncommitted(source: &str) -> Result<BTreeMap<String, usize>, TaskError> {
 }
 
 /// docs/provenance.md.
-pub fn page(sources: &[Source], uncommitted: &BTreeMap<String, usize>) -> String {
-    let count = |holds: &dyn Fn(&Source) -> bool| sources.iter().filter(|source| holds(source)).count();
+pub fn page(sources: &[ReportSource], uncommitted: &BTreeMap<String, usize>) -> String {
+    let count = |holds: &dyn Fn(&ReportSource) -> bool| sources.iter().filter(|source| holds(source)).count();
     let asked: usize = sources.iter().map(|source| source.asked).sum();
     let unknown: usize = uncommitted.values().sum();
     let mut out = OPENING.to_owned();

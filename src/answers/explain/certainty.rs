@@ -49,7 +49,7 @@ impl Certainty {
 }
 
 /// How sure the first of the matches is; they come the best first.
-pub(super) fn of(query: &Query, facts: &[NameFact], matches: &[&Match], index: &Index) -> Certainty {
+pub(super) fn judge(query: &Query, facts: &[NameFact], matches: &[&Match], index: &Index) -> Certainty {
     let best = matches.first().copied();
     // Of two that fit alike neither is claimed.
     let is_alone = match matches {

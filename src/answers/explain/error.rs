@@ -230,8 +230,17 @@ pub(super) fn described(code: u32) -> Option<(Vec<&'static str>, Option<String>)
         .into_iter()
         .filter_map(|library| status::name(library, code.into()));
     let names: Vec<&str> = names.collect();
-    let says = FILE.error.iter().find(|known| known.code == code).map(|known| known.says.clone());
-    (!names.is_empty()).then_some((names, says))
+    (!names.is_empty()).then(|| (names, message(code).map(str::to_owned)))
+}
+
+/// What the libraries say of an error.
+pub fn message(code: u32) -> Option<&'static str> {
+    FILE.error.iter().find(|known| known.code == code).map(|known| known.says.as_str())
+}
+
+/// What is known to help against each error, in the order in which a page has them.
+pub fn all_advice() -> &'static [Advice] {
+    &FILE.advice
 }
 
 #[cfg(test)]

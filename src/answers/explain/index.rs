@@ -134,7 +134,7 @@ pub(super) struct Match {
 
 impl Index {
     pub(super) fn new(scenarios: &[Scenario]) -> Index {
-        let documents: Vec<IndexedScenario> = scenarios.iter().map(IndexedScenario::of).collect();
+        let documents: Vec<IndexedScenario> = scenarios.iter().map(IndexedScenario::new).collect();
         let mut frequencies = BTreeMap::new();
         for term in documents.iter().flat_map(|document| document.counts.keys()) {
             *frequencies.entry(term.clone()).or_insert(0) += 1;
@@ -260,7 +260,7 @@ impl Index {
 }
 
 impl IndexedScenario {
-    fn of(scenario: &Scenario) -> IndexedScenario {
+    fn new(scenario: &Scenario) -> IndexedScenario {
         let mut document = IndexedScenario {
             counts: BTreeMap::new(),
             lengths: [0.0; FIELDS.len()],

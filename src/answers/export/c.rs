@@ -13,7 +13,7 @@ use super::Language;
 use super::case::CaseText;
 use super::effect::Since;
 use super::program::{
-    Action, Argument, Doing, Done, Number, Piece, Refusal, Reproducer, Sequence, c_type, filled, identifier,
+    Action, Argument, Doing, Done, Number, Refusal, Reproducer, Sequence, TextPiece, c_type, filled, identifier,
     used_helpers,
 };
 use cuda_pitfalls_core::text::escape::visible;
@@ -265,13 +265,13 @@ fn environment(sequence: &Sequence<'_>) -> String {
     let mut all = Vec::new();
     for (name, value) in sequence.environment() {
         let gap = if all.is_empty() { "" } else { " " };
-        all.push(Piece::Said(format!("{gap}'{name}=")));
+        all.push(TextPiece::Said(format!("{gap}'{name}=")));
         // A shell reads it.
         all.extend(value.into_iter().map(|piece| match piece {
-            Piece::Said(text) => Piece::Said(text.replace('\'', "'\\''")),
-            uuid @ Piece::Uuid(_) => uuid,
+            TextPiece::Said(text) => TextPiece::Said(text.replace('\'', "'\\''")),
+            uuid @ TextPiece::Uuid(_) => uuid,
         }));
-        all.push(Piece::Said("'".to_string()));
+        all.push(TextPiece::Said("'".to_string()));
     }
     text(&all)
 }
@@ -291,15 +291,15 @@ fn declared_all(c_type: &str, names: &[String]) -> String {
     declared(c_type, &names.join(if c_type.ends_with('*') { ", *" } else { ", " }))
 }
 
-pub(super) fn text(pieces: &[Piece]) -> String {
+pub(super) fn text(pieces: &[TextPiece]) -> String {
     let (mut said, mut form, mut uuids) = (String::new(), String::new(), String::new());
     for piece in pieces {
         match piece {
-            Piece::Said(text) => {
+            TextPiece::Said(text) => {
                 said.push_str(text);
                 form.push_str(&text.replace('%', "%%"));
             }
-            Piece::Uuid(gpu) => {
+            TextPiece::Uuid(gpu) => {
                 form.push_str("%s");
                 let _ = write!(uuids, ", uuid_of({gpu})");
             }
@@ -307,7 +307,7 @@ pub(super) fn text(pieces: &[Piece]) -> String {
     }
     match pieces {
         _ if uuids.is_empty() => literal(&said),
-        [Piece::Uuid(gpu)] => format!("uuid_of({gpu})"),
+        [TextPiece::Uuid(gpu)] => format!("uuid_of({gpu})"),
         _ => format!("format({}{uuids})", literal(&form)),
     }
 }

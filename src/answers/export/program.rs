@@ -45,7 +45,7 @@ pub struct Reproducer<'s> {
 #[derive(Debug)]
 pub(super) struct Sequence<'s> {
     pub(super) case: &'s Case,
-    pub(super) env: Vec<(&'s str, Vec<Piece>)>,
+    pub(super) env: Vec<(&'s str, Vec<TextPiece>)>,
     pub(super) steps: Vec<Action<'s>>,
     /// Handles that steps bind, each with the C type that the first of them writes.
     pub(super) variables: Vec<HandleVariable>,
@@ -100,7 +100,7 @@ pub(super) enum Doing<'s> {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Piece {
+pub(super) enum TextPiece {
     Said(String),
     /// The UUID of a GPU, which is known at run time.
     Uuid(u32),
@@ -118,7 +118,7 @@ pub(super) enum Number {
 #[derive(Clone, Debug)]
 pub(super) enum Argument {
     Number(Number),
-    Text(Vec<Piece>),
+    Text(Vec<TextPiece>),
     Variable(String),
     /// A built-in stream or a null handle.
     Handle(i64),
@@ -284,12 +284,12 @@ impl<'s> Sequence<'s> {
     }
 
     /// The environment with which it starts: its own variables, behind the mask if it has one.
-    pub(super) fn environment(&self) -> Vec<(&'s str, Vec<Piece>)> {
+    pub(super) fn environment(&self) -> Vec<(&'s str, Vec<TextPiece>)> {
         let mask = match self.case.gpus {
             Gpus::All => None,
             Gpus::Masked(count) => Some((0..count).map(|gpu| gpu.to_string()).collect::<Vec<_>>().join(",")),
         };
-        let mask = mask.map(|gpus| ("CUDA_VISIBLE_DEVICES", vec![Piece::Said(gpus)]));
+        let mask = mask.map(|gpus| ("CUDA_VISIBLE_DEVICES", vec![TextPiece::Said(gpus)]));
         mask.into_iter().chain(self.env.iter().cloned()).collect()
     }
 
@@ -565,18 +565,18 @@ pub(super) fn used_helpers(file: &str, text: &str, gap: &str) -> String {
 }
 
 /// The parts of a text in which `${gpu0}` stands for a UUID.
-fn pieces(text: &str) -> Result<Vec<Piece>, Refusal> {
+fn pieces(text: &str) -> Result<Vec<TextPiece>, Refusal> {
     let (mut all, mut rest) = (Vec::new(), text);
     while let Some((said, behind)) = rest.split_once("${gpu") {
         let named = behind.split_once('}').and_then(|(gpu, behind)| Some((gpu.parse().ok()?, behind)));
         let Some((gpu, behind)) = named else {
             return Err(Refusal(format!("it names a GPU as in `{text}`, which a run fills in")));
         };
-        all.extend([Piece::Said(said.to_owned()), Piece::Uuid(gpu)]);
+        all.extend([TextPiece::Said(said.to_owned()), TextPiece::Uuid(gpu)]);
         rest = behind;
     }
-    all.push(Piece::Said(rest.to_owned()));
-    all.retain(|piece| *piece != Piece::Said(String::new()));
+    all.push(TextPiece::Said(rest.to_owned()));
+    all.retain(|piece| *piece != TextPiece::Said(String::new()));
     Ok(all)
 }
 

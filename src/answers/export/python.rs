@@ -9,7 +9,7 @@ use super::Language;
 use super::case::{CaseText, WrittenKind, status_asked};
 use super::effect::{EffectQuestion, Questions, Since};
 use super::lines::{indented, last_expression};
-use super::program::{Action, Done, Number, Piece, Refusal, Reproducer, filled, identifier, is_used, used_helpers};
+use super::program::{Action, Done, Number, Refusal, Reproducer, TextPiece, filled, identifier, is_used, used_helpers};
 use cuda_pitfalls_core::text::escape::visible;
 
 /// Names that a variable must not take: keywords, and what this file defines or uses.
@@ -48,7 +48,8 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
     if all.contains("ThreadPoolExecutor(") {
         out.push_str("from concurrent.futures import ThreadPoolExecutor\n");
     }
-    let imported: Vec<&str> = OF_CTYPES.split(' ').filter(|name| is_word(&all, name)).collect();
+    let words: Vec<&str> = all.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').collect();
+    let imported: Vec<&str> = OF_CTYPES.split(' ').filter(|name| words.contains(name)).collect();
     if !imported.is_empty() {
         let _ = writeln!(out, "from ctypes import {}", imported.join(", "));
     }
@@ -64,14 +65,6 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
     // A case that there is not must not end with 0.
     out.push_str("case is None or sys.exit(77)  # there is no such case\n");
     Ok(out)
-}
-
-fn is_word(text: &str, name: &str) -> bool {
-    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    text.match_indices(name).any(|(at, _)| {
-        let (before, behind) = text.split_at(at);
-        !before.ends_with(is_part) && !behind.get(name.len()..).unwrap_or_default().starts_with(is_part)
-    })
 }
 
 /// A Python string. Text of JSON is one too.
@@ -159,20 +152,20 @@ pub(super) fn object(library: CallLibrary) -> &'static str {
     }
 }
 
-pub(super) fn text(pieces: &[Piece]) -> String {
+pub(super) fn text(pieces: &[TextPiece]) -> String {
     let parts = pieces.iter().map(|piece| match piece {
-        Piece::Said(text) => literal(text),
-        Piece::Uuid(gpu) => format!("uuid_of({gpu})"),
+        TextPiece::Said(text) => literal(text),
+        TextPiece::Uuid(gpu) => format!("uuid_of({gpu})"),
     });
     let parts: Vec<String> = parts.collect();
     if parts.is_empty() { literal("") } else { parts.join(" + ") }
 }
 
-pub(super) fn encoded(pieces: &[Piece]) -> String {
+pub(super) fn encoded(pieces: &[TextPiece]) -> String {
     match pieces {
         [] => "b\"\"".to_string(),
-        [Piece::Said(text)] => bytes_literal(text),
-        [Piece::Uuid(gpu)] => format!("uuid_of({gpu}).encode()"),
+        [TextPiece::Said(text)] => bytes_literal(text),
+        [TextPiece::Uuid(gpu)] => format!("uuid_of({gpu}).encode()"),
         all => format!("({}).encode()", text(all)),
     }
 }

@@ -153,7 +153,7 @@ fn judged(text: &[u8]) -> Result<Digest, Refused> {
 
 fn compact(text: &[u8]) -> Result<Digest, Refused> {
     let read: CompactReport = serde_json::from_slice(text).map_err(|error| refused(&error))?;
-    if is_survey(&Head::of(&read.schema, &read.must_understand))? {
+    if is_survey(&Head::of_compact(&read.schema, &read.must_understand))? {
         return Err(invalid("it says that it is compact, and is no compact report"));
     }
     reported(read)

@@ -133,7 +133,7 @@ pub(crate) fn read_list<F: DeserializeOwned, T>(
     let file = toml::from_str(source)
         .map_err(|error| at_place((error.span().unwrap_or_default(), error.message().to_string())))?;
     let kernels = kernel_names();
-    let mut excerpts = Excerpts::of(path, source, &kernels);
+    let mut excerpts = Excerpts::new(path, source, &kernels);
     let content = read(file, &mut excerpts).map_err(at_place)?;
     excerpts.finish().map_err(invalid)?;
     Ok(content)

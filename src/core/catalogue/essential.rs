@@ -29,7 +29,7 @@ pub fn all() -> Vec<Essential> {
 }
 
 /// The scenarios of the set, each with only those instances that belong to the set.
-pub(super) fn of(outlines: &[Outline]) -> Vec<Outline> {
+pub(super) fn among(outlines: &[Outline]) -> Vec<Outline> {
     let mut found: Vec<Outline> = Vec::new();
     for question in all().into_iter().filter_map(|question| Outline::named(outlines, &question.name)) {
         match found.iter_mut().find(|known| known.name == question.name) {
@@ -63,7 +63,7 @@ mod tests {
             on_one_gpu += usize::from(found.needs.gpus == 1);
         }
         assert!(on_one_gpu * 2 > file.question.len(), "{on_one_gpu} can be asked on one GPU");
-        assert_eq!(of(&scenarios).iter().map(|outline| outline.instances.len()).sum::<usize>(), file.question.len());
+        assert_eq!(among(&scenarios).iter().map(|outline| outline.instances.len()).sum::<usize>(), file.question.len());
     }
 
     #[test]

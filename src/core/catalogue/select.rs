@@ -58,11 +58,11 @@ struct Pick {
 /// # Errors
 /// As for [`Selection::of`].
 pub fn list(selectors: &[String], exclude: &[String]) -> Result<Vec<Outline>, SelectError> {
-    Ok(Picked::of(selectors, exclude, Unselected::All)?.picks.into_iter().map(|pick| pick.outline).collect())
+    Ok(Picked::new(selectors, exclude, Unselected::All)?.picks.into_iter().map(|pick| pick.outline).collect())
 }
 
 impl Picked {
-    fn of(selectors: &[String], exclude: &[String], unselected: Unselected) -> Result<Picked, SelectError> {
+    fn new(selectors: &[String], exclude: &[String], unselected: Unselected) -> Result<Picked, SelectError> {
         let (without, with): (Vec<&String>, Vec<&String>) =
             selectors.iter().partition(|selector| selector.starts_with('!'));
         let without = without.into_iter().map(|selector| selector.trim_start_matches('!'));
@@ -155,7 +155,7 @@ impl Selection {
     /// A selector matches nothing (the error names the most similar one), a file cannot be read or is not valid, or
     /// everything is excluded.
     pub fn of(selectors: &[String], exclude: &[String], unselected: Unselected) -> Result<Selection, SelectError> {
-        let mut picked = Picked::of(selectors, exclude, unselected)?;
+        let mut picked = Picked::new(selectors, exclude, unselected)?;
         let by_name = std::mem::take(&mut picked.by_name);
         Ok(Selection { scenarios: picked.read()?, by_name })
     }
@@ -201,7 +201,7 @@ fn meant(all: &[Outline], selector: &str) -> Result<Meant, SelectError> {
     }
     let outlines = match selector {
         "all" => all.to_vec(),
-        "essential" => essential::of(all),
+        "essential" => essential::among(all),
         _ => by_word(all, selector)?,
     };
     if outlines.is_empty() {
@@ -409,7 +409,7 @@ mod tests {
     #[test]
     fn what_is_read_is_what_was_picked() {
         let selection =
-            of(&["context/first-call-makes-one[call=cudaStreamQuery]", "memory"], &[], Unselected::All).unwrap();
+            select(&["context/first-call-makes-one[call=cudaStreamQuery]", "memory"], &[], Unselected::All).unwrap();
         let names: Vec<&str> = selection.instances().map(|(_, instance)| instance.name.as_str()).collect();
         assert_eq!(names[0], "context/first-call-makes-one[call=cudaStreamQuery]");
         let memory = list(&["memory".to_string()], &[]).unwrap();
@@ -424,32 +424,32 @@ mod tests {
         assert_eq!(list(&[], &[]).unwrap(), scenarios.iter().map(Outline::of).collect::<Vec<_>>());
     }
 
-    fn of(selectors: &[&str], exclude: &[&str], unselected: Unselected) -> Result<Selection, SelectError> {
+    fn select(selectors: &[&str], exclude: &[&str], unselected: Unselected) -> Result<Selection, SelectError> {
         let owned = |list: &[&str]| list.iter().map(|text| (*text).to_string()).collect::<Vec<_>>();
         Selection::of(&owned(selectors), &owned(exclude), unselected)
     }
 
     #[test]
     fn what_is_left_out_is_left_out_of_the_default_set_if_nothing_is_named() {
-        let all = of(&[], &[], Unselected::All).unwrap();
-        let memory = of(&["memory"], &[], Unselected::All).unwrap();
-        let rest = of(&["!memory"], &[], Unselected::All).unwrap();
-        assert_eq!(rest, of(&[], &["memory"], Unselected::All).unwrap());
+        let all = select(&[], &[], Unselected::All).unwrap();
+        let memory = select(&["memory"], &[], Unselected::All).unwrap();
+        let rest = select(&["!memory"], &[], Unselected::All).unwrap();
+        assert_eq!(rest, select(&[], &["memory"], Unselected::All).unwrap());
         assert_eq!(memory.instances().count() + rest.instances().count(), all.instances().count());
-        let essential = of(&[], &[], Unselected::Essential).unwrap();
-        assert_eq!(essential, of(&["essential"], &[], Unselected::All).unwrap());
+        let essential = select(&[], &[], Unselected::Essential).unwrap();
+        assert_eq!(essential, select(&["essential"], &[], Unselected::All).unwrap());
         assert!(essential.by_name.is_empty());
-        let without = of(&["!memory"], &[], Unselected::Essential).unwrap();
+        let without = select(&["!memory"], &[], Unselected::Essential).unwrap();
         assert!(without.instances().count() < essential.instances().count());
-        assert!(matches!(of(&["memory", "!memory"], &[], Unselected::All), Err(SelectError::Nothing)));
-        assert!(matches!(of(&["!nosuch"], &[], Unselected::All), Err(SelectError::Unknown { .. })));
+        assert!(matches!(select(&["memory", "!memory"], &[], Unselected::All), Err(SelectError::Nothing)));
+        assert!(matches!(select(&["!nosuch"], &[], Unselected::All), Err(SelectError::Unknown { .. })));
     }
 
     #[test]
     fn shards_of_everything_are_the_whole() {
         let names =
             |selection: &Selection| selection.instances().map(|(_, one)| one.name.clone()).collect::<BTreeSet<_>>();
-        let whole = of(&[], &[], Unselected::All).unwrap();
+        let whole = select(&[], &[], Unselected::All).unwrap();
         let mut union = BTreeSet::new();
         for shard in ["1/4", "2/4", "3/4", "4/4"] {
             let part = whole.clone().shard(Shard::parse(shard));

@@ -15,7 +15,7 @@ use crate::observation::Class;
 /// What changed at one step, how the attempt ended, or what a row of a survey says. In JSON it is an array of these
 /// three parts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(from = "Stored", into = "Stored")]
+#[serde(from = "StoredChange", into = "StoredChange")]
 pub struct Change {
     /// The number of the step, from 1. For an end, the number of steps; for a row, 0.
     pub step: u32,
@@ -27,17 +27,17 @@ pub struct Change {
 
 /// A change as it is stored in documents: the number of the step, its label, and what was seen.
 #[derive(Serialize, Deserialize, JsonSchema)]
-struct Stored(u32, String, Vec<Fact>);
+struct StoredChange(u32, String, Vec<Fact>);
 
-impl From<Stored> for Change {
-    fn from(Stored(step, label, facts): Stored) -> Change {
+impl From<StoredChange> for Change {
+    fn from(StoredChange(step, label, facts): StoredChange) -> Change {
         Change { step, label, facts }
     }
 }
 
-impl From<Change> for Stored {
-    fn from(Change { step, label, facts }: Change) -> Stored {
-        Stored(step, label, facts)
+impl From<Change> for StoredChange {
+    fn from(Change { step, label, facts }: Change) -> StoredChange {
+        StoredChange(step, label, facts)
     }
 }
 
@@ -140,7 +140,7 @@ impl fmt::Display for Token {
 
 /// The subject of a change. Changes with one subject are compared with each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Subject<'c> {
+pub enum ChangeSubject<'c> {
     /// The number and the label of a step.
     Step(u32, &'c str),
     /// The end of an attempt, or one thing that a row says.
@@ -159,15 +159,15 @@ impl Change {
     }
 
     /// The subject of the change.
-    pub fn subject(&self) -> Subject<'_> {
+    pub fn subject(&self) -> ChangeSubject<'_> {
         if !self.label.is_empty() {
-            return Subject::Step(self.step, &self.label);
+            return ChangeSubject::Step(self.step, &self.label);
         }
         let row = match self.facts.first() {
             Some(Fact::Row(row)) => Some(discriminant(row)),
             _ => None,
         };
-        Subject::Whole(self.facts.first().map(discriminant), row)
+        ChangeSubject::Whole(self.facts.first().map(discriminant), row)
     }
 }
 

@@ -24,7 +24,8 @@ const ALWAYS_BYTES: u64 = 16 << 20;
 /// The first bytes cannot be read.
 pub(crate) fn unpacked(packed: impl Read + 'static) -> io::Result<Box<dyn BufRead>> {
     let read_bytes = Rc::new(Cell::new(0));
-    let mut packed = BufReader::with_capacity(PIECE, Counted { inner: packed, read_bytes: Rc::clone(&read_bytes) });
+    let mut packed =
+        BufReader::with_capacity(PIECE, CountedReader { inner: packed, read_bytes: Rc::clone(&read_bytes) });
     let first = packed.fill_buf()?;
     if first.starts_with(&GZIP) {
         return Ok(bounded(MultiGzDecoder::new(packed), read_bytes));
@@ -41,12 +42,12 @@ fn bounded(text: impl Read + 'static, packed_bytes: Rc<Cell<u64>>) -> Box<dyn Bu
     Box::new(BufReader::with_capacity(PIECE, Bounded { text, packed_bytes, text_bytes: 0 }))
 }
 
-struct Counted<R> {
+struct CountedReader<R> {
     inner: R,
     read_bytes: Rc<Cell<u64>>,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountedReader<R> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(out)?;
         self.read_bytes.set(self.read_bytes.get() + read as u64);

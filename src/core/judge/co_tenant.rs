@@ -21,18 +21,18 @@ const AT_WORK_BYTES: u64 = 1 << 20;
 /// The first sign of a co-tenant at work during an attempt, in words.
 pub(super) fn contaminated(case: &CasePlan, recording: &Recording, scene: &Scene) -> Option<String> {
     let baseline = baseline(recording)?;
-    let watch = Watch { case, recording, scene, baseline };
+    let watch = CoTenantWatch { case, recording, scene, baseline };
     watch.processes().or_else(|| watch.level()).or_else(|| watch.fall()).or_else(|| watch.unprovoked())
 }
 
-struct Watch<'a> {
+struct CoTenantWatch<'a> {
     case: &'a CasePlan,
     recording: &'a Recording,
     scene: &'a Scene<'a>,
     baseline: &'a BarrierSnapshot,
 }
 
-impl<'a> Watch<'a> {
+impl<'a> CoTenantWatch<'a> {
     /// The GPUs of the run, with their index in snapshots. If only some GPUs were calibrated, the others belong to another
     /// run, and changes there do not matter.
     fn gpus(&self) -> impl Iterator<Item = (usize, &'a Gpu)> {
@@ -61,15 +61,13 @@ impl<'a> Watch<'a> {
     /// could not be read is no sign.
     fn processes(&self) -> Option<String> {
         let own = own_pids(self.case, self.recording);
-        let foreign = |list: &[Process]| -> Vec<Process> {
-            list.iter().filter(|process| !own.contains(&process.pid)).copied().collect()
-        };
         for snapshot in self.later() {
             for (place, gpu) in self.gpus() {
                 let (before, now) = (self.baseline.snapshot.gpus.get(place)?, snapshot.snapshot.gpus.get(place)?);
-                if let (Some(before), Some(now)) = (&before.processes, &now.processes)
-                    && let Some(words) = at_work(&foreign(before), &foreign(now), self.unlisted(own.len()))
-                {
+                let (Some(before), Some(now)) = (&before.processes, &now.processes) else { continue };
+                let [before, now] = [before, now]
+                    .map(|list| list.iter().filter(|process| !own.contains(&process.pid)).copied().collect::<Vec<_>>());
+                if let Some(words) = at_work(&before, &now, self.unlisted(own.len())) {
                     return Some(format!("{words} on {}", gpu.uuid));
                 }
             }

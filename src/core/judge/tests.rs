@@ -70,13 +70,13 @@ fn verdict(plan: &Plan, cases: &mut [CaseReport]) -> Verdict {
     verdict_with(plan, cases, &[calibration("GPU-0"), calibration("GPU-1")])
 }
 
-fn of(plan: &Plan, trap: &[i64], control: &[i64]) -> Verdict {
+fn verdict_of(plan: &Plan, trap: &[i64], control: &[i64]) -> Verdict {
     verdict(plan, &mut cases(attempts(trap), attempts(control)))
 }
 
 #[test]
 fn all_traps_and_no_control_is_reproduced() {
-    let verdict = of(&pitfall(), &[1; 5], &[2; 5]);
+    let verdict = verdict_of(&pitfall(), &[1; 5], &[2; 5]);
     assert_eq!((verdict.kind, verdict.reason), (Kind::Reproduced, None));
     assert_eq!(verdict.expectation, ExpectationMet::AsExpected);
     assert!(verdict.detail.contains("5 of 5 traps and 0 of 5 controls"), "{}", verdict.detail);
@@ -85,7 +85,7 @@ fn all_traps_and_no_control_is_reproduced() {
 
 #[test]
 fn no_trap_is_not_reproduced_and_says_what_that_leaves_open() {
-    let verdict = of(&pitfall(), &[2; 5], &[2; 5]);
+    let verdict = verdict_of(&pitfall(), &[2; 5], &[2; 5]);
     assert_eq!(verdict.kind, Kind::NotReproduced);
     assert!(verdict.detail.contains("at most 45 %"), "{}", verdict.detail);
     assert_eq!(verdict.expectation, ExpectationMet::Unexpected);
@@ -95,7 +95,7 @@ fn no_trap_is_not_reproduced_and_says_what_that_leaves_open() {
 
 #[test]
 fn a_control_that_shows_the_effect_spoils_it() {
-    let verdict = of(&pitfall(), &[1; 5], &[2, 2, 1, 2, 2]);
+    let verdict = verdict_of(&pitfall(), &[1; 5], &[2, 2, 1, 2, 2]);
     assert_eq!((verdict.kind, verdict.reason), (Kind::Inconclusive, Some(Reason::ControlShowsEffect)));
     assert_eq!(verdict.expectation, ExpectationMet::NoExpectation);
 }
@@ -103,11 +103,11 @@ fn a_control_that_shows_the_effect_spoils_it() {
 #[test]
 fn a_mixture_concludes_nothing_unless_the_question_is_about_a_chance() {
     let mut plan = pitfall();
-    let mixed = of(&plan, &[1, 1, 2, 1, 2], &[2; 5]);
+    let mixed = verdict_of(&plan, &[1, 1, 2, 1, 2], &[2; 5]);
     assert_eq!((mixed.kind, mixed.reason), (Kind::Inconclusive, Some(Reason::Intermittent)));
     assert!(mixed.detail.contains("3/5"), "{}", mixed.detail);
     plan.nondeterministic = true;
-    let rate = of(&plan, &[1, 1, 2, 1, 2], &[2; 5]);
+    let rate = verdict_of(&plan, &[1, 1, 2, 1, 2], &[2; 5]);
     assert_eq!(rate.kind, Kind::Reproduced);
     assert!(rate.detail.contains("60 %"), "{}", rate.detail);
     assert_eq!(rate.rate, Some(Rate { shown: 3, of: 5 }));
@@ -116,7 +116,7 @@ fn a_mixture_concludes_nothing_unless_the_question_is_about_a_chance() {
 #[test]
 fn too_few_attempts_give_the_most_frequent_doubt() {
     let plan = pitfall();
-    assert_eq!(of(&plan, &[1; 4], &[2; 5]).reason, Some(Reason::TooFewAttempts));
+    assert_eq!(verdict_of(&plan, &[1; 4], &[2; 5]).reason, Some(Reason::TooFewAttempts));
     let mut trap = attempts(&[1; 5]);
     for (attempt, reason) in trap.iter_mut().zip([Reason::Unsettled, Reason::SamplerLost, Reason::SamplerLost]) {
         attempt.recording.incidents = vec![Invalidation { reason, detail: "so it was".into() }];
@@ -144,10 +144,10 @@ fn extra_attempts_make_up_for_invalid_ones() {
 fn what_could_not_be_told_is_unobservable() {
     let mut plan = pitfall();
     plan.effect[0].facts.value = [("nothing".to_string(), Matcher::equal(Operand::Int(1)))].into();
-    let verdict = of(&plan, &[1; 5], &[2; 5]);
+    let verdict = verdict_of(&plan, &[1; 5], &[2; 5]);
     assert_eq!((verdict.kind, verdict.reason), (Kind::Inconclusive, Some(Reason::Unobservable)));
     plan.effect = vec![Check { when: When { gpus: Some(Range("> 8".into())), ..When::default() }, ..count_is(1) }];
-    assert_eq!(of(&plan, &[1; 5], &[2; 5]).reason, Some(Reason::Unobservable));
+    assert_eq!(verdict_of(&plan, &[1; 5], &[2; 5]).reason, Some(Reason::Unobservable));
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_peak_that_nobody_looked_for_is_not_absent() {
         facts: facts!(peak_bytes: [("gpu0".to_string(), large)].into()),
         ..Check::default()
     }];
-    assert_eq!(of(&plan, &[2; 5], &[2; 5]).kind, Kind::NotReproduced);
+    assert_eq!(verdict_of(&plan, &[2; 5], &[2; 5]).kind, Kind::NotReproduced);
     let mut trap = attempts(&[2; 5]);
     trap[3].recording.polling = None;
     assert_eq!(verdict(&plan, &mut cases(trap, attempts(&[2; 5]))).reason, Some(Reason::Unobservable));
@@ -213,17 +213,17 @@ fn the_first_expectation_for_this_machine_counts() {
     let mut plan = pitfall();
     let newer = When { driver: Some(Range(">= 600".into())), ..When::default() };
     plan.expect.insert(0, Expectation { verdict: Expected::NotReproduced, when: newer, ..plan.expect[0].clone() });
-    assert_eq!(of(&plan, &[1; 5], &[2; 5]).expectation, ExpectationMet::AsExpected);
+    assert_eq!(verdict_of(&plan, &[1; 5], &[2; 5]).expectation, ExpectationMet::AsExpected);
     plan.expect.truncate(1);
     plan.cases[1].expect.clear();
-    assert_eq!(of(&plan, &[1; 5], &[2; 5]).expectation, ExpectationMet::NoExpectation);
+    assert_eq!(verdict_of(&plan, &[1; 5], &[2; 5]).expectation, ExpectationMet::NoExpectation);
     plan.cases[1].expect = vec![count_is(2)];
-    assert_eq!(of(&plan, &[1; 5], &[2; 5]).expectation, ExpectationMet::AsExpected);
+    assert_eq!(verdict_of(&plan, &[1; 5], &[2; 5]).expectation, ExpectationMet::AsExpected);
     plan.cases[1].expect = vec![count_is(3)];
-    assert_eq!(of(&plan, &[1; 5], &[2; 5]).expectation, ExpectationMet::Unexpected);
+    assert_eq!(verdict_of(&plan, &[1; 5], &[2; 5]).expectation, ExpectationMet::Unexpected);
     plan.cases[1].expect =
         vec![Check { at: "cuInit".into(), facts: facts!(initialised: Some(true)), ..Check::default() }];
-    let unobserved = of(&plan, &[1; 5], &[2; 5]);
+    let unobserved = verdict_of(&plan, &[1; 5], &[2; 5]);
     assert_eq!(unobserved.expectation, ExpectationMet::Unexpected);
     assert!(unobserved.unexpected[0].contains("could not be observed"), "{:?}", unobserved.unexpected);
 }
@@ -333,5 +333,5 @@ fn parameters_choose_among_expectations() {
     plan.parameters = BTreeMap::from([("n".to_string(), crate::scenario::Scalar::Int(1))]);
     plan.expect[0].when.parameters = BTreeMap::from([("n".to_string(), vec![crate::scenario::Scalar::Int(2)])]);
     plan.cases[1].expect.clear();
-    assert_eq!(of(&plan, &[1; 5], &[2; 5]).expectation, ExpectationMet::NoExpectation);
+    assert_eq!(verdict_of(&plan, &[1; 5], &[2; 5]).expectation, ExpectationMet::NoExpectation);
 }

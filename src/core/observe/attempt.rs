@@ -18,7 +18,7 @@ const NO_DEVICE: i64 = 100;
 
 /// The observation of an attempt, with one entry per step up to the last step that began.
 pub fn observe(plan: &Plan, case: &CasePlan, recording: &Recording, scene: &Scene) -> Observation {
-    let memory = StepMemory::of(plan, case, recording, scene);
+    let memory = StepMemory::new(plan, case, recording, scene);
     let begun = begun(recording);
     let steps = case.steps.iter().enumerate().take(begun).map(|(index, step)| {
         let mut seen = called(plan, scene, recording, index, step);

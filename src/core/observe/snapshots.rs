@@ -23,7 +23,7 @@ pub(super) struct StepMemory<'a> {
 }
 
 impl<'a> StepMemory<'a> {
-    pub(super) fn of(
+    pub(super) fn new(
         plan: &'a Plan,
         case: &CasePlan,
         recording: &'a Recording,

@@ -160,7 +160,7 @@ impl Head {
     }
 
     /// The head of a compact report.
-    pub fn of(schema: &SchemaId, must_understand: &[String]) -> Head {
+    pub fn of_compact(schema: &SchemaId, must_understand: &[String]) -> Head {
         let (name, required) = (schema.name.clone(), must_understand.to_vec());
         Head { name, major: Some(schema.major.into()), required }
     }

@@ -123,7 +123,7 @@ fn numbers(version: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn one(text: &str) -> Package {
+    fn package(text: &str) -> Package {
         let PackageRequirement(mut packages) = PackageRequirement::parse(text).unwrap();
         assert_eq!(packages.len(), 1, "{text}");
         packages.remove(0)
@@ -131,15 +131,15 @@ mod tests {
 
     #[test]
     fn versions_are_compared_by_their_numbers() {
-        assert!(one("torch").holds("anything"));
-        assert!(one("torch >= 2.0").holds("2.9.0+cu130"));
-        assert!(one("torch>=2.0,<3").holds("2.9.0a0+git"));
-        assert!(!one("torch >= 2.0, < 2.5").holds("2.5.1"));
-        assert!(one("jax == 0.4").holds("0.4.35"));
-        assert!(!one("jax != 0.4").holds("0.4.35"));
-        assert!(one("python >= 3.9").holds("3.14.0rc2"));
-        assert!(one("x >= 13.0").holds("13.0.dev2"));
-        assert!(!one("torch >= 2.0").holds("unknown"));
+        assert!(package("torch").holds("anything"));
+        assert!(package("torch >= 2.0").holds("2.9.0+cu130"));
+        assert!(package("torch>=2.0,<3").holds("2.9.0a0+git"));
+        assert!(!package("torch >= 2.0, < 2.5").holds("2.5.1"));
+        assert!(package("jax == 0.4").holds("0.4.35"));
+        assert!(!package("jax != 0.4").holds("0.4.35"));
+        assert!(package("python >= 3.9").holds("3.14.0rc2"));
+        assert!(package("x >= 13.0").holds("13.0.dev2"));
+        assert!(!package("torch >= 2.0").holds("unknown"));
     }
 
     #[test]

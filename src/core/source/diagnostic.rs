@@ -24,7 +24,7 @@ pub struct Diagnostic {
 impl Diagnostic {
     /// The error with its source lines, in the style of rustc; without a newline at the end.
     pub fn render(&self, source: &str, styled: bool) -> String {
-        let shown = TerminalSource::of(source);
+        let shown = TerminalSource::new(source);
         let primary = AnnotationKind::Primary.span(shown.span(&within(source, &self.span)));
         let context = self.context.as_ref().map(|(span, label)| {
             AnnotationKind::Context.span(shown.span(&within(source, span))).label(terminal(label))
@@ -52,7 +52,7 @@ struct TerminalSource<'s> {
 }
 
 impl<'s> TerminalSource<'s> {
-    fn of(source: &'s str) -> TerminalSource<'s> {
+    fn new(source: &'s str) -> TerminalSource<'s> {
         let mut shown = TerminalSource { text: String::with_capacity(source.len()), pieces: Vec::new() };
         let mut start = 0;
         for piece in source.split_inclusive(['\n', '\t']) {

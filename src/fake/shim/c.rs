@@ -41,7 +41,7 @@ pub struct SockaddrUn {
 
 impl SockaddrUn {
     /// None where the path is too long.
-    pub fn of(path: &[u8]) -> Option<SockaddrUn> {
+    pub fn from_path(path: &[u8]) -> Option<SockaddrUn> {
         let mut address = SockaddrUn { family: AF_UNIX as u16, path: [0; 108] };
         address.path.get_mut(..path.len()).filter(|room| room.len() < 108)?.copy_from_slice(path);
         Some(address)

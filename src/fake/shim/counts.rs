@@ -110,7 +110,7 @@ fn make() -> &'static Page {
     let is_first = PAGE.compare_exchange(std::ptr::null_mut(), page, Ordering::AcqRel, Ordering::Acquire).is_ok();
     if let Some((_, descriptor)) = made {
         if is_first {
-            let mut hello = Message::of("hello", "", post::number());
+            let mut hello = Message::new("hello", "", post::number());
             hello.number("devices", DEVICES as i64).number("lanes", LANES as i64);
             let names = NAMES.iter().map(|name| name.trim_end_matches('\0').to_owned());
             // It waits: who has ended cannot be recognised any more.

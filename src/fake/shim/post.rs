@@ -73,7 +73,7 @@ pub fn start(folder: &[u8]) {
         let mut socket = [0; LONGEST + SOCKET.len()];
         let whole = socket.iter_mut().zip(folder.iter().chain(SOCKET));
         let length = whole.map(|(to, from)| *to = *from).count();
-        Some(Trace { socket: SockaddrUn::of(socket.get(..length)?)?, tally })
+        Some(Trace { socket: SockaddrUn::from_path(socket.get(..length)?)?, tally })
     };
     match trace() {
         Some(trace) => drop(TRACE.set(trace)),
@@ -155,10 +155,11 @@ pub fn tell_absent(call: &str, name: &[u8]) -> bool {
     static TOLD: AtomicU32 = AtomicU32::new(0);
     let _errno = c::Errno::kept();
     let fake = [folder(), FAKE].concat();
-    let is_fake = || CStr::from_bytes_with_nul(&fake).is_ok_and(|fake| c::Descriptor::open(fake, false).is_some());
-    let is_told = is_heard() && is_fake() && TOLD.fetch_add(1, Ordering::Relaxed) < MOST_ABSENT;
+    let is_told = is_heard()
+        && CStr::from_bytes_with_nul(&fake).is_ok_and(|fake| c::Descriptor::open(fake, false).is_some())
+        && TOLD.fetch_add(1, Ordering::Relaxed) < MOST_ABSENT;
     if is_told {
-        Message::of("absent", call, number()).bytes("name", Some(name)).parked().send(None);
+        Message::new("absent", call, number()).bytes("name", Some(name)).parked().send(None);
     }
     is_told
 }
@@ -169,7 +170,7 @@ pub fn tell_lookup(call: &str, name: &[u8], is_there: bool) {
     if !is_there {
         LAST_IS_ABSENT.fetch_or(tell_absent(call, name), Ordering::Relaxed);
     } else if LAST_IS_ABSENT.swap(false, Ordering::Relaxed) {
-        Message::of("found", call, number()).waiting().send(None);
+        Message::new("found", call, number()).waiting().send(None);
     }
 }
 
@@ -193,7 +194,7 @@ impl Message {
 
     /// A message of another kind.
     #[allow(dead_code, reason = "each library has messages of its own")]
-    pub fn of(kind: &str, call: &str, number: u64) -> Message {
+    pub fn new(kind: &str, call: &str, number: u64) -> Message {
         Message::begin("kind", kind, call, number)
     }
 

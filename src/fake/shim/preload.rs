@@ -71,7 +71,7 @@ fn tell(call: &str, name: &[u8], before: Option<Vec<u8>>, after: Option<&[u8]>, 
     }
     if writes == MOST_WRITES {
         // It waits: who has ended cannot be recognised any more.
-        Message::of("silent", call, post::number()).waiting().send(None);
+        Message::new("silent", call, post::number()).waiting().send(None);
         return;
     }
     let mut message = Message::event("variable", call, post::number());

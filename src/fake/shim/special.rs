@@ -239,7 +239,7 @@ unsafe fn answered(index: usize, status: u32, name: *const c_char, function: *mu
 /// Tells that a context is about to be made, and has memory read before it is.
 fn before_context(call: &str, device: i32) -> u64 {
     let number = post::number();
-    let mut message = Message::of("before", call, number);
+    let mut message = Message::new("before", call, number);
     of_device(&mut message, Some(device)).parked().send(None);
     number
 }
@@ -448,7 +448,7 @@ pub fn before_told(index: usize, kind: &str) -> u64 {
     }
     let number = post::number();
     if kind == "module" {
-        Message::of("before", name(index), number).parked().send(None);
+        Message::new("before", name(index), number).parked().send(None);
     }
     number
 }

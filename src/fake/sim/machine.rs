@@ -10,7 +10,7 @@ pub mod unmodelled;
 use crate::c;
 use crate::machine::description::Description;
 use crate::machine::gpu::Gpu;
-use crate::machine::table::{MAX_GPUS, Table};
+use crate::machine::table::{MAX_GPUS, MachineTable};
 use std::fs::OpenOptions;
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 /// The simulated machine that this process runs on.
 pub struct Machine {
     pub description: Description,
-    pub table: &'static Table,
+    pub table: &'static MachineTable,
 }
 
 impl Machine {
@@ -75,7 +75,7 @@ fn open(folder: &Path) -> Result<Machine, NoMachine> {
     }
     let state =
         OpenOptions::new().read(true).write(true).open(folder.join("machine.state")).map_err(|_| NoMachine::Missing)?;
-    let bytes = size_of::<Table>();
+    let bytes = size_of::<MachineTable>();
     if state.metadata().map_err(|_| NoMachine::Missing)?.len() < bytes as u64 {
         return Err(NoMachine::Malformed);
     }
@@ -85,7 +85,7 @@ fn open(folder: &Path) -> Result<Machine, NoMachine> {
         return Err(NoMachine::Missing);
     }
     // SAFETY: the mapping is page-aligned, never unmapped, and the table is made of atomics, for which any bytes are valid.
-    let table = unsafe { &*at.cast::<Table>() };
+    let table = unsafe { &*at.cast::<MachineTable>() };
     Ok(Machine { description, table })
 }
 
@@ -96,12 +96,12 @@ pub mod sample {
     use crate::machine::table::sample::table;
 
     /// A machine that nobody has used yet.
-    pub fn of(description: Description) -> &'static Machine {
+    pub fn unused(description: Description) -> &'static Machine {
         Box::leak(Box::new(Machine { description, table: table() }))
     }
 
     /// The sample machine.
     pub fn machine() -> &'static Machine {
-        of(sample::description())
+        unused(sample::description())
     }
 }

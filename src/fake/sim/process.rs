@@ -35,7 +35,7 @@ use crate::model::module::{Function, Module};
 use crate::model::needs;
 use crate::model::pool::{Pool, PoolMemory};
 use crate::model::status::*;
-use crate::model::stream::Event;
+use crate::model::stream::StreamEvent;
 use crate::model::thread::Thread;
 use std::collections::BTreeMap;
 
@@ -79,7 +79,7 @@ pub struct Process {
     pub devices: Vec<Device>,
     pub contexts: Contexts,
     streams: BTreeMap<u64, Owner>,
-    events: BTreeMap<u64, Event>,
+    events: BTreeMap<u64, StreamEvent>,
     modules: BTreeMap<u64, Module>,
     functions: BTreeMap<u64, Function>,
     libraries: BTreeMap<u64, Library>,
@@ -124,10 +124,10 @@ impl Process {
     pub fn start(&mut self, machine: &'static Machine, environment: Environment) -> Outcome {
         let gpus = &machine.description.gpus;
         // A GPU whose file may not be opened is not counted, so a mask never names it.
-        let allowed = |ordered: Vec<usize>| ordered.into_iter().filter(|gpu| needs::may_open(*gpu)).collect::<Vec<_>>();
-        let visible = mask::device_order(environment.order.as_deref(), gpus)
-            .map(allowed)
-            .and_then(|ordered| mask::visible(environment.mask.as_deref(), &ordered, gpus));
+        let visible = mask::device_order(environment.order.as_deref(), gpus).and_then(|mut ordered| {
+            ordered.retain(|gpu| needs::may_open(*gpu));
+            mask::visible(environment.mask.as_deref(), &ordered, gpus)
+        });
         // Nothing has been taken yet: a failed `cuInit` leaves no trace on any GPU.
         let visible = match visible {
             // What a `cuInit` does after a refused one, with another environment, is not modelled.

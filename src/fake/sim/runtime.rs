@@ -12,7 +12,7 @@ mod stream;
 
 use crate::entry::{Initialiser, enter, enter_initialising};
 use crate::machine::machine;
-use crate::model::behaviour::{Effect, effect_of};
+use crate::model::behaviour::{CallEffect, effect_of};
 use crate::model::context::Owner;
 use crate::model::status::{Outcome, SIM_NOT_MODELLED};
 use crate::model::thread::Thread;
@@ -59,31 +59,33 @@ fn run(
 }
 
 /// Enters for a call of this name, which is told what it does before its own work.
-fn enter_by(name: &str, call: impl FnOnce(Effect, &mut Process, &mut Thread) -> Outcome) -> u32 {
+fn enter_by(name: &str, call: impl FnOnce(CallEffect, &mut Process, &mut Thread) -> Outcome) -> u32 {
     // Without a machine there is no version either, and the call fails for want of the machine.
     let runtime = machine().map_or(0, |machine| machine.description.cuda_runtime_version);
     let effect = effect_of(name, runtime);
     let call = |process: &mut Process, thread: &mut Thread| call(effect, process, thread);
     match effect {
-        Effect::Nothing | Effect::Unknown => enter(call),
-        Effect::InitQuietly | Effect::Init | Effect::Context => enter_initialising(Initialiser::Runtime, call),
+        CallEffect::Nothing | CallEffect::Unknown => enter(call),
+        CallEffect::InitQuietly | CallEffect::Init | CallEffect::Context => {
+            enter_initialising(Initialiser::Runtime, call)
+        }
     }
 }
 
 /// Does what a call does before its own work, and returns its context if it needs one.
-fn before(effect: Effect, process: &mut Process, thread: &mut Thread) -> Outcome<Option<Owner>> {
+fn before(effect: CallEffect, process: &mut Process, thread: &mut Thread) -> Outcome<Option<Owner>> {
     match effect {
-        Effect::Nothing => Ok(None),
-        Effect::InitQuietly => {
+        CallEffect::Nothing => Ok(None),
+        CallEffect::InitQuietly => {
             // Whether it failed shows in the next call that reports it.
             let _ = process.runtime_init();
             Ok(None)
         }
-        Effect::Init => process.runtime_init().map(|()| None),
-        Effect::Context => {
+        CallEffect::Init => process.runtime_init().map(|()| None),
+        CallEffect::Context => {
             process.runtime_init()?;
             process.runtime_context(thread).map(Some)
         }
-        Effect::Unknown => Err(SIM_NOT_MODELLED),
+        CallEffect::Unknown => Err(SIM_NOT_MODELLED),
     }
 }

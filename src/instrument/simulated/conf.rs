@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::description::Description;
 
 /// The text of `machine.conf`, from a description that was checked.
-pub(super) fn of(machine: &str, node: &Description) -> Result<String, String> {
+pub(super) fn text(machine: &str, node: &Description) -> Result<String, String> {
     let mut lines = fields(json!(node));
     lines.insert("machine".to_owned(), json!(Path::new(machine).file_stem().unwrap_or_default().to_string_lossy()));
     lines.insert("gpus".to_owned(), json!(node.gpu.len()));

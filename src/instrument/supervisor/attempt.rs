@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 
 use cuda_pitfalls_calls::{Effect, SIGNALS};
 
-use super::conversation::{Conversation, Waited, Want};
+use super::conversation::{Awaited, Conversation, Waited};
 use super::launch::{fresh_process, is_filtered_at_once, missing_in, process_of};
 use super::output::Tail;
 use super::reading::incident;
@@ -175,7 +175,7 @@ impl Supervisor {
                 &process,
                 &Command::Run { step: index, call: step.clone(), bytes: talk.bytes_for(&experiment.steps, step) },
             );
-            let want = Want::Step { step: index, probe: experiment.probes };
+            let want = Awaited::Step { step: index, probe: experiment.probes };
             let mut waited = talk.wait(&process, want, deadlines.of_next(), &mut self.interrupt);
             if let (Waited::Done, Some(fresh)) = (&waited, fresh_process(step)) {
                 waited = talk.prepare_fresh(experiment, fresh, deadlines.of_next(), &mut self.interrupt);
@@ -204,7 +204,7 @@ impl Supervisor {
         for name in names {
             talk.say(&name, &Command::Finish);
         }
-        let waited = talk.wait("", Want::End, deadlines.of_next(), &mut self.interrupt);
+        let waited = talk.wait("", Awaited::End, deadlines.of_next(), &mut self.interrupt);
         self.note(recording, talk, waited, None);
     }
 

@@ -16,7 +16,7 @@ use cuda_pitfalls_core::event::{Command, Event};
 use cuda_pitfalls_core::recording::ProcessEvent;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Want {
+pub(super) enum Awaited {
     /// Libraries and symbols are resolved.
     Ready,
     /// A step has ended, and the state was probed after it if the case has probes.
@@ -74,7 +74,7 @@ impl Conversation {
     }
 
     /// Waits, and stores every event meanwhile. The deadline is by [`clock::running_ns`].
-    pub(super) fn wait(&mut self, process: &str, want: Want, deadline_ns: u64, interrupt: &mut Interrupt) -> Waited {
+    pub(super) fn wait(&mut self, process: &str, want: Awaited, deadline_ns: u64, interrupt: &mut Interrupt) -> Waited {
         let from = self.events.len();
         let mut is_late = false;
         loop {
@@ -85,7 +85,7 @@ impl Conversation {
                 return Waited::Done;
             }
             let closed = self.channels.get(process).is_none_or(Channel::is_closed);
-            if self.ended || (closed && want != Want::End) {
+            if self.ended || (closed && want != Awaited::End) {
                 return Waited::Gone;
             }
             if let Some(why) = self.failed.take() {
@@ -103,18 +103,18 @@ impl Conversation {
         }
     }
 
-    fn is_satisfied(&self, process: &str, want: Want, from: usize) -> bool {
+    fn is_satisfied(&self, process: &str, want: Awaited, from: usize) -> bool {
         let said = self.events.iter().skip(from);
         let mut own = said.filter(|event| event.process.as_deref().unwrap_or("") == process).map(|event| &event.event);
         match want {
-            Want::Ready => own.any(|event| matches!(event, Event::Ready { .. })),
-            Want::Step { step, probe: true } => {
+            Awaited::Ready => own.any(|event| matches!(event, Event::Ready { .. })),
+            Awaited::Step { step, probe: true } => {
                 own.any(|event| matches!(event, Event::Probe { step: s, .. } if *s == step))
             }
-            Want::Step { step, probe: false } => {
+            Awaited::Step { step, probe: false } => {
                 own.any(|event| matches!(event, Event::End { step: s, .. } if *s == step))
             }
-            Want::End => self.ended,
+            Awaited::End => self.ended,
         }
     }
 

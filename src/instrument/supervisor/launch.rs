@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use cuda_pitfalls_calls::Effect;
 
-use super::conversation::{Conversation, Waited, Want};
+use super::conversation::{Awaited, Conversation, Waited};
 use super::spawn::{self, Spawn};
 use super::watch::Watch;
 use super::{Interrupt, Supervisor, SupervisorError, environment, role};
@@ -76,7 +76,7 @@ impl Supervisor {
         }
         talk.say("", &prepare(experiment, set_aside, None, filtered));
         let deadline = clock::running_ns() + experiment.timeouts.step_ms * 1_000_000;
-        let ready = talk.wait("", Want::Ready, deadline, &mut self.interrupt);
+        let ready = talk.wait("", Awaited::Ready, deadline, &mut self.interrupt);
         Ok((talk, ready))
     }
 }
@@ -117,7 +117,7 @@ impl Conversation {
         interrupt: &mut Interrupt,
     ) -> Waited {
         self.say(process, &prepare(experiment, BTreeMap::new(), Some(process), false));
-        self.wait(process, Want::Ready, deadline_ns, interrupt)
+        self.wait(process, Awaited::Ready, deadline_ns, interrupt)
     }
 
     /// The bytes that a step uses and that earlier steps bound, by name.

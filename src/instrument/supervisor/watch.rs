@@ -31,14 +31,14 @@ const PAGE: usize = 4096;
 
 /// The filters of one attempt.
 pub(super) struct Watch {
-    shared: Arc<Shared>,
+    shared: Arc<WatchedRules>,
     threads: Vec<JoinHandle<()>>,
     /// Becomes readable when the threads must end.
     stop: Arc<OwnedFd>,
 }
 
 /// What the threads of a watch share.
-struct Shared {
+struct WatchedRules {
     rules: Mutex<Vec<Refusal>>,
     seen: Mutex<Vec<StepSystemCalls>>,
     /// Private folders of the run, and what a recording calls them.
@@ -53,7 +53,7 @@ impl Watch {
         let private = vec![(home.to_path_buf(), "~"), (links.to_path_buf(), "~/libraries")];
         let seen = Mutex::new(vec![StepSystemCalls::default()]);
         let program = program.canonicalize().unwrap_or_else(|_| program.to_path_buf());
-        let shared = Shared { rules: Mutex::default(), seen, private, program };
+        let shared = WatchedRules { rules: Mutex::default(), seen, private, program };
         Ok(Watch { shared: Arc::new(shared), threads: Vec::new(), stop: Arc::new(stop) })
     }
 
@@ -101,16 +101,16 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn rule(step: &Step) -> Result<Refusal, SupervisorError> {
-    let text = |name: &str| step.args.get(name).map_or_else(|| "0".to_string(), ToString::to_string);
+    let [refused, error] = [refusal::WHAT, refusal::ERROR]
+        .map(|name| step.args.get(name).map_or_else(|| "0".to_string(), ToString::to_string));
     let wrong = |why: String| SupervisorError::Protocol(format!("step `{}`: {why}", step.label));
-    let refused = text(refusal::WHAT).parse().map_err(|error: refusal::NotRefusable| wrong(error.to_string()))?;
-    let error = text(refusal::ERROR);
+    let refused = refused.parse().map_err(|error: refusal::NotRefusable| wrong(error.to_string()))?;
     let number = cuda_pitfalls_calls::ERRNOS.value(&error).or_else(|| error.parse().ok());
     let errno = number.and_then(|number| i32::try_from(number).ok()).filter(|number| *number >= 0);
     Ok(Refusal { refused, errno: errno.ok_or_else(|| wrong(format!("`{error}` is no error")))? })
 }
 
-impl Shared {
+impl WatchedRules {
     /// Answers until the filter is gone, or the watch ends. A process that waits then gets `ENOSYS` from the kernel.
     fn serve(&self, listener: &OwnedFd, stop: &OwnedFd) {
         loop {

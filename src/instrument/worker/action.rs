@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use cuda_pitfalls_calls::{Call, CallLibrary, SIGNALS};
 
-use super::{CallResult, Thread, Worker, errno, filter, lock};
+use super::{CallResult, Worker, WorkerThread, errno, filter, lock};
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::{Status, Value};
@@ -28,7 +28,7 @@ const ACTIONS: &[(&str, Action)] = &[
     ("mark", |_, _, _| Ok(Values::new())),
     ("environ", write_environ),
     ("getenv", getenv),
-    ("getpid", |_, _, _| Ok(one("pid", i64::from(std::process::id())))),
+    ("getpid", |_, _, _| Ok(value("pid", i64::from(std::process::id())))),
     ("nanosleep", nanosleep),
     ("pthread_create", pthread_create),
     ("pthread_join", pthread_join),
@@ -83,7 +83,7 @@ pub(super) fn make(worker: &Arc<Worker>, channel: &Channel, call: &Call, step: &
     }
 }
 
-fn one(name: &str, value: i64) -> Values {
+fn value(name: &str, value: i64) -> Values {
     Values::from([(name.to_string(), Value::Int(value))])
 }
 
@@ -155,7 +155,7 @@ fn pthread_create(worker: &Arc<Worker>, channel: &Channel, step: &Step) -> Resul
             }
         })
         .map_err(|error| i64::from(error.raw_os_error().unwrap_or(11)))?;
-    lock(&worker.threads).insert(name, Thread { jobs, done: Arc::new(Mutex::new(done)), handle });
+    lock(&worker.threads).insert(name, WorkerThread { jobs, done: Arc::new(Mutex::new(done)), handle });
     Ok(Values::new())
 }
 

@@ -99,15 +99,14 @@ fn program(spared: &[RawFd]) -> Vec<libc::sock_filter> {
     let jump = |k: u32, jt: usize, jf: usize| libc::sock_filter { code: EQUAL as u16, jt: jt as u8, jf: jf as u8, k };
     // Few enough that every jump fits in eight bits; messages on further channels are only answered by the parent.
     let spared = spared.get(..spared.len().min(100)).unwrap_or_default();
-    // After the messages come: notify, load, the descriptors, notify, allow.
-    let to_descriptors = |place: usize| MESSAGES.len() - place;
     let mut filter = vec![
         statement(LOAD, offset_of!(libc::seccomp_data, arch) as u32),
         jump(ARCHITECTURE, 1, 0),
         statement(RETURN, libc::SECCOMP_RET_ALLOW),
         statement(LOAD, offset_of!(libc::seccomp_data, nr) as u32),
     ];
-    filter.extend(MESSAGES.iter().enumerate().map(|(place, call)| jump(*call as u32, to_descriptors(place), 0)));
+    // After the messages come: notify, load, the descriptors, notify, allow.
+    filter.extend(MESSAGES.iter().enumerate().map(|(place, call)| jump(*call as u32, MESSAGES.len() - place, 0)));
     filter.push(statement(RETURN, libc::SECCOMP_RET_USER_NOTIF));
     filter.push(statement(LOAD, offset_of!(libc::seccomp_data, args) as u32));
     filter.extend(spared.iter().enumerate().map(|(place, fd)| jump(*fd as u32, spared.len() - place, 0)));

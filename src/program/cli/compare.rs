@@ -29,7 +29,7 @@ pub(super) struct CompareArguments {
 pub(super) fn compare(arguments: CompareArguments) -> Outcome {
     let CompareArguments { a, b, libcudart, json } = arguments;
     let compared = match (StoredDocument::read(&a), StoredDocument::read(&b)) {
-        (Ok((a, _)), Ok((b, _))) => of(a, b, libcudart).map_err(CliError::from),
+        (Ok((a, _)), Ok((b, _))) => comparison(a, b, libcudart).map_err(CliError::from),
         (Err(why), _) | (_, Err(why)) => Err(why),
     };
     let mut comparison = compared.map_err(|why| fail(why, Exit::Usage, json))?;
@@ -48,7 +48,11 @@ fn observed_again(mut report: StoredReport) -> StoredReport {
     report
 }
 
-fn of(a: StoredDocument, b: StoredDocument, versions: Option<(String, String)>) -> Result<Comparison, CompareError> {
+fn comparison(
+    a: StoredDocument,
+    b: StoredDocument,
+    versions: Option<(String, String)>,
+) -> Result<Comparison, CompareError> {
     match (a, b) {
         (StoredDocument::Report(a), StoredDocument::Report(b)) => {
             let [a, b] = [a, b].map(observed_again);

@@ -76,8 +76,8 @@ pub(super) fn mask(arguments: &MaskArguments) -> Exit {
     };
     match arguments.gpus.as_deref().map(source) {
         Some(Err(error)) => fail(error, Exit::Usage, arguments.json),
-        Some(Ok(Source::Listed(path, gpus))) => show((GpuSource::File { path }, gpus)),
-        Some(Ok(Source::Simulated(machine))) => asked(arguments, Some(&machine), show),
+        Some(Ok(GpuChoice::Listed(path, gpus))) => show((GpuSource::File { path }, gpus)),
+        Some(Ok(GpuChoice::Simulated(machine))) => asked(arguments, Some(&machine), show),
         None => asked(arguments, None, show),
     }
 }
@@ -88,7 +88,7 @@ fn asked(
     simulated: Option<&str>,
     show: impl Fn((GpuSource, Vec<ListedGpu>)) -> Exit,
 ) -> Exit {
-    with_workers(arguments.json, |program, _| match gpus::of(program, simulated) {
+    with_workers(arguments.json, |program, _| match gpus::list(program, simulated) {
         Ok(found) => show(found),
         Err(error @ GpusError::Machine(_)) => fail(error, Exit::Usage, arguments.json),
         Err(error @ GpusError::Unavailable(_)) => fail(error, Exit::NothingMeasured, arguments.json),
@@ -96,25 +96,25 @@ fn asked(
     })
 }
 
-enum Source {
+enum GpuChoice {
     Simulated(String),
     Listed(String, Vec<ListedGpu>),
 }
 
-fn source(text: &str) -> Result<Source, String> {
+fn source(text: &str) -> Result<GpuChoice, String> {
     if let Ok(count) = text.parse::<usize>() {
-        let sized = (1..=MOST_GPUS).contains(&count).then(|| Source::Simulated(simulated::sized(count)));
+        let sized = (1..=MOST_GPUS).contains(&count).then(|| GpuChoice::Simulated(simulated::sized(count)));
         let other = "a list of others can be written into a file, one UUID in a line";
         return sized.ok_or_else(|| format!("--gpus {count}: a number from 1 to {MOST_GPUS}; {other}"));
     }
     if let Some(machine) = text.strip_prefix("sim:") {
-        return Ok(Source::Simulated(machine.to_owned()));
+        return Ok(GpuChoice::Simulated(machine.to_owned()));
     }
     let path = text.to_owned();
     let list = input::read_text(Path::new(text), MOST_LIST_BYTES).map_err(|error| format!("--gpus {path}: {error}"))?;
     match listed(&list) {
         Ok(gpus) if gpus.is_empty() => Err(format!("--gpus {path}: it lists no GPU")),
-        Ok(gpus) => Ok(Source::Listed(path, gpus)),
+        Ok(gpus) => Ok(GpuChoice::Listed(path, gpus)),
         Err((line, error)) => Err(format!("{path}:{line}: {error}")),
     }
 }

@@ -10,7 +10,7 @@ use cuda_pitfalls_instrument::worker::filter;
 
 /// How a process of a run was started: by the parent, or by a step of a worker, which says nothing.
 #[derive(Debug, clap::Args)]
-pub(super) struct Started {
+pub(super) struct StartedProgram {
     /// The PID of the process that must live.
     #[arg(long)]
     parent: Option<i32>,
@@ -22,7 +22,7 @@ pub(super) struct Started {
     keep: Vec<i32>,
 }
 
-impl Started {
+impl StartedProgram {
     /// Does what such a process does before anything else.
     pub(super) fn begin(&self) {
         if let Some(protocol) = self.protocol.filter(|protocol| *protocol != PROTOCOL) {

@@ -139,11 +139,11 @@ pub(super) enum PythonError {
 
 /// The names of all packages that scenarios need, or whose versions their expectations mention.
 fn packages(scenarios: &[Scenario]) -> Vec<String> {
-    let instances = || scenarios.iter().flat_map(|scenario| &scenario.instances);
-    let cases = || instances().flat_map(|instance| &instance.cases);
-    let needs = cases().filter_map(|case| case.python.as_ref()).flat_map(|python| &python.needs);
-    let verdicts = instances().flat_map(|instance| &instance.expect).map(|expectation| &expectation.when);
-    let checks = cases().flat_map(|case| &case.expect).map(|check| &check.when);
+    let instances = scenarios.iter().flat_map(|scenario| &scenario.instances);
+    let cases = instances.clone().flat_map(|instance| &instance.cases);
+    let needs = cases.clone().filter_map(|case| case.python.as_ref()).flat_map(|python| &python.needs);
+    let verdicts = instances.flat_map(|instance| &instance.expect).map(|expectation| &expectation.when);
+    let checks = cases.flat_map(|case| &case.expect).map(|check| &check.when);
     let needs = needs.chain(verdicts.chain(checks).flat_map(|when| &when.packages));
     let packages =
         needs.filter_map(|need| PackageRequirement::parse(need).ok()).flat_map(|PackageRequirement(packages)| packages);

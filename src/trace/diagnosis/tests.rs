@@ -40,7 +40,7 @@ const CASES: &[Case] = &[
 const ASKS: &[(&str, &str, u32)] =
     &[("<module>", "train.py", 12), ("setup", "cli.py", 88), ("is_available", "torch/cuda/__init__.py", 129)];
 
-fn of<'f>(rule: &str, found: &'f [Finding]) -> Option<&'f Finding> {
+fn finding<'f>(rule: &str, found: &'f [Finding]) -> Option<&'f Finding> {
     found.iter().find(|finding| finding.rule == rule)
 }
 
@@ -54,8 +54,8 @@ fn every_rule_finds_what_it_is_about_and_nothing_where_that_is_not_so() {
     );
     for (rule, trace, near) in CASES {
         let (found, missed) = (findings(&trace()), findings(&near()));
-        assert!(of(rule, &found).is_some(), "{rule} is not among {found:#?}");
-        assert!(of(rule, &missed).is_none(), "{rule} is among {missed:#?}");
+        assert!(finding(rule, &found).is_some(), "{rule} is not among {found:#?}");
+        assert!(finding(rule, &missed).is_none(), "{rule} is among {missed:#?}");
         for finding in found.iter().chain(&missed) {
             assert!(!finding.says.contains(['{', '?']), "{}", finding.says);
             assert!(!finding.workaround.contains('{'), "{}", finding.workaround);
@@ -265,7 +265,7 @@ fn memory_that_two_processes_took_at_once_is_not_counted_twice() {
             && on_first.iter().all(|life| life.beside == Beside::Context && life.bytes == Some(CONTEXT))
     );
     let found = findings(&trace);
-    let shared = of("ranks-share-gpu", &found).expect("two ranks share GPU 0");
+    let shared = finding("ranks-share-gpu", &found).expect("two ranks share GPU 0");
     assert_eq!((shared.pid, shared.bytes), (300, Some(CONTEXT)), "the rank that has another GPU: {shared:?}");
     assert!(shared.says.starts_with("rank.py:6 makes"), "{}", shared.says);
     // Without NVML's word for each process each has an equal share of what they took together.
@@ -323,7 +323,7 @@ fn the_workaround_is_in_the_words_of_what_the_user_called() {
     let with = |frames: &[(&str, &str, u32)]| {
         let made = TraceBuilder::on(2).at(frames).init(&[], &[0, 1]).at(&[("<module>", "a.py", 3)]);
         let found = findings(&made.setenv("CUDA_VISIBLE_DEVICES", "1").ends(&[]).done());
-        of("late-mask", &found).expect("a late mask").workaround.clone()
+        finding("late-mask", &found).expect("a late mask").workaround.clone()
     };
     let torch = ("is_available", "torch/cuda/__init__.py", 1);
     let accelerate = ("__init__", "accelerate/state.py", 1);
@@ -348,9 +348,12 @@ fn a_native_guard_is_known_by_its_destructor() {
     };
     for function in ["c10::cuda::CUDAGuard::~CUDAGuard()", "c10::cuda::MaybeSetDevice(signed char)"] {
         let found = with(function);
-        assert!(of("guard-restores-device", &found).is_some(), "{function}: {found:#?}");
-        assert!(of("stray-context", &found).is_none(), "the guard says more: {found:#?}");
+        assert!(finding("guard-restores-device", &found).is_some(), "{function}: {found:#?}");
+        assert!(finding("stray-context", &found).is_none(), "the guard says more: {found:#?}");
     }
     let found = with("at::native::add(at::Tensor const&)");
-    assert!(of("guard-restores-device", &found).is_none() && of("stray-context", &found).is_some(), "{found:#?}");
+    assert!(
+        finding("guard-restores-device", &found).is_none() && finding("stray-context", &found).is_some(),
+        "{found:#?}"
+    );
 }

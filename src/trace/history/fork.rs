@@ -17,7 +17,7 @@ pub struct Fork<'h, 'a> {
 }
 
 impl<'h, 'a> Fork<'h, 'a> {
-    fn of(child: &'h ProgramHistory<'a>) -> Option<Fork<'h, 'a>> {
+    fn after_init(child: &'h ProgramHistory<'a>) -> Option<Fork<'h, 'a>> {
         child.events.iter().find_map(|&(index, event)| match event.what {
             EventKind::Forked { parent, contexts } => Some(Fork { child, event: (index, event), parent, contexts }),
             _ => None,
@@ -28,7 +28,7 @@ impl<'h, 'a> Fork<'h, 'a> {
 impl<'a> History<'a> {
     /// Every fork after `cuInit`, in the order of the children's first events.
     pub fn forks(&self) -> impl Iterator<Item = Fork<'_, 'a>> {
-        self.programs.iter().filter_map(Fork::of)
+        self.programs.iter().filter_map(Fork::after_init)
     }
 
     /// The start of the `cuInit` that the child inherited: the one of its nearest ancestor that called it.
@@ -43,7 +43,7 @@ impl<'a> History<'a> {
                 return Some(begun);
             }
             // Each step goes back in time, so the walk ends even if the document has a cycle of parents.
-            let own = Fork::of(parent).filter(|own| own.event.0 < index)?;
+            let own = Fork::after_init(parent).filter(|own| own.event.0 < index)?;
             (pid, index) = (own.parent, own.event.0);
         }
     }

@@ -27,8 +27,8 @@ impl<'a> ProgramHistory<'a> {
     /// The `cuInit` that counts: the first that succeeded, else the first without a recorded return, else the first
     /// that failed.
     pub fn init(&self) -> Option<&Init<'a>> {
-        let unknown = || self.inits.iter().find(|init| !init.has_failed());
-        self.inits.iter().find(|init| init.has_succeeded()).or_else(unknown).or(self.inits.first())
+        let succeeded = self.inits.iter().find(|init| init.has_succeeded());
+        succeeded.or_else(|| self.inits.iter().find(|init| !init.has_failed())).or(self.inits.first())
     }
 
     /// Whether a `cuInit` was seen to succeed.

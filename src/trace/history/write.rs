@@ -112,12 +112,12 @@ fn may_descend(trace: &Trace, process: &TraceProcess, writer: u32) -> bool {
 
 /// The ancestors of a process that are in the trace, nearest first.
 pub(crate) fn ancestors(trace: &Trace, pid: u32) -> Vec<u32> {
-    let mut ancestors = Vec::new();
-    let parent = |pid: u32| trace.processes.iter().find(|process| process.pid == pid).map(|process| process.parent);
-    let mut next = parent(pid);
-    while let Some(ancestor) = next.filter(|it| !ancestors.contains(it)) {
-        ancestors.push(ancestor);
-        next = parent(ancestor);
+    let (mut ancestors, mut child) = (Vec::new(), pid);
+    while let Some(process) = trace.processes.iter().find(|process| process.pid == child)
+        && !ancestors.contains(&process.parent)
+    {
+        ancestors.push(process.parent);
+        child = process.parent;
     }
     ancestors
 }

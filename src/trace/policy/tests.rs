@@ -32,26 +32,26 @@ fn clean() -> Trace {
     TraceBuilder::on(2).init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).context(1, 0).launch(1).ends(&[1]).done()
 }
 
-fn one(word: &str, event: usize) -> Vec<(String, Option<usize>)> {
+fn violation(word: &str, event: usize) -> Vec<(String, Option<usize>)> {
     vec![(word.to_owned(), Some(event))]
 }
 
 #[test]
 fn each_word_finds_what_it_forbids_and_nothing_else() {
     let trace = whole();
-    assert_eq!(done(&["cuinit"], &trace), one("cuinit", 0));
-    assert_eq!(done(&["context"], &trace), [one("context", 3), one("context", 5)].concat());
-    assert_eq!(done(&["context:gpu0"], &trace), one("context:gpu0", 5));
-    assert_eq!(done(&["context:cuda:1"], &trace), one("context:cuda:1", 3));
+    assert_eq!(done(&["cuinit"], &trace), violation("cuinit", 0));
+    assert_eq!(done(&["context"], &trace), [violation("context", 3), violation("context", 5)].concat());
+    assert_eq!(done(&["context:gpu0"], &trace), violation("context:gpu0", 5));
+    assert_eq!(done(&["context:cuda:1"], &trace), violation("context:cuda:1", 3));
     let by_uuid = format!("context:{}", uuid(1));
-    assert_eq!(done(&[by_uuid.as_str()], &trace), one(&by_uuid, 3));
-    assert_eq!(done(&["stray"], &trace), one("stray", 5));
-    assert_eq!(done(&["late-mask"], &trace), one("late-mask", 2));
-    assert_eq!(done(&["stray-context"], &trace), one("stray-context", 5));
+    assert_eq!(done(&[by_uuid.as_str()], &trace), violation(&by_uuid, 3));
+    assert_eq!(done(&["stray"], &trace), violation("stray", 5));
+    assert_eq!(done(&["late-mask"], &trace), violation("late-mask", 2));
+    assert_eq!(done(&["stray-context"], &trace), violation("stray-context", 5));
     assert_eq!(done(&["fork", "error", "limit-after-launch"], &trace), []);
     let all: Vec<&str> = words().into_iter().filter(|word| !word.contains(':')).collect();
     let found = done(&all, &clean());
-    assert_eq!(found, [one("cuinit", 0), one("context", 2)].concat());
+    assert_eq!(found, [violation("cuinit", 0), violation("context", 2)].concat());
 }
 
 #[test]
@@ -79,9 +79,9 @@ fn errors_and_forks_are_found_and_what_is_not_ready_is_none() {
     let failed = EventKind::Context { change: ContextChange::Failed, primary: true, handle: 0 };
     let trace =
         TraceBuilder::on(1).init(&[], &[0]).event("cuCtxCreate_v4", failed, |event| event.status = Some(2)).done();
-    assert_eq!(done(&["error"], &trace), one("error", 2));
+    assert_eq!(done(&["error"], &trace), violation("error", 2));
     let forked = TraceBuilder::on(1).init(&[], &[0]).forks(200).init_fails(&[], 3).done();
-    assert_eq!(done(&["fork"], &forked), one("fork", 2));
+    assert_eq!(done(&["fork"], &forked), violation("fork", 2));
 }
 
 #[test]

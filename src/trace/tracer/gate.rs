@@ -156,7 +156,7 @@ impl Keeper {
                 self.incoming.pop_front();
             }
             let Ok((connection, _)) = self.listener.accept() else { return true };
-            let refused = match self.peers.of(&connection) {
+            let refused = match self.peers.identify(&connection) {
                 Peer::Ours(pid) => {
                     self.incoming.push_back(Incoming::new(connection, pid, clock::now_ns()));
                     continue;

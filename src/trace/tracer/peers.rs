@@ -46,7 +46,7 @@ impl Peers {
     }
 
     /// Identifies the process at the other end of a connection.
-    pub(super) fn of(&mut self, connection: &UnixStream) -> Peer {
+    pub(super) fn identify(&mut self, connection: &UnixStream) -> Peer {
         let Ok(credentials) = rustix::net::sockopt::socket_peercred(connection) else { return Peer::Stranger };
         let (pid, user) = (credentials.pid.as_raw_nonzero().get() as u32, credentials.uid.as_raw());
         let gone = if self.users.contains(&user) { Peer::Gone } else { Peer::Stranger };
@@ -134,7 +134,7 @@ mod tests {
         let child = Command::new("python3").args(["-c", &script]).stdin(Stdio::piped()).spawn().unwrap();
         let (connection, _) = listener.accept().unwrap();
         let mut peers = Peers { tracer: parent, known: BTreeMap::new(), users: BTreeSet::from([getuid().as_raw()]) };
-        (peers.of(&connection), child)
+        (peers.identify(&connection), child)
     }
 
     const CONNECT: &str = "import os, socket, sys\ndef go():\n    s = socket.socket(socket.AF_UNIX); s.connect(PATH)\n    \
@@ -170,6 +170,6 @@ mod tests {
         let script = format!("import socket\ns = socket.socket(socket.AF_UNIX); s.connect({path:?})");
         assert!(Command::new("python3").args(["-c", &script]).status().unwrap().success());
         let (connection, _) = listener.accept().unwrap();
-        assert_eq!(Peers::new().of(&connection), Peer::Gone);
+        assert_eq!(Peers::new().identify(&connection), Peer::Gone);
     }
 }

@@ -1,6 +1,6 @@
 //! The folder of a trace: its libraries, its socket, and a file that its processes share with the tracer.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -77,24 +77,16 @@ impl TraceFolder {
     /// The changes of the program's environment. `simulated` is the folder of the simulated machine's libraries,
     /// which the program has to find too.
     pub(super) fn environment(&self, simulated: Option<&Path>, preload: bool) -> Vec<(OsString, OsString)> {
-        let before = |name: &str, parts: &[&Path], between: &str| {
-            let mut value = OsString::new();
-            let inherited = std::env::var_os(name).filter(|value| !value.is_empty());
-            for part in parts.iter().map(|part| part.as_os_str()).chain(inherited.as_deref()) {
-                if !value.is_empty() {
-                    value.push(between);
-                }
-                value.push(part);
-            }
-            (OsString::from(name), value)
-        };
         let mut all = Vec::new();
         let search: Vec<&Path> = self.search.as_deref().into_iter().chain(simulated).collect();
-        if !search.is_empty() {
-            all.push(before("LD_LIBRARY_PATH", &search, ":"));
-        }
-        if preload {
-            all.push(before("LD_PRELOAD", &[&self.hook], ":"));
+        let hook: Vec<&Path> = preload.then_some(&*self.hook).into_iter().collect();
+        for (name, parts) in [("LD_LIBRARY_PATH", search), ("LD_PRELOAD", hook)] {
+            if !parts.is_empty() {
+                let inherited = std::env::var_os(name).filter(|value| !value.is_empty());
+                let parts: Vec<&OsStr> =
+                    parts.iter().map(|part| part.as_os_str()).chain(inherited.as_deref()).collect();
+                all.push((OsString::from(name), parts.join(OsStr::new(":"))));
+            }
         }
         // In a program that is traced already, that is the same library, which would start itself for ever.
         let earlier = std::env::var_os("CUDA_INJECTION64_PATH");

@@ -47,7 +47,7 @@ fn by_symptom(out: &mut String, symptom: &symptom::Symptom, scenarios: &[Scenari
         (Pitfall::Open, Some("Asked, and not measured yet:")),
     ];
     for (standing, title) in titles {
-        let met = scenarios.iter().filter(|it| has(it, symptom) && Pitfall::of(it) == standing);
+        let met = scenarios.iter().filter(|it| has(it, symptom) && Pitfall::from_expectations(it) == standing);
         let mut entries = met.map(|scenario| entry(scenario, standing)).peekable();
         title.iter().filter(|_| entries.peek().is_some()).for_each(|title| paragraph(out, title));
         bullets(out, entries);

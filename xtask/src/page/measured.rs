@@ -238,7 +238,7 @@ pub(super) struct Reference<'m> {
 
 impl<'m> Reference<'m> {
     /// The latest report of the usual machine and libcudart without other processes, if there is one.
-    pub(super) fn of(scenario: &Scenario, own: &[&'m Measurement]) -> Reference<'m> {
+    pub(super) fn new(scenario: &Scenario, own: &[&'m Measurement]) -> Reference<'m> {
         let rank = |measurement: &Measurement| {
             let is_usual = (
                 measurement.alone,
@@ -274,22 +274,18 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
         out.push_str("\nNot measured yet.\n");
         return;
     }
-    let key = |measurement: &Measurement| {
+    let mut rows: BTreeMap<_, Vec<&Measurement>> = BTreeMap::new();
+    for measurement in own {
         let number = measurement.part.libcudart.as_ref().and_then(|runtime| runtime.number);
-        (measurement.machine.gpus.len(), number, measurement.report.clone())
-    };
-    let mut rows: Vec<_> = own.iter().map(|measurement| key(measurement)).collect();
-    rows.sort();
-    rows.dedup();
+        rows.entry((measurement.machine.gpus.len(), number, &measurement.report)).or_default().push(measurement);
+    }
     let conclusive: Vec<&Measurement> = own.iter().filter(|measurement| measurement.is_conclusive()).copied().collect();
     if !conclusive.is_empty() {
         paragraph(out, &format!("The answer rests on {}.", prose(&basis(&conclusive).sentence())));
     }
     let software = if scenario.has_python_lines() { "Python" } else { "libcudart" };
     let mut table = Table::new(["machine", "driver", software, "attempts of each case", "the pitfall", "report"]);
-    for row in rows {
-        let measurements: Vec<&Measurement> =
-            own.iter().filter(|measurement| key(measurement) == row).copied().collect();
+    for measurements in rows.into_values() {
         let Some(first) = measurements.first() else { continue };
         let report = format!("../../../reports/{}/report.json", first.report);
         table.row([

@@ -54,17 +54,16 @@ fn arguments(text: &str) -> Option<&str> {
 
 /// Whether a word is a C name: of a call, a status, a variable or a signal.
 fn is_c_name(word: &str) -> bool {
-    let followed_by = |prefix: &str, test: fn(char) -> bool| {
-        word.strip_prefix(prefix).and_then(|rest| rest.chars().next()).is_some_and(test)
-    };
     let camel = ["cuda", "cu", "nvml", "nvrtc", "nccl", "cublas", "cufft"];
     let capitals = ["CUDA_", "CU_", "NVML_", "NVIDIA_", "NCCL_", "LD_"];
     let is_signal = word.len() > 5 && word.starts_with("SIG") && word.chars().all(|c| c.is_ascii_uppercase());
-    let is_call = |word: &str| calls::find(word).is_some() && (word.contains('_') || word.ends_with("env"));
-    camel.iter().any(|prefix| followed_by(prefix, |c| c.is_ascii_uppercase()))
-        || capitals.iter().any(|prefix| followed_by(prefix, is_word))
+    let is_call = calls::find(word).is_some() && (word.contains('_') || word.ends_with("env"));
+    let mut camel = camel.iter().filter_map(|prefix| word.strip_prefix(prefix));
+    let mut capitals = capitals.iter().filter_map(|prefix| word.strip_prefix(prefix));
+    camel.any(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()))
+        || capitals.any(|rest| rest.starts_with(is_word))
         || is_signal
-        || is_call(word)
+        || is_call
 }
 
 /// Code within a line. Quotes show whitespace at the ends, and empty text.

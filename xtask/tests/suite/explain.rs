@@ -6,7 +6,7 @@ use std::fs;
 use cuda_pitfalls::explain::Certainty;
 use cuda_pitfalls::scenario::symptom;
 use xtask::documents::root;
-use xtask::explain::{Answered, Counts, PhraseKind, Phrasings, Ranked};
+use xtask::explain::{Answered, PhraseKind, Phrasings, RankCounts, Ranked};
 
 use crate::made;
 
@@ -27,7 +27,7 @@ fn the_right_answer_comes_first_for_most_of_what_people_write() {
     // Each half has its own shares, in percent: a ranking that fits the texts it was tuned on must not hide that it finds
     // less of the others.
     for (half, is_held_out, first, three, claimed) in [("tuned on", false, 80, 88, 6), ("held out", true, 72, 82, 8)] {
-        let counts = Counts::of(ranked.iter().filter(|ranked| ranked.is_held_out == is_held_out));
+        let counts = RankCounts::of_ranked(ranked.iter().filter(|ranked| ranked.is_held_out == is_held_out));
         println!("{half}: {counts:?}");
         assert!(counts.all >= 150, "{half}: {counts:?}");
         assert!(counts.first * 100 >= counts.all * first, "{half}: the right one is first too seldom: {counts:?}");
@@ -46,7 +46,7 @@ fn texts_about_something_else_are_not_answered() {
     }
     for (half, is_held_out, nothing, claimed) in [("tuned on", false, 95, 1), ("held out", true, 90, 5)] {
         let of_half = answered.iter().filter(|answered| answered.is_held_out == is_held_out);
-        let counts = Counts::of_others(of_half.map(|answered| answered.certainty));
+        let counts = RankCounts::of_others(of_half.map(|answered| answered.certainty));
         println!("{half}: {counts:?}");
         assert!(counts.all >= 100, "{half}: {counts:?}");
         assert!(counts.nothing * 100 >= counts.all * nothing, "{half}: too many are answered: {counts:?}");

@@ -6,9 +6,9 @@ mod pages;
 
 use std::sync::OnceLock;
 
-use xtask::documents::{Made, make};
+use xtask::documents::{MadeDocuments, make};
 
-fn made() -> &'static Made {
-    static MADE: OnceLock<Made> = OnceLock::new();
+fn made() -> &'static MadeDocuments {
+    static MADE: OnceLock<MadeDocuments> = OnceLock::new();
     MADE.get_or_init(|| make().expect("the documents can be made"))
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use cuda_pitfalls::diagnosis::{ANY, rules};
 use xtask::diagnoses;
-use xtask::documents::{self, Made};
+use xtask::documents::{self, MadeDocuments};
 use xtask::page::{self, Measurement};
-use xtask::provenance::Source;
+use xtask::provenance::ReportSource;
 
 use crate::made;
 
@@ -19,7 +19,7 @@ fn rows<'p>(pages: &'p BTreeMap<String, String>, measurement: &Measurement) -> V
 
 #[test]
 fn no_page_contradicts_the_report_that_it_links() {
-    let Made { measured, documents: pages, .. } = made();
+    let MadeDocuments { measured, documents: pages, .. } = made();
     let otherwise: Vec<&Measurement> = measured.iter().filter(|measurement| measurement.is_asked_otherwise()).collect();
     let silent: Vec<String> = otherwise
         .iter()
@@ -42,7 +42,7 @@ fn no_page_contradicts_the_report_that_it_links() {
 
 #[test]
 fn what_was_interrupted_says_so_in_its_row() {
-    let Made { measured, documents: pages, .. } = made();
+    let MadeDocuments { measured, documents: pages, .. } = made();
     let of_interrupted: Vec<&Measurement> = measured.iter().filter(|measurement| measurement.interrupted).collect();
     assert!(of_interrupted.len() > 100, "only {}", of_interrupted.len());
     for measurement in of_interrupted {
@@ -53,7 +53,7 @@ fn what_was_interrupted_says_so_in_its_row() {
 
 #[test]
 fn a_page_names_the_versions_that_were_measured_and_no_newer_ones() {
-    let Made { scenarios, measured, documents: pages, .. } = made();
+    let MadeDocuments { scenarios, measured, documents: pages, .. } = made();
     let has_newer = |text: &str| {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         text.match_indices(" or newer").any(|(at, _)| text[..at].ends_with(|last: char| last.is_ascii_digit()))
@@ -86,14 +86,14 @@ fn a_page_names_the_versions_that_were_measured_and_no_newer_ones() {
 fn a_new_report_names_the_commit_of_a_clean_checkout() {
     let known = documents::uncommitted().expect("reports/provenance.toml is valid");
     let without: Vec<&str> =
-        made().sources.iter().filter(|measurement| !measurement.has_clean_commit()).map(Source::name).collect();
+        made().sources.iter().filter(|measurement| !measurement.has_clean_commit()).map(ReportSource::name).collect();
     let new: Vec<&&str> = without.iter().filter(|name| !known.contains_key(**name)).collect();
     assert!(new.is_empty(), "their program was not built from a clean commit; build in a clean checkout, run: {new:?}");
     let stale: Vec<&String> = known.keys().filter(|name| !without.contains(&name.as_str())).collect();
     assert!(stale.is_empty(), "reports/provenance.toml names what is not there, or has a commit: {stale:?}");
 }
 
-fn traces() -> Vec<diagnoses::Traced> {
+fn traces() -> Vec<diagnoses::TracedRun> {
     documents::traced().expect("the traces can be read")
 }
 

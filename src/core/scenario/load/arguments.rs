@@ -218,13 +218,13 @@ impl Arguments<'_, '_> {
             self.unbound(name, node, |bound| bound.handle == Some(ACTOR));
             return None;
         };
-        let starts = |maker: &Call| match call.has(Effect::JoinsThread) {
+        let makers = calls::all().filter(|maker| match call.has(Effect::JoinsThread) {
             true => maker.has(Effect::StartsThread),
             false => maker.starts_process(),
-        };
-        if bound.handle.is_some() && !calls::find(&bound.call).is_some_and(starts) {
-            let makers = calls::all().filter(|maker| starts(maker)).map(|maker| format!("`{}`", maker.name));
-            let makers = makers.collect::<Vec<_>>().join(" or ");
+        });
+        let makers: Vec<&str> = makers.map(|maker| maker.name).collect();
+        if bound.handle.is_some() && !makers.contains(&bound.call.as_str()) {
+            let makers = format!("`{}`", makers.join("` or `"));
             let message = format!("`{}` takes what {makers} bound; `{name}` is of `{}`", call.name, bound.call);
             self.reader.error_with(&node.place, message, &bound.place, "bound here");
             return None;

@@ -99,8 +99,8 @@ pub(super) fn expectations(reader: &mut Reader<'_>, node: &Node, parameters: &Pa
 
 fn expectation(reader: &mut Reader<'_>, node: &Node, parameters: &Parameters) -> Option<Expectation> {
     let entries = reader.table_of(node, &["verdict", "when", "because", "evidence"])?;
-    let mut required = |key| reader.required(entries, key, &node.place, "an expectation");
-    let (verdict, because) = (required("verdict"), required("because"));
+    let [verdict, because] =
+        ["verdict", "because"].map(|key| reader.required(entries, key, &node.place, "an expectation"));
     let word = verdict.and_then(|node| reader.word(node, "verdict", &["reproduced", "not_reproduced"]));
     let because = because.and_then(|node| reader.sentence(node));
     let when = get(entries, "when").map(|node| when(reader, node, parameters));

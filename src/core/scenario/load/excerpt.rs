@@ -21,7 +21,7 @@ pub struct Excerpts<'a> {
 
 impl<'a> Excerpts<'a> {
     /// `file` is the name of the file in messages, and `kernels` are the names that a `ptx` argument can have.
-    pub fn of(file: &'a str, source: &'a str, kernels: &'a [&'a str]) -> Excerpts<'a> {
+    pub fn new(file: &'a str, source: &'a str, kernels: &'a [&'a str]) -> Excerpts<'a> {
         Excerpts { reader: Reader::new(file, source, kernels) }
     }
 

@@ -11,7 +11,7 @@ pub struct Identity(u64);
 
 impl Identity {
     /// Reads the identity of a live process; `None` for one that is gone, a zombie or dead.
-    pub fn of(pid: u32) -> Option<Self> {
+    pub fn from_pid(pid: u32) -> Option<Self> {
         Self::read(pid).filter(|(_, ended)| !ended).map(|(identity, _)| identity)
     }
 
@@ -32,7 +32,7 @@ impl Identity {
 
     /// The identity of this process, which is another one in a forked child.
     pub fn own() -> Option<Self> {
-        Self::of(c::pid())
+        Self::from_pid(c::pid())
     }
 
     /// The number that stands for the process in the table.
@@ -42,7 +42,7 @@ impl Identity {
 
     /// Whether a number is that of a live process.
     pub fn is_alive(number: u64) -> bool {
-        Self::of(Self::pid_of(number)) == Some(Self(number & !UNUSED_BIT))
+        Self::from_pid(Self::pid_of(number)) == Some(Self(number & !UNUSED_BIT))
     }
 
     /// The pid in a number.

@@ -65,7 +65,7 @@ impl Record {
     }
 
     /// Whether this is the memory that a handle names.
-    pub fn is(&self, owner: u64, address: u64) -> bool {
+    pub fn is_named_by(&self, owner: u64, address: u64) -> bool {
         self.owner.load(Ordering::Acquire) == owner && self.address.load(Ordering::Acquire) == address
     }
 

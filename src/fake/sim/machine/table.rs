@@ -24,7 +24,7 @@ pub struct Slot {
 
 /// The whole file.
 #[repr(C)]
-pub struct Table {
+pub struct MachineTable {
     slots: [Slot; SLOTS],
     records: [Record; RECORDS],
 }
@@ -53,7 +53,7 @@ pub struct Holding {
     pub contexts: u32,
 }
 
-impl Table {
+impl MachineTable {
     /// Takes a free or abandoned slot for a process; `None` when all are held by live ones.
     pub fn claim(&self, identity: Identity) -> Option<usize> {
         // A process that replaced itself by exec keeps its identity but none of what it held.
@@ -126,7 +126,7 @@ impl Table {
 
     /// The record of what a process exported.
     pub fn exported(&self, owner: u64, address: u64) -> Option<&Record> {
-        self.records.iter().find(|record| record.is(owner, address))
+        self.records.iter().find(|record| record.is_named_by(owner, address))
     }
 
     /// The sum over live processes.
@@ -160,10 +160,10 @@ impl Slot {
 
 #[cfg(test)]
 pub mod sample {
-    use super::Table;
+    use super::MachineTable;
 
     /// An empty table of its own, as a fresh `machine.state` would be.
-    pub fn table() -> &'static Table {
+    pub fn table() -> &'static MachineTable {
         // SAFETY: the table is made of atomics only, for which zeroed memory is valid.
         Box::leak(Box::new(unsafe { std::mem::zeroed() }))
     }
@@ -174,20 +174,20 @@ mod tests {
     use super::*;
 
     fn own() -> Identity {
-        Identity::of(std::process::id()).unwrap()
+        Identity::from_pid(std::process::id()).unwrap()
     }
 
     #[test]
     fn a_dead_process_holds_nothing_and_leaves_its_slot() {
         let table = sample::table();
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let identity = Identity::of(child.id()).unwrap();
+        let identity = Identity::from_pid(child.id()).unwrap();
         let slot = table.claim(identity).unwrap();
         table.store(slot, 0, 9, 1);
         assert_eq!(table.used_bytes(0), 9);
         child.kill().unwrap();
         // A zombie holds its memory for the first moment only.
-        while Identity::of(child.id()).is_some() {
+        while Identity::from_pid(child.id()).is_some() {
             std::thread::yield_now();
         }
         assert_eq!(table.used_bytes(0), 9);
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn the_file_has_room_for_the_table() {
-        assert!(size_of::<Table>() <= 64 << 10);
+        assert!(size_of::<MachineTable>() <= 64 << 10);
     }
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
             slot.owner.store(own().number(), Ordering::Release);
         }
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        assert_eq!(table.claim(Identity::of(child.id()).unwrap()), None);
+        assert_eq!(table.claim(Identity::from_pid(child.id()).unwrap()), None);
         child.kill().unwrap();
         child.wait().unwrap();
     }

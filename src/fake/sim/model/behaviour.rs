@@ -107,7 +107,7 @@ pub const HEAP_FIXED_BY: FixedBy = FixedBy::Launch;
 
 /// What a runtime call does before its own work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Effect {
+pub enum CallEffect {
     /// Nothing: no driver call at all.
     Nothing,
     /// Runs `cuInit`, but does not report its failure.
@@ -128,15 +128,15 @@ pub enum Effect {
 /// `cudaStreamQuery`, `cudaStreamSynchronize`, both limit calls, `cudaMalloc`, `cudaFree`, `cudaFreeHost`, `cudaMemGetInfo`,
 /// `cudaMemcpy`, `cudaMemcpyAsync`, `cudaThreadExchangeStreamCaptureMode`, `cudaStreamGetDevice`, `cudaMemAdvise` and the log.
 /// `cudaMallocAsync` makes one only for a default stream (memory/async-alloc-follows-the-stream).
-pub fn effect_of(call: &str, runtime: i32) -> Effect {
+pub fn effect_of(call: &str, runtime: i32) -> CallEffect {
     match call {
-        "cudaRuntimeGetVersion" if runtime >= RUNTIME_VERSION_QUIET_FROM => Effect::Nothing,
-        "cudaRuntimeGetVersion" => Effect::InitQuietly,
+        "cudaRuntimeGetVersion" if runtime >= RUNTIME_VERSION_QUIET_FROM => CallEffect::Nothing,
+        "cudaRuntimeGetVersion" => CallEffect::InitQuietly,
         "cudaDriverGetVersion"
         | "cudaGetErrorName"
         | "cudaGetErrorString"
         | "cudaGetLastError"
-        | "cudaPeekAtLastError" => Effect::InitQuietly,
+        | "cudaPeekAtLastError" => CallEffect::InitQuietly,
         "cudaGetDeviceCount"
         | "cudaGetDevice"
         | "cudaSetDevice"
@@ -161,11 +161,11 @@ pub fn effect_of(call: &str, runtime: i32) -> Effect {
         | "cudaEventQuery"
         | "cudaEventSynchronize"
         | "cudaGetDeviceProperties"
-        | "cudaPointerGetAttributes" => Effect::Init,
-        "cudaEventElapsedTime" if runtime >= EVENT_ELAPSED_TIME_QUIET_FROM => Effect::Init,
-        "cudaMemAdvise" if runtime < MEM_ADVISE_MAKES_CONTEXT_FROM => Effect::Unknown,
-        "cudaSetDeviceFlags" if runtime < SET_FLAGS_MAKES_CONTEXT_FROM => Effect::Unknown,
-        _ => Effect::Context,
+        | "cudaPointerGetAttributes" => CallEffect::Init,
+        "cudaEventElapsedTime" if runtime >= EVENT_ELAPSED_TIME_QUIET_FROM => CallEffect::Init,
+        "cudaMemAdvise" if runtime < MEM_ADVISE_MAKES_CONTEXT_FROM => CallEffect::Unknown,
+        "cudaSetDeviceFlags" if runtime < SET_FLAGS_MAKES_CONTEXT_FROM => CallEffect::Unknown,
+        _ => CallEffect::Context,
     }
 }
 
@@ -175,20 +175,20 @@ mod tests {
 
     #[test]
     fn asking_for_the_runtime_version_initialises_before_12() {
-        assert_eq!(effect_of("cudaRuntimeGetVersion", 11080), Effect::InitQuietly);
-        assert_eq!(effect_of("cudaRuntimeGetVersion", 12000), Effect::Nothing);
-        assert_eq!(effect_of("cudaDriverGetVersion", 13000), Effect::InitQuietly);
-        assert_eq!(effect_of("cudaDeviceGetStreamPriorityRange", 13000), Effect::Context);
-        assert_eq!(effect_of("cudaSetDeviceFlags", 13000), Effect::Context);
-        assert_eq!(effect_of("cudaSetDeviceFlags", 12000), Effect::Unknown);
-        assert_eq!(effect_of("cudaEventQuery", 13000), Effect::Init);
-        assert_eq!(effect_of("cudaMemAdvise", 12030), Effect::Unknown);
-        assert_eq!(effect_of("cudaMemAdvise", 12040), Effect::Context);
+        assert_eq!(effect_of("cudaRuntimeGetVersion", 11080), CallEffect::InitQuietly);
+        assert_eq!(effect_of("cudaRuntimeGetVersion", 12000), CallEffect::Nothing);
+        assert_eq!(effect_of("cudaDriverGetVersion", 13000), CallEffect::InitQuietly);
+        assert_eq!(effect_of("cudaDeviceGetStreamPriorityRange", 13000), CallEffect::Context);
+        assert_eq!(effect_of("cudaSetDeviceFlags", 13000), CallEffect::Context);
+        assert_eq!(effect_of("cudaSetDeviceFlags", 12000), CallEffect::Unknown);
+        assert_eq!(effect_of("cudaEventQuery", 13000), CallEffect::Init);
+        assert_eq!(effect_of("cudaMemAdvise", 12030), CallEffect::Unknown);
+        assert_eq!(effect_of("cudaMemAdvise", 12040), CallEffect::Context);
     }
 
     #[test]
     fn the_time_between_two_events_needed_a_context_before_13() {
-        assert_eq!(effect_of("cudaEventElapsedTime", 12090), Effect::Context);
-        assert_eq!(effect_of("cudaEventElapsedTime", 13000), Effect::Init);
+        assert_eq!(effect_of("cudaEventElapsedTime", 12090), CallEffect::Context);
+        assert_eq!(effect_of("cudaEventElapsedTime", 13000), CallEffect::Init);
     }
 }

@@ -68,7 +68,7 @@ impl Context {
             alive: true,
             generation: self.generation + 1,
             charged_bytes: bytes,
-            limits: Limits::of(&machine.description),
+            limits: Limits::new(&machine.description),
             blocking: c::env(c"CUDA_LAUNCH_BLOCKING").is_some_and(|value| value == b"1"),
             ..Self::new(self.device, self.gpu, self.primary)
         };

@@ -38,7 +38,7 @@ pub struct Limits {
 
 impl Limits {
     /// The defaults of a machine.
-    pub fn of(description: &Description) -> Self {
+    pub fn new(description: &Description) -> Self {
         Self {
             stack_bytes: description.stack_bytes,
             printf_fifo_bytes: description.printf_fifo_bytes,

@@ -18,7 +18,7 @@ struct Allocation {
 }
 
 /// A range of addresses, which takes nothing.
-struct Range {
+struct AddressRange {
     bytes: u64,
     mapped: Option<u64>,
     open_to: BTreeSet<usize>,
@@ -35,7 +35,7 @@ pub struct Released {
 #[derive(Default)]
 pub struct Mappings {
     allocations: BTreeMap<u64, Allocation>,
-    ranges: BTreeMap<u64, Range>,
+    ranges: BTreeMap<u64, AddressRange>,
     reserved_bytes: u64,
 }
 
@@ -69,12 +69,12 @@ impl Mappings {
     pub fn reserve(&mut self, bytes: u64) -> u64 {
         let base = FIRST_RANGE + self.reserved_bytes;
         self.reserved_bytes += bytes;
-        self.ranges.insert(base, Range { bytes, mapped: None, open_to: BTreeSet::new() });
+        self.ranges.insert(base, AddressRange { bytes, mapped: None, open_to: BTreeSet::new() });
         base
     }
 
     /// A range that a call names whole; parts of ranges are beyond the model.
-    fn range(&mut self, base: u64, bytes: u64) -> Outcome<&mut Range> {
+    fn range(&mut self, base: u64, bytes: u64) -> Outcome<&mut AddressRange> {
         self.ranges.get_mut(&base).filter(|range| range.bytes == bytes).ok_or(SIM_NOT_MODELLED)
     }
 

@@ -19,29 +19,30 @@ const ENOSYS: i32 = 38;
 
 /// A system call by its number on x86-64.
 #[derive(Clone, Copy)]
-struct Call(i64);
+struct SystemCall(i64);
 
-const POLL: Call = Call(7);
-const IOCTL: Call = Call(16);
-const DUP: Call = Call(32);
-const FCNTL: Call = Call(72);
-const CLONE3: Call = Call(435);
-const EVENTFD2: Call = Call(290);
-const PIPE2: Call = Call(293);
-const OPENAT: Call = Call(257);
-const STAT: Call = Call(4);
-const FSTAT: Call = Call(5);
-const GET_MEMPOLICY: Call = Call(239);
+const POLL: SystemCall = SystemCall(7);
+const IOCTL: SystemCall = SystemCall(16);
+const DUP: SystemCall = SystemCall(32);
+const FCNTL: SystemCall = SystemCall(72);
+const CLONE3: SystemCall = SystemCall(435);
+const EVENTFD2: SystemCall = SystemCall(290);
+const PIPE2: SystemCall = SystemCall(293);
+const OPENAT: SystemCall = SystemCall(257);
+const STAT: SystemCall = SystemCall(4);
+const FSTAT: SystemCall = SystemCall(5);
+const GET_MEMPOLICY: SystemCall = SystemCall(239);
 
 /// Calls without which `cuInit` returns 304, beside those that a context needs too: socket, bind, listen, uname, unlink, gettid.
-const INIT_ALONE: [Call; 6] = [Call(41), Call(49), Call(50), Call(63), Call(87), Call(186)];
+const INIT_ALONE: [SystemCall; 6] =
+    [SystemCall(41), SystemCall(49), SystemCall(50), SystemCall(63), SystemCall(87), SystemCall(186)];
 /// Calls without which `cuInit`, and later the first context, return 304.
-const INIT_AND_CONTEXT: [Call; 4] = [EVENTFD2, FCNTL, PIPE2, POLL];
+const INIT_AND_CONTEXT: [SystemCall; 4] = [EVENTFD2, FCNTL, PIPE2, POLL];
 
 /// The error by which something is refused; `None` if it is not.
 type Refused = Option<i32>;
 
-impl Call {
+impl SystemCall {
     /// Makes the call with arguments that no kernel takes.
     fn refused(self) -> Refused {
         if !cfg!(target_arch = "x86_64") {

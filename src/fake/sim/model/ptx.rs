@@ -40,7 +40,7 @@ pub struct Entry {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Work {
     /// Every thread changes these variables, and nothing else.
-    Changes(Vec<Change>),
+    Changes(Vec<VariableChange>),
     /// It stops with an error.
     Fails(u32),
     /// It prints.
@@ -53,7 +53,7 @@ pub enum Work {
 
 /// A change of a variable.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Change {
+pub struct VariableChange {
     pub variable: String,
     /// What each thread adds; `None` where the new value is not known.
     pub added: Option<u64>,
@@ -155,18 +155,18 @@ fn end_of_block(body: &str) -> usize {
 
 /// What a register is known to hold.
 #[derive(Clone)]
-enum Value {
+enum RegisterValue {
     Number(u64),
     Address(String),
     Other,
 }
 
-fn value(registers: &BTreeMap<&str, Value>, name: &str) -> Value {
+fn value(registers: &BTreeMap<&str, RegisterValue>, name: &str) -> RegisterValue {
     match (registers.get(name), name.parse()) {
         (Some(known), _) => known.clone(),
-        (None, Ok(number)) => Value::Number(number),
-        (None, Err(_)) if name.starts_with('%') => Value::Other,
-        (None, Err(_)) => Value::Address(name.to_owned()),
+        (None, Ok(number)) => RegisterValue::Number(number),
+        (None, Err(_)) if name.starts_with('%') => RegisterValue::Other,
+        (None, Err(_)) => RegisterValue::Address(name.to_owned()),
     }
 }
 
@@ -175,7 +175,7 @@ fn work(body: &str) -> Work {
     if has_word(body, "vprintf") {
         return Work::Prints;
     }
-    let mut registers: BTreeMap<&str, Value> = BTreeMap::new();
+    let mut registers: BTreeMap<&str, RegisterValue> = BTreeMap::new();
     let mut changes = Vec::new();
     for statement in body.split(';') {
         let statement = statement.trim_matches(|c: char| c.is_whitespace() || c == '{' || c == '}');
@@ -195,18 +195,18 @@ fn work(body: &str) -> Work {
                 || operation.starts_with("ld.param") =>
             {
                 let (Some(to), Some(from)) = (operands.first(), operands.get(1)) else { return Work::Unclear };
-                let found = if operation.starts_with("ld.") { Value::Other } else { value(&registers, from) };
+                let found = if operation.starts_with("ld.") { RegisterValue::Other } else { value(&registers, from) };
                 registers.insert(to, found);
             }
             _ if operation.starts_with("st.global") || operation.starts_with("red.global.add") => {
                 match address.map(|name| value(&registers, name)) {
-                    Some(Value::Number(_)) => return Work::Fails(ILLEGAL_ADDRESS),
-                    Some(Value::Address(variable)) => {
+                    Some(RegisterValue::Number(_)) => return Work::Fails(ILLEGAL_ADDRESS),
+                    Some(RegisterValue::Address(variable)) => {
                         let added = match operands.get(1).map(|operand| value(&registers, operand)) {
-                            Some(Value::Number(number)) if operation == "red.global.add.u64" => Some(number),
+                            Some(RegisterValue::Number(number)) if operation == "red.global.add.u64" => Some(number),
                             _ => None,
                         };
-                        changes.push(Change { variable, added });
+                        changes.push(VariableChange { variable, added });
                     }
                     _ => return Work::Unclear,
                 }

@@ -13,12 +13,12 @@ pub fn is_explicit(stream: u64) -> bool {
 }
 
 /// An event and when it was last recorded.
-pub struct Event {
+pub struct StreamEvent {
     pub owner: Owner,
     pub recorded: Option<Instant>,
 }
 
-impl Event {
+impl StreamEvent {
     /// `cuEventElapsedTime` up to another event, in milliseconds: both must be recorded, and both be of one device.
     pub fn elapsed_ms(&self, end: &Self) -> Outcome<f32> {
         let (Some(from), Some(to)) = (self.recorded, end.recorded) else {

@@ -7,7 +7,7 @@ use crate::symbols::symbols;
 
 /// `nvmlMemory_t`: "used" includes what the driver reserves.
 #[repr(C)]
-pub struct Memory {
+pub struct MemoryInfo {
     total: u64,
     free: u64,
     used: u64,
@@ -39,9 +39,9 @@ pub struct ProcessInfo {
 const NO_INSTANCE: u32 = u32::MAX;
 
 symbols! {
-    fn nvmlDeviceGetMemoryInfo(device: u64, memory: Out<Memory>) = call_on(device, |machine, index, gpu| {
+    fn nvmlDeviceGetMemoryInfo(device: u64, memory: Out<MemoryInfo>) = call_on(device, |machine, index, gpu| {
         let used = machine.used_bytes(index) + gpu.reserved_bytes;
-        put(&memory, Memory { total: gpu.total_bytes, free: gpu.total_bytes.saturating_sub(used), used })
+        put(&memory, MemoryInfo { total: gpu.total_bytes, free: gpu.total_bytes.saturating_sub(used), used })
     });
 
     fn nvmlDeviceGetMemoryInfo_v2(device: u64, memory: Out<MemoryV2>) = call_on(device, |machine, index, gpu| {
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_structures_have_the_sizes_of_the_header() {
-        assert_eq!(size_of::<Memory>(), 24);
+        assert_eq!(size_of::<MemoryInfo>(), 24);
         assert_eq!(size_of::<MemoryV2>(), 40);
         assert_eq!(MEMORY_V2, 0x0200_0028);
         assert_eq!(size_of::<ProcessInfo>(), 24);

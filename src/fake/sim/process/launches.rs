@@ -1,7 +1,7 @@
 //! Launches of a process: what is checked, what they take, and what they leave in memory.
 
 use crate::c;
-use crate::model::address::{DeviceMemory, Kind, Location};
+use crate::model::address::{Kind, Location};
 use crate::model::context::Owner;
 use crate::model::fault::Fault;
 use crate::model::host::HostKind;
@@ -36,8 +36,8 @@ impl Process {
         if self.environment.connections.is_some() {
             return Err(SIM_NOT_MODELLED);
         }
-        let unlogged = |error| if c::env(c"CUDA_LOG_FILE").is_some() { SIM_NOT_MODELLED } else { error };
-        let threads = launch.shape.threads().map_err(unlogged)?;
+        let threads = launch.shape.threads();
+        let threads = threads.map_err(|it| if c::env(c"CUDA_LOG_FILE").is_some() { SIM_NOT_MODELLED } else { it })?;
         let module = self.modules.get(&function.module).ok_or(INVALID_HANDLE)?;
         let entry = module.image.kernel(&function.name).cloned().ok_or(INVALID_HANDLE)?;
         let (heap, printf, handle) = (module.image.uses_heap, module.image.uses_printf, function.module);
@@ -67,9 +67,10 @@ impl Process {
     /// Refuses a kernel that is beyond the model: one that prints, one that uses managed memory, which would move, and an unclear one
     /// without parameters, of which it is not known what memory it uses.
     fn knows(&self, entry: &Entry, arguments: &[u64]) -> Outcome {
-        let moves = |argument: &u64| matches!(self.location_of(*argument), Location::Host(HostKind::Managed, _));
+        let mut given = arguments.iter().map(|argument| self.location_of(*argument));
+        let moves = given.any(|location| matches!(location, Location::Host(HostKind::Managed, _)));
         let unclear = entry.work == Work::Unclear && entry.params == 0;
-        if unclear || entry.work == Work::Prints || arguments.iter().any(moves) {
+        if unclear || entry.work == Work::Prints || moves {
             return Err(SIM_NOT_MODELLED);
         }
         Ok(())
@@ -78,7 +79,8 @@ impl Process {
     /// Whether a context can reach the memory that its kernel is given. The model assumes that a kernel uses all of it
     /// (fault/foreign-memory-without-peer, fault/peer-access-leaves-out-pools).
     fn reaches(&self, owner: Owner, arguments: &[u64]) -> Outcome {
-        let reached = |found: &DeviceMemory| match found.kind {
+        let mut given = arguments.iter().filter_map(|argument| self.device_memory(*argument));
+        let are_reached = given.all(|found| match found.kind {
             Kind::Plain { context } => {
                 found.device == owner.device
                     || self.contexts.get(owner.context).is_ok_and(|own| own.peers.contains(&context))
@@ -89,9 +91,8 @@ impl Process {
             }
             Kind::Mapped => self.mappings.is_open_to(found.base, owner.device),
             Kind::Variable | Kind::Imported => true,
-        };
-        let given = arguments.iter().filter_map(|argument| self.device_memory(*argument));
-        if given.into_iter().all(|found| reached(&found)) { Ok(()) } else { Err(ILLEGAL_ADDRESS) }
+        });
+        if are_reached { Ok(()) } else { Err(ILLEGAL_ADDRESS) }
     }
 
     /// Changes the memory as the kernel does. What is in the memory that an unclear kernel was given is not known afterwards.

@@ -88,14 +88,14 @@ impl Process {
 mod tests {
     use super::*;
     use crate::machine::description::{Description, sample::description};
-    use crate::machine::sample::of;
+    use crate::machine::sample::unused;
     use crate::model::environment::Environment;
     use crate::process::sample::ready;
 
     #[test]
     fn a_runtime_before_12_selects_a_device_without_a_context() {
         let made = |runtime: i32| {
-            let machine = of(Description { cuda_runtime_version: runtime, ..description() });
+            let machine = unused(Description { cuda_runtime_version: runtime, ..description() });
             let mut process = Process::new(Phase::Fresh);
             process.start(machine, Environment::default()).unwrap();
             process.set_device(0, &mut Thread::default()).unwrap();

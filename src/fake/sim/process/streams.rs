@@ -2,7 +2,7 @@
 
 use crate::model::context::Owner;
 use crate::model::status::*;
-use crate::model::stream::{Event, is_explicit};
+use crate::model::stream::{StreamEvent, is_explicit};
 use crate::model::thread::Thread;
 use crate::process::Process;
 use std::time::Instant;
@@ -60,12 +60,12 @@ impl Process {
     /// A new event in a context.
     pub fn create_event(&mut self, owner: Owner) -> u64 {
         let handle = self.handle();
-        self.events.insert(handle, Event { owner, recorded: None });
+        self.events.insert(handle, StreamEvent { owner, recorded: None });
         handle
     }
 
     /// An event whose context is still there.
-    pub fn event(&self, event: u64) -> Outcome<&Event> {
+    pub fn event(&self, event: u64) -> Outcome<&StreamEvent> {
         self.unharmed()?;
         let found = self.events.get(&event).ok_or(INVALID_HANDLE)?;
         if self.contexts.is_live(found.owner) { Ok(found) } else { Err(SIM_NOT_MODELLED) }

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use cuda_pitfalls_calls::{LIBRARY_FILES, status::SIM_NOT_MODELLED};
 
-use super::{Values, int, one, text};
+use super::{Values, int, text, value};
 use crate::mapped;
 use crate::worker::{Worker, errno, library, lock};
 use cuda_pitfalls_core::channel::Channel;
@@ -67,9 +67,9 @@ pub(super) fn readdir(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, 
     let links = entries.flatten().filter_map(|entry| std::fs::read_link(entry.path()).ok());
     let files: BTreeSet<String> = links.map(|link| link.to_string_lossy().into_owned()).collect();
     let gpus = files.iter().filter_map(|file| digits::<u32>(file.strip_prefix("/dev/nvidia")?));
-    let mut values = one("gpus", gpus.count() as i64);
-    values.extend(one("control", i64::from(files.contains("/dev/nvidiactl"))));
-    values.extend(one("uvm", i64::from(files.contains("/dev/nvidia-uvm"))));
+    let mut values = value("gpus", gpus.count() as i64);
+    values.extend(value("control", i64::from(files.contains("/dev/nvidiactl"))));
+    values.extend(value("uvm", i64::from(files.contains("/dev/nvidia-uvm"))));
     Ok(values)
 }
 
@@ -82,7 +82,7 @@ pub(super) fn getrusage(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values
         }
         usage
     };
-    Ok(one("max_rss_bytes", usage.ru_maxrss.saturating_mul(1024)))
+    Ok(value("max_rss_bytes", usage.ru_maxrss.saturating_mul(1024)))
 }
 
 /// The host memory of this process, as proc_pid_status(5) describes it.
@@ -136,8 +136,8 @@ pub(super) fn fread(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i6
     let all = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = all.lines().collect();
     let short = |line: Option<&&str>| Value::Text(line.map_or("", |line| *line).chars().take(MOST_TEXT).collect());
-    let mut values = one("lines", lines.len() as i64);
-    values.extend(one("bytes", bytes.len() as i64));
+    let mut values = value("lines", lines.len() as i64);
+    values.extend(value("bytes", bytes.len() as i64));
     values.insert("first".to_string(), short(lines.first()));
     values.insert("last".to_string(), short(lines.last()));
     Ok(values)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Values, int, one, text};
+use super::{Values, int, text, value};
 use crate::worker::leaving::{self, Fresh, Leaving};
 use crate::worker::{Worker, errno, lock};
 use cuda_pitfalls_core::channel::Channel;
@@ -34,7 +34,7 @@ pub(super) fn fork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Val
             drop(unsafe { Channel::inherited(fd) });
             close_ends(worker, |forked_by| forked_by == Some(name));
             lock(&worker.handles).insert(name.to_string(), pid as u64);
-            Ok(one("pid", i64::from(pid)))
+            Ok(value("pid", i64::from(pid)))
         }
     }
 }
@@ -85,7 +85,7 @@ fn start(worker: &Arc<Worker>, step: &Step, how: impl Fn(&Fresh) -> Result<i32, 
     drop(unsafe { Channel::inherited(fd) });
     let pid = started?;
     lock(&worker.handles).insert(name.to_string(), pid as u64);
-    Ok(one("pid", i64::from(pid)))
+    Ok(value("pid", i64::from(pid)))
 }
 
 /// Schedules `execve` for after the report to the parent, since afterwards this program cannot report anything.

@@ -15,15 +15,15 @@ const MOST_WORDS: u64 = 200;
 
 /// The permissions of a folder of locks and of its files.
 #[derive(Clone, Copy)]
-pub(super) struct Access {
+pub(super) struct LockAccess {
     folder: u32,
     file: u32,
 }
 
 /// Everybody makes locks, and nobody removes those of others.
-pub(super) const SHARED: Access = Access { folder: 0o1777, file: 0o666 };
+pub(super) const SHARED: LockAccess = LockAccess { folder: 0o1777, file: 0o666 };
 /// Only this user has access.
-pub(super) const OWN: Access = Access { folder: 0o700, file: 0o600 };
+pub(super) const OWN: LockAccess = LockAccess { folder: 0o700, file: 0o600 };
 
 /// Opens the lock file of a GPU, in a folder that is made if it does not exist.
 ///
@@ -31,7 +31,7 @@ pub(super) const OWN: Access = Access { folder: 0o700, file: 0o600 };
 /// folder is checked before use, whatever the kernel protects (`fs.protected_*`): it must be no link, must belong to
 /// root or to us, and must have the sticky bit if others can write to it. Files are opened relative to the checked
 /// folder, and only a regular file with a single name is a lock.
-pub(super) fn open(folder: &Path, uuid: &str, access: Access) -> io::Result<File> {
+pub(super) fn open(folder: &Path, uuid: &str, access: LockAccess) -> io::Result<File> {
     let is_new = match rustix::fs::mkdir(folder, Mode::from_raw_mode(access.folder)) {
         Ok(()) => true,
         Err(Errno::EXIST) => false,

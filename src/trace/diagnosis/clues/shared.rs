@@ -8,7 +8,7 @@ use crate::history::ProgramHistory;
 use crate::{ContextLife, History, Trace};
 
 /// The first context of one process on a GPU.
-struct Holder<'p, 'a> {
+struct GpuHolder<'p, 'a> {
     program: &'p ProgramHistory<'a>,
     index: usize,
     life: &'p ContextLife<'a>,
@@ -17,28 +17,28 @@ struct Holder<'p, 'a> {
 /// A clue for each such GPU, and each process that started its holders.
 pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     // A parent and its child usually share a GPU on purpose; ranks are siblings.
-    let mut groups: BTreeMap<(&str, u32), Vec<Holder<'_, 'a>>> = BTreeMap::new();
+    let mut groups: BTreeMap<(&str, u32), Vec<GpuHolder<'_, 'a>>> = BTreeMap::new();
     for program in &history.programs {
         let Some(process) = program.process else { continue };
         for (index, life) in program.gpus() {
             let Some(gpu) = life.made.gpu.as_deref() else { continue };
-            groups.entry((gpu, process.parent)).or_default().push(Holder { program, index, life });
+            groups.entry((gpu, process.parent)).or_default().push(GpuHolder { program, index, life });
         }
     }
     groups.into_iter().filter_map(|((gpu, _), holders)| clue(history.trace, gpu, &holders)).collect()
 }
 
-fn clue<'a>(trace: &'a Trace, gpu: &str, all: &[Holder<'_, 'a>]) -> Option<Clue<'a>> {
+fn clue<'a>(trace: &'a Trace, gpu: &str, all: &[GpuHolder<'_, 'a>]) -> Option<Clue<'a>> {
     if all.len() < 2 {
         return None;
     }
-    let grown = Grown::of(trace, gpu);
-    let holders: Vec<&Holder> =
+    let grown = Grown::new(trace, gpu);
+    let holders: Vec<&GpuHolder> =
         all.iter().filter(|one| all.iter().any(|other| is_beside(&grown, one, other))).collect();
     // The stray context is that of a process with another GPU, if possible of one without work here.
     let has_other =
-        |holder: &Holder| holder.program.gpus().iter().any(|(_, life)| life.made.gpu.as_deref() != Some(gpu));
-    let mut elsewhere: Vec<&&Holder> =
+        |holder: &GpuHolder| holder.program.gpus().iter().any(|(_, life)| life.made.gpu.as_deref() != Some(gpu));
+    let mut elsewhere: Vec<&&GpuHolder> =
         holders.iter().filter(|it| has_other(it) && (it.program.used(Some(gpu)) == Some(false))).collect();
     if elsewhere.is_empty() {
         elsewhere = holders.iter().filter(|it| has_other(it)).collect();
@@ -62,7 +62,7 @@ fn clue<'a>(trace: &'a Trace, gpu: &str, all: &[Holder<'_, 'a>]) -> Option<Clue<
 }
 
 /// Whether two processes had their contexts on a GPU at the same time.
-fn is_beside(grown: &Grown, one: &Holder<'_, '_>, other: &Holder<'_, '_>) -> bool {
+fn is_beside(grown: &Grown, one: &GpuHolder<'_, '_>, other: &GpuHolder<'_, '_>) -> bool {
     if one.program.pid == other.program.pid {
         return false;
     }
@@ -88,7 +88,7 @@ struct Grown {
 }
 
 impl Grown {
-    fn of(trace: &Trace, gpu: &str) -> Grown {
+    fn new(trace: &Trace, gpu: &str) -> Grown {
         let index = trace.gpu_index(Some(gpu));
         let of_gpu = trace.memory.iter().filter(|memory| Some(memory.index) == index);
         let mut readings: Vec<(u64, u64)> = of_gpu.map(|memory| (memory.t_ns, memory.used_bytes)).collect();

@@ -1,6 +1,6 @@
 //! What is not wrong, though it looks like it.
 
-use super::{CASES, PID, TraceBuilder, findings, of, on_every, pinned, ranks};
+use super::{CASES, PID, TraceBuilder, finding, findings, on_every, pinned, ranks};
 use crate::diagnosis::Severity;
 use crate::fixture::{CONTEXT, uuid};
 use crate::{EventKind, Frame, Stack, Trace, Witness};
@@ -71,10 +71,10 @@ fn a_mask_that_was_meant_for_a_child_or_for_a_while_is_not_overwritten() {
     let made = TraceBuilder::on(2).at(&[("<module>", "a.py", 3)]).event("setenv", hides, |_| {});
     assert_eq!(rules_of(&read(set(made, 5, "0"), "0", 0).done()), [] as [&str; 0], "put back");
     let outside = findings(&super::handed_on("1", 1));
-    let says = &of("outside-the-parents-mask", &outside).expect("another GPU").says;
+    let says = &finding("outside-the-parents-mask", &outside).expect("another GPU").says;
     assert!(says.contains("gets GPU 1; pid 100, which started it, sees GPU 2, GPU 3 alone"), "{says}");
     let found = findings(&super::masks(&[(1, 9, "1"), (2, 9, "3"), (3, 9, "2")]));
-    let says = &of("mask-overwritten", &found).expect("threads").says;
+    let says = &finding("mask-overwritten", &found).expect("threads").says;
     assert!(says.starts_with("tune.py:9 sets CUDA_VISIBLE_DEVICES to 1, 3, and tune.py:9 sets it to 2"), "{says}");
 }
 
@@ -109,7 +109,7 @@ fn an_order_that_equal_gpus_do_not_tell_from_another_is_not_late() {
 fn removing_a_mask_too_late_is_a_late_mask() {
     let made = TraceBuilder::on(2).init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).unsetenv("CUDA_VISIBLE_DEVICES");
     let found = findings(&made.context(1, 0).launch(1).ends(&[1]).done());
-    let late = of("late-mask", &found).expect("a late mask");
+    let late = finding("late-mask", &found).expect("a late mask");
     assert!(late.says.contains("CUDA_VISIBLE_DEVICES=(unset)") && late.says.contains("read as 1"), "{}", late.says);
 }
 
@@ -198,7 +198,7 @@ fn a_context_of_pinned_memory_is_known_by_the_stack_too() {
     let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(0, 0);
     let made = made.event("cuMemHostAlloc", EventKind::HostMemory { bytes: 1 }, |_| {});
     let found = findings(&made.ends(&[]).done());
-    assert!(of("pinned-memory-context", &found).is_some(), "the only context, and for host memory alone");
+    assert!(finding("pinned-memory-context", &found).is_some(), "the only context, and for host memory alone");
     // Another thread's page-locked memory says nothing of this context.
     let made = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0).thread(101);
     let made = made.event("cuMemHostAlloc", EventKind::HostMemory { bytes: 1 }, |_| {});
@@ -241,10 +241,10 @@ fn what_a_timer_calls_at_its_end_is_no_device_guard() {
 #[test]
 fn a_refused_child_of_which_only_the_counts_are_known_is_found() {
     let mut trace = TraceBuilder::on(1).init(&[], &[0]).forks(200).ends(&[]).done();
-    assert!(of("fork-after-init", &findings(&trace)).is_none());
+    assert!(finding("fork-after-init", &findings(&trace)).is_none());
     trace.counts[0].calls.get_mut("cuInit").expect("a count").errors = 1;
     let found = findings(&trace);
-    let says = &of("fork-after-init", &found).expect("an error").says;
+    let says = &finding("fork-after-init", &found).expect("an error").says;
     assert_eq!(says, "pid 200 calls cuInit in a process that pid 100 forked after cuInit, and gets an error");
 }
 
@@ -253,7 +253,7 @@ fn a_context_whose_memory_was_not_read_is_found_all_the_same() {
     let mut trace = TraceBuilder::on(2).init(&[], &[0, 1]).context(1, 1).launch(1).context(0, 0).ends(&[1]).done();
     trace.events.iter_mut().for_each(|event| event.memory_bytes.clear());
     let found = findings(&trace);
-    let stray = of("stray-context", &found).expect("a stray context");
+    let stray = finding("stray-context", &found).expect("a stray context");
     let says = "pid 100 makes a context on GPU 0 (memory not read), through cuDevicePrimaryCtxRetain";
     assert_eq!((&*stray.says, stray.bytes), (&*format!("{says}; the process does no work there"), None));
 }
@@ -277,18 +277,18 @@ fn the_end_of_a_with_of_cupy_is_known_by_the_line() {
 #[test]
 fn ranks_share_a_gpu_only_at_the_same_time_and_as_siblings() {
     let found = findings(&ranks(2, true));
-    let shared = of("ranks-share-gpu", &found).expect("both are on GPU 0");
+    let shared = finding("ranks-share-gpu", &found).expect("both are on GPU 0");
     assert_eq!((shared.pid, shared.gpu.clone(), shared.bytes), (300, Some(uuid(0)), Some(CONTEXT)));
-    assert!(of("ranks-share-gpu", &findings(&ranks(2, false))).is_none(), "a parent and its child");
+    assert!(finding("ranks-share-gpu", &findings(&ranks(2, false))).is_none(), "a parent and its child");
     // The first has ended, and its memory is gone, before the second begins.
     let one =
         |made: TraceBuilder, pid: u32| made.process(pid, PID).init(&[], &[0, 1]).context(0, 0).launch(0).ends(&[0]);
     let gone = one(one(TraceBuilder::on(2), 200).memory(0, 0), 300).done();
-    assert!(of("ranks-share-gpu", &findings(&gone)).is_none());
+    assert!(finding("ranks-share-gpu", &findings(&gone)).is_none());
     let released = one(one(TraceBuilder::on(2), 200).by(200).context_ends(0), 300).done();
-    assert!(of("ranks-share-gpu", &findings(&released)).is_none(), "released before");
+    assert!(finding("ranks-share-gpu", &findings(&released)).is_none(), "released before");
     let there = one(one(TraceBuilder::on(2), 200), 300).done();
-    assert!(of("ranks-share-gpu", &findings(&there)).is_some(), "its memory is still there");
+    assert!(finding("ranks-share-gpu", &findings(&there)).is_some(), "its memory is still there");
 }
 
 #[test]
@@ -296,8 +296,8 @@ fn a_rank_with_a_gpu_of_its_own_is_the_one_that_is_named() {
     let made = TraceBuilder::on(2).process(300, PID).init(&[], &[0, 1]).at(&[("<module>", "rank.py", 7)]);
     let made = made.context(0, 0).context(1, 1).launch(1).process(200, PID).init(&[], &[0, 1]).context(0, 0).launch(0);
     let found = findings(&made.ends(&[0]).by(300).ends(&[1]).done());
-    assert!(of("stray-context", &found).is_none(), "it says less: {found:#?}");
-    assert_eq!(of("ranks-share-gpu", &found).map(|finding| finding.pid), Some(300), "{found:#?}");
+    assert!(finding("stray-context", &found).is_none(), "it says less: {found:#?}");
+    assert_eq!(finding("ranks-share-gpu", &found).map(|finding| finding.pid), Some(300), "{found:#?}");
 }
 
 #[test]
@@ -315,7 +315,7 @@ fn a_thread_without_the_users_code_is_named_by_where_that_stood_meanwhile() {
     let stack = crate::Stack { meanwhile: meanwhile.frames, ..Default::default() };
     let made = TraceBuilder::on(2).init(&[], &[0, 1]).on_stack(stack).context(0, 0).thread(101).context(1, 1);
     let found = findings(&made.launch(0).ends(&[0]).done());
-    let every = of("context-on-every-gpu", &found).expect("a context on both");
+    let every = finding("context-on-every-gpu", &found).expect("a context on both");
     assert!(every.says.starts_with("a thread beside a.py:4 and what follows"), "{}", every.says);
     assert!(every.workaround.contains("jax_cuda_visible_devices"), "{}", every.workaround);
 }
@@ -441,7 +441,7 @@ fn the_workaround_for_a_fork_names_what_initialised_cuda() {
 #[test]
 fn a_fork_of_a_process_whose_cuinit_is_not_in_the_trace_is_told_all_the_same() {
     let found = findings(&TraceBuilder::on(1).at(&[("<module>", "train.py", 6)]).forks(200).ends(&[]).done());
-    let says = &of("forked-unseen", &found).expect("a fork").says;
+    let says = &finding("forked-unseen", &found).expect("a fork").says;
     assert!(says.starts_with("train.py:6 forks pid 200 after pid 100 has initialised CUDA through cuInit:"), "{says}");
 }
 
