@@ -239,7 +239,7 @@ pub enum Provenance {
 
 impl Provenance {
     /// The provenance of what a library answers.
-    pub const fn of(simulated: bool) -> Provenance {
+    pub const fn from_simulated(simulated: bool) -> Provenance {
         if simulated { Provenance::Simulated } else { Provenance::Measured }
     }
 

@@ -28,7 +28,7 @@ pub(super) fn take(recording: &mut Recording, experiment: &Experiment, expected:
         for library in &*libraries {
             // A framework brings its own libcudart. The driver that it uses decides the provenance of its results.
             let is_own = !is_ready && !makes_calls && library.name == CallLibrary::Runtime.name();
-            if !is_own && expected.is_some_and(|expected| expected != Provenance::of(library.simulated)) {
+            if !is_own && expected.is_some_and(|expected| expected != Provenance::from_simulated(library.simulated)) {
                 wrong.push(format!("the worker mapped {}, which is not what this run is on", library.path));
             }
         }

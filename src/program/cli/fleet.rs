@@ -129,7 +129,7 @@ fn merge(arguments: &Merge) -> Outcome {
     let not_after = Some(clock::utc_after(MOST_AHEAD).map_err(|why| fail(why, Exit::Internal, json))?);
     let out = |error: std::io::Error, exit| fail(format!("--out: {error}"), exit, json);
     output::check(&arguments.out).map_err(|error| out(error, Exit::Usage))?;
-    let rule = Rule { provenance: Provenance::of(arguments.simulated), not_before, not_after };
+    let rule = Rule { provenance: Provenance::from_simulated(arguments.simulated), not_before, not_after };
     let pool = Pool::new(rule);
     fleet::gather(&arguments.inputs, &pool);
     let built_in = words();

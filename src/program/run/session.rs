@@ -87,7 +87,7 @@ impl Session {
         let mut session = Session {
             supervisor,
             machine,
-            provenance: Provenance::of(simulated),
+            provenance: Provenance::from_simulated(simulated),
             on,
             notes,
             runtimes,

@@ -31,7 +31,7 @@ pub struct DoctorDocument {
 fn new(is_simulated: bool) -> DoctorDocument {
     DoctorDocument {
         schema: SchemaId::current(SCHEMA),
-        provenance: Provenance::of(is_simulated),
+        provenance: Provenance::from_simulated(is_simulated),
         ..DoctorDocument::default()
     }
 }

@@ -37,7 +37,7 @@ impl Tracer {
         let variables = std::env::vars_os().filter(|(name, _)| cuda_pitfalls_fake::is_of_cuda(name.as_bytes()));
         self.writer.write(TraceLine::Start(Box::new(Start {
             schema: SchemaId::current(crate::SCHEMA),
-            provenance: Provenance::of(is_simulated),
+            provenance: Provenance::from_simulated(is_simulated),
             version: env!("CARGO_PKG_VERSION").to_string(),
             commit: options.commit.clone(),
             command: options.command.iter().map(text).collect(),
