@@ -19,7 +19,7 @@ pub(super) struct Excuses<'a> {
 impl<'a> Excuses<'a> {
     pub(super) fn new(both: [&ScenarioView<'_>; 2], machines: [&Machine; 2], case: &'a str) -> Excuses<'a> {
         let number = |number: Option<i32>| number.map(|number| Token::Int(number.into()));
-        let text = |text: &Option<String>| text.as_deref().map(Token::of);
+        let text = |text: &Option<String>| text.as_deref().map(Token::new);
         let own = [
             ("the number of GPUs", machines.map(|machine| Some(Token::Int(machine.gpus.len() as i64)))),
             ("the version of libcudart", both.map(|it| number(it.libcudart.and_then(|it| it.number)))),

@@ -109,7 +109,7 @@ pub enum Token {
 
 impl Token {
     /// Parses a text; a text that is an integer becomes one, so that a count is the same as text and as a number.
-    pub fn of(text: &str) -> Token {
+    pub fn new(text: &str) -> Token {
         match text.parse::<i64>() {
             Ok(value) if value.to_string() == text => Token::Int(value),
             _ => Token::Text(text.to_owned()),
@@ -119,7 +119,7 @@ impl Token {
 
 impl From<&event::Value> for Token {
     fn from(value: &event::Value) -> Token {
-        Token::of(&words::value(value))
+        Token::new(&words::value(value))
     }
 }
 
