@@ -48,7 +48,7 @@ struct IndexEntry {
 
 impl Outline {
     /// The outline of a loaded scenario.
-    pub fn of(scenario: &Scenario) -> Outline {
+    pub fn new(scenario: &Scenario) -> Outline {
         let cases = scenario.instances.first().map(|instance| instance.cases.as_slice()).unwrap_or_default();
         Outline {
             name: scenario.name.clone(),
@@ -88,7 +88,7 @@ pub(super) fn all() -> Result<Vec<Outline>, SelectError> {
     let unknown: Vec<Embedded> = unknown.map(|(file, _)| file).collect();
     let read = load_embedded(&unknown)?;
     for (slot, scenario) in outlines.iter_mut().filter(|outline| outline.is_none()).zip(&read) {
-        *slot = Some(Outline::of(scenario));
+        *slot = Some(Outline::new(scenario));
     }
     Ok(outlines.into_iter().flatten().collect())
 }
@@ -101,7 +101,7 @@ pub fn index() -> Result<String, SelectError> {
     let files: Vec<Embedded> = embedded().collect();
     let lines: Vec<String> = load_embedded(&files)?
         .iter()
-        .map(|scenario| IndexEntry { sha256: scenario.sha256[..DIGITS].to_owned(), outline: Outline::of(scenario) })
+        .map(|scenario| IndexEntry { sha256: scenario.sha256[..DIGITS].to_owned(), outline: Outline::new(scenario) })
         .map(|entry| serde_json::to_string(&entry).unwrap_or_default())
         .collect();
     Ok(format!("[\n{}\n]\n", lines.join(",\n")))

@@ -194,7 +194,7 @@ fn is_path(selector: &str) -> bool {
 fn meant(all: &[Outline], selector: &str) -> Result<Meant, SelectError> {
     if is_path(selector) {
         let file = load_file(selector)?;
-        return Ok(Meant { outlines: vec![Outline::of(&file)], by_name: true, file: Some(file) });
+        return Ok(Meant { outlines: vec![Outline::new(&file)], by_name: true, file: Some(file) });
     }
     if let Some(found) = by_name(all, selector)? {
         return Ok(Meant { outlines: vec![found], by_name: true, file: None });
@@ -309,7 +309,7 @@ mod tests {
     "#;
 
     fn all() -> Vec<Outline> {
-        let load = |name: &str| Outline::of(&scenario::load(name, "test.toml", SOURCE, &[]).unwrap());
+        let load = |name: &str| Outline::new(&scenario::load(name, "test.toml", SOURCE, &[]).unwrap());
         ["context/first", "visibility/first", "visibility/second"].map(load).to_vec()
     }
 
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     fn first_words_and_globs_need_no_folder() {
         let all = ["framework/torch-import", "framework/torchvision", "framework/torch-rng"]
-            .map(|name| Outline::of(&scenario::load(name, "test.toml", SOURCE, &[]).unwrap()));
+            .map(|name| Outline::new(&scenario::load(name, "test.toml", SOURCE, &[]).unwrap()));
         for (selector, found) in
             [("torch", vec![0, 2]), ("torch-r", vec![]), ("torch*", vec![0, 1, 2]), ("*rng", vec![2])]
         {
@@ -421,7 +421,7 @@ mod tests {
     #[test]
     fn outlines_are_those_of_the_files() {
         let scenarios = crate::catalogue::select(&[]).unwrap();
-        assert_eq!(list(&[], &[]).unwrap(), scenarios.iter().map(Outline::of).collect::<Vec<_>>());
+        assert_eq!(list(&[], &[]).unwrap(), scenarios.iter().map(Outline::new).collect::<Vec<_>>());
     }
 
     fn select(selectors: &[&str], exclude: &[&str], unselected: Unselected) -> Result<Selection, SelectError> {

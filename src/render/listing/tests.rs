@@ -51,7 +51,7 @@ fn a_scenario_is_shown_in_words() {
 #[test]
 fn symptoms_are_counted_in_the_order_of_the_file() {
     let scenario = load("visibility/late", "late.toml", SOURCE, &[]).unwrap();
-    let outlines = [Outline::of(&scenario), Outline { symptoms: vec!["wrong-gpu".into()], ..Outline::of(&scenario) }];
+    let outlines = [Outline::new(&scenario), Outline { symptoms: vec!["wrong-gpu".into()], ..Outline::new(&scenario) }];
     let text = symptoms_text(&outlines, 80);
     let rows: Vec<&str> = text.lines().collect();
     assert_eq!(rows[0], "mask-ignored  1 question   CUDA_VISIBLE_DEVICES is ignored");
@@ -69,11 +69,11 @@ fn a_list_fits_its_width_and_leaves_no_spaces_behind() {
         (50, "- visibility/late\n  Does CUDA_VISIBLE_DEVICES take effect when"),
     ];
     for (width, start) in starts {
-        let text = list_text(&[Outline::of(&scenario)], width);
+        let text = list_text(&[Outline::new(&scenario)], width);
         assert!(text.starts_with(start), "{width}: {text}");
         assert!(text.lines().all(|line| columns(line) <= width && line.trim_end() == line), "{text}");
     }
-    let listed = list_json(&[Outline::of(&scenario)]);
+    let listed = list_json(&[Outline::new(&scenario)]);
     assert_eq!(listed["scenarios"][0]["cases"], json!(["trap"]));
     assert_eq!(listed["scenarios"][0]["instances"], json!(["visibility/late"]));
     assert_eq!(listed["scenarios"][0]["needs"]["gpus"], json!(2));
