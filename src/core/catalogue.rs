@@ -131,12 +131,12 @@ pub fn kernel_names() -> Vec<&'static str> {
     names
 }
 
-/// All scenarios that come with the program, or those that match the selectors; see [`Selection::of`].
+/// All scenarios that come with the program, or those that match the selectors; see [`Selection::new`].
 ///
 /// # Errors
-/// As for [`Selection::of`].
+/// As for [`Selection::new`].
 pub fn select(selectors: &[String]) -> Result<Vec<Scenario>, SelectError> {
-    Ok(Selection::of(selectors, &[], Unselected::All)?.scenarios)
+    Ok(Selection::new(selectors, &[], Unselected::All)?.scenarios)
 }
 
 /// Reads files that come with the program, on one thread per processor, up to [`MOST_THREADS`].

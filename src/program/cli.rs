@@ -330,7 +330,7 @@ fn list(selectors: &[String], left_out: &[String], symptoms: bool, json: bool) -
 }
 
 fn show(selectors: &[String], left_out: &[String]) -> Outcome {
-    let selection = Selection::of(selectors, left_out, catalogue::Unselected::All)
+    let selection = Selection::new(selectors, left_out, catalogue::Unselected::All)
         .map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Usage, false))?;
     let width = terminal::width(&std::io::stdout());
     let pages = selection.scenarios.iter().map(|scenario| listing::show::text(scenario, width));

@@ -79,7 +79,7 @@ pub(crate) fn run(options: &RunOptions, program: &Path, interrupt: Interrupt) ->
     let mut console = Console::new(options);
     let mut junit = None;
     let result = ending::catching(|| {
-        let selection = Selection::of(&options.selectors, &options.left_out.exclude, catalogue::Unselected::Essential)
+        let selection = Selection::new(&options.selectors, &options.left_out.exclude, catalogue::Unselected::Essential)
             .map_err(|error| Failure::Usage(error.render(false)))?;
         go(options, program, interrupt, selection.shard(options.shard), &mut console, &mut junit)
     });

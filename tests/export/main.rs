@@ -65,7 +65,7 @@ fn named(stem: impl Fn(&str) -> &str) -> Vec<Written> {
 
 /// The names of the essential set.
 fn essential() -> BTreeSet<String> {
-    let scenarios = catalogue::Selection::of(&[], &[], catalogue::Unselected::Essential).expect("it can be read");
+    let scenarios = catalogue::Selection::new(&[], &[], catalogue::Unselected::Essential).expect("it can be read");
     scenarios.instances().map(|(_, instance)| instance.name.clone()).collect()
 }
 

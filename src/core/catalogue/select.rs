@@ -56,7 +56,7 @@ struct Pick {
 /// The outlines of the scenarios that match the selectors; all outlines without selectors.
 ///
 /// # Errors
-/// As for [`Selection::of`].
+/// As for [`Selection::new`].
 pub fn list(selectors: &[String], exclude: &[String]) -> Result<Vec<Outline>, SelectError> {
     Ok(Picked::new(selectors, exclude, Unselected::All)?.picks.into_iter().map(|pick| pick.outline).collect())
 }
@@ -154,7 +154,7 @@ impl Selection {
     /// # Errors
     /// A selector matches nothing (the error names the most similar one), a file cannot be read or is not valid, or
     /// everything is excluded.
-    pub fn of(selectors: &[String], exclude: &[String], unselected: Unselected) -> Result<Selection, SelectError> {
+    pub fn new(selectors: &[String], exclude: &[String], unselected: Unselected) -> Result<Selection, SelectError> {
         let mut picked = Picked::new(selectors, exclude, unselected)?;
         let by_name = std::mem::take(&mut picked.by_name);
         Ok(Selection { scenarios: picked.read()?, by_name })
@@ -426,7 +426,7 @@ mod tests {
 
     fn select(selectors: &[&str], exclude: &[&str], unselected: Unselected) -> Result<Selection, SelectError> {
         let owned = |list: &[&str]| list.iter().map(|text| (*text).to_string()).collect::<Vec<_>>();
-        Selection::of(&owned(selectors), &owned(exclude), unselected)
+        Selection::new(&owned(selectors), &owned(exclude), unselected)
     }
 
     #[test]

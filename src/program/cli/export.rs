@@ -95,7 +95,7 @@ fn write(path: &Path, text: &str) -> Outcome {
 }
 
 fn selected(selectors: &[String]) -> Result<Selection, Exit> {
-    let selection = Selection::of(selectors, &[], Unselected::All);
+    let selection = Selection::new(selectors, &[], Unselected::All);
     selection.map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Usage, false))
 }
 
