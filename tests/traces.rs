@@ -125,7 +125,7 @@ fn all_readers_of_a_committed_trace_agree() {
         assert_eq!(text.contains("no pitfall found"), is_clean && !trace.events.is_empty(), "{name}: {text}");
 
         // Contexts, and whether they were used.
-        let lives = History::of(&trace).contexts;
+        let lives = History::new(&trace).contexts;
         let shown = list("contexts");
         assert_eq!(shown.len(), lives.len(), "{name}");
         for (life, shown) in lives.iter().zip(shown) {

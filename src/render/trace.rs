@@ -42,13 +42,13 @@ impl<'a> TraceView<'a> {
     /// The view of a trace, its findings and what a policy says of it.
     pub fn new(trace: &'a Trace, findings: &'a [Finding], outcome: &'a PolicyOutcome) -> TraceView<'a> {
         let (violations, undecided) = (outcome.violations.as_slice(), outcome.undecided.as_slice());
-        TraceView { trace, history: History::of(trace), findings, violations, undecided }
+        TraceView { trace, history: History::new(trace), findings, violations, undecided }
     }
 
     /// A trace in which nothing was found.
     #[cfg(test)]
     fn bare(trace: &'a Trace) -> TraceView<'a> {
-        TraceView { trace, history: History::of(trace), findings: &[], violations: &[], undecided: &[] }
+        TraceView { trace, history: History::new(trace), findings: &[], violations: &[], undecided: &[] }
     }
 
     fn found(&self, severity: Severity) -> impl Iterator<Item = &'a Finding> {

@@ -42,7 +42,7 @@ pub struct History<'a> {
 
 impl<'a> History<'a> {
     /// The history of a trace.
-    pub fn of(trace: &'a Trace) -> History<'a> {
+    pub fn new(trace: &'a Trace) -> History<'a> {
         let mut history = History {
             trace,
             programs: Vec::new(),

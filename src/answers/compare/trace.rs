@@ -63,7 +63,7 @@ pub fn traces(traces: [&Trace; 2], findings: [&[Finding]; 2]) -> Comparison {
     let [a, b] = traces;
     let machines = FactDifference::between(&surroundings(a), &surroundings(b), "not set");
     let mut comparison = Comparison::new("trace", traces.map(side), machines);
-    let histories = traces.map(History::of);
+    let histories = traces.map(History::new);
     let [in_a, in_b] = &histories;
     let did = [behaviour(in_a, findings[0], in_b), behaviour(in_b, findings[1], in_a)];
     let stacks = traces.into_iter().flat_map(|trace| &trace.events).map(|event| &event.stack);

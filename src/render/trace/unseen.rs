@@ -95,7 +95,7 @@ mod tests {
     use cuda_pitfalls_trace::fixture::programs as fixture;
 
     fn unseen(trace: &Trace) -> Vec<String> {
-        super::unseen(&History::of(trace))
+        super::unseen(&History::new(trace))
     }
 
     #[test]

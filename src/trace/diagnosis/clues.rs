@@ -13,7 +13,7 @@ use crate::{EventKind, FrameLanguage, FrameOwner, History, Stack, Trace, TraceEv
 const UNSET: &str = "(unset)";
 
 pub(super) fn all(trace: &Trace) -> Vec<Clue<'_>> {
-    let history = History::of(trace);
+    let history = History::new(trace);
     let each = [
         variable::clues,
         variable::overwritten,

@@ -259,7 +259,7 @@ fn ranks_at_once(own_bytes: Option<i64>) -> Trace {
 fn memory_that_two_processes_took_at_once_is_not_counted_twice() {
     let trace = ranks_at_once(Some(CONTEXT));
     let on_first: Vec<_> =
-        History::of(&trace).contexts.into_iter().filter(|life| life.made.gpu == Some(uuid(0))).collect();
+        History::new(&trace).contexts.into_iter().filter(|life| life.made.gpu == Some(uuid(0))).collect();
     assert!(
         on_first.len() == 2
             && on_first.iter().all(|life| life.beside == Beside::Context && life.bytes == Some(CONTEXT))
@@ -274,20 +274,22 @@ fn memory_that_two_processes_took_at_once_is_not_counted_twice() {
     for (event, used) in of_first.zip([3 * CONTEXT, 4 * CONTEXT]) {
         event.used_bytes = vec![u64::try_from(used).ok(), Some(0)];
     }
-    let lives = History::of(&shared_out).contexts;
+    let lives = History::new(&shared_out).contexts;
     assert!(
         lives
             .iter()
             .all(|life| life.bytes == Some(if life.beside == Beside::Context { 3 * CONTEXT / 2 } else { CONTEXT }))
     );
     let unknown = ranks_at_once(None);
-    assert!(History::of(&unknown).contexts.iter().all(|life| (life.beside == Beside::Context) == life.bytes.is_none()));
+    assert!(
+        History::new(&unknown).contexts.iter().all(|life| (life.beside == Beside::Context) == life.bytes.is_none())
+    );
 }
 
 #[test]
 fn memory_that_another_process_took_meanwhile_is_not_the_contexts() {
     let mut trace = TraceBuilder::on(1).init(&[], &[0]).context(0, 0).ends(&[0]).done();
-    let seen = |trace: &Trace| History::of(trace).contexts.first().map(|life| (life.beside, life.bytes));
+    let seen = |trace: &Trace| History::new(trace).contexts.first().map(|life| (life.beside, life.bytes));
     let alone = seen(&trace);
     for event in trace.events.iter_mut().filter(|event| event.gpu == Some(uuid(0))) {
         event.own_bytes = Some(CONTEXT - (6 << 20));

@@ -10,12 +10,12 @@ fn program<'h, 'a>(history: &'h History<'a>) -> &'h ProgramHistory<'a> {
 
 /// The mask that the first program has got.
 fn mask_of(trace: &Trace) -> Option<Option<String>> {
-    program(&History::of(trace)).latched(MASK).map(|mask| mask.map(str::to_owned))
+    program(&History::new(trace)).latched(MASK).map(|mask| mask.map(str::to_owned))
 }
 
 /// The values of variables that were written too late, with how late in milliseconds.
 fn late(trace: &Trace) -> Vec<(String, u64)> {
-    let history = History::of(trace);
+    let history = History::new(trace);
     let late = history.writes.iter().filter(|write| write.is_late());
     late.map(|write| (write.value.unwrap_or("").to_owned(), write.after_init_ns.unwrap_or(0) / 1_000_000)).collect()
 }
@@ -55,13 +55,13 @@ fn the_cuinit_that_counts_is_the_one_that_succeeded() {
     let made = TraceBuilder::on(2).init_fails(&[("CUDA_VISIBLE_DEVICES", "")], 100).setenv("CUDA_VISIBLE_DEVICES", "1");
     let trace = made.init(&[("CUDA_VISIBLE_DEVICES", "1")], &[1]).ends(&[]).done();
     let written = trace.events.iter().find(|event| matches!(event.what, EventKind::Variable { .. })).expect("a write");
-    let history = History::of(&trace);
+    let history = History::new(&trace);
     let init = program(&history).init().expect("a cuInit");
     assert!(init.has_succeeded() && init.t_ns() > written.t_ns, "{:#?}", trace.events);
     assert_eq!(mask_of(&trace), Some(Some("1".to_owned())), "as nobody saw libcuda ask for it");
     assert!(history.writes.iter().all(|write| write.after_init_ns.is_none()), "{:#?}", history.writes);
     let failed = TraceBuilder::on(1).init_fails(&[], 100).ends(&[]).done();
-    assert!(program(&History::of(&failed)).init().is_some_and(Init::has_failed));
+    assert!(program(&History::new(&failed)).init().is_some_and(Init::has_failed));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_program_that_execs_is_another_and_one_that_changes_its_command_line_is_not(
     let made = TraceBuilder::on(2).init(&[], &[0, 1]).process(PID, 1).setenv(MASK, "1");
     let mut trace = made.init(&[(MASK, "1")], &[1]).done();
     let inits = |trace: &Trace| {
-        let history = History::of(trace);
+        let history = History::new(trace);
         history.programs.iter().filter(|program| program.has_initialised()).count()
     };
     assert_eq!((inits(&trace), late(&trace)), (2, vec![]));
@@ -87,7 +87,7 @@ fn calls_of_several_threads_at_once_are_one_cuinit() {
     let made =
         begins(begins(begins(TraceBuilder::on(1), Witness::Forwarding), Witness::Forwarding), Witness::Injection);
     let trace = begins(returns(returns(made)), Witness::Forwarding).done();
-    let history = History::of(&trace);
+    let history = History::new(&trace);
     let events: Vec<&[usize]> = program(&history).inits.iter().map(|init| init.events.as_slice()).collect();
     assert_eq!(events, [&[0, 1, 2, 3, 4][..], &[5][..]]);
 }

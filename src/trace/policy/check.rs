@@ -8,7 +8,7 @@ use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 
 pub(super) fn outcome(policy: &Policy, trace: &Trace, findings: &[Finding]) -> PolicyOutcome {
-    let history = History::of(trace);
+    let history = History::new(trace);
     let mut check = PolicyCheck { trace, history: &history, findings, outcome: PolicyOutcome::default() };
     for word in &policy.forbid {
         check.word(word);

@@ -153,7 +153,7 @@ pub fn made(trace: &Trace, said: &Said, folder: &str, limit_ns: u64, alone: bool
     if trace.start.libcuda.is_none() {
         return made;
     }
-    let own = LineHistory { trace, history: History::of(trace), folder, ask_ns, pid };
+    let own = LineHistory { trace, history: History::new(trace), folder, ask_ns, pid };
     own.init(&mut made);
     own.contexts(&mut made.seen, alone);
     if alone {
@@ -166,7 +166,7 @@ pub fn made(trace: &Trace, said: &Said, folder: &str, limit_ns: u64, alone: bool
 /// packages' functions outermost first, and the command of the process if it is a child. Nothing if it did not.
 pub fn stack_of_init(trace: &Trace) -> (Option<String>, Vec<String>, Option<String>) {
     let pid = trace.processes.first().map_or(0, |process| process.pid);
-    let own = LineHistory { trace, history: History::of(trace), folder: "", ask_ns: 0, pid };
+    let own = LineHistory { trace, history: History::new(trace), folder: "", ask_ns: 0, pid };
     let Some((program, _, stack)) = own.first_init() else { return Default::default() };
     let child = program.process.filter(|process| process.pid != pid);
     let way = stack.frames.iter().filter(|frame| is_of_code(frame)).map(|frame| own.named(frame));

@@ -6,7 +6,7 @@ use cuda_pitfalls_trace::history::MASK;
 use cuda_pitfalls_trace::{EventKind, Trace};
 
 fn entries(trace: &Trace, findings: &[Finding], violations: &[Violation]) -> Entries {
-    super::entries(&History::of(trace), findings, violations)
+    super::entries(&History::new(trace), findings, violations)
 }
 
 fn titles(trace: &Trace) -> Vec<String> {
