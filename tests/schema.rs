@@ -198,7 +198,7 @@ fn what_explain_prints_validates() {
         "500 MiB on GPU 0",
         "banana",
     ] {
-        let found = explainer.explain(Query::of(text));
+        let found = explainer.explain(Query::parse(text));
         let document = serde_json::to_value(cuda_pitfalls::render::explain::document(&found)).expect("JSON");
         assert_eq!(document["schema"], json!({ "name": "cuda-pitfalls-explanation", "major": 1, "minor": 0 }));
         valid(&validator, text, &document);

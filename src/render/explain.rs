@@ -328,7 +328,7 @@ mod tests {
     static EXPLAINER: LazyLock<Explainer<'static>> = LazyLock::new(|| Explainer::new(&SCENARIOS, &SUMMARY));
 
     fn shown(words: &str, width: usize) -> String {
-        text(&EXPLAINER.explain(Query::of(words)), width)
+        text(&EXPLAINER.explain(Query::parse(words)), width)
     }
 
     #[test]
@@ -375,7 +375,7 @@ mod tests {
     #[test]
     fn every_question_fits_a_terminal_of_80_columns() {
         for scenario in SCENARIOS.iter().step_by(3) {
-            let text = text(&EXPLAINER.explain(Query::of(&scenario.question)), 80);
+            let text = text(&EXPLAINER.explain(Query::parse(&scenario.question)), 80);
             let wide: Vec<&str> = text.lines().filter(|line| lines::columns(line) > 80).collect();
             // A command and an address are copied, so they are not broken.
             let is_copied = |line: &&str| line.contains("cuda-pitfalls run ") || line.contains("https://");

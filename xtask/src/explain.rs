@@ -145,7 +145,7 @@ fn ranked(phrases: &[Phrase], scenarios: &[Scenario], explainer: &Explainer<'_>)
     let symptoms: BTreeMap<&str, &[String]> =
         scenarios.iter().map(|scenario| (scenario.name.as_str(), scenario.symptoms.as_slice())).collect();
     let ranked = phrases.iter().enumerate().map(|(place, phrase)| {
-        let found = explainer.explain(Query::of(&phrase.words));
+        let found = explainer.explain(Query::parse(&phrase.words));
         let names = found.names();
         let rank = names.iter().position(|name| {
             phrase.answers.iter().any(|answer| match answer.strip_prefix("symptom/") {
@@ -178,7 +178,7 @@ pub struct Answered {
 
 fn answered(negatives: &[Negative], explainer: &Explainer<'_>) -> Vec<Answered> {
     let answered = negatives.iter().enumerate().map(|(place, negative)| {
-        let found = explainer.explain(Query::of(&negative.words));
+        let found = explainer.explain(Query::parse(&negative.words));
         Answered {
             negative: negative.clone(),
             certainty: found.certainty,

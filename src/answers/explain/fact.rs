@@ -154,7 +154,7 @@ mod tests {
     use crate::summary::embedded;
 
     fn about(words: &str) -> Vec<String> {
-        let facts = facts(&Query::of(words), &embedded());
+        let facts = facts(&Query::parse(words), &embedded());
         let name = |fact: &NameFact| match fact {
             NameFact::Call(facts) => facts.call.clone(),
             NameFact::Line(facts) => facts.id.clone(),

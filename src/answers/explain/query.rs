@@ -63,7 +63,7 @@ pub struct Query {
 
 impl Query {
     /// Words as a person types them. More than one line is taken for something pasted.
-    pub fn of(text: &str) -> Query {
+    pub fn parse(text: &str) -> Query {
         if text.trim().contains('\n') {
             return Query::pasted(text);
         }
@@ -220,7 +220,7 @@ RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with m
 
     #[test]
     fn of_a_traceback_the_message_and_the_names_are_kept_and_no_place() {
-        let query = Query::of(TRACEBACK);
+        let query = Query::parse(TRACEBACK);
         assert!(query.is_pasted && query.is_python);
         assert_eq!(query.frameworks, ["pytorch"]);
         assert!(query.words.starts_with("RuntimeError: Cannot re-initialize CUDA"), "{}", query.words);
@@ -246,8 +246,8 @@ RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with m
 
     #[test]
     fn what_is_said_in_c_is_c() {
-        assert!(Query::of("cudaSetDevice").is_c && !Query::of("cudaSetDevice").is_python);
-        assert!(!Query::of("torch calls cudaSetDevice").is_c);
-        assert!(Query::of("").is_empty() && Query::of("what is it").is_empty());
+        assert!(Query::parse("cudaSetDevice").is_c && !Query::parse("cudaSetDevice").is_python);
+        assert!(!Query::parse("torch calls cudaSetDevice").is_c);
+        assert!(Query::parse("").is_empty() && Query::parse("what is it").is_empty());
     }
 }

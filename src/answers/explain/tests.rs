@@ -11,7 +11,7 @@ static SUMMARY: LazyLock<Summary> = LazyLock::new(summary::embedded);
 static EXPLAINER: LazyLock<Explainer<'static>> = LazyLock::new(|| Explainer::new(&SCENARIOS, &SUMMARY));
 
 fn names(words: &str) -> Vec<String> {
-    let found = EXPLAINER.explain(Query::of(words));
+    let found = EXPLAINER.explain(Query::parse(words));
     found.answers.iter().map(|answer| answer.scenario.name.clone()).collect()
 }
 
@@ -34,7 +34,7 @@ fn the_examples_of_the_documentation_find_their_answers() {
 
 #[test]
 fn of_a_call_that_no_question_is_about_the_survey_says_all() {
-    let found = EXPLAINER.explain(Query::of("cudaGetErrorString"));
+    let found = EXPLAINER.explain(Query::parse("cudaGetErrorString"));
     assert!(found.answers.is_empty() && found.facts.len() == 1, "{:?}", found.facts);
     assert_eq!(first("500 MiB on GPU 0"), "context/guard-restore-pollutes-gpu0");
 }
@@ -70,7 +70,7 @@ fn the_word_of_an_answer_is_that_of_what_is_expected() {
 #[test]
 fn scenarios_are_found_by_their_own_questions() {
     let is_found = |scenario: &&Scenario| {
-        let found = EXPLAINER.explain(Query::of(&scenario.question));
+        let found = EXPLAINER.explain(Query::parse(&scenario.question));
         found.answers.first().is_some_and(|answer| answer.scenario.name == scenario.name)
     };
     let lost: Vec<&str> = SCENARIOS

@@ -57,7 +57,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Outcome {
         [only] if only == input::STDIN => {
             pasted(*json).map_err(|error| fail(format!("cannot read standard input: {error}"), Exit::Usage, *json))?
         }
-        words => Heard { query: Query::of(&words.join(" ")), passed: None, ran: None },
+        words => Heard { query: Query::parse(&words.join(" ")), passed: None, ran: None },
     };
     let scenarios =
         catalogue::select(&[]).map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Internal, *json))?;

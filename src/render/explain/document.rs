@@ -124,7 +124,7 @@ mod tests {
     fn the_document_has_what_the_screen_has() {
         let (scenarios, summary) = (catalogue::select(&[]).unwrap(), summary::embedded());
         let explainer = Explainer::new(&scenarios, &summary);
-        let found = explainer.explain(Query::of("Does fork after cuInit work?"));
+        let found = explainer.explain(Query::parse("Does fork after cuInit work?"));
         let document = serde_json::to_value(super::document(&found)).unwrap();
         let first = &document["answers"][0];
         assert_eq!((&first["name"], &first["word"]), (&json!("process/fork-after-cuinit"), &json!("yes")));
