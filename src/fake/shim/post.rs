@@ -98,11 +98,10 @@ fn tally() -> &'static Tally {
     }
     let path = TRACE.get().and_then(|trace| CStr::from_bytes_until_nul(&trace.tally).ok());
     let mapped = path.and_then(|path| shared::file(path, size_of::<Tally>()));
-    // Who is another user by now may read it only. It is gone where the trace has ended.
-    let first = || c::Descriptor::open(path?, false)?.read(&mut [0; 8]).try_into().ok().map(u64::from_ne_bytes);
     if mapped.is_none() {
-        match first() {
-            Some(filters) => PRIVATE.filters.store(filters, Ordering::Relaxed),
+        // Who is another user by now may read it only. It is gone where the trace has ended.
+        match path.and_then(|path| c::Descriptor::open(path, false)?.read(&mut [0; 8]).try_into().ok()) {
+            Some(filters) => PRIVATE.filters.store(u64::from_ne_bytes(filters), Ordering::Relaxed),
             None => IS_LOST.store(true, Ordering::Relaxed),
         }
     }

@@ -54,18 +54,19 @@ pub(super) struct MaskArguments {
 }
 
 pub(super) fn mask(arguments: &MaskArguments) -> Exit {
-    let variable = |name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+    let [mask_here, order_here] =
+        [MASK, ORDER].map(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()));
     let names: Vec<String> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
     let mut misspelt = misspelt(names.iter().map(String::as_str));
     misspelt.retain(|_, meant| [MASK, ORDER].contains(&meant.as_str()));
-    let mut mask = arguments.value.clone().or_else(|| if arguments.unset { None } else { variable(MASK) });
+    let mut mask = arguments.value.clone().or(mask_here.filter(|_| !arguments.unset));
     // `CUDA_VISIBLE_DEVICES=0` as it is written before a command; misspelt, it sets nothing.
     let written = arguments.value.as_ref().and_then(|value| value.split_once('='));
     if let Some((name, value)) = written.filter(|(name, _)| *name == MASK || meant_by(name) == Some(MASK)) {
         mask = (name == MASK).then(|| value.to_owned());
         misspelt.extend(meant_by(name).map(|meant| (name.to_owned(), meant.to_owned())));
     }
-    let order = arguments.order.clone().or_else(|| variable(ORDER));
+    let order = arguments.order.clone().or(order_here);
     let show = |(source, gpus): (GpuSource, Vec<ListedGpu>)| {
         let answer = visibility(mask.clone(), order.clone(), source, gpus);
         let answer = Visibility { misspelt: misspelt.clone(), ..answer };

@@ -65,11 +65,10 @@ impl Spool {
 /// # Errors
 /// An attempt cannot be read back.
 pub(super) fn bring_back(cases: &mut [CaseReport]) -> Result<(), Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::Internal(format!("an attempt cannot be read back: {error}"));
     for attempt in cases.iter_mut().flat_map(|case| &mut case.attempts) {
         let Some(elsewhere) = attempt.elsewhere.take() else { continue };
-        let text = elsewhere.0.text().map_err(|error| failed(&error))?;
-        let whole: Attempt = serde_json::from_str(&text).map_err(|error| failed(&error))?;
+        let whole = elsewhere.0.text().and_then(|text| Ok(serde_json::from_str::<Attempt>(&text)?));
+        let whole = whole.map_err(|error| Failure::Internal(format!("an attempt cannot be read back: {error}")))?;
         // The judgement in memory is newer than the one in the file.
         *attempt = Attempt { judged: std::mem::take(&mut attempt.judged), ..whole };
     }

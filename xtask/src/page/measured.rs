@@ -239,18 +239,14 @@ pub(super) struct Reference<'m> {
 impl<'m> Reference<'m> {
     /// The latest report of the usual machine and libcudart without other processes, if there is one.
     pub(super) fn new(scenario: &Scenario, own: &[&'m Measurement]) -> Reference<'m> {
-        let rank = |measurement: &Measurement| {
-            let is_usual = (
-                measurement.alone,
-                measurement.machine.gpus.len() == USUAL_GPUS,
-                measurement.libcudart() == USUAL_LIBCUDART,
-            );
-            (is_usual, measurement.started_at.clone(), measurement.report.clone(), measurement.libcudart().to_owned())
-        };
-        let best = own.iter().map(|measurement| rank(measurement)).max();
-        let best: Vec<_> = own.iter().copied().filter(|measurement| Some(rank(measurement)) == best).collect();
-        let same = scenario.instances.iter().map(|instance| best.iter().find(|it| it.part.name == instance.name));
-        Reference { of: same.flatten().copied().collect() }
+        let ranks = own.iter().map(|it| {
+            let is_usual = (it.alone, it.machine.gpus.len() == USUAL_GPUS, it.libcudart() == USUAL_LIBCUDART);
+            (is_usual, &it.started_at, &it.report, it.libcudart())
+        });
+        let best = ranks.clone().max();
+        let best: Vec<_> = own.iter().zip(ranks).filter(|(_, rank)| Some(rank) == best.as_ref()).collect();
+        let same = scenario.instances.iter().map(|of| best.iter().find(|(it, _)| it.part.name == of.name));
+        Reference { of: same.flatten().map(|(measurement, _)| **measurement).collect() }
     }
 
     /// The measurement to show in full: the first in which the pitfall showed, otherwise the first.

@@ -27,15 +27,14 @@ impl<'a> Excerpts<'a> {
 
     /// Reads the steps of one case, and the checks that refer to them. Errors are kept for [`Self::finish`].
     pub fn case(&mut self, steps: &[Spanned<Table>], checks: &[Spanned<Table>]) -> (Vec<Step>, Vec<Check>) {
-        let list = |tables: &[Spanned<Table>]| {
+        let [steps, checks] = [steps, checks].map(|tables| {
             let start = tables.first().map_or(0, |first| first.span().start);
             let end = tables.last().map_or(start, |last| last.span().end);
             let nodes = tables.iter().map(|table| table_at(table.get_ref(), &SourceSpan::at(table.span()))).collect();
             Node { data: Data::List(nodes), place: SourceSpan::at(start..end) }
-        };
-        let (steps, scope) = cases::steps_of(&mut self.reader, "trap", Some(&list(steps)), &[], false);
-        let checks = checks::checks(&mut self.reader, &list(checks), &[&scope], &Parameters::default());
-        (steps, checks)
+        });
+        let (steps, scope) = cases::steps_of(&mut self.reader, "trap", Some(&steps), &[], false);
+        (steps, checks::checks(&mut self.reader, &checks, &[&scope], &Parameters::default()))
     }
 
     /// Checks the variables that a case sets at exec; errors are reported at `span`.
