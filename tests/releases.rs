@@ -114,7 +114,7 @@ fn a_matrix_says_since_when_and_two_of_them_can_be_compared() {
         .ran(command(&scratch, &["compare", &place, &other]))
         .ended(1, "unexpected")
         .prints("not in B: framework 2: since release 3")
-        .prints("framework 3: since release 3: calls cuInit yes -> no");
+        .prints("framework 3: since release 3: calls cuInit yes -> stopped");
 }
 
 #[test]
