@@ -50,11 +50,13 @@ pub enum Alike {
     },
 }
 
+/// Of each set of machines, split or not, the indices of its causes, each with its first difference.
+type KnownCauses<'f> = HashMap<(&'f [usize], bool), Vec<(usize, &'f Difference)>>;
+
 /// What differs by cause, in the order of the first differences.
 pub fn causes(fleet: &Fleet) -> Vec<Cause> {
     let mut causes: Vec<Cause> = Vec::new();
-    // Of each set of machines, the indices of its causes, each with its first difference.
-    let mut known: HashMap<(&[usize], bool), Vec<(usize, &Difference)>> = HashMap::new();
+    let mut known = KnownCauses::new();
     for (index, difference) in fleet.differences.iter().enumerate() {
         let same = known.entry((&difference.machines, difference.is_split())).or_default();
         let found = same.iter().find(|(_, first)| has_same_cause(fleet, first, difference));
