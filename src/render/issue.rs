@@ -113,9 +113,9 @@ impl IssueSections {
     ) -> IssueSections {
         // Of several questions each part names the one that it is about.
         let each = |tell: &dyn Fn(&ScenarioView<'_>) -> Vec<Block>| -> Vec<Block> {
-            let name = |one: &ScenarioView<'_>| Block::paragraph(Span::Strong(one.name.to_owned()));
-            let head = |one| (scenarios.len() > 1).then(|| name(one));
-            scenarios.iter().flat_map(|one| head(one).into_iter().chain(tell(one))).collect()
+            let heads = scenarios.iter().map(|one| Block::paragraph(Span::Strong(one.name.to_owned())));
+            let parts = heads.zip(scenarios);
+            parts.flat_map(|(head, one)| (scenarios.len() > 1).then_some(head).into_iter().chain(tell(one))).collect()
         };
         let (title, synopsis) = match scenarios {
             [one] => (

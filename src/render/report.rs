@@ -62,10 +62,9 @@ fn machine(report: &ReportView<'_>) -> Table {
 fn head(report: &ReportView<'_>) -> Vec<Block> {
     let run = &report.run;
     let counts = tally::counts(report.scenarios.iter().map(|it| it.verdict)).into_iter().rev();
-    let badge = |(standing, count): (Standing, usize)| {
-        (standing.tone(), format!("{} {count} {}", standing.mark(), standing.name()))
-    };
-    let mut badges: Vec<(Tone, String)> = counts.map(badge).collect();
+    let badges =
+        counts.map(|(standing, count)| (standing.tone(), format!("{} {count} {}", standing.mark(), standing.name())));
+    let mut badges: Vec<(Tone, String)> = badges.collect();
     if report.scenarios.is_empty() {
         badges.push((Tone::Doubt, "no scenario ran".to_owned()));
     }
@@ -95,8 +94,8 @@ fn head(report: &ReportView<'_>) -> Vec<Block> {
         run.seed,
     );
     blocks.push(Block::paragraph(Span::Toned(Tone::Dim, ran)));
-    let selectors = |all: String| vec![Block::paragraph(Span::Toned(Tone::Dim, all))];
-    blocks.extend(all.map(|all| Block::Fold("The selectors".to_owned(), selectors(all))));
+    let all = all.map(|all| vec![Block::paragraph(Span::Toned(Tone::Dim, all))]);
+    blocks.extend(all.map(|all| Block::Fold("The selectors".to_owned(), all)));
     blocks
 }
 

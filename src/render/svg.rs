@@ -84,14 +84,14 @@ pub fn draw(chart: &Chart) -> String {
     let took = units::duration(chart.span_ns.1.saturating_sub(chart.span_ns.0));
     let left_out = axis.left_out().map(|words| format!("<span>left out: {words}</span>")).unwrap_or_default();
     let _ = writeln!(out, "</svg>\n<div class=\"span\"><span>0</span>{left_out}<span>{took}</span></div>\n</figure>");
-    let key = |line: &ChartLine| {
+    let keys = chart.lines.iter().map(|line| {
         let colour = format!(
             "<svg viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path class=\"g{}\" d=\"M0 4H24\"/></svg>",
             line.colour % 8
         );
         element("span", "key", &format!("{colour} {}", html(&line.name)))
-    };
-    out + &element("p", "dim", &chart.lines.iter().map(key).collect::<String>())
+    });
+    out + &element("p", "dim", &keys.collect::<String>())
 }
 
 /// The most times that are left out of an axis, and the part of what is drawn that each of them takes.

@@ -15,9 +15,9 @@ pub(crate) fn text(text: &str) -> String {
 
 /// One record, each cell in quotes if it has to be.
 pub(crate) fn record<const N: usize>(cells: [String; N]) -> String {
-    let quoted = |cell: String| {
+    let quoted = cells.map(|cell| {
         let is_plain = !cell.contains(['"', ',', ';', '\n', '\r']) && cell.trim_matches(' ') == cell;
         if is_plain { cell } else { format!("\"{}\"", cell.replace('"', "\"\"")) }
-    };
-    cells.map(quoted).join(",") + "\r\n"
+    });
+    quoted.join(",") + "\r\n"
 }

@@ -14,7 +14,6 @@ use crate::words;
 use cuda_pitfalls_core::text::counts::grouped;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
-use cuda_pitfalls_trace::policy::Violation;
 
 /// The most tests of each sort, and the most annotations.
 const MOST_CASES: usize = 1000;
@@ -47,12 +46,12 @@ pub(super) fn junit(seen: &TraceView, name: &str) -> String {
 
 /// The test of a finding: it fails where a policy forbids it.
 fn found(seen: &TraceView, number: usize, finding: &Finding) -> Case {
-    let is_forbidden = |violation: &&Violation| {
+    let forbidden = seen.violations.iter().find(|violation| {
         violation.forbidden == finding.rule || violation.event.is_some_and(|event| finding.events.contains(&event))
-    };
+    });
     let event = finding.events.first().copied();
     let mut case = case(seen, &format!("{} ({number})", finding.rule), event);
-    if let Some(violation) = seen.violations.iter().find(is_forbidden) {
+    if let Some(violation) = forbidden {
         let message = format!("{}; forbidden by {}", finding.says, violation.forbidden);
         case = case.with(Outcome::Failure, &finding.rule, &message);
     }
