@@ -75,9 +75,9 @@ fn head(report: &ReportView<'_>) -> Vec<Block> {
     ];
     blocks.extend(tally::banners(report).into_iter().map(Block::Banner));
     let notes = answer::surroundings(report).into_iter().chain(applicable::notes(report));
-    blocks.extend(notes.map(|note| Block::paragraph(note)));
+    blocks.extend(notes.map(Block::paragraph));
     let warnings = run.warnings.iter().map(|warning| Span::Toned(Tone::Doubt, format!("Doubt: {warning}")));
-    blocks.extend(warnings.map(|warning| Block::paragraph(warning)));
+    blocks.extend(warnings.map(Block::paragraph));
     let exit = run.exit.as_ref().map_or_else(|| "none".to_owned(), |exit| format!("{} ({})", exit.code, exit.name));
     let (selected, all) = match run.selectors.as_slice() {
         [] => ("everything".to_owned(), None),

@@ -75,7 +75,7 @@ fn happened(seen: &TraceView) -> Vec<Block> {
     blocks.push(Block::List(found));
     let missing = unseen::unseen(&seen.history).join("; ");
     let missing = (!missing.is_empty()).then(|| format!("Not everything was seen: {missing}."));
-    blocks.extend(missing.map(|missing| Block::paragraph(missing)));
+    blocks.extend(missing.map(Block::paragraph));
     blocks
 }
 

@@ -326,7 +326,7 @@ impl<'v, 'a> View<'v, 'a> {
         let chain = Text::join(place::chain(event).into_iter().map(part), format!(" →{UNBROKEN}"));
         let mut body = vec![Block::Paragraph(chain)];
         body.extend(source(event.stack.source.as_deref()).filter(|_| self.room.is_page));
-        body.extend(entry.details.iter().map(|detail| Block::paragraph(detail)));
+        body.extend(entry.details.iter().map(Block::paragraph));
         // A card has said what is wrong here.
         let mut cards: Vec<(usize, &Finding)> = Vec::new();
         for finding in entry.findings.iter().filter_map(|index| seen.findings.get(*index)).filter(|_| self.room.is_page)
@@ -376,7 +376,7 @@ fn stack(event: &TraceEvent, name: &str) -> Vec<Block> {
     let mut inside = vec![Block::Numbered(frames.collect())];
     inside.extend(more(stack.frames.len(), MOST_FRAMES, "frames"));
     let summary = format!("{name}, {}, innermost first", counted(stack.frames.len() as u64, "frame"));
-    let fold = (!stack.frames.is_empty()).then(|| Block::Fold(summary, inside));
+    let fold = (!stack.frames.is_empty()).then_some(Block::Fold(summary, inside));
     vec![Block::OnPages(missing.into_iter().chain(fold).collect())]
 }
 
