@@ -23,7 +23,7 @@ pub(super) fn compare(
     let kind = surveys[0].kind().described();
     let rows = surveys.map(Survey::fact_rows);
     let entries = rows.each_ref().map(|rows| rows.iter().map(entry).collect());
-    comparison.with(entries, versions, |a: &FactRow<'_>, b| relation(&kind, a, b))
+    comparison.with(entries, versions, |a: &FactRow<'_>, b| relation(kind, a, b))
 }
 
 fn entry<'r>(row: &'r FactRow<'r>) -> ComparedEntry<'r, FactRow<'r>> {

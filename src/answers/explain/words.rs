@@ -194,7 +194,7 @@ fn names(piece: &str) -> Vec<Term> {
     for part in piece.split('.') {
         let has_capital = part.chars().skip(1).any(|letter| letter.is_ascii_uppercase());
         let has_small = part.chars().any(|letter| letter.is_ascii_lowercase());
-        if !part.contains('_') && !(has_capital && has_small) {
+        if !(part.contains('_') || has_capital && has_small) {
             continue;
         }
         found.extend(error::by_name(part));

@@ -173,7 +173,7 @@ impl Conversation {
         }
         // The worker's end counts once its channel was read to the end.
         let read_out = self.channels.get("").is_none_or(Channel::is_closed);
-        self.ended = ready.get(0).copied().unwrap_or(false) && (read_out || !ready.get(1).copied().unwrap_or(false));
+        self.ended = ready.first().copied().unwrap_or(false) && (read_out || !ready.get(1).copied().unwrap_or(false));
         !interrupt.check()
     }
 }
