@@ -316,8 +316,8 @@ fn the_lines_are_shown_before_they_are_run() {
     let dry = ["run", path.as_str(), "--on", TWO_GPUS, "--allow", "code", "--dry-run"];
     scratch
         .ran(command(&scratch, &dry))
-        .prints("        framework.is_available()  # [ask]\n")
-        .prints("        os.environ[\"CUDA_VISIBLE_DEVICES\"] = \"1\"\n");
+        .prints("    framework.is_available()  # [ask]\n")
+        .prints("    os.environ[\"CUDA_VISIBLE_DEVICES\"] = \"1\"\n");
     assert!(!scratch.reports().exists());
 }
 

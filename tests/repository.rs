@@ -127,17 +127,17 @@ struct Lines {
 /// What each room may hold. What comes in is paid for by taking out: raise a figure in a commit that says why, and
 /// lower it when a room has become smaller by more than a hundredth.
 const BUDGET: [(&str, Lines); 11] = [
-    ("scenarios", Lines { code: 48, tests: 11, all: 89 }),
-    ("src/answers", Lines { code: 11708, tests: 3353, all: 19123 }),
-    ("src/calls", Lines { code: 1102, tests: 154, all: 1634 }),
-    ("src/core", Lines { code: 10753, tests: 3762, all: 18856 }),
-    ("src/fake", Lines { code: 6894, tests: 489, all: 9877 }),
-    ("src/instrument", Lines { code: 5098, tests: 420, all: 7117 }),
-    ("src/program", Lines { code: 7219, tests: 404, all: 9523 }),
-    ("src/render", Lines { code: 10082, tests: 3459, all: 16008 }),
-    ("src/trace", Lines { code: 5706, tests: 2179, all: 9987 }),
-    ("tests", Lines { code: 0, tests: 12426, all: 14740 }),
-    ("xtask", Lines { code: 2800, tests: 434, all: 4002 }),
+    ("scenarios", Lines { code: 52, tests: 11, all: 95 }),
+    ("src/answers", Lines { code: 11737, tests: 3323, all: 19203 }),
+    ("src/calls", Lines { code: 1101, tests: 154, all: 1633 }),
+    ("src/core", Lines { code: 10745, tests: 3752, all: 18849 }),
+    ("src/fake", Lines { code: 6895, tests: 489, all: 9878 }),
+    ("src/instrument", Lines { code: 5078, tests: 420, all: 7101 }),
+    ("src/program", Lines { code: 7194, tests: 403, all: 9494 }),
+    ("src/render", Lines { code: 9433, tests: 3443, all: 15341 }),
+    ("src/trace", Lines { code: 5781, tests: 2206, all: 10138 }),
+    ("tests", Lines { code: 0, tests: 12552, all: 14879 }),
+    ("xtask", Lines { code: 2760, tests: 432, all: 3954 }),
 ];
 
 /// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.

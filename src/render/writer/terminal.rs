@@ -74,9 +74,12 @@ fn write_block(out: &mut String, block: &Block, width: usize) {
 /// A text, and at the right of its last line, or of a line of its own, a word.
 fn write_beside(out: &mut String, text: &str, right: &str, width: usize) {
     // Columns that are lined up by two spaces stay so.
-    let text = escape::terminal(text).replace("  ", &UNBROKEN.to_string().repeat(2));
-    let mut lines = words(&text, width.saturating_sub(2).max(1));
-    lines.iter_mut().skip(1).for_each(|line| line.insert_str(0, "  "));
+    let text = escape::terminal(text);
+    // What follows a short word in a column of its own, such as an answer, stays in its column.
+    let hang = text.split_once("  ").map(|(word, _)| columns(word) + 2).filter(|hang| *hang < NAME).unwrap_or(2);
+    let text = text.replace("  ", &UNBROKEN.to_string().repeat(2));
+    let mut lines = words(&text, width.saturating_sub(hang).max(1));
+    lines.iter_mut().skip(1).for_each(|line| line.insert_str(0, &" ".repeat(hang)));
     let right = escape::terminal(right);
     let (last, gap) = (lines.last().map_or(0, |line| columns(line)), width.saturating_sub(columns(&right)));
     match lines.last_mut() {
