@@ -128,7 +128,7 @@ struct Lines {
 /// lower it when a room has become smaller by more than a hundredth.
 const BUDGET: [(&str, Lines); 11] = [
     ("scenarios", Lines { code: 52, tests: 11, all: 95 }),
-    ("src/answers", Lines { code: 11737, tests: 3323, all: 19203 }),
+    ("src/answers", Lines { code: 11744, tests: 3325, all: 19214 }),
     ("src/calls", Lines { code: 1101, tests: 154, all: 1633 }),
     ("src/core", Lines { code: 10745, tests: 3752, all: 18849 }),
     ("src/fake", Lines { code: 6895, tests: 489, all: 9878 }),

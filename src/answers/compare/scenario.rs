@@ -119,7 +119,9 @@ fn case_difference(
     both: [&ScenarioView<'_>; 2],
     machines: [&Machine; 2],
 ) -> Option<(FactDifference, Option<String>)> {
-    let [a, b] = cases.map(|case| case.outcomes.iter().map(|outcome| outcome.changes()).collect::<Vec<_>>());
+    // How far an attempt came that ended with 0 is no change, and compact reports do not keep it.
+    let are_whole = cases.iter().all(|case| case.outcomes.iter().all(|outcome| outcome.observation().is_some()));
+    let [a, b] = cases.map(|case| case.outcomes.iter().map(|outcome| changes(outcome, are_whole)).collect::<Vec<_>>());
     let excuses = Excuses::new(both, machines, cases[0].name);
     let mut pairs = Vec::new();
     for (at_a, a) in a.iter().enumerate() {
@@ -142,6 +144,13 @@ fn case_difference(
     let [of_a, of_b] = cases;
     let seen = Some([share(of_a, at[0])?, share(of_b, at[1])?]);
     Some((FactDifference { case: Some(of_a.name.to_string()), seen, ..difference.words() }, why.clone()))
+}
+
+fn changes(outcome: &OutcomeView<'_>, with_end: bool) -> Vec<Change> {
+    let mut changes = outcome.changes().into_owned();
+    let well = outcome.observation().filter(|seen| with_end && seen.end == "0");
+    changes.extend(well.map(|seen| Change::end(u32::try_from(seen.steps.len()).unwrap_or(u32::MAX), &seen.end)));
+    changes
 }
 
 /// Whether other processes hide the fact in one of the measurements. Changes leave out what is hidden, so that the two may

@@ -92,6 +92,8 @@ fn the_first_fact_that_differs_is_named() {
         it.end = "SIGSEGV".into();
     });
     assert_eq!(told([&simple(), &died]), "trap: ends 0 -> SIGSEGV");
+    let early = with(|it| drop(it.steps.pop()));
+    assert_eq!(told([&simple(), &early]), "trap: steps made 2 -> 1");
     // Times, figures and what varies are not compared.
     let other = with(|it| {
         it.steps[1].elapsed_ns = 999;
