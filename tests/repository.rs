@@ -135,7 +135,7 @@ const BUDGET: [(&str, Lines); 11] = [
     ("src/instrument", Lines { code: 5078, tests: 420, all: 7101 }),
     ("src/program", Lines { code: 7194, tests: 403, all: 9494 }),
     ("src/render", Lines { code: 9433, tests: 3443, all: 15341 }),
-    ("src/trace", Lines { code: 5781, tests: 2206, all: 10138 }),
+    ("src/trace", Lines { code: 5788, tests: 2206, all: 10146 }),
     ("tests", Lines { code: 0, tests: 12552, all: 14879 }),
     ("xtask", Lines { code: 2760, tests: 432, all: 3954 }),
 ];

@@ -15,6 +15,7 @@ use serde::Deserialize;
 
 use super::source::{self, Readable};
 use crate::Stack;
+use crate::stack::kernel_cell;
 
 /// Larger notebooks are not read: those with many figures are.
 const LARGEST: u64 = 32 << 20;
@@ -22,6 +23,9 @@ const LARGEST: u64 = 32 << 20;
 const MOST_ENVIRONMENT: u64 = 1 << 20;
 /// The most notebooks of a command that are looked into.
 const MOST: usize = 8;
+/// Longer cells are not kept, and of a command no more than so many: a program can make up as many as it likes.
+const LONGEST: usize = 64 << 10;
+const MOST_CELLS: usize = 1_000;
 /// The variable by which Jupyter tells a kernel its notebook.
 const OWN_NOTEBOOK: &str = "JPY_SESSION_NAME=";
 /// The seed of ipykernel's hash.
@@ -49,8 +53,8 @@ enum CellText {
 pub(super) struct Notebooks {
     /// The notebooks among the arguments of the traced command.
     named: Vec<String>,
-    /// The names and texts of the cells by the file name that the kernel gave them; `None` if no notebook has the cell.
-    cells: BTreeMap<String, Option<(String, String)>>,
+    /// The names and texts of the cells by their hash; `None` if no notebook has the cell.
+    cells: BTreeMap<u32, Option<(String, String)>>,
 }
 
 impl Notebooks {
@@ -67,10 +71,11 @@ impl Notebooks {
     pub(super) fn name(&mut self, pid: u32, waiting: &UnixStream, stack: &mut Stack) {
         let own = stack.users().or_else(|| stack.users_meanwhile()).cloned();
         for frame in stack.frames.iter_mut().chain(&mut stack.meanwhile) {
-            let Some(file) = frame.file.clone().filter(|file| crate::stack::kernel_cell(file).is_some()) else {
+            let hash = frame.file.as_deref().and_then(kernel_cell).and_then(|hash| hash.parse().ok());
+            let Some(hash) = hash.filter(|hash| self.cells.len() < MOST_CELLS || self.cells.contains_key(hash)) else {
                 continue;
             };
-            let found = self.cells.entry(file.clone()).or_insert_with(|| find(&self.named, pid, waiting, &file));
+            let found = self.cells.entry(hash).or_insert_with(|| find(&self.named, pid, waiting, hash));
             if let Some((name, text)) = found {
                 let line = frame.line.and_then(|line| text.lines().nth((line as usize).checked_sub(1)?));
                 if own.as_ref() == Some(&*frame) {
@@ -86,17 +91,19 @@ fn is_notebook(path: &Path) -> bool {
     path.extension().is_some_and(|suffix| suffix == "ipynb")
 }
 
-/// The name and the text of the cell that a kernel compiled as `file`.
-fn find(named: &[String], pid: u32, waiting: &UnixStream, file: &str) -> Option<(String, String)> {
+/// The name and the text of the cell with this hash.
+fn find(named: &[String], pid: u32, waiting: &UnixStream, hash: u32) -> Option<(String, String)> {
     let mut environment = Vec::new();
-    File::open(format!("/proc/{pid}/environ")).ok()?.take(MOST_ENVIRONMENT).read_to_end(&mut environment).ok()?;
+    if let Ok(file) = File::open(format!("/proc/{pid}/environ")) {
+        let _ = file.take(MOST_ENVIRONMENT).read_to_end(&mut environment);
+    }
     let environment = String::from_utf8_lossy(&environment);
     let own = environment.split('\0').find_map(|variable| variable.strip_prefix(OWN_NOTEBOOK));
     let readable = Readable { is_wanted: is_notebook, largest: LARGEST };
     own.into_iter().chain(named.iter().map(String::as_str)).find_map(|path| {
         let mut text = String::new();
         readable.open(pid, waiting, path)?.take(LARGEST).read_to_string(&mut text).ok()?;
-        let (cells, code) = cell(&text, crate::stack::kernel_cell(file)?.parse().ok()?)?;
+        let (cells, code) = cell(&text, hash)?;
         Some((format!("<notebook {} code cell {cells}>", Path::new(path).file_name()?.to_string_lossy()), code))
     })
 }
@@ -108,7 +115,8 @@ fn cell(notebook: &str, hash: u32) -> Option<(String, String)> {
         CellText::Whole(text) => text,
         CellText::Lines(lines) => lines.concat(),
     });
-    let found: Vec<(usize, String)> = code.enumerate().filter(|(_, text)| murmur2(text.as_bytes()) == hash).collect();
+    let code = code.enumerate().filter(|(_, text)| text.len() <= LONGEST);
+    let found: Vec<(usize, String)> = code.filter(|(_, text)| murmur2(text.as_bytes()) == hash).collect();
     let numbers: Vec<String> = found.iter().map(|(index, _)| (index + 1).to_string()).collect();
     Some((numbers.join(" or "), found.into_iter().next()?.1))
 }
