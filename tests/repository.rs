@@ -128,13 +128,13 @@ struct Lines {
 /// lower it when a room has become smaller by more than a hundredth.
 const BUDGET: [(&str, Lines); 11] = [
     ("scenarios", Lines { code: 52, tests: 11, all: 95 }),
-    ("src/answers", Lines { code: 11744, tests: 3325, all: 19214 }),
+    ("src/answers", Lines { code: 11744, tests: 3325, all: 19213 }),
     ("src/calls", Lines { code: 1101, tests: 154, all: 1633 }),
     ("src/core", Lines { code: 10745, tests: 3752, all: 18849 }),
     ("src/fake", Lines { code: 6895, tests: 489, all: 9878 }),
     ("src/instrument", Lines { code: 5078, tests: 420, all: 7101 }),
     ("src/program", Lines { code: 7194, tests: 403, all: 9494 }),
-    ("src/render", Lines { code: 9433, tests: 3443, all: 15341 }),
+    ("src/render", Lines { code: 9433, tests: 3443, all: 15342 }),
     ("src/trace", Lines { code: 5788, tests: 2206, all: 10146 }),
     ("tests", Lines { code: 0, tests: 12552, all: 14879 }),
     ("xtask", Lines { code: 2760, tests: 432, all: 3954 }),

@@ -1,12 +1,11 @@
-//! What documents have of the same thing, side by side: comparisons of two documents, of machines, and of fleets are made
-//! of it.
+//! The join of documents by key, on which comparisons of two documents, of machines and of fleets are built.
 
 use std::hash::Hash;
 
 use cuda_pitfalls_core::text::counts::grouped;
 
-/// What each document has under each key, in the order in which the keys first occur. Of two things with one key in one
-/// document, the first counts.
+/// The value of each document under each key, in the order in which the keys first occur. If a document has a key twice,
+/// the first value counts.
 pub(crate) fn side_by_side<T, K: Eq + Hash + Clone, const N: usize>(
     documents: [impl IntoIterator<Item = T>; N],
     key: impl Fn(&T) -> K,

@@ -10,7 +10,7 @@ pub(crate) enum Block {
     /// A heading and its level, from 1.
     Heading(usize, Text),
     Paragraph(Text),
-    /// What has to be known before anything else is believed.
+    /// A warning that precedes everything else, such as SIMULATED.
     Banner(String),
     /// An opening in our own Markdown. It is for pages: a terminal leaves it out.
     Prose(&'static str),
@@ -27,7 +27,7 @@ pub(crate) enum Block {
     Fold(String, Vec<Block>),
     /// What happened or was found, with what belongs to it below.
     Entry(Entry),
-    /// Blocks that a page has in a box of its own, with classes, and a name for links.
+    /// Blocks in a box of their own on a page, with CSS classes and an anchor.
     Section {
         class: String,
         id: String,
@@ -39,7 +39,7 @@ pub(crate) enum Block {
     Drawn(String),
     /// What is too long for a terminal.
     OnPages(Vec<Block>),
-    /// Where a terminal has an empty line, although nothing begins.
+    /// An empty line on a terminal.
     Gap,
 }
 
@@ -64,11 +64,12 @@ impl Block {
 /// A title with what belongs to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// The classes on a page, and where its links lead; it may be empty.
+    /// CSS classes on a page.
     pub(crate) class: String,
+    /// The anchor on a page; empty if nothing links here.
     pub(crate) id: String,
     pub(crate) title: Text,
-    /// What a terminal has at the right, such as when it was; it may be empty.
+    /// What stands at the right on a terminal, such as the time of an event.
     pub(crate) aside: String,
     pub(crate) body: Vec<Block>,
 }
@@ -120,7 +121,7 @@ pub(crate) enum Span {
     Toned(Tone, String),
     /// What can be typed. A terminal does not break it where it is alone in its line.
     Code(String),
-    /// A place on the page itself begins with `#`; only pages of HTML have such links.
+    /// A target that begins with `#` is an anchor of the same page; Markdown has no such anchors, so it shows the text.
     Link {
         text: String,
         to: String,

@@ -44,10 +44,10 @@ impl<'a> FactRow<'a> {
     /// Whether a condition holds: `fact`, which must not be null, false or empty, `!fact`, `fact=value` or `fact!=value`.
     pub fn has(&self, condition: &str) -> bool {
         if let Some((name, value)) = condition.split_once("!=") {
-            return !self.is(name, value);
+            return !self.equals(name, value);
         }
         match (condition.split_once('='), condition.strip_prefix('!')) {
-            (Some((name, value)), _) => self.is(name, value),
+            (Some((name, value)), _) => self.equals(name, value),
             (None, Some(name)) => !self.has(name),
             (None, None) => match self.fact(condition) {
                 Value::Null | Value::Bool(false) => false,
@@ -59,7 +59,7 @@ impl<'a> FactRow<'a> {
     }
 
     /// Whether a fact has this value.
-    pub fn is(&self, name: &str, value: &str) -> bool {
+    pub fn equals(&self, name: &str, value: &str) -> bool {
         let fact = self.fact(name);
         let text = fact.as_str().map_or_else(|| fact.to_string(), str::to_string);
         text == value

@@ -43,11 +43,11 @@ pub(super) fn generated(page: &Page<'_>, form: &SectionForm) -> Vec<Section> {
     for document in documents::<MaskRow>(page.sources) {
         let (own, after) = rest.split_at(document.rows.len().min(rest.len()));
         rest = after;
-        let rows: Vec<&FactRow<'_>> = own.iter().filter(|row| row.is("group", GENERATED)).collect();
+        let rows: Vec<&FactRow<'_>> = own.iter().filter(|row| row.equals("group", GENERATED)).collect();
         if rows.is_empty() {
             continue;
         }
-        let count = |fact: &str, value: &str| rows.iter().filter(|row| row.is(fact, value)).count();
+        let count = |fact: &str, value: &str| rows.iter().filter(|row| row.equals(fact, value)).count();
         let of_count = |wanted: u64| {
             rows.iter().filter(move |row| row.fact("count").as_u64().map(|count| count.min(2)) == Some(wanted))
         };

@@ -56,7 +56,7 @@ pub(super) fn frameworks(page: &Page<'_>, form: &SectionForm) -> Vec<Section> {
     let mut sections = tables(page.file, form, &page.rows);
     for section in &mut sections {
         let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-        let rows = page.rows.iter().filter(|row| form.has(row) && row.is(&form.each, &section.title));
+        let rows = page.rows.iter().filter(|row| form.has(row) && row.equals(&form.each, &section.title));
         for (name, version) in rows.filter_map(|row| row.fact("versions").as_object()).flatten() {
             versions.entry(name).or_default().extend(version.as_str());
         }

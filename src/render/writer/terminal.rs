@@ -9,9 +9,9 @@ use cuda_pitfalls_core::text::lines::{UNBROKEN, columns, sentence, words};
 
 /// One line under the header.
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
-/// What stands before a fact is filled to this many columns, so that facts stand below each other in all views.
+/// The width of the column of names, so that facts line up in all views.
 const NAME: usize = 12;
-/// A heading's text is indented by as much as its list or code.
+/// The indentation of an entry's body, of code, and of a record's cells.
 const INDENT: &str = "    ";
 
 /// The blocks in lines of at most `width` columns, with a newline at the end. Code may be longer.

@@ -307,7 +307,7 @@ fn the_program_of_the_readme_gets_the_sentences_of_the_readme() {
     let trace = late_and_stray().ends(&[1]).done();
     let found = findings(&trace);
     let said: Vec<(&str, &str)> = found.iter().map(|it| (it.rule.as_str(), it.says.as_str())).collect();
-    let late = "train.py:31 sets CUDA_VISIBLE_DEVICES=1, 20 ms too late: no effect, it was read as (unset)";
+    let late = "train.py:31 sets CUDA_VISIBLE_DEVICES=1, 20 ms too late: no effect; it was read as (unset)";
     let stray = "train.py:52 makes a context on GPU 0 (524 MiB), through torch.cuda.synchronize; the process does no work there";
     assert_eq!(said, [("late-mask", late), ("stray-context", stray)]);
     assert!(found[0].workaround.contains("torch.cuda.set_device(N)"), "{}", found[0].workaround);
