@@ -12,7 +12,7 @@ pub(crate) mod trials;
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::os::unix::fs::PermissionsExt;
+use std::io::Write;
 use std::os::unix::process::{CommandExt, parent_id};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -303,10 +303,14 @@ pub(crate) fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> T {
     serde_json::from_slice(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Writes a script that can be run.
+/// Writes a script that can be run. Another process writes it: what another test starts at that moment would inherit this
+/// one's descriptor, and a file that is open for writing does not run (`ETXTBSY`).
 pub(crate) fn script(path: &Path, text: &str) {
-    fs::write(path, text).expect("a file of our own");
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let mut install = Command::new("install");
+    let install = install.args([OsStr::new("--mode=755"), OsStr::new("/dev/stdin"), path.as_os_str()]);
+    let mut install = install.stdin(Stdio::piped()).spawn().expect("install");
+    install.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("it reads");
+    assert!(install.wait().expect("it ends").success(), "{}", path.display());
 }
 
 /// The program as it would be on a machine with GPUs: its simulated machine answers, and its reports say that a real driver
