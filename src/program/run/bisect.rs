@@ -6,13 +6,15 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::blank::blank;
 use super::console::Console;
+use super::error::RunError;
+use super::lock::lock_gpus;
 use super::options::{ASKED, HOW_OFTEN, LockOptions, RunOptions, WHERE, WorkerOptions};
 use super::releases::{failure, witnesses};
 use super::session::Session;
 use super::survey::python::attempt::Ground;
 use super::uv::{self, How, InstallError, Installer, Made};
-use super::{Failure, blank, ending, locks};
 use crate::argument;
 use cuda_pitfalls_answers::bisect::{Bisection, NoAnswer, ReleaseAxis, ReleaseOutcome, SCHEMA, Trial};
 use cuda_pitfalls_answers::exit::Exit;
@@ -104,7 +106,7 @@ pub(crate) struct BisectOptions {
 
 impl BisectOptions {
     /// The options of a run in the same place.
-    fn run(&self) -> RunOptions {
+    pub(super) fn run(&self) -> RunOptions {
         let (on, python, json, locks) = (self.on.clone(), self.python.clone(), self.json, self.locks.clone());
         let asked = WorkerOptions { on, python, json, locks, ..WorkerOptions::default() };
         RunOptions { asked, ..RunOptions::default() }
@@ -117,23 +119,22 @@ impl BisectOptions {
 }
 
 /// Searches, prints, and returns the exit code. `program` is the path of this binary.
-pub(crate) fn bisect(options: &BisectOptions, program: &Path, interrupt: Interrupt) -> Exit {
-    let mut console = Console::new(&options.run());
-    ending::catching(|| go(options, program, interrupt, &mut console))
-        .unwrap_or_else(|failure| ending::fail(&mut console, &failure))
-}
-
-fn go(options: &BisectOptions, program: &Path, interrupt: Interrupt, console: &mut Console) -> Result<Exit, Failure> {
-    let policy = Policy::parse(&options.forbid, &[]).map_err(|error| Failure::Usage(format!("--forbid: {error}")))?;
+pub(super) fn search(
+    options: &BisectOptions,
+    program: &Path,
+    interrupt: Interrupt,
+    console: &mut Console,
+) -> Result<Exit, RunError> {
+    let policy = Policy::parse(&options.forbid, &[]).map_err(|error| RunError::Usage(format!("--forbid: {error}")))?;
     let run = options.run();
     let mut session = Session::set(&run.asked, program, interrupt)?;
     console.warn(&session.notes);
     let mut report = blank(&run, &session);
-    let _locks = locks(&run.asked, &mut session, &mut report, console)?;
+    let _locks = lock_gpus(&options.locks, &mut session, &mut report, console)?;
     let witnesses = chosen(witnesses(&session), options.nvml);
     if let Some(word) = policy.forbid.iter().find(|word| needs_gpu(word)).filter(|_| !has_gpu(&witnesses)) {
         let why = format!("--forbid {word}: without a GPU cuInit fails, and only cuinit and late-mask can be seen");
-        return Err(Failure::Usage(why));
+        return Err(RunError::Usage(why));
     }
     let mut interrupt = std::mem::replace(&mut session.supervisor.interrupt, Interrupt::none());
     let folder = options.work.join(format!("cuda-pitfalls-bisect-{}", std::process::id()));
@@ -173,7 +174,7 @@ fn go(options: &BisectOptions, program: &Path, interrupt: Interrupt, console: &m
             let trial = Trial { versions: versions.clone(), outcome: outcome.clone(), elapsed_ns };
             console.warn(&[render::tried(&trial)]);
         }
-        Ok::<_, Failure>(outcome.map(|outcome| (outcome, elapsed_ns)))
+        Ok::<_, RunError>(outcome.map(|outcome| (outcome, elapsed_ns)))
     })?;
     bisection.elapsed_ns = clock::now_ns() - began;
     let exit = match &bisection.no_answer {
@@ -236,10 +237,11 @@ impl Trials<'_> {
         &self,
         versions: &BTreeMap<String, String>,
         interrupt: &mut Interrupt,
-    ) -> Result<Option<ReleaseOutcome>, Failure> {
+    ) -> Result<Option<ReleaseOutcome>, RunError> {
         let exact: Vec<String> = versions.iter().map(|(name, version)| format!("{name}=={version}")).collect();
         let words: Vec<String> = exact.iter().cloned().chain(self.options.others()).collect();
-        let request = EnvironmentRequest::parse(&words.join(" ")).map_err(|error| Failure::Usage(error.to_string()))?;
+        let request =
+            EnvironmentRequest::parse(&words.join(" ")).map_err(|error| RunError::Usage(error.to_string()))?;
         let request = EnvironmentRequest { newest: self.options.newest.clone(), ..request };
         let how = How {
             request: &request,
@@ -262,7 +264,7 @@ impl Trials<'_> {
     }
 
     /// Tries the command with each driver, until one shows that it is bad.
-    fn outcome(&self, made: &Made, interrupt: &mut Interrupt) -> Result<Option<ReleaseOutcome>, Failure> {
+    fn outcome(&self, made: &Made, interrupt: &mut Interrupt) -> Result<Option<ReleaseOutcome>, RunError> {
         for (asked, ground) in &self.witnesses {
             match self.traced(made, asked, ground, interrupt)? {
                 Some(ReleaseOutcome::Good) => {}
@@ -278,7 +280,7 @@ impl Trials<'_> {
         asked: &WitnessAsked,
         ground: &Ground,
         interrupt: &mut Interrupt,
-    ) -> Result<Option<ReleaseOutcome>, Failure> {
+    ) -> Result<Option<ReleaseOutcome>, RunError> {
         let folder = self.session.folder().join("bisect");
         let _ = std::fs::remove_dir_all(&folder);
         let unknown = |why: String| Ok(Some(ReleaseOutcome::Unknown { why }));
@@ -295,7 +297,7 @@ impl Trials<'_> {
         arguments.extend([OsString::from("--stderr"), said.clone().into(), "--".into()]);
         arguments.extend(self.options.command.iter().cloned());
         let stopped = std::cell::RefCell::new(interrupt);
-        let place = std::env::current_dir().map_err(|error| Failure::Usage(error.to_string()))?;
+        let place = std::env::current_dir().map_err(|error| RunError::Usage(error.to_string()))?;
         let tracer = Errand {
             program: self.program,
             role: role::TRACER,
@@ -307,11 +309,11 @@ impl Trials<'_> {
             stdout: None,
         };
         let ended =
-            tracer.run(|| stopped.borrow_mut().check()).map_err(|error| Failure::Internal(error.to_string()))?;
+            tracer.run(|| stopped.borrow_mut().check()).map_err(|error| RunError::Internal(error.to_string()))?;
         match ended {
             ErrandEnd::Stopped => return Ok(None),
             ErrandEnd::Unkillable(pid) => {
-                return Err(Failure::Internal(format!("process {pid} could not be killed")));
+                return Err(RunError::Internal(format!("process {pid} could not be killed")));
             }
             ErrandEnd::Exited { status, stderr } if !status.success() && !stderr.trim().is_empty() => {
                 return unknown(stderr.trim().to_string());

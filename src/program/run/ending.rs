@@ -1,7 +1,7 @@
 //! The end of a run: its signal and exit code in the document, the document on disk, and the last line on stderr.
 
-use super::Failure;
 use super::console::Console;
+use super::error::RunError;
 use super::session::Session;
 use crate::host;
 use cuda_pitfalls_answers::exit::Exit;
@@ -18,7 +18,7 @@ pub(super) trait RunDocument {
     /// The exit code that the content of the document means, if the document is on disk.
     fn exit(&self) -> Exit;
 
-    fn set_exit(&mut self, code: ExitCode);
+    fn set_exit(&mut self, exit: Exit);
 
     /// Replaces the document on disk.
     fn write(&self, store: &Store) -> Result<(), StoreError>;
@@ -38,8 +38,8 @@ impl RunDocument for Report {
         Exit::of_report(&self.view())
     }
 
-    fn set_exit(&mut self, code: ExitCode) {
-        self.run.exit = Some(code);
+    fn set_exit(&mut self, exit: Exit) {
+        self.run.exit = Some(exit_code(exit));
     }
 
     fn write(&self, store: &Store) -> Result<(), StoreError> {
@@ -57,13 +57,17 @@ impl<R: Row> RunDocument for SurveyDocument<R> {
         Exit::of_survey(self)
     }
 
-    fn set_exit(&mut self, code: ExitCode) {
-        self.survey.exit = Some(code);
+    fn set_exit(&mut self, exit: Exit) {
+        self.survey.exit = Some(exit_code(exit));
     }
 
     fn write(&self, store: &Store) -> Result<(), StoreError> {
         store.put(&R::kind().file(), self).map(drop)
     }
+}
+
+fn exit_code(exit: Exit) -> ExitCode {
+    ExitCode { code: exit.code(), name: exit.name().to_string() }
 }
 
 /// Records how a run ended, and returns the exit code that applies if the document gets to disk.
@@ -74,12 +78,11 @@ pub(super) fn note(document: &mut impl RunDocument, session: &Session) -> Exit {
 
 /// Writes a document for the last time, with the exit code in it. If that fails, a document that is on disk already
 /// must not have another code.
-pub(super) fn write(document: &mut impl RunDocument, store: &Store, exit: Exit) -> Result<(), Failure> {
-    let code = |exit: Exit| ExitCode { code: exit.code(), name: exit.name().to_string() };
-    document.set_exit(code(exit));
+pub(super) fn write(document: &mut impl RunDocument, store: &Store, exit: Exit) -> Result<(), RunError> {
+    document.set_exit(exit);
     let written = document.write(store);
     if written.is_err() {
-        document.set_exit(code(exit.worst(Exit::NotDurable)));
+        document.set_exit(exit.worst(Exit::NotDurable));
         let _ = document.write(store);
     }
     Ok(written?)
@@ -92,7 +95,7 @@ pub(super) fn finish<D: RunDocument>(
     store: &Store,
     exit: Exit,
     hand_over: impl FnOnce(&D) -> Exit,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, RunError> {
     write(document, store, exit)?;
     let ended = hand_over(document);
     if ended != exit {
@@ -101,14 +104,16 @@ pub(super) fn finish<D: RunDocument>(
     Ok(ended)
 }
 
-/// Turns a panic into a failure, because a panic is a fault of the harness.
-pub(super) fn catching<T>(run: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
+/// Turns a panic into an error, because a panic is a fault of the harness.
+pub(super) fn catch<T>(run: impl FnOnce() -> Result<T, RunError>) -> Result<T, RunError> {
     let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run));
-    caught.unwrap_or_else(|_| Err(Failure::Internal("the harness panicked (see above)".to_string())))
+    caught.unwrap_or_else(|_| Err(RunError::Internal("the harness panicked (see above)".to_string())))
 }
 
-/// Ends a run that could not begin or not complete.
-pub(super) fn fail(console: &mut Console, failure: &Failure) -> Exit {
-    console.failed(&failure.to_string(), failure.exit());
-    failure.exit()
+/// The exit code of a run. If the run could not begin or not complete, the console says why.
+pub(super) fn guard(mut console: Console, run: impl FnOnce(&mut Console) -> Result<Exit, RunError>) -> Exit {
+    catch(|| run(&mut console)).unwrap_or_else(|error| {
+        console.failed(&error.to_string(), error.exit());
+        error.exit()
+    })
 }

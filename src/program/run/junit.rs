@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use quick_junit::{NonSuccessKind, Report as Junit, TestCase, TestCaseStatus, TestSuite};
 
+use super::console::Console;
+use super::error::RunError;
+use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::output;
 use cuda_pitfalls_core::report::Report;
 use cuda_pitfalls_core::text::{escape, lines};
@@ -22,22 +25,24 @@ impl JunitFile {
     ///
     /// # Errors
     /// The path is a link, a folder, a device or a pipe, or the system refused.
-    pub(super) fn prepare(path: &Path) -> io::Result<JunitFile> {
-        match fs::symlink_metadata(path) {
-            Ok(data) if !data.is_file() => {
-                return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-            }
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+    pub(super) fn prepare(path: &Path) -> Result<JunitFile, RunError> {
         let file = JunitFile { path: path.to_path_buf() };
-        file.put(&unfinished("the run has not ended, or was killed"))?;
-        Ok(file)
+        let prepared = match fs::symlink_metadata(path) {
+            Ok(data) if !data.is_file() => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => file.put(&unfinished("the run has not ended, or was killed")),
+        };
+        prepared
+            .map(|()| file)
+            .map_err(|error| RunError::Usage(format!("--junit: cannot write `{}`: {error}", path.display())))
     }
 
-    /// Writes the results of a run.
-    pub(super) fn write(&self, report: &Report) -> io::Result<()> {
-        self.put(&render::render(&Prepared::Fresh(report), Format::Junit, lines::WIDTH).unwrap_or_default())
+    /// Writes the results of a run. Returns the exit code that this alone would have.
+    pub(super) fn hand_over(&self, report: &Report, console: &Console) -> Exit {
+        let text = render::render(&Prepared::Fresh(report), Format::Junit, lines::WIDTH).unwrap_or_default();
+        let Err(error) = self.put(&text) else { return Exit::Ok };
+        console.warn(&[format!("cannot write `{}`: {error}", self.path.display())]);
+        Exit::NotDurable
     }
 
     /// Writes that the run failed, and why. If that is impossible, the file still says that the run has not ended.

@@ -16,9 +16,14 @@ use std::io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::console::Console;
+use super::error::RunError;
+use super::options::LockOptions;
+use super::session::Session;
+use cuda_pitfalls_core::report::Report;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::{clock, defaults};
-use cuda_pitfalls_instrument::supervisor::Interrupt;
+use cuda_pitfalls_instrument::supervisor::{Interrupt, signal_name};
 use file::{OWN, SHARED, holder, open, sign};
 
 /// The folder of root's own locks.
@@ -28,28 +33,24 @@ const EVERY: Duration = Duration::from_millis(100);
 /// How often to tell the user that the run still waits.
 const TELL_EVERY: Duration = Duration::from_secs(10);
 
-/// The options about locks.
+/// Where locks are, and how long to wait for them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Locking {
-    /// The folder of the lock files; `None` for no locks.
-    pub(crate) folder: Option<PathBuf>,
+struct Locking {
+    /// The folder of the lock files.
+    folder: PathBuf,
     /// A folder to which only this user can write. A run that holds its locks waits for the shared ones only for a
     /// limited time.
-    pub(crate) own: Option<PathBuf>,
+    own: Option<PathBuf>,
     /// How long to wait for another run; zero tries once.
-    pub(crate) wait: Duration,
+    wait: Duration,
 }
 
 impl Locking {
     /// Locks in this folder. Root also uses a folder of its own.
-    pub(crate) fn new(folder: PathBuf, wait: Duration) -> Locking {
+    fn new(folder: PathBuf, wait: Duration) -> Locking {
         let is_shared = folder == Path::new(defaults::LOCK_FOLDER);
         let own = (is_shared && rustix::process::geteuid().is_root()).then(|| PathBuf::from(ROOT_FOLDER));
-        Locking { folder: Some(folder), own, wait }
-    }
-
-    pub(crate) fn none() -> Locking {
-        Locking { folder: None, own: None, wait: Duration::ZERO }
+        Locking { folder, own, wait }
     }
 }
 
@@ -61,25 +62,36 @@ pub(super) struct Locks {
     pub(super) notes: Vec<String>,
 }
 
-/// Why a run cannot begin.
-#[derive(Debug)]
-pub(super) enum LockRefusal {
-    /// Another run holds a GPU, and the waiting time is over; in words.
-    Busy(String),
-    /// The user stopped the run while it was waiting.
-    Interrupted,
+/// Locks the GPUs of this run against other runs, until the locks are dropped.
+pub(super) fn lock_gpus(
+    options: &LockOptions,
+    session: &mut Session,
+    report: &mut Report,
+    console: &Console,
+) -> Result<Locks, RunError> {
+    // Each run has its own simulated machine.
+    if session.on != "cuda" || options.no_lock {
+        return Ok(Locks::default());
+    }
+    let all: Vec<String> = session.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+    let uuids = session.restrict.clone().unwrap_or(all);
+    let locking = Locking::new(options.lock_dir.clone(), options.wait);
+    let mut tell = |words: &str| console.warn(&[words.to_string()]);
+    let locks = take(&locking, &uuids, &mut session.supervisor.interrupt, &mut tell)?;
+    console.warn(&locks.notes);
+    report.run.warnings.extend(locks.notes.iter().cloned());
+    Ok(locks)
 }
 
 /// Takes the locks of these GPUs in the order of their UUIDs, so that two runs cannot wait for each other. A folder
 /// that cannot be used does not stop the run: it is noted.
-pub(super) fn take(
+fn take(
     locking: &Locking,
     uuids: &[String],
     interrupt: &mut Interrupt,
     tell: &mut dyn FnMut(&str),
-) -> Result<Locks, LockRefusal> {
+) -> Result<Locks, RunError> {
     let mut locks = Locks::default();
-    let Some(folder) = &locking.folder else { return Ok(locks) };
     let mut uuids = uuids.to_vec();
     uuids.sort();
     let started = clock::now_ns();
@@ -98,18 +110,18 @@ pub(super) fn take(
                 Err(error) => locks.notes.push(unusable(own, uuid, &error)),
             }
         }
-        match open(folder, uuid, SHARED) {
+        match open(&locking.folder, uuid, SHARED) {
             Ok(mut file) => match wait(&mut file, uuid, locking.wait, started, interrupt, tell) {
                 Ok(()) => {
                     sign(&mut file);
                     locks._files.push(file);
                 }
-                Err(LockRefusal::Busy(words)) if is_own_held => {
+                Err(RunError::Busy(words)) if is_own_held => {
                     locks.notes.push(format!("{words}; this run goes on beside it, which it may disturb"));
                 }
                 Err(refused) => return Err(refused),
             },
-            Err(error) => locks.notes.push(unusable(folder, uuid, &error)),
+            Err(error) => locks.notes.push(unusable(&locking.folder, uuid, &error)),
         }
     }
     Ok(locks)
@@ -127,7 +139,7 @@ fn wait(
     started: u64,
     interrupt: &mut Interrupt,
     tell: &mut dyn FnMut(&str),
-) -> Result<(), LockRefusal> {
+) -> Result<(), RunError> {
     let mut told: Option<Duration> = None;
     loop {
         match file.try_lock() {
@@ -138,10 +150,10 @@ fn wait(
         let waited = Duration::from_nanos(clock::now_ns() - started);
         let holder = holder(file);
         if interrupt.check() {
-            return Err(LockRefusal::Interrupted);
+            return Err(RunError::Interrupted(interrupt.signal().map(signal_name).unwrap_or_default()));
         }
         if waited >= most {
-            return Err(LockRefusal::Busy(format!(
+            return Err(RunError::Busy(format!(
                 "{uuid} is in use by {holder}; waited {} s of {} s (--wait)",
                 waited.as_secs(),
                 most.as_secs()

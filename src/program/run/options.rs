@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::lock::Locking;
+use super::error::RunError;
 use crate::argument;
-use cuda_pitfalls_core::catalogue::Shard;
+use cuda_pitfalls_core::catalogue::{Selection, Shard, Unselected};
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::report::Requirement;
 use cuda_pitfalls_core::scenario::Hazard;
@@ -130,13 +130,14 @@ pub(crate) struct LockOptions {
     pub(crate) wait: Duration,
 }
 
-impl LockOptions {
-    pub(super) fn locking(&self) -> Locking {
-        if self.no_lock { Locking::none() } else { Locking::new(self.lock_dir.clone(), self.wait) }
-    }
-}
-
 impl RunOptions {
+    /// The scenarios to run.
+    pub(super) fn selection(&self) -> Result<Selection, RunError> {
+        Selection::new(&self.selectors, &self.left_out.exclude, Unselected::Essential)
+            .map(|selection| selection.shard(self.shard))
+            .map_err(|error| RunError::Usage(error.render(false)))
+    }
+
     /// How long the run may take; `None` for no limit. A first run should answer within a minute: it makes as many
     /// rounds as fit, and at least one.
     pub(super) fn budget(&self) -> Option<Duration> {

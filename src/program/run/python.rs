@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::Failure;
+use super::error::RunError;
 use super::session::Session;
 use cuda_pitfalls_answers::survey::python::PythonLine;
 use cuda_pitfalls_core::machine::{Interpreter, Unavailable};
@@ -33,7 +33,7 @@ impl Session {
     ///
     /// # Errors
     /// The named file is no interpreter, or the system refused a file.
-    pub(super) fn use_python(&mut self, given: Option<&Path>, scenarios: &[Scenario]) -> Result<(), Failure> {
+    pub(super) fn use_python(&mut self, given: Option<&Path>, scenarios: &[Scenario]) -> Result<(), RunError> {
         if !scenarios.iter().any(Scenario::has_python_lines) {
             return Ok(());
         }
@@ -46,7 +46,7 @@ impl Session {
         &mut self,
         given: Option<&Path>,
         lines: &[PythonLine],
-    ) -> Result<Option<PathBuf>, Failure> {
+    ) -> Result<Option<PathBuf>, RunError> {
         let names: BTreeSet<String> = lines.iter().flat_map(PythonLine::packages).collect();
         let names: Vec<String> = names.into_iter().collect();
         self.find(given, |session, place| {
@@ -61,7 +61,7 @@ impl Session {
         &mut self,
         given: Option<&Path>,
         ask: impl FnOnce(&mut Session, PathBuf) -> Result<T, PythonError>,
-    ) -> Result<Option<T>, Failure> {
+    ) -> Result<Option<T>, RunError> {
         let from_environment = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()).map(PathBuf::from);
         let named = match (given, &from_environment) {
             (Some(given), _) => Some(("--python", given)),
@@ -72,7 +72,7 @@ impl Session {
         let found = place.and_then(|place| ask(self, place));
         match (found, named) {
             (Ok(found), _) => Ok(Some(found)),
-            (Err(why), Some((how, path))) => Err(Failure::Usage(format!("{how}: `{}`: {why}", path.display()))),
+            (Err(why), Some((how, path))) => Err(RunError::Usage(format!("{how}: `{}`: {why}", path.display()))),
             (Err(why), None) => {
                 let detail = why.to_string();
                 self.machine.unavailable.push(Unavailable { reason: "no_python".to_string(), detail });
@@ -174,6 +174,11 @@ fn packages_of_caller() -> BTreeMap<String, OsString> {
         all.extend(value.map(|value| (name.to_string(), value)));
     }
     all
+}
+
+/// Whether a shell that was given this word would start a program.
+pub(crate) fn is_program(word: &Path) -> bool {
+    on_path(word).is_ok()
 }
 
 /// The path of a command as a shell finds it: on PATH, unless the name has a slash. Links are not resolved, because an

@@ -7,7 +7,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::blank::{blank, parent};
 use super::console::Console;
+use super::error::RunError;
+use super::lock::lock_gpus;
 use super::progress::Progress;
 use super::session::Session;
 use super::survey::python::attempt::{Attempts, Ground};
@@ -15,7 +18,6 @@ use super::survey::python::pool::{self, RowJob};
 use super::survey::python::{ListError, file};
 use super::survey::{SurveyOptions, select};
 use super::uv::{self, How, InstallError, Installer, Made};
-use super::{Failure, blank, locks, parent};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::{
     self, Environment, EnvironmentDocument, EnvironmentRequest, Matrix, ReleaseRow, Witness, WitnessAsked, WitnessSeen,
@@ -63,14 +65,14 @@ pub(super) fn survey(
     program: &Path,
     interrupt: Interrupt,
     console: &mut Console,
-) -> Result<Exit, Failure> {
+) -> Result<Exit, RunError> {
     select::check(options)?;
     let lines = super::survey::python::list(options.python.rows.as_deref());
-    let lines = lines.map_err(|error| Failure::Usage(error.to_string()))?.lines;
+    let lines = lines.map_err(|error| RunError::Usage(error.to_string()))?.lines;
     let lines = select::chosen(lines, &options.selectors)?;
     let mut session = Session::set(&options.asked, program, interrupt)?;
     let mut report = blank(&options.run(), &session);
-    let _locks = locks(&options.asked, &mut session, &mut report, console)?;
+    let _locks = lock_gpus(&options.asked.locks, &mut session, &mut report, console)?;
     let folder = match &options.resume {
         Some(folder) => folder.clone(),
         None => parent(&options.asked, &session, true).join(&report.run.id),
@@ -100,7 +102,7 @@ struct ReleaseSurvey<'a> {
 
 impl ReleaseSurvey<'_> {
     /// Asks every environment. Returns the names of those that have a document now.
-    fn environments(&mut self, interrupt: &mut Interrupt) -> Result<BTreeSet<String>, Failure> {
+    fn environments(&mut self, interrupt: &mut Interrupt) -> Result<BTreeSet<String>, RunError> {
         let requests = &self.options.python.requests;
         let mut names = BTreeSet::new();
         let disk_bytes = self.options.python.disk;
@@ -181,7 +183,7 @@ impl ReleaseSurvey<'_> {
         made: &Made,
         known: Option<EnvironmentDocument>,
         interrupt: &mut Interrupt,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), RunError> {
         let environment = &mut document.environment;
         environment.python = Some(made.version.clone());
         environment.packages.clone_from(&made.packages);
@@ -236,7 +238,7 @@ impl ReleaseSurvey<'_> {
         document.rows.sort_by_key(|row| chosen.iter().position(|line| line.id == row.id));
         document.environment.lines_ns = Some(clock::now_ns() - began);
         document.complete = chosen.iter().all(|line| document.rows.iter().any(|row| row.id == line.id));
-        failed.map_or(Ok(()), |error| Err(Failure::from(error)))
+        failed.map_or(Ok(()), |error| Err(RunError::from(error)))
     }
 
     /// Asks the controls of every witness. Returns what is wrong, if something is.
@@ -263,7 +265,7 @@ impl ReleaseSurvey<'_> {
     }
 
     /// Prints the matrix of what this survey asked, and returns the exit code.
-    fn end(&mut self, names: BTreeSet<String>, signal: Option<String>) -> Result<Exit, Failure> {
+    fn end(&mut self, names: BTreeSet<String>, signal: Option<String>) -> Result<Exit, RunError> {
         let documents = documents(&self.folder)?;
         let asked: Vec<EnvironmentDocument> =
             documents.into_iter().filter(|document| names.contains(&document.environment.name)).collect();
@@ -374,10 +376,10 @@ fn who_answers(witnesses: &[(WitnessAsked, Ground)]) -> String {
     }
 }
 
-pub(super) fn failure(error: InstallError) -> Failure {
+pub(super) fn failure(error: InstallError) -> RunError {
     use InstallError::{Busy, NoSpace, NoUv, NotOwn, Refused};
     match error {
-        NotOwn(_) | NoUv | Refused(_) | NoSpace { .. } | Busy(_) => Failure::Usage(error.to_string()),
-        _ => Failure::Internal(error.to_string()),
+        NotOwn(_) | NoUv | Refused(_) | NoSpace { .. } | Busy(_) => RunError::Usage(error.to_string()),
+        _ => RunError::Internal(error.to_string()),
     }
 }

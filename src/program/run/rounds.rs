@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use super::calibrate::Calibrator;
 use super::console::Console;
+use super::dry;
+use super::error::RunError;
 use super::open::host_unsafe;
 use super::options::RunOptions;
 use super::progress;
 use super::question::{self, Asking, OpenQuestion, repeat};
 use super::session::Session;
 use super::spool::{self, Spool};
-use super::{Failure, unkillable};
 use cuda_pitfalls_core::catalogue::Selection;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::report::{Report, ScenarioReport, Store, StoreError};
@@ -24,13 +25,13 @@ const WRITE_EVERY_NS: u64 = 1_000_000_000;
 const QUICK_WRITE_NS: u64 = 50_000_000;
 
 /// All questions of a run, and the report that gets their results. A question has the same index in both.
-pub(super) struct Rounds<'a> {
+struct Rounds<'a> {
     session: &'a mut Session,
     report: &'a mut Report,
     console: &'a mut Console,
     store: &'a Store,
     /// `None` if NVML does not answer.
-    pub(super) calibrator: Option<Calibrator>,
+    calibrator: Option<Calibrator>,
     options: &'a RunOptions,
     questions: Vec<OpenQuestion>,
     spool: Spool,
@@ -42,18 +43,43 @@ pub(super) struct Rounds<'a> {
     writing_ns: u64,
 }
 
+/// Measures the instrument, and asks every question of a selection.
+pub(super) fn ask(
+    options: &RunOptions,
+    session: &mut Session,
+    report: &mut Report,
+    store: &Store,
+    selection: Selection,
+    console: &mut Console,
+) -> Result<(), RunError> {
+    let calibrator = session.supervisor.sampler.inventory.is_ok().then(|| {
+        console.status("measuring the instrument");
+        Calibrator::calibrate(session, report)
+    });
+    let ahead = dry::look_ahead(options, session, &selection);
+    let expected = Duration::from_millis(ahead.expected_ms).min(options.budget().unwrap_or(Duration::MAX));
+    let repeat = if options.asked.quick { Some(1) } else { options.asked.repeat };
+    console.expects(&selection.scenarios, session.runtimes.len(), repeat);
+    let mut rounds = Rounds::plan(session, report, console, store, options, &selection)?;
+    // The plans have everything that is needed, and the files are a third of this process's memory.
+    drop(selection);
+    rounds.calibrator = calibrator;
+    rounds.announce(expected);
+    rounds.ask()
+}
+
 impl<'a> Rounds<'a> {
     /// Plans every instance of a selection on every libcudart.
-    pub(super) fn plan(
+    fn plan(
         session: &'a mut Session,
         report: &'a mut Report,
         console: &'a mut Console,
         store: &'a Store,
         options: &'a RunOptions,
         selection: &Selection,
-    ) -> Result<Rounds<'a>, Failure> {
+    ) -> Result<Rounds<'a>, RunError> {
         let spool = Spool::create(session.folder())
-            .map_err(|error| Failure::Internal(format!("no room for attempts in TMPDIR: {error}")))?;
+            .map_err(|error| RunError::Internal(format!("no room for attempts in TMPDIR: {error}")))?;
         let mut questions = Vec::new();
         for runtime in 0..session.runtimes.len().max(1) {
             for (scenario, instance) in in_order(&selection.scenarios) {
@@ -84,7 +110,7 @@ impl<'a> Rounds<'a> {
         })
     }
 
-    pub(super) fn announce(&mut self, expected: Duration) {
+    fn announce(&mut self, expected: Duration) {
         self.console.header(self.report, Some(expected));
         (self.asked_ns, self.expected) = (clock::now_ns(), expected);
     }
@@ -102,7 +128,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// Asks all questions, or as many rounds as the user, the host and the budget allow.
-    pub(super) fn ask(&mut self) -> Result<(), Failure> {
+    fn ask(&mut self) -> Result<(), RunError> {
         for (_, done) in self.questions.iter().zip(&self.report.scenarios).filter(|(question, _)| question.is_done()) {
             self.console.scenario(done);
         }
@@ -128,7 +154,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// Makes one round of each question that is not done, of those that may cause a GPU fault or of the others.
-    fn round(&mut self, may_fault: bool, round: u32) -> Result<(), Failure> {
+    fn round(&mut self, may_fault: bool, round: u32) -> Result<(), RunError> {
         self.renew(round > 0);
         for index in 0..self.questions.len() {
             if self.questions.get(index).is_none_or(|question| question.may_fault != may_fault || question.is_done()) {
@@ -159,7 +185,7 @@ impl<'a> Rounds<'a> {
                 run.stopped_by.get_or_insert(done.name.clone());
             }
             put_away(&mut self.spool, done)?;
-            if let Some(why) = unsafe_host.or_else(|| unkillable(self.session)) {
+            if let Some(why) = unsafe_host.or_else(|| self.session.unkillable()) {
                 run.host_unsafe.get_or_insert(why);
             }
             let is_done = question.is_done();
@@ -191,7 +217,7 @@ impl<'a> Rounds<'a> {
 
     /// When nothing more may be started: judges open questions by their rounds, and moves questions that never began
     /// from the report to its list of questions that were not run.
-    fn close(&mut self) -> Result<(), Failure> {
+    fn close(&mut self) -> Result<(), RunError> {
         let is_interrupted = self.session.supervisor.interrupt.check();
         let Report { scenarios, run, machine, .. } = &mut *self.report;
         for (question, done) in self.questions.iter_mut().zip(&mut *scenarios).filter(|(open, _)| !open.is_done()) {
@@ -216,7 +242,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// Writes the report, if that is due or there is a new answer.
-    fn write(&mut self, is_answer: bool) -> Result<(), Failure> {
+    fn write(&mut self, is_answer: bool) -> Result<(), RunError> {
         let now = clock::now_ns();
         self.report.run.elapsed_ns = now - self.report.run.started_ns;
         let is_due = now - self.written_ns >= WRITE_EVERY_NS;
@@ -230,7 +256,7 @@ impl<'a> Rounds<'a> {
     }
 }
 
-fn put_away(spool: &mut Spool, done: &mut ScenarioReport) -> Result<(), Failure> {
+fn put_away(spool: &mut Spool, done: &mut ScenarioReport) -> Result<(), RunError> {
     let put_away = spool.put_away(&mut done.cases);
     put_away.map_err(|source| StoreError::Io { what: "keep attempts in", path: std::env::temp_dir(), source }.into())
 }

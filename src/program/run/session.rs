@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Failure;
+use super::error::RunError;
 use super::options::WorkerOptions;
 use crate::host;
 use cuda_pitfalls_core::defaults;
@@ -41,7 +41,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    pub(super) fn set(options: &WorkerOptions, program: &Path, interrupt: Interrupt) -> Result<Session, Failure> {
+    pub(super) fn set(options: &WorkerOptions, program: &Path, interrupt: Interrupt) -> Result<Session, RunError> {
         let folder = Folder::create().map_err(no_folder)?;
         let home = folder.path().join("home");
         std::fs::create_dir(&home).map_err(no_folder)?;
@@ -51,14 +51,14 @@ impl Session {
         }
         if options.libcuda.is_some() && traced::folder().is_some() {
             let why = "--libcuda: this run is traced, and the trace has chosen the libcuda";
-            return Err(Failure::Usage(why.to_string()));
+            return Err(RunError::Usage(why.to_string()));
         }
         let (mut links, found, runtimes, mut on) = match &options.on {
             On::Sim(_) if options.libcuda.is_some() => {
-                return Err(Failure::Usage("--libcuda: the simulated machine has its own libcuda".to_string()));
+                return Err(RunError::Usage("--libcuda: the simulated machine has its own libcuda".to_string()));
             }
             On::Sim(_) if !options.libcudart.is_empty() => {
-                return Err(Failure::Usage("--libcudart: the simulated machine has its own libcudart".to_string()));
+                return Err(RunError::Usage("--libcudart: the simulated machine has its own libcudart".to_string()));
             }
             On::Sim(machine) => simulated(machine.as_deref(), folder.path(), program, &home)?,
             On::Cuda | On::Auto => real(options, folder.path(), program, &home)?,
@@ -137,6 +137,11 @@ impl Session {
         options.on == On::Auto && self.provenance == Provenance::Simulated
     }
 
+    /// A sentence about a process that could not be ended, if there is one.
+    pub(super) fn unkillable(&self) -> Option<String> {
+        self.supervisor.unkillable().map(|pid| format!("process {pid} could not be killed"))
+    }
+
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -152,14 +157,14 @@ impl Session {
     }
 
     /// Refuses UUIDs that the machine does not have.
-    pub(super) fn check_gpus(&self, wanted: &[String]) -> Result<(), Failure> {
+    pub(super) fn check_gpus(&self, wanted: &[String]) -> Result<(), RunError> {
         let known: Vec<&str> = self.machine.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
         match wanted.iter().find(|uuid| !known.contains(&uuid.as_str())) {
             None => Ok(()),
-            Some(uuid) if uuid.is_empty() => Err(Failure::Usage("--gpus: a UUID is empty".to_string())),
+            Some(uuid) if uuid.is_empty() => Err(RunError::Usage("--gpus: a UUID is empty".to_string())),
             Some(uuid) => {
                 let (uuid, known) = (escape::terminal(uuid), known.join(", "));
-                Err(Failure::Usage(format!("--gpus: no GPU here has the UUID `{uuid}`; this machine has: {known}")))
+                Err(RunError::Usage(format!("--gpus: no GPU here has the UUID `{uuid}`; this machine has: {known}")))
             }
         }
     }
@@ -182,36 +187,36 @@ impl Session {
     }
 }
 
-fn internal(trouble: SupervisorError) -> Failure {
-    Failure::Internal(trouble.to_string())
+fn internal(trouble: SupervisorError) -> RunError {
+    RunError::Internal(trouble.to_string())
 }
 
-fn no_folder(error: std::io::Error) -> Failure {
+fn no_folder(error: std::io::Error) -> RunError {
     let place = std::env::temp_dir();
-    Failure::Usage(format!("cannot make a private folder in `{}` (TMPDIR): {error}", place.display()))
+    RunError::Usage(format!("cannot make a private folder in `{}` (TMPDIR): {error}", place.display()))
 }
 
 /// The libraries of a session: the folder of links, their versions, the libcudarts with their folders of links, and
 /// `cuda` or `sim:<machine>`.
 type Environment = (PathBuf, Versions, Vec<(Runtime, PathBuf)>, String);
 
-fn simulated(machine: Option<&str>, folder: &Path, program: &Path, home: &Path) -> Result<Environment, Failure> {
+fn simulated(machine: Option<&str>, folder: &Path, program: &Path, home: &Path) -> Result<Environment, RunError> {
     let machine = machine.unwrap_or(defaults::MACHINE);
     let links =
-        simulated::lay_out(machine, &folder.join("node")).map_err(|error| Failure::Usage(format!("--on: {error}")))?;
+        simulated::lay_out(machine, &folder.join("node")).map_err(|error| RunError::Usage(format!("--on: {error}")))?;
     let found = supervisor::versions(program, Some(&links), home, None).map_err(internal)?;
     let path = links.join("libcudart.so").canonicalize().unwrap_or_default();
     let runtimes = vec![(libraries::runtime(&path.to_string_lossy(), found.runtime), links.clone())];
     Ok((links, found, runtimes, format!("sim:{machine}")))
 }
 
-fn real(options: &WorkerOptions, folder: &Path, program: &Path, home: &Path) -> Result<Environment, Failure> {
+fn real(options: &WorkerOptions, folder: &Path, program: &Path, home: &Path) -> Result<Environment, RunError> {
     let (wanted, libcuda) = (&options.libcudart, options.libcuda.as_deref());
     let libraries = libraries::find(program, home, wanted, libcuda).map_err(|error| match error {
-        SupervisorError::Missing(what) => Failure::Usage(format!("cannot load {}", what.join(", "))),
+        SupervisorError::Missing(what) => RunError::Usage(format!("cannot load {}", what.join(", "))),
         other => internal(other),
     })?;
-    let refused = |error: std::io::Error| Failure::Internal(format!("cannot link the libraries: {error}"));
+    let refused = |error: std::io::Error| RunError::Internal(format!("cannot link the libraries: {error}"));
     let mut runtimes = Vec::new();
     for (place, runtime) in libraries.runtimes.iter().enumerate() {
         let links =
@@ -228,9 +233,9 @@ fn real(options: &WorkerOptions, folder: &Path, program: &Path, home: &Path) -> 
 /// Whether the loaded libraries are simulated. They decide what results are, rather than the command line. It is an
 /// error if real and simulated libraries are mixed, if it is unknown which they are, or if a library is real although
 /// `on` is a simulated machine.
-fn is_simulated(supervisor: &Supervisor, found: &Versions, on: &str) -> Result<bool, Failure> {
+fn is_simulated(supervisor: &Supervisor, found: &Versions, on: &str) -> Result<bool, RunError> {
     let inventory = supervisor.sampler.inventory.as_ref().ok();
-    let refuse = |why: String| Failure::Internal(format!("{why}: refusing to measure"));
+    let refuse = |why: String| RunError::Internal(format!("{why}: refusing to measure"));
     let answers = found.cuda_driver.is_some() || found.runtime.is_some() || inventory.is_some();
     let is_simulated = found.is_simulated(inventory.map(|inventory| inventory.simulated)).map_err(refuse)?;
     if answers && found.libraries.is_empty() {

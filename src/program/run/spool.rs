@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Failure;
+use super::error::RunError;
 use cuda_pitfalls_core::report::{Attempt, CaseReport, Elsewhere, Whole};
 
 /// A file that the system removes at the end of the run, however it ends.
@@ -64,11 +64,11 @@ impl Spool {
 ///
 /// # Errors
 /// An attempt cannot be read back.
-pub(super) fn bring_back(cases: &mut [CaseReport]) -> Result<(), Failure> {
+pub(super) fn bring_back(cases: &mut [CaseReport]) -> Result<(), RunError> {
     for attempt in cases.iter_mut().flat_map(|case| &mut case.attempts) {
         let Some(elsewhere) = attempt.elsewhere.take() else { continue };
         let whole = elsewhere.0.text().and_then(|text| Ok(serde_json::from_str::<Attempt>(&text)?));
-        let whole = whole.map_err(|error| Failure::Internal(format!("an attempt cannot be read back: {error}")))?;
+        let whole = whole.map_err(|error| RunError::Internal(format!("an attempt cannot be read back: {error}")))?;
         // The judgement in memory is newer than the one in the file.
         *attempt = Attempt { judged: std::mem::take(&mut attempt.judged), ..whole };
     }

@@ -14,11 +14,14 @@ pub(super) mod select;
 use std::path::{Path, PathBuf};
 
 use self::python::PythonOptions;
+use super::blank::{blank, parent};
 use super::console::Console;
+use super::error::RunError;
+use super::lock::lock_gpus;
 use super::open::host_unsafe;
 use super::options::{ASKED, HOW_OFTEN, RunOptions, WorkerOptions};
 use super::session::Session;
-use super::{Failure, blank, calibrate, ending, locks, parent, question, releases};
+use super::{calibrate, ending, question};
 use crate::argument;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::document::LeftOut;
@@ -93,25 +96,12 @@ const CONTROLS: [&str; 5] = [
 ];
 
 /// Asks, prints, writes, and returns the exit code. `program` is the path of this binary, which workers run too.
-pub(crate) fn survey(options: &SurveyOptions, program: &Path, interrupt: Interrupt) -> Exit {
-    let mut console = Console::new(&options.run());
-    let go = if options.python.requests.is_empty() { go } else { releases::survey };
-    ending::catching(|| go(options, program, interrupt, &mut console))
-        .unwrap_or_else(|failure| ending::fail(&mut console, &failure))
-}
-
-struct SurveyRun<'a> {
-    options: &'a SurveyOptions,
-    run: RunOptions,
-    session: Session,
-    report: Report,
-    /// The folder of the report and the survey.
-    folder: PathBuf,
-    is_kept: bool,
-    console: &'a mut Console,
-}
-
-fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &mut Console) -> Result<Exit, Failure> {
+pub(super) fn survey(
+    options: &SurveyOptions,
+    program: &Path,
+    interrupt: Interrupt,
+    console: &mut Console,
+) -> Result<Exit, RunError> {
     let mut run = options.run();
     run.asked.repeat = Some(options.repeat());
     // Options that exclude each other are reported before the machine is touched.
@@ -137,7 +127,7 @@ fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &m
             (report, folder)
         }
     };
-    let _locks = locks(&run.asked, &mut session, &mut report, console)?;
+    let _locks = lock_gpus(&run.asked.locks, &mut session, &mut report, console)?;
     console.warn(&session.notes);
     let survey_run = SurveyRun { options, run, session, report, folder, is_kept, console };
     let machine = &survey_run.session.machine;
@@ -161,19 +151,30 @@ fn go(options: &SurveyOptions, program: &Path, interrupt: Interrupt, console: &m
         SurveyKind::Needs => survey_run.needs(),
         SurveyKind::Python => {
             let list = python::list(options.python.rows.as_deref());
-            survey_run.lines::<PythonRow>(list.map_err(|error| Failure::Usage(error.to_string()))?)
+            survey_run.lines::<PythonRow>(list.map_err(|error| RunError::Usage(error.to_string()))?)
         }
         SurveyKind::Errors => survey_run.lines::<ErrorRow>(List { lines: errors::built_in(), left_out: Vec::new() }),
     }
 }
 
-fn invalid(list: Invalid) -> Failure {
-    Failure::Internal(SelectError::Invalid(vec![list]).render(false))
+struct SurveyRun<'a> {
+    options: &'a SurveyOptions,
+    run: RunOptions,
+    session: Session,
+    report: Report,
+    /// The folder of the report and the survey.
+    folder: PathBuf,
+    is_kept: bool,
+    console: &'a mut Console,
+}
+
+fn invalid(list: Invalid) -> RunError {
+    RunError::Internal(SelectError::Invalid(vec![list]).render(false))
 }
 
 impl SurveyRun<'_> {
     /// Chooses among the questions, runs the controls, and asks.
-    fn make<R: Row>(mut self, items: Vec<Item<R>>, left_out: Vec<LeftOut>) -> Result<Exit, Failure> {
+    fn make<R: Row>(mut self, items: Vec<Item<R>>, left_out: Vec<LeftOut>) -> Result<Exit, RunError> {
         let items = select::chosen(items, &self.run.selectors)?;
         if let Some(exit) = self.begin()? {
             return Ok(exit);
@@ -184,7 +185,7 @@ impl SurveyRun<'_> {
     }
 
     /// Runs the controls, or calibrates anew where a survey is resumed. The exit code of a survey that may not begin.
-    fn begin(&mut self) -> Result<Option<Exit>, Failure> {
+    fn begin(&mut self) -> Result<Option<Exit>, RunError> {
         if self.options.resume.is_some() {
             // Co-tenants may have changed since, and timestamps of another boot are not comparable.
             self.report.run.calibration.clear();
@@ -202,16 +203,16 @@ impl SurveyRun<'_> {
     }
 
     /// The folder of the run, which is made if it does not exist.
-    fn store(&self) -> Result<Store, Failure> {
+    fn store(&self) -> Result<Store, RunError> {
         Ok(Store::at(&self.folder)?)
     }
 
     /// Runs the controls, and records in their report how they ended.
-    fn controls(&mut self, store: &Store) -> Result<Exit, Failure> {
+    fn controls(&mut self, store: &Store) -> Result<Exit, RunError> {
         store.write(&self.report)?;
         self.calibrate();
         let names = CONTROLS.map(str::to_string);
-        let scenarios = catalogue::select(&names).map_err(|error| Failure::Internal(error.to_string()))?;
+        let scenarios = catalogue::select(&names).map_err(|error| RunError::Internal(error.to_string()))?;
         self.session.use_runtime(0);
         self.report.run.selectors = names.to_vec();
         // On a machine with one GPU, controls that need a second one are skipped.
@@ -248,7 +249,7 @@ impl SurveyRun<'_> {
     }
 
     /// Ends the survey without rows, because the controls failed.
-    fn refuse(&mut self, store: &Store, exit: Exit) -> Result<Exit, Failure> {
+    fn refuse(&mut self, store: &Store, exit: Exit) -> Result<Exit, RunError> {
         let why = match exit {
             Exit::NothingMeasured => "none of the instrument's controls can be run here, so nothing was surveyed",
             Exit::Interrupted | Exit::Terminated => "interrupted before the first question",

@@ -3,8 +3,9 @@
 use super::super::progress::Progress;
 use std::collections::BTreeSet;
 
+use super::super::error::RunError;
 use super::super::open::host_unsafe;
-use super::super::{Failure, ending, question};
+use super::super::{ending, question};
 
 use super::{SurveyRun, resume};
 use cuda_pitfalls_answers::exit::Exit;
@@ -25,7 +26,7 @@ struct SurveyJob<'i, R> {
 
 impl SurveyRun<'_> {
     /// The document to fill: a new one, or that of the survey to resume.
-    pub(super) fn document<R: Row>(&self, left_out: Vec<LeftOut>) -> Result<SurveyDocument<R>, Failure> {
+    pub(super) fn document<R: Row>(&self, left_out: Vec<LeftOut>) -> Result<SurveyDocument<R>, RunError> {
         match &self.options.resume {
             Some(folder) => resume::document::<R>(folder),
             None => Ok(self.blank(left_out)),
@@ -33,7 +34,7 @@ impl SurveyRun<'_> {
     }
 
     /// Asks all questions that have no row yet. The document is complete if all of them got one.
-    pub(super) fn ask<R: Row>(&mut self, items: &[Item<R>], document: &mut SurveyDocument<R>) -> Result<(), Failure> {
+    pub(super) fn ask<R: Row>(&mut self, items: &[Item<R>], document: &mut SurveyDocument<R>) -> Result<(), RunError> {
         let started = clock::now_ns();
         let spent = document.survey.elapsed_ns;
         let jobs = self.jobs(items, document);
@@ -131,12 +132,12 @@ impl SurveyRun<'_> {
         }
     }
 
-    pub(super) fn put<R: Row>(&self, document: &SurveyDocument<R>) -> Result<(), Failure> {
+    pub(super) fn put<R: Row>(&self, document: &SurveyDocument<R>) -> Result<(), RunError> {
         Ok(self.store()?.put(&R::kind().file(), document).map(drop)?)
     }
 
     /// Completes the document, prints it, and returns the exit code.
-    pub(super) fn end<R: Row>(&mut self, mut document: SurveyDocument<R>) -> Result<Exit, Failure> {
+    pub(super) fn end<R: Row>(&mut self, mut document: SurveyDocument<R>) -> Result<Exit, RunError> {
         let exit = ending::note(&mut document, &self.session);
         let store = self.store()?;
         ending::finish(&mut document, &store, exit, |document| {

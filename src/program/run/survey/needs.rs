@@ -1,6 +1,6 @@
 //! `survey needs`: its questions follow from its rows, so they are asked in stages.
 
-use super::super::Failure;
+use super::super::error::RunError;
 use super::{SurveyRun, select};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::Item;
@@ -9,7 +9,7 @@ use cuda_pitfalls_answers::survey::needs::{self, NeedRow, NeedsProgram};
 
 impl SurveyRun<'_> {
     /// Runs the controls, records what the programs ask for, and refuses it.
-    pub(super) fn needs(mut self) -> Result<Exit, Failure> {
+    pub(super) fn needs(mut self) -> Result<Exit, RunError> {
         if let Some(exit) = self.begin()? {
             return Ok(exit);
         }

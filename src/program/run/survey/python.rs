@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::super::Failure;
+use super::super::error::RunError;
 use super::super::options::{ASKED, HOW_OFTEN, WRITTEN};
 use super::super::progress::Progress;
 
@@ -151,7 +151,7 @@ pub(in crate::run) fn file<T>(
 
 impl SurveyRun<'_> {
     /// Asks all chosen lines of a list.
-    pub(super) fn lines<R: LineRow>(mut self, list: List) -> Result<Exit, Failure> {
+    pub(super) fn lines<R: LineRow>(mut self, list: List) -> Result<Exit, RunError> {
         let options = self.options.python.clone();
         let List { lines, left_out } = list;
         let lines = select::chosen(lines, &self.run.selectors)?;
@@ -160,7 +160,7 @@ impl SurveyRun<'_> {
         let mut document: SurveyDocument<R> = self.document(left_out)?;
         if self.options.resume.is_some() && document.machine.python != self.session.machine.python {
             let why = "--resume: the interpreter or its packages are not those it was started with; start a new one";
-            return Err(Failure::Usage(why.to_string()));
+            return Err(RunError::Usage(why.to_string()));
         }
         self.console.header(&self.report, None);
         let (started, spent) = (clock::now_ns(), document.survey.elapsed_ns);
@@ -219,7 +219,7 @@ impl SurveyRun<'_> {
         attempts: &Attempts,
         controls: Vec<Control>,
         document: &mut SurveyDocument<R>,
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, RunError> {
         self.console.status("checking the instrument");
         let at_least = |job: RowJob| RowJob { limit: job.limit.max(CONTROL_TIMEOUT), ..job };
         let jobs = controls.iter().map(|control| at_least(self.job(&control.line))).collect();
@@ -239,7 +239,7 @@ impl SurveyRun<'_> {
     }
 
     /// Ends the survey without rows, because the controls failed.
-    fn refuse_rows<R: LineRow>(mut self, document: SurveyDocument<R>) -> Result<Exit, Failure> {
+    fn refuse_rows<R: LineRow>(mut self, document: SurveyDocument<R>) -> Result<Exit, RunError> {
         if self.session.supervisor.interrupt.signal().is_none() {
             let why = "the instrument's controls did not all hold, so nothing was asked";
             self.console.warn(&[why.to_string()]);
@@ -261,7 +261,7 @@ impl SurveyRun<'_> {
         attempts: &Attempts,
         document: &mut SurveyDocument<R>,
         (started, spent): (u64, u64),
-    ) -> Result<(), Failure> {
+    ) -> Result<(), RunError> {
         let about = self.session.machine.python.clone().unwrap_or_default();
         let (mut asked, mut jobs) = (Vec::new(), Vec::new());
         let known: BTreeSet<String> = document.rows.iter().map(Row::key).collect();
@@ -301,7 +301,7 @@ impl SurveyRun<'_> {
         });
         document.survey.attempts_ns += attempts.spent_ns();
         document.survey.host_unsafe = attempts.unkillable();
-        failed.map_or(Ok(()), |error| Err(Failure::from(error)))
+        failed.map_or(Ok(()), |error| Err(RunError::from(error)))
     }
 
     /// Why a line cannot be asked here; `None` if it can.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::Failure;
+use super::super::error::RunError;
 use super::super::session::Session;
 use super::SurveyOptions;
 use super::select::refuse_first;
@@ -13,20 +13,20 @@ use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::verdict::Provenance;
 
 /// Reads the survey in the folder of a run.
-pub(super) fn open(folder: &Path) -> Result<Survey, Failure> {
+pub(super) fn open(folder: &Path) -> Result<Survey, RunError> {
     let mut files = SurveyKind::all().iter().map(|kind| folder.join(kind.file()));
     let Some(path) = files.find(|path| path.is_file()) else {
         let folder = terminal(&folder.to_string_lossy());
-        return Err(Failure::Usage(format!("--resume: there is no survey in `{folder}`")));
+        return Err(RunError::Usage(format!("--resume: there is no survey in `{folder}`")));
     };
-    let refused = |error: StoreError| Failure::Usage(format!("--resume: {error}"));
+    let refused = |error: StoreError| RunError::Usage(format!("--resume: {error}"));
     let stored = Stored::open(&path).map_err(refused)?;
     let survey = Survey::of(&stored).unwrap_or_else(|| Err(stored.unreadable("it is no survey".to_string())));
     survey.map_err(refused)
 }
 
 /// Reads the survey with rows of a known type.
-pub(super) fn document<R: Row>(folder: &Path) -> Result<SurveyDocument<R>, Failure> {
+pub(super) fn document<R: Row>(folder: &Path) -> Result<SurveyDocument<R>, RunError> {
     let stored = Stored::open(&folder.join(R::kind().file()))?;
     let mut document: SurveyDocument<R> = stored.parse_by(&R::kind().schema(), SurveyDocument::parse)?;
     document.survey.resumed += 1;
@@ -39,7 +39,7 @@ pub(super) fn document<R: Row>(folder: &Path) -> Result<SurveyDocument<R>, Failu
 
 /// Refuses to resume a survey with other options: rows that were asked in two ways do not belong in one document, and a
 /// partial survey would look complete.
-pub(super) fn same_question(survey: &Survey, options: &SurveyOptions) -> Result<(), Failure> {
+pub(super) fn same_question(survey: &Survey, options: &SurveyOptions) -> Result<(), RunError> {
     let (header, begun) = (survey.header(), survey.kind().name());
     // One of the two has the default of listed forms, the other has the same number by --repeat.
     let with = if options.asked.repeat.is_some() { "without" } else { "with" };
@@ -73,7 +73,7 @@ pub(super) fn same_question(survey: &Survey, options: &SurveyOptions) -> Result<
 }
 
 /// Refuses to mix rows of two machines, or real and simulated ones.
-pub(super) fn same_machine(survey: &Survey, session: &Session) -> Result<(), Failure> {
+pub(super) fn same_machine(survey: &Survey, session: &Session) -> Result<(), RunError> {
     let (then, now) = (survey.machine(), &session.machine);
     let uuids = |machine: &Machine| machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect::<Vec<_>>();
     let versions = |machine: &Machine| machine.libcudart.iter().map(|it| it.version.clone()).collect::<Vec<_>>();
@@ -89,5 +89,5 @@ pub(super) fn same_machine(survey: &Survey, session: &Session) -> Result<(), Fai
     } else {
         return Ok(());
     };
-    Err(Failure::Usage(format!("--resume: this is not {subject}; start a new one")))
+    Err(RunError::Usage(format!("--resume: this is not {subject}; start a new one")))
 }

@@ -1,6 +1,6 @@
 //! Choosing among the questions of a survey, by name, glob or group.
 
-use super::super::Failure;
+use super::super::error::RunError;
 use super::SurveyOptions;
 use cuda_pitfalls_answers::survey::document::Row;
 use cuda_pitfalls_answers::survey::needs::NeedsProgram;
@@ -10,7 +10,7 @@ use cuda_pitfalls_core::scenario::nearest;
 use cuda_pitfalls_core::text::escape;
 
 /// Refuses options that exclude each other, before the machine is touched.
-pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), Failure> {
+pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), RunError> {
     let SurveyOptions { kind, asked, python, selectors, .. } = options;
     let is_of_lines = kind.is_of_lines();
     let is_python = *kind == SurveyKind::Python;
@@ -55,9 +55,9 @@ pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), Failure> {
 }
 
 /// The first of these refusals that applies.
-pub(super) fn refuse_first<T: Into<String>>(refusals: impl IntoIterator<Item = (bool, T)>) -> Result<(), Failure> {
+pub(super) fn refuse_first<T: Into<String>>(refusals: impl IntoIterator<Item = (bool, T)>) -> Result<(), RunError> {
     match refusals.into_iter().find(|(applies, _)| *applies) {
-        Some((_, why)) => Err(Failure::Usage(why.into())),
+        Some((_, why)) => Err(RunError::Usage(why.into())),
         None => Ok(()),
     }
 }
@@ -93,11 +93,11 @@ impl Choice for PythonLine {
 
 /// The questions that match a selector, without those that match a selector with `!`. If all selectors have `!`, they
 /// are taken out of all questions.
-pub(in crate::run) fn chosen<C: Choice>(mut items: Vec<C>, selectors: &[String]) -> Result<Vec<C>, Failure> {
+pub(in crate::run) fn chosen<C: Choice>(mut items: Vec<C>, selectors: &[String]) -> Result<Vec<C>, RunError> {
     check_meaning(&items, selectors)?;
     items.retain(|item| is_chosen(item, selectors));
     match items.is_empty() {
-        true => Err(Failure::Usage("the selectors leave nothing to ask".to_string())),
+        true => Err(RunError::Usage("the selectors leave nothing to ask".to_string())),
         false => Ok(items),
     }
 }
@@ -111,7 +111,7 @@ pub(super) fn is_chosen<C: Choice>(item: &C, selectors: &[String]) -> bool {
 }
 
 /// Refuses selectors that match none of these questions.
-pub(super) fn check_meaning<C: Choice>(items: &[C], selectors: &[String]) -> Result<(), Failure> {
+pub(super) fn check_meaning<C: Choice>(items: &[C], selectors: &[String]) -> Result<(), RunError> {
     match selectors.iter().find(|selector| !items.iter().any(|item| is_meant(item, selector))) {
         Some(selector) => Err(unknown(items, plain(selector))),
         None => Ok(()),
@@ -135,12 +135,12 @@ fn is_meant<C: Choice>(item: &C, selector: &str) -> bool {
     of_set || [&key, unquoted].contains(&selector) || is_matched(unquoted)
 }
 
-fn unknown<C: Choice>(items: &[C], selector: &str) -> Failure {
+fn unknown<C: Choice>(items: &[C], selector: &str) -> RunError {
     let keys: Vec<String> = items.iter().map(Choice::key).collect();
     let sets = items.iter().flat_map(Choice::groups);
     let near = nearest(selector, keys.iter().map(String::as_str).chain(sets));
     let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-    Failure::Usage(format!("this survey asks nothing about `{}`{near}", escape::terminal(selector)))
+    RunError::Usage(format!("this survey asks nothing about `{}`{near}", escape::terminal(selector)))
 }
 
 #[cfg(test)]
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
     use cuda_pitfalls_answers::survey::calls;
 
-    fn keys(selectors: &[&str]) -> Result<Vec<String>, Failure> {
+    fn keys(selectors: &[&str]) -> Result<Vec<String>, RunError> {
         let selectors: Vec<String> = selectors.iter().map(|selector| (*selector).to_string()).collect();
         let items = chosen(calls::items(1).expect("the recipes are read"), &selectors)?;
         Ok(items.into_iter().map(|item| item.row.key()).collect())

@@ -1,0 +1,34 @@
+//! Why a run could not begin or not complete.
+
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_core::report::StoreError;
+
+/// Why a run could not begin or not complete.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum RunError {
+    #[error("{0}")]
+    Usage(String),
+    #[error("{0}")]
+    Internal(String),
+    #[error("{0}")]
+    NotDurable(#[from] StoreError),
+    /// Another run holds a GPU, and the waiting time is over.
+    #[error("{0}")]
+    Busy(String),
+    /// The user stopped the run by this signal.
+    #[error("stopped by {0} before anything was asked")]
+    Interrupted(String),
+}
+
+impl RunError {
+    pub(super) fn exit(&self) -> Exit {
+        match self {
+            RunError::Usage(_) => Exit::Usage,
+            RunError::Internal(_) => Exit::Internal,
+            RunError::NotDurable(_) => Exit::NotDurable,
+            RunError::Busy(_) => Exit::NothingMeasured,
+            RunError::Interrupted(signal) if signal == "SIGINT" => Exit::Interrupted,
+            RunError::Interrupted(_) => Exit::Terminated,
+        }
+    }
+}
