@@ -8,13 +8,12 @@ mod process;
 
 use std::os::fd::RawFd;
 
-use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::channel::{Channel, ChannelError};
-use cuda_pitfalls_core::event::Status;
-use cuda_pitfalls_core::examination::{CallStatus, Said, Started, Want};
+use cuda_pitfalls_core::examination::{Said, Started, Want};
 
 use crate::mapped::mapped;
 use crate::sampler;
+use crate::speaker::Speaker;
 
 pub use attempts::attempt as attempt_here;
 
@@ -43,27 +42,4 @@ fn serve(channel: &mut Channel) -> Result<(), ChannelError> {
     }
     let mapped = mapped();
     speaker.channel.send(&Said::Done { libraries: mapped.known })
-}
-
-/// Says what a start does, call by call: after a hang or a crash the last line names the call.
-pub(crate) struct Speaker<'a> {
-    channel: &'a Channel,
-}
-
-impl Speaker<'_> {
-    /// Says it. A parent that is gone ends this process.
-    pub(crate) fn say(&self, said: &Said) {
-        if self.channel.send(said).is_err() {
-            std::process::exit(70);
-        }
-    }
-
-    /// Makes a call, and returns whether it succeeded.
-    pub(crate) fn call(&self, library: CallLibrary, call: &str, make: impl FnOnce() -> i64) -> bool {
-        self.say(&Said::Begin { call: call.to_string() });
-        let code = make();
-        let status = Status::named(library, code).name.unwrap_or_else(|| code.to_string());
-        self.say(&Said::End(CallStatus { call: call.to_string(), code, status }));
-        code == 0
-    }
 }

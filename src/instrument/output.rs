@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::supervisor::is_overdue;
+use crate::interrupt::is_overdue;
 use cuda_pitfalls_core::clock::SLICE_NS;
 
 /// How many bytes a ready pipe takes at once without blocking (POSIX: `PIPE_BUF`).

@@ -11,57 +11,24 @@ pub mod filter;
 mod leaving;
 mod library;
 mod probe;
+mod state;
 mod symbols;
 pub mod versions;
 
 pub(crate) use call::{raw, uuid_text};
 pub(crate) use library::symbol;
 
-use std::collections::{BTreeMap, HashMap};
 use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex};
 
 use cuda_pitfalls_calls::{self as calls, CallLibrary};
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::clock;
-use cuda_pitfalls_core::event::{Command, Event, PROTOCOL, SetAside, Status, Value};
+use cuda_pitfalls_core::event::{Command, Event, PROTOCOL};
 use cuda_pitfalls_core::experiment::Step;
 use cuda_pitfalls_core::refusal;
-use leaving::Leaving;
+use state::{Leaving, Worker, lock};
 use symbols::Symbols;
-
-/// The state that all threads of a worker share, and that forked processes inherit.
-struct Worker {
-    /// The channels reserved for processes that are not started yet.
-    channels: Mutex<BTreeMap<String, SetAside>>,
-    probes: bool,
-    symbols: Symbols,
-    handles: Mutex<HashMap<String, u64>>,
-    /// Bytes that steps of any process have bound, by name.
-    bytes: Mutex<HashMap<String, Vec<u8>>>,
-    /// Private copies of libcuda and libcudart, by name.
-    copies: Mutex<HashMap<String, libloading::Library>>,
-    threads: Mutex<HashMap<String, WorkerThread>>,
-    /// How this process leaves, if a step asked for it and was reported.
-    leaving: Mutex<Option<Leaving>>,
-}
-
-/// A step for a thread: its index and its call.
-type Job = (usize, Step);
-
-/// A thread that waits for steps.
-struct WorkerThread {
-    jobs: mpsc::Sender<Job>,
-    done: Arc<Mutex<mpsc::Receiver<()>>>,
-    handle: std::thread::JoinHandle<()>,
-}
-
-struct CallResult {
-    status: Option<Status>,
-    values: BTreeMap<String, Value>,
-    bytes: Option<String>,
-    elapsed_ns: u64,
-}
 
 /// Runs the worker on an inherited channel until the parent sends the end.
 ///
@@ -130,15 +97,6 @@ fn report_panics(fd: RawFd) {
     }));
 }
 
-/// Locks a mutex even if a thread panicked while it held the lock: the data behind these locks is always consistent.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-fn errno() -> i64 {
-    i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(-1))
-}
-
 impl Worker {
     /// Executes the parent's commands until `Finish` or the end of the channel. `process` is the name of this
     /// process, or `None` for the first one.
@@ -168,20 +126,6 @@ impl Worker {
                 Err(_) => std::process::exit(70),
             }
         }
-    }
-
-    /// Stores bytes that other processes bound.
-    fn know(&self, bytes: BTreeMap<String, String>) {
-        for (name, hex) in bytes {
-            let digits = hex.as_bytes().chunks(2).map(|digits| std::str::from_utf8(digits).unwrap_or_default());
-            let bytes = digits.map(|digits| u8::from_str_radix(digits, 16).unwrap_or(0)).collect();
-            lock(&self.bytes).insert(name, bytes);
-        }
-    }
-
-    fn copied(&self, copy: &str, name: &str) -> Option<usize> {
-        let copies = lock(&self.copies);
-        library::symbol(copies.get(copy)?, name)
     }
 
     /// Makes a step on its thread, and waits for it.

@@ -5,8 +5,8 @@ use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::examination::Said;
 use libloading::Library;
 
-use super::Speaker;
 use crate::mapped::mapped;
+use crate::speaker::Speaker;
 use crate::worker::{raw, symbol, uuid_text};
 
 /// The name by which programs open it.

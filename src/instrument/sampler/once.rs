@@ -10,7 +10,7 @@ use nvml_wrapper_sys::bindings::nvmlReturn_t;
 
 use super::gpus::GpuHandles;
 use super::inventory;
-use crate::examiner::Speaker;
+use crate::speaker::Speaker;
 use cuda_pitfalls_core::examination::{GpuState, Said};
 
 /// The name by which programs open it.

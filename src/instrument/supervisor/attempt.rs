@@ -3,14 +3,18 @@
 use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
 
-use cuda_pitfalls_calls::{Effect, SIGNALS};
+use cuda_pitfalls_calls::Effect;
 
 use super::conversation::{Awaited, Conversation, Waited};
+use super::end::SHORT_GRACE_MS;
+use super::error::SupervisorError;
 use super::launch::{fresh_process, is_filtered_at_once, missing_in, process_of};
 use super::output::Tail;
 use super::reading::incident;
+use super::state::Supervisor;
 use super::watch::Watch;
-use super::{SHORT_GRACE_MS, Supervisor, TERM_GRACE_MS, end, libraries};
+use super::{end, libraries};
+use crate::interrupt::signal_name;
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::{Command, Event};
@@ -18,35 +22,8 @@ use cuda_pitfalls_core::experiment::{Experiment, Program};
 use cuda_pitfalls_core::recording::Recording;
 use cuda_pitfalls_core::verdict::Reason;
 
-/// Why an attempt could not be made or completed.
-#[derive(Debug, thiserror::Error)]
-pub enum SupervisorError {
-    /// Libraries or symbols that the steps need were not found.
-    #[error("missing: {}", .0.join(", "))]
-    Missing(Vec<String>),
-    /// The system refused something.
-    #[error("the system refused: {0}")]
-    System(String),
-    /// Processes cannot be watched here.
-    #[error("no process can be watched here: {0}")]
-    Unwatched(String),
-    /// A process of the run sent an invalid message.
-    #[error("{0}")]
-    Protocol(String),
-    /// The sampler is lost.
-    #[error("the sampler was lost: {0}")]
-    Sampler(String),
-    /// This process could not be ended, so the host must not be used further.
-    #[error("process {0} could not be killed")]
-    Unkillable(u32),
-}
-
-impl SupervisorError {
-    /// An error of the system.
-    pub fn system(error: std::io::Error) -> SupervisorError {
-        SupervisorError::System(error.to_string())
-    }
-}
+/// The time from SIGTERM to SIGKILL for a worker.
+const TERM_GRACE_MS: u64 = 2_000;
 
 /// The deadlines of the current step and of the attempt, by [`clock::running_ns`].
 struct Deadlines {
@@ -272,10 +249,4 @@ fn reap(talk: Conversation, before: &Beforehand, sampler: Option<i32>, recording
     recording.system_calls = watch.map(Watch::finish).unwrap_or_default();
     (recording.stdout_bytes, recording.stdout_tail) = child.stdout.map(Tail::finish).unwrap_or_default();
     (_, recording.stderr_tail) = child.stderr.map(Tail::finish).unwrap_or_default();
-}
-
-/// The C name of a signal, or its number if it has no name here.
-pub fn signal_name(number: i32) -> String {
-    let known = SIGNALS.values.iter().find(|(_, value)| *value == i64::from(number));
-    known.map_or_else(|| format!("signal {number}"), |(name, _)| (*name).to_string())
 }

@@ -5,11 +5,11 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use super::SupervisorError;
 use super::end::timespec;
-use super::interrupt::Interrupt;
+use super::error::SupervisorError;
 use super::spawn::Child;
 use super::watch::Watch;
+use crate::interrupt::Interrupt;
 use cuda_pitfalls_core::channel::{Channel, ChannelError};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::{Command, Event};

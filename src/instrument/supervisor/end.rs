@@ -11,10 +11,19 @@ use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, kill_process_group, set_child_subreaper, waitpid,
 };
 
+use super::error::SupervisorError;
 use super::spawn::Child;
-use super::{KILL_GRACE_MS, ORPHAN_GRACE_MS, REAP_MS, SHORT_GRACE_MS, SupervisorError};
 use crate::folder;
 use cuda_pitfalls_core::clock;
+
+/// How long processes adopted from a worker have to leave by themselves.
+const ORPHAN_GRACE_MS: u64 = 300;
+/// The time from SIGKILL until a process counts as unkillable.
+const KILL_GRACE_MS: u64 = 5_000;
+/// The time from a process's end until its exit status must be available.
+const REAP_MS: u64 = 2_000;
+/// The time from SIGTERM to SIGKILL for a helper, and for a worker after a second Ctrl-C.
+pub(super) const SHORT_GRACE_MS: u64 = 100;
 
 /// Makes this process the new parent of orphaned descendants, so that `setsid` or a double fork does not let any
 /// escape.

@@ -7,8 +7,9 @@ use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use super::end;
+use super::error::SupervisorError;
 use super::spawn::{self, Spawn};
-use super::{SupervisorError, end};
 use cuda_pitfalls_core::clock;
 
 /// How often to check whether the caller still wants it, in milliseconds.

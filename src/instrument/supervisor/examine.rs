@@ -8,8 +8,11 @@ use cuda_pitfalls_core::channel::{Channel, ChannelError};
 use cuda_pitfalls_core::event::MappedLibrary;
 use cuda_pitfalls_core::examination::{Said, StartEnd, Want};
 
+use super::end::SHORT_GRACE_MS;
+use super::error::SupervisorError;
 use super::spawn::{self, Spawn};
-use super::{SHORT_GRACE_MS, SupervisorError, end, receive, role, signal_name};
+use super::{end, receive, role};
+use crate::interrupt::signal_name;
 
 /// The time from the end of a channel until its process must have ended.
 const CRASH_MS: u64 = 5_000;

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use super::environment::environment;
+use super::error::SupervisorError;
 use super::spawn::{self, Spawn};
-use super::{SupervisorError, end, environment, receive, role};
+use super::{end, receive, role};
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::PROTOCOL;
 use cuda_pitfalls_core::machine::Interpreter;

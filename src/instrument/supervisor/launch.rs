@@ -6,9 +6,13 @@ use std::ffi::OsString;
 use cuda_pitfalls_calls::Effect;
 
 use super::conversation::{Awaited, Conversation, Waited};
+use super::environment::environment;
+use super::error::SupervisorError;
+use super::role;
 use super::spawn::{self, Spawn};
+use super::state::Supervisor;
 use super::watch::Watch;
-use super::{Interrupt, Supervisor, SupervisorError, environment, role};
+use crate::interrupt::Interrupt;
 use crate::traced;
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::clock;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Supervisor, is_overdue};
+use super::state::Supervisor;
+use crate::interrupt::is_overdue;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::recording::{BarrierSnapshot, Recording};
 use cuda_pitfalls_core::sample::Snapshot;

@@ -4,7 +4,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use serde::de::DeserializeOwned;
 
 use super::end::timespec;
-use super::is_overdue;
+use crate::interrupt::is_overdue;
 use cuda_pitfalls_core::channel::{Channel, ChannelError};
 use cuda_pitfalls_core::clock;
 

@@ -5,9 +5,12 @@ mod patience;
 use std::path::{Path, PathBuf};
 
 use super::end;
+use super::environment::environment;
+use super::error::SupervisorError;
 use super::receive::{is_timeout, receive_within};
-use super::spawn::{self, Child, Spawn};
-use super::{STARTS, SupervisorError, environment, is_overdue, role};
+use super::role;
+use super::spawn::{self, Child, STARTS, Spawn};
+use crate::interrupt::is_overdue;
 use cuda_pitfalls_core::channel::{Channel, ChannelError};
 use cuda_pitfalls_core::machine::Unavailable;
 use cuda_pitfalls_core::sample::{Inventory, Polling, REST_US, SamplerCommand, SamplerEvent, Snapshot};

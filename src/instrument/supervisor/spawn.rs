@@ -13,10 +13,14 @@ use rustix::process::{
     set_parent_process_death_signal,
 };
 
-use super::SupervisorError;
+use super::error::SupervisorError;
 use super::output::Tail;
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::PROTOCOL;
+
+/// How often the library check and the sampler's start are tried: they may have been ended by a signal that was not
+/// meant for them.
+pub(super) const STARTS: u32 = 3;
 
 pub(super) struct Spawn<'a> {
     pub(super) program: &'a Path,

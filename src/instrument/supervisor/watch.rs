@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use syscalls::Sysno;
 
-use super::SupervisorError;
+use super::error::SupervisorError;
 use cuda_pitfalls_calls::{CallLibrary, status};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::experiment::Step;

@@ -4,22 +4,22 @@
 mod mps;
 mod own;
 mod process;
+mod values;
 
-use std::collections::BTreeMap;
 use std::ffi::{CStr, CString};
 use std::io::Write;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use cuda_pitfalls_calls::{Call, CallLibrary, SIGNALS};
+use cuda_pitfalls_calls::{Call, CallLibrary};
 
-use super::{CallResult, Worker, WorkerThread, errno, filter, lock};
+use self::values::{Values, int, text, value};
+use super::state::{CallResult, Worker, WorkerThread, errno, lock};
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::{Status, Value};
-use cuda_pitfalls_core::scenario::{Scalar, Step};
+use cuda_pitfalls_core::scenario::Step;
 
-pub(super) type Values = BTreeMap<String, Value>;
 pub(super) use mps::lacks as lacks_mps;
 type Action = fn(&Arc<Worker>, &Channel, &Step) -> Result<Values, i64>;
 
@@ -59,7 +59,7 @@ const ACTIONS: &[(&str, Action)] = &[
     ("proc_pid_status", own::proc_pid_status),
     ("freopen", own::freopen),
     ("fread", own::fread),
-    ("seccomp", filter::seccomp),
+    ("seccomp", own::seccomp),
     ("mps_start", mps::start),
     ("mps_quit", mps::quit),
     ("mps_kill", mps::kill),
@@ -81,22 +81,6 @@ pub(super) fn make(worker: &Arc<Worker>, channel: &Channel, call: &Call, step: &
             CallResult { status, values: Values::new(), bytes: None, elapsed_ns }
         }
     }
-}
-
-fn value(name: &str, value: i64) -> Values {
-    Values::from([(name.to_string(), Value::Int(value))])
-}
-
-fn int(step: &Step, name: &str) -> Option<i64> {
-    match step.args.get(name)? {
-        Scalar::Int(value) => Some(*value),
-        Scalar::Text(text) => text.parse().ok().or_else(|| SIGNALS.value(text)),
-        Scalar::List(_) => None,
-    }
-}
-
-fn text(step: &Step, name: &str) -> String {
-    step.args.get(name).map(ToString::to_string).unwrap_or_default()
 }
 
 /// Replaces or appends an entry of `environ[]` without the C library.

@@ -15,7 +15,8 @@ use cuda_pitfalls_calls::{
 };
 
 use self::argument::{Arena, argument, passed};
-use super::{CallResult, Worker, lock};
+use super::library;
+use super::state::{CallResult, Worker, lock};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::{Status, Value};
 use cuda_pitfalls_core::scenario::Step;
@@ -30,7 +31,7 @@ pub(super) fn make(worker: &Worker, call: &Call, step: &Step) -> CallResult {
         }
     }
     let address = match &step.from {
-        Some(copy) => worker.copied(copy, call.name),
+        Some(copy) => lock(&worker.copies).get(copy).and_then(|copy| library::symbol(copy, call.name)),
         None => worker.symbols.address(call.name),
     };
     let Some(address) = address else {

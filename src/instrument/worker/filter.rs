@@ -3,15 +3,12 @@
 
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::Arc;
 
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
-use super::action::Values;
-use super::{Worker, errno, lock};
+use super::state::errno;
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::Event;
-use cuda_pitfalls_core::scenario::Step;
 
 /// The architecture of system calls, from `linux/audit.h`.
 #[cfg(target_arch = "x86_64")]
@@ -31,13 +28,6 @@ pub(super) fn missing() -> Option<String> {
         libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_NOTIF_SIZES, 0, &raw mut sizes)
     };
     (known != 0).then(|| "seccomp user notification (Linux 5.7)".to_string())
-}
-
-/// The action of the step. The parent knows what to refuse, and has put it in force already.
-pub(super) fn seccomp(worker: &Arc<Worker>, channel: &Channel, _: &Step) -> Result<Values, i64> {
-    let set_aside: Vec<RawFd> = lock(&worker.channels).values().map(|set_aside| set_aside.fd).collect();
-    install(channel, &set_aside)?;
-    Ok(Values::new())
 }
 
 /// Puts a filter on this process for the program that it is about to become, which has the channel at this descriptor.

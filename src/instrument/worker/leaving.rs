@@ -8,17 +8,9 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::{Arc, Mutex};
 
-use super::{Worker, errno, lock};
+use super::state::{Leaving, Worker, errno, lock};
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::{Command, Event};
-
-/// What this process does after its step was reported to the parent.
-pub(super) enum Leaving {
-    /// `exit` with this code.
-    Exit(i32),
-    /// Replace this process by a fresh one.
-    Exec,
-}
 
 /// Handlers in the order of their registration; the C library runs the last one first.
 static HANDLERS: Mutex<Vec<String>> = Mutex::new(Vec::new());

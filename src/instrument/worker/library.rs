@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::mapped::{is_any_simulated, mapped};
 use cuda_pitfalls_calls::{CallLibrary, status::SIM_NOT_MODELLED};
@@ -70,7 +70,7 @@ pub(super) fn open_copy(library: CallLibrary) -> Result<libloading::Library, i64
 /// A library of the toolkit. The simulated machine has none, and the host's own would expect a real GPU.
 fn toolkit(library: CallLibrary) -> Result<&'static libloading::Library, String> {
     static OPEN: Mutex<BTreeMap<CallLibrary, &'static libloading::Library>> = Mutex::new(BTreeMap::new());
-    let mut known = super::lock(&OPEN);
+    let mut known = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(open) = known.get(&library) {
         return Ok(open);
     }

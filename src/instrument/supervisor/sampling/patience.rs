@@ -1,6 +1,6 @@
 //! Queries to the sampler for callers that cannot wait as long as NVML may take.
 
-use super::super::SupervisorError;
+use super::super::error::SupervisorError;
 use super::super::receive::{is_timeout, receive_within};
 use super::{ANSWER_MS, COST_OF_A_HANG, SamplerClient};
 use cuda_pitfalls_core::channel::ChannelError;

@@ -8,10 +8,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Values, text};
+use super::values::{Values, text};
 use crate::mapped::is_any_simulated;
 use crate::supervisor::is_alive;
-use crate::worker::Worker;
+use crate::worker::state::Worker;
 use cuda_pitfalls_calls::status::SIM_NOT_MODELLED;
 use cuda_pitfalls_calls::{Effect, find};
 use cuda_pitfalls_core::channel::Channel;

@@ -3,14 +3,15 @@
 
 use std::collections::BTreeSet;
 use std::io::{Read, Seek};
-use std::os::fd::FromRawFd;
+use std::os::fd::{FromRawFd, RawFd};
 use std::sync::{Arc, Mutex};
 
 use cuda_pitfalls_calls::{LIBRARY_FILES, status::SIM_NOT_MODELLED};
 
-use super::{Values, int, text, value};
+use super::values::{Values, int, text, value};
 use crate::mapped;
-use crate::worker::{Worker, errno, library, lock};
+use crate::worker::state::{Worker, errno, lock};
+use crate::worker::{filter, library};
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::Value;
 use cuda_pitfalls_core::scenario::Step;
@@ -38,6 +39,13 @@ pub(super) fn dlopen(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<V
     }
     // Left open, as programs leave the libraries that they import.
     std::mem::forget(library::open_at_run_time(file)?);
+    Ok(Values::new())
+}
+
+/// The action of the step. The parent knows what to refuse, and has put it in force already.
+pub(super) fn seccomp(worker: &Arc<Worker>, channel: &Channel, _: &Step) -> Result<Values, i64> {
+    let set_aside: Vec<RawFd> = lock(&worker.channels).values().map(|set_aside| set_aside.fd).collect();
+    filter::install(channel, &set_aside)?;
     Ok(Values::new())
 }
 

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Values, int, text, value};
-use crate::worker::leaving::{self, Fresh, Leaving};
-use crate::worker::{Worker, errno, lock};
+use super::values::{Values, int, text, value};
+use crate::worker::leaving::{self, Fresh};
+use crate::worker::state::{Leaving, Worker, errno, lock};
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::{Event, SetAside, Value};
 use cuda_pitfalls_core::experiment::Step;

@@ -5,7 +5,7 @@ use std::ffi::CString;
 use cuda_pitfalls_calls::{BUILT_IN_STREAMS, Call, InputStruct, Output, Param, ParamKind};
 
 use super::fat_binary;
-use crate::worker::{Worker, lock};
+use crate::worker::state::{Worker, lock};
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::scenario::{Scalar, Step};
 

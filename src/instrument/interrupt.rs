@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2, SIGXCPU, SIGXFSZ};
 
+use cuda_pitfalls_calls::SIGNALS;
 use cuda_pitfalls_core::clock;
 
 /// When the first of the signals arrived, by `CLOCK_MONOTONIC`; 0 if none did.
@@ -79,7 +80,7 @@ impl Interrupt {
         Interrupt { pipes: Vec::new(), first: None, count: 0 }
     }
 
-    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+    pub(crate) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.pipes.iter().map(|(_, pipe)| pipe.as_fd())
     }
 
@@ -103,7 +104,13 @@ impl Interrupt {
     }
 
     /// Whether the user sent a second signal, so that the grace period of a worker is cut short.
-    pub(super) fn is_impatient(&self) -> bool {
+    pub(crate) fn is_impatient(&self) -> bool {
         self.count > 1
     }
+}
+
+/// The C name of a signal, or its number if it has no name here.
+pub fn signal_name(number: i32) -> String {
+    let known = SIGNALS.values.iter().find(|(_, value)| *value == i64::from(number));
+    known.map_or_else(|| format!("signal {number}"), |(name, _)| (*name).to_string())
 }

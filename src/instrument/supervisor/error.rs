@@ -1,0 +1,31 @@
+//! Why the supervisor fails.
+
+/// Why an attempt could not be made or completed.
+#[derive(Debug, thiserror::Error)]
+pub enum SupervisorError {
+    /// Libraries or symbols that the steps need were not found.
+    #[error("missing: {}", .0.join(", "))]
+    Missing(Vec<String>),
+    /// The system refused something.
+    #[error("the system refused: {0}")]
+    System(String),
+    /// Processes cannot be watched here.
+    #[error("no process can be watched here: {0}")]
+    Unwatched(String),
+    /// A process of the run sent an invalid message.
+    #[error("{0}")]
+    Protocol(String),
+    /// The sampler is lost.
+    #[error("the sampler was lost: {0}")]
+    Sampler(String),
+    /// This process could not be ended, so the host must not be used further.
+    #[error("process {0} could not be killed")]
+    Unkillable(u32),
+}
+
+impl SupervisorError {
+    /// An error of the system.
+    pub fn system(error: std::io::Error) -> SupervisorError {
+        SupervisorError::System(error.to_string())
+    }
+}

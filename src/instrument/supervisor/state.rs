@@ -1,0 +1,81 @@
+//! What a supervisor has: its sampler, its folders, and what it knows of the run.
+
+use std::path::{Path, PathBuf};
+
+use super::end;
+use super::error::SupervisorError;
+use super::interpreter::PythonWorker;
+use super::sampling::SamplerClient;
+use crate::interrupt::Interrupt;
+use cuda_pitfalls_core::verdict::Provenance;
+
+/// Starts and watches every process of a run. There must be only one in a process: new children count as left behind by
+/// the attempt, and those of another supervisor would look the same.
+pub struct Supervisor {
+    pub(super) program: PathBuf,
+    /// The folder of links that decides which libraries are used.
+    pub(super) links: PathBuf,
+    /// A private folder for files that processes write.
+    pub(super) home: PathBuf,
+    /// The sampler.
+    pub sampler: SamplerClient,
+    /// Ctrl-C and other termination signals.
+    pub interrupt: Interrupt,
+    /// A worker that could not be ended. No worker is started after it.
+    pub(super) lost: Option<u32>,
+    /// The required provenance of workers' libraries; `None` until it is known.
+    pub(super) provenance: Option<Provenance>,
+    /// How to run Python lines; `None` if no interpreter is available or needed.
+    pub(super) python: Option<PythonWorker>,
+}
+
+impl Supervisor {
+    /// Starts the sampler with the libraries that `links` names. If it cannot be started, its inventory has the reason.
+    ///
+    /// # Errors
+    /// Orphans of workers cannot be adopted.
+    pub fn start(
+        program: &Path,
+        links: &Path,
+        home: &Path,
+        interrupt: Interrupt,
+    ) -> Result<Supervisor, SupervisorError> {
+        end::adopt_orphans()?;
+        let sampler = SamplerClient::start(program, links, home);
+        Ok(Supervisor {
+            program: program.to_path_buf(),
+            links: links.to_path_buf(),
+            home: home.to_path_buf(),
+            sampler,
+            interrupt,
+            lost: None,
+            provenance: None,
+            python: None,
+        })
+    }
+
+    /// The path of this program.
+    pub fn program(&self) -> &Path {
+        &self.program
+    }
+
+    /// The PID of a worker or a sampler that could not be ended, if there is one.
+    pub fn unkillable(&self) -> Option<u32> {
+        self.lost.or(self.sampler.unkillable.map(i32::unsigned_abs))
+    }
+
+    /// Sets the provenance of the run. A worker that maps libraries of another provenance gets an incident.
+    pub fn expect(&mut self, provenance: Provenance) {
+        self.provenance = Some(provenance);
+    }
+
+    /// Sets how to run Python lines.
+    pub fn use_python(&mut self, python: PythonWorker) {
+        self.python = Some(python);
+    }
+
+    /// Sets another folder of links, for another libcudart.
+    pub fn use_links(&mut self, links: &Path) {
+        self.links = links.to_path_buf();
+    }
+}
