@@ -11,6 +11,7 @@ mod error;
 mod fact;
 mod index;
 mod query;
+mod term;
 mod words;
 
 pub use certainty::Certainty;

@@ -6,7 +6,7 @@ use cuda_pitfalls_calls::{CallLibrary, status};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::words::{Term, pieces};
+use super::term::{Term, pieces};
 
 const SOURCE: &str = cuda_pitfalls_scenarios::ERRORS;
 /// So many pieces before a number are looked at for the word that makes it an error.
@@ -90,16 +90,6 @@ struct ErrorFile {
 /// Empty if the file is not valid; a test excludes that.
 static FILE: LazyLock<ErrorFile> = LazyLock::new(|| toml::from_str(SOURCE).unwrap_or_default());
 
-/// The term of an error, however it was written.
-fn term(code: u32) -> Term {
-    Term::name(&format!("error {code}"))
-}
-
-/// The number that a term stands for; none if it is no error.
-pub(super) fn code(term: &Term) -> Option<u32> {
-    term.text.strip_prefix("error ").filter(|_| term.is_name)?.parse().ok()
-}
-
 /// The errors with this number: two, if libcudart has used it for two.
 fn by_number(number: u32) -> Vec<Term> {
     if number == 0 {
@@ -109,13 +99,13 @@ fn by_number(number: u32) -> Vec<Term> {
         .iter()
         .any(|library| status::name(*library, number.into()).is_some());
     let old = FILE.error.iter().filter(|known| known.old == Some(number)).map(|known| known.code);
-    old.chain(has_name.then_some(number)).map(term).collect()
+    old.chain(has_name.then_some(number)).map(Term::error).collect()
 }
 
 pub(super) fn by_name(name: &str) -> Option<Term> {
     let mut all = [CallLibrary::Runtime, CallLibrary::Driver].into_iter().flat_map(status::table);
     let (code, _) = all.find(|(_, known)| known.to_str().is_ok_and(|known| known.eq_ignore_ascii_case(name)))?;
-    (*code != 0).then(|| term(*code))
+    (*code != 0).then(|| Term::error(*code))
 }
 
 /// The errors that a text says by number or by message, line by line. `is_own` says that it is one of the program's own
@@ -198,7 +188,7 @@ fn messages(line: &str, is_about_cuda: bool) -> Vec<Term> {
     let said = FILE.error.iter().filter(|known| line.contains(&known.says.to_lowercase()));
     // Other programs say short ones and 800 too, so CUDA must be named beside them.
     let meant = said.filter(|known| is_of_cuda || (known.says.split(' ').count() > 2 && known.code != 800));
-    meant.map(|known| term(known.code)).collect()
+    meant.map(|known| Term::error(known.code)).collect()
 }
 
 /// A text without what frameworks print below every error, and without lines that are about something else.
@@ -290,7 +280,7 @@ mod tests {
             ("Check failed: error == cudaSuccess (803 vs. 0)", 803),
             ("ggml_cuda_init: CUDA driver initialization failed with error 999", 999),
         ] {
-            assert!(said(text, false).contains(&term(code)), "{text}: {:?}", said(text, false));
+            assert!(said(text, false).contains(&Term::error(code)), "{text}: {:?}", said(text, false));
         }
         for text in [
             "Tried to allocate 300.00 MiB on GPU 0",
@@ -306,8 +296,8 @@ mod tests {
 
     #[test]
     fn an_old_number_is_today_s_error() {
-        assert_eq!(by_number(77), [term(700)]);
-        assert_eq!(by_number(4), [term(719), term(4)]);
+        assert_eq!(by_number(77), [Term::error(700)]);
+        assert_eq!(by_number(4), [Term::error(719), Term::error(4)]);
         assert!(by_number(0).is_empty() && by_number(54_321).is_empty());
     }
 }

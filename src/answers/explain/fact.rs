@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::error::{self, Advice};
 use super::query::Query;
-use super::words::Term;
+use super::term::Term;
 use crate::releases::LineReleases;
 use crate::summary::{CallFacts, LineFacts, Summary, VariableFacts};
 
@@ -107,7 +107,7 @@ pub(super) fn facts(query: &Query, summary: &Summary) -> Vec<NameFact> {
 
 /// The errors of a query. What has advice comes first: it is what people can act on.
 fn error_codes(query: &Query) -> Vec<u32> {
-    let mut codes: Vec<u32> = query.terms.keys().filter_map(error::code).collect();
+    let mut codes: Vec<u32> = query.terms.keys().filter_map(Term::code).collect();
     let messages = error::messages_with_advice(&query.said).flat_map(|advice| advice.codes.iter().copied());
     codes.extend(messages);
     codes.sort_by_key(|code| (error::advice(*code).is_none(), *code));

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::query::Query;
-use super::words::{Term, terms, terms_of_people};
+use super::term::{Term, pairs};
+use super::words::{terms, terms_of_people};
 use cuda_pitfalls_core::scenario::{Case, Scenario, symptom};
 
 /// `k1` of BM25: how soon repeats of a term stop raising the score.
@@ -293,10 +294,4 @@ impl IndexedScenario {
         let pairs = messages.flat_map(|said| query.lines.iter().map(move |line| (said, line)));
         pairs.map(|(said, line)| said.intersection(line).count() as f64 / said.len() as f64).fold(0.0, f64::max)
     }
-}
-
-pub(super) fn pairs(terms: &[Term]) -> BTreeSet<(String, String)> {
-    let words: Vec<&Term> = terms.iter().filter(|term| !term.is_name).collect();
-    let neighbours = words.iter().zip(words.iter().skip(1));
-    neighbours.map(|(one, other)| (one.text.clone(), other.text.clone())).collect()
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::error;
-use super::index::pairs;
-use super::words::{Term, terms_of_code, terms_of_people};
+use super::term::{Term, pairs};
+use super::words::{terms_of_code, terms_of_people};
 use crate::visibility::misspelt;
 use cuda_pitfalls_core::scenario::environment::meant_by;
 use cuda_pitfalls_core::scenario::framework::{FRAMEWORKS, Framework};

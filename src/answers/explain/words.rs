@@ -7,6 +7,7 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 use super::error;
+use super::term::{Term, pieces};
 
 const SYNONYMS: &str = cuda_pitfalls_scenarios::SYNONYMS;
 
@@ -30,38 +31,6 @@ type Meanings = BTreeMap<String, Vec<(Vec<String>, String)>>;
 const SIZE_OF_A_CONTEXT: &str = "size of a context";
 /// A longer list of numbers is a table, not a mask.
 const LONGEST_LIST: usize = 12;
-
-/// A part of a text that can be looked up.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct Term {
-    /// In lower case.
-    pub(super) text: String,
-    /// Whether it is the exact name of a call, a variable, a status or a Python function, or an error.
-    pub(super) is_name: bool,
-}
-
-impl Term {
-    fn word(text: &str) -> Term {
-        Term { text: text.to_owned(), is_name: false }
-    }
-
-    /// Whether it is a name of CUDA, of a framework or of a program's own: a call, a variable, a line. `GPU 0`, a list
-    /// of GPUs, an amount and the type of an exception are none, and neither is what every start calls.
-    pub(super) fn is_telling(&self) -> bool {
-        let text = self.text.as_str();
-        let is_of_cuda = text.starts_with("cu") || text.starts_with("nvml") || text.contains("cuda");
-        let is_name = is_of_cuda || text.contains('.') || text.contains('_') || text.starts_with("error ");
-        self.is_name && is_name && !["cuinit", "cuda", "nvml"].contains(&text)
-    }
-
-    pub(super) fn is_error(&self) -> bool {
-        ["error ", "cudaerror", "cuda_error"].iter().any(|start| self.text.starts_with(start))
-    }
-
-    pub(super) fn name(text: &str) -> Term {
-        Term { text: text.to_lowercase(), is_name: true }
-    }
-}
 
 /// The terms of a text, in its order. Names come before the words that they are made of.
 pub(super) fn terms(text: &str) -> Vec<Term> {
@@ -155,34 +124,6 @@ fn meant(stems: &[String]) -> Vec<Term> {
         found.push(Term::word(alone.first().map_or(stem, |(_, meaning)| meaning)));
     }
     found
-}
-
-/// A text taken apart at everything that no name contains. A dot stays between two parts of a name, and a dash between
-/// two parts of a word.
-pub(super) fn pieces(text: &str) -> Vec<String> {
-    let mut pieces: Vec<String> = Vec::new();
-    let mut piece = String::new();
-    let mut letters = text.chars().peekable();
-    let mut last = None;
-    while let Some(letter) = letters.next() {
-        let before = last.replace(letter);
-        let next_is_digit = letters.peek().is_some_and(char::is_ascii_digit);
-        let next_is_name = letters.peek().is_some_and(|next| next.is_ascii_alphabetic() || *next == '_');
-        let is_inside = letter.is_alphanumeric()
-            || letter == '_'
-            || (letter == '.' && next_is_name && !piece.is_empty())
-            || (letter == '-' && piece.is_empty() && before.is_none_or(|it| "=\"', ".contains(it)) && next_is_digit)
-            || (letter == '\'' && next_is_name && !piece.is_empty());
-        if is_inside {
-            piece.push(letter);
-        } else if !piece.is_empty() {
-            pieces.push(std::mem::take(&mut piece));
-        }
-    }
-    if !piece.is_empty() {
-        pieces.push(piece);
-    }
-    pieces
 }
 
 /// The exact names that a piece is or contains: of `torch.cuda.is_available` the whole, and `is_available`.
