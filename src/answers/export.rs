@@ -6,63 +6,33 @@
 //!
 //! Pure: text from values.
 
+mod argument;
 mod c;
 mod case;
+mod condition;
 mod effect;
+mod error;
+mod header;
+mod helpers;
 mod language;
 mod lines;
 mod program;
 mod python;
+mod writer;
 
-pub use program::{Refusal, Reproducer};
+pub use error::ExportError;
+pub use language::Language;
+pub use program::Reproducer;
 
 use cuda_pitfalls_core::scenario::{Instance, Scenario};
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::sentence;
 
-/// What a reproducer is written in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
-pub enum Language {
-    /// C against libcuda, libcudart and NVML.
-    C,
-    /// Python with ctypes alone; the lines of a case of Python lines as they are.
-    Python,
-}
-
-impl Language {
-    /// Both.
-    pub const ALL: [Language; 2] = [Language::C, Language::Python];
-
-    /// The word on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Language::C => "c",
-            Language::Python => "python",
-        }
-    }
-
-    /// What the name of such a file ends in.
-    pub fn extension(self) -> &'static str {
-        match self {
-            Language::C => "c",
-            Language::Python => "py",
-        }
-    }
-
-    /// How a file of this stem is compiled and started, a command a line.
-    pub fn commands(self, stem: &str) -> Vec<String> {
-        match self {
-            Language::C => vec![format!("cc -o {stem} {stem}.c -ldl -lpthread"), format!("./{stem}")],
-            Language::Python => vec![format!("python3 {stem}.py")],
-        }
-    }
-}
-
 /// The whole file.
 ///
 /// # Errors
 /// Why this program cannot be written in this language, in a sentence.
-pub fn reproducer(program: &Reproducer<'_>, language: Language) -> Result<String, Refusal> {
+pub fn reproducer(program: &Reproducer<'_>, language: Language) -> Result<String, ExportError> {
     match language {
         Language::C => c::file(program),
         Language::Python => python::file(program),
@@ -78,7 +48,7 @@ pub struct Offer {
     /// The instance.
     pub name: String,
     /// Each language, with the reason if it cannot be written in it.
-    pub languages: Vec<(Language, Option<Refusal>)>,
+    pub languages: Vec<(Language, Option<ExportError>)>,
 }
 
 impl Offer {
@@ -123,15 +93,15 @@ mod tests {
 
     #[test]
     fn what_cannot_be_written_has_its_reason_and_fits_the_terminal() {
-        let offer = |name: &str, c: Option<Refusal>, python: Option<Refusal>| Offer {
+        let offer = |name: &str, c: Option<ExportError>, python: Option<ExportError>| Offer {
             name: name.to_string(),
             languages: vec![(Language::C, c), (Language::Python, python)],
         };
         let long = "it does what only the worker can do ".repeat(4);
         let text = Offer::table(&[
             offer("a/b", None, None),
-            offer("a/c", Some(Refusal("its steps are lines of Python".to_string())), None),
-            offer("a/d", Some(Refusal(long.clone())), Some(Refusal(long.clone()))),
+            offer("a/c", Some(ExportError("its steps are lines of Python".to_string())), None),
+            offer("a/d", Some(ExportError(long.clone())), Some(ExportError(long.clone()))),
         ]);
         assert!(text.starts_with("c python  a/b\npython    a/c\n-         a/d\n            it does"), "{text}");
         assert!(text.ends_with("2 of 3 can be written: 1 in C, 2 in Python\n"), "{text}");

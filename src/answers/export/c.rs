@@ -7,40 +7,18 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use cuda_pitfalls_calls::{self as calls, Call, CallLibrary, Layout, Output, Param, ParamKind, Returns};
+use cuda_pitfalls_calls::{self as calls, Call, CallLibrary, Output, Param, ParamKind, Returns};
 
-use super::Language;
-use super::case::CaseText;
 use super::effect::Since;
-use super::program::{
-    Action, Argument, Doing, Done, Number, Refusal, Reproducer, Sequence, TextPiece, c_type, filled, identifier,
-    used_helpers,
-};
-use cuda_pitfalls_core::text::escape::visible;
+use super::error::{Done, ExportError};
+use super::helpers::{filled, used_helpers};
+use super::language::{Language, WIDE, declared};
+use super::program::{Argument, Doing, Number, Reproducer, Sequence, TextPiece, c_type, identifier};
+use super::writer::CaseText;
 
-/// C types of handles that are integers of 64 bits.
-pub(super) const WIDE: [&str; 9] = [
-    "CUdeviceptr",
-    "CUmemGenericAllocationHandle",
-    "CUgraphConditionalHandle",
-    "cudaGraphConditionalHandle",
-    "CUtexObject",
-    "CUsurfObject",
-    "cudaTextureObject_t",
-    "cudaSurfaceObject_t",
-    "cuuint64_t",
-];
 /// C types that need no declaration.
 const BUILT_IN: [&str; 9] =
     ["int", "char", "void", "float", "double", "size_t", "unsigned int", "unsigned long long", "unsigned char"];
-/// Names that a variable must not take.
-pub(super) const TAKEN: [&str; 43] = [
-    "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern", "float",
-    "for", "goto", "if", "int", "long", "register", "return", "short", "signed", "sizeof", "static", "struct",
-    "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "inline", "kill", "fork", "free", "environ",
-    "start", "before", "asked", "failed", "index", "used",
-];
-
 /// Headers, each with what is declared there and may be used.
 const INCLUDES: [(&str, &str); 11] = [
     ("dlfcn", "dlopen("),
@@ -58,9 +36,9 @@ const INCLUDES: [(&str, &str); 11] = [
 /// Functions that stand in a file if something in it uses them.
 const HELPERS: &str = include_str!("helpers.c");
 
-pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
+pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
     if program.is_of_lines() {
-        return Err(Refusal::new("its steps are lines of Python; write it `--as python`"));
+        return Err(ExportError::new("its steps are lines of Python; write it `--as python`"));
     }
     let mut bodies = String::new();
     let mut held = BTreeMap::new();
@@ -69,7 +47,7 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
         case.c_case()?;
         for (name, c_type) in case.of_file {
             if held.insert(name.clone(), c_type.clone()).is_some_and(|other| other != c_type) {
-                return Err(Refusal(format!("`{name}` is of one type in the trap and of another in the control")));
+                return Err(ExportError(format!("`{name}` is of one type in the trap and of another in the control")));
             }
         }
         bodies.extend(case.functions);
@@ -102,30 +80,6 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
     Ok(out)
 }
 
-pub(super) fn comment(text: &str) -> String {
-    visible(text).replace("*/", "* /").replace("/*", "/ *")
-}
-
-pub(super) fn literal(text: &str) -> String {
-    let mut out = String::from("\"");
-    for byte in text.bytes() {
-        match byte {
-            b'"' | b'\\' => out.extend(['\\', char::from(byte)]),
-            b'\n' => out.push_str("\\n"),
-            b'\t' => out.push_str("\\t"),
-            // Octal ends after three digits; hexadecimal would take what follows.
-            0..32 | 127.. => {
-                let _ = write!(out, "\\{byte:03o}");
-            }
-            // Two in a row may begin a trigraph.
-            b'?' => out.push_str("\\?"),
-            _ => out.push(char::from(byte)),
-        }
-    }
-    out.push('"');
-    out
-}
-
 fn header(program: &Reproducer<'_>) -> String {
     let commands = Language::C.commands(&program.stem).join(" && ");
     let needs = if program.calls().iter().any(|call| call.library == CallLibrary::Runtime) {
@@ -134,7 +88,8 @@ fn header(program: &Reproducer<'_>) -> String {
         ""
     };
     let lines = program.header(&format!("{commands}; echo $?"), needs).into_iter();
-    let body: String = lines.map(|line| format!(" * {}", comment(&line)).trim_end().to_string() + "\n").collect();
+    let body: String =
+        lines.map(|line| format!(" * {}", Language::C.commented(&line)).trim_end().to_string() + "\n").collect();
     format!("/*\n{body} */\n")
 }
 
@@ -223,7 +178,7 @@ fn main_function(program: &Reproducer<'_>) -> String {
     let mut out = String::from("\nint main(int count, char **arguments)\n{\n    setvbuf(stdout, NULL, _IONBF, 0);\n");
     out.push_str("    OPEN(\"libcuda.so.1\"), OPEN(\"libnvidia-ml.so.1\");\n");
     for (library, files) in program.libraries() {
-        let tried: Vec<String> = files.iter().map(|file| format!("OPEN({})", literal(file))).collect();
+        let tried: Vec<String> = files.iter().map(|file| format!("OPEN({})", Language::C.literal(file))).collect();
         match library {
             CallLibrary::Runtime => out.push_str(CUDART),
             CallLibrary::Nvml => {}
@@ -243,7 +198,7 @@ fn main_function(program: &Reproducer<'_>) -> String {
     }
     let seconds = program.scenario.timeout_ms.div_ceil(1000);
     for (index, sequence) in program.cases.iter().enumerate() {
-        let (name, variables) = (literal(&sequence.case.name), environment(sequence));
+        let (name, variables) = (Language::C.literal(&sequence.case.name), environment(sequence));
         let ran = format!("run(arguments[0], {name}, {variables}, {seconds})");
         let _ = match index {
             0 => writeln!(out, "    int code = {ran};"),
@@ -273,74 +228,18 @@ fn environment(sequence: &Sequence<'_>) -> String {
         }));
         all.push(TextPiece::Said("'".to_string()));
     }
-    text(&all)
+    Language::C.text(&all)
 }
 
 fn kernels(program: &Reproducer<'_>, out: &mut String) {
     for (name, lines) in program.kernels() {
-        let lines = filled(lines.map(|line| literal(&line)), 112, "\n");
+        let lines = filled(lines.map(|line| Language::C.literal(&line)), 112, "\n");
         let _ = writeln!(out, "\nstatic const char kernel_{}[] =\n{lines};", identifier(name, &[]));
     }
 }
 
-pub(super) fn declared(c_type: &str, name: &str) -> String {
-    if c_type.ends_with('*') { format!("{c_type}{name}") } else { format!("{c_type} {name}") }
-}
-
 fn declared_all(c_type: &str, names: &[String]) -> String {
     declared(c_type, &names.join(if c_type.ends_with('*') { ", *" } else { ", " }))
-}
-
-pub(super) fn text(pieces: &[TextPiece]) -> String {
-    let (mut said, mut form, mut uuids) = (String::new(), String::new(), String::new());
-    for piece in pieces {
-        match piece {
-            TextPiece::Said(text) => {
-                said.push_str(text);
-                form.push_str(&text.replace('%', "%%"));
-            }
-            TextPiece::Uuid(gpu) => {
-                form.push_str("%s");
-                let _ = write!(uuids, ", uuid_of({gpu})");
-            }
-        }
-    }
-    match pieces {
-        _ if uuids.is_empty() => literal(&said),
-        [TextPiece::Uuid(gpu)] => format!("uuid_of({gpu})"),
-        _ => format!("format({}{uuids})", literal(&form)),
-    }
-}
-
-pub(super) fn passed_number(value: &Number, param: &Param, c_type: &str) -> String {
-    match value {
-        _ if c_type.contains('*') => format!("(void *)(uintptr_t){}", Language::C.number(value)),
-        Number::Int(bytes) if matches!(param.kind, ParamKind::Bytes) => Language::C.size(*bytes),
-        _ => Language::C.number(value),
-    }
-}
-
-/// The first value of a variable of this type, or of an array of so many.
-pub(super) fn room(c_type: &str, count: Option<usize>) -> String {
-    let value = match (c_type, count) {
-        ("char", Some(_)) => "\"\"",
-        (_, Some(_)) => "{0}",
-        (pointer, None) if pointer.ends_with('*') => "NULL",
-        _ => "0",
-    };
-    value.to_string()
-}
-
-pub(super) fn address(name: &str, own: &str, c_type: &str) -> String {
-    let is_same = c_type.replace(' ', "") == format!("{own}*").replace(' ', "");
-    if is_same { format!("&{name}") } else { format!("(void *)&{name}") }
-}
-
-/// That CUDA shows these GPUs.
-pub(super) fn shows(gpus: &[u32]) -> String {
-    let count = if gpus.is_empty() { "DEVICES <= 0".to_string() } else { format!("DEVICES == {}", gpus.len()) };
-    let each = gpus.iter().enumerate().map(|(device, gpu)| format!("is_gpu({device}, {gpu})"));
-    [count].into_iter().chain(each).collect::<Vec<_>>().join(" && ")
 }
 
 impl CaseText<'_> {
@@ -377,95 +276,5 @@ impl CaseText<'_> {
         self.steps(&sequence.steps)?;
         self.text.push_str("}\n");
         Ok(())
-    }
-
-    /// What is passed for a variable that steps bind.
-    pub(super) fn c_bound(&self, name: &str, c_type: &str) -> String {
-        let own = self.sequence.variables.iter().find(|held| held.name == name).map(|held| held.c_type.as_str());
-        let (plain, name) = (c_type.replace("const ", ""), Language::C.variable(name));
-        let is_same = own == Some(plain.as_str()) || own == Some(c_type);
-        if is_same { name } else { format!("({plain})(uintptr_t){name}") }
-    }
-
-    /// Declares a struct that a call writes, and what is kept of it.
-    pub(super) fn c_room(&mut self, label: &str, name: &str, layout: &Layout) -> String {
-        let first = layout.preset.iter().find(|word| word.offset == 0);
-        let value = first.map_or_else(|| "{0}".to_string(), |word| format!("{{{:#x}}}", word.value));
-        let name = self.declare("uint64_t", name, &format!("[{}]", layout.size.div_ceil(8)), &value, "");
-        for word in layout.preset.iter().filter(|word| word.offset != 0) {
-            self.statement(&word_put(&name, word.offset, &format!("{:#x}", word.value)), "");
-        }
-        for field in layout.fields.iter().filter(|field| self.program.is_compared(label, field.name)) {
-            // It is set in a block, and read behind it.
-            self.declare("long long", &Language::C.variable(&format!("{label}_{}", field.name)), "", "0", "");
-        }
-        name
-    }
-
-    pub(super) fn c_thread(&mut self, steps: &[Action<'_>]) -> Done {
-        let name = format!("{}_thread_{}", identifier(&self.sequence.case.name, &[]), self.functions.len() + 1);
-        let (text, declared, pad) = (std::mem::take(&mut self.text), self.declared.clone(), self.pad);
-        self.declared.clone_from(&self.of_file);
-        self.pad = 1;
-        self.steps(steps)?;
-        let own = std::mem::replace(&mut self.text, text);
-        (self.declared, self.pad) = (declared, pad);
-        self.functions.push(format!("\nstatic void *{name}(void *unused)\n{{\n{own}    return unused;\n}}\n"));
-        self.statement(&format!("IN_A_THREAD({name})"), "");
-        Ok(())
-    }
-
-    /// Waits for a child that asks so many questions.
-    pub(super) fn c_wait(&mut self, child: &str, count: usize) {
-        if count == 0 {
-            return self.line(&format!("waitpid({child}, NULL, 0);"));
-        }
-        let ended = self.declare("int", "ended", "", "0", "");
-        self.line(&format!("waitpid({child}, &{ended}, 0);"));
-        self.line(&format!("asked += WIFEXITED({ended}) && WEXITSTATUS({ended}) < 2 ? {count} : 0;"));
-        self.line(&format!("failed += WIFEXITED({ended}) && WEXITSTATUS({ended}) == 1;"));
-    }
-
-    /// Puts a block that began at this index of the text into brackets, if it has more than one statement.
-    pub(super) fn c_close(&mut self, begin: usize) {
-        let own = self.text.split_off(begin);
-        let is_long = own.matches(";\n").count() > 1;
-        if is_long {
-            self.text.truncate(self.text.trim_end().len());
-            self.text.push_str(" {\n");
-        }
-        self.text.push_str(&own);
-        if is_long {
-            self.line("}");
-        }
-    }
-}
-
-pub(super) fn word_put(name: &str, offset: usize, value: &str) -> String {
-    let shift = if offset % 8 == 4 { " << 32" } else { "" };
-    format!("{name}[{}] |= (uint64_t){value}{shift}", offset / 8)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn text_cannot_leave_its_string_or_its_comment() {
-        assert_eq!(literal("a\"\\b\nc\u{1}2??)"), "\"a\\\"\\\\b\\nc\\0012\\?\\?)\"");
-        assert_eq!(comment("x */ int y; /* z"), "x * / int y; / * z");
-    }
-
-    #[test]
-    fn sizes_are_written_in_the_largest_unit() {
-        let sizes = [1 << 20, 3 << 30, 100, 4096, 0, -1].map(|bytes| Language::C.size(bytes));
-        assert_eq!(sizes, ["1 << 20", "(size_t)3 << 30", "100", "4 << 10", "0", "-(1)"]);
-    }
-
-    #[test]
-    fn a_variable_is_a_name_of_c() {
-        for (name, variable) in [("default", "default_"), ("2nd", "_2nd"), ("a-b", "a_b"), ("memory", "memory")] {
-            assert_eq!(Language::C.variable(name), variable);
-        }
     }
 }

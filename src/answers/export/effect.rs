@@ -1,16 +1,13 @@
 //! What is asked of a case: the facts of a scenario's effect, as a program can ask them, and their words.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use cuda_pitfalls_calls::{self as calls, CallLibrary};
 
-use super::Refusal;
-use super::program::{Reproducer, Sequence};
+use super::error::ExportError;
 use cuda_pitfalls_core::fact::FactSet;
 use cuda_pitfalls_core::observation::Class;
-use cuda_pitfalls_core::scenario::{Check, Expected, GpuList, Hazard, Matcher, Operand, When};
-use cuda_pitfalls_core::text::lines::words;
+use cuda_pitfalls_core::scenario::{Check, GpuList, Matcher, Operand};
 
 /// The status of a Python line that raises no exception.
 pub(super) const RAISES_NOTHING: &str = "OK";
@@ -49,8 +46,8 @@ pub(super) enum EffectQuestion<'s> {
         at: &'s str,
         since: Since,
         gpus: GpuSet,
-        least: Bytes,
-        most: Bytes,
+        least: GrowthBound,
+        most: GrowthBound,
         says: String,
     },
 }
@@ -75,7 +72,7 @@ pub(super) enum Since {
 
 /// A bound of growth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Bytes {
+pub(super) enum GrowthBound {
     Any,
     These(i64),
     /// What a driver may take or give back on its own.
@@ -95,8 +92,8 @@ pub(super) enum Bytes {
 pub(super) struct Growth {
     pub(super) gpu: u32,
     pub(super) since: Since,
-    pub(super) least: Bytes,
-    pub(super) most: Bytes,
+    pub(super) least: GrowthBound,
+    pub(super) most: GrowthBound,
 }
 
 impl EffectQuestion<'_> {
@@ -120,16 +117,16 @@ impl EffectQuestion<'_> {
 
     /// What it asks of the memory of each GPU, of so many that are read.
     pub(super) fn growth(&self, count: u32) -> Vec<Growth> {
-        let each = |since, gpus: &GpuSet, (least, most): (Bytes, Bytes)| {
+        let each = |since, gpus: &GpuSet, (least, most): (GrowthBound, GrowthBound)| {
             let gpus = (0..count).filter(|gpu| gpus.has(*gpu));
             gpus.map(|gpu| Growth { gpu, since, least, most }).collect::<Vec<_>>()
         };
         match self {
             EffectQuestion::Memory { since, gpus, least, most, .. } => each(*since, gpus, (*least, *most)),
             EffectQuestion::Contexts { gpus, .. } => {
-                let mut all = each(Since::Start, gpus, (Bytes::Context, Bytes::Any));
+                let mut all = each(Since::Start, gpus, (GrowthBound::Context, GrowthBound::Any));
                 let others = GpuSet::Others((0..count).filter(|gpu| gpus.has(*gpu)).collect());
-                all.extend(each(Since::Start, &others, (Bytes::Any, Bytes::BelowContext)));
+                all.extend(each(Since::Start, &others, (GrowthBound::Any, GrowthBound::BelowContext)));
                 all
             }
             _ => Vec::new(),
@@ -224,7 +221,7 @@ pub(super) fn status(name: &str) -> Option<(CallLibrary, u32)> {
 ///
 /// # Errors
 /// What no reproducer can ask.
-pub(super) fn questions(effect: &[Check]) -> Result<Vec<EffectQuestion<'_>>, Refusal> {
+pub(super) fn questions(effect: &[Check]) -> Result<Vec<EffectQuestion<'_>>, ExportError> {
     let mut all = Vec::new();
     for check in effect {
         add_questions(&mut all, check)?;
@@ -232,7 +229,7 @@ pub(super) fn questions(effect: &[Check]) -> Result<Vec<EffectQuestion<'_>>, Ref
     Ok(all)
 }
 
-fn add_questions<'s>(all: &mut Vec<EffectQuestion<'s>>, check: &'s Check) -> Result<(), Refusal> {
+fn add_questions<'s>(all: &mut Vec<EffectQuestion<'s>>, check: &'s Check) -> Result<(), ExportError> {
     let Check { at, facts, when, .. } = check;
     // By name, so that a new kind of fact is either asked here or refused.
     let FactSet {
@@ -258,7 +255,7 @@ fn add_questions<'s>(all: &mut Vec<EffectQuestion<'s>>, check: &'s Check) -> Res
         (exit.is_some(), "its effect is how the process ends, which a run sees from outside"),
     ] {
         if is_asked {
-            return Err(Refusal::new(why));
+            return Err(ExportError::new(why));
         }
     }
     if !statuses.is_empty() {
@@ -268,10 +265,10 @@ fn add_questions<'s>(all: &mut Vec<EffectQuestion<'s>>, check: &'s Check) -> Res
         for (sign, operand) in bounds(matcher) {
             if matches!(operand, Operand::Text(text) if text.contains("${") && text != "${gpus}" && gpu_named(text).is_none())
             {
-                return Err(Refusal::new("its effect compares with a form of a UUID"));
+                return Err(ExportError::new("its effect compares with a form of a UUID"));
             }
             if matches!(operand, Operand::Text(text) if index(text).is_some()) {
-                return Err(Refusal::new("its effect names a GPU by its address"));
+                return Err(ExportError::new("its effect names a GPU by its address"));
             }
             all.push(EffectQuestion::Value { at, name, sign, operand });
         }
@@ -294,15 +291,15 @@ fn add_questions<'s>(all: &mut Vec<EffectQuestion<'s>>, check: &'s Check) -> Res
         for (gpu, matcher) in amounts {
             for (sign, operand) in bounds(matcher) {
                 let Operand::Int(bytes) = operand else {
-                    return Err(Refusal::new("its effect compares memory with a value of another step"));
+                    return Err(ExportError::new("its effect compares memory with a value of another step"));
                 };
                 let (least, most) = match sign {
-                    "==" => (Bytes::These(*bytes), Bytes::These(*bytes)),
-                    ">=" => (Bytes::These(*bytes), Bytes::Any),
-                    ">" => (Bytes::These(*bytes + 1), Bytes::Any),
-                    "<=" => (Bytes::Any, Bytes::These(*bytes)),
-                    "<" => (Bytes::Any, Bytes::These(*bytes - 1)),
-                    _ => return Err(Refusal::new("its effect is that memory has not grown by so much")),
+                    "==" => (GrowthBound::These(*bytes), GrowthBound::These(*bytes)),
+                    ">=" => (GrowthBound::These(*bytes), GrowthBound::Any),
+                    ">" => (GrowthBound::These(*bytes + 1), GrowthBound::Any),
+                    "<=" => (GrowthBound::Any, GrowthBound::These(*bytes)),
+                    "<" => (GrowthBound::Any, GrowthBound::These(*bytes - 1)),
+                    _ => return Err(ExportError::new("its effect is that memory has not grown by so much")),
                 };
                 let says = format!("{}{bytes} bytes", order_words(sign));
                 all.push(EffectQuestion::Memory { at, since, gpus: gpu_set(gpu, amounts), least, most, says });
@@ -313,17 +310,17 @@ fn add_questions<'s>(all: &mut Vec<EffectQuestion<'s>>, check: &'s Check) -> Res
 }
 
 /// What memory in use must have grown by to be of one of these classes.
-fn class_bounds(classes: &[Class]) -> Result<(Bytes, Bytes, String), Refusal> {
+fn class_bounds(classes: &[Class]) -> Result<(GrowthBound, GrowthBound, String), ExportError> {
     let order = [Class::None, Class::Init, Class::Context, Class::Allocation];
     let has = order.map(|class| classes.contains(&class));
     let first = has.iter().position(|it| *it).unwrap_or(0);
     let last = has.iter().rposition(|it| *it).unwrap_or(0);
     if has.iter().take(last).skip(first).any(|it| !it) {
-        return Err(Refusal::new("its effect is one of two classes of memory with another between them"));
+        return Err(ExportError::new("its effect is one of two classes of memory with another between them"));
     }
-    let least = [Bytes::BelowNoise, Bytes::AboveNoise, Bytes::Context, Bytes::Allocation];
+    let least = [GrowthBound::BelowNoise, GrowthBound::AboveNoise, GrowthBound::Context, GrowthBound::Allocation];
     // The cost of a context is measured only if the effect distinguishes an allocation from a context.
-    let most = [Bytes::Noise, Bytes::BelowContext, Bytes::Any, Bytes::Any];
+    let most = [GrowthBound::Noise, GrowthBound::BelowContext, GrowthBound::Any, GrowthBound::Any];
     let words = ["nothing", "what cuInit takes", "a context", "a context and an allocation"];
     let says: Vec<&str> = words.into_iter().zip(has).filter_map(|(word, has)| has.then_some(word)).collect();
     Ok((least[first], most[last], says.join(" or ")))
@@ -374,137 +371,4 @@ pub(super) fn gpus_read(questions: &[EffectQuestion<'_>], needed: u32) -> u32 {
     });
     let named = about.map(|gpus| gpus.named().iter().map(|gpu| gpu + 1).max().unwrap_or(1)).max();
     named.map_or(0, |named| named.max(needed))
-}
-
-impl Reproducer<'_> {
-    pub(super) fn gpus_read(&self) -> u32 {
-        gpus_read(&self.questions, self.scenario.needs.gpus)
-    }
-
-    /// Whether a question counts memory from this moment on.
-    pub(super) fn is_counted_since(&self, moment: Since) -> bool {
-        self.questions.iter().any(|question| match question {
-            EffectQuestion::Contexts { .. } => moment == Since::Start,
-            EffectQuestion::Memory { since, .. } => *since == moment,
-            _ => false,
-        })
-    }
-
-    /// Whether the effect distinguishes an allocation from a context, so that the cost of a context must be measured.
-    pub(super) fn needs_cost(&self) -> bool {
-        self.questions
-            .iter()
-            .any(|question| matches!(question, EffectQuestion::Memory { least: Bytes::Allocation, .. }))
-    }
-
-    /// Those figures of GPUs, one behind the other.
-    pub(super) fn readings(&self) -> String {
-        let all: Vec<String> = (0..self.gpus_read()).map(|gpu| format!("used({gpu})")).collect();
-        all.join(", ")
-    }
-
-    /// How many GPUs the program must count first. If it reads their memory, a missing GPU already ends it with 77.
-    pub(super) fn gpus_to_count(&self) -> Option<u32> {
-        let gpus = self.scenario.needs.gpus;
-        (gpus > 1 && self.gpus_read() < gpus).then_some(gpus)
-    }
-
-    pub(super) fn header(&self, commands: &str, needs: &str) -> Vec<String> {
-        let mut lines = vec![self.scenario.question.clone(), String::new()];
-        lines.extend(self.cases.iter().map(|Sequence { case, .. }| format!("{}: {}", case.name, case.does)));
-        let asked: Vec<String> = self.questions.iter().map(EffectQuestion::words).collect();
-        lines.push(format!("It shows if {}.", asked.join("; ")));
-        lines.extend(self.left_out.iter().map(|question| format!("Not checked here: {}.", question.words())));
-        lines.push(format!("Expected: {}.", self.expected()));
-        if !self.scenario.answer.is_empty() {
-            lines.push(format!("Measured: {}", self.scenario.answer));
-        }
-        for hazard in &self.scenario.hazards {
-            lines.push(format!("Careful: {}.", warning(*hazard)));
-        }
-        lines.extend([String::new(), commands.to_string()]);
-        lines.push(
-            "Exit code 0: it shows in the trap and not in the control. 1: not in the trap. 77: that cannot be told."
-                .to_string(),
-        );
-        let mut ends = String::new();
-        match self.gpus_read() {
-            0 => {}
-            1 => ends.push_str("NVML reads memory of all processes: run it where GPU 0 is idle. "),
-            count => {
-                let last = count - 1;
-                let _ = write!(
-                    ends,
-                    "NVML reads memory of all processes: run it where GPUs 0 to {last}, which are read, are idle. "
-                );
-            }
-        }
-        let version = env!("CARGO_PKG_VERSION");
-        let _ = write!(ends, "{needs}Written by cuda-pitfalls {version} from {}.", self.instance.name);
-        lines.push(ends);
-        let wrapped =
-            lines.iter().flat_map(|line| if line.is_empty() { vec![String::new()] } else { words(line, 112) });
-        wrapped.collect()
-    }
-
-    /// What is expected, and on which machines.
-    fn expected(&self) -> String {
-        let each = self.instance.expect.iter().filter(|one| one.when.may_hold_for(self.instance)).map(|one| {
-            let word = match one.verdict {
-                Expected::Reproduced => "yes (exit code 0)",
-                Expected::NotReproduced => "no (exit code 1)",
-            };
-            let When { driver, libcudart, compute_capability, gpus, packages, .. } = &one.when;
-            let ranges = [
-                ("driver", driver),
-                ("libcudart", libcudart),
-                ("compute capability", compute_capability),
-                ("number of GPUs", gpus),
-            ];
-            let ranges = ranges.into_iter().filter_map(|(name, range)| Some(format!("{name} {}", range.as_ref()?.0)));
-            let with: Vec<String> = ranges.chain(packages.iter().cloned()).collect();
-            if with.is_empty() { word.to_string() } else { format!("{word} with {}", with.join(" and ")) }
-        });
-        let each: Vec<String> = each.collect();
-        if each.is_empty() { "not known".to_string() } else { each.join("; ") }
-    }
-}
-
-fn warning(hazard: Hazard) -> &'static str {
-    match hazard {
-        Hazard::Fault => "it causes a GPU fault, which the kernel logs as an Xid",
-        Hazard::Oversubscribe => "it allocates more managed memory than the GPU has",
-        Hazard::Bigmem => "it takes most of a GPU's memory",
-        Hazard::Root => "it needs root",
-        Hazard::Settings => "it changes a setting of the machine",
-        Hazard::Mps => "it starts an MPS daemon",
-        Hazard::Code => "it runs lines of Python that did not come with cuda-pitfalls",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use cuda_pitfalls_core::catalogue;
-
-    /// The effect of a scenario that can be written, with one more fact.
-    fn refusal(change: impl Fn(&mut FactSet)) -> Option<String> {
-        let scenarios = catalogue::select(&["context/set-device-is-eager".to_owned()]).unwrap();
-        let scenario = scenarios.first().unwrap();
-        let mut instance = scenario.instances.first().unwrap().clone();
-        instance.effect.iter_mut().for_each(|check| change(&mut check.facts));
-        Reproducer::new(scenario, &instance, "x").err().map(|refusal| refusal.to_string())
-    }
-
-    #[test]
-    fn what_only_a_run_can_see_is_refused_and_never_left_out() {
-        let amount = || BTreeMap::from([("gpu0".to_owned(), Matcher::default())]);
-        assert_eq!(refusal(|_| {}), None);
-        let words = refusal(|facts| facts.peak_bytes = amount()).expect("a peak cannot be seen from a file");
-        assert!(words.contains("background polling"), "{words}");
-        let words = refusal(|facts| facts.process_bytes = amount()).expect("nor what NVML lists");
-        assert!(words.contains("worker's processes"), "{words}");
-        let words = refusal(|facts| facts.calls = amount()).expect("nor calls");
-        assert!(words.contains("forwarding libcuda"), "{words}");
-    }
 }

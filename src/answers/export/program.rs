@@ -4,24 +4,11 @@ use std::collections::BTreeMap;
 
 use cuda_pitfalls_calls::{self as calls, BUILT_IN_STREAMS, Call, CallLibrary, Output, Param, ParamKind};
 
-use super::effect::{self, EffectQuestion};
+use super::effect::{self, EffectQuestion, GrowthBound, Since};
+use super::error::ExportError;
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::python::{LINE, LINE_VALUE};
 use cuda_pitfalls_core::scenario::{Case, Gpus, Instance, Operand, Scalar, Scenario, Step};
-
-/// Why a scenario cannot be written as a program of its own, in a sentence.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Refusal(pub String);
-
-/// The result of writing a part of a program: why it cannot be written.
-pub(super) type Done = Result<(), Refusal>;
-
-impl Refusal {
-    pub(super) fn new(why: impl Into<String>) -> Refusal {
-        Refusal(why.into())
-    }
-}
 
 /// Cases that a reproducer has: the two that a verdict compares.
 const COMPARED: [&str; 2] = ["trap", "control"];
@@ -46,7 +33,7 @@ pub struct Reproducer<'s> {
 pub(super) struct Sequence<'s> {
     pub(super) case: &'s Case,
     pub(super) env: Vec<(&'s str, Vec<TextPiece>)>,
-    pub(super) steps: Vec<Action<'s>>,
+    pub(super) steps: Vec<ExportStep<'s>>,
     /// Handles that steps bind, each with the C type that the first of them writes.
     pub(super) variables: Vec<HandleVariable>,
 }
@@ -60,7 +47,7 @@ pub(super) struct HandleVariable {
 }
 
 #[derive(Debug)]
-pub(super) struct Action<'s> {
+pub(super) struct ExportStep<'s> {
     pub(super) label: &'s str,
     /// The name under which it binds what it writes.
     pub(super) bind: Option<&'s str>,
@@ -86,9 +73,9 @@ pub(super) enum Doing<'s> {
         milliseconds: i64,
     },
     /// Starts a thread that makes these steps, and waits for its end.
-    Thread(Vec<Action<'s>>),
+    Thread(Vec<ExportStep<'s>>),
     /// Forks a child that makes these steps, and waits for its end, which is a step with this label.
-    Fork(Vec<Action<'s>>, &'s str),
+    Fork(Vec<ExportStep<'s>>, &'s str),
     Memset {
         variable: String,
         value: i64,
@@ -145,7 +132,7 @@ impl<'s> Reproducer<'s> {
     ///
     /// # Errors
     /// Why a standalone program cannot show the effect.
-    pub fn new(scenario: &'s Scenario, instance: &'s Instance, stem: &str) -> Result<Reproducer<'s>, Refusal> {
+    pub fn new(scenario: &'s Scenario, instance: &'s Instance, stem: &str) -> Result<Reproducer<'s>, ExportError> {
         let questions = effect::questions(&instance.effect)?;
         let gpus = effect::gpus_read(&questions, scenario.needs.gpus);
         // Other GPUs than those that a case sees are not read.
@@ -162,7 +149,7 @@ impl<'s> Reproducer<'s> {
             })
         });
         if !is_read {
-            return Err(Refusal::new("its effect is a value that the worker reads for itself"));
+            return Err(ExportError::new("its effect is a value that the worker reads for itself"));
         }
         Ok(program)
     }
@@ -172,7 +159,7 @@ impl<'s> Reproducer<'s> {
     }
 
     /// Every step of every case, those of threads and children too.
-    pub(super) fn actions(&self) -> Vec<&Action<'s>> {
+    pub(super) fn actions(&self) -> Vec<&ExportStep<'s>> {
         let mut all = Vec::new();
         for sequence in &self.cases {
             add_actions(&sequence.steps, &mut all);
@@ -183,14 +170,14 @@ impl<'s> Reproducer<'s> {
     /// The functions that it calls, without repeats.
     pub(super) fn calls(&self) -> Vec<&'static Call> {
         let mut all: Vec<&'static Call> =
-            self.actions().into_iter().filter_map(Action::call).map(|(call, _)| call).collect();
+            self.actions().into_iter().filter_map(ExportStep::call).map(|(call, _)| call).collect();
         all.sort_by_key(|call| (call.library, call.name));
         all.dedup_by_key(|call| call.name);
         all
     }
 
     pub(super) fn arguments(&self) -> impl Iterator<Item = &Argument> {
-        self.actions().into_iter().filter_map(Action::call).flat_map(|(_, arguments)| arguments)
+        self.actions().into_iter().filter_map(ExportStep::call).flat_map(|(_, arguments)| arguments)
     }
 
     /// The kernels that it loads, by name, each with its lines.
@@ -223,7 +210,7 @@ impl<'s> Reproducer<'s> {
         self.questions.iter().filter(|question| question.step() == label).collect()
     }
 
-    pub(super) fn count_asked(&self, steps: &[Action<'s>]) -> usize {
+    pub(super) fn count_asked(&self, steps: &[ExportStep<'s>]) -> usize {
         let mut all = Vec::new();
         add_actions(steps, &mut all);
         all.iter().map(|action| self.questions_at(action.label).len()).sum()
@@ -258,9 +245,41 @@ impl<'s> Reproducer<'s> {
             matches!(question, EffectQuestion::Value { operand: Operand::Value { label: at, name: of }, .. } if at == label && of == name)
         })
     }
+
+    pub(super) fn gpus_read(&self) -> u32 {
+        effect::gpus_read(&self.questions, self.scenario.needs.gpus)
+    }
+
+    /// Whether a question counts memory from this moment on.
+    pub(super) fn is_counted_since(&self, moment: Since) -> bool {
+        self.questions.iter().any(|question| match question {
+            EffectQuestion::Contexts { .. } => moment == Since::Start,
+            EffectQuestion::Memory { since, .. } => *since == moment,
+            _ => false,
+        })
+    }
+
+    /// Whether the effect distinguishes an allocation from a context, so that the cost of a context must be measured.
+    pub(super) fn needs_cost(&self) -> bool {
+        self.questions
+            .iter()
+            .any(|question| matches!(question, EffectQuestion::Memory { least: GrowthBound::Allocation, .. }))
+    }
+
+    /// Those figures of GPUs, one behind the other.
+    pub(super) fn readings(&self) -> String {
+        let all: Vec<String> = (0..self.gpus_read()).map(|gpu| format!("used({gpu})")).collect();
+        all.join(", ")
+    }
+
+    /// How many GPUs the program must count first. If it reads their memory, a missing GPU already ends it with 77.
+    pub(super) fn gpus_to_count(&self) -> Option<u32> {
+        let gpus = self.scenario.needs.gpus;
+        (gpus > 1 && self.gpus_read() < gpus).then_some(gpus)
+    }
 }
 
-fn add_actions<'a, 's>(steps: &'a [Action<'s>], all: &mut Vec<&'a Action<'s>>) {
+fn add_actions<'a, 's>(steps: &'a [ExportStep<'s>], all: &mut Vec<&'a ExportStep<'s>>) {
     for action in steps {
         all.push(action);
         if let Doing::Thread(own) | Doing::Fork(own, _) = &action.doing {
@@ -270,13 +289,13 @@ fn add_actions<'a, 's>(steps: &'a [Action<'s>], all: &mut Vec<&'a Action<'s>>) {
 }
 
 impl<'s> Sequence<'s> {
-    fn new(case: &'s Case) -> Result<Sequence<'s>, Refusal> {
+    fn new(case: &'s Case) -> Result<Sequence<'s>, ExportError> {
         let given = case.steps.iter().flat_map(|step| step.args.values()).map(ToString::to_string);
         if case.env.values().cloned().chain(given).any(|value| value.contains(OUR_LIBRARY)) {
-            return Err(Refusal::new("it loads the injection library of this program"));
+            return Err(ExportError::new("it loads the injection library of this program"));
         }
         let env = case.env.iter().map(|(name, value)| Ok((name.as_str(), pieces(value)?)));
-        let env = env.collect::<Result<_, Refusal>>()?;
+        let env = env.collect::<Result<_, ExportError>>()?;
         let mut sequence = Sequence { case, env, steps: Vec::new(), variables: Vec::new() };
         let mut rest = case.steps.as_slice();
         sequence.steps = sequence.steps_of(None, &mut rest)?;
@@ -294,12 +313,12 @@ impl<'s> Sequence<'s> {
     }
 
     /// The steps of a thread or process from here on, until another makes one.
-    fn steps_of(&mut self, actor: Option<&str>, rest: &mut &'s [Step]) -> Result<Vec<Action<'s>>, Refusal> {
+    fn steps_of(&mut self, actor: Option<&str>, rest: &mut &'s [Step]) -> Result<Vec<ExportStep<'s>>, ExportError> {
         let mut all = Vec::new();
         while let Some((step, behind)) = rest.split_first().filter(|(step, _)| step.on.as_deref() == actor) {
             *rest = behind;
             if step.from.is_some() {
-                return Err(Refusal::new("it calls a private copy of a library, which takes the worker"));
+                return Err(ExportError::new("it calls a private copy of a library, which takes the worker"));
             }
             let doing = match step.call.as_str() {
                 "pthread_create" => Doing::Thread(self.started(step, "pthread_join", actor, rest)?.0),
@@ -309,7 +328,7 @@ impl<'s> Sequence<'s> {
                 }
                 _ => self.doing(step)?,
             };
-            all.push(Action { label: &step.label, bind: step.bind.as_deref(), doing });
+            all.push(ExportStep { label: &step.label, bind: step.bind.as_deref(), doing });
         }
         Ok(all)
     }
@@ -321,7 +340,7 @@ impl<'s> Sequence<'s> {
         wait: &str,
         by: Option<&str>,
         rest: &mut &'s [Step],
-    ) -> Result<(Vec<Action<'s>>, &'s str), Refusal> {
+    ) -> Result<(Vec<ExportStep<'s>>, &'s str), ExportError> {
         let name = step.bind.as_deref();
         let own = self.steps_of(name, rest)?;
         match rest.split_first() {
@@ -337,7 +356,7 @@ impl<'s> Sequence<'s> {
         }
     }
 
-    fn doing(&mut self, step: &'s Step) -> Result<Doing<'s>, Refusal> {
+    fn doing(&mut self, step: &'s Step) -> Result<Doing<'s>, ExportError> {
         if step.call == LINE {
             let value = match step.args.get(LINE_VALUE) {
                 Some(Scalar::Text(name)) => Some(name.as_str()),
@@ -345,7 +364,7 @@ impl<'s> Sequence<'s> {
             };
             let text = step.python_line().unwrap_or_default();
             if text.contains("${") {
-                return Err(Refusal::new("its lines name a GPU by its UUID"));
+                return Err(ExportError::new("its lines name a GPU by its UUID"));
             }
             let may_raise = self.case.expect.iter().any(|check| {
                 check.at == step.label && check.facts.status.iter().any(|status| status != effect::RAISES_NOTHING)
@@ -353,7 +372,7 @@ impl<'s> Sequence<'s> {
             return Ok(Doing::Line { text, value, may_raise });
         }
         let Some(call) = calls::find(&step.call) else {
-            return Err(Refusal(format!("`{}` is no call of the tables", step.call)));
+            return Err(ExportError(format!("`{}` is no call of the tables", step.call)));
         };
         if call.library == CallLibrary::Harness {
             return own(step);
@@ -363,7 +382,7 @@ impl<'s> Sequence<'s> {
         Ok(Doing::Call { call, arguments })
     }
 
-    fn argument(&self, call: &'static Call, at: usize, step: &Step) -> Result<Argument, Refusal> {
+    fn argument(&self, call: &'static Call, at: usize, step: &Step) -> Result<Argument, ExportError> {
         let Some(param) = call.params.get(at) else { return Ok(Argument::Rest) };
         let given = step.args.get(param.name);
         match param.kind {
@@ -371,7 +390,7 @@ impl<'s> Sequence<'s> {
             ParamKind::Fixed(value) => return Ok(Argument::Number(Number::Int(value as i64))),
             ParamKind::Out(output) => return Ok(Argument::Out(output)),
             ParamKind::FatBinary(_) => {
-                return Err(Refusal::new("it loads a binary in a container that the worker makes"));
+                return Err(ExportError::new("it loads a binary in a container that the worker makes"));
             }
             _ => {}
         }
@@ -386,7 +405,7 @@ impl<'s> Sequence<'s> {
                     Ok(Argument::Handle(0))
                 }
                 (Some(value), _) => Ok(Argument::Number(Number::Int(value))),
-                (None, _) => Err(Refusal(format!("`{}` of {} is missing", param.name, call.name))),
+                (None, _) => Err(ExportError(format!("`{}` of {} is missing", param.name, call.name))),
             };
         };
         Ok(match (param.kind, given) {
@@ -419,13 +438,13 @@ impl<'s> Sequence<'s> {
         })
     }
 
-    fn handle(&self, name: &str) -> Result<Argument, Refusal> {
+    fn handle(&self, name: &str) -> Result<Argument, ExportError> {
         if let Some(value) = BUILT_IN_STREAMS.value(name) {
             return Ok(Argument::Handle(value));
         }
         match self.variables.iter().any(|variable| variable.name == name) {
             true => Ok(Argument::Variable(name.to_string())),
-            false => Err(Refusal(format!("`{name}` is bound by no step before"))),
+            false => Err(ExportError(format!("`{name}` is bound by no step before"))),
         }
     }
 
@@ -450,7 +469,7 @@ impl<'s> Sequence<'s> {
 }
 
 /// Actions of the worker that any program can do.
-fn own(step: &Step) -> Result<Doing<'_>, Refusal> {
+fn own(step: &Step) -> Result<Doing<'_>, ExportError> {
     let text = |name: &str| step.args.get(name).map(ToString::to_string).unwrap_or_default();
     let int = |name: &str, otherwise: i64| match step.args.get(name) {
         Some(Scalar::Int(value)) => *value,
@@ -464,23 +483,23 @@ fn own(step: &Step) -> Result<Doing<'_>, Refusal> {
         "nanosleep" => Doing::Sleep { milliseconds: int("milliseconds", 0) },
         "memset" => Doing::Memset { variable: text("pointer"), value: int("value", 1), bytes: int("bytes", 0) },
         "dlopen" if step.bind.is_some() => {
-            return Err(Refusal::new("it opens a private copy of libcudart, which takes the worker"));
+            return Err(ExportError::new("it opens a private copy of libcudart, which takes the worker"));
         }
         "dlopen" => Doing::Open { file: text("file") },
-        "environ" => return Err(Refusal::new("it writes to `environ` behind the back of setenv")),
+        "environ" => return Err(ExportError::new("it writes to `environ` behind the back of setenv")),
         "posix_spawn" | "kill" | "waitpid" | "pthread_join" => return Err(interleaved()),
         "atexit" | "exit" | "_exit" => {
-            return Err(Refusal::new("its steps run inside exit handlers, which the worker drives"));
+            return Err(ExportError::new("its steps run inside exit handlers, which the worker drives"));
         }
-        other => return Err(Refusal(format!("it has the step `{other}`, which only the worker can make"))),
+        other => return Err(ExportError(format!("it has the step `{other}`, which only the worker can make"))),
     })
 }
 
-fn interleaved() -> Refusal {
-    Refusal::new("its steps are made by several processes or threads in turn, in an order that only a run keeps")
+fn interleaved() -> ExportError {
+    ExportError::new("its steps are made by several processes or threads in turn, in an order that only a run keeps")
 }
 
-impl Action<'_> {
+impl ExportStep<'_> {
     pub(super) fn call(&self) -> Option<(&'static Call, &[Argument])> {
         match &self.doing {
             Doing::Call { call, arguments } => Some((*call, arguments.as_slice())),
@@ -522,55 +541,13 @@ pub(super) fn identifier(name: &str, taken: &[&str]) -> String {
     text
 }
 
-/// Joins pieces into lines, as many pieces on a line as fit.
-pub(super) fn filled(pieces: impl Iterator<Item = String>, width: usize, end: &str) -> String {
-    let mut lines: Vec<String> = Vec::new();
-    for piece in pieces {
-        match lines.last_mut() {
-            Some(line) if line.len() + piece.len() < width => {
-                line.push(' ');
-                line.push_str(&piece);
-            }
-            _ => lines.push(format!("    {piece}")),
-        }
-    }
-    lines.join(end)
-}
-
-pub(super) fn is_used(text: &str, call: &str) -> bool {
-    text.match_indices(call)
-        .any(|(at, _)| !text.split_at(at).0.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.'))
-}
-
-/// What a text uses of a file's functions, macros and constants, a function behind this gap. One may use those before.
-pub(super) fn used_helpers(file: &str, text: &str, gap: &str) -> String {
-    let mut used = String::new();
-    for helper in file.trim_end().split("\n\n\n").collect::<Vec<_>>().into_iter().rev() {
-        let mut lines = helper.lines();
-        let head = lines.find(|line| ["static ", "def ", "class "].iter().any(|start| line.starts_with(start)));
-        let function = head.and_then(|line| line.split_once('('));
-        let name = match (function, helper.strip_prefix("#define ")) {
-            (Some((head, _)), _) => format!("{}(", head.rsplit([' ', '*']).next().unwrap_or_default()),
-            (None, Some(text)) => text.split_inclusive([' ', '(']).next().unwrap_or_default().trim_end().to_owned(),
-            (None, None) => {
-                helper.lines().last().and_then(|line| line.split(' ').next()).unwrap_or_default().to_owned()
-            }
-        };
-        if is_used(text, &name) || is_used(&used, &name) {
-            let gap = if function.is_some() { gap } else { "" };
-            used.insert_str(0, &format!("{gap}{helper}\n"));
-        }
-    }
-    used
-}
-
 /// The parts of a text in which `${gpu0}` stands for a UUID.
-fn pieces(text: &str) -> Result<Vec<TextPiece>, Refusal> {
+fn pieces(text: &str) -> Result<Vec<TextPiece>, ExportError> {
     let (mut all, mut rest) = (Vec::new(), text);
     while let Some((said, behind)) = rest.split_once("${gpu") {
         let named = behind.split_once('}').and_then(|(gpu, behind)| Some((gpu.parse().ok()?, behind)));
         let Some((gpu, behind)) = named else {
-            return Err(Refusal(format!("it names a GPU as in `{text}`, which a run fills in")));
+            return Err(ExportError(format!("it names a GPU as in `{text}`, which a run fills in")));
         };
         all.extend([TextPiece::Said(said.to_owned()), TextPiece::Uuid(gpu)]);
         rest = behind;
@@ -580,13 +557,41 @@ fn pieces(text: &str) -> Result<Vec<TextPiece>, Refusal> {
     Ok(all)
 }
 
-fn number(given: &Scalar) -> Result<Number, Refusal> {
+fn number(given: &Scalar) -> Result<Number, ExportError> {
     match given {
         Scalar::Int(value) => Ok(Number::Int(*value)),
         Scalar::Text(text) if text == "${gpus}" => Ok(Number::Gpus),
         Scalar::Text(text) => {
-            text.parse().map(Number::Int).map_err(|_| Refusal(format!("it passes `{text}` where C wants a number")))
+            text.parse().map(Number::Int).map_err(|_| ExportError(format!("it passes `{text}` where C wants a number")))
         }
-        Scalar::List(_) => Err(Refusal::new("it passes a list where C wants a number")),
+        Scalar::List(_) => Err(ExportError::new("it passes a list where C wants a number")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_pitfalls_core::fact::FactSet;
+    use cuda_pitfalls_core::scenario::Matcher;
+
+    /// The effect of a scenario that can be written, with one more fact.
+    fn refusal(change: impl Fn(&mut FactSet)) -> Option<String> {
+        let scenarios = catalogue::select(&["context/set-device-is-eager".to_owned()]).unwrap();
+        let scenario = scenarios.first().unwrap();
+        let mut instance = scenario.instances.first().unwrap().clone();
+        instance.effect.iter_mut().for_each(|check| change(&mut check.facts));
+        Reproducer::new(scenario, &instance, "x").err().map(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn what_only_a_run_can_see_is_refused_and_never_left_out() {
+        let amount = || BTreeMap::from([("gpu0".to_owned(), Matcher::default())]);
+        assert_eq!(refusal(|_| {}), None);
+        let words = refusal(|facts| facts.peak_bytes = amount()).expect("a peak cannot be seen from a file");
+        assert!(words.contains("background polling"), "{words}");
+        let words = refusal(|facts| facts.process_bytes = amount()).expect("nor what NVML lists");
+        assert!(words.contains("worker's processes"), "{words}");
+        let words = refusal(|facts| facts.calls = amount()).expect("nor calls");
+        assert!(words.contains("forwarding libcuda"), "{words}");
     }
 }

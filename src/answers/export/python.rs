@@ -3,24 +3,15 @@
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use cuda_pitfalls_calls::{CallLibrary, Layout, Param, ParamKind, Returns};
+use cuda_pitfalls_calls::Returns;
 
-use super::Language;
-use super::case::{CaseText, WrittenKind, status_asked};
-use super::effect::{EffectQuestion, Questions, Since};
-use super::lines::{indented, last_expression};
-use super::program::{Action, Done, Number, Refusal, Reproducer, TextPiece, filled, identifier, is_used, used_helpers};
+use super::effect::Since;
+use super::error::{Done, ExportError};
+use super::helpers::{filled, is_used, used_helpers};
+use super::language::{Language, bytes_literal, object};
+use super::program::{Reproducer, identifier};
+use super::writer::CaseText;
 use cuda_pitfalls_core::text::escape::visible;
-
-/// Names that a variable must not take: keywords, and what this file defines or uses.
-pub(super) const TAKEN: [&str; 75] = [
-    "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del", "elif", "else", "except",
-    "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal", "not", "or", "pass", "raise",
-    "return", "try", "while", "with", "yield", "cuda", "cudart", "nvml", "nvrtc", "cublas", "cufft", "nccl", "libc",
-    "bytes", "bool", "dict", "int", "float", "len", "list", "map", "max", "min", "open", "print", "range", "repr",
-    "str", "type", "zip", "case", "call", "show", "known", "expect", "load", "used", "start", "before", "cost",
-    "answers", "name", "result", "raised", "code", "os", "visible", "current",
-];
 
 /// What is imported from ctypes if something uses it.
 const OF_CTYPES: &str =
@@ -29,7 +20,7 @@ const OF_CTYPES: &str =
 /// Functions that stand in a file if something in it uses them.
 const HELPERS: &str = include_str!("helpers.py");
 
-pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
+pub(super) fn file(program: &Reproducer<'_>) -> Result<String, ExportError> {
     let mut cases = String::new();
     for sequence in &program.cases {
         let mut case = CaseText::new(Language::Python, program, sequence);
@@ -67,26 +58,6 @@ pub(super) fn file(program: &Reproducer<'_>) -> Result<String, Refusal> {
     Ok(out)
 }
 
-/// A Python string. Text of JSON is one too.
-pub(super) fn literal(text: &str) -> String {
-    serde_json::to_string(text).unwrap_or_default()
-}
-
-pub(super) fn comment(text: &str) -> String {
-    visible(text)
-}
-
-/// A Python literal of bytes: the text in UTF-8. Only ASCII may stand in one.
-fn bytes_literal(text: &str) -> String {
-    let escaped = text.bytes().map(|byte| match byte {
-        b'"' | b'\\' => format!("\\{}", char::from(byte)),
-        b'\n' => "\\n".to_string(),
-        b' '..=b'~' => char::from(byte).to_string(),
-        _ => format!("\\x{byte:02x}"),
-    });
-    format!("b\"{}\"", escaped.collect::<String>())
-}
-
 fn header(program: &Reproducer<'_>) -> String {
     let pythons = program.cases.iter().filter_map(|sequence| sequence.case.python.as_ref());
     let packages: BTreeSet<&str> = pythons.flat_map(|python| &python.needs).map(String::as_str).collect();
@@ -119,9 +90,11 @@ fn first_process(program: &Reproducer<'_>) -> String {
         .iter()
         .map(|sequence| {
             let own = sequence.environment();
-            let own: Vec<String> =
-                own.iter().map(|(name, value)| format!("{}: {}", literal(name), self::text(value))).collect();
-            format!("({}, {{{}}})", literal(&sequence.case.name), own.join(", "))
+            let own: Vec<String> = own
+                .iter()
+                .map(|(name, value)| format!("{}: {}", Language::Python.literal(name), Language::Python.text(value)))
+                .collect();
+            format!("({}, {{{}}})", Language::Python.literal(&sequence.case.name), own.join(", "))
         })
         .collect();
     let code = if listed.len() > 1 { "codes[0] not in (0, 1) or codes[1] != 1" } else { "codes[0] not in (0, 1)" };
@@ -138,86 +111,10 @@ fn first_process(program: &Reproducer<'_>) -> String {
     text
 }
 
-/// What has the functions of a library.
-pub(super) fn object(library: CallLibrary) -> &'static str {
-    match library {
-        CallLibrary::Driver => "cuda",
-        CallLibrary::Runtime => "cudart",
-        CallLibrary::Nvml => "nvml",
-        CallLibrary::Nvrtc => "nvrtc",
-        CallLibrary::Cublas => "cublas",
-        CallLibrary::Cufft => "cufft",
-        CallLibrary::Nccl => "nccl",
-        CallLibrary::Libc | CallLibrary::Harness => "ctypes.CDLL(None)",
-    }
-}
-
-pub(super) fn text(pieces: &[TextPiece]) -> String {
-    let parts = pieces.iter().map(|piece| match piece {
-        TextPiece::Said(text) => literal(text),
-        TextPiece::Uuid(gpu) => format!("uuid_of({gpu})"),
-    });
-    let parts: Vec<String> = parts.collect();
-    if parts.is_empty() { literal("") } else { parts.join(" + ") }
-}
-
-pub(super) fn encoded(pieces: &[TextPiece]) -> String {
-    match pieces {
-        [] => "b\"\"".to_string(),
-        [TextPiece::Said(text)] => bytes_literal(text),
-        [TextPiece::Uuid(gpu)] => format!("uuid_of({gpu}).encode()"),
-        all => format!("({}).encode()", text(all)),
-    }
-}
-
-pub(super) fn passed_number(value: &Number, param: &Param, c_type: &str) -> String {
-    let of = match param.kind {
-        ParamKind::Bytes => "c_size_t",
-        ParamKind::U64 => "c_ulonglong",
-        // What ctypes passes for a small number of Python.
-        ParamKind::U32 | ParamKind::I32 | ParamKind::Constant(_) | ParamKind::Pid => "",
-        _ if c_type.contains('*') => "c_void_p",
-        _ if matches!(c_type, "int" | "unsigned int") => "",
-        _ => "c_size_t",
-    };
-    let value = Language::Python.number(value);
-    if of.is_empty() { value } else { format!("{of}({value})") }
-}
-
-/// A variable of this type of C, or an array of so many.
-pub(super) fn room(c_type: &str, count: Option<usize>) -> String {
-    match (c_type, count) {
-        ("char", Some(count)) => format!("create_string_buffer({count})"),
-        (_, Some(count)) => format!("(c_ubyte * {count})()"),
-        ("int", None) => "c_int()".to_string(),
-        ("unsigned int", None) => "c_uint()".to_string(),
-        ("float", None) => "c_float()".to_string(),
-        ("size_t", None) => "c_size_t()".to_string(),
-        ("unsigned long long", None) => "c_ulonglong()".to_string(),
-        (_, None) => "c_void_p()".to_string(),
-    }
-}
-
-/// A struct that a call writes.
-pub(super) fn struct_room(layout: &Layout) -> String {
-    let words = layout.preset.iter().map(|word| format!(", ({}, 4, {:#x})", word.offset, word.value));
-    format!("room({}{})", layout.size.div_ceil(8) * 8, words.collect::<String>())
-}
-
-pub(super) fn address(name: &str, _: &str, _: &str) -> String {
-    format!("byref({name})")
-}
-
-/// That CUDA shows these GPUs.
-pub(super) fn shows(gpus: &[u32]) -> String {
-    let all: Vec<String> = gpus.iter().map(|gpu| format!("uuid_of({gpu})")).collect();
-    format!("visible() == [{}]", all.join(", "))
-}
-
 impl CaseText<'_> {
     fn python_case(&mut self) -> Done {
         let (sequence, program) = (self.sequence, self.program);
-        let _ = write!(self.text, "\nif case == {}:\n", literal(&sequence.case.name));
+        let _ = write!(self.text, "\nif case == {}:\n", Language::Python.literal(&sequence.case.name));
         if !program.is_of_lines() {
             self.libraries();
         }
@@ -240,111 +137,12 @@ impl CaseText<'_> {
     fn libraries(&mut self) {
         self.line("cuda = load(\"libcuda.so.1\")");
         for (library, files) in self.program.libraries() {
-            let files: Vec<String> = files.iter().map(|file| literal(file)).collect();
+            let files: Vec<String> = files.iter().map(|file| Language::Python.literal(file)).collect();
             let files = if files.is_empty() { "*CUDART".to_string() } else { files.join(", ") };
             self.line(&format!("{} = load({files})", object(library)));
         }
         for call in self.program.calls().iter().filter(|call| call.returns == Returns::Text) {
             self.line(&format!("{}.{}.restype = c_char_p", object(call.library), call.name));
         }
-    }
-
-    /// Lines of a framework. Where one may raise, the case goes on behind it.
-    pub(super) fn python_lines(
-        &mut self,
-        label: &str,
-        code: &str,
-        value: Option<&str>,
-        may_raise: bool,
-        questions: Questions<'_>,
-    ) -> Done {
-        let status = status_asked(questions);
-        let is_asked = questions
-            .iter()
-            .any(|question| !matches!(question, EffectQuestion::Memory { .. } | EffectQuestion::Contexts { .. }));
-        let is_tried = status.is_some() || may_raise || is_asked && value.is_none();
-        let (before, last) = if value.is_some() { last_expression(code) } else { (code, "") };
-        let mut whole = before.trim_end().to_string();
-        if value.is_some() {
-            let gap = if whole.trim().is_empty() { "" } else { "\n" };
-            whole = format!("{whole}{gap}seen = {}", last.trim());
-        }
-        if is_tried {
-            self.line("raised, message = \"OK\", None");
-            self.line("try:");
-        }
-        let pad = "    ".repeat(self.pad + usize::from(is_tried));
-        let _ = writeln!(self.text, "{}", indented(&whole, &pad));
-        if is_tried {
-            self.line("except Exception as error:");
-            self.line("    raised, message = type(error).__name__, str(error).split(\"\\n\")[0]");
-            self.line("    print(\"   \", raised, message)");
-        }
-        if let Some(name) = value {
-            if is_tried {
-                self.line("if raised == \"OK\":");
-                self.pad += 1;
-            }
-            self.line(&format!("print({}, seen)", literal(&format!("    {name} ="))));
-            if self.program.is_compared(label, name) {
-                self.line(&format!("{} = known(seen)", Language::Python.variable(&format!("{label}_{name}"))));
-            }
-            self.ask(name, "known(seen)", WrittenKind::Number, questions)?;
-            self.pad -= usize::from(is_tried);
-        }
-        if questions.iter().any(|it| matches!(it, EffectQuestion::Value { name: "message", .. })) {
-            self.line("if message is not None:");
-            self.pad += 1;
-            self.ask("message", "message", WrittenKind::Number, questions)?;
-            self.pad -= 1;
-        }
-        if let Some((question, names)) = status {
-            let all: Vec<String> = names.iter().map(|name| format!("raised == {}", literal(name))).collect();
-            self.expect(question, &all.join(" or "));
-        }
-        Ok(())
-    }
-
-    pub(super) fn python_thread(&mut self, steps: &[Action<'_>]) -> Done {
-        self.line("def work():");
-        self.pad += 1;
-        let before = self.text.len();
-        self.steps(steps)?;
-        let own = self.text.get(before..).unwrap_or_default();
-        if own.lines().all(|line| line.trim_start().starts_with('#')) {
-            self.line("pass");
-        }
-        self.pad -= 1;
-        self.line("with ThreadPoolExecutor(1) as thread:");
-        self.line("    thread.submit(work).result()");
-        Ok(())
-    }
-
-    /// Waits for a child that asks so many questions.
-    pub(super) fn python_wait(&mut self, child: &str, count: usize) {
-        self.line(&format!("ended = os.waitpid({child}, 0)[1]"));
-        if count > 0 {
-            let answers = format!("answers += [ended == 0] * ({count} if ended in (0, 1 << 8) else 0)");
-            self.line(&format!("{answers}  # it exited with 0 or 1"));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_variable_hides_nothing_that_is_used() {
-        for (name, variable) in [("memory", "memory"), ("range", "range_"), ("answers", "answers_"), ("in", "in_")] {
-            assert_eq!(Language::Python.variable(name), variable);
-        }
-    }
-
-    #[test]
-    fn bytes_are_ascii_whatever_the_text_is() {
-        assert_eq!(bytes_literal("CUDA_VISIBLE_DEVICES"), "b\"CUDA_VISIBLE_DEVICES\"");
-        // Python refuses `b"é"`, and reads `\u001b` in bytes as six characters.
-        assert_eq!(bytes_literal("é\u{1b}\"\\\n"), r#"b"\xc3\xa9\x1b\"\\\n""#);
     }
 }

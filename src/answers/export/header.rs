@@ -1,0 +1,82 @@
+//! The comment at the top of a reproducer: what it asks, what is expected, and how it is run.
+
+use std::fmt::Write as _;
+
+use super::effect::EffectQuestion;
+use super::program::{Reproducer, Sequence};
+use cuda_pitfalls_core::scenario::{Expected, Hazard, When};
+use cuda_pitfalls_core::text::lines::words;
+
+impl Reproducer<'_> {
+    pub(super) fn header(&self, commands: &str, needs: &str) -> Vec<String> {
+        let mut lines = vec![self.scenario.question.clone(), String::new()];
+        lines.extend(self.cases.iter().map(|Sequence { case, .. }| format!("{}: {}", case.name, case.does)));
+        let asked: Vec<String> = self.questions.iter().map(EffectQuestion::words).collect();
+        lines.push(format!("It shows if {}.", asked.join("; ")));
+        lines.extend(self.left_out.iter().map(|question| format!("Not checked here: {}.", question.words())));
+        lines.push(format!("Expected: {}.", self.expected()));
+        if !self.scenario.answer.is_empty() {
+            lines.push(format!("Measured: {}", self.scenario.answer));
+        }
+        for hazard in &self.scenario.hazards {
+            lines.push(format!("Careful: {}.", warning(*hazard)));
+        }
+        lines.extend([String::new(), commands.to_string()]);
+        lines.push(
+            "Exit code 0: it shows in the trap and not in the control. 1: not in the trap. 77: that cannot be told."
+                .to_string(),
+        );
+        let mut ends = String::new();
+        match self.gpus_read() {
+            0 => {}
+            1 => ends.push_str("NVML reads memory of all processes: run it where GPU 0 is idle. "),
+            count => {
+                let last = count - 1;
+                let _ = write!(
+                    ends,
+                    "NVML reads memory of all processes: run it where GPUs 0 to {last}, which are read, are idle. "
+                );
+            }
+        }
+        let version = env!("CARGO_PKG_VERSION");
+        let _ = write!(ends, "{needs}Written by cuda-pitfalls {version} from {}.", self.instance.name);
+        lines.push(ends);
+        let wrapped =
+            lines.iter().flat_map(|line| if line.is_empty() { vec![String::new()] } else { words(line, 112) });
+        wrapped.collect()
+    }
+
+    /// What is expected, and on which machines.
+    fn expected(&self) -> String {
+        let each = self.instance.expect.iter().filter(|one| one.when.may_hold_for(self.instance)).map(|one| {
+            let word = match one.verdict {
+                Expected::Reproduced => "yes (exit code 0)",
+                Expected::NotReproduced => "no (exit code 1)",
+            };
+            let When { driver, libcudart, compute_capability, gpus, packages, .. } = &one.when;
+            let ranges = [
+                ("driver", driver),
+                ("libcudart", libcudart),
+                ("compute capability", compute_capability),
+                ("number of GPUs", gpus),
+            ];
+            let ranges = ranges.into_iter().filter_map(|(name, range)| Some(format!("{name} {}", range.as_ref()?.0)));
+            let with: Vec<String> = ranges.chain(packages.iter().cloned()).collect();
+            if with.is_empty() { word.to_string() } else { format!("{word} with {}", with.join(" and ")) }
+        });
+        let each: Vec<String> = each.collect();
+        if each.is_empty() { "not known".to_string() } else { each.join("; ") }
+    }
+}
+
+fn warning(hazard: Hazard) -> &'static str {
+    match hazard {
+        Hazard::Fault => "it causes a GPU fault, which the kernel logs as an Xid",
+        Hazard::Oversubscribe => "it allocates more managed memory than the GPU has",
+        Hazard::Bigmem => "it takes most of a GPU's memory",
+        Hazard::Root => "it needs root",
+        Hazard::Settings => "it changes a setting of the machine",
+        Hazard::Mps => "it starts an MPS daemon",
+        Hazard::Code => "it runs lines of Python that did not come with cuda-pitfalls",
+    }
+}

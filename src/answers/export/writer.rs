@@ -1,0 +1,78 @@
+//! The text of a case as it is written, a line at a time.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::effect::EffectQuestion;
+use super::language::{Language, declared};
+use super::program::{Reproducer, Sequence};
+
+/// The text of a case as it is written.
+pub(super) struct CaseText<'p> {
+    pub(super) language: Language,
+    pub(super) program: &'p Reproducer<'p>,
+    pub(super) sequence: &'p Sequence<'p>,
+    pub(super) text: String,
+    pub(super) pad: usize,
+    /// Variables of the function that is written, with their C types.
+    pub(super) declared: BTreeMap<String, String>,
+    /// Where memory stands as it was before the step.
+    pub(super) before: String,
+    /// The functions of its threads in C, and what they share with it, with their types.
+    pub(super) functions: Vec<String>,
+    pub(super) of_file: BTreeMap<String, String>,
+}
+
+impl<'p> CaseText<'p> {
+    pub(super) fn new(language: Language, program: &'p Reproducer<'p>, sequence: &'p Sequence<'p>) -> CaseText<'p> {
+        let (text, before, functions) = Default::default();
+        let (declared, of_file) = Default::default();
+        CaseText { language, program, sequence, text, pad: 1, declared, before, functions, of_file }
+    }
+
+    pub(super) fn line(&mut self, line: &str) {
+        let _ = writeln!(self.text, "{}{line}", "    ".repeat(self.pad));
+    }
+
+    pub(super) fn statement(&mut self, statement: &str, said: &str) {
+        self.line(&format!("{statement}{}{said}", self.language.pick([";", ""])));
+    }
+
+    /// Gives a variable a value. Its name is another one if this one is of another type, or an array.
+    pub(super) fn declare(&mut self, c_type: &str, name: &str, array: &str, value: &str, said: &str) -> String {
+        let mut own = name.to_string();
+        let mut count = 1;
+        while self.declared.get(&own).is_some_and(|it| it != c_type || !array.is_empty()) {
+            count += 1;
+            own = format!("{name}_{count}");
+        }
+        let is_new = self.declared.insert(own.clone(), c_type.to_string()).is_none();
+        let declared =
+            if is_new && self.language == Language::C { declared(c_type, &own) + array } else { own.clone() };
+        self.statement(&format!("{declared} = {value}"), said);
+        own
+    }
+
+    /// A question, in one line or in two.
+    pub(super) fn expect(&mut self, question: &EffectQuestion<'_>, condition: &str) {
+        let (asks, end) = self.language.pick([("EXPECT", ";"), ("expect", "")]);
+        let what = self.language.literal(&question.words());
+        let whole = format!("{asks}({condition}, {what}){end}");
+        if whole.len() + 4 * self.pad <= 118 {
+            self.line(&whole);
+        } else {
+            self.line(&format!("{asks}({condition},"));
+            self.line(&format!("       {what}){end}"));
+        }
+    }
+
+    /// What stands behind a statement: the step's label, and names of numbers.
+    pub(super) fn said(&self, remark: Option<&str>, names: &[&str]) -> String {
+        let names = (!names.is_empty()).then(|| names.join(", "));
+        let parts: Vec<String> = remark.map(str::to_owned).into_iter().chain(names).collect();
+        if parts.is_empty() {
+            return String::new();
+        }
+        format!("{}{}", self.language.pick([" ", "  "]), self.language.comment(&parts.join(": ")))
+    }
+}
