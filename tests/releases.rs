@@ -9,7 +9,7 @@ use std::process::Command;
 
 use cuda_pitfalls::catalogue;
 use cuda_pitfalls::evidence;
-use cuda_pitfalls::releases::{EnvironmentDocument, LineState, ReleaseRow, Witness, WitnessSeen};
+use cuda_pitfalls::releases::{DriverWitness, EnvironmentDocument, LineState, ReleaseRow, WitnessSeen};
 use cuda_pitfalls::survey;
 use cuda_pitfalls::survey::document::SurveyDocument;
 use cuda_pitfalls::survey::python::PythonRow;
@@ -259,7 +259,7 @@ fn no_cell_of_the_matrix_contradicts_another_row_of_its_document() {
                 is_whole && alike.all(|known| known.calls_cuinit != Some(true))
             };
             // A machine with GPUs has an NVML.
-            let mut beside = row.seen.iter().filter(|seen| seen.witness != Witness::Libcuda);
+            let mut beside = row.seen.iter().filter(|seen| seen.witness != DriverWitness::Libcuda);
             assert!(state != LineState::No || beside.any(|seen| says_no(&seen)), "{}: {}", environment.name, row.id);
         }
     }

@@ -89,6 +89,10 @@ impl ReleaseAxis {
         ReleaseAxis { package: package.to_string(), releases }
     }
 
+    fn release(&self, index: usize) -> String {
+        self.releases.get(index).cloned().unwrap_or_default()
+    }
+
     /// The first release: the good end.
     pub fn good(&self) -> &str {
         self.releases.first().map(String::as_str).unwrap_or_default()
@@ -169,8 +173,10 @@ impl Bisection {
 
     /// The trial that shows the first bad release.
     pub fn shown(&self, found: &FirstBad) -> Option<&Trial> {
-        let is_it = |trial: &&Trial| trial.versions.get(&found.package) == Some(&found.first_bad);
-        self.trials.iter().filter(is_it).rfind(|trial| matches!(trial.outcome, ReleaseOutcome::Bad { .. }))
+        self.trials.iter().rfind(|trial| {
+            let is_first_bad = trial.versions.get(&found.package) == Some(&found.first_bad);
+            is_first_bad && matches!(trial.outcome, ReleaseOutcome::Bad { .. })
+        })
     }
 
     /// Whether the answer is exact.
@@ -185,10 +191,9 @@ impl Bisection {
         mut attempt: impl FnMut(&BTreeMap<String, String>) -> Result<Option<(ReleaseOutcome, u64)>, E>,
     ) -> Result<(), E> {
         let axes = self.axes.clone();
-        let corner = |end: fn(&ReleaseAxis) -> &str| -> BTreeMap<String, String> {
-            axes.iter().map(|axis| (axis.package.clone(), end(axis).to_string())).collect()
-        };
-        let (goods, bads) = (corner(ReleaseAxis::good), corner(ReleaseAxis::bad));
+        let [goods, bads] = [ReleaseAxis::good, ReleaseAxis::bad].map(|end: fn(&ReleaseAxis) -> &str| {
+            axes.iter().map(|axis| (axis.package.clone(), end(axis).to_string())).collect::<BTreeMap<_, _>>()
+        });
         for (versions, wanted, wrong) in [(&goods, false, NoAnswer::GoodIsBad), (&bads, true, NoAnswer::BadIsGood)] {
             let Some(outcome) = self.attempt(versions, &mut attempt)? else { return Ok(()) };
             let unknown = if wanted { NoAnswer::BadIsUnknown } else { NoAnswer::GoodIsUnknown };
@@ -232,18 +237,21 @@ impl Bisection {
         let mut tried: Vec<Option<Option<bool>>> = vec![None; axis.releases.len()];
         tried.first_mut().into_iter().for_each(|good| *good = Some(Some(false)));
         tried.last_mut().into_iter().for_each(|bad| *bad = Some(Some(true)));
-        let name = |at: usize| axis.releases.get(at).cloned().unwrap_or_default();
         loop {
             let bad = tried.iter().position(|tried| *tried == Some(Some(true))).unwrap_or(0);
             let good = tried.iter().take(bad).rposition(|tried| *tried == Some(Some(false))).unwrap_or(0);
             let middle = good + (bad - good) / 2;
             let untried = tried.iter().enumerate().take(bad).skip(good + 1).filter(|(_, tried)| tried.is_none());
             let Some((at, _)) = untried.min_by_key(|(at, _)| at.abs_diff(middle)) else {
-                let (package, between) = (axis.package.clone(), (good + 1..bad).map(name).collect());
-                return Ok(Some(FirstBad { package, last_good: name(good), first_bad: name(bad), between }));
+                return Ok(Some(FirstBad {
+                    package: axis.package.clone(),
+                    last_good: axis.release(good),
+                    first_bad: axis.release(bad),
+                    between: (good + 1..bad).map(|index| axis.release(index)).collect(),
+                }));
             };
             let mut versions = rest.clone();
-            versions.insert(axis.package.clone(), name(at));
+            versions.insert(axis.package.clone(), axis.release(at));
             let Some(outcome) = self.attempt(&versions, attempt)? else { return Ok(None) };
             if let Some(tried) = tried.get_mut(at) {
                 *tried = Some(outcome.is_bad());

@@ -287,12 +287,12 @@ pub fn reports(
     b: &ReportView<'_>,
     versions: Option<(String, String)>,
 ) -> Result<Comparison, CompareError> {
-    let side = |report: &ReportView<'_>| {
+    let sides = [a, b].map(|report| {
         let (run, machine) = (report.run, report.machine.summary());
         ComparisonSide::new(&run.id, &run.version, report.provenance, report.complete, machine)
-    };
+    });
     let (entries, machines) = ([scenario::entries(a), scenario::entries(b)], [a.machine, b.machine]);
-    let comparison = Comparison::new("report", [side(a), side(b)], machine::changes(machines));
+    let comparison = Comparison::new("report", sides, machine::changes(machines));
     comparison.with(entries, versions, |a: &ScenarioView<'_>, b| scenario::compare([a, b], machines))
 }
 
@@ -305,15 +305,15 @@ pub fn surveys(a: &Survey, b: &Survey, versions: Option<(String, String)>) -> Re
     if versions.is_some() && [of, b.kind()] != [SurveyKind::Calls; 2] {
         return Err(CompareError::Versions);
     }
-    let side = |survey: &Survey| {
+    let sides = [a, b].map(|survey| {
         let about = survey.about();
         let (header, machine) = (about.header, about.machine.summary());
         ComparisonSide::new(&header.id, &header.version, about.provenance, about.complete, machine)
-    };
+    });
     if of != b.kind() {
         return Err(CompareError::Kinds { a: of.name(), b: b.kind().name() });
     }
-    let comparison = Comparison::new(of.name(), [side(a), side(b)], machine::changes([a.machine(), b.machine()]));
+    let comparison = Comparison::new(of.name(), sides, machine::changes([a.machine(), b.machine()]));
     survey::compare(comparison, [a, b], versions)
 }
 

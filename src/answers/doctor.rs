@@ -18,7 +18,7 @@ use crate::summary::NeedFacts;
 use crate::survey::needs::NeedsProgram;
 use crate::visibility::misspelt;
 use cuda_pitfalls_core::examination::{
-    CallStatus, Change, Examination, FileTry, GpuState, KernelGpu, Start, StartEnd, Started,
+    Examination, FileTry, GpuState, KernelGpu, LibraryStart, StartCall, StartChange, StartEnd, Started,
 };
 
 /// What follows from an examination.
@@ -27,7 +27,7 @@ pub struct Diagnosed {
     /// How CUDA stands here.
     pub state: DoctorState,
     /// What failed first, of the driver and of NVML; none if nothing did.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<StartFailure>,
     /// Why, the surest first.
     pub causes: Vec<Reasoned>,
     /// GPUs of the kernel's driver that CUDA does not show here.
@@ -64,11 +64,12 @@ impl DoctorState {
 
 /// What failed first in a library.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Failure {
+#[schemars(rename = "Failure")]
+pub struct StartFailure {
     /// The library.
     pub library: Started,
     /// The call and its status; null where none returned.
-    pub call: Option<CallStatus>,
+    pub call: Option<StartCall>,
     /// The loader's message, if the library could not be opened.
     pub missing: Option<String>,
     /// How its process ended, if not by itself.
@@ -106,7 +107,7 @@ pub enum Trouble {
     /// Something of the environment, which was left out for another start.
     Environment {
         /// What was left out.
-        change: Change,
+        change: StartChange,
         /// The value of the variable, if it is one.
         value: Option<String>,
     },
@@ -201,7 +202,7 @@ impl Trouble {
     /// The folder of the loader's path that it is about.
     fn folder(&self) -> Option<&str> {
         match self {
-            Trouble::Environment { change: Change::WithoutFolder { folder }, .. } => Some(folder),
+            Trouble::Environment { change: StartChange::WithoutFolder { folder }, .. } => Some(folder),
             _ => None,
         }
     }
@@ -223,9 +224,9 @@ pub fn diagnose(examination: &Examination, needs: &[NeedFacts]) -> Diagnosed {
         |library: Started| examination.starts.iter().find(|start| start.library == library && start.changed.is_none());
     let (driver, nvml) = (first(Started::Driver), first(Started::Nvml));
     let tried = [driver, nvml].into_iter().flatten();
-    let failures: Vec<Failure> = tried.filter(|start| !start.is_good()).map(failure).collect();
+    let failures: Vec<StartFailure> = tried.filter(|start| !start.is_good()).map(failure).collect();
     let hidden = driver.map(|driver| hidden(examination, driver)).unwrap_or_default();
-    let is_simulated = examination.starts.iter().any(Start::is_simulated);
+    let is_simulated = examination.starts.iter().any(LibraryStart::is_simulated);
     let mut causes = Causes::default();
     if !failures.is_empty() {
         if let Some(driver) = driver {
@@ -252,8 +253,8 @@ pub fn diagnose(examination: &Examination, needs: &[NeedFacts]) -> Diagnosed {
     Diagnosed { state, failures, causes, hidden, misspelt }
 }
 
-fn failure(start: &Start) -> Failure {
-    Failure {
+fn failure(start: &LibraryStart) -> StartFailure {
+    StartFailure {
         library: start.library,
         call: start.failure().cloned(),
         missing: start.missing.clone(),
@@ -280,7 +281,7 @@ impl Causes {
     }
 
     /// What CUDA gets further without.
-    fn proved(&mut self, examination: &Examination, driver: &Start) {
+    fn proved(&mut self, examination: &Examination, driver: &LibraryStart) {
         let others = examination.starts.iter().filter(|start| start.library == Started::Driver);
         for start in others.filter(|start| progress(start) > progress(driver)) {
             if let Some(change) = &start.changed {
@@ -303,9 +304,9 @@ impl Causes {
         }
     }
 
-    fn of_kernel(&mut self, examination: &Examination, failures: &[Failure]) {
+    fn of_kernel(&mut self, examination: &Examination, failures: &[StartFailure]) {
         let place = &examination.place;
-        let is_any_good = examination.starts.iter().any(Start::is_good);
+        let is_any_good = examination.starts.iter().any(LibraryStart::is_good);
         let is_opened = examination.files.iter().any(|tried| tried.file == CONTROL && tried.error.is_none());
         // A sandbox may hide the kernel's words about its driver.
         if place.module_version.is_none() && !is_any_good && !is_opened {
@@ -333,7 +334,7 @@ impl Causes {
         }
     }
 
-    fn of_files(&mut self, examination: &Examination, needs: &[NeedFacts], failures: &[Failure]) {
+    fn of_files(&mut self, examination: &Examination, needs: &[NeedFacts], failures: &[StartFailure]) {
         // Without a driver no device file is expected.
         let has_module = examination.place.module_version.is_some();
         for tried in examination.files.iter().filter(|tried| has_module || !tried.file.starts_with("/dev/")) {
@@ -347,7 +348,7 @@ impl Causes {
         }
     }
 
-    fn of_calls(&mut self, examination: &Examination, needs: &[NeedFacts], failures: &[Failure]) {
+    fn of_calls(&mut self, examination: &Examination, needs: &[NeedFacts], failures: &[StartFailure]) {
         for tried in &examination.system_calls {
             let Some(error) = &tried.error else { continue };
             let cause = Trouble::SystemCall { call: tried.call.clone(), error: error.clone() };
@@ -355,7 +356,7 @@ impl Causes {
         }
     }
 
-    fn of_gpus(&mut self, gpus: &[GpuState], failures: &[Failure]) {
+    fn of_gpus(&mut self, gpus: &[GpuState], failures: &[StartFailure]) {
         let driver = failures.iter().find(|failure| failure.library == Started::Driver);
         let Some(call) = driver.and_then(|failure| failure.call.as_ref()) else { return };
         for state in gpus {
@@ -393,38 +394,44 @@ const MISMATCH: [&str; 4] = [
 ];
 
 /// How far a start got: more is better.
-fn progress(start: &Start) -> (bool, usize, usize) {
+fn progress(start: &LibraryStart) -> (bool, usize, usize) {
     let made = start.calls.iter().filter(|call| call.code == 0).count();
     (start.is_good(), start.seen.len(), made)
 }
 
 /// How sure it is that this refusal causes one of these failures.
-fn sureness(needs: &[NeedFacts], failures: &[Failure], refused: &str, error: Option<&str>) -> Sureness {
+fn sureness(needs: &[NeedFacts], failures: &[StartFailure], refused: &str, error: Option<&str>) -> Sureness {
     let pattern = pattern(refused);
     let mut all: Vec<&NeedFacts> = needs.iter().filter(|need| need.refused == pattern).collect();
     all.retain(|need| error.is_none_or(|error| need.errors.iter().any(|known| known == error)));
-    let rows = |failure: &Failure| {
-        let program = match failure.library {
-            Started::Driver => NeedsProgram::Driver,
-            Started::Nvml => NeedsProgram::Nvml,
-        };
-        all.iter().filter(move |need| need.program == program)
-    };
-    let is_measured = failures.iter().any(|failure| match &failure.call {
-        Some(call) => rows(failure)
+    let of_failures = failures.iter().map(|failure| {
+        let of_library: Vec<&NeedFacts> =
+            all.iter().copied().filter(|need| need.program == failure.program()).collect();
+        (failure, of_library)
+    });
+    let of_failures: Vec<_> = of_failures.filter(|(_, needs)| !needs.is_empty()).collect();
+    let is_measured = of_failures.iter().any(|(failure, needs)| match &failure.call {
+        Some(call) => needs
+            .iter()
             .any(|need| (without_ordinal(&need.call), &need.status) == (without_ordinal(&call.call), &call.status)),
         // Where no process starts, what it needs is refused to this one.
-        None if failure.ended.as_ref().is_some_and(StartEnd::is_not_started) => rows(failure).next().is_some(),
+        None if failure.ended.as_ref().is_some_and(StartEnd::is_not_started) => true,
         // No call failed, and no GPU was counted: the survey asks for one all the same.
-        None => {
-            let is_empty = failure.missing.is_none() && failure.ended.is_none();
-            is_empty && pattern == FIRST_GPU && rows(failure).next().is_some()
-        }
+        None => failure.missing.is_none() && failure.ended.is_none() && pattern == FIRST_GPU,
     });
-    match () {
-        () if is_measured => Sureness::Measured,
-        () if failures.iter().any(|failure| rows(failure).next().is_some()) => Sureness::Next,
-        () => Sureness::Possible,
+    match of_failures.is_empty() {
+        _ if is_measured => Sureness::Measured,
+        true => Sureness::Possible,
+        false => Sureness::Next,
+    }
+}
+
+impl StartFailure {
+    fn program(&self) -> NeedsProgram {
+        match self.library {
+            Started::Driver => NeedsProgram::Driver,
+            Started::Nvml => NeedsProgram::Nvml,
+        }
     }
 }
 
@@ -443,9 +450,9 @@ fn pattern(file: &str) -> &str {
     if is_gpu { FIRST_GPU } else { file }
 }
 
-fn environment(examination: &Examination, change: &Change) -> Trouble {
+fn environment(examination: &Examination, change: &StartChange) -> Trouble {
     let value = match change {
-        Change::Without { variable } => examination.place.environment.get(variable).cloned(),
+        StartChange::Without { variable } => examination.place.environment.get(variable).cloned(),
         _ => None,
     };
     Trouble::Environment { change: change.clone(), value }
@@ -488,7 +495,7 @@ fn there(examination: &Examination) -> Vec<KernelGpu> {
 }
 
 /// The GPUs that the kernel has and CUDA does not show, with what hides them.
-fn hidden(examination: &Examination, driver: &Start) -> Vec<HiddenGpu> {
+fn hidden(examination: &Examination, driver: &LibraryStart) -> Vec<HiddenGpu> {
     if driver.seen.is_empty() {
         return Vec::new();
     }

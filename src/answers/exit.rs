@@ -114,27 +114,27 @@ impl Exit {
     /// The exit code of a run with this report, if the report itself is on disk. `Ok` needs a complete report with at
     /// least one measurement. A case that this function does not foresee is a fault of the harness.
     pub fn of_report(report: &ReportView<'_>) -> Exit {
-        let verdicts = || report.scenarios.iter().map(|scenario| &scenario.verdict);
-        let some = |kind: Kind| verdicts().any(|verdict| verdict.kind == kind && !is_unmodelled(verdict));
+        let verdicts: Vec<&Verdict> = report.scenarios.iter().map(|scenario| scenario.verdict).collect();
+        let counted: Vec<Kind> =
+            verdicts.iter().filter(|verdict| !is_unmodelled(verdict)).map(|verdict| verdict.kind).collect();
         let measured = report.scenarios.iter().any(is_measured);
-        let has_unknown = verdicts().any(|verdict| verdict.reason == Some(Reason::NotModelled));
+        let has_unknown = verdicts.iter().any(|verdict| verdict.reason == Some(Reason::NotModelled));
         let interrupted = report.run.interrupted.as_deref();
         let was_stopped = interrupted.is_some() || report.run.stopped_by.is_some();
         let required = report.requirements().iter().all(|requirement| !requirement.is_unmet());
         let worst = Exit::WORST_FIRST.into_iter().find(|exit| match exit {
-            Exit::Internal => some(Kind::HarnessError) || (!report.complete && !was_stopped),
+            Exit::Internal => counted.contains(&Kind::HarnessError) || (!report.complete && !was_stopped),
             Exit::HostUnsafe => is_host_unsafe(report),
             Exit::Interrupted => interrupted == Some("SIGINT"),
             Exit::Terminated => interrupted.is_some_and(|signal| signal != "SIGINT"),
-            Exit::Unexpected => verdicts().any(|verdict| verdict.expectation == ExpectationMet::Unexpected),
+            Exit::Unexpected => verdicts.iter().any(|verdict| verdict.expectation == ExpectationMet::Unexpected),
             // If the simulated machine models none of the questions, that is the result.
-            Exit::Inconclusive => some(Kind::Inconclusive) || (!measured && has_unknown),
+            Exit::Inconclusive => counted.contains(&Kind::Inconclusive) || (!measured && has_unknown),
             Exit::Skipped => report.scenarios.iter().any(|scenario| is_missed(report, scenario)),
             Exit::NothingMeasured => !measured || !required,
             Exit::Ok => {
-                measured
-                    && report.complete
-                    && verdicts().all(|it| it.kind.is_conclusive() || it.kind == Kind::Skipped || is_unmodelled(it))
+                let are_conclusive = counted.iter().all(|kind| kind.is_conclusive() || *kind == Kind::Skipped);
+                measured && report.complete && are_conclusive
             }
             // Only the caller knows these; see `worst`.
             Exit::NotDurable | Exit::Usage => false,

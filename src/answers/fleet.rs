@@ -9,6 +9,7 @@ mod cause;
 mod change;
 mod coverage;
 mod diff;
+mod digest;
 mod driver;
 mod expect;
 mod gather;
@@ -20,16 +21,16 @@ mod rank;
 mod rows;
 mod spread;
 mod usual;
-pub use answer::Refused;
-pub use cause::{Alike, Cause, causes};
+pub use cause::{Alike, SharedCause, causes};
 pub use change::{CaseChange, FactDiffers};
-pub use coverage::Coverage;
-pub use diff::{Change, FleetDiff, Side, Size, UsualChanged, diff};
+pub use coverage::AnswerCoverage;
+pub use diff::{FleetDiff, FleetSide, MachineChange, Size, UsualChanged, diff};
+pub use digest::Rejection;
 pub use expect::names;
 pub use gather::gather;
 pub use label::{LabelShare, labels};
 pub use merge::{Words, merge};
-pub use pool::{Pool, Rule};
+pub use pool::{DocumentPool, Rule};
 pub use rank::Rank;
 
 use std::collections::BTreeMap;
@@ -56,9 +57,9 @@ pub struct Fleet {
     pub input: Input,
     /// Who was expected, if anybody said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expected: Option<Expected>,
+    pub expected: Option<ExpectedMachines>,
     /// One for each machine, by name.
-    pub machines: Vec<Machine>,
+    pub machines: Vec<FleetMachine>,
     /// Every question that a report asked or a row that a survey measured, by name. Other places of this
     /// document name one by its place here.
     pub questions: Vec<Question>,
@@ -68,7 +69,7 @@ pub struct Fleet {
     pub differences: Vec<Difference>,
     /// The same by cause: each difference is in one, in the order of their first differences.
     #[serde(default)]
-    pub causes: Vec<Cause>,
+    pub causes: Vec<SharedCause>,
     /// Labels of which the machines differ far more often than the others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<LabelShare>,
@@ -136,7 +137,8 @@ pub struct NotMerged {
 
 /// Who was expected to report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Expected {
+#[schemars(rename = "Expected")]
+pub struct ExpectedMachines {
     /// How many names were expected.
     pub machines: usize,
     /// Expected, and no report of it was merged.
@@ -147,7 +149,8 @@ pub struct Expected {
 
 /// One machine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Machine {
+#[schemars(rename = "Machine")]
+pub struct FleetMachine {
     /// The label `node`, or else `host`, or else the UUIDs of its GPUs in short. Where two machines have one label, the
     /// UUID of a GPU stands behind it.
     pub name: String,
@@ -239,11 +242,11 @@ pub struct Usual {
     pub question: usize,
     /// The distinct outcomes, the most frequent first. Where two are equally frequent none is usual. None where no
     /// member has an answer.
-    pub outcomes: Vec<Outcome>,
+    pub outcomes: Vec<GroupOutcome>,
     /// Bytes by case and GPU, `trap/gpu0` (of rows the GPU alone): what the members of the usual outcome used, without
     /// those that differ in it.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub used_bytes: BTreeMap<String, Spread>,
+    pub used_bytes: BTreeMap<String, ByteSpread>,
     /// Machines that were asked and gave no answer, as places in [`Fleet::machines`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub no_answer: Vec<usize>,
@@ -257,7 +260,8 @@ pub struct Usual {
 
 /// One outcome, and how many machines showed it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Outcome {
+#[schemars(rename = "Outcome")]
+pub struct GroupOutcome {
     /// The verdict.
     pub kind: Kind,
     /// What each case showed, step by step.
@@ -268,7 +272,8 @@ pub struct Outcome {
 
 /// Figures of several machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Spread {
+#[schemars(rename = "Spread")]
+pub struct ByteSpread {
     /// How many machines.
     pub count: usize,
     /// The median, in bytes.
@@ -323,9 +328,9 @@ pub enum What {
         /// The case and GPU, `trap/gpu0`.
         figure: String,
         /// What the usual members used, without those that differ.
-        usual: Spread,
+        usual: ByteSpread,
         /// What those that differ used.
-        these: Spread,
+        these: ByteSpread,
     },
     /// No answer, where others of the group have one.
     NoAnswer {

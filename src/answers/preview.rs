@@ -136,8 +136,8 @@ impl Preview {
 
     /// How the run would end if every answer is as expected.
     pub fn exit(&self) -> Exit {
-        let is_missed = |one: &NotApplicable| one.asked_by_name && !one.reason.is_no_gpu();
-        if self.allow_skip.is_none() && self.not_applicable.iter().any(is_missed) {
+        let is_missed = self.not_applicable.iter().any(|one| one.asked_by_name && !one.reason.is_no_gpu());
+        if self.allow_skip.is_none() && is_missed {
             Exit::Skipped
         } else if self.would_run.is_empty() || self.require.iter().any(Requirement::is_unmet) {
             Exit::NothingMeasured

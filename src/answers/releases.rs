@@ -14,8 +14,8 @@ mod tests;
 mod versions;
 
 pub use list::{EnvironmentRequest, RequestError, bare, built_in, normal, read};
-pub use matrix::{Cell, Change, Column, Matrix, MatrixLine};
-pub use row::{LineState, ReleaseRow, Witness, WitnessSeen};
+pub use matrix::{Column, Matrix, MatrixCell, MatrixChange, MatrixLine};
+pub use row::{DriverWitness, LineState, ReleaseRow, WitnessSeen};
 pub use versions::{LineReleases, ReleaseSpan, line_releases};
 
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ pub struct EnvironmentDocument {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
     /// The environment.
-    pub environment: Environment,
+    pub environment: ReleaseEnvironment,
     /// Who answered, in the order in which each line was asked.
     pub witnesses: Vec<WitnessAsked>,
     /// The lines, in the order of the list.
@@ -55,7 +55,8 @@ pub struct EnvironmentDocument {
 
 /// Packages of certain versions, installed together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Environment {
+#[schemars(rename = "Environment")]
+pub struct ReleaseEnvironment {
     /// Its name, such as `torch 2.9.1`.
     pub name: String,
     /// The package that it is about.
@@ -89,7 +90,7 @@ pub struct Environment {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WitnessAsked {
     /// Which of them.
-    pub witness: Witness,
+    pub witness: DriverWitness,
     /// The version in the file name of its libcuda; null if the name has none, and for the fake driver.
     pub libcuda: Option<String>,
     /// The version of CUDA that the driver said it supports, where it was told so: a runtime that is newer than its
@@ -110,8 +111,8 @@ impl EnvironmentDocument {
 
 /// The name of the file of an environment with this name.
 pub fn file_name(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "._+".contains(c) { c } else { '-' };
-    format!("{}{}{}", FILE.0, name.chars().map(plain).collect::<String>(), FILE.1)
+    let plain = name.replace(|c: char| !(c.is_ascii_alphanumeric() || "._+".contains(c)), "-");
+    format!("{}{plain}{}", FILE.0, FILE.1)
 }
 
 /// Whether a file of this name holds an environment's document.

@@ -360,14 +360,15 @@ fn of_calls(rows: &[(&CallRow, String)]) -> Vec<CallFacts> {
 /// Groups of consecutive versions with equal behaviour. A version that does not export the call ends a group, and one
 /// that could not be measured for another reason says nothing.
 fn runs(versions: &BTreeMap<Version, &CallRow>, all: &[Version]) -> Vec<CallRun> {
-    let reason = |row: &CallRow| row.standing.unmeasured.as_ref().map(|unmeasured| unmeasured.reason);
-    let behaviour = |row: &CallRow| match reason(row) {
-        Some(_) => None,
-        None => Some((row.reads_mask, row.makes_context(), row.status.clone())),
-    };
-    let said = versions.iter().filter(|(_, row)| matches!(reason(row), None | Some(Reason::MissingSymbol)));
-    let said: Vec<(&Version, Option<_>, &CallRow)> =
-        said.map(|(version, row)| (version, behaviour(row), *row)).collect();
+    let said = versions.iter().filter_map(|(version, row)| {
+        let behaviour = match row.standing.unmeasured.as_ref().map(|unmeasured| unmeasured.reason) {
+            None => Some((row.reads_mask, row.makes_context(), row.status.clone())),
+            Some(Reason::MissingSymbol) => None,
+            Some(_) => return None,
+        };
+        Some((version, behaviour, *row))
+    });
+    let said: Vec<(&Version, Option<_>, &CallRow)> = said.collect();
     let runs = said.chunk_by(|(_, one, _), (_, other, _)| one == other).filter_map(|run| {
         let (reads_mask, makes_context, status) = run.first()?.1.clone()?;
         let versions: Vec<Version> = run.iter().map(|(version, ..)| (*version).clone()).collect();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use cuda_pitfalls_core::mask::{self, InitStatus, Reading};
+use cuda_pitfalls_core::mask::{self, InitStatus, MaskReading};
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::scenario::environment::meant_by;
 
@@ -33,7 +33,7 @@ pub struct Visibility {
     /// The UUIDs of the visible GPUs, in the order in which CUDA numbers them; empty unless `cuInit` succeeds.
     pub visible: Vec<String>,
     /// The entries of the mask and what became of each; empty without a mask.
-    pub entries: Vec<mask::Entry>,
+    pub entries: Vec<mask::MaskEntry>,
     /// Whether `CUDA_DEVICE_ORDER` has a value that there is not.
     pub bad_order: bool,
     /// Whether CUDA's numbers are known to be NVML's: false on GPUs of different models without
@@ -79,7 +79,7 @@ pub struct ListedGpu {
 /// What these values of the two variables make visible of these GPUs.
 pub fn visibility(mask: Option<String>, order: Option<String>, gpus_of: GpuSource, gpus: Vec<ListedGpu>) -> Visibility {
     let uuids: Vec<String> = gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-    let Reading { parsed, entries, bad_order } = mask::read(mask.as_deref(), order.as_deref(), &uuids);
+    let MaskReading { parsed, entries, bad_order } = mask::read(mask.as_deref(), order.as_deref(), &uuids);
     let visible = parsed.gpus.iter().filter_map(|gpu| uuids.get(*gpu).cloned()).collect();
     let models: std::collections::BTreeSet<_> = gpus.iter().map(|gpu| &gpu.name).collect();
     let order_known = models.len() <= 1 || order.as_deref() == Some(PCI_ORDER);
@@ -103,7 +103,7 @@ pub fn visibility(mask: Option<String>, order: Option<String>, gpus_of: GpuSourc
 ///
 /// # Errors
 /// The number of a line, and what is wrong with it.
-pub fn listed(text: &str) -> Result<Vec<ListedGpu>, (usize, ListError)> {
+pub fn listed(text: &str) -> Result<Vec<ListedGpu>, (usize, GpuListError)> {
     let mut gpus: Vec<ListedGpu> = Vec::new();
     for (number, line) in text.lines().enumerate().map(|(index, line)| (index + 1, line.trim())) {
         if line.is_empty() || line.starts_with('#') {
@@ -111,7 +111,7 @@ pub fn listed(text: &str) -> Result<Vec<ListedGpu>, (usize, ListError)> {
         }
         let gpu = gpu_of(line).map_err(|error| (number, error))?;
         if gpus.iter().any(|known| known.uuid.eq_ignore_ascii_case(&gpu.uuid)) {
-            return Err((number, ListError::Twice));
+            return Err((number, GpuListError::Twice));
         }
         gpus.push(gpu);
     }
@@ -120,7 +120,7 @@ pub fn listed(text: &str) -> Result<Vec<ListedGpu>, (usize, ListError)> {
 
 /// What is wrong with a line of a list of GPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ListError {
+pub enum GpuListError {
     /// It has no UUID.
     #[error("no UUID of the form GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx; `nvidia-smi -L` prints such a list")]
     NoUuid,
@@ -135,25 +135,24 @@ pub enum ListError {
 /// The lengths of the parts of a UUID.
 const PARTS: [usize; 5] = [8, 4, 4, 4, 12];
 
-fn gpu_of(line: &str) -> Result<ListedGpu, ListError> {
-    let word = |word: &str| word.trim_matches(|letter: char| !letter.is_ascii_alphanumeric()).to_owned();
-    let mut words = line.split_ascii_whitespace().map(word);
-    let is_uuid = |word: &String| {
-        let parts: Vec<&str> = word.strip_prefix("GPU-").unwrap_or_default().split('-').collect();
-        parts.len() == PARTS.len()
-            && parts
-                .iter()
-                .zip(PARTS)
-                .all(|(part, length)| part.len() == length && part.chars().all(|digit| digit.is_ascii_hexdigit()))
-    };
-    let uuid = words.clone().find(is_uuid);
+fn gpu_of(line: &str) -> Result<ListedGpu, GpuListError> {
+    let words = line.split_ascii_whitespace();
+    let mut words = words.map(|word| word.trim_matches(|letter: char| !letter.is_ascii_alphanumeric()));
+    let uuid = words.clone().find(|word| is_uuid(word));
     if words.any(|word| word.starts_with("MIG-")) {
-        return Err(ListError::Mig);
+        return Err(GpuListError::Mig);
     }
     // `GPU 0: NVIDIA H200 (UUID: GPU-…)`
     let name =
         line.strip_prefix("GPU ").and_then(|rest| rest.split_once(": ")).and_then(|(_, rest)| rest.split_once(" ("));
-    uuid.map(|uuid| ListedGpu { uuid, name: name.map(|(name, _)| name.to_owned()) }).ok_or(ListError::NoUuid)
+    uuid.map(|uuid| ListedGpu { uuid: uuid.to_owned(), name: name.map(|(name, _)| name.to_owned()) })
+        .ok_or(GpuListError::NoUuid)
+}
+
+fn is_uuid(word: &str) -> bool {
+    let parts: Vec<&str> = word.strip_prefix("GPU-").unwrap_or_default().split('-').collect();
+    let is_hexadecimal = parts.iter().all(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    is_hexadecimal && parts.iter().map(|part| part.len()).eq(PARTS)
 }
 
 #[cfg(test)]
@@ -169,11 +168,11 @@ mod tests {
         let shown: Vec<_> = gpus.iter().map(|gpu| (gpu.uuid.get(..12).unwrap(), gpu.name.as_deref())).collect();
         assert_eq!(shown, [("GPU-aa00beef", Some("NVIDIA H200")), ("GPU-ab00beef", None)]);
         for (text, line, error) in [
-            ("0", 1, ListError::NoUuid),
-            ("\nGPU-aa00beef", 2, ListError::NoUuid),
-            ("  MIG 1g.5gb Device 0: (UUID: MIG-aa00beef-0000-4000-8000-000000000000)", 1, ListError::Mig),
-            (&format!("{LIST}gpu=GPU-aa00beef-0000-4000-8000-000000000000"), 5, ListError::NoUuid),
-            (&format!("{LIST}GPU-AA00beef-0000-4000-8000-000000000000"), 5, ListError::Twice),
+            ("0", 1, GpuListError::NoUuid),
+            ("\nGPU-aa00beef", 2, GpuListError::NoUuid),
+            ("  MIG 1g.5gb Device 0: (UUID: MIG-aa00beef-0000-4000-8000-000000000000)", 1, GpuListError::Mig),
+            (&format!("{LIST}gpu=GPU-aa00beef-0000-4000-8000-000000000000"), 5, GpuListError::NoUuid),
+            (&format!("{LIST}GPU-AA00beef-0000-4000-8000-000000000000"), 5, GpuListError::Twice),
         ] {
             assert_eq!(listed(text), Err((line, error)), "{text}");
         }

@@ -95,15 +95,16 @@ pub fn sources(arguments: &[PathBuf], mut take: impl FnMut(Result<Source, Archiv
 }
 
 fn walk(folder: &Path, depth: usize, take: &mut impl FnMut(Result<Source, ArchiveDocument>)) {
-    let lost = |why: String| {
-        Err(ArchiveDocument { path: folder.to_string_lossy().into_owned(), text: Err(Problem::Unreadable(why)) })
-    };
-    if depth > DEEPEST {
-        return take(lost(format!("folders are entered {DEEPEST} deep")));
-    }
     let entries = match fs::read_dir(folder) {
+        _ if depth > DEEPEST => Err(format!("folders are entered {DEEPEST} deep")),
+        entries => entries.map_err(|error| error.to_string()),
+    };
+    let entries = match entries {
         Ok(entries) => entries,
-        Err(error) => return take(lost(error.to_string())),
+        Err(why) => {
+            let path = folder.to_string_lossy().into_owned();
+            return take(Err(ArchiveDocument { path, text: Err(Problem::Unreadable(why)) }));
+        }
     };
     let mut entries: Vec<fs::DirEntry> = entries.flatten().collect();
     entries.sort_by_key(fs::DirEntry::file_name);

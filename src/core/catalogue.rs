@@ -144,14 +144,14 @@ fn load_embedded(files: &[Embedded]) -> Result<Vec<Scenario>, SelectError> {
     let kernels = kernel_names();
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS);
     let read = &|files: &[Embedded]| -> Vec<Result<Scenario, Invalid>> {
-        let load = |file: &Embedded| {
+        let loaded = files.iter().map(|file| {
             scenario::load(&file.name, &file.path, file.source, &kernels).map_err(|diagnostics| Invalid {
                 path: file.path.clone(),
                 source: file.source.to_string(),
                 diagnostics,
             })
-        };
-        files.iter().map(load).collect()
+        });
+        loaded.collect()
     };
     let parts: Vec<&[Embedded]> = files.chunks(files.len().div_ceil(threads).max(1)).collect();
     let read: Vec<_> = std::thread::scope(|scope| {

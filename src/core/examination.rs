@@ -13,9 +13,9 @@ use crate::sample::{Gpu, Reading};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Examination {
     /// Who asked, and what the kernel says.
-    pub place: Place,
+    pub place: HostState,
     /// Each time that a library was started in a fresh process; the first of each library is without a change.
-    pub starts: Vec<Start>,
+    pub starts: Vec<LibraryStart>,
     /// Files that CUDA and NVML need, each opened in a fresh process; none on the simulated machine.
     pub files: Vec<FileTry>,
     /// System calls that they need, each made in a fresh process; none on the simulated machine.
@@ -24,7 +24,8 @@ pub struct Examination {
 
 /// The place in which CUDA has to start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Place {
+#[schemars(rename = "Place")]
+pub struct HostState {
     /// The user that asked.
     pub uid: u32,
     /// Its groups.
@@ -78,14 +79,15 @@ impl Started {
 
 /// One start of a library, in a fresh process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Start {
+#[schemars(rename = "Start")]
+pub struct LibraryStart {
     /// The library.
     pub library: Started,
     /// What was otherwise than where `doctor` was asked; null for nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub changed: Option<Change>,
+    pub changed: Option<StartChange>,
     /// What each call returned, up to the first that failed for all GPUs.
-    pub calls: Vec<CallStatus>,
+    pub calls: Vec<StartCall>,
     /// The UUIDs of the GPUs that were seen, in the order of their ordinals.
     pub seen: Vec<String>,
     /// What NVML says of each GPU and its memory; none of the driver.
@@ -99,9 +101,9 @@ pub struct Start {
     pub ended: Option<StartEnd>,
 }
 
-impl Start {
+impl LibraryStart {
     /// The first call that failed.
-    pub fn failure(&self) -> Option<&CallStatus> {
+    pub fn failure(&self) -> Option<&StartCall> {
         self.calls.iter().find(|call| call.code != 0)
     }
 
@@ -118,7 +120,8 @@ impl Start {
 
 /// What one call returned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CallStatus {
+#[schemars(rename = "CallStatus")]
+pub struct StartCall {
     /// The call, with the ordinal of the GPU if it is made for several.
     pub call: String,
     /// Its status as a number.
@@ -165,8 +168,9 @@ pub struct GpuState {
 
 /// What is otherwise for a start.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Change")]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Change {
+pub enum StartChange {
     /// A variable is not set.
     Without {
         /// Its name.
@@ -245,7 +249,7 @@ pub enum Want {
 /// What that process says. Not tagged inside: maps with numbers as keys could not be read then.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Said {
+pub enum ExaminerMessage {
     /// The library could not be opened.
     Missing {
         /// The loader's message.
@@ -262,7 +266,7 @@ pub enum Said {
         call: String,
     },
     /// A call has ended.
-    End(CallStatus),
+    End(StartCall),
     /// A GPU is seen.
     Seen {
         /// Its UUID.
@@ -313,7 +317,7 @@ pub struct ProcessExamination {
     /// The GPUs that the kernel's driver has.
     pub gpus: Vec<KernelGpu>,
     /// What NVML says.
-    pub nvml: Option<Start>,
+    pub nvml: Option<LibraryStart>,
     /// For how long NVML watched how busy processes are, in milliseconds.
     pub watched_ms: u64,
 }
@@ -342,8 +346,8 @@ mod tests {
             reading: Reading::default(),
             busy_percent: Some([(4711, 99)].into()),
         };
-        let said = Said::Gpu(Box::new(state));
+        let said = ExaminerMessage::Gpu(Box::new(state));
         let line = serde_json::to_string(&said).expect("JSON");
-        assert_eq!(serde_json::from_str::<Said>(&line).expect("it is read again"), said);
+        assert_eq!(serde_json::from_str::<ExaminerMessage>(&line).expect("it is read again"), said);
     }
 }

@@ -95,23 +95,29 @@ impl Step {
         if let Some(line) = self.python_line() {
             return line.to_string();
         }
-        let text = |name: &str| self.args.get(name).map(|value| format!("{:?}", value.to_string())).unwrap_or_default();
-        let plain = |name: &str| self.args.get(name).map(ToString::to_string).unwrap_or_default();
         let bound = self.bind.as_deref().unwrap_or_default();
         match self.call.as_str() {
             "mark" => "# (look)".to_string(),
-            "setenv" => format!("os.environ[{}] = {}", text("name"), text("value")),
-            "unsetenv" => format!("del os.environ[{}]", text("name")),
-            "getenv" => format!("os.environ.get({})", text("name")),
+            "setenv" => format!("os.environ[{:?}] = {:?}", self.argument("name"), self.argument("value")),
+            "unsetenv" => format!("del os.environ[{:?}]", self.argument("name")),
+            "getenv" => format!("os.environ.get({:?})", self.argument("name")),
             "getpid" => "os.getpid()".to_string(),
-            "nanosleep" => format!("time.sleep({} / 1000)", plain("milliseconds")),
+            "nanosleep" => format!("time.sleep({} / 1000)", self.argument("milliseconds")),
             "pthread_create" => format!("# thread {bound} starts"),
-            "pthread_join" => format!("# thread {} ends", plain("actor")),
+            "pthread_join" => format!("# thread {} ends", self.argument("actor")),
             "fork" => format!("# os.fork(): process {bound} starts"),
-            "waitpid" => format!("# os.waitpid(): process {} ends", plain("actor")),
-            "seccomp" => format!("# from here on, {} is refused by {}", plain(refusal::WHAT), plain(refusal::ERROR)),
+            "waitpid" => format!("# os.waitpid(): process {} ends", self.argument("actor")),
+            "seccomp" => {
+                let [what, error] = [refusal::WHAT, refusal::ERROR].map(|name| self.argument(name));
+                format!("# from here on, {what} is refused by {error}")
+            }
             other => format!("# {other}"),
         }
+    }
+
+    /// The text of an argument; empty without one.
+    fn argument(&self, name: &str) -> String {
+        self.args.get(name).map(ToString::to_string).unwrap_or_default()
     }
 
     /// Whether the step refuses a file or a system call; a filter that refuses nothing does not.

@@ -116,7 +116,7 @@ pub struct FactKind {
     /// Whether it can be decided only if memory was read during calls.
     pub(crate) needs_polling: bool,
     /// Where reports and pages show it.
-    pub told: Told,
+    pub told: FactColumn,
     /// What was seen after a step; `None` if it could not be observed. The second argument picks one value or one GPU,
     /// if there are several.
     pub seen: fn(&Look<'_>, Option<&str>) -> Option<Sight>,
@@ -124,7 +124,7 @@ pub struct FactKind {
 
 /// Where reports and pages show what was seen of a fact.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum FactColumn {
     /// Beside the call, as what it returned.
     WithCall,
     /// Beside the change in memory.
@@ -159,7 +159,7 @@ impl FactKind {
 
     /// The kinds with a column of their own; whether the driver is initialised comes first.
     pub fn columns() -> Vec<&'static FactKind> {
-        let mut columns: Vec<_> = KINDS.iter().filter(|kind| matches!(kind.told, Told::Alone { .. })).collect();
+        let mut columns: Vec<_> = KINDS.iter().filter(|kind| matches!(kind.told, FactColumn::Alone { .. })).collect();
         columns.sort_by_key(|kind| kind.key != initialised::INITIALISED.key);
         columns
     }
@@ -195,32 +195,32 @@ impl FactSet {
 pub(crate) struct CheckReader<'r, 'a> {
     pub(crate) reader: &'r mut Reader<'a>,
     /// The step in each case, if it is known there.
-    pub(crate) rows: &'r [Row],
+    pub(crate) rows: &'r [CheckedStep],
     /// Finds another step by its label in each case; reports a label that does not exist.
-    pub(crate) find: &'r dyn Fn(&mut Reader<'a>, &str, &SourceSpan) -> Vec<Row>,
+    pub(crate) find: &'r dyn Fn(&mut Reader<'a>, &str, &SourceSpan) -> Vec<CheckedStep>,
 }
 
 /// What a check must know about a step.
 #[derive(Clone, Debug)]
-pub(crate) enum Row {
+pub(crate) enum CheckedStep {
     /// A call of the tables.
     Call(&'static Call),
     /// A Python line, and the name that it gives to its value.
     Line { value: Option<String> },
 }
 
-impl Row {
+impl CheckedStep {
     fn values(&self) -> Vec<&str> {
         match self {
-            Row::Call(call) => matcher::values_of(call),
-            Row::Line { value } => value.as_deref().into_iter().chain([LINE_MESSAGE]).collect(),
+            CheckedStep::Call(call) => matcher::values_of(call),
+            CheckedStep::Line { value } => value.as_deref().into_iter().chain([LINE_MESSAGE]).collect(),
         }
     }
 
     fn name(&self) -> &str {
         match self {
-            Row::Call(call) => call.name,
-            Row::Line { .. } => LINE,
+            CheckedStep::Call(call) => call.name,
+            CheckedStep::Line { .. } => LINE,
         }
     }
 }

@@ -127,18 +127,20 @@ impl Parsed {
 
 /// What a mask shows, and what became of each of its entries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Reading {
+#[schemars(rename = "Reading")]
+pub struct MaskReading {
     /// What the process sees.
     pub parsed: Parsed,
     /// What was written and what each entry did, in order; empty without a mask, and where the order is not valid.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<MaskEntry>,
     /// Whether `CUDA_DEVICE_ORDER` has a value that there is not: then the mask is not read.
     pub bad_order: bool,
 }
 
 /// What stands between two commas of a mask.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Entry {
+#[schemars(rename = "Entry")]
+pub struct MaskEntry {
     /// As it is written.
     pub text: String,
     /// What became of it.
@@ -146,7 +148,7 @@ pub struct Entry {
     pub fate: Fate,
 }
 
-impl Entry {
+impl MaskEntry {
     /// Whether it is written as a UUID.
     pub fn is_uuid(&self) -> bool {
         digits_of(&self.text).is_some()
@@ -161,15 +163,15 @@ impl Entry {
             Fate::Ends { why } => why,
         };
         let why = match why {
-            Ending::Empty => "is empty".to_owned(),
-            Ending::NoNumber if self.is_uuid() => "is a UUID in a list of numbers".to_owned(),
-            Ending::NoNumber => "does not begin with a number or a UUID".to_owned(),
-            Ending::OutOfRange if gpus == 0 => "names no GPU".to_owned(),
-            Ending::OutOfRange => format!("names no GPU (they are 0 to {})", gpus - 1),
-            Ending::NoUuid => "does not begin with GPU- or MIG-, in a list that began with a UUID".to_owned(),
-            Ending::NoDigits => "is no UUID, nor the beginning of one".to_owned(),
-            Ending::UnknownUuid => "is the UUID of none of these GPUs".to_owned(),
-            Ending::SeveralGpus => "is the beginning of several UUIDs".to_owned(),
+            EntryEnd::Empty => "is empty".to_owned(),
+            EntryEnd::NoNumber if self.is_uuid() => "is a UUID in a list of numbers".to_owned(),
+            EntryEnd::NoNumber => "does not begin with a number or a UUID".to_owned(),
+            EntryEnd::OutOfRange if gpus == 0 => "names no GPU".to_owned(),
+            EntryEnd::OutOfRange => format!("names no GPU (they are 0 to {})", gpus - 1),
+            EntryEnd::NoUuid => "does not begin with GPU- or MIG-, in a list that began with a UUID".to_owned(),
+            EntryEnd::NoDigits => "is no UUID, nor the beginning of one".to_owned(),
+            EntryEnd::UnknownUuid => "is the UUID of none of these GPUs".to_owned(),
+            EntryEnd::SeveralGpus => "is the beginning of several UUIDs".to_owned(),
         };
         format!("{why}: the list ends before it")
     }
@@ -192,7 +194,7 @@ pub enum Fate {
     /// It names no GPU: the list ends before it.
     Ends {
         /// Why.
-        why: Ending,
+        why: EntryEnd,
     },
     /// It stands behind the end of the list, or behind a repeat.
     Unread,
@@ -200,8 +202,9 @@ pub enum Fate {
 
 /// Why an entry names no GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "Ending")]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
+pub enum EntryEnd {
     /// Nothing stands there.
     Empty,
     /// It does not begin with a number, in a list that began with one, or with neither a number nor a UUID.
@@ -228,10 +231,10 @@ pub fn parse(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> Parsed
 }
 
 /// Like [`parse`], with what became of each entry.
-pub fn read(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> Reading {
-    let mut entries: Vec<Entry> = Vec::new();
+pub fn read(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> MaskReading {
+    let mut entries: Vec<MaskEntry> = Vec::new();
     if !matches!(order, None | Some("FASTEST_FIRST" | "PCI_BUS_ID")) {
-        return Reading { parsed: Parsed::failed(InitStatus::InvalidDevice), entries, bad_order: true };
+        return MaskReading { parsed: Parsed::failed(InitStatus::InvalidDevice), entries, bad_order: true };
     }
     let mut named: Vec<usize> = Vec::new();
     let mut repeats = false;
@@ -252,7 +255,7 @@ pub fn read(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> Reading
                     Fate::Repeats { .. } => repeats = true,
                     Fate::Ends { .. } | Fate::Unread => {}
                 }
-                entries.push(Entry { text: text.to_owned(), fate });
+                entries.push(MaskEntry { text: text.to_owned(), fate });
             }
         }
     }
@@ -261,7 +264,7 @@ pub fn read(mask: Option<&str>, order: Option<&str>, gpus: &[String]) -> Reading
         (false, true) => Parsed::failed(InitStatus::NoDevice),
         (false, false) => Parsed { status: InitStatus::Success, gpus: named },
     };
-    Reading { parsed, entries, bad_order: false }
+    MaskReading { parsed, entries, bad_order: false }
 }
 
 /// The text after the prefix of a UUID; `None` if the entry has no such prefix.
@@ -276,12 +279,12 @@ const WHOLE: usize = 32;
 const BLANKS: [char; 6] = [' ', '\t', '\n', '\u{b}', '\u{c}', '\r'];
 
 /// The index of the GPU that an entry names by a decimal number: `strtoull`, of whose 64 bits the lower 32 count.
-fn by_ordinal(entry: &str, gpus: &[String]) -> Result<usize, Ending> {
+fn by_ordinal(entry: &str, gpus: &[String]) -> Result<usize, EntryEnd> {
     let number = entry.trim_start_matches(BLANKS);
     let unsigned = number.strip_prefix(['+', '-']).unwrap_or(number);
     let end = unsigned.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(unsigned.len());
     let Some(digits) = unsigned.get(..end).filter(|digits| !digits.is_empty()) else {
-        return Err(if number.is_empty() { Ending::Empty } else { Ending::NoNumber });
+        return Err(if number.is_empty() { EntryEnd::Empty } else { EntryEnd::NoNumber });
     };
     let value = match digits.parse::<u64>() {
         Ok(size) if number.starts_with('-') => size.wrapping_neg(),
@@ -289,24 +292,24 @@ fn by_ordinal(entry: &str, gpus: &[String]) -> Result<usize, Ending> {
         // An overflow gives ULONG_MAX, whatever the sign.
         Err(_) => u64::MAX,
     };
-    let place = usize::try_from(value & u64::from(u32::MAX)).map_err(|_| Ending::OutOfRange)?;
-    if place < gpus.len() { Ok(place) } else { Err(Ending::OutOfRange) }
+    let place = usize::try_from(value & u64::from(u32::MAX)).map_err(|_| EntryEnd::OutOfRange)?;
+    if place < gpus.len() { Ok(place) } else { Err(EntryEnd::OutOfRange) }
 }
 
 /// The index of the GPU whose UUID alone begins with an entry's digits.
-fn by_uuid(entry: &str, gpus: &[String]) -> Result<usize, Ending> {
+fn by_uuid(entry: &str, gpus: &[String]) -> Result<usize, EntryEnd> {
     let mut wanted = String::new();
-    for letter in digits_of(entry).ok_or(if entry.is_empty() { Ending::Empty } else { Ending::NoUuid })?.chars() {
+    for letter in digits_of(entry).ok_or(if entry.is_empty() { EntryEnd::Empty } else { EntryEnd::NoUuid })?.chars() {
         match letter {
             _ if wanted.len() == WHOLE => break,
             '-' => {}
             digit if digit.is_ascii_hexdigit() => wanted.push(digit.to_ascii_lowercase()),
-            _ => return Err(Ending::NoDigits),
+            _ => return Err(EntryEnd::NoDigits),
         }
     }
     // `GPU-` alone names no GPU, not even the only one.
     if wanted.is_empty() {
-        return Err(Ending::NoDigits);
+        return Err(EntryEnd::NoDigits);
     }
     let mut fitting = gpus
         .iter()
@@ -314,7 +317,7 @@ fn by_uuid(entry: &str, gpus: &[String]) -> Result<usize, Ending> {
         .filter(|(_, uuid)| uuid.trim_start_matches("GPU-").replace('-', "").to_ascii_lowercase().starts_with(&wanted));
     match (fitting.next(), fitting.next()) {
         (Some((gpu, _)), None) => Ok(gpu),
-        (Some(_), Some(_)) => Err(Ending::SeveralGpus),
-        (None, _) => Err(Ending::UnknownUuid),
+        (Some(_), Some(_)) => Err(EntryEnd::SeveralGpus),
+        (None, _) => Err(EntryEnd::UnknownUuid),
     }
 }

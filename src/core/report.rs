@@ -18,7 +18,7 @@ pub use elsewhere::{Elsewhere, Whole};
 pub use instrument::{Calibrated, CoTenancy};
 pub use store::{Head, REPORT, Store, StoreError, Stored, StoredReport, read};
 pub use validity::Contradiction;
-pub use view::{CaseView, OutcomeView, ReportView, ScenarioView, Seen};
+pub use view::{CaseView, OutcomeRecord, OutcomeView, ReportView, ScenarioView};
 
 use std::collections::BTreeMap;
 

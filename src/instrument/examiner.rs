@@ -9,7 +9,7 @@ mod process;
 use std::os::fd::RawFd;
 
 use cuda_pitfalls_core::channel::{Channel, ChannelError};
-use cuda_pitfalls_core::examination::{Said, Started, Want};
+use cuda_pitfalls_core::examination::{ExaminerMessage, Started, Want};
 
 use crate::mapped::mapped;
 use crate::sampler;
@@ -38,8 +38,8 @@ fn serve(channel: &mut Channel) -> Result<(), ChannelError> {
         Want::Start { library: Started::Driver, .. } => driver::start(&speaker),
         Want::Start { library: Started::Nvml, watch_ms } => sampler::start_once(&speaker, watch_ms),
         Want::Try { files, calls } => attempts::attempt(&files, &calls, &mut |said| speaker.say(&said)),
-        Want::Process { pid } => speaker.say(&Said::Process(Box::new(process::examine(pid)))),
+        Want::Process { pid } => speaker.say(&ExaminerMessage::Process(Box::new(process::examine(pid)))),
     }
     let mapped = mapped();
-    speaker.channel.send(&Said::Done { libraries: mapped.known })
+    speaker.channel.send(&ExaminerMessage::Done { libraries: mapped.known })
 }

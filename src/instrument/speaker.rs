@@ -3,7 +3,7 @@
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::Status;
-use cuda_pitfalls_core::examination::{CallStatus, Said};
+use cuda_pitfalls_core::examination::{StartCall, ExaminerMessage};
 
 /// Says what a start does, call by call: after a hang or a crash the last line names the call.
 pub(crate) struct Speaker<'a> {
@@ -12,7 +12,7 @@ pub(crate) struct Speaker<'a> {
 
 impl Speaker<'_> {
     /// Says it. A parent that is gone ends this process.
-    pub(crate) fn say(&self, said: &Said) {
+    pub(crate) fn say(&self, said: &ExaminerMessage) {
         if self.channel.send(said).is_err() {
             std::process::exit(70);
         }
@@ -20,10 +20,10 @@ impl Speaker<'_> {
 
     /// Makes a call, and returns whether it succeeded.
     pub(crate) fn call(&self, library: CallLibrary, call: &str, make: impl FnOnce() -> i64) -> bool {
-        self.say(&Said::Begin { call: call.to_string() });
+        self.say(&ExaminerMessage::Begin { call: call.to_string() });
         let code = make();
         let status = Status::named(library, code).name.unwrap_or_else(|| code.to_string());
-        self.say(&Said::End(CallStatus { call: call.to_string(), code, status }));
+        self.say(&ExaminerMessage::End(StartCall { call: call.to_string(), code, status }));
         code == 0
     }
 }

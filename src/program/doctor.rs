@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use cuda_pitfalls_answers::summary::NeedFacts;
 use cuda_pitfalls_core::examination::{
-    Change, Examination, FileTry, Place, ProcessExamination, Said, Start, StartEnd, Started, Want,
+    Examination, ExaminerMessage, FileTry, HostState, LibraryStart, ProcessExamination, StartChange, StartEnd, Started,
+    Want,
 };
 use cuda_pitfalls_instrument::examiner::{self, place};
 use cuda_pitfalls_instrument::folder::Folder;
@@ -126,7 +127,7 @@ impl<'a> Doctor<'a> {
         }
         let looked = self.ask(&self.environment(), &Want::Process { pid }, LOOK_MS)?;
         let examined = looked.said.into_iter().find_map(|said| match said {
-            Said::Process(process) => Some(*process),
+            ExaminerMessage::Process(process) => Some(*process),
             _ => None,
         });
         let Some(mut process) = examined else {
@@ -141,24 +142,24 @@ impl<'a> Doctor<'a> {
         Ok(process)
     }
 
-    fn place(&self) -> Place {
+    fn place(&self) -> HostState {
         let environment = match &self.simulated {
             None => place::environment(),
             Some(_) => place::environment().into_iter().filter(|(name, _)| name != LIBRARY_PATH).collect(),
         };
-        let place = Place {
+        let place = HostState {
             uid: rustix::process::getuid().as_raw(),
             groups: rustix::process::getgroups().unwrap_or_default().into_iter().map(|group| group.as_raw()).collect(),
             container: host::container(),
             is_filtered: place::is_filtered(),
             environment,
             limits: place::limits(),
-            ..Place::default()
+            ..HostState::default()
         };
         if self.simulated.is_some() {
             return place;
         }
-        Place {
+        HostState {
             module_version: place::module_version(),
             gpus: place::gpus(),
             pci_gpus: host::pci_gpus(),
@@ -199,8 +200,8 @@ impl<'a> Doctor<'a> {
         &mut self,
         library: Started,
         environment: Environment,
-        changed: Option<Change>,
-    ) -> Result<Start, DoctorError> {
+        changed: Option<StartChange>,
+    ) -> Result<LibraryStart, DoctorError> {
         let want = Want::Start { library, watch_ms: 0 };
         Ok(started(library, changed, self.ask(&environment, &want, self.deadline_ms)?))
     }
@@ -215,9 +216,9 @@ impl<'a> Doctor<'a> {
         let (files, calls) = wanted(needs, &examination.place);
         let want = Want::Try { files: files.clone(), calls: calls.clone() };
         let examined = self.ask(&environment, &want, self.deadline_ms)?;
-        let mut keep = |said: Said| match said {
-            Said::File(tried) => examination.files.push(tried),
-            Said::Call(tried) => examination.system_calls.push(tried),
+        let mut keep = |said: ExaminerMessage| match said {
+            ExaminerMessage::File(tried) => examination.files.push(tried),
+            ExaminerMessage::Call(tried) => examination.system_calls.push(tried),
             _ => {}
         };
         match examined.ended {
@@ -246,12 +247,12 @@ impl<'a> Doctor<'a> {
         let mut bare = as_it_is.clone();
         let mut left_out = 0;
         for (change, environment) in self.changes(&examination.place, &as_it_is)? {
-            if let Change::Without { variable } = &change {
+            if let StartChange::Without { variable } = &change {
                 bare.remove(&OsString::from(variable));
                 left_out += 1;
             }
             let raised = match &change {
-                Change::Raised { limit, .. } => RaisedLimit::new(limit),
+                StartChange::Raised { limit, .. } => RaisedLimit::new(limit),
                 _ => None,
             };
             let start = self.start(Started::Driver, environment, Some(change))?;
@@ -260,20 +261,24 @@ impl<'a> Doctor<'a> {
         }
         let is_any_good = examination.starts.iter().any(|start| start.library == Started::Driver && start.is_good());
         if left_out > 1 && !is_any_good {
-            examination.starts.push(self.start(Started::Driver, bare, Some(Change::Bare))?);
+            examination.starts.push(self.start(Started::Driver, bare, Some(StartChange::Bare))?);
         }
         Ok(())
     }
 
     /// What can be otherwise here, each with the environment that it makes.
-    fn changes(&self, place: &Place, as_it_is: &Environment) -> Result<Vec<(Change, Environment)>, DoctorError> {
+    fn changes(
+        &self,
+        place: &HostState,
+        as_it_is: &Environment,
+    ) -> Result<Vec<(StartChange, Environment)>, DoctorError> {
         let mut changes = Vec::new();
         // NVIDIA_ variables speak to container runtimes, and the loader's path is more than one thing.
         let variables = place.environment.keys().filter(|name| !name.starts_with("NVIDIA_"));
         for variable in variables.filter(|name| ![LIBRARY_PATH, MPS].contains(&name.as_str())) {
             let mut environment = as_it_is.clone();
             environment.remove(&OsString::from(variable));
-            changes.push((Change::Without { variable: variable.clone() }, environment));
+            changes.push((StartChange::Without { variable: variable.clone() }, environment));
         }
         let folder = place.environment.get(MPS).map_or(MPS_FOLDER, String::as_str);
         if fs::symlink_metadata(Path::new(folder).join("control")).is_ok() {
@@ -281,7 +286,7 @@ impl<'a> Doctor<'a> {
             fs::create_dir_all(&empty)?;
             let mut environment = as_it_is.clone();
             environment.insert(MPS.into(), empty.into());
-            changes.push((Change::WithoutMps { folder: folder.to_string() }, environment));
+            changes.push((StartChange::WithoutMps { folder: folder.to_string() }, environment));
         }
         let path = as_it_is.get(&OsString::from(LIBRARY_PATH)).cloned().unwrap_or_default();
         let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -290,17 +295,17 @@ impl<'a> Doctor<'a> {
             let mut environment = as_it_is.clone();
             environment.insert(LIBRARY_PATH.into(), rest);
             let folder = folder.to_string_lossy().into_owned();
-            changes.push((Change::WithoutFolder { folder }, environment));
+            changes.push((StartChange::WithoutFolder { folder }, environment));
         }
         let limits = place.limits.iter();
-        let raised = limits.map(|(limit, was)| Change::Raised { limit: limit.clone(), was: *was });
+        let raised = limits.map(|(limit, was)| StartChange::Raised { limit: limit.clone(), was: *was });
         changes.extend(raised.map(|change| (change, as_it_is.clone())));
         Ok(changes)
     }
 }
 
 /// What is to be tried: the files and the system calls of the table, with the device file of each GPU.
-fn wanted(needs: &[NeedFacts], place: &Place) -> (Vec<(String, bool)>, Vec<String>) {
+fn wanted(needs: &[NeedFacts], place: &HostState) -> (Vec<(String, bool)>, Vec<String>) {
     let (mut files, mut calls): (BTreeMap<String, bool>, Vec<String>) = (BTreeMap::new(), Vec::new());
     for need in needs {
         let is_of_gpu = need.refused.strip_prefix("/dev/nvidia").is_some_and(|rest| rest.parse::<u32>().is_ok());
@@ -318,8 +323,8 @@ fn wanted(needs: &[NeedFacts], place: &Place) -> (Vec<(String, bool)>, Vec<Strin
 }
 
 /// What a fresh process said of a start.
-fn started(library: Started, changed: Option<Change>, examined: Examined) -> Start {
-    let mut start = Start {
+fn started(library: Started, changed: Option<StartChange>, examined: Examined) -> LibraryStart {
+    let mut start = LibraryStart {
         library,
         changed,
         calls: Vec::new(),
@@ -331,10 +336,10 @@ fn started(library: Started, changed: Option<Change>, examined: Examined) -> Sta
     };
     for said in examined.said {
         match said {
-            Said::End(call) => start.calls.push(call),
-            Said::Seen { uuid } => start.seen.push(uuid),
-            Said::Gpu(gpu) => start.gpus.push(*gpu),
-            Said::Missing { message } => start.missing = Some(message),
+            ExaminerMessage::End(call) => start.calls.push(call),
+            ExaminerMessage::Seen { uuid } => start.seen.push(uuid),
+            ExaminerMessage::Gpu(gpu) => start.gpus.push(*gpu),
+            ExaminerMessage::Missing { message } => start.missing = Some(message),
             _ => {}
         }
     }

@@ -9,8 +9,8 @@ pub use process::text as process_text;
 use crate::block::{Block, Text};
 use crate::words::misspelt;
 use crate::writer::terminal::write;
-use cuda_pitfalls_answers::doctor::{Diagnosed, DoctorState, Failure, HiddenGpu, Reasoned, Sureness, Trouble};
-use cuda_pitfalls_core::examination::{Change, Examination, Place, Start, Started};
+use cuda_pitfalls_answers::doctor::{Diagnosed, DoctorState, HiddenGpu, Reasoned, StartFailure, Sureness, Trouble};
+use cuda_pitfalls_core::examination::{Examination, HostState, LibraryStart, StartChange, Started};
 use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::units;
 
@@ -22,7 +22,7 @@ const MOST_POSSIBLE: usize = 8;
 pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> String {
     let place = &examination.place;
     let mut blocks = Vec::new();
-    if examination.starts.iter().any(Start::is_simulated) {
+    if examination.starts.iter().any(LibraryStart::is_simulated) {
         blocks.push(Block::paragraph("SIMULATED: this says nothing about a real machine."));
     }
     blocks.extend(standing(examination, diagnosed).into_iter().map(Block::paragraph));
@@ -99,11 +99,11 @@ fn name(library: Started) -> &'static str {
 }
 
 /// The file of libcuda that a start mapped.
-fn libcuda(start: &Start) -> Option<&str> {
+fn libcuda(start: &LibraryStart) -> Option<&str> {
     start.libraries.iter().find(|library| library.name == "libcuda").map(|library| library.path.as_str())
 }
 
-fn worked_in_words(start: &Start) -> String {
+fn worked_in_words(start: &LibraryStart) -> String {
     let gpus = counted(start.seen.len(), "GPU");
     match start.library {
         Started::Driver => {
@@ -114,7 +114,7 @@ fn worked_in_words(start: &Start) -> String {
     }
 }
 
-fn failed_in_words(failure: &Failure) -> String {
+fn failed_in_words(failure: &StartFailure) -> String {
     let library = name(failure.library);
     match (&failure.missing, &failure.ended, &failure.call) {
         (Some(message), ..) => format!("{library} does not start here: its library cannot be opened ({message})."),
@@ -133,7 +133,7 @@ fn failed_in_words(failure: &Failure) -> String {
 }
 
 /// A cause, with what says that it is one.
-fn in_words(reasoned: &Reasoned, place: &Place) -> String {
+fn in_words(reasoned: &Reasoned, place: &HostState) -> String {
     let (what, _) = trouble_in_words(&reasoned.cause, place);
     match (reasoned.sureness, &reasoned.cause) {
         (Sureness::Proved, _) => format!("{what} Proved here: without it CUDA gets further."),
@@ -145,7 +145,7 @@ fn in_words(reasoned: &Reasoned, place: &Place) -> String {
 }
 
 /// A cause in a sentence, and what to do about it.
-fn trouble_in_words(cause: &Trouble, place: &Place) -> (String, String) {
+fn trouble_in_words(cause: &Trouble, place: &HostState) -> (String, String) {
     let in_container = |inside: &'static str, outside| if place.container.is_some() { inside } else { outside };
     let (what, workaround): (String, &str) = match cause {
         Trouble::Environment { change, value } => {
@@ -242,9 +242,9 @@ fn pids_in_words(pids: &[u32]) -> String {
 }
 
 /// What of the environment is a cause, and what to do about it.
-fn changed_in_words(change: &Change, value: &str) -> (String, String) {
+fn changed_in_words(change: &StartChange, value: &str) -> (String, String) {
     match change {
-        Change::Without { variable } => {
+        StartChange::Without { variable } => {
             let workaround = match variable.as_str() {
                 "CUDA_VISIBLE_DEVICES" => {
                     "unset it, or name GPUs that `nvidia-smi -L` lists here; a number counts the \
@@ -255,20 +255,20 @@ fn changed_in_words(change: &Change, value: &str) -> (String, String) {
             };
             (format!("{variable} is set to \"{value}\"."), workaround)
         }
-        Change::WithoutMps { folder } => (
+        StartChange::WithoutMps { folder } => (
             format!("MPS is looked for in {folder}, where a control pipe is, and does not work."),
             "start its daemon (`nvidia-cuda-mps-control -d`), or set CUDA_MPS_PIPE_DIRECTORY to an empty folder."
                 .to_string(),
         ),
-        Change::WithoutFolder { folder } => (
+        StartChange::WithoutFolder { folder } => (
             format!("LD_LIBRARY_PATH has {folder}, which has another libcuda."),
             format!("take {folder} out of LD_LIBRARY_PATH."),
         ),
-        Change::Raised { limit, was } => (
+        StartChange::Raised { limit, was } => (
             format!("{limit} is {was}, which is too low."),
             format!("raise {limit} (`ulimit`, or the limits of the service or the job)."),
         ),
-        Change::Bare => (
+        StartChange::Bare => (
             "Several variables together, each set for CUDA or the loader.".to_string(),
             "start with none of them, and add them one by one.".to_string(),
         ),
@@ -298,7 +298,7 @@ fn file_workaround(path: &str, error: &str, is_in_container: bool) -> String {
     workaround.to_string()
 }
 
-fn hidden_in_words(hidden: &HiddenGpu, place: &Place) -> String {
+fn hidden_in_words(hidden: &HiddenGpu, place: &HostState) -> String {
     let gpu = hidden.uuid.clone().unwrap_or_else(|| "a GPU".to_string());
     let file = format!("/dev/nvidia{}", hidden.device_minor);
     let by = match &hidden.by {
@@ -309,7 +309,7 @@ fn hidden_in_words(hidden: &HiddenGpu, place: &Place) -> String {
 }
 
 /// Who asked, and what the kernel has.
-fn place_in_words(place: &Place) -> String {
+fn place_in_words(place: &HostState) -> String {
     let mut words = vec![format!("user {}", place.uid)];
     words.extend(place.container.as_ref().map(|container| format!("in a container ({container})")));
     if place.is_filtered == Some(true) {

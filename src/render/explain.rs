@@ -10,7 +10,9 @@ use super::block::{Block, Entry, Text};
 use super::words::misspelt;
 use super::writer::terminal::write;
 use super::{lines as program, listing, releases, versions};
-use cuda_pitfalls_answers::explain::{Advice, Cause, Certainty, Explanation, NameFact, ScenarioAnswer, Word, word};
+use cuda_pitfalls_answers::explain::{
+    Advice, Certainty, ErrorCause, Explanation, NameFact, ScenarioAnswer, Word, word,
+};
 use cuda_pitfalls_answers::summary::{CallFacts, CallRun, LineFacts, VariableFacts};
 use cuda_pitfalls_core::scenario::symptom::Symptom;
 use cuda_pitfalls_core::scenario::{Case, Scalar, Scenario, Step, is_workaround};
@@ -110,7 +112,7 @@ fn facts<'f>(facts: impl Iterator<Item = &'f NameFact>) -> Vec<Block> {
 
 /// What an error means, its causes with what says so, and what to do first.
 fn of_advice(advice: &Advice) -> Vec<Block> {
-    let cause = |Cause { cause, scenario, survey, source, tell }: &Cause| {
+    let cause = |ErrorCause { cause, scenario, survey, source, tell }: &ErrorCause| {
         let grounds = match (scenario, survey, source) {
             (Some(scenario), ..) => Some(format!("measured: {scenario}")),
             (None, Some(survey), _) => Some(format!("measured: survey {survey}")),
@@ -122,7 +124,7 @@ fn of_advice(advice: &Advice) -> Vec<Block> {
     };
     let mut blocks = vec![Block::paragraph(&advice.means), Block::heading(2, "Possible causes")];
     blocks.push(Block::list(advice.causes.iter().map(cause)));
-    if !advice.causes.iter().any(Cause::is_measured) {
+    if !advice.causes.iter().any(ErrorCause::is_measured) {
         blocks.push(Block::paragraph("cuda-pitfalls has measured none of this yet."));
     }
     blocks.extend([Block::Gap, Block::fact("First", &advice.first)]);

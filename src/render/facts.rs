@@ -2,9 +2,9 @@
 
 use crate::change;
 use cuda_pitfalls_core::fact::words::{self, in_order};
-use cuda_pitfalls_core::fact::{Change, FactKind, KINDS, Look, Told, Unasked};
+use cuda_pitfalls_core::fact::{Change, FactColumn, FactKind, KINDS, Look, Unasked};
 use cuda_pitfalls_core::observation::{Class, MemoryObservation, StepObservation};
-use cuda_pitfalls_core::report::{Attempt, CaseView, OutcomeView, ScenarioView, Seen};
+use cuda_pitfalls_core::report::{Attempt, CaseView, OutcomeRecord, OutcomeView, ScenarioView};
 use cuda_pitfalls_core::scenario::Check;
 use cuda_pitfalls_core::text::counts::listed;
 use cuda_pitfalls_core::text::units;
@@ -58,8 +58,8 @@ pub fn case_line(scenario: &ScenarioView<'_>, case: &CaseView<'_>) -> Vec<String
 /// What one outcome showed at the steps that the question asks about, and at the last step.
 pub fn shown(scenario: &ScenarioView<'_>, outcome: &OutcomeView<'_>) -> Vec<String> {
     let observation = match outcome.seen {
-        Seen::Whole(observation) => observation,
-        Seen::Compact(kept) => return changes_and_memory(&kept.facts, outcome),
+        OutcomeRecord::Whole(observation) => observation,
+        OutcomeRecord::Compact(kept) => return changes_and_memory(&kept.facts, outcome),
     };
     let effect: &[Check] = scenario.plan.map_or(&[], |plan| &plan.effect);
     let last = Look::all(observation).last();
@@ -120,15 +120,15 @@ fn call(step: &StepObservation, asked: &[&Check]) -> Vec<String> {
 /// What was seen around a step; only what was asked for, unless all of it is wanted.
 fn surroundings(look: &Look<'_>, asked: Option<&[&Check]>) -> Vec<String> {
     let wants = |kind: &FactKind| match (asked, kind.told) {
-        (None, Told::Alone { unasked: Unasked::Never, .. }) => false,
+        (None, FactColumn::Alone { unasked: Unasked::Never, .. }) => false,
         (None, _) => true,
         (Some(checks), _) => checks.iter().any(|check| kind.is_asked(&check.facts)),
     };
     let wanted = || KINDS.iter().filter(|kind| wants(kind));
-    let alone = wanted().filter(|kind| matches!(kind.told, Told::Alone { .. }));
+    let alone = wanted().filter(|kind| matches!(kind.told, FactColumn::Alone { .. }));
     let mut words: Vec<String> = alone.filter_map(|kind| (kind.seen)(look, None)).map(|seen| seen.words).collect();
     let memory = &look.step.memory;
-    if wanted().any(|kind| kind.told == Told::WithMemory) && !memory.is_empty() {
+    if wanted().any(|kind| kind.told == FactColumn::WithMemory) && !memory.is_empty() {
         let changed = in_order(memory)
             .into_iter()
             .filter(|(_, memory)| memory.class != Some(Class::None) || memory.peak_bytes.is_some())

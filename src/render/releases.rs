@@ -6,7 +6,7 @@ use crate::survey::section::Section;
 use crate::writer::terminal::write;
 use crate::writer::{html, markdown};
 use cuda_pitfalls_answers::releases::{
-    Change, Column, LineReleases, LineState, Matrix, MatrixLine, ReleaseSpan, Witness,
+    Column, DriverWitness, LineReleases, LineState, Matrix, MatrixChange, MatrixLine, ReleaseSpan,
 };
 
 /// A state in a word, in one character for a table that has a column for each version, and as what a line does.
@@ -38,12 +38,12 @@ x this version does not have it   C it chose the CPU, as there is no GPU
 G the lines before it need a GPU   ? not known";
 
 /// Who answers, in words.
-pub fn witness(witness: Witness) -> &'static str {
+pub fn witness(witness: DriverWitness) -> &'static str {
     match witness {
-        Witness::Libcuda => "libcuda",
-        Witness::FakeWithNvml => "the fake driver beside an NVML",
-        Witness::Fake => "the fake driver",
-        Witness::LibcudaWithNvml => "libcuda beside an NVML",
+        DriverWitness::Libcuda => "libcuda",
+        DriverWitness::FakeWithNvml => "the fake driver beside an NVML",
+        DriverWitness::Fake => "the fake driver",
+        DriverWitness::LibcudaWithNvml => "libcuda beside an NVML",
     }
 }
 
@@ -79,7 +79,7 @@ fn changes(matrix: &Matrix) -> Vec<Block> {
 }
 
 /// What lines that changed alike do since which version, and where.
-fn changed(matrix: &Matrix, group: &[Change]) -> String {
+fn changed(matrix: &Matrix, group: &[MatrixChange]) -> String {
     let Some(change) = group.first() else { return String::new() };
     let name = |at: usize| matrix.columns.get(at).map(|column| column.name.clone()).unwrap_or_default();
     let line = matrix.lines.get(change.line);

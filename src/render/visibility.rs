@@ -4,7 +4,7 @@ use crate::block::{Block, Text};
 use crate::words::misspelt;
 use crate::writer::terminal::write;
 use cuda_pitfalls_answers::visibility::{GpuSource, Visibility};
-use cuda_pitfalls_core::mask::{Entry, InitStatus};
+use cuda_pitfalls_core::mask::{InitStatus, MaskEntry};
 use cuda_pitfalls_core::text::counts::counted;
 
 /// What a mask makes visible, for a terminal of this width.
@@ -22,7 +22,7 @@ pub fn text(answer: &Visibility, width: usize) -> String {
     let order = answer.order.is_some().then(|| format!(", {}", set("CUDA_DEVICE_ORDER", &answer.order)));
     let head = format!("{}{}: {of}", set("CUDA_VISIBLE_DEVICES", &answer.mask), order.unwrap_or_default());
     let mut blocks = vec![Block::paragraph(head)];
-    let entry = |entry: &Entry| Block::fact(&format!("  '{}'", entry.text), entry.words(answer.gpus.len()));
+    let entry = |entry: &MaskEntry| Block::fact(&format!("  '{}'", entry.text), entry.words(answer.gpus.len()));
     blocks.extend(answer.entries.iter().map(entry));
     blocks.push(Block::paragraph(outcome(answer)));
     blocks.extend(answer.visible.iter().enumerate().map(|(ordinal, uuid)| {

@@ -214,7 +214,7 @@ fn matrix() -> Result<Matrix, TaskError> {
             documents.push(stored.parse(releases::SCHEMA)?);
         }
     }
-    Ok(Matrix::of(&documents))
+    Ok(Matrix::new(&documents))
 }
 
 /// In which releases each line calls `cuInit`.

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use crate::page::prose;
-use cuda_pitfalls::explain::{self, Advice, Cause};
+use cuda_pitfalls::explain::{self, Advice, ErrorCause};
 use cuda_pitfalls_calls::{CallLibrary, status};
 
 /// The page of what `explain` knows of errors.
 pub fn page() -> String {
-    let causes: Vec<&Cause> = explain::all_advice().iter().flat_map(|advice| &advice.causes).collect();
+    let causes: Vec<&ErrorCause> = explain::all_advice().iter().flat_map(|advice| &advice.causes).collect();
     let measured = causes.iter().filter(|cause| cause.is_measured()).count();
     let mut out = format!(
         "<!-- Made from scenarios/errors.toml; see CONTRIBUTING.md. -->\n# Errors, their causes, and what to do \

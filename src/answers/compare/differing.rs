@@ -80,15 +80,14 @@ impl Differing<'_> {
 
 /// The name of a fact, its value, and the value that it has where it is left out.
 fn fact_words(fact: &Fact) -> (String, String, &'static str) {
-    let gpus = |gpus: &Option<Vec<String>>| gpus.as_deref().map_or_else(unknown, words::gpus);
     let (name, value, absent) = match fact {
         Fact::DidNotReturn => ("returned", "no".to_owned(), "yes"),
         Fact::Status(Token::Int(code)) => ("status", format!("status {code}"), "success"),
         Fact::Status(Token::Text(name)) => ("status", name.clone(), "success"),
         Fact::Value(name, value) => (name.as_str(), value.to_string(), "nothing"),
         Fact::Initialised(holds) => ("driver initialised", holds.map_or_else(unknown, yes_or_no), ""),
-        Fact::Visible(all) => ("sees", gpus(all), ""),
-        Fact::Contexts(all) => ("contexts", gpus(all), ""),
+        Fact::Visible(all) => ("sees", all.as_deref().map_or_else(unknown, words::gpus), ""),
+        Fact::Contexts(all) => ("contexts", all.as_deref().map_or_else(unknown, words::gpus), ""),
         Fact::Current(gpu) => ("current", gpu.clone().unwrap_or_else(unknown), ""),
         Fact::Memory(gpu, class) => {
             return (format!("memory of {gpu}"), class.map_or("not read", Class::name).to_owned(), "");

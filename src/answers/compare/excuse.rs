@@ -18,15 +18,13 @@ pub(super) struct Excuses<'a> {
 
 impl<'a> Excuses<'a> {
     pub(super) fn new(both: [&ScenarioView<'_>; 2], machines: [&Machine; 2], case: &'a str) -> Excuses<'a> {
-        let number = |number: Option<i32>| number.map(|number| Token::Int(number.into()));
-        let text = |text: &Option<String>| text.as_deref().map(Token::new);
         let own = [
             ("the number of GPUs", machines.map(|machine| Some(Token::Int(machine.gpus.len() as i64)))),
-            ("the version of libcudart", both.map(|it| number(it.libcudart.and_then(|it| it.number)))),
-            ("the driver's version", machines.map(|machine| text(&machine.driver_version))),
-            ("the driver's CUDA version", machines.map(|machine| number(machine.cuda_driver_version))),
-            ("NVML's version", machines.map(|machine| text(&machine.nvml_version))),
-            ("the GPU's model", machines.map(|machine| text(&machine.gpus.first()?.name))),
+            ("the version of libcudart", both.map(|it| it.libcudart?.number.map(number))),
+            ("the driver's version", machines.map(|machine| machine.driver_version.as_deref().map(Token::new))),
+            ("the driver's CUDA version", machines.map(|machine| machine.cuda_driver_version.map(number))),
+            ("NVML's version", machines.map(|machine| machine.nvml_version.as_deref().map(Token::new))),
+            ("the GPU's model", machines.map(|machine| machine.gpus.first()?.name.as_deref().map(Token::new))),
         ];
         let own = own.into_iter().filter_map(|(what, [a, b])| Some((what, [a?, b?]))).filter(|(_, [a, b])| a != b);
         Excuses { case, own: own.collect(), unmasked: unmasked(both, case) }
@@ -36,25 +34,30 @@ impl<'a> Excuses<'a> {
     /// call or a process ends.
     pub(super) fn why(&self, difference: &Differing<'_>, outcomes: [&[Change]; 2]) -> Option<String> {
         let (Some((step, _)), [Some(a), Some(b)]) = (difference.step, &difference.facts) else { return None };
-        let comes_of_all = |all: &[Vec<String>; 2]| match (a, b) {
-            (Fact::Visible(Some(a)), Fact::Visible(Some(b))) => *a == all[0] && *b == all[1],
-            // `cuInit` leaves its footprint on each GPU that it sees. A context takes more.
-            (Fact::Memory(gpu, Some(a)), Fact::Memory(_, Some(b))) => {
-                let is_footprint = *a.min(b) == Class::None && *a.max(b) == Class::Init;
-                let is_in_both = all.iter().all(|all| all.contains(gpu));
-                is_footprint
-                    && !is_in_both
-                    && outcomes.iter().zip(all).all(|(changes, all)| has_seen(changes, step, all))
+        if let Some(all) = &self.unmasked {
+            let comes_of_all = match (a, b) {
+                (Fact::Visible(Some(a)), Fact::Visible(Some(b))) => *a == all[0] && *b == all[1],
+                // `cuInit` leaves its footprint on each GPU that it sees. A context takes more.
+                (Fact::Memory(gpu, Some(a)), Fact::Memory(_, Some(b))) => {
+                    let is_footprint = *a.min(b) == Class::None && *a.max(b) == Class::Init;
+                    let is_in_both = all.iter().all(|all| all.contains(gpu));
+                    let have_seen = outcomes.iter().zip(all).all(|(changes, all)| has_seen(changes, step, all));
+                    is_footprint && !is_in_both && have_seen
+                }
+                _ => false,
+            };
+            if comes_of_all {
+                return Some(format!("{} sees all GPUs: {} in A, {} in B", self.case, all[0].len(), all[1].len()));
             }
-            _ => false,
-        };
-        if let Some([a, b]) = self.unmasked.as_ref().filter(|all| comes_of_all(all)) {
-            return Some(format!("{} sees all GPUs: {} in A, {} in B", self.case, a.len(), b.len()));
         }
         let (Fact::Value(name, a), Fact::Value(_, b)) = (a, b) else { return None };
         let own = self.own.iter().find(|(_, [of_a, of_b])| (of_a, of_b) == (a, b));
         own.map(|(what, _)| format!("{name} is {what}"))
     }
+}
+
+fn number(number: i32) -> Token {
+    Token::Int(number.into())
 }
 
 fn unmasked(both: [&ScenarioView<'_>; 2], case: &str) -> Option<[Vec<String>; 2]> {

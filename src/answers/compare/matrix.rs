@@ -2,7 +2,7 @@
 
 use super::pair::ComparedEntry;
 use super::{CompareError, Comparison, ComparisonSide, EntryDifference, FactDifference, Relation};
-use crate::releases::{Cell, Matrix};
+use crate::releases::{Matrix, MatrixCell};
 use crate::survey::word;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::verdict::Provenance;
@@ -16,7 +16,7 @@ pub fn matrices(matrices: [&Matrix; 2], versions: Option<(String, String)>) -> R
         return Err(CompareError::Versions);
     }
     let comparison = Comparison::new("releases", matrices.map(side), Vec::new());
-    comparison.with(matrices.map(entries), None, |a: &Cell, b| {
+    comparison.with(matrices.map(entries), None, |a: &MatrixCell, b| {
         let changes = FactDifference::between(&facts(a), &facts(b), "nowhere");
         if changes.is_empty() { Relation::Same } else { Relation::Changed(EntryDifference::new(changes, Vec::new())) }
     })
@@ -27,7 +27,7 @@ fn side(matrix: &Matrix) -> ComparisonSide {
     ComparisonSide::new("", "", Provenance::Measured, true, environments)
 }
 
-fn entries(matrix: &Matrix) -> Vec<ComparedEntry<'_, Cell>> {
+fn entries(matrix: &Matrix) -> Vec<ComparedEntry<'_, MatrixCell>> {
     let cells = matrix.lines.iter().flat_map(|line| line.cells.iter().map(move |cell| (line, cell)));
     let entries = cells.filter_map(|(line, cell)| {
         let name = format!("{}: {}", matrix.columns.get(cell.column)?.name, line.id);
@@ -36,7 +36,7 @@ fn entries(matrix: &Matrix) -> Vec<ComparedEntry<'_, Cell>> {
     entries.collect()
 }
 
-fn facts(cell: &Cell) -> Vec<(String, String)> {
+fn facts(cell: &MatrixCell) -> Vec<(String, String)> {
     let state = [("calls cuInit".to_owned(), word(cell.state))];
     state.into_iter().chain(cell.place().map(|place| ("at".to_owned(), place))).collect()
 }

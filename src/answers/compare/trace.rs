@@ -55,7 +55,7 @@ struct Thing {
 }
 
 /// What a program did: things by their names, in an order that puts what matters first.
-type Behaviour = BTreeMap<(u8, String), Thing>;
+type ProgramBehaviour = BTreeMap<(u8, String), Thing>;
 
 /// What differs between what two programs did: contexts, what `cuInit` read, late writes, limits,
 /// errors, functions that are called, memory, pitfalls. Neither times nor PIDs are compared.
@@ -123,10 +123,10 @@ const PEAK: u8 = 10;
 const CALL: u8 = 11;
 
 /// Everything that a program did, under names that both traces have for it.
-fn behaviour(history: &History, findings: &[Finding], other: &History) -> Behaviour {
+fn behaviour(history: &History, findings: &[Finding], other: &History) -> ProgramBehaviour {
     let trace = history.trace;
     let tree = Tree::new(history, other);
-    let mut did = Behaviour::new();
+    let mut did = ProgramBehaviour::new();
     if let Some(end) = &trace.end {
         let exit = end.signal.clone().or(end.code.map(|code| code.to_string()));
         let facts = vec![TraceFact::text("exit", exit.unwrap_or_else(|| UNKNOWN.to_string()))];
@@ -154,13 +154,13 @@ fn behaviour(history: &History, findings: &[Finding], other: &History) -> Behavi
     did
 }
 
-fn once(did: &mut Behaviour, order: u8, name: String, fact: &'static str) {
+fn once(did: &mut ProgramBehaviour, order: u8, name: String, fact: &'static str) {
     let thing = Thing { facts: vec![TraceFact::text(fact, "yes")], absent: "no" };
     did.entry((order, shorten(&name, 2 * LONGEST))).or_insert(thing);
 }
 
 /// What the programs at one position did to initialise CUDA.
-fn inits(trace: &Trace, did: &mut Behaviour, name: &str, programs: &[&ProgramHistory]) {
+fn inits(trace: &Trace, did: &mut ProgramBehaviour, name: &str, programs: &[&ProgramHistory]) {
     let inits = programs.iter().filter_map(|program| program.init());
     let begun: Vec<_> = inits.filter_map(|init| Some((init, init.begun.last()?.1))).collect();
     if begun.is_empty() {
@@ -189,7 +189,7 @@ fn each(values: impl Iterator<Item = String>) -> String {
     listed(known, UNKNOWN)
 }
 
-fn contexts(history: &History, tree: &Tree, did: &mut Behaviour) {
+fn contexts(history: &History, tree: &Tree, did: &mut ProgramBehaviour) {
     let mut groups: BTreeMap<String, Vec<&ContextLife>> = BTreeMap::new();
     for life in &history.contexts {
         let name = format!("context on {}, {}", gpu(history.trace, life.made), place(life.made));
@@ -206,7 +206,7 @@ fn contexts(history: &History, tree: &Tree, did: &mut Behaviour) {
 }
 
 /// What one event shows.
-fn plain(history: &History, tree: &Tree, did: &mut Behaviour, (index, event): (usize, &TraceEvent)) {
+fn plain(history: &History, tree: &Tree, did: &mut ProgramBehaviour, (index, event): (usize, &TraceEvent)) {
     let trace = history.trace;
     let named = |what: &str| tree.named(tree.position(history.program_of(index)), what);
     let at = |what: &str| format!("{what}, {}", place(event));
@@ -247,7 +247,7 @@ fn plain(history: &History, tree: &Tree, did: &mut Behaviour, (index, event): (u
 }
 
 /// The most that each GPU had more than before the program was started.
-fn peaks(trace: &Trace, did: &mut Behaviour) {
+fn peaks(trace: &Trace, did: &mut ProgramBehaviour) {
     let mut peaks: BTreeMap<usize, i64> = BTreeMap::new();
     for memory in &trace.memory {
         let before = trace.start.used_bytes.get(memory.index).copied().flatten().unwrap_or(0);
@@ -266,7 +266,7 @@ fn peaks(trace: &Trace, did: &mut Behaviour) {
 }
 
 /// The functions that were called. Without counts of a process nothing is known of what it did not call.
-fn calls(history: &History, tree: &Tree, did: &mut Behaviour, other: &History) {
+fn calls(history: &History, tree: &Tree, did: &mut ProgramBehaviour, other: &History) {
     let others = Tree::new(other, history);
     // A process counts for all the programs that it was: what it did is said of the last.
     let counted = other.trace.counts.iter().map(|counts| others.position(other.program_at(counts.pid, u64::MAX)));

@@ -2,15 +2,15 @@ use std::collections::BTreeMap;
 
 use super::*;
 use cuda_pitfalls_core::event::MappedLibrary;
-use cuda_pitfalls_core::examination::{CallTry, KernelGpu, Place, ProcessExamination, ProcessLibrary};
+use cuda_pitfalls_core::examination::{CallTry, HostState, KernelGpu, ProcessExamination, ProcessLibrary};
 use cuda_pitfalls_core::sample::{Gpu, Process, Reading};
 
-fn status(call: &str, code: i64, status: &str) -> CallStatus {
-    CallStatus { call: call.to_string(), code, status: status.to_string() }
+fn status(call: &str, code: i64, status: &str) -> StartCall {
+    StartCall { call: call.to_string(), code, status: status.to_string() }
 }
 
-fn start(library: Started, calls: Vec<CallStatus>, seen: &[&str]) -> Start {
-    Start {
+fn start(library: Started, calls: Vec<StartCall>, seen: &[&str]) -> LibraryStart {
+    LibraryStart {
         library,
         changed: None,
         calls,
@@ -22,23 +22,23 @@ fn start(library: Started, calls: Vec<CallStatus>, seen: &[&str]) -> Start {
     }
 }
 
-fn good(library: Started) -> Start {
+fn good(library: Started) -> LibraryStart {
     let call = if library == Started::Driver { "cuInit" } else { "nvmlInit_v2" };
     start(library, vec![status(call, 0, "SUCCESS")], &["GPU-a"])
 }
 
-fn failing(code: i64, name: &str) -> Start {
+fn failing(code: i64, name: &str) -> LibraryStart {
     start(Started::Driver, vec![status("cuInit", code, name)], &[])
 }
 
 /// A place with one GPU, and these starts.
-fn here(starts: Vec<Start>) -> Examination {
-    let place = Place {
+fn here(starts: Vec<LibraryStart>) -> Examination {
+    let place = HostState {
         module_version: Some("580.159.04".to_string()),
         gpus: vec![KernelGpu { device_minor: 0, uuid: Some("GPU-a".to_string()) }],
         pci_gpus: Some(1),
         majors: [("nvidia", 195), ("nvidia-uvm", 238)].map(|(name, major)| (name.to_string(), major)).into(),
-        ..Place::default()
+        ..HostState::default()
     };
     Examination { place, starts, ..Examination::default() }
 }
@@ -118,7 +118,7 @@ fn a_refused_system_call_is_found_and_one_of_another_error_is_not_blamed() {
 
 #[test]
 fn where_no_process_starts_it_is_said_what_keeps_it() {
-    let not_started = Start {
+    let not_started = LibraryStart {
         ended: Some(StartEnd::not_started("Operation not permitted")),
         ..start(Started::Driver, Vec::new(), &[])
     };
@@ -140,9 +140,9 @@ fn a_driver_that_a_sandbox_hides_is_not_missing() {
 fn a_folder_with_the_wrong_libcuda_is_said_once() {
     let path = "/compat/libcuda.so.580.95.05".to_string();
     let library = MappedLibrary { name: "libcuda".to_string(), path, simulated: false };
-    let wrong = Start { libraries: vec![library], ..failing(803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH") };
-    let folder = Change::WithoutFolder { folder: "/compat".to_string() };
-    let right = Start { changed: Some(folder), ..good(Started::Driver) };
+    let wrong = LibraryStart { libraries: vec![library], ..failing(803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH") };
+    let folder = StartChange::WithoutFolder { folder: "/compat".to_string() };
+    let right = LibraryStart { changed: Some(folder), ..good(Started::Driver) };
     let diagnosed = diagnose(&here(vec![wrong, right, good(Started::Nvml)]), &needs());
     let [only] = diagnosed.causes.as_slice() else { panic!("{diagnosed:?}") };
     assert!(matches!(only.cause, Trouble::OtherVersion { .. }) && only.sureness == Sureness::Proved);
@@ -150,12 +150,12 @@ fn a_folder_with_the_wrong_libcuda_is_said_once() {
 
 #[test]
 fn what_cuda_starts_without_is_proved() {
-    let changed = Start {
-        changed: Some(Change::Without { variable: "CUDA_VISIBLE_DEVICES".to_string() }),
+    let changed = LibraryStart {
+        changed: Some(StartChange::Without { variable: "CUDA_VISIBLE_DEVICES".to_string() }),
         ..good(Started::Driver)
     };
-    let in_vain = Start {
-        changed: Some(Change::Without { variable: "CUDA_DEVICE_ORDER".to_string() }),
+    let in_vain = LibraryStart {
+        changed: Some(StartChange::Without { variable: "CUDA_DEVICE_ORDER".to_string() }),
         ..failing(100, "CUDA_ERROR_NO_DEVICE")
     };
     let starts = vec![failing(100, "CUDA_ERROR_NO_DEVICE"), good(Started::Nvml), in_vain, changed];
@@ -181,7 +181,7 @@ fn a_file_that_is_not_the_device_is_named() {
 fn libraries_that_do_not_fit_the_kernel_are_named() {
     let mapped = |path: &str| MappedLibrary { name: "libcuda".to_string(), path: path.to_string(), simulated: false };
     let with = |path: &str, code: i64, name: &str| {
-        let start = Start { libraries: vec![mapped(path)], ..failing(code, name) };
+        let start = LibraryStart { libraries: vec![mapped(path)], ..failing(code, name) };
         diagnose(&here(vec![start, good(Started::Nvml)]), &needs())
     };
     let other = with("/compat/libcuda.so.580.95.05", 803, "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH");
@@ -196,10 +196,12 @@ fn libraries_that_do_not_fit_the_kernel_are_named() {
 
 #[test]
 fn a_machine_without_a_gpu_is_not_ill() {
-    let missing =
-        Start { missing: Some("libcuda.so.1: cannot open".to_string()), ..start(Started::Driver, Vec::new(), &[]) };
+    let missing = LibraryStart {
+        missing: Some("libcuda.so.1: cannot open".to_string()),
+        ..start(Started::Driver, Vec::new(), &[])
+    };
     let mut examination = here(vec![missing]);
-    examination.place = Place { pci_gpus: Some(0), ..Place::default() };
+    examination.place = HostState { pci_gpus: Some(0), ..HostState::default() };
     assert_eq!(diagnose(&examination, &[]).state, DoctorState::NoGpu);
     // In a container the bus cannot be read, so it is not known whether there is one.
     examination.place.pci_gpus = None;
@@ -228,7 +230,7 @@ fn a_gpu_without_memory_or_for_one_process_alone_is_named() {
     let with = |used: u64, mode: &str, code: i64, name: &str| {
         let retain = status("cuDevicePrimaryCtxRetain", code, name);
         let driver = start(Started::Driver, vec![status("cuInit", 0, "CUDA_SUCCESS"), retain], &["GPU-a"]);
-        let nvml = Start { gpus: vec![state(used, mode)], ..good(Started::Nvml) };
+        let nvml = LibraryStart { gpus: vec![state(used, mode)], ..good(Started::Nvml) };
         diagnose(&here(vec![driver, nvml]), &[])
     };
     let full = with(80 << 30, "Default", 2, "CUDA_ERROR_OUT_OF_MEMORY");
@@ -247,8 +249,8 @@ fn a_gpu_that_a_mask_hides_is_no_fault() {
     let mut examination = here(vec![
         good(Started::Driver),
         good(Started::Nvml),
-        Start {
-            changed: Some(Change::Without { variable: "CUDA_VISIBLE_DEVICES".to_string() }),
+        LibraryStart {
+            changed: Some(StartChange::Without { variable: "CUDA_VISIBLE_DEVICES".to_string() }),
             seen: vec!["GPU-a".to_string(), "GPU-b".to_string()],
             ..good(Started::Driver)
         },
@@ -289,7 +291,7 @@ fn a_process_is_judged_by_what_it_holds() {
             library("libcudart", "/b"),
         ]),
         module_version: Some("580.159.04".to_string()),
-        nvml: Some(Start { gpus: vec![held(0, 50), held(1, 20)], ..good(Started::Nvml) }),
+        nvml: Some(LibraryStart { gpus: vec![held(0, 50), held(1, 20)], ..good(Started::Nvml) }),
         ..ProcessExamination::default()
     };
     let found = findings(&seen);
@@ -302,7 +304,7 @@ fn a_process_is_judged_by_what_it_holds() {
     // Set in time, by the program itself.
     seen.open_files = open(&["/dev/nvidiactl", "/dev/nvidia1"]);
     assert!(!findings(&seen).is_wrong());
-    seen.nvml = Some(Start { gpus: vec![held(0, 0), held(1, 20)], ..good(Started::Nvml) });
+    seen.nvml = Some(LibraryStart { gpus: vec![held(0, 0), held(1, 20)], ..good(Started::Nvml) });
     assert_eq!(findings(&seen).idle, [Stray { index: 0, is_busy_elsewhere: true }]);
     assert!(findings(&seen).is_wrong());
     seen.nvml = None;

@@ -43,7 +43,7 @@ pub struct Advice {
     /// What it means, in a sentence.
     pub means: String,
     /// What can cause it. How likely each is was not measured.
-    pub causes: Vec<Cause>,
+    pub causes: Vec<ErrorCause>,
     /// What to do first.
     pub first: String,
     /// Whether `doctor` can tell which of the causes it is, on the machine where it happens.
@@ -53,8 +53,9 @@ pub struct Advice {
 
 /// A cause of an error, with what says so: a scenario or a survey that measured it, or the source where it was read.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[schemars(rename = "Cause")]
 #[serde(deny_unknown_fields)]
-pub struct Cause {
+pub struct ErrorCause {
     /// The cause.
     pub cause: String,
     /// The scenario that measured it.
@@ -71,7 +72,7 @@ pub struct Cause {
     pub tell: Option<String>,
 }
 
-impl Cause {
+impl ErrorCause {
     /// Whether this project measured it.
     pub fn is_measured(&self) -> bool {
         self.scenario.is_some() || self.survey.is_some()
@@ -80,7 +81,7 @@ impl Cause {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ErrorFile {
+struct AdviceFile {
     error: Vec<KnownError>,
     boilerplate: Vec<String>,
     elsewhere: Vec<String>,
@@ -88,7 +89,7 @@ struct ErrorFile {
 }
 
 /// Empty if the file is not valid; a test excludes that.
-static FILE: LazyLock<ErrorFile> = LazyLock::new(|| toml::from_str(SOURCE).unwrap_or_default());
+static FILE: LazyLock<AdviceFile> = LazyLock::new(|| toml::from_str(SOURCE).unwrap_or_default());
 
 /// The errors with this number: two, if libcudart has used it for two.
 fn by_number(number: u32) -> Vec<Term> {
@@ -193,15 +194,16 @@ fn messages(line: &str, is_about_cuda: bool) -> Vec<Term> {
 
 /// A text without what frameworks print below every error, and without lines that are about something else.
 pub(super) fn without_boilerplate(text: &str) -> String {
-    let is_elsewhere = |line: &str| {
-        let line = line.to_lowercase();
-        FILE.elsewhere.iter().any(|word| line.contains(word.as_str()))
-    };
     let mut text = FILE.boilerplate.iter().fold(text.to_owned(), |text, phrase| text.replace(phrase.as_str(), ""));
     if text.lines().any(is_elsewhere) {
         text = text.lines().filter(|line| !is_elsewhere(line)).fold(String::new(), |text, line| text + line + "\n");
     }
     text
+}
+
+fn is_elsewhere(line: &str) -> bool {
+    let line = line.to_lowercase();
+    FILE.elsewhere.iter().any(|word| line.contains(word.as_str()))
 }
 
 /// What is known of the messages in a text that are no status, in the order of the file.
@@ -239,7 +241,7 @@ mod tests {
 
     #[test]
     fn every_error_of_the_file_has_a_name_and_is_there_once() {
-        let file: ErrorFile = toml::from_str(SOURCE).unwrap();
+        let file: AdviceFile = toml::from_str(SOURCE).unwrap();
         assert!(file.error.len() > 30);
         for known in &file.error {
             assert!(described(known.code).is_some(), "{known:?}");
@@ -250,7 +252,7 @@ mod tests {
 
     #[test]
     fn every_cause_is_measured_by_a_scenario_or_read_at_an_address() {
-        let file: ErrorFile = toml::from_str(SOURCE).unwrap();
+        let file: AdviceFile = toml::from_str(SOURCE).unwrap();
         let scenarios = cuda_pitfalls_core::catalogue::select(&[]).unwrap();
         let mut ids = std::collections::BTreeSet::new();
         for advice in &file.advice {

@@ -127,13 +127,12 @@ fn is_named(names: &[&Term], name: &str) -> bool {
 
 /// The lines with one of these names. If there are none, the only line whose name ends with one.
 fn named<'a, T>(names: &[&Term], all: &'a [T], id: impl Fn(&T) -> &str) -> Vec<&'a T> {
-    // Several lines of one function differ behind a comma or a bracket.
-    let function = |facts: &T| id(facts).split([',', '(']).next().unwrap_or_default().to_lowercase();
-    let mut found: Vec<&T> = all.iter().filter(|facts| names.iter().any(|name| name.text == function(facts))).collect();
+    let mut found: Vec<&T> =
+        all.iter().filter(|facts| names.iter().any(|name| name.text == function(id(facts)))).collect();
     if found.is_empty() {
         let mut ends: Vec<&T> = all.iter().collect();
         ends.retain(|facts| {
-            let function = function(facts);
+            let function = function(id(facts));
             names.iter().any(|name| name.text.len() > 5 && function.ends_with(&format!(".{}", name.text)))
         });
         if ends.len() == 1 {
@@ -146,6 +145,11 @@ fn named<'a, T>(names: &[&Term], all: &'a [T], id: impl Fn(&T) -> &str) -> Vec<&
     let is_whole = first.is_some_and(|first| names.iter().any(|name| first.eq_ignore_ascii_case(&name.text)));
     found.truncate(if is_whole { 1 } else { MOST_OF_ONE });
     found
+}
+
+/// The function of a line, in lower case. Several lines of one function differ behind a comma or a bracket.
+fn function(line: &str) -> String {
+    line.split([',', '(']).next().unwrap_or_default().to_lowercase()
 }
 
 #[cfg(test)]

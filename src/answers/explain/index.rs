@@ -34,7 +34,7 @@ const FAR_FROM: usize = 9;
 
 /// How the text of a part of a scenario is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reading {
+enum FieldReading {
     /// As what people say or paste; words that stand beside each other count together.
     Said,
     /// As sentences; words that stand beside each other count together.
@@ -43,34 +43,34 @@ enum Reading {
 }
 
 /// A part of a scenario: the weight of a term in it, how it is read, and its text.
-type Field = (f64, Reading, fn(&Scenario) -> String);
+type Field = (f64, FieldReading, fn(&Scenario) -> String);
 
 const FIELDS: [Field; 13] = [
-    (5.0, Reading::Sentence, |it| it.question.clone()),
-    (3.0, Reading::Words, |it| it.name.replace(['/', '-'], " ")),
-    (4.0, Reading::Said, |it| it.says.join(BETWEEN)),
-    (2.0, Reading::Sentence, |it| it.belief.clone()),
-    (2.0, Reading::Sentence, |it| it.answer.clone()),
-    (1.5, Reading::Words, |it| it.workaround.clone()),
-    (1.5, Reading::Words, |it| it.why.clone()),
-    (2.0, Reading::Words, |it| {
+    (5.0, FieldReading::Sentence, |it| it.question.clone()),
+    (3.0, FieldReading::Words, |it| it.name.replace(['/', '-'], " ")),
+    (4.0, FieldReading::Said, |it| it.says.join(BETWEEN)),
+    (2.0, FieldReading::Sentence, |it| it.belief.clone()),
+    (2.0, FieldReading::Sentence, |it| it.answer.clone()),
+    (1.5, FieldReading::Words, |it| it.workaround.clone()),
+    (1.5, FieldReading::Words, |it| it.why.clone()),
+    (2.0, FieldReading::Words, |it| {
         let found = it.symptoms.iter().filter_map(|id| symptom::find(id));
         join(found.map(|symptom| symptom.sentence.clone()))
     }),
-    (2.0, Reading::Words, |it| it.tags.join(" ")),
-    (1.5, Reading::Words, |it| join(cases(it).iter().map(|case| case.does.clone()))),
-    (1.2, Reading::Words, |it| {
+    (2.0, FieldReading::Words, |it| it.tags.join(" ")),
+    (1.5, FieldReading::Words, |it| join(cases(it).iter().map(|case| case.does.clone()))),
+    (1.2, FieldReading::Words, |it| {
         let traps = cases(it).iter().filter(|case| case.name == "trap").map(steps);
         let parameters = it.parameters.iter();
         let values = parameters
             .flat_map(|(name, values)| [name.clone()].into_iter().chain(values.iter().map(ToString::to_string)));
         join(traps.chain(values))
     }),
-    (1.2, Reading::Words, |it| {
+    (1.2, FieldReading::Words, |it| {
         let effects = it.instances.iter().flat_map(|instance| &instance.effect);
         join(effects.map(|check| check.facts.status.join(" ")))
     }),
-    (0.6, Reading::Words, |it| {
+    (0.6, FieldReading::Words, |it| {
         let checks = cases(it).iter().flat_map(|case| &case.expect);
         join(checks.map(|check| format!("{} {}", check.facts.status.join(" "), check.because)))
     }),
@@ -271,11 +271,11 @@ impl IndexedScenario {
         };
         for (place, (_, reading, text)) in FIELDS.into_iter().enumerate() {
             let text = text(scenario);
-            let found = if reading == Reading::Said { terms_of_people(&text) } else { terms(&text) };
+            let found = if reading == FieldReading::Said { terms_of_people(&text) } else { terms(&text) };
             if let Some(length) = document.lengths.get_mut(place) {
                 *length = found.len() as f64;
             }
-            if reading != Reading::Words {
+            if reading != FieldReading::Words {
                 document.pairs.extend(pairs(&found));
             }
             for term in found {

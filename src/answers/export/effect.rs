@@ -117,20 +117,18 @@ impl EffectQuestion<'_> {
 
     /// What it asks of the memory of each GPU, of so many that are read.
     pub(super) fn growth(&self, count: u32) -> Vec<Growth> {
-        let each = |since, gpus: &GpuSet, (least, most): (GrowthBound, GrowthBound)| {
-            let gpus = (0..count).filter(|gpu| gpus.has(*gpu));
-            gpus.map(|gpu| Growth { gpu, since, least, most }).collect::<Vec<_>>()
-        };
-        match self {
-            EffectQuestion::Memory { since, gpus, least, most, .. } => each(*since, gpus, (*least, *most)),
+        let (since, gpus, on_these, on_others) = match self {
+            EffectQuestion::Memory { since, gpus, least, most, .. } => (*since, gpus, (*least, *most), None),
             EffectQuestion::Contexts { gpus, .. } => {
-                let mut all = each(Since::Start, gpus, (GrowthBound::Context, GrowthBound::Any));
-                let others = GpuSet::Others((0..count).filter(|gpu| gpus.has(*gpu)).collect());
-                all.extend(each(Since::Start, &others, (GrowthBound::Any, GrowthBound::BelowContext)));
-                all
+                let without = Some((GrowthBound::Any, GrowthBound::BelowContext));
+                (Since::Start, gpus, (GrowthBound::Context, GrowthBound::Any), without)
             }
-            _ => Vec::new(),
-        }
+            _ => return Vec::new(),
+        };
+        let (these, others): (Vec<u32>, Vec<u32>) = (0..count).partition(|gpu| gpus.has(*gpu));
+        let these = these.into_iter().map(|gpu| (gpu, on_these));
+        let all = these.chain(on_others.into_iter().flat_map(|bounds| others.iter().map(move |gpu| (*gpu, bounds))));
+        all.map(|(gpu, (least, most))| Growth { gpu, since, least, most }).collect()
     }
 
     pub(super) fn words(&self) -> String {

@@ -21,18 +21,17 @@ fn scan(text: &str, mut seen: impl FnMut(usize, char, Within, usize)) {
             skip -= 1;
             continue;
         }
-        let three = |quote: char| text.get(at..).is_some_and(|rest| rest.starts_with(&quote.to_string().repeat(3)));
+        let is_thrice = text.get(at..).is_some_and(|rest| rest.starts_with(&c.to_string().repeat(3)));
         match (within, c) {
             (Within::Code, '"' | '\'') => {
-                let long = three(c);
-                skip = if long { 2 } else { 0 };
-                within = Within::Text(c, long);
+                skip = if is_thrice { 2 } else { 0 };
+                within = Within::Text(c, is_thrice);
             }
             (Within::Code, '#') => within = Within::Comment,
             (Within::Code, '(' | '[' | '{') => depth += 1,
             (Within::Code, ')' | ']' | '}') => depth = depth.saturating_sub(1),
             (Within::Text(..), '\\') => skip = 1,
-            (Within::Text(quote, true), c) if c == quote && three(quote) => {
+            (Within::Text(quote, true), c) if c == quote && is_thrice => {
                 skip = 2;
                 within = Within::Code;
             }

@@ -394,13 +394,13 @@ impl<'s> Sequence<'s> {
             }
             _ => {}
         }
-        let z = || match call.params.get(at + 1) {
+        let z = match call.params.get(at + 1) {
             Some(Param { kind: ParamKind::Fixed(z), c_type: "", .. }) => *z as i64,
             _ => 1,
         };
         let Some(given) = given else {
             return match (param.default, param.kind) {
-                (Some(x), ParamKind::Dim3) => Ok(Argument::Dim3(x, z())),
+                (Some(x), ParamKind::Dim3) => Ok(Argument::Dim3(x, z)),
                 (Some(0), ParamKind::Handle(_) | ParamKind::Text | ParamKind::Arguments | ParamKind::Ptx) => {
                     Ok(Argument::Handle(0))
                 }
@@ -422,7 +422,7 @@ impl<'s> Sequence<'s> {
                 Argument::Location { host: true, device: Number::Int(0) }
             }
             (ParamKind::Location, device) => Argument::Location { host: false, device: number(device)? },
-            (ParamKind::Dim3, Scalar::Int(x)) => Argument::Dim3(*x, z()),
+            (ParamKind::Dim3, Scalar::Int(x)) => Argument::Dim3(*x, z),
             (ParamKind::In(template), given) => Argument::Struct { template, given: number(given)? },
             (ParamKind::Block(..), Scalar::Text(name)) => self.handle(name)?,
             (ParamKind::Text, given) => Argument::Text(pieces(&given.to_string())?),
@@ -470,22 +470,21 @@ impl<'s> Sequence<'s> {
 
 /// Actions of the worker that any program can do.
 fn own(step: &Step) -> Result<Doing<'_>, ExportError> {
-    let text = |name: &str| step.args.get(name).map(ToString::to_string).unwrap_or_default();
-    let int = |name: &str, otherwise: i64| match step.args.get(name) {
-        Some(Scalar::Int(value)) => *value,
-        _ => otherwise,
-    };
     Ok(match step.call.as_str() {
         "mark" => Doing::Nothing("no call"),
         "dl_iterate_phdr" => Doing::Nothing("which libraries are loaded is not read here"),
         "getenv" | "getrusage" => Doing::Nothing("not read here"),
         "getpid" => Doing::Getpid,
-        "nanosleep" => Doing::Sleep { milliseconds: int("milliseconds", 0) },
-        "memset" => Doing::Memset { variable: text("pointer"), value: int("value", 1), bytes: int("bytes", 0) },
+        "nanosleep" => Doing::Sleep { milliseconds: int(step, "milliseconds", 0) },
+        "memset" => Doing::Memset {
+            variable: text(step, "pointer"),
+            value: int(step, "value", 1),
+            bytes: int(step, "bytes", 0),
+        },
         "dlopen" if step.bind.is_some() => {
             return Err(ExportError::new("it opens a private copy of libcudart, which takes the worker"));
         }
-        "dlopen" => Doing::Open { file: text("file") },
+        "dlopen" => Doing::Open { file: text(step, "file") },
         "environ" => return Err(ExportError::new("it writes to `environ` behind the back of setenv")),
         "posix_spawn" | "kill" | "waitpid" | "pthread_join" => return Err(interleaved()),
         "atexit" | "exit" | "_exit" => {
@@ -493,6 +492,17 @@ fn own(step: &Step) -> Result<Doing<'_>, ExportError> {
         }
         other => return Err(ExportError(format!("it has the step `{other}`, which only the worker can make"))),
     })
+}
+
+fn text(step: &Step, name: &str) -> String {
+    step.args.get(name).map(ToString::to_string).unwrap_or_default()
+}
+
+fn int(step: &Step, name: &str, otherwise: i64) -> i64 {
+    match step.args.get(name) {
+        Some(Scalar::Int(value)) => *value,
+        _ => otherwise,
+    }
 }
 
 fn interleaved() -> ExportError {

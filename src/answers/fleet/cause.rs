@@ -10,7 +10,8 @@ use super::{Difference, FactDiffers, Fleet, What, label};
 
 /// What differs on the same machines in the same way, in one question or in many.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Cause {
+#[schemars(rename = "Cause")]
+pub struct SharedCause {
     /// In what the machines differ.
     pub alike: Alike,
     /// Places in [`Fleet::machines`].
@@ -54,8 +55,8 @@ pub enum Alike {
 type KnownCauses<'f> = HashMap<(&'f [usize], bool), Vec<(usize, &'f Difference)>>;
 
 /// What differs by cause, in the order of the first differences.
-pub fn causes(fleet: &Fleet) -> Vec<Cause> {
-    let mut causes: Vec<Cause> = Vec::new();
+pub fn causes(fleet: &Fleet) -> Vec<SharedCause> {
+    let mut causes: Vec<SharedCause> = Vec::new();
     let mut known = KnownCauses::new();
     for (index, difference) in fleet.differences.iter().enumerate() {
         let same = known.entry((&difference.machines, difference.is_split())).or_default();
@@ -67,7 +68,7 @@ pub fn causes(fleet: &Fleet) -> Vec<Cause> {
             }
         } else {
             same.push((causes.len(), difference));
-            causes.push(Cause {
+            causes.push(SharedCause {
                 alike: alike(fleet, difference),
                 machines: difference.machines.clone(),
                 questions: vec![difference.question],

@@ -6,7 +6,7 @@ use super::{Fleet, Usual};
 
 /// How many questions a machine answered, of those that at least half of a group of it answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Coverage {
+pub struct AnswerCoverage {
     /// How many of them it answered.
     pub answered: usize,
     /// To how many of them it has no answer although it was asked, which is a difference.
@@ -17,7 +17,7 @@ pub struct Coverage {
     pub others: usize,
 }
 
-impl Coverage {
+impl AnswerCoverage {
     /// Whether so many answers are missing without a difference that "does not differ" would say too much: more than one
     /// in ten, and not because the machine was asked something else instead.
     pub fn is_small(self) -> bool {
@@ -28,7 +28,7 @@ impl Coverage {
 
 /// What a machine says to a question; of several groups the best counts.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Said {
+enum MachineResponse {
     NothingExpected,
     RareAnswer,
     NotAsked,
@@ -38,21 +38,21 @@ enum Said {
 
 impl Fleet {
     /// For each machine, in the order of [`Fleet::machines`].
-    pub fn coverage(&self) -> Vec<Coverage> {
-        let mut all = vec![Coverage::default(); self.machines.len()];
+    pub fn coverage(&self) -> Vec<AnswerCoverage> {
+        let mut all = vec![AnswerCoverage::default(); self.machines.len()];
         let mut questions: Vec<(&Usual, &[usize])> =
             self.groups.iter().flat_map(|group| group.usual.iter().map(|usual| (usual, &group.machines[..]))).collect();
         questions.sort_by_key(|(usual, _)| usual.question);
         for of_question in questions.chunk_by(|(a, _), (b, _)| a.question == b.question) {
-            let mut said = vec![Said::NothingExpected; all.len()];
+            let mut said = vec![MachineResponse::NothingExpected; all.len()];
             for (usual, members) in of_question {
                 raise(&mut said, usual, members);
             }
             for (coverage, said) in all.iter_mut().zip(said) {
-                coverage.asked += usize::from(said > Said::RareAnswer);
-                coverage.others += usize::from(said == Said::RareAnswer);
-                coverage.no_answer += usize::from(said == Said::NoAnswer);
-                coverage.answered += usize::from(said == Said::Answer);
+                coverage.asked += usize::from(said > MachineResponse::RareAnswer);
+                coverage.others += usize::from(said == MachineResponse::RareAnswer);
+                coverage.no_answer += usize::from(said == MachineResponse::NoAnswer);
+                coverage.answered += usize::from(said == MachineResponse::Answer);
             }
         }
         all
@@ -60,16 +60,16 @@ impl Fleet {
 }
 
 /// Notes what the members of a group say, where that is more than is known of them.
-fn raise(known: &mut [Said], usual: &Usual, members: &[usize]) {
-    let lists = [(Said::NoAnswer, &usual.no_answer), (Said::NotAsked, &usual.not_asked)];
-    let silent: HashMap<usize, Said> =
+fn raise(known: &mut [MachineResponse], usual: &Usual, members: &[usize]) {
+    let lists = [(MachineResponse::NoAnswer, &usual.no_answer), (MachineResponse::NotAsked, &usual.not_asked)];
+    let silent: HashMap<usize, MachineResponse> =
         lists.into_iter().flat_map(|(said, list)| list.iter().map(move |machine| (*machine, said))).collect();
     let is_rare = silent.len().saturating_mul(2) > members.len();
     for machine in members {
         let said = match silent.get(machine) {
-            None if is_rare => Said::RareAnswer,
-            None => Said::Answer,
-            Some(_) if is_rare => Said::NothingExpected,
+            None if is_rare => MachineResponse::RareAnswer,
+            None => MachineResponse::Answer,
+            Some(_) if is_rare => MachineResponse::NothingExpected,
             Some(said) => *said,
         };
         if let Some(known) = known.get_mut(*machine) {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::change::differing as differing_facts;
-use super::{Difference, FactDiffers, Fleet, Group, Key, Outcome, Usual, What};
+use super::{Difference, FactDiffers, Fleet, Group, GroupOutcome, Key, Usual, What};
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
@@ -20,9 +20,9 @@ pub struct FleetDiff {
     /// Whether real drivers answered, in both.
     pub provenance: Provenance,
     /// The older document.
-    pub old: Side,
+    pub old: FleetSide,
     /// The newer one.
-    pub new: Side,
+    pub new: FleetSide,
     /// Machines that only the older one has.
     pub machines_gone: Vec<String>,
     /// Machines that only the newer one has.
@@ -34,14 +34,15 @@ pub struct FleetDiff {
     /// Usual outcomes that are others now.
     pub usual: Vec<UsualChanged>,
     /// Who began to differ from their group.
-    pub began: Vec<Change>,
+    pub began: Vec<MachineChange>,
     /// Who ceased to, and is still in both documents.
-    pub ceased: Vec<Change>,
+    pub ceased: Vec<MachineChange>,
 }
 
 /// One of the two.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Side {
+#[schemars(rename = "Side")]
+pub struct FleetSide {
     /// How many machines it has.
     pub machines: usize,
     /// The start of its earliest run.
@@ -80,7 +81,8 @@ pub struct UsualChanged {
 
 /// One machine, and in what it began or ceased to differ.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-pub struct Change {
+#[schemars(rename = "Change")]
+pub struct MachineChange {
     /// The machine.
     pub machine: String,
     /// The question.
@@ -141,8 +143,8 @@ fn groups_without(fleet: &Fleet, other: &Fleet) -> Vec<Size> {
     fleet.groups.iter().filter(|group| !keys.contains(&group.key)).map(size).collect()
 }
 
-fn side(fleet: &Fleet) -> Side {
-    Side {
+fn side(fleet: &Fleet) -> FleetSide {
+    FleetSide {
         machines: fleet.machines.len(),
         from: fleet.input.from.clone(),
         to: fleet.input.to.clone(),
@@ -155,7 +157,7 @@ fn size(group: &Group) -> Size {
 }
 
 /// Who differs in what, and whether in the verdict, which the changes themselves do not say.
-fn differing(fleet: &Fleet) -> BTreeMap<Change, bool> {
+fn differing(fleet: &Fleet) -> BTreeMap<MachineChange, bool> {
     let mut all = BTreeMap::new();
     for Difference { question, machines, what, .. } in &fleet.differences {
         let Some(question) = fleet.questions.get(*question) else { continue };
@@ -167,14 +169,14 @@ fn differing(fleet: &Fleet) -> BTreeMap<Change, bool> {
         for machine in machines.iter().filter_map(|index| fleet.machines.get(*index)) {
             let (machine, question, what) = (machine.name.clone(), question.name.clone(), what.clone());
             // A machine may be in several groups.
-            *all.entry(Change { machine, question, what, verdict_differs: false }).or_insert(false) |= verdict;
+            *all.entry(MachineChange { machine, question, what, verdict_differs: false }).or_insert(false) |= verdict;
         }
     }
     all
 }
 
-fn with_verdict((change, verdict_differs): (&Change, &bool)) -> Change {
-    Change { verdict_differs: *verdict_differs, ..change.clone() }
+fn with_verdict((change, verdict_differs): (&MachineChange, &bool)) -> MachineChange {
+    MachineChange { verdict_differs: *verdict_differs, ..change.clone() }
 }
 
 /// What is usual in groups that belong together, by question.
@@ -182,7 +184,7 @@ fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
     let mut changed = Vec::new();
     for after in &new.groups {
         let Some(before) = before(old, new, after) else { continue };
-        let known: BTreeMap<&str, &Outcome> = outcomes(old, before).collect();
+        let known: BTreeMap<&str, &GroupOutcome> = outcomes(old, before).collect();
         for (question, now) in outcomes(new, after) {
             let Some(then) = known.get(question).filter(|then| then.kind != now.kind || then.facts != now.facts) else {
                 continue;
@@ -205,7 +207,7 @@ fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
 }
 
 /// The usual outcome of each question of a group; none where two are equally frequent.
-fn outcomes<'f>(fleet: &'f Fleet, group: &'f Group) -> impl Iterator<Item = (&'f str, &'f Outcome)> {
+fn outcomes<'f>(fleet: &'f Fleet, group: &'f Group) -> impl Iterator<Item = (&'f str, &'f GroupOutcome)> {
     group.usual.iter().filter_map(|usual: &Usual| {
         let first = usual.outcomes.first()?;
         let is_tie = usual.outcomes.get(1).is_some_and(|second| second.machines == first.machines);

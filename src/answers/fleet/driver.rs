@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::change::{CaseChange, differing};
-use super::{Difference, Fleet, Group, Outcome, Question, Usual, What};
+use super::{Difference, Fleet, Group, GroupOutcome, Question, Usual, What};
 use cuda_pitfalls_core::fact::{Change, Fact, Token};
 use cuda_pitfalls_core::text::counts::{grouped, tally};
 use cuda_pitfalls_core::verdict::Kind;
@@ -28,7 +28,7 @@ pub(super) fn compare(fleet: &mut Fleet) {
         let Some((usual, usual_machines)) = usual.cloned() else { continue };
         for (group, driver, machines) in groups {
             let facts = differing(std::slice::from_ref(&usual), std::slice::from_ref(&driver));
-            let outcome = Outcome { kind: Kind::Reproduced, facts: vec![driver], machines: machines.len() };
+            let outcome = GroupOutcome { kind: Kind::Reproduced, facts: vec![driver], machines: machines.len() };
             let shown = Usual { question: at, outcomes: vec![outcome], ..Usual::default() };
             fleet.groups[group].usual.push(shown);
             if !facts.is_empty() {

@@ -7,8 +7,8 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Bucket;
-use super::answer::{DocumentReader, Refused, reader};
-use super::pool::Pool;
+use super::digest::{DocumentReader, Rejection, reader};
+use super::pool::DocumentPool;
 use cuda_pitfalls_core::archive::{self, ArchiveDocument, MOST_WRONG_LINES, Problem, Source};
 use cuda_pitfalls_trace as trace;
 
@@ -19,17 +19,17 @@ const BATCH_BYTES: usize = 1 << 20;
 /// A trace names its schema so near to its beginning.
 const HEAD_BYTES: usize = 256;
 
-enum Job {
+enum ReadJob {
     File(Source),
     /// Documents of one source, and how many of it were refused, whoever looked at them.
     Documents(Vec<ArchiveDocument>, Arc<AtomicUsize>),
 }
 
 /// Reads all documents of these files, folders and standard input (`-`) into a pool.
-pub fn gather(arguments: &[PathBuf], pool: &Pool) {
+pub fn gather(arguments: &[PathBuf], pool: &DocumentPool) {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     // One job waits while each thread reads one.
-    let (send, receive) = sync_channel::<Job>(1);
+    let (send, receive) = sync_channel::<ReadJob>(1);
     let (receive, whole) = (Mutex::new(receive), Mutex::new(()));
     std::thread::scope(|scope| {
         for _ in 0..cores {
@@ -38,27 +38,27 @@ pub fn gather(arguments: &[PathBuf], pool: &Pool) {
         archive::sources(arguments, |source| {
             let _ = match source {
                 Ok(source) if source.is_lines() => {
-                    lines(&source, pool, |found, refused| send.send(Job::Documents(found, refused)).is_ok());
+                    lines(&source, pool, |found, refused| send.send(ReadJob::Documents(found, refused)).is_ok());
                     Ok(())
                 }
-                Ok(source) => send.send(Job::File(source)),
-                Err(found) => send.send(Job::Documents(vec![found], Arc::default())),
+                Ok(source) => send.send(ReadJob::File(source)),
+                Err(found) => send.send(ReadJob::Documents(vec![found], Arc::default())),
             };
         });
         drop(send);
     });
 }
 
-fn work(receive: &Mutex<Receiver<Job>>, whole: &Mutex<()>, pool: &Pool) {
+fn work(receive: &Mutex<Receiver<ReadJob>>, whole: &Mutex<()>, pool: &DocumentPool) {
     loop {
         let job = receive.lock().unwrap_or_else(PoisonError::into_inner).recv();
         match job {
             Err(_) => return,
-            Ok(Job::Documents(all, refused)) => {
+            Ok(ReadJob::Documents(all, refused)) => {
                 let others = all.into_iter().map(|found| usize::from(!add(found, whole, pool)));
                 refused.fetch_add(others.sum(), Ordering::Relaxed);
             }
-            Ok(Job::File(source)) => {
+            Ok(ReadJob::File(source)) => {
                 let (mut wrong, mut refused) = (0, 0);
                 archive::documents(&source, |found| {
                     let is_trace = begins_a_trace(&found);
@@ -73,7 +73,7 @@ fn work(receive: &Mutex<Receiver<Job>>, whole: &Mutex<()>, pool: &Pool) {
 }
 
 /// Hands over the documents of a source in batches. A source is left if it goes on with what is no document at all.
-fn lines(source: &Source, pool: &Pool, mut take: impl FnMut(Vec<ArchiveDocument>, Arc<AtomicUsize>) -> bool) {
+fn lines(source: &Source, pool: &DocumentPool, mut take: impl FnMut(Vec<ArchiveDocument>, Arc<AtomicUsize>) -> bool) {
     let (mut batch, mut bytes, mut wrong) = (Vec::new(), 0, 0);
     let mut is_taken = true;
     let refused = Arc::<AtomicUsize>::default();
@@ -97,7 +97,7 @@ fn lines(source: &Source, pool: &Pool, mut take: impl FnMut(Vec<ArchiveDocument>
 }
 
 /// Whether a source is worth more work; where it is not, the pool is told which limit was met.
-fn goes_on(source: &Source, wrong: usize, refused: usize, pool: &Pool) -> bool {
+fn goes_on(source: &Source, wrong: usize, refused: usize, pool: &DocumentPool) -> bool {
     let why = if wrong >= MOST_WRONG_LINES {
         format!("the rest of it is not read: {MOST_WRONG_LINES} lines one behind the other are no reports")
     } else if refused >= MOST_REFUSED {
@@ -110,7 +110,7 @@ fn goes_on(source: &Source, wrong: usize, refused: usize, pool: &Pool) -> bool {
 }
 
 /// Whether something that was refused is a document of this program all the same, of another version.
-fn is_ours(refused: &Refused) -> bool {
+fn is_ours(refused: &Rejection) -> bool {
     refused.bucket == Bucket::Unsupported
 }
 
@@ -123,7 +123,7 @@ fn begins_a_trace(found: &ArchiveDocument) -> bool {
 }
 
 /// Adds a document, and says whether it was a valid one of this program.
-fn add(found: ArchiveDocument, whole: &Mutex<()>, pool: &Pool) -> bool {
+fn add(found: ArchiveDocument, whole: &Mutex<()>, pool: &DocumentPool) -> bool {
     let ArchiveDocument { path, text } = found;
     let (is_valid, digest) = match text.map_err(refused).and_then(|text| Ok((reader(&text)?, text))) {
         Err(refused) => (is_ours(&refused), Err(refused)),
@@ -138,11 +138,11 @@ fn add(found: ArchiveDocument, whole: &Mutex<()>, pool: &Pool) -> bool {
     is_valid
 }
 
-fn refused(problem: Problem) -> Refused {
+fn refused(problem: Problem) -> Rejection {
     let (bucket, why) = match problem {
         Problem::Truncated(why) => (Bucket::Truncated, why),
         Problem::Wrong(why) => (Bucket::Invalid, why),
         Problem::Unreadable(why) => (Bucket::Unreadable, why),
     };
-    Refused { bucket, why }
+    Rejection { bucket, why }
 }

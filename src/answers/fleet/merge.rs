@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::names::{Owner, owners};
-use super::pool::{Answers, Kept, Name, Pool};
-use super::usual::{Asked, Given};
-use super::{Bucket, Difference, Expected, Fleet, Group, Key, Machine, NotMerged, Question, SCHEMA, Usual, driver};
+use super::names::{DocumentOwner, owners};
+use super::pool::{Answers, DocumentPool, Name, PooledDocument};
+use super::usual::{Given, GroupQuestion};
+use super::{
+    Bucket, Difference, ExpectedMachines, Fleet, FleetMachine, Group, Key, NotMerged, Question, SCHEMA, Usual, driver,
+};
 use cuda_pitfalls_core::report::SchemaId;
 
 /// What the program knows of a scenario that a report only names.
@@ -18,15 +20,15 @@ pub struct Words {
 }
 
 /// Merges what was read. `expected` are the names of those that should report, `words` what is known of a scenario.
-pub fn merge(pool: Pool, expected: Option<&[String]>, words: impl Fn(&str) -> Option<Words>) -> Fleet {
+pub fn merge(pool: DocumentPool, expected: Option<&[String]>, words: impl Fn(&str) -> Option<Words>) -> Fleet {
     let (rule, answers, kept, mut input) = pool.into_parts();
     // Each machine's documents stand together, the latest first; one that is dated in the future comes last.
-    let mut owned: Vec<(Owner, Kept)> = owners(&kept).into_iter().zip(kept).collect();
+    let mut owned: Vec<(DocumentOwner, PooledDocument)> = owners(&kept).into_iter().zip(kept).collect();
     owned.sort_by(|(owner, one), (other_owner, other)| {
         let owners = owner.cmp(other_owner).then(one.is_of_the_future.cmp(&other.is_of_the_future));
         owners.then(other.digest.machine.started_at.cmp(&one.digest.machine.started_at)).then(one.path.cmp(&other.path))
     });
-    let (owners, kept): (Vec<Owner>, Vec<Kept>) = owned.into_iter().unzip();
+    let (owners, kept): (Vec<DocumentOwner>, Vec<PooledDocument>) = owned.into_iter().unzip();
 
     let members = Members::new(&answers, &kept, &owners);
     for (one, is_used) in kept.iter().zip(&members.used) {
@@ -48,7 +50,7 @@ pub fn merge(pool: Pool, expected: Option<&[String]>, words: impl Fn(&str) -> Op
 
     let mut machines = machines(&kept, &owners, &members);
     warn_of_clashes(&mut machines);
-    let expected = expected.map(|names| Expected::new(names, &machines));
+    let expected = expected.map(|names| ExpectedMachines::new(names, &machines));
     let groups = members.groups.iter().map(|(key, machines)| Group {
         key: key.clone(),
         machines: machines.iter().copied().collect(),
@@ -64,16 +66,16 @@ pub fn merge(pool: Pool, expected: Option<&[String]>, words: impl Fn(&str) -> Op
         groups: groups.collect(),
         ..Fleet::default()
     };
-    Questions { answers: &answers, kept: &kept, members: &members, words: &words }.ask(&mut fleet);
+    QuestionMerge { answers: &answers, kept: &kept, members: &members, words: &words }.ask(&mut fleet);
     driver::compare(&mut fleet);
     fleet.ranked()
 }
 
-impl Expected {
-    fn new(names: &[String], machines: &[Machine]) -> Expected {
+impl ExpectedMachines {
+    fn new(names: &[String], machines: &[FleetMachine]) -> ExpectedMachines {
         let all: BTreeSet<&String> = names.iter().collect();
         let there: BTreeSet<&String> = machines.iter().map(|it| it.shared_name.as_ref().unwrap_or(&it.name)).collect();
-        Expected {
+        ExpectedMachines {
             machines: all.len(),
             missing: all.difference(&there).copied().cloned().collect(),
             unexpected: there.difference(&all).copied().cloned().collect(),
@@ -93,9 +95,9 @@ struct Members {
 }
 
 impl Members {
-    fn new(answers: &Answers, kept: &[Kept], owners: &[Owner]) -> Members {
+    fn new(answers: &Answers, kept: &[PooledDocument], owners: &[DocumentOwner]) -> Members {
         let mut machines = Vec::with_capacity(owners.len());
-        let mut known: Vec<&Owner> = Vec::new();
+        let mut known: Vec<&DocumentOwner> = Vec::new();
         let mut used = vec![false; kept.len()];
         let mut all: BTreeMap<Key, BTreeSet<usize>> = BTreeMap::new();
         // By machine: which names each group has already. A later document comes first.
@@ -136,17 +138,17 @@ impl Members {
     }
 }
 
-fn machines(kept: &[Kept], owners: &[Owner], members: &Members) -> Vec<Machine> {
-    let mut all: Vec<Machine> = Vec::new();
+fn machines(kept: &[PooledDocument], owners: &[DocumentOwner], members: &Members) -> Vec<FleetMachine> {
+    let mut all: Vec<FleetMachine> = Vec::new();
     let places = members.machines.iter().zip(&members.used);
     for ((one, owner), (machine, is_used)) in kept.iter().zip(owners).zip(places) {
         if *machine == all.len() {
             let warnings = owner.shared_name.iter().map(|name| format!("another machine is called {name} too"));
-            all.push(Machine {
+            all.push(FleetMachine {
                 name: owner.name.clone(),
                 shared_name: owner.shared_name.clone(),
                 warnings: warnings.collect(),
-                ..Machine::default()
+                ..FleetMachine::default()
             });
         }
         // The latest document of a machine comes first, and is always used.
@@ -157,9 +159,9 @@ fn machines(kept: &[Kept], owners: &[Owner], members: &Members) -> Vec<Machine> 
     all
 }
 
-impl Machine {
+impl FleetMachine {
     /// Adds what a document says, of which those that are dated in the future come after the others.
-    fn add(&mut self, Kept { path, is_of_the_future, digest, .. }: &Kept) {
+    fn add(&mut self, PooledDocument { path, is_of_the_future, digest, .. }: &PooledDocument) {
         let said = digest.machine.clone();
         for (name, value) in said.labels {
             self.labels.entry(name).or_insert(value);
@@ -191,7 +193,7 @@ impl Machine {
 }
 
 /// Two names with one GPU: a machine that was renamed, a label that was copied, or a report that was made up.
-fn warn_of_clashes(machines: &mut [Machine]) {
+fn warn_of_clashes(machines: &mut [FleetMachine]) {
     let mut owners: HashMap<&str, Vec<usize>> = HashMap::new();
     for (place, machine) in machines.iter().enumerate() {
         for gpu in &machine.gpus {
@@ -218,14 +220,14 @@ type Variants<'a> = BTreeMap<String, BTreeMap<usize, Vec<Given<'a>>>>;
 /// Of a question, what each group usually shows, and which of its machines differ.
 type Results = Vec<(usize, Usual, Vec<Difference>)>;
 
-struct Questions<'a, W> {
+struct QuestionMerge<'a, W> {
     answers: &'a Answers,
-    kept: &'a [Kept],
+    kept: &'a [PooledDocument],
     members: &'a Members,
     words: &'a W,
 }
 
-impl<'a, W: Fn(&str) -> Option<Words>> Questions<'a, W> {
+impl<'a, W: Fn(&str) -> Option<Words>> QuestionMerge<'a, W> {
     /// Merges one question after the other, so that the answers to only one are in memory in a second order.
     fn ask(&self, fleet: &mut Fleet) {
         let mut cursors = vec![(0_usize, 0_usize); self.kept.len()];
@@ -240,7 +242,7 @@ impl<'a, W: Fn(&str) -> Option<Words>> Questions<'a, W> {
                 let (_, results) = found.entry(question.name.clone()).or_insert((question, Vec::new()));
                 results.extend(variant.into_iter().map(|(group, given)| {
                     let (key, members) = &self.members.groups[group];
-                    let (usual, differences) = Asked { given, group, members, key }.result();
+                    let (usual, differences) = GroupQuestion { given, group, members, key }.result();
                     (group, usual, differences)
                 }));
             }

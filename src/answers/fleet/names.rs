@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::pool::Kept;
+use super::pool::PooledDocument;
 
 /// The labels that name a machine, the first first.
 pub(super) const NAMES: [&str; 2] = ["node", "host"];
@@ -11,7 +11,7 @@ const SHORT: usize = 12;
 
 /// The machine of each document. Reports with one name are of one machine where they share a GPU, or are linked by
 /// others that do: a name that was given twice hides nobody.
-pub(super) fn owners(kept: &[Kept]) -> Vec<Owner> {
+pub(super) fn owners(kept: &[PooledDocument]) -> Vec<DocumentOwner> {
     let called = called(kept);
     let linked = Linked::new(kept, &called);
     // By name: the machines, each with the least UUID of its GPUs.
@@ -22,7 +22,7 @@ pub(super) fn owners(kept: &[Kept]) -> Vec<Owner> {
             *known = gpu;
         }
     }
-    let mut all: BTreeMap<usize, Owner> =
+    let mut all: BTreeMap<usize, DocumentOwner> =
         machines.iter().flat_map(|(name, machines)| distinct(name, machines)).collect();
     // Somebody's label may look like such a name.
     let mut taken = HashMap::new();
@@ -33,7 +33,7 @@ pub(super) fn owners(kept: &[Kept]) -> Vec<Owner> {
 }
 
 /// What each document is called: by a label, or by its GPUs.
-fn called(kept: &[Kept]) -> Vec<String> {
+fn called(kept: &[PooledDocument]) -> Vec<String> {
     // The labels that documents with these GPUs have.
     let mut labelled: HashMap<&[String], BTreeSet<&str>> = HashMap::new();
     for one in kept.iter().filter(|one| !one.digest.machine.gpus.is_empty()) {
@@ -75,26 +75,26 @@ fn unique(taken: &mut HashMap<String, usize>, name: &str) -> String {
 }
 
 /// The owners of one name by their first documents: where there are several, the UUID of a GPU stands behind the name.
-fn distinct(name: &str, machines: &BTreeMap<usize, &str>) -> Vec<(usize, Owner)> {
+fn distinct(name: &str, machines: &BTreeMap<usize, &str>) -> Vec<(usize, DocumentOwner)> {
     let mut taken: HashMap<String, usize> = HashMap::new();
     machines.values().for_each(|gpu| *taken.entry(short(gpu)).or_default() += 1);
-    let owner = |(first, gpu): (&usize, &&str)| {
+    let owners = machines.iter().map(|(first, gpu)| {
         if machines.len() == 1 {
-            return (*first, Owner { name: name.to_owned(), first: *first, shared_name: None });
+            return (*first, DocumentOwner { name: name.to_owned(), first: *first, shared_name: None });
         }
         let gpu = match short(gpu) {
             _ if gpu.is_empty() => "no GPU".to_owned(),
             short if taken.get(&short) == Some(&1) => short,
             _ => (*gpu).to_owned(),
         };
-        (*first, Owner { name: format!("{name} ({gpu})"), first: *first, shared_name: Some(name.to_owned()) })
-    };
-    machines.iter().map(owner).collect()
+        (*first, DocumentOwner { name: format!("{name} ({gpu})"), first: *first, shared_name: Some(name.to_owned()) })
+    });
+    owners.collect()
 }
 
 /// A machine, as the owner of documents.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Owner {
+pub(super) struct DocumentOwner {
     pub(super) name: String,
     /// Its first document, by path: a report may claim any name, so a name alone is no identity.
     first: usize,
@@ -107,7 +107,7 @@ struct Linked(Vec<usize>);
 
 impl Linked {
     /// Documents with one name and a common GPU.
-    fn new(kept: &[Kept], called: &[String]) -> Linked {
+    fn new(kept: &[PooledDocument], called: &[String]) -> Linked {
         let mut linked = Linked((0..kept.len()).collect());
         let mut first_with: HashMap<(&str, &str), usize> = HashMap::new();
         for (at, (one, name)) in kept.iter().zip(called).enumerate() {
@@ -150,7 +150,7 @@ impl Linked {
     }
 }
 
-fn label(one: &Kept) -> Option<&str> {
+fn label(one: &PooledDocument) -> Option<&str> {
     NAMES
         .iter()
         .find_map(|name| one.digest.machine.labels.get(*name))

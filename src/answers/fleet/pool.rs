@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use super::answer::{Answer, Digest, MachineAnswer, Refused};
+use super::answer::{MachineAnswer, SharedAnswer};
+use super::digest::{Digest, Rejection};
 use super::{Bucket, Input, MOST_EXAMPLES, NotMerged};
 use cuda_pitfalls_core::verdict::Provenance;
 
@@ -24,16 +25,16 @@ pub struct Rule {
 }
 
 /// Everything that was read. Several threads add to it.
-pub struct Pool {
+pub struct DocumentPool {
     rule: Rule,
     answers: RwLock<Answers>,
-    kept: Mutex<Vec<Kept>>,
+    kept: Mutex<Vec<PooledDocument>>,
     input: Mutex<Input>,
 }
 
 /// What is kept of one document.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct PooledDocument {
     pub(super) path: String,
     /// Whether its date cannot be true: it counts only where the machine has no other report.
     pub(super) is_of_the_future: bool,
@@ -57,21 +58,21 @@ pub(super) struct Name {
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     /// Each with the index of its name.
-    pub(super) all: Vec<(u32, Arc<Answer>)>,
+    pub(super) all: Vec<(u32, Arc<SharedAnswer>)>,
     pub(super) names: Vec<Name>,
-    known: HashMap<Arc<Answer>, u32>,
+    known: HashMap<Arc<SharedAnswer>, u32>,
     by_name: HashMap<String, u32>,
     bytes: usize,
 }
 
-impl Pool {
+impl DocumentPool {
     /// A pool without documents.
-    pub fn new(rule: Rule) -> Pool {
-        Pool { rule, answers: RwLock::default(), kept: Mutex::default(), input: Mutex::default() }
+    pub fn new(rule: Rule) -> DocumentPool {
+        DocumentPool { rule, answers: RwLock::default(), kept: Mutex::default(), input: Mutex::default() }
     }
 
     /// Adds what a document answers, or why it answers nothing.
-    pub(super) fn add(&self, path: String, digest: Result<Digest, Refused>) {
+    pub(super) fn add(&self, path: String, digest: Result<Digest, Rejection>) {
         let kept = digest.and_then(|digest| self.keep(path.clone(), digest));
         match kept {
             Ok(kept) => {
@@ -79,7 +80,7 @@ impl Pool {
                 lock(&self.input).count(bucket);
                 lock(&self.kept).push(kept);
             }
-            Err(Refused { bucket, why }) => {
+            Err(Rejection { bucket, why }) => {
                 let mut input = lock(&self.input);
                 input.count(bucket);
                 input.not_merged.push(NotMerged { path, bucket, why });
@@ -96,7 +97,7 @@ impl Pool {
         lock(&self.input).not_merged.push(NotMerged { path, bucket: Bucket::Invalid, why });
     }
 
-    fn keep(&self, path: String, mut digest: Digest) -> Result<Kept, Refused> {
+    fn keep(&self, path: String, mut digest: Digest) -> Result<PooledDocument, Rejection> {
         if digest.provenance != self.rule.provenance {
             return Err(match digest.provenance {
                 Provenance::Simulated => {
@@ -123,14 +124,14 @@ impl Pool {
         for mut one in answers {
             let bytes = std::mem::take(&mut one.bytes);
             let known = self.answers.read().unwrap_or_else(PoisonError::into_inner).find(&one.answer);
-            let insert = || self.answers.write().unwrap_or_else(PoisonError::into_inner).insert(one);
-            let (name, at) = known.or_else(insert).ok_or_else(|| {
+            let kept = known.or_else(|| self.answers.write().unwrap_or_else(PoisonError::into_inner).insert(one));
+            let (name, at) = kept.ok_or_else(|| {
                 refused(Bucket::Invalid, "it answers otherwise than thousands of others, which cannot all be kept")
             })?;
             found.push((name, at, bytes));
         }
         found.sort_by_key(|(name, at, _)| (*name, *at));
-        Ok(Kept {
+        Ok(PooledDocument {
             path,
             is_of_the_future,
             digest,
@@ -140,7 +141,7 @@ impl Pool {
     }
 
     /// What was read, in an order that does not depend on who read it.
-    pub(super) fn into_parts(self) -> (Rule, Answers, Vec<Kept>, Input) {
+    pub(super) fn into_parts(self) -> (Rule, Answers, Vec<PooledDocument>, Input) {
         let mut kept = self.kept.into_inner().unwrap_or_else(PoisonError::into_inner);
         kept.sort_by(|a, b| a.path.cmp(&b.path));
         let mut input = self.input.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -176,7 +177,7 @@ impl Input {
 }
 
 impl Answers {
-    fn find(&self, answer: &Answer) -> Option<(u32, u32)> {
+    fn find(&self, answer: &SharedAnswer) -> Option<(u32, u32)> {
         let at = *self.known.get(answer)?;
         Some((self.all.get(at as usize)?.0, at))
     }
@@ -201,7 +202,7 @@ impl Answers {
         let at = u32::try_from(self.all.len()).ok()?;
         let text = serde_json::to_string(&answer.shown.as_ref().map(|same| &same.facts)).unwrap_or_default();
         let texts = [&answer.name, &answer.asked, &answer.libcudart, &text].into_iter().chain(&answer.figures);
-        self.bytes += FACTS_BYTES * texts.map(String::len).sum::<usize>() + size_of::<Answer>();
+        self.bytes += FACTS_BYTES * texts.map(String::len).sum::<usize>() + size_of::<SharedAnswer>();
         let answer = Arc::new(answer);
         self.known.insert(Arc::clone(&answer), at);
         self.all.push((name, answer));
@@ -209,8 +210,8 @@ impl Answers {
     }
 }
 
-fn refused(bucket: Bucket, why: &str) -> Refused {
-    Refused { bucket, why: why.to_owned() }
+fn refused(bucket: Bucket, why: &str) -> Rejection {
+    Rejection { bucket, why: why.to_owned() }
 }
 
 // A thread that panicked leaves what it had added: nothing here is half done.

@@ -32,7 +32,7 @@ impl Rank {
     pub const ALL: [Rank; 4] = [Rank::Verdict, Rank::Fact, Rank::NoAnswer, Rank::Bytes];
 
     /// The rank of a difference.
-    pub fn of(what: &What) -> Rank {
+    pub fn new(what: &What) -> Rank {
         match what {
             What::Outcome { verdict_differs: true, .. } => Rank::Verdict,
             What::Outcome { verdict_differs: false, .. } => Rank::Fact,
@@ -56,8 +56,8 @@ impl Difference {
     /// A verdict before a fact, an answer that is missing, and bytes; a few machines of many before a group that is
     /// split; then a larger group before a smaller one.
     fn by_weight(&self, other: &Difference) -> Ordering {
-        Rank::of(&self.what)
-            .cmp(&Rank::of(&other.what))
+        Rank::new(&self.what)
+            .cmp(&Rank::new(&other.what))
             .then(self.share().total_cmp(&other.share()))
             .then(other.all_machines().cmp(&self.all_machines()))
             .then((self.question, self.group).cmp(&(other.question, other.group)))

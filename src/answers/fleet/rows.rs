@@ -1,7 +1,7 @@
 //! The rows of a survey as answers.
 
 use super::CaseChange;
-use super::answer::{Answer, MachineAnswer, Same};
+use super::answer::{MachineAnswer, Same, SharedAnswer};
 use crate::survey::calls::CallRow;
 use crate::survey::document::Row;
 use crate::survey::env::EnvRow;
@@ -102,7 +102,7 @@ fn all<R: Row>(survey: &Survey, answer: impl Fn(&R) -> RowAnswer) -> Vec<Machine
         };
         let bytes = if shown.is_ok() { bytes } else { Vec::new() };
         let (name, libcudart) = row.question();
-        let answer = Answer {
+        let answer = SharedAnswer {
             name: format!("survey {}: {name}", R::kind().name()),
             asked,
             libcudart: libcudart.unwrap_or_default(),

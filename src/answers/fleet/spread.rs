@@ -1,6 +1,6 @@
 //! Figures of several machines, and when one of them differs: this rule stands here alone.
 
-use super::Spread;
+use super::ByteSpread;
 
 /// A figure differs if it is further from the median than this many times the median distance. Of figures that
 /// vary by chance alone, normally distributed, one in 10^11 is: none among 10,000 machines with 1,000 figures each.
@@ -16,15 +16,15 @@ const SHARED_NOISE_BYTES: u64 = 32 << 20;
 /// With fewer machines there is no majority that one could differ from.
 const FEWEST: usize = 3;
 
-impl Spread {
+impl ByteSpread {
     /// The spread of figures; `None` of none.
-    pub(super) fn new(figures: impl Iterator<Item = i64>) -> Option<Spread> {
+    pub(super) fn new(figures: impl Iterator<Item = i64>) -> Option<ByteSpread> {
         let mut figures: Vec<i64> = figures.collect();
         let median_bytes = median(&mut figures)?;
         let (least_bytes, most_bytes) = (*figures.first()?, *figures.last()?);
         let distances = figures.iter().map(|figure| i64::try_from(figure.abs_diff(median_bytes)).unwrap_or(i64::MAX));
         let mad_bytes = median(&mut distances.collect::<Vec<_>>())?;
-        Some(Spread { count: figures.len(), median_bytes, mad_bytes, least_bytes, most_bytes })
+        Some(ByteSpread { count: figures.len(), median_bytes, mad_bytes, least_bytes, most_bytes })
     }
 
     /// Whether a figure differs from those of which this is the spread, on GPUs that others use too or do not.
@@ -58,32 +58,32 @@ mod tests {
 
     const MIB: i64 = 1 << 20;
 
-    fn of(figures: &[i64]) -> Spread {
-        Spread::new(figures.iter().copied()).unwrap()
+    fn spread_of(figures: &[i64]) -> ByteSpread {
+        ByteSpread::new(figures.iter().copied()).unwrap()
     }
 
     #[test]
     fn the_median_and_the_median_distance_ignore_one_that_is_far_off() {
-        let spread = of(&[10, 1, 2, 3, 1000]);
+        let spread = spread_of(&[10, 1, 2, 3, 1000]);
         assert_eq!((spread.count, spread.median_bytes, spread.mad_bytes), (5, 3, 2));
         assert_eq!((spread.least_bytes, spread.most_bytes), (1, 1000));
-        assert_eq!(of(&[4, 1]).median_bytes, 2);
-        assert_eq!(of(&[7]).mad_bytes, 0);
-        assert_eq!(of(&[i64::MIN, i64::MAX, i64::MAX, 0]).median_bytes, i64::MAX / 2);
-        assert!(Spread::new(std::iter::empty()).is_none());
+        assert_eq!(spread_of(&[4, 1]).median_bytes, 2);
+        assert_eq!(spread_of(&[7]).mad_bytes, 0);
+        assert_eq!(spread_of(&[i64::MIN, i64::MAX, i64::MAX, 0]).median_bytes, i64::MAX / 2);
+        assert!(ByteSpread::new(std::iter::empty()).is_none());
     }
 
     #[test]
     fn a_figure_differs_if_it_is_beyond_chance_and_beyond_noise() {
-        let same = of(&[527 * MIB; 9]);
+        let same = spread_of(&[527 * MIB; 9]);
         assert!(!same.is_outlier(527 * MIB + 2 * MIB, false));
         assert!(!same.is_outlier(527 * MIB + 5 * MIB, false), "within a hundredth");
         assert!(same.is_outlier(527 * MIB + 6 * MIB, false) && same.is_outlier(521 * MIB, false));
         assert!(!same.is_outlier(527 * MIB + 32 * MIB, true), "it may be of another process");
         assert!(same.is_outlier(527 * MIB + 33 * MIB, true));
-        let wide = of(&[100 * MIB, 104 * MIB, 108 * MIB, 112 * MIB, 116 * MIB]);
+        let wide = spread_of(&[100 * MIB, 104 * MIB, 108 * MIB, 112 * MIB, 116 * MIB]);
         assert_eq!(wide.mad_bytes, 4 * MIB);
         assert!(!wide.is_outlier(148 * MIB, false) && wide.is_outlier(149 * MIB, false));
-        assert!(!of(&[527 * MIB; 2]).is_outlier(0, false), "two are no majority");
+        assert!(!spread_of(&[527 * MIB; 2]).is_outlier(0, false), "two are no majority");
     }
 }

@@ -2,21 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::answer::{Answer, Same, UNREAD};
+use super::answer::{Same, SharedAnswer, UNREAD};
 use super::change::differing as differing_facts;
 use super::spread::noise;
-use super::{Difference, Key, Outcome, Spread, Usual, What};
+use super::{ByteSpread, Difference, GroupOutcome, Key, Usual, What};
 
 /// One document's answer to the question that is being looked at.
 #[derive(Clone, Copy)]
 pub(super) struct Given<'a> {
     pub(super) machine: usize,
-    pub(super) answer: &'a Answer,
+    pub(super) answer: &'a SharedAnswer,
     pub(super) figures: &'a [i64],
 }
 
 /// One question in one group.
-pub(super) struct Asked<'a> {
+pub(super) struct GroupQuestion<'a> {
     pub(super) given: Vec<Given<'a>>,
     /// The index of the group.
     pub(super) group: usize,
@@ -26,7 +26,7 @@ pub(super) struct Asked<'a> {
 
 /// One machine's value of a figure. In this order, outliers with similar values are neighbours.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Reading {
+struct FigureReading {
     bytes: i64,
     machine: usize,
 }
@@ -34,7 +34,7 @@ struct Reading {
 /// A figure over the machines with one outcome.
 struct Metric {
     /// The range of all machines but the outliers.
-    usual: Spread,
+    usual: ByteSpread,
     /// Outliers with similar values form a cluster: one cause is one difference.
     clusters: Vec<Cluster>,
 }
@@ -42,43 +42,43 @@ struct Metric {
 /// Outliers on one side of the median, within the noise of one another.
 struct Cluster {
     machines: Vec<usize>,
-    spread: Spread,
+    spread: ByteSpread,
 }
 
 impl Given<'_> {
     /// The value of a figure; `None` if it could not be read. A figure that the report does not list is 0, because memory
     /// that did not change is not listed.
-    fn reading(&self, figure: &str) -> Option<Reading> {
+    fn reading(&self, figure: &str) -> Option<FigureReading> {
         let index = self.answer.figures.iter().position(|known| known == figure);
         let bytes = index.map_or(Some(0), |index| self.figures.get(index).copied())?;
-        (bytes != UNREAD).then_some(Reading { bytes, machine: self.machine })
+        (bytes != UNREAD).then_some(FigureReading { bytes, machine: self.machine })
     }
 }
 
 impl Metric {
     fn new(figure: &str, given: &[&Given], is_shared: bool) -> Option<Metric> {
-        let readings: Vec<Reading> = given.iter().filter_map(|given| given.reading(figure)).collect();
-        let all = Spread::new(readings.iter().map(|reading| reading.bytes))?;
+        let readings: Vec<FigureReading> = given.iter().filter_map(|given| given.reading(figure)).collect();
+        let all = ByteSpread::new(readings.iter().map(|reading| reading.bytes))?;
         let (mut outliers, usual): (Vec<_>, Vec<_>) =
             readings.into_iter().partition(|reading| all.is_outlier(reading.bytes, is_shared));
         outliers.sort_unstable();
         let (median, noise) = (all.median_bytes, noise(all.median_bytes, is_shared));
         let clusters =
             outliers.chunk_by(|a, b| (a.bytes > median) == (b.bytes > median) && b.bytes.abs_diff(a.bytes) <= noise);
-        let usual = Spread::new(usual.iter().map(|reading| reading.bytes)).unwrap_or(all);
+        let usual = ByteSpread::new(usual.iter().map(|reading| reading.bytes)).unwrap_or(all);
         Some(Metric { usual, clusters: clusters.filter_map(Cluster::new).collect() })
     }
 }
 
 impl Cluster {
-    fn new(readings: &[Reading]) -> Option<Cluster> {
+    fn new(readings: &[FigureReading]) -> Option<Cluster> {
         let mut machines: Vec<usize> = readings.iter().map(|reading| reading.machine).collect();
         machines.sort_unstable();
-        Some(Cluster { machines, spread: Spread::new(readings.iter().map(|reading| reading.bytes))? })
+        Some(Cluster { machines, spread: ByteSpread::new(readings.iter().map(|reading| reading.bytes))? })
     }
 }
 
-impl Asked<'_> {
+impl GroupQuestion<'_> {
     /// What is usual, and every difference from it. The index of the question is filled in by the caller.
     pub(super) fn result(&self) -> (Usual, Vec<Difference>) {
         let mut outcomes: BTreeMap<&Same, Vec<&Given>> = BTreeMap::new();
@@ -97,7 +97,7 @@ impl Asked<'_> {
         // A stable sort: of outcomes with equally many machines, the order of their facts stays.
         outcomes.sort_by_key(|(_, given)| std::cmp::Reverse(given.len()));
         let there: BTreeSet<usize> = self.given.iter().map(|given| given.machine).collect();
-        let shown = outcomes.iter().map(|(same, given)| Outcome {
+        let shown = outcomes.iter().map(|(same, given)| GroupOutcome {
             kind: same.kind,
             facts: same.facts.clone(),
             machines: given.len(),

@@ -57,8 +57,8 @@ impl EnvironmentRequest {
         let mut words = text.split_whitespace().map(str::to_string);
         let first = words.next().ok_or(RequestError::Empty)?;
         let (package, version) = first.split_once("==").unwrap_or((&first, ""));
-        let is_version = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || ".+!-_".contains(c));
-        if !is_name(package) || !is_version(version) || (first.contains("==") && version.is_empty()) {
+        let is_version = version.chars().all(|c| c.is_ascii_alphanumeric() || ".+!-_".contains(c));
+        if !is_name(package) || !is_version || (first.contains("==") && version.is_empty()) {
             return Err(RequestError::NoPackage(first));
         }
         let also: Vec<String> = words.collect();

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::row::{LineState, ReleaseRow};
-use super::{Environment, EnvironmentDocument, version_order};
+use super::{EnvironmentDocument, ReleaseEnvironment, version_order};
 use crate::survey::python::without_line;
 use cuda_pitfalls_core::text::counts::{grouped, tally};
 
@@ -44,12 +44,13 @@ pub struct MatrixLine {
     /// Its name.
     pub id: String,
     /// Its cells, in the order of the columns.
-    pub cells: Vec<Cell>,
+    pub cells: Vec<MatrixCell>,
 }
 
 /// One line in one environment, in short: the environment's document has all that was seen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Cell {
+#[schemars(rename = "Cell")]
+pub struct MatrixCell {
     /// The index of its column.
     pub column: usize,
     /// What became of `cuInit`.
@@ -60,7 +61,8 @@ pub struct Cell {
 
 /// A line that began or ceased to call `cuInit`, between two versions of a package.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Change {
+#[schemars(rename = "Change")]
+pub struct MatrixChange {
     /// The index of the line.
     pub line: usize,
     /// The index of the last column before it.
@@ -75,18 +77,16 @@ pub struct Change {
 
 impl Matrix {
     /// The matrix of these documents. Of two about one environment, the later one counts.
-    pub fn of(documents: &[EnvironmentDocument]) -> Matrix {
+    pub fn new(documents: &[EnvironmentDocument]) -> Matrix {
         let packages = tally(documents.iter().map(|document| document.environment.package.as_str()));
-        let place = |document: &EnvironmentDocument| {
-            packages.iter().position(|(package, _)| *package == document.environment.package)
-        };
         // The latest of several with one name.
         let by_name = grouped(documents.iter().map(|document| (&document.environment.name, document)));
         let mut sorted: Vec<&EnvironmentDocument> = by_name.iter().filter_map(|(_, all)| all.last().copied()).collect();
         sorted.sort_by(|a, b| {
-            let versions = || version_order(&a.environment.version, &b.environment.version);
-            place(a).cmp(&place(b)).then_with(versions).then_with(|| a.environment.name.cmp(&b.environment.name))
+            let [a, b] = [&a.environment, &b.environment];
+            version_order(&a.version, &b.version).then_with(|| a.name.cmp(&b.name))
         });
+        sorted.sort_by_key(|document| packages.iter().position(|(it, _)| *it == document.environment.package));
         let cells = sorted.iter().enumerate().flat_map(|(index, document)| {
             document.rows.iter().map(move |row| (row.id.clone(), cell(index, row, &document.rows)))
         });
@@ -108,17 +108,17 @@ impl Matrix {
     }
 
     /// Lines that began or ceased to call `cuInit`, by package; versions are passed over of which that is not known.
-    pub fn changes(&self) -> Vec<Change> {
+    pub fn changes(&self) -> Vec<MatrixChange> {
         let mut all = Vec::new();
         for (_, columns) in self.packages() {
             for (index, line) in self.lines.iter().enumerate() {
                 let known = line.cells.iter().filter(|cell| columns.contains(&cell.column) && cell.state.is_known());
-                let known: Vec<&Cell> = known.collect();
+                let known: Vec<&MatrixCell> = known.collect();
                 for pair in known.windows(2) {
                     if let [before, after] = pair
                         && before.state != after.state
                     {
-                        all.push(Change {
+                        all.push(MatrixChange {
                             line: index,
                             before: before.column,
                             after: after.column,
@@ -133,25 +133,24 @@ impl Matrix {
     }
 
     /// The changes, those of one kind between the same two versions and at one place together.
-    pub fn grouped_changes(&self) -> Vec<Vec<Change>> {
-        let place = |change: &Change| {
+    pub fn grouped_changes(&self) -> Vec<Vec<MatrixChange>> {
+        let groups = grouped(self.changes().into_iter().map(|change| {
             let caller = if change.is.calls() { change.after } else { change.before };
-            self.lines.get(change.line).and_then(|line| line.cell(caller)?.place())
-        };
-        let alike = |change: &Change| (change.before, change.after, change.was, change.is, place(change));
-        let groups = grouped(self.changes().into_iter().map(|change| (alike(&change), change)));
+            let place = self.lines.get(change.line).and_then(|line| line.cell(caller)?.place());
+            ((change.before, change.after, change.was, change.is, place), change)
+        }));
         groups.into_iter().map(|(_, group)| group).collect()
     }
 }
 
 impl MatrixLine {
     /// Its cell in a column.
-    pub fn cell(&self, column: usize) -> Option<&Cell> {
+    pub fn cell(&self, column: usize) -> Option<&MatrixCell> {
         self.cells.iter().find(|cell| cell.column == column)
     }
 }
 
-impl Cell {
+impl MatrixCell {
     /// Where `cuInit` was called, without the number of the line, which changes from version to version.
     pub fn place(&self) -> Option<String> {
         self.at.as_deref().map(without_line)
@@ -159,13 +158,14 @@ impl Cell {
 }
 
 fn column(document: &EnvironmentDocument) -> Column {
-    let Environment { name, package, version, python, packages, asked_at, failed, .. } = document.environment.clone();
+    let ReleaseEnvironment { name, package, version, python, packages, asked_at, failed, .. } =
+        document.environment.clone();
     let has_gpu = document.witnesses.iter().any(|witness| witness.cuda_gpus > 0);
     Column { name, package, version, python, packages, asked_at, has_gpu, failed }
 }
 
 /// The cell of a row in the column of its document, which has these rows.
-fn cell(column: usize, row: &ReleaseRow, document: &[ReleaseRow]) -> Cell {
+fn cell(column: usize, row: &ReleaseRow, document: &[ReleaseRow]) -> MatrixCell {
     let at = row.call().and_then(|seen| seen.at.clone());
-    Cell { column, state: row.state(document), at }
+    MatrixCell { column, state: row.state(document), at }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::row::{LineState, ReleaseRow, Witness, WitnessSeen};
+use super::row::{DriverWitness, LineState, ReleaseRow, WitnessSeen};
 use cuda_pitfalls_core::verdict::Reason;
 
 impl ReleaseRow {
@@ -15,15 +15,11 @@ impl ReleaseRow {
         if self.seen.iter().any(WitnessSeen::is_absent) {
             return LineState::Absent;
         }
-        let by = |witness| self.by(witness).map(|seen| self.calls(seen, document));
-        let known = |one, other| match (by(one), by(other)) {
-            (Some(Err(_)), Some(Ok(calls))) => Some(Ok(calls)),
-            (one, other) => one.or(other),
-        };
-        let with = known(Witness::LibcudaWithNvml, Witness::FakeWithNvml);
-        let drivers = (by(Witness::Libcuda), by(Witness::Fake));
-        match (known(Witness::Libcuda, Witness::Fake), with) {
-            _ if matches!(drivers, (Some(Ok(libcuda)), Some(Ok(fake))) if libcuda != fake) => Disagree,
+        let [libcuda, fake, libcuda_with_nvml, fake_with_nvml] =
+            [DriverWitness::Libcuda, DriverWitness::Fake, DriverWitness::LibcudaWithNvml, DriverWitness::FakeWithNvml]
+                .map(|witness| self.by(witness).map(|seen| self.calls(seen, document)));
+        match (known(libcuda, fake), known(libcuda_with_nvml, fake_with_nvml)) {
+            _ if matches!((libcuda, fake), (Some(Ok(libcuda)), Some(Ok(fake))) if libcuda != fake) => Disagree,
             (Some(Ok(true)), Some(Ok(false) | Err(Stopped))) => WithoutNvml,
             (Some(Ok(false) | Err(Stopped | Initialised)), Some(Ok(true))) => WithNvml,
             (Some(Ok(true)), _) | (_, Some(Ok(true))) => Yes,
@@ -56,14 +52,14 @@ impl ReleaseRow {
         let made = document.iter().filter(|row| before.contains(&row.ask)).filter_map(|row| row.by(seen.witness));
         let mut names = imported(&before);
         names.extend(made.chain([seen]).filter_map(|seen| seen.value.clone()));
-        let is_alike = |row: &&ReleaseRow| row.env == self.env || seen.only_version;
-        let imports = || document.iter().filter(is_alike).filter(|row| row.imports_one_of(&names));
-        let import_did = |did: fn(&WitnessSeen) -> bool| imports().filter_map(|row| row.by(seen.witness)).any(did);
+        let alike = document.iter().filter(|row| row.env == self.env || seen.only_version);
+        let imports = alike.filter(|row| row.imports_one_of(&names)).filter_map(|row| row.by(seen.witness));
+        let imports: Vec<&WitnessSeen> = imports.collect();
         // What asked for the driver's version is the line's own code, an import that does no more, or not known.
-        let is_told = self.ask.contains("DriverGetVersion") || import_did(|import| import.only_version);
+        let is_told = self.ask.contains("DriverGetVersion") || imports.iter().any(|import| import.only_version);
         match seen.called_before {
             Some(true) => Some(LineState::Initialised),
-            None if import_did(|import| import.calls_cuinit == Some(true)) => Some(LineState::Initialised),
+            None if imports.iter().any(|import| import.calls_cuinit == Some(true)) => Some(LineState::Initialised),
             _ if self.has_chosen_cpu(seen.witness, document) => Some(LineState::Undecided),
             None if seen.only_version && !before.is_empty() && !is_told => Some(LineState::Unknown),
             _ => None,
@@ -80,13 +76,24 @@ impl ReleaseRow {
 
     /// Whether the line's value, or that of a part of it that another row asked about, is an object of a CPU that the
     /// code does not name.
-    fn has_chosen_cpu(&self, witness: Witness, document: &[ReleaseRow]) -> bool {
+    fn has_chosen_cpu(&self, witness: DriverWitness, document: &[ReleaseRow]) -> bool {
         let is_cpu =
             |text: &str| text.split(|c: char| !c.is_alphanumeric()).any(|word| word.eq_ignore_ascii_case("cpu"));
         let mut code = self.before.iter().chain(self.env.values()).chain([&self.ask]);
         let parts = document.iter().filter(|row| row.before == self.before && self.ask.contains(&row.ask));
         let mut values = parts.filter_map(|row| row.by(witness)?.value.as_deref());
         !code.any(|text| is_cpu(text)) && values.any(is_cpu)
+    }
+}
+
+/// The first answer that is known; without one, why the first is not.
+fn known(
+    one: Option<Result<bool, LineState>>,
+    other: Option<Result<bool, LineState>>,
+) -> Option<Result<bool, LineState>> {
+    match (one, other) {
+        (Some(Err(_)), Some(Ok(calls))) => Some(Ok(calls)),
+        (one, other) => one.or(other),
     }
 }
 

@@ -13,8 +13,9 @@ const INIT: &str = "cuInit";
 
 /// Who answers: which driver the line finds, and whether it finds an NVML.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Witness")]
 #[serde(rename_all = "snake_case")]
-pub enum Witness {
+pub enum DriverWitness {
     /// The libcuda of this machine, with its NVML or without one, as it is.
     Libcuda,
     /// The fake driver, whose `cuInit` returns `CUDA_ERROR_NO_DEVICE`, beside an NVML that has GPUs.
@@ -90,7 +91,7 @@ pub struct ReleaseRow {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct WitnessSeen {
     /// Who.
-    pub witness: Witness,
+    pub witness: DriverWitness,
     /// Whether the line calls `cuInit`; null if the code before it had done so with success, or if that is not known.
     pub calls_cuinit: Option<bool>,
     /// What `cuInit` returned, by its C name; null if it was not called.
@@ -148,7 +149,7 @@ impl WitnessSeen {
     }
 
     /// What an attempt showed. `can_succeed` is whether this driver's `cuInit` can.
-    pub fn of(witness: Witness, attempt: PythonAttempt, can_succeed: bool) -> WitnessSeen {
+    pub fn new(witness: DriverWitness, attempt: PythonAttempt, can_succeed: bool) -> WitnessSeen {
         let PythonAttempt { seen, child, setup, invalid, called, called_before, .. } = attempt;
         let needs_gpu = !can_succeed && setup.is_some() && called.contains(INIT);
         let raised = setup.or(seen.raised).map(|raised| Raised { more: None, ..raised });
@@ -180,7 +181,7 @@ impl WitnessSeen {
 
 impl ReleaseRow {
     /// A line, and what witnesses showed of it.
-    pub fn of(line: &PythonLine, seen: Vec<WitnessSeen>) -> ReleaseRow {
+    pub fn new(line: &PythonLine, seen: Vec<WitnessSeen>) -> ReleaseRow {
         let PythonLine { id, framework, before, ask, env, .. } = line.clone();
         ReleaseRow { id, framework, before, ask, env, seen }
     }
@@ -192,7 +193,7 @@ impl ReleaseRow {
         !self.seen.iter().any(WitnessSeen::is_absent) && all.any(|other| other != first)
     }
 
-    pub(super) fn by(&self, witness: Witness) -> Option<&WitnessSeen> {
+    pub(super) fn by(&self, witness: DriverWitness) -> Option<&WitnessSeen> {
         self.seen.iter().find(|seen| seen.witness == witness)
     }
 

@@ -7,7 +7,7 @@ use crate::survey::Unmeasured;
 use crate::survey::python::Raised;
 use cuda_pitfalls_core::verdict::Reason;
 
-fn seen(witness: Witness, calls: Option<bool>) -> WitnessSeen {
+fn seen(witness: DriverWitness, calls: Option<bool>) -> WitnessSeen {
     let at = calls.filter(|calls| *calls).map(|_| "torch/cuda/__init__.py:180 is_available");
     serde_json::from_value(serde_json::json!({"witness": witness, "calls_cuinit": calls, "at": at})).unwrap()
 }
@@ -16,16 +16,16 @@ fn row(id: &str, seen: Vec<WitnessSeen>) -> ReleaseRow {
     ReleaseRow { id: id.to_string(), framework: "torch".to_string(), seen, ..ReleaseRow::default() }
 }
 
-fn state(seen: &[(Witness, Option<bool>)]) -> LineState {
+fn state(seen: &[(DriverWitness, Option<bool>)]) -> LineState {
     row("a", seen.iter().map(|(witness, calls)| self::seen(*witness, *calls)).collect()).state(&[])
 }
 
 fn document(version: &str, rows: Vec<ReleaseRow>) -> EnvironmentDocument {
-    let environment = Environment {
+    let environment = ReleaseEnvironment {
         name: format!("torch {version}"),
         package: "torch".to_string(),
         version: version.to_string(),
-        ..Environment::default()
+        ..ReleaseEnvironment::default()
     };
     let schema = SchemaId::current(SCHEMA);
     let (version, commit) = ("0".to_string(), None);
@@ -34,7 +34,7 @@ fn document(version: &str, rows: Vec<ReleaseRow>) -> EnvironmentDocument {
 
 #[test]
 fn what_witnesses_show_is_one_answer() {
-    use Witness::{Fake, FakeWithNvml, Libcuda, LibcudaWithNvml};
+    use DriverWitness::{Fake, FakeWithNvml, Libcuda, LibcudaWithNvml};
     let (yes, no) = (Some(true), Some(false));
     assert_eq!(state(&[(Libcuda, yes), (FakeWithNvml, yes)]), LineState::Yes);
     assert_eq!(state(&[(Libcuda, no), (FakeWithNvml, no)]), LineState::No);
@@ -51,12 +51,12 @@ fn what_witnesses_show_is_one_answer() {
 fn a_line_that_a_version_lacks_is_absent_and_one_that_raises_early_is_not_answered() {
     for (absent, expected) in [(true, LineState::Absent), (false, LineState::Stopped)] {
         let raised = Some(Raised { kind: "AttributeError".into(), message: "no".into(), more: None, absent });
-        let both = [Witness::Libcuda, Witness::FakeWithNvml]
+        let both = [DriverWitness::Libcuda, DriverWitness::FakeWithNvml]
             .map(|witness| WitnessSeen { raised: raised.clone(), ..seen(witness, Some(false)) });
         assert_eq!(row("a", both.to_vec()).state(&[]), expected);
     }
     let needs = Unmeasured { reason: Reason::SetupRaised, detail: String::new() };
-    let unmeasured = WitnessSeen { unmeasured: Some(needs), ..seen(Witness::Libcuda, None) };
+    let unmeasured = WitnessSeen { unmeasured: Some(needs), ..seen(DriverWitness::Libcuda, None) };
     assert_eq!(row("a", vec![unmeasured.clone()]).state(&[]), LineState::Stopped);
     let needs = WitnessSeen { needs_gpu: true, ..unmeasured };
     assert_eq!(row("a", vec![needs]).state(&[]), LineState::NeedsGpu);
@@ -65,7 +65,7 @@ fn a_line_that_a_version_lacks_is_absent_and_one_that_raises_early_is_not_answer
 #[test]
 fn a_line_is_read_with_what_the_other_rows_of_its_document_asked() {
     let of = |calls, before: &str, ask: &str, version, value: &str| {
-        let shown = WitnessSeen { only_version: version, ..seen(Witness::Libcuda, Some(calls)) };
+        let shown = WitnessSeen { only_version: version, ..seen(DriverWitness::Libcuda, Some(calls)) };
         let shown = WitnessSeen { value: Some(value.to_string()).filter(|value| !value.is_empty()), ..shown };
         let before = before.split('|').filter(|line| !line.is_empty()).map(str::to_string).collect();
         ReleaseRow { before, ask: ask.to_string(), ..row(ask, vec![shown]) }
@@ -105,16 +105,17 @@ fn a_line_is_read_with_what_the_other_rows_of_its_document_asked() {
 
 #[test]
 fn a_third_witness_is_asked_where_two_differ() {
-    let differ = row("a", vec![seen(Witness::Libcuda, Some(true)), seen(Witness::FakeWithNvml, Some(false))]);
-    let agree = row("a", vec![seen(Witness::Libcuda, Some(true)), seen(Witness::FakeWithNvml, Some(true))]);
+    let differ =
+        row("a", vec![seen(DriverWitness::Libcuda, Some(true)), seen(DriverWitness::FakeWithNvml, Some(false))]);
+    let agree = row("a", vec![seen(DriverWitness::Libcuda, Some(true)), seen(DriverWitness::FakeWithNvml, Some(true))]);
     assert!(differ.is_open() && !agree.is_open());
 }
 
 #[test]
 fn versions_are_in_the_order_of_pep_440() {
-    let row = |calls| vec![row("a", vec![seen(Witness::Libcuda, Some(calls))])];
+    let row = |calls| vec![row("a", vec![seen(DriverWitness::Libcuda, Some(calls))])];
     let documents = [document("2.10.0", row(true)), document("2.9.1", row(false)), document("2.10.0rc1", row(false))];
-    let matrix = Matrix::of(&documents);
+    let matrix = Matrix::new(&documents);
     let names: Vec<&str> = matrix.columns.iter().map(|column| column.name.as_str()).collect();
     assert_eq!(names, ["torch 2.9.1", "torch 2.10.0rc1", "torch 2.10.0"]);
     let changes = matrix.changes();
@@ -125,8 +126,8 @@ fn versions_are_in_the_order_of_pep_440() {
 
 #[test]
 fn a_version_without_an_answer_is_passed_over() {
-    let of = |version, calls| document(version, vec![row("a", vec![seen(Witness::Libcuda, calls)])]);
-    let matrix = Matrix::of(&[of("1", Some(false)), of("2", None), of("3", Some(true))]);
+    let of = |version, calls| document(version, vec![row("a", vec![seen(DriverWitness::Libcuda, calls)])]);
+    let matrix = Matrix::new(&[of("1", Some(false)), of("2", None), of("3", Some(true))]);
     let changes = matrix.changes();
     assert_eq!((changes.len(), changes[0].before, changes[0].after), (1, 0, 2));
 }
@@ -134,9 +135,9 @@ fn a_version_without_an_answer_is_passed_over() {
 #[test]
 fn a_place_that_moved_within_its_function_is_no_difference() {
     let at = |version: &str, calls, line: u32| {
-        let mut seen = seen(Witness::Libcuda, Some(calls));
+        let mut seen = seen(DriverWitness::Libcuda, Some(calls));
         seen.at = calls.then(|| format!("torch/cuda/__init__.py:{line} is_available"));
-        Matrix::of(&[document(version, vec![row("a", vec![seen])])])
+        Matrix::new(&[document(version, vec![row("a", vec![seen])])])
     };
     let compared = |b: &Matrix| matrices([&at("1", true, 1), b], None).unwrap();
     assert_eq!((compared(&at("1", true, 2)).same, compared(&at("1", true, 2)).exit()), (1, Exit::Ok));
@@ -187,7 +188,7 @@ fn the_list_that_comes_with_the_program_is_valid() {
 fn paths_are_told_below_the_environment() {
     let message = "/tmp/x/environment/lib/a.so: no".to_string();
     let raised = Raised { kind: "ImportError".into(), message, more: None, absent: false };
-    let seen = WitnessSeen { raised: Some(raised), ..seen(Witness::Fake, None) };
+    let seen = WitnessSeen { raised: Some(raised), ..seen(DriverWitness::Fake, None) };
     let told = seen.below(std::path::Path::new("/tmp/x/environment")).raised.map(|raised| raised.message);
     assert_eq!(told.as_deref(), Some("lib/a.so: no"));
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::gpus::{by_gpu, by_gpu_schema};
 use super::matcher::{self, Datum, OperandKind};
 use super::memory::unobservable;
-use super::{FactKind, GpuNames, Look, Matcher, Operand, Sight, Told, Truth, words};
+use super::{FactColumn, FactKind, GpuNames, Look, Matcher, Operand, Sight, Truth, words};
 use crate::observation::{Hidden, MOST_INIT_BYTES, MemoryObservation};
 use crate::source::schema::{BYTES, or_parameter, reference};
 use crate::text::units;
@@ -27,7 +27,7 @@ macro_rules! kind {
             sentences: |facts| $amount.sentences(&facts.$key),
             held: |facts, look, gpus| $amount.held(stringify!($key), &facts.$key, look, gpus),
             needs_polling: $amount.needs_polling,
-            told: Told::WithMemory,
+            told: FactColumn::WithMemory,
             seen: |look, gpu| $amount.seen(look, gpu),
         }
     };
@@ -135,17 +135,22 @@ impl Amount {
     /// What was seen on one GPU, or on every GPU without `gpu`.
     fn seen(&self, look: &Look<'_>, gpu: Option<&str>) -> Option<Sight> {
         let memory = &look.step.memory;
-        let bytes = |gpu: &str| (self.bytes)(look, gpu).and_then(|bytes| i64::try_from(bytes).ok());
-        let words = |gpu: &str| format!("{gpu} {}", bytes(gpu).map_or_else(|| "not read".to_owned(), self.written));
         let (words, exact) = match gpu {
-            Some(gpu) => memory.contains_key(gpu).then(|| (words(gpu), json!(bytes(gpu))))?,
+            Some(gpu) => memory.contains_key(gpu).then(|| self.words_and_bytes(look, gpu))?,
             None => {
-                let words: Vec<String> = words::in_order(memory).into_iter().map(|(gpu, _)| words(gpu)).collect();
-                let exact: Map<String, Value> = memory.keys().map(|gpu| (gpu.clone(), json!(bytes(gpu)))).collect();
+                let words = words::in_order(memory).into_iter().map(|(gpu, _)| self.words_and_bytes(look, gpu).0);
+                let words: Vec<String> = words.collect();
+                let exact = memory.keys().map(|gpu| (gpu.clone(), self.words_and_bytes(look, gpu).1));
+                let exact: Map<String, Value> = exact.collect();
                 (!memory.is_empty()).then(|| (words.join(", "), exact.into()))?
             }
         };
         Some(Sight { cell: words.clone(), words, exact })
+    }
+
+    fn words_and_bytes(&self, look: &Look<'_>, gpu: &str) -> (String, Value) {
+        let bytes = (self.bytes)(look, gpu).and_then(|bytes| i64::try_from(bytes).ok());
+        (format!("{gpu} {}", bytes.map_or_else(|| "not read".to_owned(), self.written)), json!(bytes))
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::matcher::{Datum, OperandKind};
-use super::{CheckReader, FactKind, GpuNames, Look, Matcher, Row, Sight, Told, Truth, Unasked, words};
+use super::{CheckReader, CheckedStep, FactColumn, FactKind, GpuNames, Look, Matcher, Sight, Truth, Unasked, words};
 use crate::source::diagnostic::suggest;
 use crate::source::schema::reference;
 use crate::source::tree::{Node, TreeEntry};
@@ -26,7 +26,7 @@ pub(super) const CALLS: FactKind = FactKind {
     },
     held: |facts, look, gpus| facts.calls.iter().map(|(name, matcher)| held(name, matcher, look, gpus)).collect(),
     needs_polling: false,
-    told: Told::Alone { heading: "driver calls", brief: "driver calls:", unasked: Unasked::Never },
+    told: FactColumn::Alone { heading: "driver calls", brief: "driver calls:", unasked: Unasked::Never },
     seen: |look, _| {
         let made = look.step.calls.as_ref()?;
         let cell = words::calls(made);
@@ -37,7 +37,7 @@ pub(super) const CALLS: FactKind = FactKind {
 fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> BTreeMap<String, Matcher> {
     let mut made = BTreeMap::new();
     if let Some(call) = file.rows.iter().find_map(|row| match row {
-        Row::Call(call) if !matches!(call.library, CallLibrary::Libc | CallLibrary::Harness) => Some(call),
+        CheckedStep::Call(call) if !matches!(call.library, CallLibrary::Libc | CallLibrary::Harness) => Some(call),
         _ => None,
     }) {
         let help = Some("name a step that is a Python line".to_string());

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::gpus::equal;
-use super::{FactKind, GpuList, Sight, Told, Unasked, words};
+use super::{FactColumn, FactKind, GpuList, Sight, Unasked, words};
 use crate::source::schema::reference;
 
 pub(super) const CONTEXTS: FactKind = FactKind {
@@ -23,7 +23,7 @@ pub(super) const CONTEXTS: FactKind = FactKind {
         vec![equal("contexts", seen, &expected)]
     },
     needs_polling: false,
-    told: Told::Alone { heading: "contexts", brief: "contexts", unasked: Unasked::Always },
+    told: FactColumn::Alone { heading: "contexts", brief: "contexts", unasked: Unasked::Always },
     seen: |look, _| {
         let names = look.step.contexts.as_ref()?;
         let cell = words::gpus(names);

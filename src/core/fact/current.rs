@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::gpus::{equal, gpu};
-use super::{FactKind, Sight, Told, Unasked};
+use super::{FactColumn, FactKind, Sight, Unasked};
 use crate::source::schema::{GPU, or_parameter};
 use crate::source::tree::Data;
 
@@ -30,7 +30,7 @@ pub(super) const CURRENT: FactKind = FactKind {
         facts.current.iter().map(|name| equal("current", seen.clone(), std::slice::from_ref(name))).collect()
     },
     needs_polling: false,
-    told: Told::Alone { heading: "current", brief: "current", unasked: Unasked::Never },
+    told: FactColumn::Alone { heading: "current", brief: "current", unasked: Unasked::Never },
     seen: |look, _| {
         let name = look.step.current.as_ref()?;
         Some(Sight { words: format!("current {name}"), cell: name.clone(), exact: json!(name) })

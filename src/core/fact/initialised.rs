@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{FactKind, Sight, Told, Truth, Unasked};
+use super::{FactColumn, FactKind, Sight, Truth, Unasked};
 
 pub(super) const INITIALISED: FactKind = FactKind {
     key: "initialised",
@@ -22,7 +22,7 @@ pub(super) const INITIALISED: FactKind = FactKind {
         }]
     },
     needs_polling: false,
-    told: Told::Alone { heading: "driver initialised", brief: "initialised:", unasked: Unasked::Never },
+    told: FactColumn::Alone { heading: "driver initialised", brief: "initialised:", unasked: Unasked::Never },
     seen: |look, _| {
         let yes = look.step.initialised?;
         let words = if yes { "initialised" } else { "not initialised" }.to_owned();

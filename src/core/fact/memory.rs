@@ -7,7 +7,7 @@
 use serde_json::json;
 
 use super::gpus::{by_gpu, by_gpu_schema};
-use super::{CheckReader, FactKind, Sight, Told, Truth};
+use super::{CheckReader, FactColumn, FactKind, Sight, Truth};
 use crate::observation::{Class, Hidden, MemoryObservation};
 use crate::source::schema::{one_or_more, reference};
 use crate::source::tree::Node;
@@ -24,7 +24,7 @@ pub(super) const MEMORY: FactKind = FactKind {
         of_each.map(|(gpu, classes)| class(&gpu, look.step.memory.get(&gpu), classes)).collect()
     },
     needs_polling: false,
-    told: Told::WithMemory,
+    told: FactColumn::WithMemory,
     seen: |look, gpu| {
         let class = look.step.memory.get(gpu?)?.class?.name();
         Some(Sight { words: format!("{} {class}", gpu?), cell: class.to_owned(), exact: json!(class) })

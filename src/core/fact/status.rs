@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{CheckReader, FactKind, FactSet, Row, Sight, Told, Truth, words};
+use super::{CheckReader, CheckedStep, FactColumn, FactKind, FactSet, Sight, Truth, words};
 use crate::event::Status;
 use crate::python;
 use crate::source::diagnostic::suggest;
@@ -29,7 +29,7 @@ pub(super) const STATUS: FactKind = FactKind {
         }
     },
     needs_polling: false,
-    told: Told::WithCall,
+    told: FactColumn::WithCall,
     seen: |look, _| {
         let status = look.step.status.as_ref()?;
         let cell = words::status(status);
@@ -41,7 +41,7 @@ pub(super) const STATUS: FactKind = FactKind {
 fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> Vec<String> {
     let mut names = Vec::new();
     let mut all_known = true;
-    let of_lines = file.rows.iter().any(|row| matches!(row, Row::Line { .. }));
+    let of_lines = file.rows.iter().any(|row| matches!(row, CheckedStep::Line { .. }));
     for node in file.reader.one_or_more(node) {
         match file.reader.text(node) {
             Some(name) if status::is_known(name) || (of_lines && can_raise(name)) => names.push(name.to_string()),
@@ -62,8 +62,10 @@ fn read(file: &mut CheckReader<'_, '_>, node: &Node) -> Vec<String> {
             continue;
         }
         let message = match row {
-            Row::Call(call) => format!("`{}` is a call of {} and never returns this", call.name, call.library.name()),
-            Row::Line { .. } => "a Python line never has this status".to_string(),
+            CheckedStep::Call(call) => {
+                format!("`{}` is a call of {} and never returns this", call.name, call.library.name())
+            }
+            CheckedStep::Line { .. } => "a Python line never has this status".to_string(),
         };
         file.reader.error(&node.place, message, None);
     }
@@ -83,17 +85,17 @@ fn can_raise(name: &str) -> bool {
 }
 
 /// Whether the library of a call can return this status, by the prefix of its C name.
-fn can_return(row: &Row, name: &str) -> bool {
-    let Row::Call(kind) = row else { return can_raise(name) };
-    let of_its_own = |prefix: &str| name.starts_with(prefix) || name.starts_with("SIM_");
-    match kind.library {
-        CallLibrary::Driver => of_its_own("CUDA_"),
-        CallLibrary::Runtime => of_its_own("cuda"),
-        CallLibrary::Nvml => of_its_own("NVML_"),
-        CallLibrary::Nvrtc => of_its_own("NVRTC_"),
-        CallLibrary::Cublas => of_its_own("CUBLAS_"),
-        CallLibrary::Cufft => of_its_own("CUFFT_"),
-        CallLibrary::Nccl => of_its_own("nccl"),
-        CallLibrary::Libc | CallLibrary::Harness => name == "OK" || name.starts_with('E'),
-    }
+fn can_return(row: &CheckedStep, name: &str) -> bool {
+    let CheckedStep::Call(kind) = row else { return can_raise(name) };
+    let prefix = match kind.library {
+        CallLibrary::Driver => "CUDA_",
+        CallLibrary::Runtime => "cuda",
+        CallLibrary::Nvml => "NVML_",
+        CallLibrary::Nvrtc => "NVRTC_",
+        CallLibrary::Cublas => "CUBLAS_",
+        CallLibrary::Cufft => "CUFFT_",
+        CallLibrary::Nccl => "nccl",
+        CallLibrary::Libc | CallLibrary::Harness => return name == "OK" || name.starts_with('E'),
+    };
+    name.starts_with(prefix) || name.starts_with("SIM_")
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::matcher::{Datum, OperandKind, is_sum, output};
-use super::{CheckReader, FactKind, GpuNames, Look, Matcher, Sight, Told, Truth, words};
+use super::{CheckReader, FactColumn, FactKind, GpuNames, Look, Matcher, Sight, Truth, words};
 use crate::observation::Shared;
 use crate::source::diagnostic::suggest;
 use crate::source::schema::reference;
@@ -27,7 +27,7 @@ pub(super) const VALUE: FactKind = FactKind {
     },
     held: |facts, look, gpus| facts.value.iter().map(|(name, matcher)| held(name, matcher, look, gpus)).collect(),
     needs_polling: false,
-    told: Told::WithCall,
+    told: FactColumn::WithCall,
     seen: |look, name| {
         let value = output(look.step, name?)?;
         let cell = words::value(value);

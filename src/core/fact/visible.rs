@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::gpus::equal;
-use super::{FactKind, GpuList, Look, Sight, Told, Unasked, words};
+use super::{FactColumn, FactKind, GpuList, Look, Sight, Unasked, words};
 use crate::source::schema::reference;
 
 /// Statuses by which a driver reports that there is no GPU.
@@ -21,7 +21,7 @@ pub(super) const VISIBLE: FactKind = FactKind {
         vec![equal("visible", seen, &expected.names(gpus))]
     },
     needs_polling: false,
-    told: Told::Alone { heading: "sees", brief: "sees", unasked: Unasked::Last },
+    told: FactColumn::Alone { heading: "sees", brief: "sees", unasked: Unasked::Last },
     seen: |look, _| {
         let names = look.step.visible.as_ref()?;
         let cell = words::gpus(names);

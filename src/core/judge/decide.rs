@@ -57,32 +57,28 @@ pub(super) fn decide(plan: &Plan, seen: &[JudgedCase], facts: &Facts) -> Decisio
 }
 
 /// The decision if no control shows the effect.
-fn separated(plan: &Plan, trap: &Count, control: Option<&Count>) -> Decision {
+fn separated(plan: &Plan, trap: &EffectCount, control: Option<&EffectCount>) -> Decision {
     let numbers = numbers(trap, control);
     let rate = (plan.nondeterministic && trap.shown > 0).then_some(Rate { shown: trap.shown, of: trap.of });
-    let found = |kind, strength: String| {
-        let detail = format!("{numbers}; {strength}");
-        Decision { kind, reason: None, detail, rate }
-    };
-    if trap.shown == 0 {
-        let most = percent(upper_bound(trap.of));
-        return found(Kind::NotReproduced, format!("at 95 % confidence it shows in at most {most} of attempts"));
-    }
-    if trap.shown < trap.of {
-        if !plan.nondeterministic {
-            return inconclusive(Reason::Intermittent, format!("{}/{}: {numbers}", trap.shown, trap.of));
-        }
-        let rate = percent(trap.shown as f64 / trap.of as f64);
-        return found(Kind::Reproduced, format!("a rate of {rate}, as the question is about a chance"));
+    if trap.shown > 0 && trap.shown < trap.of && !plan.nondeterministic {
+        return inconclusive(Reason::Intermittent, format!("{}/{}: {numbers}", trap.shown, trap.of));
     }
     let strength = match control {
+        _ if trap.shown == 0 => {
+            format!("at 95 % confidence it shows in at most {} of attempts", percent(upper_bound(trap.of)))
+        }
+        _ if trap.shown < trap.of => {
+            let rate = percent(trap.shown as f64 / trap.of as f64);
+            format!("a rate of {rate}, as the question is about a chance")
+        }
         None => "there is no control to compare it with".to_string(),
         Some(control) => {
             let p = percent(separation(trap.of, control.of));
             format!("chance alone would split them so cleanly with p = {p}")
         }
     };
-    found(Kind::Reproduced, strength)
+    let kind = if trap.shown == 0 { Kind::NotReproduced } else { Kind::Reproduced };
+    Decision { kind, reason: None, detail: format!("{numbers}; {strength}"), rate }
 }
 
 fn find<'s, 'p>(seen: &'s [JudgedCase<'p>], name: &str) -> Option<&'s JudgedCase<'p>> {
@@ -90,7 +86,7 @@ fn find<'s, 'p>(seen: &'s [JudgedCase<'p>], name: &str) -> Option<&'s JudgedCase
 }
 
 /// In how many attempts of a case the effect shows.
-struct Count {
+struct EffectCount {
     /// Attempts in which every part of the effect that could be judged holds.
     shown: usize,
     of: usize,
@@ -98,13 +94,13 @@ struct Count {
     hidden: Option<(Reason, String)>,
 }
 
-impl Count {
+impl EffectCount {
     fn words(&self, noun: &str) -> String {
         format!("{} of {} {noun}", self.shown, self.of)
     }
 }
 
-fn numbers(trap: &Count, control: Option<&Count>) -> String {
+fn numbers(trap: &EffectCount, control: Option<&EffectCount>) -> String {
     let numbers = match control {
         Some(control) => format!("{} and {}", trap.words("traps"), control.words("controls show the effect")),
         None => trap.words("traps show the effect"),
@@ -119,8 +115,8 @@ fn numbers(trap: &Count, control: Option<&Count>) -> String {
 ///
 /// A trap counts if every fact that can be judged holds, because those facts distinguish it from the control. A
 /// control does not count on the same grounds.
-fn effect(plan: &Plan, seen: &JudgedCase, facts: &Facts) -> Result<Count, (Reason, String)> {
-    let mut count = Count { shown: 0, of: seen.valid.len(), hidden: None };
+fn effect(plan: &Plan, seen: &JudgedCase, facts: &Facts) -> Result<EffectCount, (Reason, String)> {
+    let mut count = EffectCount { shown: 0, of: seen.valid.len(), hidden: None };
     for shown in &seen.valid {
         match shows_polled(&plan.effect, &shown.observation, shown.peaks_seen, plan, facts) {
             Shows::Yes => count.shown += 1,

@@ -57,34 +57,44 @@ struct RawForm {
 
 /// Parses the text of a file into forms, or into its errors, in order.
 fn read(file: &str, source: &str) -> Result<Vec<(String, Form)>, Vec<Diagnostic>> {
-    let diagnostic = |span, message: String| Diagnostic { file: file.into(), span, message, help: None, context: None };
-    let parsed: FormsFile = match toml::from_str(source) {
-        Ok(parsed) => parsed,
-        Err(error) => return Err(vec![diagnostic(error.span().unwrap_or(0..0), error.message().to_string())]),
-    };
-    let (mut found, mut errors): (Vec<(String, Form)>, Vec<Diagnostic>) = (Vec::new(), Vec::new());
+    let (mut found, mut errors): (Vec<(String, Form)>, Vec<Misplaced>) = (Vec::new(), Vec::new());
+    let parsed = toml::from_str(source).unwrap_or_else(|error: toml::de::Error| {
+        errors.push((error.span().unwrap_or(0..0), error.message().to_string()));
+        FormsFile { group: Vec::new() }
+    });
     for group in parsed.group {
         if group.title.get_ref().trim().is_empty() {
-            errors.push(diagnostic(group.title.span(), "a group needs its title".to_string()));
+            errors.push((group.title.span(), "a group needs its title".to_string()));
         }
         if group.forms.get_ref().is_empty() {
-            errors.push(diagnostic(group.forms.span(), "a group without forms".to_string()));
+            errors.push((group.forms.span(), "a group without forms".to_string()));
         }
         for raw in group.forms.into_inner() {
             let span = raw.span();
             match form(raw.into_inner()) {
                 Ok(form) if found.iter().any(|(_, it)| (&it.mask, &it.order) == (&form.mask, &form.order)) => {
-                    errors.push(diagnostic(span, "this is asked twice".to_string()));
+                    errors.push((span, "this is asked twice".to_string()));
                 }
                 Ok(form) => found.push((group.title.get_ref().clone(), form)),
-                Err((span, message)) => errors.push(diagnostic(span, message)),
+                Err(error) => errors.push(error),
             }
         }
     }
+    let errors = errors.into_iter().map(|(span, message)| Diagnostic {
+        file: file.into(),
+        span,
+        message,
+        help: None,
+        context: None,
+    });
+    let errors: Vec<Diagnostic> = errors.collect();
     if errors.is_empty() { Ok(found) } else { Err(errors) }
 }
 
-fn form(raw: RawForm) -> Result<Form, (std::ops::Range<usize>, String)> {
+/// What is wrong, and where.
+type Misplaced = (std::ops::Range<usize>, String);
+
+fn form(raw: RawForm) -> Result<Form, Misplaced> {
     if raw.note.get_ref().trim().is_empty() {
         return Err((raw.note.span(), "a note says why the form is of interest".to_string()));
     }

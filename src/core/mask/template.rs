@@ -150,7 +150,10 @@ fn push(pieces: &mut Vec<Piece>, text: &str) {
 
 /// Parses the text between `<` and `>`, which begins at byte `at` of the template.
 fn stand_in(inside: &str, at: usize) -> Result<Piece, TemplateError> {
-    let error = |why: &str| TemplateError { at, message: format!("`<{inside}>`: {why}") };
+    parsed(inside).map_err(|why| TemplateError { at, message: format!("`<{inside}>`: {why}") })
+}
+
+fn parsed(inside: &str) -> Result<Piece, String> {
     let (gpu, length) = match inside.split_once(':') {
         Some((gpu, length)) => (gpu, Some(length)),
         None => (inside, None),
@@ -161,18 +164,18 @@ fn stand_in(inside: &str, at: usize) -> Result<Piece, TemplateError> {
         "UUID" => UuidForm::Capitals,
         "bare" => UuidForm::Bare,
         "flat" => UuidForm::Flat,
-        _ => return Err(error("a stand-in begins with `uuid`, `UUID`, `bare` or `flat`")),
+        _ => return Err("a stand-in begins with `uuid`, `UUID`, `bare` or `flat`".to_string()),
     };
     let place = number(place)
         .filter(|place| *place < MOST_GPUS)
-        .ok_or_else(|| error(&format!("after `{}` comes the number of a GPU", gpu.get(..4).unwrap_or(gpu))))?;
+        .ok_or_else(|| format!("after `{}` comes the number of a GPU", gpu.get(..4).unwrap_or(gpu)))?;
     let length = match length {
         None => Length::Whole,
         Some("unique") => Length::Unique,
         Some("shared") => Length::Shared,
         Some(letters) => match number(letters) {
             Some(letters) if letters > 0 => Length::Letters(letters),
-            _ => return Err(error("after `:` comes a number of letters, `unique` or `shared`")),
+            _ => return Err("after `:` comes a number of letters, `unique` or `shared`".to_string()),
         },
     };
     Ok(Piece::Gpu { place, form, length })

@@ -76,7 +76,6 @@ impl Pace {
 
 /// How long one attempt of a case takes on the machine of the figures, with this many GPUs.
 pub fn attempt(case: &CasePlan, gpus: usize) -> Duration {
-    let count = |names: &[&str]| case.steps.iter().filter(|step| names.contains(&step.call.as_str())).count();
     let fresh = case.steps.iter().filter(|step| step.has(Effect::Spawns) || step.has(Effect::Execs)).count();
     let calls_cuda = case.steps.iter().filter_map(|step| calls::find(&step.call)).any(|call| {
         let is_of_cuda = !matches!(call.library, CallLibrary::Nvml | CallLibrary::Libc | CallLibrary::Harness);
@@ -90,8 +89,8 @@ pub fn attempt(case: &CasePlan, gpus: usize) -> Duration {
         (Some(mask), _) => mask.len(),
         (None, _) => gpus,
     };
-    let contexts = match count(&MAKES_A_CONTEXT) {
-        0 => usize::from(count(&MAKES_ONE_IN_PASSING) > 0),
+    let contexts = match case.steps.iter().filter(|step| MAKES_A_CONTEXT.contains(&step.call.as_str())).count() {
+        0 => usize::from(case.steps.iter().any(|step| MAKES_ONE_IN_PASSING.contains(&step.call.as_str()))),
         several => several.min(MOST_CONTEXTS),
     };
     let ms = PROCESS_MS

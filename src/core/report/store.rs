@@ -217,12 +217,14 @@ impl Stored {
     pub fn open(path: &Path) -> Result<Stored, StoreError> {
         let path = if path.is_dir() { path.join(REPORT) } else { path.to_path_buf() };
         let text = input::read_document(&path, LARGEST_BYTES).map_err(io_error("read", &path))?;
-        let unreadable = |why: String| StoreError::Unreadable { path: path.clone(), why };
-        let head = Head::read(&text).map_err(|error| unreadable(error.to_string()))?;
-        if let Some(what) = head.unsupported() {
-            return Err(unreadable(format!("it requires `{what}`, which this program does not support")));
+        let head = Head::read(&text).map_err(|error| error.to_string()).and_then(|head| match head.unsupported() {
+            Some(what) => Err(format!("it requires `{what}`, which this program does not support")),
+            None => Ok(head),
+        });
+        match head {
+            Ok(head) => Ok(Stored { path, text, head }),
+            Err(why) => Err(StoreError::Unreadable { path, why }),
         }
-        Ok(Stored { path, text, head })
     }
 
     /// The name of its schema.

@@ -90,12 +90,12 @@ pub struct OutcomeView<'r> {
     /// The number of valid attempts with this outcome.
     pub count: u32,
     /// What these attempts showed.
-    pub seen: Seen<'r>,
+    pub seen: OutcomeRecord<'r>,
 }
 
 /// What the report keeps of an outcome.
 #[derive(Clone, Copy, Debug)]
-pub enum Seen<'r> {
+pub enum OutcomeRecord<'r> {
     /// The whole observation. Figures that vary are those of the first such attempt.
     Whole(&'r Observation),
     /// The summary of a compact report.
@@ -225,26 +225,26 @@ impl<'r> CaseView<'r> {
 
 impl<'r> OutcomeView<'r> {
     fn whole(whole: &'r Outcome) -> OutcomeView<'r> {
-        OutcomeView { count: whole.count, seen: Seen::Whole(&whole.observation) }
+        OutcomeView { count: whole.count, seen: OutcomeRecord::Whole(&whole.observation) }
     }
 
     fn compact(kept: &'r CompactOutcome) -> OutcomeView<'r> {
-        OutcomeView { count: kept.count, seen: Seen::Compact(kept) }
+        OutcomeView { count: kept.count, seen: OutcomeRecord::Compact(kept) }
     }
 
     /// The whole observation; `None` if the report keeps only a summary.
     pub fn observation(&self) -> Option<&'r Observation> {
         match self.seen {
-            Seen::Whole(observation) => Some(observation),
-            Seen::Compact(_) => None,
+            OutcomeRecord::Whole(observation) => Some(observation),
+            OutcomeRecord::Compact(_) => None,
         }
     }
 
     /// What changed from step to step.
     pub fn changes(&self) -> Cow<'r, [Change]> {
         match self.seen {
-            Seen::Whole(observation) => Cow::Owned(changes(observation)),
-            Seen::Compact(kept) => Cow::Borrowed(&kept.facts),
+            OutcomeRecord::Whole(observation) => Cow::Owned(changes(observation)),
+            OutcomeRecord::Compact(kept) => Cow::Borrowed(&kept.facts),
         }
     }
 
@@ -252,8 +252,8 @@ impl<'r> OutcomeView<'r> {
     /// compact report has only the GPUs whose memory changed.
     pub fn largest_change(&self) -> Vec<(String, Option<i64>)> {
         match self.seen {
-            Seen::Whole(observation) => observation.largest_change(),
-            Seen::Compact(kept) => {
+            OutcomeRecord::Whole(observation) => observation.largest_change(),
+            OutcomeRecord::Compact(kept) => {
                 let mut all: Vec<_> = kept.used_bytes.iter().map(|(gpu, bytes)| (gpu.clone(), *bytes)).collect();
                 all.sort_by(|(a, _), (b, _)| (a.len(), a).cmp(&(b.len(), b)));
                 all

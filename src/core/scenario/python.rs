@@ -50,15 +50,15 @@ pub fn lacks(text: &str, found: &Interpreter) -> Option<String> {
     let Ok(PackageRequirement(packages)) = PackageRequirement::parse(text) else {
         return Some(format!("`{text}` is not a package and its versions"));
     };
-    let version = |package: &Package| match package.name.as_str() {
-        INTERPRETER => Some(found.version.clone()),
-        name => found.packages.get(name).cloned().flatten(),
-    };
-    if packages.iter().any(|package| version(package).is_some_and(|version| package.holds(&version))) {
+    let there = packages.iter().filter_map(|package| match package.name.as_str() {
+        INTERPRETER => Some((package, &found.version)),
+        name => Some((package, found.packages.get(name)?.as_ref()?)),
+    });
+    let there: Vec<(&Package, &String)> = there.collect();
+    if there.iter().any(|(package, version)| package.holds(version)) {
         return None;
     }
-    let there = packages.iter().find_map(|package| Some((&package.name, version(package)?)));
-    Some(match there {
+    Some(match there.first().map(|(package, version)| (&package.name, version)) {
         Some((name, version)) if version.is_empty() => format!("`{text}`: {name} has no version"),
         Some((name, version)) => format!("{name} {version} is outside `{text}`"),
         None => format!("`{text}` is not installed for {} (Python {})", found.executable, found.version),

@@ -63,16 +63,17 @@ pub fn looks_like_bytes(text: &str) -> bool {
 /// # Errors
 /// The text is no duration.
 pub fn milliseconds(text: &str) -> Result<u64, Malformed> {
-    let wrong = || malformed(format!("`{text}` is not a duration"), "write a number with ms, s or m, such as `30s`");
-    let (digits, unit) = split(text).ok_or_else(wrong)?;
-    let factor = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = digits.parse().map_err(|_| wrong())?;
-    number.checked_mul(factor).filter(|ms| *ms > 0).ok_or_else(wrong)
+    let parsed = split(text).and_then(|(digits, unit)| {
+        let factor = match unit {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            _ => return None,
+        };
+        digits.parse::<u64>().ok()?.checked_mul(factor).filter(|ms| *ms > 0)
+    });
+    let help = "write a number with ms, s or m, such as `30s`";
+    parsed.ok_or_else(|| malformed(format!("`{text}` is not a duration"), help))
 }
 
 #[cfg(test)]

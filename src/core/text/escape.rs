@@ -47,7 +47,6 @@ fn acts(c: char) -> bool {
 /// Forms escape their texts themselves; this is for what one of them let through, and for JSON, which needs no escape for
 /// C1 controls and changes of writing direction.
 pub fn printed(text: &str) -> Cow<'_, str> {
-    let is_obeyed = |c: char| acts(c) && !matches!(c, '\n' | '\t');
     if !text.contains(is_obeyed) {
         return Cow::Borrowed(text);
     }
@@ -59,6 +58,10 @@ pub fn printed(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(out)
+}
+
+fn is_obeyed(c: char) -> bool {
+    acts(c) && !matches!(c, '\n' | '\t')
 }
 
 /// Text for a terminal.

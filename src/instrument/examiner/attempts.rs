@@ -5,20 +5,20 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use cuda_pitfalls_core::examination::{CallTry, FileTry, Said};
+use cuda_pitfalls_core::examination::{CallTry, ExaminerMessage, FileTry};
 use syscalls::{Errno, Sysno};
 
 /// What stands for the part of a path that differs between processes.
 const ANY: &str = "*";
 
 /// Tries all of them in this process, or in forks of it where a filter may end it.
-pub fn attempt(files: &[(String, bool)], calls: &[String], say: &mut dyn FnMut(Said)) {
+pub fn attempt(files: &[(String, bool)], calls: &[String], say: &mut dyn FnMut(ExaminerMessage)) {
     for (file, is_written) in files {
-        say(Said::File(open(file, *is_written)));
+        say(ExaminerMessage::File(open(file, *is_written)));
     }
     for call in calls {
         if let Some(error) = make(call) {
-            say(Said::Call(CallTry { call: call.clone(), error: error.filter(|error| !error.is_empty()) }));
+            say(ExaminerMessage::Call(CallTry { call: call.clone(), error: error.filter(|error| !error.is_empty()) }));
         }
     }
 }

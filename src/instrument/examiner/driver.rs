@@ -2,7 +2,7 @@
 //! memory, and work. Calls have the labels that they have in `survey needs`, so that its table answers for them.
 
 use cuda_pitfalls_calls::CallLibrary;
-use cuda_pitfalls_core::examination::Said;
+use cuda_pitfalls_core::examination::ExaminerMessage;
 use libloading::Library;
 
 use crate::mapped::mapped;
@@ -21,10 +21,10 @@ pub(super) fn start(speaker: &Speaker) {
     // SAFETY: opening libcuda runs its constructors, as in any program that links it.
     let library = match unsafe { Library::new(LIBCUDA) } {
         Ok(library) => library,
-        Err(error) => return speaker.say(&Said::Missing { message: why(&error) }),
+        Err(error) => return speaker.say(&ExaminerMessage::Missing { message: why(&error) }),
     };
     // A call that hangs or crashes says nothing afterwards.
-    speaker.say(&Said::Open { libraries: mapped().known });
+    speaker.say(&ExaminerMessage::Open { libraries: mapped().known });
     let driver = Driver { library: &library, speaker };
     if driver.call("cuInit", "cuInit", &[0]) {
         let mut count = 0i32;
@@ -53,7 +53,7 @@ struct Driver<'a> {
 impl Driver<'_> {
     fn call(&self, name: &str, label: &str, arguments: &[u64]) -> bool {
         let Some(address) = symbol(self.library, name) else {
-            self.speaker.say(&Said::Missing { message: format!("{LIBCUDA} has no {name}") });
+            self.speaker.say(&ExaminerMessage::Missing { message: format!("{LIBCUDA} has no {name}") });
             return false;
         };
         // SAFETY: the address is that of this function, and the callers below give its C parameters.
@@ -68,7 +68,7 @@ impl Driver<'_> {
             &[(&raw mut uuid).addr() as u64, gpu],
         );
         if is_named {
-            self.speaker.say(&Said::Seen { uuid: uuid_text(&uuid) });
+            self.speaker.say(&ExaminerMessage::Seen { uuid: uuid_text(&uuid) });
         }
         is_named
     }

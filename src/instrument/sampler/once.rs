@@ -11,7 +11,7 @@ use nvml_wrapper_sys::bindings::nvmlReturn_t;
 use super::gpus::GpuHandles;
 use super::inventory;
 use crate::speaker::Speaker;
-use cuda_pitfalls_core::examination::{GpuState, Said};
+use cuda_pitfalls_core::examination::{ExaminerMessage, GpuState};
 
 /// The name by which programs open it.
 const NVML: &str = "libnvidia-ml.so.1";
@@ -38,7 +38,7 @@ pub(crate) fn start_once(speaker: &Speaker, watch_ms: u64) {
     }
     for device in &devices {
         if let Ok(uuid) = device.uuid() {
-            speaker.say(&Said::Seen { uuid });
+            speaker.say(&ExaminerMessage::Seen { uuid });
         }
     }
     if !is_whole {
@@ -52,7 +52,7 @@ pub(crate) fn start_once(speaker: &Speaker, watch_ms: u64) {
             reading: gpus.read(device),
             busy_percent: if watch_ms > 0 { busy(device, watch_ms) } else { None },
         };
-        speaker.say(&Said::Gpu(Box::new(state)));
+        speaker.say(&ExaminerMessage::Gpu(Box::new(state)));
     }
 }
 
@@ -68,7 +68,7 @@ fn made(speaker: &Speaker, call: &str, make: impl FnOnce() -> Result<(), NvmlErr
         Err(error) => i64::from(nvmlReturn_t::from(error)),
     });
     if let Some(message) = missing {
-        speaker.say(&Said::Missing { message });
+        speaker.say(&ExaminerMessage::Missing { message });
     }
     is_made
 }

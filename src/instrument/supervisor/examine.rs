@@ -6,7 +6,7 @@ use std::path::Path;
 
 use cuda_pitfalls_core::channel::{Channel, ChannelError};
 use cuda_pitfalls_core::event::MappedLibrary;
-use cuda_pitfalls_core::examination::{Said, StartEnd, Want};
+use cuda_pitfalls_core::examination::{ExaminerMessage, StartEnd, Want};
 
 use super::end::SHORT_GRACE_MS;
 use super::error::SupervisorError;
@@ -21,7 +21,7 @@ const CRASH_MS: u64 = 5_000;
 #[derive(Debug, Default)]
 pub struct Examined {
     /// What it said, in order, without the calls that began.
-    pub said: Vec<Said>,
+    pub said: Vec<ExaminerMessage>,
     /// The libraries that it mapped.
     pub libraries: Vec<MappedLibrary>,
     /// How it ended, if not by itself.
@@ -51,14 +51,14 @@ pub fn examine(
     }
     let end = loop {
         match receive::receive_within(&mut channel, deadline_ms) {
-            Ok(Said::Begin { call }) => at = Some(call),
-            Ok(Said::Open { libraries }) => examined.libraries = libraries,
-            Ok(Said::Done { libraries }) => {
+            Ok(ExaminerMessage::Begin { call }) => at = Some(call),
+            Ok(ExaminerMessage::Open { libraries }) => examined.libraries = libraries,
+            Ok(ExaminerMessage::Done { libraries }) => {
                 examined.libraries = libraries;
                 break None;
             }
             Ok(said) => {
-                if matches!(said, Said::End(_)) {
+                if matches!(said, ExaminerMessage::End(_)) {
                     at = None;
                 }
                 examined.said.push(said);

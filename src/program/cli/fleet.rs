@@ -12,7 +12,7 @@ use clap::Subcommand;
 use super::output::{CliError, Outcome, fail, named, show};
 use crate::argument::duration;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::fleet::{self, Fleet, Pool, Rule, Words};
+use cuda_pitfalls_answers::fleet::{self, DocumentPool, Fleet, Rule, Words};
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_core::{catalogue, clock, input, output};
@@ -130,7 +130,7 @@ fn merge(arguments: &Merge) -> Outcome {
     let out = |error: std::io::Error, exit| fail(format!("--out: {error}"), exit, json);
     output::check(&arguments.out).map_err(|error| out(error, Exit::Usage))?;
     let rule = Rule { provenance: Provenance::from_simulated(arguments.simulated), not_before, not_after };
-    let pool = Pool::new(rule);
+    let pool = DocumentPool::new(rule);
     fleet::gather(&arguments.inputs, &pool);
     let built_in = words();
     let merged = fleet::merge(pool, expected.as_deref(), |scenario| built_in.get(scenario).cloned());

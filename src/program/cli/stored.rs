@@ -22,7 +22,7 @@ impl StoredDocument {
     pub(super) fn read(path: &Path) -> Result<(StoredDocument, PathBuf), CliError> {
         let documents = environment_documents(path)?;
         if !documents.is_empty() {
-            return Ok((StoredDocument::Matrix(Box::new(Matrix::of(&documents))), path.to_path_buf()));
+            return Ok((StoredDocument::Matrix(Box::new(Matrix::new(&documents))), path.to_path_buf()));
         }
         let path = newest(path);
         if is_trace(&path) {

@@ -20,7 +20,8 @@ use super::survey::{SurveyOptions, select};
 use super::uv::{self, How, InstallError, Installer, Made};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::{
-    self, Environment, EnvironmentDocument, EnvironmentRequest, Matrix, ReleaseRow, Witness, WitnessAsked, WitnessSeen,
+    self, DriverWitness, EnvironmentDocument, EnvironmentRequest, Matrix, ReleaseEnvironment, ReleaseRow, WitnessAsked,
+    WitnessSeen,
 };
 use cuda_pitfalls_answers::survey::python::{self, PythonLine, PythonRow};
 use cuda_pitfalls_core::clock;
@@ -159,7 +160,7 @@ impl ReleaseSurvey<'_> {
             schema: SchemaId::current(releases::SCHEMA),
             version: env!("CARGO_PKG_VERSION").to_string(),
             commit: crate::COMMIT.map(str::to_string),
-            environment: Environment {
+            environment: ReleaseEnvironment {
                 name: request.name(),
                 package: releases::bare(&request.package).to_string(),
                 version: request.version.clone(),
@@ -167,7 +168,7 @@ impl ReleaseSurvey<'_> {
                 forced: request.forced,
                 newest: request.newest.clone(),
                 asked_at: clock::utc(),
-                ..Environment::default()
+                ..ReleaseEnvironment::default()
             },
             witnesses: self.witnesses.iter().map(|(asked, _)| asked.clone()).collect(),
             rows: Vec::new(),
@@ -278,7 +279,7 @@ impl ReleaseSurvey<'_> {
             }
             None => Exit::Ok,
         };
-        let matrix = Matrix::of(&asked);
+        let matrix = Matrix::new(&asked);
         let place = self.folder.display();
         let text = format!("{}\ndocuments  {place}", render::text(&matrix, crate::terminal::width(&std::io::stdout())));
         let json = serde_json::to_string(&matrix).unwrap_or_default();
@@ -298,14 +299,14 @@ fn answer(
     witnesses: &[(WitnessAsked, Ground)],
     folder: &Path,
 ) -> Option<ReleaseRow> {
-    let mut row = ReleaseRow::of(&job.line, Vec::new());
+    let mut row = ReleaseRow::new(&job.line, Vec::new());
     for (number, (asked, ground)) in witnesses.iter().enumerate() {
         let settles = number > 1;
         if settles && !row.is_open() {
             break;
         }
         let attempt = attempts.on(job, ground)?;
-        row.seen.push(WitnessSeen::of(asked.witness, attempt, asked.cuda_gpus > 0).below(folder));
+        row.seen.push(WitnessSeen::new(asked.witness, attempt, asked.cuda_gpus > 0).below(folder));
     }
     Some(row)
 }
@@ -327,7 +328,7 @@ pub(super) fn witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
         u32::try_from(session.restrict.as_ref().map_or(session.machine.gpus.len(), Vec::len)).unwrap_or(u32::MAX);
     let libcuda = |witness, told_version: Option<u32>| {
         let returns = told_version.map(|version| format!("cuDriverGetVersion={version}")).unwrap_or_default();
-        let nvml = (witness == Witness::LibcudaWithNvml).then_some("simulated");
+        let nvml = (witness == DriverWitness::LibcudaWithNvml).then_some("simulated");
         let gpus = if nvml.is_some() { FAKE_GPUS } else { gpus };
         let asked = WitnessAsked {
             witness,
@@ -342,13 +343,13 @@ pub(super) fn witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
         (true, 0) => {
             let told = Some(TOLD_VERSION);
             vec![
-                libcuda(Witness::Libcuda, told),
-                fake(Witness::FakeWithNvml, false),
-                libcuda(Witness::LibcudaWithNvml, told),
+                libcuda(DriverWitness::Libcuda, told),
+                fake(DriverWitness::FakeWithNvml, false),
+                libcuda(DriverWitness::LibcudaWithNvml, told),
             ]
         }
-        (true, _) => vec![libcuda(Witness::Libcuda, None)],
-        (false, _) => vec![fake(Witness::Fake, true), fake(Witness::FakeWithNvml, false)],
+        (true, _) => vec![libcuda(DriverWitness::Libcuda, None)],
+        (false, _) => vec![fake(DriverWitness::Fake, true), fake(DriverWitness::FakeWithNvml, false)],
     }
 }
 
@@ -365,7 +366,7 @@ fn who_answers(witnesses: &[(WitnessAsked, Ground)]) -> String {
         Some(WitnessAsked { cuda_gpus, .. }) if *cuda_gpus > 0 => {
             format!("{} answer", counted(*cuda_gpus as usize, "GPU"))
         }
-        Some(WitnessAsked { witness: Witness::Libcuda, .. }) => {
+        Some(WitnessAsked { witness: DriverWitness::Libcuda, .. }) => {
             "no GPU: asked is whether a line calls cuInit, of this libcuda and of a fake driver; which GPU gets a \
              context needs one"
                 .to_string()

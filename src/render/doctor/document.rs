@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use cuda_pitfalls_answers::doctor::{Diagnosed, ProcessFindings};
-use cuda_pitfalls_core::examination::{Examination, ProcessExamination, Start};
+use cuda_pitfalls_core::examination::{Examination, LibraryStart, ProcessExamination};
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::verdict::Provenance;
 
@@ -38,13 +38,13 @@ fn new(is_simulated: bool) -> DoctorDocument {
 
 /// The document of an examination.
 pub fn document(examination: &Examination, diagnosed: &Diagnosed) -> DoctorDocument {
-    let is_simulated = examination.starts.iter().any(Start::is_simulated);
+    let is_simulated = examination.starts.iter().any(LibraryStart::is_simulated);
     let (diagnosis, examination) = (Some(diagnosed.clone()), Some(examination.clone()));
     DoctorDocument { diagnosis, examination, ..new(is_simulated) }
 }
 
 /// The document of a look at a process.
 pub fn process_document(seen: &ProcessExamination, findings: &ProcessFindings) -> DoctorDocument {
-    let is_simulated = seen.nvml.as_ref().is_some_and(Start::is_simulated);
+    let is_simulated = seen.nvml.as_ref().is_some_and(LibraryStart::is_simulated);
     DoctorDocument { findings: Some(findings.clone()), process: Some(seen.clone()), ..new(is_simulated) }
 }

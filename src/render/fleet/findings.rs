@@ -1,6 +1,6 @@
 //! What differs by cause, in words: one line, whether it shows in one question or in forty.
 
-use cuda_pitfalls_answers::fleet::{Alike, Cause, Fleet, causes};
+use cuda_pitfalls_answers::fleet::{Alike, Fleet, SharedCause, causes};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 
@@ -11,14 +11,14 @@ const MOST_SIDES: usize = 4;
 
 /// A cause with its differences in words.
 pub(super) struct Finding<'t, 'a> {
-    pub(super) cause: Cause,
+    pub(super) cause: SharedCause,
     pub(super) first: &'t Told<'a>,
     pub(super) all: Vec<&'t Told<'a>>,
 }
 
 /// The causes, the most important first.
 pub(super) fn findings<'t, 'a>(fleet: &Fleet, told: &'t [Told<'a>]) -> Vec<Finding<'t, 'a>> {
-    let finding = |cause: Cause| {
+    let finding = |cause: SharedCause| {
         let all: Vec<&Told<'_>> = cause.differences.iter().filter_map(|at| told.get(*at)).collect();
         all.first().copied().map(|first| Finding { cause, first, all })
     };

@@ -9,8 +9,8 @@
 )]
 
 use cuda_pitfalls_answers::fleet::{
-    Bucket, CaseChange, Difference, Expected, FactDiffers, Fleet, Group, Input, Key, Machine, NotMerged, Outcome,
-    Question, SCHEMA, Spread, Usual, What,
+    Bucket, ByteSpread, CaseChange, Difference, ExpectedMachines, FactDiffers, Fleet, FleetMachine, Group,
+    GroupOutcome, Input, Key, NotMerged, Question, SCHEMA, Usual, What,
 };
 use cuda_pitfalls_core::fact::{Change, Fact, Token};
 use cuda_pitfalls_core::report::SchemaId;
@@ -19,15 +19,15 @@ use cuda_pitfalls_core::verdict::{Kind, Provenance};
 /// What no text of a document may do to its reader.
 pub const EVIL: &str = "=1+1\u{1b}[31m\u{202e}</script><img src=x onerror=alert(1)>\"'|`]\r\n::error::x";
 
-fn machine(name: &str, place: usize) -> Machine {
-    Machine {
+fn machine(name: &str, place: usize) -> FleetMachine {
+    FleetMachine {
         name: name.to_owned(),
         labels: [("node".to_owned(), name.to_owned()), ("rack".to_owned(), format!("r{}", place / 40))].into(),
         gpus: (0..2).map(|gpu| format!("GPU-{place:08x}-0000-4000-8000-00000000000{gpu}")).collect(),
         reports: vec![format!("reports/{name}.json")],
         started_at: "2026-11-20T17:49:29Z".to_owned(),
         verdicts: [(Kind::Reproduced, 20), (Kind::NotReproduced, 6)].into(),
-        ..Machine::default()
+        ..FleetMachine::default()
     }
 }
 
@@ -47,17 +47,17 @@ fn contexts(gpus: &[&str]) -> Change {
     Change { step: 2, label: "cudaSetDevice".to_owned(), facts }
 }
 
-fn outcome(kind: Kind, machines: usize) -> Outcome {
+fn outcome(kind: Kind, machines: usize) -> GroupOutcome {
     let fact = CaseChange { case: "trap".to_owned(), outcome: 1, change: contexts(&["gpu1"]) };
-    Outcome { kind, facts: vec![fact], machines }
+    GroupOutcome { kind, facts: vec![fact], machines }
 }
 
-fn usual(question: usize, outcomes: Vec<Outcome>) -> Usual {
+fn usual(question: usize, outcomes: Vec<GroupOutcome>) -> Usual {
     Usual { question, outcomes, ..Usual::default() }
 }
 
-fn figures(bytes: i64, count: usize) -> Spread {
-    Spread { count, median_bytes: bytes, mad_bytes: 0, least_bytes: bytes, most_bytes: bytes }
+fn figures(bytes: i64, count: usize) -> ByteSpread {
+    ByteSpread { count, median_bytes: bytes, mad_bytes: 0, least_bytes: bytes, most_bytes: bytes }
 }
 
 /// Another outcome.
@@ -72,7 +72,12 @@ fn differs(question: usize, machines: Vec<usize>, usual_machines: usize, verdict
     Difference { group: 0, question, machines, usual_machines, what }
 }
 
-fn document(machines: Vec<Machine>, questions: Vec<Question>, groups: Vec<Group>, found: Vec<Difference>) -> Fleet {
+fn document(
+    machines: Vec<FleetMachine>,
+    questions: Vec<Question>,
+    groups: Vec<Group>,
+    found: Vec<Difference>,
+) -> Fleet {
     let merged = machines.len() as u64;
     Fleet {
         schema: SchemaId::current(SCHEMA),
@@ -149,8 +154,11 @@ pub fn fleet() -> Fleet {
         differs(0, vec![2], 4, true),
     ];
     let mut fleet = document(machines, questions, groups, differences);
-    fleet.expected =
-        Some(Expected { machines: 7, missing: vec!["node-7".to_owned()], unexpected: vec!["node-6".to_owned()] });
+    fleet.expected = Some(ExpectedMachines {
+        machines: 7,
+        missing: vec!["node-7".to_owned()],
+        unexpected: vec!["node-6".to_owned()],
+    });
     fleet.ranked()
 }
 
@@ -186,7 +194,7 @@ pub fn hostile() -> Fleet {
     let mut lost = differs(usize::MAX, vec![usize::MAX], usize::MAX / 2, true);
     lost.group = usize::MAX;
     fleet.differences.push(lost);
-    let extreme = Spread { count: 0, median_bytes: i64::MIN, mad_bytes: -1, least_bytes: i64::MAX, most_bytes: 0 };
+    let extreme = ByteSpread { count: 0, median_bytes: i64::MIN, mad_bytes: -1, least_bytes: i64::MAX, most_bytes: 0 };
     fleet.differences.push(Difference {
         group: 0,
         question: 0,
@@ -209,7 +217,7 @@ pub fn hostile() -> Fleet {
 
 /// A fleet of this many machines and questions, in three groups, of which one machine in fifty differs in some question.
 pub fn large(machines: usize, questions: usize) -> Fleet {
-    let all: Vec<Machine> = (0..machines).map(|place| machine(&format!("gpu-{place:05}"), place)).collect();
+    let all: Vec<FleetMachine> = (0..machines).map(|place| machine(&format!("gpu-{place:05}"), place)).collect();
     let asked = |place| question(&format!("context/question-{place:03}-of-many"), "Does it make a context?", None);
     let mut groups: Vec<Group> = (0..3)
         .map(|group| Group {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use cuda_pitfalls_answers::fleet::{Coverage, Fleet, labels};
+use cuda_pitfalls_answers::fleet::{AnswerCoverage, Fleet, labels};
 
 use super::words::{name, names};
 
@@ -45,13 +45,13 @@ pub(super) fn unexpected(fleet: &Fleet, most: usize) -> Option<String> {
 /// The machines that answered so few questions that they can hardly differ.
 pub(super) struct Few {
     /// The fewest answers first.
-    all: Vec<(usize, Coverage)>,
+    all: Vec<(usize, AnswerCoverage)>,
     places: HashSet<usize>,
 }
 
 pub(super) fn few(fleet: &Fleet) -> Few {
     let all = fleet.coverage().into_iter().enumerate();
-    let mut all: Vec<(usize, Coverage)> = all.filter(|(_, coverage)| coverage.is_small()).collect();
+    let mut all: Vec<(usize, AnswerCoverage)> = all.filter(|(_, coverage)| coverage.is_small()).collect();
     all.sort_by_key(|(place, coverage)| (coverage.answered, *place));
     let places = all.iter().map(|(place, _)| *place).collect();
     Few { all, places }
@@ -69,7 +69,7 @@ impl Few {
 
     /// `of the questions that most of the group answered: node-3 10 of 50`. None if every machine answered enough.
     pub(super) fn words(&self, fleet: &Fleet, most: usize) -> Option<String> {
-        let line = |(place, coverage): &(usize, Coverage)| {
+        let line = |(place, coverage): &(usize, AnswerCoverage)| {
             format!("{} {} of {}", name(fleet, *place), coverage.answered, coverage.asked)
         };
         let lines: Vec<String> = self.all.iter().map(line).collect();

@@ -6,7 +6,7 @@ use super::standing::{self, Few};
 use crate::block::{Block, Span, Tone};
 use crate::change;
 use cuda_pitfalls_answers::fleet::{
-    Difference, FactDiffers, Fleet, Group, Key, Outcome, Question, Rank, Spread, Usual, What, causes,
+    ByteSpread, Difference, FactDiffers, Fleet, Group, GroupOutcome, Key, Question, Rank, Usual, What, causes,
 };
 use cuda_pitfalls_answers::survey::word;
 use cuda_pitfalls_core::fact::Change;
@@ -94,7 +94,7 @@ fn tell<'a>(fleet: &'a Fleet, difference: &'a Difference, usual: Option<&&'a Usu
     let asked = usual.map_or(0, |usual| members.saturating_sub(usual.not_asked.len()));
     Told {
         difference,
-        rank: Rank::of(&difference.what),
+        rank: Rank::new(&difference.what),
         name: question.map_or("unknown", |question| &question.name),
         question: question.map_or("", |question| &question.question),
         page: question.and_then(|question| question.page.as_deref()),
@@ -109,7 +109,7 @@ fn tell<'a>(fleet: &'a Fleet, difference: &'a Difference, usual: Option<&&'a Usu
 
 fn sides(what: &What, usual: Option<&Usual>, question: Option<&Question>) -> Vec<Side> {
     let side = |of: &str, usual: String, these: String| Side { of: of.to_owned(), usual, these };
-    let kind = |place: usize| usual.and_then(|usual| usual.outcomes.get(place)).map(|it: &Outcome| it.kind);
+    let kind = |place: usize| usual.and_then(|usual| usual.outcomes.get(place)).map(|it: &GroupOutcome| it.kind);
     let is_row = question.is_some_and(|question| question.is_row);
     let verdict_of = |place| kind(place).map_or("unknown".to_owned(), |kind| verdict(kind, is_row));
     match what {
@@ -151,7 +151,7 @@ pub(super) fn verdict(kind: Kind, is_row: bool) -> String {
 }
 
 /// Figures of several machines: `527 MiB`, or the median with how far the others are from it.
-fn spread(spread: &Spread) -> String {
+fn spread(spread: &ByteSpread) -> String {
     let median = units::delta(spread.median_bytes);
     if spread.least_bytes == spread.most_bytes {
         return median;

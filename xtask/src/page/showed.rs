@@ -2,7 +2,7 @@
 
 use cuda_pitfalls::event::Value;
 use cuda_pitfalls::fact::words::{in_order, status};
-use cuda_pitfalls::fact::{FactKind, KINDS, Look, Told, Unasked};
+use cuda_pitfalls::fact::{FactColumn, FactKind, KINDS, Look, Unasked};
 use cuda_pitfalls::observation::StepObservation;
 use cuda_pitfalls::render::facts::frequency;
 use cuda_pitfalls::render::lines;
@@ -30,8 +30,8 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Referen
     let Some(measurement) = reference.shown() else { return };
     let facts = FactKind::columns();
     let headings = facts.iter().map(|kind| match kind.told {
-        Told::Alone { heading, .. } => heading,
-        Told::WithCall | Told::WithMemory => kind.key,
+        FactColumn::Alone { heading, .. } => heading,
+        FactColumn::WithCall | FactColumn::WithMemory => kind.key,
     });
     let mut table = Table::new(["case", "after", "returned"].into_iter().chain(headings).chain(["change in memory"]));
     let mut ends = false;
@@ -132,7 +132,7 @@ fn mixed(case: &CaseReport) -> Option<String> {
 
 /// The cell of a fact, if checks ask about it or it is always shown.
 fn cell(kind: &FactKind, asked: &[&Check], look: &Look<'_>) -> String {
-    let is_shown = asks(asked, kind) || matches!(kind.told, Told::Alone { unasked: Unasked::Always, .. });
+    let is_shown = asks(asked, kind) || matches!(kind.told, FactColumn::Alone { unasked: Unasked::Always, .. });
     let seen = (kind.seen)(look, None).filter(|_| is_shown);
     seen.map(|seen| prose(&seen.cell.replace(',', ", ").replace("no GPU", "none"))).unwrap_or_default()
 }
@@ -213,13 +213,13 @@ pub(super) fn briefly(measurement: &Measurement) -> String {
         let mut facts = vec![returned(look.step, &checks)];
         for kind in FactKind::columns().into_iter().filter(|kind| asks(&checks, kind)) {
             let cell = cell(kind, &checks, &look);
-            if let Told::Alone { brief, .. } = kind.told
+            if let FactColumn::Alone { brief, .. } = kind.told
                 && !cell.is_empty()
             {
                 facts.push(format!("{brief} {cell}"));
             }
         }
-        if KINDS.iter().any(|kind| kind.told == Told::WithMemory && asks(&checks, kind)) {
+        if KINDS.iter().any(|kind| kind.told == FactColumn::WithMemory && asks(&checks, kind)) {
             facts.push(format!("memory {}", memory(look.step)));
         }
         facts.retain(|fact| !fact.is_empty());

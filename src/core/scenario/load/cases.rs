@@ -9,7 +9,7 @@ use super::conditions;
 use super::diagnostic::suggest;
 use super::reader::{Reader, get, is_name};
 use super::tree::{Data, Node, SourceSpan, TreeEntry, TreeKey};
-use crate::fact::Row;
+use crate::fact::CheckedStep;
 use crate::python::{LINE, LINE_MESSAGE, LINE_TEXT, LINE_VALUE, LINE_VARIES, STEPS};
 use crate::scenario::{Case, Gpus, Hazard, Python, Scalar, Step};
 
@@ -54,12 +54,12 @@ struct Named {
     label: String,
     /// The place of the label if it was written, rather than taken from the call.
     written: Option<SourceSpan>,
-    row: Option<Row>,
+    row: Option<CheckedStep>,
 }
 
 pub(super) enum FoundStep {
     /// One step; its row, unless the step has an error.
-    Step(Option<Row>),
+    Step(Option<CheckedStep>),
     /// Several steps.
     Ambiguous,
     /// No step.
@@ -237,7 +237,7 @@ impl Steps<'_, '_> {
         self.in_order(node, &key.text, on.as_deref());
         let from = get(entries, "from").and_then(|node| self.from(node, kind));
         let bind = self.bind(key, kind, arguments, entries);
-        self.push(node, entries, &key.text, kind.map(Row::Call), |label, line| Step {
+        self.push(node, entries, &key.text, kind.map(CheckedStep::Call), |label, line| Step {
             call: key.text.clone(),
             args: args.unwrap_or_default(),
             bind,
@@ -285,7 +285,7 @@ impl Steps<'_, '_> {
             self.reader.error(&node.place, "a Python line is not a call of a library", None);
         }
         let on = get(entries, "on").and_then(|node| self.on(node));
-        let row = Row::Line { value: name.map(|(name, _)| name.to_string()) };
+        let row = CheckedStep::Line { value: name.map(|(name, _)| name.to_string()) };
         let call = key.text.clone();
         self.push(node, entries, LINE, Some(row), |label, line| Step {
             call,
@@ -317,7 +317,7 @@ impl Steps<'_, '_> {
         node: &Node,
         entries: &[TreeEntry],
         call: &str,
-        row: Option<Row>,
+        row: Option<CheckedStep>,
         step: impl FnOnce(String, u32) -> Step,
     ) -> Option<()> {
         let written = get(entries, "label");
@@ -337,8 +337,7 @@ impl Steps<'_, '_> {
     /// The entry of a step that is its call.
     fn call<'n>(&mut self, node: &Node, entries: &'n [TreeEntry]) -> Option<&'n TreeEntry> {
         let others: Vec<&TreeEntry> = entries.iter().filter(|e| !BESIDE.contains(&e.key.text.as_str())).collect();
-        let is_call = |entry: &TreeEntry| entry.key.text == LINE || calls::find(&entry.key.text).is_some();
-        let Some(call) = others.iter().find(|e| is_call(e)).or(others.first()).copied() else {
+        let Some(call) = others.iter().find(|entry| is_call(entry)).or(others.first()).copied() else {
             let help = match self.in_python {
                 true => format!("write a Python line, such as `{{ {LINE} = \"import torch\" }}`"),
                 false => "write a call by its C name, such as `{ cuInit = {} }`".to_string(),
@@ -501,4 +500,8 @@ impl Steps<'_, '_> {
             }
         }
     }
+}
+
+fn is_call(entry: &TreeEntry) -> bool {
+    entry.key.text == LINE || calls::find(&entry.key.text).is_some()
 }

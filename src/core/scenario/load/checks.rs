@@ -3,7 +3,7 @@
 use super::cases::{FoundStep, Scope};
 use super::conditions;
 use super::parameters::Parameters;
-use crate::fact::{CheckReader, ExitCheck, FactKind, KINDS, Row};
+use crate::fact::{CheckReader, CheckedStep, ExitCheck, FactKind, KINDS};
 use crate::scenario::Check;
 use crate::source::diagnostic::suggest;
 use crate::source::reader::{Reader, get};
@@ -23,9 +23,8 @@ fn check<'a>(reader: &mut Reader<'a>, node: &Node, scopes: &[&Scope], parameters
     let entries = reader.table_of(node, &keys)?;
     let (at, exit) = (get(entries, "at"), get(entries, "exit"));
     is_about_one_thing(reader, node, entries);
-    let find = |reader: &mut Reader<'a>, label: &str, place: &SourceSpan| find(reader, scopes, label, place);
     let label = at.and_then(|node| reader.text(node).map(|label| (label, node)));
-    let rows = label.map(|(label, node)| find(reader, label, &node.place)).unwrap_or_default();
+    let rows = label.map(|(label, node)| find(reader, scopes, label, &node.place)).unwrap_or_default();
     let mut check = Check { line: reader.line(&node.place), ..Check::default() };
     check.at = label.map(|(label, _)| label.to_string()).unwrap_or_default();
     check.facts.exit = exit.and_then(|node| ExitCheck::read(reader, node));
@@ -36,7 +35,9 @@ fn check<'a>(reader: &mut Reader<'a>, node: &Node, scopes: &[&Scope], parameters
             "evidence" => check.evidence = reader.sentence(value).unwrap_or_default(),
             key => {
                 if let Some(kind) = FactKind::find(key) {
-                    (kind.read)(&mut check.facts, &mut CheckReader { reader, rows: &rows, find: &find }, value);
+                    let find =
+                        &|reader: &mut Reader<'a>, label: &str, place: &SourceSpan| find(reader, scopes, label, place);
+                    (kind.read)(&mut check.facts, &mut CheckReader { reader, rows: &rows, find }, value);
                 }
             }
         }
@@ -72,7 +73,7 @@ fn is_about_one_thing(reader: &mut Reader<'_>, node: &Node, entries: &[TreeEntry
 }
 
 /// The step with this label in each case, if it could be read there. Reports a label that does not exist.
-fn find(reader: &mut Reader<'_>, scopes: &[&Scope], label: &str, place: &SourceSpan) -> Vec<Row> {
+fn find(reader: &mut Reader<'_>, scopes: &[&Scope], label: &str, place: &SourceSpan) -> Vec<CheckedStep> {
     let mut kinds = Vec::new();
     for scope in scopes {
         match scope.find(label) {

@@ -59,8 +59,11 @@ fn call(call: &Call) -> Value {
     schema
 }
 
+fn integer(least: i64, most: i64) -> Value {
+    json!([{ "type": "integer", "minimum": least, "maximum": most }])
+}
+
 fn argument(call: &Call, param: &Param) -> Value {
-    let integer = |least: i64, most: i64| json!([{ "type": "integer", "minimum": least, "maximum": most }]);
     let mut schema = match param.kind {
         ParamKind::I32 => or_parameter(integer(i64::from(i32::MIN), i64::from(i32::MAX))),
         ParamKind::U32 => or_parameter(integer(0, i64::from(u32::MAX))),

@@ -59,7 +59,7 @@ fn merged_with(texts: &[Vec<u8>], rule: Rule) -> Fleet {
     for (at, text) in texts.iter().enumerate() {
         fs::write(folder.path().join(format!("{at:03}.json")), text).unwrap();
     }
-    let pool = Pool::new(rule);
+    let pool = DocumentPool::new(rule);
     gather(&[folder.path().to_path_buf()], &pool);
     let words = |name: &str| (name == "context/one").then(|| Words { question: "Does it?".into(), page: None });
     let fleet = merge(pool, None, words);
@@ -357,7 +357,7 @@ fn a_source_of_many_that_are_no_reports_is_left() {
     let lines = 400_000;
     let file = tempfile::Builder::new().suffix(".ndjson").tempfile().unwrap();
     fs::write(file.path(), b"{\"must_understand\":[\"compact\"]}\n".repeat(lines)).unwrap();
-    let pool = Pool::new(measured());
+    let pool = DocumentPool::new(measured());
     gather(&[file.path().to_path_buf()], &pool);
     let fleet = merge(pool, None, |_| None);
     assert!((100_000..200_000).contains(&fleet.input.documents), "{}", fleet.input.documents);

@@ -4,7 +4,7 @@ use super::super::clue::Clue;
 use super::{UNSET, about, gpu_name};
 use crate::history::{Init, MASK, ORDER, ProgramHistory, ancestors};
 use crate::{EventKind, History, Trace, TraceEvent};
-use cuda_pitfalls_core::mask::{self, Ending, Fate};
+use cuda_pitfalls_core::mask::{self, EntryEnd, Fate};
 
 /// The least memory of `cuInit` on a GPU; less is noise.
 const LEAST_BYTES: i64 = 1 << 20;
@@ -41,7 +41,7 @@ fn entries(trace: &Trace, init: &Init<'_>, mask: &str, order: Option<&str>) -> O
     }
     // An instance of MIG is none of these GPUs, and neither is what was made up.
     let has_unknown = reading.entries.iter().any(|entry| {
-        entry.text.starts_with("MIG-") || (known == 0 && entry.fate == Fate::Ends { why: Ending::UnknownUuid })
+        entry.text.starts_with("MIG-") || (known == 0 && entry.fate == Fate::Ends { why: EntryEnd::UnknownUuid })
     });
     let shown = reading.parsed.gpus.len();
     let is_as_read = match init.visible() {
