@@ -3,7 +3,7 @@
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::event::Status;
-use cuda_pitfalls_core::examination::{StartCall, ExaminerMessage};
+use cuda_pitfalls_core::examination::{ExaminerMessage, StartCall};
 
 /// Says what a start does, call by call: after a hang or a crash the last line names the call.
 pub(crate) struct Speaker<'a> {
