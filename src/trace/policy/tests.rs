@@ -85,10 +85,12 @@ fn errors_and_forks_are_found_and_what_is_not_ready_is_none() {
 }
 
 #[test]
-fn an_unknown_word_is_refused_with_the_known_ones() {
+fn an_unknown_word_is_refused_with_the_one_that_was_meant_or_the_known_ones() {
     let wrong = |word: &str| Policy::parse(&texts(&[word]), &[]).expect_err("no such word").to_string();
-    let said = wrong("late-maks");
-    assert!(said.starts_with("unknown word `late-maks`; did you mean `late-mask`?; known: cuinit, context,"), "{said}");
+    assert_eq!(wrong("latemask"), "unknown word `latemask`; did you mean `late-mask`?");
+    let said = wrong("everything");
+    assert!(said.starts_with("unknown word `everything`; known:\ncuinit, context,"), "{said}");
+    assert!(said.lines().all(|line| line.len() <= 80), "{said}");
     for rule in rules() {
         assert!(said.contains(&rule.name) && Policy::parse(&texts(&[&rule.name]), &[]).is_ok(), "{}", rule.name);
     }

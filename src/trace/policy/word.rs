@@ -4,10 +4,11 @@ use std::fmt;
 
 use crate::diagnosis::rules;
 use crate::{Trace, TraceEvent};
-use cuda_pitfalls_core::source::diagnostic::nearest;
+use cuda_pitfalls_core::source::diagnostic::{did_you_mean, nearest};
 use cuda_pitfalls_core::source::size;
 use cuda_pitfalls_core::text::counts::digits;
 use cuda_pitfalls_core::text::escape::terminal;
+use cuda_pitfalls_core::text::lines::words as lines;
 
 /// What is forbidden.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,6 +49,9 @@ const PLAIN: [(&str, PolicyWord); 5] = [
 /// The forms that name a device.
 const FORMS: [&str; 3] = ["context:gpuN", "context:GPU-UUID", "context:cuda:N"];
 
+/// How many columns a list of words takes in a message.
+const WIDTH: usize = 80;
+
 /// Every word that can be forbidden, for messages and help.
 pub fn words() -> Vec<&'static str> {
     PLAIN.into_iter().map(|(name, _)| name).chain(FORMS).chain(rules().iter().map(|rule| rule.name.as_str())).collect()
@@ -62,7 +66,7 @@ impl PolicyWord {
     /// The word in a text.
     ///
     /// # Errors
-    /// There is no such word. The error names the known ones and the nearest.
+    /// There is no such word. The error names the nearest, or the known ones.
     pub fn parse(text: &str) -> Result<PolicyWord, WordError> {
         if let Some((_, word)) = PLAIN.into_iter().find(|(name, _)| *name == text) {
             return Ok(word);
@@ -83,8 +87,11 @@ impl PolicyWord {
 fn unknown(text: &str) -> WordError {
     let words = words();
     let meant = nearest(text, words.iter().copied().filter(|word| !FORMS.contains(word)));
-    let meant = meant.map(|word| format!("; did you mean `{word}`?")).unwrap_or_default();
-    WordError(format!("unknown word `{}`{meant}; known: {}", terminal(text), words.join(", ")))
+    let text = terminal(text);
+    match meant {
+        Some(meant) => WordError(format!("unknown word `{text}`; {}", did_you_mean(meant))),
+        None => WordError(format!("unknown word `{text}`; known:\n{}", lines(&words.join(", "), WIDTH).join("\n"))),
+    }
 }
 
 /// The error for what names no GPU; `or` is what else can be written here.
