@@ -15,7 +15,7 @@ mod term;
 mod words;
 
 pub use certainty::Certainty;
-pub use error::{Advice, ErrorCause, all_advice, message};
+pub use error::{Advice, ErrorCause, all_advice};
 pub use fact::NameFact;
 pub use query::Query;
 

@@ -33,6 +33,21 @@ pub fn name(library: CallLibrary, code: i64) -> Option<&'static str> {
     cuda::name(table(library), u32::try_from(code).ok()?).map(text)
 }
 
+/// What libcuda and libcudart say of an error.
+pub fn message(code: u32) -> Option<&'static str> {
+    cuda::name(cuda::MESSAGES, code).map(text)
+}
+
+/// Whether a library has a status of this name.
+pub fn has(library: CallLibrary, name: &str) -> bool {
+    table(library).iter().any(|(_, known)| text(known) == name)
+}
+
+/// Whether a name is that of success, in any library.
+pub fn is_success(name: &str) -> bool {
+    CallLibrary::ALL.into_iter().any(|library| self::name(library, 0) == Some(name))
+}
+
 /// Every status name of every library.
 pub fn names() -> impl Iterator<Item = &'static str> {
     CallLibrary::ALL.into_iter().flat_map(table).map(|(_, name)| text(name))
@@ -40,7 +55,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 
 /// Whether some library has a status of this name.
 pub fn is_known(name: &str) -> bool {
-    names().any(|known| known == name)
+    CallLibrary::ALL.into_iter().any(|library| has(library, name))
 }
 
 /// A name as text; the tables are ASCII.
@@ -71,6 +86,7 @@ mod tests {
         for library in CallLibrary::ALL {
             assert!(table(library).is_sorted_by(|(a, _), (b, _)| a < b), "{library:?}");
         }
+        assert!(cuda::MESSAGES.is_sorted_by(|(a, _), (b, _)| a < b));
         assert!(names().all(|name| !name.is_empty() && name.is_ascii()));
     }
 }

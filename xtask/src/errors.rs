@@ -25,7 +25,7 @@ pub fn page() -> String {
 }
 
 fn section(out: &mut String, advice: &Advice) {
-    let codes = advice.codes.iter().filter_map(|code| Some((*code, explain::message(*code)?)));
+    let codes = advice.codes.iter().filter_map(|code| Some((*code, status::message(*code)?)));
     let mut titles: Vec<String> = codes.map(|(code, says)| format!("{code}: {}", prose(says))).collect();
     let mut said: Vec<String> = advice.says.iter().map(|says| format!("“{}”", prose(says))).collect();
     if titles.is_empty() {

@@ -16,13 +16,14 @@ const LEAST_BARE: u32 = 100;
 /// A text of so few pieces is about nothing else: `error 700`.
 const SHORTEST: usize = 3;
 
-/// What the libraries say of one error.
+/// An error that is found by what the libraries say of it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KnownError {
     code: u32,
-    /// The message that programs print.
-    says: String,
+    /// What an older release said of it.
+    #[serde(default)]
+    says: Option<String>,
     /// The number that libcudart gave it before CUDA 10.1.
     #[serde(default)]
     old: Option<u32>,
@@ -76,6 +77,13 @@ impl ErrorCause {
     /// Whether this project measured it.
     pub fn is_measured(&self) -> bool {
         self.scenario.is_some() || self.survey.is_some()
+    }
+}
+
+impl KnownError {
+    /// The messages that programs print, today's first.
+    fn messages(&self) -> impl Iterator<Item = &str> {
+        status::message(self.code).into_iter().chain(self.says.as_deref())
     }
 }
 
@@ -186,10 +194,12 @@ fn is_about_cuda(line: &str) -> bool {
 fn messages(line: &str, is_about_cuda: bool) -> Vec<Term> {
     let line = line.to_lowercase();
     let is_of_cuda = is_about_cuda && !line.contains("nvidia-container-cli") && !line.contains("nvml");
-    let said = FILE.error.iter().filter(|known| line.contains(&known.says.to_lowercase()));
     // Other programs say short ones and 800 too, so CUDA must be named beside them.
-    let meant = said.filter(|known| is_of_cuda || (known.says.split(' ').count() > 2 && known.code != 800));
-    meant.map(|known| Term::error(known.code)).collect()
+    let is_said = |known: &KnownError, message: &str| {
+        line.contains(&message.to_lowercase()) && (is_of_cuda || (message.split(' ').count() > 2 && known.code != 800))
+    };
+    let said = FILE.error.iter().filter(|known| known.messages().any(|message| is_said(known, message)));
+    said.map(|known| Term::error(known.code)).collect()
 }
 
 /// A text without what frameworks print below every error, and without lines that are about something else.
@@ -222,12 +232,7 @@ pub(super) fn described(code: u32) -> Option<(Vec<&'static str>, Option<String>)
         .into_iter()
         .filter_map(|library| status::name(library, code.into()));
     let names: Vec<&str> = names.collect();
-    (!names.is_empty()).then(|| (names, message(code).map(str::to_owned)))
-}
-
-/// What the libraries say of an error.
-pub fn message(code: u32) -> Option<&'static str> {
-    FILE.error.iter().find(|known| known.code == code).map(|known| known.says.as_str())
+    (!names.is_empty()).then(|| (names, status::message(code).map(str::to_owned)))
 }
 
 /// What is known to help against each error, in the order in which a page has them.
@@ -246,7 +251,7 @@ mod tests {
         for known in &file.error {
             assert!(described(known.code).is_some(), "{known:?}");
             assert_eq!(file.error.iter().filter(|other| other.code == known.code).count(), 1, "{known:?}");
-            assert_eq!(file.error.iter().filter(|other| other.says == known.says).count(), 1, "{known:?}");
+            assert!(status::message(known.code).is_some(), "{known:?}");
         }
     }
 

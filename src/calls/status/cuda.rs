@@ -1,4 +1,4 @@
-//! Status codes of libcuda and libcudart by their C names, sorted by code.
+//! Status codes of libcuda and libcudart by their C names and messages, sorted by code.
 //!
 //! The simulated driver is compiled with this same file (by the link `src/fake/sim/model/names.rs`), which therefore uses
 //! nothing else.
@@ -260,7 +260,57 @@ pub const RUNTIME: &[(u32, &CStr)] = &[
     (60000, c"SIM_NOT_MODELLED"),
 ];
 
-/// The name of a code in a table, if it has one.
+/// What both libraries say of an error, by its code; the last one is the simulated driver's own.
+pub const MESSAGES: &[(u32, &CStr)] = &[
+    (0, c"no error"),
+    (1, c"invalid argument"),
+    (2, c"out of memory"),
+    (3, c"initialization error"),
+    (4, c"driver shutting down"),
+    (34, c"CUDA driver is a stub library"),
+    (35, c"CUDA driver version is insufficient for CUDA runtime version"),
+    (46, c"CUDA-capable device(s) is/are busy or unavailable"),
+    (98, c"invalid device function"),
+    (100, c"no CUDA-capable device is detected"),
+    (101, c"invalid device ordinal"),
+    (201, c"invalid device context"),
+    (209, c"no kernel image is available for execution on the device"),
+    (215, c"limit is not supported on this architecture"),
+    (217, c"peer access is not supported between these two devices"),
+    (218, c"a PTX JIT compilation failed"),
+    (222, c"the provided PTX was compiled with an unsupported toolchain"),
+    (223, c"PTX JIT compilation was disabled"),
+    (301, c"file not found"),
+    (304, c"OS call failed or operation not supported on this OS"),
+    (400, c"invalid resource handle"),
+    (500, c"named symbol not found"),
+    (600, c"device not ready"),
+    (700, c"an illegal memory access was encountered"),
+    (701, c"too many resources requested for launch"),
+    (704, c"peer access is already enabled"),
+    (705, c"peer access has not been enabled"),
+    (708, c"cannot set while device is active in this process"),
+    (709, c"context is destroyed"),
+    (710, c"device-side assert triggered"),
+    (712, c"part or all of the requested memory range is already mapped"),
+    (713, c"pointer does not correspond to a registered memory region"),
+    (714, c"hardware stack error"),
+    (715, c"an illegal instruction was encountered"),
+    (716, c"misaligned address"),
+    (717, c"operation not supported on global/shared address space"),
+    (718, c"invalid program counter"),
+    (719, c"unspecified launch failure"),
+    (800, c"operation not permitted"),
+    (801, c"operation not supported"),
+    (802, c"system not yet initialized"),
+    (803, c"system has unsupported display driver / cuda driver combination"),
+    (804, c"forward compatibility was attempted on non supported HW"),
+    (805, c"MPS client failed to connect to the MPS control daemon or the MPS server"),
+    (999, c"unknown error"),
+    (60000, c"the simulated driver of cuda-pitfalls does not model this call with these arguments in this state"),
+];
+
+/// The name of a code in a table, or what is said of it, if it has one.
 pub fn name(table: &[(u32, &'static CStr)], code: u32) -> Option<&'static CStr> {
     let at = table.binary_search_by_key(&code, |(code, _)| *code).ok()?;
     table.get(at).map(|(_, name)| *name)

@@ -8,7 +8,7 @@ use crate::python;
 use crate::source::diagnostic::suggest;
 use crate::source::schema::{one_or_more, or_parameter, reference};
 use crate::source::tree::Node;
-use cuda_pitfalls_calls::{CallLibrary, status};
+use cuda_pitfalls_calls::status;
 
 pub(super) const STATUS: FactKind = FactKind {
     key: "status",
@@ -84,18 +84,10 @@ fn can_raise(name: &str) -> bool {
     name == python::OK || python::is_exception(name)
 }
 
-/// Whether the library of a call can return this status, by the prefix of its C name.
+/// Whether the library of a call can return this status.
 fn can_return(row: &CheckedStep, name: &str) -> bool {
-    let CheckedStep::Call(kind) = row else { return can_raise(name) };
-    let prefix = match kind.library {
-        CallLibrary::Driver => "CUDA_",
-        CallLibrary::Runtime => "cuda",
-        CallLibrary::Nvml => "NVML_",
-        CallLibrary::Nvrtc => "NVRTC_",
-        CallLibrary::Cublas => "CUBLAS_",
-        CallLibrary::Cufft => "CUFFT_",
-        CallLibrary::Nccl => "nccl",
-        CallLibrary::Libc | CallLibrary::Harness => return name == "OK" || name.starts_with('E'),
-    };
-    name.starts_with(prefix) || name.starts_with("SIM_")
+    match row {
+        CheckedStep::Call(kind) => status::has(kind.library, name),
+        CheckedStep::Line { .. } => can_raise(name),
+    }
 }

@@ -23,17 +23,8 @@ HIGH_FD = 900
 PR_SET_PDEATHSIG = 1
 SIGKILL = 9
 
-# What `cuDeviceGetCount` may say; other numbers are told without a name.
-STATUSES = {
-    0: "CUDA_SUCCESS",
-    3: "CUDA_ERROR_NOT_INITIALIZED",
-    4: "CUDA_ERROR_DEINITIALIZED",
-    100: "CUDA_ERROR_NO_DEVICE",
-    101: "CUDA_ERROR_INVALID_DEVICE",
-    201: "CUDA_ERROR_INVALID_CONTEXT",
-    709: "CUDA_ERROR_CONTEXT_IS_DESTROYED",
-    999: "CUDA_ERROR_UNKNOWN",
-}
+# The names of the statuses of libcuda, by number: the program writes them here (src/core/python.rs).
+STATUSES = {}
 NOT_INITIALIZED = 3
 
 

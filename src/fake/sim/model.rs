@@ -20,7 +20,7 @@ pub mod limits;
 pub mod mapping;
 pub mod mask;
 pub mod module;
-/// Names of status codes, from the table that the program has too: a link to it, so that a package of this
+/// Names and messages of status codes, from the table that the program has too: a link to it, so that a package of this
 /// crate, which has none of `calls/`, has the file.
 pub mod names;
 pub mod needs;
@@ -29,5 +29,4 @@ pub mod primary;
 pub mod ptx;
 pub mod status;
 pub mod stream;
-pub mod texts;
 pub mod thread;

@@ -102,7 +102,7 @@ impl Session {
         let folder = self.folder().join("python");
         fs::create_dir_all(&folder)?;
         let script = folder.join("worker.py");
-        fs::write(&script, python::WORKER)?;
+        fs::write(&script, python::worker())?;
         // A trace of this run already counts the calls.
         let forwarding = match (traced::libcuda(), &self.libcuda) {
             (Some(traced), _) => Some(traced),

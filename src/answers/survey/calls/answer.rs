@@ -1,5 +1,7 @@
 //! What the status of a call means for its row: after an error, the row only shows what the call did before the error.
 
+use cuda_pitfalls_calls::status;
+
 use super::CallRow;
 
 /// What the status of a call means for the rest of its row.
@@ -29,7 +31,7 @@ impl CallRow {
         Some(match self.status.as_deref() {
             // Calls that return text, or open a library, have no status.
             None => CallAnswer::Succeeded,
-            Some(name) if SUCCESSES.contains(&name) => CallAnswer::Succeeded,
+            Some(name) if status::is_success(name) => CallAnswer::Succeeded,
             Some(name) if NOT_INITIALISED.contains(&name) => CallAnswer::NotInitialised,
             Some(name) if NOT_SUPPORTED.contains(&name) => CallAnswer::NotSupported,
             Some(_) => CallAnswer::Refused,
@@ -44,17 +46,6 @@ impl CallRow {
     }
 }
 
-/// Statuses of calls that succeeded.
-const SUCCESSES: [&str; 8] = [
-    "CUDA_SUCCESS",
-    "cudaSuccess",
-    "NVML_SUCCESS",
-    "NVRTC_SUCCESS",
-    "CUBLAS_STATUS_SUCCESS",
-    "CUFFT_SUCCESS",
-    "ncclSuccess",
-    "OK",
-];
 /// Statuses of calls whose library is not initialised.
 const NOT_INITIALISED: [&str; 2] = ["CUDA_ERROR_NOT_INITIALIZED", "NVML_ERROR_UNINITIALIZED"];
 /// Statuses of calls that the library, driver or GPU does not support, whatever the arguments.
@@ -89,7 +80,7 @@ mod tests {
     fn every_library_has_its_success_and_a_row_its_function() {
         for library in cuda_pitfalls_calls::CallLibrary::ALL {
             let name = cuda_pitfalls_calls::status::name(library, 0).expect("a name");
-            assert!(SUCCESSES.contains(&name), "{name}");
+            assert!(status::is_success(name), "{name}");
         }
         let row = CallRow { call: "cudaFree-nothing".into(), ..row("13.0", true, false) };
         assert_eq!(row.function(), "cudaFree");

@@ -2,9 +2,8 @@
 
 use crate::entry::{Initialiser, enter, enter_initialising};
 use crate::machine::machine;
-use crate::model::names::{self, DRIVER};
+use crate::model::names::{self, DRIVER, MESSAGES};
 use crate::model::status::{INVALID_VALUE, Outcome, code, no_machine};
-use crate::model::texts::sentence;
 use crate::pointer::Out;
 use crate::symbols::symbols;
 use std::ffi::{CStr, c_char};
@@ -21,7 +20,7 @@ symbols! {
     fn cuGetErrorName(error: u32, text: Out<*const c_char>) = code(put_static(names::name(DRIVER, error), &text));
 
     fn cuGetErrorString(error: u32, text: Out<*const c_char>) =
-        code(put_static(names::name(DRIVER, error).map(|name| sentence(error).unwrap_or(name)), &text));
+        code(put_static(names::name(DRIVER, error).map(|name| names::name(MESSAGES, error).unwrap_or(name)), &text));
 
     fn cuLogsCurrent(iterator: Out<u32>, _flags: u32) = enter(|process, _| iterator.put(process.log_end()?));
 

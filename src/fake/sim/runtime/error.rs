@@ -3,9 +3,8 @@
 use super::{before, call, call_in, enter_by};
 use crate::driver::init::put_log;
 use crate::machine::machine;
-use crate::model::names::{self, RUNTIME};
+use crate::model::names::{self, MESSAGES, RUNTIME};
 use crate::model::status::{SUCCESS, no_machine};
-use crate::model::texts::sentence;
 use crate::pointer::Out;
 use crate::symbols::runtime_symbols;
 use std::ffi::{CStr, c_char};
@@ -50,5 +49,5 @@ pub unsafe extern "C" fn cudaGetErrorName(error: u32) -> *const c_char {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cudaGetErrorString(error: u32) -> *const c_char {
     call("cudaGetErrorString", |_, _| Ok(()));
-    names::name(RUNTIME, error).map_or(UNRECOGNISED, |name| sentence(error).unwrap_or(name)).as_ptr()
+    names::name(RUNTIME, error).map_or(UNRECOGNISED, |name| names::name(MESSAGES, error).unwrap_or(name)).as_ptr()
 }
