@@ -49,6 +49,10 @@ fn files(folder: &'static Dir<'static>, ending: &'static str) -> impl Iterator<I
 
 /// What CUDA's errors say.
 pub const ERRORS: &str = include_str!("errors.toml");
+/// The frameworks that use CUDA.
+pub const FRAMEWORKS: &str = include_str!("frameworks.toml");
+/// The environment variables that CUDA and frameworks read.
+pub const VARIABLES: &str = include_str!("variables.toml");
 /// The questions of the essential set.
 pub const ESSENTIAL: &str = include_str!("essential.toml");
 /// The outlines of the questions.
@@ -62,7 +66,7 @@ pub const SYNONYMS: &str = include_str!("synonyms.toml");
 /// The recipes of `survey calls`.
 pub const CALLS: &str = include_str!("surveys/calls.toml");
 /// The variables of `survey env`.
-pub const VARIABLES: &str = include_str!("surveys/env.toml");
+pub const MEASURED_VARIABLES: &str = include_str!("surveys/env.toml");
 /// The masks of `survey mask`.
 pub const MASKS: &str = include_str!("surveys/mask.toml");
 /// The lines of `survey python`.

@@ -207,7 +207,7 @@ fn the_variables_that_cuinit_reads_are_those_that_the_survey_measured() {
     let variables = cuda_pitfalls::summary::embedded().variables;
     let at_init = variables.iter().filter(|facts| facts.read_at.as_deref() == Some("cuInit"));
     let mut measured: Vec<&str> = at_init.map(|facts| facts.variable.as_str()).collect();
-    let mut listed = cuda_pitfalls::trace::history::READ_BY_CUINIT.to_vec();
+    let mut listed: Vec<&str> = cuda_pitfalls::trace::history::read_by_cuinit().collect();
     measured.sort_unstable();
     listed.sort_unstable();
     assert_eq!(listed, measured);

@@ -98,11 +98,10 @@ pub fn injected() -> Vec<String> {
 /// Whether a variable injects a library that no scenario can have asked for. The libraries of our own trace do not
 /// count: a run under a trace says so in its report.
 fn is_from_outside(name: &str, value: &OsStr) -> bool {
-    let of_scenarios = environment::NAMES.contains(&name).then(|| environment::values(name)).flatten();
     let is_ours = traced::is_ours(Path::new(value));
     !value.is_empty()
         && !is_ours
-        && !of_scenarios.is_some_and(|allowed| allowed.iter().any(|allowed| value == *allowed))
+        && !environment::values(name).is_some_and(|allowed| allowed.iter().any(|allowed| value == allowed.as_str()))
 }
 
 /// The NVML that this process has mapped; `None` if it is unknown which file that is.

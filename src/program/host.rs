@@ -5,27 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use cuda_pitfalls_core::machine::Isolation;
+use cuda_pitfalls_core::scenario::environment::in_reports;
 
 /// The inode of the first PID namespace, fixed by the kernel.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
-
-/// Variables about GPUs that a scheduler or a user may have set. No others are recorded.
-const RECORDED: [&str; 14] = [
-    "CUDA_VISIBLE_DEVICES",
-    "CUDA_DEVICE_ORDER",
-    "CUDA_MODULE_LOADING",
-    "CUDA_LAUNCH_BLOCKING",
-    "CUDA_CACHE_DISABLE",
-    "CUDA_FORCE_PTX_JIT",
-    "CUDA_DISABLE_PTX_JIT",
-    "CUDA_DEVICE_MAX_CONNECTIONS",
-    "CUDA_MANAGED_FORCE_DEVICE_ALLOC",
-    "CUDA_FORCE_PRELOAD_LIBRARIES",
-    "NVIDIA_VISIBLE_DEVICES",
-    "NVIDIA_DRIVER_CAPABILITIES",
-    "GPU_DEVICE_ORDINAL",
-    "SLURM_JOB_GPUS",
-];
 
 /// The containers and namespaces around this process, before NVML is asked.
 pub(crate) fn isolation() -> Isolation {
@@ -80,9 +63,9 @@ pub(crate) fn kernel() -> Option<String> {
     Some(release.trim().split('-').next()?.to_string())
 }
 
-/// The recorded variables that are set.
+/// The variables about GPUs that a scheduler or a user has set. No others are recorded.
 pub(crate) fn environment() -> BTreeMap<String, String> {
-    RECORDED.iter().filter_map(|name| std::env::var(name).ok().map(|value| ((*name).to_string(), value))).collect()
+    in_reports().filter_map(|name| Some((name.to_string(), std::env::var(name).ok()?))).collect()
 }
 
 /// Whether an MPS control pipe is at the place where clients look for it.

@@ -3,6 +3,7 @@
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::event::Event;
 use cuda_pitfalls_core::report::{Calibrated, ReportView, Required, Requirement};
+use cuda_pitfalls_core::scenario::environment::lending_gpus;
 use cuda_pitfalls_core::verdict::{ExpectationMet, Provenance};
 
 use super::tally::{self, Standing};
@@ -10,9 +11,6 @@ use cuda_pitfalls_core::text::escape::{shorten, visible};
 
 /// The bytes of a line: node-problem-detector keeps 80 of what a plugin prints, the newline included.
 const LIMIT: usize = 79;
-
-/// Variables by which schedulers and runtimes lend some of a machine's GPUs.
-const LENT: [&str; 4] = ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "SLURM_JOB_GPUS"];
 
 /// 0: all is as expected. 1: a verdict is not, the host is unsafe to go on with, or a GPU or its driver is lost. 2:
 /// nothing can be said, as by the simulated machine of the one that it runs on.
@@ -50,7 +48,7 @@ fn lost(report: &ReportView<'_>) -> Option<String> {
         return Some(format!("GPU or driver lost: cuInit: {}", visible(&status)));
     }
     // Those who were lent some of the GPUs cannot see the others.
-    let is_lent = LENT.iter().any(|name| machine.environment.contains_key(*name));
+    let is_lent = lending_gpus().any(|name| machine.environment.contains_key(name));
     let answer = machine.gpus.len() as u64;
     if answer < on_bus && !is_lent && machine.unavailable.is_empty() {
         return Some(format!("GPU lost: {answer} of {on_bus} on the bus answer"));

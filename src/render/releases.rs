@@ -8,6 +8,7 @@ use crate::writer::{html, markdown};
 use cuda_pitfalls_answers::releases::{
     Column, DriverWitness, LineReleases, LineState, Matrix, MatrixChange, MatrixLine, ReleaseSpan,
 };
+use cuda_pitfalls_core::scenario::framework::frameworks;
 
 /// A state in a word, in one character for a table that has a column for each version, and as what a line does.
 fn words(state: LineState) -> (&'static str, &'static str, &'static str) {
@@ -156,13 +157,11 @@ document does not tell whether the lines before it had called `cuInit`.
 A column is an environment, not a release alone: a package that is only installed can change what importing another one \
 does.";
 
-/// Packages whose versions say most about an environment.
-const TOLD: [&str; 8] = ["torch", "triton", "transformers", "accelerate", "cuda-bindings", "jaxlib", "numba", "numpy"];
-
 fn environments(matrix: &Matrix) -> Section {
     let row = |column: &Column| {
-        let told = TOLD.iter().filter(|name| **name != column.package);
-        let told = told.filter_map(|name| Some(format!("{name} {}", column.packages.get(*name)?)));
+        let told = frameworks().iter().filter_map(|framework| framework.told.as_deref()).chain(["numpy"]);
+        let told = told.filter(|name| *name != column.package);
+        let told = told.filter_map(|name| Some(format!("{name} {}", column.packages.get(name)?)));
         vec![
             column.name.clone(),
             column.python.clone().unwrap_or_default(),

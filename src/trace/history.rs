@@ -7,7 +7,6 @@
 mod contexts;
 mod fork;
 mod init;
-mod latch;
 mod program;
 #[cfg(test)]
 mod tests;
@@ -18,9 +17,9 @@ use std::collections::HashMap;
 use super::{Trace, TraceProcess};
 
 pub use contexts::{Beside, ContextLife};
+pub use cuda_pitfalls_core::scenario::environment::{MASK, ORDER, is_read_by_cuinit, read_by_cuinit};
 pub use fork::Fork;
 pub use init::Init;
-pub use latch::{MASK, ORDER, READ_BY_CUINIT, is_read_by_cuinit};
 pub use program::ProgramHistory;
 pub use write::VariableWrite;
 pub(crate) use write::ancestors;

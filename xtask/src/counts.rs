@@ -87,7 +87,7 @@ impl Counted<'_> {
 }
 
 /// A text in which the part between two comments is replaced.
-fn between(text: &str, name: &str, made: &str) -> Result<String, TaskError> {
+pub(crate) fn between(text: &str, name: &str, made: &str) -> Result<String, TaskError> {
     let (from, to) = (format!("<!-- made: {name} -->\n"), "\n<!-- end -->");
     let missing = || format!("the page has no `{}` with a `{}` behind it", from.trim_end(), to.trim_start());
     let (head, rest) = text.split_once(&from).ok_or_else(missing)?;

@@ -19,7 +19,7 @@ use crate::claim::{self, Article};
 use crate::explain::{Fared, Phrasings};
 use crate::page::Measurement;
 use crate::provenance::ReportSource;
-use crate::{TaskError, book, counts, diagnoses, errors, explain, export, page, provenance, steps};
+use crate::{TaskError, book, counts, diagnoses, errors, explain, export, page, provenance, steps, tables};
 
 /// The page that has generated sentences, like README.md.
 pub const RESULTS: &str = "docs/results.md";
@@ -87,6 +87,8 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
         ("scenarios/index.json", catalogue::index()?),
         ("scenarios/surveys/summary.json", summary.text()),
         ("scenarios/steps.md", steps::page()),
+        (tables::SCENARIOS, tables::in_scenarios_readme(&read(tables::SCENARIOS)?)?),
+        (tables::PLUGIN, tables::plugin()),
     ];
     documents.extend(made.map(|(path, text)| (path.to_owned(), text)));
     documents.extend(schemas());

@@ -15,6 +15,7 @@ pub mod export;
 pub mod page;
 pub mod provenance;
 pub mod steps;
+pub mod tables;
 
 /// Why a task failed, such as a scenario that is not valid, or a file that cannot be read or written.
 pub type TaskError = Box<dyn std::error::Error>;

@@ -6,8 +6,7 @@ use serde::Serialize;
 use super::version_in;
 use crate::exit::Exit;
 use cuda_pitfalls_core::examination::{FileTry, ProcessExamination, ProcessLibrary};
-
-const MASK: &str = "CUDA_VISIBLE_DEVICES";
+use cuda_pitfalls_core::scenario::environment::MASK;
 
 /// What a running process sees and holds, and what is wrong with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]

@@ -7,7 +7,7 @@ use super::term::{Term, pairs};
 use super::words::{terms_of_code, terms_of_people};
 use crate::visibility::misspelt;
 use cuda_pitfalls_core::scenario::environment::meant_by;
-use cuda_pitfalls_core::scenario::framework::{FRAMEWORKS, Framework};
+use cuda_pitfalls_core::scenario::framework::{Framework, frameworks, others};
 
 /// What a term counts at most that is pasted again and again.
 const MOST_TIMES: f64 = 2.0;
@@ -17,21 +17,6 @@ const IN_CODE: f64 = 0.4;
 const MOST_LINES: usize = 400;
 /// A line longer than this is cut.
 const MOST_LETTERS: usize = 2000;
-
-/// Further frameworks that no scenario is about, and libraries beside them: what is said of one is answered by calls.
-const OTHERS: [&str; 11] = [
-    "pycuda",
-    "mxnet",
-    "paddle",
-    "paddlepaddle",
-    "julia",
-    "theano",
-    "chainer",
-    "taichi",
-    "onnxruntime",
-    "ollama",
-    "opencv",
-];
 
 /// What was asked.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -123,10 +108,10 @@ impl Query {
         query.is_one_word = said.split_whitespace().count() == 1;
         let lower = format!("{said} {code}").to_lowercase();
         let words: BTreeSet<&str> = lower.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
-        let mut named: Vec<&Framework> = FRAMEWORKS.iter().collect();
-        named.retain(|one| one.words.iter().any(|it| words.contains(it) || (it.contains('.') && lower.contains(it))));
-        query.frameworks = named.iter().filter_map(|one| one.tag).collect();
-        query.has_other = query.frameworks.len() < named.len() || OTHERS.iter().any(|name| words.contains(name));
+        let is_said = |word: &String| words.contains(word.as_str()) || (word.contains('.') && lower.contains(word));
+        let named: Vec<&Framework> = frameworks().iter().filter(|it| it.words.iter().any(is_said)).collect();
+        query.frameworks = named.iter().filter_map(|framework| framework.tag.as_deref()).collect();
+        query.has_other = query.frameworks.len() < named.len() || others().iter().any(is_said);
         let python = ["os.environ", "import ", "traceback", "runtimeerror", "python", ".py"];
         query.is_python = !query.frameworks.is_empty() || python.iter().any(|word| lower.contains(word));
         query.is_c = query.frameworks.is_empty()

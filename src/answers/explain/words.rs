@@ -8,6 +8,7 @@ use serde::Deserialize;
 
 use super::error;
 use super::term::{Term, pieces};
+use cuda_pitfalls_core::scenario::framework::frameworks;
 
 const SYNONYMS: &str = cuda_pitfalls_scenarios::SYNONYMS;
 
@@ -160,9 +161,11 @@ fn parts(piece: &str) -> Vec<String> {
         }
         found.push(word);
     }
-    // A name of CuPy that is written as everyone imports it.
-    if found.len() > 1 && found.first().is_some_and(|first| first == "cp") {
-        found.insert(0, "cupy".to_owned());
+    // `cp.zeros` is a name of CuPy, as everyone imports it.
+    let imported = found.first().filter(|_| found.len() > 1);
+    if let Some(framework) = imported.and_then(|first| frameworks().iter().find(|it| it.alias.as_ref() == Some(first)))
+    {
+        found.insert(0, framework.name.clone());
     }
     found
 }

@@ -11,7 +11,7 @@ use cuda_pitfalls_calls::{self as calls, CallLibrary, Effect};
 
 use super::{CasePlan, Plan};
 use crate::experiment::Step;
-use crate::scenario::framework::{FRAMEWORKS, OTHER_IMPORT_MS};
+use crate::scenario::framework::{frameworks, other_import_ms};
 
 /// A process: start, libraries, step barriers, end.
 const PROCESS_MS: f64 = 129.0;
@@ -104,8 +104,8 @@ pub fn attempt(case: &CasePlan, gpus: usize) -> Duration {
 
 /// How long the slowest import among the packages takes, in milliseconds.
 fn import_ms(needs: &[String]) -> f64 {
-    let needed = FRAMEWORKS.iter().filter(|framework| needs.iter().any(|need| need.starts_with(framework.name)));
-    needed.filter_map(|framework| framework.import_ms).fold(OTHER_IMPORT_MS, f64::max)
+    let needed = frameworks().iter().filter(|framework| needs.iter().any(|need| need.starts_with(&framework.name)));
+    needed.filter_map(|framework| framework.import_ms).fold(other_import_ms(), f64::max)
 }
 
 /// How long all attempts of a plan take.

@@ -1,7 +1,17 @@
-//! The environment variables that a scenario may read, set and remove, and what a misspelt one was meant to be.
+//! The environment variables that CUDA and frameworks read: the table `scenarios/variables.toml`. Which of them a
+//! scenario may read, set and remove, and what a misspelt one was meant to be.
 
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::framework;
 use crate::source::diagnostic::nearest_within;
 
+/// The variable that says which GPUs a process sees.
+pub const MASK: &str = "CUDA_VISIBLE_DEVICES";
+/// The variable that says in which order GPUs are numbered.
+pub const ORDER: &str = "CUDA_DEVICE_ORDER";
 /// The variable with the path of a library that libcuda loads during its initialisation.
 pub const INJECTION: &str = "CUDA_INJECTION64_PATH";
 /// The name of the injection library. It is in the folder of links that a worker searches first, so the loader finds it
@@ -10,124 +20,123 @@ pub const INJECTION_LIBRARY: &str = "libcuda_pitfalls_hook.so";
 /// The variable whose value the injection library writes into the mask.
 pub const INJECTED_MASK: &str = "CUDA_PITFALLS_HOOK_MASK";
 
-/// The names. Other variables in a worker's environment could run foreign code (`LD_PRELOAD`) or reveal something about
-/// the machine's owner, so a scenario cannot name them.
-pub const NAMES: &[&str] = &[
-    "CUDA_VISIBLE_DEVICES",
-    "CUDA_DEVICE_ORDER",
-    "CUDA_MODULE_LOADING",
-    "CUDA_MODULE_DATA_LOADING",
-    "CUDA_LAUNCH_BLOCKING",
-    "CUDA_CACHE_DISABLE",
-    "CUDA_CACHE_MAXSIZE",
-    "CUDA_CACHE_PATH",
-    "CUDA_FORCE_PTX_JIT",
-    "CUDA_FORCE_JIT",
-    "CUDA_DISABLE_PTX_JIT",
-    "CUDA_DISABLE_JIT",
-    "CUDA_DEVICE_MAX_CONNECTIONS",
-    "CUDA_DEVICE_MAX_COPY_CONNECTIONS",
-    "CUDA_MANAGED_FORCE_DEVICE_ALLOC",
-    "CUDA_FORCE_PRELOAD_LIBRARIES",
-    "CUDA_SCALE_LAUNCH_QUEUES",
-    "CUDA_LOG_FILE",
-    "CUDA_ENABLE_CPU_COREDUMP_ON_EXCEPTION",
-    "CUDA_ENABLE_LIGHTWEIGHT_COREDUMP",
-    "CUDA_COREDUMP_GENERATION_FLAGS",
-    "CUDA_COREDUMP_FILE",
-    "NVIDIA_VISIBLE_DEVICES",
-    "CUDA_ENABLE_MODULE_LAZY_LOADING",
-    "CUDA_PREFER_SPINLOCKS_ON_HOST",
-    "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
-    "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE",
-    INJECTION,
-    INJECTED_MASK,
-];
+/// An environment variable.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KnownVariable {
+    name: String,
+    read_by: VariableReader,
+    /// A scenario may read, set and remove it.
+    #[serde(default)]
+    in_scenarios: bool,
+    /// All that a scenario may set it to; `None` if it may set anything.
+    values: Option<Vec<String>>,
+    /// A report says what it was.
+    #[serde(default)]
+    in_reports: bool,
+    /// Schedulers and runtimes lend some of a machine's GPUs by it.
+    #[serde(default)]
+    lends_gpus: bool,
+}
 
-/// Further variables that CUDA, its libraries and frameworks read, for which another name may be meant.
-const READ_TOO: &[&str] = &[
-    "CUDA_MPS_PIPE_DIRECTORY",
-    "JAX_PLATFORMS",
-    "NCCL_P2P_DISABLE",
-    "NCCL_SOCKET_IFNAME",
-    "NVIDIA_TF32_OVERRIDE",
-    "PYTORCH_ALLOC_CONF",
-    "PYTORCH_CUDA_ALLOC_CONF",
-    "PYTORCH_NO_CUDA_MEMORY_CACHING",
-    "PYTORCH_NVML_BASED_CUDA_CHECK",
-    "TF_FORCE_GPU_ALLOW_GROWTH",
-    "XLA_PYTHON_CLIENT_ALLOCATOR",
-    "XLA_PYTHON_CLIENT_MEM_FRACTION",
-    "XLA_PYTHON_CLIENT_PREALLOCATE",
-];
+/// Who reads a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum VariableReader {
+    /// `cuInit`, and nothing reads it again.
+    #[serde(rename = "cuInit")]
+    CuInit,
+    Libcuda,
+    Mps,
+    Library,
+    Framework,
+    Container,
+    /// The injection library of scenarios.
+    Hook,
+    Scheduler,
+    Launcher,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct VariableFile {
+    libraries: Vec<String>,
+    variable: Vec<KnownVariable>,
+}
+
+/// Empty if the file is not valid; a test excludes that.
+static FILE: LazyLock<VariableFile> =
+    LazyLock::new(|| toml::from_str(cuda_pitfalls_scenarios::VARIABLES).unwrap_or_default());
+
+fn names(which: impl Fn(&KnownVariable) -> bool) -> impl Iterator<Item = &'static str> {
+    FILE.variable.iter().filter(move |variable| which(variable)).map(|variable| variable.name.as_str())
+}
+
+fn known(name: &str) -> Option<&'static KnownVariable> {
+    FILE.variable.iter().find(|variable| variable.name == name)
+}
+
+/// The variables that only `cuInit` reads, so that a later write has no effect. A test compares the table with the
+/// survey that measured when each variable is read (docs/surveys/env.md).
+pub fn read_by_cuinit() -> impl Iterator<Item = &'static str> {
+    names(|variable| variable.read_by == VariableReader::CuInit)
+}
+
+/// Whether only `cuInit` reads a variable.
+pub fn is_read_by_cuinit(name: &str) -> bool {
+    read_by_cuinit().any(|known| known == name)
+}
+
+/// The variables that a scenario may read, set and remove.
+pub fn in_scenarios() -> impl Iterator<Item = &'static str> {
+    names(|variable| variable.in_scenarios)
+}
+
+/// The variables of which a report says what they were.
+pub fn in_reports() -> impl Iterator<Item = &'static str> {
+    names(|variable| variable.in_reports)
+}
+
+/// The variables by which schedulers and runtimes lend some of a machine's GPUs.
+pub fn lending_gpus() -> impl Iterator<Item = &'static str> {
+    names(|variable| variable.lends_gpus)
+}
+
+/// The variables by which launchers tell each of several processes its part.
+pub fn of_launchers() -> impl Iterator<Item = &'static str> {
+    names(|variable| variable.read_by == VariableReader::Launcher)
+}
+
+/// How the names of variables begin that frameworks and the libraries below them read. Variables that decide which code
+/// an interpreter runs (`PYTHONPATH`, `LD_LIBRARY_PATH`) have none of these prefixes.
+pub fn framework_prefixes() -> impl Iterator<Item = &'static str> {
+    framework::frameworks().iter().flat_map(|framework| &framework.variables).chain(&FILE.libraries).map(String::as_str)
+}
 
 /// The variable that is read where one of this name is not: what one misspelling in ten characters makes of it, or
 /// another end of `CUDA_VISIBLE_DEVICES`. `None` for a name that is read itself, and for one that is like none.
 pub fn meant_by(name: &str) -> Option<&'static str> {
-    let mut read = NAMES.iter().chain(READ_TOO).copied();
-    if read.clone().any(|known| known == name) {
+    if known(name).is_some() {
         return None;
     }
     // People write CUDA_VISIBLE=0 and CUDA_VISIBLE_GPUS=0, and keep the mask in CUDA_VISIBLE_DEVICES_OLD.
-    let is_cut = name.starts_with("CUDA_VISIBLE") && !name.starts_with("CUDA_VISIBLE_DEVICES");
+    let is_cut = name.starts_with("CUDA_VISIBLE") && !name.starts_with(MASK);
+    let mut read = names(|variable| !matches!(variable.read_by, VariableReader::Scheduler | VariableReader::Launcher));
     let near = read.find(|known| nearest_within(name, known.len() / 10, [*known]).is_some());
-    near.or(is_cut.then_some("CUDA_VISIBLE_DEVICES"))
+    near.or(is_cut.then_some(MASK))
 }
 
-/// Prefixes of the variables that frameworks read. Variables that decide which code an interpreter runs (`PYTHONPATH`,
-/// `LD_LIBRARY_PATH`) have none of these prefixes.
-pub const FRAMEWORK_PREFIXES: &[&str] = &[
-    "PYTORCH_",
-    "TORCH_",
-    "XLA_",
-    "JAX_",
-    "CUPY_",
-    "NUMBA_",
-    "TRITON_",
-    "TF_",
-    "HF_",
-    "TRANSFORMERS_",
-    "ACCELERATE_",
-    "NCCL_",
-    "RMM_",
-    "RAPIDS_",
-    "CUDF_",
-    "OMP_",
-    "MKL_",
-    "GGML_",
-    "LLAMA_",
-    "VLLM_",
-    "CUBLAS_",
-    "CUDNN_",
-    "TOKENIZERS_",
-];
-
-/// Variables by which launchers tell each of several processes its part.
-pub const LAUNCHER_NAMES: &[&str] =
-    &["LOCAL_RANK", "RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "SLURM_LOCALID"];
-
-/// Whether a case of Python lines may use this variable in addition to [`NAMES`].
+/// Whether a case of Python lines may use this variable in addition to those [`in_scenarios`].
 pub fn is_of_a_framework(name: &str) -> bool {
     let in_form = name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
     in_form
-        && (LAUNCHER_NAMES.contains(&name)
-            || FRAMEWORK_PREFIXES.iter().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix)))
+        && (of_launchers().any(|known| known == name)
+            || framework_prefixes().any(|prefix| name.len() > prefix.len() && name.starts_with(prefix)))
 }
 
-/// A path at which not even root can make, replace or remove a file. A device file would not do: root can put a pipe or
-/// a folder in place of `/dev/null`.
-const NOWHERE: &str = "/proc/cuda-pitfalls";
-
-/// The only allowed values of a variable that names a file; `None` for other variables. A worker leaves nothing outside
-/// its own home.
-pub fn values(name: &str) -> Option<&'static [&'static str]> {
-    match name {
-        "CUDA_LOG_FILE" => Some(&["stdout", "stderr"]),
-        "CUDA_CACHE_PATH" | "CUDA_COREDUMP_FILE" => Some(&[NOWHERE]),
-        // Our own library, or none.
-        INJECTION => Some(&[INJECTION_LIBRARY, NOWHERE]),
-        _ => None,
-    }
+/// The only values that a scenario may give to a variable, if it names a file; `None` for other variables.
+pub fn values(name: &str) -> Option<&'static [String]> {
+    known(name)?.values.as_deref()
 }
 
 #[cfg(test)]
@@ -135,12 +144,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_table_is_valid_and_has_the_variables_of_the_survey() {
+        let file: VariableFile = toml::from_str(cuda_pitfalls_scenarios::VARIABLES).unwrap();
+        assert!(file.variable.iter().all(|it| file.variable.iter().filter(|other| it.name == other.name).count() == 1));
+        let surveyed: toml::Table = toml::from_str(cuda_pitfalls_scenarios::MEASURED_VARIABLES).unwrap();
+        let rows = ["variable", "left_out"].into_iter().flat_map(|key| surveyed[key].as_array().unwrap());
+        rows.map(|row| row["name"].as_str().unwrap()).for_each(|name| assert!(known(name).is_some(), "{name}"));
+    }
+
+    #[test]
     fn a_variable_that_names_a_file_has_listed_values() {
-        for name in
-            NAMES.iter().filter(|name| ["_FILE", "_PATH", "_PIPE", "_DIRECTORY"].iter().any(|end| name.ends_with(end)))
-        {
+        let files = ["_FILE", "_PATH", "_PIPE", "_DIRECTORY"];
+        for name in in_scenarios().filter(|name| files.iter().any(|end| name.ends_with(end))) {
             assert!(values(name).is_some(), "{name}");
         }
+        assert!(values(INJECTION).unwrap().iter().any(|value| value == INJECTION_LIBRARY));
         assert_eq!(values("CUDA_CACHE_DISABLE"), None);
     }
 

@@ -1,76 +1,80 @@
-//! The frameworks that the program knows, each with all of its names.
+//! The frameworks that use CUDA: the table `scenarios/frameworks.toml`.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 
 /// A framework.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct Framework {
     /// Its name in the rules of `trace`, for workarounds.
-    pub name: &'static str,
+    pub name: String,
     /// The tag of the scenarios about it; `None` if there are none.
-    pub tag: Option<&'static str>,
-    /// Its Python packages; empty if there are no workarounds for it.
-    pub packages: &'static [&'static str],
-    /// The words that people use for it, in lower case; empty if `explain` does not know it.
-    pub words: &'static [&'static str],
-    /// How long an interpreter takes to import it, in milliseconds; `None` stands for [`OTHER_IMPORT_MS`].
+    pub tag: Option<String>,
+    /// Its Python packages whose lines are the way to CUDA.
+    pub packages: Vec<String>,
+    /// Its Python packages that call CUDA as a project does.
+    pub users: Vec<String>,
+    /// The functions by which its caller's lines come to CUDA, by their module.
+    pub doors: BTreeMap<String, Vec<String>>,
+    /// What people call it, in lower case; empty if `explain` does not know it.
+    pub words: Vec<String>,
+    /// What its package is imported as.
+    pub alias: Option<String>,
+    /// How long an interpreter takes to import it, in milliseconds.
     pub import_ms: Option<f64>,
+    /// How the names of variables begin that it reads.
+    pub variables: Vec<String>,
+    /// The variables with the folders that it caches in.
+    pub caches: Vec<String>,
+    /// The distribution whose version is told of environments of other packages.
+    pub told: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct FrameworkFile {
+    others: Vec<String>,
+    other_import_ms: f64,
+    framework: Vec<Framework>,
+}
+
+/// Empty if the file is not valid; a test excludes that.
+static FILE: LazyLock<FrameworkFile> =
+    LazyLock::new(|| toml::from_str(cuda_pitfalls_scenarios::FRAMEWORKS).unwrap_or_default());
+
+/// All frameworks.
+pub fn frameworks() -> &'static [Framework] {
+    &FILE.framework
+}
+
+/// The names of frameworks that no scenario is about, and of libraries beside them, in lower case.
+pub fn others() -> &'static [String] {
+    &FILE.others
 }
 
 /// How long an interpreter takes to import a framework without a time of its own, in milliseconds.
-pub const OTHER_IMPORT_MS: f64 = 700.0;
-
-/// A Python framework with scenarios.
-const fn asked(
-    name: &'static str,
-    tag: &'static str,
-    packages: &'static [&'static str],
-    words: &'static [&'static str],
-) -> Framework {
-    Framework { name, tag: Some(tag), packages, words, import_ms: None }
-}
-
-/// A Python framework without scenarios.
-const fn traced(name: &'static str, packages: &'static [&'static str], words: &'static [&'static str]) -> Framework {
-    Framework { name, tag: None, packages, words, import_ms: None }
-}
-
-impl Framework {
-    const fn imported_in(self, ms: f64) -> Framework {
-        Framework { import_ms: Some(ms), ..self }
-    }
-}
-
-/// All frameworks. The times are means of 1,000 attempts on H100 and H200 with PyTorch 2.11 and JAX 0.11, and the mean
-/// of the others together: CuPy 14.2, Numba, cuda.core, llama-cpp-python, RMM.
-pub const FRAMEWORKS: &[Framework] = &[
-    asked("torch", "pytorch", &["torch", "torchvision", "torchaudio"], &["torch", "pytorch", "dataloader", "libtorch"])
-        .imported_in(3300.0),
-    asked("cupy", "cupy", &["cupy", "cupyx", "cupy_backends"], &["cupy"]),
-    asked(
-        "jax",
-        "jax",
-        &["jax", "jaxlib", "jax_plugins", "jax_cuda12_plugin", "jax_cuda13_plugin"],
-        &["jax", "jaxlib", "xla_python_client_preallocate"],
-    )
-    .imported_in(1500.0),
-    asked("numba", "numba", &["numba", "numba_cuda"], &["numba"]),
-    asked("triton", "triton", &["triton"], &["triton"]).imported_in(3300.0),
-    traced("tensorflow", &["tensorflow", "keras"], &["tensorflow"]),
-    asked("accelerate", "accelerate", &["accelerate"], &["accelerate", "partialstate"]).imported_in(3300.0),
-    asked("transformers", "transformers", &["transformers"], &["transformers", "trainingarguments"])
-        .imported_in(3300.0),
-    traced("lightning", &["lightning", "pytorch_lightning"], &[]),
-    traced("vllm", &["vllm"], &[]),
-    asked("cuda.core", "cuda-core", &[], &["cuda.core"]),
-    asked("rmm", "rmm", &[], &["rmm", "rapids"]),
-    asked("llama_cpp", "llama-cpp-python", &["llama_cpp"], &["llama", "llama_cpp"]),
-];
-
-/// The frameworks with workarounds.
-pub fn with_packages() -> impl Iterator<Item = &'static Framework> {
-    FRAMEWORKS.iter().filter(|framework| !framework.packages.is_empty())
+pub fn other_import_ms() -> f64 {
+    FILE.other_import_ms
 }
 
 /// The framework of a Python package.
-pub fn of_package(package: &str) -> Option<&'static Framework> {
-    FRAMEWORKS.iter().find(|framework| framework.packages.contains(&package))
+pub fn with_package(package: &str) -> Option<&'static Framework> {
+    FILE.framework.iter().find(|framework| framework.packages.iter().chain(&framework.users).any(|own| own == package))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_valid_and_has_each_package_once() {
+        let file: FrameworkFile = toml::from_str(cuda_pitfalls_scenarios::FRAMEWORKS).unwrap();
+        let mut packages: Vec<&String> =
+            file.framework.iter().flat_map(|it| it.packages.iter().chain(&it.users)).collect();
+        packages.sort();
+        assert!(packages.is_sorted_by(|a, b| a < b), "{packages:?}");
+    }
 }

@@ -120,7 +120,7 @@ fn definitions() -> Value {
         },
         "range": { "type": "string", "pattern": RANGE },
         "bytes": or_parameter(json!([{ "type": "integer", "minimum": 0 }, { "type": "string", "pattern": BYTES }])),
-        "variable": or_parameter(json!([{ "enum": environment::NAMES }, framework_variable()])),
+        "variable": or_parameter(json!([{ "enum": environment::in_scenarios().collect::<Vec<_>>() }, framework_variable()])),
         "when": when(),
         "expectation": expectation(),
         "check": check(),
@@ -133,7 +133,8 @@ fn definitions() -> Value {
 
 /// An environment variable of a framework, for cases of Python lines.
 fn framework_variable() -> Value {
-    let (prefixes, names) = (environment::FRAMEWORK_PREFIXES.join("|"), environment::LAUNCHER_NAMES.join("|"));
+    let prefixes = environment::framework_prefixes().collect::<Vec<_>>().join("|");
+    let names = environment::of_launchers().collect::<Vec<_>>().join("|");
     json!({ "description": "In a case of Python lines.", "type": "string", "pattern": format!("^(({prefixes})[A-Z0-9_]+|{names})$") })
 }
 

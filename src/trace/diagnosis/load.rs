@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Severity;
 use super::clue::{Attribute, ClueKind, KINDS, Part, Type, parts};
 use super::rule::{ANY, DiagnosisRule, RuleCondition, WorkaroundRun, is_function};
-use cuda_pitfalls_core::scenario::framework;
+use cuda_pitfalls_core::scenario::framework::frameworks;
 use cuda_pitfalls_core::source::Diagnostic;
 use cuda_pitfalls_core::source::diagnostic::suggest;
 use cuda_pitfalls_core::source::reader::{Reader, get, opening_comment};
@@ -141,8 +141,8 @@ fn words(reader: &mut Reader<'_>, node: &Node) -> Vec<String> {
 fn workarounds<'n>(reader: &mut Reader<'_>, node: &'n Node) -> Option<Vec<(String, String, &'n Node)>> {
     let entries = reader.table(node)?;
     let functions = entries.iter().map(|entry| entry.key.text.as_str()).filter(|key| is_function(key));
-    let known: Vec<&str> =
-        [ANY].into_iter().chain(framework::with_packages().map(|framework| framework.name)).chain(functions).collect();
+    let names = frameworks().iter().map(|framework| framework.name.as_str());
+    let known: Vec<&str> = [ANY].into_iter().chain(names).chain(functions).collect();
     reader.known_keys(entries, &known);
     reader.required(entries, ANY, &node.place, "`workaround`");
     let texts = entries.iter();

@@ -63,7 +63,7 @@ pub const ANY: &str = "any";
 /// Whether a workaround's key names a function, such as `torch.cuda.is_available`, of a framework.
 pub(super) fn is_function(key: &str) -> bool {
     let package = key.split_once('.').map(|(package, _)| package);
-    package.and_then(framework::of_package).is_some()
+    package.and_then(framework::with_package).is_some()
 }
 
 impl RuleCondition {
@@ -108,8 +108,8 @@ impl DiagnosisRule {
         let packages =
             clue.stacks.iter().flat_map(|stack| stack.frames.iter().rev().chain(stack.meanwhile.iter().rev()));
         packages
-            .filter_map(|frame| framework::of_package(frame.package.as_deref()?))
-            .find_map(|framework| self.workaround(framework.name))
+            .filter_map(|frame| framework::with_package(frame.package.as_deref()?))
+            .find_map(|framework| self.workaround(&framework.name))
             .or_else(|| self.workaround(ANY))
             .unwrap_or_default()
     }

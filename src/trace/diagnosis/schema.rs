@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::Severity;
 use super::clue::{Attribute, COMMON, ClueKind, KINDS, Type};
 use super::rule::ANY;
-use cuda_pitfalls_core::scenario::framework;
+use cuda_pitfalls_core::scenario::framework::frameworks;
 use cuda_pitfalls_core::source::schema::{BYTES, object, one_or_more, sentence, set};
 
 /// The name of a function of a framework.
@@ -78,7 +78,7 @@ fn value(attribute: &Attribute) -> Value {
 
 /// A text or a run for each framework and function.
 fn by_caller(value: impl Fn(&str) -> Value, function: Value, required: &[&str]) -> Value {
-    let names = [ANY].into_iter().chain(framework::with_packages().map(|framework| framework.name));
+    let names = [ANY].into_iter().chain(frameworks().iter().map(|framework| framework.name.as_str()));
     let properties: Map<String, Value> = names.map(|name| (name.to_owned(), value(name))).collect();
     let mut schema = object(Value::Object(properties), required);
     set(&mut schema, "patternProperties", json!({ FUNCTION: function }));

@@ -9,14 +9,13 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 import pytest
 
 from . import child, kept, program, sarif
+from .frameworks import DOORS
 from .probe import Probe, can_initialise
 from .program import Traced
 from .project import Judged, Project
 
 #: How often a run is traced whose line was not read in time.
 _ATTEMPTS = 3
-#: Functions of a framework by which its user's lines come to CUDA, by the module that has them.
-_DOORS = {"torch.cuda": ("is_available", "_lazy_init"), "cupy.cuda": ("is_available",)}
 
 
 class Found:
@@ -46,7 +45,7 @@ class Found:
 def _functions(ways: List[Judged]) -> List[List[str]]:
     """The functions by which these ways came to ``cuInit``: each calls it once, so their later callers are looked at."""
     functions = [function for judged in ways for function in judged.way.reached]
-    for module, doors in _DOORS.items():
+    for module, doors in DOORS.items():
         file = getattr(sys.modules.get(module), "__file__", None)
         functions += [[file, door] for door in doors if file and ways]
     return sorted(set(map(tuple, functions)))  # type: ignore[arg-type]

@@ -10,13 +10,8 @@ from functools import lru_cache
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 from . import kept
+from .frameworks import PACKAGES
 
-#: Packages whose own lines are the way to CUDA, and not whose line it is.
-FRAMEWORKS = frozenset(
-    "torch torchvision torchaudio triton cupy cupy_backends cupyx jax jaxlib jax_plugins jax_cuda12_plugin "
-    "jax_cuda13_plugin numba numba_cuda cuda nvidia tensorflow "
-    "pynvml".split()
-)
 #: Packages that import a file of tests, and the import system.
 _RUNNERS = frozenset("pytest _pytest pluggy xdist execnet pytest_forked pytest_cuda_pitfalls pytest_asyncio".split())
 #: What the driver of a trace without a GPU refuses, and a real one answers before ``cuInit``.
@@ -217,7 +212,7 @@ def way_to(event: Dict[str, Any], cwd: str) -> Optional[Way]:
     own = [
         number
         for number, (frame, module) in enumerate(named)
-        if _package(frame, module) not in FRAMEWORKS or frame["function"] == "<module>"
+        if _package(frame, module) not in PACKAGES or frame["function"] == "<module>"
     ]
     # Where all is a framework's, its innermost line is the one.
     last = own[-1] if own else len(named) - 1

@@ -209,7 +209,7 @@ fn every_text_is_a_sentence_and_every_page_is_nvidias() {
 #[test]
 fn what_the_linker_is_given_is_as_long_as_the_list_says() {
     let said = kernel("nothing").map(|text| format!("ptx = \"nothing\", bytes = {}", text.len() + 1)).unwrap();
-    let source = cuda_pitfalls_scenarios::VARIABLES;
+    let source = cuda_pitfalls_scenarios::MEASURED_VARIABLES;
     assert_eq!(source.matches("cuLinkAddData_v2").count(), source.matches(&said).count(), "{said}");
 }
 

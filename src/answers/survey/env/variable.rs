@@ -14,7 +14,7 @@ use cuda_pitfalls_core::experiment::Step;
 use cuda_pitfalls_core::scenario::{Case, Check, Gpus};
 
 const PATH: &str = "scenarios/surveys/env.toml";
-const SOURCE: &str = cuda_pitfalls_scenarios::VARIABLES;
+const SOURCE: &str = cuda_pitfalls_scenarios::MEASURED_VARIABLES;
 
 /// The case in which the variable is set at exec.
 pub(super) const AT_EXEC: &str = "trap";

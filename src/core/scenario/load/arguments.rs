@@ -264,17 +264,18 @@ pub(super) fn variable(reader: &mut Reader<'_>, node: &Node, in_python: bool) ->
 
 /// Whether a scenario may use this environment variable; reports it if not.
 pub(super) fn may_name(reader: &mut Reader<'_>, name: &str, place: &SourceSpan, in_python: bool) -> bool {
-    let known = environment::NAMES.contains(&name) || (in_python && environment::is_of_a_framework(name));
+    let known =
+        environment::in_scenarios().any(|known| known == name) || (in_python && environment::is_of_a_framework(name));
     if !known {
         let message = format!("a scenario cannot name the environment variable `{name}`");
-        reader.error(place, message, suggest(name, environment::NAMES.iter().copied()));
+        reader.error(place, message, suggest(name, environment::in_scenarios()));
     }
     known
 }
 
 /// Reports a value that a scenario may not give to this environment variable.
 pub(super) fn may_have_value(reader: &mut Reader<'_>, name: &str, value: &str, place: &SourceSpan) {
-    let allowed = environment::values(name).filter(|allowed| !allowed.contains(&value));
+    let allowed = environment::values(name).filter(|allowed| !allowed.iter().any(|known| known == value));
     if let Some(allowed) = allowed {
         let help = Some(format!("it can be {}", allowed.join(" or ")));
         reader.error(place, format!("a scenario cannot set `{name}` to this"), help);

@@ -16,6 +16,7 @@ use cuda_pitfalls_calls::status::SIM_NOT_MODELLED;
 use cuda_pitfalls_calls::{Effect, find};
 use cuda_pitfalls_core::channel::Channel;
 use cuda_pitfalls_core::experiment::Step;
+use cuda_pitfalls_core::scenario::environment::MASK;
 
 /// The program, as the driver installs it.
 const PROGRAM: &str = "nvidia-cuda-mps-control";
@@ -24,8 +25,6 @@ const PLACES: [&str; 3] = ["/usr/bin", "/usr/local/nvidia/bin", "/opt/nvidia/bin
 /// The folder in which clients look for the daemon, and that of its logs.
 const PIPES: &str = "CUDA_MPS_PIPE_DIRECTORY";
 const LOGS: &str = "CUDA_MPS_LOG_DIRECTORY";
-/// The variable that hides GPUs.
-const MASK: &str = "CUDA_VISIBLE_DEVICES";
 /// The mask of a daemon that has none.
 const NO_MASK: &str = "none";
 /// The file with the daemon's PID, in its folder of pipes.

@@ -14,6 +14,8 @@ use cuda_pitfalls_answers::survey::errors::Returned;
 use cuda_pitfalls_answers::survey::python::{PythonAttempt, PythonLine, Said, made};
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::scenario::environment::MASK;
+use cuda_pitfalls_core::scenario::framework::frameworks;
 use cuda_pitfalls_core::verdict::Reason;
 use cuda_pitfalls_instrument::forwarding;
 use cuda_pitfalls_instrument::supervisor::{Errand, ErrandEnd, SupervisorError, role};
@@ -24,20 +26,6 @@ const ROW: &str = include_str!("row.py");
 const GRACE: Duration = Duration::from_secs(90);
 /// The time from SIGTERM to SIGKILL for a tracer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The variable with the GPUs that a process sees.
-const MASK: &str = "CUDA_VISIBLE_DEVICES";
-
-/// Variables with the folders of frameworks' caches. Each attempt has its own, so that it does not profit from what an
-/// earlier one compiled.
-const CACHES: [&str; 6] = [
-    "XDG_CACHE_HOME",
-    "TRITON_CACHE_DIR",
-    "TORCHINDUCTOR_CACHE_DIR",
-    "CUPY_CACHE_DIR",
-    "NUMBA_CACHE_DIR",
-    "CUDA_CACHE_PATH",
-];
-
 /// The variable with the folders in which an interpreter finds modules, in addition to its own.
 const MODULES: &str = "PYTHONPATH";
 
@@ -261,8 +249,11 @@ impl Attempts {
     /// The caller's environment, changed for a row.
     fn environment(&self, line: &PythonLine, folder: &Path) -> BTreeMap<OsString, OsString> {
         let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
-        let cache = |name: &str| (OsString::from(name), folder.join("cache").join(name).into_os_string());
-        environment.extend(CACHES.map(cache));
+        // Each attempt caches for itself, so that it does not profit from what an earlier one compiled.
+        let of_frameworks = frameworks().iter().flat_map(|framework| &framework.caches).map(String::as_str);
+        for name in of_frameworks.chain(["XDG_CACHE_HOME", "CUDA_CACHE_PATH"]) {
+            environment.insert(OsString::from(name), folder.join("cache").join(name).into_os_string());
+        }
         for (name, value) in &self.variables {
             match value {
                 Some(value) => environment.insert(name.clone(), value.clone()),
