@@ -1,6 +1,6 @@
 //! What a machine cannot answer, in one line.
 
-use cuda_pitfalls_core::report::{ReportView, ScenarioView};
+use cuda_pitfalls_core::report::ReportView;
 
 use cuda_pitfalls_core::text::counts::tally;
 use cuda_pitfalls_core::text::escape::terminal;
@@ -18,12 +18,13 @@ pub fn report(report: &ReportView<'_>) -> Option<String> {
 /// What did not run and a reader should know: what does not apply, and what was skipped though asked for by name.
 pub fn notes(report: &ReportView<'_>) -> Vec<String> {
     let mut notes: Vec<String> = self::report(report).into_iter().collect();
-    let is_missed = |scenario: &&ScenarioView<'_>| scenario.verdict.lacks_a_need() && scenario.asked_by_name;
-    let said = |scenario: &ScenarioView<'_>| match &scenario.lacks {
-        Some(lacks) => format!("{} (needs {lacks})", scenario.name),
-        None => scenario.name.to_owned(),
-    };
-    let missed: Vec<String> = report.scenarios.iter().filter(is_missed).map(said).collect();
+    let missed = report.scenarios.iter().filter(|it| it.verdict.lacks_a_need() && it.asked_by_name);
+    let missed: Vec<String> = missed
+        .map(|scenario| match &scenario.lacks {
+            Some(lacks) => format!("{} (needs {lacks})", scenario.name),
+            None => scenario.name.to_owned(),
+        })
+        .collect();
     if !missed.is_empty() {
         notes.push(format!("asked for by name and skipped: {}", missed.join(", ")));
     }

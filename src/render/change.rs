@@ -53,21 +53,30 @@ fn fact(fact: &Fact) -> String {
 
 /// What a row of a survey says something of, and what it says.
 fn row(row: &RowFact) -> (&'static str, String) {
-    let yes = |holds: &Option<bool>| holds.map_or("unknown", |holds| if holds { "yes" } else { "no" }).to_owned();
-    let or = |text: &Option<String>, absent: &str| text.clone().unwrap_or_else(|| absent.to_owned());
-    let listed = |gpus: &Option<Vec<u32>>| gpus.as_ref().map_or("unknown".to_owned(), |gpus| gpu_names(gpus, "none"));
     match row {
-        RowFact::ReadsMask(holds) => ("reads the mask", yes(holds)),
-        RowFact::CallsCuinit(holds) => ("calls cuInit", yes(holds)),
-        RowFact::CalledAt(place) => ("at", or(place, "nowhere")),
-        RowFact::ContextOn(gpus) => ("context on", listed(gpus)),
-        RowFact::Returned(status) => ("returned", or(status, "nothing")),
+        RowFact::ReadsMask(holds) => ("reads the mask", yes_or_no(*holds)),
+        RowFact::CallsCuinit(holds) => ("calls cuInit", yes_or_no(*holds)),
+        RowFact::CalledAt(place) => ("at", text_or(place, "nowhere")),
+        RowFact::ContextOn(gpus) => ("context on", gpu_list(gpus.as_deref())),
+        RowFact::Returned(status) => ("returned", text_or(status, "nothing")),
         RowFact::CuInit(status) => ("cuInit", status.clone()),
-        RowFact::Gpus(gpus) => ("GPUs", listed(gpus)),
-        RowFact::AsPredicted(holds) => ("as the rule says", yes(holds)),
-        RowFact::HasEffect(holds) => ("has an effect", yes(holds)),
-        RowFact::ReadAt(call) => ("is read at", or(call, "unknown")),
-        RowFact::Raises(kind) => ("raises", or(kind, "nothing")),
-        RowFact::Left(end) => ("process ends with", or(end, "exit code 0")),
+        RowFact::Gpus(gpus) => ("GPUs", gpu_list(gpus.as_deref())),
+        RowFact::AsPredicted(holds) => ("as the rule says", yes_or_no(*holds)),
+        RowFact::HasEffect(holds) => ("has an effect", yes_or_no(*holds)),
+        RowFact::ReadAt(call) => ("is read at", text_or(call, "unknown")),
+        RowFact::Raises(kind) => ("raises", text_or(kind, "nothing")),
+        RowFact::Left(end) => ("process ends with", text_or(end, "exit code 0")),
     }
+}
+
+fn yes_or_no(holds: Option<bool>) -> String {
+    holds.map_or("unknown", |holds| if holds { "yes" } else { "no" }).to_owned()
+}
+
+fn text_or(text: &Option<String>, absent: &str) -> String {
+    text.clone().unwrap_or_else(|| absent.to_owned())
+}
+
+fn gpu_list(gpus: Option<&[u32]>) -> String {
+    gpus.map_or("unknown".to_owned(), |gpus| gpu_names(gpus, "none"))
 }

@@ -103,8 +103,7 @@ fn differences(comparison: &Comparison, differences: &[EntryDifference]) -> Vec<
         let version = difference.libcudart.as_deref().filter(|_| versions.len() > 1);
         (words(difference), keyed(&difference.name, version))
     });
-    let line = |(words, names): (String, Vec<String>)| format!("{}: {words}", several(&names));
-    grouped(told).into_iter().map(line).collect()
+    grouped(told).into_iter().map(|(words, names)| format!("{}: {words}", several(&names))).collect()
 }
 
 fn words(difference: &EntryDifference) -> String {
@@ -120,11 +119,11 @@ fn words(difference: &EntryDifference) -> String {
 /// Names, as many as there is room for, and how many there are where that is not all.
 fn several(names: &[String]) -> String {
     let mut shown = String::new();
-    for (place, name) in names.iter().enumerate() {
-        if place > 0 && shown.len() + name.len() > NAMES {
-            return format!("{shown} and {} more", names.len() - place);
+    for (index, name) in names.iter().enumerate() {
+        if index > 0 && shown.len() + name.len() > NAMES {
+            return format!("{shown} and {} more", names.len() - index);
         }
-        shown.push_str(if place > 0 { ", " } else { "" });
+        shown.push_str(if index > 0 { ", " } else { "" });
         shown.push_str(name);
     }
     shown
@@ -156,8 +155,7 @@ fn totals(comparison: &Comparison) -> String {
         (0, same) => format!("no difference in behaviour: {same} the same"),
         (differ, same) => format!("{differ} different, {same} the same"),
     }];
-    let count = |all: &[Only]| all.iter().map(|only| only.count).sum::<usize>();
-    let lonely = count(&comparison.only_in_a) + count(&comparison.only_in_b);
+    let lonely = comparison.only_in_a.iter().chain(&comparison.only_in_b).map(|only| only.count).sum();
     let others = [
         (comparison.explained.len(), "different for a known reason"),
         (lonely, "not in both"),

@@ -8,13 +8,12 @@ pub use process::text as process_text;
 
 use crate::block::{Block, Text};
 use crate::words::misspelt;
-use crate::writer::terminal::write;
+use crate::writer::terminal::{PAGE, write};
 use cuda_pitfalls_answers::doctor::{Diagnosed, DoctorState, HiddenGpu, Reasoned, StartFailure, Sureness, Trouble};
 use cuda_pitfalls_core::examination::{Examination, HostState, LibraryStart, StartChange, Started};
 use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::units;
 
-const WIDEST: usize = 100;
 /// More causes than this that are merely possible are counted.
 const MOST_POSSIBLE: usize = 8;
 
@@ -30,24 +29,24 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
         diagnosed.causes.iter().partition(|reasoned| reasoned.sureness < Sureness::Next);
     let (next, possible): (Vec<&Reasoned>, Vec<&Reasoned>) =
         unsure.into_iter().partition(|reasoned| reasoned.sureness == Sureness::Next);
-    let workaround = |reasoned: &&Reasoned| trouble_in_words(&reasoned.cause, place).1;
-    let why = sure.iter().enumerate().map(|(index, reasoned)| {
+    let workarounds: Vec<String> = sure.iter().map(|reasoned| trouble_in_words(&reasoned.cause, place).1).collect();
+    let why = sure.iter().zip(&workarounds).zip(1..).map(|((reasoned, workaround), next)| {
         // What helps against several is said once, behind the last of them.
-        let is_last = sure.get(index + 1).map(workaround) != Some(workaround(reasoned));
-        let to_do = is_last.then(|| format!("Do: {}", workaround(reasoned)));
+        let to_do = (workarounds.get(next) != Some(workaround)).then(|| format!("Do: {workaround}"));
         Text::lines([in_words(reasoned, place)].into_iter().chain(to_do))
     });
     let so_here = if sure.is_empty() { "Perhaps" } else { "Also so here, perhaps without effect" };
     let more = possible.len().saturating_sub(MOST_POSSIBLE);
     let more = (more > 0).then(|| format!("and {more} more: --json has them").into());
-    let listed = |causes: &[&Reasoned]| -> Vec<Text> {
-        causes.iter().map(|reasoned| in_words(reasoned, place).into()).collect()
-    };
     let shown = possible.get(..MOST_POSSIBLE).unwrap_or(&possible);
+    let [fails_next, shown] = [&next[..], shown].map(|causes| {
+        let items = causes.iter().map(|reasoned| in_words(reasoned, place).into());
+        items.collect::<Vec<Text>>()
+    });
     for (heading, items) in [
         ("Why", why.collect()),
-        ("Needed too, and would fail next", listed(&next)),
-        (so_here, listed(shown).into_iter().chain(more).collect()),
+        ("Needed too, and would fail next", fails_next),
+        (so_here, shown.into_iter().chain(more).collect()),
     ] {
         if !items.is_empty() {
             blocks.extend([Block::heading(2, heading), Block::List(items)]);
@@ -64,7 +63,7 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
     let statuses = diagnosed.failures.iter().filter_map(|failure| failure.call.as_ref());
     let of_cuda = statuses.filter(|call| call.status.starts_with("CUDA_"));
     blocks.extend(of_cuda.map(|call| Block::fact("More", format!("cuda-pitfalls explain {}", call.status))));
-    write(&blocks, width.min(WIDEST))
+    write(&blocks, width.min(PAGE))
 }
 
 /// How the driver and NVML stand, a sentence each.
@@ -146,7 +145,6 @@ fn in_words(reasoned: &Reasoned, place: &HostState) -> String {
 
 /// A cause in a sentence, and what to do about it.
 fn trouble_in_words(cause: &Trouble, place: &HostState) -> (String, String) {
-    let in_container = |inside: &'static str, outside| if place.container.is_some() { inside } else { outside };
     let (what, workaround): (String, &str) = match cause {
         Trouble::Environment { change, value } => {
             return changed_in_words(change, value.as_deref().unwrap_or_default());
@@ -177,7 +175,8 @@ fn trouble_in_words(cause: &Trouble, place: &HostState) -> (String, String) {
         Trouble::NoModule => (
             "The kernel's driver is not loaded, or cannot be seen from here: there is no /proc/driver/nvidia/version."
                 .to_string(),
-            in_container(
+            place_workaround(
+                place,
                 "start the container with NVIDIA's runtime (`--gpus all`), on a host with a driver.",
                 "install the driver, or `modprobe nvidia`; `dmesg` says why it fails.",
             ),
@@ -188,7 +187,8 @@ fn trouble_in_words(cause: &Trouble, place: &HostState) -> (String, String) {
                 Started::Driver => "libcuda.so.1",
                 Started::Nvml => "libnvidia-ml.so.1",
             };
-            let workaround = in_container(
+            let workaround = place_workaround(
+                place,
                 "start the container with NVIDIA's runtime, with NVIDIA_DRIVER_CAPABILITIES=compute,utility.",
                 "install the driver's libraries, or add their folder to the loader's.",
             );
@@ -209,7 +209,8 @@ fn trouble_in_words(cause: &Trouble, place: &HostState) -> (String, String) {
         ),
         Trouble::SystemCall { call, error } => (
             format!("The system call {call} is refused to user {} ({error}).", place.uid),
-            in_container(
+            place_workaround(
+                place,
                 "allow it in the container's seccomp profile; `--security-opt seccomp=unconfined` shows whether that \
                  is all. docs/refused.md has the profile that is needed.",
                 "allow it in the sandbox or in the service's SystemCallFilter=; docs/refused.md has all that are \
@@ -231,6 +232,11 @@ fn trouble_in_words(cause: &Trouble, place: &HostState) -> (String, String) {
         ),
     };
     (what, workaround.to_string())
+}
+
+/// What to do about a cause: in a container, or outside of one.
+fn place_workaround(place: &HostState, inside: &'static str, outside: &'static str) -> &'static str {
+    if place.container.is_some() { inside } else { outside }
 }
 
 fn pids_in_words(pids: &[u32]) -> String {

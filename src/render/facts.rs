@@ -2,7 +2,7 @@
 
 use crate::change;
 use cuda_pitfalls_core::fact::words::{self, in_order};
-use cuda_pitfalls_core::fact::{Change, FactColumn, FactKind, KINDS, Look, Unasked};
+use cuda_pitfalls_core::fact::{Change, FactColumn, KINDS, Look, Unasked};
 use cuda_pitfalls_core::observation::{Class, MemoryObservation, StepObservation};
 use cuda_pitfalls_core::report::{Attempt, CaseView, OutcomeRecord, OutcomeView, ScenarioView};
 use cuda_pitfalls_core::scenario::Check;
@@ -63,22 +63,21 @@ pub fn shown(scenario: &ScenarioView<'_>, outcome: &OutcomeView<'_>) -> Vec<Stri
     };
     let effect: &[Check] = scenario.plan.map_or(&[], |plan| &plan.effect);
     let last = Look::all(observation).last();
-    let asked_at = |label: &str| -> Vec<&Check> { effect.iter().filter(|check| check.at == label).collect() };
     let mut facts = Vec::new();
-    for (place, check) in effect.iter().enumerate() {
-        let earlier = effect.iter().take(place).any(|other| other.at == check.at);
+    for (index, check) in effect.iter().enumerate() {
+        let earlier = effect.iter().take(index).any(|other| other.at == check.at);
         let Some(look) = Look::at(observation, &check.at) else { continue };
         if earlier || last.is_some_and(|last| last.step.label == check.at) {
             continue;
         }
-        let asked = asked_at(&check.at);
+        let asked = checks_at(effect, &check.at);
         let mut words = call(look.step, &asked);
         words.extend(surroundings(&look, Some(&asked)));
         facts.push(format!("{}: {}", check.at, words.join(", ")));
     }
     if let Some(last) = last {
         let label = &last.step.label;
-        let returned = call(last.step, &asked_at(label));
+        let returned = call(last.step, &checks_at(effect, label));
         if !returned.is_empty() {
             facts.push(format!("{label}: {}", returned.join(", ")));
         }
@@ -88,6 +87,10 @@ pub fn shown(scenario: &ScenarioView<'_>, outcome: &OutcomeView<'_>) -> Vec<Stri
         facts.push(format!("ended {}", observation.end));
     }
     facts
+}
+
+fn checks_at<'c>(checks: &'c [Check], label: &str) -> Vec<&'c Check> {
+    checks.iter().filter(|check| check.at == label).collect()
 }
 
 /// What a compact report keeps of an outcome: what changed from step to step, and the memory of each GPU.
@@ -119,16 +122,15 @@ fn call(step: &StepObservation, asked: &[&Check]) -> Vec<String> {
 
 /// What was seen around a step; only what was asked for, unless all of it is wanted.
 fn surroundings(look: &Look<'_>, asked: Option<&[&Check]>) -> Vec<String> {
-    let wants = |kind: &FactKind| match (asked, kind.told) {
+    let wanted = KINDS.iter().filter(|kind| match (asked, kind.told) {
         (None, FactColumn::Alone { unasked: Unasked::Never, .. }) => false,
         (None, _) => true,
         (Some(checks), _) => checks.iter().any(|check| kind.is_asked(&check.facts)),
-    };
-    let wanted = || KINDS.iter().filter(|kind| wants(kind));
-    let alone = wanted().filter(|kind| matches!(kind.told, FactColumn::Alone { .. }));
+    });
+    let alone = wanted.clone().filter(|kind| matches!(kind.told, FactColumn::Alone { .. }));
     let mut words: Vec<String> = alone.filter_map(|kind| (kind.seen)(look, None)).map(|seen| seen.words).collect();
     let memory = &look.step.memory;
-    if wanted().any(|kind| kind.told == FactColumn::WithMemory) && !memory.is_empty() {
+    if wanted.clone().any(|kind| kind.told == FactColumn::WithMemory) && !memory.is_empty() {
         let changed = in_order(memory)
             .into_iter()
             .filter(|(_, memory)| memory.class != Some(Class::None) || memory.peak_bytes.is_some())
@@ -152,10 +154,9 @@ pub fn memory(memory: &MemoryObservation) -> String {
 
 /// Memory after a step, a line per GPU that changed or could not be read and one for all others.
 pub fn memory_lines(step: &StepObservation) -> Vec<String> {
-    let quiet = |memory: &MemoryObservation| memory.used_bytes == Some(0) && memory.peak_bytes.is_none();
     let mut lines: Vec<String> = words::in_order(&step.memory)
         .into_iter()
-        .filter(|(_, memory)| !quiet(memory))
+        .filter(|(_, memory)| memory.used_bytes != Some(0) || memory.peak_bytes.is_some())
         .map(|(gpu, memory)| format!("{gpu} {}", self::memory(memory)))
         .collect();
     match (lines.len(), step.memory.len()) {
@@ -168,19 +169,22 @@ pub fn memory_lines(step: &StepObservation) -> Vec<String> {
 
 /// The memory of `trap` beside that of `control`, for each GPU where either changed: `gpu0 +530 MiB / 0`.
 pub fn trap_and_control(scenario: &ScenarioView<'_>) -> Vec<String> {
-    let change = |name| scenario.case(name).and_then(|case| case.outcomes.first()).map(OutcomeView::largest_change);
-    let (trap, control) = (change("trap").unwrap_or_default(), change("control").unwrap_or_default());
-    let mut gpus: Vec<&String> = trap.iter().chain(&control).map(|(gpu, _)| gpu).collect();
-    gpus.sort_by(|a, b| (a.len(), a).cmp(&(b.len(), b)));
+    let both = ["trap", "control"].map(|name| {
+        let outcome = scenario.case(name).and_then(|case| case.outcomes.first());
+        outcome.map(OutcomeView::largest_change).unwrap_or_default()
+    });
+    let mut gpus: Vec<&String> = both.iter().flatten().map(|(gpu, _)| gpu).collect();
+    gpus.sort_by_key(|gpu| (gpu.len(), *gpu));
     gpus.dedup();
-    let at =
-        |case: &[(String, Option<i64>)], gpu: &str| case.iter().find(|(name, _)| name == gpu).map(|(_, bytes)| *bytes);
-    let word = |bytes: Option<Option<i64>>| bytes.map_or_else(|| "–".to_owned(), units::delta_or_unread);
-    gpus.into_iter()
-        .map(|gpu| (gpu, at(&trap, gpu), at(&control, gpu)))
-        .filter(|(_, trap, control)| [trap, control].into_iter().flatten().any(|bytes| *bytes != Some(0)))
-        .map(|(gpu, trap, control)| format!("{gpu} {} / {}", word(trap), word(control)))
-        .collect()
+    let mut lines = Vec::new();
+    for gpu in gpus {
+        let changes = both.each_ref().map(|case| case.iter().find(|(name, _)| name == gpu).map(|(_, bytes)| *bytes));
+        if changes.iter().flatten().any(|bytes| *bytes != Some(0)) {
+            let words = changes.map(|bytes| bytes.map_or_else(|| "–".to_owned(), units::delta_or_unread));
+            lines.push(format!("{gpu} {}", words.join(" / ")));
+        }
+    }
+    lines
 }
 
 /// Why attempts do not count, and how many there are of each; an attempt is counted by its first reason.

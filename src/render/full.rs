@@ -5,59 +5,23 @@ use std::fmt::Write as _;
 
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 
-use super::answer::{self, Ending};
-use super::impact::Impact;
+use super::answer::{self, RunEnding};
 use super::tally::Standing;
+use super::writer::terminal::Style;
 use super::{facts, lines};
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::{sentence, wrap};
 
-/// Whether words are coloured. Nothing is said by colour alone.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Style {
-    /// Words only.
-    #[default]
-    Plain,
-    /// Words in ANSI colours.
-    Colour,
-}
-
-impl Style {
-    pub(super) fn paint(self, standing: Standing, words: &str) -> String {
-        self.in_colour(standing.colour(), words)
-    }
-
-    /// An answer in the colour of what it means to whom it concerns.
-    pub(super) fn answer(self, impact: Impact, words: &str) -> String {
-        self.in_colour(impact.colour(), words)
-    }
-
-    /// What stands beside something more important.
-    pub(super) fn dim(self, words: &str) -> String {
-        self.in_colour("2", words)
-    }
-
-    fn in_colour(self, code: &str, words: &str) -> String {
-        match self {
-            Style::Plain => words.to_owned(),
-            Style::Colour => format!("\x1b[{code}m{words}\x1b[0m"),
-        }
-    }
-}
-
 /// The whole report as a run with `--verbose` printed it.
 pub fn report(report: &ReportView<'_>, width: usize) -> String {
     let mut out = answer::head(report, None, width);
-    for one in &report.scenarios {
-        out.push('\n');
-        out.push_str(&scenario(one, width, Style::Plain));
-    }
-    out + "\n" + &answer::ending(report, &Ending::stored(report), width)
+    report.scenarios.iter().for_each(|one| out += &format!("\n{}", scenario(one, width, Style::Plain)));
+    out + "\n" + &answer::ending(report, &RunEnding::stored(report), width)
 }
 
 /// One scenario's block: the verdict, a line per case, and why if it needs saying.
 pub fn scenario(report: &ScenarioView<'_>, width: usize, style: Style) -> String {
-    let standing = Standing::of(report.verdict);
+    let standing = Standing::new(report.verdict);
     let name = terminal(report.name);
     let mut out = String::new();
     let mut line = vec![facts::verdict(report.verdict)];
@@ -67,18 +31,17 @@ pub fn scenario(report: &ScenarioView<'_>, width: usize, style: Style) -> String
     }
     let words = line.join(", ");
     let libcudart = facts::libcudart(report).map(|words| format!("  {}", terminal(&words))).unwrap_or_default();
-    let verdict = style.paint(standing, &words);
-    let mark = style.paint(standing, standing.mark());
-    let length = |text: &str| text.chars().count();
-    let beside = 2 + length(&words) + length(&libcudart);
+    let verdict = format!("{}{libcudart}", style.paint(standing.colour(), &words));
+    let mark = style.paint(standing.colour(), standing.mark());
+    let [name_length, beside] = [name.clone(), format!("  {words}{libcudart}")].map(|text| text.chars().count());
     // Verdicts stand in a column where names allow it, then beside the name, then below.
-    if 2 + length(&name).max(NAME) + beside <= width {
-        let _ = writeln!(out, "{mark} {name:NAME$}  {verdict}{libcudart}");
-    } else if 2 + length(&name) + beside <= width {
-        let _ = writeln!(out, "{mark} {name}  {verdict}{libcudart}");
+    if 2 + name_length.max(NAME) + beside <= width {
+        let _ = writeln!(out, "{mark} {name:NAME$}  {verdict}");
+    } else if 2 + name_length + beside <= width {
+        let _ = writeln!(out, "{mark} {name}  {verdict}");
     } else {
         out.push_str(&sentence(&format!("{mark} "), report.name, width));
-        let _ = writeln!(out, "    {verdict}{libcudart}");
+        let _ = writeln!(out, "    {verdict}");
     }
     let longest = report.cases.iter().map(|case| terminal(case.name).chars().count()).max().unwrap_or(0).min(24);
     for case in &report.cases {

@@ -32,16 +32,15 @@ pub(super) fn health(report: &ReportView<'_>) -> (u8, String) {
 fn lost(report: &ReportView<'_>) -> Option<String> {
     let machine = &report.machine;
     let on_bus = machine.pci_gpus.unwrap_or_default();
-    let is_loss = |word: &str| match word {
+    let lost = machine.unavailable.iter().find(|it| match it.reason.as_str() {
         "nvml_error" | "no_gpu" => true,
         "no_driver" | "no_nvml" => on_bus > 0,
         _ => false,
-    };
-    if let Some(unavailable) = machine.unavailable.iter().find(|it| is_loss(&it.reason)) {
+    });
+    if let Some(unavailable) = lost {
         return Some(format!("GPU or driver lost: {}: {}", unavailable.reason, visible(&unavailable.detail)));
     }
-    let of_gpus = |requirement: &&Requirement| requirement.what == Required::Gpus && requirement.is_unmet();
-    if let Some(unmet) = report.run.require.iter().find(of_gpus) {
+    if let Some(unmet) = report.run.require.iter().find(|it| it.what == Required::Gpus && it.is_unmet()) {
         return Some(format!("GPU lost: {} of {} can be used", unmet.found.unwrap_or_default(), unmet.wanted));
     }
     if let Some(status) = report.run.calibration.iter().find_map(failed_start) {
@@ -81,11 +80,11 @@ fn worst(report: &ReportView<'_>) -> String {
         line.push_str(banner.split(" — ").next().unwrap_or_default());
         line.push_str(": ");
     }
-    let Some(worst) = report.scenarios.iter().map(|scenario| Standing::of(scenario.verdict)).max() else {
+    let Some(worst) = report.scenarios.iter().map(|scenario| Standing::new(scenario.verdict)).max() else {
         return line + "no scenario ran";
     };
     line.push_str(&format!("{}/{} {}", tally::count(report, worst), report.scenarios.len(), worst.name()));
-    let first = report.scenarios.iter().find(|scenario| Standing::of(scenario.verdict) == worst);
+    let first = report.scenarios.iter().find(|scenario| Standing::new(scenario.verdict) == worst);
     if let Some(first) = first.filter(|_| worst > Standing::Answered) {
         // The name comes last, because it is what can do without its end.
         let word = match first.verdict.reason {

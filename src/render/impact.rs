@@ -26,7 +26,7 @@ impl Impact {
     pub const ALL: [Impact; 4] = [Impact::Shows, Impact::Harmless, Impact::Absent, Impact::Unknown];
 
     /// The impact of a verdict; `workaround` is empty if there is none.
-    pub fn of(kind: Kind, workaround: &str) -> Impact {
+    pub fn new(kind: Kind, workaround: &str) -> Impact {
         match kind {
             Kind::Reproduced if needs_nothing(workaround) => Impact::Harmless,
             Kind::Reproduced => Impact::Shows,
@@ -36,8 +36,8 @@ impl Impact {
     }
 
     /// The impact of the answer to one instance.
-    pub fn of_scenario(scenario: &ScenarioView<'_>) -> Impact {
-        Impact::of(scenario.verdict.kind, scenario.workaround)
+    pub fn from_scenario(scenario: &ScenarioView<'_>) -> Impact {
+        Impact::new(scenario.verdict.kind, scenario.workaround)
     }
 
     /// The CSS class on a page, by which filters select.
@@ -81,10 +81,10 @@ mod tests {
 
     #[test]
     fn a_pitfall_that_shows_is_harmless_only_if_its_remedy_says_so() {
-        assert_eq!(Impact::of(Kind::Reproduced, "Set the mask first."), Impact::Shows);
-        assert_eq!(Impact::of(Kind::Reproduced, "None needed."), Impact::Harmless);
-        assert_eq!(Impact::of(Kind::Reproduced, ""), Impact::Shows, "no workaround is known");
-        assert_eq!(Impact::of(Kind::NotReproduced, "None needed."), Impact::Absent);
-        assert_eq!(Impact::of(Kind::Skipped, ""), Impact::Unknown);
+        assert_eq!(Impact::new(Kind::Reproduced, "Set the mask first."), Impact::Shows);
+        assert_eq!(Impact::new(Kind::Reproduced, "None needed."), Impact::Harmless);
+        assert_eq!(Impact::new(Kind::Reproduced, ""), Impact::Shows, "no workaround is known");
+        assert_eq!(Impact::new(Kind::NotReproduced, "None needed."), Impact::Absent);
+        assert_eq!(Impact::new(Kind::Skipped, ""), Impact::Unknown);
     }
 }

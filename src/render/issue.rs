@@ -52,8 +52,8 @@ pub fn issue(report: &ReportView<'_>, attached: &[Attached]) -> String {
     loop {
         let mut left_out = Vec::new();
         if sources.len() < attached.len() {
-            let is_left_out = |one: &&Attached| !sources.iter().any(|kept| kept.file == one.file);
-            let missing: Vec<&str> = attached.iter().filter(is_left_out).map(|one| one.file.as_str()).collect();
+            let missing = attached.get(sources.len()..).unwrap_or_default();
+            let missing: Vec<&str> = missing.iter().map(|one| one.file.as_str()).collect();
             left_out.push(format!("the source of {} (it is in the archive)", missing.join(", ")));
         }
         if shown < report.scenarios.len() {
@@ -62,7 +62,7 @@ pub fn issue(report: &ReportView<'_>, attached: &[Attached]) -> String {
                 .push(format!("{count} of {} questions (the report in the archive has them)", report.scenarios.len()));
         }
         let scenarios = report.scenarios.get(..shown).unwrap_or_default();
-        let text = arranged(IssueSections::of(report, scenarios, attached, &sources));
+        let text = arranged(IssueSections::new(report, scenarios, attached, &sources));
         let text = if left_out.is_empty() {
             text
         } else {
@@ -105,18 +105,12 @@ pub(crate) fn arranged(parts: IssueSections) -> String {
 }
 
 impl IssueSections {
-    fn of(
+    fn new(
         report: &ReportView<'_>,
         scenarios: &[ScenarioView<'_>],
         attached: &[Attached],
         sources: &[&Attached],
     ) -> IssueSections {
-        // Of several questions each part names the one that it is about.
-        let each = |tell: &dyn Fn(&ScenarioView<'_>) -> Vec<Block>| -> Vec<Block> {
-            let heads = scenarios.iter().map(|one| Block::paragraph(Span::Strong(one.name.to_owned())));
-            let parts = heads.zip(scenarios);
-            parts.flat_map(|(head, one)| (scenarios.len() > 1).then_some(head).into_iter().chain(tell(one))).collect()
-        };
         let (title, synopsis) = match scenarios {
             [one] => (
                 format!("{} {}", title(one.question), capital(answer::word(one))),
@@ -130,16 +124,25 @@ impl IssueSections {
         IssueSections {
             title,
             synopsis: vec![synopsis],
-            expected: each(&|one| vec![Block::paragraph(expected(report, one))]),
-            happened: each(&happened),
+            expected: each(scenarios, |one| vec![Block::paragraph(expected(report, one))]),
+            happened: each(scenarios, happened),
             reproducer: first_sources(sources),
             versions: versions(report, scenarios),
-            attached: [Block::Fold("Steps of each case".to_owned(), each(&steps))]
+            attached: [Block::Fold("Steps of each case".to_owned(), each(scenarios, steps))]
                 .into_iter()
                 .chain(others(attached, sources))
                 .collect(),
         }
     }
+}
+
+/// What there is to say about each scenario. Of several each part names the one that it is about.
+fn each(scenarios: &[ScenarioView<'_>], blocks: impl Fn(&ScenarioView<'_>) -> Vec<Block>) -> Vec<Block> {
+    let parts = scenarios.iter().flat_map(|one| {
+        let head = (scenarios.len() > 1).then(|| Block::paragraph(Span::Strong(one.name.to_owned())));
+        head.into_iter().chain(blocks(one))
+    });
+    parts.collect()
 }
 
 fn expected(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> String {

@@ -44,6 +44,7 @@ mod writer;
 mod fixture;
 
 pub use prepared::{Prepared, has_words, worded};
+pub use writer::terminal::Style;
 
 /// What a report can be rendered as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, clap::ValueEnum)]

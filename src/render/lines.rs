@@ -24,7 +24,7 @@ pub fn of_case(plan: Option<&CasePlan>, case: &CaseView<'_>) -> Option<Vec<Strin
 pub fn program(steps: &[Step], seen: Option<&Observation>) -> Vec<String> {
     let mut out = Vec::new();
     let mut contexts: &[String] = &[];
-    for (place, step) in steps.iter().enumerate() {
+    for (index, step) in steps.iter().enumerate() {
         let source = step.in_python().replace('\t', "    ");
         let mut rows: Vec<String> =
             source.trim_end().lines().skip_while(|row| row.trim().is_empty()).map(str::to_owned).collect();
@@ -37,7 +37,7 @@ pub fn program(steps: &[Step], seen: Option<&Observation>) -> Vec<String> {
         }
         out.append(&mut rows);
         let Some(observation) = seen else { continue };
-        let Some(step) = observation.steps.get(place) else {
+        let Some(step) = observation.steps.get(index) else {
             out.push("#   not reached".to_owned());
             return out;
         };
@@ -83,9 +83,11 @@ pub(super) fn calls(made: &BTreeMap<String, u64>) -> String {
     let mut doing: Vec<(&str, u64)> = doing.into_iter().map(|(name, count)| (name.as_str(), *count)).collect();
     // Within a rank by name, as they are.
     doing.sort_by_key(|(name, _)| rank(name));
-    let counted =
-        |(name, count): &(&str, u64)| if *count == 1 { (*name).to_owned() } else { format!("{name} ×{count}") };
-    let mut said: Vec<String> = doing.iter().take(MOST_CALLS).map(counted).collect();
+    let named = doing.iter().take(MOST_CALLS).map(|(name, count)| match count {
+        1 => (*name).to_owned(),
+        _ => format!("{name} ×{count}"),
+    });
+    let mut said: Vec<String> = named.collect();
     let more = doing.len().saturating_sub(MOST_CALLS);
     said.extend((more > 0).then(|| format!("{more} more")));
     let asked: u64 = asking.into_iter().map(|(_, count)| *count).sum();

@@ -19,10 +19,10 @@ const WITH_TAGS: usize = 68;
 /// The folders of questions, each with how many it has and what they are about, and what to type next.
 pub fn folders_text(scenarios: &[Outline], width: usize) -> String {
     let counts = tally(scenarios.iter().map(|scenario| subject::folder_of(&scenario.name)));
-    let count = |folder: &str| counts.iter().find(|(name, _)| *name == folder).map_or(0, |(_, count)| *count);
-    let rows = subject::all()
-        .iter()
-        .map(|subject| vec![subject.folder.clone(), count(&subject.folder).to_string(), subject.sentence.clone()]);
+    let rows = subject::all().iter().map(|subject| {
+        let count = counts.iter().find(|(name, _)| *name == subject.folder).map_or(0, |(_, count)| *count);
+        vec![subject.folder.clone(), count.to_string(), subject.sentence.clone()]
+    });
     let all = counted(scenarios.len(), "question");
     let next = [
         ("list FOLDER", "the questions of a folder"),
@@ -65,14 +65,18 @@ pub fn symptoms_text(scenarios: &[Outline], width: usize) -> String {
 
 /// The document that `list --symptoms --json` prints.
 pub fn symptoms_json(scenarios: &[Outline]) -> Value {
-    let row = |(symptom, count): (&symptom::Symptom, usize)| json!({ "id": symptom.id, "sentence": symptom.sentence, "questions": count });
-    json!({ "symptoms": symptoms(scenarios).into_iter().map(row).collect::<Vec<_>>() })
+    let rows = symptoms(scenarios)
+        .into_iter()
+        .map(|(symptom, count)| json!({ "id": symptom.id, "sentence": symptom.sentence, "questions": count }));
+    json!({ "symptoms": rows.collect::<Value>() })
 }
 
 /// Symptoms in the order of the file, with how many of these scenarios have each.
 fn symptoms(scenarios: &[Outline]) -> Vec<(&'static symptom::Symptom, usize)> {
-    let count = |symptom: &symptom::Symptom| scenarios.iter().filter(|it| it.symptoms.contains(&symptom.id)).count();
-    symptom::all().iter().map(|symptom| (symptom, count(symptom))).filter(|(_, count)| *count > 0).collect()
+    let all = symptom::all().iter();
+    all.map(|symptom| (symptom, scenarios.iter().filter(|it| it.symptoms.contains(&symptom.id)).count()))
+        .filter(|(_, count)| *count > 0)
+        .collect()
 }
 
 /// The document that `list --json` prints.

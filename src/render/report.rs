@@ -10,7 +10,7 @@ use super::{answer, applicable, words};
 use crate::block::{Block, Span, Table, Tone};
 use crate::html::page;
 use crate::writer;
-use cuda_pitfalls_core::report::{ReportView, ScenarioView};
+use cuda_pitfalls_core::report::ReportView;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 use summary::Folders;
@@ -21,7 +21,7 @@ const MOST_SELECTORS: usize = 8;
 /// The whole page.
 pub(super) fn html(report: &ReportView<'_>) -> String {
     let mut blocks = head(report);
-    let folders = Folders::of(report);
+    let folders = Folders::new(report);
     if !report.scenarios.is_empty() {
         blocks.push(Block::heading(2, "Answers"));
         blocks.push(Block::Drawn(summary::filters(report, &folders)));
@@ -38,21 +38,18 @@ pub(super) fn html(report: &ReportView<'_>) -> String {
 /// The same with the details of what needs attention alone.
 pub(super) fn markdown(report: &ReportView<'_>) -> String {
     let mut blocks = head(report);
-    let folders = Folders::of(report);
+    let folders = Folders::new(report);
     if !report.scenarios.is_empty() {
         blocks.push(summary::table(report, &folders));
     }
     blocks.push(Block::Table(machine(report)));
-    let attention: Vec<_> = report.scenarios.iter().enumerate().filter(|(_, it)| needs_attention(it)).collect();
+    let attention: Vec<_> =
+        report.scenarios.iter().enumerate().filter(|(_, it)| Standing::new(it.verdict).needs_attention()).collect();
     if !attention.is_empty() {
         blocks.push(Block::heading(2, "Details"));
     }
     blocks.extend(attention.into_iter().map(|(index, one)| scenario::section(report, one, index, &folders)));
     writer::markdown::write(&blocks)
-}
-
-fn needs_attention(scenario: &ScenarioView<'_>) -> bool {
-    Standing::of(scenario.verdict) >= Standing::Inconclusive
 }
 
 fn machine(report: &ReportView<'_>) -> Table {

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use super::health::health;
 use super::machine::github::annotation;
-use super::machine::junit::{self, Case, Outcome};
+use super::machine::junit::{self, TestOutcome, TestResult};
 use super::machine::prometheus::{Sample, family, figure, time};
 use super::tally::{self, Standing};
+use super::writer::terminal::Style;
 use super::{applicable, facts, full, words};
 use cuda_pitfalls_answers::exit;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
@@ -49,42 +50,43 @@ fn properties(report: &ReportView<'_>) -> Vec<(String, String)> {
 }
 
 /// The tests that stand for the run itself: a file without them would look like a smaller success.
-fn about_the_run(report: &ReportView<'_>) -> Vec<Case> {
-    let error = |name: &str, sort: &str, message: &str| {
-        Case::new(report.provenance, "run", name).with(Outcome::Error, sort, message)
-    };
+fn about_the_run(report: &ReportView<'_>) -> Vec<TestResult> {
     let mut cases = Vec::new();
     if !report.complete || report.run.interrupted.is_some() {
-        cases.push(error("the run came to its end", "partial", &tally::banners(report).join(" ")));
+        cases.push(run_error(report, "the run came to its end", "partial", &tally::banners(report).join(" ")));
     }
     if exit::is_host_unsafe(report) {
         let why = report.run.host_unsafe.as_deref().unwrap_or("a worker could not be killed");
-        cases.push(error("the host is safe to go on with", "host_unsafe", why));
+        cases.push(run_error(report, "the host is safe to go on with", "host_unsafe", why));
     }
     if !report.scenarios.iter().any(exit::is_measured) {
         let why = applicable::report(report).unwrap_or_else(|| tally::sentence(report));
-        cases.push(error("the run measured something", "nothing_measured", &why));
+        cases.push(run_error(report, "the run measured something", "nothing_measured", &why));
     }
     cases.extend(report.requirements().into_iter().map(|requirement| {
         let name = format!("--require {}={}", requirement.what.name(), requirement.wanted);
         match requirement.is_unmet() {
-            true => error(&name, "require", &requirement.sentence()),
-            false => Case::new(report.provenance, "run", &name),
+            true => run_error(report, &name, "require", &requirement.sentence()),
+            false => TestResult::new(report.provenance, "run", &name),
         }
     }));
     cases
 }
 
-fn case(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> Case {
+fn run_error(report: &ReportView<'_>, name: &str, sort: &str, message: &str) -> TestResult {
+    TestResult::new(report.provenance, "run", name).with(TestOutcome::Error, sort, message)
+}
+
+fn case(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> TestResult {
     let verdict = &scenario.verdict;
-    let outcome = match Standing::of(verdict) {
-        Standing::Unexpected => Outcome::Failure,
+    let outcome = match Standing::new(verdict) {
+        Standing::Unexpected => TestOutcome::Failure,
         // A simulated machine that does not model a call says nothing about it.
-        Standing::Inconclusive if exit::is_unmodelled(verdict) => Outcome::Skipped,
-        Standing::Skipped if exit::is_missed(report, scenario) => Outcome::Error,
-        Standing::Inconclusive | Standing::HarnessError => Outcome::Error,
-        Standing::Skipped => Outcome::Skipped,
-        Standing::AsExpected | Standing::Answered => Outcome::Success,
+        Standing::Inconclusive if exit::is_unmodelled(verdict) => TestOutcome::Skipped,
+        Standing::Skipped if exit::is_missed(report, scenario) => TestOutcome::Error,
+        Standing::Inconclusive | Standing::HarnessError => TestOutcome::Error,
+        Standing::Skipped => TestOutcome::Skipped,
+        Standing::AsExpected | Standing::Answered => TestOutcome::Success,
     };
     let mut message = vec![facts::verdict(verdict)];
     message.extend(verdict.unexpected.iter().cloned());
@@ -106,13 +108,13 @@ fn case(report: &ReportView<'_>, scenario: &ScenarioView<'_>) -> Case {
     .map(|(name, value)| (name, value.to_owned()));
     let examples = scenario.cases.iter().filter_map(facts::example);
     let stderr: String = examples.map(|attempt| tail(&attempt.recording.stderr_tail, TAIL)).collect();
-    Case {
+    TestResult {
         elapsed_ns: Some(attempts.map(|attempt| attempt.recording.wall_ns).fold(0, u64::saturating_add)),
         properties: properties.into_iter().chain(memory(scenario)).collect(),
         // What the terminal shows.
-        stdout: output(&full::scenario(scenario, lines::WIDTH, full::Style::Plain)),
+        stdout: output(&full::scenario(scenario, lines::WIDTH, Style::Plain)),
         stderr: output(&stderr),
-        ..Case::new(verdict.provenance, subject, &name).with(outcome, &sort, &message.join("; "))
+        ..TestResult::new(verdict.provenance, subject, &name).with(outcome, &sort, &message.join("; "))
     }
 }
 
@@ -129,32 +131,27 @@ fn memory(scenario: &ScenarioView<'_>) -> Vec<(String, String)> {
 
 /// Annotations: the summary, and what is not as expected, the worst first.
 pub(super) fn github(report: &ReportView<'_>) -> String {
-    let mut out = String::new();
-    let mut say = |level: &str, title: &str, lines: &[String]| out.push_str(&annotation(level, None, title, lines));
-    for banner in tally::banners(report) {
-        say(if report.complete { "warning" } else { "error" }, "cuda-pitfalls", &[banner]);
-    }
-    let worst = report.scenarios.iter().map(|scenario| Standing::of(scenario.verdict)).max();
-    say(worst.map_or("warning", level), "cuda-pitfalls", &[tally::sentence(report)]);
-    for note in applicable::notes(report) {
-        say("notice", "cuda-pitfalls", &[note]);
-    }
-    for warning in &report.run.warnings {
-        say("warning", "cuda-pitfalls: warning", std::slice::from_ref(warning));
-    }
+    let banner_level = if report.complete { "warning" } else { "error" };
+    let worst = report.scenarios.iter().map(|scenario| Standing::new(scenario.verdict)).max();
+    let mut about_the_run: Vec<(&str, &str, String)> = Vec::new();
+    about_the_run.extend(tally::banners(report).into_iter().map(|banner| (banner_level, "cuda-pitfalls", banner)));
+    about_the_run.push((worst.map_or("warning", level), "cuda-pitfalls", tally::sentence(report)));
+    about_the_run.extend(applicable::notes(report).into_iter().map(|note| ("notice", "cuda-pitfalls", note)));
+    let warnings = report.run.warnings.iter().map(|warning| ("warning", "cuda-pitfalls: warning", warning.clone()));
+    let about_the_run = about_the_run.into_iter().chain(warnings);
+    let about_the_run = about_the_run.map(|(level, title, line)| annotation(level, None, title, &[line]));
     // What does not apply here has its line above.
     let applicable = report.scenarios.iter().filter(|scenario| !scenario.is_not_applicable());
     let mut worst_first: Vec<&ScenarioView<'_>> = applicable.collect();
-    worst_first.sort_by_key(|scenario| std::cmp::Reverse(Standing::of(scenario.verdict)));
-    for scenario in worst_first {
-        let standing = Standing::of(scenario.verdict);
-        if standing > Standing::Answered {
-            let title = format!("{}: {}", scenario.name, facts::verdict(scenario.verdict));
-            let level = if exit::is_missed(report, scenario) { "error" } else { level(standing) };
-            say(level, &title, &message(scenario));
-        }
-    }
-    out
+    worst_first.sort_by_key(|scenario| std::cmp::Reverse(Standing::new(scenario.verdict)));
+    let told = worst_first.into_iter().filter(|scenario| Standing::new(scenario.verdict) > Standing::Answered);
+    let about_scenarios = told.map(|scenario| {
+        let title = format!("{}: {}", scenario.name, facts::verdict(scenario.verdict));
+        let is_missed = exit::is_missed(report, scenario);
+        let level = if is_missed { "error" } else { level(Standing::new(scenario.verdict)) };
+        annotation(level, None, &title, &message(scenario))
+    });
+    about_the_run.chain(about_scenarios).collect()
 }
 
 fn level(standing: Standing) -> &'static str {
@@ -231,16 +228,17 @@ fn with<const N: usize>(labels: &Labels, more: [(&'static str, String); N]) -> L
     labels.iter().cloned().chain(more).collect()
 }
 
-/// Outcomes go by their place, most frequent first, so that the number of series stays bounded.
+/// Outcomes go by their index, most frequent first, so that the number of series stays bounded.
 fn outcomes((labels, scenario): &(Labels, &ScenarioView<'_>)) -> Vec<Sample> {
     let mut samples = Vec::new();
     for case in &scenario.cases {
-        let label = |outcome: String| with(labels, [("case", case.name.to_owned()), ("outcome", outcome)]);
-        for (place, outcome) in case.outcomes.iter().enumerate() {
-            samples.push((label(place.to_string()), outcome.count.to_string()));
-        }
         let invalid = case.made.saturating_sub(case.outcomes.iter().map(|outcome| outcome.count as usize).sum());
-        samples.push((label("not_counted".to_owned()), invalid.to_string()));
+        let counts = case.outcomes.iter().enumerate().map(|(index, it)| (index.to_string(), it.count.to_string()));
+        samples.extend(
+            counts
+                .chain([("not_counted".to_owned(), invalid.to_string())])
+                .map(|(outcome, count)| (with(labels, [("case", case.name.to_owned()), ("outcome", outcome)]), count)),
+        );
     }
     samples
 }

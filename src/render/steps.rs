@@ -1,6 +1,5 @@
 //! The steps of a case in words, the same in every format. Nothing is escaped here.
 
-use cuda_pitfalls_core::event::Value;
 use cuda_pitfalls_core::fact::words;
 use cuda_pitfalls_core::observation::StepObservation;
 use cuda_pitfalls_core::plan::CasePlan;
@@ -12,8 +11,8 @@ pub(super) fn result(step: &StepObservation) -> Vec<String> {
         lines.push("did not return".to_owned());
     }
     lines.extend(step.status.as_ref().map(words::status));
-    let value = |(name, value): (&String, &Value)| format!("{name}={}", words::value(value));
-    lines.extend(step.values.iter().chain(&step.varying).map(value));
+    let values = step.values.iter().chain(&step.varying);
+    lines.extend(values.map(|(name, value)| format!("{name}={}", words::value(value))));
     lines
 }
 

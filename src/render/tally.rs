@@ -24,7 +24,7 @@ pub enum Standing {
 
 impl Standing {
     /// How a verdict stands.
-    pub fn of(verdict: &Verdict) -> Standing {
+    pub fn new(verdict: &Verdict) -> Standing {
         match (verdict.kind, verdict.expectation) {
             (_, ExpectationMet::Unexpected) => Standing::Unexpected,
             (Kind::HarnessError, _) => Standing::HarnessError,
@@ -33,6 +33,16 @@ impl Standing {
             (_, ExpectationMet::AsExpected) => Standing::AsExpected,
             (_, ExpectationMet::NoExpectation) => Standing::Answered,
         }
+    }
+
+    /// The answer is not the one that the file says, or there is none by a fault of the harness.
+    pub(super) fn is_failure(self) -> bool {
+        self >= Standing::HarnessError
+    }
+
+    /// A page shows the cases of this answer without being asked to.
+    pub(super) fn needs_attention(self) -> bool {
+        self >= Standing::Inconclusive
     }
 
     /// A mark of one column. Words always stand beside it.
@@ -69,12 +79,12 @@ impl Standing {
 
 /// How many scenarios of a report stand so.
 pub fn count(report: &ReportView<'_>, standing: Standing) -> usize {
-    report.scenarios.iter().filter(|scenario| Standing::of(scenario.verdict) == standing).count()
+    report.scenarios.iter().filter(|scenario| Standing::new(scenario.verdict) == standing).count()
 }
 
 /// How many verdicts stand so, where that is not zero; mildest first.
 pub(super) fn counts<'v>(verdicts: impl Iterator<Item = &'v Verdict>) -> Vec<(Standing, usize)> {
-    let mut counts = tally(verdicts.map(Standing::of));
+    let mut counts = tally(verdicts.map(Standing::new));
     counts.sort();
     counts
 }

@@ -14,18 +14,18 @@ pub fn is_versioned(when: &When) -> bool {
 
 /// A line for each expectation: where it holds, and whether the pitfall shows. `value` writes parameters.
 pub fn lines(expect: &[Expectation], value: fn(&Scalar) -> String) -> Vec<String> {
-    let line = |(place, expectation): (usize, &Expectation)| {
+    let lines = expect.iter().enumerate().map(|(index, expectation)| {
         let shows = match expectation.verdict {
             Expected::Reproduced => "the pitfall shows",
             Expected::NotReproduced => "the pitfall does not show",
         };
-        match (condition(&expectation.when, value), place) {
+        match (condition(&expectation.when, value), index) {
             (Some(condition), _) => format!("{condition} {shows}"),
             (None, 0) => shows.to_owned(),
             (None, _) => format!("otherwise {shows}"),
         }
-    };
-    expect.iter().enumerate().map(line).collect()
+    });
+    lines.collect()
 }
 
 /// Where something holds: `since libcudart 12.0`, `before driver 535, for mask 0,0`. Nothing for everywhere.
@@ -74,9 +74,8 @@ mod tests {
 
     #[test]
     fn ranges_become_words() {
-        let said = |range: &str| version("driver", &Range(range.into()));
         assert_eq!(
-            [">= 535", "<=535", "> 9.0", "< 12.0", "= 580"].map(said),
+            [">= 535", "<=535", "> 9.0", "< 12.0", "= 580"].map(|range| version("driver", &Range(range.into()))),
             ["since driver 535", "up to driver 535", "after driver 9.0", "before driver 12.0", "with driver 580"]
         );
     }

@@ -4,7 +4,7 @@ use crate::block::{Block, Text};
 use crate::words::misspelt;
 use crate::writer::terminal::write;
 use cuda_pitfalls_answers::visibility::{GpuSource, Visibility};
-use cuda_pitfalls_core::mask::{InitStatus, MaskEntry};
+use cuda_pitfalls_core::mask::InitStatus;
 use cuda_pitfalls_core::text::counts::counted;
 
 /// What a mask makes visible, for a terminal of this width.
@@ -15,15 +15,11 @@ pub fn text(answer: &Visibility, width: usize) -> String {
         GpuSource::Simulated { machine } => format!("{gpus} of the simulated machine {machine}"),
         GpuSource::File { path } => format!("{gpus} of {path}"),
     };
-    let set = |name: &str, value: &Option<String>| match value {
-        Some(value) => format!("{name}='{value}'"),
-        None => format!("{name} not set"),
-    };
-    let order = answer.order.is_some().then(|| format!(", {}", set("CUDA_DEVICE_ORDER", &answer.order)));
-    let head = format!("{}{}: {of}", set("CUDA_VISIBLE_DEVICES", &answer.mask), order.unwrap_or_default());
-    let mut blocks = vec![Block::paragraph(head)];
-    let entry = |entry: &MaskEntry| Block::fact(&format!("  '{}'", entry.text), entry.words(answer.gpus.len()));
-    blocks.extend(answer.entries.iter().map(entry));
+    let mask = answer.mask.as_ref().map_or(" not set".to_owned(), |value| format!("='{value}'"));
+    let order = answer.order.as_ref().map(|value| format!(", CUDA_DEVICE_ORDER='{value}'")).unwrap_or_default();
+    let mut blocks = vec![Block::paragraph(format!("CUDA_VISIBLE_DEVICES{mask}{order}: {of}"))];
+    let entries = answer.entries.iter();
+    blocks.extend(entries.map(|entry| Block::fact(&format!("  '{}'", entry.text), entry.words(answer.gpus.len()))));
     blocks.push(Block::paragraph(outcome(answer)));
     blocks.extend(answer.visible.iter().enumerate().map(|(ordinal, uuid)| {
         let index = answer.gpus.iter().position(|gpu| gpu.uuid == *uuid);
@@ -67,12 +63,11 @@ mod tests {
     use cuda_pitfalls_answers::visibility::{ListedGpu, visibility};
 
     fn shown(mask: Option<&str>, order: Option<&str>) -> String {
-        let gpu = |digit: char, name: &str| ListedGpu {
+        let gpus = [('a', "NVIDIA H100"), ('b', "NVIDIA T4")].map(|(digit, name)| ListedGpu {
             uuid: format!("GPU-{digit}a00beef-0000-4000-8000-000000000000"),
             name: Some(name.to_owned()),
-        };
-        let gpus = vec![gpu('a', "NVIDIA H100"), gpu('b', "NVIDIA T4")];
-        text(&visibility(mask.map(str::to_owned), order.map(str::to_owned), GpuSource::Machine, gpus), 80)
+        });
+        text(&visibility(mask.map(str::to_owned), order.map(str::to_owned), GpuSource::Machine, gpus.into()), 80)
     }
 
     #[test]

@@ -23,28 +23,28 @@ pub(super) fn misspelt(name: &str, meant: &str) -> String {
 }
 
 /// Everything that was read of the machine, a name and a value each.
-pub(super) fn machine(report: &ReportView<'_>) -> Vec<(String, String)> {
+pub(super) fn machine<'r>(report: &ReportView<'r>) -> Vec<(&'r str, String)> {
     let machine = report.machine;
-    let named = |name: &str, value: String| (name.to_owned(), value);
-    let mut rows: Vec<_> = labels(report.run).into_iter().map(|label| named("Label", label)).collect();
-    rows.push(named("Driver", driver(machine)));
+    let mut rows: Vec<(&str, String)> = labels(report.run).into_iter().map(|label| ("Label", label)).collect();
+    rows.push(("Driver", driver(machine)));
     rows.extend(machine.libraries.iter().map(|library| {
         let simulated = if library.simulated { " (simulated)" } else { "" };
-        named(&library.name, format!("{}{simulated}", library.path))
+        (library.name.as_str(), format!("{}{simulated}", library.path))
     }));
     rows.extend(machine.libcudart.iter().map(|runtime| {
-        named("libcudart", format!("{}, {}", runtime.version.as_deref().unwrap_or("of unknown version"), runtime.path))
+        let version = runtime.version.as_deref().unwrap_or("of unknown version");
+        ("libcudart", format!("{version}, {}", runtime.path))
     }));
-    rows.extend(machine.python.iter().map(|interpreter| named("Python", python(interpreter))));
-    rows.push(named("PIDs", pids(&machine.isolation)));
-    rows.extend(machine.mps.then(|| named("MPS", "a control pipe exists".to_owned())));
-    rows.extend(machine.environment.iter().map(|(name, value)| named(name, value.clone())));
-    rows.extend(machine.unavailable.iter().map(|it| named("Missing", format!("{}: {}", it.reason, it.detail))));
-    rows.extend(machine.gpus.is_empty().then(|| named("GPUs", "none".to_owned())));
+    rows.extend(machine.python.iter().map(|interpreter| ("Python", python(interpreter))));
+    rows.push(("PIDs", pids(&machine.isolation)));
+    rows.extend(machine.mps.then(|| ("MPS", "a control pipe exists".to_owned())));
+    rows.extend(machine.environment.iter().map(|(name, value)| (name.as_str(), value.clone())));
+    rows.extend(machine.unavailable.iter().map(|it| ("Missing", format!("{}: {}", it.reason, it.detail))));
+    rows.extend(machine.gpus.is_empty().then(|| ("GPUs", "none".to_owned())));
     for gpu in &machine.gpus {
-        rows.push(named("GPU", self::gpu(gpu)));
+        rows.push(("GPU", self::gpu(gpu)));
         let found = report.run.calibration.iter().filter(|found| found.figures.uuid == gpu.uuid);
-        rows.extend(found.map(|found| named("Calibration", calibration(&found.figures))));
+        rows.extend(found.map(|found| ("Calibration", calibration(&found.figures))));
     }
     rows
 }
@@ -80,19 +80,20 @@ pub fn python(interpreter: &Interpreter) -> String {
 /// The packages that were needed and are there, each behind a comma. A module whose distribution adds the version
 /// of CUDA to its name (`cupy` of `cupy-cuda13x`, `rmm` of `rmm-cu13`) is said once.
 pub fn packages(interpreter: &Interpreter) -> String {
-    let all = || interpreter.packages.iter().filter_map(|(name, version)| Some((name, version.as_ref()?)));
-    let is_version = |text: &str| {
-        let digits = text.strip_prefix("-cuda").or_else(|| text.strip_prefix("-cu")).map(|it| it.trim_end_matches('x'));
-        digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))
-    };
-    let is_module_of = |name: &str, other: &str| other.strip_prefix(name).is_some_and(is_version);
-    // A distribution and its module may be spelt apart: `cuda-core` and `cuda_core`.
-    let is_spelt_so = |name: &str, other: &str| name != other && name.replace('_', "-") == other;
-    let is_said = |(name, version): &(&String, &String)| {
-        let is_said_by = |other: &str| is_module_of(name, other) || is_spelt_so(name, other);
-        all().any(|(other, others_version)| is_said_by(other) && others_version == *version)
-    };
-    all().filter(|it| !is_said(it)).map(|(name, version)| format!(", {name} {version}").trim_end().to_owned()).collect()
+    let there = interpreter.packages.iter().filter_map(|(name, version)| Some((name, version.as_ref()?)));
+    let said = there.clone().filter(|(name, version)| {
+        !there.clone().any(|(other, its_version)| its_version == *version && is_distribution_of(other, name))
+    });
+    said.map(|(name, version)| format!(", {name} {version}").trim_end().to_owned()).collect()
+}
+
+/// Whether a module is of this distribution, whose name is another: `cupy` of `cupy-cuda13x`, `cuda_core` of `cuda-core`.
+fn is_distribution_of(distribution: &str, module: &str) -> bool {
+    let more = distribution.strip_prefix(module).unwrap_or_default();
+    let digits = more.strip_prefix("-cuda").or_else(|| more.strip_prefix("-cu")).map(|it| it.trim_end_matches('x'));
+    let has_version =
+        digits.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()));
+    has_version || (module != distribution && module.replace('_', "-") == distribution)
 }
 
 /// What the caller said of a run, an entry each: `node=gpu-17`.

@@ -14,8 +14,8 @@ use cuda_pitfalls_core::report::{Report, ScenarioReport};
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_instrument::output;
-use cuda_pitfalls_render::answer::{self, Ending, InstanceAnswer, ReportPlace, Workload};
-use cuda_pitfalls_render::full::{self, Style};
+use cuda_pitfalls_render::answer::{self, InstanceAnswer, ReportPlace, RunEnding, Workload};
+use cuda_pitfalls_render::{Style, full};
 
 /// The output of a run. With `--json`, stdout gets one document and text for people goes to stderr.
 pub(super) struct Console {
@@ -141,7 +141,7 @@ impl Console {
         if self.verbose {
             return self.block(&full::scenario(&done.view(), self.width, self.style));
         }
-        self.known.entry(done.scenario.clone()).or_default().push(InstanceAnswer::of(&done.view()));
+        self.known.entry(done.scenario.clone()).or_default().push(InstanceAnswer::new(&done.view()));
         if is_last && let Some(answers) = self.known.remove(&done.scenario) {
             self.tell(&answers);
         }
@@ -209,7 +209,7 @@ impl Console {
             self.tell(answers);
         }
         let never_asked = self.coming.values().sum();
-        let ending = Ending { never_asked, place, names: true, exit: None };
+        let ending = RunEnding { never_asked, place, names: true, exit: None };
         let blank = if self.spoken { "\n" } else { "" };
         self.say(&format!("{blank}{}", answer::ending(&report.view(), &ending, self.width)));
         self.finished = true;

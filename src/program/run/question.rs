@@ -140,7 +140,7 @@ impl OpenQuestion {
         plan.repeat = self.rounds;
         let open = asking.done.verdict.clone();
         asking.judge(&plan);
-        let answer = InstanceAnswer::of(&asking.done.view());
+        let answer = InstanceAnswer::new(&asking.done.view());
         asking.done.verdict = open;
         Some(answer)
     }

@@ -1,7 +1,7 @@
 //! What is counted and not shown: what this machine cannot answer, what was not allowed or not
 //! reached, and what the simulated machine does not model.
 
-use super::InstanceAnswer;
+use super::instance::InstanceAnswer;
 use crate::{applicable, words};
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 use cuda_pitfalls_core::text::counts::tally;
@@ -10,18 +10,19 @@ use cuda_pitfalls_core::verdict::{Kind, Reason};
 /// A line for each kind of thing that was not asked, with what it lacked; `never_asked` are not in the report.
 pub(super) fn lines(report: &ReportView<'_>, never_asked: usize) -> Vec<String> {
     let aside: Vec<&ScenarioView<'_>> =
-        report.scenarios.iter().filter(|it| InstanceAnswer::of(it).is_aside()).collect();
+        report.scenarios.iter().filter(|it| InstanceAnswer::new(it).is_aside()).collect();
     let mut lines = applicable::notes(report);
-    let is_other = |it: &&&ScenarioView<'_>| it.verdict.kind == Kind::Skipped && !it.verdict.lacks_a_need();
-    let others = tally(aside.iter().filter(is_other).filter_map(|it| it.verdict.reason).map(words::reason));
+    let verdicts = aside.iter().map(|it| it.verdict);
+    let others = verdicts.clone().filter(|it| it.kind == Kind::Skipped && !it.lacks_a_need());
+    let others = tally(others.filter_map(|it| it.reason).map(words::reason));
     lines.extend(others.into_iter().map(|(why, count)| format!("not asked: {count} ({why})")));
-    let because = |reason: Reason| aside.iter().filter(|it| it.verdict.reason == Some(reason)).count();
-    let unknown = because(Reason::NotModelled);
+    let [unknown, interrupted] = [Reason::NotModelled, Reason::Interrupted]
+        .map(|reason| verdicts.clone().filter(|it| it.reason == Some(reason)).count());
     if unknown > 0 {
         lines.push(format!("not modelled by the simulated machine: {unknown}"));
     }
     let never_asked = never_asked.max(report.run.not_run.len());
-    let parts = [(never_asked, "not asked"), (because(Reason::Interrupted), "not asked to the end")];
+    let parts = [(never_asked, "not asked"), (interrupted, "not asked to the end")];
     let parts: Vec<String> =
         parts.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
     if !parts.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use super::instance::InstanceAnswer;
 use super::{aside, head};
 use crate::tally::{self, Standing};
 use crate::writer::terminal::banner;
@@ -37,7 +38,7 @@ impl ReportPlace {
 
 /// What the end of a run is told beside the report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ending {
+pub struct RunEnding {
     /// Instances that were to be asked and are not in the report.
     pub never_asked: usize,
     /// Where the report is.
@@ -48,18 +49,18 @@ pub struct Ending {
     pub exit: Option<String>,
 }
 
-impl Ending {
-    pub(crate) fn stored(report: &ReportView<'_>) -> Ending {
+impl RunEnding {
+    pub(crate) fn stored(report: &ReportView<'_>) -> RunEnding {
         let exit = match &report.run.exit {
             Some(exit) => format!("{} ({})", exit.code, exit.name),
             None => "none: the run did not finish".to_owned(),
         };
-        Ending { exit: Some(exit), ..Ending::default() }
+        RunEnding { exit: Some(exit), ..RunEnding::default() }
     }
 }
 
 /// The end: what was not asked, the counts, and where the report is, each in one line where the width allows.
-pub fn ending(report: &ReportView<'_>, ending: &Ending, width: usize) -> String {
+pub fn ending(report: &ReportView<'_>, ending: &RunEnding, width: usize) -> String {
     let mut out = String::new();
     let mut line = |head: &str, text: &str| out.push_str(&sentence(head, text, width));
     let no_gpu = head::no_gpu(report).is_some();
@@ -68,12 +69,8 @@ pub fn ending(report: &ReportView<'_>, ending: &Ending, width: usize) -> String 
     for text in aside {
         line("", &text);
     }
-    let failed: Vec<&str> = report
-        .scenarios
-        .iter()
-        .filter(|it| matches!(Standing::of(it.verdict), Standing::Unexpected | Standing::HarnessError))
-        .map(|it| it.name)
-        .collect();
+    let failed: Vec<&str> =
+        report.scenarios.iter().filter(|it| Standing::new(it.verdict).is_failure()).map(|it| it.name).collect();
     if ending.names && !failed.is_empty() {
         line("see above: ", &failed.join(", "));
     }
@@ -102,7 +99,7 @@ const HINT: &str = "`cuda-pitfalls doctor` says why; `--on auto` asks a simulate
 /// `24 questions (53 variants): 52 as expected, 1 inconclusive, in 62 s`
 fn counts(report: &ReportView<'_>) -> String {
     let asked: Vec<&ScenarioView<'_>> =
-        report.scenarios.iter().filter(|it| !super::InstanceAnswer::of(it).is_aside()).collect();
+        report.scenarios.iter().filter(|it| !InstanceAnswer::new(it).is_aside()).collect();
     let names: HashSet<&str> = asked.iter().map(|it| it.scenario).collect();
     let time = units::duration(report.run.elapsed_ns).replace(' ', &UNBROKEN.to_string());
     if asked.is_empty() {

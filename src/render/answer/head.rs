@@ -104,8 +104,8 @@ pub fn surroundings(report: &ReportView<'_>) -> Vec<String> {
 
 /// What one context costs here, and where the instrument failed.
 fn context(calibration: &[Calibration]) -> Option<String> {
-    let costs = || calibration.iter().map(|gpu| gpu.context_bytes);
-    let (least, most) = (units::bytes(costs().min()?), units::bytes(costs().max()?));
+    let costs = calibration.iter().map(|gpu| gpu.context_bytes);
+    let (least, most) = (units::bytes(costs.clone().min()?), units::bytes(costs.max()?));
     let mut said = if least == most {
         format!("A context costs {most} here.")
     } else {
@@ -123,19 +123,16 @@ fn context(calibration: &[Calibration]) -> Option<String> {
 
 /// Who else is on the GPUs, and what they held before the run.
 fn co_tenants(report: &ReportView<'_>) -> Option<String> {
-    let on = |gpu: usize| {
-        report.run.co_tenants.iter().find(|it| Some(&it.uuid) == report.machine.gpus.get(gpu).map(|it| &it.uuid))
-    };
-    let said = |gpu: usize| {
-        let there = on(gpu)?;
+    let mut found = Vec::new();
+    for (gpu, index) in report.machine.gpus.iter().zip(0..) {
+        let Some(there) = report.run.co_tenants.iter().find(|it| it.uuid == gpu.uuid) else { continue };
         let held = there.used_bytes.filter(|bytes| *bytes > 0);
         let listed = there.processes.as_ref().map_or(0, Vec::len);
-        (held.is_some() || listed > 0).then(|| {
+        if held.is_some() || listed > 0 {
             let held = held.map_or_else(|| "an unknown amount".to_owned(), units::bytes);
-            format!("{held} on gpu{gpu} ({listed} listed)")
-        })
-    };
-    let found: Vec<String> = (0..report.machine.gpus.len()).filter_map(said).collect();
+            found.push(format!("{held} on gpu{index} ({listed} listed)"));
+        }
+    }
     (!found.is_empty()).then(|| format!("Other processes hold memory: {}.", found.join(", ")))
 }
 

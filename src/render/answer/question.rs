@@ -1,19 +1,25 @@
 //! One question: its answer, for which values, what failed, and the workaround.
 
-use super::{InstanceAnswer, WIDEST, values};
-use crate::full::Style;
+use super::instance::InstanceAnswer;
+use super::values;
 use crate::impact::Impact;
 use crate::tally::Standing;
 use crate::words::reason;
+use crate::writer::terminal::Style;
 use cuda_pitfalls_core::scenario::is_workaround;
 use cuda_pitfalls_core::text::counts::grouped;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::{columns, words};
 use cuda_pitfalls_core::verdict::{Kind, Provenance};
 
+/// The widest that an answer is laid out: on wider terminals a name would stand too far from its question.
+const WIDEST: usize = 140;
 /// The columns of the answer's word, and of the word with `(sim)` behind it.
 const WORD: usize = 4;
 const SIMULATED_WORD: usize = 10;
+
+/// The ANSI code of what stands beside something more important.
+const DIM: &str = "2";
 
 /// Whether a question can be answered by yes or no: by its first word.
 pub fn is_yes_or_no(question: &str) -> bool {
@@ -65,33 +71,27 @@ struct QuestionBlock<'a> {
 impl QuestionBlock<'_> {
     fn lines(self, indent: usize, width: usize, style: Style) -> String {
         let room = width.saturating_sub(indent).max(1);
-        let asked = words(&terminal(self.question), room);
-        let last_of_question = asked.len().saturating_sub(1);
-        let mut lines: Vec<String> = asked;
+        let mut lines = words(&terminal(self.question), room);
+        let question = lines.len();
         lines.extend(self.below);
         let name = terminal(self.name.rsplit_once('/').map_or(self.name, |(_, tail)| tail));
-        let fits = |line: &String| columns(line) + 2 + columns(&name) <= room;
-        let with_name = lines.iter().enumerate().skip(last_of_question).find(|(_, line)| fits(line)).map(|(at, _)| at);
+        // The name stands at the right of the first line that has room for it, from the question's last line on.
+        let mut is_named = false;
+        let mut head = format!("{}{:2$}", self.painted, "", indent.saturating_sub(columns(&self.word)));
         let mut out = String::new();
-        for (place, line) in lines.iter().enumerate() {
-            let head = if place == 0 {
-                format!("{}{}", self.painted, " ".repeat(indent.saturating_sub(columns(&self.word))))
-            } else {
-                " ".repeat(indent)
-            };
-            out.push_str(&head);
-            out.push_str(line);
-            if with_name == Some(place) {
-                out.push_str(&" ".repeat(room.saturating_sub(columns(line) + columns(&name))));
-                out.push_str(&style.dim(&name));
+        for (line, number) in lines.iter().zip(1..) {
+            let fill = room.saturating_sub(columns(line) + columns(&name));
+            out += &format!("{head}{line}");
+            if number >= question && fill >= 2 && !is_named {
+                out += &format!("{:fill$}{}", "", style.paint(DIM, &name));
+                is_named = true;
             }
             out.push('\n');
+            head = " ".repeat(indent);
         }
-        if with_name.is_none() {
-            for piece in words(&name, room) {
-                let fill = " ".repeat(width.saturating_sub(columns(&piece)).max(indent));
-                out.push_str(&format!("{fill}{}\n", style.dim(&piece)));
-            }
+        for piece in words(&name, room).iter().filter(|_| !is_named) {
+            let fill = width.saturating_sub(columns(piece)).max(indent);
+            out += &format!("{:fill$}{}\n", "", style.paint(DIM, piece));
         }
         out
     }
@@ -100,9 +100,8 @@ impl QuestionBlock<'_> {
 /// Lines below a question, behind its indentation, broken between words.
 fn below(head: &str, text: &str, room: usize) -> Vec<String> {
     let lines = words(&terminal(text), room.saturating_sub(columns(head)).max(1));
-    let hang = " ".repeat(columns(head));
-    let behind = |(place, line): (usize, String)| format!("{}{line}", if place == 0 { head } else { &hang });
-    lines.into_iter().enumerate().map(behind).collect()
+    let heads = std::iter::once(head.to_owned()).chain(std::iter::repeat(" ".repeat(columns(head))));
+    heads.zip(lines).map(|(head, line)| head + &line).collect()
 }
 
 /// Where questions begin: behind the longest word of an answer, or behind this one if it is longer.
@@ -140,45 +139,38 @@ fn failed(answer: &InstanceAnswer, width: usize, style: Style) -> String {
     if answer.verdict.kind == Kind::Reproduced {
         lines.extend(workaround(&[answer], room));
     }
-    let painted = style.paint(answer.standing(), &word);
+    let painted = style.paint(answer.standing().colour(), &word);
     let InstanceAnswer { question, name, .. } = answer;
     QuestionBlock { word, painted, question, name, below: lines }.lines(indent, width, style)
 }
 
 /// The answers of one question that are as they should be, told together.
 fn answered(first: &InstanceAnswer, answers: &[&InstanceAnswer], of: usize, width: usize, style: Style) -> String {
-    let of_kind = |kind: Kind| -> Vec<&InstanceAnswer> {
-        answers.iter().copied().filter(|answer| answer.verdict.kind == kind).collect()
-    };
-    let (yes, no, open) = (of_kind(Kind::Reproduced), of_kind(Kind::NotReproduced), of_kind(Kind::Inconclusive));
+    let [yes, no, open] = [Kind::Reproduced, Kind::NotReproduced, Kind::Inconclusive].map(|kind| {
+        let alike = answers.iter().copied().filter(|answer| answer.verdict.kind == kind);
+        alike.collect::<Vec<&InstanceAnswer>>()
+    });
     let leading = yes.first().or(no.first()).copied().unwrap_or(first);
     let mixed = !yes.is_empty() && !no.is_empty();
     let answer = marked(first, if mixed { "some" } else { word(leading) });
     let indent = indent(first, &answer);
     let room = width.saturating_sub(indent);
     let many_runtimes = answers.iter().any(|answer| answer.libcudart != first.libcudart);
-    let label = |answer: &&InstanceAnswer| match (&answer.libcudart, answer.values.is_empty()) {
-        (Some(libcudart), true) if many_runtimes => libcudart.clone(),
-        (Some(libcudart), false) if many_runtimes => format!("{} ({libcudart})", answer.values),
-        _ => answer.values.clone(),
-    };
     let has_values = many_runtimes || of > 1;
-    let labels = |answers: &[&InstanceAnswer]| answers.iter().map(label).collect::<Vec<String>>();
     let mut lines = Vec::new();
     let all_alike = of > 1 && (yes.len() == of || no.len() == of);
     if has_values && !all_alike && !(yes.is_empty() && no.is_empty()) {
-        let said = |answers: &[&InstanceAnswer]| {
+        let several = mixed || !open.is_empty();
+        let parts = [&yes, &no].into_iter().filter_map(|answers| {
             let first = answers.first()?;
-            let several = mixed || !open.is_empty();
             let head = if several { format!("{} for", word(first)) } else { "for".to_owned() };
-            Some((head, labels(answers)))
-        };
-        let parts: Vec<(String, Vec<String>)> = [said(&yes), said(&no)].into_iter().flatten().collect();
-        lines.extend(words(&values::line(&parts, room), room));
+            Some((head, labels(answers, many_runtimes)))
+        });
+        lines.extend(words(&values::line(&parts.collect::<Vec<_>>(), room), room));
     }
     for (why, answers) in by_reason(&open) {
         let head = if has_values {
-            let parts = [("not settled for".to_owned(), labels(&answers))];
+            let parts = [("not settled for".to_owned(), labels(&answers, many_runtimes))];
             format!("{}: ", values::line(&parts, room))
         } else {
             "not settled: ".to_owned()
@@ -189,8 +181,8 @@ fn answered(first: &InstanceAnswer, answers: &[&InstanceAnswer], of: usize, widt
         lines.extend(below("", rate, room));
     }
     lines.extend(workaround(&yes, room));
-    let impact = answers.iter().map(|it| Impact::of(it.verdict.kind, &it.workaround)).min();
-    let painted = style.answer(impact.unwrap_or(Impact::Unknown), &answer);
+    let impact = answers.iter().map(|it| Impact::new(it.verdict.kind, &it.workaround)).min();
+    let painted = style.paint(impact.unwrap_or(Impact::Unknown).colour(), &answer);
     // The values of a single instance stand beside its question if there is room, else in its name.
     let values = first.name.strip_prefix(first.scenario.as_str()).unwrap_or_default();
     let with_values = format!("{} {values}", first.question);
@@ -205,12 +197,22 @@ fn answered(first: &InstanceAnswer, answers: &[&InstanceAnswer], of: usize, widt
     QuestionBlock { word: answer, painted, question, name: &name, below: lines }.lines(indent, width, style)
 }
 
+/// The values of each answer, and its libcudart where the answers have several.
+fn labels(answers: &[&InstanceAnswer], many_runtimes: bool) -> Vec<String> {
+    let labels = answers.iter().map(|answer| match (&answer.libcudart, answer.values.is_empty()) {
+        (Some(libcudart), true) if many_runtimes => libcudart.clone(),
+        (Some(libcudart), false) if many_runtimes => format!("{} ({libcudart})", answer.values),
+        _ => answer.values.clone(),
+    });
+    labels.collect()
+}
+
 /// Open answers by why they are, in the order in which the reasons come.
 fn by_reason<'a>(open: &[&'a InstanceAnswer]) -> Vec<(String, Vec<&'a InstanceAnswer>)> {
-    let why = |answer: &InstanceAnswer| {
-        answer.verdict.reason.map_or_else(|| answer.verdict.detail.clone(), |it| reason(it).to_owned())
-    };
-    grouped(open.iter().map(|&answer| (why(answer), answer)))
+    grouped(open.iter().map(|&answer| {
+        let verdict = &answer.verdict;
+        (verdict.reason.map_or_else(|| verdict.detail.clone(), |it| reason(it).to_owned()), answer)
+    }))
 }
 
 /// The order or call that works, where one is needed.

@@ -2,7 +2,7 @@ use super::*;
 use crate::fixture;
 use cuda_pitfalls_core::report::{Report, ScenarioReport};
 use cuda_pitfalls_core::text::lines::columns;
-use cuda_pitfalls_core::verdict::ExpectationMet;
+use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Reason};
 
 /// One finished instance, made from the fixture's first.
 fn part(name: &str, question: &str, kind: Kind) -> ScenarioReport {
@@ -22,7 +22,7 @@ fn part(name: &str, question: &str, kind: Kind) -> ScenarioReport {
 }
 
 fn told(parts: &[ScenarioReport], width: usize) -> String {
-    question(&parts.iter().map(|part| InstanceAnswer::of(&part.view())).collect::<Vec<_>>(), width, Style::Plain)
+    question(&parts.iter().map(|part| InstanceAnswer::new(&part.view())).collect::<Vec<_>>(), width, Style::Plain)
 }
 
 const FREEZES: &str = "Does it freeze the mask?";
@@ -190,7 +190,8 @@ fn without_a_gpu_there_are_five_lines_and_a_hint() {
     skipped.verdict.reason = Some(Reason::NoGpu);
     report.scenarios = vec![skipped; 229];
     let asked = Workload { questions: 181, variants: 229, attempts: 5, expected: None };
-    let end = Ending { place: ReportPlace::At("reports/x/report.json".to_owned()), names: true, ..Ending::default() };
+    let end =
+        RunEnding { place: ReportPlace::At("reports/x/report.json".to_owned()), names: true, ..RunEnding::default() };
     let text = head(&report.view(), Some(&asked), 100) + &ending(&report.view(), &end, 100);
     assert!(text.lines().count() <= 5, "{text}");
     assert!(text.contains("no usable GPU here (NVML lists no GPU)") && text.contains("`--on auto`"), "{text}");
@@ -200,7 +201,7 @@ fn without_a_gpu_there_are_five_lines_and_a_hint() {
 
 #[test]
 fn an_interrupted_run_says_what_was_not_asked() {
-    let end = Ending { never_asked: 12, names: true, ..Ending::default() };
+    let end = RunEnding { never_asked: 12, names: true, ..RunEnding::default() };
     let text = ending(&fixture::partial().view(), &end, 100);
     assert!(text.starts_with("interrupted: 12 not asked\n*** PARTIAL"), "{text}");
     let text = ending(&fixture::report().view(), &end, 100);

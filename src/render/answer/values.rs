@@ -5,7 +5,7 @@ use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::text::lines::columns;
 
 /// The values of an instance: `cudaFree` of `…[call=cudaFree]`, and `a=1,b=2` where there are several.
-pub(crate) fn of(report: &ScenarioView<'_>) -> String {
+pub(crate) fn parameter_values(report: &ScenarioView<'_>) -> String {
     let inner = report.name.strip_prefix(report.scenario).unwrap_or_default();
     let inner = inner.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(inner);
     match report.parameters.keys().next() {

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use super::WIDEST;
 use crate::block::Block;
-use crate::writer::terminal::write;
+use crate::writer::terminal::{PAGE, write};
 use cuda_pitfalls_answers::doctor::{MaskState, ProcessFindings};
 use cuda_pitfalls_core::examination::ProcessExamination;
 use cuda_pitfalls_core::text::counts::{counted, listed};
@@ -56,30 +55,29 @@ pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) ->
         let why = "whose process it is, or the administrator, may (and the kernel's yama/ptrace_scope must let it)";
         blocks.push(Block::paragraph(format!("Not readable: {}; {why}.", unread.join(", "))));
     }
-    write(&blocks, width.min(WIDEST))
+    write(&blocks, width.min(PAGE))
 }
 
 fn mask_in_words(mask: &MaskState) -> String {
-    let value = |value: &Option<String>| value.as_ref().map_or("not set".to_string(), |value| format!("\"{value}\""));
-    let start = format!("CUDA_VISIBLE_DEVICES was {} when it was started", value(&mask.at_start));
+    let [at_start, now] = [&mask.at_start, &mask.now]
+        .map(|value| value.as_ref().map_or("not set".to_string(), |value| format!("\"{value}\"")));
+    let start = format!("CUDA_VISIBLE_DEVICES was {at_start} when it was started");
     match (mask.is_now_known, mask.is_changed()) {
         (false, _) => format!("{start}; what it is now may not be read"),
         (true, false) => format!("{start}, and is so now"),
-        (true, true) => format!("{start}, and is {} now", value(&mask.now)),
+        (true, true) => format!("{start}, and is {now} now"),
     }
 }
 
 fn started_in_words(seen: &ProcessExamination, found: &ProcessFindings) -> String {
     let Some(opened) = &found.opened else { return "its open files may not be read".to_string() };
-    let name = |minor: &u32| {
+    let names = opened.iter().map(|minor| {
         let uuid = seen.gpus.iter().find(|gpu| gpu.device_minor == *minor).and_then(|gpu| gpu.uuid.clone());
         uuid.map_or_else(|| format!("/dev/nvidia{minor}"), |uuid| format!("/dev/nvidia{minor} ({uuid})"))
-    };
+    });
     match (found.is_started, opened.as_slice()) {
         (Some(true), []) => "it has NVIDIA's driver open, and no GPU".to_string(),
-        (Some(true), some) => {
-            format!("started; the GPUs that it took then: {}", listed(some.iter().map(name), ""))
-        }
+        (Some(true), _) => format!("started; the GPUs that it took then: {}", listed(names, "")),
         _ => "not started: it has no device file of NVIDIA open".to_string(),
     }
 }

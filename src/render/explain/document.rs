@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{compared, since, written};
+use super::instead::{compared, since, written};
 use crate::listing::show::command;
 use cuda_pitfalls_answers::explain::{Certainty, Explanation, NameFact, ScenarioAnswer, Word, word};
 use cuda_pitfalls_answers::summary::Basis;

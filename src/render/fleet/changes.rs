@@ -1,17 +1,15 @@
 //! What a merge came to in a few lines, and what changed between two merged documents.
 
 use cuda_pitfalls_answers::fleet::{Fleet, FleetDiff, Rank, Size, causes};
-use cuda_pitfalls_core::fact;
 use cuda_pitfalls_core::text::counts::{counted, grouped, listed};
 use cuda_pitfalls_core::text::escape::shorten;
 use cuda_pitfalls_core::text::lines::WIDTH;
 use cuda_pitfalls_core::verdict::Provenance;
 
-use super::super::change;
-use super::super::tally::SIMULATED;
-use super::view::{self, View};
+use super::view::{self, FleetView};
 use super::words::{self, key};
 use crate::block::Block;
+use crate::tally::SIMULATED;
 use crate::writer::terminal::write;
 
 /// More entries of one kind are counted only; `--json` and the document have them all.
@@ -21,21 +19,21 @@ const LONGEST: usize = 200;
 
 /// What was merged, where it is, and who differs in how many questions.
 pub fn merged(fleet: &Fleet, path: &str) -> String {
-    let view = View::new(fleet, view::MERGED, None);
+    let view = FleetView::new(fleet, view::MERGED, None);
     let ends = [differences(fleet, &view.told), format!("merged into {path}")];
     let ends = ends.map(Block::paragraph).to_vec();
     write(&[view.overview(), view.not_merged(), vec![Block::Gap], ends].concat(), WIDTH)
 }
 
 /// How many differences there are, of which kind, in how many questions, and how many causes.
-fn differences(fleet: &Fleet, told: &[words::Told<'_>]) -> String {
+fn differences(fleet: &Fleet, told: &[words::WordedDifference<'_>]) -> String {
     let all = counted(fleet.questions.len(), "question");
     if told.is_empty() {
         return format!("no machine differs from its group, in {all}");
     }
-    let count = |rank: Rank| told.iter().filter(|one| one.rank == rank).count();
-    let counts = Rank::ALL.map(|rank| (count(rank), words::rank_words(rank))).into_iter();
-    let counts = listed(counts.filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")), "");
+    let counts = Rank::ALL.map(|rank| (told.iter().filter(|one| one.rank == rank).count(), words::rank_words(rank)));
+    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
+    let counts = listed(counts.map(|(count, what)| format!("{count} {what}")), "");
     let questions: std::collections::HashSet<usize> = told.iter().map(|one| one.difference.question).collect();
     let causes = counted(causes(fleet).len(), "cause");
     let differences = counted(told.len(), "difference");
@@ -71,7 +69,10 @@ pub fn text(diff: &FleetDiff) -> String {
     blocks.extend(headed(usual, diff.usual.iter().collect(), |one| {
         let verdicts = one.verdicts.map(|[then, now]| format!("{} -> {}", then.name(), now.name()));
         let facts = one.facts.iter().take(2);
-        let facts = facts.map(|it| format!("{}: {} -> {}", words::about(it), told(&it.usual), told(&it.these)));
+        let facts = facts.map(|it| {
+            let [then, now] = [&it.usual, &it.these].map(|seen| words::seen_or(seen.as_ref(), "nothing"));
+            format!("{}: {then} -> {now}", words::about(it))
+        });
         let words: Vec<String> = verdicts.into_iter().chain(facts).map(|it| shorten(&it, LONGEST)).collect();
         let numbers = format!("{} then, {} now", counted(one.old.machines, "machine"), one.new.machines);
         format!("{} ({numbers}{}): {}", one.question, replaced(&one.old, &one.new), words.join("; "))
@@ -88,10 +89,6 @@ pub fn text(diff: &FleetDiff) -> String {
         blocks.push(Block::paragraph("nothing changed"));
     }
     write(&blocks, WIDTH)
-}
-
-fn told(seen: &Option<fact::Change>) -> String {
-    seen.as_ref().map_or_else(|| "nothing".to_owned(), change::words)
 }
 
 fn replaced(old: &Size, new: &Size) -> String {

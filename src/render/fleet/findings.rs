@@ -4,28 +4,28 @@ use cuda_pitfalls_answers::fleet::{Alike, Fleet, SharedCause, causes};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 
-use super::words::{Side, Told};
+use super::words::{Contrast, WordedDifference};
 
 /// So many facts of a cause are told.
-const MOST_SIDES: usize = 4;
+const MOST_CONTRASTS: usize = 4;
 
 /// A cause with its differences in words.
-pub(super) struct Finding<'t, 'a> {
+pub(super) struct FleetFinding<'t, 'a> {
     pub(super) cause: SharedCause,
-    pub(super) first: &'t Told<'a>,
-    pub(super) all: Vec<&'t Told<'a>>,
+    pub(super) first: &'t WordedDifference<'a>,
+    pub(super) all: Vec<&'t WordedDifference<'a>>,
 }
 
 /// The causes, the most important first.
-pub(super) fn findings<'t, 'a>(fleet: &Fleet, told: &'t [Told<'a>]) -> Vec<Finding<'t, 'a>> {
-    let finding = |cause: SharedCause| {
-        let all: Vec<&Told<'_>> = cause.differences.iter().filter_map(|at| told.get(*at)).collect();
-        all.first().copied().map(|first| Finding { cause, first, all })
-    };
-    causes(fleet).into_iter().filter_map(finding).collect()
+pub(super) fn findings<'t, 'a>(fleet: &Fleet, told: &'t [WordedDifference<'a>]) -> Vec<FleetFinding<'t, 'a>> {
+    let findings = causes(fleet).into_iter().filter_map(|cause| {
+        let all: Vec<&WordedDifference<'_>> = cause.differences.iter().filter_map(|index| told.get(*index)).collect();
+        all.first().copied().map(|first| FleetFinding { cause, first, all })
+    });
+    findings.collect()
 }
 
-impl<'a> Finding<'_, 'a> {
+impl<'a> FleetFinding<'_, 'a> {
     /// The one question in which it shows, if it is one.
     pub(super) fn is_of_one_question(&self) -> bool {
         self.cause.questions.len() == 1
@@ -62,18 +62,18 @@ impl<'a> Finding<'_, 'a> {
     }
 
     /// Both sides, and how many more there are: of one question all that differs, and of several those of the first.
-    pub(super) fn sides(&self) -> (Vec<&'_ Side>, Option<String>) {
+    pub(super) fn contrasts(&self) -> (Vec<&'_ Contrast>, Option<String>) {
         let count = if self.is_of_one_question() { self.all.len() } else { 1 };
-        let mut sides: Vec<&Side> = self.all.iter().take(count).flat_map(|one| &one.sides).collect();
-        let more = sides.len().saturating_sub(MOST_SIDES);
-        sides.truncate(MOST_SIDES);
-        (sides, (more > 0).then(|| format!("and {more} more")))
+        let mut contrasts: Vec<&Contrast> = self.all.iter().take(count).flat_map(|one| &one.contrasts).collect();
+        let more = contrasts.len().saturating_sub(MOST_CONTRASTS);
+        contrasts.truncate(MOST_CONTRASTS);
+        (contrasts, (more > 0).then(|| format!("and {more} more")))
     }
 
-    /// The names of its questions, each once, with the places of the first difference in it.
+    /// The names of its questions, each once, with the index of the first difference in it.
     pub(super) fn questions(&self) -> Vec<(usize, &'a str)> {
         let mut seen = std::collections::HashSet::new();
-        let places = self.cause.differences.iter().zip(&self.all);
-        places.filter(|(_, one)| seen.insert(one.difference.question)).map(|(at, one)| (*at, one.name)).collect()
+        let all = self.cause.differences.iter().zip(&self.all);
+        all.filter(|(_, one)| seen.insert(one.difference.question)).map(|(index, one)| (*index, one.name)).collect()
     }
 }

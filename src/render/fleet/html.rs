@@ -9,11 +9,12 @@ use std::fmt::Write as _;
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::{Value, json};
 
-use cuda_pitfalls_answers::fleet::{Fleet, Usual};
+use cuda_pitfalls_answers::fleet::Fleet;
 use cuda_pitfalls_core::text::escape::visible;
 
-use super::view::{self, View};
-use super::words::{self, Told};
+use super::standing;
+use super::view::{self, FleetView};
+use super::words::{self, WordedDifference};
 use crate::html::page::{self, element};
 use crate::writer::html::write;
 
@@ -22,8 +23,8 @@ const SCRIPT: &str = include_str!("html/page.js");
 
 /// The whole page. `docs` is where the documentation is; without it pages of pitfalls are named.
 pub(super) fn fleet(fleet: &Fleet, docs: Option<&str>) -> String {
-    let view = View::new(fleet, view::HTML, docs);
-    let title = format!("{}: {}", view::TITLE, words::title(fleet, &view.told));
+    let view = FleetView::new(fleet, view::HTML, docs);
+    let title = format!("{}: {}", view::TITLE, standing::title(fleet, &view.told));
     let mut out = page::head(&policy(), &title, STYLE) + "<main id=\"overview\">\n";
     out += &element("header", "", &(write(&view.overview()) + LINKS));
     out += &write(&view.differences());
@@ -74,26 +75,25 @@ fn map(out: &mut String, fleet: &Fleet) {
 }
 
 /// The document for the script: harmless text in it, and nothing that ends a script.
-fn data(out: &mut String, fleet: &Fleet, told: &[Told<'_>], docs: Option<&str>) {
+fn data(out: &mut String, fleet: &Fleet, told: &[WordedDifference<'_>], docs: Option<&str>) {
     let told = told.iter().map(|one| {
-        let sides: Vec<[&String; 3]> = one.sides.iter().map(|side| [&side.of, &side.usual, &side.these]).collect();
+        let sides = one.contrasts.iter().map(|it| [&it.about, &it.usual, &it.these]).collect::<Vec<[&String; 3]>>();
         json!({
             "rank": one.rank.name(), "share": one.share(), "sides": sides, "split": one.is_split,
             "group": one.difference.group, "question": one.difference.question,
             "machines": one.difference.machines, "usual": one.difference.usual_machines,
         })
     });
-    let usual = |one: &Usual| {
-        let is_row = fleet.questions.get(one.question).is_some_and(|it| it.is_row);
-        json!({
-            "question": one.question,
-            "verdict": one.outcomes.first().map(|outcome| words::verdict(outcome.kind, is_row)),
-            "no_answer": one.no_answer, "not_asked": one.not_asked, "unexpected": one.unexpected,
-        })
-    };
     let groups = fleet.groups.iter().map(|group| {
-        let usual: Vec<Value> = group.usual.iter().map(usual).collect();
-        json!({ "words": words::key(&group.key), "machines": group.machines, "usual": usual })
+        let usual = group.usual.iter().map(|one| {
+            let is_row = fleet.questions.get(one.question).is_some_and(|it| it.is_row);
+            json!({
+                "question": one.question,
+                "verdict": one.outcomes.first().map(|outcome| words::verdict(outcome.kind, is_row)),
+                "no_answer": one.no_answer, "not_asked": one.not_asked, "unexpected": one.unexpected,
+            })
+        });
+        json!({ "words": words::key(&group.key), "machines": group.machines, "usual": usual.collect::<Value>() })
     });
     let answered: Vec<[usize; 2]> = fleet.coverage().into_iter().map(|it| [it.answered, it.asked]).collect();
     let mut document = json!({

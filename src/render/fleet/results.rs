@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{standing, words};
+use super::standing;
+use super::words::{self, Contrast};
 use crate::machine::csv::{record, text};
 use crate::machine::prometheus::{Sample, family, figure, time};
 use crate::words::provenance;
@@ -22,37 +23,41 @@ pub(super) fn csv(fleet: &Fleet) -> String {
         out += &record(cells);
     }
     let causes = words::numbers(fleet);
-    for (place, one) in words::told(fleet).iter().enumerate() {
+    for (index, one) in words::in_words(fleet).iter().enumerate() {
         let bytes = match &one.difference.what {
             What::Bytes { usual, these, .. } => [usual, these].map(|it| it.median_bytes.to_string()),
             _ => [String::new(), String::new()],
         };
-        let join = |part: fn(&words::Side) -> &str| one.sides.iter().map(part).collect::<Vec<_>>().join("; ");
-        let of_key = |part: fn(&Key) -> String| {
-            fleet.groups.get(one.difference.group).map(|group| part(&group.key)).unwrap_or_default()
-        };
+        let parts: [fn(&Contrast) -> &str; 3] = [|it| &it.about, |it| &it.usual, |it| &it.these];
+        let contrasts = parts.map(|part| text(&one.contrasts.iter().map(part).collect::<Vec<_>>().join("; ")));
+        let key = fleet.groups.get(one.difference.group).map_or_else(Default::default, |group| {
+            let Key { gpus, driver, libcudart, mig, shared } = &group.key;
+            [text(gpus), text(driver), text(libcudart), mig.to_string(), shared.to_string()]
+        });
         for machine in &one.machines {
             let [usual_bytes, these_bytes] = bytes.clone();
+            let [about, usual, these] = contrasts.clone();
+            let [gpus, driver, libcudart, mig, shared] = key.clone();
             out += &record([
-                (place + 1).to_string(),
+                (index + 1).to_string(),
                 one.rank.name().to_owned(),
                 text(machine),
                 text(one.name),
                 text(one.question),
-                text(&join(|side| &side.of)),
-                text(&join(|side| &side.usual)),
-                text(&join(|side| &side.these)),
+                about,
+                usual,
+                these,
                 one.difference.usual_machines.to_string(),
                 one.these().to_string(),
                 usual_bytes,
                 these_bytes,
-                text(&of_key(|key| key.gpus.clone())),
-                text(&of_key(|key| key.driver.clone())),
-                text(&of_key(|key| key.libcudart.clone())),
-                of_key(|key| key.mig.to_string()),
-                of_key(|key| key.shared.to_string()),
+                gpus,
+                driver,
+                libcudart,
+                mig,
+                shared,
                 text(one.page.unwrap_or_default()),
-                causes.get(&place).map(|number| number.to_string()).unwrap_or_default(),
+                causes.get(&index).map(|number| number.to_string()).unwrap_or_default(),
             ]);
         }
     }
@@ -67,7 +72,7 @@ pub(super) fn prometheus(fleet: &Fleet) -> String {
     let counts = [
         ("machines", "Machines of which a report was merged.", Some(fleet.machines.len())),
         ("groups", "Groups of machines that can be compared.", Some(fleet.groups.len())),
-        ("machines_alone", "Machines that are alone in their group.", Some(words::alone(fleet).len())),
+        ("machines_alone", "Machines that are alone in their group.", Some(standing::alone(fleet).len())),
         ("machines_expected", "Machines that were expected.", expected.map(|expected| expected.machines)),
         (
             "machines_missing",
@@ -98,9 +103,9 @@ pub(super) fn prometheus(fleet: &Fleet) -> String {
 }
 
 fn differences(out: &mut String, fleet: &Fleet) {
-    let told = words::told(fleet);
+    let told = words::in_words(fleet);
     let help = "Machines that differ from the others of their group.";
-    figure(out, "fleet_machines_differing", help, [words::differing(fleet, &told)]);
+    figure(out, "fleet_machines_differing", help, [standing::differing(fleet, &told)]);
     let counts = Rank::ALL.map(|rank| {
         let count = told.iter().filter(|one| one.rank == rank).count();
         (vec![("differs_in", rank.name().to_owned())], count.to_string())

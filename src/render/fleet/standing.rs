@@ -1,11 +1,13 @@
-//! What matters although no machine differs: verdicts that are unexpected, machines that answered little, labels of
-//! which the machines differ.
+//! A fleet as a whole, in the same words and in the same order in every form: its counts, who is missing, who differs,
+//! and what matters although no machine differs.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use cuda_pitfalls_answers::fleet::{AnswerCoverage, Fleet, labels};
-
-use super::words::{name, names};
+use super::words::{WordedDifference, name, names};
+use crate::block::{Block, Span, Tone};
+use cuda_pitfalls_answers::fleet::{AnswerCoverage, Fleet, Group, labels};
+use cuda_pitfalls_answers::survey::word;
+use cuda_pitfalls_core::text::counts::{counted, listed};
 
 /// Machines with an unexpected verdict by their own reports.
 pub(super) fn unexpected_machines(fleet: &Fleet) -> usize {
@@ -26,8 +28,8 @@ pub(super) fn unexpected(fleet: &Fleet, most: usize) -> Option<String> {
         unexpected.extend(&usual.unexpected);
     }
     let mut all: Vec<(usize, usize, &str)> = Vec::new();
-    for (place, [answered, unexpected]) in &questions {
-        let question = fleet.questions.get(*place).map_or("unknown", |question| &question.name);
+    for (index, [answered, unexpected]) in &questions {
+        let question = fleet.questions.get(*index).map_or("unknown", |question| &question.name);
         all.push((unexpected.len(), answered.len(), question));
     }
     all.sort_by_key(|(count, _, question)| (std::cmp::Reverse(*count), *question));
@@ -46,15 +48,15 @@ pub(super) fn unexpected(fleet: &Fleet, most: usize) -> Option<String> {
 pub(super) struct Few {
     /// The fewest answers first.
     all: Vec<(usize, AnswerCoverage)>,
-    places: HashSet<usize>,
+    indices: HashSet<usize>,
 }
 
 pub(super) fn few(fleet: &Fleet) -> Few {
     let all = fleet.coverage().into_iter().enumerate();
     let mut all: Vec<(usize, AnswerCoverage)> = all.filter(|(_, coverage)| coverage.is_small()).collect();
-    all.sort_by_key(|(place, coverage)| (coverage.answered, *place));
-    let places = all.iter().map(|(place, _)| *place).collect();
-    Few { all, places }
+    all.sort_by_key(|(index, coverage)| (coverage.answered, *index));
+    let indices = all.iter().map(|(index, _)| *index).collect();
+    Few { all, indices }
 }
 
 impl Few {
@@ -64,15 +66,16 @@ impl Few {
 
     /// How many of these machines are among them.
     pub(super) fn among(&self, machines: &[usize]) -> usize {
-        machines.iter().filter(|machine| self.places.contains(machine)).count()
+        machines.iter().filter(|machine| self.indices.contains(machine)).count()
     }
 
     /// `of the questions that most of the group answered: node-3 10 of 50`. None if every machine answered enough.
     pub(super) fn words(&self, fleet: &Fleet, most: usize) -> Option<String> {
-        let line = |(place, coverage): &(usize, AnswerCoverage)| {
-            format!("{} {} of {}", name(fleet, *place), coverage.answered, coverage.asked)
-        };
-        let lines: Vec<String> = self.all.iter().map(line).collect();
+        let lines = self
+            .all
+            .iter()
+            .map(|(index, coverage)| format!("{} {} of {}", name(fleet, *index), coverage.answered, coverage.asked));
+        let lines: Vec<String> = lines.collect();
         let words = names(&lines, most);
         (!lines.is_empty()).then(|| format!("of the questions that most of the group answered: {words}"))
     }
@@ -99,4 +102,184 @@ pub(super) fn labelled(fleet: &Fleet, most: usize) -> Option<String> {
         .collect();
     let words = names(&lines, most);
     (!lines.is_empty()).then_some(words)
+}
+
+/// The machines that nobody can be compared with: in every group that they are in, they are the only one, and their
+/// driver is that of the others.
+pub(super) fn alone(fleet: &Fleet) -> Vec<&str> {
+    let mut largest: BTreeMap<usize, usize> = BTreeMap::new();
+    for group in &fleet.groups {
+        for index in &group.machines {
+            let known = largest.entry(*index).or_insert(0);
+            *known = group.machines.len().max(*known);
+        }
+    }
+    let differing: HashSet<usize> = fleet.differences.iter().flat_map(|one| one.machines.iter().copied()).collect();
+    let known = largest.range(..fleet.machines.len());
+    let alone = known.filter(|(index, largest)| **largest == 1 && !differing.contains(*index));
+    alone.map(|(index, _)| name(fleet, *index)).collect()
+}
+
+/// How many machines differ in something from the others of a group. A group that is split has none.
+pub(super) fn differing(fleet: &Fleet, told: &[WordedDifference<'_>]) -> usize {
+    by_machine(told).iter().filter(|(index, _)| *index < fleet.machines.len()).count()
+}
+
+/// The machines that differ, each with in how many questions, the most first. A group that is split has none.
+pub(super) fn by_machine(told: &[WordedDifference<'_>]) -> Vec<(usize, usize)> {
+    let mut questions: HashMap<usize, HashSet<usize>> = HashMap::new();
+    for one in told.iter().filter(|one| !one.is_split) {
+        for index in &one.difference.machines {
+            questions.entry(*index).or_default().insert(one.difference.question);
+        }
+    }
+    let mut most: Vec<(usize, usize)> = questions.iter().map(|(index, all)| (*index, all.len())).collect();
+    most.sort_by_key(|(index, count)| (std::cmp::Reverse(*count), *index));
+    most
+}
+
+/// Who differs in the most questions: `node-3 in 12 questions`.
+fn differ_most(fleet: &Fleet, told: &[WordedDifference<'_>], count: usize) -> Option<String> {
+    let most = by_machine(told);
+    let lines =
+        most.iter().map(|(index, count)| format!("{} in {}", name(fleet, *index), counted(*count as u64, "question")));
+    (!most.is_empty()).then(|| names(&lines.collect::<Vec<_>>(), count))
+}
+
+/// What a group's row says of its machines: how many there are, how many differ, and whether it is split.
+pub(super) fn group(group: &Group, told: &[WordedDifference<'_>], few: &Few, index: usize) -> String {
+    let few = few.among(&group.machines);
+    let (split, others): (Vec<&WordedDifference<'_>>, Vec<&WordedDifference<'_>>) =
+        told.iter().filter(|one| one.difference.group == index).partition(|one| one.is_split);
+    let differing: HashSet<&usize> = others.into_iter().flat_map(|one| &one.difference.machines).collect();
+    let split = split.len();
+    let mut words = match (group.machines.len(), differing.len()) {
+        (1, 0) => return "1 machine, alone: it cannot differ".to_owned(),
+        (1, _) => return "1 machine, alone: it differs in its driver".to_owned(),
+        (count, 0) if split == 0 && few > 0 => format!("{count} machines, none differs in what it answered"),
+        (count, 0) if split == 0 => format!("{count} machines, none differs"),
+        (count, 0) => format!("{count} machines"),
+        (count, 1) => format!("{count} machines, 1 differs"),
+        (count, differ) => format!("{count} machines, {differ} differ"),
+    };
+    if split > 0 {
+        words.push_str(&format!(", split in {}", counted(split as u64, "question")));
+    }
+    if few > 0 {
+        words.push_str(&format!(", {few} with few answers"));
+    }
+    words
+}
+
+/// `120 machines in 3 groups, 2 missing, 5 machines differ`.
+pub(super) fn title(fleet: &Fleet, told: &[WordedDifference<'_>]) -> String {
+    listed(counts(fleet, told).into_iter().map(|(_, words)| words), "")
+}
+
+/// The counts of a fleet, each in the colour of what it means.
+pub(super) fn counts(fleet: &Fleet, told: &[WordedDifference<'_>]) -> Vec<(Tone, String)> {
+    let machines = counted(fleet.machines.len() as u64, "machine");
+    let mut counts = vec![(Tone::Plain, format!("{machines} in {}", counted(fleet.groups.len() as u64, "group")))];
+    if let Some(expected) = &fleet.expected {
+        let tone = if expected.missing.is_empty() { Tone::Good } else { Tone::Bad };
+        counts.push((tone, format!("{} missing", expected.missing.len())));
+    }
+    let (few, unexpected) = (few(fleet).count(), unexpected_machines(fleet));
+    counts.push(match differing(fleet, told) {
+        0 if few > 0 => (Tone::Plain, "none differs in what it answered".to_owned()),
+        // Where nothing differs because all are wrong, that is no good news.
+        0 if unexpected > 0 => (Tone::Plain, "none differs".to_owned()),
+        0 => (Tone::Good, "none differs".to_owned()),
+        1 => (Tone::Doubt, "1 machine differs".to_owned()),
+        count => (Tone::Doubt, format!("{count} machines differ")),
+    });
+    let split = told.iter().filter(|one| one.is_split).count();
+    let others = [
+        (split, Tone::Doubt, "groups split in", "question"),
+        (unexpected, Tone::Bad, "unexpected verdicts on", "machine"),
+        (few, Tone::Doubt, "few answers from", "machine"),
+    ];
+    let others = others.into_iter().filter(|(count, ..)| *count > 0);
+    counts.extend(others.map(|(count, tone, what, noun)| (tone, format!("{what} {}", counted(count as u64, noun)))));
+    counts
+}
+
+/// What was read and what became of it: `130 documents: 120 merged, 4 duplicate`.
+pub(super) fn input(fleet: &Fleet) -> String {
+    let input = &fleet.input;
+    let buckets = input.buckets.iter().filter(|(_, count)| **count > 0);
+    let buckets = listed(buckets.map(|(bucket, count)| format!("{count} {}", word(bucket))), "none");
+    let mut words = format!("{}: {buckets}", counted(input.documents, "document"));
+    if let (Some(from), Some(to)) = (&input.from, &input.to) {
+        words.push_str(&if from == to { format!("; run at {from}") } else { format!("; run from {from} to {to}") });
+    }
+    words
+}
+
+/// What is said of a fleet as a whole, in the order of every form. Of machines and questions at most so many are named.
+pub(super) fn remarks(fleet: &Fleet, told: &[WordedDifference<'_>], few: &Few, most: usize) -> Vec<Block> {
+    let (missing, unlisted) = expected(fleet, most);
+    let is_missing = fleet.expected.as_ref().is_some_and(|it| !it.missing.is_empty());
+    let missing_tone = if is_missing { Tone::Bad } else { Tone::Good };
+    let conflicts = conflicts(fleet, most).into_iter().map(|text| ("Conflict", Some(text), Tone::Bad));
+    let all = [("Missing", missing, missing_tone), ("Unlisted", unlisted, Tone::Plain)].into_iter().chain(conflicts);
+    let all = all.chain([
+        ("Dates", dated_ahead(fleet, most), Tone::Bad),
+        ("Unexpected", unexpected(fleet, most), Tone::Bad),
+        ("Few answers", few.words(fleet, most), Tone::Doubt),
+        ("Alone", lonely(fleet, most), Tone::Plain),
+        ("Differ most", differ_most(fleet, told, most), Tone::Plain),
+        ("Labels", labelled(fleet, most), Tone::Plain),
+    ]);
+    let facts = all.filter_map(|(name, text, tone)| match (text?, tone) {
+        (text, Tone::Plain | Tone::Good) => Some(Block::fact(name, text)),
+        (text, tone) => Some(Block::fact(name, Span::Toned(tone, text))),
+    });
+    facts.collect()
+}
+
+/// Who was expected and is missing, and who came unexpected.
+fn expected(fleet: &Fleet, most: usize) -> (Option<String>, Option<String>) {
+    let Some(expected) = &fleet.expected else { return (None, None) };
+    let missing = match expected.missing.len() {
+        0 => format!("none of {} expected", expected.machines),
+        count => format!("{count} of {} expected ({})", expected.machines, names(&expected.missing, most)),
+    };
+    let unlisted = &expected.unexpected;
+    let unlisted = (!unlisted.is_empty()).then(|| format!("{} ({})", unlisted.len(), names(unlisted, most)));
+    (Some(missing), unlisted)
+}
+
+/// Names that several machines have, with their reports.
+fn conflicts(fleet: &Fleet, most: usize) -> Vec<String> {
+    let mut called: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for machine in &fleet.machines {
+        if let Some(shared) = &machine.shared_name {
+            called.entry(shared).or_default().push(format!("{} in {}", machine.name, names(&machine.reports, 2)));
+        }
+    }
+    let conflicts = called.iter().take(most).map(|(shared, all)| {
+        let count = counted(all.len() as u64, "machine");
+        format!("{count} with other GPUs have one name, {shared}: {}", names(all, most))
+    });
+    conflicts.chain((called.len() > most).then(|| format!("and {} more names", called.len() - most))).collect()
+}
+
+/// Machines with a report of the future.
+fn dated_ahead(fleet: &Fleet, most: usize) -> Option<String> {
+    let ahead: Vec<&String> = fleet.machines.iter().filter(|it| it.dated_ahead).map(|it| &it.name).collect();
+    let count = counted(ahead.len() as u64, "machine");
+    (!ahead.is_empty()).then(|| format!("{count} with a report that is dated in the future: {}", names(&ahead, most)))
+}
+
+/// Machines that are alone in their group, in a sentence.
+fn lonely(fleet: &Fleet, most: usize) -> Option<String> {
+    match alone(fleet).as_slice() {
+        [] => None,
+        [alone] => Some(format!("{alone} is alone in its group: it cannot differ")),
+        all => {
+            let names = names(all, most);
+            Some(format!("{} machines are alone in their groups, and cannot differ: {names}", all.len()))
+        }
+    }
 }

@@ -48,7 +48,7 @@ differs is not wrong for that.
 #[test]
 fn what_matters_most_comes_first() {
     let heads = |fleet: &Fleet| -> Vec<String> {
-        words::told(fleet).iter().map(|one| format!("{}: {}", one.name, one.share())).collect()
+        words::in_words(fleet).iter().map(|one| format!("{}: {}", one.name, one.share())).collect()
     };
     let wanted = [
         "context/set-device-is-eager: another verdict on 1 of 5 machines",

@@ -1,9 +1,9 @@
 //! A fleet as blocks: how many machines there are, who is missing, what differs, and the groups. Each form shows as much
 //! of it as it has room for.
 
-use super::findings::{Finding, findings};
+use super::findings::{FleetFinding, findings};
 use super::standing::{self, Few};
-use super::words::{self, Told};
+use super::words::{self, WordedDifference};
 use crate::block::{Block, Span, Table, Text, Tone};
 use crate::html::page::percent_encoded;
 use crate::tally::SIMULATED;
@@ -13,7 +13,7 @@ use cuda_pitfalls_core::text::escape::visible;
 use cuda_pitfalls_core::verdict::Provenance;
 
 /// How much of a fleet a form shows.
-pub(super) struct Limits {
+pub(super) struct FormLimits {
     /// Causes with a row of their own.
     pub(super) causes: usize,
     /// Causes beside them that a page shows when it is asked to.
@@ -27,29 +27,32 @@ pub(super) struct Limits {
     pub(super) not_merged: usize,
 }
 
-pub(super) const TEXT: Limits = Limits { causes: 6, folded: 0, names: 8, questions: 3, groups: 6, not_merged: 0 };
+pub(super) const TEXT: FormLimits =
+    FormLimits { causes: 6, folded: 0, names: 8, questions: 3, groups: 6, not_merged: 0 };
 /// A page of an issue tracker is at most 65,536 characters.
-pub(super) const MARKDOWN: Limits = Limits { causes: 50, folded: 0, names: 8, questions: 8, groups: 50, not_merged: 0 };
+pub(super) const MARKDOWN: FormLimits =
+    FormLimits { causes: 50, folded: 0, names: 8, questions: 8, groups: 50, not_merged: 0 };
 /// After a merge nothing but that and what was not merged is told.
-pub(super) const MERGED: Limits = Limits { causes: 0, folded: 0, names: 20, questions: 0, groups: 0, not_merged: 20 };
-pub(super) const HTML: Limits =
-    Limits { causes: 25, folded: 500, names: 20, questions: usize::MAX, groups: usize::MAX, not_merged: 200 };
+pub(super) const MERGED: FormLimits =
+    FormLimits { causes: 0, folded: 0, names: 20, questions: 0, groups: 0, not_merged: 20 };
+pub(super) const HTML: FormLimits =
+    FormLimits { causes: 25, folded: 500, names: 20, questions: usize::MAX, groups: usize::MAX, not_merged: 200 };
 
 /// The title of every form.
 pub(super) const TITLE: &str = "cuda-pitfalls fleet";
 
 /// What a form says of a fleet. `docs` is where the documentation is.
-pub(super) struct View<'f> {
+pub(super) struct FleetView<'f> {
     pub(super) fleet: &'f Fleet,
-    pub(super) told: Vec<Told<'f>>,
+    pub(super) told: Vec<WordedDifference<'f>>,
     pub(super) few: Few,
-    limits: Limits,
+    limits: FormLimits,
     docs: Option<&'f str>,
 }
 
-impl<'f> View<'f> {
-    pub(super) fn new(fleet: &'f Fleet, limits: Limits, docs: Option<&'f str>) -> View<'f> {
-        View { fleet, told: words::told(fleet), few: standing::few(fleet), limits, docs }
+impl<'f> FleetView<'f> {
+    pub(super) fn new(fleet: &'f Fleet, limits: FormLimits, docs: Option<&'f str>) -> FleetView<'f> {
+        FleetView { fleet, told: words::in_words(fleet), few: standing::few(fleet), limits, docs }
     }
 
     /// All of it, for forms that only show blocks.
@@ -64,10 +67,10 @@ impl<'f> View<'f> {
         let simulated = fleet.provenance == Provenance::Simulated;
         let banner = simulated.then(|| Block::Banner(SIMULATED.to_owned()));
         let mut blocks: Vec<Block> = banner.into_iter().collect();
-        blocks.extend([Block::heading(1, TITLE), Block::Badges(words::counts(fleet, &self.told))]);
-        let read = format!("{}; merged by cuda-pitfalls {}", words::input(fleet), fleet.version);
+        blocks.extend([Block::heading(1, TITLE), Block::Badges(standing::counts(fleet, &self.told))]);
+        let read = format!("{}; merged by cuda-pitfalls {}", standing::input(fleet), fleet.version);
         blocks.push(Block::fact("Read", read));
-        blocks.extend(words::remarks(fleet, &self.told, &self.few, self.limits.names));
+        blocks.extend(standing::remarks(fleet, &self.told, &self.few, self.limits.names));
         let missing = fleet.expected.iter().flat_map(|expected| &expected.missing);
         let missing: Vec<Text> = missing.filter(|_| self.limits.folded > 0).map(Text::from).collect();
         if missing.len() > self.limits.names {
@@ -101,22 +104,22 @@ impl<'f> View<'f> {
     }
 
     /// A row for each cause.
-    fn table(&self, caption: &'static str, findings: &[Finding<'_, '_>]) -> Block {
+    fn table(&self, caption: &'static str, findings: &[FleetFinding<'_, '_>]) -> Block {
         let columns = ["Question", "Differs in", "How", "Machines", "Group"];
         let rows = findings.iter().map(|finding| {
             let one = finding.first;
-            let place = finding.cause.differences.first().copied().unwrap_or_default();
+            let index = finding.cause.differences.first().copied().unwrap_or_default();
             let machines = one.machines.iter().take(self.limits.names).map(|name| Span::Link {
                 text: (*name).to_owned(),
                 to: format!("#machine={}", percent_encoded(&visible(name), "")),
             });
             let more = one.machines.len().saturating_sub(self.limits.names);
-            let more = (more > 0).then(|| to_difference(format!(" and {more} more"), place));
+            let more = (more > 0).then(|| to_difference(format!(" and {more} more"), index));
             let labels = finding.labels().into_iter().map(Text::from);
             vec![
                 if finding.is_of_one_question() { self.question(one) } else { self.questions(finding) },
-                to_difference(finding.share(), place).into(),
-                sides(finding),
+                to_difference(finding.share(), index).into(),
+                contrasts(finding),
                 Text::lines(
                     [Text(Text::join(machines, ", ").0.into_iter().chain(more).collect())].into_iter().chain(labels),
                 ),
@@ -127,7 +130,7 @@ impl<'f> View<'f> {
     }
 
     /// A question: its name, what it asks, and its page.
-    fn question(&self, one: &Told<'_>) -> Text {
+    fn question(&self, one: &WordedDifference<'_>) -> Text {
         let asks = Some(one.question).filter(|question| !question.is_empty());
         let page = one.page.map(|page| match self.docs {
             Some(docs) => Span::Link { text: page.to_owned(), to: format!("{}/{page}", docs.trim_end_matches('/')) },
@@ -138,23 +141,20 @@ impl<'f> View<'f> {
     }
 
     /// The questions of a cause: how many, and each with a link to its view.
-    fn questions(&self, finding: &Finding<'_, '_>) -> Text {
+    fn questions(&self, finding: &FleetFinding<'_, '_>) -> Text {
         let all = finding.questions();
         let more = all.len().saturating_sub(self.limits.questions);
         let shown = all.iter().take(self.limits.questions);
-        let links = shown.map(|(place, name)| to_difference((*name).to_owned(), *place).into());
+        let links = shown.map(|(index, name)| to_difference((*name).to_owned(), *index).into());
         let more = (more > 0).then(|| format!("and {more} more").into());
         Span::Fold(finding.subject(), links.chain(more).collect()).into()
     }
 
     pub(super) fn groups(&self) -> Vec<Block> {
-        let rows = self
-            .fleet
-            .groups
-            .iter()
-            .enumerate()
-            .take(self.limits.groups)
-            .map(|(place, group)| vec![words::key(&group.key), words::group(group, &self.told, &self.few, place)]);
+        let rows =
+            self.fleet.groups.iter().enumerate().take(self.limits.groups).map(|(index, group)| {
+                vec![words::key(&group.key), standing::group(group, &self.told, &self.few, index)]
+            });
         let caption = "Machines are compared only within a group.";
         let table = Table { caption, ..Table::new(["Group", "Machines"], rows) };
         let more = self.fleet.groups.len().saturating_sub(self.limits.groups);
@@ -179,19 +179,20 @@ impl<'f> View<'f> {
 }
 
 /// A link to the view of a difference.
-fn to_difference(text: String, place: usize) -> Span {
-    Span::Link { text, to: format!("#difference={}", place + 1) }
+fn to_difference(text: String, index: usize) -> Span {
+    Span::Link { text, to: format!("#difference={}", index + 1) }
 }
 
 /// What is usual and what these machines show, each with how many machines show it. In a group that is split nothing is
 /// usual.
-fn sides(finding: &Finding<'_, '_>) -> Text {
+fn contrasts(finding: &FleetFinding<'_, '_>) -> Text {
     let one = finding.first;
     let [usual, these] = if one.is_split { ["", ""] } else { ["usual ", "these "] };
     let counts = (one.difference.usual_machines, one.these());
-    let (sides, more) = finding.sides();
-    let side =
-        |side: &&words::Side| format!(": {usual}{} ({}); {these}{} ({})", side.usual, counts.0, side.these, counts.1);
-    let lines = sides.iter().map(|it| Text::from(Span::Toned(Tone::Dim, it.of.clone())).then(side(it)));
+    let (contrasts, more) = finding.contrasts();
+    let lines = contrasts.iter().map(|it| {
+        let both = format!(": {usual}{} ({}); {these}{} ({})", it.usual, counts.0, it.these, counts.1);
+        Text::from(Span::Toned(Tone::Dim, it.about.clone())).then(both)
+    });
     Text::lines(lines.chain(more.map(Text::from)))
 }

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use cuda_pitfalls_core::text::escape::html;
 
 /// One choice of a filter: what it shows.
-pub(crate) struct Choice {
+pub(crate) struct FilterChoice {
     /// The class of the rows that it shows: letters, digits and hyphens.
     pub(crate) class: String,
     /// What it is called; not escaped yet.
@@ -18,25 +18,22 @@ pub(crate) struct Choice {
 pub(crate) const ROW: &str = "row";
 
 /// A filter with `all` chosen; nothing where there is nothing to choose. `id` tells it from other filters of the page.
-pub(crate) fn filter(id: &str, legend: &str, all: (&str, usize), choices: &[Choice]) -> String {
+pub(crate) fn filter(id: &str, legend: &str, all: (&str, usize), choices: &[FilterChoice]) -> String {
     if choices.len() < 2 {
         return String::new();
     }
     let mut out = format!("<fieldset class=\"filter\"><legend>{}</legend>\n<style>", html(legend));
-    for Choice { class, .. } in choices {
+    for FilterChoice { class, .. } in choices {
         let _ = write!(out, "body:has(#{id}-{class}:checked) .{ROW}:not(.{class}) {{ display: none !important; }}");
     }
     out.push_str("</style>\n");
-    let mut button = |class: &str, name: &str, count: usize, checked: &str| {
+    let others = choices.iter().map(|it| (it.class.as_str(), it.name.as_str(), it.count, ""));
+    for (class, name, count, checked) in std::iter::once(("all", all.0, all.1, " checked")).chain(others) {
         let _ = writeln!(
             out,
             "<label class=\"{class}\"><input type=\"radio\" name=\"{id}\" id=\"{id}-{class}\"{checked}>{} {count}</label>",
             html(name)
         );
-    };
-    button("all", all.0, all.1, " checked");
-    for choice in choices {
-        button(&choice.class, &choice.name, choice.count, "");
     }
     out.push_str("</fieldset>\n");
     out

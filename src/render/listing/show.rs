@@ -2,13 +2,11 @@
 
 use super::plain;
 use crate::block::{Block, Text};
-use crate::writer::terminal::write;
+use crate::writer::terminal::{PAGE, write};
 use crate::{lines, sentence, versions};
 use cuda_pitfalls_calls as calls;
 use cuda_pitfalls_core::scenario::{Case, Gpus, Instance, Needs, Scalar, Scenario, Step, symptom};
 use cuda_pitfalls_core::text::counts::listed;
-
-const WIDEST: usize = 100;
 
 /// One scenario in words: what is asked, answered and to be done, how to ask it here; then which calls are made, what is
 /// expected and why. Of several instances it shows the first.
@@ -26,7 +24,7 @@ pub fn text(scenario: &Scenario, width: usize) -> String {
     if let Some(instance) = scenario.instances.first() {
         page.extend(instance_blocks(scenario, instance));
     }
-    write(&page, width.min(WIDEST))
+    write(&page, width.min(PAGE))
 }
 
 fn fields(scenario: &Scenario) -> impl Iterator<Item = Block> {
@@ -63,20 +61,19 @@ fn facts<const N: usize>(fields: [(&'static str, String); N]) -> impl Iterator<I
 
 /// The calls of an instance, what they are expected to show, and what the scenario rests on.
 fn instance_blocks(scenario: &Scenario, instance: &Instance) -> Vec<Block> {
-    let title = |text: String| Block::heading(2, plain(&text));
     let mut blocks = Vec::new();
     if scenario.instances.len() > 1 {
         let count = scenario.instances.len();
-        blocks.push(title(format!("The first of {count} instances, {}:", instance.name)));
+        blocks.push(heading(&format!("The first of {count} instances, {}:", instance.name)));
     }
     for case in &instance.cases {
-        blocks.push(title(format!("{}: {}", case.name, case.does)));
+        blocks.push(heading(&format!("{}: {}", case.name, case.does)));
         blocks.extend(case_blocks(case));
     }
     if !scenario.no_control.is_empty() {
-        blocks.push(title(format!("There is no control: {}", scenario.no_control)));
+        blocks.push(heading(&format!("There is no control: {}", scenario.no_control)));
     }
-    blocks.push(title("The pitfall shows in an attempt when".to_owned()));
+    blocks.push(heading("The pitfall shows in an attempt when"));
     blocks.push(Block::list(instance.effect.iter().map(|check| plain(&sentence::check(check)))));
     // An address is not broken: a terminal opens it.
     let sources = scenario.sources.iter().map(|source| Text::code(plain(source)));
@@ -87,6 +84,10 @@ fn instance_blocks(scenario: &Scenario, instance: &Instance) -> Vec<Block> {
         }
     }
     blocks
+}
+
+fn heading(text: &str) -> Block {
+    Block::heading(2, plain(text))
 }
 
 fn case_blocks(case: &Case) -> Vec<Block> {
@@ -124,8 +125,8 @@ fn seconds(ms: u64) -> String {
 /// A step as a call in C, with what it binds before it and where it runs after it.
 pub(crate) fn call(step: &Step) -> String {
     let in_c_order = calls::find(&step.call).into_iter().flat_map(|call| call.inputs());
-    let argument = |name: &str| Some(format!("{name} = {}", step.args.get(name)?));
-    let arguments = listed(in_c_order.filter_map(|param| argument(param.name)), "");
+    let arguments = in_c_order.filter_map(|param| Some(format!("{} = {}", param.name, step.args.get(param.name)?)));
+    let arguments = listed(arguments, "");
     let bound = step.bind.iter().map(|name| format!("{name} = "));
     let on = step.on.iter().map(|on| format!("  on {on}"));
     let from = step.from.iter().map(|from| format!("  from {from}"));

@@ -9,8 +9,11 @@ use cuda_pitfalls_core::text::escape::visible;
 pub(crate) fn text(text: &str) -> String {
     let text = visible(text);
     // Some spreadsheets take a full-width sign for the sign.
-    let begins = |c: char| matches!(c, '=' | '+' | '-' | '@' | '＝' | '＋' | '－' | '＠');
-    if text.trim_start().starts_with(begins) { format!("'{text}") } else { text }
+    if text.trim_start().starts_with(['=', '+', '-', '@', '＝', '＋', '－', '＠']) {
+        format!("'{text}")
+    } else {
+        text
+    }
 }
 
 /// One record, each cell in quotes if it has to be.

@@ -10,7 +10,7 @@ use cuda_pitfalls_core::verdict::Provenance;
 
 /// What became of a test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum TestOutcome {
     #[default]
     Success,
     Skipped,
@@ -20,10 +20,10 @@ pub(crate) enum Outcome {
 
 /// A test: a scenario, what is forbidden, what a rule found, or something about the run itself.
 #[derive(Default)]
-pub(crate) struct Case {
+pub(crate) struct TestResult {
     pub(crate) name: String,
     pub(crate) class: String,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: TestOutcome,
     /// A word for the sort of outcome, and a sentence; neither is shown of a success.
     pub(crate) sort: String,
     pub(crate) message: String,
@@ -35,23 +35,27 @@ pub(crate) struct Case {
     pub(crate) stderr: Vec<String>,
 }
 
-impl Case {
+impl TestResult {
     /// A success. Its class is that of a subject: `cuda-pitfalls.visibility`, or `cuda-pitfalls.simulated.visibility`.
-    pub(crate) fn new(provenance: Provenance, subject: &str, name: &str) -> Case {
+    pub(crate) fn new(provenance: Provenance, subject: &str, name: &str) -> TestResult {
         let simulated = if provenance == Provenance::Simulated { ".simulated" } else { "" };
-        Case { name: name.to_owned(), class: format!("cuda-pitfalls{simulated}.{subject}"), ..Case::default() }
+        TestResult {
+            name: name.to_owned(),
+            class: format!("cuda-pitfalls{simulated}.{subject}"),
+            ..TestResult::default()
+        }
     }
 
-    pub(crate) fn with(self, outcome: Outcome, sort: &str, message: &str) -> Case {
-        Case { outcome, sort: sort.to_owned(), message: message.to_owned(), ..self }
+    pub(crate) fn with(self, outcome: TestOutcome, sort: &str, message: &str) -> TestResult {
+        TestResult { outcome, sort: sort.to_owned(), message: message.to_owned(), ..self }
     }
 
     fn written(self) -> TestCase {
         let mut status = match self.outcome {
-            Outcome::Success => TestCaseStatus::success(),
-            Outcome::Skipped => TestCaseStatus::skipped(),
-            Outcome::Error => TestCaseStatus::non_success(NonSuccessKind::Error),
-            Outcome::Failure => TestCaseStatus::non_success(NonSuccessKind::Failure),
+            TestOutcome::Success => TestCaseStatus::success(),
+            TestOutcome::Skipped => TestCaseStatus::skipped(),
+            TestOutcome::Error => TestCaseStatus::non_success(NonSuccessKind::Error),
+            TestOutcome::Failure => TestCaseStatus::non_success(NonSuccessKind::Failure),
         };
         status.set_type(xml(&self.sort)).set_message(shorten(&xml(&self.message), LIMIT));
         let mut case = TestCase::new(xml(&self.name), status);
@@ -82,11 +86,11 @@ pub(crate) fn file(
     name: &str,
     (started_at, elapsed_ns): (&str, u64),
     properties: &[(String, String)],
-    cases: Vec<Case>,
+    cases: Vec<TestResult>,
 ) -> String {
     let mut suite = TestSuite::new(xml(name));
     suite.properties.extend(properties.iter().map(property));
-    suite.add_test_cases(cases.into_iter().map(Case::written));
+    suite.add_test_cases(cases.into_iter().map(TestResult::written));
     let mut file = Report::new("cuda-pitfalls");
     let (at, took) = (started_at.parse().ok(), Duration::from_nanos(elapsed_ns));
     (suite.timestamp, file.timestamp) = (at, at);

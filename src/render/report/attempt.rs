@@ -85,14 +85,15 @@ fn chart(report: &ReportView<'_>, scenario: &ScenarioView<'_>, case: &CaseView<'
     }
     marks.sort();
     let mut lines = Vec::new();
-    for (place, gpu) in report.machine.gpus.iter().enumerate() {
+    for (index, gpu) in report.machine.gpus.iter().enumerate() {
         let name = scenario.plan.as_ref().and_then(|plan| plan.gpu_name(&gpu.uuid)).unwrap_or_else(|| gpu.uuid.clone());
-        lines.push(ChartLine { name, colour: place, points: points(attempt, place) });
+        lines.push(ChartLine { name, colour: index, points: points(attempt, index) });
     }
     lines.retain(|line| !line.points.is_empty());
-    let stamps = || lines.iter().flat_map(|line| &line.points).map(|(t, _)| *t).chain(marks.iter().map(|(t, _)| *t));
-    let from = stamps().min().unwrap_or(attempt.recording.started_ns);
-    let to = stamps().max().unwrap_or(from).max(attempt.recording.started_ns.saturating_add(attempt.recording.wall_ns));
+    let read = lines.iter().flat_map(|line| &line.points).map(|(t, _)| *t);
+    let stamps = read.chain(marks.iter().map(|(t, _)| *t));
+    let from = stamps.clone().min().unwrap_or(attempt.recording.started_ns);
+    let to = stamps.max().unwrap_or(from).max(attempt.recording.started_ns.saturating_add(attempt.recording.wall_ns));
     let title = format!("Memory over time in {} of {}; the numbers above are steps", case.name, scenario.name);
     Chart { title, span_ns: (from, to), lines, marks }
 }

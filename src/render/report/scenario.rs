@@ -1,7 +1,7 @@
 //! One scenario on a page: the question, the answer, and what each case showed step by step.
 
+use super::attempt;
 use super::summary::Folders;
-use super::{attempt, needs_attention};
 use crate::block::{Block, Span, Table, Text, Tone};
 use crate::listing::show;
 use crate::tally::Standing;
@@ -24,7 +24,7 @@ pub(super) fn section(
     folders: &Folders<'_>,
 ) -> Block {
     let verdict = &scenario.verdict;
-    let standing = Standing::of(verdict);
+    let standing = Standing::new(verdict);
     let asked = match answer::word(scenario) {
         word @ ("yes" | "no") => Text::from(Span::Strong(word.to_owned())).then(format!(" {}", scenario.question)),
         _ => scenario.question.into(),
@@ -42,7 +42,7 @@ pub(super) fn section(
     blocks.extend(detail.into_iter().chain(failed).chain(workaround).map(Block::Paragraph));
     let cases: Vec<Block> = scenario.cases.iter().flat_map(|one| case(report, scenario, one)).collect();
     // What needs attention is open; the rest is one click away, also without scripts.
-    if needs_attention(scenario) {
+    if standing.needs_attention() {
         blocks.extend(cases);
     } else if !cases.is_empty() {
         let frequencies = scenario.cases.iter().map(|case| format!("{} {}", case.name, facts::frequency(case)));

@@ -2,9 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::needs_attention;
 use crate::block::{Block, Span, Table, Text, Tone};
-use crate::html::filter::{Choice, ROW, filter};
+use crate::html::filter::{FilterChoice, ROW, filter};
 use crate::impact::Impact;
 use crate::tally::Standing;
 use crate::{answer, facts, words};
@@ -23,34 +22,35 @@ const MOST_FOLDERS: usize = 24;
 const ATTENTION: &str = "attention";
 const COLUMNS: [&str; 5] = ["Here", "Question", "Memory, trap / control", "Expected", "Attempts"];
 
-/// An instance and its place in the report, which its section is linked by.
+/// An instance and its index in the report, which its section is linked by.
 type Placed<'a, 'r> = (usize, &'a ScenarioView<'r>);
 
 /// The scenarios' folders in their order, each with how many it has. A report that is not ours may have any number.
 pub(super) struct Folders<'r> {
     counts: Vec<(&'r str, usize)>,
-    places: HashMap<&'r str, usize>,
+    indices: HashMap<&'r str, usize>,
 }
 
 impl<'r> Folders<'r> {
-    pub(super) fn of(report: &ReportView<'r>) -> Folders<'r> {
+    pub(super) fn new(report: &ReportView<'r>) -> Folders<'r> {
         let counts = tally(report.scenarios.iter().map(|scenario| folder(scenario.scenario)));
-        let places = counts.iter().enumerate().map(|(place, (name, _))| (*name, place)).collect();
-        Folders { counts, places }
+        let indices = counts.iter().enumerate().map(|(index, (name, _))| (*name, index)).collect();
+        Folders { counts, indices }
     }
 
     fn class(&self, scenario: &ScenarioView<'_>) -> String {
-        format!("f{}", self.places.get(folder(scenario.scenario)).copied().unwrap_or_default())
+        format!("f{}", self.indices.get(folder(scenario.scenario)).copied().unwrap_or_default())
     }
 
     /// The choices of the filter; none where there are too many to choose from.
-    fn choices(&self) -> Vec<Choice> {
-        let choice = |(place, (name, count)): (usize, &(&str, usize))| Choice {
-            class: format!("f{place}"),
+    fn choices(&self) -> Vec<FilterChoice> {
+        let shown = if self.counts.len() > MOST_FOLDERS { &[][..] } else { &self.counts };
+        let choices = shown.iter().enumerate().map(|(index, (name, count))| FilterChoice {
+            class: format!("f{index}"),
             name: (*name).to_owned(),
             count: *count,
-        };
-        if self.counts.len() > MOST_FOLDERS { Vec::new() } else { self.counts.iter().enumerate().map(choice).collect() }
+        });
+        choices.collect()
     }
 
     /// The classes by which filters select what shows these instances, behind blanks.
@@ -60,9 +60,9 @@ impl<'r> Folders<'r> {
     {
         let mut classes = BTreeSet::from([ROW.to_owned()]);
         for scenario in instances {
-            classes.insert(Impact::of_scenario(scenario).class().to_owned());
+            classes.insert(Impact::from_scenario(scenario).class().to_owned());
             classes.insert(self.class(scenario));
-            classes.extend(needs_attention(scenario).then(|| ATTENTION.to_owned()));
+            classes.extend(Standing::new(scenario.verdict).needs_attention().then(|| ATTENTION.to_owned()));
         }
         classes.into_iter().collect::<Vec<_>>().join(" ")
     }
@@ -86,23 +86,26 @@ pub(super) fn table(report: &ReportView<'_>, folders: &Folders<'_>) -> Block {
 
 pub(super) fn filters(report: &ReportView<'_>, folders: &Folders<'_>) -> String {
     let all = report.scenarios.len();
-    let impact = |impact: Impact| Choice {
+    let answers = Impact::ALL.map(|impact| FilterChoice {
         class: impact.class().to_owned(),
         name: impact.name().to_owned(),
-        count: report.scenarios.iter().filter(|it| Impact::of_scenario(it) == impact).count(),
-    };
-    let mut answers: Vec<Choice> = Impact::ALL.into_iter().map(impact).collect();
-    let attention = report.scenarios.iter().filter(|it| needs_attention(it)).count();
-    answers.push(Choice { class: ATTENTION.to_owned(), name: "needs attention".to_owned(), count: attention });
+        count: report.scenarios.iter().filter(|it| Impact::from_scenario(it) == impact).count(),
+    });
+    let mut answers = Vec::from(answers);
+    let attention = report.scenarios.iter().filter(|it| Standing::new(it.verdict).needs_attention()).count();
+    answers.push(FilterChoice { class: ATTENTION.to_owned(), name: "needs attention".to_owned(), count: attention });
     answers.retain(|choice| choice.count > 0);
     filter("answer", "Show", ("all", all), &answers) + &filter("folder", "About", ("all", all), &folders.choices())
 }
 
 /// The rows: each answer that needs attention by itself, then the instances of each question together.
 fn rows<'a, 'r>(report: &'a ReportView<'r>) -> Vec<Vec<Placed<'a, 'r>>> {
-    let (mut first, rest): (Vec<_>, Vec<_>) =
-        report.scenarios.iter().enumerate().partition(|(_, scenario)| needs_attention(scenario));
-    first.sort_by_key(|(_, scenario)| std::cmp::Reverse(Standing::of(scenario.verdict)));
+    let (mut first, rest): (Vec<_>, Vec<_>) = report
+        .scenarios
+        .iter()
+        .enumerate()
+        .partition(|(_, scenario)| Standing::new(scenario.verdict).needs_attention());
+    first.sort_by_key(|(_, scenario)| std::cmp::Reverse(Standing::new(scenario.verdict)));
     let rest = grouped(rest.into_iter().map(|placed| (placed.1.scenario, placed)));
     first.into_iter().map(|placed| vec![placed]).chain(rest.into_iter().map(|(_, row)| row)).collect()
 }
@@ -111,8 +114,8 @@ fn row(instances: &[Placed<'_, '_>]) -> Vec<Text> {
     // Of several instances each has its own memory and attempts.
     let alone = instances.first().filter(|_| instances.len() == 1).map(|(_, only)| only);
     let memory = Text::lines(alone.into_iter().flat_map(|only| facts::trap_and_control(only)));
-    let attempts = |name| Some(format!("{name} {}", facts::frequency(alone?.case(name)?)));
-    let attempts = Text::lines(["trap", "control"].into_iter().filter_map(attempts));
+    let cases = ["trap", "control"].into_iter().filter_map(|name| alone?.case(name));
+    let attempts = Text::lines(cases.map(|case| format!("{} {}", case.name, facts::frequency(case))));
     vec![here(instances), question(instances), memory, expectation(instances), attempts]
 }
 
@@ -123,7 +126,7 @@ fn here(instances: &[Placed<'_, '_>]) -> Text {
         [(word, _)] => word,
         _ => "some",
     };
-    let tone = instances.iter().map(|(_, it)| Impact::of_scenario(it)).min().map_or(Tone::Dim, Impact::tone);
+    let tone = instances.iter().map(|(_, it)| Impact::from_scenario(it)).min().map_or(Tone::Dim, Impact::tone);
     let is_simulated = instances.iter().any(|(_, it)| it.verdict.provenance == Provenance::Simulated);
     let simulated = is_simulated.then(|| Span::Toned(Tone::Dim, "simulated".to_owned()));
     Text::lines(std::iter::once(Span::Toned(tone, word.to_owned())).chain(simulated))
@@ -133,7 +136,7 @@ fn here(instances: &[Placed<'_, '_>]) -> Text {
 fn question(instances: &[Placed<'_, '_>]) -> Text {
     let Some((index, first)) = instances.first() else { return Text::default() };
     let mut lines = vec![Text::from(first.question)];
-    let showing = instances.iter().map(|(_, it)| it).find(|it| Impact::of_scenario(it) == Impact::Shows);
+    let showing = instances.iter().map(|(_, it)| it).find(|it| Impact::from_scenario(it) == Impact::Shows);
     let workaround = showing.map(|it| it.workaround).filter(|workaround| is_workaround(workaround));
     lines.extend(workaround.map(|workaround| format!("→ {workaround}").into()));
     lines.extend(why(first));
@@ -152,7 +155,7 @@ fn links(word: &str, instances: &[&Placed<'_, '_>]) -> Text {
     let several = instances.iter().any(|(_, it)| it.libcudart != instances.first().and_then(|(_, it)| it.libcudart));
     let links = instances.iter().map(|(index, it)| {
         let runtime = facts::libcudart(it).filter(|_| several);
-        let values = Some(answer::values(it)).filter(|values| !values.is_empty());
+        let values = Some(answer::parameter_values(it)).filter(|values| !values.is_empty());
         let text = listed(values.into_iter().chain(runtime), it.name);
         Text::from(Span::Link { text, to: format!("#s{index}") })
     });
@@ -164,7 +167,7 @@ fn links(word: &str, instances: &[&Placed<'_, '_>]) -> Text {
 
 /// Whether the answers are those that the file expects, with how many of each where there are several.
 fn expectation(instances: &[Placed<'_, '_>]) -> Text {
-    let standings = tally(instances.iter().map(|(_, it)| Standing::of(it.verdict)));
+    let standings = tally(instances.iter().map(|(_, it)| Standing::new(it.verdict)));
     Text::lines(standings.into_iter().map(|(standing, count)| {
         let count = if instances.len() > 1 { format!("{count} ") } else { String::new() };
         Span::Toned(standing.tone(), format!("{} {count}{}", standing.mark(), standing.name()))
@@ -174,13 +177,14 @@ fn expectation(instances: &[Placed<'_, '_>]) -> Text {
 /// Why a row needs attention, or was not asked.
 fn why(scenario: &ScenarioView<'_>) -> Vec<Text> {
     let verdict = &scenario.verdict;
-    let reason = || verdict.reason.map(|it| words::reason(it).to_owned()).into_iter().collect();
-    let (tone, reasons): (Tone, Vec<String>) = match Standing::of(verdict) {
-        Standing::Unexpected => (Tone::Bad, verdict.unexpected.clone()),
-        Standing::HarnessError => (Tone::Bad, vec![verdict.detail.clone()]),
-        Standing::Inconclusive => (Tone::Doubt, reason()),
-        Standing::Skipped => (Tone::Dim, reason()),
-        Standing::AsExpected | Standing::Answered => (Tone::Dim, Vec::new()),
+    let standing = Standing::new(verdict);
+    let reasons: Vec<String> = match standing {
+        Standing::Unexpected => verdict.unexpected.clone(),
+        Standing::HarnessError => vec![verdict.detail.clone()],
+        Standing::Inconclusive | Standing::Skipped => {
+            verdict.reason.map(|it| words::reason(it).to_owned()).into_iter().collect()
+        }
+        Standing::AsExpected | Standing::Answered => Vec::new(),
     };
-    reasons.into_iter().map(|reason| Span::Toned(tone, reason).into()).collect()
+    reasons.into_iter().map(|reason| Span::Toned(standing.tone(), reason).into()).collect()
 }

@@ -9,7 +9,7 @@ use super::file::path_of;
 use super::{TraceView, alike, place, totals, unseen};
 use crate::machine::UserLine;
 use crate::machine::github::annotation;
-use crate::machine::junit::{self, Case, Outcome};
+use crate::machine::junit::{self, TestOutcome, TestResult};
 use crate::words;
 use cuda_pitfalls_core::text::counts::grouped;
 use cuda_pitfalls_core::text::units;
@@ -28,16 +28,16 @@ pub(super) fn junit(seen: &TraceView, name: &str) -> String {
     let complete = case(seen, "the trace is complete", None);
     let mut cases = vec![match trace.end {
         Some(_) => complete,
-        None => complete.with(Outcome::Error, "incomplete", &unseen::banners(trace).join(" ")),
+        None => complete.with(TestOutcome::Error, "incomplete", &unseen::banners(trace).join(" ")),
     }];
     cases.extend(seen.violations.iter().take(MOST_CASES).enumerate().map(|(index, violation)| {
         let case = case(seen, &format!("{} ({})", violation.forbidden, index + 1), violation.event);
         let stdout = vec![where_it_was(seen, violation.event)];
-        Case { stdout, ..case.with(Outcome::Failure, "forbidden", &violation.says) }
+        TestResult { stdout, ..case.with(TestOutcome::Failure, "forbidden", &violation.says) }
     }));
     // A condition that could not be checked has not been met either.
     cases.extend(seen.undecided.iter().take(MOST_CASES).map(|undecided| {
-        case(seen, &format!("undecided: {undecided}"), None).with(Outcome::Error, "undecided", undecided)
+        case(seen, &format!("undecided: {undecided}"), None).with(TestOutcome::Error, "undecided", undecided)
     }));
     cases.extend(seen.findings.iter().take(MOST_CASES).enumerate().map(|(index, it)| found(seen, index + 1, it)));
     let name = place::short(&format!("cuda-pitfalls trace {name}"));
@@ -45,7 +45,7 @@ pub(super) fn junit(seen: &TraceView, name: &str) -> String {
 }
 
 /// The test of a finding: it fails where a policy forbids it.
-fn found(seen: &TraceView, number: usize, finding: &Finding) -> Case {
+fn found(seen: &TraceView, number: usize, finding: &Finding) -> TestResult {
     let forbidden = seen.violations.iter().find(|violation| {
         violation.forbidden == finding.rule || violation.event.is_some_and(|event| finding.events.contains(&event))
     });
@@ -53,7 +53,7 @@ fn found(seen: &TraceView, number: usize, finding: &Finding) -> Case {
     let mut case = case(seen, &format!("{} ({number})", finding.rule), event);
     if let Some(violation) = forbidden {
         let message = format!("{}; forbidden by {}", finding.says, violation.forbidden);
-        case = case.with(Outcome::Failure, &finding.rule, &message);
+        case = case.with(TestOutcome::Failure, &finding.rule, &message);
     }
     let memory = finding.bytes.map(|bytes| ("memory", units::delta(bytes)));
     let properties = [("severity", finding.severity.name().to_owned()), ("scenario", finding.scenario.clone())];
@@ -79,9 +79,13 @@ fn properties(seen: &TraceView) -> Vec<(String, String)> {
     properties.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn case(seen: &TraceView, name: &str, event: Option<usize>) -> Case {
+fn case(seen: &TraceView, name: &str, event: Option<usize>) -> TestResult {
     let place = own_place(seen, event);
-    Case { place, elapsed_ns: Some(0), ..Case::new(seen.trace.start.provenance, "trace", &place::short(name)) }
+    TestResult {
+        place,
+        elapsed_ns: Some(0),
+        ..TestResult::new(seen.trace.start.provenance, "trace", &place::short(name))
+    }
 }
 
 fn own_place(seen: &TraceView, event: Option<usize>) -> Option<UserLine> {

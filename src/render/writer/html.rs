@@ -30,10 +30,10 @@ fn written(block: &Block) -> String {
         Block::Paragraph(text) => element("p", "", &inline(text)),
         Block::Banner(text) => format!("<p class=\"banner\" role=\"alert\">{}</p>", escape::html(text)),
         Block::Badges(badges) => {
-            let badge = |(tone, words): &(Tone, String)| {
-                element("span", &format!("badge {}", class(*tone)), &escape::html(words)) + " "
-            };
-            element("p", "counts", &badges.iter().map(badge).collect::<String>())
+            let badges = badges
+                .iter()
+                .map(|(tone, words)| element("span", &format!("badge {}", class(*tone)), &escape::html(words)) + " ");
+            element("p", "counts", &badges.collect::<String>())
         }
         Block::Prose(markdown) => prose(markdown),
         Block::Fact(name, text) => element("p", "", &format!("{}: {}", escape::html(name), inline(text))),
@@ -77,15 +77,15 @@ fn list(tag: &str, items: &[Text]) -> String {
 fn table_rows(table: &Table) -> String {
     let names: Vec<String> = table.columns.iter().map(|name| escape::html(name)).collect();
     let heads: String = names.iter().map(|name| format!("<th scope=\"col\">{name}</th>")).collect();
-    let row = |(cells, class): (&Vec<Text>, &str)| {
-        let cell = |(name, cell): (&String, &Text)| match table.records {
+    let classes = table.classes.iter().map(String::as_str).chain(std::iter::repeat(""));
+    let rows = table.rows.iter().zip(classes).map(|(cells, class)| {
+        let cells = names.iter().zip(cells).map(|(name, cell)| match table.records {
             Some(_) => format!("<td data-name=\"{name}\">{}</td>", inline(cell)),
             None => element("td", "", &inline(cell)),
-        };
-        element("tr", class, &names.iter().zip(cells).map(cell).collect::<String>()) + "\n"
-    };
-    let classes = table.classes.iter().map(String::as_str).chain(std::iter::repeat(""));
-    let rows: String = table.rows.iter().zip(classes).map(row).collect();
+        });
+        element("tr", class, &cells.collect::<String>()) + "\n"
+    });
+    let rows: String = rows.collect();
     let caption = if table.caption.is_empty() { String::new() } else { element("caption", "", table.caption) };
     let parts = format!("{caption}<thead>{}</thead>\n<tbody>\n{rows}</tbody>", element("tr", "", &heads));
     let class = table.records.map(|class| format!("summary {class}")).unwrap_or_default();

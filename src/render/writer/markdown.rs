@@ -109,6 +109,5 @@ fn longest_run(text: &str) -> usize {
 
 /// The destination of a link, in which nothing ends it, the cell or the line.
 fn destination(link: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/?#@!$&*+,;=%".contains(c);
-    link.chars().filter(|c| plain(*c)).collect()
+    link.chars().filter(|c| c.is_ascii_alphanumeric() || "-._~:/?#@!$&*+,;=%".contains(*c)).collect()
 }

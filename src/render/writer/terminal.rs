@@ -14,6 +14,29 @@ const NAME: usize = 12;
 /// The indentation of an entry's body, of code, and of a record's cells.
 const INDENT: &str = "    ";
 
+/// The widest that a page of text is set: longer lines are hard to read.
+pub(crate) const PAGE: usize = 100;
+
+/// Whether words are coloured. Nothing is said by colour alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Style {
+    /// Words only.
+    #[default]
+    Plain,
+    /// Words in ANSI colours.
+    Colour,
+}
+
+impl Style {
+    /// The words in the colour of this ANSI code.
+    pub(crate) fn paint(self, code: &str, words: &str) -> String {
+        match self {
+            Style::Plain => words.to_owned(),
+            Style::Colour => format!("\x1b[{code}m{words}\x1b[0m"),
+        }
+    }
+}
+
 /// The blocks in lines of at most `width` columns, with a newline at the end. Code may be longer.
 pub(crate) fn write(blocks: &[Block], width: usize) -> String {
     let mut out = String::new();

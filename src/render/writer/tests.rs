@@ -67,8 +67,7 @@ fn a_terminal_has_lines_of_its_width() {
     let text = terminal::write(&blocks, 60);
     let code = text.lines().filter(|line| line.chars().count() > 60);
     assert!(code.clone().all(|line| line.matches("word").count() == 40), "{text}");
-    let fact = |name: &str, text: &str| Block::Fact(name.into(), text.into());
-    let facts = [fact("Name", "aaaaaaaaaa bbbbbbbbbb"), fact("A longer name", "c")];
+    let facts = [Block::fact("Name", "aaaaaaaaaa bbbbbbbbbb"), Block::fact("A longer name", "c")];
     assert_eq!(
         terminal::write(&facts, 30),
         "Name        aaaaaaaaaa
@@ -82,9 +81,14 @@ A longer name c
 
 #[test]
 fn markdown_has_an_empty_line_between_blocks_and_facts_are_a_list() {
-    let fact = |name: &str| Block::Fact(name.into(), "1*2".into());
     let table = Table::new(["", "b"], [vec![Text::code("x|`y"), "1*2".into()]]);
-    let blocks = [Block::Heading(1, "T".into()), fact("a"), fact("b"), Block::Gap, Block::Table(table)];
+    let blocks = [
+        Block::Heading(1, "T".into()),
+        Block::fact("a", "1*2"),
+        Block::fact("b", "1*2"),
+        Block::Gap,
+        Block::Table(table),
+    ];
     let wanted = "# T\n\n- a: 1\\*2\n- b: 1\\*2\n\n| | b |\n| --- | --- |\n| `` x\\|`y `` | 1\\*2 |\n";
     assert_eq!(markdown::write(&blocks), wanted);
     assert_eq!(markdown::write(&[Block::Code("c", vec!["a ```` b".into()])]), "`````c\na ```` b\n`````\n");

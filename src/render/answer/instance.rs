@@ -1,0 +1,71 @@
+//! The answer of one instance.
+
+use super::values::parameter_values;
+use crate::facts;
+use crate::tally::Standing;
+use cuda_pitfalls_core::report::ScenarioView;
+use cuda_pitfalls_core::verdict::{Kind, Reason, Verdict};
+
+/// What is kept of one finished instance until its question is told: no attempts, no readings.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InstanceAnswer {
+    /// The scenario's name.
+    pub scenario: String,
+    pub(super) name: String,
+    pub(super) question: String,
+    /// The values of its parameters; empty where it has none.
+    pub(super) values: String,
+    pub(super) libcudart: Option<String>,
+    pub(super) verdict: Verdict,
+    /// The workaround; empty if there is none.
+    pub(super) workaround: String,
+    /// In how many of its attempts it shows, where the question is about a chance.
+    pub(super) rate: Option<String>,
+    /// What the cases showed, each behind its name and counts, where the answer is not the expected one.
+    pub(super) details: Vec<(String, String)>,
+}
+
+impl InstanceAnswer {
+    /// The answer of one instance.
+    pub fn new(report: &ScenarioView<'_>) -> InstanceAnswer {
+        let rate = report.verdict.rate.filter(|rate| rate.of > 1);
+        InstanceAnswer {
+            scenario: report.scenario.to_owned(),
+            name: report.name.to_owned(),
+            question: report.question.to_owned(),
+            values: parameter_values(report),
+            libcudart: facts::libcudart(report),
+            verdict: report.verdict.clone(),
+            workaround: report.workaround.to_owned(),
+            rate: rate.map(|rate| format!("in {} of {} attempts", rate.shown, rate.of)),
+            details: if Standing::new(report.verdict).is_failure() { details(report) } else { Vec::new() },
+        }
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        Standing::new(&self.verdict)
+    }
+
+    /// Whether it is printed first, in an entry of its own: not what the file expects, or no result.
+    pub fn is_failure(&self) -> bool {
+        self.standing().is_failure()
+    }
+
+    /// Whether it is counted and not told: it did not run (to its end), or the simulated machine does not know.
+    pub(super) fn is_aside(&self) -> bool {
+        !self.is_failure()
+            && (self.verdict.kind == Kind::Skipped
+                || matches!(self.verdict.reason, Some(Reason::NotModelled | Reason::Interrupted)))
+    }
+}
+
+/// A line per case, as the blocks of the long form have them.
+fn details(report: &ScenarioView<'_>) -> Vec<(String, String)> {
+    let cases = report.cases.iter();
+    cases
+        .map(|case| {
+            let head = format!("{} {}: ", case.name, facts::frequency(case));
+            (head, facts::case_line(report, case).join(" · "))
+        })
+        .collect()
+}

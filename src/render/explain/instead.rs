@@ -1,0 +1,56 @@
+//! What to write instead of what a question warns of, and with which versions.
+
+use crate::{lines, listing, releases, versions};
+use cuda_pitfalls_answers::explain::ScenarioAnswer;
+use cuda_pitfalls_calls::Effect;
+use cuda_pitfalls_core::scenario::{Case, Scalar, Scenario, Step};
+
+/// The two orders, where there is one that works.
+pub(super) fn compared(scenario: &Scenario) -> Option<(&Case, &Case)> {
+    let cases = &scenario.instances.first()?.cases;
+    let [trap, control] = ["trap", "control"].map(|name| cases.iter().find(|case| case.name == name));
+    Some((trap?, control?))
+}
+
+/// The lines of a case, in its own language.
+pub(super) fn written(case: &Case) -> Vec<String> {
+    let env = case.env.iter().map(|(name, value)| format!("# started with {name}={value}"));
+    // Labels are for checks, and a mark is a moment to look: neither is written in a program.
+    let steps = case.steps.iter().filter(|step| !step.has(Effect::Marks));
+    let steps: Vec<Step> = steps.map(|step| Step { label: step.call.clone(), ..step.clone() }).collect();
+    let steps: Vec<String> = match &case.python {
+        Some(_) => lines::program(&steps, None),
+        None => steps.iter().map(listing::show::call).collect(),
+    };
+    env.chain(steps).map(|line| planned(&line)).collect()
+}
+
+/// A line with what a plan fills in said in words.
+fn planned(line: &str) -> String {
+    let mut words = line.replace("${gpus}", "number of GPUs");
+    for place in 0..8 {
+        words = words.replace(&format!("${{gpu{place}}}"), &format!("<UUID of gpu{place}>"));
+    }
+    words
+}
+
+/// With which version the pitfall shows, where an expectation asks for one, up to which one that is known, and in which
+/// releases the line that decides calls `cuInit`.
+pub(super) fn since(answer: &ScenarioAnswer<'_>) -> Vec<String> {
+    let Some(instance) = answer.scenario.instances.first() else { return Vec::new() };
+    let is_conditional = instance.expect.iter().any(|entry| {
+        versions::is_versioned(&entry.when)
+            || !entry.when.packages.is_empty()
+            || entry.when.compute_capability.is_some()
+    });
+    let mut found = Vec::new();
+    if is_conditional {
+        found = versions::lines(&instance.expect, Scalar::to_string);
+        found.dedup();
+        let newest = answer.basis.map(|basis| basis.newest.join(", ")).filter(|newest| !newest.is_empty());
+        let on = if answer.releases.is_empty() { "" } else { " on a GPU" };
+        found.extend(newest.map(|newest| format!("newer than {newest}: not measured{on}")));
+    }
+    found.extend(answer.releases.iter().map(|facts| format!("without a GPU, {}", releases::line(facts))));
+    found
+}
