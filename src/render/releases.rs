@@ -3,6 +3,7 @@
 use crate::Format;
 use crate::block::{Block, Text};
 use crate::survey::section::Section;
+use crate::svg::file::{MapCell, MapPart, map};
 use crate::writer::terminal::write;
 use crate::writer::{html, markdown};
 use cuda_pitfalls_answers::releases::{
@@ -156,6 +157,46 @@ document does not tell whether the lines before it had called `cuInit`.
 
 A column is an environment, not a release alone: a package that is only installed can change what importing another one \
 does.";
+
+/// What each colour of the map says, with the sign that stands for it.
+const LEGEND: [(MapCell, &str); 4] = [
+    (MapCell { sign: 'Y', class: "hi" }, "calls cuInit (y: only where there is no NVML, n: only with one)"),
+    (MapCell { sign: '=', class: "mid" }, "the lines before it had called cuInit"),
+    (MapCell { sign: '-', class: "low" }, "does not call it"),
+    (MapCell { sign: '!', class: "out" }, "fails (x: is not there, G: needs a GPU, C: took the CPU, ?: open)"),
+];
+
+/// The lines whose answer is not the same in every release that was asked, as a picture.
+pub fn changed_map(matrix: &Matrix) -> String {
+    let cell = |state: LineState| {
+        let class = match state {
+            LineState::Yes | LineState::WithoutNvml | LineState::WithNvml => "hi",
+            LineState::Initialised => "mid",
+            LineState::No => "low",
+            _ => "out",
+        };
+        MapCell { sign: words(state).1.chars().next().unwrap_or('?'), class }
+    };
+    let part = |(package, columns): (&str, Vec<usize>)| {
+        let asked: Vec<(usize, &Column)> =
+            columns.iter().filter_map(|index| Some((*index, matrix.columns.get(*index)?))).collect();
+        let asked: Vec<_> = asked.into_iter().filter(|(_, column)| column.failed.is_none()).collect();
+        let rows = matrix.lines_in(&columns).map(|line| {
+            let states = asked.iter().map(|(index, _)| line.cell(*index).map(|found| cell(found.state)));
+            (states.collect::<Vec<_>>(), line.id.clone())
+        });
+        let rows = rows.filter(|(cells, _)| {
+            let mut known = cells.iter().flatten();
+            known.next().is_some_and(|first| known.any(|other| other.class != first.class))
+        });
+        let versions = asked.iter().map(|(_, column)| column.version.clone()).collect();
+        MapPart { title: package.to_owned(), versions, rows: rows.collect() }
+    };
+    let parts: Vec<MapPart> = matrix.packages().into_iter().map(part).filter(|part| !part.rows.is_empty()).collect();
+    let about =
+        "Lines of Python by release of their package; only lines whose answer changed. The tables have them all.";
+    map(TITLE, about, &LEGEND, &parts)
+}
 
 fn environments(matrix: &Matrix) -> Section {
     let row = |column: &Column| {

@@ -15,6 +15,7 @@ pub(crate) mod section;
 mod startup;
 mod table;
 
+pub use calls::changed_map;
 pub use python::listed;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -19,7 +19,7 @@ use crate::claim::{self, Article};
 use crate::explain::{Fared, Phrasings};
 use crate::page::Measurement;
 use crate::provenance::ReportSource;
-use crate::{TaskError, book, counts, diagnoses, errors, explain, export, page, provenance, steps, tables};
+use crate::{TaskError, book, counts, diagnoses, errors, explain, export, page, picture, provenance, steps, tables};
 
 /// The page that has generated sentences, like README.md.
 pub const RESULTS: &str = "docs/results.md";
@@ -78,7 +78,9 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
         ("README.md", counted.in_readme(&read("README.md")?)?),
         (RESULTS, counted.in_results(&read(RESULTS)?)?),
         ("docs/provenance.md", provenance::page(&sources, &uncommitted()?)),
-        ("docs/surveys/releases.md", render::releases::markdown(&matrix)),
+        ("docs/surveys/releases.md", illustrated(&render::releases::markdown(&matrix), RELEASES, "releases")),
+        ("docs/surveys/releases.svg", render::releases::changed_map(&matrix)),
+        ("docs/trace.svg", picture::of_trace(&late_mask()?, LATE_MASK)),
         ("docs/diagnoses.md", diagnoses::page(&traced()?, &measured)),
         ("docs/explain.md", explain::page(&fared)),
         ("docs/errors.md", errors::page()),
@@ -92,19 +94,33 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
     ];
     documents.extend(made.map(|(path, text)| (path.to_owned(), text)));
     documents.extend(schemas());
-    documents.extend(
-        surveys
-            .iter()
-            .map(|(kind, surveys)| (format!("docs/surveys/{}.md", kind.name()), survey_page::page(*kind, surveys))),
-    );
+    for (kind, surveys) in &surveys {
+        let mut text = survey_page::page(*kind, surveys);
+        if *kind == SurveyKind::Calls {
+            text = illustrated(&text, CALLS, "calls");
+            documents.insert("docs/surveys/calls.svg".to_owned(), survey_page::changed_map(surveys));
+        }
+        documents.insert(format!("docs/surveys/{}.md", kind.name()), text);
+    }
     documents.insert(book::SUMMARY.to_owned(), book::summary(pages_of_docs(&documents)?));
     Ok(MadeDocuments { documents, scenarios, sources, measured, fared })
+}
+
+const LATE_MASK: &str = "traces/h200-x2/torch_late_mask";
+/// What the maps show, for readers who do not see them.
+const RELEASES: &str =
+    "Lines whose answer changed, by release: whether each calls cuInit. The tables below have all of them";
+const CALLS: &str = "Calls of libcudart that changed, by version: which read the mask and which create a context";
+
+/// A page with a picture below its heading.
+fn illustrated(page: &str, shows: &str, file: &str) -> String {
+    page.replacen("\n\n", &format!("\n\n![{shows}]({file}.svg)\n\n"), 1)
 }
 
 /// The pages of docs/ by their paths below it: those that are made, and those that people write.
 fn pages_of_docs(made: &Documents) -> Result<Documents, TaskError> {
     let mut pages = Documents::new();
-    for path in markdown("docs")?.into_iter().chain(made.keys().cloned()) {
+    for path in files("docs", "md")?.into_iter().chain(made.keys().cloned()) {
         let Some(name) = path.strip_prefix("docs/").filter(|_| path != book::SUMMARY) else { continue };
         match made.get(&path) {
             Some(text) => pages.insert(name.to_owned(), text.clone()),
@@ -157,23 +173,30 @@ pub fn uncommitted() -> Result<BTreeMap<String, usize>, TaskError> {
 /// # Errors
 /// A committed trace cannot be read.
 pub fn traced() -> Result<Vec<diagnoses::TracedRun>, TaskError> {
-    let mut traced = Vec::new();
-    for listed in evidence::listed() {
-        let Some(name) =
-            listed.name.strip_prefix("traces/").and_then(|name| name.strip_suffix(&format!("/{}", trace::FILE)))
-        else {
-            continue;
-        };
-        let trace = trace::Trace::open(&listed.find(&root().join("reports"))?)?;
-        traced.push(diagnoses::TracedRun { name: name.to_owned(), findings: diagnosis::findings(&trace) });
-    }
-    Ok(traced)
+    let of_programs = committed(trace::FILE)?.into_iter();
+    let of_programs = of_programs.filter_map(|(name, file)| Some((name.strip_prefix("traces/")?.to_owned(), file)));
+    of_programs
+        .map(|(name, file)| {
+            Ok(diagnoses::TracedRun { name, findings: diagnosis::findings(&trace::Trace::open(&file)?) })
+        })
+        .collect()
+}
+
+/// The committed trace of which README.md has the picture.
+fn late_mask() -> Result<trace::Trace, TaskError> {
+    let named = committed(trace::FILE)?.into_iter().find(|(name, _)| name == LATE_MASK);
+    Ok(trace::Trace::open(&named.ok_or("the trace of the picture is no evidence")?.1)?)
 }
 
 /// The pages of scenarios, with their measurements, and the index.
 fn pages(scenarios: &[Scenario], measured: &[Measurement], asked: &[LineReleases]) -> Documents {
-    let pages = scenarios.iter().map(|scenario| (page::path(scenario), page::page(scenario, measured, asked)));
-    pages.chain([(page::index_path(), page::index(scenarios))]).collect()
+    let mut pages = Documents::from([(page::index_path(), page::index(scenarios))]);
+    for scenario in scenarios {
+        let (text, picture) = page::page(scenario, measured, asked);
+        pages.insert(page::path(scenario), text);
+        pages.extend(picture.map(|picture| (page::picture_path(scenario), picture)));
+    }
+    pages
 }
 
 /// The schemas that `cuda-pitfalls schema` prints.
@@ -245,18 +268,18 @@ fn committed(file: &str) -> Result<Vec<(String, PathBuf)>, TaskError> {
     Ok(evidence::documents(&root().join("reports"), file)?)
 }
 
-/// The paths of the pages in a folder and the folders in it, below the root of the repository.
+/// The paths of the files with an ending in a folder and the folders in it, below the root of the repository.
 ///
 /// # Errors
 /// A folder cannot be read.
-pub fn markdown(folder: &str) -> Result<Vec<String>, TaskError> {
+pub fn files(folder: &str, ending: &str) -> Result<Vec<String>, TaskError> {
     let (mut found, mut folders) = (Vec::new(), vec![root().join(folder)]);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
             if path.is_dir() {
                 folders.push(path);
-            } else if path.extension().is_some_and(|ending| ending == "md") {
+            } else if path.extension().is_some_and(|found| found == ending) {
                 found.push(path.strip_prefix(root())?.to_string_lossy().into_owned());
             }
         }
@@ -271,7 +294,8 @@ pub fn markdown(folder: &str) -> Result<Vec<String>, TaskError> {
 pub fn stale(made: &Documents) -> Result<Vec<String>, TaskError> {
     let stale = made.iter().filter(|(path, text)| fs::read_to_string(root().join(path)).ok().as_ref() != Some(text));
     let stale = stale.map(|(path, _)| path.clone());
-    let left = markdown(page::FOLDER)?.into_iter().filter(|path| !made.contains_key(path));
+    let mut left = [files(page::FOLDER, "md")?, files(page::FOLDER, "svg")?].concat();
+    left.retain(|path| !made.contains_key(path));
     Ok(stale.chain(left).collect())
 }
 

@@ -13,6 +13,7 @@ pub mod evidence;
 pub mod explain;
 pub mod export;
 pub mod page;
+pub mod picture;
 pub mod provenance;
 pub mod steps;
 pub mod tables;

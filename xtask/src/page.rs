@@ -24,6 +24,8 @@ use cuda_pitfalls::releases::LineReleases;
 use cuda_pitfalls::render::versions;
 use cuda_pitfalls::scenario::{Check, Expected, Instance, Needs, Scenario, symptom};
 
+use crate::picture::memory_by_step;
+
 use self::measured::Reference;
 pub(crate) use self::prose::prose;
 use self::prose::{bullets, capitalised, code, escaped, link, paragraph, value};
@@ -58,32 +60,49 @@ impl Pitfall {
     }
 }
 
-/// The page of a scenario, with the measurements of this and other scenarios, and what lines do in releases.
-pub fn page(scenario: &Scenario, measured: &[Measurement], asked: &[LineReleases]) -> String {
+/// The path of the picture on a scenario's page, below the root of the repository.
+pub fn picture_path(scenario: &Scenario) -> String {
+    format!("{FOLDER}/{}.svg", scenario.name)
+}
+
+/// The page of a scenario, with the measurements of this and other scenarios, and what lines do in releases; and its
+/// picture, if there is something to draw.
+pub fn page(scenario: &Scenario, measured: &[Measurement], asked: &[LineReleases]) -> (String, Option<String>) {
     let own: Vec<&Measurement> =
         measured.iter().filter(|measurement| measurement.part.scenario == scenario.name).collect();
     let reference = Reference::new(scenario, &own);
-    let Some(instance) = reference.instance(scenario) else { return String::new() };
+    let Some(instance) = reference.instance(scenario) else { return Default::default() };
     let standing = Pitfall::from_expectations(scenario);
     let mut out = format!("<!-- Made from scenarios/{}.toml and reports/; see CONTRIBUTING.md. -->\n", scenario.name);
     let _ = writeln!(out, "# {}", prose(&scenario.question));
-    answer(&mut out, scenario);
+    let shown = reference.shown();
+    let picture = shown.and_then(memory_by_step);
+    answer(&mut out, scenario, standing, picture.is_some());
     see(&mut out, scenario, instance, standing);
     why(&mut out, scenario);
     twin(&mut out, scenario);
-    order::section(&mut out, scenario, instance, standing);
+    order::section(&mut out, scenario, instance, standing, shown);
     since::section(&mut out, scenario, &own, asked);
     measured::section(&mut out, scenario, &own);
     showed::section(&mut out, scenario, &reference);
     values::section(&mut out, scenario, &own, &reference);
     sources(&mut out, scenario);
     run(&mut out, scenario);
-    out
+    (out, picture)
 }
 
-fn answer(out: &mut String, scenario: &Scenario) {
+/// Writes what most readers came for: the answer, what to write, and the picture.
+fn answer(out: &mut String, scenario: &Scenario, standing: Pitfall, has_picture: bool) {
     let answer = if scenario.answer.is_empty() { "Not measured yet." } else { &scenario.answer };
     paragraph(out, &format!("**Short answer.** {}", prose(answer)));
+    if !scenario.workaround.is_empty() {
+        let doubt = if standing == Pitfall::Open { "Not measured yet: " } else { "" };
+        paragraph(out, &format!("**What to write.** {doubt}{}", prose(&scenario.workaround)));
+    }
+    if has_picture {
+        let file = scenario.name.rsplit('/').next().unwrap_or_default();
+        let _ = writeln!(out, "\n![MiB on each GPU after each step: the trap beside the control]({file}.svg)");
+    }
     let up = "../".repeat(scenario.name.matches('/').count());
     let met = scenario.symptoms.iter().filter_map(|id| symptom::find(id));
     let met: Vec<String> =

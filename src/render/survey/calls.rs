@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_pitfalls_calls::CallLibrary;
 
-use super::changes::changes;
+use super::changes::{calls_map, changes};
 use super::section::Section;
 use super::table::time;
 use super::{NamedSurvey, Page, by_reason, documents, gpus, yes};
@@ -43,6 +43,11 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow<'_>> {
 /// What changed between versions of libcudart.
 pub(super) fn changed(page: &Page<'_>) -> Vec<Section> {
     changes(&latest_rows(page.sources)).into()
+}
+
+/// What changed of that on the GPUs, as a picture.
+pub fn changed_map(sources: &[NamedSurvey]) -> String {
+    calls_map(&latest_rows(sources))
 }
 
 fn latest_rows(sources: &[NamedSurvey]) -> Vec<&CallRow> {

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::calls::reads;
 use super::section::Section;
 use super::yes;
+use crate::svg::file::{MapCell, MapPart, map};
 use cuda_pitfalls_answers::survey::calls::CallRow;
+use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::text::versions::{Version, name, number, ranges};
 use cuda_pitfalls_core::verdict::Reason;
 
@@ -15,13 +17,7 @@ type Behaviour = Option<[String; 3]>;
 
 /// What did not do the same with every version, and what was not always there.
 pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
-    let mut by_call: BTreeMap<&str, BTreeMap<Version, &CallRow>> = BTreeMap::new();
-    for row in rows {
-        let Some(version) = &row.libcudart_version else { continue };
-        by_call.entry(&row.call).or_default().insert(number(version), row);
-    }
-    let all: Vec<Version> =
-        by_call.values().flat_map(BTreeMap::keys).collect::<BTreeSet<_>>().into_iter().cloned().collect();
+    let (by_call, all) = by_version(rows);
     let names: Vec<String> = all.iter().map(|version| name(version)).collect();
     let section = |title: &str, versions: &str| {
         let header = ["call", versions, "reads the mask", "makes a context", "returned"];
@@ -63,6 +59,57 @@ pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
         changed.text.push("Every call did the same with each of them.".to_string());
     }
     if moved.rows.is_empty() { [changed, Section::default()] } else { [changed, moved] }
+}
+
+/// The calls of libcudart that do not do the same to the GPU with every version, as a picture; versions that do not
+/// export a call have no cell.
+pub(super) fn calls_map(rows: &[&CallRow]) -> String {
+    let (by_call, all) = by_version(rows);
+    let cell = |row: &&CallRow| match (row.makes_context(), reads(row)) {
+        _ if row.standing.unmeasured.is_some() => None,
+        (Some(true), _) => Some(MapCell { sign: 'C', class: "hi" }),
+        (_, "yes") => Some(MapCell { sign: 'm', class: "mid" }),
+        (_, "no") => Some(MapCell { sign: '-', class: "low" }),
+        _ => Some(MapCell { sign: '?', class: "out" }),
+    };
+    let lines = by_call.into_iter().map(|(call, versions)| {
+        let cells: Vec<_> = all.iter().map(|version| versions.get(version).and_then(cell)).collect();
+        (cells, call.to_owned())
+    });
+    let (alike, differ): (Vec<_>, Vec<_>) = lines.partition(|(cells, _)| {
+        cells.iter().flatten().all(|cell| Some(*cell) == cells.iter().flatten().next().copied())
+    });
+    let taken = |sign: char| {
+        let own = rows.iter().filter(|row| cell(row).is_some_and(|cell| cell.sign == sign));
+        let most = own.filter_map(|row| row.device_used_bytes.as_ref()?.iter().max().copied());
+        most.clone().min().zip(most.max()).map_or_else(String::new, |(least, most)| match units::delta(most) {
+            most if most == units::delta(least) => most,
+            most => format!("{} to {most}", units::delta(least)),
+        })
+    };
+    let context = format!("creates a context: {} on its GPU", taken('C'));
+    let mask = format!("reads the mask, creates none: {} on a GPU", taken('m'));
+    let legend =
+        [('C', "hi", context.as_str()), ('m', "mid", &mask), ('-', "low", "does neither"), ('?', "out", "not known")];
+    let legend = legend.map(|(sign, class, words)| (MapCell { sign, class }, words));
+    let versions = all.iter().map(|version| name(version)).collect();
+    let title = format!("{} calls of libcudart that changed ({} did not)", differ.len(), alike.len());
+    let about = "A version that does not export a call has no cell. The tables have every call.";
+    map("The first call of a process, by libcudart", about, &legend, &[MapPart { title, versions, rows: differ }])
+}
+
+type ByVersion<'a> = BTreeMap<&'a str, BTreeMap<Version, &'a CallRow>>;
+
+/// The rows of each call by version, and all versions.
+fn by_version<'a>(rows: &[&'a CallRow]) -> (ByVersion<'a>, Vec<Version>) {
+    let mut by_call = ByVersion::new();
+    for row in rows {
+        let Some(version) = &row.libcudart_version else { continue };
+        by_call.entry(&row.call).or_default().insert(number(version), row);
+    }
+    let all: BTreeSet<&Version> = by_call.values().flat_map(BTreeMap::keys).collect();
+    let all = all.into_iter().cloned().collect();
+    (by_call, all)
 }
 
 fn behaviour(row: &CallRow) -> Behaviour {

@@ -1,6 +1,7 @@
 //! What committed reports show about today's scenarios.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 
 use cuda_pitfalls::judge::{self, Facts, planned_today};
 use cuda_pitfalls::machine::{Interpreter, Machine};
@@ -10,10 +11,12 @@ use cuda_pitfalls::report::{CaseReport, Report, ScenarioReport};
 use cuda_pitfalls::scenario::python::with_needed;
 use cuda_pitfalls::scenario::{Check, Instance, Python, Scenario};
 use cuda_pitfalls::summary::Basis;
+use cuda_pitfalls::text::counts::counted;
 use cuda_pitfalls::text::versions::number;
 use cuda_pitfalls::verdict::{Kind, Provenance, Verdict};
 
 use super::prose::{escaped, link, paragraph, prose};
+use super::since::tried;
 use super::table::Table;
 
 /// The libcudart of tables with a single measurement, if there is a choice.
@@ -103,7 +106,7 @@ pub fn bases(measured: &[Measurement]) -> BTreeMap<String, Basis> {
 fn basis(measurements: &[&Measurement]) -> Basis {
     let attempts: Vec<u32> = measurements
         .iter()
-        .flat_map(|measurement| measurement.part.cases.iter().filter(decides).map(counted))
+        .flat_map(|measurement| measurement.part.cases.iter().filter(decides).map(attempts_counted))
         .collect();
     let runs: BTreeMap<&str, bool> =
         measurements.iter().map(|measurement| (measurement.report.as_str(), measurement.interrupted)).collect();
@@ -131,7 +134,7 @@ fn decides(case: &&CaseReport) -> bool {
 }
 
 /// How many attempts of a case count.
-fn counted(case: &CaseReport) -> u32 {
+fn attempts_counted(case: &CaseReport) -> u32 {
     case.outcomes.iter().map(|outcome| outcome.count).sum()
 }
 
@@ -199,7 +202,7 @@ impl Measurement {
     }
 
     /// The driver's version, and that of the libcuda if it is another driver's.
-    pub(super) fn driver(&self) -> String {
+    pub(crate) fn driver(&self) -> String {
         let version = self.machine.driver_version.as_deref().unwrap_or("unknown");
         match self.machine.other_libcuda() {
             Some(libcuda) => format!("{version}, libcuda {libcuda}"),
@@ -208,7 +211,7 @@ impl Measurement {
     }
 
     /// The GPUs in words: `2 × NVIDIA H200`.
-    pub(super) fn gpus(&self) -> String {
+    pub(crate) fn gpus(&self) -> String {
         let names: BTreeSet<&str> =
             self.machine.gpus.iter().map(|gpu| gpu.name.as_deref().unwrap_or("unknown GPU")).collect();
         let names: Vec<&str> = names.into_iter().collect();
@@ -277,7 +280,7 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
     }
     let conclusive: Vec<&Measurement> = own.iter().filter(|measurement| measurement.is_conclusive()).copied().collect();
     if !conclusive.is_empty() {
-        paragraph(out, &format!("The answer rests on {}.", prose(&basis(&conclusive).sentence())));
+        paragraph(out, &format!("The answer rests on {}. {}", prose(&basis(&conclusive).sentence()), tried(own)));
     }
     let software = if scenario.has_python_lines() { "Python" } else { "libcudart" };
     let mut table = Table::new(["machine", "driver", software, "attempts of each case", "the pitfall", "report"]);
@@ -293,6 +296,8 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
             link(&escaped(&first.report), &report),
         ]);
     }
+    let runs = table.len();
+    let _ = writeln!(out, "\n<details><summary>{}</summary>", counted(runs as u64, "measurement"));
     table.write(out);
     let mut notes = "“Shows” means: in every attempt of the trap, and in none of the control.".to_owned();
     if own.iter().any(|measurement| measurement.is_asked_otherwise()) {
@@ -302,11 +307,13 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
         );
     }
     paragraph(out, &notes);
+    out.push_str("\n</details>\n");
 }
 
 /// How many attempts count: `5`, or `4 to 5`.
 fn attempts(measurements: &[&Measurement]) -> String {
-    let counts: Vec<u32> = measurements.iter().flat_map(|measurement| &measurement.part.cases).map(counted).collect();
+    let counts: Vec<u32> =
+        measurements.iter().flat_map(|measurement| &measurement.part.cases).map(attempts_counted).collect();
     let attempts = match (counts.iter().min(), counts.iter().max()) {
         (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
         (Some(least), _) => least.to_string(),

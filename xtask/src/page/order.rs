@@ -7,6 +7,7 @@ use cuda_pitfalls::scenario::{Case, Gpus, Instance, Scalar, Scenario, Step};
 use cuda_pitfalls_calls::{self as calls, Effect, ParamKind};
 
 use super::Pitfall;
+use super::measured::Measurement;
 use super::prose::{capitalised, code, fenced, paragraph, prose, value};
 use super::showed::mib;
 use super::table::Table;
@@ -14,56 +15,69 @@ use super::table::Table;
 /// Longer lists of calls are shortened in the middle.
 const MOST_ROWS: usize = 24;
 
-pub(super) fn section(out: &mut String, scenario: &Scenario, instance: &Instance, standing: Pitfall) {
+pub(super) fn section(
+    out: &mut String,
+    scenario: &Scenario,
+    instance: &Instance,
+    standing: Pitfall,
+    shown: Option<&Measurement>,
+) {
     let (title, control_is) = match standing {
         Pitfall::Happens => ("The order that works", "control, which works"),
         Pitfall::Harmless => ("What was compared", "control"),
         Pitfall::Open => ("What is compared", "control"),
     };
-    if !scenario.workaround.is_empty() {
-        let doubt = if standing == Pitfall::Open { "Not measured yet: " } else { "" };
-        out.push_str("\n## What to write\n");
-        paragraph(out, &format!("{doubt}{}", prose(&scenario.workaround)));
-    }
     let _ = writeln!(out, "\n## {title}");
     let [trap, control] = ["trap", "control"].map(|name| instance.cases.iter().find(|case| case.name == name));
-    let shown = [("trap", trap), (control_is, control)];
-    let shown: Vec<(&str, &Case)> = shown.into_iter().filter_map(|(word, case)| Some((word, case?))).collect();
+    let cases = [("trap", trap), (control_is, control)];
+    let cases: Vec<(&str, &Case)> = cases.into_iter().filter_map(|(word, case)| Some((word, case?))).collect();
     if !instance.values.is_empty() {
         let values: Vec<String> =
             instance.values.iter().map(|(name, scalar)| format!("{} = {}", prose(name), value(scalar))).collect();
         paragraph(out, &format!("With {}:", values.join(", ")));
     }
-    if shown.iter().any(|(_, case)| case.python.is_some()) {
-        for (word, case) in &shown {
+    if cases.iter().any(|(_, case)| case.python.is_some()) {
+        for (word, case) in &cases {
             let (word, starts) = (capitalised(word), start(case));
             paragraph(out, &format!("{word}: {} ({starts}).", prose(case.does.trim_end_matches('.'))));
-            let program = lines::program(&case.steps, None);
+            let program = shown.and_then(|shown| seen_lines(shown, &case.name));
+            let program = program.unwrap_or_else(|| lines::program(&case.steps, None));
             fenced(out, "python", program.iter().map(|line| planned(line)));
         }
         no_control(out, scenario);
         return;
     }
-    let head = shown.iter().map(|(word, case)| format!("{word}: {}", prose(&case.does)));
+    let head = cases.iter().map(|(word, case)| format!("{word}: {}", prose(&case.does)));
     let mut table = Table::new(std::iter::once(String::new()).chain(head));
-    let starts: Vec<String> = shown.iter().map(|(_, case)| start(case)).collect();
-    if starts.iter().any(|start| Some(start) != starts.first()) || shown.iter().any(|(_, case)| !case.env.is_empty()) {
+    let starts: Vec<String> = cases.iter().map(|(_, case)| start(case)).collect();
+    if starts.iter().any(|start| Some(start) != starts.first()) || cases.iter().any(|(_, case)| !case.env.is_empty()) {
         table.row(std::iter::once("start".to_owned()).chain(starts));
     }
-    let rows = shown.iter().map(|(_, case)| case.steps.len()).max().unwrap_or(0);
+    let rows = cases.iter().map(|(_, case)| case.steps.len()).max().unwrap_or(0);
     for row in 0..rows {
         if rows > MOST_ROWS && row == MOST_ROWS - 2 {
-            table.row(std::iter::once("…".to_owned()).chain(shown.iter().map(|_| "…".to_owned())));
+            table.row(std::iter::once("…".to_owned()).chain(cases.iter().map(|_| "…".to_owned())));
         }
         if rows > MOST_ROWS && row >= MOST_ROWS - 2 && row + 1 < rows {
             continue;
         }
         let cells =
-            shown.iter().map(|(_, case)| case.steps.get(row).map(|step| call(instance, step)).unwrap_or_default());
+            cases.iter().map(|(_, case)| case.steps.get(row).map(|step| call(instance, step)).unwrap_or_default());
         table.row(std::iter::once((row + 1).to_string()).chain(cells));
     }
     table.write(out);
     no_control(out, scenario);
+}
+
+/// The Python of a case, with what each line returned and called, and names instead of UUIDs.
+fn seen_lines(measurement: &Measurement, case: &str) -> Option<Vec<String>> {
+    let plan = measurement.part.plan.as_ref()?;
+    let program = lines::of_case(plan.case(case), &measurement.part.case(case)?.view())?;
+    let named = |line: String| {
+        let gpus = plan.gpus.iter().enumerate();
+        gpus.fold(line, |line, (index, uuid)| line.replace(uuid.as_str(), &format!("UUID of gpu{index}")))
+    };
+    Some(program.into_iter().map(named).collect())
 }
 
 fn no_control(out: &mut String, scenario: &Scenario) {
@@ -89,7 +103,7 @@ fn start(case: &Case) -> String {
 /// A step as a C call, with the name that it binds, where it runs, and its label if checks use it.
 fn call(instance: &Instance, step: &Step) -> String {
     if step.has(Effect::Marks) {
-        return format!("(look){}", named(instance, step));
+        return format!("(memory is read){}", named(instance, step));
     }
     let in_c_order = calls::find(&step.call).into_iter().flat_map(|call| call.inputs());
     let args: Vec<String> = in_c_order

@@ -5,13 +5,12 @@ use cuda_pitfalls::fact::words::{in_order, status};
 use cuda_pitfalls::fact::{FactColumn, FactKind, KINDS, Look, Unasked};
 use cuda_pitfalls::observation::StepObservation;
 use cuda_pitfalls::render::facts::frequency;
-use cuda_pitfalls::render::lines;
 use cuda_pitfalls::report::CaseReport;
 use cuda_pitfalls::scenario::{Check, Scenario};
 use cuda_pitfalls::text::units;
 
 use super::measured::{Measurement, Reference};
-use super::prose::{code, escaped, fenced, link, paragraph, prose};
+use super::prose::{code, escaped, link, paragraph, prose};
 use super::table::Table;
 
 /// The checks about a case: those of the effect, and its own.
@@ -28,7 +27,9 @@ fn asks(checks: &[&Check], kind: &FactKind) -> bool {
 /// Writes the section: a table of the reference measurement.
 pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Reference<'_>) {
     let Some(measurement) = reference.shown() else { return };
-    let facts = FactKind::columns();
+    // The lines above say what they called.
+    let facts: Vec<_> =
+        FactKind::columns().into_iter().filter(|kind| kind.key != "calls" || !measurement.is_of_lines()).collect();
     let headings = facts.iter().map(|kind| match kind.told {
         FactColumn::Alone { heading, .. } => heading,
         FactColumn::WithCall | FactColumn::WithMemory => kind.key,
@@ -58,7 +59,7 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Referen
             );
         }
     }
-    if table.is_empty() {
+    if table.len() == 0 {
         return;
     }
     let parameters =
@@ -72,7 +73,6 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Referen
     );
     paragraph(out, &words);
     table.write(out);
-    each_line(out, measurement);
     let others: Vec<String> = measurement
         .part
         .cases
@@ -87,22 +87,6 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Referen
         notes.push("The end is the exit code (0 with every step made), or the signal.".to_owned());
     }
     paragraph(out, &notes.join(" "));
-}
-
-/// Writes the Python of trap and control, with what each line returned and called.
-fn each_line(out: &mut String, measurement: &Measurement) {
-    let plan = measurement.part.plan.as_ref();
-    for name in ["trap", "control"] {
-        let Some(case) = measurement.part.case(name) else { continue };
-        let Some(program) = lines::of_case(plan.and_then(|plan| plan.case(name)), &case.view()) else { continue };
-        paragraph(out, &format!("Line by line, the {name}:"));
-        let gpus = plan.map(|plan| plan.gpus.as_slice()).unwrap_or_default();
-        let named = program.into_iter().map(|line| {
-            let names = gpus.iter().enumerate();
-            names.fold(line, |line, (place, uuid)| line.replace(uuid.as_str(), &format!("UUID of gpu{place}")))
-        });
-        fenced(out, "python", named);
-    }
 }
 
 fn values(measurement: &Measurement) -> String {

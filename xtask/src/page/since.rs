@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use cuda_pitfalls::releases::{LineReleases, ReleaseSpan};
 use cuda_pitfalls::render::{self, versions};
-use cuda_pitfalls::scenario::{Case, Expectation, Scenario};
+use cuda_pitfalls::scenario::{Case, Expectation, Instance, Scenario};
+use cuda_pitfalls::text::counts::grouped;
+use cuda_pitfalls::text::versions::{Version, name, number, ranges};
 
 use super::measured::{Measurement, happened};
 use super::prose::{bullets, capitalised, code, link, paragraph, prose, value};
@@ -15,7 +17,12 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
     let details = details(scenario);
     let asked: Vec<&LineReleases> = asked.iter().filter(|line| line.scenarios.contains(&scenario.name)).collect();
     let needed = scenario.needs.libcudart.is_some() || scenario.needs.driver.is_some();
-    if own.is_empty() && !needed && !versions::matter(expect) && details.is_empty() && asked.is_empty() {
+    let mut table = Table::new(["libcudart", "the pitfall"]);
+    let told = if scenario.parameters.is_empty() { by_versions(&scenario.instances, own) } else { Vec::new() };
+    for (told, versions) in told.iter().filter(|_| told.len() > 1) {
+        table.row([prose(versions), told.concat()]);
+    }
+    if table.len() == 0 && !needed && !versions::matter(expect) && details.is_empty() && asked.is_empty() {
         return;
     }
     out.push_str("\n## Since which version\n");
@@ -26,12 +33,7 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
             paragraph(out, &format!("The question can be asked with {what} {}.", prose(&range.0)));
         }
     }
-    if !own.is_empty() {
-        paragraph(out, &tried(own));
-    }
-    if scenario.parameters.is_empty() && !scenario.has_python_lines() {
-        table(own).write(out);
-    }
+    table.write(out);
     releases(out, scenario, &asked);
 }
 
@@ -84,14 +86,14 @@ fn details(scenario: &Scenario) -> Vec<String> {
 }
 
 /// Which versions were measured, and that others were not.
-fn tried(own: &[&Measurement]) -> String {
+pub(super) fn tried(own: &[&Measurement]) -> String {
     let drivers: BTreeSet<String> = own.iter().map(|measurement| measurement.driver()).collect();
     let drivers = drivers.into_iter().collect::<Vec<_>>().join(" and ");
     let software = if own.iter().any(|measurement| measurement.is_of_lines()) {
         let all: BTreeSet<String> = own.iter().map(|measurement| measurement.software()).collect();
         all.into_iter().collect::<Vec<_>>().join("; ")
     } else {
-        let versions: Vec<String> = in_order(own).into_iter().map(|(_, version)| version).collect();
+        let versions: Vec<String> = versions(own).iter().map(|version| name(version)).collect();
         format!("libcudart {}", versions.join(", "))
     };
     let (software, drivers) = (prose(&software), prose(&drivers));
@@ -99,27 +101,20 @@ fn tried(own: &[&Measurement]) -> String {
 }
 
 /// The measured versions of libcudart, oldest first.
-pub(super) fn in_order(own: &[&Measurement]) -> Vec<(Option<i32>, String)> {
-    let versions = own.iter().map(|it| (it.part.libcudart.as_ref().and_then(|runtime| runtime.number), it.libcudart()));
-    let all: BTreeSet<_> = versions.collect();
-    all.into_iter().map(|(number, name)| (number, name.to_owned())).collect()
+fn versions(own: &[&Measurement]) -> Vec<Version> {
+    own.iter().map(|it| number(it.libcudart())).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// What measurements of one thing showed; only once if they all agree.
-pub(super) fn shown(measurements: impl Iterator<Item = String>) -> String {
-    let different: BTreeSet<String> = measurements.collect();
-    different.into_iter().collect::<Vec<_>>().join(" / ")
-}
-
-/// A table with a row for each version, if there are several.
-fn table(own: &[&Measurement]) -> Table {
-    let mut table = Table::new(["libcudart", "the pitfall"]);
-    let versions = in_order(own);
-    if versions.len() > 1 {
-        for (_, version) in versions {
-            let measurements = own.iter().filter(|measurement| measurement.libcudart() == version);
-            table.row([prose(&version), shown(measurements.map(|measurement| happened(&measurement.part.verdict)))]);
-        }
-    }
-    table
+/// What each instance showed, and with which versions of libcudart: those that showed the same are together.
+pub(super) fn by_versions(instances: &[Instance], own: &[&Measurement]) -> Vec<(Vec<String>, String)> {
+    let all = versions(own);
+    let told = all.iter().map(|version| {
+        let told = instances.iter().map(|instance| {
+            let own = own.iter().filter(|it| it.part.name == instance.name && number(it.libcudart()) == *version);
+            let different: BTreeSet<String> = own.map(|measurement| happened(&measurement.part.verdict)).collect();
+            different.into_iter().collect::<Vec<_>>().join(" / ")
+        });
+        (told.collect::<Vec<_>>(), version.clone())
+    });
+    grouped(told).into_iter().map(|(told, versions)| (told, ranges(&versions, &all))).collect()
 }

@@ -15,8 +15,8 @@ impl Table {
         self.rows.push(cells.into_iter().map(|cell| cell.into().replace('|', "\\|")).collect());
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
     }
 
     /// Writes the table after an empty line; nothing if it has no rows.

@@ -5,7 +5,7 @@
 use std::fs;
 
 use xtask::book::SUMMARY;
-use xtask::documents::{RESULTS, bless, markdown, root, stale};
+use xtask::documents::{RESULTS, bless, files, root, stale};
 use xtask::tables::SCENARIOS;
 
 use crate::made;
@@ -40,7 +40,7 @@ fn every_page_of_docs_is_in_the_book_once() {
     let summary = fs::read_to_string(root().join(SUMMARY)).expect("the table of contents can be read");
     let targets = summary.split("](").skip(1).filter_map(|rest| rest.split(')').next());
     let mut listed: Vec<String> = targets.filter(|it| !it.is_empty()).map(|it| format!("docs/{it}")).collect();
-    let mut pages = markdown("docs").expect("docs/ can be read");
+    let mut pages = files("docs", "md").expect("docs/ can be read");
     pages.retain(|path| path != SUMMARY);
     listed.sort();
     pages.sort();
