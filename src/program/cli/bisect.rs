@@ -1,7 +1,7 @@
 //! `bisect`: how it ends, and its start.
 
 use super::output::fail;
-use super::with_workers;
+use super::workers::with_workers;
 use crate::run::{self, BisectOptions};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::EnvironmentRequest;

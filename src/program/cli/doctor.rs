@@ -5,7 +5,7 @@ use std::io;
 use clap::Args;
 
 use super::output::{ended, fail, print};
-use super::with_workers;
+use super::workers::with_workers;
 use crate::argument;
 use crate::doctor::{Doctor, DoctorError};
 use crate::run::options::WHERE;
@@ -32,8 +32,8 @@ Examples:
 
 #[derive(Args, Debug)]
 pub(super) struct DoctorArguments {
-    /// Look at this running process instead, from outside: the mask that it was started with and that is set now, the GPUs
-    /// that it took and holds, libraries of which it has two.
+    /// Look at this running process instead, from outside: the mask that it was started with and that is set now, the
+    /// GPUs that it took and holds, libraries of which it has two.
     #[arg(long, value_name = "PID")]
     pid: Option<u32>,
     /// For how long --pid watches how busy the process keeps each GPU, in seconds.

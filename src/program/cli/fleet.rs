@@ -127,8 +127,7 @@ fn merge(arguments: &Merge) -> Outcome {
     let not_before = arguments.max_age.map(clock::utc_before).transpose();
     let not_before = not_before.map_err(|why| fail(format!("--max-age: {why}"), Exit::Usage, json))?;
     let not_after = Some(clock::utc_after(MOST_AHEAD).map_err(|why| fail(why, Exit::Internal, json))?);
-    let out = |error: std::io::Error, exit| fail(format!("--out: {error}"), exit, json);
-    output::check(&arguments.out).map_err(|error| out(error, Exit::Usage))?;
+    output::check(&arguments.out).map_err(|error| fail(format!("--out: {error}"), Exit::Usage, json))?;
     let rule = Rule { provenance: Provenance::from_simulated(arguments.simulated), not_before, not_after };
     let pool = DocumentPool::new(rule);
     fleet::gather(&arguments.inputs, &pool);
@@ -136,7 +135,7 @@ fn merge(arguments: &Merge) -> Outcome {
     let merged = fleet::merge(pool, expected.as_deref(), |scenario| built_in.get(scenario).cloned());
     let folder = arguments.out.parent().unwrap_or(Path::new(""));
     let written = fs::create_dir_all(folder).and_then(|()| output::document(&arguments.out, &merged));
-    written.map_err(|error| out(error, Exit::NotDurable))?;
+    written.map_err(|error| fail(format!("--out: {error}"), Exit::NotDurable, json))?;
     let shown =
         show(json, || serde_json::to_string(&merged), || changes::merged(&merged, &arguments.out.to_string_lossy()));
     Ok(named(exit(&merged, &arguments.forbid).worst(shown)))

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use clap::{Command, CommandFactory as _};
 
-use super::Cli;
+use super::command::{Cli, WIDEST};
 use crate::terminal;
 use cuda_pitfalls_core::text::lines;
 
@@ -15,9 +15,6 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Share", &["compare", "render", "export", "bundle", "fleet"]),
     ("Develop", &["check", "sim"]),
 ];
-
-/// The most columns of a help.
-pub(super) const WIDEST: usize = 100;
 
 /// The definition, with a help for the terminal's width.
 pub(super) fn command() -> Command {

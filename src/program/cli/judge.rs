@@ -1,24 +1,43 @@
 //! `judge`: verdicts again, from what a report keeps.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::output::{Outcome, print_report};
+use super::output::{Outcome, fail, fail_rendered, is_styled, named, print, print_report};
 use super::stored::newest;
-use super::{fail, fail_rendered, is_styled, named, print};
+use crate::argument;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::report::{ExitCode, Report, Stored, StoredReport};
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::{catalogue, judge};
 use cuda_pitfalls_render::Format;
 
-/// Judges a stored report again: by the expectations it was made with, or by those of `files`.
-pub(super) fn again(path: &Path, files: &[PathBuf], json: bool, verbose: bool, allow_skip: Option<String>) -> Outcome {
-    let report = Stored::open(&newest(path)).and_then(|stored| stored.report());
+#[derive(Debug, clap::Args)]
+pub(super) struct JudgeArguments {
+    /// A report, or the folder of a run.
+    report: PathBuf,
+    /// Scenario files: judge by these files' expectations, if their calls are those that were measured.
+    #[arg(long = "with", value_name = "FILE")]
+    files: Vec<PathBuf>,
+    /// The whole report with its new verdicts, as JSON.
+    #[arg(long)]
+    json: bool,
+    /// Show every case of every scenario, instead of one answer per question.
+    #[arg(short, long)]
+    verbose: bool,
+    /// Accept that scenarios selected by their exact names were skipped, for this reason.
+    #[arg(long, value_name = "REASON", value_parser = argument::reason)]
+    allow_skip: Option<String>,
+}
+
+/// Judges a stored report again: by the expectations it was made with, or by those of files.
+pub(super) fn judge(arguments: JudgeArguments) -> Outcome {
+    let JudgeArguments { report, files, json, verbose, allow_skip } = arguments;
+    let report = Stored::open(&newest(&report)).and_then(|stored| stored.report());
     let mut report = report.map_err(|error| fail(error, Exit::Usage, json))?;
     match &mut report {
         StoredReport::Whole(whole) => {
-            expect_as_today(whole, files, json)?;
+            expect_as_today(whole, &files, json)?;
             judge::rejudge(whole);
         }
         StoredReport::Compact(_) if files.is_empty() => {}

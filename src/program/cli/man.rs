@@ -8,6 +8,7 @@ use clap::{Args, Command};
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
+use super::output::{Outcome, fail, print};
 use cuda_pitfalls_answers::exit::Exit;
 
 /// What `man` is given.
@@ -15,14 +16,27 @@ use cuda_pitfalls_answers::exit::Exit;
 pub(super) struct ManArguments {
     /// The command that the page is about; the program, if none is given.
     #[arg(conflicts_with = "out", value_name = "COMMAND")]
-    pub(super) about: Option<String>,
+    about: Option<String>,
     /// Write the pages of the program and of all commands into this folder. It is made if it is not there.
     #[arg(long, value_name = "DIR")]
-    pub(super) out: Option<PathBuf>,
+    out: Option<PathBuf>,
+}
+
+/// Prints a page, or writes all of them.
+pub(super) fn manual(program: Command, arguments: &ManArguments) -> Outcome {
+    if let Some(folder) = &arguments.out {
+        return write(program, folder)
+            .map(|()| Exit::Ok)
+            .map_err(|error| fail(format!("--out {}: {error}", folder.display()), Exit::NotDurable, false));
+    }
+    let about = arguments.about.as_deref();
+    let page = page(program, about)
+        .ok_or_else(|| fail(format!("there is no command `{}`", about.unwrap_or_default()), Exit::Usage, false))?;
+    Ok(print(&page.map_err(|error| fail(error, Exit::Internal, false))?))
 }
 
 /// The page of the program, or of one of its commands; none if there is no such command.
-pub(super) fn page(program: Command, about: Option<&str>) -> Option<io::Result<String>> {
+fn page(program: Command, about: Option<&str>) -> Option<io::Result<String>> {
     let program = built(program);
     match about {
         None => Some(main_page(program)),
@@ -31,7 +45,7 @@ pub(super) fn page(program: Command, about: Option<&str>) -> Option<io::Result<S
 }
 
 /// Writes a page for the program and one for each command.
-pub(super) fn write(program: Command, folder: &Path) -> io::Result<()> {
+fn write(program: Command, folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
     let program = built(program);
     for command in shown(&program) {

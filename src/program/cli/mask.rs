@@ -5,7 +5,7 @@ use std::path::Path;
 use clap::Args;
 
 use super::output::{ended, fail, print};
-use super::with_workers;
+use super::workers::with_workers;
 use crate::gpus::{self, GpusError};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;

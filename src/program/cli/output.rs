@@ -52,8 +52,8 @@ pub(super) fn print_report(report: StoredReport, form: Format) -> Exit {
     }
 }
 
-/// Says why on stderr, and with `--json` in the one document too. Errors repeat what is in documents and in their names,
-/// so that every line is made harmless here.
+/// Says why on stderr, and with `--json` in the one document too. Errors repeat what is in documents and in their
+/// names, so that every line is made harmless here.
 pub(super) fn fail(why: impl Display, exit: Exit, json: bool) -> Exit {
     let why = why.to_string();
     let lines: Vec<String> = why.lines().map(escape::terminal).collect();
@@ -74,12 +74,24 @@ fn complain(shown: &str, why: &str, exit: Exit, json: bool) -> Exit {
 }
 
 /// The one document of a command that failed.
-pub(super) fn fail_in_document(why: &str, exit: Exit) {
+fn fail_in_document(why: &str, exit: Exit) {
     let document = serde_json::json!({
         "error": why,
         "exit": { "code": exit.code(), "name": exit.name() },
     });
     print(&format!("{document}\n"));
+}
+
+/// Says what is wrong with the command line. A `--json` that could not be parsed still gets its one document.
+pub(super) fn misused(error: &clap::Error) -> Exit {
+    let _ = error.print();
+    if !error.use_stderr() {
+        return Exit::Ok;
+    }
+    if std::env::args_os().any(|argument| argument == "--json") {
+        fail_in_document(&error.to_string(), Exit::Usage);
+    }
+    named(Exit::Usage)
 }
 
 /// Names an exit code on stderr, unless all is well.

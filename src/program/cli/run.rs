@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::output::{Outcome, fail};
+use super::workers::with_workers;
 use crate::run::{self, options::RunOptions};
 use cuda_pitfalls_answers::exit::Exit;
 
@@ -24,7 +25,7 @@ pub(super) fn run(mut options: RunOptions) -> Outcome {
     let json = options.asked.json;
     let labels = labels(std::mem::take(&mut options.label));
     options.labels = labels.map_err(|why| fail(why, Exit::Usage, json))?;
-    Ok(super::with_workers(json, |program, interrupt| run::run(&options, program, interrupt)))
+    Ok(with_workers(json, |program, interrupt| run::run(&options, program, interrupt)))
 }
 
 #[cfg(test)]

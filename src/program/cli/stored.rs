@@ -1,6 +1,7 @@
 //! Which document a path on the command line names.
 
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::output::CliError;
 use crate::run::environment_documents;
@@ -18,7 +19,8 @@ pub(super) enum StoredDocument {
 }
 
 impl StoredDocument {
-    /// Reads what a path names: the matrix of releases, a trace, a survey or a report. Returns the document and its path.
+    /// Reads what a path names: the matrix of releases, a trace, a survey or a report. Returns the document and its
+    /// path.
     pub(super) fn read(path: &Path) -> Result<(StoredDocument, PathBuf), CliError> {
         let documents = environment_documents(path)?;
         if !documents.is_empty() {
@@ -49,14 +51,15 @@ impl StoredDocument {
 
 /// The folder of the newest run where a path names a folder of runs; else the path as it is.
 pub(super) fn newest(path: &Path) -> PathBuf {
-    let written = |folder: &Path| {
-        let files = [REPORT, TRACE].map(|file| folder.join(file));
-        files.iter().find_map(|file| file.metadata().ok()?.modified().ok())
-    };
     let runs = path.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
-    let runs = runs.filter_map(|folder| Some((written(&folder)?, folder)));
-    let newest = runs.max().filter(|_| written(path).is_none());
+    let runs = runs.filter_map(|folder| Some((written_at(&folder)?, folder)));
+    let newest = runs.max().filter(|_| written_at(path).is_none());
     newest.map_or_else(|| path.to_path_buf(), |(_, folder)| folder)
+}
+
+/// When the report or the trace in a folder was written; `None` if it holds neither.
+fn written_at(folder: &Path) -> Option<SystemTime> {
+    [REPORT, TRACE].iter().find_map(|file| folder.join(file).metadata().ok()?.modified().ok())
 }
 
 /// The document that a path names: the file itself, or the one in a folder. The folder of a survey holds the

@@ -1,7 +1,6 @@
 //! `trace`: its arguments, what it prints, and how it ends.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +17,7 @@ use cuda_pitfalls_render::Format;
 use cuda_pitfalls_render::trace::TraceView;
 use cuda_pitfalls_trace::Trace;
 use cuda_pitfalls_trace::diagnosis;
-use cuda_pitfalls_trace::policy::{Policy, PolicyOutcome, WordError};
+use cuda_pitfalls_trace::policy::{Policy, PolicyOutcome};
 use cuda_pitfalls_trace::tracer::{self, Ended, Traced, TracerError};
 
 /// A policy has a few lines.
@@ -157,9 +156,8 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
 
 /// What the command line and the file of `--expect` forbid.
 fn policy(arguments: &TraceArguments) -> Result<Policy, CliError> {
-    let word = |option: &'static str| move |error: WordError| CliError::from(format!("{option}: {error}"));
-    let forbid = Policy::parse(&arguments.forbid, &[]).map_err(word("--forbid"))?;
-    let bounds = Policy::parse(&[], &arguments.max_bytes).map_err(word("--max-bytes"))?;
+    let forbid = Policy::parse(&arguments.forbid, &[]).map_err(|error| format!("--forbid: {error}"))?;
+    let bounds = Policy::parse(&[], &arguments.max_bytes).map_err(|error| format!("--max-bytes: {error}"))?;
     let own = forbid.merge(bounds);
     let Some(path) = &arguments.expect else { return Ok(own) };
     let name = path.to_string_lossy();
@@ -211,8 +209,11 @@ pub(super) fn say(text: &str) {
 
 /// Writes a file: one that the user named for everybody, any other one for this user alone, as the trace is.
 fn write(path: &Path, text: &str, is_named: bool) -> Result<(), CliError> {
-    let write = |file: &mut File| file.write_all(text.as_bytes());
-    let written = if is_named { replace(path, EVERYBODY, write) } else { create(path, OWNER, write) };
+    let written = if is_named {
+        replace(path, EVERYBODY, |file| file.write_all(text.as_bytes()))
+    } else {
+        create(path, OWNER, |file| file.write_all(text.as_bytes()))
+    };
     Ok(written.map_err(|error| format!("cannot write {}: {error}", path.display()))?)
 }
 

@@ -1,6 +1,6 @@
 //! A bundle of a report: the scenario files, reproducers, the report reduced to what it is about, and the text.
 
-use super::{ArchiveFile, BundleArguments, attach, host, stem, user, write};
+use super::archive::{ArchiveFile, BundleArguments, attach, host, stem, user, write};
 use crate::cli::output::{Outcome, fail};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::catalogue;
@@ -50,13 +50,21 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
 
 /// Keeps what the bug report is about.
 fn reduce(report: &mut StoredReport, name: Option<&str>) {
-    let is_kept = |instance: &str, scenario: &str, verdict: &Verdict| match name {
+    match report {
+        StoredReport::Whole(whole) => {
+            whole.scenarios.retain(|one| is_about(name, &one.name, &one.scenario, &one.verdict));
+        }
+        StoredReport::Compact(kept) => {
+            kept.scenarios.retain(|one| is_about(name, &one.name, one.scenario(), &one.verdict));
+        }
+    }
+}
+
+/// Whether the bug report is about an instance: it has the name or, without a name, was not as expected.
+fn is_about(name: Option<&str>, instance: &str, scenario: &str, verdict: &Verdict) -> bool {
+    match name {
         Some(name) => instance == name || scenario == name || scenario.rsplit('/').next() == Some(name),
         None => verdict.expectation == ExpectationMet::Unexpected,
-    };
-    match report {
-        StoredReport::Whole(whole) => whole.scenarios.retain(|one| is_kept(&one.name, &one.scenario, &one.verdict)),
-        StoredReport::Compact(kept) => kept.scenarios.retain(|one| is_kept(&one.name, one.scenario(), &one.verdict)),
     }
 }
 

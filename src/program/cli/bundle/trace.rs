@@ -1,7 +1,7 @@
 //! A bundle of a trace: the trace, its summary and its page, the scenarios that prove what was found with their
 //! reproducers, and the text.
 
-use super::{ArchiveFile, BundleArguments, attach, host, stem, user, write};
+use super::archive::{ArchiveFile, BundleArguments, attach, host, stem, user, write};
 use crate::cli::output::{Outcome, fail};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_core::catalogue;
@@ -24,11 +24,13 @@ pub(super) fn bundle(arguments: &BundleArguments) -> Outcome {
     let proofs = proofs(&findings);
     let mut entries: Vec<ArchiveFile> = Vec::new();
     let attached = sources(&proofs, &mut entries);
-    let mut add = |name: &str, text: String| entries.push(ArchiveFile { name: name.to_owned(), text });
-    add("summary.json", format!("{:#}\n", view.json()));
-    add("trace.html", view.html());
-    add(cuda_pitfalls_trace::FILE, text);
-    add("issue.md", view.issue(&proofs, &attached));
+    let texts = [
+        ("summary.json", format!("{:#}\n", view.json())),
+        ("trace.html", view.html()),
+        (cuda_pitfalls_trace::FILE, text),
+        ("issue.md", view.issue(&proofs, &attached)),
+    ];
+    entries.extend(texts.map(|(name, text)| ArchiveFile { name: name.to_owned(), text }));
     let pitfall = findings.iter().find(|finding| finding.severity == Severity::Pitfall);
     let stem = pitfall.map_or_else(|| "trace".to_owned(), |finding| format!("trace-{}", stem(&finding.rule)));
     Ok(write(arguments, &stem, &entries))

@@ -1,0 +1,95 @@
+//! The archive of a bundle, and what both kinds of bundle put into it.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+
+use crate::cli::output::{fail, print};
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::export::{Language, Reproducer, reproducer};
+use cuda_pitfalls_core::output;
+use cuda_pitfalls_core::scenario::{Instance, Scenario};
+use cuda_pitfalls_render::issue::Attached;
+
+#[derive(Clone, Debug, clap::Args)]
+pub(in crate::cli) struct BundleArguments {
+    /// A report or a trace, the folder of a run, or a folder of runs, of which the newest is taken.
+    pub(super) report: PathBuf,
+    /// A scenario or an instance of it, in a report; everything that was not as expected if this is left out.
+    pub(super) name: Option<String>,
+    /// Replace UUIDs, PCI addresses, paths, and the names of host and user, each always by the same.
+    #[arg(long)]
+    pub(super) redact: bool,
+    /// The archive; by default named after what it is about, in this folder.
+    #[arg(long, value_name = "FILE")]
+    pub(super) out: Option<PathBuf>,
+}
+
+pub(super) struct ArchiveFile {
+    pub(super) name: String,
+    pub(super) text: String,
+}
+
+/// Writes the archive, with everything in one folder of this name.
+pub(super) fn write(arguments: &BundleArguments, stem: &str, entries: &[ArchiveFile]) -> Exit {
+    let path = arguments.out.clone().unwrap_or_else(|| PathBuf::from(format!("cuda-pitfalls-{stem}.tar.gz")));
+    match output::create(&path, output::OWNER, |file| pack(file, stem, entries)) {
+        Ok(()) => {
+            let names: Vec<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+            let note = if arguments.redact { "" } else { "\nIt has UUIDs of GPUs and paths; --redact replaces them." };
+            print(&format!("{}: {}{note}\n", path.display(), names.join(", ")))
+        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            fail(format!("{} is there already; name another with --out", path.display()), Exit::Usage, false)
+        }
+        Err(error) => fail(format!("cannot write {}: {error}", path.display()), Exit::NotDurable, false),
+    }
+}
+
+/// Adds the reproducers of an instance, in the languages that it can be written in.
+pub(super) fn attach(
+    scenario: &Scenario,
+    instance: &Instance,
+    entries: &mut Vec<ArchiveFile>,
+    attached: &mut Vec<Attached>,
+) {
+    let stem = stem(&instance.name);
+    for language in [Language::Python, Language::C] {
+        let program = Reproducer::new(scenario, instance, &stem);
+        let Ok(text) = program.and_then(|program| reproducer(&program, language)) else { continue };
+        let file = format!("{stem}.{}", language.extension());
+        entries.push(ArchiveFile { name: file.clone(), text: text.clone() });
+        let commands = language.commands(&stem);
+        attached.push(Attached { instance: instance.name.clone(), file, commands, language: language.name(), text });
+    }
+}
+
+/// The last part of a name, as a file may be called: a name of nothing is that of a scenario.
+pub(super) fn stem(name: &str) -> String {
+    let name = if name.ends_with('/') || name.is_empty() { "scenario" } else { name };
+    let (path, values) = name.split_once('[').map_or((name, ""), |(path, values)| (path, values));
+    let last = path.rsplit('/').next().unwrap_or(path);
+    let stem = format!("{last}-{}", values.trim_end_matches(']'));
+    stem.replace(|c: char| !c.is_ascii_alphanumeric(), "-").trim_end_matches('-').to_string()
+}
+
+fn pack(file: &mut File, folder: &str, entries: &[ArchiveFile]) -> io::Result<()> {
+    let packed = flate2::write::GzEncoder::new(file, flate2::Compression::default());
+    let mut archive = tar::Builder::new(packed);
+    for ArchiveFile { name, text } in entries {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(text.len() as u64);
+        header.set_mode(0o644);
+        header.set_mtime(0);
+        archive.append_data(&mut header, format!("{folder}/{name}"), text.as_bytes())?;
+    }
+    archive.into_inner()?.finish().map(drop)
+}
+
+pub(super) fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+pub(super) fn user() -> String {
+    std::env::var("USER").or_else(|_| std::env::var("LOGNAME")).unwrap_or_default()
+}

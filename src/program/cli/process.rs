@@ -1,0 +1,167 @@
+//! The processes that this program starts of itself, and what each does before anything else.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+use super::output::{fail, print};
+use super::tracer;
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_core::event::PROTOCOL;
+use cuda_pitfalls_instrument::supervisor::{begin, begin_fresh, role};
+use cuda_pitfalls_instrument::worker::{self, filter};
+use cuda_pitfalls_instrument::{examiner, sampler, simulated};
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ProcessCommand {
+    /// The worker (started by `run`).
+    #[command(name = role::WORKER, hide = true)]
+    Worker {
+        /// The inherited channel.
+        fd: i32,
+        #[command(flatten)]
+        started: StartedProgram,
+    },
+    /// The sampler (started by `run`).
+    #[command(name = role::SAMPLER, hide = true)]
+    Sampler {
+        /// The inherited channel.
+        fd: i32,
+        /// The NVML to open.
+        library: Option<OsString>,
+        #[command(flatten)]
+        started: StartedProgram,
+    },
+    /// A command that is watched (started by a run).
+    #[command(name = role::COMMAND, hide = true)]
+    Watched {
+        #[command(flatten)]
+        started: StartedProgram,
+        /// The descriptor of the command's channel, if its system calls are to be answered by the parent.
+        #[arg(long)]
+        filter: Option<i32>,
+        /// The command and its arguments.
+        #[arg(last = true)]
+        command: Vec<OsString>,
+    },
+    /// The tracer of one row (started by `survey python`).
+    #[command(name = role::TRACER, hide = true)]
+    Tracer {
+        #[command(flatten)]
+        started: StartedProgram,
+        #[command(flatten)]
+        row: tracer::TracerArguments,
+    },
+    /// One thing that `doctor` tries (started by it).
+    #[command(name = role::EXAMINER, hide = true)]
+    Examiner {
+        /// The inherited channel.
+        fd: i32,
+        #[command(flatten)]
+        started: StartedProgram,
+    },
+    /// A libcuda that counts calls of `cuInit` and finds no GPU, for a process that loads it by its path before anybody
+    /// else loads one by name (started by `pytest-cuda-pitfalls`).
+    #[command(name = role::STAND_IN, hide = true)]
+    StandIn {
+        /// The folder that gets it, which only this user may write to.
+        folder: PathBuf,
+    },
+    /// The library check (started by `run`).
+    #[command(name = role::VERSIONS, hide = true)]
+    Versions {
+        /// The inherited channel.
+        fd: i32,
+        /// The libcudart to ask.
+        libcudart: Option<OsString>,
+        #[command(flatten)]
+        started: StartedProgram,
+    },
+}
+
+/// Does what the process is for.
+pub(super) fn serve(command: ProcessCommand) -> Exit {
+    match command {
+        ProcessCommand::Worker { fd, started } => {
+            started.begin();
+            // SAFETY: `run` started this process with its end of a channel at this descriptor.
+            unsafe { worker::run(fd) }
+        }
+        ProcessCommand::Sampler { fd, library, started } => {
+            started.begin();
+            // SAFETY: as above.
+            unsafe { sampler::run(fd, library) }
+        }
+        ProcessCommand::Watched { started, filter, command } => {
+            started.begin();
+            become_command(&command, filter)
+        }
+        ProcessCommand::Tracer { started, row } => {
+            started.begin();
+            tracer::trace(row)
+        }
+        ProcessCommand::Examiner { fd, started } => {
+            started.begin();
+            // SAFETY: as above, by `doctor`.
+            unsafe { examiner::run(fd) }
+        }
+        ProcessCommand::StandIn { folder } => match simulated::lay_out_stand_in(&folder) {
+            Ok(library) => print(&format!("{}\n", library.display())),
+            Err(error) => fail(error, Exit::Internal, false),
+        },
+        ProcessCommand::Versions { fd, libcudart, started } => {
+            started.begin();
+            // SAFETY: as above.
+            unsafe { worker::versions::run(fd, libcudart) }
+        }
+    }
+}
+
+/// How a process of a run was started: by the parent, or by a step of a worker, which says nothing.
+#[derive(Debug, clap::Args)]
+pub(super) struct StartedProgram {
+    /// The PID of the process that must live.
+    #[arg(long)]
+    parent: Option<i32>,
+    /// The version of what it will be told.
+    #[arg(long)]
+    protocol: Option<u32>,
+    /// A descriptor that it was given; all others are closed.
+    #[arg(long)]
+    keep: Vec<i32>,
+}
+
+impl StartedProgram {
+    /// Does what such a process does before anything else.
+    fn begin(&self) {
+        if let Some(protocol) = self.protocol.filter(|protocol| *protocol != PROTOCOL) {
+            eprintln!(
+                "cuda-pitfalls: started by a version of this program that speaks protocol {protocol}; this one speaks \
+                 {PROTOCOL}: the program's file was replaced while a run is under way"
+            );
+            std::process::exit(Exit::Internal.code());
+        }
+        match self.parent {
+            Some(parent) if !begin(parent, &self.keep) => std::process::exit(Exit::Internal.code()),
+            Some(_) => {}
+            None => begin_fresh(),
+        }
+    }
+}
+
+/// Replaces this process by a command. It keeps its process group, and the wish to be killed when
+/// its parent ends. `filter` is the descriptor of the channel of a command whose system calls the parent answers.
+fn become_command(command: &[OsString], filter: Option<i32>) -> ! {
+    let [program, arguments @ ..] = command else { std::process::exit(Exit::Usage.code()) };
+    // SAFETY: the parent started this process with its end of a channel at this descriptor.
+    if let Some(Err(error)) = filter.map(|fd| unsafe { filter::before_exec(fd) }) {
+        eprintln!("cuda-pitfalls: no filter on system calls: {error}");
+        std::process::exit(Exit::Internal.code())
+    }
+    let error = std::process::Command::new(program).args(arguments).exec();
+    eprintln!("cuda-pitfalls: cannot start `{}`: {error}", program.display());
+    // As shells have it: the command was not found, or cannot be executed.
+    std::process::exit(if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 })
+}

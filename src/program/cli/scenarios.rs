@@ -1,0 +1,86 @@
+//! `list`, `show` and `check`: the scenarios themselves.
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::output::{Outcome, ended, fail_rendered, is_styled, print};
+use crate::run::options::ExclusionOptions;
+use crate::terminal;
+use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_core::catalogue::{self, Selection};
+use cuda_pitfalls_core::text::escape;
+use cuda_pitfalls_render::listing;
+
+#[derive(Debug, Args)]
+pub(super) struct ListArguments {
+    /// The folders if none is given; `all`, `essential`, names, their first words, folders, globs, tags, symptoms or
+    /// paths of files; `!SELECTOR` leaves out what it matches.
+    selectors: Vec<String>,
+    #[command(flatten)]
+    left_out: ExclusionOptions,
+    /// List what people see instead, with how many questions each has.
+    #[arg(long)]
+    symptoms: bool,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ShowArguments {
+    /// Names, folders, globs, tags, symptoms or paths of files; `!SELECTOR` leaves out what it
+    /// matches.
+    #[arg(required_unless_present = "exclude")]
+    selectors: Vec<String>,
+    #[command(flatten)]
+    left_out: ExclusionOptions,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct CheckArguments {
+    /// The files.
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+}
+
+pub(super) fn list(arguments: &ListArguments) -> Outcome {
+    let ListArguments { selectors, left_out, symptoms, json } = arguments;
+    let left_out = &left_out.exclude;
+    let outlines = catalogue::list(selectors, left_out)
+        .map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Usage, *json))?;
+    let width = terminal::width(&std::io::stdout());
+    Ok(print(&match (symptoms, json) {
+        (true, true) => format!("{:#}\n", listing::symptoms_json(&outlines)),
+        (true, false) => listing::symptoms_text(&outlines, width),
+        (false, true) => format!("{:#}\n", listing::list_json(&outlines)),
+        (false, false) if selectors.is_empty() && left_out.is_empty() => listing::folders_text(&outlines, width),
+        (false, false) => listing::list_text(&outlines, width),
+    }))
+}
+
+pub(super) fn show(arguments: &ShowArguments) -> Outcome {
+    let selection = Selection::new(&arguments.selectors, &arguments.left_out.exclude, catalogue::Unselected::All)
+        .map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Usage, false))?;
+    let width = terminal::width(&std::io::stdout());
+    let pages = selection.scenarios.iter().map(|scenario| listing::show::text(scenario, width));
+    Ok(print(&pages.collect::<Vec<_>>().join("\n")))
+}
+
+pub(super) fn check(arguments: &CheckArguments) -> Exit {
+    let mut exit = Exit::Ok;
+    for file in &arguments.files {
+        match catalogue::load_file(&file.to_string_lossy()) {
+            Ok(scenario) => {
+                let name = escape::terminal(&file.to_string_lossy());
+                exit = exit.worst(print(&format!("{name}: valid ({} instance(s))\n", scenario.instances.len())));
+            }
+            Err(error) => {
+                exit = exit.worst(Exit::Usage);
+                let _ = writeln!(std::io::stderr(), "{}", error.render(is_styled()).trim_end());
+            }
+        }
+    }
+    ended(exit)
+}
