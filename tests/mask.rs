@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_pitfalls::mask::{self, Parsed};
 
-use crate::machine::gpu::{Gpu, sample};
+use crate::machine::gpu::{SimulatedGpu, sample};
 use crate::model;
 use crate::model::mask::Unusable;
 
 /// Equal GPUs with these UUIDs.
-fn simulated(uuids: &[String]) -> Vec<Gpu> {
+fn simulated(uuids: &[String]) -> Vec<SimulatedGpu> {
     uuids.iter().map(|uuid| sample::gpu(uuid, 1)).collect()
 }
 
 /// What the simulated driver answers.
-fn told(mask: Option<&str>, order: Option<&str>, gpus: &[Gpu]) -> Parsed {
+fn told(mask: Option<&str>, order: Option<&str>, gpus: &[SimulatedGpu]) -> Parsed {
     let bytes = |text: Option<&str>| text.map(|text| text.as_bytes().to_vec());
     let (mask, order) = (bytes(mask), bytes(order));
     let seen = model::mask::device_order(order.as_deref(), gpus)
@@ -37,7 +37,7 @@ struct Comparison {
 }
 
 impl Comparison {
-    fn compare(&mut self, mask: Option<&str>, order: Option<&str>, uuids: &[String], gpus: &[Gpu]) {
+    fn compare(&mut self, mask: Option<&str>, order: Option<&str>, uuids: &[String], gpus: &[SimulatedGpu]) {
         let (ours, theirs) = (mask::parse(mask, order, uuids), told(mask, order, gpus));
         if ours != theirs {
             self.differences.push(format!("{mask:?} {order:?} on {uuids:?}: {ours:?}, simulated {theirs:?}"));

@@ -1,5 +1,5 @@
-//! Builds the shared libraries of this crate, by the same compiler for the same target: the simulated driver, the two libraries of
-//! a trace, the forwarding NVML, and the injection library of the scenarios.
+//! Builds the shared libraries of this crate, by the same compiler for the same target: the simulated driver, the two
+//! libraries of a trace, the forwarding NVML, and the injection library of the scenarios.
 //!
 //! They cannot be ordinary dependencies: cargo has no stable way to hand a package the shared library of another one.
 
@@ -25,8 +25,8 @@ struct Cdylib {
     link: Vec<String>,
 }
 
-/// What stands for the path of the real libcuda among the libraries that the forwarding one needs. A trace writes the path in its
-/// place, so it is longer than any path should be.
+/// What stands for the path of the real libcuda among the libraries that the forwarding one needs. A trace writes the
+/// path in its place, so it is longer than any path should be.
 const STAND_IN_BYTES: usize = 1200;
 
 fn main() {
@@ -34,7 +34,8 @@ fn main() {
         println!("cargo::rerun-if-changed={path}");
     }
     if let Err(why) = build_all() {
-        // Cargo fails the build for these lines and prints nothing else, which a failing exit status would not spare the reader.
+        // Cargo fails the build for these lines and prints nothing else, which a failing exit status would not spare
+        // the reader.
         for line in why.lines() {
             println!("cargo::error={line}");
         }
@@ -74,7 +75,8 @@ fn build_all() -> Result<(), String> {
     write_if_new(&empty, "")?;
     let link = vec![format!("-Wl,-soname,{stand_in}")];
     let needed = build_from("cuda_pitfalls_stand_in", &empty, &["build.rs"], link)?;
-    // The table of functions of libcuda must not be bound by name: a trace takes out the names that a driver does not have.
+    // The table of functions of libcuda must not be bound by name: a trace takes out the names that a driver does not
+    // have.
     let forwards = |soname: &str| {
         let options = [format!("-Wl,-soname,{soname}"), "-Wl,-Bsymbolic".into(), "-Wl,--no-as-needed".into()];
         options.into_iter().chain([needed.display().to_string()]).collect()

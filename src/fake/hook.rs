@@ -1,8 +1,9 @@
-//! The injection library of the scenarios: libcuda loads what `CUDA_INJECTION64_PATH` names, and calls `InitializeInjection` in it.
+//! The injection library of the scenarios: libcuda loads what `CUDA_INJECTION64_PATH` names, and calls
+//! `InitializeInjection` in it.
 //!
-//! Its hook sets `CUDA_VISIBLE_DEVICES` to the value of `CUDA_PITFALLS_HOOK_MASK`. Where that is not set, it changes nothing and
-//! returns 0, as a hook does that declines. It makes no call of CUDA and allocates nothing, so that it takes part in what is measured
-//! by this one variable alone.
+//! Its hook sets `CUDA_VISIBLE_DEVICES` to the value of `CUDA_PITFALLS_HOOK_MASK`. Where that is not set, it changes
+//! nothing and returns 0, as a hook does that declines. It makes no call of CUDA and allocates nothing, so that it
+//! takes part in what is measured by this one variable alone.
 
 #![no_std]
 

@@ -20,6 +20,10 @@ enum Wrapping {
 /// Variants of a name for the default stream of each thread.
 const VARIANTS: [&str; 3] = ["", "_ptsz", "_ptds"];
 
+fn wrong(index: usize, why: &str) -> String {
+    format!("shim/calls.txt, line {}: {why}", index + 1)
+}
+
 /// The whole file, from the text of `shim/calls.txt`.
 pub(crate) fn source(text: &str) -> Result<String, String> {
     let mut ways: BTreeMap<String, Wrapping> = BTreeMap::new();
@@ -28,8 +32,7 @@ pub(crate) fn source(text: &str) -> Result<String, String> {
         .filter(|call| call.library == CallLibrary::Driver)
         .filter_map(|call| Some((call.name.to_owned(), words_of(call)?)))
         .collect();
-    for (number, line) in text.lines().enumerate() {
-        let wrong = |why: &str| format!("shim/calls.txt, line {}: {why}", number + 1);
+    for (index, line) in text.lines().enumerate() {
         let mut parts = line.split_whitespace();
         let way = match parts.next() {
             None => continue,
@@ -38,23 +41,25 @@ pub(crate) fn source(text: &str) -> Result<String, String> {
             Some("noisy") => Wrapping::Noisy,
             Some("question") => Wrapping::Question,
             Some("switch") => Wrapping::Switch,
-            Some("use") => Wrapping::Use(parts.next().ok_or_else(|| wrong("a way is missing"))?.to_owned()),
+            Some("use") => Wrapping::Use(parts.next().ok_or_else(|| wrong(index, "a way is missing"))?.to_owned()),
             Some("lacking") => {
                 lacking.extend(parts.map(str::to_owned));
                 continue;
             }
-            Some("told") => Wrapping::Told(parts.next().ok_or_else(|| wrong("a kind is missing"))?.to_owned()),
+            Some("told") => Wrapping::Told(parts.next().ok_or_else(|| wrong(index, "a kind is missing"))?.to_owned()),
             Some("more") => {
-                let count =
-                    parts.next().and_then(|count| count.parse().ok()).ok_or_else(|| wrong("a number is missing"))?;
+                let count = parts
+                    .next()
+                    .and_then(|count| count.parse().ok())
+                    .ok_or_else(|| wrong(index, "a number is missing"))?;
                 words.extend(parts.map(|name| (name.to_owned(), count)));
                 continue;
             }
-            Some(_) => return Err(wrong("an unknown word")),
+            Some(_) => return Err(wrong(index, "an unknown word")),
         };
         for name in parts {
             if ways.insert(name.to_owned(), way.clone()).is_some() {
-                return Err(wrong(&format!("{name} stands here a second time")));
+                return Err(wrong(index, &format!("{name} stands here a second time")));
             }
         }
     }
@@ -173,7 +178,7 @@ fn wrapper(index: usize, name: &str, words: usize, way: &Wrapping) -> String {
     let after = match way {
         Wrapping::Use(usage) => {
             let (first, rest) = usage.split_at(1);
-            format!("after_use({index}, status, crate::counts::Usage::{}{rest})", first.to_uppercase())
+            format!("after_use({index}, status, crate::counts::GpuUse::{}{rest})", first.to_uppercase())
         }
         Wrapping::Told(kind) => format!("after_told({index}, status, \"{kind}\", number)"),
         Wrapping::Switch => format!("after_switch({index}, status)"),

@@ -146,8 +146,8 @@ pub fn now_ns() -> u64 {
 /// Memory is readable or not in pieces of at least this size.
 const PAGE: usize = 4096;
 
-/// Whether the eight bytes around an address can be read. The kernel looks at them before it looks at what is to be done with
-/// them, which nothing is.
+/// Whether the eight bytes around an address can be read. The kernel looks at them before it looks at what is to be
+/// done with them, which nothing is.
 #[allow(dead_code, reason = "the hook alone is given pointers that may be bad")]
 fn is_readable(address: usize) -> bool {
     const NOTHING: i64 = !0;
@@ -158,15 +158,15 @@ fn is_readable(address: usize) -> bool {
 
 /// Memory of this process that may not be there, read byte by byte.
 #[allow(dead_code, reason = "see `is_readable`")]
-pub struct Bytes {
+pub struct CheckedBytes {
     at: usize,
     page: Option<usize>,
 }
 
 #[allow(dead_code, reason = "see `is_readable`")]
-impl Bytes {
-    pub fn from<T>(pointer: *const T) -> Bytes {
-        Bytes { at: pointer as usize, page: None }
+impl CheckedBytes {
+    pub fn from<T>(pointer: *const T) -> CheckedBytes {
+        CheckedBytes { at: pointer as usize, page: None }
     }
 
     /// The next byte; none if none can be read.
@@ -178,7 +178,8 @@ impl Bytes {
             }
             self.page = Some(page);
         }
-        // SAFETY: the kernel has just read there. Who unmaps memory meanwhile that it has given to a call breaks the call, too.
+        // SAFETY: the kernel has just read there. Who unmaps memory meanwhile that it has given to a call breaks the
+        // call, too.
         let byte = unsafe { *(self.at as *const u8) };
         self.at += 1;
         Some(byte)

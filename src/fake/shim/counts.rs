@@ -1,7 +1,7 @@
 //! How often each function was called and each GPU was used, in memory that the tracer can read even
 //! after the process was killed.
 
-use crate::post::{self, Message};
+use crate::post::{self, TracerMessage};
 use crate::wrapped::{COUNT, NAMES};
 use crate::{c, shared};
 use std::cell::Cell;
@@ -61,18 +61,18 @@ thread_local! {
 
 /// A way of using a GPU, as it is counted.
 #[derive(Clone, Copy)]
-pub enum Usage {
+pub enum GpuUse {
     Launch,
     Copy,
     Allocation,
 }
 
-impl Usage {
+impl GpuUse {
     pub const fn word(self) -> &'static str {
         match self {
-            Usage::Launch => "launch",
-            Usage::Copy => "copy",
-            Usage::Allocation => "allocation",
+            GpuUse::Launch => "launch",
+            GpuUse::Copy => "copy",
+            GpuUse::Allocation => "allocation",
         }
     }
 }
@@ -110,7 +110,7 @@ fn make() -> &'static Page {
     let is_first = PAGE.compare_exchange(std::ptr::null_mut(), page, Ordering::AcqRel, Ordering::Acquire).is_ok();
     if let Some((_, descriptor)) = made {
         if is_first {
-            let mut hello = Message::new("hello", "", post::number());
+            let mut hello = TracerMessage::new("hello", "", post::number());
             hello.number("devices", DEVICES as i64).number("lanes", LANES as i64);
             let names = NAMES.iter().map(|name| name.trim_end_matches('\0').to_owned());
             // It waits: who has ended cannot be recognised any more.
@@ -188,7 +188,7 @@ impl Lane {
 
     /// Counts a use. True for the first of this device in this way.
     #[inline]
-    pub fn used(self, device: i32, usage: Usage) -> bool {
+    pub fn used(self, device: i32, usage: GpuUse) -> bool {
         let (device, usage) = (place(device), usage as usize);
         self.count(|counts| &counts.uses[device][usage], &USED[device][usage])
     }
@@ -196,7 +196,7 @@ impl Lane {
 
 /// Whether a kernel was launched on a device.
 pub fn has_launched(device: i32) -> bool {
-    USED[place(device)][Usage::Launch as usize].load(Ordering::Relaxed)
+    USED[place(device)][GpuUse::Launch as usize].load(Ordering::Relaxed)
 }
 
 fn place(device: i32) -> usize {

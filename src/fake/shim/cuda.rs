@@ -28,8 +28,8 @@ mod wrapped {
 #[unsafe(link_section = ".init_array")]
 static START: extern "C" fn() = start;
 
-/// The folder of the trace, ended by NUL; empty where nothing is told. The tracer writes it into its copy of the library,
-/// behind the mark by which it finds the place.
+/// The folder of the trace, ended by NUL; empty where nothing is told. The tracer writes it into its copy of the
+/// library, behind the mark by which it finds the place.
 #[used]
 #[unsafe(link_section = ".data")]
 static FOLDER: [u8; FOLDER_BYTES] = shared::room(b"cuda-pitfalls:address:");

@@ -49,10 +49,11 @@ fn instead(name: &CStr) -> Option<Instead> {
     let bytes = unsafe { std::ptr::read_volatile(&raw const RETURNED) };
     let instead = text(&bytes).split(|byte| *byte == b' ').find_map(|one| {
         let rest = one.strip_prefix(name.to_bytes())?;
-        let number = |digits: &[u8]| std::str::from_utf8(digits).ok()?.parse().ok();
-        match rest.split_first()? {
-            (b'=', digits) => number(digits).map(Instead::Returns),
-            (b'#', digits) => number(digits).map(Instead::Counts),
+        let (sign, digits) = rest.split_first()?;
+        let number = std::str::from_utf8(digits).ok()?.parse().ok()?;
+        match sign {
+            b'=' => Some(Instead::Returns(number)),
+            b'#' => Some(Instead::Counts(number)),
             _ => None,
         }
     })?;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 const RTLD_NOLOAD: i32 = 4;
 
-/// The path of the real library, ended by NUL, and [`ALL_CALLS`] if questions are counted too. The tracer writes it into its copy of this library,
-/// behind the mark by which it finds the place.
+/// The path of the real library, ended by NUL, and [`ALL_CALLS`] if questions are counted too. The tracer writes it
+/// into its copy of this library, behind the mark by which it finds the place.
 #[used]
 #[unsafe(link_section = ".data")]
 static REAL: [u8; 1280] = shared::room(b"cuda-pitfalls:libcuda:");

@@ -29,12 +29,12 @@ const MOST_ABSENT: u32 = 64;
 const LONGEST: usize = 100;
 
 /// Where a trace is.
-struct Trace {
+struct TraceSocket {
     socket: SockaddrUn,
     tally: [u8; LONGEST + TALLY.len()],
 }
 
-static TRACE: OnceLock<Trace> = OnceLock::new();
+static TRACE: OnceLock<TraceSocket> = OnceLock::new();
 
 /// What every process of a trace shares with the tracer. The tracer makes it as a file of zeros, and writes the first
 /// number before the program is started.
@@ -65,20 +65,21 @@ pub fn number() -> u64 {
 /// Has messages sent to the trace in a folder, or none where there is no folder. Called once, as the library is loaded:
 /// what a program does to its environment later changes nothing.
 pub fn start(folder: &[u8]) {
-    let trace = || {
-        let folder = folder.get(..folder.len()).filter(|folder| folder.starts_with(b"/") && folder.len() <= LONGEST)?;
-        let mut tally = [0; LONGEST + TALLY.len()];
-        let whole = tally.iter_mut().zip(folder.iter().chain(TALLY));
-        whole.for_each(|(to, from)| *to = *from);
-        let mut socket = [0; LONGEST + SOCKET.len()];
-        let whole = socket.iter_mut().zip(folder.iter().chain(SOCKET));
-        let length = whole.map(|(to, from)| *to = *from).count();
-        Some(Trace { socket: SockaddrUn::from_path(socket.get(..length)?)?, tally })
-    };
-    match trace() {
+    match socket_in(folder) {
         Some(trace) => drop(TRACE.set(trace)),
         None => IS_LOST.store(true, Ordering::Relaxed),
     }
+}
+
+fn socket_in(folder: &[u8]) -> Option<TraceSocket> {
+    let folder = folder.get(..folder.len()).filter(|folder| folder.starts_with(b"/") && folder.len() <= LONGEST)?;
+    let mut tally = [0; LONGEST + TALLY.len()];
+    let whole = tally.iter_mut().zip(folder.iter().chain(TALLY));
+    whole.for_each(|(to, from)| *to = *from);
+    let mut socket = [0; LONGEST + SOCKET.len()];
+    let whole = socket.iter_mut().zip(folder.iter().chain(SOCKET));
+    let length = whole.map(|(to, from)| *to = *from).count();
+    Some(TraceSocket { socket: SockaddrUn::from_path(socket.get(..length)?)?, tally })
 }
 
 /// The folder of the trace; empty where there is none.
@@ -88,8 +89,8 @@ pub fn folder() -> &'static [u8] {
     folder.unwrap_or_default()
 }
 
-/// What is shared with the tracer, mapped at the first call. It stays when a program closes its descriptors, and a forked
-/// child has it too.
+/// What is shared with the tracer, mapped at the first call. It stays when a program closes its descriptors, and a
+/// forked child has it too.
 fn tally() -> &'static Tally {
     let known = TALLIED.load(Ordering::Acquire);
     if !known.is_null() {
@@ -148,8 +149,8 @@ pub fn send(bytes: &[u8], descriptor: Option<i32>, waits: bool) {
     }
 }
 
-/// Tells that a program asked for something that a machine with a GPU may have, and the fake driver's does not: who gives
-/// up on that does what it would not do there. Nothing is told beside a real driver. True if it was told.
+/// Tells that a program asked for something that a machine with a GPU may have, and the fake driver's does not: who
+/// gives up on that does what it would not do there. Nothing is told beside a real driver. True if it was told.
 pub fn tell_absent(call: &str, name: &[u8]) -> bool {
     static TOLD: AtomicU32 = AtomicU32::new(0);
     let _errno = c::Errno::kept();
@@ -158,7 +159,7 @@ pub fn tell_absent(call: &str, name: &[u8]) -> bool {
         && CStr::from_bytes_with_nul(&fake).is_ok_and(|fake| c::Descriptor::open(fake, false).is_some())
         && TOLD.fetch_add(1, Ordering::Relaxed) < MOST_ABSENT;
     if is_told {
-        Message::new("absent", call, number()).bytes("name", Some(name)).parked().send(None);
+        TracerMessage::new("absent", call, number()).bytes("name", Some(name)).parked().send(None);
     }
     is_told
 }
@@ -169,7 +170,7 @@ pub fn tell_lookup(call: &str, name: &[u8], is_there: bool) {
     if !is_there {
         LAST_IS_ABSENT.fetch_or(tell_absent(call, name), Ordering::Relaxed);
     } else if LAST_IS_ABSENT.swap(false, Ordering::Relaxed) {
-        Message::new("found", call, number()).waiting().send(None);
+        TracerMessage::new("found", call, number()).waiting().send(None);
     }
 }
 
@@ -179,27 +180,27 @@ pub fn is_heard() -> bool {
 }
 
 /// A message: one JSON object on one line. `errno` is what it was before, once this is dropped.
-pub struct Message {
+pub struct TracerMessage {
     text: String,
     is_parked: bool,
     _errno: c::Errno,
 }
 
-impl Message {
+impl TracerMessage {
     /// A message of an event of the trace, by its name there, about a call; numbered.
-    pub fn event(event: &str, call: &str, number: u64) -> Message {
-        Message::begin("event", event, call, number)
+    pub fn event(event: &str, call: &str, number: u64) -> TracerMessage {
+        TracerMessage::begin("event", event, call, number)
     }
 
     /// A message of another kind.
     #[allow(dead_code, reason = "each library has messages of its own")]
-    pub fn new(kind: &str, call: &str, number: u64) -> Message {
-        Message::begin("kind", kind, call, number)
+    pub fn new(kind: &str, call: &str, number: u64) -> TracerMessage {
+        TracerMessage::begin("kind", kind, call, number)
     }
 
-    fn begin(tag: &str, name: &str, call: &str, number: u64) -> Message {
+    fn begin(tag: &str, name: &str, call: &str, number: u64) -> TracerMessage {
         let errno = c::Errno::kept();
-        let mut message = Message { text: String::with_capacity(1024), is_parked: false, _errno: errno };
+        let mut message = TracerMessage { text: String::with_capacity(1024), is_parked: false, _errno: errno };
         message.text.push('{');
         message.word(tag, name).word("call", call).number("number", number as i64);
         message.number("t_ns", c::now_ns() as i64).number("tid", c::thread_id());
@@ -217,26 +218,26 @@ impl Message {
     }
 
     /// A number.
-    pub fn number(&mut self, key: &str, number: i64) -> &mut Message {
+    pub fn number(&mut self, key: &str, number: i64) -> &mut TracerMessage {
         self.key(key);
         self.text.push_str(&number.to_string());
         self
     }
 
     /// A boolean.
-    pub fn flag(&mut self, key: &str, flag: bool) -> &mut Message {
+    pub fn flag(&mut self, key: &str, flag: bool) -> &mut TracerMessage {
         self.key(key);
         self.text.push_str(if flag { "true" } else { "false" });
         self
     }
 
     /// A text of ours.
-    pub fn word(&mut self, key: &str, word: &str) -> &mut Message {
+    pub fn word(&mut self, key: &str, word: &str) -> &mut TracerMessage {
         self.bytes(key, Some(word.as_bytes()))
     }
 
     /// A text of the program's, or null.
-    pub fn bytes(&mut self, key: &str, bytes: Option<&[u8]>) -> &mut Message {
+    pub fn bytes(&mut self, key: &str, bytes: Option<&[u8]>) -> &mut TracerMessage {
         self.key(key);
         match bytes {
             Some(bytes) => self.quote(bytes),
@@ -247,7 +248,7 @@ impl Message {
 
     /// Texts.
     #[allow(dead_code, reason = "the forwarding library alone has lists")]
-    pub fn list(&mut self, key: &str, texts: impl IntoIterator<Item = String>) -> &mut Message {
+    pub fn list(&mut self, key: &str, texts: impl IntoIterator<Item = String>) -> &mut TracerMessage {
         self.key(key);
         self.text.push('[');
         for (index, text) in texts.into_iter().enumerate() {
@@ -261,7 +262,7 @@ impl Message {
     }
 
     /// Pairs of texts.
-    pub fn pairs(&mut self, key: &str, pairs: &[(Vec<u8>, Vec<u8>)]) -> &mut Message {
+    pub fn pairs(&mut self, key: &str, pairs: &[(Vec<u8>, Vec<u8>)]) -> &mut TracerMessage {
         self.key(key);
         self.text.push('{');
         for (index, (name, value)) in pairs.iter().enumerate() {
@@ -289,9 +290,9 @@ impl Message {
         self.text.push('"');
     }
 
-    /// Adds the stack, and has the thread wait until the tracer has looked at it from outside. Meanwhile the thread opens
-    /// for the tracer the file of its own line.
-    pub fn parked(&mut self) -> &mut Message {
+    /// Adds the stack, and has the thread wait until the tracer has looked at it from outside. Meanwhile the thread
+    /// opens for the tracer the file of its own line.
+    pub fn parked(&mut self) -> &mut TracerMessage {
         self.key("frames");
         let found = if is_heard() { c::frames() } else { Default::default() };
         let frames: Vec<String> = found.iter().map(usize::to_string).collect();
@@ -302,9 +303,9 @@ impl Message {
         self
     }
 
-    /// Has the thread wait as [`Message::parked`] does, for what needs no stack.
+    /// Has the thread wait as [`TracerMessage::parked`] does, for what needs no stack.
     #[allow(dead_code, reason = "the forwarding library alone waits without a stack")]
-    pub fn waiting(&mut self) -> &mut Message {
+    pub fn waiting(&mut self) -> &mut TracerMessage {
         self.is_parked = true;
         self
     }

@@ -16,7 +16,7 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering};
 
-use post::Message;
+use post::TracerMessage;
 use variable::is_of_cuda;
 
 /// Whether the driver has called [`InitializeInjection`] in this process.
@@ -34,7 +34,7 @@ const EARLIER: &CStr = c"CUDA_PITFALLS_EARLIER_INJECTION64_PATH";
 #[unsafe(no_mangle)]
 pub extern "C" fn InitializeInjection() -> c_int {
     let is_first = !WAS_CALLED.swap(true, Ordering::SeqCst);
-    Message::event("init", "cuInit", post::number())
+    TracerMessage::event("init", "cuInit", post::number())
         .word("witness", "injection")
         .pairs("variables", &c::variables(is_of_cuda))
         .parked()
@@ -71,10 +71,10 @@ fn tell(call: &str, name: &[u8], before: Option<Vec<u8>>, after: Option<&[u8]>, 
     }
     if writes == MOST_WRITES {
         // It waits: who has ended cannot be recognised any more.
-        Message::new("silent", call, post::number()).waiting().send(None);
+        TracerMessage::new("silent", call, post::number()).waiting().send(None);
         return;
     }
-    let mut message = Message::event("variable", call, post::number());
+    let mut message = TracerMessage::event("variable", call, post::number());
     message.bytes("name", Some(name)).bytes("before", before.as_deref()).bytes("value", after);
     message.number("status", i64::from(status)).parked().send(None);
 }
@@ -149,7 +149,7 @@ const MOST_VARIABLES: usize = 1 << 16;
 
 /// What an environment makes of a new program.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum TraceReach {
     /// It stays in the trace.
     Here,
     /// It is in another trace.
@@ -159,18 +159,18 @@ enum Kept {
 }
 
 /// What an environment makes of a new program; none if it cannot be read, as the system will find.
-fn kept(all: Texts) -> Option<Kept> {
+fn kept(all: Texts) -> Option<TraceReach> {
     let mut found = [false; KEEPING.len()];
     let mut is_own = true;
-    let mut pointers = c::Bytes::from(all);
+    let mut pointers = c::CheckedBytes::from(all);
     for _ in 0..MOST_VARIABLES {
         // Linux takes none for an empty environment.
         let variable = if all.is_null() { std::ptr::null() } else { pointers.pointer()? };
         if variable.is_null() {
-            return Some(Kept::Nowhere);
+            return Some(TraceReach::Nowhere);
         }
         for (name, found) in KEEPING.iter().zip(&mut found) {
-            let mut text = c::Bytes::from(variable);
+            let mut text = c::CheckedBytes::from(variable);
             let mut is_same = true;
             for byte in *name {
                 is_same = is_same && text.next()? == *byte;
@@ -183,7 +183,7 @@ fn kept(all: Texts) -> Option<Kept> {
             *found |= is_same;
         }
         if found.iter().all(|found| *found) {
-            return Some(if is_own { Kept::Here } else { Kept::Elsewhere });
+            return Some(if is_own { TraceReach::Here } else { TraceReach::Elsewhere });
         }
     }
     None
@@ -217,23 +217,24 @@ impl std::fmt::Write for Line {
     }
 }
 
-/// Tells that a program is about to be started without the trace's variables, or with those of another. It may run in a signal handler, and in the
-/// child of `vfork`: it allocates nothing, takes no lock of this process, and looks at no pointer that cannot be read.
+/// Tells that a program is about to be started without the trace's variables, or with those of another. It may run in a
+/// signal handler, and in the child of `vfork`: it allocates nothing, takes no lock of this process, and looks at no
+/// pointer that cannot be read.
 fn tell_lost(call: &str, program: *const c_char, all: Texts) {
     if program.is_null() || !post::is_heard() {
         return;
     }
     let _errno = c::Errno::kept();
     let kind = match kept(all) {
-        Some(Kept::Nowhere) => "lost",
-        Some(Kept::Elsewhere) => "nested",
-        Some(Kept::Here) | None => return,
+        Some(TraceReach::Nowhere) => "lost",
+        Some(TraceReach::Elsewhere) => "nested",
+        Some(TraceReach::Here) | None => return,
     };
     let mut line = Line { bytes: [0; Line::ROOM], length: 0 };
     let (number, t_ns, tid, pthread) = (post::number(), c::now_ns(), c::thread_id(), c::pthread_id());
     let _ = write!(line, "{{\"kind\":\"{kind}\",\"call\":\"{call}\",\"number\":{number},\"t_ns\":{t_ns},");
     let _ = write!(line, "\"tid\":{tid},\"pthread\":{pthread},\"program\":\"");
-    let mut text = c::Bytes::from(program);
+    let mut text = c::CheckedBytes::from(program);
     while line.length < Line::ROOM - Line::REST {
         match text.next() {
             // The system will find that it cannot be read.
@@ -372,14 +373,17 @@ pub unsafe extern "C" fn dlsym(handle: *mut c_void, name: Text) -> *mut c_void {
     );
 }
 
-/// The C library's `dlsym`. Tells if one of the fake driver's libraries is asked for a function of CUDA or NVML that it lacks.
+/// The C library's `dlsym`. Tells if one of the fake driver's libraries is asked for a function of CUDA or NVML that it
+/// lacks.
 extern "C" fn looked_up(handle: *mut c_void, name: Text) -> *mut c_void {
     static REAL: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     let mut real = REAL.load(Ordering::Relaxed);
     if real.is_null() {
         // SAFETY: both texts end in NUL.
-        let of = |version: &CStr| unsafe { loader::dlvsym(loader::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) };
-        real = loader::VERSIONS.iter().map(|version| of(version)).find(|found| !found.is_null()).unwrap_or(real);
+        let all = loader::VERSIONS
+            .iter()
+            .map(|version| unsafe { loader::dlvsym(loader::RTLD_NEXT, c"dlsym".as_ptr(), version.as_ptr()) });
+        real = all.into_iter().find(|found| !found.is_null()).unwrap_or(real);
         REAL.store(real, Ordering::Relaxed);
     }
     // SAFETY: the function has this type; the name is the caller's.
@@ -436,7 +440,7 @@ pub unsafe extern "C" fn getenv(name: *const c_char) -> *mut c_char {
                 .any(|frame| loader::file_of(*frame).is_some_and(|file| is_libcuda(&file)))
             {
                 let value = (!found.is_null()).then(|| bytes_of(found).to_vec());
-                let mut message = Message::event("mask_read", "getenv", post::number());
+                let mut message = TracerMessage::event("mask_read", "getenv", post::number());
                 message.bytes("value", value.as_deref());
                 message.flag("after_hook", WAS_CALLED.load(Ordering::SeqCst)).send(None);
             }

@@ -6,8 +6,9 @@ use crate::{c, original, shared};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Which calls return what, as `cuInit=999 cuMemAlloc_v2=2 *=3`, where `*` is every call that the driver lacks; empty where every call is passed on. The tracer writes it
-/// into its copy of the library, behind the mark by which it finds the place.
+/// Which calls return what, as `cuInit=999 cuMemAlloc_v2=2 *=3`, where `*` is every call that the driver lacks; empty
+/// where every call is passed on. The tracer writes it into its copy of the library, behind the mark by which it finds
+/// the place.
 #[used]
 #[unsafe(link_section = ".data")]
 static RETURNED: [u8; RETURNED_BYTES] = shared::room(b"cuda-pitfalls:returns:");
@@ -50,8 +51,8 @@ pub fn status(index: usize) -> Option<u32> {
     }
 }
 
-/// Calls the injection hook, as a driver does in the first `cuInit` of a process before it looks for a GPU (measured with
-/// 580.159.04 where the GPUs are hidden, and with 535.261.03 where there is none).
+/// Calls the injection hook, as a driver does in the first `cuInit` of a process before it looks for a GPU (measured
+/// with 580.159.04 where the GPUs are hidden, and with 535.261.03 where there is none).
 pub fn call_hook() {
     static CALLED_IN: AtomicU32 = AtomicU32::new(0);
     let process = std::process::id();
@@ -75,10 +76,12 @@ pub fn ours_for(name: &[u8]) -> Option<*mut c_void> {
     if lacking() == 0 {
         return None;
     }
-    let is_it = |known: &str| {
-        let rest = known.trim_end_matches('\0').as_bytes().strip_prefix(name);
-        rest.is_some_and(|rest| rest.is_empty() || rest == b"_v2")
-    };
-    let wrapped = NAMES.iter().zip(OURS.0.iter()).find(|(known, _)| is_it(known)).map(|(_, ours)| *ours as *mut c_void);
-    wrapped.or_else(|| LACKING.iter().find(|(known, _)| is_it(known)).map(|(_, ours)| *ours as *mut c_void))
+    let wrapped =
+        NAMES.iter().zip(OURS.0.iter()).find(|(known, _)| is_named(known, name)).map(|(_, ours)| *ours as *mut c_void);
+    wrapped.or_else(|| LACKING.iter().find(|(known, _)| is_named(known, name)).map(|(_, ours)| *ours as *mut c_void))
+}
+
+fn is_named(known: &str, name: &[u8]) -> bool {
+    let rest = known.trim_end_matches('\0').as_bytes().strip_prefix(name);
+    rest.is_some_and(|rest| rest.is_empty() || rest == b"_v2")
 }

@@ -1,7 +1,7 @@
 //! What happens around a call that is passed on.
 
-use crate::counts::{self, Usage};
-use crate::post::{self, Message};
+use crate::counts::{self, GpuUse};
+use crate::post::{self, TracerMessage};
 use crate::state::{self, SUCCESS, real_function};
 use crate::wrapped::{NAMES, index};
 use crate::{c, original, returned, variable};
@@ -72,7 +72,7 @@ pub fn after_switch(index: usize, status: u32) {
 
 /// After a call that uses the GPU of the current context.
 #[inline]
-pub fn after_use(index: usize, status: u32, usage: Usage) {
+pub fn after_use(index: usize, status: u32, usage: GpuUse) {
     after(index, status, false);
     if status == SUCCESS
         && let Some(device) = state::current_device()
@@ -83,8 +83,8 @@ pub fn after_use(index: usize, status: u32, usage: Usage) {
 }
 
 #[cold]
-fn tell_use(index: usize, device: i32, usage: Usage) {
-    let mut message = Message::event("first_use", name(index), post::number());
+fn tell_use(index: usize, device: i32, usage: GpuUse) {
+    let mut message = TracerMessage::event("first_use", name(index), post::number());
     of_device(&mut message, Some(device)).word("usage", usage.word()).parked().send(None);
 }
 
@@ -94,7 +94,7 @@ fn tell_error(index: usize, status: u32) {
     if status == DEINITIALIZED || !ERRORS.take() {
         return;
     }
-    Message::event("error", name(index), post::number()).number("status", i64::from(status)).parked().send(None);
+    TracerMessage::event("error", name(index), post::number()).number("status", i64::from(status)).parked().send(None);
 }
 
 /// Tells of primary contexts that are there since this call and that nothing asked for by name.
@@ -111,13 +111,13 @@ fn tell_appeared(index: usize) {
 /// Tells of a change of a context that nothing was told of before.
 #[cold]
 fn tell_context(call: &str, change: &str, is_primary: bool, handle: usize, device: i32) {
-    let mut message = Message::event("context", call, post::number());
+    let mut message = TracerMessage::event("context", call, post::number());
     message.word("change", change).flag("primary", is_primary).number("handle", handle as i64).number("status", 0);
     of_device(&mut message, Some(device)).parked().send(None);
 }
 
 /// The message with its GPU, if that is known.
-fn of_device(message: &mut Message, device: Option<i32>) -> &mut Message {
+fn of_device(message: &mut TracerMessage, device: Option<i32>) -> &mut TracerMessage {
     match device {
         Some(device) => message.number("device", i64::from(device)).word("uuid", &state::uuid(device)),
         None => message,
@@ -143,7 +143,7 @@ pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
     let number = post::number();
     let was_ready = state::is_ready();
     if !was_ready && post::is_heard() {
-        Message::event("init", "cuInit", number)
+        TracerMessage::event("init", "cuInit", number)
             .word("witness", "forwarding")
             .pairs("variables", &c::variables(variable::is_of_cuda))
             .parked()
@@ -161,11 +161,11 @@ pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
         let count = state::count().unwrap_or(0);
         state::set_ready(count);
         let uuids = (0..count.min(64)).map(|device| state::uuid(device as i32));
-        let mut message = Message::event("init_done", "cuInit", number);
+        let mut message = TracerMessage::event("init_done", "cuInit", number);
         message.number("visible", i64::from(count)).list("gpus", uuids);
         message.number("status", 0).number("elapsed_ns", elapsed as i64).waiting().send(None);
     } else if is_first_failure {
-        let mut message = Message::event("init_done", "cuInit", number);
+        let mut message = TracerMessage::event("init_done", "cuInit", number);
         message.number("status", i64::from(status)).number("elapsed_ns", elapsed as i64);
         // In a child of a process that was ready nothing was told before.
         let message = if was_ready { message.parked() } else { message.waiting() };
@@ -239,14 +239,14 @@ unsafe fn answered(index: usize, status: u32, name: *const c_char, function: *mu
 /// Tells that a context is about to be made, and has memory read before it is.
 fn before_context(call: &str, device: i32) -> u64 {
     let number = post::number();
-    let mut message = Message::new("before", call, number);
+    let mut message = TracerMessage::new("before", call, number);
     of_device(&mut message, Some(device)).parked().send(None);
     number
 }
 
 /// Tells what became of it.
 fn after_context(call: &str, number: u64, device: i32, is_primary: bool, handle: usize, status: u32, elapsed: u64) {
-    let mut message = Message::event("context", call, number);
+    let mut message = TracerMessage::event("context", call, number);
     message.word("change", if status == SUCCESS { "made" } else { "failed" }).flag("primary", is_primary);
     message.number("handle", handle as i64).number("status", i64::from(status)).number("elapsed_ns", elapsed as i64);
     of_device(&mut message, Some(device)).waiting().send(None);
@@ -371,7 +371,7 @@ pub unsafe extern "C" fn cuCtxSetLimit(limit: i32, value: usize) -> u32 {
     let status = call!("cuCtxSetLimit", fn(i32, usize), limit, value);
     count(index("cuCtxSetLimit"), status);
     if LIMITS.take() {
-        let mut message = Message::event("limit", "cuCtxSetLimit", post::number());
+        let mut message = TracerMessage::event("limit", "cuCtxSetLimit", post::number());
         message.number("limit", i64::from(limit)).number("value", value as i64).flag("after_launch", after_launch);
         of_device(&mut message, device).number("status", i64::from(status)).parked().send(None);
     }
@@ -382,7 +382,7 @@ pub unsafe extern "C" fn cuCtxSetLimit(limit: i32, value: usize) -> u32 {
 fn after_host(call: &'static str, index: usize, bytes: usize, status: u32) -> u32 {
     after(index, status, false);
     if status == SUCCESS && HOST.fetch_add(1, Ordering::Relaxed) == 0 && post::is_heard() {
-        let mut message = Message::event("host_memory", call, post::number());
+        let mut message = TracerMessage::event("host_memory", call, post::number());
         of_device(&mut message, state::current_device());
         message.number("bytes", bytes as i64).number("status", 0).parked().send(None);
     }
@@ -430,7 +430,7 @@ fn after_opened(call: &'static str, index: usize, status: u32) -> u32 {
     // Each may be of another GPU, and make a context there.
     tell_appeared(index);
     if IPC.take() {
-        Message::event("ipc", call, post::number()).number("status", i64::from(status)).parked().send(None);
+        TracerMessage::event("ipc", call, post::number()).number("status", i64::from(status)).parked().send(None);
     }
     status
 }
@@ -448,7 +448,7 @@ pub fn before_told(index: usize, kind: &str) -> u64 {
     }
     let number = post::number();
     if kind == "module" {
-        Message::new("before", name(index), number).parked().send(None);
+        TracerMessage::new("before", name(index), number).parked().send(None);
     }
     number
 }
@@ -462,7 +462,7 @@ pub fn after_told(index: usize, status: u32, kind: &'static str, number: u64) {
     if number == 0 {
         return;
     }
-    let mut message = Message::event(kind, name(index), number);
+    let mut message = TracerMessage::event(kind, name(index), number);
     let message = of_device(&mut message, state::current_device()).number("status", i64::from(status));
     // The stack of a load was read before it.
     let message = if kind == "module" { message.waiting() } else { message.parked() };

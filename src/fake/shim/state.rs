@@ -2,7 +2,7 @@
 //! which GPU a thread works on.
 
 use crate::counts;
-use crate::post::{self, Message};
+use crate::post::{self, TracerMessage};
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -54,7 +54,7 @@ pub fn watch_forks() {
             let contexts = ACTIVE.load(Ordering::Relaxed).count_ones() as i64;
             // SAFETY: it has no precondition.
             let parent = unsafe { getppid() };
-            let mut message = Message::event("forked", "fork", post::number());
+            let mut message = TracerMessage::event("forked", "fork", post::number());
             message.number("parent", i64::from(parent)).number("contexts", contexts).parked().send(None);
         }
     }

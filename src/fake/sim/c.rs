@@ -39,8 +39,8 @@ pub fn at_exit(handler: extern "C" fn()) {
     }
 }
 
-/// The variable as the C runtime sees it, which is what a driver sees, and through the symbol `getenv`, which a preloaded library may
-/// define. Rust's own view would be the same, through a lock that a forked child must not touch.
+/// The variable as the C runtime sees it, which is what a driver sees, and through the symbol `getenv`, which a
+/// preloaded library may define. Rust's own view would be the same, through a lock that a forked child must not touch.
 pub fn env(name: &CStr) -> Option<Vec<u8>> {
     // SAFETY: the name ends in NUL; the value is copied before anything else can change the environment on this thread.
     unsafe {
@@ -62,7 +62,8 @@ pub fn open_error(path: &CStr) -> i32 {
     0
 }
 
-/// The error of a system call whose arguments are all -1, which is no address, no descriptor and no size; 0 if it needs none of them.
+/// The error of a system call whose arguments are all -1, which is no address, no descriptor and no size; 0 if it needs
+/// none of them.
 pub fn bad_call(number: i64) -> i32 {
     const NONE: c_long = -1;
     // SAFETY: the kernel refuses the arguments or does not read them.
@@ -74,12 +75,13 @@ fn last_error() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// A function of a library that the loader finds by this path or name; `None` where it finds no such library, or no such function in
-/// it. The library stays loaded.
+/// A function of a library that the loader finds by this path or name; `None` where it finds no such library, or no
+/// such function in it. The library stays loaded.
 pub fn function(file: &[u8], name: &CStr) -> Option<unsafe extern "C" fn() -> c_int> {
     const RTLD_LAZY: c_int = 1;
     let file = CString::new(file).ok()?;
-    // SAFETY: both texts end in NUL. Loading runs the library's constructors: whoever names a library to be injected wants that.
+    // SAFETY: both texts end in NUL. Loading runs the library's constructors: whoever names a library to be injected
+    // wants that.
     let found = unsafe {
         let library = dlopen(file.as_ptr(), RTLD_LAZY);
         if library.is_null() { library } else { dlsym(library, name.as_ptr()) }
@@ -94,7 +96,8 @@ pub fn own_symbol(name: &CStr) -> Option<*mut c_void> {
     const RTLD_LAZY: c_int = 1;
     const RTLD_NOLOAD: c_int = 4;
     let path = CString::new(own_path()?.as_os_str().as_bytes()).ok()?;
-    // SAFETY: both texts end in NUL; the library is loaded already, and it stays so without the reference that is kept here.
+    // SAFETY: both texts end in NUL; the library is loaded already, and it stays so without the reference that is kept
+    // here.
     let found = unsafe {
         let own = dlopen(path.as_ptr(), RTLD_LAZY | RTLD_NOLOAD);
         if own.is_null() { own } else { dlsym(own, name.as_ptr()) }
@@ -106,7 +109,8 @@ pub fn own_symbol(name: &CStr) -> Option<*mut c_void> {
 pub fn own_path() -> Option<PathBuf> {
     use std::os::unix::ffi::OsStringExt;
     let mut info = [std::ptr::null(); 4];
-    // SAFETY: the address is one of our own functions, `info` is writable, and the name lives as long as the library is loaded.
+    // SAFETY: the address is one of our own functions, `info` is writable, and the name lives as long as the library is
+    // loaded.
     unsafe {
         if dladdr(own_path as *const c_void, &mut info) == 0 || info[0].is_null() {
             return None;

@@ -1,4 +1,5 @@
-//! The symbols of libcuda. Every call but `cuInit`, `cuDriverGetVersion`, the error texts and the log needs an initialised driver.
+//! The symbols of libcuda. Every call but `cuInit`, `cuDriverGetVersion`, the error texts and the log needs an
+//! initialised driver.
 
 pub mod context;
 mod copy;
@@ -12,13 +13,13 @@ pub mod module;
 mod stream;
 
 use crate::entry::enter;
-use crate::model::context::Owner;
+use crate::model::context::ContextOwner;
 use crate::model::status::Outcome;
 use crate::model::thread::Thread;
-use crate::process::Process;
+use crate::process::ProcessState;
 
 /// Runs a call that needs an initialised driver.
-fn call(work: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
+fn call(work: impl FnOnce(&mut ProcessState, &mut Thread) -> Outcome) -> u32 {
     enter(|process, thread| {
         process.machine()?;
         work(process, thread)
@@ -26,14 +27,15 @@ fn call(work: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
 }
 
 /// Runs a call that needs a current context.
-fn call_in(work: impl FnOnce(&mut Process, &mut Thread, Owner) -> Outcome) -> u32 {
+fn call_in(work: impl FnOnce(&mut ProcessState, &mut Thread, ContextOwner) -> Outcome) -> u32 {
     call(|process, thread| {
         let current = process.current(thread)?;
         work(process, thread, current)
     })
 }
 
-/// Runs a call that looks at its handle first: a null one is refused even where the driver is not initialised (the survey of calls).
-fn call_on(handle: u64, refusal: u32, work: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
+/// Runs a call that looks at its handle first: a null one is refused even where the driver is not initialised (the
+/// survey of calls).
+fn call_on(handle: u64, refusal: u32, work: impl FnOnce(&mut ProcessState, &mut Thread) -> Outcome) -> u32 {
     if handle == 0 { enter(|_, _| Err(refusal)) } else { call(work) }
 }

@@ -5,7 +5,7 @@ use crate::model::behaviour::INJECTION_BEFORE_MASK;
 use crate::model::status::{DEINITIALIZED, Outcome, code};
 use crate::model::thread::{self, Thread};
 use crate::model::{exit, injection};
-use crate::process::{Phase, Process};
+use crate::process::{Phase, ProcessState};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -18,14 +18,15 @@ struct Holder {
     runtime_found_none: AtomicBool,
     /// A copy of how many devices the runtime has counted; [`UNCOUNTED`] until it has.
     counted: AtomicI32,
-    process: Mutex<Process>,
+    process: Mutex<ProcessState>,
 }
 
 const UNCOUNTED: i32 = -1;
 
 static HOLDER: AtomicPtr<Holder> = AtomicPtr::new(std::ptr::null_mut());
 
-/// This process's holder. A forked child finds its parent's and replaces it by one of its own, never touching the parent's lock.
+/// This process's holder. A forked child finds its parent's and replaces it by one of its own, never touching the
+/// parent's lock.
 fn holder() -> &'static Holder {
     let pid = c::pid();
     loop {
@@ -40,7 +41,7 @@ fn holder() -> &'static Holder {
             ),
             None => (Phase::Fresh, false, UNCOUNTED),
         };
-        let mut process = Process::new(phase);
+        let mut process = ProcessState::new(phase);
         process.runtime_found_none = found_none;
         process.counted = (counted != UNCOUNTED).then_some(counted);
         let own = Holder {
@@ -59,7 +60,7 @@ fn holder() -> &'static Holder {
 }
 
 /// Runs one call on the state of this process and of this thread.
-pub fn enter(call: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
+pub fn enter(call: impl FnOnce(&mut ProcessState, &mut Thread) -> Outcome) -> u32 {
     if exit::has_run() {
         return DEINITIALIZED;
     }
@@ -84,7 +85,10 @@ pub enum Initialiser {
 }
 
 /// Runs one call that begins with `cuInit`, and with it the hook of an injected library.
-pub fn enter_initialising(initialiser: Initialiser, call: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
+pub fn enter_initialising(
+    initialiser: Initialiser,
+    call: impl FnOnce(&mut ProcessState, &mut Thread) -> Outcome,
+) -> u32 {
     let calls_hook = !exit::has_run() && initialises(initialiser);
     if calls_hook && INJECTION_BEFORE_MASK {
         injection::call();
@@ -104,7 +108,8 @@ fn initialises(initialiser: Initialiser) -> bool {
     phase != Phase::Ready as u32 && phase != Phase::Forked as u32 && !found_none
 }
 
-/// How many devices there are, once the driver's exit handler has run: the runtime remembers it, and every other call fails.
+/// How many devices there are, once the driver's exit handler has run: the runtime remembers it, and every other call
+/// fails.
 pub fn late_count() -> Option<i32> {
     if !exit::has_run() {
         return None;
@@ -113,8 +118,8 @@ pub fn late_count() -> Option<i32> {
     (process.phase == Phase::Ready).then_some(process.devices.len() as i32)
 }
 
-/// How many devices a forked child is told: the runtime remembers what its parent counted, while every other call says that the driver
-/// is not initialised. Measured for a parent that had only counted.
+/// How many devices a forked child is told: the runtime remembers what its parent counted, while every other call says
+/// that the driver is not initialised. Measured for a parent that had only counted.
 pub fn inherited_count() -> Option<i32> {
     if exit::has_run() {
         return None;

@@ -1,16 +1,18 @@
 //! The simulated driver of cuda-pitfalls: one library that stands in for libcuda, libcudart and libnvidia-ml.
 //!
-//! On a machine without a GPU the worker and the sampler of cuda-pitfalls load this library under the names of the three real ones
-//! and make the same calls. It answers from a model of what start-up does: when the mask is read, which call makes a context, what a
-//! context costs, what NVML sees from another process. It runs no kernel: it reads what a simple one plainly does, and knows nothing of
-//! what any other one leaves in memory.
+//! On a machine without a GPU the worker and the sampler of cuda-pitfalls load this library under the names of the
+//! three real ones and make the same calls. It answers from a model of what start-up does: when the mask is read, which
+//! call makes a context, what a context costs, what NVML sees from another process. It runs no kernel: it reads what a
+//! simple one plainly does, and knows nothing of what any other one leaves in memory.
 //!
-//! Reading order, from the bottom up: [`machine`] is the simulated machine, whose description and whose memory all processes share;
-//! [`model`] has the objects of a driver, each with its own rules (`model::behaviour` lists every rule that a measurement may overturn); [`process`] owns these objects and has the calls that need
-//! several of them; [`entry`] finds the state of the calling process and locks it; [`driver`], [`runtime`] and [`nvml`] have the C
+//! Reading order, from the bottom up: [`machine`] is the simulated machine, whose description and whose memory all
+//! processes share; [`model`] has the objects of a driver, each with its own rules (`model::behaviour` lists every rule
+//! that a measurement may overturn); [`process`] owns these objects and has the calls that need several of them;
+//! [`entry`] finds the state of the calling process and locks it; [`driver`], [`runtime`] and [`nvml`] have the C
 //! symbols, a few lines each.
 //!
-//! The library needs no environment variable: it looks for `machine.conf` and `machine.state` in the folder it was loaded from.
+//! The library needs no environment variable: it looks for `machine.conf` and `machine.state` in the folder it was
+//! loaded from.
 
 #![deny(unsafe_op_in_unsafe_fn)]
 
@@ -24,6 +26,7 @@ mod pointer;
 mod process;
 mod runtime;
 mod symbols;
+mod unmodelled;
 
 /// Says that the caller talks to the simulated driver; the real libraries have no such symbol.
 #[unsafe(no_mangle)]

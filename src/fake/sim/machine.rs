@@ -5,11 +5,10 @@ pub mod gpu;
 pub mod identity;
 pub mod ipc_record;
 pub mod table;
-pub mod unmodelled;
 
 use crate::c;
-use crate::machine::description::Description;
-use crate::machine::gpu::Gpu;
+use crate::machine::description::MachineConf;
+use crate::machine::gpu::SimulatedGpu;
 use crate::machine::table::{MAX_GPUS, MachineTable};
 use std::fs::OpenOptions;
 use std::os::fd::AsRawFd;
@@ -17,19 +16,19 @@ use std::path::Path;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// The simulated machine that this process runs on.
-pub struct Machine {
-    pub description: Description,
+pub struct SimulatedMachine {
+    pub description: MachineConf,
     pub table: &'static MachineTable,
 }
 
-impl Machine {
+impl SimulatedMachine {
     /// A GPU by its NVML index.
-    pub fn gpu(&self, index: usize) -> &Gpu {
+    pub fn gpu(&self, index: usize) -> &SimulatedGpu {
         &self.description.gpus[index]
     }
 
-    /// How many bytes are taken on a GPU. The bytes of `cuInit` are taken once for all processes: with the first that calls it, until the
-    /// last of them is gone (process/child-context-costs-again).
+    /// How many bytes are taken on a GPU. The bytes of `cuInit` are taken once for all processes: with the first that
+    /// calls it, until the last of them is gone (process/child-context-costs-again).
     pub fn used_bytes(&self, gpu: usize) -> u64 {
         let holdings = self.table.holdings(gpu);
         let others = holdings.iter().filter(|holding| holding.used_bytes > 0).count().saturating_sub(1) as u64;
@@ -47,11 +46,11 @@ pub enum NoMachine {
     Malformed,
 }
 
-static MACHINE: AtomicPtr<Machine> = AtomicPtr::new(std::ptr::null_mut());
+static MACHINE: AtomicPtr<SimulatedMachine> = AtomicPtr::new(std::ptr::null_mut());
 
-/// The machine, found at the first call. Two threads may look at once; the first answer stays. There is no lock that a forked child
-/// could inherit held.
-pub fn machine() -> Result<&'static Machine, NoMachine> {
+/// The machine, found at the first call. Two threads may look at once; the first answer stays. There is no lock that a
+/// forked child could inherit held.
+pub fn machine() -> Result<&'static SimulatedMachine, NoMachine> {
     let found = MACHINE.load(Ordering::Acquire);
     if !found.is_null() {
         // SAFETY: the pointer comes from Box::into_raw below and is never freed.
@@ -67,9 +66,9 @@ pub fn machine() -> Result<&'static Machine, NoMachine> {
     Ok(unsafe { &*kept })
 }
 
-fn open(folder: &Path) -> Result<Machine, NoMachine> {
+fn open(folder: &Path) -> Result<SimulatedMachine, NoMachine> {
     let text = std::fs::read_to_string(folder.join("machine.conf")).map_err(|_| NoMachine::Missing)?;
-    let description = Description::parse(&text).ok_or(NoMachine::Malformed)?;
+    let description = MachineConf::parse(&text).ok_or(NoMachine::Malformed)?;
     if description.gpus.len() > MAX_GPUS {
         return Err(NoMachine::Malformed);
     }
@@ -84,24 +83,25 @@ fn open(folder: &Path) -> Result<Machine, NoMachine> {
     if at as isize == -1 {
         return Err(NoMachine::Missing);
     }
-    // SAFETY: the mapping is page-aligned, never unmapped, and the table is made of atomics, for which any bytes are valid.
+    // SAFETY: the mapping is page-aligned, never unmapped, and the table is made of atomics, for which any bytes are
+    // valid.
     let table = unsafe { &*at.cast::<MachineTable>() };
-    Ok(Machine { description, table })
+    Ok(SimulatedMachine { description, table })
 }
 
 #[cfg(test)]
 pub mod sample {
-    use super::Machine;
-    use crate::machine::description::{Description, sample};
+    use super::SimulatedMachine;
+    use crate::machine::description::{MachineConf, sample};
     use crate::machine::table::sample::table;
 
     /// A machine that nobody has used yet.
-    pub fn unused(description: Description) -> &'static Machine {
-        Box::leak(Box::new(Machine { description, table: table() }))
+    pub fn unused(description: MachineConf) -> &'static SimulatedMachine {
+        Box::leak(Box::new(SimulatedMachine { description, table: table() }))
     }
 
     /// The sample machine.
-    pub fn machine() -> &'static Machine {
+    pub fn machine() -> &'static SimulatedMachine {
         unused(sample::description())
     }
 }

@@ -1,4 +1,5 @@
-//! The symbols of libnvidia-ml. NVML sees every GPU, whatever the mask, and every process's memory; it initialises no driver.
+//! The symbols of libnvidia-ml. NVML sees every GPU, whatever the mask, and every process's memory; it initialises no
+//! driver.
 
 mod device;
 mod memory;
@@ -17,8 +18,8 @@ pub mod status {
 }
 
 use crate::c;
-use crate::machine::gpu::Gpu;
-use crate::machine::{Machine, machine};
+use crate::machine::gpu::SimulatedGpu;
+use crate::machine::{SimulatedMachine, machine};
 use crate::model::needs;
 use crate::pointer::Out;
 use status::*;
@@ -55,12 +56,12 @@ const FIRST_HANDLE: u64 = 0x4e56_4d4c_0000;
 const HANDLE_STEP: u64 = 0x100;
 
 /// Runs a call that needs an initialised NVML.
-fn call(work: impl FnOnce(&'static Machine) -> Result<(), u32>) -> u32 {
+fn call(work: impl FnOnce(&'static SimulatedMachine) -> Result<(), u32>) -> u32 {
     if is_open() { call_anyway(work) } else { UNINITIALIZED }
 }
 
 /// Runs a call that needs nothing.
-fn call_anyway(work: impl FnOnce(&'static Machine) -> Result<(), u32>) -> u32 {
+fn call_anyway(work: impl FnOnce(&'static SimulatedMachine) -> Result<(), u32>) -> u32 {
     match machine().map_err(|_| NOT_FOUND).and_then(work) {
         Ok(()) => SUCCESS,
         Err(code) => code,
@@ -68,7 +69,10 @@ fn call_anyway(work: impl FnOnce(&'static Machine) -> Result<(), u32>) -> u32 {
 }
 
 /// Runs a call on a device.
-fn call_on(handle: u64, work: impl FnOnce(&'static Machine, usize, &'static Gpu) -> Result<(), u32>) -> u32 {
+fn call_on(
+    handle: u64,
+    work: impl FnOnce(&'static SimulatedMachine, usize, &'static SimulatedGpu) -> Result<(), u32>,
+) -> u32 {
     call(|machine| {
         let offset =
             handle.checked_sub(FIRST_HANDLE).filter(|offset| offset % HANDLE_STEP == 0).ok_or(INVALID_ARGUMENT)?;

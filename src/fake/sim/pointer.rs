@@ -1,8 +1,8 @@
 //! The pointers that a C caller passes.
 //!
-//! Each comes as an argument of a C function. Whoever calls such a function, which is unsafe, promises
-//! that every pointer is what the C prototype says, or null. That promise is what the `SAFETY` comments below stand on, and why most
-//! methods are safe.
+//! Each comes as an argument of a C function. Whoever calls such a function, which is unsafe, promises that every
+//! pointer is what the C prototype says, or null. That promise is what the `SAFETY` comments below stand on, and why
+//! most methods are safe.
 
 use crate::model::status::{INVALID_VALUE, Outcome, SIM_NOT_MODELLED};
 use std::ffi::{CStr, c_char};
@@ -104,9 +104,9 @@ impl<T: Copy> In<T> {
 
 /// A text of the caller: null, or one that ends in NUL.
 #[repr(transparent)]
-pub struct Text(*const c_char);
+pub struct InText(*const c_char);
 
-impl Text {
+impl InText {
     /// The text without its NUL; a null pointer is the caller's error.
     pub fn bytes(&self) -> Outcome<Vec<u8>> {
         if self.0.is_null() {
@@ -124,11 +124,11 @@ impl Text {
 
 /// The image of a module: null, PTX text that ends in NUL, or something binary of at least one byte.
 #[repr(transparent)]
-pub struct Image(*const c_char);
+pub struct ModuleImage(*const c_char);
 
-impl Image {
-    /// The text of an image that is PTX. A binary image holds NUL bytes and would not end at the first one, so only what starts like text
-    /// is read as text.
+impl ModuleImage {
+    /// The text of an image that is PTX. A binary image holds NUL bytes and would not end at the first one, so only
+    /// what starts like text is read as text.
     pub fn ptx(&self) -> Outcome<Vec<u8>> {
         // SAFETY: an image has at least one byte.
         let first = if self.0.is_null() { None } else { Some(unsafe { self.0.read() } as u8) };
@@ -136,7 +136,7 @@ impl Image {
             return Err(SIM_NOT_MODELLED);
         }
         // What is not binary is text.
-        Text(self.0).bytes()
+        InText(self.0).bytes()
     }
 }
 
@@ -152,8 +152,8 @@ mod tests {
         assert_eq!((Out(&raw mut value).read(), value), (Ok(2), 2));
         assert_eq!(Out::<u32>(null_mut()).put(3), Err(INVALID_VALUE));
         assert_eq!(In::<u32>(null()).read(), Err(INVALID_VALUE));
-        assert_eq!(Text(null()).name(), Err(INVALID_VALUE));
-        assert_eq!(Image(null()).ptx(), Err(INVALID_VALUE));
+        assert_eq!(InText(null()).name(), Err(INVALID_VALUE));
+        assert_eq!(ModuleImage(null()).ptx(), Err(INVALID_VALUE));
     }
 
     #[test]
@@ -168,8 +168,8 @@ mod tests {
 
     #[test]
     fn only_an_image_that_starts_like_text_is_read() {
-        assert_eq!(Image(c"\x7fELF".as_ptr()).ptx(), Err(SIM_NOT_MODELLED));
-        assert_eq!(Image(c"\n.version 6.0".as_ptr()).ptx().unwrap(), b"\n.version 6.0");
-        assert_eq!(Text(c"\xff".as_ptr()).name(), Err(INVALID_VALUE));
+        assert_eq!(ModuleImage(c"\x7fELF".as_ptr()).ptx(), Err(SIM_NOT_MODELLED));
+        assert_eq!(ModuleImage(c"\n.version 6.0".as_ptr()).ptx().unwrap(), b"\n.version 6.0");
+        assert_eq!(InText(c"\xff".as_ptr()).name(), Err(INVALID_VALUE));
     }
 }

@@ -1,7 +1,7 @@
 //! The driver's state in one process: set up once, lost in a forked child.
 //!
-//! [`Process`] owns the objects, each of which has its own rules. A call that needs several of them is in the file of `process/` that is
-//! named after what the call is about.
+//! [`ProcessState`] owns the objects, each of which has its own rules. A call that needs several of them is in the file of
+//! `process/` that is named after what the call is about.
 
 mod contents;
 mod contexts;
@@ -15,14 +15,14 @@ mod pools;
 mod runtime;
 mod streams;
 
-use crate::machine::gpu::Gpu;
-use crate::machine::{self, Machine};
+use crate::machine::gpu::SimulatedGpu;
+use crate::machine::{self, SimulatedMachine};
 use crate::model::account::Account;
 use crate::model::behaviour::FAILED_INIT_REREADS;
 use crate::model::contents::Contents;
-use crate::model::context::{Context, Contexts, Owner};
+use crate::model::context::{Context, ContextOwner, Contexts};
 use crate::model::device::Device;
-use crate::model::environment::Environment;
+use crate::model::environment::DriverEnvironment;
 use crate::model::exit;
 use crate::model::fault::Fault;
 use crate::model::host::HostMemory;
@@ -33,7 +33,7 @@ use crate::model::mapping::Mappings;
 use crate::model::mask::{self, Unusable};
 use crate::model::module::{Function, Module};
 use crate::model::needs;
-use crate::model::pool::{Pool, PoolMemory};
+use crate::model::pool::{MemoryPool, PoolMemory};
 use crate::model::status::*;
 use crate::model::stream::StreamEvent;
 use crate::model::thread::Thread;
@@ -55,8 +55,8 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// The phase that a forked child starts in, by the number of its parent's. The child inherits that the initialisation failed, but
-    /// has lost a successful one.
+    /// The phase that a forked child starts in, by the number of its parent's. The child inherits that the
+    /// initialisation failed, but has lost a successful one.
     pub fn in_a_child(parent: u32) -> Self {
         let inherited = [Self::NoDevice, Self::Refused].into_iter().find(|phase| *phase as u32 == parent);
         let initialised = parent == Self::Ready as u32 || parent == Self::Forked as u32;
@@ -64,28 +64,28 @@ impl Phase {
     }
 }
 
-/// Everything the driver and the runtime know, each object by its handle or its address. One lock guards it, under which no code of the
-/// caller runs.
+/// Everything the driver and the runtime know, each object by its handle or its address. One lock guards it, under
+/// which no code of the caller runs.
 #[derive(Default)]
-pub struct Process {
+pub struct ProcessState {
     pub phase: Phase,
     /// The runtime found no device and goes on saying so.
     pub runtime_found_none: bool,
     /// How many devices the runtime has counted; it remembers the number.
     pub counted: Option<i32>,
     /// What `cuInit` read.
-    environment: Environment,
+    environment: DriverEnvironment,
     account: Account,
     pub devices: Vec<Device>,
     pub contexts: Contexts,
-    streams: BTreeMap<u64, Owner>,
+    streams: BTreeMap<u64, ContextOwner>,
     events: BTreeMap<u64, StreamEvent>,
     modules: BTreeMap<u64, Module>,
     functions: BTreeMap<u64, Function>,
     libraries: BTreeMap<u64, Library>,
     kernels: BTreeMap<u64, Kernel>,
     host: BTreeMap<u64, HostMemory>,
-    pools: BTreeMap<u64, Pool>,
+    pools: BTreeMap<u64, MemoryPool>,
     pooled: BTreeMap<u64, PoolMemory>,
     pub mappings: Mappings,
     contents: Contents,
@@ -98,7 +98,7 @@ pub struct Process {
     next_handle: u64,
 }
 
-impl Process {
+impl ProcessState {
     /// A process in which no `cuInit` has succeeded yet.
     pub fn new(phase: Phase) -> Self {
         // What a forked child finds in the log after a `cuInit` of its parent is not known.
@@ -115,13 +115,13 @@ impl Process {
             Phase::NoDevice | Phase::Refused | Phase::Fresh => {}
         }
         needs::of_init()?;
-        self.start(machine::machine().map_err(no_machine)?, Environment::read())?;
+        self.start(machine::machine().map_err(no_machine)?, DriverEnvironment::read())?;
         exit::register();
         Ok(())
     }
 
     /// Initialises on a given machine with a given environment.
-    pub fn start(&mut self, machine: &'static Machine, environment: Environment) -> Outcome {
+    pub fn start(&mut self, machine: &'static SimulatedMachine, environment: DriverEnvironment) -> Outcome {
         let gpus = &machine.description.gpus;
         // A GPU whose file may not be opened is not counted, so a mask never names it.
         let visible = mask::device_order(environment.order.as_deref(), gpus).and_then(|mut ordered| {
@@ -149,7 +149,7 @@ impl Process {
         for (ordinal, gpu) in visible.into_iter().enumerate() {
             let (primary, pool) = (self.handle(), self.handle());
             self.devices.push(Device::new(&machine.description, ordinal, gpu, primary, pool));
-            self.pools.insert(pool, Pool::new(ordinal, machine.description.pool_granularity_bytes));
+            self.pools.insert(pool, MemoryPool::new(ordinal, machine.description.pool_granularity_bytes));
             self.contexts.insert(primary, Context::new(ordinal, gpu, true));
         }
         self.environment = environment;
@@ -158,7 +158,7 @@ impl Process {
     }
 
     /// The machine, or "not initialised": every call that needs `cuInit` starts here.
-    pub fn machine(&self) -> Outcome<&'static Machine> {
+    pub fn machine(&self) -> Outcome<&'static SimulatedMachine> {
         if self.phase == Phase::Ready { self.account.machine() } else { Err(NOT_INITIALIZED) }
     }
 
@@ -174,7 +174,7 @@ impl Process {
     }
 
     /// The GPU of an ordinal.
-    pub fn gpu(&self, ordinal: i32) -> Outcome<&'static Gpu> {
+    pub fn gpu(&self, ordinal: i32) -> Outcome<&'static SimulatedGpu> {
         Ok(self.machine()?.gpu(self.device(ordinal)?.gpu))
     }
 
@@ -186,7 +186,7 @@ impl Process {
     }
 
     /// The current context as the driver sees it: 201 without one, 709 when it is gone.
-    pub fn current(&self, thread: &Thread) -> Outcome<Owner> {
+    pub fn current(&self, thread: &Thread) -> Outcome<ContextOwner> {
         self.machine()?;
         let handle = thread.current().ok_or(INVALID_CONTEXT)?;
         // What the driver does in a context that the runtime chose and has not made yet is not known.
@@ -224,21 +224,21 @@ impl Process {
 
 #[cfg(test)]
 pub mod sample {
-    use super::{Phase, Process};
+    use super::{Phase, ProcessState};
     use crate::machine::sample::machine;
-    use crate::model::context::Owner;
-    use crate::model::environment::Environment;
+    use crate::model::context::ContextOwner;
+    use crate::model::environment::DriverEnvironment;
 
     /// A process that is initialised on a sample machine of its own, and sees two of its GPUs.
-    pub fn ready() -> Process {
-        let mut process = Process::new(Phase::Fresh);
+    pub fn ready() -> ProcessState {
+        let mut process = ProcessState::new(Phase::Fresh);
         let (mask, order) = (Some(b"0,1".to_vec()), Some(b"PCI_BUS_ID".to_vec()));
-        process.start(machine(), Environment { mask, order, ..Environment::default() }).unwrap();
+        process.start(machine(), DriverEnvironment { mask, order, ..DriverEnvironment::default() }).unwrap();
         process
     }
 
     /// The primary context of a device, which is made if need be.
-    pub fn primary(process: &mut Process, device: usize) -> Owner {
+    pub fn primary(process: &mut ProcessState, device: usize) -> ContextOwner {
         let handle = process.retain_primary(device).unwrap();
         process.contexts.owner(handle).unwrap()
     }
@@ -251,8 +251,8 @@ mod tests {
 
     #[test]
     fn what_comes_after_a_refused_mask_is_not_known() {
-        let (machine, mut process) = (machine(), Process::new(Phase::Fresh));
-        let mask = |mask: &[u8]| Environment { mask: Some(mask.to_vec()), ..Environment::default() };
+        let (machine, mut process) = (machine(), ProcessState::new(Phase::Fresh));
+        let mask = |mask: &[u8]| DriverEnvironment { mask: Some(mask.to_vec()), ..DriverEnvironment::default() };
         assert_eq!(process.start(machine, mask(b"0,0")), Err(INVALID_DEVICE));
         assert_eq!(process.start(machine, mask(b"0,0")), Err(INVALID_DEVICE));
         assert_eq!(process.start(machine, mask(b"0")), Err(SIM_NOT_MODELLED));
@@ -260,17 +260,17 @@ mod tests {
 
     #[test]
     fn the_log_is_known_until_a_call_fails() {
-        let mut process = Process::new(Phase::Fresh);
+        let mut process = ProcessState::new(Phase::Fresh);
         process.log(Ok(()));
         process.log(Err(SIM_NOT_MODELLED));
         assert_eq!(process.log_end(), Ok(0));
         process.log(Err(INVALID_DEVICE));
         assert_eq!(process.log_end(), Err(SIM_NOT_MODELLED));
-        assert_eq!(Process::new(Phase::Forked).log_end(), Err(SIM_NOT_MODELLED));
+        assert_eq!(ProcessState::new(Phase::Forked).log_end(), Err(SIM_NOT_MODELLED));
     }
 
     #[test]
     fn a_library_without_a_machine_says_so() {
-        assert_eq!(Process::new(Phase::Fresh).init(), Err(FILE_NOT_FOUND));
+        assert_eq!(ProcessState::new(Phase::Fresh).init(), Err(FILE_NOT_FOUND));
     }
 }

@@ -13,37 +13,37 @@ mod stream;
 use crate::entry::{Initialiser, enter, enter_initialising};
 use crate::machine::machine;
 use crate::model::behaviour::{CallEffect, effect_of};
-use crate::model::context::Owner;
+use crate::model::context::ContextOwner;
 use crate::model::status::{Outcome, SIM_NOT_MODELLED};
 use crate::model::thread::Thread;
-use crate::process::Process;
+use crate::process::ProcessState;
 
 /// Runs a call that needs no context, and notes its error for `cudaGetLastError`.
-fn call(name: &str, work: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
+fn call(name: &str, work: impl FnOnce(&mut ProcessState, &mut Thread) -> Outcome) -> u32 {
     run(name, None, |process, thread, _| work(process, thread))
 }
 
 /// Runs a call in a context, which is made if need be.
-fn call_in(name: &str, work: impl FnOnce(&mut Process, &mut Thread, Owner) -> Outcome) -> u32 {
+fn call_in(name: &str, work: impl FnOnce(&mut ProcessState, &mut Thread, ContextOwner) -> Outcome) -> u32 {
     run(name, None, |process, thread, context| work(process, thread, context.ok_or(SIM_NOT_MODELLED)?))
 }
 
 /// Runs a call that waits for an event, on whatever thread.
-fn wait(name: &str, work: impl FnOnce(&mut Process, &mut Thread) -> Outcome) -> u32 {
+fn wait(name: &str, work: impl FnOnce(&mut ProcessState, &mut Thread) -> Outcome) -> u32 {
     run(name, Some(0), |process, thread, _| work(process, thread))
 }
 
 /// Runs a call that waits for a stream; a fault of a kernel is reported by it.
-fn wait_in(name: &str, stream: u64, work: impl FnOnce(&mut Process, &mut Thread, Owner) -> Outcome) -> u32 {
+fn wait_in(name: &str, stream: u64, work: impl FnOnce(&mut ProcessState, &mut Thread, ContextOwner) -> Outcome) -> u32 {
     run(name, Some(stream), |process, thread, context| work(process, thread, context.ok_or(SIM_NOT_MODELLED)?))
 }
 
-/// Runs a call, which may wait for a stream. "Not modelled" is said to the caller alone: it is no CUDA error that a later call could
-/// report.
+/// Runs a call, which may wait for a stream. "Not modelled" is said to the caller alone: it is no CUDA error that a
+/// later call could report.
 fn run(
     name: &str,
     waits_for: Option<u64>,
-    work: impl FnOnce(&mut Process, &mut Thread, Option<Owner>) -> Outcome,
+    work: impl FnOnce(&mut ProcessState, &mut Thread, Option<ContextOwner>) -> Outcome,
 ) -> u32 {
     enter_by(name, |effect, process, thread| {
         if let Some(stream) = waits_for {
@@ -59,21 +59,20 @@ fn run(
 }
 
 /// Enters for a call of this name, which is told what it does before its own work.
-fn enter_by(name: &str, call: impl FnOnce(CallEffect, &mut Process, &mut Thread) -> Outcome) -> u32 {
+fn enter_by(name: &str, call: impl FnOnce(CallEffect, &mut ProcessState, &mut Thread) -> Outcome) -> u32 {
     // Without a machine there is no version either, and the call fails for want of the machine.
     let runtime = machine().map_or(0, |machine| machine.description.cuda_runtime_version);
     let effect = effect_of(name, runtime);
-    let call = |process: &mut Process, thread: &mut Thread| call(effect, process, thread);
     match effect {
-        CallEffect::Nothing | CallEffect::Unknown => enter(call),
+        CallEffect::Nothing | CallEffect::Unknown => enter(|process, thread| call(effect, process, thread)),
         CallEffect::InitQuietly | CallEffect::Init | CallEffect::Context => {
-            enter_initialising(Initialiser::Runtime, call)
+            enter_initialising(Initialiser::Runtime, |process, thread| call(effect, process, thread))
         }
     }
 }
 
 /// Does what a call does before its own work, and returns its context if it needs one.
-fn before(effect: CallEffect, process: &mut Process, thread: &mut Thread) -> Outcome<Option<Owner>> {
+fn before(effect: CallEffect, process: &mut ProcessState, thread: &mut Thread) -> Outcome<Option<ContextOwner>> {
     match effect {
         CallEffect::Nothing => Ok(None),
         CallEffect::InitQuietly => {

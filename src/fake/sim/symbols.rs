@@ -6,12 +6,13 @@ macro_rules! symbols {
         $(#[$about])*
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> u32 {
-            $crate::machine::unmodelled::told(stringify!($name), $status)
+            $crate::unmodelled::told(stringify!($name), $status)
         }
     )*};
 }
 
-/// Likewise for the runtime, whose calls are told their own names: what one does before its own work is looked up by its name.
+/// Likewise for the runtime, whose calls are told their own names: what one does before its own work is looked up by
+/// its name.
 macro_rules! runtime_symbols {
     ($($(#[$about:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) = $call:ident($($work:tt)*);)*) => {
         $crate::symbols::symbols! {$(

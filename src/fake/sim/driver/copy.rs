@@ -1,7 +1,7 @@
 //! Fills and copies, the attributes of a pointer, and the unversioned symbols.
 
 use super::{call, call_in};
-use crate::model::address::{Kind, Location};
+use crate::model::address::{DeviceMemoryKind, Location};
 use crate::model::contents::WORD_BYTES;
 use crate::model::status::{INVALID_CONTEXT, INVALID_VALUE, SIM_NOT_MODELLED};
 use crate::pointer::{In, Out};
@@ -44,17 +44,17 @@ symbols! {
         process.copy(to, from, bytes as u64)
     });
 
-    /// Memory of a pool and memory that was mapped have no context (device/pointer-without-a-context), and plain host memory has no
-    /// attribute at all (context/pointer-query-makes-one).
+    /// Memory of a pool and memory that was mapped have no context (device/pointer-without-a-context), and plain host
+    /// memory has no attribute at all (context/pointer-query-makes-one).
     fn cuPointerGetAttribute(value: Out<c_void>, attribute: u32, address: u64) = call(|process, _| {
         let Some(found) = process.device_memory(address) else {
             let is_unknown = process.location_of(address) == Location::Unknown;
             return Err(if is_unknown { INVALID_VALUE } else { SIM_NOT_MODELLED });
         };
         let context = match found.kind {
-            Kind::Plain { context } => context,
-            Kind::Pooled { .. } | Kind::Mapped => 0,
-            Kind::Variable | Kind::Imported => return Err(SIM_NOT_MODELLED),
+            DeviceMemoryKind::Plain { context } => context,
+            DeviceMemoryKind::Pooled { .. } | DeviceMemoryKind::Mapped => 0,
+            DeviceMemoryKind::Variable | DeviceMemoryKind::Imported => return Err(SIM_NOT_MODELLED),
         };
         // SAFETY: the caller passes room for the attribute's type, or null.
         unsafe {

@@ -2,7 +2,7 @@
 
 use crate::c;
 use crate::model::status::{Outcome, SIM_NOT_MODELLED, code};
-use crate::pointer::{Out, Text};
+use crate::pointer::{InText, Out};
 use crate::symbols::symbols;
 use std::ffi::{CString, c_void};
 
@@ -16,7 +16,7 @@ const NEWER: [(&str, &str, i32); 2] =
 
 symbols! {
     /// A name that there is not is no error (the survey of calls).
-    fn cuGetProcAddress_v2(name: Text, function: Out<*mut c_void>, version: i32, flags: u64, found: Out<u32>) =
+    fn cuGetProcAddress_v2(name: InText, function: Out<*mut c_void>, version: i32, flags: u64, found: Out<u32>) =
         code(address_of(&name, version, flags).and_then(|address| {
             function.put(address.unwrap_or(std::ptr::null_mut()))?;
             // The last argument may be null.
@@ -25,17 +25,19 @@ symbols! {
         }));
 
     /// What the older form answers to a name that there is not is not modelled.
-    fn cuGetProcAddress(name: Text, function: Out<*mut c_void>, version: i32, flags: u64) =
+    fn cuGetProcAddress(name: InText, function: Out<*mut c_void>, version: i32, flags: u64) =
         code(address_of(&name, version, flags).and_then(|address| function.put(address.ok_or(SIM_NOT_MODELLED)?)));
 }
 
-/// A function of this library by its name without a version. Per-thread default streams, which the flags ask for, are not modelled.
-fn address_of(name: &Text, version: i32, flags: u64) -> Outcome<Option<*mut c_void>> {
+/// A function of this library by its name without a version. Per-thread default streams, which the flags ask for, are
+/// not modelled.
+fn address_of(name: &InText, version: i32, flags: u64) -> Outcome<Option<*mut c_void>> {
     if flags > 1 {
         return Err(SIM_NOT_MODELLED);
     }
     let name = name.name()?;
-    // The library has the symbols of the runtime and of NVML, too, and the loader would look in libc for what is none of them.
+    // The library has the symbols of the runtime and of NVML, too, and the loader would look in libc for what is none
+    // of them.
     if !name.starts_with("cu") || name.starts_with("cuda") {
         return Ok(None);
     }

@@ -1,4 +1,5 @@
-//! Initialisation, versions, error texts and the log of errors. None of them but `cuInit` initialises the driver or needs it to be.
+//! Initialisation, versions, error texts and the log of errors. None of them but `cuInit` initialises the driver or
+//! needs it to be.
 
 use crate::entry::{Initialiser, enter, enter_initialising};
 use crate::machine::machine;

@@ -2,14 +2,14 @@
 
 use super::{call, call_on};
 use crate::model::status::{INVALID_HANDLE, SIM_NOT_MODELLED};
-use crate::pointer::{Image, Out, Text};
+use crate::pointer::{InText, ModuleImage, Out};
 use crate::symbols::symbols;
 use std::ffi::c_void;
 
 symbols! {
     fn cuLibraryLoadData(
         library: Out<u64>,
-        image: Image,
+        image: ModuleImage,
         _jit_options: *mut c_void,
         _jit_values: *mut c_void,
         jit_count: u32,
@@ -27,7 +27,7 @@ symbols! {
     fn cuLibraryUnload(library: u64) =
         call_on(library, INVALID_HANDLE, |process, _| process.unload_library(library));
 
-    fn cuLibraryGetKernel(kernel: Out<u64>, library: u64, name: Text) =
+    fn cuLibraryGetKernel(kernel: Out<u64>, library: u64, name: InText) =
         call_on(library, INVALID_HANDLE, |process, _| kernel.put(process.kernel_of_library(library, &name.name()?)?));
 
     /// Needs a current context (context/library-load-makes-one).
@@ -36,7 +36,7 @@ symbols! {
             function.put(process.function_in(kernel, process.current(thread)?)?)
         });
 
-    fn cuLibraryGetGlobal(address: Out<u64>, bytes: Out<usize>, library: u64, name: Text) =
+    fn cuLibraryGetGlobal(address: Out<u64>, bytes: Out<usize>, library: u64, name: InText) =
         call_on(library, INVALID_HANDLE, |process, thread| {
             let current = process.current(thread)?;
             let name = name.name()?;

@@ -49,7 +49,8 @@ symbols! {
         process.free_async(address)
     });
 
-    /// The memory is on no GPU until a kernel there uses it, which none does here (memory/managed-comes-with-the-touch).
+    /// The memory is on no GPU until a kernel there uses it, which none does here
+    /// (memory/managed-comes-with-the-touch).
     fn cuMemAllocManaged(address: Out<u64>, bytes: usize, flags: u32) =
         call_in(|process, _, current| address.put_with(|| process.allocate_managed(current, bytes, flags)));
 }

@@ -3,8 +3,8 @@
 use super::{call, call_in};
 use crate::model::launch::{Launch, Shape};
 use crate::model::status::{INVALID_VALUE, Outcome};
-use crate::pointer::{Image, Out, Text};
-use crate::process::Process;
+use crate::pointer::{InText, ModuleImage, Out};
+use crate::process::ProcessState;
 use crate::symbols::symbols;
 use std::ffi::c_void;
 
@@ -12,7 +12,7 @@ use std::ffi::c_void;
 ///
 /// # Safety
 /// `params` is null or has an entry for each parameter of the kernel, which points to its argument.
-pub unsafe fn arguments(process: &Process, function: u64, params: *mut *mut c_void) -> Outcome<Vec<u64>> {
+pub unsafe fn arguments(process: &ProcessState, function: u64, params: *mut *mut c_void) -> Outcome<Vec<u64>> {
     let count = process.parameters(function)?;
     if count > 0 && params.is_null() {
         return Err(INVALID_VALUE);
@@ -22,13 +22,13 @@ pub unsafe fn arguments(process: &Process, function: u64, params: *mut *mut c_vo
 }
 
 symbols! {
-    fn cuModuleLoadData(module: Out<u64>, image: Image) =
+    fn cuModuleLoadData(module: Out<u64>, image: ModuleImage) =
         call_in(|process, _, current| module.put_with(|| process.load(current, &image.ptx()?)));
 
-    fn cuModuleGetFunction(function: Out<u64>, module: u64, name: Text) =
+    fn cuModuleGetFunction(function: Out<u64>, module: u64, name: InText) =
         call_in(|process, _, _| function.put(process.function(module, &name.name()?)?));
 
-    fn cuModuleGetGlobal_v2(address: Out<u64>, bytes: Out<usize>, module: u64, name: Text) =
+    fn cuModuleGetGlobal_v2(address: Out<u64>, bytes: Out<usize>, module: u64, name: InText) =
         call_in(|process, _, _| {
             let (found, size) = process.variable(module, &name.name()?)?;
             address.put(found)?;

@@ -1,12 +1,12 @@
 //! The description of the simulated machine, as `machine.conf` has it: a line `key = value` for each value.
 
-use crate::machine::gpu::{Gpu, Pci, uuid_bytes};
+use crate::machine::gpu::{Pci, SimulatedGpu, uuid_bytes};
 use std::collections::HashMap;
 use std::str::FromStr;
 
 /// What is the same for the whole machine, and its GPUs in PCI order, which is NVML's order.
 #[derive(Clone, Debug)]
-pub struct Description {
+pub struct MachineConf {
     pub driver_version: String,
     pub cuda_driver_version: i32,
     pub cuda_runtime_version: i32,
@@ -15,11 +15,12 @@ pub struct Description {
     pub malloc_heap_bytes: u64,
     pub stack_bytes: u64,
     pub printf_fifo_bytes: u64,
-    pub gpus: Vec<Gpu>,
+    pub gpus: Vec<SimulatedGpu>,
 }
 
-impl Description {
-    /// Reads `machine.conf`. `None` for anything missing or malformed: the file is written by cuda-pitfalls, which checked it.
+impl MachineConf {
+    /// Reads `machine.conf`. `None` for anything missing or malformed: the file is written by cuda-pitfalls, which
+    /// checked it.
     pub fn parse(text: &str) -> Option<Self> {
         let fields: HashMap<&str, &str> = text
             .lines()
@@ -56,31 +57,33 @@ impl Fields<'_> {
         self.0.get(key)?.parse().ok()
     }
 
-    fn gpu(&self, index: usize) -> Option<Gpu> {
-        let key = |name: &str| format!("gpu.{index}.{name}");
-        let uuid = self.text(&key("uuid"))?;
-        Some(Gpu {
+    fn gpu(&self, index: usize) -> Option<SimulatedGpu> {
+        let prefix = format!("gpu.{index}.");
+        let own = self.0.iter().filter_map(|(key, value)| Some((key.strip_prefix(&prefix)?, *value)));
+        let own = Fields(own.collect());
+        let uuid = own.text("uuid")?;
+        Some(SimulatedGpu {
             uuid_bytes: uuid_bytes(&uuid)?,
             uuid,
-            name: self.text(&key("name"))?,
-            total_bytes: self.number(&key("total_bytes"))?,
-            reserved_bytes: self.number(&key("reserved_bytes"))?,
-            init_bytes: self.number(&key("init_bytes"))?,
-            context_bytes: self.number(&key("context_bytes"))?,
-            context_listed_bytes: self.number(&key("context_listed_bytes"))?,
-            stream_bytes: self.number(&key("stream_bytes"))?,
-            module_bytes: self.number(&key("module_bytes"))?,
-            heap_module_bytes: self.number(&key("heap_module_bytes"))?,
-            heap_launch_bytes: self.number(&key("heap_launch_bytes"))?,
-            capability: (self.number(&key("capability_major"))?, self.number(&key("capability_minor"))?),
-            sm_count: self.number(&key("sm_count"))?,
-            max_threads_per_sm: self.number(&key("max_threads_per_sm"))?,
-            speed_rank: self.number(&key("speed_rank"))?,
-            pci: Pci::parse(&self.text(&key("pci_bus_id"))?)?,
-            pci_device_id: self.number(&key("pci_device_id"))?,
-            peer_group: self.number(&key("peer_group"))?,
-            mig_capable: self.number(&key("mig_capable"))?,
-            persistence_mode: self.number(&key("persistence_mode"))?,
+            name: own.text("name")?,
+            total_bytes: own.number("total_bytes")?,
+            reserved_bytes: own.number("reserved_bytes")?,
+            init_bytes: own.number("init_bytes")?,
+            context_bytes: own.number("context_bytes")?,
+            context_listed_bytes: own.number("context_listed_bytes")?,
+            stream_bytes: own.number("stream_bytes")?,
+            module_bytes: own.number("module_bytes")?,
+            heap_module_bytes: own.number("heap_module_bytes")?,
+            heap_launch_bytes: own.number("heap_launch_bytes")?,
+            capability: (own.number("capability_major")?, own.number("capability_minor")?),
+            sm_count: own.number("sm_count")?,
+            max_threads_per_sm: own.number("max_threads_per_sm")?,
+            speed_rank: own.number("speed_rank")?,
+            pci: Pci::parse(&own.text("pci_bus_id")?)?,
+            pci_device_id: own.number("pci_device_id")?,
+            peer_group: own.number("peer_group")?,
+            mig_capable: own.number("mig_capable")?,
+            persistence_mode: own.number("persistence_mode")?,
         })
     }
 }
@@ -89,11 +92,11 @@ impl Fields<'_> {
 pub mod sample {
     //! A machine for unit tests.
 
-    use super::Description;
+    use super::MachineConf;
     use crate::machine::gpu::sample::gpus;
 
-    pub fn description() -> Description {
-        Description {
+    pub fn description() -> MachineConf {
+        MachineConf {
             driver_version: "580.159.04".to_owned(),
             cuda_driver_version: 13000,
             cuda_runtime_version: 13000,
@@ -113,6 +116,6 @@ mod tests {
 
     #[test]
     fn a_missing_key_is_refused() {
-        assert!(Description::parse("format = 1\ngpus = 0\n").is_none());
+        assert!(MachineConf::parse("format = 1\ngpus = 0\n").is_none());
     }
 }

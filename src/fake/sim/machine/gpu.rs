@@ -2,7 +2,7 @@
 
 /// One GPU. Its index in the description is its NVML index, which is PCI order.
 #[derive(Clone, Debug)]
-pub struct Gpu {
+pub struct SimulatedGpu {
     pub uuid: String,
     pub uuid_bytes: [u8; 16],
     pub name: String,
@@ -37,10 +37,9 @@ pub struct Pci {
 impl Pci {
     /// Reads an address such as `00000000:1B:00.0`.
     pub fn parse(text: &str) -> Option<Self> {
-        let hex = |part: &str| u32::from_str_radix(part, 16).ok();
-        let mut parts = text.strip_suffix(".0")?.split(':');
-        let found = Self { domain: hex(parts.next()?)?, bus: hex(parts.next()?)?, device: hex(parts.next()?)? };
-        parts.next().is_none().then_some(found)
+        let parts = text.strip_suffix(".0")?.split(':').map(|part| u32::from_str_radix(part, 16).ok());
+        let [domain, bus, device] = parts.collect::<Option<Vec<u32>>>()?.try_into().ok()?;
+        Some(Self { domain, bus, device })
     }
 
     /// As CUDA writes it, with a domain of four digits.
@@ -49,7 +48,7 @@ impl Pci {
     }
 }
 
-impl Gpu {
+impl SimulatedGpu {
     /// What CUDA calls the total: NVML's total without the part the driver keeps.
     pub fn cuda_total_bytes(&self) -> u64 {
         self.total_bytes.saturating_sub(self.reserved_bytes)
@@ -60,8 +59,8 @@ impl Gpu {
         self.peer_group != 0 && self.peer_group == other.peer_group
     }
 
-    /// What NVML counts for a process that holds `used` bytes and so many contexts here: neither what `cuInit` took nor a part of
-    /// each context.
+    /// What NVML counts for a process that holds `used` bytes and so many contexts here: neither what `cuInit` took nor
+    /// a part of each context.
     pub fn listed_bytes(&self, used: u64, contexts: u32) -> u64 {
         let unlisted = self.context_bytes.saturating_sub(self.context_listed_bytes) * u64::from(contexts);
         used.saturating_sub(self.init_bytes + unlisted)
@@ -85,14 +84,14 @@ pub fn uuid_bytes(uuid: &str) -> Option<[u8; 16]> {
 pub mod sample {
     //! GPUs for unit tests: the third one is the fastest.
 
-    use super::{Gpu, Pci};
+    use super::{Pci, SimulatedGpu};
 
-    pub fn gpus() -> Vec<Gpu> {
+    pub fn gpus() -> Vec<SimulatedGpu> {
         vec![gpu("GPU-aa00", 2), gpu("GPU-ab00", 2), gpu("GPU-b000", 1), gpu("GPU-c000", 2)]
     }
 
-    pub fn gpu(uuid: &str, speed_rank: u32) -> Gpu {
-        Gpu {
+    pub fn gpu(uuid: &str, speed_rank: u32) -> SimulatedGpu {
+        SimulatedGpu {
             uuid: uuid.to_owned(),
             uuid_bytes: [0; 16],
             name: "Sample".to_owned(),

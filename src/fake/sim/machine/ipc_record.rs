@@ -1,7 +1,7 @@
 //! Memory that one process exports to others, as it stands in the shared table.
 //!
-//! While its owner has it, it counts for the owner. When the owner has freed it or is gone, it stays as long as another process has it
-//! open, and counts for that one (memory/ipc-import-pins-memory, process/killed-exporter).
+//! While its owner has it, it counts for the owner. When the owner has freed it or is gone, it stays as long as another
+//! process has it open, and counts for that one (memory/ipc-import-pins-memory, process/killed-exporter).
 
 use crate::machine::identity::Identity;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,7 +1,7 @@
 //! The table of processes in `machine.state`: what every process holds on every GPU, visible to all of them.
 //!
-//! Only the owner of a slot writes its numbers. A slot counts while its process lives, so the memory of a killed process is gone
-//! for every reader at once, as it is on a real machine after the driver's clean-up.
+//! Only the owner of a slot writes its numbers. A slot counts while its process lives, so the memory of a killed
+//! process is gone for every reader at once, as it is on a real machine after the driver's clean-up.
 
 use crate::machine::identity::{Identity, UNUSED_BIT};
 use crate::machine::ipc_record::{Export, Record};
@@ -16,7 +16,8 @@ pub const MAX_GPUS: usize = 16;
 pub struct Slot {
     /// Who holds the slot: pid in the upper half, then [`SETTLING`], then the start time. Zero is free.
     owner: AtomicU64,
-    /// When a reader first found the owner dead and not yet waited for, in milliseconds from some start; zero until then.
+    /// When a reader first found the owner dead and not yet waited for, in milliseconds from some start; zero until
+    /// then.
     died_ms: AtomicU64,
     used_bytes: [AtomicU64; MAX_GPUS],
     contexts: [AtomicU32; MAX_GPUS],
@@ -32,8 +33,8 @@ pub struct MachineTable {
 /// Set while a new owner clears the numbers of a dead one, so that no reader counts them as the new owner's.
 const SETTLING: u64 = UNUSED_BIT;
 
-/// For how long a zombie keeps its memory after its end: the driver takes a moment to clean up, and only then can the parent wait for
-/// the process. Measured as longer than nothing and shorter than 200 ms (process/zombie-holds-memory).
+/// For how long a zombie keeps its memory after its end: the driver takes a moment to clean up, and only then can the
+/// parent wait for the process. Measured as longer than nothing and shorter than 200 ms (process/zombie-holds-memory).
 const CLEANING_UP_MS: u64 = 50;
 
 /// Milliseconds since some start that all processes share, never zero.

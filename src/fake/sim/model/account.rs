@@ -1,15 +1,16 @@
 //! What this process holds on each GPU, kept here and published in its slot of the shared table.
 
-use crate::machine::Machine;
+use crate::machine::SimulatedMachine;
 use crate::machine::identity::Identity;
 use crate::machine::table::MAX_GPUS;
 use crate::model::status::{NOT_INITIALIZED, OUT_OF_MEMORY, Outcome, SIM_NOT_MODELLED};
 
-/// The account of one process. A forked child has a new one: what its parent holds is not the child's to change or to give back.
+/// The account of one process. A forked child has a new one: what its parent holds is not the child's to change or to
+/// give back.
 #[derive(Default)]
 pub struct Account {
     /// The machine that the account is kept on, from the first `cuInit` on.
-    machine: Option<&'static Machine>,
+    machine: Option<&'static SimulatedMachine>,
     slot: Option<usize>,
     used_bytes: [u64; MAX_GPUS],
     contexts: [u32; MAX_GPUS],
@@ -17,12 +18,12 @@ pub struct Account {
 
 impl Account {
     /// Names the machine. Nothing is held on it yet.
-    pub fn open(&mut self, machine: &'static Machine) {
+    pub fn open(&mut self, machine: &'static SimulatedMachine) {
         self.machine = Some(machine);
     }
 
     /// The machine; `NOT_INITIALIZED` before [`Self::open`].
-    pub fn machine(&self) -> Outcome<&'static Machine> {
+    pub fn machine(&self) -> Outcome<&'static SimulatedMachine> {
         self.machine.ok_or(NOT_INITIALIZED)
     }
 

@@ -16,12 +16,12 @@ pub struct DeviceMemory {
     pub base: u64,
     pub bytes: u64,
     pub device: usize,
-    pub kind: Kind,
+    pub kind: DeviceMemoryKind,
 }
 
 /// How a piece of device memory came to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum DeviceMemoryKind {
     Plain {
         context: u64,
     },

@@ -1,10 +1,10 @@
 //! Device attributes by number. Driver and runtime share the numbers.
 
-use crate::machine::gpu::Gpu;
+use crate::machine::gpu::SimulatedGpu;
 use crate::model::status::{INVALID_VALUE, Outcome, SIM_NOT_MODELLED};
 
 /// The value of an attribute, for the ones that are the same on every recent GPU or that the machine describes.
-pub fn attribute(gpu: &Gpu, number: i32) -> Outcome<i32> {
+pub fn attribute(gpu: &SimulatedGpu, number: i32) -> Outcome<i32> {
     Ok(match number {
         i32::MIN..=0 => return Err(INVALID_VALUE),
         // Threads per block, block size in x, y and z, grid size in x, y and z.
@@ -22,7 +22,8 @@ pub fn attribute(gpu: &Gpu, number: i32) -> Outcome<i32> {
         39 => gpu.max_threads_per_sm,
         // No kernel time limit, not integrated, default compute mode, no TCC driver.
         17 | 18 | 20 | 35 => 0,
-        // Host mapping, concurrent kernels, unified addressing, priorities, managed memory and its concurrent use, cooperative launch.
+        // Host mapping, concurrent kernels, unified addressing, priorities, managed memory and its concurrent use,
+        // cooperative launch.
         19 | 31 | 41 | 78 | 83 | 89 | 95 => 1,
         // Virtual memory management, memory pools.
         102 | 115 => 1,

@@ -1,94 +1,104 @@
-//! The rules a measurement may overturn: one constant or one table row each, so that flipping one is a change of one line.
+//! The rules a measurement may overturn: one constant or one table row each, so that flipping one is a change of one
+//! line.
 //!
-//! "Measured" is on 2x NVIDIA H200, driver 580.159.04, with libcudart 11.8, 12.0, 12.9, 13.0 and 13.5. What is not measured is from
-//! the documentation, or a guess.
+//! "Measured" is on 2x NVIDIA H200, driver 580.159.04, with libcudart 11.8, 12.0, 12.9, 13.0 and 13.5. What is not
+//! measured is from the documentation, or a guess.
 
 use std::ffi::CStr;
 
-/// After a `cuInit` that found no device: `true` reads the mask again at the next `cuInit`, `false` repeats the first answer. Measured.
-/// What follows a mask that names a GPU twice was not measured: there only the same answer again is modelled.
+/// After a `cuInit` that found no device: `true` reads the mask again at the next `cuInit`, `false` repeats the first
+/// answer. Measured. What follows a mask that names a GPU twice was not measured: there only the same answer again is
+/// modelled.
 pub const FAILED_INIT_REREADS: bool = true;
 
-/// `cuInit` loads the library of this variable, as the loader finds it, and calls this function of it: on the calling thread, once in a
-/// process (in a forked child too, unless it was called before the fork), and also where `cuInit` then fails. A library or a function
-/// that is not there, and what the function returns, change nothing; a list of paths is no path. Measured with driver 550.163.01 on a
-/// machine without a GPU. Not measured: an empty value, `cuInit` with flags, a library that is there only at a second `cuInit` (here it
-/// is called then, if the first one failed), and a function that calls `cuInit` (here it initialises).
+/// `cuInit` loads the library of this variable, as the loader finds it, and calls this function of it: on the calling
+/// thread, once in a process (in a forked child too, unless it was called before the fork), and also where `cuInit`
+/// then fails. A library or a function that is not there, and what the function returns, change nothing; a list of
+/// paths is no path. Measured with driver 550.163.01 on a machine without a GPU. Not measured: an empty value, `cuInit`
+/// with flags, a library that is there only at a second `cuInit` (here it is called then, if the first one failed), and
+/// a function that calls `cuInit` (here it initialises).
 pub const INJECTION_VARIABLE: &CStr = c"CUDA_INJECTION64_PATH";
 pub const INJECTION_FUNCTION: &CStr = c"InitializeInjection";
 
-/// Whether that comes before `cuInit` reads the other variables: a mask that the function sets decides what is visible. Measured on
-/// 2x H200, and with 550.163.01 by the order in which it calls `getenv`.
+/// Whether that comes before `cuInit` reads the other variables: a mask that the function sets decides what is visible.
+/// Measured on 2x H200, and with 550.163.01 by the order in which it calls `getenv`.
 pub const INJECTION_BEFORE_MASK: bool = true;
 
-/// A runtime that found no device goes on saying so, whatever the mask becomes. Measured with 13.0, for `cudaGetDeviceCount`.
+/// A runtime that found no device goes on saying so, whatever the mask becomes. Measured with 13.0, for
+/// `cudaGetDeviceCount`.
 pub const RUNTIME_KEEPS_NO_DEVICE: bool = true;
 
 /// Resetting a primary context leaves the retain count as it was ("resetting does not release"). Measured
 /// (context/release-after-reset-is-lost).
 pub const RESET_KEEPS_RETAIN_COUNT: bool = true;
 
-/// From this runtime version on `cudaSetDevice` initialises the primary context at once. Measured: 11.8 makes none, 12.0 does.
+/// From this runtime version on `cudaSetDevice` initialises the primary context at once. Measured: 11.8 makes none,
+/// 12.0 does.
 pub const SET_DEVICE_EAGER_FROM: i32 = 12000;
 
-/// From this runtime version on `cudaRuntimeGetVersion` leaves the driver alone. Measured: 11.8 initialises it, 12.0 does not.
+/// From this runtime version on `cudaRuntimeGetVersion` leaves the driver alone. Measured: 11.8 initialises it, 12.0
+/// does not.
 pub const RUNTIME_VERSION_QUIET_FROM: i32 = 12000;
 
-/// From this runtime version on `cudaEventElapsedTime` makes no context. Measured with NULL for the events: 12.9 makes one, 13.0 none.
+/// From this runtime version on `cudaEventElapsedTime` makes no context. Measured with NULL for the events: 12.9 makes
+/// one, 13.0 none.
 pub const EVENT_ELAPSED_TIME_QUIET_FROM: i32 = 13000;
 
-/// From this runtime version on `cudaMemAdvise` makes a context. Measured: 12.3 wants one and makes none, 12.4 does; older ones are not
-/// modelled.
+/// From this runtime version on `cudaMemAdvise` makes a context. Measured: 12.3 wants one and makes none, 12.4 does;
+/// older ones are not modelled.
 pub const MEM_ADVISE_MAKES_CONTEXT_FROM: i32 = 12040;
 
 /// `cuMemFree` without a current context: `true` answers 201, `false` finds the owner by the address. Measured
 /// (device/free-without-a-context).
 pub const MEM_FREE_NEEDS_CONTEXT: bool = false;
 
-/// A new stack limit takes its memory (size x multiprocessors x threads) when it is set, not at the next launch, and a lower one gives
-/// it back as promptly. Measured.
+/// A new stack limit takes its memory (size x multiprocessors x threads) when it is set, not at the next launch, and a
+/// lower one gives it back as promptly. Measured.
 pub const STACK_CHARGED_AT_SET: bool = true;
 
-/// Every visible GPU and every stream needs a channel in a context. What a context takes in any case is enough for two channels; memory
-/// for more is taken for this many at once, and stays when they are gone. "Channel" is a guess at what it is. Measured are streams with
-/// one visible GPU and with two (memory/streams-cost-memory, device/launch-on-foreign-stream), and one to four visible GPUs without
-/// streams (context/peer-copy-makes-one-on-a-third); streams with three or more are not.
+/// Every visible GPU and every stream needs a channel in a context. What a context takes in any case is enough for two
+/// channels; memory for more is taken for this many at once, and stays when they are gone. "Channel" is a guess at what
+/// it is. Measured are streams with one visible GPU and with two (memory/streams-cost-memory,
+/// device/launch-on-foreign-stream), and one to four visible GPUs without streams
+/// (context/peer-copy-makes-one-on-a-third); streams with three or more are not.
 pub const CHANNELS_IN_A_CONTEXT: u32 = 2;
 pub const CHANNELS_PER_CHARGE: u32 = 4;
 
 /// Modules with variables share a block of this size, which goes with the last of them. Measured for up to eight
-/// (memory/module-load-takes-memory); a module without variables takes nothing. A variable that does not fit has its memory to itself:
-/// measured for 64 MiB (memory/library-variables-load-late), not for sizes between.
+/// (memory/module-load-takes-memory); a module without variables takes nothing. A variable that does not fit has its
+/// memory to itself: measured for 64 MiB (memory/library-variables-load-late), not for sizes between.
 pub const VARIABLES_BYTES: u64 = 2 << 20;
 
-/// What the first module of a context takes that prints, or that has assertions, beside its variables: 64 and 92 MiB with them.
-/// Measured (limits/printf-overflow-loses-lines, fault/code-of-a-fault); what a mixture takes is not known.
+/// What the first module of a context takes that prints, or that has assertions, beside its variables: 64 and 92 MiB
+/// with them. Measured (limits/printf-overflow-loses-lines, fault/code-of-a-fault); what a mixture takes is not known.
 pub const PRINTF_MODULE_BYTES: u64 = 62 << 20;
 pub const ASSERT_MODULE_BYTES: u64 = 90 << 20;
 
-/// Limits are rounded up: a stack to 16 bytes, the heap to 64 KiB and at least 4 MiB, the printf buffer to 256 bytes. Measured
-/// (limits/limits-are-rounded), the stack's unit as 16 or 32.
+/// Limits are rounded up: a stack to 16 bytes, the heap to 64 KiB and at least 4 MiB, the printf buffer to 256 bytes.
+/// Measured (limits/limits-are-rounded), the stack's unit as 16 or 32.
 pub const STACK_UNIT_BYTES: u64 = 16;
 pub const HEAP_UNIT_BYTES: u64 = 64 << 10;
 pub const SMALLEST_HEAP_BYTES: u64 = 4 << 20;
 pub const PRINTF_UNIT_BYTES: u64 = 256;
 
-/// A heap limit up to this size is not cut. A larger one is cut to about an eighth of the GPU; the exact size is known for an empty H200
-/// alone (limits/heap-larger-than-the-gpu).
+/// A heap limit up to this size is not cut. A larger one is cut to about an eighth of the GPU; the exact size is known
+/// for an empty H200 alone (limits/heap-larger-than-the-gpu).
 pub const LARGEST_UNCUT_HEAP_BYTES: u64 = 1 << 30;
 
-/// A limit of persisting L2 cache up to this size becomes this size. Measured for 1000000 on an H200 (limits/limits-are-rounded).
+/// A limit of persisting L2 cache up to this size becomes this size. Measured for 1000000 on an H200
+/// (limits/limits-are-rounded).
 pub const PERSISTING_L2_UNIT_BYTES: u64 = 3_932_160;
 
 /// Memory that was never handed out before reads as zero. Measured for a copy of memory that was not written
 /// (device/null-stream-follows-the-thread); for memory that was in use before it is not known.
 pub const FRESH_MEMORY_IS_ZERO: bool = true;
 
-/// From this runtime version on `cudaSetDeviceFlags` makes the context. Measured with 13.0 alone; older ones are not modelled.
+/// From this runtime version on `cudaSetDeviceFlags` makes the context. Measured with 13.0 alone; older ones are not
+/// modelled.
 pub const SET_FLAGS_MAKES_CONTEXT_FROM: i32 = 13000;
 
-/// The largest request that shares a block with others; a larger one has its blocks to itself. Measured for 1 MiB, which shares, and
-/// for 2 MiB, which does not; what happens between them is not known.
+/// The largest request that shares a block with others; a larger one has its blocks to itself. Measured for 1 MiB,
+/// which shares, and for 2 MiB, which does not; what happens between them is not known.
 pub const SMALL_REQUEST_BYTES: u64 = 1 << 20;
 
 /// What makes the size of the device heap (and of the printf buffer) final in a context.
@@ -101,8 +111,8 @@ pub enum FixedBy {
     Launch,
 }
 
-/// The header's rule: the limit may change until a kernel that uses `malloc` or `free` was launched. Measured for the heap, with lazy
-/// and with eager loading; not for the printf buffer.
+/// The header's rule: the limit may change until a kernel that uses `malloc` or `free` was launched. Measured for the
+/// heap, with lazy and with eager loading; not for the printf buffer.
 pub const HEAP_FIXED_BY: FixedBy = FixedBy::Launch;
 
 /// What a runtime call does before its own work.
@@ -120,14 +130,16 @@ pub enum CallEffect {
     Unknown,
 }
 
-/// Which runtime call does what before its own work, in a runtime of this version. A call that is not listed needs a context.
+/// Which runtime call does what before its own work, in a runtime of this version. A call that is not listed needs a
+/// context.
 ///
-/// Measured without a context are the versions, the two last-error calls, `cudaGetDeviceCount`, `cudaGetDevice`, `cudaSetDevice`,
-/// `cudaInitDevice`, `cudaGetDeviceFlags`, `cudaChooseDevice`, the queries of events and those of one device. Measured to make one are
-/// `cudaDeviceGetStreamPriorityRange`, `cudaSetDeviceFlags`, `cudaStreamCreate`, `cudaEventCreate`, `cudaDeviceSynchronize`,
-/// `cudaStreamQuery`, `cudaStreamSynchronize`, both limit calls, `cudaMalloc`, `cudaFree`, `cudaFreeHost`, `cudaMemGetInfo`,
-/// `cudaMemcpy`, `cudaMemcpyAsync`, `cudaThreadExchangeStreamCaptureMode`, `cudaStreamGetDevice`, `cudaMemAdvise` and the log.
-/// `cudaMallocAsync` makes one only for a default stream (memory/async-alloc-follows-the-stream).
+/// Measured without a context are the versions, the two last-error calls, `cudaGetDeviceCount`, `cudaGetDevice`,
+/// `cudaSetDevice`, `cudaInitDevice`, `cudaGetDeviceFlags`, `cudaChooseDevice`, the queries of events and those of one
+/// device. Measured to make one are `cudaDeviceGetStreamPriorityRange`, `cudaSetDeviceFlags`, `cudaStreamCreate`,
+/// `cudaEventCreate`, `cudaDeviceSynchronize`, `cudaStreamQuery`, `cudaStreamSynchronize`, both limit calls,
+/// `cudaMalloc`, `cudaFree`, `cudaFreeHost`, `cudaMemGetInfo`, `cudaMemcpy`, `cudaMemcpyAsync`,
+/// `cudaThreadExchangeStreamCaptureMode`, `cudaStreamGetDevice`, `cudaMemAdvise` and the log. `cudaMallocAsync` makes
+/// one only for a default stream (memory/async-alloc-follows-the-stream).
 pub fn effect_of(call: &str, runtime: i32) -> CallEffect {
     match call {
         "cudaRuntimeGetVersion" if runtime >= RUNTIME_VERSION_QUIET_FROM => CallEffect::Nothing,

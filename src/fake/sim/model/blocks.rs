@@ -11,10 +11,10 @@ const ALIGNMENT: u64 = 512;
 pub struct Blocks {
     granularity: u64,
     next: u64,
-    blocks: BTreeMap<u64, Block>,
+    blocks: BTreeMap<u64, MemoryBlock>,
 }
 
-struct Block {
+struct MemoryBlock {
     context: u64,
     bytes: u64,
     shared: bool,
@@ -44,11 +44,12 @@ impl Blocks {
         charge(size)?;
         let base = self.next;
         self.next += size;
-        self.blocks.insert(base, Block { context, bytes: size, shared, pieces: BTreeMap::from([(0, bytes)]) });
+        self.blocks.insert(base, MemoryBlock { context, bytes: size, shared, pieces: BTreeMap::from([(0, bytes)]) });
         Ok(base)
     }
 
-    /// Forgets a request. `Some(bytes)` says how much device memory that gives back; `None` that no request has the address.
+    /// Forgets a request. `Some(bytes)` says how much device memory that gives back; `None` that no request has the
+    /// address.
     pub fn free(&mut self, address: u64) -> Option<u64> {
         let (base, block) = self.blocks.range_mut(..=address).next_back()?;
         block.pieces.remove(&(address - base))?;
@@ -90,7 +91,7 @@ impl Blocks {
     }
 }
 
-impl Block {
+impl MemoryBlock {
     /// The first hole that is large enough.
     fn gap(&self, bytes: u64) -> Option<u64> {
         let mut at = 0;

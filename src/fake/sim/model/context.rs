@@ -1,18 +1,19 @@
 //! A context: what it takes on its GPU, and what belongs to it.
 
 use crate::c;
-use crate::machine::gpu::Gpu;
+use crate::machine::gpu::SimulatedGpu;
 use crate::model::account::Account;
 use crate::model::behaviour::{
     ASSERT_MODULE_BYTES, CHANNELS_IN_A_CONTEXT, CHANNELS_PER_CHARGE, PRINTF_MODULE_BYTES, STACK_CHARGED_AT_SET,
     VARIABLES_BYTES,
 };
-use crate::model::limits::{Limits, STACK_SIZE, rounded_stack, stack_charge};
-use crate::model::ptx::Image;
+use crate::model::limits::{ContextLimits, STACK_SIZE, rounded_stack, stack_charge};
+use crate::model::ptx::PtxImage;
 use crate::model::status::*;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One context. A primary one keeps its handle when it is made again; the entry of a destroyed one stays, so that its handle is known.
+/// One context. A primary one keeps its handle when it is made again; the entry of a destroyed one stays, so that its
+/// handle is known.
 #[derive(Default)]
 pub struct Context {
     pub device: usize,
@@ -22,7 +23,7 @@ pub struct Context {
     pub alive: bool,
     /// How often it was made.
     pub generation: u32,
-    pub limits: Limits,
+    pub limits: ContextLimits,
     /// Contexts of other devices whose memory it may use.
     pub peers: BTreeSet<u64>,
     /// `CUDA_LAUNCH_BLOCKING` was set when it was made (process/env-launch-blocking).
@@ -39,7 +40,7 @@ pub struct Context {
 
 /// The context that an object belongs to, in the generation that the object was made in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Owner {
+pub struct ContextOwner {
     pub context: u64,
     pub generation: u32,
     pub device: usize,
@@ -68,7 +69,7 @@ impl Context {
             alive: true,
             generation: self.generation + 1,
             charged_bytes: bytes,
-            limits: Limits::new(&machine.description),
+            limits: ContextLimits::new(&machine.description),
             blocking: c::env(c"CUDA_LAUNCH_BLOCKING").is_some_and(|value| value == b"1"),
             ..Self::new(self.device, self.gpu, self.primary)
         };
@@ -112,7 +113,7 @@ impl Context {
     }
 
     /// Takes the memory of a module.
-    pub fn add_module(&mut self, account: &mut Account, image: &Image) -> Outcome {
+    pub fn add_module(&mut self, account: &mut Account, image: &PtxImage) -> Outcome {
         let gpu = account.machine()?.gpu(self.gpu);
         self.charge_device_code(account, image, gpu)?;
         self.charge_variables(account, image)?;
@@ -120,7 +121,7 @@ impl Context {
     }
 
     /// Gives back the memory of a module, and with the last one that has variables the block that they share.
-    pub fn remove_module(&mut self, account: &mut Account, image: &Image) -> Outcome {
+    pub fn remove_module(&mut self, account: &mut Account, image: &PtxImage) -> Outcome {
         self.refund(account, image.large_variables_bytes());
         if image.has_small_variables() {
             self.modules_with_variables = self.modules_with_variables.saturating_sub(1);
@@ -134,7 +135,7 @@ impl Context {
     }
 
     /// Takes what the first module of a context takes that uses the device heap, prints or asserts.
-    fn charge_device_code(&mut self, account: &mut Account, image: &Image, gpu: &Gpu) -> Outcome {
+    fn charge_device_code(&mut self, account: &mut Account, image: &PtxImage, gpu: &SimulatedGpu) -> Outcome {
         let bytes = match (image.uses_heap, image.uses_printf, image.uses_assert) {
             (false, false, false) => return Ok(()),
             (true, false, false) => gpu.heap_module_bytes,
@@ -152,7 +153,7 @@ impl Context {
     }
 
     /// Takes the block that the small variables of modules share, and what the large ones of this one take.
-    fn charge_variables(&mut self, account: &mut Account, image: &Image) -> Outcome {
+    fn charge_variables(&mut self, account: &mut Account, image: &PtxImage) -> Outcome {
         self.charge(account, image.large_variables_bytes())?;
         if image.has_small_variables() {
             if self.modules_with_variables == 0 {
@@ -176,8 +177,8 @@ impl Context {
         self.limits.set(which, value, account.machine()?.gpu(self.gpu))
     }
 
-    /// Raises the stack limit for a kernel whose threads need more local memory (limits/local-memory-never-shrinks). What is left of the
-    /// memory where that fails is not known.
+    /// Raises the stack limit for a kernel whose threads need more local memory (limits/local-memory-never-shrinks).
+    /// What is left of the memory where that fails is not known.
     pub fn grow_stack(&mut self, account: &mut Account, frame_bytes: u64) -> Outcome {
         if frame_bytes <= self.limits.stack_bytes {
             return Ok(());
@@ -189,9 +190,9 @@ impl Context {
     fn set_stack(&mut self, account: &mut Account, value: u64) -> Outcome {
         let machine = account.machine()?;
         let value = rounded_stack(value)?;
-        let extra = |stack| stack_charge(stack, &machine.description, machine.gpu(self.gpu));
-        let before = extra(self.limits.stack_bytes).unwrap_or(0);
-        let after = extra(value).ok_or(INVALID_VALUE)?;
+        let (description, gpu) = (&machine.description, machine.gpu(self.gpu));
+        let before = stack_charge(self.limits.stack_bytes, description, gpu).unwrap_or(0);
+        let after = stack_charge(value, description, gpu).ok_or(INVALID_VALUE)?;
         if STACK_CHARGED_AT_SET {
             if after > before {
                 self.charge(account, after - before).map_err(|_| INVALID_VALUE)?;
@@ -252,13 +253,13 @@ impl Contexts {
     }
 
     /// The present generation of a context, if it exists now.
-    pub fn owner(&self, handle: u64) -> Option<Owner> {
+    pub fn owner(&self, handle: u64) -> Option<ContextOwner> {
         let context = self.0.get(&handle).filter(|context| context.alive)?;
-        Some(Owner { context: handle, generation: context.generation, device: context.device })
+        Some(ContextOwner { context: handle, generation: context.generation, device: context.device })
     }
 
     /// Whether an object's context still is of the generation that the object was made in.
-    pub fn is_live(&self, owner: Owner) -> bool {
+    pub fn is_live(&self, owner: ContextOwner) -> bool {
         self.owner(owner.context) == Some(owner)
     }
 
@@ -274,9 +275,9 @@ mod tests {
 
     #[test]
     fn visible_gpus_and_streams_share_channels() {
-        let at = |devices| [0, 1, 2, 5, 6, 10].map(|streams| charges(devices, streams));
-        assert_eq!(at(1), [0, 0, 1, 1, 2, 3]);
-        assert_eq!(at(2), [0, 1, 1, 2, 2, 3]);
+        let streams = [0, 1, 2, 5, 6, 10];
+        assert_eq!(streams.map(|streams| charges(1, streams)), [0, 0, 1, 1, 2, 3]);
+        assert_eq!(streams.map(|streams| charges(2, streams)), [0, 1, 1, 2, 2, 3]);
         assert_eq!([charges(3, 0), charges(4, 0)], [1, 1]);
     }
 }

@@ -1,10 +1,11 @@
 //! One visible device of this process.
 
-use crate::machine::description::Description;
+use crate::machine::description::MachineConf;
 use crate::model::blocks::Blocks;
 use crate::model::primary::Primary;
 
-/// Device memory of ordinal 0 starts here; every ordinal has a range of this size to itself, far from where the kernel maps files.
+/// Device memory of ordinal 0 starts here; every ordinal has a range of this size to itself, far from where the kernel
+/// maps files.
 const ADDRESSES: u64 = 1 << 40;
 const FIRST_ADDRESS: u64 = 3 * ADDRESSES;
 
@@ -23,7 +24,7 @@ pub struct Device {
 
 impl Device {
     /// An untouched device.
-    pub fn new(description: &Description, ordinal: usize, gpu: usize, primary_handle: u64, pool_handle: u64) -> Self {
+    pub fn new(description: &MachineConf, ordinal: usize, gpu: usize, primary_handle: u64, pool_handle: u64) -> Self {
         let base = FIRST_ADDRESS + ordinal as u64 * ADDRESSES;
         Self {
             gpu,

@@ -5,7 +5,7 @@ use crate::model::status::*;
 
 /// The variables as they were at `cuInit`; `None` for one that was not set.
 #[derive(Default)]
-pub struct Environment {
+pub struct DriverEnvironment {
     pub mask: Option<Vec<u8>>,
     pub order: Option<Vec<u8>>,
     pub loading: Option<Vec<u8>>,
@@ -15,7 +15,7 @@ pub struct Environment {
     pub no_cache: Option<Vec<u8>>,
 }
 
-impl Environment {
+impl DriverEnvironment {
     /// Reads them.
     pub fn read() -> Self {
         Self {
@@ -29,8 +29,8 @@ impl Environment {
         }
     }
 
-    /// Whether PTX text may be compiled. Two variables forbid it (process/env-disable-ptx-jit, and the survey of variables); which one
-    /// counts where they differ was never measured.
+    /// Whether PTX text may be compiled. Two variables forbid it (process/env-disable-ptx-jit, and the survey of
+    /// variables); which one counts where they differ was never measured.
     pub fn may_compile(&self) -> Outcome {
         let switch = match (self.no_ptx_jit.as_deref(), self.no_jit.as_deref()) {
             (Some(one), Some(other)) if one != other => return Err(SIM_NOT_MODELLED),

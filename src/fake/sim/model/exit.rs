@@ -1,4 +1,5 @@
-//! The driver's own exit handler. What it does at the process's exit was measured in process/calls-from-an-exit-handler.
+//! The driver's own exit handler. What it does at the process's exit was measured in
+//! process/calls-from-an-exit-handler.
 
 use crate::c;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The process leaves by `exit`, and the handler has run.
 static HAS_RUN: AtomicBool = AtomicBool::new(false);
 
-/// Handlers that are registered later run before this one and find everything in place; those registered earlier run after it and
-/// find nothing. The memory stays until the process is gone.
+/// Handlers that are registered later run before this one and find everything in place; those registered earlier run
+/// after it and find nothing. The memory stays until the process is gone.
 extern "C" fn handler() {
     HAS_RUN.store(true, Ordering::Release);
 }

@@ -1,12 +1,13 @@
 //! A kernel that failed: from then on the whole process is unusable, on every GPU and in every context
-//! (fault/other-gpu-of-the-process, fault/other-context-on-the-gpu). Other processes do not notice (fault/other-process-on-the-gpu).
+//! (fault/other-gpu-of-the-process, fault/other-context-on-the-gpu). Other processes do not notice
+//! (fault/other-process-on-the-gpu).
 
 /// What went wrong, and whether the host knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
     pub code: u32,
     pub device: usize,
-    /// The host has waited for the device, and the wait reported the fault. Between the launch and that wait, which calls report it is a
-    /// matter of time.
+    /// The host has waited for the device, and the wait reported the fault. Between the launch and that wait, which
+    /// calls report it is a matter of time.
     pub seen: bool,
 }

@@ -1,6 +1,6 @@
 //! Host memory that CUDA knows.
 
-use crate::model::context::Owner;
+use crate::model::context::ContextOwner;
 
 /// What a host address is to CUDA.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,5 +16,5 @@ pub enum HostKind {
 pub struct HostMemory {
     pub bytes: usize,
     pub kind: HostKind,
-    pub owner: Owner,
+    pub owner: ContextOwner,
 }

@@ -1,5 +1,5 @@
-//! The library that `CUDA_INJECTION64_PATH` names, and its hook `InitializeInjection`, which `cuInit` calls. What was measured of it
-//! stands in `model::behaviour`.
+//! The library that `CUDA_INJECTION64_PATH` names, and its hook `InitializeInjection`, which `cuInit` calls. What was
+//! measured of it stands in `model::behaviour`.
 
 use crate::c;
 use crate::model::behaviour::{INJECTION_FUNCTION, INJECTION_VARIABLE};
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// The hook of this process.
-static HOOK: Once = Once::new();
+static HOOK: OncePerProcess = OncePerProcess::new();
 
-/// Loads the library and calls its hook, unless that was done before. It must not be called under the lock: the hook is code of the
-/// caller's, which may take its time and may call the driver.
+/// Loads the library and calls its hook, unless that was done before. It must not be called under the lock: the hook is
+/// code of the caller's, which may take its time and may call the driver.
 pub fn call() {
     HOOK.run(|| {
         // An empty name would be the program itself to the loader. What the real driver makes of it is not known.
@@ -23,9 +23,9 @@ pub fn call() {
     });
 }
 
-/// Something that is done once in a process, and in a forked child unless it was done before the fork. Other threads wait for it. It
-/// is no lock, which a forked child could inherit held.
-struct Once {
+/// Something that is done once in a process, and in a forked child unless it was done before the fork. Other threads
+/// wait for it. It is no lock, which a forked child could inherit held.
+struct OncePerProcess {
     /// [`NOT_DONE`], [`DONE`], or the process whose thread is at it.
     by: AtomicU32,
 }
@@ -41,13 +41,13 @@ thread_local! {
     static AT_IT_IN: Cell<u32> = const { Cell::new(0) };
 }
 
-impl Once {
+impl OncePerProcess {
     const fn new() -> Self {
         Self { by: AtomicU32::new(NOT_DONE) }
     }
 
-    /// Does the work, which says whether there was anything to do: if not, the next call tries again. Returns when it is done, except
-    /// to the work itself.
+    /// Does the work, which says whether there was anything to do: if not, the next call tries again. Returns when it
+    /// is done, except to the work itself.
     fn run(&self, work: impl FnOnce() -> bool) {
         let process = c::pid();
         if AT_IT_IN.get() == process {
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_child_does_not_wait_for_a_thread_of_its_parent() {
-        let (once, mut reached) = (Once::new(), false);
+        let (once, mut reached) = (OncePerProcess::new(), false);
         // What a child finds that was forked while a thread of its parent was at it.
         once.by.store(c::pid() + 1, Ordering::SeqCst);
         once.run(|| {

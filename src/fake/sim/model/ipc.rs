@@ -1,7 +1,7 @@
 //! Memory that a process exports to others, and memory of others that it has open.
 
 use crate::machine::ipc_record::Record;
-use crate::model::address::{DeviceMemory, Kind};
+use crate::model::address::{DeviceMemory, DeviceMemoryKind};
 use std::collections::BTreeMap;
 
 /// What a handle starts with.
@@ -51,7 +51,8 @@ impl Ipc {
     /// The opened memory that an address lies in.
     pub fn find(&self, address: u64) -> Option<DeviceMemory> {
         let (base, import) = self.imported.range(..=address).next_back()?;
-        let found = DeviceMemory { base: *base, bytes: import.bytes, device: import.device, kind: Kind::Imported };
+        let found =
+            DeviceMemory { base: *base, bytes: import.bytes, device: import.device, kind: DeviceMemoryKind::Imported };
         found.contains(address).then_some(found)
     }
 

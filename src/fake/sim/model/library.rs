@@ -1,12 +1,12 @@
 //! A library: a module that belongs to no context, and is loaded into several.
 
-use crate::model::ptx::Image;
+use crate::model::ptx::PtxImage;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A library.
 pub struct Library {
-    pub image: Arc<Image>,
+    pub image: Arc<PtxImage>,
     /// Its modules, by the handle and the generation of the context that each one is loaded into.
     pub modules: BTreeMap<(u64, u32), u64>,
 }

@@ -1,7 +1,7 @@
 //! The limits of a context: stack, printf buffer, device heap.
 
-use crate::machine::description::Description;
-use crate::machine::gpu::Gpu;
+use crate::machine::description::MachineConf;
+use crate::machine::gpu::SimulatedGpu;
 use crate::model::behaviour::{
     HEAP_UNIT_BYTES, LARGEST_UNCUT_HEAP_BYTES, PERSISTING_L2_UNIT_BYTES, PRINTF_UNIT_BYTES, SMALLEST_HEAP_BYTES,
     STACK_UNIT_BYTES,
@@ -23,7 +23,7 @@ const LARGEST_FETCH_BYTES: u64 = 128;
 
 /// The limits of one context, from when it is made until it is destroyed.
 #[derive(Default, Clone, Debug)]
-pub struct Limits {
+pub struct ContextLimits {
     pub stack_bytes: u64,
     pub printf_fifo_bytes: u64,
     pub malloc_heap_bytes: u64,
@@ -36,9 +36,9 @@ pub struct Limits {
     pub printf_fixed: bool,
 }
 
-impl Limits {
+impl ContextLimits {
     /// The defaults of a machine.
-    pub fn new(description: &Description) -> Self {
+    pub fn new(description: &MachineConf) -> Self {
         Self {
             stack_bytes: description.stack_bytes,
             printf_fifo_bytes: description.printf_fifo_bytes,
@@ -48,7 +48,7 @@ impl Limits {
     }
 
     /// A limit, in its own unit.
-    pub fn get(&self, which: u32, gpu: &Gpu) -> Outcome<u64> {
+    pub fn get(&self, which: u32, gpu: &SimulatedGpu) -> Outcome<u64> {
         match which {
             STACK_SIZE => Ok(self.stack_bytes),
             PRINTF_FIFO_SIZE => Ok(self.printf_fifo_bytes),
@@ -62,7 +62,7 @@ impl Limits {
     }
 
     /// Sets a limit that takes no memory, which is any but the stack's.
-    pub fn set(&mut self, which: u32, value: u64, gpu: &Gpu) -> Outcome {
+    pub fn set(&mut self, which: u32, value: u64, gpu: &SimulatedGpu) -> Outcome {
         match which {
             PRINTF_FIFO_SIZE if self.printf_fixed => return Err(INVALID_VALUE),
             PRINTF_FIFO_SIZE => self.printf_fifo_bytes = rounded(value, PRINTF_UNIT_BYTES)?,
@@ -85,9 +85,9 @@ pub fn rounded_stack(bytes: u64) -> Outcome<u64> {
     rounded(bytes, STACK_UNIT_BYTES)
 }
 
-/// What a stack of this size takes beside what a context takes in any case; `None` beyond any memory. A stack is reserved for every
-/// thread that can be resident, whether or not it runs.
-pub fn stack_charge(stack_bytes: u64, description: &Description, gpu: &Gpu) -> Option<u64> {
+/// What a stack of this size takes beside what a context takes in any case; `None` beyond any memory. A stack is
+/// reserved for every thread that can be resident, whether or not it runs.
+pub fn stack_charge(stack_bytes: u64, description: &MachineConf, gpu: &SimulatedGpu) -> Option<u64> {
     let threads = gpu.sm_count as u64 * gpu.max_threads_per_sm as u64;
     let bytes = stack_bytes.saturating_sub(description.stack_bytes).checked_mul(threads)?;
     bytes.checked_next_multiple_of(description.alloc_granularity_bytes)
@@ -99,6 +99,6 @@ fn rounded(value: u64, unit: u64) -> Outcome<u64> {
 }
 
 /// The synchronisation depth is gone since compute capability 9.0; before that it is not modelled.
-fn no_sync_depth(gpu: &Gpu) -> u32 {
+fn no_sync_depth(gpu: &SimulatedGpu) -> u32 {
     if gpu.capability.0 >= 9 { UNSUPPORTED_LIMIT } else { SIM_NOT_MODELLED }
 }

@@ -1,15 +1,15 @@
-//! Memory without an address (`cuMemCreate`), ranges of addresses without memory (`cuMemAddressReserve`), and mappings of one into the
-//! other.
+//! Memory without an address (`cuMemCreate`), ranges of addresses without memory (`cuMemAddressReserve`), and mappings
+//! of one into the other.
 
-use crate::model::address::{DeviceMemory, Kind};
+use crate::model::address::{DeviceMemory, DeviceMemoryKind};
 use crate::model::status::{Outcome, SIM_NOT_MODELLED};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Reserved ranges grow from here, below the devices' own.
 const FIRST_RANGE: u64 = 2 << 40;
 
-/// Memory that was taken. It is given back when neither a handle nor a mapping holds it (memory/vmm-unmap-gives-nothing-back). It
-/// belongs to the process: no context takes it along.
+/// Memory that was taken. It is given back when neither a handle nor a mapping holds it
+/// (memory/vmm-unmap-gives-nothing-back). It belongs to the process: no context takes it along.
 struct Allocation {
     device: usize,
     bytes: u64,
@@ -44,7 +44,7 @@ impl Mappings {
     pub fn find(&self, address: u64) -> Option<DeviceMemory> {
         let (base, range) = self.ranges.range(..=address).next_back()?;
         let device = self.allocations.get(&range.mapped?)?.device;
-        let found = DeviceMemory { base: *base, bytes: range.bytes, device, kind: Kind::Mapped };
+        let found = DeviceMemory { base: *base, bytes: range.bytes, device, kind: DeviceMemoryKind::Mapped };
         found.contains(address).then_some(found)
     }
 

@@ -1,9 +1,10 @@
 //! The grammar of `CUDA_VISIBLE_DEVICES` and the order of devices, as pure functions.
 
-use crate::machine::gpu::Gpu;
+use crate::machine::gpu::SimulatedGpu;
 
-/// The GPUs in CUDA's order, as NVML indices. Unequal GPUs go fastest first unless the PCI order is asked for by its exact name.
-pub fn device_order(order: Option<&[u8]>, gpus: &[Gpu]) -> Result<Vec<usize>, Unusable> {
+/// The GPUs in CUDA's order, as NVML indices. Unequal GPUs go fastest first unless the PCI order is asked for by its
+/// exact name.
+pub fn device_order(order: Option<&[u8]>, gpus: &[SimulatedGpu]) -> Result<Vec<usize>, Unusable> {
     let mut ordered: Vec<usize> = (0..gpus.len()).collect();
     match order {
         Some(b"PCI_BUS_ID") => {}
@@ -25,8 +26,9 @@ pub enum Unusable {
     UnknownOrder,
 }
 
-/// The visible GPUs, as NVML indices in the order CUDA will number them. A number in the mask is an index into `ordered`.
-pub fn visible(mask: Option<&[u8]>, ordered: &[usize], gpus: &[Gpu]) -> Result<Vec<usize>, Unusable> {
+/// The visible GPUs, as NVML indices in the order CUDA will number them. A number in the mask is an index into
+/// `ordered`.
+pub fn visible(mask: Option<&[u8]>, ordered: &[usize], gpus: &[SimulatedGpu]) -> Result<Vec<usize>, Unusable> {
     let chosen = match mask {
         None => ordered.to_vec(),
         Some(mask) => named(mask, ordered, gpus)?,
@@ -35,7 +37,7 @@ pub fn visible(mask: Option<&[u8]>, ordered: &[usize], gpus: &[Gpu]) -> Result<V
 }
 
 /// The GPUs that a mask names before its first entry that names none.
-fn named(mask: &[u8], ordered: &[usize], gpus: &[Gpu]) -> Result<Vec<usize>, Unusable> {
+fn named(mask: &[u8], ordered: &[usize], gpus: &[SimulatedGpu]) -> Result<Vec<usize>, Unusable> {
     let mut chosen = Vec::new();
     let mut by_uuid = None;
     for token in mask.split(|byte| *byte == b',') {
@@ -44,7 +46,8 @@ fn named(mask: &[u8], ordered: &[usize], gpus: &[Gpu]) -> Result<Vec<usize>, Unu
         if *by_uuid.get_or_insert(is_uuid) != is_uuid {
             break;
         }
-        // A GPU that is not counted, since its file may not be opened, has no name either (refused/mask-counts-what-is-left).
+        // A GPU that is not counted, since its file may not be opened, has no name either
+        // (refused/mask-counts-what-is-left).
         let gpu = if is_uuid {
             by_prefix(token, gpus).filter(|gpu| ordered.contains(gpu))
         } else {
@@ -64,8 +67,9 @@ fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | 0x0b | 0x0c | b'\r')
 }
 
-/// The number a token starts with, read as `strtoull` would in base ten: whitespace, a sign, digits; anything after them is ignored. A
-/// number that is too large becomes the largest, with either sign. Of the 64 bits the lower half counts (visibility/number-too-large).
+/// The number a token starts with, read as `strtoull` would in base ten: whitespace, a sign, digits; anything after
+/// them is ignored. A number that is too large becomes the largest, with either sign. Of the 64 bits the lower half
+/// counts (visibility/number-too-large).
 fn ordinal(token: &[u8]) -> Option<usize> {
     let token = &token[token.iter().take_while(|byte| is_space(**byte)).count()..];
     let (negative, digits) = match token {
@@ -84,10 +88,10 @@ fn ordinal(token: &[u8]) -> Option<usize> {
     Some(value as u32 as usize)
 }
 
-/// The one GPU whose UUID starts with the token's hex digits, small or capital. Hyphens do not count; behind a whole UUID anything may
-/// follow, behind an abbreviated one nothing. An ambiguous beginning names none, and `GPU-` alone does not even where there is one GPU
-/// (visibility/uuid-prefix-alone, and the survey of masks).
-fn by_prefix(token: &[u8], gpus: &[Gpu]) -> Option<usize> {
+/// The one GPU whose UUID starts with the token's hex digits, small or capital. Hyphens do not count; behind a whole
+/// UUID anything may follow, behind an abbreviated one nothing. An ambiguous beginning names none, and `GPU-` alone
+/// does not even where there is one GPU (visibility/uuid-prefix-alone, and the survey of masks).
+fn by_prefix(token: &[u8], gpus: &[SimulatedGpu]) -> Option<usize> {
     let wanted = nibbles(&token[4..]);
     let is_whole = wanted.len() == WHOLE_UUID;
     let stops_early = token[4..].iter().any(|byte| *byte != b'-' && !byte.is_ascii_hexdigit());
@@ -102,7 +106,8 @@ fn by_prefix(token: &[u8], gpus: &[Gpu]) -> Option<usize> {
 /// Hex digits of a whole UUID.
 const WHOLE_UUID: usize = 32;
 
-/// The values of the hex digits up to the first byte that is neither a digit nor a hyphen, and of no more digits than a UUID has.
+/// The values of the hex digits up to the first byte that is neither a digit nor a hyphen, and of no more digits than a
+/// UUID has.
 fn nibbles(text: &[u8]) -> Vec<u32> {
     let read = text.iter().filter(|byte| **byte != b'-').map_while(|byte| char::from(*byte).to_digit(16));
     read.take(WHOLE_UUID).collect()

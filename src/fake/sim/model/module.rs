@@ -1,22 +1,22 @@
 //! A module of PTX text that is loaded into a context, and its kernels.
 
-use crate::model::context::Owner;
-use crate::model::ptx::Image;
+use crate::model::context::ContextOwner;
+use crate::model::ptx::PtxImage;
 use crate::model::status::{NOT_FOUND, Outcome};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A loaded module.
 pub struct Module {
-    pub owner: Owner,
-    pub image: Arc<Image>,
+    pub owner: ContextOwner,
+    pub image: Arc<PtxImage>,
     /// The addresses of its variables.
     pub variables: BTreeMap<String, u64>,
 }
 
 /// A kernel of a module.
 pub struct Function {
-    pub owner: Owner,
+    pub owner: ContextOwner,
     pub module: u64,
     pub name: String,
 }

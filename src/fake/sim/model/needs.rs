@@ -1,7 +1,9 @@
-//! What CUDA and NVML need of the operating system, as `survey needs` measured it on an H100 (reports/survey-needs-h100-x1).
+//! What CUDA and NVML need of the operating system, as `survey needs` measured it on an H100
+//! (reports/survey-needs-h100-x1).
 //!
-//! The simulated driver opens no device file. Where a filter answers the system calls of this process (a `seccomp` step), it asks for
-//! each of its needs under a folder that does not exist, and the filter says whether a step refuses it.
+//! The simulated driver opens no device file. Where a filter answers the system calls of this process (a `seccomp`
+//! step), it asks for each of its needs under a folder that does not exist, and the filter says whether a step refuses
+//! it.
 
 use crate::c;
 use crate::model::status::*;
@@ -33,7 +35,8 @@ const STAT: SystemCall = SystemCall(4);
 const FSTAT: SystemCall = SystemCall(5);
 const GET_MEMPOLICY: SystemCall = SystemCall(239);
 
-/// Calls without which `cuInit` returns 304, beside those that a context needs too: socket, bind, listen, uname, unlink, gettid.
+/// Calls without which `cuInit` returns 304, beside those that a context needs too: socket, bind, listen, uname,
+/// unlink, gettid.
 const INIT_ALONE: [SystemCall; 6] =
     [SystemCall(41), SystemCall(49), SystemCall(50), SystemCall(63), SystemCall(87), SystemCall(186)];
 /// Calls without which `cuInit`, and later the first context, return 304.

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 
 /// A pool. Memory that it reserved counts as used on the GPU until the pool gives it back.
 #[derive(Default, Clone, Debug)]
-pub struct Pool {
+pub struct MemoryPool {
     pub device: usize,
-    /// Other devices that may use its memory. Peer access between contexts does not open a pool (fault/peer-access-leaves-out-pools).
+    /// Other devices that may use its memory. Peer access between contexts does not open a pool
+    /// (fault/peer-access-leaves-out-pools).
     pub access: BTreeSet<usize>,
     pub used: u64,
     pub used_high: u64,
@@ -26,7 +27,7 @@ pub struct PoolMemory {
     pub bytes: u64,
 }
 
-impl Pool {
+impl MemoryPool {
     /// An empty pool that reserves in multiples of `granularity`.
     pub fn new(device: usize, granularity: u64) -> Self {
         Self { device, granularity, ..Self::default() }

@@ -3,7 +3,8 @@
 use crate::model::behaviour::RESET_KEEPS_RETAIN_COUNT;
 use crate::model::status::{INVALID_CONTEXT, Outcome};
 
-/// Counts and flags of one primary context. Whether its memory is taken is decided by the caller, who acts on the answers.
+/// Counts and flags of one primary context. Whether its memory is taken is decided by the caller, who acts on the
+/// answers.
 #[derive(Default, Clone, Debug)]
 pub struct Primary {
     pub retains: u32,

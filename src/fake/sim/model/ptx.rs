@@ -1,7 +1,7 @@
 //! What PTX text says about a module: its variables, its kernels, and what simple kernels do.
 //!
-//! Kernels are not run. One that goes straight through and stores constants is read to its end; of any other only its frame and its
-//! parameters are known.
+//! Kernels are not run. One that goes straight through and stores constants is read to its end; of any other only its
+//! frame and its parameters are known.
 
 use crate::model::behaviour::VARIABLES_BYTES;
 use crate::model::status::{ASSERT, ILLEGAL_ADDRESS, LAUNCH_FAILED};
@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 /// What was read from the text of a module.
 #[derive(Debug, Default)]
-pub struct Image {
-    pub kernels: Vec<Entry>,
+pub struct PtxImage {
+    pub kernels: Vec<PtxEntry>,
     pub variables: Vec<Variable>,
     pub uses_heap: bool,
     pub uses_printf: bool,
@@ -28,7 +28,7 @@ pub struct Variable {
 
 /// A kernel as its text describes it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Entry {
+pub struct PtxEntry {
     pub name: String,
     pub params: usize,
     /// The local memory of a thread.
@@ -59,7 +59,7 @@ pub struct VariableChange {
     pub added: Option<u64>,
 }
 
-impl Image {
+impl PtxImage {
     /// Reads PTX text; `None` for any other text.
     pub fn read(text: &str) -> Option<Self> {
         let text = without_comments(text);
@@ -87,7 +87,7 @@ impl Image {
     }
 
     /// A kernel by its name.
-    pub fn kernel(&self, name: &str) -> Option<&Entry> {
+    pub fn kernel(&self, name: &str) -> Option<&PtxEntry> {
         self.kernels.iter().find(|kernel| kernel.name == name)
     }
 }
@@ -122,7 +122,7 @@ fn width(word: &str) -> Option<u64> {
 }
 
 /// What follows `.entry`.
-fn entry(rest: &str) -> Entry {
+fn entry(rest: &str) -> PtxEntry {
     let name: String = rest.trim_start().chars().take_while(|c| is_name(*c)).collect();
     let (head, body) = rest.split_once('{').unwrap_or((rest, ""));
     let body = &body[..end_of_block(body)];
@@ -130,7 +130,7 @@ fn entry(rest: &str) -> Entry {
     let frame_bytes =
         frames.filter_map(|statement| statement.split_once('[')?.1.split_once(']')?.0.parse::<u64>().ok());
     let params = head.matches(".param").count();
-    Entry {
+    PtxEntry {
         name,
         params,
         frame_bytes: frame_bytes.sum(),
@@ -257,7 +257,7 @@ mod tests {
 
     fn kernels(file: &str) -> Vec<(String, Work)> {
         let path = format!("{}/../../../../scenarios/kernels/{file}.ptx", env!("CARGO_MANIFEST_DIR"));
-        let image = Image::read(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let image = PtxImage::read(&std::fs::read_to_string(path).unwrap()).unwrap();
         image.kernels.into_iter().map(|kernel| (kernel.name, kernel.work)).collect()
     }
 
@@ -278,12 +278,12 @@ mod tests {
     fn variables_and_frames_are_counted() {
         let text = ".version 6.0\n.visible .global .align 8 .u64 n = 7;\n.global .align 1 .b8 t[3] = {1, 2, 0};\n\
             .visible .entry deep(.param .u64 a, .param .u64 b)\n{ .local .align 8 .b8 cells[3072]; ld.local.u64 %r, [cells]; }";
-        let image = Image::read(text).unwrap();
+        let image = PtxImage::read(text).unwrap();
         let n = Variable { name: "n".to_owned(), bytes: 8, word: Some(7) };
         assert_eq!(image.variables, [n, Variable { name: "t".to_owned(), bytes: 3, word: None }]);
         let deep = image.kernel("deep").unwrap();
         assert_eq!((deep.params, deep.frame_bytes), (2, 3072));
-        assert!(Image::read("no ptx").is_none());
+        assert!(PtxImage::read("no ptx").is_none());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Streams and events: they do no work, but they belong to a context, and that is what goes wrong with them.
 
-use crate::model::context::Owner;
+use crate::model::context::ContextOwner;
 use crate::model::status::{INVALID_HANDLE, Outcome};
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ pub fn is_explicit(stream: u64) -> bool {
 
 /// An event and when it was last recorded.
 pub struct StreamEvent {
-    pub owner: Owner,
+    pub owner: ContextOwner,
     pub recorded: Option<Instant>,
 }
 

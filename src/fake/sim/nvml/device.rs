@@ -3,7 +3,7 @@
 use super::status::*;
 use super::{FIRST_HANDLE, HANDLE_STEP, call, call_on, counted, put, put_text};
 use crate::model::needs;
-use crate::pointer::{Out, Text};
+use crate::pointer::{InText, Out};
 use crate::symbols::symbols;
 use std::ffi::c_char;
 
@@ -41,7 +41,7 @@ symbols! {
     fn nvmlDeviceGetHandleByIndex(index: u32, device: Out<u64>) = handle(index, &device);
 
     /// Takes the whole UUID only: the abbreviations that the mask allows name nothing here.
-    fn nvmlDeviceGetHandleByUUID(uuid: Text, device: Out<u64>) = call(|machine| {
+    fn nvmlDeviceGetHandleByUUID(uuid: InText, device: Out<u64>) = call(|machine| {
         let uuid = uuid.bytes().map_err(|_| INVALID_ARGUMENT)?;
         let index = machine.description.gpus.iter().position(|gpu| gpu.uuid.as_bytes() == uuid);
         let index = index.filter(|gpu| counted().contains(gpu)).ok_or(NOT_FOUND)?;

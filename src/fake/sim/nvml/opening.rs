@@ -3,7 +3,7 @@
 use super::status::*;
 use super::{OPENER, OPENINGS, call, call_anyway, count, is_open, put, put_text};
 use crate::c;
-use crate::machine::description::Description;
+use crate::machine::description::MachineConf;
 use crate::machine::{NoMachine, machine};
 use crate::model::needs;
 use crate::model::status::SIM_NOT_MODELLED;
@@ -36,7 +36,7 @@ symbols! {
 
     /// Answers before `nvmlInit` too (the survey of calls).
     fn nvmlSystemGetNVMLVersion(text: Out<c_char>, room: u32) = call_anyway(|machine| {
-        let Description { cuda_driver_version, driver_version, .. } = &machine.description;
+        let MachineConf { cuda_driver_version, driver_version, .. } = &machine.description;
         // SAFETY: see above.
         unsafe { put_text(&text, room, &format!("{}.{driver_version}", cuda_driver_version / 1000)) }
     });

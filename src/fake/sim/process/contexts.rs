@@ -1,12 +1,12 @@
 //! The contexts of a process: what makes and destroys one, its limits and its peers.
 
-use crate::model::context::{Context, Owner};
+use crate::model::context::{Context, ContextOwner};
 use crate::model::needs;
 use crate::model::status::*;
 use crate::model::thread::Thread;
-use crate::process::Process;
+use crate::process::ProcessState;
 
-impl Process {
+impl ProcessState {
     /// Makes a context, and loads into it the libraries that are loaded into every new one.
     fn make_context(&mut self, handle: u64) -> Outcome {
         let devices = self.devices.len();
@@ -16,7 +16,8 @@ impl Process {
         self.load_libraries_into(owner).inspect_err(|_| self.end_context(handle))
     }
 
-    /// Ends a context: memory, modules, streams and events go with it. Stream-ordered allocations stay, since they belong to a pool.
+    /// Ends a context: memory, modules, streams and events go with it. Stream-ordered allocations stay, since they
+    /// belong to a pool.
     fn end_context(&mut self, handle: u64) {
         let Ok(context) = self.contexts.get_mut(handle) else { return };
         let blocks = &mut self.devices[context.device].blocks;
@@ -81,8 +82,8 @@ impl Process {
         if context.alive || context.primary { Ok(handle) } else { Err(SIM_NOT_MODELLED) }
     }
 
-    /// The device of the current context, which may be a primary one that does not exist: not yet, or no longer. A context keeps its
-    /// device after its end (device/destroyed-while-current-elsewhere).
+    /// The device of the current context, which may be a primary one that does not exist: not yet, or no longer. A
+    /// context keeps its device after its end (device/destroyed-while-current-elsewhere).
     pub fn current_device(&self, thread: &Thread) -> Outcome<usize> {
         self.machine()?;
         let handle = thread.current().ok_or(INVALID_CONTEXT)?;
@@ -90,17 +91,17 @@ impl Process {
     }
 
     /// Reads a limit of a live context.
-    pub fn limit(&self, owner: Owner, which: u32) -> Outcome<u64> {
+    pub fn limit(&self, owner: ContextOwner, which: u32) -> Outcome<u64> {
         self.contexts.get(owner.context)?.limit(&self.account, which)
     }
 
     /// Sets a limit of a live context.
-    pub fn set_limit(&mut self, owner: Owner, which: u32, value: u64) -> Outcome {
+    pub fn set_limit(&mut self, owner: ContextOwner, which: u32, value: u64) -> Outcome {
         self.contexts.get_mut(owner.context)?.set_limit(&mut self.account, which, value)
     }
 
     /// `cuCtxEnablePeerAccess`. Once more is an error, and so is a context of the same GPU (device/peer-access-twice).
-    pub fn enable_peer(&mut self, owner: Owner, peer: u64) -> Outcome {
+    pub fn enable_peer(&mut self, owner: ContextOwner, peer: u64) -> Outcome {
         let other = self.contexts.owner(peer).ok_or(SIM_NOT_MODELLED)?;
         if !self.can_access_peer(owner.device, other.device)? {
             return Err(PEER_ACCESS_UNSUPPORTED);
@@ -110,7 +111,7 @@ impl Process {
     }
 
     /// `cuCtxDisablePeerAccess`. What it says where there was none is not known.
-    pub fn disable_peer(&mut self, owner: Owner, peer: u64) -> Outcome {
+    pub fn disable_peer(&mut self, owner: ContextOwner, peer: u64) -> Outcome {
         let context = self.contexts.get_mut(owner.context)?;
         if context.peers.remove(&peer) { Ok(()) } else { Err(SIM_NOT_MODELLED) }
     }

@@ -2,18 +2,18 @@
 
 use crate::machine::identity::Identity;
 use crate::machine::ipc_record::Export;
-use crate::model::address::Kind;
-use crate::model::context::Owner;
+use crate::model::address::DeviceMemoryKind;
+use crate::model::context::ContextOwner;
 use crate::model::ipc::Handle;
 use crate::model::status::*;
-use crate::process::Process;
+use crate::process::ProcessState;
 
-impl Process {
+impl ProcessState {
     /// `cudaIpcGetMemHandle`: for plain memory only (process/ipc-of-other-memory).
     pub fn export(&mut self, address: u64) -> Outcome<Handle> {
         let table = self.machine()?.table;
         let found = self.device_memory(address).ok_or(INVALID_VALUE)?;
-        if !matches!(found.kind, Kind::Plain { .. }) {
+        if !matches!(found.kind, DeviceMemoryKind::Plain { .. }) {
             return Err(INVALID_VALUE);
         }
         if found.base != address {
@@ -31,9 +31,9 @@ impl Process {
         Ok(Handle::new(owner.number(), address, found.bytes))
     }
 
-    /// `cudaIpcOpenMemHandle` in a context. Memory of a GPU that the mask hides can be opened, and no context is made on its GPU
-    /// (visibility/ipc-across-the-mask, context/ipc-open-makes-one-on-the-exporter).
-    pub fn import(&mut self, handle: Handle, owner: Owner) -> Outcome<u64> {
+    /// `cudaIpcOpenMemHandle` in a context. Memory of a GPU that the mask hides can be opened, and no context is made
+    /// on its GPU (visibility/ipc-across-the-mask, context/ipc-open-makes-one-on-the-exporter).
+    pub fn import(&mut self, handle: Handle, owner: ContextOwner) -> Outcome<u64> {
         let machine = self.machine()?;
         let (exporter, address, bytes) = handle.parts().ok_or(SIM_NOT_MODELLED)?;
         let own = Identity::own().ok_or(SIM_NOT_MODELLED)?;

@@ -1,17 +1,17 @@
 //! Launches of a process: what is checked, what they take, and what they leave in memory.
 
 use crate::c;
-use crate::model::address::{Kind, Location};
-use crate::model::context::Owner;
+use crate::model::address::{DeviceMemoryKind, Location};
+use crate::model::context::ContextOwner;
 use crate::model::fault::Fault;
 use crate::model::host::HostKind;
 use crate::model::launch::{Busy, Launch};
-use crate::model::ptx::{Entry, Work};
+use crate::model::ptx::{PtxEntry, Work};
 use crate::model::status::*;
-use crate::process::Process;
+use crate::process::ProcessState;
 use std::time::{Duration, Instant};
 
-impl Process {
+impl ProcessState {
     /// How many arguments a function or a kernel takes.
     pub fn parameters(&self, function: u64) -> Outcome<usize> {
         let (image, name) = match (self.functions.get(&function), self.kernels.get(&function)) {
@@ -22,9 +22,10 @@ impl Process {
         image.kernel(name).map(|entry| entry.params).ok_or(INVALID_HANDLE)
     }
 
-    /// `cuLaunchKernel`: the kernel must be of the stream's context, whichever is current (device/launch-on-foreign-stream,
-    /// device/explicit-stream-without-a-context). A library's kernel is of every context.
-    pub fn launch(&mut self, kernel: u64, launch: Launch, current: Outcome<Owner>) -> Outcome {
+    /// `cuLaunchKernel`: the kernel must be of the stream's context, whichever is current
+    /// (device/launch-on-foreign-stream, device/explicit-stream-without-a-context). A library's kernel is of every
+    /// context.
+    pub fn launch(&mut self, kernel: u64, launch: Launch, current: Outcome<ContextOwner>) -> Outcome {
         let owner = self.stream_owner(launch.stream, current)?;
         self.unharmed()?;
         let handle = self.function_in(kernel, owner)?;
@@ -64,9 +65,9 @@ impl Process {
         Ok(())
     }
 
-    /// Refuses a kernel that is beyond the model: one that prints, one that uses managed memory, which would move, and an unclear one
-    /// without parameters, of which it is not known what memory it uses.
-    fn knows(&self, entry: &Entry, arguments: &[u64]) -> Outcome {
+    /// Refuses a kernel that is beyond the model: one that prints, one that uses managed memory, which would move, and
+    /// an unclear one without parameters, of which it is not known what memory it uses.
+    fn knows(&self, entry: &PtxEntry, arguments: &[u64]) -> Outcome {
         let mut given = arguments.iter().map(|argument| self.location_of(*argument));
         let moves = given.any(|location| matches!(location, Location::Host(HostKind::Managed, _)));
         let unclear = entry.work == Work::Unclear && entry.params == 0;
@@ -78,25 +79,26 @@ impl Process {
 
     /// Whether a context can reach the memory that its kernel is given. The model assumes that a kernel uses all of it
     /// (fault/foreign-memory-without-peer, fault/peer-access-leaves-out-pools).
-    fn reaches(&self, owner: Owner, arguments: &[u64]) -> Outcome {
+    fn reaches(&self, owner: ContextOwner, arguments: &[u64]) -> Outcome {
         let mut given = arguments.iter().filter_map(|argument| self.device_memory(*argument));
         let are_reached = given.all(|found| match found.kind {
-            Kind::Plain { context } => {
+            DeviceMemoryKind::Plain { context } => {
                 found.device == owner.device
                     || self.contexts.get(owner.context).is_ok_and(|own| own.peers.contains(&context))
             }
-            Kind::Pooled { pool } => {
+            DeviceMemoryKind::Pooled { pool } => {
                 found.device == owner.device
                     || self.pools.get(&pool).is_some_and(|pool| pool.access.contains(&owner.device))
             }
-            Kind::Mapped => self.mappings.is_open_to(found.base, owner.device),
-            Kind::Variable | Kind::Imported => true,
+            DeviceMemoryKind::Mapped => self.mappings.is_open_to(found.base, owner.device),
+            DeviceMemoryKind::Variable | DeviceMemoryKind::Imported => true,
         });
         if are_reached { Ok(()) } else { Err(ILLEGAL_ADDRESS) }
     }
 
-    /// Changes the memory as the kernel does. What is in the memory that an unclear kernel was given is not known afterwards.
-    fn leaves(&mut self, entry: &Entry, module: u64, threads: u64, arguments: &[u64]) {
+    /// Changes the memory as the kernel does. What is in the memory that an unclear kernel was given is not known
+    /// afterwards.
+    fn leaves(&mut self, entry: &PtxEntry, module: u64, threads: u64, arguments: &[u64]) {
         let variables = self.modules.get(&module).map(|module| module.variables.clone()).unwrap_or_default();
         match &entry.work {
             Work::Changes(changes) => {

@@ -1,17 +1,18 @@
-//! The libraries of a process. With lazy loading a library is loaded into each context where it is used first, with eager loading into
-//! every context that there is and every new one.
+//! The libraries of a process. With lazy loading a library is loaded into each context where it is used first, with
+//! eager loading into every context that there is and every new one.
 
-use crate::model::context::Owner;
+use crate::model::context::ContextOwner;
 use crate::model::library::{Kernel, Library};
 use crate::model::status::*;
-use crate::process::Process;
+use crate::process::ProcessState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-impl Process {
-    /// `cuLibraryLoadData`: needs no context and makes none (context/library-load-makes-one). With eager loading it is loaded
-    /// at once where there is a context (memory/library-variables-load-late); measured for one context, which was current.
-    pub fn load_library(&mut self, text: &[u8], current: Option<Owner>) -> Outcome<u64> {
+impl ProcessState {
+    /// `cuLibraryLoadData`: needs no context and makes none (context/library-load-makes-one). With eager loading it is
+    /// loaded at once where there is a context (memory/library-variables-load-late); measured for one context, which
+    /// was current.
+    pub fn load_library(&mut self, text: &[u8], current: Option<ContextOwner>) -> Outcome<u64> {
         let eager = self.environment.loads_eagerly()?;
         if eager && self.contexts.alive() > usize::from(current.is_some()) {
             return Err(SIM_NOT_MODELLED);
@@ -25,9 +26,9 @@ impl Process {
         Ok(handle)
     }
 
-    /// With eager loading, loads every library into a context that was just made. What the driver answers where they do not fit is not
-    /// known.
-    pub fn load_libraries_into(&mut self, owner: Owner) -> Outcome {
+    /// With eager loading, loads every library into a context that was just made. What the driver answers where they do
+    /// not fit is not known.
+    pub fn load_libraries_into(&mut self, owner: ContextOwner) -> Outcome {
         if self.libraries.is_empty() || !self.environment.loads_eagerly()? {
             return Ok(());
         }
@@ -49,7 +50,7 @@ impl Process {
 
     /// The module of a library in a context; at its first use there it is loaded and takes its memory
     /// (device/launch-on-foreign-stream).
-    pub fn module_of_library(&mut self, library: u64, owner: Owner) -> Outcome<u64> {
+    pub fn module_of_library(&mut self, library: u64, owner: ContextOwner) -> Outcome<u64> {
         let found = self.libraries.get(&library).ok_or(INVALID_HANDLE)?;
         if let Some(module) = found.modules.get(&(owner.context, owner.generation)) {
             return Ok(*module);
@@ -63,7 +64,7 @@ impl Process {
     }
 
     /// The function of a kernel in a context. The handle of a function is returned as it is.
-    pub fn function_in(&mut self, kernel: u64, owner: Owner) -> Outcome<u64> {
+    pub fn function_in(&mut self, kernel: u64, owner: ContextOwner) -> Outcome<u64> {
         let Some(Kernel { library, name }) = self.kernels.get(&kernel).cloned() else {
             return if self.functions.contains_key(&kernel) { Ok(kernel) } else { Err(INVALID_HANDLE) };
         };

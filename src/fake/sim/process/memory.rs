@@ -1,18 +1,18 @@
 //! The memory of a process: plain device memory, and host memory that CUDA knows.
 
 use crate::c;
-use crate::model::address::{DeviceMemory, Kind, Location};
+use crate::model::address::{DeviceMemory, DeviceMemoryKind, Location};
 use crate::model::behaviour::MEM_FREE_NEEDS_CONTEXT;
-use crate::model::context::Owner;
+use crate::model::context::ContextOwner;
 use crate::model::host::{HostKind, HostMemory};
 use crate::model::needs;
 use crate::model::status::*;
 use crate::model::thread::Thread;
-use crate::process::Process;
+use crate::process::ProcessState;
 
-impl Process {
+impl ProcessState {
     /// `cuMemAlloc` in a live context.
-    pub fn allocate(&mut self, owner: Owner, bytes: u64) -> Outcome<u64> {
+    pub fn allocate(&mut self, owner: ContextOwner, bytes: u64) -> Outcome<u64> {
         let device = &mut self.devices[owner.device];
         let (gpu, account) = (device.gpu, &mut self.account);
         let address = device.blocks.allocate(owner.context, bytes, |size| account.charge(gpu, size))?;
@@ -50,7 +50,7 @@ impl Process {
     }
 
     /// Pinned or managed memory. Neither takes device memory.
-    pub fn allocate_host(&mut self, owner: Owner, bytes: usize, kind: HostKind) -> Outcome<u64> {
+    pub fn allocate_host(&mut self, owner: ContextOwner, bytes: usize, kind: HostKind) -> Outcome<u64> {
         if bytes == 0 {
             return Err(if kind == HostKind::Managed { INVALID_VALUE } else { SIM_NOT_MODELLED });
         }
@@ -60,7 +60,7 @@ impl Process {
     }
 
     /// Managed memory. It is attached to all streams (1) or to the host (2).
-    pub fn allocate_managed(&mut self, owner: Owner, bytes: usize, flags: u32) -> Outcome<u64> {
+    pub fn allocate_managed(&mut self, owner: ContextOwner, bytes: usize, flags: u32) -> Outcome<u64> {
         if !matches!(flags, 1 | 2) {
             return Err(INVALID_VALUE);
         }
@@ -80,7 +80,7 @@ impl Process {
     }
 
     /// `cudaHostRegister`: notes memory of the caller, which is not touched.
-    pub fn register(&mut self, owner: Owner, address: u64, bytes: usize) -> Outcome {
+    pub fn register(&mut self, owner: ContextOwner, address: u64, bytes: usize) -> Outcome {
         if address == 0 || bytes == 0 {
             return Err(INVALID_VALUE);
         }
@@ -122,7 +122,7 @@ impl Process {
     /// The piece of device memory that an address lies in.
     pub fn device_memory(&self, address: u64) -> Option<DeviceMemory> {
         let pooled = self.pooled.range(..=address).next_back().map(|(base, memory)| {
-            let kind = Kind::Pooled { pool: memory.pool };
+            let kind = DeviceMemoryKind::Pooled { pool: memory.pool };
             DeviceMemory { base: *base, bytes: memory.bytes, device: memory.device, kind }
         });
         pooled
@@ -131,14 +131,14 @@ impl Process {
             .or_else(|| {
                 self.devices.iter().enumerate().find_map(|(device, state)| {
                     let (base, bytes, context) = state.blocks.find(address)?;
-                    Some(DeviceMemory { base, bytes, device, kind: Kind::Plain { context } })
+                    Some(DeviceMemory { base, bytes, device, kind: DeviceMemoryKind::Plain { context } })
                 })
             })
             .or_else(|| {
                 let mut variables = self.modules.values().flat_map(|module| {
                     module.image.variables.iter().filter_map(|variable| {
                         let (base, device) = (*module.variables.get(&variable.name)?, module.owner.device);
-                        Some(DeviceMemory { base, bytes: variable.bytes, device, kind: Kind::Variable })
+                        Some(DeviceMemory { base, bytes: variable.bytes, device, kind: DeviceMemoryKind::Variable })
                     })
                 });
                 variables.find(|found| found.contains(address))

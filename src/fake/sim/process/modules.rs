@@ -1,34 +1,34 @@
 //! The modules of a process, with their kernels and variables.
 
 use crate::model::behaviour::{FixedBy, HEAP_FIXED_BY};
-use crate::model::context::Owner;
+use crate::model::context::ContextOwner;
 use crate::model::module::{Function, Module};
-use crate::model::ptx::Image;
+use crate::model::ptx::PtxImage;
 use crate::model::status::*;
-use crate::process::Process;
+use crate::process::ProcessState;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const LOADING_EAGER: i32 = 1;
 const LOADING_LAZY: i32 = 2;
 
-impl Process {
+impl ProcessState {
     /// Reads the text of a module, if it may be compiled.
-    pub fn image(&self, text: &[u8]) -> Outcome<Arc<Image>> {
+    pub fn image(&self, text: &[u8]) -> Outcome<Arc<PtxImage>> {
         self.environment.may_compile()?;
         // Binary images (cubin, fat binary) and any text but PTX are beyond the model.
         let text = std::str::from_utf8(text).map_err(|_| SIM_NOT_MODELLED)?;
-        Image::read(text).map(Arc::new).ok_or(SIM_NOT_MODELLED)
+        PtxImage::read(text).map(Arc::new).ok_or(SIM_NOT_MODELLED)
     }
 
     /// `cuModuleLoadData` of PTX text into a live context.
-    pub fn load(&mut self, owner: Owner, text: &[u8]) -> Outcome<u64> {
+    pub fn load(&mut self, owner: ContextOwner, text: &[u8]) -> Outcome<u64> {
         let image = self.image(text)?;
         self.load_image(owner, image)
     }
 
     /// Loads a text that was read, and takes its memory.
-    pub fn load_image(&mut self, owner: Owner, image: Arc<Image>) -> Outcome<u64> {
+    pub fn load_image(&mut self, owner: ContextOwner, image: Arc<PtxImage>) -> Outcome<u64> {
         let context = self.contexts.get_mut(owner.context)?;
         context.add_module(&mut self.account, &image)?;
         if HEAP_FIXED_BY == FixedBy::ModuleLoad {
@@ -49,7 +49,8 @@ impl Process {
         self.modules.get(&module).filter(|found| self.contexts.is_live(found.owner)).ok_or(INVALID_HANDLE)
     }
 
-    /// `cuModuleGetFunction`. The current context may be another one than the module's (device/function-of-another-context).
+    /// `cuModuleGetFunction`. The current context may be another one than the module's
+    /// (device/function-of-another-context).
     pub fn function(&mut self, module: u64, name: &str) -> Outcome<u64> {
         let found = self.live_module(module)?;
         found.image.kernel(name).ok_or(NOT_FOUND)?;

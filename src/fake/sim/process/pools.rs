@@ -1,12 +1,12 @@
 //! The pools of a process: the default one of each device, and those that it makes.
 
-use crate::model::pool::{Pool, PoolMemory};
+use crate::model::pool::{MemoryPool, PoolMemory};
 use crate::model::status::*;
-use crate::process::Process;
+use crate::process::ProcessState;
 
-impl Process {
+impl ProcessState {
     /// A pool by its handle.
-    pub fn pool(&mut self, pool: u64) -> Outcome<&mut Pool> {
+    pub fn pool(&mut self, pool: u64) -> Outcome<&mut MemoryPool> {
         self.pools.get_mut(&pool).ok_or(INVALID_VALUE)
     }
 
@@ -14,7 +14,7 @@ impl Process {
     pub fn create_pool(&mut self, device: usize) -> Outcome<u64> {
         let granularity = self.machine()?.description.pool_granularity_bytes;
         let handle = self.handle();
-        self.pools.insert(handle, Pool::new(device, granularity));
+        self.pools.insert(handle, MemoryPool::new(device, granularity));
         Ok(handle)
     }
 
@@ -50,8 +50,8 @@ impl Process {
         self.allocate_from(self.devices[device].pool_handle, bytes)
     }
 
-    /// `cuMemFreeAsync`: the memory stays reserved until the host synchronises. Freeing plain memory in stream order is allowed in some
-    /// versions and not in others.
+    /// `cuMemFreeAsync`: the memory stays reserved until the host synchronises. Freeing plain memory in stream order is
+    /// allowed in some versions and not in others.
     pub fn free_async(&mut self, address: u64) -> Outcome {
         self.give_to_pool(address).map(drop).ok_or(SIM_NOT_MODELLED)
     }
@@ -70,7 +70,7 @@ impl Process {
     pub fn synchronise(&mut self, device: usize) {
         self.busy = None;
         let pools = self.pools.values_mut().filter(|pool| pool.device == device);
-        let bytes = pools.map(Pool::synchronise).sum();
+        let bytes = pools.map(MemoryPool::synchronise).sum();
         self.account.refund(self.devices[device].gpu, bytes);
     }
 

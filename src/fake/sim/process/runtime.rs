@@ -1,13 +1,14 @@
-//! What the runtime adds to the driver: its first step, the devices that it selects, and the primary contexts that it makes for them.
+//! What the runtime adds to the driver: its first step, the devices that it selects, and the primary contexts that it
+//! makes for them.
 
 use crate::model::behaviour::{RUNTIME_KEEPS_NO_DEVICE, SET_DEVICE_EAGER_FROM};
-use crate::model::context::Owner;
+use crate::model::context::ContextOwner;
 use crate::model::needs;
 use crate::model::status::*;
 use crate::model::thread::Thread;
-use crate::process::{Phase, Process};
+use crate::process::{Phase, ProcessState};
 
-impl Process {
+impl ProcessState {
     /// The runtime's own first step: `cuInit`, whose "no device" it remembers.
     pub fn runtime_init(&mut self) -> Outcome {
         if self.runtime_found_none {
@@ -27,7 +28,8 @@ impl Process {
         let primary = &self.devices[device].primary;
         if primary.runtime_must_retain() {
             if !primary.active {
-                // After a fault the driver repeats the error, and the runtime calls the device unavailable (fault/reset-after-a-fault).
+                // After a fault the driver repeats the error, and the runtime calls the device unavailable
+                // (fault/reset-after-a-fault).
                 self.unharmed().map_err(|code| if code == SIM_NOT_MODELLED { code } else { DEVICE_UNAVAILABLE })?;
             }
             // Nor does it say what the system refuses to the first context (refused/file-refused-after-cuinit).
@@ -40,9 +42,9 @@ impl Process {
         Ok(self.devices[device].primary_handle)
     }
 
-    /// The context a runtime call works in: the current one, re-made if it was a primary context and is gone; otherwise the primary
-    /// context of the thread's device, which becomes current.
-    pub fn runtime_context(&mut self, thread: &mut Thread) -> Outcome<Owner> {
+    /// The context a runtime call works in: the current one, re-made if it was a primary context and is gone; otherwise
+    /// the primary context of the thread's device, which becomes current.
+    pub fn runtime_context(&mut self, thread: &mut Thread) -> Outcome<ContextOwner> {
         let handle = match thread.current() {
             Some(handle) => {
                 let context = self.contexts.get(handle)?;
@@ -87,17 +89,17 @@ impl Process {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::machine::description::{Description, sample::description};
+    use crate::machine::description::{MachineConf, sample::description};
     use crate::machine::sample::unused;
-    use crate::model::environment::Environment;
+    use crate::model::environment::DriverEnvironment;
     use crate::process::sample::ready;
 
     #[test]
     fn a_runtime_before_12_selects_a_device_without_a_context() {
         let made = |runtime: i32| {
-            let machine = unused(Description { cuda_runtime_version: runtime, ..description() });
-            let mut process = Process::new(Phase::Fresh);
-            process.start(machine, Environment::default()).unwrap();
+            let machine = unused(MachineConf { cuda_runtime_version: runtime, ..description() });
+            let mut process = ProcessState::new(Phase::Fresh);
+            process.start(machine, DriverEnvironment::default()).unwrap();
             process.set_device(0, &mut Thread::default()).unwrap();
             process.devices[0].primary.active
         };

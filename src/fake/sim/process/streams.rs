@@ -1,15 +1,15 @@
 //! The streams and events of a process, and its waits for them.
 
-use crate::model::context::Owner;
+use crate::model::context::ContextOwner;
 use crate::model::status::*;
 use crate::model::stream::{StreamEvent, is_explicit};
 use crate::model::thread::Thread;
-use crate::process::Process;
+use crate::process::ProcessState;
 use std::time::Instant;
 
-impl Process {
+impl ProcessState {
     /// A new stream in a context. Some take device memory, which the context keeps.
-    pub fn create_stream(&mut self, owner: Owner) -> Outcome<u64> {
+    pub fn create_stream(&mut self, owner: ContextOwner) -> Outcome<u64> {
         self.add_stream(owner)?;
         let handle = self.handle();
         self.streams.insert(handle, owner);
@@ -17,14 +17,14 @@ impl Process {
     }
 
     /// Takes what a stream takes in its context.
-    pub fn add_stream(&mut self, owner: Owner) -> Outcome {
+    pub fn add_stream(&mut self, owner: ContextOwner) -> Outcome {
         let devices = self.devices.len();
         self.contexts.get_mut(owner.context)?.add_stream(&mut self.account, devices)
     }
 
-    /// The context a stream stands for; a default stream stands for the current one. An explicit one needs none that is current
-    /// (device/explicit-stream-without-a-context).
-    pub fn stream_owner(&self, stream: u64, current: Outcome<Owner>) -> Outcome<Owner> {
+    /// The context a stream stands for; a default stream stands for the current one. An explicit one needs none that is
+    /// current (device/explicit-stream-without-a-context).
+    pub fn stream_owner(&self, stream: u64, current: Outcome<ContextOwner>) -> Outcome<ContextOwner> {
         if !is_explicit(stream) {
             return current;
         }
@@ -41,7 +41,7 @@ impl Process {
     }
 
     /// `cuStreamDestroy`.
-    pub fn destroy_stream(&mut self, stream: u64, current: Owner) -> Outcome {
+    pub fn destroy_stream(&mut self, stream: u64, current: ContextOwner) -> Outcome {
         if !is_explicit(stream) {
             return Err(INVALID_HANDLE);
         }
@@ -51,14 +51,14 @@ impl Process {
         Ok(())
     }
 
-    /// `cuStreamQuery` or `cuEventQuery`: whether everything that was launched is done. How long a kernel runs is known only where it reads
-    /// the clock.
+    /// `cuStreamQuery` or `cuEventQuery`: whether everything that was launched is done. How long a kernel runs is known
+    /// only where it reads the clock.
     pub fn is_idle(&self) -> Outcome {
         self.busy.map_or(Ok(()), |busy| busy.is_idle())
     }
 
     /// A new event in a context.
-    pub fn create_event(&mut self, owner: Owner) -> u64 {
+    pub fn create_event(&mut self, owner: ContextOwner) -> u64 {
         let handle = self.handle();
         self.events.insert(handle, StreamEvent { owner, recorded: None });
         handle
@@ -79,7 +79,7 @@ impl Process {
     }
 
     /// `cuEventRecord`: event and stream must be of one context.
-    pub fn record(&mut self, event: u64, stream: u64, current: Owner) -> Outcome {
+    pub fn record(&mut self, event: u64, stream: u64, current: ContextOwner) -> Outcome {
         let of_stream = self.stream_owner(stream, Ok(current))?;
         if self.event(event)?.owner != of_stream {
             return Err(INVALID_HANDLE);
@@ -111,7 +111,7 @@ impl Process {
     }
 
     /// Waits for the device of a context.
-    pub fn wait(&mut self, owner: Owner) -> Outcome {
+    pub fn wait(&mut self, owner: ContextOwner) -> Outcome {
         self.surface(owner.device);
         self.unharmed()?;
         self.synchronise(owner.device);

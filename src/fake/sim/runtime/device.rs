@@ -6,7 +6,7 @@ use crate::driver::device::put_bus_id;
 use crate::entry::{inherited_count, late_count};
 use crate::model::attribute::attribute;
 use crate::model::status::{INVALID_VALUE, SIM_NOT_MODELLED, code};
-use crate::pointer::{In, Out, Text};
+use crate::pointer::{In, InText, Out};
 use crate::symbols::{runtime_symbols, symbols};
 use std::ffi::c_char;
 
@@ -89,7 +89,7 @@ runtime_symbols! {
     });
 
     /// Takes what `cudaDeviceGetPCIBusId` writes; shorter forms are beyond the model.
-    fn cudaDeviceGetByPCIBusId(device: Out<i32>, id: Text) = call(|process, _| {
+    fn cudaDeviceGetByPCIBusId(device: Out<i32>, id: InText) = call(|process, _| {
         let wanted = id.bytes()?;
         let found = (0..process.devices.len() as i32).find(|ordinal| {
             process.gpu(*ordinal).is_ok_and(|gpu| gpu.pci.text().as_bytes().eq_ignore_ascii_case(&wanted))

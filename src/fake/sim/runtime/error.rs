@@ -1,4 +1,5 @@
-//! Versions, the last error, error texts and the log of errors. Most of these initialise the driver when they come first.
+//! Versions, the last error, error texts and the log of errors. Most of these initialise the driver when they come
+//! first.
 
 use super::{before, call, call_in, enter_by};
 use crate::driver::init::put_log;

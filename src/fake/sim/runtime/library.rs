@@ -4,7 +4,7 @@ use super::{call, call_in};
 use crate::driver::module::arguments;
 use crate::model::launch::{Launch, Shape};
 use crate::model::status::{INVALID_DEVICE_FUNCTION, SIM_NOT_MODELLED};
-use crate::pointer::{Image, Out, Text};
+use crate::pointer::{InText, ModuleImage, Out};
 use crate::symbols::runtime_symbols;
 use std::ffi::c_void;
 
@@ -27,7 +27,7 @@ runtime_symbols! {
     /// Makes no context (context/library-load-makes-one).
     fn cudaLibraryLoadData(
         library: Out<u64>,
-        image: Image,
+        image: ModuleImage,
         _jit_options: *mut c_void,
         _jit_values: *mut c_void,
         jit_count: u32,
@@ -44,7 +44,7 @@ runtime_symbols! {
 
     fn cudaLibraryUnload(library: u64) = call(|process, _| process.unload_library(library));
 
-    fn cudaLibraryGetKernel(kernel: Out<u64>, library: u64, name: Text) =
+    fn cudaLibraryGetKernel(kernel: Out<u64>, library: u64, name: InText) =
         call(|process, _| kernel.put(process.kernel_of_library(library, &name.name()?)?));
 
     fn cudaLaunchKernel(

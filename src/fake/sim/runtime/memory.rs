@@ -26,7 +26,8 @@ runtime_symbols! {
     fn cudaMallocManaged(address: Out<u64>, bytes: usize, flags: u32) =
         call_in(|process, _, context| address.put_with(|| process.allocate_managed(context, bytes, flags)));
 
-    /// Since 13.0, with a location of eight bytes. Measured without memory to give advice about (context/failed-call-makes-one).
+    /// Since 13.0, with a location of eight bytes. Measured without memory to give advice about
+    /// (context/failed-call-makes-one).
     fn cudaMemAdvise(address: u64, _bytes: usize, _advice: u32, _location: u64) =
         call_in(|_, _, _| Err(if address == 0 { INVALID_VALUE } else { SIM_NOT_MODELLED }));
 

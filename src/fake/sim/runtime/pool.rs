@@ -2,10 +2,11 @@
 
 use super::{call, call_in};
 use crate::driver::mapping::{Access, Properties};
-use crate::model::status::SIM_NOT_MODELLED;
+use crate::model::context::ContextOwner;
+use crate::model::status::{Outcome, SIM_NOT_MODELLED};
 use crate::model::stream::is_explicit;
 use crate::pointer::{In, Out};
-use crate::process::Process;
+use crate::process::ProcessState;
 use crate::symbols::{runtime_symbols, symbols};
 
 const RELEASE_THRESHOLD: u32 = 4;
@@ -15,17 +16,24 @@ const USED_CURRENT: u32 = 7;
 const USED_HIGH: u32 = 8;
 
 symbols! {
-    fn cudaMallocAsync(address: Out<u64>, bytes: usize, stream: u64) = {
-        let work = |process: &mut Process, current| {
-            let device = process.stream_owner(stream, current)?.device;
-            address.put_with(|| process.allocate_async(device, bytes as u64))
-        };
-        if is_explicit(stream) {
-            call("cudaMallocAsync on an explicit stream", |process, _| work(process, Err(SIM_NOT_MODELLED)))
-        } else {
-            call_in("cudaMallocAsync", |process, _, context| work(process, Ok(context)))
-        }
+    fn cudaMallocAsync(address: Out<u64>, bytes: usize, stream: u64) = if is_explicit(stream) {
+        call("cudaMallocAsync on an explicit stream", |process, _| {
+            allocate(process, &address, bytes, stream, Err(SIM_NOT_MODELLED))
+        })
+    } else {
+        call_in("cudaMallocAsync", |process, _, context| allocate(process, &address, bytes, stream, Ok(context)))
     };
+}
+
+fn allocate(
+    process: &mut ProcessState,
+    address: &Out<u64>,
+    bytes: usize,
+    stream: u64,
+    current: Outcome<ContextOwner>,
+) -> Outcome {
+    let device = process.stream_owner(stream, current)?.device;
+    address.put_with(|| process.allocate_async(device, bytes as u64))
 }
 
 runtime_symbols! {

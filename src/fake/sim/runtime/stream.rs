@@ -1,4 +1,5 @@
-//! Streams and events of the runtime. Even a query of a stream makes a context on a thread that has none; one of an event does not.
+//! Streams and events of the runtime. Even a query of a stream makes a context on a thread that has none; one of an
+//! event does not.
 
 use super::{call, call_in, wait, wait_in};
 use crate::model::status::{CONTEXT_IS_DESTROYED, INVALID_VALUE, SIM_NOT_MODELLED};
@@ -31,7 +32,8 @@ runtime_symbols! {
         process.is_idle()
     });
 
-    /// The per-thread default stream takes memory like any other, at its first use (device/null-stream-follows-the-thread).
+    /// The per-thread default stream takes memory like any other, at its first use
+    /// (device/null-stream-follows-the-thread).
     fn cudaStreamGetDevice(stream: u64, device: Out<i32>) = call_in(|process, thread, context| {
         let owner = process.stream_owner(stream, Ok(context))?;
         if stream == PER_THREAD_STREAM && !thread.own_streams.contains(&owner) {
