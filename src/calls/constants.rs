@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::table::{self, TableError, Wrong, lines, number};
+use crate::table::{self, TableError, Wrong, each_line, number};
 
 /// A named group of C constants.
 #[derive(Debug)]
@@ -37,20 +37,20 @@ impl Constants {
 /// Parses groups of constants: a line with the name and the C types, then an indented line per constant.
 fn constants(text: &'static str) -> Result<Vec<Constants>, Wrong> {
     let mut sets: Vec<Constants> = Vec::new();
-    for (line, indented, said) in lines(text) {
-        let at = |why: TableError| (line, why);
+    each_line(text, |indented, said| {
         if !indented {
             let (name, types) = said.split_once(": ").map_or((said, Vec::new()), |(name, types)| {
                 let types = types.split(", ").collect();
                 (name, types)
             });
             sets.push(Constants { name, types, values: Vec::new() });
-            continue;
+            return Ok(());
         }
-        let (name, value) = said.split_once(" = ").ok_or(at(TableError::Line("expected `name = value`")))?;
-        let set = sets.last_mut().ok_or(at(TableError::Line("a constant of no set")))?;
-        set.values.push((name, number(value).map_err(at)?));
-    }
+        let (name, value) = said.split_once(" = ").ok_or(TableError::Line("expected `name = value`"))?;
+        let set = sets.last_mut().ok_or(TableError::Line("a constant of no set"))?;
+        set.values.push((name, number(value)?));
+        Ok(())
+    })?;
     Ok(sets)
 }
 fn known(name: &str) -> &'static Constants {

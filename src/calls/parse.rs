@@ -8,7 +8,7 @@ use crate::constants::Constants;
 use crate::kind::{Output, ParamKind};
 use crate::library::CallLibrary;
 use crate::structs::{InputStruct, Layout};
-use crate::table::{TableError, Wrong, lines, name, number, read, small, version};
+use crate::table::{TableError, Wrong, each_line, name, number, read, small, version};
 
 /// How a value of a C type is passed.
 #[derive(Clone, Copy)]
@@ -128,16 +128,16 @@ fn ways() -> &'static HashMap<&'static str, Way> {
 fn types(text: &'static str) -> Result<HashMap<&'static str, Way>, Wrong> {
     let sets = Constants::all().iter().flat_map(|set| set.types.iter().map(|of| (*of, Way::Constant(set))));
     let mut ways: HashMap<&str, Way> = sets.collect();
-    for (line, _, said) in lines(text) {
-        let at = |why: TableError| (line, why);
-        let (way, types) = said.split_once(": ").ok_or(at(TableError::Line("expected `way: C types`")))?;
-        let way = Way::read(way).map_err(at)?;
+    each_line(text, |_, said| {
+        let (way, types) = said.split_once(": ").ok_or(TableError::Line("expected `way: C types`"))?;
+        let way = Way::read(way)?;
         for of in types.split(", ") {
             if ways.insert(of, way).is_some() {
-                return Err(at(TableError::Word(of, "has a way already")));
+                return Err(TableError::Word(of, "has a way already"));
             }
         }
-    }
+        Ok(())
+    })?;
     Ok(ways)
 }
 
@@ -156,19 +156,19 @@ fn way_of_pointee(c_type: &str) -> Option<Way> {
 pub(crate) fn calls(text: &'static str) -> Result<Vec<Call>, Wrong> {
     let mut calls: Vec<Call> = Vec::new();
     let mut library = None;
-    for (line, indented, said) in lines(text) {
-        let at = |why: TableError| (line, why);
+    each_line(text, |indented, said| {
         if let Some(name) = said.strip_prefix("library ") {
             let found = CallLibrary::ALL.into_iter().find(|library| library.name() == name);
-            library = Some(found.ok_or(at(TableError::Word(name, "is no library")))?);
+            library = Some(found.ok_or(TableError::Word(name, "is no library"))?);
         } else if indented {
-            let call = calls.last_mut().ok_or(at(TableError::Line("an earlier prototype of no call")))?;
-            call.earlier = Some(earlier(said).map_err(at)?);
+            let call = calls.last_mut().ok_or(TableError::Line("an earlier prototype of no call"))?;
+            call.earlier = Some(earlier(said)?);
         } else {
-            let library = library.ok_or(at(TableError::Line("a call of no library")))?;
-            calls.push(call(library, said).map_err(at)?);
+            let library = library.ok_or(TableError::Line("a call of no library"))?;
+            calls.push(call(library, said)?);
         }
-    }
+        Ok(())
+    })?;
     Ok(calls)
 }
 

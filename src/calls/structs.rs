@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use crate::table::{self, TableError, Wrong, lines, small};
+use crate::table::{self, TableError, Wrong, each_line, small};
 
 /// A C struct that the function writes.
 #[derive(Debug)]
@@ -98,28 +98,27 @@ impl InputStruct {
 fn structs(text: &'static str) -> Result<Structs, Wrong> {
     let mut all = Structs { layouts: Vec::new(), templates: Vec::new() };
     let mut is_layout = false;
-    for (line, indented, said) in lines(text) {
-        let at = |why: TableError| (line, why);
+    each_line(text, |indented, said| {
         if indented {
-            let member = Member::read(said).map_err(at)?;
+            let member = Member::read(said)?;
             let put = if is_layout {
                 all.layouts.last_mut().map(|layout| member.into_layout(layout))
             } else {
                 all.templates.last_mut().map(|template| member.into_template(template))
             };
-            put.ok_or(at(TableError::Line("a member of no struct")))?.map_err(at)?;
-            continue;
+            return put.ok_or(TableError::Line("a member of no struct"))?;
         }
         let (whose, rest) = said.split_once(' ').unwrap_or((said, ""));
-        let (name, size) = rest.rsplit_once(' ').ok_or(at(TableError::Line("expected `out name size`")))?;
-        let size = small(size).map_err(at)?;
+        let (name, size) = rest.rsplit_once(' ').ok_or(TableError::Line("expected `out name size`"))?;
+        let size = small(size)?;
         is_layout = whose == "out";
         match whose {
             "out" => all.layouts.push(Layout { name, size, preset: Vec::new(), fields: Vec::new() }),
             "in" => all.templates.push(InputStruct { name, size, preset: Vec::new(), member: "", given: 0, width: 0 }),
-            _ => return Err(at(TableError::Found("`in` or `out`", whose))),
+            _ => return Err(TableError::Found("`in` or `out`", whose)),
         }
-    }
+        Ok(())
+    })?;
     match all.templates.iter().find(|template| template.given + template.width > template.size || template.width == 0) {
         Some(template) => Err((0, TableError::Given(template.name))),
         None => Ok(all),

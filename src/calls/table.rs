@@ -40,10 +40,13 @@ pub(crate) fn read<T>(file: &str, read: Result<T, Wrong>) -> T {
     read.unwrap_or_else(|(line, why)| panic!("src/calls/tables/{file}:{line}: {why}"))
 }
 
-/// The lines of a table without empty lines and comments: the number, whether it is indented, and the text.
-pub(crate) fn lines(text: &'static str) -> impl Iterator<Item = (usize, bool, &'static str)> {
-    let said = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
-    said.map(|(index, line)| (index + 1, line.starts_with(' '), line.trim()))
+/// Reads the lines of a table, without empty lines and comments: whether each is indented, and its text.
+pub(crate) fn each_line(
+    text: &'static str,
+    mut read: impl FnMut(bool, &'static str) -> Result<(), TableError>,
+) -> Result<(), Wrong> {
+    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty() && !line.starts_with('#'));
+    lines.try_for_each(|(index, line)| read(line.starts_with(' '), line.trim()).map_err(|why| (index + 1, why)))
 }
 
 pub(crate) fn number(text: &'static str) -> Result<i64, TableError> {
