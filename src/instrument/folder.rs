@@ -88,8 +88,9 @@ impl Drop for Folder {
     }
 }
 
-/// Removes a folder, the lock file last: by the lock, the next run recognises a folder whose removal was interrupted. Not
-/// with the standard library, which panics if a directory cannot be closed: this is also done where a panic unwinds.
+/// Removes a folder, the lock file last: by the lock, the next run recognises a folder whose removal was interrupted.
+/// Not with the standard library, which panics if a directory cannot be closed: this is also done where a panic
+/// unwinds.
 fn remove(path: &Path) -> io::Result<()> {
     empty(&open(CWD, path)?, LOCK)?;
     unlinkat(CWD, path.join(LOCK), AtFlags::empty())?;

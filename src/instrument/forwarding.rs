@@ -59,8 +59,8 @@ impl ForwardingError {
 
 /// Makes a folder with the forwarding library for the libcuda at this path. `address` is the folder of a trace, or
 /// empty. `all_calls` decides whether queries are counted too that frameworks make before each small operation.
-/// `returns` are calls that are not passed on, as `cuInit=999 cuMemAlloc_v2=2 *=3`, where `*` is every call that the libcuda
-/// lacks; empty for none.
+/// `returns` are calls that are not passed on, as `cuInit=999 cuMemAlloc_v2=2 *=3`, where `*` is every call that the
+/// libcuda lacks; empty for none.
 ///
 /// # Errors
 /// A file cannot be written, or the libcuda cannot be used.

@@ -51,8 +51,8 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Installs handlers for the signals by which a user or a scheduler ends a program, except for those that the caller
-    /// ignores.
+    /// Installs handlers for the signals by which a user or a scheduler ends a program, except for those that the
+    /// caller ignores.
     ///
     /// # Errors
     /// The system refused.

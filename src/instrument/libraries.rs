@@ -90,8 +90,7 @@ pub fn find(
 
 /// The libraries with the libcuda at a path in place of that which the loader finds, and that libcuda's folder.
 fn with_libcuda(program: &Path, home: &Path, path: &Path) -> Result<(Versions, PathBuf), SupervisorError> {
-    let missing = |why: String| SupervisorError::Missing(vec![format!("a libcuda at {}: {why}", path.display())]);
-    let file = path.canonicalize().map_err(|error| missing(error.to_string()))?;
+    let file = path.canonicalize().map_err(|error| no_libcuda(path, &error.to_string()))?;
     let links = home.join("libcuda");
     std::fs::create_dir(&links)
         .and_then(|()| link_names(CallLibrary::Driver, &links, &file))
@@ -102,12 +101,16 @@ fn with_libcuda(program: &Path, home: &Path, path: &Path) -> Result<(Versions, P
             Some(_) => "the loader took another file, or its name is not libcuda.so",
             None => "the loader cannot load this file",
         };
-        return Err(missing(why.to_string()));
+        return Err(no_libcuda(path, why));
     }
     if found.libraries.iter().any(|library| library.simulated) {
-        return Err(missing("it belongs to the simulated machine, which `--on sim` asks".to_string()));
+        return Err(no_libcuda(path, "it belongs to the simulated machine, which `--on sim` asks"));
     }
     Ok((found, file.parent().map(Path::to_path_buf).unwrap_or_default()))
+}
+
+fn no_libcuda(path: &Path, why: &str) -> SupervisorError {
+    SupervisorError::Missing(vec![format!("a libcuda at {}: {why}", path.display())])
 }
 
 /// Links a file under every name by which a program may open a library.
@@ -200,6 +203,7 @@ fn link_parts(beside: &Path, folder: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cuda_pitfalls_core::event::MappedLibrary;
 
     #[test]
     fn a_libcuda_brings_its_parts_and_leaves_nvml_to_the_driver() {
@@ -210,21 +214,20 @@ mod tests {
             std::fs::write(beside.join(name), "").expect("a file in it");
         }
         let libcuda = beside.join("libcuda.so.580.95.05");
-        let mapped = |name: &str, path: &Path| cuda_pitfalls_core::event::MappedLibrary {
+        let nvml = place.path().join("libnvidia-ml.so.1");
+        let libraries = [("libcuda", &libcuda), ("libnvidia-ml", &nvml)].map(|(name, path)| MappedLibrary {
             name: name.to_string(),
             path: path.to_string_lossy().into_owned(),
             simulated: false,
-        };
-        let nvml = place.path().join("libnvidia-ml.so.1");
-        let libraries = [mapped("libcuda", &libcuda), mapped("libnvidia-ml", &nvml)].to_vec();
+        });
+        let libraries = libraries.to_vec();
         let found = Versions { libraries, ..Versions::default() };
         let folder = link(&links, &Libraries { found, beside: Some(beside.clone()), runtimes: Vec::new() }, None)
             .expect("a folder of links");
-        let target = |name: &str| std::fs::read_link(folder.join(name)).ok();
-        assert_eq!(target("libcuda.so.1"), Some(libcuda));
-        assert_eq!(target("libnvidia-ptxjitcompiler.so.1"), Some(beside.join("libnvidia-ptxjitcompiler.so.1")));
-        assert_eq!(target("libnvidia-ml.so.1"), Some(nvml));
-        assert_eq!(target("README"), None);
+        let compiler = "libnvidia-ptxjitcompiler.so.1";
+        let targets = ["libcuda.so.1", compiler, "libnvidia-ml.so.1", "README"]
+            .map(|name| std::fs::read_link(folder.join(name)).ok());
+        assert_eq!(targets, [Some(libcuda), Some(beside.join(compiler)), Some(nvml), None]);
     }
 
     #[test]

@@ -156,9 +156,14 @@ mod tests {
 
     #[test]
     fn only_what_a_scenario_may_name_is_not_from_outside() {
-        let outside = |name: &str, value: &str| is_from_outside(name, OsStr::new(value));
-        assert!(!outside(INJECTION, INJECTION_LIBRARY) && !outside(INJECTION, ""));
-        assert!(outside(INJECTION, "/opt/libprofiler.so") && outside("LD_PRELOAD", INJECTION_LIBRARY));
+        for (name, value, is_outside) in [
+            (INJECTION, INJECTION_LIBRARY, false),
+            (INJECTION, "", false),
+            (INJECTION, "/opt/libprofiler.so", true),
+            ("LD_PRELOAD", INJECTION_LIBRARY, true),
+        ] {
+            assert_eq!(is_from_outside(name, OsStr::new(value)), is_outside, "{name}={value}");
+        }
     }
 
     #[test]

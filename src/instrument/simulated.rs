@@ -29,8 +29,8 @@ const SHORT_NAME: &str = "h200";
 const LARGEST: &str = "h200-x8";
 const SIZED: &str = "h200-x";
 
-/// A machine that only a program is started on: `cuInit` finds no GPU, and NVML shows those of the default machine. It is
-/// for programs that ask more of a driver than the simulated one has, and shows whether they call `cuInit`.
+/// A machine that only a program is started on: `cuInit` finds no GPU, and NVML shows those of the default machine. It
+/// is for programs that ask more of a driver than the simulated one has, and shows whether they call `cuInit`.
 pub const NO_DEVICE: &str = "no-device";
 
 /// The version that the driver of [`NO_DEVICE`] says it has: no runtime is newer.
@@ -153,8 +153,8 @@ pub fn lay_out_nvml(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> 
     Ok(folder)
 }
 
-/// Makes a libcuda of [`NO_DEVICE`] in a folder of its own below `dir`, for a process that loads it by its path, and returns
-/// that path. It tells nobody of its calls: the process reads its counts.
+/// Makes a libcuda of [`NO_DEVICE`] in a folder of its own below `dir`, for a process that loads it by its path, and
+/// returns that path. It tells nobody of its calls: the process reads its counts.
 ///
 /// # Errors
 /// A file cannot be written.

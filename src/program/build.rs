@@ -1,9 +1,11 @@
-//! Which commit the program is built from, and what the tables of calls say about C, for the test that holds it against the bindings.
+//! Which commit the program is built from, and what the tables of calls say about C, for the test that holds it against
+//! the bindings.
 
 mod declared;
 
 use std::env;
 use std::error::Error;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -29,22 +31,25 @@ fn main() {
 /// is not there.
 fn commit() -> Option<String> {
     let here = env::var_os("CARGO_MANIFEST_DIR")?;
-    let git = |arguments: &[&str]| said(Command::new("git").arg("-C").arg(&here).args(arguments));
     // A package that was unpacked inside another repository is no checkout of ours.
-    if fs::canonicalize(git(&["rev-parse", "--show-toplevel"])?).ok()? != fs::canonicalize(&here).ok()? {
+    if fs::canonicalize(git(&here, &["rev-parse", "--show-toplevel"])?).ok()? != fs::canonicalize(&here).ok()? {
         return None;
     }
     for name in ["HEAD", "index"] {
-        if let Some(path) = git(&["rev-parse", "--git-path", name]).filter(|path| Path::new(path).exists()) {
+        if let Some(path) = git(&here, &["rev-parse", "--git-path", name]).filter(|path| Path::new(path).exists()) {
             println!("cargo::rerun-if-changed={path}");
         }
     }
     // `git describe --dirty` refreshes the index, and Cargo would then build everything once more. So it gets a copy.
     let index = Path::new(&env::var_os("OUT_DIR")?).join("index");
-    fs::copy(git(&["rev-parse", "--git-path", "index"])?, &index).ok()?;
+    fs::copy(git(&here, &["rev-parse", "--git-path", "index"])?, &index).ok()?;
     let mut describe = Command::new("git");
     describe.arg("-C").arg(&here).args(["describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"]);
     said(describe.env("GIT_INDEX_FILE", &index))
+}
+
+fn git(folder: &OsStr, arguments: &[&str]) -> Option<String> {
+    said(Command::new("git").arg("-C").arg(folder).args(arguments))
 }
 
 /// What a command says in one line, if it succeeds.

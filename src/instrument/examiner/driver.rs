@@ -74,19 +74,25 @@ impl Driver<'_> {
     }
 
     fn use_gpu(&self, gpu: u64) {
-        // The first has no number, as in the table.
-        let of_gpu = if gpu == 0 { String::new() } else { format!(" of GPU {gpu}") };
-        let call = |name: &str, arguments: &[u64]| self.call(name, &format!("{name}{of_gpu}"), arguments);
         let (mut context, mut memory, mut managed) = (0u64, 0u64, 0u64);
-        let into = |place: &mut u64| (&raw mut *place).addr() as u64;
-        if !call("cuDevicePrimaryCtxRetain", &[into(&mut context), gpu]) {
+        if !self.call_on(gpu, "cuDevicePrimaryCtxRetain", &[address(&mut context), gpu]) {
             return;
         }
-        let _ = call("cuCtxSetCurrent", &[context])
-            && call("cuMemAlloc_v2", &[into(&mut memory), MIB])
-            && call("cuMemsetD8_v2", &[memory, 0, MIB])
-            && call("cuCtxSynchronize", &[])
-            && call("cuMemAllocManaged", &[into(&mut managed), MIB, GLOBAL]);
-        call("cuDevicePrimaryCtxRelease_v2", &[gpu]);
+        let _ = self.call_on(gpu, "cuCtxSetCurrent", &[context])
+            && self.call_on(gpu, "cuMemAlloc_v2", &[address(&mut memory), MIB])
+            && self.call_on(gpu, "cuMemsetD8_v2", &[memory, 0, MIB])
+            && self.call_on(gpu, "cuCtxSynchronize", &[])
+            && self.call_on(gpu, "cuMemAllocManaged", &[address(&mut managed), MIB, GLOBAL]);
+        self.call_on(gpu, "cuDevicePrimaryCtxRelease_v2", &[gpu]);
     }
+
+    fn call_on(&self, gpu: u64, name: &str, arguments: &[u64]) -> bool {
+        // The first GPU has no number, as in the table.
+        let label = if gpu == 0 { name.to_string() } else { format!("{name} of GPU {gpu}") };
+        self.call(name, &label, arguments)
+    }
+}
+
+fn address(result: &mut u64) -> u64 {
+    (&raw mut *result).addr() as u64
 }

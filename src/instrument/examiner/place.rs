@@ -49,12 +49,9 @@ pub fn gpus() -> Vec<KernelGpu> {
 
 fn gpu(folder: &Path) -> Option<KernelGpu> {
     let text = fs::read_to_string(folder.join("information")).ok()?;
-    let field = |name: &str| {
-        let mut lines = text.lines().filter_map(|line| line.split_once(':'));
-        lines.find(|(field, _)| field.trim() == name).map(|(_, value)| value.trim().to_string())
-    };
-    let uuid = field("GPU UUID").filter(|uuid| uuid.starts_with("GPU-") && !uuid.contains('?'));
-    Some(KernelGpu { device_minor: field("Device Minor")?.parse().ok()?, uuid })
+    let uuid = status_field(&text, "GPU UUID").filter(|uuid| uuid.starts_with("GPU-") && !uuid.contains('?'));
+    let device_minor = status_field(&text, "Device Minor")?.parse().ok()?;
+    Some(KernelGpu { device_minor, uuid: uuid.map(str::to_string) })
 }
 
 /// The major numbers of NVIDIA's character devices.
@@ -80,9 +77,10 @@ pub const LIMITS: [(&str, Resource); 4] = [
     ("RLIMIT_MEMLOCK", Resource::Memlock),
 ];
 
-/// The value of a field of a `status` file of /proc.
+/// The value of a field of a file of /proc with a field in each line, such as `status`.
 pub(super) fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
-    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+    let mut fields = status.lines().filter_map(|line| line.split_once(':'));
+    fields.find(|(field, _)| field.trim() == name).map(|(_, value)| value.trim())
 }
 
 /// Whether a filter of system calls holds, by the text of a `status` file.

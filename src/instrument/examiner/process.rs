@@ -30,13 +30,12 @@ const MOST_LIBRARY: u64 = 64 << 20;
 pub(super) fn examine(pid: u32) -> ProcessExamination {
     let folder = PathBuf::from(format!("/proc/{pid}"));
     let status = text(&folder.join("status"), MOST_ENVIRONMENT).unwrap_or_default();
-    let id = |name: &str| status_field(&status, name)?.split_whitespace().next()?.parse::<u32>().ok();
     let started_with = bytes(&folder.join("environ"), MOST_ENVIRONMENT).ok().map(|text| variables(&text));
     let maps = bytes(&folder.join("maps"), MOST_MAPS).ok().filter(|maps| !maps.is_empty());
     let now = maps.as_ref().and_then(|maps| environment_now(&folder, maps));
-    let uid = id("Uid");
+    let uid = real_id(&status, "Uid");
     let groups = status_field(&status, "Groups").unwrap_or_default().split_whitespace();
-    let groups: Vec<u32> = groups.filter_map(|group| group.parse().ok()).chain(id("Gid")).collect();
+    let groups: Vec<u32> = groups.filter_map(|group| group.parse().ok()).chain(real_id(&status, "Gid")).collect();
     let gpus = place::gpus();
     let names = gpus.iter().map(|gpu| format!("/dev/nvidia{}", gpu.device_minor));
     let files: Vec<String> =
@@ -144,18 +143,24 @@ fn mps_folder(folder: &Path, variables: Option<&BTreeMap<String, String>>) -> Op
     fs::symlink_metadata(control).is_ok().then(|| place.to_string())
 }
 
+/// The first of the user or group ids of a process, by the text of its `status` file.
+fn real_id(status: &str, name: &str) -> Option<u32> {
+    status_field(status, name)?.split_whitespace().next()?.parse().ok()
+}
+
+fn word(memory: &File, address: u64) -> Option<u64> {
+    let mut word = [0; 8];
+    memory.read_exact_at(&mut word, address).ok().map(|()| u64::from_ne_bytes(word))
+}
+
 /// The variables about CUDA that its C library has now, which `setenv` changes and `/proc` does not show.
 fn environment_now(folder: &Path, maps: &[u8]) -> Option<BTreeMap<String, String>> {
     let memory = File::open(folder.join("mem")).ok()?;
     let address = environ(folder, maps)?;
-    let word = |at: u64| {
-        let mut word = [0; 8];
-        memory.read_exact_at(&mut word, at).ok().map(|()| u64::from_ne_bytes(word))
-    };
-    let list = word(address)?;
+    let list = word(&memory, address)?;
     let (mut found, mut looked_at, mut kept) = (BTreeMap::new(), 0, 0);
     for place in 0..MOST_VARIABLES as u64 {
-        let entry = word(list.checked_add(place * 8)?)?;
+        let entry = word(&memory, list.checked_add(place * 8)?)?;
         if entry == 0 {
             return Some(found);
         }
@@ -202,8 +207,8 @@ fn environ(folder: &Path, maps: &[u8]) -> Option<u64> {
     own.into_iter().chain(libc).find_map(|(start, path)| symbol(folder, *start, path))
 }
 
-/// The bytes of a file that a process has mapped, if that is what is at its path now. The kernel names it without links,
-/// so none is followed: whoever the process belongs to must not choose what this one opens.
+/// The bytes of a file that a process has mapped, if that is what is at its path now. The kernel names it without
+/// links, so none is followed: whoever the process belongs to must not choose what this one opens.
 fn mapped_file(folder: &Path, path: &str) -> io::Result<Vec<u8>> {
     let root = openat(CWD, folder.join("root"), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;

@@ -29,17 +29,14 @@ pub(super) fn take(nvml: &Nvml, gpus: &GpuHandles, init_ns: u64) -> SamplerEvent
 
 pub(super) fn gpu(device: &Device) -> Gpu {
     let mut unread = BTreeMap::new();
-    let mut fact = |name: &str, error: NvmlError| {
-        unread.insert(name.to_string(), error.to_string());
-    };
-    let memory = device.memory_info().map_err(|error| fact("total_bytes", error)).ok();
-    let capability = device.cuda_compute_capability().map_err(|error| fact("compute_capability", error)).ok();
-    let name = device.name().map_err(|error| fact("name", error)).ok();
-    let pci = device.pci_info().map_err(|error| fact("pci_bus_id", error)).ok();
-    let mode = device.compute_mode().map_err(|error| fact("compute_mode", error)).ok();
-    let persistence = device.is_in_persistent_mode().map_err(|error| fact("persistence", error)).ok();
-    let mig = device.mig_mode().map_err(|error| fact("mig", error)).ok();
-    let minor = device.minor_number().map_err(|error| fact("device_minor", error)).ok();
+    let memory = read(&mut unread, "total_bytes", device.memory_info());
+    let capability = read(&mut unread, "compute_capability", device.cuda_compute_capability());
+    let name = read(&mut unread, "name", device.name());
+    let pci = read(&mut unread, "pci_bus_id", device.pci_info());
+    let mode = read(&mut unread, "compute_mode", device.compute_mode());
+    let persistence = read(&mut unread, "persistence", device.is_in_persistent_mode());
+    let mig = read(&mut unread, "mig", device.mig_mode());
+    let minor = read(&mut unread, "device_minor", device.minor_number());
     let uuid = device.uuid().unwrap_or_else(|error| format!("unreadable: {error}"));
     Gpu {
         uuid,
@@ -54,4 +51,9 @@ pub(super) fn gpu(device: &Device) -> Gpu {
         mig: mig.map(|mig| mig.current == 1),
         unread,
     }
+}
+
+/// A value that NVML was asked for. If NVML did not answer, its error is kept under this name.
+fn read<T>(unread: &mut BTreeMap<String, String>, name: &str, answer: Result<T, NvmlError>) -> Option<T> {
+    answer.inspect_err(|error| drop(unread.insert(name.to_string(), error.to_string()))).ok()
 }

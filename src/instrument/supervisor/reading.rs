@@ -88,8 +88,8 @@ mod tests {
     use cuda_pitfalls_core::sample::Reading;
 
     fn snapshot(used: &[Option<u64>]) -> Snapshot {
-        let reading = |used_bytes: &Option<u64>| Reading { used_bytes: *used_bytes, ..Reading::default() };
-        Snapshot { gpus: used.iter().map(reading).collect(), ..Snapshot::default() }
+        let gpus = used.iter().map(|used_bytes| Reading { used_bytes: *used_bytes, ..Reading::default() });
+        Snapshot { gpus: gpus.collect(), ..Snapshot::default() }
     }
 
     #[test]

@@ -103,11 +103,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn rule(step: &Step) -> Result<Refusal, SupervisorError> {
     let [refused, error] = [refusal::WHAT, refusal::ERROR]
         .map(|name| step.args.get(name).map_or_else(|| "0".to_string(), ToString::to_string));
-    let wrong = |why: String| SupervisorError::Protocol(format!("step `{}`: {why}", step.label));
-    let refused = refused.parse().map_err(|error: refusal::NotRefusable| wrong(error.to_string()))?;
+    let refused = refused.parse().map_err(|error: refusal::NotRefusable| wrong(step, &error.to_string()))?;
     let number = cuda_pitfalls_calls::ERRNOS.value(&error).or_else(|| error.parse().ok());
     let errno = number.and_then(|number| i32::try_from(number).ok()).filter(|number| *number >= 0);
-    Ok(Refusal { refused, errno: errno.ok_or_else(|| wrong(format!("`{error}` is no error")))? })
+    Ok(Refusal { refused, errno: errno.ok_or_else(|| wrong(step, &format!("`{error}` is no error")))? })
+}
+
+fn wrong(step: &Step, why: &str) -> SupervisorError {
+    SupervisorError::Protocol(format!("step `{}`: {why}", step.label))
 }
 
 impl WatchedRules {
@@ -212,23 +215,14 @@ impl WatchedRules {
 
 /// The files that a system call names, as absolute paths. A path that cannot be read is left out.
 fn paths(asked: &libc::seccomp_notif, call: Sysno) -> Vec<PathBuf> {
-    let argument = |place: usize| asked.data.args.get(place).copied().unwrap_or(0);
-    let path = |place: usize| text(asked.pid, argument(place) as usize);
-    let below = |folder: String, path: PathBuf| match path.is_absolute() {
-        true => Some(path),
-        false => Some(std::fs::read_link(format!("/proc/{}/{folder}", asked.pid)).ok()?.join(path)),
-    };
     let named = refusal::path_arguments(call).iter().filter_map(|argued| match *argued {
-        PathArgument::At(place) => below("cwd".to_string(), path(place)?),
-        PathArgument::Below(folder, place) => {
-            let folder = match argument(folder) as i32 {
-                libc::AT_FDCWD => "cwd".to_string(),
-                descriptor => format!("fd/{descriptor}"),
-            };
-            below(folder, path(place)?)
-        }
+        PathArgument::At(index) => path_below(asked, "cwd", index),
+        PathArgument::Below(folder, index) => match argument(asked, folder) as i32 {
+            libc::AT_FDCWD => path_below(asked, "cwd", index),
+            descriptor => path_below(asked, &format!("fd/{descriptor}"), index),
+        },
         PathArgument::Socket(address, length) => {
-            socket(asked.pid, argument(address) as usize, argument(length) as usize)
+            socket(asked.pid, argument(asked, address) as usize, argument(asked, length) as usize)
         }
     });
     let own = named.map(|path| match path.strip_prefix("/proc/self") {
@@ -236,6 +230,19 @@ fn paths(asked: &libc::seccomp_notif, call: Sysno) -> Vec<PathBuf> {
         Err(_) => path,
     });
     own.collect()
+}
+
+fn argument(asked: &libc::seccomp_notif, index: usize) -> u64 {
+    asked.data.args.get(index).copied().unwrap_or(0)
+}
+
+/// The path in an argument, as an absolute one. `folder` is what a relative one is below, in the process's `/proc`.
+fn path_below(asked: &libc::seccomp_notif, folder: &str, index: usize) -> Option<PathBuf> {
+    let path = text(asked.pid, argument(asked, index) as usize)?;
+    match path.is_absolute() {
+        true => Some(path),
+        false => Some(std::fs::read_link(format!("/proc/{}/{folder}", asked.pid)).ok()?.join(path)),
+    }
 }
 
 /// The path of the socket at an address; `None` for other kinds, and for one without a file.

@@ -82,25 +82,31 @@ pub(super) fn install(channel: &Channel, set_aside: &[RawFd]) -> Result<(), i64>
 /// call is sent to the listener.
 fn program(spared: &[RawFd]) -> Vec<libc::sock_filter> {
     const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
-    const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
     const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
-    let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
-    // How many instructions to leave out if the value is `k`, and if it is not.
-    let jump = |k: u32, jt: usize, jf: usize| libc::sock_filter { code: EQUAL as u16, jt: jt as u8, jf: jf as u8, k };
     // Few enough that every jump fits in eight bits; messages on further channels are only answered by the parent.
     let spared = spared.get(..spared.len().min(100)).unwrap_or_default();
     let mut filter = vec![
         statement(LOAD, offset_of!(libc::seccomp_data, arch) as u32),
-        jump(ARCHITECTURE, 1, 0),
+        jump(ARCHITECTURE, 1),
         statement(RETURN, libc::SECCOMP_RET_ALLOW),
         statement(LOAD, offset_of!(libc::seccomp_data, nr) as u32),
     ];
     // After the messages come: notify, load, the descriptors, notify, allow.
-    filter.extend(MESSAGES.iter().enumerate().map(|(place, call)| jump(*call as u32, MESSAGES.len() - place, 0)));
+    filter.extend(MESSAGES.iter().enumerate().map(|(index, call)| jump(*call as u32, MESSAGES.len() - index)));
     filter.push(statement(RETURN, libc::SECCOMP_RET_USER_NOTIF));
     filter.push(statement(LOAD, offset_of!(libc::seccomp_data, args) as u32));
-    filter.extend(spared.iter().enumerate().map(|(place, fd)| jump(*fd as u32, spared.len() - place, 0)));
+    filter.extend(spared.iter().enumerate().map(|(index, fd)| jump(*fd as u32, spared.len() - index)));
     filter.push(statement(RETURN, libc::SECCOMP_RET_USER_NOTIF));
     filter.push(statement(RETURN, libc::SECCOMP_RET_ALLOW));
     filter
+}
+
+fn statement(code: u32, k: u32) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt: 0, jf: 0, k }
+}
+
+/// Leaves out so many instructions if the value is `k`.
+fn jump(k: u32, count: usize) -> libc::sock_filter {
+    const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+    libc::sock_filter { code: EQUAL as u16, jt: count as u8, jf: 0, k }
 }

@@ -51,20 +51,23 @@ pub(super) fn open_at_run_time(file: &str) -> Result<libloading::Library, i64> {
 
 /// Opens a private copy of the current libcuda or libcudart: a separate instance on the same driver.
 pub(super) fn open_copy(library: CallLibrary) -> Result<libloading::Library, i64> {
-    let errno = |error: std::io::Error| i64::from(error.raw_os_error().unwrap_or(libc::EIO));
     let open = if library == CallLibrary::Driver { driver() } else { runtime() };
     open.map_err(|_| i64::from(libc::ENOENT))?;
     let original = mapped().known.into_iter().find(|mapped| mapped.name == library.name());
     // The simulated machine is driver and runtime in one library, so a copy of it would be another machine.
     let Some(original) = original else { return Err(SIM_NOT_MODELLED) };
-    let file = rustix::fs::memfd_create(library.name(), rustix::fs::MemfdFlags::CLOEXEC)
-        .map_err(|error| errno(error.into()))?;
-    let mut file = std::fs::File::from(file);
-    let mut source = std::fs::File::open(&original.path).map_err(errno)?;
-    std::io::copy(&mut source, &mut file).map_err(errno)?;
+    let file = in_memory(library.name(), &original.path)
+        .map_err(|error| i64::from(error.raw_os_error().unwrap_or(libc::EIO)))?;
     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&file));
     // SAFETY: like opening any library; the file in memory is read before it is closed.
     unsafe { libloading::Library::new(path) }.map_err(|_| i64::from(libc::ENOENT))
+}
+
+/// A copy of a file that only this process has.
+fn in_memory(name: &str, path: &str) -> std::io::Result<std::fs::File> {
+    let mut file = std::fs::File::from(rustix::fs::memfd_create(name, rustix::fs::MemfdFlags::CLOEXEC)?);
+    std::io::copy(&mut std::fs::File::open(path)?, &mut file)?;
+    Ok(file)
 }
 
 /// A library of the toolkit. The simulated machine has none, and the host's own would expect a real GPU.

@@ -33,15 +33,13 @@ pub unsafe fn run(fd: i32, libcudart: Option<OsString>) -> ! {
 }
 
 fn by_path(path: &OsString) -> Result<usize, String> {
-    let failed = |error: libloading::Error| error.to_string();
     // SAFETY: opening libcudart runs its constructors, as in any program that links it.
-    let library = unsafe { libloading::Library::new(path) }.map_err(failed)?;
+    let library = unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())?;
     // SAFETY: only the address is taken.
-    let address =
-        unsafe { library.get::<*const ()>(b"cudaRuntimeGetVersion\0") }.map(|symbol| *symbol as usize).map_err(failed);
+    let address = unsafe { library.get::<*const ()>(b"cudaRuntimeGetVersion\0") }.map(|symbol| *symbol as usize);
     // The process ends soon, and the address must stay valid until then.
     std::mem::forget(library);
-    address
+    address.map_err(|error| error.to_string())
 }
 
 fn version(address: Result<usize, String>, missing: &mut Vec<String>) -> Option<i32> {

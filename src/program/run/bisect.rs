@@ -283,7 +283,6 @@ impl Trials<'_> {
     ) -> Result<Option<ReleaseOutcome>, RunError> {
         let folder = self.session.folder().join("bisect");
         let _ = std::fs::remove_dir_all(&folder);
-        let unknown = |why: String| Ok(Some(ReleaseOutcome::Unknown { why }));
         let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
         for (name, value) in uv::variables(made) {
             match value {
@@ -316,13 +315,13 @@ impl Trials<'_> {
                 return Err(RunError::Internal(format!("process {pid} could not be killed")));
             }
             ErrandEnd::Exited { status, stderr } if !status.success() && !stderr.trim().is_empty() => {
-                return unknown(stderr.trim().to_string());
+                return Ok(Some(ReleaseOutcome::Unknown { why: stderr.trim().to_string() }));
             }
             ErrandEnd::Exited { .. } => {}
         }
         let trace = match Trace::open(&folder) {
             Ok(trace) => trace,
-            Err(error) => return unknown(error.to_string()),
+            Err(error) => return Ok(Some(ReleaseOutcome::Unknown { why: error.to_string() })),
         };
         let outcome = self.policy.check(&trace, &diagnosis::findings(&trace));
         if let Some(violation) = outcome.violations.first() {
@@ -331,13 +330,15 @@ impl Trials<'_> {
             return Ok(Some(ReleaseOutcome::Bad { with, says, at, way, child }));
         }
         if let Some(why) = outcome.undecided.first() {
-            return unknown(why.clone());
+            return Ok(Some(ReleaseOutcome::Unknown { why: why.clone() }));
         }
         match trace.end.as_ref().and_then(End::failure) {
             None => Ok(Some(ReleaseOutcome::Good)),
             Some(left) => {
                 let last = last_line(&said).map(|line| format!(": {line}")).unwrap_or_default();
-                unknown(format!("the command fails ({left}) and does nothing that is forbidden before{last}"))
+                Ok(Some(ReleaseOutcome::Unknown {
+                    why: format!("the command fails ({left}) and does nothing that is forbidden before{last}"),
+                }))
             }
         }
     }

@@ -200,17 +200,21 @@ fn gpu(
     Calibrated { figures: found, attempts: tries.into_iter().map(as_attempt).collect() }
 }
 
+/// The first attempt of a kind.
+fn first<'t>(tries: &'t [(CasePlan, Recording)], name: &str) -> Option<&'t Recording> {
+    tries.iter().find(|(case, _)| case.name == name).map(|(_, recording)| recording)
+}
+
 /// Takes the figures from the first attempt of each kind.
 fn read(found: &mut Calibration, tries: &[(CasePlan, Recording)], gpu: usize) {
-    let first = |name: &str| tries.iter().find(|(case, _)| case.name == name).map(|(_, recording)| recording);
-    if let Some(null) = first(NULL) {
+    if let Some(null) = first(tries, NULL) {
         found.null_bytes = largest_change(null, gpu);
         found.epsilon_bytes = SMALLEST_EPSILON.max(3 * found.null_bytes);
     }
-    if let Some(init) = first(INIT) {
+    if let Some(init) = first(tries, INIT) {
         found.init_bytes = change(init, None, 0, gpu);
     }
-    if let Some(positive) = first(POSITIVE) {
+    if let Some(positive) = first(tries, POSITIVE) {
         found.baseline_bytes = used_before(positive, gpu);
         found.context_bytes = change(positive, None, 1, gpu).unwrap_or(0);
         found.allocation_bytes = change(positive, Some(2), 3, gpu).unwrap_or(0);
@@ -228,12 +232,15 @@ fn disturbed(session: &Session, found: &Calibration, tries: &[(CasePlan, Recordi
     })
 }
 
+fn is_near(a: Option<u64>, b: Option<u64>, found: &Calibration) -> bool {
+    a.zip(b).is_some_and(|(a, b)| a.abs_diff(b) <= found.epsilon_bytes / 2)
+}
+
 /// Why the calibration is not sound: a control did not show what it must, or two attempts of one kind differ.
 fn differs(found: &Calibration, tries: &[(CasePlan, Recording)], gpu: usize) -> Option<String> {
-    let near = |a: Option<u64>, b: Option<u64>| a.zip(b).is_some_and(|(a, b)| a.abs_diff(b) <= found.epsilon_bytes / 2);
     for (case, recording) in tries {
         let baseline = used_before(recording, gpu);
-        if !near(baseline, found.baseline_bytes) {
+        if !is_near(baseline, found.baseline_bytes, found) {
             return Some(format!("memory before its workers was {baseline:?} and {:?} bytes", found.baseline_bytes));
         }
         let (again, first) = match case.name.as_str() {
@@ -241,7 +248,7 @@ fn differs(found: &Calibration, tries: &[(CasePlan, Recording)], gpu: usize) -> 
             POSITIVE => (change(recording, None, 1, gpu), Some(found.context_bytes)),
             _ => continue,
         };
-        if !near(again, first) {
+        if !is_near(again, first, found) {
             return Some(format!("`{}` took {first:?} bytes and then {again:?}", case.name));
         }
     }

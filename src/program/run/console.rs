@@ -147,8 +147,8 @@ impl Console {
         }
     }
 
-    /// Takes note of what the first round of an instance answers. The line of its scenario is printed on stderr when all
-    /// of its instances have had that round: stdout gets each answer once, when it is final.
+    /// Takes note of what the first round of an instance answers. The line of its scenario is printed on stderr when
+    /// all of its instances have had that round: stdout gets each answer once, when it is final.
     pub(super) fn preliminary(&mut self, first: InstanceAnswer) {
         let scenario = first.scenario.clone();
         let known = self.first.entry(scenario.clone()).or_default();

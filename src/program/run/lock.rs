@@ -76,8 +76,9 @@ pub(super) fn lock_gpus(
     let all: Vec<String> = session.machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
     let uuids = session.restrict.clone().unwrap_or(all);
     let locking = Locking::new(options.lock_dir.clone(), options.wait);
-    let mut tell = |words: &str| console.warn(&[words.to_string()]);
-    let locks = take(&locking, &uuids, &mut session.supervisor.interrupt, &mut tell)?;
+    let locks = take(&locking, &uuids, &mut session.supervisor.interrupt, &mut |words| {
+        console.warn(&[words.to_string()]);
+    })?;
     console.warn(&locks.notes);
     report.run.warnings.extend(locks.notes.iter().cloned());
     Ok(locks)

@@ -82,7 +82,8 @@ pub(crate) struct WorkerOptions {
     /// Where: `cuda` (this machine's GPUs), `sim[:MACHINE]` (the simulated machine), or `auto`.
     #[arg(long, default_value = defaults::ON, value_parser = argument::on, help_heading = WHERE)]
     pub(crate) on: On,
-    /// Parent folder of the run's folder; without it `reports`, if a GPU can be asked or a machine to simulate was named.
+    /// Parent folder of the run's folder; without it `reports`, if a GPU can be asked or a machine to simulate was
+    /// named.
     #[arg(long, value_name = "FOLDER", help_heading = WRITTEN)]
     pub(crate) out: Option<PathBuf>,
     #[arg(help = repeat_help(), long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = HOW_OFTEN)]

@@ -33,7 +33,8 @@ use cuda_pitfalls_instrument::simulated;
 use cuda_pitfalls_instrument::supervisor::{Interrupt, signal_name};
 use cuda_pitfalls_render::releases as render;
 
-/// The version of CUDA that a driver without GPUs is made to say: a runtime that is newer gives up before it calls `cuInit`.
+/// The version of CUDA that a driver without GPUs is made to say: a runtime that is newer gives up before it calls
+/// `cuInit`.
 const TOLD_VERSION: u32 = simulated::NO_DEVICE_VERSION;
 /// How many GPUs the NVML beside the fake driver has.
 const FAKE_GPUS: u32 = 2;
@@ -45,7 +46,8 @@ pub(crate) fn environments(path: Option<&Path>) -> Result<Vec<EnvironmentRequest
     path.map_or_else(|| Ok(releases::built_in()?), |path| file("--environments", path, releases::read))
 }
 
-/// Reads every environment's document in a folder, in the order of their names, or the one at a path. There may be none.
+/// Reads every environment's document in a folder, in the order of their names, or the one at a path. There may be
+/// none.
 pub(crate) fn documents(folder: &Path) -> Result<Vec<EnvironmentDocument>, StoreError> {
     if folder.file_name().and_then(|name| name.to_str()).is_some_and(releases::is_file_name) && folder.is_file() {
         return document(folder).map(|document| vec![document]);
@@ -312,45 +314,37 @@ fn answer(
 }
 
 pub(super) fn witnesses(session: &Session) -> Vec<(WitnessAsked, Ground)> {
-    let fake = |witness, without_nvml: bool| {
-        let asked = WitnessAsked {
-            witness,
-            libcuda: None,
-            told_version: Some(TOLD_VERSION),
-            nvml_gpus: (!without_nvml).then_some(FAKE_GPUS),
-            cuda_gpus: 0,
-        };
-        let nvml = without_nvml.then_some("nothing");
-        (asked, Ground { on: format!("sim:{}", simulated::NO_DEVICE), nvml, ..Ground::default() })
-    };
     let is_real = session.provenance == Provenance::Measured && session.has_libcuda();
-    let gpus =
-        u32::try_from(session.restrict.as_ref().map_or(session.machine.gpus.len(), Vec::len)).unwrap_or(u32::MAX);
-    let libcuda = |witness, told_version: Option<u32>| {
-        let returns = told_version.map(|version| format!("cuDriverGetVersion={version}")).unwrap_or_default();
-        let nvml = (witness == DriverWitness::LibcudaWithNvml).then_some("simulated");
-        let gpus = if nvml.is_some() { FAKE_GPUS } else { gpus };
-        let asked = WitnessAsked {
-            witness,
-            libcuda: session.libcuda.as_deref().and_then(version_of),
-            told_version,
-            nvml_gpus: (gpus > 0).then_some(gpus),
-            cuda_gpus: if nvml.is_some() { 0 } else { gpus },
-        };
-        (asked, Ground { on: session.on.clone(), returns, nvml })
-    };
-    match (is_real, gpus) {
-        (true, 0) => {
-            let told = Some(TOLD_VERSION);
-            vec![
-                libcuda(DriverWitness::Libcuda, told),
-                fake(DriverWitness::FakeWithNvml, false),
-                libcuda(DriverWitness::LibcudaWithNvml, told),
-            ]
-        }
-        (true, _) => vec![libcuda(DriverWitness::Libcuda, None)],
-        (false, _) => vec![fake(DriverWitness::Fake, true), fake(DriverWitness::FakeWithNvml, false)],
+    let gpus = session.restrict.as_ref().map_or(session.machine.gpus.len(), Vec::len);
+    match (is_real, u32::try_from(gpus).unwrap_or(u32::MAX)) {
+        (true, 0) => vec![
+            libcuda(session, DriverWitness::Libcuda, Some(TOLD_VERSION), 0),
+            fake(DriverWitness::FakeWithNvml),
+            libcuda(session, DriverWitness::LibcudaWithNvml, Some(TOLD_VERSION), 0),
+        ],
+        (true, gpus) => vec![libcuda(session, DriverWitness::Libcuda, None, gpus)],
+        (false, _) => vec![fake(DriverWitness::Fake), fake(DriverWitness::FakeWithNvml)],
     }
+}
+
+/// The fake driver, which has no GPU, with an NVML that has some or without one.
+fn fake(witness: DriverWitness) -> (WitnessAsked, Ground) {
+    let has_nvml = witness == DriverWitness::FakeWithNvml;
+    let nvml_gpus = has_nvml.then_some(FAKE_GPUS);
+    let asked = WitnessAsked { witness, libcuda: None, told_version: Some(TOLD_VERSION), nvml_gpus, cuda_gpus: 0 };
+    let nvml = (!has_nvml).then_some("nothing");
+    (asked, Ground { on: format!("sim:{}", simulated::NO_DEVICE), nvml, ..Ground::default() })
+}
+
+/// This machine's libcuda with its own NVML, or with the simulated machine's.
+fn libcuda(session: &Session, witness: DriverWitness, told_version: Option<u32>, cuda_gpus: u32) -> (WitnessAsked, Ground) {
+    let nvml = (witness == DriverWitness::LibcudaWithNvml).then_some("simulated");
+    let nvml_gpus = if nvml.is_some() { FAKE_GPUS } else { cuda_gpus };
+    let libcuda = session.libcuda.as_deref().and_then(version_of);
+    let nvml_gpus = (nvml_gpus > 0).then_some(nvml_gpus);
+    let returns = told_version.map(|version| format!("cuDriverGetVersion={version}")).unwrap_or_default();
+    let asked = WitnessAsked { witness, libcuda, told_version, nvml_gpus, cuda_gpus };
+    (asked, Ground { on: session.on.clone(), returns, nvml })
 }
 
 /// The version in the name of a libcuda's file.

@@ -216,16 +216,15 @@ fn real(options: &WorkerOptions, folder: &Path, program: &Path, home: &Path) -> 
         SupervisorError::Missing(what) => RunError::Usage(format!("cannot load {}", what.join(", "))),
         other => internal(other),
     })?;
-    let refused = |error: std::io::Error| RunError::Internal(format!("cannot link the libraries: {error}"));
     let mut runtimes = Vec::new();
     for (place, runtime) in libraries.runtimes.iter().enumerate() {
         let links =
-            libraries::link(&folder.join(format!("links-{place}")), &libraries, Some(runtime)).map_err(refused)?;
+            libraries::link(&folder.join(format!("links-{place}")), &libraries, Some(runtime)).map_err(not_linked)?;
         runtimes.push((runtime.clone(), links));
     }
     let links = match runtimes.first() {
         Some((_, links)) => links.clone(),
-        None => libraries::link(&folder.join("links"), &libraries, None).map_err(refused)?,
+        None => libraries::link(&folder.join("links"), &libraries, None).map_err(not_linked)?,
     };
     Ok((links, libraries.found, runtimes, "cuda".to_string()))
 }
@@ -235,16 +234,23 @@ fn real(options: &WorkerOptions, folder: &Path, program: &Path, home: &Path) -> 
 /// `on` is a simulated machine.
 fn is_simulated(supervisor: &Supervisor, found: &Versions, on: &str) -> Result<bool, RunError> {
     let inventory = supervisor.sampler.inventory.as_ref().ok();
-    let refuse = |why: String| RunError::Internal(format!("{why}: refusing to measure"));
     let answers = found.cuda_driver.is_some() || found.runtime.is_some() || inventory.is_some();
-    let is_simulated = found.is_simulated(inventory.map(|inventory| inventory.simulated)).map_err(refuse)?;
+    let is_simulated = found.is_simulated(inventory.map(|inventory| inventory.simulated)).map_err(not_measurable)?;
     if answers && found.libraries.is_empty() {
-        return Err(refuse("a library answers that is not among those that are mapped".to_string()));
+        return Err(not_measurable("a library answers that is not among those that are mapped".to_string()));
     }
     if !is_simulated && on.starts_with("sim:") {
-        return Err(refuse(format!("`--on {on}`, and no simulated library is mapped")));
+        return Err(not_measurable(format!("`--on {on}`, and no simulated library is mapped")));
     }
     Ok(is_simulated)
+}
+
+fn not_linked(error: std::io::Error) -> RunError {
+    RunError::Internal(format!("cannot link the libraries: {error}"))
+}
+
+fn not_measurable(why: String) -> RunError {
+    RunError::Internal(format!("{why}: refusing to measure"))
 }
 
 fn why_not(supervisor: &Supervisor, found: &Versions) -> String {

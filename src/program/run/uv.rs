@@ -236,16 +236,17 @@ impl<'a> Installer<'a> {
         Ok(arguments)
     }
 
+    fn free_bytes(&self) -> io::Result<u64> {
+        let about = rustix::fs::statvfs(&self.folder)?;
+        Ok(about.f_bavail.saturating_mul(about.f_frsize))
+    }
+
     fn make_room(&self) -> Result<(), InstallError> {
-        let free = || -> Result<u64, InstallError> {
-            let about = rustix::fs::statvfs(&self.folder).map_err(io::Error::from)?;
-            Ok(about.f_bavail.saturating_mul(about.f_frsize))
-        };
-        if free()? >= LEAST_FREE_BYTES {
+        if self.free_bytes()? >= LEAST_FREE_BYTES {
             return Ok(());
         }
         let _ = fs::remove_dir_all(self.folder.join("cache"));
-        match free()? {
+        match self.free_bytes()? {
             free if free >= LEAST_FREE_BYTES => Ok(()),
             free => Err(InstallError::NoSpace { folder: self.folder.clone(), free }),
         }

@@ -61,7 +61,8 @@ impl SamplerClient {
         Ok(true)
     }
 
-    /// Nothing for a query whose answer is still to come; an error for any other answer than the one that was asked for.
+    /// Nothing for a query whose answer is still to come; an error for any other answer than the one that was asked
+    /// for.
     fn unanswered<T>(&mut self, answer: Result<SamplerEvent, ChannelError>) -> Result<Option<T>, SupervisorError> {
         if answer.as_ref().is_err_and(is_timeout) {
             self.unanswered_ns = Some(clock::running_ns());

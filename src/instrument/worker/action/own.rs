@@ -130,8 +130,10 @@ pub(super) fn freopen(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, 
     Ok(Values::new())
 }
 
+/// The most characters of a line that are returned.
+const LONGEST_LINE: usize = 200;
+
 pub(super) fn fread(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i64> {
-    const MOST_TEXT: usize = 200;
     // SAFETY: it flushes the streams of the C library.
     unsafe { libc::fflush(std::ptr::null_mut()) };
     let mut printed = lock(&PRINTED);
@@ -143,10 +145,11 @@ pub(super) fn fread(_: &Arc<Worker>, _: &Channel, _: &Step) -> Result<Values, i6
     file.seek(std::io::SeekFrom::Start(end)).map_err(|_| errno())?;
     let all = String::from_utf8_lossy(&bytes);
     let lines: Vec<&str> = all.lines().collect();
-    let short = |line: Option<&&str>| Value::Text(line.map_or("", |line| *line).chars().take(MOST_TEXT).collect());
     let mut values = value("lines", lines.len() as i64);
     values.extend(value("bytes", bytes.len() as i64));
-    values.insert("first".to_string(), short(lines.first()));
-    values.insert("last".to_string(), short(lines.last()));
+    for (name, line) in [("first", lines.first()), ("last", lines.last())] {
+        let line = line.copied().unwrap_or_default().chars().take(LONGEST_LINE).collect();
+        values.insert(name.to_string(), Value::Text(line));
+    }
     Ok(values)
 }
