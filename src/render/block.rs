@@ -177,20 +177,8 @@ impl From<Span> for Text {
     }
 }
 
-impl From<String> for Text {
-    fn from(text: String) -> Text {
-        Span::Plain(text).into()
-    }
-}
-
-impl From<&str> for Text {
-    fn from(text: &str) -> Text {
-        text.to_owned().into()
-    }
-}
-
-impl From<&String> for Text {
-    fn from(text: &String) -> Text {
-        text.clone().into()
+impl<T: AsRef<str>> From<T> for Text {
+    fn from(text: T) -> Text {
+        Span::Plain(text.as_ref().to_owned()).into()
     }
 }

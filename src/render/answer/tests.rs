@@ -47,21 +47,29 @@ fn everything() -> Report {
 }
 
 #[test]
-fn yes_and_no_are_told_with_the_workaround_where_it_bites() {
+fn an_answer_is_a_word_beside_its_question() {
     let yes = part("visibility/mask-after-count", FREEZES, Kind::Reproduced);
-    assert_eq!(
-        told(&[yes], 60),
-        "yes  Does it freeze the mask?               mask-after-count\n     → Set the mask first.\n"
-    );
     let no = part("visibility/mask-after-nvml", FREEZES, Kind::NotReproduced);
-    assert_eq!(told(&[no], 60), "no   Does it freeze the mask?                mask-after-nvml\n");
-}
-
-#[test]
-fn a_workaround_that_is_none_is_not_told() {
-    let mut yes = part("a/b", FREEZES, Kind::Reproduced);
-    yes.workaround = "None needed: it is paid once.".to_owned();
-    assert_eq!(told(&[yes], 60).lines().count(), 1);
+    let mut harmless = part("a/b", FREEZES, Kind::Reproduced);
+    harmless.workaround = "None needed: it is paid once.".to_owned();
+    // No question that can be answered by yes or no.
+    let what = part("a/b", "What does a bad entry show?", Kind::NotReproduced);
+    let mut open = part("a/b", FREEZES, Kind::Inconclusive);
+    open.verdict.reason = Some(Reason::Contaminated);
+    for (answer, width, lines) in [
+        (yes, 60, "yes  Does it freeze the mask?               mask-after-count\n     → Set the mask first.\n"),
+        (no, 60, "no   Does it freeze the mask?                mask-after-nvml\n"),
+        (harmless, 35, "yes  Does it freeze the mask?     b\n"),
+        (what, 45, "not reproduced What does a bad entry show?  b\n"),
+        (
+            open,
+            75,
+            "?    Does it freeze the mask?                                             b\n     \
+             not settled: another process changed its memory on the GPU meanwhile\n",
+        ),
+    ] {
+        assert_eq!(told(&[answer], width), lines);
+    }
 }
 
 #[test]
@@ -87,21 +95,6 @@ fn a_single_instance_is_told_with_its_value() {
     let told = |width| told(std::slice::from_ref(&one), width);
     assert_eq!(told(60), "no   Does it freeze the mask? [call=cudaFree]     first-call\n");
     assert!(told(40).ends_with(" first-call[call=cudaFree]\n"), "{}", told(40));
-}
-
-#[test]
-fn a_question_of_another_kind_is_not_answered_by_yes() {
-    let what = part("a/b", "What does a bad entry show?", Kind::NotReproduced);
-    assert!(told(&[what], 100).starts_with("not reproduced What does"));
-}
-
-#[test]
-fn what_is_open_says_why_in_words() {
-    let mut open = part("a/b", FREEZES, Kind::Inconclusive);
-    open.verdict.reason = Some(Reason::Contaminated);
-    let text = told(&[open], 100);
-    assert!(text.starts_with("?    Does it freeze"), "{text}");
-    assert!(text.contains("\n     not settled: another process changed its memory on the GPU meanwhile\n"), "{text}");
 }
 
 #[test]
@@ -230,27 +223,17 @@ A context costs 530 MiB here.
 }
 
 #[test]
-fn co_tenants_are_told() {
+fn co_tenants_and_a_failed_calibration_are_told() {
     let mut report = fixture::report();
-    assert!(!head(&report.view(), None, 100).contains("Other processes"));
     let uuid = report.machine.gpus[1].uuid.clone();
-    let there = |used_bytes| cuda_pitfalls_core::report::CoTenancy {
-        uuid: uuid.clone(),
-        used_bytes,
-        processes: Some(Vec::new()),
-    };
-    report.run.co_tenants = vec![there(Some(0))];
-    assert!(!head(&report.view(), None, 100).contains("Other processes"));
-    report.run.co_tenants = vec![there(Some(530 << 20))];
-    let text = head(&report.view(), None, 120);
-    assert!(text.contains("Other processes hold memory: 530 MiB on gpu1 (0 listed)."), "{text}");
-}
-
-#[test]
-fn a_failed_calibration_is_told() {
-    let mut report = fixture::report();
     report.run.calibration[1].figures.sound = false;
-    assert!(head(&report.view(), None, 100).contains("CALIBRATION FAILED on 1 of 2 GPUs"));
+    for (bytes, is_told) in [(0, false), (530 << 20, true)] {
+        let (uuid, used_bytes, processes) = (uuid.clone(), Some(bytes), Some(Vec::new()));
+        report.run.co_tenants = vec![cuda_pitfalls_core::report::CoTenancy { uuid, used_bytes, processes }];
+        let text = head(&report.view(), None, 500);
+        assert_eq!(text.contains("Other processes hold memory: 530 MiB on gpu1 (0 listed)."), is_told, "{text}");
+        assert!(text.contains("CALIBRATION FAILED on 1 of 2 GPUs"), "{text}");
+    }
 }
 
 #[test]

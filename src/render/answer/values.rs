@@ -24,8 +24,8 @@ pub(super) fn line(parts: &[(String, Vec<String>)], room: usize) -> String {
         let line = written(parts, &shown);
         let longest = shown.iter().enumerate().filter(|(_, count)| **count > 1).max_by_key(|(_, count)| **count);
         match longest {
-            Some((place, _)) if columns(&line) > room => {
-                if let Some(count) = shown.get_mut(place) {
+            Some((index, _)) if columns(&line) > room => {
+                if let Some(count) = shown.get_mut(index) {
                     *count -= 1;
                 }
             }

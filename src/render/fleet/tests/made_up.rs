@@ -5,9 +5,8 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::change;
+use crate::fleet::words;
 use cuda_pitfalls_answers::fleet::*;
-use cuda_pitfalls_core::fact;
 use cuda_pitfalls_core::verdict::Provenance;
 
 pub(super) const MIB: i64 = 1 << 20;
@@ -78,24 +77,12 @@ pub(super) fn merged(reports: &[Value]) -> Fleet {
 
 /// Every difference in short: the question, the machines, and in what.
 fn told(fleet: &Fleet) -> Vec<(String, Vec<String>, String)> {
-    let name = |at: &usize| fleet.machines[*at].name.clone();
-    let what = |what: &What| match what {
-        What::Outcome { verdict_differs, facts, .. } => {
-            let facts = facts.iter().map(|it| {
-                let words = |seen: &Option<fact::Change>| seen.as_ref().map(change::words).unwrap_or_default();
-                let about = it.usual.as_ref().or(it.these.as_ref()).map(change::about).unwrap_or_default();
-                let which = if it.outcome > 1 { format!("(or {}) ", it.outcome) } else { String::new() };
-                format!("{} {which}{about}: {} / {}", it.case, words(&it.usual), words(&it.these))
-            });
-            let verdict = if *verdict_differs { "verdict" } else { "facts" };
-            [verdict.to_string()].into_iter().chain(facts).collect::<Vec<_>>().join("; ")
-        }
-        What::Bytes { figure, usual, these } => format!("{figure}: {} / {}", usual.median_bytes, these.median_bytes),
-        What::NoAnswer { reasons } => format!("{reasons:?}"),
-    };
-    let all = fleet.differences.iter();
-    all.map(|it| (fleet.questions[it.question].name.clone(), it.machines.iter().map(name).collect(), what(&it.what)))
-        .collect()
+    let all = words::in_words(fleet).into_iter().map(|one| {
+        let contrasts = one.contrasts.iter().map(|it| format!("{}: {} / {}", it.about, it.usual, it.these));
+        let machines = one.machines.iter().map(|name| (*name).to_owned()).collect();
+        (one.name.to_owned(), machines, contrasts.collect::<Vec<_>>().join("; "))
+    });
+    all.collect()
 }
 
 fn difference(question: &str, machines: &[&str], what: &str) -> (String, Vec<String>, String) {
@@ -118,17 +105,16 @@ fn a_minority_differs_in_verdict_facts_bytes_or_has_no_answer() {
     all[7]["scenarios"][1] = json!({"name": "context/two", "sha256": "00ff", "verdict":
         {"kind": "skipped", "reason": "hazard_not_allowed", "expectation": "no_expectation"}});
     let fleet = merged(&all);
-    let verdict = "verdict; trap 1 a: context on gpu0 / ";
-    let facts = "facts; trap 1 a: context on gpu0 / CUDA_ERROR_NO_DEVICE";
-    let bytes = |these: i64| format!("trap/gpu0: {} / {}", 527 * MIB, these);
+    let verdict = "verdict: yes (reproduced) / no (not_reproduced); trap 1 a: context on gpu0 / no such fact";
+    let facts = "trap 1 a: context on gpu0 / CUDA_ERROR_NO_DEVICE";
     assert_eq!(
         told(&fleet),
         [
             difference("context/one", &["node-01"], verdict),
             difference("context/one", &["node-02"], facts),
-            difference("context/two", &["node-05"], "{\"hang\": 1}"),
-            difference("context/two", &["node-04"], &bytes(0)),
-            difference("context/two", &["node-03"], &bytes(600 * MIB)),
+            difference("context/two", &["node-05"], "verdict: yes (reproduced) / no answer: hang"),
+            difference("context/two", &["node-04"], "trap/gpu0: +527 MiB / 0 (-527 MiB)"),
+            difference("context/two", &["node-03"], "trap/gpu0: +527 MiB / +600 MiB (+73 MiB)"),
         ]
     );
     let usual = &fleet.groups[0].usual[1];
@@ -183,7 +169,7 @@ fn machines_are_compared_within_their_group_only() {
     }
     let fleet = merged(&all);
     // A driver that differs is a difference from the machines with the same GPUs, named as such.
-    let driver = difference("driver", &["node-00"], "facts;  driver: version=580.1 / version=590.1");
+    let driver = difference("driver", &["node-00"], "driver: version=580.1 / version=590.1");
     assert_eq!(told(&fleet), [driver]);
     assert_eq!((fleet.differences[0].usual_machines, fleet.causes.len()), (4, 1));
     let sizes: Vec<usize> = fleet.groups.iter().map(|group| group.machines.len()).collect();
@@ -217,7 +203,10 @@ fn a_question_that_was_asked_otherwise_is_another_one() {
     let fleet = merged(&all);
     let names: Vec<&str> = fleet.questions.iter().map(|question| question.name.as_str()).collect();
     assert_eq!(names, ["context/one", "context/one (asked otherwise: beef)", "context/two"]);
-    assert_eq!(told(&fleet), [difference("context/one", &["node-03"], "{\"no_package\": 1}")]);
+    assert_eq!(
+        told(&fleet),
+        [difference("context/one", &["node-03"], "verdict: yes (reproduced) / no answer: no_package")]
+    );
 }
 
 #[test]
@@ -259,8 +248,7 @@ fn machines_are_named_by_label_or_by_their_gpus() {
     clash[1]["machine"]["gpus"][0]["uuid"] = clash[0]["machine"]["gpus"][0]["uuid"].clone();
     let fleet = merged(&clash);
     let warnings: Vec<&str> = fleet.machines.iter().flat_map(|it| &it.warnings).map(String::as_str).collect();
-    let of = |name: &str| format!("has a GPU with the UUID of one of {name}");
-    assert_eq!(warnings, [of("node-01"), of("node-00")]);
+    assert_eq!(warnings, ["node-01", "node-00"].map(|name| format!("has a GPU with the UUID of one of {name}")));
 }
 
 #[test]
@@ -279,7 +267,7 @@ fn of_two_machines_with_one_name_none_is_hidden() {
     let names: Vec<&str> = fleet.machines.iter().map(|machine| machine.name.as_str()).collect();
     let [first, second] = ["node-02 (GPU-000000000000)", "node-02 (GPU-000000000001)"];
     assert_eq!(names, [first, &format!("{first} (2)"), second]);
-    assert_eq!(told(&fleet), [difference("context/one", &[second], "verdict")]);
+    assert_eq!(told(&fleet), [difference("context/one", &[second], "verdict: yes (reproduced) / no (not_reproduced)")]);
     // Reports that share a GPU, directly or by another report, are of one machine: some see only a part of it.
     for (at, gpus) in [["a", "b"], ["b", "c"], ["c", "d"]].into_iter().enumerate() {
         all[at]["run"]["labels"]["node"] = json!("node-00");
