@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::words::{WordedDifference, name, names};
+use super::words::{WordedDifference, any_names, name, names};
 use crate::block::{Block, Span, Tone};
 use cuda_pitfalls_answers::fleet::{AnswerCoverage, Fleet, Group, labels};
 use cuda_pitfalls_answers::survey::word;
@@ -27,21 +27,18 @@ pub(super) fn unexpected(fleet: &Fleet, most: usize) -> Option<String> {
         answered.extend(group.machines.iter().filter(|machine| !silent.contains(machine)));
         unexpected.extend(&usual.unexpected);
     }
-    let mut all: Vec<(usize, usize, &str)> = Vec::new();
-    for (index, [answered, unexpected]) in &questions {
+    let all = questions.iter().map(|(index, [answered, unexpected])| {
         let question = fleet.questions.get(*index).map_or("unknown", |question| &question.name);
-        all.push((unexpected.len(), answered.len(), question));
-    }
+        (unexpected.len(), answered.len(), question)
+    });
+    let mut all: Vec<(usize, usize, &str)> = all.collect();
     all.sort_by_key(|(count, _, question)| (std::cmp::Reverse(*count), *question));
-    let lines: Vec<String> = all
-        .iter()
-        .map(|(count, of, question)| match of {
-            _ if count < of => format!("{question} on {count} of {of} machines"),
-            1 => format!("{question} on 1 machine"),
-            of => format!("{question} on all {of} machines"),
-        })
-        .collect();
-    (!lines.is_empty()).then(|| names(&lines, most))
+    let lines = all.iter().map(|(count, of, question)| match of {
+        _ if count < of => format!("{question} on {count} of {of} machines"),
+        1 => format!("{question} on 1 machine"),
+        of => format!("{question} on all {of} machines"),
+    });
+    any_names(lines, most)
 }
 
 /// The machines that answered so few questions that they can hardly differ.
@@ -75,9 +72,7 @@ impl Few {
             .all
             .iter()
             .map(|(index, coverage)| format!("{} {} of {}", name(fleet, *index), coverage.answered, coverage.asked));
-        let lines: Vec<String> = lines.collect();
-        let words = names(&lines, most);
-        (!lines.is_empty()).then(|| format!("of the questions that most of the group answered: {words}"))
+        any_names(lines, most).map(|words| format!("of the questions that most of the group answered: {words}"))
     }
 
     /// What is said where there is no difference.
@@ -92,16 +87,11 @@ impl Few {
 
 /// Labels of which the machines differ: `rack=3: 4 of 4 machines differ, of the others 1 of 36`.
 pub(super) fn labelled(fleet: &Fleet, most: usize) -> Option<String> {
-    let shares = labels(fleet);
-    let lines: Vec<String> = shares
-        .iter()
-        .map(|it| {
-            let of_others = format!("of the others {} of {}", it.others_differing, it.others);
-            format!("{}: {} of {} machines differ, {of_others}", it.label, it.differing, it.machines)
-        })
-        .collect();
-    let words = names(&lines, most);
-    (!lines.is_empty()).then_some(words)
+    let lines = labels(fleet).into_iter().map(|it| {
+        let of_others = format!("of the others {} of {}", it.others_differing, it.others);
+        format!("{}: {} of {} machines differ, {of_others}", it.label, it.differing, it.machines)
+    });
+    any_names(lines, most)
 }
 
 /// The machines that nobody can be compared with: in every group that they are in, they are the only one, and their
@@ -143,7 +133,7 @@ fn differ_most(fleet: &Fleet, told: &[WordedDifference<'_>], count: usize) -> Op
     let most = by_machine(told);
     let lines =
         most.iter().map(|(index, count)| format!("{} in {}", name(fleet, *index), counted(*count as u64, "question")));
-    (!most.is_empty()).then(|| names(&lines.collect::<Vec<_>>(), count))
+    any_names(lines, count)
 }
 
 /// What a group's row says of its machines: how many there are, how many differ, and whether it is split.

@@ -157,9 +157,7 @@ impl<'f> FleetView<'f> {
             });
         let caption = "Machines are compared only within a group.";
         let table = Table { caption, ..Table::new(["Group", "Machines"], rows) };
-        let more = self.fleet.groups.len().saturating_sub(self.limits.groups);
-        let more = (more > 0).then(|| Block::paragraph(format!("And {more} more.")));
-        [Block::heading(2, "Groups"), Block::Table(table)].into_iter().chain(more).collect()
+        section("Groups", table, self.fleet.groups.len())
     }
 
     /// What was not merged, and why.
@@ -172,10 +170,15 @@ impl<'f> FleetView<'f> {
         let rows = shown.map(|one| vec![one.path.clone(), word(one.bucket), one.why.clone()]);
         let caption = "Examples of documents that were not merged, with the reason.";
         let table = Table { caption, ..Table::new(["Document", "Bucket", "Why"], rows) };
-        let more = all.len().saturating_sub(self.limits.not_merged);
-        let more = (more > 0).then(|| Block::paragraph(format!("And {more} more.")));
-        [Block::heading(2, "Not merged"), Block::Table(table)].into_iter().chain(more).collect()
+        section("Not merged", table, all.len())
     }
+}
+
+/// A table of some of so many rows.
+fn section(heading: &str, table: Table, all: usize) -> Vec<Block> {
+    let more = all.saturating_sub(table.rows.len());
+    let more = (more > 0).then(|| Block::paragraph(format!("And {more} more.")));
+    [Block::heading(2, heading), Block::Table(table)].into_iter().chain(more).collect()
 }
 
 /// A link to the view of a difference.

@@ -211,3 +211,9 @@ pub(super) fn names(names: &[impl AsRef<str>], most: usize) -> String {
         more => format!("{shown} and {more} more"),
     }
 }
+
+/// The same; none where there are none.
+pub(super) fn any_names(all: impl Iterator<Item = String>, most: usize) -> Option<String> {
+    let all: Vec<String> = all.collect();
+    (!all.is_empty()).then(|| names(&all, most))
+}
