@@ -168,34 +168,29 @@ const LEGEND: [(MapCell, &str); 4] = [
 
 /// The lines whose answer is not the same in every release that was asked, as a picture.
 pub fn changed_map(matrix: &Matrix) -> String {
-    let cell = |state: LineState| {
-        let class = match state {
-            LineState::Yes | LineState::WithoutNvml | LineState::WithNvml => "hi",
-            LineState::Initialised => "mid",
-            LineState::No => "low",
-            _ => "out",
-        };
-        MapCell { sign: words(state).1.chars().next().unwrap_or('?'), class }
-    };
-    let part = |(package, columns): (&str, Vec<usize>)| {
-        let asked: Vec<(usize, &Column)> =
-            columns.iter().filter_map(|index| Some((*index, matrix.columns.get(*index)?))).collect();
-        let asked: Vec<_> = asked.into_iter().filter(|(_, column)| column.failed.is_none()).collect();
+    let mut parts = Vec::new();
+    for (package, columns) in matrix.packages() {
+        let known = columns.iter().filter_map(|index| Some((*index, matrix.columns.get(*index)?)));
+        let asked: Vec<(usize, &Column)> = known.filter(|(_, column)| column.failed.is_none()).collect();
         let rows = matrix.lines_in(&columns).map(|line| {
-            let states = asked.iter().map(|(index, _)| line.cell(*index).map(|found| cell(found.state)));
-            (states.collect::<Vec<_>>(), line.id.clone())
-        });
-        let rows = rows.filter(|(cells, _)| {
-            let mut known = cells.iter().flatten();
-            known.next().is_some_and(|first| known.any(|other| other.class != first.class))
+            let states = asked.iter().map(|(index, _)| line.cell(*index).map(|cell| map_cell(cell.state)));
+            (states.collect(), line.id.clone())
         });
         let versions = asked.iter().map(|(_, column)| column.version.clone()).collect();
-        MapPart { title: package.to_owned(), versions, rows: rows.collect() }
+        parts.push(MapPart::of_changed(package, versions, rows));
+    }
+    parts.retain(|part| !part.rows.is_empty());
+    map(TITLE, "Lines of Python by release; only those whose answer changed. The tables have all.", &LEGEND, &parts)
+}
+
+fn map_cell(state: LineState) -> MapCell {
+    let class = match state {
+        LineState::Yes | LineState::WithoutNvml | LineState::WithNvml => "hi",
+        LineState::Initialised => "mid",
+        LineState::No => "low",
+        _ => "out",
     };
-    let parts: Vec<MapPart> = matrix.packages().into_iter().map(part).filter(|part| !part.rows.is_empty()).collect();
-    let about =
-        "Lines of Python by release of their package; only lines whose answer changed. The tables have them all.";
-    map(TITLE, about, &LEGEND, &parts)
+    MapCell { sign: words(state).1.chars().next().unwrap_or('?'), class }
 }
 
 fn environments(matrix: &Matrix) -> Section {

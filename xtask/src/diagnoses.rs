@@ -6,6 +6,7 @@ use std::fmt::Write;
 use cuda_pitfalls::diagnosis::clue::{Attribute, COMMON, KINDS};
 use cuda_pitfalls::diagnosis::{ANY, DiagnosisRule, Finding, RuleCondition, WorkaroundRun, rules};
 use cuda_pitfalls::text::escape::markdown;
+use cuda_pitfalls::trace::Trace;
 
 use crate::page::Measurement;
 
@@ -36,6 +37,8 @@ A rule is a file `scenarios/diagnoses/<name>.toml`: a comment that says what goe
 pub struct TracedRun {
     /// Its folder below `reports/traces`, such as `h200-x2/torch_fork`.
     pub name: String,
+    /// The trace.
+    pub trace: Trace,
     /// The findings.
     pub findings: Vec<Finding>,
 }

@@ -74,14 +74,16 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
     let articles = articles(&scenarios)?;
     let ledger = claim::weigh(&articles, &reports);
     let counted = counts::Counted { scenarios: &scenarios, bases: &bases, claims: &ledger };
+    let traced = traced()?;
+    let late_mask = traced.iter().find(|run| run.name == LATE_MASK).ok_or("the trace of the picture is no evidence")?;
     let made = [
         ("README.md", counted.in_readme(&read("README.md")?)?),
         (RESULTS, counted.in_results(&read(RESULTS)?)?),
         ("docs/provenance.md", provenance::page(&sources, &uncommitted()?)),
         ("docs/surveys/releases.md", illustrated(&render::releases::markdown(&matrix), RELEASES, "releases")),
         ("docs/surveys/releases.svg", render::releases::changed_map(&matrix)),
-        ("docs/trace.svg", picture::of_trace(&late_mask()?, LATE_MASK)),
-        ("docs/diagnoses.md", diagnoses::page(&traced()?, &measured)),
+        ("docs/trace.svg", picture::of_trace(late_mask)),
+        ("docs/diagnoses.md", diagnoses::page(&traced, &measured)),
         ("docs/explain.md", explain::page(&fared)),
         ("docs/errors.md", errors::page()),
         ("docs/export.md", export::page(&scenarios)?),
@@ -106,7 +108,8 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
     Ok(MadeDocuments { documents, scenarios, sources, measured, fared })
 }
 
-const LATE_MASK: &str = "traces/h200-x2/torch_late_mask";
+/// The trace of which README.md and docs/trace.md have the picture.
+const LATE_MASK: &str = "h200-x2/torch_late_mask";
 /// What the maps show, for readers who do not see them.
 const RELEASES: &str =
     "Lines whose answer changed, by release: whether each calls cuInit. The tables below have all of them";
@@ -173,19 +176,13 @@ pub fn uncommitted() -> Result<BTreeMap<String, usize>, TaskError> {
 /// # Errors
 /// A committed trace cannot be read.
 pub fn traced() -> Result<Vec<diagnoses::TracedRun>, TaskError> {
-    let of_programs = committed(trace::FILE)?.into_iter();
-    let of_programs = of_programs.filter_map(|(name, file)| Some((name.strip_prefix("traces/")?.to_owned(), file)));
-    of_programs
-        .map(|(name, file)| {
-            Ok(diagnoses::TracedRun { name, findings: diagnosis::findings(&trace::Trace::open(&file)?) })
-        })
-        .collect()
-}
-
-/// The committed trace of which README.md has the picture.
-fn late_mask() -> Result<trace::Trace, TaskError> {
-    let named = committed(trace::FILE)?.into_iter().find(|(name, _)| name == LATE_MASK);
-    Ok(trace::Trace::open(&named.ok_or("the trace of the picture is no evidence")?.1)?)
+    let mut traced = Vec::new();
+    for (name, file) in committed(trace::FILE)? {
+        let Some(name) = name.strip_prefix("traces/").map(str::to_owned) else { continue };
+        let trace = trace::Trace::open(&file)?;
+        traced.push(diagnoses::TracedRun { name, findings: diagnosis::findings(&trace), trace });
+    }
+    Ok(traced)
 }
 
 /// The pages of scenarios, with their measurements, and the index.

@@ -6,24 +6,24 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_pitfalls::fact::words::in_order;
 use cuda_pitfalls::fact::{FactColumn, FactKind, KINDS};
-use cuda_pitfalls::observation::Observation;
+use cuda_pitfalls::observation::{Observation, StepObservation};
+use cuda_pitfalls::plan::Plan;
 use cuda_pitfalls::render::svg::file::{CaseMemory, bars, curve};
 use cuda_pitfalls::render::svg::{Chart, ChartLine};
 use cuda_pitfalls::text::units;
-use cuda_pitfalls::trace::{ContextChange, EventKind, Trace};
+use cuda_pitfalls::trace::{ContextChange, EventKind};
 
+use crate::diagnoses::TracedRun;
 use crate::page::Measurement;
 
 /// The most lines of a case, for a file of at most 4 KiB. Of more, those stay that checks name, and the last.
-const MOST_LINES: usize = 18;
+const MOST_LINES: usize = 17;
 /// The memory of trap and control by step. None if it tells nothing: no memory changed, or as much in both cases, and
 /// the question is about something else.
 pub fn memory_by_step(measurement: &Measurement) -> Option<String> {
     let plan = measurement.part.plan.as_ref()?;
-    let is_about_memory =
-        |kind: &FactKind| kind.told == FactColumn::WithMemory || ["memory", "contexts"].contains(&kind.key);
-    let asks =
-        plan.effect.iter().any(|check| KINDS.iter().any(|kind| is_about_memory(kind) && kind.is_asked(&check.facts)));
+    let is_asked =
+        plan.effect.iter().any(|check| KINDS.iter().any(|kind| is_of_memory(kind) && kind.is_asked(&check.facts)));
     let mut cases = Vec::new();
     for name in ["trap", "control"] {
         let Some(outcome) = measurement.part.case(name).and_then(|case| case.outcomes.first()) else { continue };
@@ -34,40 +34,50 @@ pub fn memory_by_step(measurement: &Measurement) -> Option<String> {
     let used: BTreeSet<String> = all.filter(|(_, bytes)| *bytes != 0).map(|(gpu, _)| gpu.clone()).collect();
     let ends: Vec<_> = cases.iter().map(most_and_last).collect();
     let differ = ends.len() == 2 && ends.first() != ends.last();
-    if used.is_empty() || !(differ || asks) {
+    if used.is_empty() || !(differ || is_asked) {
         return None;
     }
     for CaseMemory { steps, .. } in &mut cases {
         steps.iter_mut().for_each(|(_, memory)| memory.retain(|(gpu, _)| used.contains(gpu)));
-        steps.dedup_by(|next, before| next.1 == before.1);
+        steps.dedup_by(|next, before| next.1 == before.1 && !is_checked(plan, &next.0));
         let untouched = steps.iter().take_while(|(_, memory)| memory.iter().all(|(_, bytes)| *bytes == 0)).count();
         steps.drain(..untouched.min(steps.len().saturating_sub(1)));
         let most = (MOST_LINES / (used.len() + 1)).max(1);
         if steps.len() > most {
             let last = steps.last().cloned();
-            steps.retain(|step| Some(step) == last.as_ref() || plan.effect.iter().any(|check| check.at == step.0));
+            steps.retain(|step| Some(step) == last.as_ref() || is_checked(plan, &step.0));
         }
         steps.drain(..steps.len().saturating_sub(most));
     }
     let note = format!(
-        "MiB on each GPU, after each step that changes it.\n{}, driver {}",
+        "MiB on each GPU, after steps that change it or show the answer.\n{}, driver {}",
         measurement.gpus(),
         measurement.driver()
     );
     Some(bars("MiB on each GPU by step, the trap beside the control", &cases, &note))
 }
 
+fn is_of_memory(kind: &FactKind) -> bool {
+    kind.told == FactColumn::WithMemory || ["memory", "contexts"].contains(&kind.key)
+}
+
+fn is_checked(plan: &Plan, step: &str) -> bool {
+    plan.effect.iter().any(|check| check.at == step)
+}
+
 /// Each step with the memory of each GPU, and before it the most in between, if that is more.
 fn levels(seen: &Observation) -> Vec<(String, Vec<(String, i64)>)> {
     let mut levels = Vec::new();
-    for step in &seen.steps {
-        let memory = || in_order(&step.memory).into_iter();
-        if memory().any(|(_, memory)| memory.peak_bytes.is_some()) {
-            let most = memory().filter_map(|(gpu, it)| Some((gpu.clone(), it.peak_bytes.or(it.used_bytes)?)));
-            levels.push((format!("{}, at most", step.label), most.collect()));
+    for StepObservation { label, memory, .. } in &seen.steps {
+        let read = in_order(memory).into_iter().filter_map(|(gpu, it)| Some((gpu, it.used_bytes?, it.peak_bytes)));
+        let read: Vec<(&String, i64, Option<i64>)> = read.collect();
+        if read.iter().any(|(.., peak)| peak.is_some()) {
+            let most = read.iter().map(|(gpu, used, peak)| ((*gpu).clone(), peak.unwrap_or(*used)));
+            levels.push((format!("{label}, at most"), most.collect()));
         }
-        let used: Vec<(String, i64)> = memory().filter_map(|(gpu, it)| Some((gpu.clone(), it.used_bytes?))).collect();
-        levels.extend((!used.is_empty()).then(|| (step.label.clone(), used)));
+        if !read.is_empty() {
+            levels.push((label.clone(), read.iter().map(|(gpu, used, _)| ((*gpu).clone(), *used)).collect()));
+        }
     }
     levels
 }
@@ -84,7 +94,7 @@ fn most_and_last(case: &CaseMemory) -> BTreeMap<&str, [i64; 2]> {
 }
 
 /// The memory of each GPU over the time of a trace, from the first `cuInit` on, with what the program did.
-pub fn of_trace(trace: &Trace, name: &str) -> String {
+pub fn of_trace(TracedRun { name, trace, .. }: &TracedRun) -> String {
     let mut marks: Vec<(u64, String)> = Vec::new();
     for event in &trace.events {
         let did = match &event.what {
@@ -100,16 +110,15 @@ pub fn of_trace(trace: &Trace, name: &str) -> String {
             }
             _ => continue,
         };
-        // Two witnesses see a cuInit.
-        if !marks.iter().any(|(_, mark)| *mark == did) {
-            marks.push((event.t_ns, did));
-        }
+        // Of two witnesses of a cuInit the later one saw what was read.
+        marks.retain(|(_, mark)| *mark != did);
+        marks.push((event.t_ns, did));
     }
     let from = marks.first().map_or(trace.start.t_ns, |(t, _)| *t);
     let to = trace.end.as_ref().map(|end| end.t_ns);
     let to = to.into_iter().chain(trace.memory.iter().map(|memory| memory.t_ns)).max().unwrap_or(from);
     for (t, mark) in marks.iter_mut().skip(1) {
-        *mark = format!("+{}: {mark}", units::duration(*t - from));
+        *mark = format!("{} later {mark}", units::duration(*t - from));
     }
     let lines = (0..trace.start.gpus.len()).map(|index| {
         let before = trace.start.used_bytes.get(index).copied().flatten().unwrap_or_default();
@@ -122,7 +131,7 @@ pub fn of_trace(trace: &Trace, name: &str) -> String {
     let title = "A mask that is set too late, as trace sees it".to_owned();
     let chart = Chart { title, span_ns: (from, to), lines: lines.collect(), marks };
     let model = trace.start.gpus.first().and_then(|gpu| gpu.name.as_deref()).unwrap_or("unknown GPU");
-    curve(&chart, &format!("{} × {model}; the trace is reports/{name}", trace.start.gpus.len()))
+    curve(&chart, &format!("{} × {model}; the trace is reports/traces/{name}", trace.start.gpus.len()))
 }
 
 const MASK: &str = "CUDA_VISIBLE_DEVICES";

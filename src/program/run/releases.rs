@@ -337,7 +337,12 @@ fn fake(witness: DriverWitness) -> (WitnessAsked, Ground) {
 }
 
 /// This machine's libcuda with its own NVML, or with the simulated machine's.
-fn libcuda(session: &Session, witness: DriverWitness, told_version: Option<u32>, cuda_gpus: u32) -> (WitnessAsked, Ground) {
+fn libcuda(
+    session: &Session,
+    witness: DriverWitness,
+    told_version: Option<u32>,
+    cuda_gpus: u32,
+) -> (WitnessAsked, Ground) {
     let nvml = (witness == DriverWitness::LibcudaWithNvml).then_some("simulated");
     let nvml_gpus = if nvml.is_some() { FAKE_GPUS } else { cuda_gpus };
     let libcuda = session.libcuda.as_deref().and_then(version_of);

@@ -65,37 +65,41 @@ pub(super) fn changes(rows: &[&CallRow]) -> [Section; 2] {
 /// export a call have no cell.
 pub(super) fn calls_map(rows: &[&CallRow]) -> String {
     let (by_call, all) = by_version(rows);
-    let cell = |row: &&CallRow| match (row.makes_context(), reads(row)) {
-        _ if row.standing.unmeasured.is_some() => None,
-        (Some(true), _) => Some(MapCell { sign: 'C', class: "hi" }),
-        (_, "yes") => Some(MapCell { sign: 'm', class: "mid" }),
-        (_, "no") => Some(MapCell { sign: '-', class: "low" }),
-        _ => Some(MapCell { sign: '?', class: "out" }),
-    };
+    let asked = by_call.len();
     let lines = by_call.into_iter().map(|(call, versions)| {
-        let cells: Vec<_> = all.iter().map(|version| versions.get(version).and_then(cell)).collect();
-        (cells, call.to_owned())
+        (all.iter().map(|version| map_cell(versions.get(version)?)).collect(), call.to_owned())
     });
-    let (alike, differ): (Vec<_>, Vec<_>) = lines.partition(|(cells, _)| {
-        cells.iter().flatten().all(|cell| Some(*cell) == cells.iter().flatten().next().copied())
-    });
-    let taken = |sign: char| {
-        let own = rows.iter().filter(|row| cell(row).is_some_and(|cell| cell.sign == sign));
-        let most = own.filter_map(|row| row.device_used_bytes.as_ref()?.iter().max().copied());
-        most.clone().min().zip(most.max()).map_or_else(String::new, |(least, most)| match units::delta(most) {
-            most if most == units::delta(least) => most,
-            most => format!("{} to {most}", units::delta(least)),
-        })
-    };
-    let context = format!("creates a context: {} on its GPU", taken('C'));
-    let mask = format!("reads the mask, creates none: {} on a GPU", taken('m'));
-    let legend =
-        [('C', "hi", context.as_str()), ('m', "mid", &mask), ('-', "low", "does neither"), ('?', "out", "not known")];
-    let legend = legend.map(|(sign, class, words)| (MapCell { sign, class }, words));
-    let versions = all.iter().map(|version| name(version)).collect();
-    let title = format!("{} calls of libcudart that changed ({} did not)", differ.len(), alike.len());
+    let mut part = MapPart::of_changed("", all.iter().map(|version| name(version)).collect(), lines);
+    let changed = part.rows.len();
+    part.title = format!("{changed} calls of libcudart that changed ({} did not)", asked - changed);
+    let context = format!("creates a context: {} on its GPU", memory_of(rows, CREATES));
+    let mask = format!("reads the mask, creates none: {} on a GPU", memory_of(rows, READS));
+    let legend = [(CREATES, context.as_str()), (READS, &mask), (NEITHER, "does neither"), (UNKNOWN, "not known")];
     let about = "A version that does not export a call has no cell. The tables have every call.";
-    map("The first call of a process, by libcudart", about, &legend, &[MapPart { title, versions, rows: differ }])
+    map("The first call of a process, by libcudart", about, &legend, &[part])
+}
+
+const CREATES: MapCell = MapCell { sign: 'C', class: "hi" };
+const READS: MapCell = MapCell { sign: 'm', class: "mid" };
+const NEITHER: MapCell = MapCell { sign: '-', class: "low" };
+const UNKNOWN: MapCell = MapCell { sign: '?', class: "out" };
+
+fn map_cell(row: &CallRow) -> Option<MapCell> {
+    let cell = match (row.makes_context(), row.reads_mask) {
+        (Some(true), _) => CREATES,
+        (_, Some(true)) => READS,
+        (_, Some(false)) => NEITHER,
+        _ => UNKNOWN,
+    };
+    row.standing.unmeasured.is_none().then_some(cell)
+}
+
+/// The least and the most that calls with this cell take on one GPU.
+fn memory_of(rows: &[&CallRow], cell: MapCell) -> String {
+    let own = rows.iter().filter(|row| map_cell(row) == Some(cell));
+    let most = own.filter_map(|row| row.device_used_bytes.as_ref()?.iter().max().copied());
+    let ends: BTreeSet<String> = most.clone().min().into_iter().chain(most.max()).map(units::delta).collect();
+    ends.into_iter().collect::<Vec<_>>().join(" to ")
 }
 
 type ByVersion<'a> = BTreeMap<&'a str, BTreeMap<Version, &'a CallRow>>;

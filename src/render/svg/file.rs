@@ -72,11 +72,13 @@ pub fn bars(title: &str, cases: &[CaseMemory], note: &str) -> String {
     let mut paths: [String; 4] = Default::default();
     let wide = (WIDTH - EDGE) / cases.len().max(1) as f64 - EDGE;
     let (mut out, mut about, mut height) = (String::new(), Vec::new(), 0.0f64);
+    let top = 10.0 + 14.0 * cases.len() as f64;
     for (case, column) in cases.iter().zip(0u8..) {
         let x = EDGE + f64::from(column) * (wide + EDGE);
-        text(&mut out, "b", (x, 16.0), &case.name);
-        text(&mut out, "d", (x, 30.0), &shorten(&case.does, (wide / 7.0) as usize));
-        let mut y = 48.0;
+        let does = format!("{}: {}", case.name, case.does);
+        text(&mut out, "", (EDGE, 16.0 + 14.0 * f64::from(column)), &shorten(&does, 60));
+        text(&mut out, "b", (x, top + 12.0), &case.name);
+        let mut y = top + 28.0;
         for (step, memory) in &case.steps {
             text(&mut out, "c", (x, y), &shorten(step, (wide / 6.1) as usize));
             for (gpu, bytes) in memory {
@@ -133,6 +135,21 @@ pub struct MapPart {
     pub versions: Vec<String>,
     /// Rows, each with a cell for each version that has one, and its name.
     pub rows: Vec<(Vec<Option<MapCell>>, String)>,
+}
+
+impl MapPart {
+    /// Only the rows whose cells differ in colour.
+    pub fn of_changed(
+        title: &str,
+        versions: Vec<String>,
+        rows: impl Iterator<Item = (Vec<Option<MapCell>>, String)>,
+    ) -> MapPart {
+        let rows = rows.filter(|(cells, _)| {
+            let mut known = cells.iter().flatten();
+            known.next().is_some_and(|first| known.any(|other| other.class != first.class))
+        });
+        MapPart { title: title.to_owned(), versions, rows: rows.collect() }
+    }
 }
 
 /// A map: cells of a colour and a sign, by version. `legend` has what each says.
@@ -253,7 +270,7 @@ mod tests {
         let case =
             |bytes| CaseMemory { steps: vec![("a".into(), vec![("gpu0".into(), bytes)])], ..CaseMemory::default() };
         let svg = bars("", &[case(527 << 20), case(0)], "");
-        assert!(svg.contains("<path class=\"g0\" d=\"M40 54h114.0v9H40z\"/>"), "{svg}");
+        assert!(svg.contains("<path class=\"g0\" d=\"M40 72h114.0v9H40z\"/>"), "{svg}");
         assert!(bars("", &[case(3407872)], "").contains("h63.0v9"), "a fifth of the width");
     }
 }

@@ -73,11 +73,11 @@ pub(super) fn section(
 fn seen_lines(measurement: &Measurement, case: &str) -> Option<Vec<String>> {
     let plan = measurement.part.plan.as_ref()?;
     let program = lines::of_case(plan.case(case), &measurement.part.case(case)?.view())?;
-    let named = |line: String| {
-        let gpus = plan.gpus.iter().enumerate();
-        gpus.fold(line, |line, (index, uuid)| line.replace(uuid.as_str(), &format!("UUID of gpu{index}")))
-    };
-    Some(program.into_iter().map(named).collect())
+    let mut text = program.join("\n");
+    for (index, uuid) in plan.gpus.iter().enumerate() {
+        text = text.replace(uuid.as_str(), &format!("UUID of gpu{index}"));
+    }
+    Some(text.lines().map(str::to_owned).collect())
 }
 
 fn no_control(out: &mut String, scenario: &Scenario) {
