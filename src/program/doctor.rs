@@ -21,9 +21,8 @@ use crate::host;
 
 /// Where the loader looks first.
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
-/// The folder of MPS, and where it is without this variable.
+/// The folder of MPS.
 const MPS: &str = "CUDA_MPS_PIPE_DIRECTORY";
-const MPS_FOLDER: &str = "/tmp/nvidia-mps";
 /// The name by which programs open libcuda.
 const LIBCUDA: &str = "libcuda.so.1";
 /// How long a look at a process may take without an answer, in milliseconds.
@@ -241,7 +240,7 @@ impl<'a> Doctor<'a> {
         Ok(())
     }
 
-    /// Starts the driver again and again, each time with one thing of the environment otherwise.
+    /// Starts the driver again, each time with one change of the environment.
     fn without(&mut self, examination: &mut Examination) -> Result<(), DoctorError> {
         let as_it_is = self.environment();
         let mut bare = as_it_is.clone();
@@ -266,7 +265,7 @@ impl<'a> Doctor<'a> {
         Ok(())
     }
 
-    /// What can be otherwise here, each with the environment that it makes.
+    /// The changes to try, each with its environment.
     fn changes(
         &self,
         place: &HostState,
@@ -280,13 +279,12 @@ impl<'a> Doctor<'a> {
             environment.remove(&OsString::from(variable));
             changes.push((StartChange::Without { variable: variable.clone() }, environment));
         }
-        let folder = place.environment.get(MPS).map_or(MPS_FOLDER, String::as_str);
-        if fs::symlink_metadata(Path::new(folder).join("control")).is_ok() {
+        if let Some(folder) = host::mps_folder() {
             let empty = self.home.path().join("no-mps");
             fs::create_dir_all(&empty)?;
             let mut environment = as_it_is.clone();
             environment.insert(MPS.into(), empty.into());
-            changes.push((StartChange::WithoutMps { folder: folder.to_string() }, environment));
+            changes.push((StartChange::WithoutMps { folder }, environment));
         }
         let path = as_it_is.get(&OsString::from(LIBRARY_PATH)).cloned().unwrap_or_default();
         let folders: Vec<PathBuf> = std::env::split_paths(&path).collect();
@@ -304,7 +302,7 @@ impl<'a> Doctor<'a> {
     }
 }
 
-/// What is to be tried: the files and the system calls of the table, with the device file of each GPU.
+/// What to try: the files and the system calls of the table, with the device file of each GPU.
 fn wanted(needs: &[NeedFacts], place: &HostState) -> (Vec<(String, bool)>, Vec<String>) {
     let (mut files, mut calls): (BTreeMap<String, bool>, Vec<String>) = (BTreeMap::new(), Vec::new());
     for need in needs {

@@ -34,7 +34,7 @@ pub enum EvidenceError {
         /// The system's error.
         source: io::Error,
     },
-    /// It has other bytes.
+    /// Its content differs.
     #[error("`{}` is not the file that {LIST} lists: its SHA-256 is {found}", path.display())]
     Changed {
         /// The file.
@@ -49,7 +49,7 @@ pub fn listed() -> Vec<Listed> {
     parse(SOURCE)
 }
 
-/// Reads a list. A line that is none of `sha256sum` lists nothing.
+/// Reads a list. Lines in another format than that of `sha256sum` are ignored.
 pub fn parse(text: &str) -> Vec<Listed> {
     let lines = text.lines().filter_map(|line| line.split_once("  "));
     lines.map(|(hash, name)| Listed { name: name.into(), sha256: hash.into() }).collect()
@@ -69,7 +69,7 @@ pub fn sha256(path: &Path) -> io::Result<String> {
 }
 
 impl Listed {
-    /// Where the file lies in a folder `reports`, if it is the one that was listed.
+    /// The path of the file in a folder `reports`, if it is the one that was listed.
     ///
     /// # Errors
     /// It cannot be read, or is another.

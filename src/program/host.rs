@@ -68,10 +68,10 @@ pub(crate) fn environment() -> BTreeMap<String, String> {
     in_reports().filter_map(|name| Some((name.to_string(), std::env::var(name).ok()?))).collect()
 }
 
-/// Whether an MPS control pipe is at the place where clients look for it.
-pub(crate) fn mps() -> bool {
+/// The folder with the control pipe of MPS, if there is one where clients look for it.
+pub(crate) fn mps_folder() -> Option<String> {
     let folder = std::env::var("CUDA_MPS_PIPE_DIRECTORY").unwrap_or_else(|_| "/tmp/nvidia-mps".to_string());
-    fs::exists(format!("{folder}/control")).unwrap_or(false)
+    fs::exists(format!("{folder}/control")).unwrap_or(false).then_some(folder)
 }
 
 /// The largest resident set of this process so far, in bytes.

@@ -1,7 +1,7 @@
 //! `bisect`: how it ends, and its start.
 
-use super::output::fail;
-use super::workers::with_workers;
+use super::output::{Outcome, fail};
+use super::workers;
 use crate::run::{self, BisectOptions};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::EnvironmentRequest;
@@ -16,15 +16,14 @@ Example, of about a minute, which finds cuda-bindings 12.9.0:
   cuda-pitfalls bisect --package cuda-bindings --good 12.8.0 --bad 13.0.0 --forbid cuinit -- \\
     python -c 'from cuda.bindings import runtime; runtime.cudaDriverGetVersion()'";
 
-pub(super) fn bisect(options: BisectOptions) -> Exit {
+pub(super) fn bisect(options: BisectOptions) -> Outcome {
     let BisectOptions { package, good, bad, json, .. } = &options;
     if package.len() != good.len() || package.len() != bad.len() {
-        return fail("each --package needs one --good and one --bad, in the same order", Exit::Usage, *json);
+        return Err(fail("each --package needs one --good and one --bad, in the same order", Exit::Usage, *json));
     }
     for (package, version) in package.iter().zip(good).chain(package.iter().zip(bad)) {
-        if let Err(error) = EnvironmentRequest::parse(&format!("{package}=={version}")) {
-            return fail(error, Exit::Usage, *json);
-        }
+        EnvironmentRequest::parse(&format!("{package}=={version}")).map_err(|error| fail(error, Exit::Usage, *json))?;
     }
-    with_workers(*json, |program, interrupt| run::bisect(&options, program, interrupt))
+    let (program, interrupt) = workers::prepare(*json)?;
+    Ok(run::bisect(&options, &program, interrupt))
 }

@@ -4,8 +4,8 @@ use std::io;
 
 use clap::Args;
 
-use super::output::{ended, fail, print};
-use super::workers::with_workers;
+use super::output::{Outcome, ended, fail, print};
+use super::workers;
 use crate::argument;
 use crate::doctor::{Doctor, DoctorError};
 use crate::run::options::WHERE;
@@ -50,16 +50,15 @@ pub(super) struct DoctorArguments {
     json: bool,
 }
 
-pub(super) fn doctor(arguments: &DoctorArguments) -> Exit {
+pub(super) fn doctor(arguments: &DoctorArguments) -> Outcome {
     if arguments.on == On::Auto {
         let why = "--on auto: a doctor does not choose another machine; write `cuda` or `sim`";
-        return fail(why, Exit::Usage, arguments.json);
+        return Err(fail(why, Exit::Usage, arguments.json));
     }
-    with_workers(arguments.json, |program, interrupt| {
-        let doctor = Doctor::new(program, &arguments.on, arguments.timeout * 1000, interrupt);
-        let ended = doctor.and_then(|mut doctor| examine(&mut doctor, arguments));
-        ended.unwrap_or_else(|error| failed(&error, arguments.json))
-    })
+    let (program, interrupt) = workers::prepare(arguments.json)?;
+    let doctor = Doctor::new(&program, &arguments.on, arguments.timeout * 1000, interrupt);
+    let ended = doctor.and_then(|mut doctor| examine(&mut doctor, arguments));
+    ended.map_err(|error| failed(&error, arguments.json))
 }
 
 fn examine(doctor: &mut Doctor<'_>, arguments: &DoctorArguments) -> Result<Exit, DoctorError> {

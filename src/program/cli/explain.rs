@@ -86,12 +86,12 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Outcome {
     Ok(ended(exit.worst(shown)))
 }
 
-/// What was said.
+/// The text to explain, and where it came from.
 struct Heard {
     query: Query,
-    /// How it went to pass it through; none if it was not.
+    /// The exit code of passing it through; `None` if it was not passed.
     passed: Option<Exit>,
-    /// How the command ended that said it.
+    /// How the command ended, if one was run.
     ran: Option<Ended>,
 }
 

@@ -74,7 +74,7 @@ fn written(
     written.map_err(|refusal| format!("{} cannot be written as {}: {refusal}", instance.name, language.name()))
 }
 
-/// What a file is called without its suffix; none if a shell or a comment would take it for more than a name.
+/// The name of a file without its suffix; `None` if it has characters that a shell or a comment interprets.
 fn file_stem(path: &Path) -> Option<String> {
     let stem = path.file_stem()?.to_str()?;
     (stem.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c)) && !stem.starts_with('-'))

@@ -156,7 +156,7 @@ fn exit(merged: &Fleet, forbidden: &[Forbidden]) -> Exit {
     }
 }
 
-/// Who is expected.
+/// The names of the machines that are expected.
 fn names(path: &Path) -> Result<Vec<String>, CliError> {
     let name = terminal(&path.to_string_lossy());
     let text = if path == Path::new(input::STDIN) {
@@ -170,7 +170,7 @@ fn names(path: &Path) -> Result<Vec<String>, CliError> {
     Ok(fleet::names(&text).map_err(|why| format!("--expect {name}: {}", terminal(&why.to_string())))?)
 }
 
-/// What the program knows of its scenarios.
+/// The question and the page of each built-in scenario.
 fn words() -> HashMap<String, Words> {
     let all = catalogue::list(&[], &[]).unwrap_or_default();
     let words = all.into_iter().map(|outline| {

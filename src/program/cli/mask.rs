@@ -1,11 +1,11 @@
-//! `mask`: its arguments, and whose GPUs a mask is held against.
+//! `mask`: its arguments, and the GPUs to which a mask is applied.
 
 use std::path::Path;
 
 use clap::Args;
 
-use super::output::{ended, fail, print};
-use super::workers::with_workers;
+use super::output::{Outcome, ended, fail, print};
+use super::workers;
 use crate::gpus::{self, GpusError};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
@@ -53,7 +53,7 @@ pub(super) struct MaskArguments {
     json: bool,
 }
 
-pub(super) fn mask(arguments: &MaskArguments) -> Exit {
+pub(super) fn mask(arguments: &MaskArguments) -> Outcome {
     let [mask_here, order_here] =
         [MASK, ORDER].map(|name| std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()));
     let names: Vec<String> = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()).collect();
@@ -67,33 +67,30 @@ pub(super) fn mask(arguments: &MaskArguments) -> Exit {
         misspelt.extend(meant_by(name).map(|meant| (name.to_owned(), meant.to_owned())));
     }
     let order = arguments.order.clone().or(order_here);
-    let show = |(source, gpus): (GpuSource, Vec<ListedGpu>)| {
-        let answer = visibility(mask.clone(), order.clone(), source, gpus);
-        let answer = Visibility { misspelt: misspelt.clone(), ..answer };
-        ended(match arguments.json {
-            true => print(&json::document(&serde_json::to_value(&answer).unwrap_or_default())),
-            false => print(&page::text(&answer, terminal::width(&std::io::stdout()))),
-        })
-    };
-    match arguments.gpus.as_deref().map(source) {
-        Some(Err(error)) => fail(error, Exit::Usage, arguments.json),
-        Some(Ok(GpuChoice::Listed(path, gpus))) => show((GpuSource::File { path }, gpus)),
-        Some(Ok(GpuChoice::Simulated(machine))) => asked(arguments, Some(&machine), show),
-        None => asked(arguments, None, show),
-    }
+    let (source, gpus) = gpus(arguments)?;
+    let answer = Visibility { misspelt, ..visibility(mask, order, source, gpus) };
+    Ok(ended(match arguments.json {
+        true => print(&json::document(&serde_json::to_value(&answer).unwrap_or_default())),
+        false => print(&page::text(&answer, terminal::width(&std::io::stdout()))),
+    }))
 }
 
-/// Has NVML list the GPUs, and shows the answer.
-fn asked(
-    arguments: &MaskArguments,
-    simulated: Option<&str>,
-    show: impl Fn((GpuSource, Vec<ListedGpu>)) -> Exit,
-) -> Exit {
-    with_workers(arguments.json, |program, _| match gpus::list(program, simulated) {
-        Ok(found) => show(found),
-        Err(error @ GpusError::Machine(_)) => fail(error, Exit::Usage, arguments.json),
-        Err(error @ GpusError::Unavailable(_)) => fail(error, Exit::NothingMeasured, arguments.json),
-        Err(error @ GpusError::System(_)) => fail(error, Exit::Internal, arguments.json),
+/// The GPUs to which the mask is applied: those of a file, or those that NVML lists.
+fn gpus(arguments: &MaskArguments) -> Result<(GpuSource, Vec<ListedGpu>), Exit> {
+    let named = arguments.gpus.as_deref().map(source).transpose();
+    let simulated = match named.map_err(|why| fail(why, Exit::Usage, arguments.json))? {
+        Some(GpuChoice::Listed(path, gpus)) => return Ok((GpuSource::File { path }, gpus)),
+        Some(GpuChoice::Simulated(machine)) => Some(machine),
+        None => None,
+    };
+    let (program, _interrupt) = workers::prepare(arguments.json)?;
+    gpus::list(&program, simulated.as_deref()).map_err(|error| {
+        let exit = match error {
+            GpusError::Machine(_) => Exit::Usage,
+            GpusError::Unavailable(_) => Exit::NothingMeasured,
+            GpusError::System(_) => Exit::Internal,
+        };
+        fail(error, exit, arguments.json)
     })
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::output::{Outcome, fail};
-use super::workers::with_workers;
+use super::workers;
 use crate::run::{self, options::RunOptions};
 use cuda_pitfalls_answers::exit::Exit;
 
@@ -25,7 +25,8 @@ pub(super) fn run(mut options: RunOptions) -> Outcome {
     let json = options.asked.json;
     let labels = labels(std::mem::take(&mut options.label));
     options.labels = labels.map_err(|why| fail(why, Exit::Usage, json))?;
-    Ok(with_workers(json, |program, interrupt| run::run(&options, program, interrupt)))
+    let (program, interrupt) = workers::prepare(json)?;
+    Ok(run::run(&options, &program, interrupt))
 }
 
 #[cfg(test)]

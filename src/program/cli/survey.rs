@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::output::{Outcome, fail, print};
-use super::workers::with_workers;
+use super::workers;
 use crate::run::{self, PythonOptions, SurveyOptions};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::EnvironmentRequest;
@@ -49,7 +49,8 @@ pub(super) fn survey(mut options: SurveyOptions) -> Outcome {
     }
     let json = options.asked.json;
     options.python.requests = environments(&options.python).map_err(|why| fail(why, Exit::Usage, json))?;
-    Ok(with_workers(json, |program, interrupt| run::survey(&options, program, interrupt)))
+    let (program, interrupt) = workers::prepare(json)?;
+    Ok(run::survey(&options, &program, interrupt))
 }
 
 fn list(kind: SurveyKind, rows: Option<&Path>) -> Outcome {

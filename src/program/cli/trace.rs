@@ -98,7 +98,7 @@ impl TraceArguments {
         self.json.as_deref() == Some(Path::new(STDERR))
     }
 
-    /// Nothing where each file that is named can be written after the program has ended.
+    /// Checks that each named file can be written after the program has ended.
     fn check_files(&self) -> Result<(), String> {
         let json = self.json.iter().filter(|_| !self.is_json_on_stderr());
         // `--json python train.py` would write over a program, and not start it.

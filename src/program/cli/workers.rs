@@ -1,15 +1,16 @@
 //! What every command needs that starts processes.
 
-use std::path::Path;
+use std::path::PathBuf;
 
 use super::output::fail;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_instrument::supervisor::Interrupt;
 
-/// Finds what every run needs: this program, which workers are again, and Ctrl-C.
-pub(super) fn with_workers(json: bool, run: impl FnOnce(&Path, Interrupt) -> Exit) -> Exit {
-    match (std::env::current_exe(), Interrupt::install()) {
-        (Ok(program), Ok(interrupt)) => run(&program, interrupt),
-        (Err(error), _) | (_, Err(error)) => fail(error, Exit::Internal, json),
-    }
+/// The path of this program, which workers run too, and Ctrl-C.
+///
+/// # Errors
+/// The exit code, once it is said why the system refused one of them.
+pub(super) fn prepare(json: bool) -> Result<(PathBuf, Interrupt), Exit> {
+    let prepared = std::env::current_exe().and_then(|program| Ok((program, Interrupt::install()?)));
+    prepared.map_err(|error| fail(error, Exit::Internal, json))
 }

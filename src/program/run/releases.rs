@@ -359,7 +359,7 @@ fn version_of(libcuda: &Path) -> Option<String> {
     version.contains('.').then_some(version)
 }
 
-/// What the user has to know of who answers.
+/// Says which drivers answer, and what they cannot show.
 fn who_answers(witnesses: &[(WitnessAsked, Ground)]) -> String {
     match witnesses.first().map(|(asked, _)| asked) {
         Some(WitnessAsked { cuda_gpus, .. }) if *cuda_gpus > 0 => {

@@ -60,61 +60,47 @@ pub(super) fn ask(
     let expected = Duration::from_millis(ahead.expected_ms).min(options.budget().unwrap_or(Duration::MAX));
     let repeat = if options.asked.quick { Some(1) } else { options.asked.repeat };
     console.expects(&selection.scenarios, session.runtimes.len(), repeat);
-    let mut rounds = Rounds::plan(session, report, console, store, options, &selection)?;
+    let spool = Spool::create(session.folder())
+        .map_err(|error| RunError::Internal(format!("no room for attempts in TMPDIR: {error}")))?;
+    let questions = plan(session, report, options, &selection);
     // The plans have everything that is needed, and the files are a third of this process's memory.
     drop(selection);
-    rounds.calibrator = calibrator;
-    rounds.announce(expected);
+    console.header(report, Some(expected));
+    let asked_ns = clock::now_ns();
+    let mut rounds = Rounds {
+        session,
+        report,
+        console,
+        store,
+        calibrator,
+        options,
+        questions,
+        spool,
+        asked_ns,
+        expected,
+        written_ns: asked_ns,
+        writing_ns: 0,
+    };
     rounds.ask()
 }
 
-impl<'a> Rounds<'a> {
-    /// Plans every instance of a selection on every libcudart.
-    fn plan(
-        session: &'a mut Session,
-        report: &'a mut Report,
-        console: &'a mut Console,
-        store: &'a Store,
-        options: &'a RunOptions,
-        selection: &Selection,
-    ) -> Result<Rounds<'a>, RunError> {
-        let spool = Spool::create(session.folder())
-            .map_err(|error| RunError::Internal(format!("no room for attempts in TMPDIR: {error}")))?;
-        let mut questions = Vec::new();
-        for runtime in 0..session.runtimes.len().max(1) {
-            for (scenario, instance) in in_order(&selection.scenarios) {
-                // A framework brings its own libcudart.
-                if runtime > 0 && scenario.has_python_lines() {
-                    continue;
-                }
-                let (question, mut done) = question::plan(session, scenario, instance, &report.run, options, runtime);
-                done.asked_by_name = selection.is_by_name(instance);
-                report.scenarios.push(done);
-                questions.push(question);
-            }
+/// Plans every instance of a selection on every libcudart, and adds it to the report.
+fn plan(session: &mut Session, report: &mut Report, options: &RunOptions, selection: &Selection) -> Vec<OpenQuestion> {
+    let mut questions = Vec::new();
+    for runtime in 0..session.runtimes.len().max(1) {
+        // A framework brings its own libcudart.
+        let asked = in_order(&selection.scenarios).into_iter();
+        for (scenario, instance) in asked.filter(|(scenario, _)| runtime == 0 || !scenario.has_python_lines()) {
+            let (question, mut done) = question::plan(session, scenario, instance, &report.run, options, runtime);
+            done.asked_by_name = selection.is_by_name(instance);
+            report.scenarios.push(done);
+            questions.push(question);
         }
-        let written_ns = clock::now_ns();
-        Ok(Rounds {
-            session,
-            report,
-            console,
-            store,
-            calibrator: None,
-            options,
-            questions,
-            spool,
-            asked_ns: written_ns,
-            expected: Duration::ZERO,
-            written_ns,
-            writing_ns: 0,
-        })
     }
+    questions
+}
 
-    fn announce(&mut self, expected: Duration) {
-        self.console.header(self.report, Some(expected));
-        (self.asked_ns, self.expected) = (clock::now_ns(), expected);
-    }
-
+impl Rounds<'_> {
     /// Shows how much was asked, and how long the rest will take. What this machine cannot answer counts for nothing.
     fn show_progress(&self, what: &str) {
         let each = self.questions.iter().zip(&self.report.scenarios).map(|(question, done)| question.progress(done));

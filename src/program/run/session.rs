@@ -288,7 +288,7 @@ fn machine(supervisor: &Supervisor, found: &Versions, runtimes: &[(Runtime, Path
         architecture: std::env::consts::ARCH.to_string(),
         isolation: host::isolation(),
         environment: host::environment(),
-        mps: host::mps(),
+        mps: host::mps_folder().is_some(),
         pci_gpus: host::pci_gpus(),
         python: None,
         unavailable,

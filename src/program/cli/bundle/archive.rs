@@ -64,7 +64,7 @@ pub(super) fn attach(
     }
 }
 
-/// The last part of a name, as a file may be called: a name of nothing is that of a scenario.
+/// The last part of an instance's name, as a file name; `scenario` if the name is empty.
 pub(super) fn stem(name: &str) -> String {
     let name = if name.ends_with('/') || name.is_empty() { "scenario" } else { name };
     let (path, values) = name.split_once('[').map_or((name, ""), |(path, values)| (path, values));
