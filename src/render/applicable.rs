@@ -3,7 +3,6 @@
 use cuda_pitfalls_core::report::ReportView;
 
 use cuda_pitfalls_core::text::counts::tally;
-use cuda_pitfalls_core::text::escape::terminal;
 
 /// `not applicable here: 124 (123 need 2 GPUs, 1 needs root)`: questions that this machine cannot answer, by need.
 pub fn report(report: &ReportView<'_>) -> Option<String> {
@@ -40,7 +39,7 @@ pub fn line(lacking: impl IntoIterator<Item = String>) -> Option<String> {
     let mut words: Vec<String> = groups
         .iter()
         .take(MOST_GROUPS)
-        .map(|(lacks, count)| format!("{count} need{} {}", if *count == 1 { "s" } else { "" }, terminal(lacks)))
+        .map(|(lacks, count)| format!("{count} need{} {}", if *count == 1 { "s" } else { "" }, lacks))
         .collect();
     let others: usize = groups.iter().skip(MOST_GROUPS).map(|(_, count)| count).sum();
     if others > 0 {

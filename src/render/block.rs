@@ -14,6 +14,8 @@ pub(crate) enum Block {
     Banner(String),
     /// An opening in our own Markdown. It is for pages: a terminal leaves it out.
     Prose(&'static str),
+    /// A text behind a word that says what it is, such as `warning: `.
+    Note(&'static str, Text),
     /// Counts, each in its colour.
     Badges(Vec<(Tone, String)>),
     /// A name and what there is to say about it.
@@ -50,6 +52,10 @@ impl Block {
 
     pub(crate) fn paragraph(text: impl Into<Text>) -> Block {
         Block::Paragraph(text.into())
+    }
+
+    pub(crate) fn note(word: &'static str, text: impl Into<Text>) -> Block {
+        Block::Note(word, text.into())
     }
 
     pub(crate) fn fact(name: &str, text: impl Into<Text>) -> Block {

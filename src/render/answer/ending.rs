@@ -4,10 +4,12 @@ use std::collections::HashSet;
 
 use super::instance::InstanceAnswer;
 use super::{aside, head};
+use crate::block::Block;
 use crate::tally::{self, Standing};
-use crate::writer::terminal::banner;
+use crate::writer::terminal::write;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
-use cuda_pitfalls_core::text::lines::{UNBROKEN, sentence};
+use cuda_pitfalls_core::text::counts::listed;
+use cuda_pitfalls_core::text::lines::UNBROKEN;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::Provenance;
 
@@ -61,36 +63,29 @@ impl RunEnding {
 
 /// The end: what was not asked, the counts, and where the report is, each in one line where the width allows.
 pub fn ending(report: &ReportView<'_>, ending: &RunEnding, width: usize) -> String {
-    let mut out = String::new();
-    let mut line = |head: &str, text: &str| out.push_str(&sentence(head, text, width));
     let no_gpu = head::no_gpu(report).is_some();
     // Where nothing can be asked, it does not matter what each question would need beside a GPU.
     let aside = if no_gpu { Vec::new() } else { aside::lines(report, ending.never_asked) };
-    for text in aside {
-        line("", &text);
-    }
-    let failed: Vec<&str> =
-        report.scenarios.iter().filter(|it| Standing::new(it.verdict).is_failure()).map(|it| it.name).collect();
-    if ending.names && !failed.is_empty() {
-        line("see above: ", &failed.join(", "));
+    let mut blocks: Vec<Block> = aside.into_iter().map(Block::paragraph).collect();
+    let failed = report.scenarios.iter().filter(|it| Standing::new(it.verdict).is_failure());
+    let failed = listed(failed.filter(|_| ending.names).map(|it| it.name), "");
+    if !failed.is_empty() {
+        blocks.push(Block::note("see above: ", failed));
     }
     // A stored report has said it at its top.
-    for banner in tally::banners(report).iter().filter(|banner| ending.exit.is_none() && *banner != tally::SIMULATED) {
-        line("*** ", banner);
-    }
-    line("", &counts(report));
-    if no_gpu {
-        line("", HINT);
-    }
-    let mut last: Vec<String> = ending.place.sentence().into_iter().collect();
-    last.extend(ending.exit.as_ref().map(|exit| format!("exit {exit}")));
+    let banners = tally::banners(report).into_iter().filter(|it| ending.exit.is_none() && it != tally::SIMULATED);
+    blocks.extend(banners.map(|banner| Block::note("*** ", banner)));
+    blocks.push(Block::paragraph(counts(report)));
+    blocks.extend(no_gpu.then(|| Block::paragraph(HINT)));
+    let exit = ending.exit.as_ref().map(|exit| format!("exit {exit}"));
+    let last = listed(ending.place.sentence().into_iter().chain(exit), "");
     if !last.is_empty() {
-        line("", &last.join(", "));
+        blocks.push(Block::paragraph(last));
     }
     if report.provenance == Provenance::Simulated {
-        out.push_str(&banner(tally::SIMULATED, width));
+        blocks.push(Block::Banner(tally::SIMULATED.to_owned()));
     }
-    out
+    write(&blocks, width)
 }
 
 /// What to do without a GPU.

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::writer::terminal::banner;
+use crate::block::Block;
+use crate::writer::terminal::write;
 use crate::{tally, words};
 use cuda_pitfalls_core::calibration::Calibration;
 use cuda_pitfalls_core::report::ReportView;
 use cuda_pitfalls_core::text::counts::{counted, listed};
-use cuda_pitfalls_core::text::lines::sentence;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::verdict::{Provenance, Reason};
 
@@ -26,34 +26,26 @@ pub struct Workload {
 
 /// The head: of a run that is about to ask, or of a stored report if nothing is asked any more.
 pub fn head(report: &ReportView<'_>, asked: Option<&Workload>, width: usize) -> String {
-    let mut out = String::new();
+    let mut blocks = Vec::new();
     if report.provenance == Provenance::Simulated {
-        out.push_str(&banner(tally::SIMULATED, width));
+        blocks.push(Block::Banner(tally::SIMULATED.to_owned()));
     }
     // A reader of a stored report sees first that it is simulated or partial.
-    for banner in tally::banners(report).iter().filter(|it| asked.is_none() && *it != tally::SIMULATED) {
-        out.push_str(&sentence("*** ", banner, width));
-    }
-    out.push_str(&sentence("", &program_and_machine(report), width));
-    let mut measured: Vec<String> = Vec::new();
-    if asked.is_none() {
-        measured.push(format!("Started {}.", report.run.started_at));
-    }
-    measured.extend(surroundings(report));
+    let banners = tally::banners(report).into_iter().filter(|it| asked.is_none() && it != tally::SIMULATED);
+    blocks.extend(banners.map(|banner| Block::note("*** ", banner)));
+    blocks.push(Block::paragraph(program_and_machine(report)));
+    let started = asked.is_none().then(|| format!("Started {}.", report.run.started_at));
+    let measured: Vec<String> = started.into_iter().chain(surroundings(report)).collect();
     if !measured.is_empty() {
-        out.push_str(&sentence("", &measured.join(" "), width));
+        blocks.push(Block::paragraph(measured.join(" ")));
     }
     match asked {
         Some(asked) if asked.questions == 0 || no_gpu(report).is_some() => {}
-        Some(asked) => out.push_str(&sentence("", &what(asked), width)),
+        Some(asked) => blocks.push(Block::paragraph(what(asked))),
         // During a run the warnings stand on stderr.
-        None => {
-            for warning in &report.run.warnings {
-                out.push_str(&sentence("warning: ", warning, width));
-            }
-        }
+        None => blocks.extend(report.run.warnings.iter().map(|warning| Block::note("warning: ", warning))),
     }
-    out
+    write(&blocks, width)
 }
 
 /// Why no GPU can answer here; none if one can.

@@ -28,6 +28,7 @@ fn written(block: &Block) -> String {
             format!("<h{level} id=\"{}\">{written}</h{level}>", anchor(&written))
         }
         Block::Paragraph(text) => element("p", "", &inline(text)),
+        Block::Note(word, text) => element("p", "", &format!("{}{}", escape::html(word), inline(text))),
         Block::Banner(text) => format!("<p class=\"banner\" role=\"alert\">{}</p>", escape::html(text)),
         Block::Badges(badges) => {
             let badges = badges

@@ -26,6 +26,7 @@ fn written(block: &Block) -> String {
     match block {
         Block::Heading(level, text) => format!("{} {}\n", "#".repeat(*level), inline(text)),
         Block::Paragraph(text) => format!("{}\n", inline(text)),
+        Block::Note(word, text) => format!("{}{}\n", escape::markdown(word), inline(text)),
         Block::Banner(text) => format!("> **{}**\n", escape::markdown(text)),
         Block::Badges(badges) => {
             format!("{}\n", escape::markdown(&listed(badges.iter().map(|(_, words)| words), "")))

@@ -62,6 +62,7 @@ fn write_block(out: &mut String, block: &Block, width: usize) {
             write_text(out, "", text, width);
         }
         Block::Paragraph(text) => write_text(out, "", text, width),
+        Block::Note(word, text) => write_text(out, word, text, width),
         Block::Banner(text) => *out += &banner(text, width),
         Block::Badges(badges) => *out += &sentence("", &listed(badges.iter().map(|(_, words)| words), ""), width),
         Block::Prose(_) | Block::OnPages(_) | Block::Chart(_) | Block::Drawn(_) => {}
@@ -166,7 +167,7 @@ fn shown(line: &[Span]) -> String {
 }
 
 /// A conspicuous text between rows of asterisks.
-pub(crate) fn banner(text: &str, width: usize) -> String {
+fn banner(text: &str, width: usize) -> String {
     let lines = words(&escape::terminal(text), width.saturating_sub(8).max(1));
     let longest = lines.iter().map(|line| columns(line)).max().unwrap_or(0);
     let rule = "*".repeat(longest + 8);

@@ -16,6 +16,7 @@ fn every_block(text: &str) -> Vec<Block> {
     let inner = vec![
         Block::Heading(2, all.clone()),
         Block::Paragraph(all.clone()),
+        Block::note("*** ", all.clone()),
         Block::Banner(own()),
         Block::Badges(vec![(Tone::Good, own())]),
         Block::Fact(own(), all.clone()),
