@@ -15,7 +15,7 @@ use common::counts;
 use common::traced::{LATE, Node, PROGRAMS, Program, events, in_time, lines_of, traced};
 use common::{LONGEST, PROGRAM, Ran, Scratch, root};
 use cuda_pitfalls::diagnosis::{Severity, findings};
-use cuda_pitfalls::trace::{ContextChange, EventKind, Trace, TraceEvent, Usage, Witness};
+use cuda_pitfalls::trace::{ContextChange, EventKind, EventSource, GpuUse, Trace, TraceEvent};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A command under `trace` on the simulated machine, not yet started.
@@ -126,9 +126,9 @@ fn is_shown(said: &str, event: &TraceEvent) -> bool {
         }
         ("first_use", EventKind::FirstUse { usage }) => {
             let wanted = match rest.split(' ').next() {
-                Some("launch") => Usage::Launch,
-                Some("copy") => Usage::Copy,
-                _ => Usage::Allocation,
+                Some("launch") => GpuUse::Launch,
+                Some("copy") => GpuUse::Copy,
+                _ => GpuUse::Allocation,
             };
             *usage == wanted && event.device == gpu()
         }
@@ -196,7 +196,7 @@ fn the_hook_comes_before_the_mask_and_both_witnesses_see_each_init() {
         EventKind::Init { witness, .. } => Some(witness),
         _ => None,
     });
-    assert_eq!(witnesses.collect::<Vec<_>>(), [Witness::Forwarding, Witness::Injection]);
+    assert_eq!(witnesses.collect::<Vec<_>>(), [EventSource::Forwarding, EventSource::Injection]);
     let read = trace.events.iter().find_map(|event| match &event.what {
         EventKind::MaskRead { value, after_hook } => Some((value.clone(), *after_hook)),
         _ => None,
@@ -210,7 +210,7 @@ fn a_libcuda_that_is_opened_by_its_path_is_said_to_be_unseen() {
     let command = ["python3", &script("absolute_path.py"), &text(node.links.join("libcuda.so.1"))];
     let (ran, trace) = trace(&[], &command);
     assert_eq!(ran.code, Some(0), "{ran:?}");
-    let hooked = |event: &TraceEvent| matches!(event.what, EventKind::Init { witness: Witness::Injection, .. });
+    let hooked = |event: &TraceEvent| matches!(event.what, EventKind::Init { witness: EventSource::Injection, .. });
     assert!(trace.events.iter().any(hooked), "{:#?}", trace.events);
     let not_seen = trace.end.expect("a whole trace").not_seen;
     assert!(not_seen.iter().any(|why| why.contains("by another way than by name")), "{not_seen:?}");

@@ -5,8 +5,8 @@ pub mod programs;
 use std::collections::BTreeMap;
 
 use super::{
-    CallCount, ContextChange, End, EventKind, Frame, Memory, ProcessCounts, SCHEMA, Stack, Start, Trace, TraceEvent,
-    TraceProcess, Usage, Uses, Witness,
+    CallCount, ContextChange, End, EventKind, EventSource, Frame, GpuUse, Memory, ProcessCounts, SCHEMA, Stack, Trace,
+    TraceEvent, TraceProcess, TraceStart, Uses,
 };
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::sample::Gpu;
@@ -45,8 +45,8 @@ pub fn stack(frames: &[(&str, &str, u32)]) -> Stack {
 }
 
 /// The beginning of a trace on a machine with these GPUs.
-fn start(gpus: Vec<Gpu>) -> Start {
-    Start {
+fn start(gpus: Vec<Gpu>) -> TraceStart {
+    TraceStart {
         schema: SchemaId::current(SCHEMA),
         provenance: Provenance::Simulated,
         version: "0.1.0".to_owned(),
@@ -186,7 +186,7 @@ impl TraceBuilder {
     /// `cuInit` begins.
     pub fn init_begins(self, variables: &[(&str, &str)]) -> TraceBuilder {
         let variables = variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        self.event("cuInit", EventKind::Init { witness: Witness::Injection, variables }, |_| {})
+        self.event("cuInit", EventKind::Init { witness: EventSource::Injection, variables }, |_| {})
     }
 
     /// A variable is set.
@@ -234,7 +234,7 @@ impl TraceBuilder {
 
     /// A kernel is launched on a GPU, for the first time.
     pub fn launch(self, gpu: usize) -> TraceBuilder {
-        self.event("cuLaunchKernel", EventKind::FirstUse { usage: Usage::Launch }, |event| event.gpu = Some(uuid(gpu)))
+        self.event("cuLaunchKernel", EventKind::FirstUse { usage: GpuUse::Launch }, |event| event.gpu = Some(uuid(gpu)))
     }
 
     /// A call returns an error.

@@ -45,7 +45,7 @@ pub const FILE: &str = "trace.ndjson";
 #[schemars(rename = "Line")]
 pub enum TraceLine {
     /// The first line: what was traced, where, and how.
-    Start(Box<Start>),
+    Start(Box<TraceStart>),
     /// A process that made a CUDA call or changed a CUDA variable, before its first event; again
     /// after it has become another program.
     Process(TraceProcess),
@@ -61,7 +61,7 @@ pub enum TraceLine {
 
 /// What was traced, where, and how.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Start {
+pub struct TraceStart {
     /// Which document this is.
     pub schema: SchemaId,
     /// Whether a real driver answered.
@@ -214,7 +214,7 @@ pub enum EventKind {
     /// this process if it succeeds.
     Init {
         /// Who saw it.
-        witness: Witness,
+        witness: EventSource,
         /// The variables that CUDA reads, as they are at this moment.
         variables: BTreeMap<String, String>,
     },
@@ -254,7 +254,7 @@ pub enum EventKind {
     /// A GPU was used for the first time in this way by this process.
     FirstUse {
         /// In which way.
-        usage: Usage,
+        usage: GpuUse,
     },
     /// Page-locked host memory was asked for, for the first time in this process.
     HostMemory {
@@ -290,7 +290,7 @@ pub enum EventKind {
 /// Who saw an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Witness {
+pub enum EventSource {
     /// The driver called the injection hook.
     Injection,
     /// The call went through the forwarding library.
@@ -316,7 +316,7 @@ pub enum ContextChange {
 /// A way of using a GPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Usage {
+pub enum GpuUse {
     /// A kernel or a graph was launched.
     Launch,
     /// Memory was copied or set.

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::{End, FILE, Memory, ProcessCounts, SCHEMA, Start, TraceEvent, TraceLine, TraceProcess};
+use super::{End, FILE, Memory, ProcessCounts, SCHEMA, TraceEvent, TraceLine, TraceProcess, TraceStart};
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_instrument::simulated::NO_DEVICE;
@@ -17,7 +17,7 @@ const MOST_LINES: usize = 2_000_000;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trace {
     /// The first line.
-    pub start: Start,
+    pub start: TraceStart,
     /// The processes, in the order in which they were noticed.
     pub processes: Vec<TraceProcess>,
     /// What they did, in the order of time.
@@ -101,22 +101,22 @@ fn each(
         let mut bytes = Vec::new();
         let read = text.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut bytes);
         read.map_err(|source| TraceError::File { path: path.to_path_buf(), source })?;
-        let wrong = |why| TraceError::Format { path: path.to_path_buf(), line: number, why };
         if bytes.last() != Some(&b'\n') {
             break;
         }
         if bytes.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        match serde_json::from_slice::<TraceLine>(&bytes) {
+        let taken = match serde_json::from_slice::<TraceLine>(&bytes) {
             Ok(line) => {
                 is_newer |= matches!(&line, TraceLine::Start(start) if start.schema.minor > SchemaId::MINOR);
-                take(line).map_err(wrong)?;
+                take(line)
             }
             // A newer minor may have lines that this version does not know.
-            Err(_) if is_newer => {}
-            Err(error) => return Err(wrong(LineError(format!("this is no line of a trace: {error}")))),
-        }
+            Err(_) if is_newer => Ok(()),
+            Err(error) => Err(LineError(format!("this is no line of a trace: {error}"))),
+        };
+        taken.map_err(|why| TraceError::Format { path: path.to_path_buf(), line: number, why })?;
     }
     Ok(())
 }
@@ -164,7 +164,7 @@ impl Trace {
     ///
     /// # Errors
     /// It is of another schema.
-    pub fn begin(start: Start) -> Result<Trace, LineError> {
+    pub fn begin(start: TraceStart) -> Result<Trace, LineError> {
         if start.schema.name != SCHEMA || start.schema.major != SchemaId::MAJOR {
             let (name, major) = (terminal(&start.schema.name), start.schema.major);
             let why = format!("this is `{name}` {major}; this version reads `{SCHEMA}` {}", SchemaId::MAJOR);

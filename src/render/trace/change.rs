@@ -2,8 +2,8 @@
 
 use super::{TraceView, entry, place};
 use cuda_pitfalls_core::text::counts::tally;
+use cuda_pitfalls_trace::EventKind;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
-use cuda_pitfalls_trace::{EventKind, TraceEvent};
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct LineChange<'a> {
@@ -21,8 +21,8 @@ impl<'a> LineChange<'a> {
     pub(super) fn of(seen: &TraceView<'a>, finding: &'a Finding) -> LineChange<'a> {
         let event = finding.events.first().and_then(|index| seen.trace.events.get(*index));
         let at = event.and_then(|event| place::place(seen.trace, event)).map(|place| entry::shown(&place));
-        let is_init = |event: &&TraceEvent| matches!(event.what, EventKind::Init { .. });
-        let after = finding.events.iter().skip(1).filter_map(|index| seen.trace.events.get(*index)).find(is_init);
+        let mut after = finding.events.iter().skip(1).filter_map(|index| seen.trace.events.get(*index));
+        let after = after.find(|event| matches!(event.what, EventKind::Init { .. }));
         let read_at = after.and_then(|event| place::place(seen.trace, event)).map(|place| entry::shown(&place));
         let source = event.and_then(|event| event.stack.source.as_deref());
         let Finding { title, workaround, scenario, .. } = finding;

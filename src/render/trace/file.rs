@@ -79,11 +79,12 @@ pub(super) fn of_frame(trace: &Trace, root: &str, frame: &Frame) -> Option<FileL
 /// was called, else the program's own file, because some readers refuse a result that is in no file.
 pub(super) fn of_event(trace: &Trace, root: &str, event: &TraceEvent) -> Option<FileLine> {
     let stack = &event.stack;
-    let own = |frame: &&Frame| frame.owner == FrameOwner::Program && file_of(frame).is_some();
-    let own = stack.frames.iter().find(own).or_else(|| stack.meanwhile.iter().find(own));
-    let named = || stack.entry().filter(|frame| file_of(frame).is_some());
-    let any = || stack.frames.iter().rev().find(|frame| file_of(frame).is_some());
-    let Some(frame) = own.or_else(named).or_else(any) else {
+    let mut own = stack.frames.iter().chain(&stack.meanwhile);
+    let own = own.find(|frame| frame.owner == FrameOwner::Program && file_of(frame).is_some());
+    let frame = own
+        .or_else(|| stack.entry().filter(|frame| file_of(frame).is_some()))
+        .or_else(|| stack.frames.iter().rev().find(|frame| file_of(frame).is_some()));
+    let Some(frame) = frame else {
         let process = trace.processes.iter().rev().find(|process| process.pid == event.pid);
         return of_program(trace, root, process.map(|process| process.program.as_str()));
     };

@@ -80,9 +80,9 @@ pub(super) fn frame(frame: &Frame) -> (String, String) {
 /// `pid 4711, rank 3, local rank 1`: a process, with the ranks that its launcher gave it.
 pub(super) fn who(trace: &Trace, pid: u32) -> String {
     let process = trace.processes.iter().rev().find(|process| process.pid == pid);
-    let rank = |name: &str, rank: Option<u32>| rank.map(|rank| format!(", {name} {rank}")).unwrap_or_default();
-    let ranks = process.map(|process| rank("rank", process.rank) + &rank("local rank", process.local_rank));
-    format!("pid {pid}{}", ranks.unwrap_or_default())
+    let ranks = process.map(|process| [("rank", process.rank), ("local rank", process.local_rank)]);
+    let ranks = ranks.into_iter().flatten().filter_map(|(name, rank)| Some(format!(", {name} {}", rank?)));
+    format!("pid {pid}{}", ranks.collect::<String>())
 }
 
 pub(super) fn short(text: &str) -> String {

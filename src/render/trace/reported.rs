@@ -4,7 +4,7 @@
 //! knowing. What initialised CUDA and what made contexts are notes, whether or not there was a policy: a stored trace
 //! does not say which one it was checked by, and a file without entries would look as if CUDA had not been used.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use hmac_sha256::Hash;
 
@@ -141,7 +141,7 @@ pub(super) struct Reported<'a> {
 }
 
 /// What was done once, before equal ones are one entry.
-struct Once<'a> {
+struct Occurrence<'a> {
     rule: String,
     level: Level,
     says: String,
@@ -181,33 +181,31 @@ pub(super) fn all<'a>(seen: &TraceView<'a>, root: &str) -> Vec<Reported<'a>> {
 }
 
 /// What was done against the policy, but for what is also found by a rule.
-fn violations<'a>(seen: &TraceView<'a>) -> Vec<Once<'a>> {
-    let is_found = |violation: &Violation| seen.findings.iter().any(|finding| is_of(violation, finding));
-    let violations = seen.violations.iter().filter(|violation| !is_found(violation));
+fn violations<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
+    let violations = seen.violations.iter();
+    let violations = violations.filter(|violation| !seen.findings.iter().any(|finding| is_of(violation, finding)));
     violations.map(|violation| once(violation, Level::Error, Some(&violation.forbidden))).collect()
 }
 
 /// What a policy has something against.
-fn once<'a>(violation: &Violation, level: Level, forbidden: Option<&'a str>) -> Once<'a> {
+fn once<'a>(violation: &Violation, level: Level, forbidden: Option<&'a str>) -> Occurrence<'a> {
     let (rule, says, events) =
         (rule_of(&violation.forbidden), violation.says.clone(), violation.event.into_iter().collect());
-    Once { rule, level, says, forbidden, finding: None, events }
+    Occurrence { rule, level, says, forbidden, finding: None, events }
 }
 
 /// What the rules found: an error where the policy forbids the rule.
-fn findings<'a>(seen: &TraceView<'a>) -> Vec<Once<'a>> {
-    let of = |finding: &'a Finding| {
-        let violation = seen.violations.iter().find(|violation| is_of(violation, finding));
-        Once {
-            rule: name(&finding.rule),
-            level: if violation.is_some() { Level::Error } else { Level::from_severity(finding.severity) },
-            says: finding.says.clone(),
-            forbidden: violation.map(|violation| violation.forbidden.as_str()),
-            finding: Some(finding),
-            events: finding.events.clone(),
-        }
-    };
-    seen.findings.iter().map(of).collect()
+fn findings<'a>(seen: &TraceView<'a>) -> Vec<Occurrence<'a>> {
+    let violations = seen.findings.iter().map(|finding| seen.violations.iter().find(|it| is_of(it, finding)));
+    let found = seen.findings.iter().zip(violations).map(|(finding, violation)| Occurrence {
+        rule: name(&finding.rule),
+        level: if violation.is_some() { Level::Error } else { Level::from_severity(finding.severity) },
+        says: finding.says.clone(),
+        forbidden: violation.map(|violation| violation.forbidden.as_str()),
+        finding: Some(finding),
+        events: finding.events.clone(),
+    });
+    found.collect()
 }
 
 /// Whether a violation is this finding, of a rule that is forbidden.
@@ -218,11 +216,11 @@ fn is_of(violation: &Violation, finding: &Finding) -> bool {
 }
 
 /// What initialised CUDA and what made contexts, but for calls about which something was said already.
-fn notes<'a>(seen: &TraceView<'a>, said: &[Once<'a>]) -> Vec<Once<'a>> {
+fn notes<'a>(seen: &TraceView<'a>, said: &[Occurrence<'a>]) -> Vec<Occurrence<'a>> {
     let told = Policy { forbid: vec![PolicyWord::Init, PolicyWord::Context], ..Policy::default() };
+    let said: HashSet<usize> = said.iter().filter_map(|one| one.events.first().copied()).collect();
     let all = told.violations(seen.trace, seen.findings).into_iter();
-    let is_said = |event: Option<usize>| said.iter().any(|one| event.is_some() && one.events.first().copied() == event);
-    let others = all.filter(|violation| !is_said(violation.event));
+    let others = all.filter(|violation| violation.event.is_none_or(|event| !said.contains(&event)));
     others.map(|violation| once(&violation, Level::Note, None)).collect()
 }
 
@@ -242,21 +240,23 @@ fn name(text: &str) -> String {
 }
 
 /// One entry of equal ones.
-fn reported<'a>(seen: &TraceView<'a>, group: Vec<(Option<FileLine>, Once<'a>)>) -> Option<Reported<'a>> {
+fn reported<'a>(seen: &TraceView<'a>, group: Vec<(Option<FileLine>, Occurrence<'a>)>) -> Option<Reported<'a>> {
     let (places, group): (Vec<_>, Vec<_>) = group.into_iter().unzip();
     let (times, message, place) = (group.len(), message(seen, &group), places.into_iter().next().flatten());
-    let Once { rule, level, forbidden, finding, events, .. } = group.into_iter().next()?;
+    let Occurrence { rule, level, forbidden, finding, events, .. } = group.into_iter().next()?;
     let fingerprint = fingerprint(&rule, place.as_ref());
     Some(Reported { rule, level, message, forbidden, finding, events, place, times, fingerprint })
 }
 
-fn message(seen: &TraceView, group: &[Once]) -> String {
+fn message(seen: &TraceView, group: &[Occurrence]) -> String {
     let mut sentences: Vec<String> = Vec::new();
     for one in group {
         // The same in another process is no other sentence.
         let pid = one.events.first().and_then(|index| seen.trace.events.get(*index)).map(|event| event.pid);
-        let alike = |text: &str| pid.map_or(text.to_owned(), |pid| text.replace(&format!("pid {pid}"), "a process"));
-        let says = if group.len() > 1 { alike(&one.says) } else { one.says.clone() };
+        let says = match pid {
+            Some(pid) if group.len() > 1 => one.says.replace(&format!("pid {pid}"), "a process"),
+            _ => one.says.clone(),
+        };
         if !sentences.contains(&says) {
             sentences.push(says);
         }

@@ -99,15 +99,17 @@ fn where_it_was(seen: &TraceView, event: Option<usize>) -> String {
     format!("{when}, {}: {}", place::who(seen.trace, event.pid), place::chain(event).join(" → "))
 }
 
+/// The user's own line of an event, its file relative to the root of the repository.
+fn in_repository(seen: &TraceView, root: &str, event: Option<usize>) -> Option<UserLine> {
+    let place = own_place(seen, event)?;
+    // Code that was given to Python as text has no file.
+    let is_text = place.file.starts_with('<');
+    let file = if is_text { place.file } else { path_of(seen.trace, root, &place.file) };
+    Some(UserLine { file, line: place.line })
+}
+
 /// Annotations. GitHub knows files by their paths in the repository, which is `root`.
 pub(super) fn github(seen: &TraceView, root: &str) -> String {
-    let in_repository = |event: Option<usize>| {
-        let place = own_place(seen, event)?;
-        // Code that was given to Python as text has no file.
-        let is_text = place.file.starts_with('<');
-        let file = if is_text { place.file } else { path_of(seen.trace, root, &place.file) };
-        Some(UserLine { file, line: place.line })
-    };
     let mut out = String::new();
     let mut say = |level: &str, place, title: &str, lines: &[String]| {
         out.push_str(&annotation(level, place, title, lines));
@@ -123,7 +125,7 @@ pub(super) fn github(seen: &TraceView, root: &str) -> String {
     };
     say(level, None, "cuda-pitfalls trace", &[totals::parts(seen).join(", ")]);
     let violations = seen.violations.iter().map(|violation| {
-        let place = in_repository(violation.event);
+        let place = in_repository(seen, root, violation.event);
         ((violation.forbidden.clone(), violation.says.clone(), place), violation.event)
     });
     for ((forbidden, says, place), events) in grouped(violations).into_iter().take(MOST_LINES) {
@@ -144,7 +146,7 @@ pub(super) fn github(seen: &TraceView, root: &str) -> String {
     let others = seen.findings.iter().filter(|it| !forbidden.contains(&(&it.says, it.events.first().copied())));
     let findings = others.map(|finding| {
         let event = finding.events.first().copied();
-        ((alike(finding), in_repository(event)), (finding, event))
+        ((alike(finding), in_repository(seen, root, event)), (finding, event))
     });
     for ((_, place), all) in grouped(findings).into_iter().take(MOST_LINES) {
         let Some((finding, event)) = all.first() else { continue };

@@ -109,27 +109,30 @@ fn descriptor(rule: &DiagnosisRule) -> Value {
 }
 
 fn notifications() -> Value {
-    let of = |id: &str, about: &str| json!({ "id": id, "shortDescription": text(about) });
-    json!([
-        of("simulated", "no driver and no GPU answered"),
-        of("incomplete", "the trace stops before the program ended"),
-        of("undecided", "a condition of the policy cannot be decided, because the trace saw less"),
-        of("not-seen", "something could not be seen"),
-        of("left-out", "there are more results than a file should hold"),
-    ])
+    let sorts = [
+        ("simulated", "no driver and no GPU answered"),
+        ("incomplete", "the trace stops before the program ended"),
+        ("undecided", "a condition of the policy cannot be decided, because the trace saw less"),
+        ("not-seen", "something could not be seen"),
+        ("left-out", "there are more results than a file should hold"),
+    ];
+    sorts.map(|(id, about)| json!({ "id": id, "shortDescription": text(about) })).into_iter().collect()
+}
+
+fn notification(id: &str, level: Level, message: &str) -> Value {
+    json!({ "descriptor": { "id": id }, "level": level.name(), "message": text(message) })
 }
 
 /// How the traced program ended, and what the trace lacks.
 fn invocation(seen: &TraceView, left_out: usize) -> Value {
-    let of = |id: &str, level: Level, message: &str| json!({ "descriptor": { "id": id }, "level": level.name(), "message": text(message) });
     let mut all: Vec<Value> = Vec::new();
     if seen.trace.start.provenance == Provenance::Simulated {
-        all.push(of("simulated", Level::Warning, crate::tally::SIMULATED));
+        all.push(notification("simulated", Level::Warning, crate::tally::SIMULATED));
     }
-    all.extend(reported::doubts(seen).iter().map(|(sort, level, line)| of(sort, *level, line)));
+    all.extend(reported::doubts(seen).iter().map(|(sort, level, line)| notification(sort, *level, line)));
     if left_out > 0 {
         let message = format!("{} left out; the trace has them all", counted(left_out as u64, "result"));
-        all.push(of("left-out", Level::Warning, &message));
+        all.push(notification("left-out", Level::Warning, &message));
     }
     let (start, end) = (&seen.trace.start, &seen.trace.end);
     let began = start.started_at.parse::<jiff::Timestamp>().ok();
@@ -158,8 +161,8 @@ fn present(mut object: Value) -> Value {
 }
 
 fn result(seen: &TraceView, root: &str, rules: &[Value], one: &Reported) -> Value {
-    let event = |index: &usize| seen.trace.events.get(*index);
-    let first = one.events.first().and_then(event);
+    let mut events = one.events.iter().map(|index| seen.trace.events.get(*index));
+    let first = events.next().flatten();
     let properties = json!({
         "simulated": seen.trace.start.provenance == Provenance::Simulated,
         "forbidden": one.forbidden.map(|it| shorten(&visible(it), LONGEST)),
@@ -169,7 +172,7 @@ fn result(seen: &TraceView, root: &str, rules: &[Value], one: &Reported) -> Valu
         "memoryBytes": one.finding.and_then(|it| it.bytes),
     });
     let mut related: Vec<Value> = Vec::new();
-    for event in one.events.iter().skip(1).filter_map(event) {
+    for event in events.flatten() {
         let Some(place) = file::of_event(seen.trace, root, event) else { continue };
         let location = with(location(&place), "message", text(&shorten(&visible(&event.call), LONGEST)));
         // The standard asks for different ones.
@@ -223,15 +226,12 @@ fn frame_location(seen: &TraceView, root: &str, frame: &Frame) -> Value {
 
 /// The stack of an event, innermost first; none if it has no frames.
 fn stack(seen: &TraceView, root: &str, event: &TraceEvent) -> Option<Value> {
-    let of = |frame: &Frame| {
-        let module = frame
-            .package
-            .clone()
-            .or_else(|| frame.module.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path).to_owned()));
-        let module = module.map(|module| shorten(&visible(&module), LONGEST));
+    let frames = event.stack.frames.iter().take(MOST_FRAMES).map(|frame| {
+        let library = frame.module.as_deref().map(|path| path.rsplit('/').next().unwrap_or(path));
+        let module = frame.package.as_deref().or(library).map(|module| shorten(&visible(module), LONGEST));
         present(json!({ "location": frame_location(seen, root, frame), "module": module }))
-    };
-    let frames: Vec<Value> = event.stack.frames.iter().take(MOST_FRAMES).map(of).collect();
+    });
+    let frames: Vec<Value> = frames.collect();
     let when = place::since_start(seen.trace, event.t_ns);
     let call = shorten(&visible(&event.call), LONGEST);
     let message = format!("{call} at {when}, {}", place::who(seen.trace, event.pid));

@@ -26,11 +26,11 @@ pub fn unmodelled(trace: Option<&Trace>, told: &BTreeSet<String>) -> Vec<String>
             *known = known.take().or(at);
         }
     }
-    let shown = |(name, at): (String, Option<String>)| match at {
+    let found = found.into_iter().map(|(name, at)| match at {
         Some(at) => format!("{} ({})", escape::terminal(&name), escape::terminal(&at)),
         None => escape::terminal(&name),
-    };
-    found.into_iter().map(shown).collect()
+    });
+    found.collect()
 }
 
 /// What is said after the program has ended. `absent` are the functions that were looked for and are not there.

@@ -143,25 +143,25 @@ struct ViolationSummary<'a> {
 
 pub(super) fn summary<'a>(seen: &TraceView<'a>) -> TraceSummary<'a> {
     let (trace, start) = (seen.trace, &seen.trace.start);
-    let since = |t_ns: u64| t_ns.saturating_sub(start.t_ns);
-    let event = |index: Option<usize>| index.and_then(|index| trace.events.get(index));
-    let at = |index: Option<usize>| position(trace, event(index)?);
-    let begun_by = |process| Some(process_summary(process, seen.history.begun_by(process)?));
-    let processes = trace.processes.iter().filter_map(begun_by);
+    let processes = trace.processes.iter();
+    let processes = processes.filter_map(|process| Some(process_summary(process, seen.history.begun_by(process)?)));
     let contexts = seen.history.contexts.iter().map(|life| context_summary(trace, life));
-    let findings = seen.findings.iter().map(|finding| FindingSummary {
-        finding,
-        after_ns: event(finding.events.first().copied()).map(|event| since(event.t_ns)),
-        at: at(finding.events.first().copied()),
+    let findings = seen.findings.iter().map(|finding| {
+        let event = finding.events.first().and_then(|index| trace.events.get(*index));
+        let after_ns = event.map(|event| event.t_ns.saturating_sub(start.t_ns));
+        FindingSummary { finding, after_ns, at: event.and_then(|event| position(trace, event)) }
     });
-    let violations = seen.violations.iter().map(|violation| ViolationSummary { violation, at: at(violation.event) });
+    let violations = seen.violations.iter().map(|violation| {
+        let event = violation.event.and_then(|index| trace.events.get(index));
+        ViolationSummary { violation, at: event.and_then(|event| position(trace, event)) }
+    });
     TraceSummary {
         schema: SchemaId::current(SCHEMA),
         provenance: start.provenance,
         version: start.version.clone(),
         command: start.command.clone(),
         started_at: start.started_at.clone(),
-        elapsed_ns: trace.end.as_ref().map(|end| since(end.t_ns)),
+        elapsed_ns: trace.end.as_ref().map(|end| end.t_ns.saturating_sub(start.t_ns)),
         exit: trace.end.as_ref().map(|end| ProgramExit { code: end.code, signal: end.signal.clone() }),
         complete: trace.end.is_some(),
         processes: processes.collect(),

@@ -61,11 +61,11 @@ pub(super) fn draw(trace: &Trace, entries: &[TraceEntry], listed: &HashSet<usize
 
 /// The bands of what is left out of the axis, on one track.
 fn cuts(axis: &Axis) -> String {
-    let band = |(start, end): &(u64, u64)| {
+    let bands = axis.cuts.iter().map(|(start, end)| {
         let (at, to) = (100.0 * axis.share(*start), 100.0 * axis.share(*end));
         format!("<span class=\"cut\" style=\"left:{at:.2}%;width:{:.2}%\"></span>", to - at)
-    };
-    axis.cuts.iter().map(band).collect()
+    });
+    bands.collect()
 }
 
 /// The curve of each GPU, all with the same scale and colour: a colour is a kind of event.
@@ -82,8 +82,8 @@ fn memory(out: &mut String, trace: &Trace, span: (u64, u64), axis: &Axis) {
         out.push_str("<p class=\"dim\">Memory of GPUs was not read, or did not change.</p>\n");
         return;
     }
-    let values = || curves.values().take(MOST_GPUS).flatten().map(|(_, bytes)| *bytes);
-    let (low, high) = (values().min().unwrap_or(0).min(0), values().max().unwrap_or(0).max(0));
+    let values = curves.values().take(MOST_GPUS).flatten().map(|(_, bytes)| *bytes);
+    let (low, high) = values.fold((0, 0), |(low, high), bytes| (low.min(bytes), high.max(bytes)));
     let x = |t: u64| COLUMNS * axis.share(t);
     let y = |bytes: i64| HEIGHT - HEIGHT * share(bytes as f64 - low as f64, high as f64 - low as f64);
     *out += &paragraph("dim", &format!("Memory of every GPU is on one scale, up to {}.", units::delta(high)));
@@ -132,7 +132,6 @@ struct Mark {
 }
 
 fn lanes(out: &mut String, trace: &Trace, entries: &[TraceEntry], listed: &HashSet<usize>, axis: &Axis) {
-    let percent = |t: u64| 100.0 * axis.share(t);
     let mut marked = marked(trace, entries);
     let mut names: HashMap<u32, (u64, String)> = HashMap::new();
     for process in &trace.processes {
@@ -151,9 +150,9 @@ fn lanes(out: &mut String, trace: &Trace, entries: &[TraceEntry], listed: &HashS
         }
         let events = marked.entry(*pid).or_default();
         events.sort_unstable();
-        let marks = marks(trace, entries, listed, events, near, percent);
-        let began = names.get(pid).map_or(0.0, |(t, _)| percent(*t));
-        let last = events.last().map_or(began, |(t, ..)| percent(*t));
+        let marks = marks(trace, entries, listed, events, near, axis);
+        let began = names.get(pid).map_or(0.0, |(t, _)| 100.0 * axis.share(*t));
+        let last = events.last().map_or(began, |(t, ..)| 100.0 * axis.share(*t));
         let name = names.get(pid).map_or("", |(_, name)| name.as_str());
         let _ = writeln!(
             out,
@@ -185,16 +184,12 @@ fn marked(trace: &Trace, entries: &[TraceEntry]) -> BTreeMap<u32, Vec<(u64, usiz
     let mut marked: BTreeMap<u32, Vec<(u64, usize, EntryKind)>> = BTreeMap::new();
     for (place, entry) in entries.iter().enumerate() {
         let late: HashSet<usize> = entry.late.iter().map(|late| late.event).collect();
-        // A cuInit has three events, and one mark.
-        let is_shown = |index: &&usize| {
-            entry.kind != EntryKind::Init
-                || late.contains(*index)
-                || **index == entry.first
-                || matches!(trace.events.get(**index).map(|event| &event.what), Some(EventKind::Init { .. }) if entry.times > 1)
-        };
-        for index in entry.events.iter().filter(is_shown) {
-            let kind = if late.contains(index) { EntryKind::Variable } else { entry.kind };
-            if let Some(event) = trace.events.get(*index) {
+        for (index, event) in entry.events.iter().filter_map(|index| Some((index, trace.events.get(*index)?))) {
+            let is_late = late.contains(index);
+            let is_another = entry.times > 1 && matches!(event.what, EventKind::Init { .. });
+            // A cuInit has three events, and one mark.
+            if entry.kind != EntryKind::Init || is_late || *index == entry.first || is_another {
+                let kind = if is_late { EntryKind::Variable } else { entry.kind };
                 marked.entry(event.pid).or_default().push((event.t_ns, place, kind));
             }
         }
@@ -233,12 +228,12 @@ fn marks(
     listed: &HashSet<usize>,
     events: &[(u64, usize, EntryKind)],
     near: f64,
-    percent: impl Fn(u64) -> f64,
+    axis: &Axis,
 ) -> Vec<Mark> {
     let mut marks: Vec<Mark> = Vec::new();
     for (t, place, kind) in events {
         let Some(entry) = entries.get(*place) else { continue };
-        let (at, link) = (percent(*t), Some(*place).filter(|place| listed.contains(place)));
+        let (at, link) = (100.0 * axis.share(*t), Some(*place).filter(|place| listed.contains(place)));
         match marks.last_mut() {
             Some(mark) if at - mark.at < near => {
                 mark.count += 1;

@@ -48,21 +48,23 @@ fn idle(history: &History) -> Vec<String> {
         .iter()
         .filter(|life| life.is_unused())
         .partition(|life| life.made.gpu.as_ref().is_some_and(|gpu| worked.contains(gpu)));
-    let sum = |lives: &[&ContextLife]| {
-        let known = lives.iter().filter_map(|life| life.bytes).fold(0_i64, i64::saturating_add);
-        units::bytes(known.max(0).unsigned_abs())
-    };
     let mut parts = Vec::new();
     if !idle.is_empty() {
         let gpus = idle.iter().map(|life| &life.made.gpu).collect::<BTreeSet<_>>().len();
         let on = if gpus == 1 { "a GPU".to_owned() } else { format!("{gpus} GPUs") };
-        parts.push(format!("{} on {on} that the program did no work on", sum(&idle)));
+        parts.push(format!("{} on {on} that the program did no work on", known_memory(&idle)));
     }
     if !elsewhere.is_empty() {
         let contexts = counted(elsewhere.len() as u64, "context");
-        parts.push(format!("{} in {contexts} that did no work on a GPU that others used", sum(&elsewhere)));
+        parts.push(format!("{} in {contexts} that did no work on a GPU that others used", known_memory(&elsewhere)));
     }
     parts
+}
+
+/// The memory of contexts in words, of those of which it is known.
+fn known_memory(lives: &[&ContextLife]) -> String {
+    let known = lives.iter().filter_map(|life| life.bytes).fold(0_i64, i64::saturating_add);
+    units::bytes(known.max(0).unsigned_abs())
 }
 
 /// How the program ended, where it did not end well.

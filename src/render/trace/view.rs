@@ -48,7 +48,7 @@ const MARKDOWN: Room =
 const HTML: Room =
     Room { entries: 500, bytes: (900_000, 1_100_000), written: html::write, cards: MOST_CARDS, is_page: true };
 
-struct View<'v, 'a> {
+struct TraceForm<'v, 'a> {
     seen: &'v TraceView<'a>,
     room: Room,
     made: Entries,
@@ -65,7 +65,7 @@ struct View<'v, 'a> {
 
 /// The text on a terminal, on which the last lines are seen first.
 pub(super) fn text(seen: &TraceView, width: usize) -> String {
-    let view = View::new(seen, TERMINAL);
+    let view = TraceForm::new(seen, TERMINAL);
     let mut blocks = banners(seen);
     blocks.extend(view.listed.values().cloned());
     blocks.extend(view.without_entry());
@@ -85,7 +85,7 @@ pub(super) fn text(seen: &TraceView, width: usize) -> String {
 
 /// The page for an issue or a job summary, with stacks folded.
 pub(super) fn markdown(seen: &TraceView) -> String {
-    let view = View::new(seen, MARKDOWN);
+    let view = TraceForm::new(seen, MARKDOWN);
     let mut blocks = view.head();
     blocks.extend(view.events());
     markdown::write(&blocks)
@@ -93,7 +93,7 @@ pub(super) fn markdown(seen: &TraceView) -> String {
 
 /// The page, without scripts and without links to anything outside.
 pub(super) fn html(seen: &TraceView) -> String {
-    let view = View::new(seen, HTML);
+    let view = TraceForm::new(seen, HTML);
     let mut blocks = view.head();
     let listed = view.listed.keys().copied().collect();
     blocks.push(Block::Drawn(timeline::draw(seen.trace, &view.made.all, &listed)));
@@ -131,8 +131,8 @@ pub(super) fn is_told(entry: &TraceEntry) -> bool {
     !entry.findings.is_empty() || !entry.violations.is_empty() || !entry.late.is_empty()
 }
 
-impl<'v, 'a> View<'v, 'a> {
-    fn new(seen: &'v TraceView<'a>, room: Room) -> View<'v, 'a> {
+impl<'v, 'a> TraceForm<'v, 'a> {
+    fn new(seen: &'v TraceView<'a>, room: Room) -> TraceForm<'v, 'a> {
         let made = entries(&seen.history, seen.findings, seen.violations);
         // Of several with one key the last in this order stays.
         let firsts = seen.findings.iter().enumerate().rev().map(|(index, finding)| (alike(finding), index)).collect();
@@ -140,7 +140,7 @@ impl<'v, 'a> View<'v, 'a> {
         let pids: HashSet<u32> = seen.trace.events.iter().map(|event| event.pid).collect();
         let has_processes = pids.len() > 1;
         let (proofs, listed) = (proof::scenarios(seen.findings.iter()), BTreeMap::new());
-        let mut view = View { seen, room, made, firsts, has_processes, explained, proofs, listed };
+        let mut view = TraceForm { seen, room, made, firsts, has_processes, explained, proofs, listed };
         view.listed = view.entries();
         view
     }
@@ -318,12 +318,12 @@ impl<'v, 'a> View<'v, 'a> {
         if self.room.is_page || self.has_processes {
             aside.push_str(&format!(", {}", entry.who(seen.trace)));
         }
-        // A terminal breaks the way before arrows.
-        let part = |part: String| match self.room.is_page {
+        let parts = place::chain(event).into_iter().map(|part| match self.room.is_page {
             true => Text::code(part),
+            // A terminal breaks the way before arrows.
             false => part.replace(' ', &UNBROKEN.to_string()).into(),
-        };
-        let chain = Text::join(place::chain(event).into_iter().map(part), format!(" →{UNBROKEN}"));
+        });
+        let chain = Text::join(parts, format!(" →{UNBROKEN}"));
         let mut body = vec![Block::Paragraph(chain)];
         body.extend(source(event.stack.source.as_deref()).filter(|_| self.room.is_page));
         body.extend(entry.details.iter().map(Block::paragraph));
@@ -424,14 +424,13 @@ fn counts(seen: &TraceView) -> Vec<Block> {
 
 fn machine(seen: &TraceView) -> Block {
     let start = &seen.trace.start;
-    let known = |value: &Option<String>, absent: &str| value.clone().unwrap_or_else(|| absent.to_owned());
     let mut rows = vec![
-        ("Driver".to_owned(), known(&start.driver_version, "not known")),
-        ("libcuda".to_owned(), known(&start.libcuda, "not found")),
+        ("Driver".to_owned(), start.driver_version.as_deref().unwrap_or("not known").to_owned()),
+        ("libcuda".to_owned(), start.libcuda.as_deref().unwrap_or("not found").to_owned()),
     ];
     rows.extend(start.gpus.is_empty().then(|| ("GPUs".to_owned(), "NVML showed none".to_owned())));
     rows.extend(start.gpus.iter().enumerate().map(|(index, gpu)| {
-        (format!("GPU {index}"), format!("{}, {}", known(&gpu.name, "of unknown name"), gpu.uuid))
+        (format!("GPU {index}"), format!("{}, {}", gpu.name.as_deref().unwrap_or("of unknown name"), gpu.uuid))
     }));
     rows.extend(start.environment.clone().into_iter().take(MOST_VARIABLES));
     let rows = rows.iter().map(|(name, value)| (place::short(name), place::short(value)));

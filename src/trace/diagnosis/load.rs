@@ -43,24 +43,20 @@ fn read(reader: &mut Reader<'_>, name: &str) -> Option<DiagnosisRule> {
     if why.is_empty() {
         reader.error(&owner, "a rule begins with a comment that says what goes wrong, and why", None);
     }
-    let required = |reader: &mut Reader<'_>, key: &str| {
-        let node = reader.required(entries, key, &owner, "a rule")?;
-        reader.sentence(node).map(|text| (text, node))
-    };
-    let title = required(reader, "title");
-    let severity = required(reader, "severity").and_then(|(_, node)| {
+    let title = required(reader, entries, "title", &owner);
+    let severity = required(reader, entries, "severity", &owner).and_then(|(_, node)| {
         let word = reader.word(node, "severity", &Severity::ALL.map(Severity::name))?;
         Severity::ALL.into_iter().find(|severity| severity.name() == word)
     });
-    let scenario = required(reader, "scenario");
+    let scenario = required(reader, entries, "scenario", &owner);
     if let Some((_, node)) = scenario.as_ref().filter(|(text, _)| text.matches('/').count() != 1) {
         reader.error(&node.place, "a scenario is named `<subject>/<what-happens>`", None);
     }
-    let evidence = required(reader, "evidence");
+    let evidence = required(reader, entries, "evidence", &owner);
     if let Some((_, node)) = evidence.as_ref().filter(|(text, _)| !text.starts_with("reports/")) {
         reader.error(&node.place, "evidence is a folder below `reports/`", None);
     }
-    let says = required(reader, "says");
+    let says = required(reader, entries, "says", &owner);
     let when = reader.required(entries, "when", &owner, "a rule");
     let when: Option<Vec<RuleCondition>> =
         when.and_then(|node| reader.one_or_more(node).iter().map(|node| self::when(reader, node)).collect());
@@ -91,6 +87,17 @@ fn read(reader: &mut Reader<'_>, name: &str) -> Option<DiagnosisRule> {
         shown,
         workaround: workaround?.into_iter().map(|(framework, text, _)| (framework, text)).collect(),
     })
+}
+
+/// A text that every rule has, and where it is.
+fn required<'n>(
+    reader: &mut Reader<'_>,
+    entries: &'n [TreeEntry],
+    key: &str,
+    owner: &SourceSpan,
+) -> Option<(String, &'n Node)> {
+    let node = reader.required(entries, key, owner, "a rule")?;
+    reader.sentence(node).map(|text| (text, node))
 }
 
 fn when(reader: &mut Reader<'_>, node: &Node) -> Option<RuleCondition> {

@@ -133,12 +133,16 @@ impl<'a> Neighbours<'a> {
         if !group.iter().all(|it| matches!(it.what, EventKind::Context { change: ContextChange::Made, .. })) {
             return None;
         }
-        let used = |event: &TraceEvent| i64::try_from(event.used_bytes.get(index).copied().flatten()?).ok();
         let first = group.iter().min_by_key(|event| event.t_ns)?;
         let last = group.iter().max_by_key(|event| until(event))?;
-        let before = used(first)?.saturating_sub(first.memory_bytes.get(index).copied().flatten()?);
-        Some(used(last)?.saturating_sub(before) / group.len() as i64)
+        let before = used_bytes(first, index)?.saturating_sub(first.memory_bytes.get(index).copied().flatten()?);
+        Some(used_bytes(last, index)?.saturating_sub(before) / group.len() as i64)
     }
+}
+
+/// NVML's `used` of a GPU after a call, in bytes.
+fn used_bytes(event: &TraceEvent, index: usize) -> Option<i64> {
+    i64::try_from(event.used_bytes.get(index).copied().flatten()?).ok()
 }
 
 fn until(event: &TraceEvent) -> u64 {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::MASK;
-use crate::{EventKind, TraceEvent, Witness};
+use crate::{EventKind, EventSource, TraceEvent};
 
 /// One `cuInit`: its start, the variables it read, and its status. Concurrent calls of several threads count as one.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ impl<'a> Init<'a> {
     }
 
     /// Whether an event of this witness still belongs to this call. Events arrive late if their thread waited.
-    fn lacks(&self, witness: Witness) -> bool {
+    fn lacks(&self, witness: EventSource) -> bool {
         self.returned.is_none() || !self.is_seen_by(witness)
     }
 
@@ -59,7 +59,7 @@ impl<'a> Init<'a> {
     }
 
     fn lacks_return(&self) -> bool {
-        self.returns < self.begun.iter().filter(|(_, event)| is_by(event, Witness::Forwarding)).count().max(1)
+        self.returns < self.begun.iter().filter(|(_, event)| is_by(event, EventSource::Forwarding)).count().max(1)
     }
 
     fn take(&mut self, index: usize, event: &'a TraceEvent) {
@@ -94,7 +94,7 @@ impl<'a> Init<'a> {
     }
 
     /// Whether this witness saw it start.
-    pub fn is_seen_by(&self, witness: Witness) -> bool {
+    pub fn is_seen_by(&self, witness: EventSource) -> bool {
         self.begun.iter().any(|(_, event)| is_by(event, witness))
     }
 
@@ -126,6 +126,6 @@ impl<'a> Init<'a> {
     }
 }
 
-fn is_by(event: &TraceEvent, by: Witness) -> bool {
+fn is_by(event: &TraceEvent, by: EventSource) -> bool {
     matches!(event.what, EventKind::Init { witness, .. } if witness == by)
 }

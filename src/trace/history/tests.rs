@@ -2,7 +2,7 @@
 
 use super::{History, Init, MASK, ProgramHistory};
 use crate::fixture::{PID, TraceBuilder};
-use crate::{EventKind, Trace, Witness};
+use crate::{EventKind, EventSource, Trace};
 
 fn program<'h, 'a>(history: &'h History<'a>) -> &'h ProgramHistory<'a> {
     history.programs.iter().find(|program| program.pid == PID).expect("the program")
@@ -84,9 +84,11 @@ fn calls_of_several_threads_at_once_are_one_cuinit() {
     let returns = |made: TraceBuilder| {
         made.event("cuInit", EventKind::InitDone { visible: Some(1), gpus: Vec::new() }, |event| event.status = Some(0))
     };
-    let made =
-        begins(begins(begins(TraceBuilder::on(1), Witness::Forwarding), Witness::Forwarding), Witness::Injection);
-    let trace = begins(returns(returns(made)), Witness::Forwarding).done();
+    let made = begins(
+        begins(begins(TraceBuilder::on(1), EventSource::Forwarding), EventSource::Forwarding),
+        EventSource::Injection,
+    );
+    let trace = begins(returns(returns(made)), EventSource::Forwarding).done();
     let history = History::new(&trace);
     let events: Vec<&[usize]> = program(&history).inits.iter().map(|init| init.events.as_slice()).collect();
     assert_eq!(events, [&[0, 1, 2, 3, 4][..], &[5][..]]);

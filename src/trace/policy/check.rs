@@ -34,7 +34,7 @@ struct PolicyCheck<'a> {
 
 /// What a trace must cover to decide a question.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Coverage {
+enum TraceCoverage {
     /// The processes and their `cuInit`: the injection hook shows it.
     Init,
     /// Calls of the driver: only the forwarding library shows them.
@@ -57,7 +57,7 @@ impl PolicyCheck<'_> {
     }
 
     /// Records why a question is undecided, unless a violation has already decided it.
-    fn require(&mut self, forbidden: &str, needs: Coverage) {
+    fn require(&mut self, forbidden: &str, needs: TraceCoverage) {
         if self.outcome.violations.iter().any(|violation| violation.forbidden == forbidden) {
             return;
         }
@@ -90,7 +90,7 @@ impl PolicyCheck<'_> {
             let says = format!("{} initialises CUDA through {}", line(init.first), through(init.first));
             self.violated(name, says, Some(init.first));
         }
-        self.require(name, Coverage::Init);
+        self.require(name, TraceCoverage::Init);
     }
 
     /// Checks each context. `is` returns whether it is forbidden, or none if unknown.
@@ -103,7 +103,7 @@ impl PolicyCheck<'_> {
                 None => self.undecided(name, &format!("on which GPU {} made a context is not known", line(life.made))),
             }
         }
-        self.require(name, Coverage::Calls);
+        self.require(name, TraceCoverage::Calls);
     }
 
     /// Leaves a question open if its GPU is not on this machine.
@@ -133,7 +133,7 @@ impl PolicyCheck<'_> {
                 }
             }
         }
-        self.require(name, Coverage::Calls);
+        self.require(name, TraceCoverage::Calls);
     }
 
     fn errors(&mut self, name: &str) {
@@ -145,7 +145,7 @@ impl PolicyCheck<'_> {
                 self.violated(name, format!("{}: {} returns {status}", line(event), event.call), Some(event));
             }
         }
-        self.require(name, Coverage::Calls);
+        self.require(name, TraceCoverage::Calls);
     }
 
     fn rule(&mut self, name: &str, rule: &str) {
@@ -156,10 +156,10 @@ impl PolicyCheck<'_> {
         }
         let Some(rule) = rules().iter().find(|it| it.name == rule) else { return };
         let reads_writes = rule.asks("variable-written", "changes") || rule.asks("mask-overwritten", "other_thread");
-        let needs = if reads_writes { Coverage::Variables } else { Coverage::Calls };
+        let needs = if reads_writes { TraceCoverage::Variables } else { TraceCoverage::Calls };
         self.require(name, needs);
         if rule.asks("variable-written", "after_context") {
-            self.require(name, Coverage::Calls);
+            self.require(name, TraceCoverage::Calls);
         }
         if self.outcome.violations.iter().all(|violation| violation.forbidden != name) {
             for finding in self.findings.iter().filter(|finding| finding.leaves_open().contains(&rule.name)) {
@@ -196,7 +196,7 @@ impl PolicyCheck<'_> {
         }
         let Some(end) = &trace.end else { return self.undecided(&name, CUT_SHORT) };
         if trace.has_no_device() {
-            self.require(&name, Coverage::Calls);
+            self.require(&name, TraceCoverage::Calls);
         }
         match end.memory_gap_ns.get(index) {
             Some(Some(gap)) if *gap <= MOST_UNREAD_NS => {}
@@ -224,7 +224,7 @@ impl PolicyCheck<'_> {
                 && !self.history.contexts.iter().any(|life| gpu.is_of(trace, life.made) == Some(true))
             {
                 // If the trace lacks calls, it may lack the context too.
-                if missing(self.history, Coverage::Calls).is_empty() {
+                if missing(self.history, TraceCoverage::Calls).is_empty() {
                     self.violated(&name, format!("no context is made on {gpu}"), None);
                 }
             }
@@ -249,9 +249,9 @@ const MOST_UNREAD_NS: u64 = 2_000_000_000;
 const CUT_SHORT: &str = "the trace was cut short, so that what came later is not known";
 
 /// Why a trace does not cover a question.
-fn missing(history: &History, needs: Coverage) -> Vec<String> {
+fn missing(history: &History, needs: TraceCoverage) -> Vec<String> {
     let trace = history.trace;
-    let mut why = if needs == Coverage::Calls { history.blind() } else { Vec::new() };
+    let mut why = if needs == TraceCoverage::Calls { history.blind() } else { Vec::new() };
     match &trace.end {
         None => why.push(CUT_SHORT.to_owned()),
         Some(end) => {
@@ -261,10 +261,10 @@ fn missing(history: &History, needs: Coverage) -> Vec<String> {
             }
         }
     }
-    if needs != Coverage::Init && trace.start.libcuda.is_none() {
+    if needs != TraceCoverage::Init && trace.start.libcuda.is_none() {
         why.push("no libcuda was found to stand before, so that only cuInit is seen".to_owned());
     }
-    if needs == Coverage::Variables && !trace.start.preload {
+    if needs == TraceCoverage::Variables && !trace.start.preload {
         why.push("writes of variables are not seen".to_owned());
     }
     why

@@ -132,12 +132,15 @@ impl GpuWord {
 
 /// A GPU and a size, as in `gpu1=2GiB`.
 pub(super) fn bound(text: &str) -> Result<(GpuWord, u64), WordError> {
-    let form = || WordError(format!("`{}` is not of the form gpu1=2GiB", terminal(text)));
-    let (gpu, bytes) = text.split_once('=').ok_or_else(form)?;
+    let (gpu, bytes) = text.split_once('=').ok_or_else(|| not_a_bound(text))?;
     let gpu = GpuWord::parse(gpu.trim()).ok_or_else(|| unknown_gpu(gpu, ""))?;
     let bytes = size::bytes(bytes.trim())
         .map_err(|wrong| WordError(format!("{}: {}", terminal(&wrong.message), wrong.help)))?;
-    Ok((gpu, u64::try_from(bytes).map_err(|_| form())?))
+    Ok((gpu, u64::try_from(bytes).map_err(|_| not_a_bound(text))?))
+}
+
+fn not_a_bound(text: &str) -> WordError {
+    WordError(format!("`{}` is not of the form gpu1=2GiB", terminal(text)))
 }
 
 impl fmt::Display for GpuWord {

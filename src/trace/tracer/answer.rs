@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::os::unix::net::UnixStream;
 
-use super::message::{self, Content, Delivery, Message, Notice};
+use super::message::{self, Content, Delivery, Notice, ShimMessage};
 use super::stacks::ParkedThread;
 use super::{Tracer, processes};
-use crate::{EventKind, FrameOwner, Stack, TraceEvent, TraceLine, Witness};
+use crate::{EventKind, EventSource, FrameOwner, Stack, TraceEvent, TraceLine};
 use cuda_pitfalls_core::clock;
 
 /// Why a stack is missing if many processes are forks of one program.
@@ -37,7 +37,7 @@ impl Tracer {
         if let Some(process) = self.processes.meet(pid, message.t_ns, &mut self.stacks) {
             self.writer.write(TraceLine::Process(process));
         }
-        let Message { call, number, t_ns, tid, pthread, frames, device, uuid, status, elapsed_ns, content, .. } =
+        let ShimMessage { call, number, t_ns, tid, pthread, frames, device, uuid, status, elapsed_ns, content, .. } =
             message;
         // An event cannot be earlier than the program's start, or later than now.
         let t_ns = t_ns.min(clock::now_ns()).max(self.started_ns);
@@ -124,7 +124,7 @@ impl Tracer {
     /// Adds to an event what was known before its call: the change of memory, the time of the call, and the stack.
     fn with_memory(&mut self, mut event: TraceEvent, number: u64, waiting: &UnixStream) -> TraceEvent {
         let key = (event.pid, number);
-        if matches!(event.what, EventKind::Init { witness: Witness::Forwarding, .. }) {
+        if matches!(event.what, EventKind::Init { witness: EventSource::Forwarding, .. }) {
             let (used, own) = self.read_for(event.pid, waiting);
             self.keep(key, Pending { t_ns: event.t_ns, used, own, stack: event.stack.clone() });
             return event;
@@ -176,9 +176,8 @@ impl Tracer {
 
 /// A GPU's UUID in its usual form, from hex.
 fn uuid_text(hex: &str) -> Option<String> {
-    let part = |from, to| hex.get(from..to);
-    (hex.len() == 32 && hex.is_ascii()).then_some(())?;
-    Some(format!("GPU-{}-{}-{}-{}-{}", part(0, 8)?, part(8, 12)?, part(12, 16)?, part(16, 20)?, part(20, 32)?))
+    let parts: Vec<&str> = [0..8, 8..12, 12..16, 16..20, 20..32].into_iter().filter_map(|part| hex.get(part)).collect();
+    (hex.len() == 32 && parts.len() == 5).then(|| format!("GPU-{}", parts.join("-")))
 }
 
 /// Whether a function of libcudart made a call: its names begin with `cuda`, unlike those of libcuda.

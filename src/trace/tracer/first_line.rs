@@ -1,13 +1,13 @@
 //! The first line of a trace: the machine, the program, and what this trace cannot see.
 
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::machine::TraceTarget;
 use super::watch::MemoryWatch;
 use super::{REST_US, TraceOptions, Tracer};
-use crate::{Start, TraceLine};
+use crate::{TraceLine, TraceStart};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::verdict::Provenance;
@@ -33,23 +33,22 @@ impl Tracer {
         self.watch = MemoryWatch::begin(&self.baseline, clock::now_ns());
         self.sampler.rest_us = REST_US;
         let _ = self.sampler.polling();
-        let text = |text: &OsString| text.to_string_lossy().into_owned();
         let variables = std::env::vars_os().filter(|(name, _)| cuda_pitfalls_fake::is_of_cuda(name.as_bytes()));
-        self.writer.write(TraceLine::Start(Box::new(Start {
+        self.writer.write(TraceLine::Start(Box::new(TraceStart {
             schema: SchemaId::current(crate::SCHEMA),
             provenance: Provenance::from_simulated(is_simulated),
             version: env!("CARGO_PKG_VERSION").to_string(),
             commit: options.commit.clone(),
-            command: options.command.iter().map(text).collect(),
-            folder: std::env::current_dir().map(|path| path.to_string_lossy().into_owned()).unwrap_or_default(),
+            command: options.command.iter().map(lossy).collect(),
+            folder: std::env::current_dir().map(lossy).unwrap_or_default(),
             started_at: clock::utc(),
             t_ns: started_ns,
             on: machine.on.clone(),
             driver_version,
             gpus: self.gpus.clone(),
             used_bytes: self.baseline.clone(),
-            environment: variables.map(|(name, value)| (text(&name), text(&value))).collect(),
-            libcuda: machine.libcuda.as_ref().map(|path| path.to_string_lossy().into_owned()),
+            environment: variables.map(|(name, value)| (lossy(name), lossy(value))).collect(),
+            libcuda: machine.libcuda.as_ref().map(lossy),
             preload: options.preload,
             all_calls: options.all_calls,
             limits,
@@ -83,4 +82,8 @@ impl Tracer {
         });
         of_trace.into_iter().flatten().chain(shared).collect()
     }
+}
+
+fn lossy(text: impl AsRef<OsStr>) -> String {
+    text.as_ref().to_string_lossy().into_owned()
 }

@@ -68,16 +68,17 @@ pub(super) fn within<T>(mut attempt: impl FnMut(&Path) -> Result<T, PlaceError>)
 
 /// The candidates, in the order in which they are tried.
 fn places(is_root: bool, variable: impl Fn(&str) -> Option<PathBuf>) -> Vec<Candidate> {
-    let named = |name: &str| variable(name).filter(|path| path.is_absolute());
-    let mut all: Vec<Candidate> = named("XDG_CACHE_HOME").map(Candidate::Own).into_iter().collect();
+    let [cache, home, runtime, temporary] = ["XDG_CACHE_HOME", "HOME", "XDG_RUNTIME_DIR", "TMPDIR"]
+        .map(|name| variable(name).filter(|path| path.is_absolute()));
+    let mut all: Vec<Candidate> = cache.map(Candidate::Own).into_iter().collect();
     if is_root {
         // /run is empty after a restart, when no process uses a library any more. On some systems, nothing can be
         // executed there.
         all.extend(["/run", "/var/lib"].map(|path| Candidate::Own(PathBuf::from(path))));
     }
-    all.extend(named("HOME").map(|home| Candidate::Own(home.join(".cache"))));
-    all.extend(named("XDG_RUNTIME_DIR").map(Candidate::Own));
-    let shared = named("TMPDIR").into_iter().chain(["/var/tmp", "/tmp"].map(PathBuf::from));
+    all.extend(home.map(|home| Candidate::Own(home.join(".cache"))));
+    all.extend(runtime.map(Candidate::Own));
+    let shared = temporary.into_iter().chain(["/var/tmp", "/tmp"].map(PathBuf::from));
     all.extend(shared.map(Candidate::Shared));
     all
 }
@@ -136,16 +137,15 @@ fn is_own(data: &Metadata) -> bool {
 
 /// Makes the folder at this path, or uses the existing one if it belongs to this user.
 fn own(path: &Path) -> Result<PathBuf, PlaceError> {
-    let failed = |error: std::io::Error| PlaceError::refused(path, error);
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => {}
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(failed(error)),
+        Err(error) => return Err(PlaceError::refused(path, error)),
     }
-    if !is_own(&fs::symlink_metadata(path).map_err(failed)?) {
+    if !is_own(&fs::symlink_metadata(path).map_err(|error| PlaceError::refused(path, error))?) {
         return Err(PlaceError(format!("{} is there, and is not this user's own folder", path.display())));
     }
-    fs::set_permissions(path, Permissions::from_mode(MODE)).map_err(failed)?;
+    fs::set_permissions(path, Permissions::from_mode(MODE)).map_err(|error| PlaceError::refused(path, error))?;
     Ok(path.to_path_buf())
 }
 

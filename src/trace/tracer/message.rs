@@ -36,7 +36,7 @@ const LONGEST_NAME: usize = 128;
 const MOST_FRAMES: usize = 128;
 
 #[derive(Debug, Deserialize)]
-pub(super) struct Message {
+pub(super) struct ShimMessage {
     pub(super) call: String,
     /// The number that the messages before and after one call have in common.
     pub(super) number: u64,
@@ -89,7 +89,7 @@ pub(super) enum Notice {
 
 /// A message and its sender, as the kernel identifies it. Dropping the connection lets the thread continue.
 pub(super) struct Delivery {
-    pub(super) message: Message,
+    pub(super) message: ShimMessage,
     /// The PID of the process in our namespace.
     pub(super) pid: u32,
     /// The memory with its counts, if it came with the message and has the stated size.
@@ -177,7 +177,7 @@ impl Incoming {
     }
 
     fn whole(self) -> Option<Delivery> {
-        let message: Message = serde_json::from_slice(&self.bytes).ok()?;
+        let message: ShimMessage = serde_json::from_slice(&self.bytes).ok()?;
         if !message.is_valid() {
             return None;
         }
@@ -203,7 +203,7 @@ fn is_sealed(fd: &OwnedFd, bytes: u64) -> bool {
     is_fixed && rustix::fs::fstat(fd).is_ok_and(|data| u64::try_from(data.st_size) == Ok(bytes))
 }
 
-impl Message {
+impl ShimMessage {
     /// Whether the libraries could have sent this message.
     fn is_valid(&self) -> bool {
         let is_right = match &self.content {

@@ -53,11 +53,12 @@ impl TraceFolder {
             if path.as_os_str().len() > LONGEST {
                 return Err(PlaceError(format!("the path {} is too long for a socket", path.display())));
             }
-            let failed = |error: io::Error| PlaceError::refused(path, error);
-            let hook = hook_beside(path).ok_or_else(|| failed(io::Error::other("the folder is in none")))?;
+            let hook = hook_beside(path)
+                .ok_or_else(|| PlaceError::refused(path, io::Error::other("the folder is in none")))?;
             keep(&hook).map_err(|error| PlaceError(format!("{} could not be written: {error}", hook.display())))?;
-            let listener = listen(&path.join(SOCKET_NAME), is_root).map_err(failed)?;
-            let tally = tally(&path.join(TALLY_NAME)).map_err(failed)?;
+            let listener =
+                listen(&path.join(SOCKET_NAME), is_root).map_err(|error| PlaceError::refused(path, error))?;
+            let tally = tally(&path.join(TALLY_NAME)).map_err(|error| PlaceError::refused(path, error))?;
             Ok(TraceFolder { hook, search: None, listener, tally, folder })
         })
     }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::peers;
 use super::stacks::Stacks;
-use crate::{CallCount, ContextChange, ProcessCounts, Stack, TraceProcess, Uses, Witness};
+use crate::{CallCount, ContextChange, EventSource, ProcessCounts, Stack, TraceProcess, Uses};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_instrument::supervisor::{self, is_alive};
@@ -76,7 +76,7 @@ struct Family {
 struct ProcessRecord {
     /// The program image. Another program in the same process has its own events.
     image: Option<Image>,
-    pages: Vec<Page>,
+    pages: Vec<SharedCounts>,
     /// UUIDs by ordinal.
     gpus: BTreeMap<i32, String>,
     /// Ordinals with a primary context, and handles of other contexts.
@@ -93,14 +93,14 @@ struct ProcessRecord {
 }
 
 /// The memory with a process's counts (src/fake/shim/counts.rs).
-struct Page {
+struct SharedCounts {
     file: File,
     names: Vec<String>,
     devices: usize,
     lanes: usize,
 }
 
-impl Page {
+impl SharedCounts {
     fn sums(&self) -> Vec<u64> {
         let words = 2 * self.names.len() + 3 * self.devices;
         let mut sums = vec![0u64; words];
@@ -160,7 +160,6 @@ impl Processes {
             }
             None => stacks.python(pid),
         };
-        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let arguments = read(&format!("/proc/{pid}/cmdline"), MOST_ARGUMENTS).unwrap_or_default();
         let environment = read(&format!("/proc/{pid}/environ"), MOST_ENVIRONMENT).unwrap_or_default();
         Some(TraceProcess {
@@ -168,7 +167,11 @@ impl Processes {
             pid,
             parent: peers::stat(pid).map_or(0, |(parent, _)| parent),
             program: program_of(pid),
-            arguments: arguments.split(|byte| *byte == 0).filter(|part| !part.is_empty()).map(text).collect(),
+            arguments: arguments
+                .split(|byte| *byte == 0)
+                .filter(|part| !part.is_empty())
+                .map(|part| String::from_utf8_lossy(part).into_owned())
+                .collect(),
             python,
             no_python,
             rank: number_in(&environment, "RANK"),
@@ -185,7 +188,7 @@ impl Processes {
     pub(super) fn count(&mut self, pid: u32, file: File, names: Vec<String>, devices: usize, lanes: usize) {
         let Some(known) = self.known.get_mut(&pid) else { return };
         if known.pages.len() < MOST_PAGES && self.pages < self.most_pages {
-            known.pages.push(Page { file, names, devices, lanes });
+            known.pages.push(SharedCounts { file, names, devices, lanes });
             self.pages += 1;
         } else {
             self.unseen(format!("process {pid} has more counts than are kept"));
@@ -210,12 +213,12 @@ impl Processes {
     }
 
     /// Records a `cuInit`. That of OpenCL, which has a driver of its own, says nothing of libcuda.
-    pub(super) fn initialises(&mut self, pid: u32, witness: Witness, is_opencl: bool) {
+    pub(super) fn initialises(&mut self, pid: u32, witness: EventSource, is_opencl: bool) {
         if let Some(known) = self.known.get_mut(&pid).filter(|_| !is_opencl) {
             known.gave_up.clear();
             match witness {
-                Witness::Injection => known.injected = true,
-                Witness::Forwarding => known.forwarded = true,
+                EventSource::Injection => known.injected = true,
+                EventSource::Forwarding => known.forwarded = true,
             }
         }
     }
@@ -225,16 +228,13 @@ impl Processes {
     pub(super) fn gives_up(&mut self, pid: u32, name: &str, stack: &Stack) {
         let at: Vec<String> = [stack.place(), stack.entry_name()].into_iter().flatten().collect();
         let absent = if at.is_empty() { name.to_owned() } else { format!("{name} ({})", at.join(", ")) };
-        let note = |all: &mut Vec<String>| {
-            if !all.contains(&absent) && all.len() < MOST_SENTENCES {
-                all.push(absent.clone());
-            }
-        };
-        if name.starts_with("nvml") {
-            note(&mut self.absent);
-        }
         let known = self.known.get_mut(&pid).filter(|known| self.is_simulated && !known.injected && !known.forwarded);
-        known.into_iter().for_each(|known| note(&mut known.gave_up));
+        let lists = name.starts_with("nvml").then_some(&mut self.absent).into_iter();
+        for list in lists.chain(known.map(|known| &mut known.gave_up)) {
+            if !list.contains(&absent) && list.len() < MOST_SENTENCES {
+                list.push(absent.clone());
+            }
+        }
     }
 
     /// Forgets the functions that a process looked for in vain: it went on to others, as who fills a table of them.
@@ -424,6 +424,10 @@ fn half_told(pid: u32, is_hook: bool) -> String {
     )
 }
 
+fn word(sums: &[u64], index: usize) -> u64 {
+    sums.get(index).copied().unwrap_or(0)
+}
+
 impl ProcessRecord {
     /// Reads a process's counts, which remain readable after its end.
     fn counts(&self, pid: u32) -> ProcessCounts {
@@ -433,9 +437,8 @@ impl ProcessRecord {
         }
         for page in &self.pages {
             let sums = page.sums();
-            let word = |index: usize| sums.get(index).copied().unwrap_or(0);
             for (index, name) in page.names.iter().enumerate() {
-                let found = CallCount { calls: word(index), errors: word(page.names.len() + index) };
+                let found = CallCount { calls: word(&sums, index), errors: word(&sums, page.names.len() + index) };
                 if found.calls > 0 {
                     let all = counts.calls.entry(name.clone()).or_default();
                     *all = CallCount {
@@ -446,7 +449,8 @@ impl ProcessRecord {
             }
             for device in 0..page.devices {
                 let at = 2 * page.names.len() + 3 * device;
-                let found = Uses { launches: word(at), copies: word(at + 1), allocations: word(at + 2) };
+                let found =
+                    Uses { launches: word(&sums, at), copies: word(&sums, at + 1), allocations: word(&sums, at + 2) };
                 let Some(gpu) = self.gpus.get(&(device as i32)).filter(|_| !found.is_none()) else { continue };
                 let all = counts.gpus.entry(gpu.clone()).or_default();
                 all.launches = all.launches.saturating_add(found.launches);

@@ -10,7 +10,7 @@ use cuda_pitfalls_core::text::escape::shorten;
 use cuda_pitfalls_core::verdict::{Invalidation, Reason};
 use cuda_pitfalls_trace::history::{Init, MASK, ProgramHistory};
 use cuda_pitfalls_trace::{
-    ContextLife, End, Frame, FrameLanguage, FrameOwner, History, Stack, Trace, TraceProcess, Witness, status_name,
+    ContextLife, End, EventSource, Frame, FrameLanguage, FrameOwner, History, Stack, Trace, TraceProcess, status_name,
 };
 
 /// Names of functions and files, and the texts of exceptions and values, are cut to this many bytes.
@@ -285,7 +285,7 @@ impl LineHistory<'_> {
         let during = self.history.programs.iter().filter(|program| program.last_seen_ns() >= self.ask_ns);
         let mut by_address = during.filter(|program| {
             let by = |witness| program.inits.iter().any(|init| init.is_seen_by(witness));
-            by(Witness::Injection) && !by(Witness::Forwarding)
+            by(EventSource::Injection) && !by(EventSource::Forwarding)
         });
         if by_address.next().is_some() {
             return;

@@ -2,7 +2,7 @@
 
 use super::*;
 use cuda_pitfalls_trace::fixture::{CONTEXT, INIT, PID, TraceBuilder, stack};
-use cuda_pitfalls_trace::{End, EventKind, Frame, FrameOwner, Stack, Trace, Witness};
+use cuda_pitfalls_trace::{End, EventKind, EventSource, Frame, FrameOwner, Stack, Trace};
 
 const FOLDER: &str = "/tmp/run/row-0";
 const SECOND: u64 = 1_000_000_000;
@@ -31,7 +31,7 @@ fn asked(frames: &[(&str, &str, u32)]) -> Stack {
 fn init(trial: TraceBuilder, mask: &str) -> TraceBuilder {
     let variables = [("CUDA_VISIBLE_DEVICES".to_string(), mask.to_string())].into();
     trial
-        .event("cuInit", EventKind::Init { witness: Witness::Forwarding, variables }, |_| {})
+        .event("cuInit", EventKind::Init { witness: EventSource::Forwarding, variables }, |_| {})
         .init(&[("CUDA_VISIBLE_DEVICES", mask)], &[0, 1])
 }
 
@@ -101,7 +101,7 @@ fn a_line_without_cuda_does_nothing() {
 #[test]
 fn an_initialisation_that_fails_is_seen_and_may_not_have_read_the_mask() {
     let trial = TraceBuilder::on(0).on_stack(asked(&[("is_available", "torch/cuda/__init__.py", 129)]));
-    let forwarded = EventKind::Init { witness: Witness::Forwarding, variables: BTreeMap::new() };
+    let forwarded = EventKind::Init { witness: EventSource::Forwarding, variables: BTreeMap::new() };
     let trace = trial.event("cuInit", forwarded, |_| {}).init_fails(&[], 100).done();
     let made = shown(&trace, &said(1, 90), true);
     assert_eq!((made.seen.calls_cuinit, made.seen.reads_mask), (Some(true), None));

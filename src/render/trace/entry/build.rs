@@ -7,7 +7,7 @@ use crate::trace::place;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::history::{ContextLife, Init, MASK, is_read_by_cuinit};
-use cuda_pitfalls_trace::{Beside, ContextChange, EventKind, History, NOT_READY, Trace, TraceEvent, Usage};
+use cuda_pitfalls_trace::{Beside, ContextChange, EventKind, GpuUse, History, NOT_READY, Trace, TraceEvent};
 
 /// A change of another GPU's memory that is worth a word, in bytes.
 const NOTABLE_BYTES: u64 = 2 << 20;
@@ -121,9 +121,9 @@ impl<'h, 'a> Builder<'h, 'a> {
         let label = match event.what {
             EventKind::FirstUse { usage } => {
                 let usage = match usage {
-                    Usage::Launch => "launch",
-                    Usage::Copy => "copy",
-                    Usage::Allocation => "allocation",
+                    GpuUse::Launch => "launch",
+                    GpuUse::Copy => "copy",
+                    GpuUse::Allocation => "allocation",
                 };
                 format!("first {usage} on {}", place::gpu(self.history.trace, event))
             }
@@ -219,8 +219,9 @@ fn limit_label(event: &TraceEvent, limit: i32, value: u64, after_launch: bool) -
 fn init_entry(trace: &Trace, index: usize, init: &Init<'_>) -> TraceEntry {
     let mut entry = TraceEntry::new(EntryKind::Init, init_label(init), index, init.first);
     entry.events.clone_from(&init.events);
-    let has_stack = |index: &&usize| trace.events.get(**index).is_some_and(|event| !event.stack.frames.is_empty());
-    entry.first = init.events.iter().find(has_stack).copied().unwrap_or(index);
+    let mut events = init.events.iter().copied();
+    let with_stack = events.find(|index| trace.events.get(*index).is_some_and(|it| !it.stack.frames.is_empty()));
+    entry.first = with_stack.unwrap_or(index);
     let others = init.variables().into_iter().flatten();
     let others = others.filter(|(name, _)| *name != MASK && cuda_pitfalls_fake::is_of_cuda(name.as_bytes()));
     let others: Vec<String> =

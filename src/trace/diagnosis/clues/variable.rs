@@ -37,7 +37,6 @@ pub(super) fn clues<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
             .with("late", write.after_init_ns);
         let init = program.init().filter(|_| write.after_init_ns.is_some());
         let begun = init.and_then(|init| init.begun.last());
-        let package = |event: &'a TraceEvent| event.stack.entry().and_then(|frame| frame.package.as_deref());
         let own = package(event);
         clue = clue.with("in_package", own.is_some() && begun.is_some_and(|(_, init)| package(init) == own));
         if let Some((index, init)) = begun {
@@ -87,16 +86,23 @@ pub(super) fn misspelt<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
         Some(init.variables()?.iter().map(move |(name, value)| (event, name.as_str(), value.as_str())))
     });
     let mut known = HashSet::new();
-    let clue = |(index, name, value): (usize, &'a str, &'a str)| {
-        let meant = meant_by(name).filter(|_| known.insert((name, value)))?;
-        let own = history.program_of(index).and_then(|own| history.programs.get(own));
-        let others = history.programs.iter().filter(|program| program.latched(name) == Some(Some(value)));
-        let latched = own.into_iter().chain(others).find_map(|it| it.latched(meant))?;
-        let clue = about("variable-misspelt", index, history.trace.events.get(index)?)?;
-        let clue = clue.with("name", name).with("value", value).with("meant", meant);
-        (latched != Some(value)).then(|| clue.with("latched", latched.unwrap_or(UNSET)))
-    };
-    writes.chain(inits.flatten()).filter_map(clue).collect()
+    let all = writes.chain(inits.flatten()).filter(|(_, name, value)| known.insert((*name, *value)));
+    all.filter_map(|(index, name, value)| misspelt_at(history, index, name, value)).collect()
+}
+
+fn misspelt_at<'a>(history: &History<'a>, index: usize, name: &str, value: &str) -> Option<Clue<'a>> {
+    let meant = meant_by(name)?;
+    let own = history.program_of(index).and_then(|own| history.programs.get(own));
+    let others = history.programs.iter().filter(|program| program.latched(name) == Some(Some(value)));
+    let latched = own.into_iter().chain(others).find_map(|it| it.latched(meant))?;
+    let clue = about("variable-misspelt", index, history.trace.events.get(index)?)?;
+    let clue = clue.with("name", name).with("value", value).with("meant", meant);
+    (latched != Some(value)).then(|| clue.with("latched", latched.unwrap_or(UNSET)))
+}
+
+/// The package whose function the user's line called.
+fn package(event: &TraceEvent) -> Option<&str> {
+    event.stack.entry()?.package.as_deref()
 }
 
 /// The value of a variable at a time after `cuInit`: `None` if unknown, `Some(None)` if it was not set.

@@ -3,7 +3,7 @@
 use super::{CASES, PID, TraceBuilder, finding, findings, on_every, pinned, ranks};
 use crate::diagnosis::Severity;
 use crate::fixture::{CONTEXT, uuid};
-use crate::{EventKind, Frame, Stack, Trace, Witness};
+use crate::{EventKind, EventSource, Frame, Stack, Trace};
 
 fn rules_of(trace: &Trace) -> Vec<String> {
     findings(trace).into_iter().map(|finding| finding.rule).collect()
@@ -134,14 +134,14 @@ fn an_attempt_that_failed_is_not_the_one_that_read_the_mask() {
     let begins = |mask: &str, witness| EventKind::Init { witness, variables: variables(mask) };
     let mut made = TraceBuilder::on(2);
     for (mask, status) in [("", 100), ("1", 0)] {
-        made = made.event("cuInit", begins(mask, Witness::Forwarding), |_| {});
+        made = made.event("cuInit", begins(mask, EventSource::Forwarding), |_| {});
         let visible = (status == 0).then_some(1);
         let gpus = if status == 0 { vec![uuid(1)] } else { Vec::new() };
         made = made.event("cuInit", EventKind::InitDone { visible, gpus }, |event| {
             event.t_ns -= 10_000_000;
             event.status = Some(status);
         });
-        made = made.event("InitializeInjection", begins(mask, Witness::Injection), |_| {});
+        made = made.event("InitializeInjection", begins(mask, EventSource::Injection), |_| {});
         made = made.setenv("CUDA_VISIBLE_DEVICES", "1");
     }
     assert_eq!(rules_of(&made.context(1, 0).launch(1).ends(&[1]).done()), [] as [&str; 0]);

@@ -33,11 +33,11 @@ const SEED: u32 = 0xC70F_6907;
 
 #[derive(Deserialize)]
 struct Notebook {
-    cells: Vec<Cell>,
+    cells: Vec<NotebookCell>,
 }
 
 #[derive(Deserialize)]
-struct Cell {
+struct NotebookCell {
     cell_type: String,
     source: CellText,
 }
