@@ -77,9 +77,8 @@ impl ReleaseAxis {
     pub fn between(package: &str, listed: &[String], good: &str, bad: &str) -> ReleaseAxis {
         let is_forward = version_order(good, bad).is_le();
         let (low, high) = if is_forward { (good, bad) } else { (bad, good) };
-        let is_between =
-            |version: &&String| version_order(version, low).is_gt() && version_order(version, high).is_lt();
-        let mut releases: Vec<String> = listed.iter().filter(is_between).cloned().collect();
+        let mut releases = listed.to_vec();
+        releases.retain(|version| version_order(version, low).is_gt() && version_order(version, high).is_lt());
         releases.extend([low.to_string(), high.to_string()]);
         releases.sort_by(|a, b| version_order(a, b));
         releases.dedup();

@@ -220,9 +220,8 @@ const CONTEXT_BYTES: u64 = 600 << 20;
 
 /// Why CUDA does not start.
 pub fn diagnose(examination: &Examination, needs: &[NeedFacts]) -> Diagnosed {
-    let first =
-        |library: Started| examination.starts.iter().find(|start| start.library == library && start.changed.is_none());
-    let (driver, nvml) = (first(Started::Driver), first(Started::Nvml));
+    let [driver, nvml] = [Started::Driver, Started::Nvml]
+        .map(|library| examination.starts.iter().find(|start| start.library == library && start.changed.is_none()));
     let tried = [driver, nvml].into_iter().flatten();
     let failures: Vec<StartFailure> = tried.filter(|start| !start.is_good()).map(failure).collect();
     let hidden = driver.map(|driver| hidden(examination, driver)).unwrap_or_default();

@@ -144,10 +144,9 @@ mod tests {
 
     #[test]
     fn only_a_libcuda_of_another_release_is_named() {
-        let other = |path: &str| with_libcuda(path).other_libcuda().map(str::to_string);
-        assert_eq!(other("/opt/compat/libcuda.so.595.99.02"), Some("595.99.02".to_string()));
+        assert_eq!(with_libcuda("/opt/compat/libcuda.so.595.99.02").other_libcuda(), Some("595.99.02"));
         for own in ["/usr/lib/libcuda.so.580.159.04", "/usr/lib/wsl/lib/libcuda.so.1.1", "/x/libcuda.so.1", "/x/y"] {
-            assert_eq!(other(own), None, "{own}");
+            assert_eq!(with_libcuda(own).other_libcuda(), None, "{own}");
         }
         assert_eq!(with_libcuda("/x/libcuda.so.595.99.02").summary(), "no GPU, driver 580.159.04, libcuda 595.99.02");
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{FactDifference, yes_or_no};
+use super::comparison::{FactDifference, yes_or_no};
 use crate::difference::side_by_side;
 use cuda_pitfalls_core::fact::changes::ProcessState;
 use cuda_pitfalls_core::fact::{Change, Fact, Token, words};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{FactDifference, UNKNOWN, all, known, yes_or_no};
+use super::comparison::{FactDifference, UNKNOWN, all, known, yes_or_no};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::sample::Gpu;
 use cuda_pitfalls_core::text::counts::listed;

@@ -1,7 +1,7 @@
 //! Two matrices of releases: the lines that do something else in an environment that both have.
 
+use super::comparison::{CompareError, Comparison, ComparisonSide, EntryDifference, FactDifference, Relation};
 use super::pair::ComparedEntry;
-use super::{CompareError, Comparison, ComparisonSide, EntryDifference, FactDifference, Relation};
 use crate::releases::{Matrix, MatrixCell};
 use crate::survey::word;
 use cuda_pitfalls_core::text::counts::counted;

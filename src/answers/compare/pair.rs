@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{CompareError, Only};
+use super::comparison::{CompareError, Comparison, Only, Relation};
 use crate::difference::side_by_side;
 use cuda_pitfalls_core::text::counts::listed;
 
@@ -106,4 +106,22 @@ fn keep<T>(
         return Ok(());
     }
     Err(CompareError::Libcudart { side, version: version.to_string(), has: listed(has, "no version at all") })
+}
+
+impl Comparison {
+    pub(super) fn with<T>(
+        mut self,
+        [a, b]: [Vec<ComparedEntry<'_, T>>; 2],
+        versions: Option<(String, String)>,
+        compare: impl Fn(&T, &T) -> Relation,
+    ) -> Result<Comparison, CompareError> {
+        let paired = pair(a, b, versions)?;
+        (self.only_in_a, self.only_in_b) = (paired.only_in_a, paired.only_in_b);
+        (self.in_neither, self.libcudart) = (paired.in_neither, paired.across);
+        for (one, other) in paired.both {
+            let version = one.libcudart.filter(|_| self.libcudart.is_none());
+            self.add(one.name, version, compare(one.item, other.item));
+        }
+        Ok(self)
+    }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use super::comparison::{EntryDifference, FactDifference, Relation, Share};
 use super::differing::{Differing, differing};
 use super::excuse::Excuses;
 use super::pair::ComparedEntry;
-use super::{EntryDifference, FactDifference, Relation, Share};
 use cuda_pitfalls_core::fact::{Change, Fact};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{CaseView, OutcomeView, ReportView, ScenarioView};

@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::comparison::{CompareError, Comparison, EntryDifference, FactDifference, Relation, is_noise, yes_or_no};
 use super::pair::ComparedEntry;
-use super::{CompareError, Comparison, EntryDifference, FactDifference, Relation, is_noise, yes_or_no};
 use crate::survey::python::without_line;
 use crate::survey::startup::Spread;
 use crate::survey::{Compared, FactForm, FactRow, KindFile, RowAttempts, Survey, ValueForm};

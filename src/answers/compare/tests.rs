@@ -5,6 +5,7 @@ mod survey;
 mod trace;
 
 use super::*;
+use crate::exit::Exit;
 use cuda_pitfalls_core::event::{Status, Value};
 use cuda_pitfalls_core::judge::fixture;
 use cuda_pitfalls_core::machine::Runtime;

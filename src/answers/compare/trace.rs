@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
+use super::comparison::{
     Comparison, ComparisonSide, EntryDifference, FactDifference, Relation, UNKNOWN, all, is_noise, known, yes_or_no,
 };
 use cuda_pitfalls_core::machine;
@@ -208,33 +208,23 @@ fn contexts(history: &History, tree: &Tree, did: &mut ProgramBehaviour) {
 /// What one event shows.
 fn plain(history: &History, tree: &Tree, did: &mut ProgramBehaviour, (index, event): (usize, &TraceEvent)) {
     let trace = history.trace;
-    let named = |what: &str| tree.named(tree.position(history.program_of(index)), what);
-    let at = |what: &str| format!("{what}, {}", place(event));
     let (order, what, fact) = match &event.what {
         EventKind::Variable { name, value, .. } if history.write(index).is_some_and(|write| write.is_late()) => {
             let value = value.as_deref().map_or_else(|| "(unset)".to_string(), |value| nameless(trace, value));
-            (LATE, at(&format!("write of {name}={value}")), "comes after cuInit")
+            (LATE, format!("write of {name}={value}"), "comes after cuInit")
         }
         EventKind::Context { change: ContextChange::Failed, .. } => {
             (ERROR, format!("no context on {}, {}", gpu(trace, event), code(event)), "happens")
         }
         EventKind::Context { change: ContextChange::Reset, .. } => {
-            (OTHER, at(&format!("reset of the context on {}", gpu(trace, event))), "happens")
+            (OTHER, format!("reset of the context on {}", gpu(trace, event)), "happens")
         }
-        EventKind::Limit { limit, value, after_launch } => {
-            let facts = vec![
-                TraceFact::text("set to", value.to_string()),
-                TraceFact::text("returned", code(event)),
-                TraceFact::text("after a launch", yes_or_no(*after_launch)),
-            ];
-            did.insert((LIMIT, named(&at(&format!("limit {limit}")))), Thing { facts, absent: "not set" });
-            return;
-        }
-        EventKind::Forked { .. } => (FORK, at("fork after cuInit"), "happens"),
+        EventKind::Limit { limit, .. } => (LIMIT, format!("limit {limit}"), "set to"),
+        EventKind::Forked { .. } => (FORK, "fork after cuInit".to_string(), "happens"),
         EventKind::Error => (ERROR, format!("{} by {}", code(event), shorten(&event.call, LONGEST)), "returned"),
-        EventKind::HostMemory { .. } => (OTHER, at("page-locked memory"), "allocated"),
-        EventKind::Peer => (OTHER, at("peer access"), "happens"),
-        EventKind::Ipc => (OTHER, at("handle between processes"), "happens"),
+        EventKind::HostMemory { .. } => (OTHER, "page-locked memory".to_string(), "allocated"),
+        EventKind::Peer => (OTHER, "peer access".to_string(), "happens"),
+        EventKind::Ipc => (OTHER, "handle between processes".to_string(), "happens"),
         EventKind::Init { .. }
         | EventKind::MaskRead { .. }
         | EventKind::InitDone { .. }
@@ -243,7 +233,18 @@ fn plain(history: &History, tree: &Tree, did: &mut ProgramBehaviour, (index, eve
         | EventKind::FirstUse { .. }
         | EventKind::Module => return,
     };
-    once(did, order, named(&what), fact);
+    let what = if order == ERROR { what } else { format!("{what}, {}", place(event)) };
+    let name = tree.named(tree.position(history.program_of(index)), &what);
+    if let EventKind::Limit { value, after_launch, .. } = &event.what {
+        let facts = vec![
+            TraceFact::text(fact, value.to_string()),
+            TraceFact::text("returned", code(event)),
+            TraceFact::text("after a launch", yes_or_no(*after_launch)),
+        ];
+        did.insert((order, name), Thing { facts, absent: "not set" });
+    } else {
+        once(did, order, name, fact);
+    }
 }
 
 /// The most that each GPU had more than before the program was started.

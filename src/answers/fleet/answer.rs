@@ -1,6 +1,6 @@
 //! An answer, by which machines are compared.
 
-use super::CaseChange;
+use super::change::CaseChange;
 use cuda_pitfalls_core::verdict::Kind;
 
 /// What one question showed on one libcudart.

@@ -2,54 +2,9 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
+use super::document::{Alike, Difference, Fleet, SharedCause, What};
+use super::label;
 use super::spread::noise;
-use super::{Difference, FactDiffers, Fleet, What, label};
-
-/// What differs on the same machines in the same way, in one question or in many.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Cause")]
-pub struct SharedCause {
-    /// In what the machines differ.
-    pub alike: Alike,
-    /// Places in [`Fleet::machines`].
-    pub machines: Vec<usize>,
-    /// Places in [`Fleet::questions`], each once, in the order of the differences.
-    pub questions: Vec<usize>,
-    /// Places in [`Fleet::differences`], the most important first.
-    pub differences: Vec<usize>,
-    /// Labels, `rack=3`, that all of these machines have and no other machine of their groups has.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub labels: Vec<String>,
-}
-
-/// What the differences of a cause have in common.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case", tag = "kind")]
-pub enum Alike {
-    /// Another outcome that begins with the same fact.
-    Outcome {
-        /// Whether the verdict is another one.
-        verdict_differs: bool,
-        /// The first fact that differs, as the first question has it; left out where none differs.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        fact: Option<FactDiffers>,
-    },
-    /// The same outcome with other figures, by the same amount.
-    Bytes {
-        /// How much more these machines use than usual; negative for less. Of the first difference, in bytes.
-        more_bytes: i64,
-        /// Whether a context takes as much more on these machines by the calibration of their own reports.
-        is_context: bool,
-    },
-    /// No answer, for the same reasons.
-    NoAnswer {
-        /// The reasons that the reports give.
-        reasons: Vec<String>,
-    },
-}
 
 /// Of each set of machines, split or not, the indices of its causes, each with its first difference.
 type KnownCauses<'f> = HashMap<(&'f [usize], bool), Vec<(usize, &'f Difference)>>;

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Fleet, Usual};
+use super::document::{Fleet, Usual};
 
 /// How many questions a machine answered, of those that at least half of a group of it answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::change::FactDiffers;
 use super::change::differing as differing_facts;
-use super::{Difference, FactDiffers, Fleet, Group, GroupOutcome, Key, Usual, What};
+use super::document::{Difference, Fleet, Group, GroupOutcome, Key, Usual, What};
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::verdict::{Kind, Provenance};
 

@@ -6,7 +6,9 @@
 use std::collections::BTreeSet;
 
 use super::answer::{MachineAnswer, Same, SharedAnswer, UNREAD};
-use super::{Bucket, CaseChange, FleetMachine, Key, rows};
+use super::change::CaseChange;
+use super::document::{Bucket, FleetMachine, Key};
+use super::rows;
 use crate::survey::SurveyKind;
 use cuda_pitfalls_core::fact::Change;
 use cuda_pitfalls_core::judge;
@@ -83,22 +85,20 @@ pub(super) fn reader(text: &[u8]) -> Result<DocumentReader, Rejection> {
 
 fn is_survey(head: &Head) -> Result<bool, Rejection> {
     let name = head.name.as_str();
-    let unsupported = |why: String| Err(Rejection { bucket: Bucket::Unsupported, why });
-    if let Some(what) = head.unsupported() {
-        return unsupported(format!("it requires `{what}`, which this program does not support"));
-    }
     let is_survey = SurveyKind::of_schema(name).is_some();
-    if name == trace::SCHEMA {
-        return unsupported("traces are not merged: `compare` compares two".to_owned());
-    }
-    if name != report::SCHEMA && !is_survey {
-        return Err(invalid("it is no report and no survey of this program"));
-    }
-    if head.major != Some(1) {
-        let major = head.major.map_or_else(|| "none".to_owned(), |major| major.to_string());
-        return unsupported(format!("its major version is {major}, this program reads 1"));
-    }
-    Ok(is_survey)
+    let why = match head.unsupported() {
+        Some(what) => format!("it requires `{what}`, which this program does not support"),
+        None if name == trace::SCHEMA => "traces are not merged: `compare` compares two".to_owned(),
+        None if name != report::SCHEMA && !is_survey => {
+            return Err(invalid("it is no report and no survey of this program"));
+        }
+        None if head.major == Some(1) => return Ok(is_survey),
+        None => {
+            let major = head.major.map_or_else(|| "none".to_owned(), |major| major.to_string());
+            format!("its major version is {major}, this program reads 1")
+        }
+    };
+    Err(Rejection { bucket: Bucket::Unsupported, why })
 }
 
 /// What a whole report answers, judged as today.

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::change::{CaseChange, differing};
-use super::{Difference, Fleet, Group, GroupOutcome, Question, Usual, What};
+use super::document::{Difference, Fleet, Group, GroupOutcome, Question, Usual, What};
 use cuda_pitfalls_core::fact::{Change, Fact, Token};
 use cuda_pitfalls_core::text::counts::{grouped, tally};
 use cuda_pitfalls_core::verdict::Kind;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::Bucket;
 use super::digest::{DocumentReader, Rejection, reader};
+use super::document::Bucket;
 use super::pool::DocumentPool;
 use cuda_pitfalls_core::archive::{self, ArchiveDocument, MOST_WRONG_LINES, Problem, Source};
 use cuda_pitfalls_trace as trace;

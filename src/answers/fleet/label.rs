@@ -2,26 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use super::Fleet;
+use super::document::{Fleet, LabelShare};
 use super::names::NAMES;
-
-/// How many machines with a label differ from their groups, and how many without it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct LabelShare {
-    /// The name and the value, `rack=3`.
-    pub label: String,
-    /// How many machines have it.
-    pub machines: usize,
-    /// How many of them differ in something.
-    pub differing: usize,
-    /// How many machines do not have it.
-    pub others: usize,
-    /// How many of those differ in something.
-    pub others_differing: usize,
-}
 
 /// With fewer machines a label tells no more than a name.
 const FEWEST: usize = 2;

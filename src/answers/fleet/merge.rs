@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use super::document::{
+    Bucket, Difference, ExpectedMachines, Fleet, FleetMachine, Group, Key, NotMerged, Question, SCHEMA, Usual,
+};
+use super::driver;
 use super::names::{DocumentOwner, owners};
 use super::pool::{Answers, DocumentPool, Name, PooledDocument};
 use super::usual::{Given, GroupQuestion};
-use super::{
-    Bucket, Difference, ExpectedMachines, Fleet, FleetMachine, Group, Key, NotMerged, Question, SCHEMA, Usual, driver,
-};
 use cuda_pitfalls_core::report::SchemaId;
 
 /// What the program knows of a scenario that a report only names.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::answer::{MachineAnswer, SharedAnswer};
 use super::digest::{Digest, Rejection};
-use super::{Bucket, Input, MOST_EXAMPLES, NotMerged};
+use super::document::{Bucket, Input, MOST_EXAMPLES, NotMerged};
 use cuda_pitfalls_core::verdict::Provenance;
 
 /// The most bytes of different answers. A thousand machines that all differ take a tenth of it.

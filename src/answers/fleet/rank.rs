@@ -2,7 +2,8 @@
 
 use std::cmp::Ordering;
 
-use super::{Difference, Fleet, What, cause, label};
+use super::document::{Difference, Fleet, What};
+use super::{cause, label};
 
 /// In what machines differ, what matters most first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,7 +1,7 @@
 //! The rows of a survey as answers.
 
-use super::CaseChange;
 use super::answer::{MachineAnswer, Same, SharedAnswer};
+use super::change::CaseChange;
 use crate::survey::calls::CallRow;
 use crate::survey::document::Row;
 use crate::survey::env::EnvRow;

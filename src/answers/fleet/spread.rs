@@ -1,6 +1,6 @@
 //! Figures of several machines, and when one of them differs: this rule stands here alone.
 
-use super::ByteSpread;
+use super::document::ByteSpread;
 
 /// A figure differs if it is further from the median than this many times the median distance. Of figures that
 /// vary by chance alone, normally distributed, one in 10^11 is: none among 10,000 machines with 1,000 figures each.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::{Same, SharedAnswer, UNREAD};
 use super::change::differing as differing_facts;
+use super::document::{ByteSpread, Difference, GroupOutcome, Key, Usual, What};
 use super::spread::noise;
-use super::{ByteSpread, Difference, GroupOutcome, Key, Usual, What};
 
 /// One document's answer to the question that is being looked at.
 #[derive(Clone, Copy)]

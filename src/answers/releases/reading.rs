@@ -77,13 +77,15 @@ impl ReleaseRow {
     /// Whether the line's value, or that of a part of it that another row asked about, is an object of a CPU that the
     /// code does not name.
     fn has_chosen_cpu(&self, witness: DriverWitness, document: &[ReleaseRow]) -> bool {
-        let is_cpu =
-            |text: &str| text.split(|c: char| !c.is_alphanumeric()).any(|word| word.eq_ignore_ascii_case("cpu"));
         let mut code = self.before.iter().chain(self.env.values()).chain([&self.ask]);
         let parts = document.iter().filter(|row| row.before == self.before && self.ask.contains(&row.ask));
         let mut values = parts.filter_map(|row| row.by(witness)?.value.as_deref());
-        !code.any(|text| is_cpu(text)) && values.any(is_cpu)
+        !code.any(|text| names_cpu(text)) && values.any(names_cpu)
     }
+}
+
+fn names_cpu(text: &str) -> bool {
+    text.split(|c: char| !c.is_alphanumeric()).any(|word| word.eq_ignore_ascii_case("cpu"))
 }
 
 /// The first answer that is known; without one, why the first is not.

@@ -309,8 +309,9 @@ mod tests {
     "#;
 
     fn all() -> Vec<Outline> {
-        let load = |name: &str| Outline::new(&scenario::load(name, "test.toml", SOURCE, &[]).unwrap());
-        ["context/first", "visibility/first", "visibility/second"].map(load).to_vec()
+        ["context/first", "visibility/first", "visibility/second"]
+            .map(|name| Outline::new(&scenario::load(name, "test.toml", SOURCE, &[]).unwrap()))
+            .to_vec()
     }
 
     fn instances(selector: &str) -> Result<Vec<String>, SelectError> {
@@ -425,8 +426,9 @@ mod tests {
     }
 
     fn select(selectors: &[&str], exclude: &[&str], unselected: Unselected) -> Result<Selection, SelectError> {
-        let owned = |list: &[&str]| list.iter().map(|text| (*text).to_string()).collect::<Vec<_>>();
-        Selection::new(&owned(selectors), &owned(exclude), unselected)
+        let [selectors, exclude] =
+            [selectors, exclude].map(|list| list.iter().map(ToString::to_string).collect::<Vec<_>>());
+        Selection::new(&selectors, &exclude, unselected)
     }
 
     #[test]
@@ -447,17 +449,19 @@ mod tests {
 
     #[test]
     fn shards_of_everything_are_the_whole() {
-        let names =
-            |selection: &Selection| selection.instances().map(|(_, one)| one.name.clone()).collect::<BTreeSet<_>>();
         let whole = select(&[], &[], Unselected::All).unwrap();
         let mut union = BTreeSet::new();
         for shard in ["1/4", "2/4", "3/4", "4/4"] {
             let part = whole.clone().shard(Shard::parse(shard));
-            let part = names(&part);
+            let part = instance_names(&part);
             assert!(part.len().abs_diff(whole.instances().count() / 4) <= 1);
             assert!(part.is_disjoint(&union));
             union.extend(part);
         }
-        assert_eq!(union, names(&whole));
+        assert_eq!(union, instance_names(&whole));
+    }
+
+    fn instance_names(selection: &Selection) -> BTreeSet<String> {
+        selection.instances().map(|(_, instance)| instance.name.clone()).collect()
     }
 }

@@ -147,8 +147,15 @@ mod tests {
     use crate::event::Status;
     use crate::observation::{Hidden, Shared};
 
+    fn gpus(names: &[&str]) -> Option<Vec<String>> {
+        Some(names.iter().map(ToString::to_string).collect())
+    }
+
+    fn change(step: u32, label: &str, facts: &[Fact]) -> Change {
+        Change { step, label: label.into(), facts: facts.to_vec() }
+    }
+
     fn step(label: &str, contexts: &[&str], class: Class) -> StepObservation {
-        let gpus = |names: &[&str]| Some(names.iter().map(|name| (*name).to_string()).collect::<Vec<_>>());
         StepObservation {
             label: label.into(),
             returned: true,
@@ -174,8 +181,6 @@ mod tests {
             step("count", &[], Class::Init),
             step("cudaFree", &["gpu0"], Class::Context),
         ];
-        let gpus = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect());
-        let change = |step, label: &str, facts: &[Fact]| Change { step, label: label.into(), facts: facts.to_vec() };
         let context = Fact::Contexts(gpus(&["gpu0"]));
         let first = change(1, "cuInit", &[Fact::Visible(gpus(&["gpu0", "gpu1"]))]);
         assert_eq!(
@@ -201,14 +206,12 @@ mod tests {
 
     #[test]
     fn every_fact_of_an_outcome_is_in_the_changes() {
-        let steps = || {
-            vec![
-                step("a", &[], Class::Init),
-                step("b", &["gpu0"], Class::Context),
-                step("c", &["gpu0"], Class::Allocation),
-            ]
-        };
-        let plain = changes(&outcome(steps()));
+        let steps = [
+            step("a", &[], Class::Init),
+            step("b", &["gpu0"], Class::Context),
+            step("c", &["gpu0"], Class::Allocation),
+        ];
+        let plain = changes(&outcome(steps.to_vec()));
         type Alter = fn(&mut StepObservation);
         let all: [Alter; 8] = [
             |step| step.returned = false,
@@ -222,7 +225,7 @@ mod tests {
         ];
         for (which, change) in all.into_iter().enumerate() {
             for place in 0..3 {
-                let mut changed = steps();
+                let mut changed = steps.to_vec();
                 change(&mut changed[place]);
                 assert_ne!(changes(&outcome(changed)), plain, "change {which} at step {place}");
             }

@@ -377,15 +377,14 @@ mod tests {
 
     #[test]
     fn each_comparison_at_its_edge() {
-        let two = || Some(Operand::Int(2));
-        let none = Matcher::default;
+        let (two, none) = (Some(Operand::Int(2)), Matcher::default);
         let table = [
-            (Matcher { eq: two(), ..none() }, [false, true, false]),
-            (Matcher { ne: two(), ..none() }, [true, false, true]),
-            (Matcher { ge: two(), ..none() }, [false, true, true]),
-            (Matcher { le: two(), ..none() }, [true, true, false]),
-            (Matcher { gt: two(), ..none() }, [false, false, true]),
-            (Matcher { lt: two(), ..none() }, [true, false, false]),
+            (Matcher { eq: two.clone(), ..none() }, [false, true, false]),
+            (Matcher { ne: two.clone(), ..none() }, [true, false, true]),
+            (Matcher { ge: two.clone(), ..none() }, [false, true, true]),
+            (Matcher { le: two.clone(), ..none() }, [true, true, false]),
+            (Matcher { gt: two.clone(), ..none() }, [false, false, true]),
+            (Matcher { lt: two.clone(), ..none() }, [true, false, false]),
         ];
         for (matcher, expected) in table {
             let found = [1, 2, 3].map(|value| held(Datum::Int(value), matcher.clone()) == Truth::Yes);

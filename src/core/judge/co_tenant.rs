@@ -37,9 +37,9 @@ impl<'a> CoTenantWatch<'a> {
     /// run, and changes there do not matter.
     fn gpus(&self) -> impl Iterator<Item = (usize, &'a Gpu)> {
         let scene = self.scene;
-        let ours =
-            |gpu: &Gpu| scene.calibration.is_empty() || scene.calibration.iter().any(|known| known.uuid == gpu.uuid);
-        scene.gpus.iter().enumerate().filter(move |(_, gpu)| ours(gpu))
+        scene.gpus.iter().enumerate().filter(|(_, gpu)| {
+            scene.calibration.is_empty() || scene.calibration.iter().any(|known| known.uuid == gpu.uuid)
+        })
     }
 
     /// The snapshots after the baseline.

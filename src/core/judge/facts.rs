@@ -73,11 +73,14 @@ mod tests {
 
     #[test]
     fn every_condition_that_is_given_must_hold() {
-        let holds = |when: When| matches(&when, &facts(), &BTreeMap::new());
-        assert!(holds(When::default()));
-        assert!(holds(When { driver: range(">= 525"), gpus: range("= 2"), ..When::default() }));
-        assert!(!holds(When { driver: range(">= 525"), gpus: range("> 2"), ..When::default() }));
-        assert!(holds(When { compute_capability: range(">= 9.0"), ..When::default() }));
+        for (when, holds) in [
+            (When::default(), true),
+            (When { driver: range(">= 525"), gpus: range("= 2"), ..When::default() }, true),
+            (When { driver: range(">= 525"), gpus: range("> 2"), ..When::default() }, false),
+            (When { compute_capability: range(">= 9.0"), ..When::default() }, true),
+        ] {
+            assert_eq!(matches(&when, &facts(), &BTreeMap::new()), holds, "{when:?}");
+        }
     }
 
     #[test]
@@ -92,24 +95,20 @@ mod tests {
     fn a_parameter_must_have_one_of_the_values() {
         let when =
             When { parameters: [("mask".into(), vec![Scalar::Int(0), Scalar::Int(1)])].into(), ..When::default() };
-        let with = |value| matches(&when, &facts(), &[("mask".to_string(), Scalar::Int(value))].into());
-        assert!(with(1) && !with(2));
+        for (value, holds) in [(1, true), (2, false)] {
+            assert_eq!(matches(&when, &facts(), &[("mask".to_string(), Scalar::Int(value))].into()), holds);
+        }
         assert!(!matches(&when, &facts(), &BTreeMap::new()));
     }
 
     #[test]
     fn packages_are_those_of_the_interpreter() {
-        let with = |version: &str| Facts {
-            python: Some(Interpreter {
-                packages: [("torch".to_string(), Some(version.to_string()))].into(),
-                ..Interpreter::default()
-            }),
-            ..facts()
-        };
         let when = When { packages: vec!["torch >= 2.11".into()], ..When::default() };
-        let holds = |facts: &Facts| matches(&when, facts, &BTreeMap::new());
-        assert!(holds(&with("2.11.0+cu130")) && holds(&with("2.12.1")));
-        assert!(!holds(&with("2.10.0")));
-        assert!(!holds(&facts()), "without an interpreter");
+        for (version, holds) in [("2.11.0+cu130", true), ("2.12.1", true), ("2.10.0", false)] {
+            let packages = [("torch".to_string(), Some(version.to_string()))].into();
+            let python = Some(Interpreter { packages, ..Interpreter::default() });
+            assert_eq!(matches(&when, &Facts { python, ..facts() }, &BTreeMap::new()), holds, "{version}");
+        }
+        assert!(!matches(&when, &facts(), &BTreeMap::new()), "without an interpreter");
     }
 }

@@ -64,20 +64,22 @@ mod tests {
 
     /// The cases to try again, for attempts written as letters: `.` counts, `c` is contaminated, `h` hung.
     fn again(trap: &str, control: &str) -> Vec<usize> {
-        let attempt = |letter: char| {
-            let mut attempt = Attempt::new(0, Script::new().recording());
-            let reason = match letter {
-                'c' => Some(Reason::Contaminated),
-                'h' => Some(Reason::Hang),
-                _ => None,
-            };
-            attempt.judged.invalid =
-                reason.map(|reason| Invalidation { reason, detail: String::new() }).into_iter().collect();
-            attempt
-        };
         let plan = plan(1, vec![case("trap", &["mark"]), case("control", &["mark"])]);
-        let case = |name: &str, letters: &str| CaseReport::new(name, letters.chars().map(attempt).collect());
-        additional_attempts(&plan, &[case("trap", trap), case("control", control)])
+        let cases = [("trap", trap), ("control", control)]
+            .map(|(name, letters)| CaseReport::new(name, letters.chars().map(attempt).collect()));
+        additional_attempts(&plan, &cases)
+    }
+
+    fn attempt(letter: char) -> Attempt {
+        let mut attempt = Attempt::new(0, Script::new().recording());
+        let reason = match letter {
+            'c' => Some(Reason::Contaminated),
+            'h' => Some(Reason::Hang),
+            _ => None,
+        };
+        attempt.judged.invalid =
+            reason.map(|reason| Invalidation { reason, detail: String::new() }).into_iter().collect();
+        attempt
     }
 
     #[test]

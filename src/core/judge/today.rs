@@ -109,11 +109,11 @@ mod tests {
     use super::*;
 
     fn cases(names: &[&str]) -> Vec<CasePlan> {
-        let case = |(at, name): (usize, &&str)| CasePlan {
-            env: [("ORDER".to_string(), at.to_string())].into(),
+        let cases = names.iter().enumerate().map(|(index, name)| CasePlan {
+            env: [("ORDER".to_string(), index.to_string())].into(),
             ..crate::observe::fixture::case(name, &[])
-        };
-        names.iter().enumerate().map(case).collect()
+        });
+        cases.collect()
     }
 
     #[test]

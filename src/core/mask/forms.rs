@@ -101,10 +101,8 @@ fn form(raw: RawForm) -> Result<Form, Misplaced> {
     if let Some(order) = raw.order.as_ref().filter(|order| order.get_ref().contains('\0')) {
         return Err((order.span(), "no environment variable can hold a NUL".to_string()));
     }
-    let template =
-        |mask: Spanned<String>| Template::parse(mask.get_ref()).map_err(|error| (mask.span(), error.to_string()));
-    let mask = raw.mask.map(template).transpose()?;
-    Ok(Form { mask, order: raw.order.map(Spanned::into_inner), note: raw.note.into_inner() })
+    let mask = raw.mask.map(|mask| Template::parse(mask.get_ref()).map_err(|error| (mask.span(), error.to_string())));
+    Ok(Form { mask: mask.transpose()?, order: raw.order.map(Spanned::into_inner), note: raw.note.into_inner() })
 }
 
 #[cfg(test)]

@@ -52,17 +52,16 @@ mod tests {
     #[test]
     fn classes_follow_the_calibrated_context() {
         let calibration = calibration("GPU-0");
-        let class = |mib: i64| classify(mib * MIB, Some(&calibration));
-        assert_eq!(class(0), Some(Class::None));
-        assert_eq!(class(2), Some(Class::None));
-        assert_eq!(class(-2), Some(Class::None));
-        assert_eq!(class(3), Some(Class::Init));
-        assert_eq!(class(249), Some(Class::Init));
-        assert_eq!(class(250), Some(Class::Context));
-        assert_eq!(class(500), Some(Class::Context));
-        assert_eq!(class(624), Some(Class::Context));
-        assert_eq!(class(625), Some(Class::Allocation));
-        assert_eq!(class(100_000), Some(Class::Allocation));
+        for (class, sizes) in [
+            (Class::None, [0, 2, -2]),
+            (Class::Init, [3, 100, 249]),
+            (Class::Context, [250, 500, 624]),
+            (Class::Allocation, [625, 1000, 100_000]),
+        ] {
+            for mib in sizes {
+                assert_eq!(classify(mib * MIB, Some(&calibration)), Some(class), "{mib}");
+            }
+        }
     }
 
     #[test]

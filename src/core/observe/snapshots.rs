@@ -163,9 +163,8 @@ fn hidden(calibration: Option<&Calibration>) -> Option<Hidden> {
     if !is_sound(calibration) {
         return Some(Hidden::Uncalibrated);
     }
-    let is_prepaid =
-        |calibration: &Calibration| calibration.init_bytes.is_some_and(|bytes| bytes <= calibration.epsilon_bytes);
-    calibration.is_some_and(is_prepaid).then_some(Hidden::Prepaid)
+    let calibration = calibration?;
+    calibration.init_bytes.is_some_and(|bytes| bytes <= calibration.epsilon_bytes).then_some(Hidden::Prepaid)
 }
 
 fn both(start: Option<u64>, now: Option<u64>) -> Option<i64> {
@@ -247,18 +246,14 @@ mod tests {
         script.snapshot(None, &[100, 0]);
         script.step(0, 0, &[]);
         script.step(1, 0, &[]);
-        let began = |script: &Script, step: usize| {
-            script.events.iter().find_map(|event| match event {
-                Event::Begin { step: of, t_ns } if *of == step => Some(*t_ns),
-                _ => None,
-            })
-        };
-        let at = began(&script, 0).unwrap();
-        let change = |t_ns, used_bytes| MemoryChange { t_ns, gpu: 0, used_bytes };
-        script.polling = Some(Polling {
-            changes: vec![change(at - 1, 9 * CONTEXT), change(at + 1, CONTEXT + 100), change(at + 2, 100)],
-            ..Polling::default()
+        let begun = script.events.iter().find_map(|event| match event {
+            Event::Begin { step: 0, t_ns } => Some(*t_ns),
+            _ => None,
         });
+        let at = begun.unwrap();
+        let changes = [(at - 1, 9 * CONTEXT), (at + 1, CONTEXT + 100), (at + 2, 100)];
+        let changes = changes.map(|(t_ns, used_bytes)| MemoryChange { t_ns, gpu: 0, used_bytes });
+        script.polling = Some(Polling { changes: changes.to_vec(), ..Polling::default() });
         let observation = seen(&script, &["cuInit", "mark"]);
         assert_eq!(observation.steps[0].memory["gpu1"].peak_bytes, Some(CONTEXT as i64));
         assert_eq!(observation.steps[0].memory["gpu0"].peak_bytes, None);
@@ -271,9 +266,9 @@ mod tests {
         script.snapshot(None, &[0, 0]);
         script.step(0, 0, &[("pid", Value::Int(4243))]);
         script.snapshot(Some(0), &[CONTEXT, 0]);
-        let process = |pid, used_bytes| Process { pid, used_bytes };
-        script.snapshots[1].snapshot.gpus[0].processes =
-            Some(vec![process(script.pid, Some(5)), process(4243, Some(6)), process(1, Some(1000))]);
+        let listed = [(script.pid, 5), (4243, 6), (1, 1000)];
+        let listed = listed.map(|(pid, bytes)| Process { pid, used_bytes: Some(bytes) });
+        script.snapshots[1].snapshot.gpus[0].processes = Some(listed.to_vec());
         let bytes = |script: &Script, gpu: &str| seen(script, &["fork"]).steps[0].memory[gpu].process_bytes;
         assert_eq!(bytes(&script, "gpu1"), Some(11));
         // On the other GPU the calibration did not find our PID in the list.

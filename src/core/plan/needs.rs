@@ -128,20 +128,19 @@ impl NeedContext<'_> {
     /// What the machine would need, in a few words.
     fn lacks(&self, need: &Need) -> String {
         let needs = &self.scenario.needs;
-        let range =
-            |component: &str, range: Option<&Range>| format!("{component} {}", range.map_or("", |range| &range.0));
-        match need.reason {
-            Reason::TooFewGpus => counted(self.wanted(), "GPU"),
-            Reason::Restricted => "a worker without a mask".to_string(),
-            Reason::DriverVersion => range("driver", needs.driver.as_ref()),
-            Reason::LibcudartVersion => range("libcudart", needs.libcudart.as_ref()),
-            Reason::ComputeCapability => range("compute capability", needs.compute_capability.as_ref()),
-            Reason::HazardNotAllowed => self.refused().join(" "),
-            Reason::NoGpu => counted(1, "GPU"),
-            Reason::NoPython => "a Python interpreter".to_string(),
-            Reason::NoPackage => self.package().map(|(_, lacks)| lacks).unwrap_or_default(),
-            _ => need.name.to_string(),
-        }
+        let (component, range) = match need.reason {
+            Reason::DriverVersion => ("driver", &needs.driver),
+            Reason::LibcudartVersion => ("libcudart", &needs.libcudart),
+            Reason::ComputeCapability => ("compute capability", &needs.compute_capability),
+            Reason::TooFewGpus => return counted(self.wanted(), "GPU"),
+            Reason::Restricted => return "a worker without a mask".to_string(),
+            Reason::HazardNotAllowed => return self.refused().join(" "),
+            Reason::NoGpu => return counted(1, "GPU"),
+            Reason::NoPython => return "a Python interpreter".to_string(),
+            Reason::NoPackage => return self.package().map(|(_, lacks)| lacks).unwrap_or_default(),
+            _ => return need.name.to_string(),
+        };
+        format!("{component} {}", range.as_ref().map_or("", |range| &range.0))
     }
 
     /// Why there is no libcudart, if the scenario calls the runtime.
@@ -173,9 +172,9 @@ impl NeedContext<'_> {
         };
         let (major, minor) = python::OLDEST;
         let oldest = Range(format!(">= {major}.{minor}"));
-        let words =
-            || format!("{} is Python {}, and at least {major}.{minor} is needed", found.executable, found.version);
-        (!oldest.matches(&found.version)).then(words)
+        (!oldest.matches(&found.version)).then(|| {
+            format!("{} is Python {}, and at least {major}.{minor} is needed", found.executable, found.version)
+        })
     }
 
     /// The first package that does not meet its requirement: a description, and the requirement.
@@ -273,8 +272,8 @@ mod tests {
 
     #[test]
     fn each_need_has_its_reason() {
-        type Change = fn(&mut Scenario, &mut Machine, &mut Options);
-        let table: [(Change, Reason); 17] = [
+        type Lack = fn(&mut Scenario, &mut Machine, &mut Options);
+        let table: [(Lack, Reason); 17] = [
             (|_, m, _| lacks(m, "no_nvml"), Reason::NoNvml),
             (|_, m, _| lacks(m, "nvml_error"), Reason::NoNvml),
             (|_, m, _| lacks(m, "no_driver"), Reason::NoDriver),

@@ -132,9 +132,8 @@ impl Redactor {
 
 /// An absolute path of at least two parts.
 fn path(text: &str) -> Option<(usize, String)> {
-    let is_end =
-        |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ':' | ',' | ';' | ')' | '(' | '`' | '|' | '>' | '<');
-    let length = text.find(is_end).unwrap_or(text.len());
+    let end = text.find(|c: char| c.is_whitespace() || "\"':,;)(`|><".contains(c));
+    let length = end.unwrap_or(text.len());
     let path = text.get(..length)?;
     let parts = path.split('/').filter(|part| !part.is_empty()).count();
     if parts < 2 || COMMON.iter().any(|common| path.starts_with(common)) {

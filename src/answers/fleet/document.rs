@@ -1,0 +1,366 @@
+//! The document of a fleet.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::change::{CaseChange, FactDiffers};
+use cuda_pitfalls_core::report::SchemaId;
+use cuda_pitfalls_core::verdict::{Kind, Provenance};
+
+/// The name of the schema.
+pub const SCHEMA: &str = "cuda-pitfalls-fleet";
+
+/// The whole document.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Fleet {
+    /// Which document this is.
+    pub schema: SchemaId,
+    /// Whether real drivers answered. Measured and simulated reports are never merged into one document.
+    pub provenance: Provenance,
+    /// The version of cuda-pitfalls that merged.
+    pub version: String,
+    /// What was read, and what became of it.
+    pub input: Input,
+    /// Who was expected, if anybody said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<ExpectedMachines>,
+    /// One for each machine, by name.
+    pub machines: Vec<FleetMachine>,
+    /// Every question that a report asked or a row that a survey measured, by name. Other places of this
+    /// document name one by its place here.
+    pub questions: Vec<Question>,
+    /// Machines that can be compared with one another; the largest first.
+    pub groups: Vec<Group>,
+    /// What differs, the most important first.
+    pub differences: Vec<Difference>,
+    /// The same by cause: each difference is in one, in the order of their first differences.
+    #[serde(default)]
+    pub causes: Vec<SharedCause>,
+    /// Labels of which the machines differ far more often than the others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<LabelShare>,
+}
+
+/// What was read. Every input is in one bucket, so that the buckets add up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Input {
+    /// How many documents were found in the inputs, whatever became of them.
+    pub documents: u64,
+    /// How many of them fell into each bucket.
+    pub buckets: BTreeMap<Bucket, u64>,
+    /// Some of those that were not merged, with the reason: at most [`MOST_EXAMPLES`] of each bucket.
+    pub not_merged: Vec<NotMerged>,
+    /// The start of the earliest merged run, RFC 3339, UTC.
+    pub from: Option<String>,
+    /// The start of the latest merged run.
+    pub to: Option<String>,
+}
+
+/// How many inputs of a bucket are named.
+pub const MOST_EXAMPLES: usize = 100;
+
+/// What became of one document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Bucket {
+    /// Compared.
+    Merged,
+    /// Compared, although its run did not finish: it counts for what it asked.
+    Partial,
+    /// A later report of the same machine and the same questions was merged instead.
+    Duplicate,
+    /// Older than `--max-age` allows.
+    Stale,
+    /// Dated in the future: another report of the machine was merged instead, or `--max-age` asked for current ones
+    ///.
+    Future,
+    /// Of the simulated machine, where measured reports are merged.
+    Simulated,
+    /// Of a real driver, where simulated reports are merged.
+    Measured,
+    /// Ends in the middle.
+    Truncated,
+    /// Not a document of this program, or one that contradicts itself or is larger than allowed.
+    Invalid,
+    /// Of a schema that this version does not read.
+    Unsupported,
+    /// It answered no question.
+    Empty,
+    /// The file could not be read.
+    Unreadable,
+}
+
+/// One document that was not merged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NotMerged {
+    /// Its path, with its line or its place in the archive.
+    pub path: String,
+    /// What became of it.
+    pub bucket: Bucket,
+    /// Why, in words.
+    pub why: String,
+}
+
+/// Who was expected to report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Expected")]
+pub struct ExpectedMachines {
+    /// How many names were expected.
+    pub machines: usize,
+    /// Expected, and no report of it was merged.
+    pub missing: Vec<String>,
+    /// Merged, and nobody expected it.
+    pub unexpected: Vec<String>,
+}
+
+/// One machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Machine")]
+pub struct FleetMachine {
+    /// The label `node`, or else `host`, or else the UUIDs of its GPUs in short. Where two machines have one label, the
+    /// UUID of a GPU stands behind it.
+    pub name: String,
+    /// What its reports call it, where those of another machine, with other GPUs, call that one the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_name: Option<String>,
+    /// The labels of its reports.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// The UUIDs of its GPUs.
+    pub gpus: Vec<String>,
+    /// Where its merged reports were.
+    pub reports: Vec<String>,
+    /// The start of its latest merged run, RFC 3339, UTC.
+    pub started_at: String,
+    /// Whether a merged report of it is dated in the future.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dated_ahead: bool,
+    /// Whether a merged report of it is partial.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
+    /// What its reports said about its verdicts: how many were as expected, unexpected, and so on.
+    pub verdicts: BTreeMap<Kind, usize>,
+    /// How many verdicts were unexpected by its own report.
+    pub unexpected: usize,
+    /// What a context took on one of its GPUs before the first question: the largest figure of a sound calibration
+    ///.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_bytes: Option<u64>,
+    /// Doubts that its reports have about their measurement, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+impl Bucket {
+    /// Whether what is in it was compared.
+    pub fn is_merged(self) -> bool {
+        matches!(self, Bucket::Merged | Bucket::Partial)
+    }
+}
+
+/// Something that was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Question {
+    /// The instance of a scenario, or a survey and its row: `survey calls: cudaMalloc`. Where two versions of the
+    /// program ask a question of one name in other ways, all but the most frequent have what they ask behind it:
+    /// `memory/context-cost (asked otherwise: 1a2b3c4d5e6f7788)`.
+    pub name: String,
+    /// The question in words; empty for rows.
+    pub question: String,
+    /// The page of the pitfall, relative to the documentation; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page: Option<String>,
+    /// Whether it is a row of a survey: it has no verdict, and its outcomes say `reproduced` where it was measured.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_row: bool,
+}
+
+/// What must be equal for machines to be compared.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub struct Key {
+    /// The GPU models, each with how many there are: `2x NVIDIA H200`.
+    pub gpus: String,
+    /// The driver; empty if it could not be read.
+    pub driver: String,
+    /// The libcudart of the questions; empty for those that need none.
+    pub libcudart: String,
+    /// Whether a GPU is in MIG mode.
+    pub mig: bool,
+    /// Whether processes of others were on the GPUs.
+    pub shared: bool,
+}
+
+/// Machines that can be compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Group {
+    /// What they have in common.
+    pub key: Key,
+    /// Places in [`Fleet::machines`].
+    pub machines: Vec<usize>,
+    /// What they usually show, by question.
+    pub usual: Vec<Usual>,
+}
+
+/// What a group shows of one question.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Usual {
+    /// Place in [`Fleet::questions`].
+    pub question: usize,
+    /// The distinct outcomes, the most frequent first. Where two are equally frequent none is usual. None where no
+    /// member has an answer.
+    pub outcomes: Vec<GroupOutcome>,
+    /// Bytes by case and GPU, `trap/gpu0` (of rows the GPU alone): what the members of the usual outcome used, without
+    /// those that differ in it.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub used_bytes: BTreeMap<String, ByteSpread>,
+    /// Machines that were asked and gave no answer, as places in [`Fleet::machines`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub no_answer: Vec<usize>,
+    /// Machines of the group whose reports do not ask it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_asked: Vec<usize>,
+    /// Machines of which the own report says that the verdict is unexpected.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unexpected: Vec<usize>,
+}
+
+/// One outcome, and how many machines showed it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Outcome")]
+pub struct GroupOutcome {
+    /// The verdict.
+    pub kind: Kind,
+    /// What each case showed, step by step.
+    pub facts: Vec<CaseChange>,
+    /// How many machines.
+    pub machines: usize,
+}
+
+/// Figures of several machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Spread")]
+pub struct ByteSpread {
+    /// How many machines.
+    pub count: usize,
+    /// The median, in bytes.
+    pub median_bytes: i64,
+    /// The median of the distances from the median, in bytes.
+    pub mad_bytes: i64,
+    /// The smallest, in bytes.
+    pub least_bytes: i64,
+    /// The largest, in bytes.
+    pub most_bytes: i64,
+}
+
+/// One way in which machines of a group differ from the others in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Difference {
+    /// Place in [`Fleet::groups`].
+    pub group: usize,
+    /// Place in [`Fleet::questions`].
+    pub question: usize,
+    /// The machines that differ, as places in [`Fleet::machines`].
+    pub machines: Vec<usize>,
+    /// How many members of the group show the usual outcome; of bytes, how many use what is usual; of machines without
+    /// an answer, how many have one. Where an outcome has as many machines as this, none is usual, and what is called so
+    /// is only the first of them.
+    pub usual_machines: usize,
+    /// In what.
+    pub what: What,
+}
+
+impl Difference {
+    /// Whether no outcome is usual, because no more machines show the first than these.
+    pub fn is_split(&self) -> bool {
+        matches!(self.what, What::Outcome { .. }) && self.machines.len() >= self.usual_machines
+    }
+}
+
+/// In what machines differ.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum What {
+    /// Another outcome.
+    Outcome {
+        /// Place in [`Usual::outcomes`]; the usual one is 0.
+        outcome: usize,
+        /// Whether its verdict is another, and not only facts beside it.
+        verdict_differs: bool,
+        /// The facts that differ.
+        facts: Vec<FactDiffers>,
+    },
+    /// The same outcome with other figures.
+    Bytes {
+        /// The case and GPU, `trap/gpu0`.
+        figure: String,
+        /// What the usual members used, without those that differ.
+        usual: ByteSpread,
+        /// What those that differ used.
+        these: ByteSpread,
+    },
+    /// No answer, where others of the group have one.
+    NoAnswer {
+        /// The reasons that their reports give, each with how often.
+        reasons: BTreeMap<String, usize>,
+    },
+}
+
+/// What differs on the same machines in the same way, in one question or in many.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "Cause")]
+pub struct SharedCause {
+    /// In what the machines differ.
+    pub alike: Alike,
+    /// Places in [`Fleet::machines`].
+    pub machines: Vec<usize>,
+    /// Places in [`Fleet::questions`], each once, in the order of the differences.
+    pub questions: Vec<usize>,
+    /// Places in [`Fleet::differences`], the most important first.
+    pub differences: Vec<usize>,
+    /// Labels, `rack=3`, that all of these machines have and no other machine of their groups has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
+}
+
+/// What the differences of a cause have in common.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Alike {
+    /// Another outcome that begins with the same fact.
+    Outcome {
+        /// Whether the verdict is another one.
+        verdict_differs: bool,
+        /// The first fact that differs, as the first question has it; left out where none differs.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        fact: Option<FactDiffers>,
+    },
+    /// The same outcome with other figures, by the same amount.
+    Bytes {
+        /// How much more these machines use than usual; negative for less. Of the first difference, in bytes.
+        more_bytes: i64,
+        /// Whether a context takes as much more on these machines by the calibration of their own reports.
+        is_context: bool,
+    },
+    /// No answer, for the same reasons.
+    NoAnswer {
+        /// The reasons that the reports give.
+        reasons: Vec<String>,
+    },
+}
+
+/// How many machines with a label differ from their groups, and how many without it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LabelShare {
+    /// The name and the value, `rack=3`.
+    pub label: String,
+    /// How many machines have it.
+    pub machines: usize,
+    /// How many of them differ in something.
+    pub differing: usize,
+    /// How many machines do not have it.
+    pub others: usize,
+    /// How many of those differ in something.
+    pub others_differing: usize,
+}
