@@ -151,14 +151,17 @@ fn when(when: &RuleCondition) -> String {
         let words: Vec<String> = wanted.iter().map(|value| format!("`{}`", attribute.words(value))).collect();
         asked.push(format!("`{name}` is {}", words.join(" or ")));
     }
-    let listed = |names: &[String]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ");
     if !when.stack_has.is_empty() {
-        asked.push(format!("{} is on the stack", listed(&when.stack_has)));
+        asked.push(format!("{} is on the stack", either(&when.stack_has)));
     }
     if !when.package.is_empty() {
-        asked.push(format!("the call was made by {}", listed(&when.package)));
+        asked.push(format!("the call was made by {}", either(&when.package)));
     }
     asked.join(", ")
+}
+
+fn either(names: &[String]) -> String {
+    names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ")
 }
 
 fn attributes(all: &[Attribute]) -> String {

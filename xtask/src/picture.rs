@@ -18,6 +18,7 @@ use crate::page::Measurement;
 
 /// The most lines of a case, for a file of at most 4 KiB. Of more, those stay that checks name, and the last.
 const MOST_LINES: usize = 17;
+
 /// The memory of trap and control by step. None if it tells nothing: no memory changed, or as much in both cases, and
 /// the question is about something else.
 pub fn memory_by_step(measurement: &Measurement) -> Option<String> {

@@ -70,7 +70,6 @@ pub fn uncommitted(source: &str) -> Result<BTreeMap<String, usize>, TaskError> {
 
 /// docs/provenance.md.
 pub fn page(sources: &[ReportSource], uncommitted: &BTreeMap<String, usize>) -> String {
-    let count = |holds: &dyn Fn(&ReportSource) -> bool| sources.iter().filter(|source| holds(source)).count();
     let asked: usize = sources.iter().map(|source| source.asked).sum();
     let unknown: usize = uncommitted.values().sum();
     let mut out = OPENING.to_owned();
@@ -80,9 +79,9 @@ pub fn page(sources: &[ReportSource], uncommitted: &BTreeMap<String, usize>) -> 
          Of their {asked} questions {unknown} are of a file that is in no commit: what it asked is in the report, \
          with its calls and checks. Newer reports have to name the commit of a clean checkout, which a test holds.\n",
         sources.len(),
-        count(&|source| source.commit.is_none()),
-        count(&|source| source.commit.is_some() && !source.has_clean_commit()),
-        count(&|source| source.interrupted.is_some()),
+        sources.iter().filter(|source| source.commit.is_none()).count(),
+        sources.iter().filter(|source| source.commit.is_some() && !source.has_clean_commit()).count(),
+        sources.iter().filter(|source| source.interrupted.is_some()).count(),
     );
     out.push_str(
         "| report | machine | started | program | run | questions | file in no commit | asked today | other verdict then |\n\

@@ -89,8 +89,11 @@ fn of_type(param: &Param) -> String {
     }
 }
 
+fn named(name: &str, stable: bool) -> String {
+    format!("`{name}`{}", if stable { "" } else { " \\*" })
+}
+
 fn values(call: &Call) -> String {
-    let named = |name: &str, stable: bool| format!("`{name}`{}", if stable { "" } else { " \\*" });
     let values = call.outputs().flat_map(|(name, output)| match output {
         Output::Struct(layout) => layout.fields.iter().map(|field| named(field.name, field.stable)).collect(),
         _ => vec![named(name, !matches!(output, Output::Varying | Output::F32))],

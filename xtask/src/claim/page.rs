@@ -8,7 +8,7 @@ use cuda_pitfalls::report::Report;
 use cuda_pitfalls::text::counts::grouped;
 use cuda_pitfalls::text::escape::markdown;
 
-use super::weigh::{Answer, Held, Ledger, Origin, Readings, Support, Weighed};
+use super::weigh::{Held, Ledger, Origin, Readings, ReportAnswer, Support, Weighed};
 use super::{Expects, Figure};
 
 /// What is said of a claim that CUDA calls alone decide.
@@ -147,7 +147,7 @@ fn parameters(instance: &str) -> &str {
     instance.split_once('[').map_or(instance, |(_, rest)| rest.trim_end_matches(']'))
 }
 
-fn said(answer: &Answer<'_>, expects: &Expects) -> String {
+fn said(answer: &ReportAnswer<'_>, expects: &Expects) -> String {
     let Some(verdict) = answer.verdict else { return "not measured".to_owned() };
     let mut said = facts::verdict(verdict);
     let wanted = expects.verdict.kind();

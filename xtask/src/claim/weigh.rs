@@ -29,12 +29,12 @@ pub(super) struct Support<'a> {
     pub(super) expects: &'a Expects,
     held: Held,
     /// One for each instance and report. An instance that is in no report has one without a verdict.
-    pub(super) answers: Vec<Answer<'a>>,
+    pub(super) answers: Vec<ReportAnswer<'a>>,
 }
 
 /// The answer of one report about one instance.
 #[derive(Clone, Debug)]
-pub(super) struct Answer<'a> {
+pub(super) struct ReportAnswer<'a> {
     pub(super) instance: &'a str,
     pub(super) verdict: Option<&'a Verdict>,
     pub(super) origin: Option<Origin<'a>>,
@@ -103,13 +103,13 @@ impl<'a> Weighed<'a> {
 
 impl<'a> Support<'a> {
     fn new(expects: &'a Expects, reports: &'a [(String, Report)]) -> Support<'a> {
-        let answers: Vec<Vec<Answer<'_>>> =
-            expects.instances.iter().map(|instance| Answer::all(expects, instance, reports)).collect();
+        let answers: Vec<Vec<ReportAnswer<'_>>> =
+            expects.instances.iter().map(|instance| ReportAnswer::all(expects, instance, reports)).collect();
         // A single contradiction decides.
         let held = together(answers.iter().map(|own| {
             if own.iter().any(|answer| answer.contradicts) {
                 Held::Contradicted
-            } else if own.iter().any(Answer::is_conclusive) {
+            } else if own.iter().any(ReportAnswer::is_conclusive) {
                 Held::Stands
             } else {
                 Held::NotMeasured
@@ -119,21 +119,21 @@ impl<'a> Support<'a> {
     }
 }
 
-impl<'a> Answer<'a> {
+impl<'a> ReportAnswer<'a> {
     /// The answers of all reports about an instance. If some report has an answer, reports without one are left out.
-    fn all(expects: &'a Expects, instance: &'a str, reports: &'a [(String, Report)]) -> Vec<Answer<'a>> {
-        let mut all: Vec<Answer<'_>> = parts(instance, expects.libcudart.as_ref(), reports)
+    fn all(expects: &'a Expects, instance: &'a str, reports: &'a [(String, Report)]) -> Vec<ReportAnswer<'a>> {
+        let mut all: Vec<ReportAnswer<'_>> = parts(instance, expects.libcudart.as_ref(), reports)
             .map(|(origin, part)| {
                 let (kind, fact) = (part.verdict.kind, expects.is_met_by(part));
                 let contradicts = kind.is_conclusive() && (kind != expects.verdict.kind() || fact == Some(false));
-                Answer { instance, verdict: Some(&part.verdict), origin: Some(origin), fact, contradicts }
+                ReportAnswer { instance, verdict: Some(&part.verdict), origin: Some(origin), fact, contradicts }
             })
             .collect();
-        if all.iter().any(Answer::is_conclusive) {
-            all.retain(Answer::is_conclusive);
+        if all.iter().any(ReportAnswer::is_conclusive) {
+            all.retain(ReportAnswer::is_conclusive);
         }
         if all.is_empty() {
-            all.push(Answer { instance, verdict: None, origin: None, fact: None, contradicts: false });
+            all.push(ReportAnswer { instance, verdict: None, origin: None, fact: None, contradicts: false });
         }
         all
     }

@@ -17,7 +17,7 @@ use cuda_pitfalls::verdict::{Kind, Provenance, Verdict};
 
 use super::prose::{escaped, link, paragraph, prose};
 use super::since::tried;
-use super::table::Table;
+use super::table::MarkdownTable;
 
 /// The libcudart of tables with a single measurement, if there is a choice.
 const USUAL_LIBCUDART: &str = "13.0";
@@ -223,13 +223,13 @@ const DOES_NOT_SHOW: &str = "does not show";
 
 /// Whether the pitfall showed, in words.
 pub(super) fn happened(verdict: &Verdict) -> String {
-    let reason = || verdict.reason.map(|reason| reason.name().replace('_', " ")).unwrap_or_default();
+    let reason = verdict.reason.map(|reason| reason.name().replace('_', " ")).unwrap_or_default();
     match verdict.kind {
         Kind::Reproduced => "shows".to_owned(),
         Kind::NotReproduced => DOES_NOT_SHOW.to_owned(),
-        Kind::Inconclusive => format!("open: {}", reason()),
-        Kind::Skipped => format!("not run: {}", reason()),
-        Kind::HarnessError => format!("failed: {}", reason()),
+        Kind::Inconclusive => format!("open: {reason}"),
+        Kind::Skipped => format!("not run: {reason}"),
+        Kind::HarnessError => format!("failed: {reason}"),
     }
 }
 
@@ -283,7 +283,8 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
         paragraph(out, &format!("The answer rests on {}. {}", prose(&basis(&conclusive).sentence()), tried(own)));
     }
     let software = if scenario.has_python_lines() { "Python" } else { "libcudart" };
-    let mut table = Table::new(["machine", "driver", software, "attempts of each case", "the pitfall", "report"]);
+    let mut table =
+        MarkdownTable::new(["machine", "driver", software, "attempts of each case", "the pitfall", "report"]);
     for measurements in rows.into_values() {
         let Some(first) = measurements.first() else { continue };
         let report = format!("../../../reports/{}/report.json", first.report);

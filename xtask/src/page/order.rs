@@ -10,7 +10,7 @@ use super::Pitfall;
 use super::measured::Measurement;
 use super::prose::{capitalised, code, fenced, paragraph, prose, value};
 use super::showed::mib;
-use super::table::Table;
+use super::table::MarkdownTable;
 
 /// Longer lists of calls are shortened in the middle.
 const MOST_ROWS: usize = 24;
@@ -48,7 +48,7 @@ pub(super) fn section(
         return;
     }
     let head = cases.iter().map(|(word, case)| format!("{word}: {}", prose(&case.does)));
-    let mut table = Table::new(std::iter::once(String::new()).chain(head));
+    let mut table = MarkdownTable::new(std::iter::once(String::new()).chain(head));
     let starts: Vec<String> = cases.iter().map(|(_, case)| start(case)).collect();
     if starts.iter().any(|start| Some(start) != starts.first()) || cases.iter().any(|(_, case)| !case.env.is_empty()) {
         table.row(std::iter::once("start".to_owned()).chain(starts));

@@ -11,7 +11,7 @@ use cuda_pitfalls::text::units;
 
 use super::measured::{Measurement, Reference};
 use super::prose::{code, escaped, link, paragraph, prose};
-use super::table::Table;
+use super::table::MarkdownTable;
 
 /// The checks about a case: those of the effect, and its own.
 fn checks_of<'a>(measurement: &'a Measurement, case: &str) -> Vec<&'a Check> {
@@ -34,7 +34,8 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, reference: &Referen
         FactColumn::Alone { heading, .. } => heading,
         FactColumn::WithCall | FactColumn::WithMemory => kind.key,
     });
-    let mut table = Table::new(["case", "after", "returned"].into_iter().chain(headings).chain(["change in memory"]));
+    let mut table =
+        MarkdownTable::new(["case", "after", "returned"].into_iter().chain(headings).chain(["change in memory"]));
     let mut ends = false;
     for case in &measurement.part.cases {
         let Some(outcome) = case.outcomes.first() else { continue };

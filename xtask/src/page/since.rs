@@ -10,14 +10,14 @@ use cuda_pitfalls::text::versions::{Version, name, number, ranges};
 
 use super::measured::{Measurement, happened};
 use super::prose::{bullets, capitalised, code, link, paragraph, prose, value};
-use super::table::Table;
+use super::table::MarkdownTable;
 
 pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement], asked: &[LineReleases]) {
     let expect = scenario.instances.first().map(|instance| instance.expect.as_slice()).unwrap_or_default();
     let details = details(scenario);
     let asked: Vec<&LineReleases> = asked.iter().filter(|line| line.scenarios.contains(&scenario.name)).collect();
     let needed = scenario.needs.libcudart.is_some() || scenario.needs.driver.is_some();
-    let mut table = Table::new(["libcudart", "the pitfall"]);
+    let mut table = MarkdownTable::new(["libcudart", "the pitfall"]);
     let told = if scenario.parameters.is_empty() { by_versions(&scenario.instances, own) } else { Vec::new() };
     for (told, versions) in told.iter().filter(|_| told.len() > 1) {
         table.row([prose(versions), told.concat()]);
@@ -55,7 +55,7 @@ fn releases(out: &mut String, scenario: &Scenario, asked: &[&LineReleases]) {
             releases.iter().map(|release| (release.as_str(), render::releases::word(*state)))
         });
         let (releases, words): (Vec<&str>, Vec<&str>) = cells.unzip();
-        let mut table = Table::new([facts.package.as_str()].into_iter().chain(releases));
+        let mut table = MarkdownTable::new([facts.package.as_str()].into_iter().chain(releases));
         table.row([code(&facts.line)].into_iter().chain(words.into_iter().map(str::to_owned)));
         table.write(out);
     }

@@ -1,14 +1,16 @@
 //! A Markdown table without its empty columns.
 
+use std::fmt::Write as _;
+
 /// Rows below a heading. Cells are Markdown.
-pub(super) struct Table {
+pub(super) struct MarkdownTable {
     head: Vec<String>,
     rows: Vec<Vec<String>>,
 }
 
-impl Table {
-    pub(super) fn new<T: Into<String>>(head: impl IntoIterator<Item = T>) -> Table {
-        Table { head: head.into_iter().map(Into::into).collect(), rows: Vec::new() }
+impl MarkdownTable {
+    pub(super) fn new<T: Into<String>>(head: impl IntoIterator<Item = T>) -> MarkdownTable {
+        MarkdownTable { head: head.into_iter().map(Into::into).collect(), rows: Vec::new() }
     }
 
     pub(super) fn row<T: Into<String>>(&mut self, cells: impl IntoIterator<Item = T>) {
@@ -27,15 +29,11 @@ impl Table {
         let says_something =
             |column: &usize| self.rows.iter().any(|row| row.get(*column).is_some_and(|cell| !cell.is_empty()));
         let columns: Vec<usize> = (0..self.head.len()).filter(says_something).collect();
-        let line = |cells: &[String]| {
-            let cells: Vec<&str> = columns.iter().map(|column| cells.get(*column).map_or("", String::as_str)).collect();
-            format!("| {} |\n", cells.join(" | "))
-        };
+        let rules = vec!["---".to_owned(); self.head.len()];
         out.push('\n');
-        out.push_str(&line(&self.head));
-        out.push_str(&format!("| {} |\n", vec!["---"; columns.len()].join(" | ")));
-        for row in &self.rows {
-            out.push_str(&line(row));
+        for row in [&self.head, &rules].into_iter().chain(&self.rows) {
+            let cells: Vec<&str> = columns.iter().map(|column| row.get(*column).map_or("", String::as_str)).collect();
+            let _ = writeln!(out, "| {} |", cells.join(" | "));
         }
     }
 }
@@ -46,7 +44,7 @@ mod tests {
 
     #[test]
     fn empty_columns_are_left_out() {
-        let mut table = Table::new(["a", "b", "c"]);
+        let mut table = MarkdownTable::new(["a", "b", "c"]);
         table.row(["1", "", "3"]);
         table.row(["", "", "6|7"]);
         let mut out = String::new();

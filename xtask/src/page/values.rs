@@ -6,7 +6,7 @@ use super::measured::{Measurement, Reference};
 use super::prose::{prose, value};
 use super::showed::briefly;
 use super::since::by_versions;
-use super::table::Table;
+use super::table::MarkdownTable;
 
 /// Writes the section; nothing for a scenario without parameters, or without measurements.
 pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement], reference: &Reference<'_>) {
@@ -20,7 +20,7 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
         1 => "the pitfall".to_owned(),
         _ => format!("libcudart {}", prose(versions)),
     });
-    let mut table = Table::new(names.chain(titles).chain(["what the trap showed".to_owned()]));
+    let mut table = MarkdownTable::new(names.chain(titles).chain(["what the trap showed".to_owned()]));
     for (index, instance) in scenario.instances.iter().enumerate() {
         let values =
             scenario.parameters.iter().map(|(name, _)| instance.values.get(name).map(value).unwrap_or_default());

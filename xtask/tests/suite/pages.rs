@@ -93,6 +93,19 @@ fn a_new_report_names_the_commit_of_a_clean_checkout() {
     assert!(stale.is_empty(), "reports/provenance.toml names what is not there, or has a commit: {stale:?}");
 }
 
+#[test]
+fn a_picture_is_small_and_its_page_shows_it() {
+    let pages = &made().documents;
+    let pictures = pages.iter().filter(|(path, _)| path.starts_with(page::FOLDER) && path.ends_with(".svg"));
+    let pictures: Vec<_> = pictures.collect();
+    assert!(pictures.len() > 200, "only {}", pictures.len());
+    for (path, picture) in pictures {
+        assert!(picture.len() <= 4 << 10, "{path} has {} bytes", picture.len());
+        let file = path.rsplit('/').next().unwrap_or_default();
+        assert!(pages[&path.replace(".svg", ".md")].contains(&format!("]({file})")), "{path}");
+    }
+}
+
 fn traces() -> Vec<diagnoses::TracedRun> {
     documents::traced().expect("the traces can be read")
 }
