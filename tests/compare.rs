@@ -118,7 +118,7 @@ fn what_cannot_be_read_is_refused() {
     let path = scratch.at("bad.json");
     let schema =
         |name: &str, major: u32| format!("{{\"schema\":{{\"name\":\"{name}\",\"major\":{major},\"minor\":0}}}}");
-    let newer = [schema("cuda-pitfalls-report", 99), schema("cuda-pitfalls-survey-calls", 99), schema("other", 1)];
+    let newer = [schema("cuda-pitfalls-report", 99), schema("cuda-pitfalls-survey", 99), schema("other", 1)];
     for text in ["".to_string(), "[]".to_string()].iter().chain(&newer) {
         fs::write(&path, text).expect("a file of our own");
         for pair in [[good.as_str(), &path], [&path, good.as_str()]] {

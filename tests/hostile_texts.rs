@@ -12,7 +12,7 @@ use cuda_pitfalls::examination::{Examination, ProcessExamination};
 use cuda_pitfalls::fleet::{self, Fleet};
 use cuda_pitfalls::releases;
 use cuda_pitfalls::report::Stored;
-use cuda_pitfalls::survey::Survey;
+use cuda_pitfalls::survey::SurveyDocument;
 use cuda_pitfalls::trace::Trace;
 use cuda_pitfalls::{diagnose, findings, render, summary};
 use serde::de::DeserializeOwned;
@@ -88,7 +88,7 @@ fn is_report(path: &Path) -> bool {
 }
 
 fn is_survey(path: &Path) -> bool {
-    Stored::open(path).is_ok_and(|stored| Survey::of(&stored).is_some_and(|survey| survey.is_ok()))
+    Stored::open(path).is_ok_and(|stored| SurveyDocument::from_stored(&stored).is_some_and(|survey| survey.is_ok()))
 }
 
 fn is_trace(path: &Path) -> bool {

@@ -4,22 +4,21 @@ use crate::common;
 
 use std::collections::BTreeSet;
 
-use cuda_pitfalls::survey::SurveyKind;
 use cuda_pitfalls::survey::calls::{CallAnswer, CallRow, recipes};
-use cuda_pitfalls::survey::document::{Row, SurveyDocument};
+use cuda_pitfalls::survey::{KindRow, SurveyDocument, SurveyKind};
 use cuda_pitfalls::verdict::Reason;
 
 use common::{Scratch, committed_documents};
 
 /// Every committed survey of calls.
-fn measured() -> Vec<SurveyDocument<CallRow>> {
+fn measured() -> Vec<SurveyDocument> {
     committed_documents(&SurveyKind::Calls.file()).into_iter().map(|(_, file)| common::read_json(file)).collect()
 }
 
 #[test]
 fn a_call_that_only_refused_is_asked_again_or_says_why_it_must() {
     let recipes = recipes(1).unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics));
-    let rows: Vec<CallRow> = measured().into_iter().flat_map(|document| document.rows).collect();
+    let rows: Vec<CallRow> = measured().iter().flat_map(SurveyDocument::rows_of).collect();
     let of_driver = |row: &&CallRow| ["libcuda", "libnvidia-ml"].contains(&row.library.as_str());
     let answered = |answer: CallAnswer| -> BTreeSet<&str> {
         let rows = rows.iter().filter(|row| !of_driver(row) && row.answer() == Some(answer));
@@ -47,9 +46,9 @@ fn what_is_said_to_refuse_everything_is_asked_and_has_not_succeeded() {
         assert!(recipes.calls.iter().any(|recipe| pattern.matches(&recipe.symbol)), "{} means no call", said.name);
     }
     for document in measured() {
-        for row in document.rows.iter().filter(|row| row.answer() == Some(CallAnswer::Succeeded)) {
+        for row in document.rows_of::<CallRow>().iter().filter(|row| row.answer() == Some(CallAnswer::Succeeded)) {
             let said = recipes.why_refused(row.function());
-            assert_eq!(said, None, "{} succeeded ({})", row.key(), document.survey.started_at);
+            assert_eq!(said, None, "{} succeeded ({})", row.key(), document.header.started_at);
         }
     }
 }

@@ -11,7 +11,7 @@ use cuda_pitfalls::catalogue;
 use cuda_pitfalls::evidence;
 use cuda_pitfalls::releases::{DriverWitness, EnvironmentDocument, LineState, ReleaseRow, WitnessSeen};
 use cuda_pitfalls::survey;
-use cuda_pitfalls::survey::document::SurveyDocument;
+use cuda_pitfalls::survey::SurveyDocument;
 use cuda_pitfalls::survey::python::PythonRow;
 use cuda_pitfalls::verdict::Provenance;
 
@@ -205,8 +205,9 @@ fn what_was_asked_without_a_gpu_is_what_gpus_show() {
         let listed = listed.iter().find(|listed| listed.name == name).expect("it is evidence");
         fs::read(listed.find(&root().join("reports")).expect("a file")).expect("a file")
     };
-    let on_gpus: SurveyDocument<PythonRow> = serde_json::from_slice(&read(ON_GPUS)).expect("a survey");
+    let on_gpus: SurveyDocument = serde_json::from_slice(&read(ON_GPUS)).expect("a survey");
     assert!(on_gpus.machine.gpus.len() == 2 && on_gpus.provenance == Provenance::Measured);
+    let lines: Vec<PythonRow> = on_gpus.rows_of();
     let compared = |name: &str| {
         let document: EnvironmentDocument = serde_json::from_slice(&read(name)).expect("a document");
         // A package that has several distributions is named there by what they have in common.
@@ -215,7 +216,7 @@ fn what_was_asked_without_a_gpu_is_what_gpus_show() {
             packages.any(|(known, is)| is == version && (known == name || known.starts_with(&format!("{name}-"))))
         };
         let answers = |row: &ReleaseRow| {
-            let known = on_gpus.rows.iter().find(|known| known.id == row.id && known.ask == row.ask)?;
+            let known = lines.iter().find(|known| known.id == row.id && known.ask == row.ask)?;
             let without = match row.state(&document.rows) {
                 LineState::Yes | LineState::WithNvml => true,
                 LineState::No | LineState::WithoutNvml => false,

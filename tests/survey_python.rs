@@ -8,10 +8,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use cuda_pitfalls::report::Stored;
-use cuda_pitfalls::survey::document::{Row, SurveyDocument};
 use cuda_pitfalls::survey::errors::{Effect, ErrorRow};
 use cuda_pitfalls::survey::python::PythonRow;
-use cuda_pitfalls::survey::{Survey, SurveyKind};
+use cuda_pitfalls::survey::{KindRow, SurveyDocument, SurveyKind, SurveyRow};
 use cuda_pitfalls::verdict::Reason;
 use rustix::process::Signal;
 
@@ -46,14 +45,14 @@ fn survey(scratch: &Scratch, arguments: &[&str]) -> Ran {
     scratch.ran(command(scratch, arguments))
 }
 
-fn stored(scratch: &Scratch) -> Option<SurveyDocument<PythonRow>> {
+fn stored(scratch: &Scratch) -> Option<SurveyDocument> {
     let file = scratch.folder()?.join(SurveyKind::Python.file());
-    Survey::of(&Stored::open(&file).ok()?)?.ok()?.document().cloned()
+    SurveyDocument::from_stored(&Stored::open(&file).ok()?)?.ok()
 }
 
 fn rows(scratch: &Scratch) -> BTreeMap<String, PythonRow> {
     let document = stored(scratch).expect("a survey was written");
-    document.rows.into_iter().map(|row| (row.id.clone(), row)).collect()
+    document.rows_of::<PythonRow>().into_iter().map(|row| (row.id.clone(), row)).collect()
 }
 
 #[test]
@@ -61,7 +60,7 @@ fn each_line_is_told_by_what_it_does() {
     let scratch = Scratch::new();
     // Rows that raise too early, crash or leave are not answered.
     let document = survey(&scratch, &["--jobs", "2", "--json"]).ended(3, "inconclusive").json();
-    assert_eq!(against_schema("survey-python", &document), Vec::<String>::new());
+    assert_eq!(against_schema("survey", &document), Vec::<String>::new());
     assert_eq!((document["provenance"].as_str(), document["complete"].as_bool()), (Some("simulated"), Some(true)));
     assert_eq!(document["machine"]["python"]["packages"]["framework"], VERSION);
     assert_eq!(document["left_out"][0]["name"], "framework.slow");
@@ -204,13 +203,13 @@ fn a_survey_that_was_stopped_goes_on_with_the_rest() {
         .says("other selectors");
     survey(&scratch, &[&chosen[..], &["--resume", &place]].concat()).ended(0, "ok");
     let after = stored(&scratch).expect("a document");
-    assert!(after.complete && after.survey.resumed == 2 && after.rows.len() > before.len(), "{:?}", after.survey);
+    assert!(after.complete && after.header.resumed == 2 && after.rows.len() > before.len(), "{:?}", after.header);
     assert!(is_kept(&before, &after.rows), "a row was asked twice");
 }
 
 /// Whether all rows are there still, but for those of the instrument, which is tried anew.
-fn is_kept(before: &[PythonRow], after: &[PythonRow]) -> bool {
-    before.iter().filter(|row| row.framework != "instrument").all(|row| after.contains(row))
+fn is_kept(before: &[SurveyRow], after: &[SurveyRow]) -> bool {
+    before.iter().filter(|row| !row.is_control).all(|row| after.contains(row))
 }
 
 #[test]
@@ -273,7 +272,7 @@ fn without_an_interpreter_rows_say_so_and_nothing_fails() {
         command.env("PATH", scratch.path());
     });
     let document = ran.ended(4, "nothing_measured").json();
-    assert_eq!(against_schema("survey-python", &document), Vec::<String>::new());
+    assert_eq!(against_schema("survey", &document), Vec::<String>::new());
     let rows = document["rows"].as_array().expect("rows");
     assert!(!rows.is_empty());
     for row in rows {

@@ -8,14 +8,12 @@ use std::time::Duration;
 use cuda_pitfalls::explain::{Explainer, Query};
 use cuda_pitfalls::report::{Stored, read};
 use cuda_pitfalls::survey::calls::CallRow;
-use cuda_pitfalls::survey::document::Row;
 use cuda_pitfalls::survey::env::{self, EnvRow};
 use cuda_pitfalls::survey::errors::{Effect, ErrorRow};
 use cuda_pitfalls::survey::mask::{MaskRow, by_todays_rule};
 use cuda_pitfalls::survey::needs::{EVERYTHING_ELSE, NeedRow, NeedsProgram};
-use cuda_pitfalls::survey::python::PythonRow;
 use cuda_pitfalls::survey::startup::{HostMemory, StartBeside, StartRow};
-use cuda_pitfalls::survey::{Survey, SurveyKind};
+use cuda_pitfalls::survey::{KindRow, SurveyDocument, SurveyKind};
 use cuda_pitfalls::verdict::{Provenance, Reason};
 use rustix::process::Signal;
 use serde::de::DeserializeOwned;
@@ -23,9 +21,9 @@ use serde_json::Value;
 
 use common::{Ran, Scratch, against_schema, committed_documents, eventually, read_json, root};
 
-fn open(path: &Path) -> Survey {
+fn open(path: &Path) -> SurveyDocument {
     let stored = Stored::open(path).expect("a survey can be read");
-    Survey::of(&stored).expect("it is a survey").expect("of this version")
+    SurveyDocument::from_stored(&stored).expect("it is a survey").expect("of this version")
 }
 
 /// Every committed survey, with its folder's name.
@@ -37,18 +35,17 @@ fn committed() -> Vec<(String, PathBuf)> {
 fn committed_surveys_are_measured_and_as_their_schemas_say() {
     for (name, file) in committed() {
         let survey = open(&file);
-        assert_eq!(survey.provenance(), Provenance::Measured, "{name}");
+        assert_eq!(survey.provenance, Provenance::Measured, "{name}");
         let document: Value = read_json(&file);
         let stopped = document["survey"]["interrupted"].is_string();
         assert_eq!(document["complete"] == true, !stopped, "{name}: a survey is whole, or says that it was stopped");
-        let errors = against_schema(&format!("survey-{}", survey.kind().name()), &document);
+        let errors = against_schema("survey", &document);
         assert!(errors.is_empty(), "{name}: {errors:#?}");
         // The controls of lines are rows of their own.
-        if survey.kind().is_of_lines() {
-            let lines = survey.rows::<PythonRow>().iter().filter(|row| row.is_control()).map(|row| row.as_expected);
-            let errors = survey.rows::<ErrorRow>().iter().filter(|row| row.is_control()).map(|row| row.as_expected);
-            let held: Vec<Option<bool>> = lines.chain(errors).collect();
-            assert!(!held.is_empty() && held.iter().all(|held| *held == Some(true)), "{name}");
+        if survey.kind.described().takes("--jobs") {
+            let held: Vec<bool> =
+                survey.rows.iter().filter(|row| row.is_control).map(|row| row.facts["as_expected"] == true).collect();
+            assert!(!held.is_empty() && held.iter().all(|held| *held), "{name}");
             continue;
         }
         let beside = read(file.parent().expect("a folder")).expect("the controls' report is beside it");
@@ -64,9 +61,8 @@ fn what_frameworks_say_of_a_driver_that_does_not_start_is_explained() {
     let explainer = Explainer::new(&scenarios, &summary);
     let (mut said, mut wrong) = (0, Vec::new());
     for (name, file) in committed() {
-        let survey = open(&file);
-        let Some(document) = survey.document::<ErrorRow>() else { continue };
-        for row in document.rows.iter().filter(|row| row.effect(&document.rows) == Some(Effect::Raises)) {
+        let rows: Vec<ErrorRow> = open(&file).rows_of();
+        for row in rows.iter().filter(|row| row.effect(&rows) == Some(Effect::Raises)) {
             let (Some(returned), Some(raised)) = (&row.returned, &row.raised) else { continue };
             // An invalid value can come of anything.
             if !["cuInit", "count"].contains(&returned.place.as_str()) || returned.code == 1 {
@@ -89,12 +85,10 @@ fn what_frameworks_say_of_a_driver_that_does_not_start_is_explained() {
 fn the_rule_of_today_says_what_every_committed_mask_showed() {
     let mut held = 0;
     for (name, file) in committed() {
-        let survey = open(&file);
-        let Some(document) = survey.document::<MaskRow>() else { continue };
-        let rows = by_todays_rule(document).rows;
+        let rows = by_todays_rule(&open(&file));
         let wrong: Vec<&MaskRow> = rows.iter().filter(|row| row.as_predicted != Some(true)).collect();
         assert!(wrong.is_empty(), "{name}: {wrong:#?}");
-        held += document.rows.len();
+        held += rows.len();
     }
     assert!(held >= 3000, "only {held} masks were measured");
 }
@@ -118,7 +112,7 @@ fn folder(scratch: &Scratch) -> PathBuf {
 /// The rows that a survey of the simulated machine printed, once it ended well and follows its schema.
 fn printed<T: DeserializeOwned>(scratch: &Scratch, kind: SurveyKind, arguments: &[&str]) -> Vec<T> {
     let document = survey(scratch, &[&[kind.name()], arguments, &["--json"]].concat()).ended(0, "ok").json();
-    let errors = against_schema(&format!("survey-{}", kind.name()), &document);
+    let errors = against_schema("survey", &document);
     assert!(errors.is_empty(), "{errors:#?}");
     assert_eq!(document["provenance"], "simulated");
     serde_json::from_value(document["rows"].clone()).expect("rows")
@@ -162,7 +156,7 @@ fn every_variable_that_the_simulated_machine_models_is_latched_as_on_gpus() {
     let scratch = Scratch::new();
     let simulated: Vec<EnvRow> = printed(&scratch, SurveyKind::Env, &["--on", "sim:h200-x2", "--quick"]);
     let survey = open(&root().join("reports/survey-env-h200-x2/survey-env.json"));
-    let measured = survey.rows::<EnvRow>();
+    let measured: Vec<EnvRow> = survey.rows_of();
     let mut told = 0;
     for row in simulated.iter().filter(|row| row.is_conclusive()) {
         let real = measured.iter().find(|real| real.variable == row.variable).expect("it was measured");
@@ -178,16 +172,16 @@ fn what_is_refused_on_the_simulated_machine_causes_what_it_causes_on_gpus() {
     let asked = ["driver", "nvml", "--on", "sim:h200-x1", "--quick"];
     let simulated: Vec<NeedRow> = printed(&scratch, SurveyKind::Needs, &asked);
     let survey = open(&root().join("reports/survey-needs-h100-x1/survey-needs.json"));
-    let measured = survey.document::<NeedRow>().expect("a survey of needs");
+    let measured: Vec<NeedRow> = survey.rows_of();
     let (mut wrong, mut told) = (Vec::new(), 0);
     // What is refused together is another list on each machine.
     let one = |row: &&NeedRow| row.refused.as_deref().is_some_and(|refused| !refused.starts_with(EVERYTHING_ELSE));
     for row in simulated.iter().filter(|row| row.is_conclusive()).filter(one) {
-        let Some(real) = measured.rows.iter().find(|real| real.key() == row.key()) else { continue };
+        let Some(real) = measured.iter().find(|real| real.key() == row.key()) else { continue };
         // Of the driver's later calls, only the first that fails is modelled.
         let failure =
             |row: &NeedRow, rows: &[NeedRow]| row.control(rows).and_then(|usual| row.first_failure(usual).cloned());
-        let (shown, expected) = (failure(row, &simulated), failure(real, &measured.rows));
+        let (shown, expected) = (failure(row, &simulated), failure(real, &measured));
         if (&shown, &row.gpus) != (&expected, &real.gpus) {
             wrong.push(format!("{}: {shown:?} {:?}, real {expected:?} {:?}", row.key(), row.gpus, real.gpus));
         }
@@ -205,7 +199,7 @@ fn needs_are_chosen_by_what_the_programs_ask_for() {
         .says("asks nothing about `nothing-like-it`");
     let asked = ["eventfd2", "!ENOSYS", "--on", "sim:h200-x1", "--quick"];
     let rows: Vec<NeedRow> = printed(&scratch, SurveyKind::Needs, &asked);
-    let chosen: Vec<String> = rows.iter().filter(|row| !row.is_control()).map(Row::key).collect();
+    let chosen: Vec<String> = rows.iter().filter(|row| !row.is_control()).map(KindRow::key).collect();
     assert_eq!(chosen[..2], ["driver init eventfd2 EPERM", "driver context eventfd2 EPERM"]);
     assert!(chosen.iter().all(|key| key.ends_with("eventfd2 EPERM")), "{chosen:?}");
     assert!(chosen.contains(&"driver forked eventfd2 EPERM".to_string()), "{chosen:?}");
@@ -215,7 +209,7 @@ fn needs_are_chosen_by_what_the_programs_ask_for() {
 fn a_start_is_timed_with_each_number_of_gpus_and_beside_another_process() {
     let scratch = Scratch::new();
     let rows: Vec<StartRow> = printed(&scratch, SurveyKind::Startup, &["--on", "sim:h200-x2", "--quick"]);
-    let asked: Vec<String> = rows.iter().map(Row::key).collect();
+    let asked: Vec<String> = rows.iter().map(KindRow::key).collect();
     assert_eq!(
         asked,
         [
@@ -280,9 +274,12 @@ fn a_framework_is_refused_what_the_driver_does_not_ask_for() {
 fn committed_variables_were_asked_as_they_are_today() {
     for (name, file) in committed() {
         let survey = open(&file);
-        let Some(document) = survey.document::<EnvRow>() else { continue };
+        if survey.kind != SurveyKind::Env {
+            continue;
+        }
+        let rows: Vec<EnvRow> = survey.rows_of();
         for variable in env::variables().unwrap_or_else(|wrong| panic!("{:?}", wrong.diagnostics)) {
-            let row = document.rows.iter().find(|row| row.variable == variable.name);
+            let row = rows.iter().find(|row| row.variable == variable.name);
             let row = row.unwrap_or_else(|| panic!("{name} has no {}", variable.name));
             assert_eq!((&row.value, &row.observable), (&variable.value, &variable.observable), "{name}");
             let asked: Vec<_> = row.moments.iter().map(|moment| (&moment.before, &moment.does)).collect();
@@ -304,8 +301,8 @@ fn under_way(scratch: &Scratch) -> common::Running {
 
 fn rows(scratch: &Scratch) -> Option<Vec<MaskRow>> {
     let folder = scratch.folder()?;
-    let survey = Survey::of(&Stored::open(&folder.join(SurveyKind::Mask.file())).ok()?)?.ok()?;
-    Some(survey.rows().to_vec())
+    let survey = SurveyDocument::from_stored(&Stored::open(&folder.join(SurveyKind::Mask.file())).ok()?)?.ok()?;
+    Some(survey.rows_of())
 }
 
 #[test]
@@ -338,8 +335,8 @@ fn ctrl_c_leaves_a_partial_survey_and_exit_code_130() {
     running.signal(Signal::INT);
     running.wait(Duration::from_secs(15)).ended(130, "interrupted");
     let survey = open(&folder(&scratch).join(SurveyKind::Mask.file()));
-    assert_eq!(survey.header().interrupted.as_deref(), Some("SIGINT"));
-    assert!(survey.kind() == SurveyKind::Mask && !survey.is_complete());
+    assert_eq!(survey.header.interrupted.as_deref(), Some("SIGINT"));
+    assert!(survey.kind == SurveyKind::Mask && !survey.complete);
     scratch.assert_no_process_left();
 }
 

@@ -18,7 +18,7 @@ pub use comparison::{CompareError, Comparison, ComparisonSide, EntryDifference, 
 pub use matrix::matrices;
 pub use trace::traces;
 
-use crate::survey::{Survey, SurveyKind};
+use crate::survey::SurveyDocument;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 
 /// What differs between two reports. With `versions`, what ran on the one libcudart in A is held against what ran on
@@ -44,20 +44,21 @@ pub fn reports(
 ///
 /// # Errors
 /// Two kinds; versions where rows have none; a version that a survey does not have.
-pub fn surveys(a: &Survey, b: &Survey, versions: Option<(String, String)>) -> Result<Comparison, CompareError> {
-    let of = a.kind();
-    if versions.is_some() && [of, b.kind()] != [SurveyKind::Calls; 2] {
+pub fn surveys(
+    a: &SurveyDocument,
+    b: &SurveyDocument,
+    versions: Option<(String, String)>,
+) -> Result<Comparison, CompareError> {
+    if versions.is_some() && [a, b].iter().any(|survey| !survey.kind.described().compares_versions) {
         return Err(CompareError::Versions);
     }
-    let sides = [a, b].map(|survey| {
-        let about = survey.about();
-        let (header, machine) = (about.header, about.machine.summary());
-        ComparisonSide::new(&header.id, &header.version, about.provenance, about.complete, machine)
-    });
-    if of != b.kind() {
-        return Err(CompareError::Kinds { a: of.name(), b: b.kind().name() });
+    if a.kind != b.kind {
+        return Err(CompareError::Kinds { a: a.kind.name(), b: b.kind.name() });
     }
-    let comparison = Comparison::new(of.name(), sides, machine::changes([a.machine(), b.machine()]));
+    let sides = [a, b].map(|SurveyDocument { header, provenance, complete, machine, .. }| {
+        ComparisonSide::new(&header.id, &header.version, *provenance, *complete, machine.summary())
+    });
+    let comparison = Comparison::new(a.kind.name(), sides, machine::changes([&a.machine, &b.machine]));
     survey::compare(comparison, [a, b], versions)
 }
 

@@ -1,7 +1,6 @@
 //! Exit codes: their meanings, which of several takes precedence, and the function that computes them.
 
 use crate::survey::SurveyDocument;
-use crate::survey::document::Row;
 use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Provenance, Reason, Verdict};
 
@@ -144,18 +143,18 @@ impl Exit {
 
     /// The exit code of a survey with this document, if the document itself is on disk. A survey covers everything,
     /// so rows that a machine, a libcudart or the simulated machine cannot have are no failure.
-    pub fn of_survey<R: Row>(document: &SurveyDocument<R>) -> Exit {
-        let interrupted = document.survey.interrupted.as_deref();
+    pub fn of_survey(document: &SurveyDocument) -> Exit {
+        let interrupted = document.header.interrupted.as_deref();
         let worst = Exit::WORST_FIRST.into_iter().find(|exit| match exit {
-            Exit::Internal => !document.complete && interrupted.is_none() && document.survey.host_unsafe.is_none(),
+            Exit::Internal => !document.complete && interrupted.is_none() && document.header.host_unsafe.is_none(),
             Exit::Interrupted => interrupted == Some("SIGINT"),
             Exit::Terminated => interrupted.is_some_and(|signal| signal != "SIGINT"),
-            Exit::HostUnsafe => document.survey.host_unsafe.is_some(),
-            Exit::Unexpected => document.rows.iter().any(Row::is_unexpected),
+            Exit::HostUnsafe => document.header.host_unsafe.is_some(),
+            Exit::Unexpected => document.rows.iter().any(|row| row.is_unexpected),
             Exit::Inconclusive => {
-                document.rows.iter().any(|row| !row.is_conclusive() && !row.standing().is_left_out(document.provenance))
+                document.rows.iter().any(|row| !row.is_conclusive && !row.standing.is_left_out(document.provenance))
             }
-            Exit::NothingMeasured => document.rows.iter().all(|row| row.standing().attempts == 0 || row.is_control()),
+            Exit::NothingMeasured => document.rows.iter().all(|row| row.standing.attempts == 0 || row.is_control),
             Exit::Ok => document.complete,
             Exit::NotDurable | Exit::Usage | Exit::Skipped => false,
         });

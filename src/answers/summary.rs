@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::releases::LineReleases;
-use crate::survey::Survey;
+use crate::survey::SurveyDocument;
 use crate::survey::calls::{CallRow, latest};
 use crate::survey::env::EnvRow;
 use crate::survey::needs::{NeedRow, NeedsProgram};
@@ -221,21 +221,21 @@ pub fn embedded() -> Summary {
 impl Summary {
     /// The summary of these surveys, of the reports' machines (each with its folder), of evidence, and of releases.
     pub fn new(
-        mut surveys: Vec<&Survey>,
+        mut surveys: Vec<&SurveyDocument>,
         reports: &[(String, Machine)],
         answers: BTreeMap<String, Basis>,
         releases: Vec<LineReleases>,
     ) -> Summary {
         let machines = reports.iter().map(|(name, machine)| (format!("reports/{name}"), in_words(machine))).collect();
         let mut summary = Summary { machines, answers, releases, ..Summary::default() };
-        let mut calls: Vec<(&CallRow, String)> = Vec::new();
-        surveys.sort_by(|survey, other| survey.header().started_at.cmp(&other.header().started_at));
+        let mut calls: Vec<(CallRow, String)> = Vec::new();
+        surveys.sort_by(|survey, other| survey.header.started_at.cmp(&other.header.started_at));
         for survey in surveys {
-            let machine = survey.machine();
-            calls.extend(survey.rows().iter().map(|row| (row, machine.summary())));
-            survey.rows().iter().for_each(|row| summary.add_variable(row, machine));
-            survey.rows().iter().for_each(|row| summary.add_line(row, machine));
-            summary.add_needs(survey.rows(), machine);
+            let machine = &survey.machine;
+            calls.extend(survey.rows_of().into_iter().map(|row| (row, machine.summary())));
+            survey.rows_of().into_iter().for_each(|row| summary.add_variable(row, machine));
+            survey.rows_of().iter().for_each(|row| summary.add_line(row, machine));
+            summary.add_needs(&survey.rows_of(), machine);
         }
         summary.calls = of_calls(&calls);
         summary
@@ -308,9 +308,9 @@ impl Summary {
         }
     }
 
-    fn add_variable(&mut self, row: &EnvRow, machine: &Machine) {
+    fn add_variable(&mut self, row: EnvRow, machine: &Machine) {
         let Some(has_effect) = row.has_effect.filter(|_| row.standing.unmeasured.is_none()) else { return };
-        let EnvRow { variable, value, read_at, .. } = row.clone();
+        let EnvRow { variable, value, read_at, .. } = row;
         let facts = VariableFacts { variable, value, on: machine.summary(), has_effect, read_at };
         put(&mut self.variables, facts, |facts| &facts.variable);
     }
@@ -338,8 +338,8 @@ fn in_words(machine: &Machine) -> String {
 }
 
 /// What each call does, by name. Rows are in the order in which they were measured.
-fn of_calls(rows: &[(&CallRow, String)]) -> Vec<CallFacts> {
-    let standing = latest(rows.iter().map(|(row, _)| *row));
+fn of_calls(rows: &[(CallRow, String)]) -> Vec<CallFacts> {
+    let standing = latest(rows.iter().map(|(row, _)| row));
     let all: BTreeSet<Version> =
         standing.iter().filter_map(|row| row.libcudart_version.as_deref()).map(number).collect();
     let all: Vec<Version> = all.into_iter().collect();
@@ -351,7 +351,7 @@ fn of_calls(rows: &[(&CallRow, String)]) -> Vec<CallFacts> {
     let facts = by_call.into_iter().filter_map(|((call, library), versions)| {
         let runs = runs(&versions, &all);
         let newest = versions.values().rev().find(|row| row.standing.unmeasured.is_none())?;
-        let on = rows.iter().find(|(row, _)| std::ptr::eq(*row, *newest))?.1.clone();
+        let on = rows.iter().find(|(row, _)| std::ptr::eq(row, *newest))?.1.clone();
         Some(CallFacts { call: call.to_owned(), library: library.to_owned(), on, runs })
     });
     facts.filter(|facts| !facts.runs.is_empty()).collect()
@@ -385,7 +385,7 @@ mod tests {
     use crate::survey::calls::fixture::{absent, row};
 
     fn facts(rows: &[CallRow]) -> Vec<CallFacts> {
-        of_calls(&rows.iter().map(|row| (row, String::new())).collect::<Vec<_>>())
+        of_calls(&rows.iter().map(|row| (row.clone(), String::new())).collect::<Vec<_>>())
     }
 
     #[test]

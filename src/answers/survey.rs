@@ -20,22 +20,25 @@ pub mod python;
 mod question;
 mod row;
 pub mod startup;
-mod stored;
 
-pub use document::{Header, Row, SurveyDocument};
+pub use document::{Header, KindRow, SCHEMA, SurveyDocument, SurveyRow, schema};
 pub use facts::FactRow;
 pub use kind::{Compared, FactForm, KindFile, SectionForm, ValueForm};
 pub(crate) use question::read_list;
-pub use question::{Item, SurveyAnswer};
+pub use question::{Item, LineQuestions, SurveyAnswer, SurveyQuestions, SurveyRequest};
 pub use row::{RowAttempts, Unmeasured, keyed};
-pub use stored::{About, Survey};
 
 use clap::ValueEnum;
-use serde::Serialize;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use cuda_pitfalls_core::catalogue::Invalid;
+use cuda_pitfalls_core::machine::Machine;
+
 /// The kind of survey.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ValueEnum, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum SurveyKind {
     /// Which calls read the mask, which make a context, and what memory they take.
     Calls,
@@ -51,6 +54,25 @@ pub enum SurveyKind {
     Errors,
     /// How long a start takes, and what host memory it needs.
     Startup,
+}
+
+/// What is done with the rows of a kind.
+struct KindFunctions {
+    name: &'static str,
+    questions: fn(&SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid>,
+    facts: fn(&SurveyRow, &Machine) -> serde_json::Result<FactRow>,
+    schema: fn(&mut SchemaGenerator) -> Schema,
+}
+
+impl KindFunctions {
+    fn new<R: KindRow>(name: &'static str) -> KindFunctions {
+        KindFunctions {
+            name,
+            questions: R::questions,
+            facts: |row, machine| Ok(FactRow::new(&row.read::<R>()?, machine)),
+            schema: SchemaGenerator::subschema_for::<R>,
+        }
+    }
 }
 
 /// The word for a value in documents.
@@ -73,14 +95,29 @@ impl SurveyKind {
         SurveyKind::value_variants()
     }
 
-    /// Whether its questions are lines of Python, each in a program that is traced.
-    pub fn is_of_lines(self) -> bool {
-        matches!(self, SurveyKind::Python | SurveyKind::Errors)
+    fn functions(self) -> KindFunctions {
+        match self {
+            SurveyKind::Calls => KindFunctions::new::<calls::CallRow>("calls"),
+            SurveyKind::Mask => KindFunctions::new::<mask::MaskRow>("mask"),
+            SurveyKind::Env => KindFunctions::new::<env::EnvRow>("env"),
+            SurveyKind::Needs => KindFunctions::new::<needs::NeedRow>("needs"),
+            SurveyKind::Python => KindFunctions::new::<python::PythonRow>("python"),
+            SurveyKind::Errors => KindFunctions::new::<errors::ErrorRow>("errors"),
+            SurveyKind::Startup => KindFunctions::new::<startup::StartRow>("startup"),
+        }
     }
 
-    /// The name of the document's schema.
-    pub fn schema(self) -> String {
-        format!("cuda-pitfalls-survey-{}", self.name())
+    /// The word on the command line.
+    pub fn name(self) -> &'static str {
+        self.functions().name
+    }
+
+    /// The questions.
+    ///
+    /// # Errors
+    /// The list of the kind has an error.
+    pub fn questions(self, request: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
+        (self.functions().questions)(request)
     }
 
     /// The name of the file in the folder of a run.

@@ -1,8 +1,7 @@
 //! The JSON Schemas of the program's documents and files.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use cuda_pitfalls_answers::survey::SurveyKind;
-use cuda_pitfalls_answers::{bisect, compare, fleet, releases, visibility};
+use cuda_pitfalls_answers::{bisect, compare, fleet, releases, survey, visibility};
 use cuda_pitfalls_core::report::{self, schema_of};
 use cuda_pitfalls_core::scenario::schema as scenario;
 use cuda_pitfalls_render as render;
@@ -20,18 +19,12 @@ pub struct Schema {
 }
 
 /// All of them, in the order of the help.
-pub static SCHEMAS: [Schema; 20] = [
+pub static SCHEMAS: [Schema; 14] = [
     row("scenario", "A scenario file", scenario::file_schema),
     row("report", "A report", report::schema),
     row("fleet", "What `fleet merge` writes", schema_of::<fleet::Fleet>),
     row("fleet-diff", "What `fleet diff --json` prints", schema_of::<fleet::FleetDiff>),
-    row("survey-calls", "What `survey calls` writes", || SurveyKind::Calls.json_schema()),
-    row("survey-mask", "What `survey mask` writes", || SurveyKind::Mask.json_schema()),
-    row("survey-env", "What `survey env` writes", || SurveyKind::Env.json_schema()),
-    row("survey-needs", "What `survey needs` writes", || SurveyKind::Needs.json_schema()),
-    row("survey-python", "What `survey python` writes", || SurveyKind::Python.json_schema()),
-    row("survey-errors", "What `survey errors` writes", || SurveyKind::Errors.json_schema()),
-    row("survey-startup", "What `survey startup` writes", || SurveyKind::Startup.json_schema()),
+    row("survey", "What `survey` writes", survey::schema),
     row(
         "environment",
         "What `survey python --with` writes of each environment",

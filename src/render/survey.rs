@@ -28,9 +28,8 @@ use super::writer::{html, markdown, terminal};
 use table::tables;
 
 use crate::words;
-use cuda_pitfalls_answers::survey::document::{LeftOut, SurveyDocument};
-use cuda_pitfalls_answers::survey::mask::MaskRow;
-use cuda_pitfalls_answers::survey::{About, FactRow, KindFile, Row, SectionForm, Survey, SurveyKind};
+use cuda_pitfalls_answers::survey::document::LeftOut;
+use cuda_pitfalls_answers::survey::{FactRow, KindFile, KindRow, SectionForm, SurveyDocument, SurveyKind};
 use cuda_pitfalls_core::text::{escape, units};
 use cuda_pitfalls_core::verdict::Provenance;
 
@@ -43,57 +42,61 @@ pub struct NamedSurvey {
     /// The folder, such as `survey-calls-h200-x2`.
     pub name: String,
     /// What lies there.
-    pub survey: Survey,
+    pub survey: SurveyDocument,
 }
 
 /// The survey as the terminal shows it, with where it is and how it ended.
-pub fn text(survey: &Survey, path: &str) -> String {
-    let source = NamedSurvey { name: String::new(), survey: survey.clone() };
-    terminal::write(&blocks(survey.kind(), &[source]), WIDTH) + "\n" + &ending(survey, path)
+pub fn text(survey: &SurveyDocument, path: &str) -> String {
+    terminal::write(&blocks(survey.kind, &[unnamed(survey)]), WIDTH) + "\n" + &ending(survey, path)
 }
 
 /// The counts of a survey, where it is and how it ended.
-pub fn ending(survey: &Survey, path: &str) -> String {
+pub fn ending(survey: &SurveyDocument, path: &str) -> String {
     let mut out = vec![totals(survey)];
     // The names would fill screens.
-    let left_out = survey.about().left_out.len();
+    let left_out = survey.left_out.len();
     out.extend((left_out > 0).then(|| format!("{left_out} more were not asked; the document lists which and why")));
     out.push(format!("survey  {}", escape::terminal(path)));
-    if let Some(folder) = std::path::Path::new(path).parent().filter(|_| !survey.is_complete()) {
+    if let Some(folder) = std::path::Path::new(path).parent().filter(|_| !survey.complete) {
         out.push(format!("resume  the same command with --resume {}", escape::terminal(&folder.to_string_lossy())));
     }
-    if let Some(exit) = &survey.header().exit {
+    if let Some(exit) = &survey.header.exit {
         out.push(format!("exit    {} ({})", exit.code, escape::terminal(&exit.name)));
     }
     out.join("\n") + "\n"
 }
 
 /// The survey in a form; none if surveys do not have it.
-pub fn as_format(survey: &Survey, format: Format, path: &str) -> Option<String> {
+pub fn as_format(survey: &SurveyDocument, format: Format, path: &str) -> Option<String> {
     match format {
         Format::Text => Some(text(survey, path)),
         Format::Markdown => Some(markdown::write(&page_of(survey))),
         Format::Html => {
-            Some(html::page(&format!("cuda-pitfalls: {}", survey.kind().described().title), &page_of(survey)))
+            Some(html::page(&format!("cuda-pitfalls: {}", survey.kind.described().title), &page_of(survey)))
         }
-        _ => permissions::as_format(survey.document()?, format),
+        _ => permissions::as_format(survey, format),
     }
 }
 
-fn page_of(survey: &Survey) -> Vec<Block> {
-    page_blocks(survey.kind(), &[NamedSurvey { name: String::new(), survey: survey.clone() }])
+fn page_of(survey: &SurveyDocument) -> Vec<Block> {
+    page_blocks(survey.kind, &[unnamed(survey)])
 }
 
-/// The rows of these documents, with what their columns say of them.
-fn rows(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<FactRow<'_>> {
-    match kind {
-        SurveyKind::Calls => calls::rows(sources),
-        SurveyKind::Mask => mask::rows(sources),
-        SurveyKind::Env => env::rows(sources),
-        SurveyKind::Needs => needs::rows(sources),
-        SurveyKind::Python => python::rows(sources),
-        SurveyKind::Errors => errors::rows(sources),
-        SurveyKind::Startup => startup::rows(sources),
+fn unnamed(survey: &SurveyDocument) -> NamedSurvey {
+    NamedSurvey { name: String::new(), survey: survey.clone() }
+}
+
+/// The rows of these documents, with what their columns say of them beside their facts.
+fn rows(file: &KindFile, sources: &[NamedSurvey]) -> Vec<FactRow> {
+    match file.rows.as_str() {
+        "calls" => calls::rows(sources),
+        "masks" => mask::rows(sources),
+        "variables" => env::rows(sources),
+        "refusals" => needs::rows(sources),
+        "lines" => python::rows(sources),
+        "errors" => errors::rows(sources),
+        "starts" => startup::rows(sources),
+        _ => sources.iter().flat_map(|source| source.survey.fact_rows()).collect(),
     }
 }
 
@@ -101,14 +104,14 @@ fn rows(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<FactRow<'_>> {
 struct Page<'a> {
     file: &'a KindFile,
     sources: &'a [NamedSurvey],
-    rows: Vec<FactRow<'a>>,
+    rows: Vec<FactRow>,
     /// What titles have behind them, where there are sections of several documents.
     suffix: String,
 }
 
 impl Page<'_> {
     fn title(&self, form: &SectionForm) -> String {
-        let machine = self.sources.first().map(|source| source.survey.machine().summary()).unwrap_or_default();
+        let machine = self.sources.first().map(|source| source.survey.machine.summary()).unwrap_or_default();
         match form.title.contains("{machine}") {
             true => form.title.replace("{machine}", &machine),
             false => format!("{}{}", form.title, self.suffix),
@@ -134,9 +137,9 @@ impl Page<'_> {
     /// What was not asked, in the order of the surveys. What one of them left out another may have asked.
     fn left_out(&self) -> impl Iterator<Item = &LeftOut> {
         let asked: BTreeSet<&str> = self.rows.iter().filter_map(|row| row.fact("function").as_str()).collect();
-        let mut surveys: Vec<&Survey> = self.sources.iter().map(|source| &source.survey).collect();
-        surveys.sort_by_key(|survey| &survey.header().started_at);
-        let all = surveys.into_iter().flat_map(|survey| survey.about().left_out);
+        let mut surveys: Vec<&SurveyDocument> = self.sources.iter().map(|source| &source.survey).collect();
+        surveys.sort_by_key(|survey| &survey.header.started_at);
+        let all = surveys.into_iter().flat_map(|survey| &survey.left_out);
         all.filter(move |left| !asked.contains(left.name.as_str()))
     }
 }
@@ -149,7 +152,7 @@ pub fn page(kind: SurveyKind, sources: &[NamedSurvey]) -> String {
 fn page_blocks(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Block> {
     let KindFile { title, opening, .. } = kind.described();
     let mut page = vec![Block::heading(1, title.as_str())];
-    if sources.iter().any(|source| source.survey.provenance() == Provenance::Simulated) {
+    if sources.iter().any(|source| source.survey.provenance == Provenance::Simulated) {
         page.push(Block::paragraph(Span::Strong("Simulated: none of this is evidence.".to_string())));
     }
     page.push(Block::Prose(opening));
@@ -167,12 +170,12 @@ fn blocks(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Block> {
 
 fn sections(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Section> {
     let file = kind.described();
-    let whole = Page { file, sources, rows: rows(kind, sources), suffix: String::new() };
+    let whole = Page { file, sources, rows: rows(file, sources), suffix: String::new() };
     let mut pages = Vec::new();
     for source in sources {
         let suffix = if sources.len() > 1 { format!(" ({})", source.name) } else { String::new() };
         let sources = std::slice::from_ref(source);
-        pages.push(Page { file, sources, rows: rows(kind, sources), suffix });
+        pages.push(Page { file, sources, rows: rows(file, sources), suffix });
     }
     let mut sections = Vec::new();
     // The sections that each document has stand together, document by document.
@@ -186,20 +189,18 @@ fn sections(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Section> {
     sections
 }
 
-/// The rows of all documents, each with facts that `add` makes of it and its document.
-fn rows_with<R: Row>(
-    sources: &[NamedSurvey],
-    add: impl Fn(&R, &SurveyDocument<R>, &mut FactRow<'_>),
-) -> Vec<FactRow<'_>> {
-    let mut rows = Vec::new();
-    for document in documents::<R>(sources) {
-        for row in &document.rows {
-            let mut facts = FactRow::new(row, &document.machine);
-            add(row, document, &mut facts);
-            rows.push(facts);
-        }
+/// The rows of all documents, each with facts that `add` makes of it and the rows of its document.
+fn rows_with<R: KindRow>(sources: &[NamedSurvey], add: impl Fn(&R, &[R], &mut FactRow)) -> Vec<FactRow> {
+    let mut all = Vec::new();
+    for source in sources {
+        let rows = source.survey.rows_of();
+        all.extend(rows.iter().map(|row| {
+            let mut facts = FactRow::new(row, &source.survey.machine);
+            add(row, &rows, &mut facts);
+            facts
+        }));
     }
-    rows
+    all
 }
 
 /// `?` where it is not known.
@@ -216,20 +217,15 @@ fn gpus(on: Option<&[u32]>, none: &str) -> String {
     on.map_or_else(|| "?".to_string(), |on| words::gpus(on, none))
 }
 
-/// The documents with rows of this type.
-fn documents<R: Row>(sources: &[NamedSurvey]) -> Vec<&SurveyDocument<R>> {
-    sources.iter().filter_map(|source| source.survey.document()).collect()
-}
-
 fn measured_on(sources: &[NamedSurvey]) -> Section {
     let row = |source: &NamedSurvey| {
         let survey = &source.survey;
         vec![
             source.name.clone(),
-            survey.machine().summary(),
-            format!("{}{}", survey.about().rows, if survey.is_complete() { "" } else { ", not finished" }),
+            survey.machine.summary(),
+            format!("{}{}", survey.rows.len(), if survey.complete { "" } else { ", not finished" }),
             attempts(survey),
-            units::duration(survey.header().elapsed_ns),
+            units::duration(survey.header.elapsed_ns),
         ]
     };
     let header = ["reports/", "machine", "rows", "attempts of each", "took"];
@@ -237,25 +233,26 @@ fn measured_on(sources: &[NamedSurvey]) -> Section {
 }
 
 /// Attempts of each case; where masks had more or fewer than others, how many had how many.
-fn attempts(survey: &Survey) -> String {
+fn attempts(survey: &SurveyDocument) -> String {
     let mut rows: BTreeMap<u32, usize> = BTreeMap::new();
-    for row in survey.rows::<MaskRow>().iter().filter(|row| row.standing.unmeasured.is_none()) {
+    let is_generated = survey.kind.described().takes("--generate");
+    for row in survey.rows.iter().filter(|row| is_generated && row.standing.unmeasured.is_none()) {
         *rows.entry(row.standing.attempts).or_default() += 1;
     }
     if rows.len() < 2 {
-        return survey.header().repeat.to_string();
+        return survey.header.repeat.to_string();
     }
     let parts = rows.iter().rev().map(|(attempts, rows)| format!("{attempts} ({rows} rows)"));
     parts.collect::<Vec<_>>().join(", ")
 }
 
 /// How many rows have facts, in a line.
-fn totals(survey: &Survey) -> String {
-    let About { provenance, header, complete, .. } = survey.about();
+fn totals(survey: &SurveyDocument) -> String {
+    let SurveyDocument { provenance, header, complete, .. } = survey;
     let rows = survey.fact_rows();
     let count = |fact: &str| rows.iter().filter(|row| row.has("!is_control") && row.has(fact)).count();
     let mut parts = vec![format!("{} of {} rows have all their facts", count("is_conclusive"), count("key"))];
-    if provenance == Provenance::Simulated {
+    if *provenance == Provenance::Simulated {
         parts.insert(0, "SIMULATED".to_string());
     }
     let others = [

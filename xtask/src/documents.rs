@@ -11,7 +11,7 @@ use cuda_pitfalls::report::{self, Report, StoreError, Stored};
 use cuda_pitfalls::scenario::Scenario;
 use cuda_pitfalls::schemas::SCHEMAS;
 use cuda_pitfalls::summary::{self, Summary};
-use cuda_pitfalls::survey::{Survey, SurveyKind, python};
+use cuda_pitfalls::survey::{SurveyDocument, SurveyKind, python};
 use cuda_pitfalls::text::json;
 use cuda_pitfalls::{catalogue, diagnosis, evidence, judge, render, trace};
 
@@ -215,7 +215,8 @@ fn surveys() -> Result<Vec<(SurveyKind, Vec<NamedSurvey>)>, TaskError> {
     for kind in SurveyKind::all().iter().copied() {
         let mut own = Vec::new();
         for (name, file) in committed(&kind.file())? {
-            let survey = Survey::of(&Stored::open(&file)?).ok_or_else(|| format!("{name} is no survey"))??;
+            let survey = SurveyDocument::from_stored(&Stored::open(&file)?);
+            let survey = survey.ok_or_else(|| format!("{name} is no survey"))??;
             own.push(NamedSurvey { name, survey });
         }
         surveys.push((kind, own));

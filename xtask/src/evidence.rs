@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 
 use cuda_pitfalls::evidence::{LIST, Listed, parse, sha256, text};
 use cuda_pitfalls::report::{self, Stored};
-use cuda_pitfalls::survey::Survey;
+use cuda_pitfalls::survey::SurveyDocument;
 use cuda_pitfalls::trace::{FILE, Trace};
 use cuda_pitfalls::verdict::Provenance;
 
@@ -73,8 +73,8 @@ fn is_simulated(path: &Path) -> Result<bool, TaskError> {
         return Ok(false);
     }
     let Ok(stored) = Stored::open(path) else { return Ok(false) };
-    if let Some(survey) = Survey::of(&stored) {
-        return Ok(survey?.provenance() == Provenance::Simulated);
+    if let Some(survey) = SurveyDocument::from_stored(&stored) {
+        return Ok(survey?.provenance == Provenance::Simulated);
     }
     Ok(stored.name() == report::SCHEMA && report::read(path)?.provenance == Provenance::Simulated)
 }

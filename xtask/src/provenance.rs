@@ -117,6 +117,8 @@ file makes the same calls; its verdict is computed again from the recorded attem
 Where the report itself holds another verdict (`other verdict then`), the page of the scenario says so.
 
 The documents were rewritten once, when all of them became version 1.0: keys were renamed, and nothing that was measured \
-changed. Commit f84887eb has them as their programs wrote them, and the reports that later runs repeat.
+changed. Commit f84887eb has them as their programs wrote them, and the reports that later runs repeat. \
+The surveys were rewritten once more, when all kinds became one document: each row got its `key`, and what was measured \
+stayed. Commit e2098e5c has them before that.
 
 ";

@@ -5,9 +5,8 @@ use serde_json::Value;
 
 use super::comparison::{CompareError, Comparison, EntryDifference, FactDifference, Relation, is_noise, yes_or_no};
 use super::pair::ComparedEntry;
-use crate::survey::python::without_line;
 use crate::survey::startup::Spread;
-use crate::survey::{Compared, FactForm, FactRow, KindFile, RowAttempts, Survey, ValueForm};
+use crate::survey::{Compared, FactForm, FactRow, KindFile, RowAttempts, SurveyDocument, ValueForm};
 use cuda_pitfalls_core::text::{counts, units};
 
 /// Times that differ by less are the same.
@@ -17,21 +16,21 @@ const SAME_BYTES: i64 = 4 << 20;
 
 pub(super) fn compare(
     comparison: Comparison,
-    surveys: [&Survey; 2],
+    surveys: [&SurveyDocument; 2],
     versions: Option<(String, String)>,
 ) -> Result<Comparison, CompareError> {
-    let kind = surveys[0].kind().described();
-    let rows = surveys.map(Survey::fact_rows);
+    let kind = surveys[0].kind.described();
+    let rows = surveys.map(SurveyDocument::fact_rows);
     let entries = rows.each_ref().map(|rows| rows.iter().map(entry).collect());
-    comparison.with(entries, versions, |a: &FactRow<'_>, b| relation(kind, a, b))
+    comparison.with(entries, versions, |a: &FactRow, b| relation(kind, a, b))
 }
 
-fn entry<'r>(row: &'r FactRow<'r>) -> ComparedEntry<'r, FactRow<'r>> {
+fn entry(row: &FactRow) -> ComparedEntry<'_, FactRow> {
     let unmeasured = row.standing.unmeasured.as_ref().map(|unmeasured| unmeasured.reason.name());
     ComparedEntry { name: row.question.clone(), libcudart: row.libcudart.clone(), unmeasured, item: row }
 }
 
-fn relation(kind: &KindFile, a: &FactRow<'_>, b: &FactRow<'_>) -> Relation {
+fn relation(kind: &KindFile, a: &FactRow, b: &FactRow) -> Relation {
     let are_alike = kind.are_alike(a, b);
     let (mut changes, mut notes) = (Vec::new(), Vec::new());
     for fact in &kind.fact {
@@ -49,7 +48,7 @@ fn relation(kind: &KindFile, a: &FactRow<'_>, b: &FactRow<'_>) -> Relation {
     if !notes.is_empty() {
         return Relation::Explained(EntryDifference::new(changes, notes));
     }
-    let [on_a, on_b] = [a, b].map(|row| disagreement(row.standing));
+    let [on_a, on_b] = [a, b].map(|row| disagreement(&row.standing));
     if on_a != on_b {
         changes.push(FactDifference::new("attempts disagree on", on_a, on_b));
     }
@@ -63,7 +62,7 @@ fn disagreement(standing: &RowAttempts) -> String {
 }
 
 /// The differences of two rows in a fact, of which a list has several.
-fn differences(fact: &FactForm, a: &FactRow<'_>, b: &FactRow<'_>) -> Vec<FactDifference> {
+fn differences(fact: &FactForm, a: &FactRow, b: &FactRow) -> Vec<FactDifference> {
     // Attempts that disagree have no fact, and that they do is a difference of its own.
     let [is_open_in_a, is_open_in_b] = [a, b].map(|row| fact.absent.is_none() && !row.standing.disagreement.is_empty());
     let in_b = fact.values(b);
@@ -94,11 +93,10 @@ fn difference(fact: &FactForm, one: &Value, other: &Value) -> Option<[String; 2]
 }
 
 fn told(fact: &FactForm, value: &Value) -> String {
-    match value {
+    match fact.comparable(value) {
         Value::Null => fact.absent.clone().unwrap_or_else(|| "unknown".to_string()),
-        Value::Bool(holds) => yes_or_no(*holds),
-        Value::String(text) if fact.form == ValueForm::Place => without_line(text),
-        Value::String(text) => text.clone(),
+        Value::Bool(holds) => yes_or_no(holds),
+        Value::String(text) => text,
         Value::Array(list) => counts::listed(list, "none"),
         other => other.to_string(),
     }

@@ -155,9 +155,8 @@ mod survey {
     use serde_json::{Value, json};
 
     use crate::exit::Exit;
-    use crate::survey::SurveyDocument;
     use crate::survey::fixture::{but, document};
-    use crate::survey::mask::MaskRow;
+    use crate::survey::{SurveyDocument, SurveyKind};
 
     fn row() -> Value {
         json!({"group": "Numbers", "mask": "0", "order": null, "status": "CUDA_SUCCESS", "count": 1, "gpus": [0],
@@ -171,10 +170,10 @@ mod survey {
 
     /// The exit code of a survey with one good row and one with other fields, and with other fields in the document.
     fn ends(provenance: &str, of_row: Value, of_document: Value, of_survey: Value) -> Exit {
-        let mut document = document::<MaskRow>(&[row(), but(row(), of_row)], 1);
+        let mut document = document(SurveyKind::Mask, &[row(), but(row(), of_row)], 1);
         document["provenance"] = provenance.into();
         document["survey"] = but(document["survey"].take(), of_survey);
-        let document: SurveyDocument<MaskRow> = serde_json::from_value(but(document, of_document)).unwrap();
+        let document: SurveyDocument = serde_json::from_value(but(document, of_document)).unwrap();
         Exit::of_survey(&document)
     }
 

@@ -9,7 +9,7 @@ use super::answer::{MachineAnswer, Same, SharedAnswer, UNREAD};
 use super::change::CaseChange;
 use super::document::{Bucket, FleetMachine, Key};
 use super::rows;
-use crate::survey::SurveyKind;
+use crate::survey::{self, SurveyDocument};
 use cuda_pitfalls_core::fact::Change;
 use cuda_pitfalls_core::judge;
 use cuda_pitfalls_core::machine::Machine;
@@ -85,7 +85,7 @@ pub(super) fn reader(text: &[u8]) -> Result<DocumentReader, Rejection> {
 
 fn is_survey(head: &Head) -> Result<bool, Rejection> {
     let name = head.name.as_str();
-    let is_survey = SurveyKind::of_schema(name).is_some();
+    let is_survey = name == survey::SCHEMA;
     let why = match head.unsupported() {
         Some(what) => format!("it requires `{what}`, which this program does not support"),
         None if name == trace::SCHEMA => "traces are not merged: `compare` compares two".to_owned(),
@@ -169,13 +169,11 @@ impl Digest {
 
 /// What a survey answers: its rows are questions.
 fn surveyed(text: &[u8]) -> Result<Digest, Rejection> {
-    let head = Head::read(text).map_err(|error| refused(&error))?;
-    let kind = SurveyKind::of_schema(&head.name).ok_or_else(|| invalid("it is no survey"))?;
-    let survey = kind.parse(text).map_err(|error| refused(&error))?;
-    let (host, started_at) = (survey.machine(), survey.header().started_at.clone());
-    let known = FleetMachine { started_at, partial: !survey.is_complete(), ..FleetMachine::default() };
-    let (provenance, answers) = (survey.provenance(), rows::answers(&survey));
-    Digest { provenance, machine: known.on(host), key: key(host), answers }.checked("no row was measured")
+    let survey = SurveyDocument::parse(text).map_err(|error| refused(&error))?;
+    let answers = rows::answers(&survey);
+    let SurveyDocument { machine: host, header, complete, provenance, .. } = survey;
+    let known = FleetMachine { started_at: header.started_at, partial: !complete, ..FleetMachine::default() };
+    Digest { provenance, machine: known.on(&host), key: key(&host), answers }.checked("no row was measured")
 }
 
 /// One question, if the report says anything of it that is the machine's.

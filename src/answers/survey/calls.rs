@@ -23,8 +23,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::document::Row;
-use super::question::{Item, SurveyAnswer};
+use super::document::KindRow;
+use super::question::{SurveyAnswer, SurveyQuestions, SurveyRequest};
 use super::row::RowAttempts;
 use super::{SurveyKind, median};
 use cuda_pitfalls_core::catalogue::Invalid;
@@ -88,9 +88,13 @@ pub struct CallSeen {
     pub elapsed_ns: u64,
 }
 
-impl Row for CallRow {
-    fn kind() -> SurveyKind {
-        SurveyKind::Calls
+impl KindRow for CallRow {
+    const KIND: SurveyKind = SurveyKind::Calls;
+
+    fn questions(request: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
+        let recipes = recipes(request.visible_gpus)?;
+        let left_out = recipes.not_asked((request.exported)());
+        Ok(SurveyQuestions::Listed(recipes.calls.into_iter().map(Recipe::item).collect(), left_out))
     }
 
     fn question(&self) -> (String, Option<String>) {
@@ -111,6 +115,10 @@ impl Row for CallRow {
             ("memory_of_visible", json!(of_visible)),
             ("memory", json!(used)),
         ]
+    }
+
+    fn asked_as(&self) -> String {
+        format!("{} visible, after {}", self.visible_gpus, self.before.join(" "))
     }
 
     fn has_facts(&self) -> bool {
@@ -143,14 +151,6 @@ fn best_by<'a, T: PartialOrd>(
         }
     }
     best.into_values().collect()
-}
-
-/// The questions, one per recipe, for a worker that sees this many GPUs.
-///
-/// # Errors
-/// The recipes have an error.
-pub fn items(visible_gpus: u32) -> Result<Vec<Item<CallRow>>, Invalid> {
-    Ok(recipes(visible_gpus)?.calls.into_iter().map(Recipe::item).collect())
 }
 
 impl CallRow {

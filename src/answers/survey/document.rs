@@ -2,31 +2,39 @@
 
 use std::fmt::Debug;
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, SchemaGenerator, json_schema};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::SurveyKind;
+use super::facts::FactRow;
+use super::question::{SurveyQuestions, SurveyRequest};
 use super::row::{RowAttempts, keyed};
+use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::machine::Machine;
-use cuda_pitfalls_core::report::{ExitCode, SchemaId};
+use cuda_pitfalls_core::report::{ExitCode, SchemaId, StoreError, Stored};
 use cuda_pitfalls_core::verdict::Provenance;
+
+/// The name of the schema of surveys.
+pub const SCHEMA: &str = "cuda-pitfalls-survey";
 
 /// One survey on one machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Document")]
-pub struct SurveyDocument<R> {
+pub struct SurveyDocument {
     /// Which document this is.
     pub schema: SchemaId,
+    /// What its rows are about.
+    pub kind: SurveyKind,
     /// Whether a real driver or the simulated machine answered. Simulated rows are not evidence.
     pub provenance: Provenance,
     /// How it was asked.
-    pub survey: Header,
+    #[serde(rename = "survey")]
+    pub header: Header,
     /// The host, as in the report of the controls.
     pub machine: Machine,
     /// One row per question and libcudart, in the order in which they were asked.
-    pub rows: Vec<R>,
+    pub rows: Vec<SurveyRow>,
     /// What is not asked about, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<LeftOut>,
@@ -34,19 +42,105 @@ pub struct SurveyDocument<R> {
     pub complete: bool,
 }
 
-impl<R: Row> SurveyDocument<R> {
+/// What was asked once: how its attempts went, and beside that the facts of its kind, each a field.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SurveyRow {
+    /// What was asked, and of which libcudart if each is asked: unique in the document.
+    pub key: String,
+    /// Whether it is a control of the instrument.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_control: bool,
+    /// Whether it has its facts, and its attempts agree on them.
+    pub is_conclusive: bool,
+    /// Whether the driver contradicts one of our rules.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unexpected: bool,
+    /// How many attempts count, and why others do not.
+    #[serde(flatten)]
+    pub standing: RowAttempts,
+    /// What its kind has of it: what was asked, as data, and what was seen.
+    #[serde(flatten)]
+    pub facts: Map<String, Value>,
+}
+
+impl SurveyDocument {
+    /// The survey in a stored document; `None` if it is no survey.
+    pub fn from_stored(stored: &Stored) -> Option<Result<SurveyDocument, StoreError>> {
+        (stored.name() == SCHEMA).then(|| stored.parse_by(SCHEMA, SurveyDocument::parse))
+    }
+
     /// Parses a document.
     ///
     /// # Errors
-    /// It does not fit the type, or contradicts itself about who answered.
-    pub fn parse(text: &[u8]) -> serde_json::Result<SurveyDocument<R>> {
-        let document: SurveyDocument<R> = serde_json::from_slice(text)?;
+    /// It does not fit the type, a row does not fit its kind, or the document contradicts itself about who answered.
+    pub fn parse(text: &[u8]) -> serde_json::Result<SurveyDocument> {
+        let document: SurveyDocument = serde_json::from_slice(text)?;
         let has_simulated_library = document.machine.libraries.iter().any(|library| library.simulated);
-        match document.provenance.contradiction(&document.survey.on, has_simulated_library) {
-            Some(why) => Err(serde::de::Error::custom(why)),
-            None => Ok(document),
+        if let Some(why) = document.provenance.contradiction(&document.header.on, has_simulated_library) {
+            return Err(serde::de::Error::custom(why));
+        }
+        document.read_facts()?;
+        Ok(document)
+    }
+
+    /// Its rows, with what follows from them.
+    pub fn fact_rows(&self) -> Vec<FactRow> {
+        self.read_facts().unwrap_or_default()
+    }
+
+    fn read_facts(&self) -> serde_json::Result<Vec<FactRow>> {
+        self.rows.iter().map(|row| (self.kind.functions().facts)(row, &self.machine)).collect()
+    }
+
+    /// Its rows, if they are of this type; none otherwise.
+    pub fn rows_of<R: KindRow>(&self) -> Vec<R> {
+        let rows = self.rows.iter().filter(|_| self.kind == R::KIND);
+        rows.filter_map(|row| row.read().ok()).collect()
+    }
+}
+
+/// The JSON Schema of surveys of all kinds.
+pub fn schema() -> Value {
+    let mut generator = SchemaGenerator::default();
+    let of_kinds: Vec<Value> = SurveyKind::all()
+        .iter()
+        .map(|kind| {
+            let row = (kind.functions().schema)(&mut generator);
+            json_schema!({"properties": {"kind": {"const": kind.name()}, "rows": {"items": row}}}).to_value()
+        })
+        .collect();
+    let mut schema = generator.into_root_schema_for::<SurveyDocument>();
+    schema.insert("oneOf".to_string(), of_kinds.into());
+    schema.to_value()
+}
+
+impl SurveyRow {
+    /// The row with these facts.
+    pub fn new<R: KindRow>(row: &R) -> SurveyRow {
+        let mut facts = fields(row);
+        fields(row.standing()).keys().for_each(|name| drop(facts.remove(name)));
+        SurveyRow {
+            key: row.key(),
+            is_control: row.is_control(),
+            is_conclusive: row.is_conclusive(),
+            is_unexpected: row.is_unexpected(),
+            standing: row.standing().clone(),
+            facts,
         }
     }
+
+    /// The row in the type of its kind.
+    ///
+    /// # Errors
+    /// It does not fit the type.
+    pub fn read<R: KindRow>(&self) -> serde_json::Result<R> {
+        serde_json::to_value(self).and_then(serde_json::from_value)
+    }
+}
+
+/// The fields of a value in documents.
+pub(super) fn fields(value: &impl Serialize) -> Map<String, Value> {
+    serde_json::to_value(value).ok().and_then(|value| value.as_object().cloned()).unwrap_or_default()
 }
 
 /// How a survey was asked.
@@ -97,10 +191,16 @@ pub struct LeftOut {
     pub reason: String,
 }
 
-/// The properties of every row.
-pub trait Row: Clone + Debug + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static {
+/// The row of a kind: what its recipe asks, and what it makes of the answers.
+pub trait KindRow: Clone + Debug + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static {
     /// The survey of the row.
-    fn kind() -> SurveyKind;
+    const KIND: SurveyKind;
+
+    /// The questions of the survey.
+    ///
+    /// # Errors
+    /// The list of the kind has an error.
+    fn questions(request: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid>;
 
     /// The question, and the libcudart that answered it, if each is asked.
     fn question(&self) -> (String, Option<String>);
@@ -121,6 +221,11 @@ pub trait Row: Clone + Debug + Serialize + DeserializeOwned + JsonSchema + Send 
     fn is_conclusive(&self) -> bool {
         let standing = self.standing();
         standing.unmeasured.is_none() && standing.disagreement.is_empty() && self.has_facts()
+    }
+
+    /// What was asked, where the question does not say it: rows that differ in it answer two questions.
+    fn asked_as(&self) -> String {
+        String::new()
     }
 
     /// Facts that follow from the row and its machine, beside its fields.

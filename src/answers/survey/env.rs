@@ -9,15 +9,15 @@ mod variable;
 #[cfg(test)]
 mod tests;
 
-pub use variable::{EnvVariable, left_out, variables};
+pub use variable::{EnvVariable, variables};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use self::variable::{AT_EXEC, NEVER};
-use super::document::Row;
+use self::variable::{AT_EXEC, NEVER, variables_and_left_out};
+use super::document::KindRow;
 use super::row::RowAttempts;
-use super::{Item, SurveyAnswer, SurveyKind};
+use super::{SurveyAnswer, SurveyKind, SurveyQuestions, SurveyRequest};
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::judge::{Facts, Shows, shows};
 
@@ -58,9 +58,12 @@ pub struct Moment {
     pub effect: Option<bool>,
 }
 
-impl Row for EnvRow {
-    fn kind() -> SurveyKind {
-        SurveyKind::Env
+impl KindRow for EnvRow {
+    const KIND: SurveyKind = SurveyKind::Env;
+
+    fn questions(_: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
+        let (variables, left_out) = variables_and_left_out()?;
+        Ok(SurveyQuestions::Listed(variables.into_iter().map(EnvVariable::item).collect(), left_out))
     }
 
     fn question(&self) -> (String, Option<String>) {
@@ -71,17 +74,13 @@ impl Row for EnvRow {
         &self.standing
     }
 
+    fn asked_as(&self) -> String {
+        format!("{} {}", self.value, self.observable)
+    }
+
     fn has_facts(&self) -> bool {
         self.read_at.is_some() || self.has_effect == Some(false)
     }
-}
-
-/// The questions about all variables that come with the program.
-///
-/// # Errors
-/// The list, or a question of it, has one.
-pub fn items() -> Result<Vec<Item<EnvRow>>, Invalid> {
-    Ok(variables()?.into_iter().map(EnvVariable::item).collect())
 }
 
 impl EnvRow {

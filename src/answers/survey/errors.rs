@@ -18,10 +18,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::SurveyKind;
-use super::document::Row;
-use super::python::{LineRow, PythonLine, PythonRow, Raised};
+use super::document::{KindRow, SurveyRow};
+use super::python::{List, PythonLine, PythonRow, Raised};
+use super::question::{LineQuestions, SurveyQuestions, SurveyRequest};
 use super::row::RowAttempts;
 use cuda_pitfalls_calls::{CallLibrary, status};
+use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::text::counts::counted;
 
@@ -156,9 +158,13 @@ impl ErrorRow {
     }
 }
 
-impl Row for ErrorRow {
-    fn kind() -> SurveyKind {
-        SurveyKind::Errors
+impl KindRow for ErrorRow {
+    const KIND: SurveyKind = SurveyKind::Errors;
+
+    fn questions(_: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
+        let list = List { lines: built_in(), left_out: Vec::new() };
+        let row = |line: &PythonLine, row, met| SurveyRow::new(&ErrorRow::new(line, row, met));
+        Ok(SurveyQuestions::Lines(LineQuestions { list, row, has_memory: false }))
     }
 
     fn question(&self) -> (String, Option<String>) {
@@ -171,6 +177,10 @@ impl Row for ErrorRow {
 
     fn derived(&self, _: &Machine) -> Vec<(&'static str, Value)> {
         vec![("raises", json!(self.raised.as_ref().map(|raised| format!("{}: {}", raised.kind, raised.message))))]
+    }
+
+    fn asked_as(&self) -> String {
+        format!("{:?} {:?} {:?}", self.before, self.ask, self.env)
     }
 
     fn has_facts(&self) -> bool {
@@ -186,8 +196,8 @@ impl Row for ErrorRow {
     }
 }
 
-impl LineRow for ErrorRow {
-    fn of(line: &PythonLine, row: PythonRow, met: bool) -> ErrorRow {
+impl ErrorRow {
+    fn new(line: &PythonLine, row: PythonRow, met: bool) -> ErrorRow {
         let counting = row.seen.into_iter().find(|seen| seen.invalid.is_none());
         let name = line.returned.as_ref().and_then(|returned| row.id.strip_suffix(&suffix(returned)));
         ErrorRow {

@@ -2,31 +2,33 @@
 
 use serde_json::{Map, Value};
 
-use super::document::Row;
+use super::document::{KindRow, fields};
 use super::row::RowAttempts;
 use cuda_pitfalls_core::machine::Machine;
 
 /// A row of any kind.
 #[derive(Clone, Debug)]
-pub struct FactRow<'a> {
+pub struct FactRow {
     /// The question, which is unique in the document together with the libcudart.
     pub question: String,
     /// The version of libcudart that answered it, if it is asked of each.
     pub libcudart: Option<String>,
+    /// What was asked, where the question does not say it.
+    pub asked_as: String,
     /// How many attempts count, and why others do not.
-    pub standing: &'a RowAttempts,
-    /// The fields of the row, and what follows from them; `key` is what identifies it.
+    pub standing: RowAttempts,
+    /// The fields of the row, and what follows from them.
     facts: Map<String, Value>,
 }
 
-impl<'a> FactRow<'a> {
+impl FactRow {
     /// The facts of a row of this machine.
-    pub fn new<R: Row>(row: &'a R, machine: &Machine) -> FactRow<'a> {
+    pub fn new<R: KindRow>(row: &R, machine: &Machine) -> FactRow {
         let (question, libcudart) = row.question();
-        let fields = serde_json::to_value(row).ok().and_then(|row| row.as_object().cloned());
-        let mut facts = fields.unwrap_or_default();
+        let mut facts = fields(row);
         facts.extend(row.derived(machine).into_iter().map(|(name, value)| (name.to_string(), value)));
-        let mut facts = FactRow { question, libcudart, standing: row.standing(), facts };
+        let standing = row.standing().clone();
+        let mut facts = FactRow { question, libcudart, asked_as: row.asked_as(), standing, facts };
         facts.set("key", row.key());
         facts.set("is_control", row.is_control());
         facts.set("is_conclusive", row.is_conclusive());

@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use clap::ValueEnum as _;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::SurveyKind;
 use super::facts::FactRow;
+use super::python::without_line;
 
 /// A kind of survey in words.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -21,6 +21,18 @@ pub struct KindFile {
     pub title: String,
     /// The paragraphs with which its page begins.
     pub opening: String,
+    /// The options of `survey` that only some kinds take.
+    options: Vec<String>,
+    /// Attempts of each case, unless the command line says otherwise; if absent as for all.
+    pub repeat: Option<u32>,
+    /// Whether versions of libcudart can be compared by its rows.
+    pub compares_versions: bool,
+    /// What its pages make of its rows beside their facts, by name.
+    pub rows: String,
+    /// What machines of a fleet are compared by, in order: a fact, and what a fleet calls it.
+    pub answers: Vec<[String; 2]>,
+    /// The fact that has the memory of each GPU, which a fleet compares; empty for none.
+    pub bytes: String,
     /// The facts that two rows must have in common so that facts with `compared = "alike"` can be compared.
     alike: Vec<String>,
     /// Its facts, in the order in which they are compared.
@@ -127,7 +139,7 @@ impl SurveyKind {
     pub fn described(self) -> &'static KindFile {
         static FILES: LazyLock<BTreeMap<SurveyKind, KindFile>> = LazyLock::new(|| {
             let common = read("common").unwrap_or_default().fact;
-            let kinds = SurveyKind::value_variants().iter().map(|kind| (*kind, read(kind.name()).unwrap_or_default()));
+            let kinds = SurveyKind::all().iter().map(|kind| (*kind, read(kind.name()).unwrap_or_default()));
             kinds.map(|(kind, file)| (kind, KindFile { fact: [file.fact, common.clone()].concat(), ..file })).collect()
         });
         static EMPTY: LazyLock<KindFile> = LazyLock::new(KindFile::default);
@@ -145,6 +157,11 @@ impl KindFile {
         self.alike.iter().all(|name| a.fact(name) == b.fact(name))
     }
 
+    /// Whether it takes an option of `survey`.
+    pub fn takes(&self, option: &str) -> bool {
+        self.options.iter().any(|known| known == option)
+    }
+
     /// The fact in a field. One that the file does not name has the field's name.
     pub fn fact(&self, name: &str) -> FactForm {
         let known = self.fact.iter().find(|fact| fact.name == name).cloned();
@@ -153,8 +170,16 @@ impl KindFile {
 }
 
 impl FactForm {
+    /// A value as it is compared: a place has no line, which differs between versions that behave alike.
+    pub fn comparable(&self, value: &Value) -> Value {
+        match value {
+            Value::String(at) if self.form == ValueForm::Place => without_line(at).into(),
+            other => other.clone(),
+        }
+    }
+
     /// The values of the fact in a row, each with its words: one, or one of each entry of a list.
-    pub fn values<'r>(&self, row: &'r FactRow<'_>) -> Vec<(String, &'r Value)> {
+    pub fn values<'r>(&self, row: &'r FactRow) -> Vec<(String, &'r Value)> {
         match self.name.split_once('.').map(|(list, field)| (row.fact(list), field)) {
             Some((Value::Array(entries), field)) => {
                 let each = entries.iter().map(|entry| (self.words_of(entry), entry.get(field).unwrap_or(&Value::Null)));
@@ -173,7 +198,7 @@ impl FactForm {
 
 impl SectionForm {
     /// Whether a row belongs in the section.
-    pub fn has(&self, row: &FactRow<'_>) -> bool {
+    pub fn has(&self, row: &FactRow) -> bool {
         self.conditions.iter().all(|condition| row.has(condition))
     }
 }

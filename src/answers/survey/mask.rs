@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::SurveyKind;
-use super::document::{LeftOut, Row, SurveyDocument};
-use super::question::{Item, SurveyAnswer, TRAP, scenario, status_name};
+use super::document::{KindRow, LeftOut, SurveyDocument};
+use super::question::{Item, SurveyAnswer, SurveyQuestions, SurveyRequest, TRAP, scenario, status_name};
 use super::row::RowAttempts;
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::event::Value;
@@ -61,9 +61,31 @@ pub struct Predicted {
     pub gpus: Vec<u32>,
 }
 
-impl Row for MaskRow {
-    fn kind() -> SurveyKind {
-        SurveyKind::Mask
+impl KindRow for MaskRow {
+    const KIND: SurveyKind = SurveyKind::Mask;
+
+    fn questions(request: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
+        let (mut items, mut left_out, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
+        for (group, form) in mask::forms()? {
+            match item(form, &group, request.uuids) {
+                Ok(item) => {
+                    known.insert(item.row.key.clone());
+                    items.push(item);
+                }
+                Err((name, needs)) => {
+                    left_out
+                        .push(LeftOut { name, reason: format!("{needs}; this machine has {}", request.uuids.len()) });
+                }
+            }
+        }
+        // Some generated masks may be among the listed ones.
+        let most = if request.generate == 0 { 0 } else { request.generate + known.len() };
+        let forms = mask::generate(request.seed, most, request.uuids.len()).into_iter();
+        let forms = forms.map(|template| Form { mask: Some(template), order: None, note: String::new() });
+        let new = forms.filter_map(|form| item(form, GENERATED, request.uuids).ok());
+        let new = new.filter(|item| known.insert(item.row.key.clone())).take(request.generate);
+        items.extend(new.map(|item| Item { repeat: Some(request.repeat_generated), ..item }));
+        Ok(SurveyQuestions::Listed(items, left_out))
     }
 
     fn question(&self) -> (String, Option<String>) {
@@ -74,6 +96,11 @@ impl Row for MaskRow {
 
     fn standing(&self) -> &RowAttempts {
         &self.standing
+    }
+
+    // The same text means other GPUs on a machine with more of them.
+    fn asked_as(&self) -> String {
+        format!("{} {:?}", self.predicted.status, self.predicted.gpus)
     }
 
     // Two rules are no difference between two drivers: every survey is held against today's.
@@ -91,49 +118,11 @@ impl Row for MaskRow {
     }
 }
 
-/// Which masks to generate.
-#[derive(Clone, Copy, Debug)]
-pub struct Generated {
-    /// The seed of the generator.
-    pub seed: u64,
-    /// How many masks, in addition to the listed ones.
-    pub masks: usize,
-    /// Attempts of each mask.
-    pub repeat: u32,
-}
-
-/// Every listed form and the generated masks, as questions; and the forms for which this machine has too few GPUs.
-/// `uuids` are in NVML order.
-///
-/// # Errors
-/// The list has an error.
-pub fn items(generated: Generated, uuids: &[String]) -> Result<(Vec<Item<MaskRow>>, Vec<LeftOut>), Invalid> {
-    let (mut items, mut left_out, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
-    for (group, form) in mask::forms()? {
-        match item(form, &group, uuids) {
-            Ok(item) => {
-                known.insert(item.row.key());
-                items.push(item);
-            }
-            Err((name, needs)) => {
-                left_out.push(LeftOut { name, reason: format!("{needs}; this machine has {}", uuids.len()) });
-            }
-        }
-    }
-    // Some generated masks may be among the listed ones.
-    let most = if generated.masks == 0 { 0 } else { generated.masks + known.len() };
-    let forms = mask::generate(generated.seed, most, uuids.len()).into_iter();
-    let forms = forms.map(|template| Form { mask: Some(template), order: None, note: String::new() });
-    let new = forms.filter_map(|form| item(form, GENERATED, uuids).ok()).filter(|item| known.insert(item.row.key()));
-    items.extend(new.take(generated.masks).map(|item| Item { repeat: Some(generated.repeat), ..item }));
-    Ok((items, left_out))
-}
-
 /// The question about a mask, with these UUIDs in NVML order.
 ///
 /// # Errors
 /// Too few GPUs for the mask, which is named.
-fn item(form: Form, group: &str, uuids: &[String]) -> Result<Item<MaskRow>, (String, MissingGpus)> {
+fn item(form: Form, group: &str, uuids: &[String]) -> Result<Item, (String, MissingGpus)> {
     let Form { mask, order, note } = form;
     let filled = mask.as_ref().map(|template| template.fill(uuids)).transpose();
     let mask = mask.map(|template| template.text().to_string());
@@ -154,11 +143,10 @@ fn item(form: Form, group: &str, uuids: &[String]) -> Result<Item<MaskRow>, (Str
     Ok(Item { sets: vec![group.to_string()], ..Item::new(row, scenario, MaskRow::with) })
 }
 
-/// The survey with predictions of today's rule, for the machine of the survey.
-pub fn by_todays_rule(document: &SurveyDocument<MaskRow>) -> SurveyDocument<MaskRow> {
+/// The rows with predictions of today's rule, for the machine of the survey.
+pub fn by_todays_rule(document: &SurveyDocument) -> Vec<MaskRow> {
     let uuids = uuids(&document.machine);
-    let rows = document.rows.iter().map(|row| row.by_todays_rule(&uuids)).collect();
-    SurveyDocument { rows, ..document.clone() }
+    document.rows_of::<MaskRow>().iter().map(|row| row.by_todays_rule(&uuids)).collect()
 }
 
 fn uuids(machine: &Machine) -> Vec<String> {
@@ -240,10 +228,17 @@ mod tests {
     fn keys(generate: usize, gpus: usize) -> (Vec<String>, Vec<LeftOut>) {
         let uuid = |gpu: usize| format!("GPU-{gpu}{gpu}111111-2222-3333-4444-555555555555");
         let uuids: Vec<String> = (0..gpus).map(uuid).collect();
-        let (items, left_out) =
-            items(Generated { seed: 5, masks: generate, repeat: 1 }, &uuids).expect("the list is valid");
+        let request = SurveyRequest {
+            uuids: &uuids,
+            visible_gpus: 1,
+            seed: 5,
+            generate,
+            repeat_generated: 1,
+            exported: &|| Vec::new(),
+        };
+        let Ok(SurveyQuestions::Listed(items, left_out)) = MaskRow::questions(&request) else { panic!("a list") };
         assert!(items.iter().all(|item| item.repeat.is_some() == item.sets.contains(&GENERATED.to_string())));
-        (items.into_iter().map(|item| item.row.key()).collect(), left_out)
+        (items.into_iter().map(|item| item.row.key).collect(), left_out)
     }
 
     #[test]

@@ -19,12 +19,13 @@ use serde_json::json;
 
 pub use least::{Least, Permissions, least, permissions};
 pub use programs::{NeedsMoment, NeedsProgram};
-pub use refusals::{left_out, next};
+pub use refusals::next;
 
 use super::SurveyKind;
-use super::document::Row;
-use super::question::{SurveyAnswer, TRAP, status_name};
+use super::document::KindRow;
+use super::question::{SurveyAnswer, SurveyQuestions, SurveyRequest, TRAP, status_name};
 use super::row::RowAttempts;
+use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::event::{Event, Value};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::plan::CasePlan;
@@ -106,9 +107,11 @@ const CHILD: &str = "child";
 /// What comes before the first step.
 const LOAD: &str = "load";
 
-impl Row for NeedRow {
-    fn kind() -> SurveyKind {
-        SurveyKind::Needs
+impl KindRow for NeedRow {
+    const KIND: SurveyKind = SurveyKind::Needs;
+
+    fn questions(_: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
+        Ok(SurveyQuestions::Staged(refusals::left_out()))
     }
 
     fn question(&self) -> (String, Option<String>) {
@@ -239,7 +242,7 @@ pub fn unfiltered(rows: &[NeedRow]) -> Option<&str> {
 /// The controls that failed: a program that does something else with a filter that refuses nothing than without one.
 pub fn disturbed(rows: &[NeedRow]) -> Vec<String> {
     let free = rows.iter().filter(|row| row.refused.is_none());
-    free.filter(|free| free.control(rows).is_some_and(|filtered| filtered.differs(free))).map(Row::key).collect()
+    free.filter(|free| free.control(rows).is_some_and(|filtered| filtered.differs(free))).map(KindRow::key).collect()
 }
 
 struct Seen {

@@ -17,9 +17,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::document::Row;
+use super::document::{KindRow, SurveyRow};
+use super::question::{LineQuestions, SurveyQuestions, SurveyRequest};
 use super::row::{RowAttempts, Unmeasured};
 use super::{SurveyKind, median};
+use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::machine::{Interpreter, Machine};
 use cuda_pitfalls_core::verdict::Reason;
 
@@ -131,9 +133,12 @@ pub struct PythonSeen {
     pub alone: bool,
 }
 
-impl Row for PythonRow {
-    fn kind() -> SurveyKind {
-        SurveyKind::Python
+impl KindRow for PythonRow {
+    const KIND: SurveyKind = SurveyKind::Python;
+
+    fn questions(_: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
+        let row = |_: &PythonLine, row: PythonRow, _| SurveyRow::new(&row.without_more());
+        Ok(SurveyQuestions::Lines(LineQuestions { list: built_in()?, row, has_memory: true }))
     }
 
     fn question(&self) -> (String, Option<String>) {
@@ -147,6 +152,10 @@ impl Row for PythonRow {
     fn derived(&self, _: &Machine) -> Vec<(&'static str, Value)> {
         let read = self.facts.mask.as_deref().unwrap_or("(unset)");
         vec![("mask_read", json!((self.facts.reads_mask == Some(true)).then_some(read)))]
+    }
+
+    fn asked_as(&self) -> String {
+        format!("{:?} {:?} {:?}", self.before, self.ask, self.env)
     }
 
     fn has_facts(&self) -> bool {
@@ -163,20 +172,6 @@ impl Row for PythonRow {
     }
 }
 
-/// A row about a line of Python.
-pub trait LineRow: Row {
-    /// The row of a line. `met` is whether an attempt came to the place at which libcuda returned something by itself.
-    fn of(line: &PythonLine, row: PythonRow, met: bool) -> Self;
-}
-
-impl LineRow for PythonRow {
-    fn of(_: &PythonLine, mut row: PythonRow, _: bool) -> PythonRow {
-        let seen = row.seen.iter_mut().map(|seen| &mut seen.facts);
-        seen.chain([&mut row.facts]).filter_map(|facts| facts.raised.as_mut()).for_each(|raised| raised.more = None);
-        row
-    }
-}
-
 impl PythonRow {
     /// A row without results for this line.
     pub fn of(line: &PythonLine, interpreter: Option<&Interpreter>) -> PythonRow {
@@ -184,6 +179,13 @@ impl PythonRow {
         let versions = line.packages().into_iter().filter_map(|name| Some((name.clone(), version(&name)?))).collect();
         let PythonLine { id, framework, before, ask, env, note, .. } = line.clone();
         PythonRow { id, framework, versions, before, ask, env, note, ..PythonRow::default() }
+    }
+
+    /// The row without the further lines of exceptions, which only `survey errors` keeps.
+    fn without_more(mut self) -> PythonRow {
+        let seen = self.seen.iter_mut().map(|seen| &mut seen.facts);
+        seen.chain([&mut self.facts]).filter_map(|facts| facts.raised.as_mut()).for_each(|raised| raised.more = None);
+        self
     }
 
     /// The row, marked as not measured.

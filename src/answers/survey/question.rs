@@ -5,6 +5,8 @@ use std::ops::Range;
 
 use serde::de::DeserializeOwned;
 
+use super::document::{KindRow, LeftOut, SurveyRow};
+use super::python::{List, PythonLine, PythonRow};
 use cuda_pitfalls_core::catalogue::{Invalid, kernel_names};
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::event::Status;
@@ -24,10 +26,47 @@ const STEP_TIMEOUT_MS: u64 = 10_000;
 /// The case of a question that has no other.
 pub(super) const TRAP: &str = "trap";
 
+/// What the questions of a survey are made from.
+pub struct SurveyRequest<'a> {
+    /// The UUIDs of the machine's GPUs, in NVML order.
+    pub uuids: &'a [String],
+    /// How many GPUs a worker of `survey calls` sees.
+    pub visible_gpus: u32,
+    /// The seed of generated questions.
+    pub seed: u64,
+    /// How many masks to generate, in addition to the listed ones.
+    pub generate: usize,
+    /// Attempts of each generated mask.
+    pub repeat_generated: u32,
+    /// The functions that libcuda and the libcudarts export, which takes a while to find out.
+    pub exported: &'a dyn Fn() -> Vec<String>,
+}
+
+/// The questions of a survey, and how they are asked.
+pub enum SurveyQuestions {
+    /// Each once, whatever the others show; and what is not asked.
+    Listed(Vec<Item>, Vec<LeftOut>),
+    /// In stages, each of which follows from the rows before; and what is not asked.
+    Staged(Vec<LeftOut>),
+    /// Lines of Python, each in a program that is traced.
+    Lines(LineQuestions),
+}
+
+/// Lines of Python, and what is kept of what they do.
+pub struct LineQuestions {
+    /// The lines.
+    pub list: List,
+    /// The row of a line. The last argument is whether an attempt came to the place at which libcuda returned something
+    /// by itself.
+    pub row: fn(&PythonLine, PythonRow, bool) -> SurveyRow,
+    /// Whether the row has memory, which takes an attempt of its own.
+    pub has_memory: bool,
+}
+
 /// One question of a survey.
-pub struct Item<R> {
+pub struct Item {
     /// The row of the question, without results. Its key is that of the row, without the version of libcudart.
-    pub row: R,
+    pub row: SurveyRow,
     /// Names of groups with which it can be selected.
     pub sets: Vec<String>,
     /// Whether it is asked for each libcudart.
@@ -37,13 +76,20 @@ pub struct Item<R> {
     /// The number of attempts, if it differs from that of the survey.
     pub repeat: Option<u32>,
     /// The row with these results.
-    pub reduce: fn(R, &SurveyAnswer<'_>) -> R,
+    pub reduce: Box<dyn Fn(&SurveyAnswer<'_>) -> SurveyRow>,
 }
 
-impl<R> Item<R> {
+impl Item {
     /// A question that is asked once, whichever libcudart there is, as often as the survey says.
-    pub(super) fn new(row: R, scenario: Scenario, reduce: fn(R, &SurveyAnswer<'_>) -> R) -> Item<R> {
-        Item { row, sets: Vec::new(), of_libcudart: false, scenario, repeat: None, reduce }
+    pub(super) fn new<R: KindRow>(row: R, scenario: Scenario, reduce: fn(R, &SurveyAnswer<'_>) -> R) -> Item {
+        Item {
+            row: SurveyRow::new(&row),
+            sets: Vec::new(),
+            of_libcudart: false,
+            scenario,
+            repeat: None,
+            reduce: Box::new(move |answered| SurveyRow::new(&reduce(row.clone(), answered))),
+        }
     }
 }
 

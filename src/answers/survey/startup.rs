@@ -15,10 +15,11 @@ use serde_json::json;
 pub(super) use programs::driver_calls;
 pub use programs::{StartBeside, StartProgram};
 
-use super::document::Row;
-use super::question::{Item, SurveyAnswer, scenario, status_name};
+use super::document::KindRow;
+use super::question::{Item, SurveyAnswer, SurveyQuestions, SurveyRequest, scenario, status_name};
 use super::row::RowAttempts;
 use super::{SurveyKind, median};
+use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::event::{Event, Value};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::plan::CasePlan;
@@ -146,9 +147,15 @@ impl StartRow {
     }
 }
 
-impl Row for StartRow {
-    fn kind() -> SurveyKind {
-        SurveyKind::Startup
+impl KindRow for StartRow {
+    const KIND: SurveyKind = SurveyKind::Startup;
+
+    fn questions(request: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
+        let programs = StartProgram::ALL.into_iter();
+        let items = programs.flat_map(|program| {
+            program.visible(request.uuids.len()).into_iter().map(move |visible| item(program, visible))
+        });
+        Ok(SurveyQuestions::Listed(items.collect(), Vec::new()))
     }
 
     fn question(&self) -> (String, Option<String>) {
@@ -165,7 +172,7 @@ impl Row for StartRow {
             let resident = step.host.as_ref().and_then(|host| host.resident_bytes);
             json!({"call": step.call, "beside": beside, "status": step.status, "took": step.took(), "resident": resident})
         });
-        vec![("steps", steps.collect())]
+        vec![("steps", steps.collect()), ("returned", json!(self.returned()))]
     }
 
     fn has_facts(&self) -> bool {
@@ -175,13 +182,7 @@ impl Row for StartRow {
     }
 }
 
-/// The questions, on a machine with this many GPUs.
-pub fn items(gpus: usize) -> Vec<Item<StartRow>> {
-    let programs = StartProgram::ALL.into_iter();
-    programs.flat_map(|program| program.visible(gpus).into_iter().map(move |visible| item(program, visible))).collect()
-}
-
-fn item(program: StartProgram, visible_gpus: u32) -> Item<StartRow> {
+fn item(program: StartProgram, visible_gpus: u32) -> Item {
     let (libcudart_version, standing) = (None, RowAttempts::default());
     let row = StartRow { program, visible_gpus, libcudart_version, cases: Vec::new(), standing };
     // A probe asks the driver, and what it asks for would be ready when the next call is timed.

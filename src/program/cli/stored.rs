@@ -6,14 +6,14 @@ use std::time::SystemTime;
 use super::output::CliError;
 use crate::run::environment_documents;
 use cuda_pitfalls_answers::releases::Matrix;
-use cuda_pitfalls_answers::survey::{Survey, SurveyKind};
+use cuda_pitfalls_answers::survey::{SurveyDocument, SurveyKind};
 use cuda_pitfalls_core::report::{REPORT, Stored, StoredReport};
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_trace::{FILE as TRACE, Trace, is_trace};
 
 pub(super) enum StoredDocument {
     Report(StoredReport),
-    Survey(Box<Survey>),
+    Survey(Box<SurveyDocument>),
     Trace(Box<Trace>),
     Matrix(Box<Matrix>),
 }
@@ -32,7 +32,7 @@ impl StoredDocument {
         }
         let path = named_by(&path)?;
         let stored = Stored::open(&path)?;
-        let document = match Survey::of(&stored) {
+        let document = match SurveyDocument::from_stored(&stored) {
             Some(survey) => StoredDocument::Survey(Box::new(survey?)),
             None => StoredDocument::Report(stored.report()?),
         };

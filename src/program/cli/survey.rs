@@ -54,7 +54,7 @@ pub(super) fn survey(mut options: SurveyOptions) -> Outcome {
 }
 
 fn list(kind: SurveyKind, rows: Option<&Path>) -> Outcome {
-    if kind != SurveyKind::Python {
+    if !kind.described().takes("--rows") {
         return Err(fail("--list belongs to `survey python`", Exit::Usage, false));
     }
     let list = run::python_list(rows).map_err(|error| fail(error, Exit::Usage, false))?;

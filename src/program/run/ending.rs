@@ -5,7 +5,7 @@ use super::error::RunError;
 use super::session::Session;
 use crate::host;
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::survey::{Row, SurveyDocument};
+use cuda_pitfalls_answers::survey::SurveyDocument;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::report::{ExitCode, Report, Store, StoreError};
 use cuda_pitfalls_instrument::supervisor::signal_name;
@@ -47,10 +47,10 @@ impl RunDocument for Report {
     }
 }
 
-impl<R: Row> RunDocument for SurveyDocument<R> {
+impl RunDocument for SurveyDocument {
     fn note_end(&mut self, finished_at: String, signal: Option<String>) {
-        self.survey.interrupted = signal;
-        self.survey.finished_at = Some(finished_at);
+        self.header.interrupted = signal;
+        self.header.finished_at = Some(finished_at);
     }
 
     fn exit(&self) -> Exit {
@@ -58,11 +58,11 @@ impl<R: Row> RunDocument for SurveyDocument<R> {
     }
 
     fn set_exit(&mut self, exit: Exit) {
-        self.survey.exit = Some(exit_code(exit));
+        self.header.exit = Some(exit_code(exit));
     }
 
     fn write(&self, store: &Store) -> Result<(), StoreError> {
-        store.put(&R::kind().file(), self).map(drop)
+        store.put(&self.kind.file(), self).map(drop)
     }
 }
 

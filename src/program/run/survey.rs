@@ -25,11 +25,8 @@ use super::{calibrate, ending, question};
 use crate::argument;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::document::LeftOut;
-use cuda_pitfalls_answers::survey::errors::{self, ErrorRow};
-use cuda_pitfalls_answers::survey::mask::{self, Generated};
-use cuda_pitfalls_answers::survey::python::{List, PythonRow};
-use cuda_pitfalls_answers::survey::{Item, Row, SurveyKind, calls, env, startup};
-use cuda_pitfalls_core::catalogue::{self, Invalid, SelectError};
+use cuda_pitfalls_answers::survey::{Item, SurveyDocument, SurveyKind, SurveyQuestions, SurveyRequest};
+use cuda_pitfalls_core::catalogue::{self, SelectError};
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::report::{Report, Store, read};
 use cuda_pitfalls_core::scenario::Scenario;
@@ -67,10 +64,7 @@ impl SurveyOptions {
 
     /// Attempts of each case of a question.
     fn repeat(&self) -> u32 {
-        self.repeat_or(match self.kind {
-            SurveyKind::Startup => defaults::STARTUP_REPEAT,
-            _ => defaults::SURVEY_REPEAT,
-        })
+        self.repeat_or(self.kind.described().repeat.unwrap_or(defaults::SURVEY_REPEAT))
     }
 
     /// Attempts of each generated mask. What the rule predicts is the second witness.
@@ -112,14 +106,14 @@ pub(super) fn survey(
         session.check_gpus(restrict)?;
     }
     let is_kept = run.asked.out.is_some() || options.resume.is_some() || session.can_ask();
-    let (mut report, folder) = match (&options.resume, stored) {
+    let (mut report, folder) = match (&options.resume, &stored) {
         (Some(folder), Some(survey)) => {
-            resume::same_question(&survey, options)?;
-            resume::same_machine(&survey, &session)?;
-            run.asked.seed = Some(survey.header().seed);
+            resume::same_question(survey, options)?;
+            resume::same_machine(survey, &session)?;
+            run.asked.seed = Some(survey.header.seed);
             // The controls of Python lines are rows of the survey itself.
-            let is_python = options.kind.is_of_lines();
-            (if is_python { blank(&run, &session) } else { read(folder)? }, folder.clone())
+            let is_of_lines = options.kind.described().takes("--jobs");
+            (if is_of_lines { blank(&run, &session) } else { read(folder)? }, folder.clone())
         }
         _ => {
             let report = blank(&run, &session);
@@ -129,36 +123,23 @@ pub(super) fn survey(
     };
     let _locks = lock_gpus(&run.asked.locks, &mut session, &mut report, console)?;
     console.warn(&session.notes);
-    let survey_run = SurveyRun { options, run, session, report, folder, is_kept, console };
-    let machine = &survey_run.session.machine;
-    match options.kind {
-        SurveyKind::Calls => {
-            let recipes = calls::recipes(options.visible_gpus).map_err(invalid)?;
-            let left_out = exported::left_out(&recipes, machine);
-            survey_run.make(calls::items(options.visible_gpus).map_err(invalid)?, left_out)
+    let survey_run = SurveyRun { options, stored, run, session, report, folder, is_kept, console };
+    match survey_run.questions()? {
+        SurveyQuestions::Listed(items, left_out) => survey_run.make(items, left_out),
+        SurveyQuestions::Staged(left_out) => survey_run.needs(left_out),
+        SurveyQuestions::Lines(mut questions) => {
+            if let Some(rows) = &options.python.rows {
+                questions.list = python::list(Some(rows)).map_err(|error| RunError::Usage(error.to_string()))?;
+            }
+            survey_run.lines(questions)
         }
-        SurveyKind::Mask => {
-            let uuids: Vec<String> = machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
-            let (seed, masks, repeat) = (survey_run.report.run.seed, options.generate, options.repeat_generated());
-            let (items, left_out) = mask::items(Generated { seed, masks, repeat }, &uuids).map_err(invalid)?;
-            survey_run.make(items, left_out)
-        }
-        SurveyKind::Env => survey_run.make(env::items().map_err(invalid)?, env::left_out().map_err(invalid)?),
-        SurveyKind::Startup => {
-            let items = startup::items(machine.gpus.len());
-            survey_run.make(items, Vec::new())
-        }
-        SurveyKind::Needs => survey_run.needs(),
-        SurveyKind::Python => {
-            let list = python::list(options.python.rows.as_deref());
-            survey_run.lines::<PythonRow>(list.map_err(|error| RunError::Usage(error.to_string()))?)
-        }
-        SurveyKind::Errors => survey_run.lines::<ErrorRow>(List { lines: errors::built_in(), left_out: Vec::new() }),
     }
 }
 
 struct SurveyRun<'a> {
     options: &'a SurveyOptions,
+    /// The survey that goes on.
+    stored: Option<SurveyDocument>,
     run: RunOptions,
     session: Session,
     report: Report,
@@ -168,18 +149,29 @@ struct SurveyRun<'a> {
     console: &'a mut Console,
 }
 
-fn invalid(list: Invalid) -> RunError {
-    RunError::Internal(SelectError::Invalid(vec![list]).render(false))
-}
-
 impl SurveyRun<'_> {
+    /// What the survey asks on this machine.
+    fn questions(&self) -> Result<SurveyQuestions, RunError> {
+        let (options, machine) = (self.options, &self.session.machine);
+        let uuids: Vec<String> = machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect();
+        let questions = options.kind.questions(&SurveyRequest {
+            uuids: &uuids,
+            visible_gpus: options.visible_gpus,
+            seed: self.report.run.seed,
+            generate: options.generate,
+            repeat_generated: options.repeat_generated(),
+            exported: &|| exported::functions(machine),
+        });
+        questions.map_err(|list| RunError::Internal(SelectError::Invalid(vec![list]).render(false)))
+    }
+
     /// Chooses among the questions, runs the controls, and asks.
-    fn make<R: Row>(mut self, items: Vec<Item<R>>, left_out: Vec<LeftOut>) -> Result<Exit, RunError> {
+    fn make(mut self, items: Vec<Item>, left_out: Vec<LeftOut>) -> Result<Exit, RunError> {
         let items = select::chosen(items, &self.run.selectors)?;
         if let Some(exit) = self.begin()? {
             return Ok(exit);
         }
-        let mut document = self.document(left_out)?;
+        let mut document = self.document(left_out);
         self.ask(&items, &mut document)?;
         self.end(document)
     }

@@ -7,7 +7,7 @@ use cuda_pitfalls_calls::CallLibrary;
 use super::changes::{calls_map, changes};
 use super::section::Section;
 use super::table::time;
-use super::{NamedSurvey, Page, by_reason, documents, gpus, yes};
+use super::{NamedSurvey, Page, by_reason, gpus, yes};
 use cuda_pitfalls_answers::survey::calls::{CallAnswer, CallRow, Recipes, latest, newest, recipes};
 use cuda_pitfalls_answers::survey::startup::Spread;
 use cuda_pitfalls_answers::survey::{FactRow, SectionForm};
@@ -18,9 +18,10 @@ use cuda_pitfalls_core::text::versions::{Version, name, number};
 const LONG_NS: i64 = 1_000_000;
 
 /// One row per call and libcudart, with what the columns say of it.
-pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow<'_>> {
-    let Some(machine) = sources.first().map(|source| source.survey.machine()) else { return Vec::new() };
-    let rows = latest_rows(sources);
+pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
+    let Some(machine) = sources.first().map(|source| &source.survey.machine) else { return Vec::new() };
+    let all = call_rows(sources);
+    let rows = latest(all.iter());
     let newest = newest(&rows);
     let worded = rows.iter().map(|row| {
         // What follows from the row of a call follows from it alone, whatever the machine.
@@ -42,18 +43,19 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow<'_>> {
 
 /// What changed between versions of libcudart.
 pub(super) fn changed(page: &Page<'_>) -> Vec<Section> {
-    changes(&latest_rows(page.sources)).into()
+    changes(&latest(call_rows(page.sources).iter())).into()
 }
 
 /// What changed of that on the GPUs, as a picture.
 pub fn changed_map(sources: &[NamedSurvey]) -> String {
-    calls_map(&latest_rows(sources))
+    calls_map(&latest(call_rows(sources).iter()))
 }
 
-fn latest_rows(sources: &[NamedSurvey]) -> Vec<&CallRow> {
-    let mut documents = documents::<CallRow>(sources);
-    documents.sort_by(|one, other| one.survey.started_at.cmp(&other.survey.started_at));
-    latest(documents.into_iter().flat_map(|document| &document.rows))
+/// The rows of all documents, in the order in which they were begun.
+fn call_rows(sources: &[NamedSurvey]) -> Vec<CallRow> {
+    let mut surveys: Vec<_> = sources.iter().map(|source| &source.survey).collect();
+    surveys.sort_by_key(|survey| &survey.header.started_at);
+    surveys.into_iter().flat_map(|survey| survey.rows_of()).collect()
 }
 
 /// Whether the call reads the mask; a dash where calls before it had initialised the driver.
@@ -101,7 +103,8 @@ type Count = fn(&[&CallRow]) -> usize;
 
 /// How many functions of each library were asked, how that went, and what they did.
 pub(super) fn in_short(page: &Page<'_>, form: &SectionForm) -> Section {
-    let rows = latest_rows(page.sources);
+    let all = call_rows(page.sources);
+    let rows = latest(all.iter());
     let mut by_library: BTreeMap<(&str, Option<Version>), Vec<&CallRow>> = BTreeMap::new();
     for row in rows.iter().filter(|row| row.standing.unmeasured.is_none()) {
         let version = row.libcudart_version.as_deref().map(number);
@@ -143,7 +146,8 @@ fn answered(rows: &[&CallRow], answer: CallAnswer) -> usize {
 
 /// Functions that no row made succeed, with any libcudart, and what there is to say about that.
 pub(super) fn refused(page: &Page<'_>, form: &SectionForm) -> Section {
-    let rows = latest_rows(page.sources);
+    let all = call_rows(page.sources);
+    let rows = latest(all.iter());
     let succeeded: BTreeSet<&str> =
         rows.iter().filter(|row| row.answer() == Some(CallAnswer::Succeeded)).map(|row| row.function()).collect();
     let newest = newest(&rows);

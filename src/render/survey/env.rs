@@ -5,7 +5,7 @@ use cuda_pitfalls_answers::survey::FactRow;
 use cuda_pitfalls_answers::survey::env::EnvRow;
 use cuda_pitfalls_core::text::counts::listed;
 
-pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow<'_>> {
+pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
     rows_with(sources, |row: &EnvRow, _, facts| {
         let moments = row.moments.iter().map(|moment| format!("before {}: {}", moment.does, yes(moment.effect)));
         let at_exec = format!("at exec: {}", yes(row.has_effect));

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::section::Section;
 use super::{NamedSurvey, Page, rows_with};
-use cuda_pitfalls_answers::survey::document::Row;
+use cuda_pitfalls_answers::survey::KindRow;
 use cuda_pitfalls_answers::survey::errors::{Effect, ErrorRow};
 use cuda_pitfalls_answers::survey::{FactRow, SectionForm};
 use cuda_pitfalls_core::text::counts::{grouped, listed};
@@ -13,14 +13,14 @@ use cuda_pitfalls_core::text::escape::shorten;
 /// A message is cut to this many bytes.
 const LONGEST: usize = 240;
 
-pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow<'_>> {
-    rows_with(sources, |row: &ErrorRow, document, facts| {
+pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
+    rows_with(sources, |row: &ErrorRow, rows, facts| {
         let env = row.env.iter().map(|(name, value)| format!("{name}={value}"));
         let code = env.chain(row.before.iter().cloned()).chain([row.ask.trim().to_string()]);
         facts.set("code", code.collect::<Vec<_>>().join("\n"));
         facts.set("usual", row.value.as_deref());
         facts.set("why", row.standing.unmeasured.as_ref().map(|why| why.detail.as_str()));
-        let effect = row.effect(&document.rows);
+        let effect = row.effect(rows);
         let raised = row.raised.as_ref().map(|raised| (&raised.kind, format!("{}: {}", raised.kind, raised.message)));
         if let (Some((_, message)), Some(Effect::Raises)) = (&raised, effect) {
             facts.set("message", shorten(message, LONGEST));

@@ -6,15 +6,14 @@ use serde::Deserialize;
 
 use super::section::Section;
 use super::table::table;
-use super::{NamedSurvey, Page, documents, gpus, rows_with};
-use cuda_pitfalls_answers::survey::document::Row;
+use super::{NamedSurvey, Page, gpus, rows_with};
 use cuda_pitfalls_answers::survey::mask::{GENERATED, MaskRow};
-use cuda_pitfalls_answers::survey::{FactRow, SectionForm};
+use cuda_pitfalls_answers::survey::{FactRow, KindRow, SectionForm};
 
 /// How many generated rows a page shows of each kind; the document has them all.
 const SAMPLES: usize = 12;
 
-pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow<'_>> {
+pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
     let mut rows = rows_with(sources, |row: &MaskRow, _, facts| {
         let status = row.status.as_deref().unwrap_or("?");
         let rule = Vec::<u32>::deserialize(facts.fact("predicted.gpus")).ok();
@@ -40,10 +39,10 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow<'_>> {
 pub(super) fn generated(page: &Page<'_>, form: &SectionForm) -> Vec<Section> {
     let (mut text, mut samples) = (Vec::new(), Vec::new());
     let mut rest = page.rows.as_slice();
-    for document in documents::<MaskRow>(page.sources) {
+    for document in page.sources.iter().map(|source| &source.survey) {
         let (own, after) = rest.split_at(document.rows.len().min(rest.len()));
         rest = after;
-        let rows: Vec<&FactRow<'_>> = own.iter().filter(|row| row.equals("group", GENERATED)).collect();
+        let rows: Vec<&FactRow> = own.iter().filter(|row| row.equals("group", GENERATED)).collect();
         if rows.is_empty() {
             continue;
         }
@@ -54,7 +53,7 @@ pub(super) fn generated(page: &Page<'_>, form: &SectionForm) -> Vec<Section> {
         text.push(format!(
             "With seed {} on {} GPUs: {} masks were written by a generator of the grammar. The driver read {} as the \
              rule says and {} otherwise; {} got no clear answer. {} showed no GPU, {} one, {} more.",
-            document.survey.seed,
+            document.header.seed,
             document.machine.gpus.len(),
             rows.len(),
             count("as_predicted", "true"),
@@ -65,7 +64,7 @@ pub(super) fn generated(page: &Page<'_>, form: &SectionForm) -> Vec<Section> {
             of_count(2).count(),
         ));
         for wanted in [0, 1, 2] {
-            let is_short = |row: &&&FactRow<'_>| row.fact("mask").as_str().is_some_and(|mask| mask.len() <= 60);
+            let is_short = |row: &&&FactRow| row.fact("mask").as_str().is_some_and(|mask| mask.len() <= 60);
             samples.extend(of_count(wanted).filter(is_short).take(SAMPLES).copied());
         }
     }

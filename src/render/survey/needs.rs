@@ -5,18 +5,17 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::section::Section;
-use super::{NamedSurvey, Page, documents, rows_with};
-use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
+use super::{NamedSurvey, Page, rows_with};
 use cuda_pitfalls_answers::survey::needs::{Least, NeedRow, NeedsMoment, NeedsProgram, least};
-use cuda_pitfalls_answers::survey::{FactRow, SectionForm};
+use cuda_pitfalls_answers::survey::{FactRow, KindRow, SectionForm};
 use cuda_pitfalls_core::text::counts::listed;
 
 /// The rows, each with its effect, and those of the controls with what the program asked for. The call that fails tells
 /// which program it is.
-pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow<'_>> {
-    rows_with(sources, |row: &NeedRow, document, facts| {
-        let is_usual = row.control(&document.rows).is_some_and(|control| !row.differs(control));
-        facts.set("effect", effect(row, &document.rows));
+pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
+    rows_with(sources, |row: &NeedRow, rows, facts| {
+        let is_usual = row.control(rows).is_some_and(|control| !row.differs(control));
+        facts.set("effect", effect(row, rows));
         facts.set("is_harmless", row.error.is_some() && row.is_conclusive() && row.met == Some(true) && is_usual);
         facts.set("is_alone", row.is_alone());
         facts.set("to", row.program.name());
@@ -60,20 +59,18 @@ fn effect(row: &NeedRow, rows: &[NeedRow]) -> Option<String> {
 
 /// What each program needs, and whether it works with everything else refused.
 pub(super) fn least_of_each(page: &Page<'_>, form: &SectionForm) -> Vec<Section> {
-    let documents = documents::<NeedRow>(page.sources).into_iter();
-    documents.map(|document| least_table(page.title(form), document)).collect()
+    page.sources.iter().map(|source| least_table(page.title(form), &source.survey.rows_of())).collect()
 }
 
-fn least_table(title: String, document: &SurveyDocument<NeedRow>) -> Section {
+fn least_table(title: String, rows: &[NeedRow]) -> Section {
     let row = |program: NeedsProgram| {
-        let least = least(&document.rows, program);
+        let least = least(rows, program);
         let Least { needed, refusable, one_of, confirmed, doubtful, .. } = &least;
         let is_needed = |what: &str| needed.iter().any(|one| one == what);
-        let only: Vec<String> = document
-            .rows
+        let only: Vec<String> = rows
             .iter()
             .filter(|row| (row.program, row.moment) == (program, NeedsMoment::Init))
-            .filter_map(|row| Some((row.refused.as_deref()?, row.error.as_deref()?, effect(row, &document.rows)?)))
+            .filter_map(|row| Some((row.refused.as_deref()?, row.error.as_deref()?, effect(row, rows)?)))
             .filter(|(refused, ..)| !is_needed(refused) && refusable.contains_key(*refused))
             .map(|(refused, error, _)| format!("{refused}, except by {error}"))
             .collect();
@@ -95,8 +92,7 @@ fn least_table(title: String, document: &SurveyDocument<NeedRow>) -> Section {
         let needed = if program.is_framework() { format!("beside the driver: {}", list(needed)) } else { list(needed) };
         vec![program.name(), needed, only.join("; "), refusable.len().to_string(), verified]
     };
-    let is_asked =
-        |program: &NeedsProgram| document.rows.iter().any(|row| row.program == *program && row.error.is_some());
+    let is_asked = |program: &NeedsProgram| rows.iter().any(|row| row.program == *program && row.error.is_some());
     let header = ["program", "needs", "may be refused", "refused together", "works with them refused"];
     Section::new(title, &header, NeedsProgram::ALL.into_iter().filter(is_asked).map(row).collect(), &[])
 }

@@ -3,14 +3,17 @@
 use serde_json::json;
 
 use super::super::Format;
-use cuda_pitfalls_answers::survey::document::SurveyDocument;
-use cuda_pitfalls_answers::survey::needs::{NeedRow, NeedsProgram, Permissions, permissions};
+use cuda_pitfalls_answers::survey::needs::{NeedsProgram, Permissions, permissions};
+use cuda_pitfalls_answers::survey::{SurveyDocument, SurveyKind};
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_core::verdict::Provenance;
 
 /// The permissions in a form; `None` for other forms.
-pub(super) fn as_format(document: &SurveyDocument<NeedRow>, format: Format) -> Option<String> {
-    let needed = permissions(&document.rows);
+pub(super) fn as_format(document: &SurveyDocument, format: Format) -> Option<String> {
+    if document.kind != SurveyKind::Needs {
+        return None;
+    }
+    let needed = permissions(&document.rows_of());
     let said = head(document, &needed);
     let lines = match format {
         Format::Oci => return Some(oci(&needed, &said)),
@@ -26,7 +29,7 @@ pub(super) fn as_format(document: &SurveyDocument<NeedRow>, format: Format) -> O
 }
 
 /// Where it comes from, and what it is worth.
-fn head(document: &SurveyDocument<NeedRow>, needed: &Permissions) -> Vec<String> {
+fn head(document: &SurveyDocument, needed: &Permissions) -> Vec<String> {
     let names =
         |programs: &[NeedsProgram]| programs.iter().map(|program| program.name()).collect::<Vec<_>>().join(", ");
     let also =
@@ -34,7 +37,7 @@ fn head(document: &SurveyDocument<NeedRow>, needed: &Permissions) -> Vec<String>
     let mut said = vec![format!(
         "What libcuda, libcudart and NVML{also} need, on {} ({})",
         document.machine.summary(),
-        document.survey.id
+        document.header.id
     )];
     if !needed.lacks.is_empty() {
         said.push(format!(
@@ -131,11 +134,12 @@ fn devices(needed: &Permissions) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cuda_pitfalls_answers::survey::Survey;
+    use cuda_pitfalls_answers::survey::needs::NeedRow;
+    use cuda_pitfalls_answers::survey::{SCHEMA, SurveyRow};
     use serde_json::Value;
 
     /// A survey in which `eventfd2` and the control device are needed, and `uname` may be refused by `EPERM`.
-    fn survey(everything_else: &str) -> Survey {
+    fn survey(everything_else: &str) -> SurveyDocument {
         let row = |refused: Value, error: Value, status: &str| {
             json!({"program": "driver", "moment": "init", "refused": refused, "error": error, "met": true,
                    "statuses": [{"call": "cuInit", "status": status}], "gpus": [0], "died": null,
@@ -146,7 +150,7 @@ mod tests {
         control["asked"] = json!([{"during": "cuInit", "system_calls": {"eventfd2": 1, "uname": 1, "mmap": 5},
             "files": {"/dev/nvidiactl": {"calls": ["openat"], "exists": true, "written": true},
                       "/proc/self/task/*/comm": {"calls": ["openat"], "exists": true, "written": true}}}]);
-        let rows = json!([
+        let rows: Vec<NeedRow> = serde_json::from_value(json!([
             control,
             row(json!("eventfd2"), json!("EPERM"), fails),
             row(json!("eventfd2"), json!("ENOSYS"), fails),
@@ -156,15 +160,16 @@ mod tests {
             row(json!("/proc/self/task/*/comm"), json!("EACCES"), fails),
             row(json!("everything else"), json!("EPERM"), everything_else),
             row(json!("everything else and eventfd2"), json!("EPERM"), fails),
-        ]);
+        ]))
+        .expect("rows");
         let document = json!({
-            "schema": {"name": "cuda-pitfalls-survey-needs", "major": 1, "minor": 3}, "provenance": "measured",
+            "schema": {"name": SCHEMA, "major": 1, "minor": 0}, "kind": "needs", "provenance": "measured",
             "survey": {"id": "id", "version": "0", "started_at": "", "finished_at": null, "elapsed_ns": 1,
                        "attempts_ns": 1, "resumed": 0, "selectors": [], "on": "cuda", "repeat": 3, "repeat_generated": 1,
                        "seed": 1, "generate": 0, "visible_gpus": 1, "host_unsafe": null, "interrupted": null, "exit": null},
-            "machine": crate::fixture::machine(), "rows": rows, "complete": true,
+            "machine": crate::fixture::machine(), "rows": rows.iter().map(SurveyRow::new).collect::<Vec<_>>(), "complete": true,
         });
-        Survey::new::<NeedRow>(serde_json::from_value(document).expect("a survey"))
+        serde_json::from_value(document).expect("a survey")
     }
 
     fn form(format: Format) -> String {

@@ -22,7 +22,7 @@ libcudart, may stop before it does what it does elsewhere: there `no` proves not
 const LONGEST: usize = 80;
 
 /// The rows of all documents; of several about one line that of the last document, in the place of the first.
-pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow<'_>> {
+pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
     let all = rows_with(sources, |row: &PythonRow, _, facts| {
         let env = row.env.iter().map(|(name, value)| format!("{name}={value}"));
         let before: Vec<String> = env.chain(row.before.iter().cloned()).collect();
@@ -37,7 +37,7 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow<'_>> {
         facts.set("code_before", one_line(&before.join("\n")));
         facts.set("code", one_line(&row.ask));
     });
-    let mut rows: Vec<FactRow<'_>> = Vec::new();
+    let mut rows: Vec<FactRow> = Vec::new();
     let mut places: BTreeMap<String, usize> = BTreeMap::new();
     for row in all {
         let place = *places.entry(row.question.clone()).or_insert(rows.len());
@@ -75,7 +75,7 @@ pub(super) fn interpreters(sources: &[NamedSurvey]) -> Section {
         let own = format!("{} {}", interpreter.implementation, interpreter.version);
         vec![own, if packages.is_empty() { "none of those that rows need" } else { packages }.to_string()]
     };
-    let machines = || sources.iter().map(|source| source.survey.machine());
+    let machines = || sources.iter().map(|source| &source.survey.machine);
     // A GPU that is not there is a reason to stop early.
     let note = machines().any(|machine| machine.gpus.is_empty()).then(|| NO_GPU.to_string());
     let rows = machines().filter_map(|machine| machine.python.as_ref()).map(row).collect();

@@ -9,8 +9,8 @@ use cuda_pitfalls_answers::survey::startup::{StartBeside, StartProgram, StartRow
 use cuda_pitfalls_core::text::counts::counted;
 
 /// The rows, each with the titles of its tables, and what they have of each call.
-pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow<'_>> {
-    rows_with(sources, |row: &StartRow, document, facts| {
+pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
+    rows_with(sources, |row: &StartRow, rows, facts| {
         let gpus = counted(row.visible_gpus, "GPU");
         let program = match (row.program, &row.libcudart_version) {
             (StartProgram::Driver, _) => "libcuda".to_string(),
@@ -23,7 +23,7 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow<'_>> {
                 && other.standing.unmeasured.is_none()
         };
         // Of one row, the table of its cases says the same.
-        facts.set("has_others", document.rows.iter().filter(is_alike).count() > 1);
+        facts.set("has_others", rows.iter().filter(is_alike).count() > 1);
         facts.set("by_gpus", format!("{program}: time of each call"));
         facts.set("by_case", format!("{program}, {gpus}: time of each call"));
         facts.set("by_call", format!("{program}, {gpus}: host memory"));

@@ -11,7 +11,7 @@ use cuda_pitfalls_core::text::counts::{grouped, listed, tally};
 use cuda_pitfalls_core::text::units;
 
 /// The tables of the rows that fit: one, or one for each value of a fact.
-pub(super) fn tables(file: &KindFile, form: &SectionForm, rows: &[FactRow<'_>]) -> Vec<Section> {
+pub(super) fn tables(file: &KindFile, form: &SectionForm, rows: &[FactRow]) -> Vec<Section> {
     let own = rows.iter().filter(|row| form.has(row)).map(|row| match form.each.as_str() {
         "" => (form.title.clone(), row),
         fact => (format!("{} {}", words_of(row.fact(fact)), form.title).trim_end().to_string(), row),
@@ -21,7 +21,7 @@ pub(super) fn tables(file: &KindFile, form: &SectionForm, rows: &[FactRow<'_>]) 
 }
 
 /// The table of these rows.
-pub(super) fn table(file: &KindFile, form: &SectionForm, rows: &[&FactRow<'_>]) -> Section {
+pub(super) fn table(file: &KindFile, form: &SectionForm, rows: &[&FactRow]) -> Section {
     let mut facts: Vec<FactForm> = form.columns.iter().map(|name| file.fact(name)).collect();
     facts.extend(form.across.iter().flatten().map(|name| file.fact(name)));
     let mut lines: Vec<Vec<String>> = rows.iter().flat_map(|row| lines(&facts, row)).collect();
@@ -57,7 +57,7 @@ pub(super) fn table(file: &KindFile, form: &SectionForm, rows: &[&FactRow<'_>]) 
 }
 
 /// The lines of a row: one, or one for each entry of the list that its columns are of.
-fn lines(facts: &[FactForm], row: &FactRow<'_>) -> Vec<Vec<String>> {
+fn lines(facts: &[FactForm], row: &FactRow) -> Vec<Vec<String>> {
     let values: Vec<_> = facts.iter().map(|fact| (fact, fact.values(row))).collect();
     let count = values.iter().map(|(_, values)| values.len()).reduce(|one, other| if one == 1 { other } else { one });
     let lines = (0..count.unwrap_or(0)).map(|index| {

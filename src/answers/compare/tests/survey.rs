@@ -4,16 +4,8 @@ use serde_json::{Value, json};
 
 use super::super::surveys;
 use super::*;
-use crate::survey::calls::CallRow;
-use crate::survey::document::{Row, SurveyDocument};
-use crate::survey::fixture::{self, but};
-use crate::survey::mask::MaskRow;
-use crate::survey::{Survey, SurveyKind as Which};
-
-/// A document with these rows, on a machine with so many GPUs.
-fn document<R: Row>(rows: &[Value], gpus: usize) -> SurveyDocument<R> {
-    serde_json::from_value(fixture::document::<R>(rows, gpus)).unwrap()
-}
+use crate::survey::fixture::{but, document};
+use crate::survey::{SurveyDocument, SurveyKind as Which};
 
 fn call() -> Value {
     json!({"call": "cudaMalloc", "library": "libcudart", "libcudart_version": "13.0", "visible_gpus": 1,
@@ -56,12 +48,12 @@ fn failed() -> Value {
            "attempts": 1, "unmeasured": null})
 }
 
-fn calls(rows: &[Value]) -> Survey {
-    Survey::new::<CallRow>(document(rows, 1))
+fn calls(rows: &[Value]) -> SurveyDocument {
+    serde_json::from_value(document(Which::Calls, rows, 1)).unwrap()
 }
 
-fn survey(which: Which, row: Value, gpus: usize) -> Survey {
-    which.parse(fixture::document::<MaskRow>(&[row], gpus).to_string().as_bytes()).unwrap()
+fn survey(which: Which, row: Value, gpus: usize) -> SurveyDocument {
+    SurveyDocument::parse(document(which, &[row], gpus).to_string().as_bytes()).unwrap()
 }
 
 /// What differs if a row has other fields in B: `fact a -> b`.
@@ -199,10 +191,9 @@ fn a_mask_is_held_against_the_rule_where_the_machines_are_of_other_sizes() {
 fn the_rule_is_held_against_machines_of_one_size_too() {
     // A beginning of the UUID that the one machine has and the other one has not.
     let row = but(mask(), json!({"mask": "GPU-0", "count": 1, "gpus": [0]}));
-    let a: SurveyDocument<MaskRow> = document(&[row], 1);
+    let a = survey(Which::Mask, row, 1);
     let mut b = a.clone();
     b.machine.gpus[0].uuid = "GPU-7".into();
-    let (a, b) = (Survey::new(a), Survey::new(b));
     assert_eq!(told(&surveys(&a, &b, None).unwrap()), ["as the rule says yes -> no"]);
     assert_eq!(told(&surveys(&b, &a, None).unwrap()), ["as the rule says no -> yes"]);
 }

@@ -1,6 +1,6 @@
 //! How each call is made. `scenarios/surveys/calls.toml` is read strictly.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_pitfalls_calls::{self as calls, Call, CallLibrary};
 use serde::Deserialize;
@@ -15,6 +15,9 @@ use cuda_pitfalls_core::scenario::{Case, Excerpts};
 
 const PATH: &str = "scenarios/surveys/calls.toml";
 const SOURCE: &str = cuda_pitfalls_scenarios::CALLS;
+
+/// The reason for a symbol that no list names, for instance because a newer library added it.
+const NO_RECIPE: &str = "no recipe yet: scenarios/surveys/calls.toml does not name it";
 
 /// The content of the file.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +45,21 @@ impl Recipes {
     /// Why an exported call is not asked about; `None` if the file gives no reason.
     pub fn why_left_out(&self, name: &str) -> Option<&str> {
         reason(&self.left_out, name)
+    }
+
+    /// Every one of these exported functions that no recipe calls, with the reason. If none is known, the patterns
+    /// themselves.
+    pub(super) fn not_asked(&self, exported: Vec<String>) -> Vec<LeftOut> {
+        let mut names: BTreeSet<String> = exported.into_iter().collect();
+        names.retain(|name| !self.calls.iter().any(|recipe| recipe.symbol == *name));
+        if names.is_empty() {
+            return self.left_out.clone();
+        }
+        let left_out = names.into_iter().map(|name| {
+            let reason = self.why_left_out(&name).unwrap_or(NO_RECIPE).to_string();
+            LeftOut { name, reason }
+        });
+        left_out.collect()
     }
 
     /// Why no argument that a first call can have works with a call; `None` if the file gives no reason.
@@ -197,7 +215,7 @@ impl Recipe {
     }
 
     /// The question: the call, then a mask that shows no GPU, then which GPUs the driver sees.
-    pub(super) fn item(self) -> Item<CallRow> {
+    pub fn item(self) -> Item {
         let Recipe { name, origin, visible_gpus, before, sets, mut steps, .. } = self;
         steps.extend([
             Step::call("setenv", "mask-after").with("name", "CUDA_VISIBLE_DEVICES").with("value", ""),

@@ -25,7 +25,7 @@ const CONTEXTUAL: AttemptScript =
     AttemptScript { used: [CONTEXT, 3 * MIB], active: true, current: true, init: 0, count: 0 };
 
 fn row_of(attempts: &[AttemptScript]) -> CallRow {
-    let row = items(2).expect("the recipes are valid").remove(0).row;
+    let row: CallRow = recipes(2).expect("the recipes are valid").calls.remove(0).item().row.read().expect("a row");
     let mut planned = case("trap", &["cuCtxSynchronize", "cuInit", "cuDeviceGetCount"]);
     let labels = [recipe::label(&row.call), INIT.into(), COUNT.into()];
     planned.steps.iter_mut().zip(labels).for_each(|(step, label)| step.label = label);
@@ -113,7 +113,8 @@ const CREATED: Earlier = Earlier { status: 0, initialised: true, active: false }
 
 /// The row of a call that is asked after an earlier call, and makes a context.
 fn row_after(earlier: Earlier) -> CallRow {
-    let mut rows = items(2).expect("the recipes are valid").into_iter().map(|item| item.row);
+    let recipes = recipes(2).expect("the recipes are valid").calls.into_iter();
+    let mut rows = recipes.map(|recipe| recipe.item().row.read::<CallRow>().expect("a row"));
     let row = rows.find(|row| row.before.len() == 1).expect("a recipe with a call before it");
     let mut planned = case("trap", &["cuCtxSynchronize", "cuCtxGetCurrent", "cuInit", "cuDeviceGetCount"]);
     let labels = [recipe::label_before(&row.call, 0), recipe::label(&row.call), INIT.into(), COUNT.into()];

@@ -89,15 +89,12 @@ struct VariablesFile {
 /// # Errors
 /// The errors of the list, with their places.
 pub fn variables() -> Result<Vec<EnvVariable>, Invalid> {
-    read(SOURCE).map(|(variables, _)| variables)
+    variables_and_left_out().map(|(variables, _)| variables)
 }
 
-/// Documented variables that are not asked about, with the reasons.
-///
-/// # Errors
-/// The errors of the list, with their places.
-pub fn left_out() -> Result<Vec<LeftOut>, Invalid> {
-    read(SOURCE).map(|(_, left_out)| left_out)
+/// The variables, and documented ones that are not asked about, with the reasons.
+pub(super) fn variables_and_left_out() -> Result<(Vec<EnvVariable>, Vec<LeftOut>), Invalid> {
+    read(SOURCE)
 }
 
 pub(super) fn read(source: &str) -> Result<(Vec<EnvVariable>, Vec<LeftOut>), Invalid> {
@@ -144,7 +141,7 @@ impl EnvVariable {
     }
 
     /// The question: the same calls with the variable at exec, set at each moment, and never.
-    pub(super) fn item(self) -> Item<EnvRow> {
+    pub(super) fn item(self) -> Item {
         let set = Step::call("setenv", SET).with("name", self.name.as_str()).with("value", self.value.as_str());
         let case = |name: &str, does: &str, set_before: Option<usize>| {
             let mut steps = self.steps.clone();

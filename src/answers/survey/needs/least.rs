@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{AND, BUT, EVERYTHING_ELSE, NeedRow, NeedsMoment, NeedsProgram, control};
-use crate::survey::document::Row;
+use crate::survey::document::KindRow;
 use cuda_pitfalls_core::recording::PathUse;
 use cuda_pitfalls_core::refusal;
 
@@ -101,7 +101,7 @@ pub fn permissions(rows: &[NeedRow]) -> Permissions {
         |moment| control(rows, NeedsProgram::Driver, moment).map(|row| row.asked.as_slice()).unwrap_or_default();
     // A framework that was not asked about needs nothing that is known.
     let is_asked = |program: &NeedsProgram| {
-        !program.is_framework() || control(rows, *program, NeedsMoment::Init).is_some_and(Row::is_conclusive)
+        !program.is_framework() || control(rows, *program, NeedsMoment::Init).is_some_and(KindRow::is_conclusive)
     };
     for program in NeedsProgram::ALL.into_iter().filter(is_asked) {
         let least = least(rows, program);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::least::{Least, least};
 use super::programs::{NeedsMoment, NeedsProgram, refusing};
 use super::{AND, BUT, EVERYTHING_ELSE, NeedRow, control, of_calls};
-use crate::survey::document::{LeftOut, Row};
+use crate::survey::document::{KindRow, LeftOut};
 use crate::survey::question::{Item, TRAP, scenario};
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::experiment::Step;
@@ -47,7 +47,7 @@ const MAPS_OF_A_FRESH_PROCESS: &str = "driver spawned /proc/self/maps";
 const SIMULATED_ALONE: &str = "/proc/self/task/*/stat";
 
 /// What is not asked about.
-pub fn left_out() -> Vec<LeftOut> {
+pub(super) fn left_out() -> Vec<LeftOut> {
     let calls = NOT_REFUSED.iter().flat_map(|(calls, reason)| calls.iter().map(move |call| (*call, *reason)));
     let files = [
         ("*.so*", "The loader reads libraries; without one there is no program."),
@@ -70,9 +70,9 @@ pub fn next(
     gpus: usize,
     repeat: u32,
     programs: &[NeedsProgram],
-    is_wanted: &dyn Fn(&Item<NeedRow>) -> bool,
-) -> Vec<Item<NeedRow>> {
-    let stages: [&dyn Fn() -> Vec<Item<NeedRow>>; 6] = [
+    is_wanted: &dyn Fn(&Item) -> bool,
+) -> Vec<Item> {
+    let stages: [&dyn Fn() -> Vec<Item>; 6] = [
         &|| controls(programs, gpus, repeat),
         &|| refusals(rows, gpus),
         &|| in_children(rows, gpus),
@@ -80,9 +80,9 @@ pub fn next(
         &|| repairs(rows, gpus),
         &|| taken_away(rows, gpus, repeat),
     ];
-    let is_new = |item: &Item<NeedRow>| rows.iter().all(|row| row.key() != item.row.key());
+    let is_new = |item: &Item| rows.iter().all(|row| row.key() != item.row.key);
     for stage in stages {
-        let new: Vec<Item<NeedRow>> = stage().into_iter().filter(is_new).filter(|item| is_wanted(item)).collect();
+        let new: Vec<Item> = stage().into_iter().filter(is_new).filter(|item| is_wanted(item)).collect();
         if !new.is_empty() {
             return new;
         }
@@ -100,11 +100,11 @@ fn changes_something(row: &NeedRow, rows: &[NeedRow]) -> bool {
 }
 
 /// The question of a row at a moment.
-fn again(row: &NeedRow, moment: NeedsMoment, gpus: usize, repeat: u32) -> Item<NeedRow> {
+fn again(row: &NeedRow, moment: NeedsMoment, gpus: usize, repeat: u32) -> Item {
     item(row.program, moment, gpus, row.refused.as_deref(), row.error.as_deref(), repeat)
 }
 
-fn controls(programs: &[NeedsProgram], gpus: usize, repeat: u32) -> Vec<Item<NeedRow>> {
+fn controls(programs: &[NeedsProgram], gpus: usize, repeat: u32) -> Vec<Item> {
     let mut items = Vec::new();
     for program in programs.iter().copied() {
         for moment in program.moments() {
@@ -126,7 +126,7 @@ pub(super) fn is_of_the_system(path: &str) -> bool {
 }
 
 /// What a framework asked for and the driver's program does not, refused by one error.
-fn of_framework(rows: &[NeedRow], program: NeedsProgram, gpus: usize) -> Vec<Item<NeedRow>> {
+fn of_framework(rows: &[NeedRow], program: NeedsProgram, gpus: usize) -> Vec<Item> {
     let record = |program| control(rows, program, NeedsMoment::Init);
     let (Some(own), Some(driver)) = (record(program), record(NeedsProgram::Driver)) else { return Vec::new() };
     let (files, calls) = of_calls(&own.asked, |during| program.is_after(NeedsMoment::Init, gpus, during));
@@ -166,7 +166,7 @@ fn is_spared(call: &str) -> bool {
 }
 
 /// Everything that a program asked for after each moment, refused.
-fn refusals(rows: &[NeedRow], gpus: usize) -> Vec<Item<NeedRow>> {
+fn refusals(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
     let mut items = Vec::new();
     for program in NeedsProgram::ALL {
         if program.is_framework() {
@@ -197,7 +197,7 @@ fn refusals(rows: &[NeedRow], gpus: usize) -> Vec<Item<NeedRow>> {
 }
 
 /// Everything that changed nothing, refused together.
-fn together(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item<NeedRow>> {
+fn together(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item> {
     let items = NeedsProgram::ALL.into_iter().filter_map(|program| {
         let Least { refusable, .. } = least(rows, program);
         (!refusable.is_empty()).then(|| at_once(program, gpus, EVERYTHING_ELSE, &refusable, None, repeat))
@@ -206,7 +206,7 @@ fn together(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item<NeedRow>> {
 }
 
 /// Where that is too much, what of it makes up for the rest.
-fn repairs(rows: &[NeedRow], gpus: usize) -> Vec<Item<NeedRow>> {
+fn repairs(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
     let mut items = Vec::new();
     for program in NeedsProgram::ALL {
         let Least { refusable, suffices: Some(false), .. } = least(rows, program) else { continue };
@@ -221,7 +221,7 @@ fn repairs(rows: &[NeedRow], gpus: usize) -> Vec<Item<NeedRow>> {
 }
 
 /// Each thing that changed something, refused together with all that need not be there.
-fn taken_away(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item<NeedRow>> {
+fn taken_away(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<Item> {
     let mut items = Vec::new();
     for program in NeedsProgram::ALL {
         let least = least(rows, program);
@@ -246,7 +246,7 @@ fn at_once(
     refused: &BTreeMap<String, String>,
     and: Option<&str>,
     repeat: u32,
-) -> Item<NeedRow> {
+) -> Item {
     let refused = refused.iter().map(|(target, error)| (target.as_str(), Some(error.as_str())));
     let refuses = refusing(refused.chain(and.map(|and| (and, Some(ALONE)))));
     question(NeedRow::new(program, NeedsMoment::Init, Some(name), Some(ALONE)), gpus, refuses, repeat)
@@ -258,7 +258,7 @@ fn may_be_refused(path: &str) -> bool {
 }
 
 /// What changed anything in the driver, refused to children.
-fn in_children(rows: &[NeedRow], gpus: usize) -> Vec<Item<NeedRow>> {
+fn in_children(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
     let is_tried = |row: &&NeedRow| {
         (row.program, row.moment) == (NeedsProgram::Driver, NeedsMoment::Init)
             && row.is_alone()
@@ -267,7 +267,7 @@ fn in_children(rows: &[NeedRow], gpus: usize) -> Vec<Item<NeedRow>> {
     };
     let moments = [NeedsMoment::Forked, NeedsMoment::Spawned];
     let items = rows.iter().filter(is_tried).flat_map(|row| moments.map(|moment| again(row, moment, gpus, 1)));
-    items.filter(|item| !item.row.key().starts_with(MAPS_OF_A_FRESH_PROCESS)).collect()
+    items.filter(|item| !item.row.key.starts_with(MAPS_OF_A_FRESH_PROCESS)).collect()
 }
 
 fn item(
@@ -277,13 +277,13 @@ fn item(
     refused: Option<&str>,
     error: Option<&str>,
     repeat: u32,
-) -> Item<NeedRow> {
+) -> Item {
     let refuses = refusing(refused.map(|refused| (refused, error)));
     question(NeedRow::new(program, moment, refused, error), gpus, refuses, repeat)
 }
 
 /// The question that these refusals make.
-fn question(row: NeedRow, gpus: usize, refuses: Vec<Step>, repeat: u32) -> Item<NeedRow> {
+fn question(row: NeedRow, gpus: usize, refuses: Vec<Step>, repeat: u32) -> Item {
     let program = row.program;
     // A probe is a call of the driver too, and would be recorded as one of the step.
     let case = Case {

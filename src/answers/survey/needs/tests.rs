@@ -29,7 +29,7 @@ fn init(refused: &str, error: &str, status: &str) -> NeedRow {
     row(NeedsProgram::Driver, NeedsMoment::Init, Some(refused), Some(error), status)
 }
 
-fn next(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<crate::survey::Item<NeedRow>> {
+fn next(rows: &[NeedRow], gpus: usize, repeat: u32) -> Vec<crate::survey::Item> {
     super::next(rows, gpus, repeat, &PROGRAMS, &|_| true)
 }
 
@@ -38,7 +38,7 @@ fn controls(files: &[(&str, &str, bool)], calls: &[&str]) -> Vec<NeedRow> {
     let mut rows: Vec<NeedRow> = next(&[], 1, 3)
         .iter()
         .map(|item| {
-            let key = item.row.key();
+            let key = &item.row.key;
             let mut words = key.splitn(3, ' ');
             let program = match words.next() {
                 Some("driver") => NeedsProgram::Driver,
@@ -63,14 +63,14 @@ fn controls(files: &[(&str, &str, bool)], calls: &[&str]) -> Vec<NeedRow> {
 }
 
 fn keys(rows: &[NeedRow]) -> Vec<String> {
-    next(rows, 1, 3).into_iter().map(|item| item.row.key()).collect()
+    next(rows, 1, 3).into_iter().map(|item| item.row.key).collect()
 }
 
 #[test]
 fn every_step_of_every_program_is_a_call_with_its_arguments() {
     for gpus in [1, 2] {
         for item in next(&[], gpus, 3) {
-            let key = item.row.key();
+            let key = &item.row.key;
             let [instance] = item.scenario.instances.as_slice() else { panic!("{key}: one instance") };
             let (mut bound, mut labels) = (BTreeSet::new(), BTreeSet::new());
             for step in instance.cases.iter().flat_map(|case| &case.steps) {
@@ -96,9 +96,9 @@ fn every_step_of_every_program_is_a_call_with_its_arguments() {
 fn a_filter_never_stands_before_the_libraries_are_loaded() {
     for item in next(&[], 1, 3) {
         let steps = &item.scenario.instances[0].cases[0].steps;
-        assert!(!steps[0].has(Effect::Refuses), "{}", item.row.key());
+        assert!(!steps[0].has(Effect::Refuses), "{}", item.row.key);
         let filters = steps.iter().filter(|step| step.call == refusal::STEP).count();
-        assert_eq!(filters, usize::from(item.row.key().ends_with(NOTHING)), "{}", item.row.key());
+        assert_eq!(filters, usize::from(item.row.key.ends_with(NOTHING)), "{}", item.row.key);
     }
 }
 
@@ -144,7 +144,7 @@ fn what_changed_something_is_asked_in_children_and_then_again() {
     assert_eq!(keys(&rows), ["driver init everything else EPERM"]);
     rows.push(init(EVERYTHING_ELSE, "EPERM", "CUDA_SUCCESS"));
     let again = next(&rows, 1, 3);
-    assert_eq!(again.iter().map(|item| item.row.key()).collect::<Vec<_>>(), ["driver init eventfd2 EPERM"]);
+    assert_eq!(again.iter().map(|item| &item.row.key).collect::<Vec<_>>(), ["driver init eventfd2 EPERM"]);
     assert_eq!(again[0].repeat, Some(3));
     rows.iter_mut().for_each(|row| row.standing.attempts = 3);
     assert!(keys(&rows).is_empty());
@@ -171,7 +171,7 @@ fn what_every_error_makes_a_difference_for_is_needed() {
     let steps = &taken_away[0].scenario.instances[0].cases[0].steps;
     let refused: Vec<String> =
         steps.iter().filter(|step| step.has(Effect::Refuses)).map(|step| format!("{:?}", step.args)).collect();
-    assert_eq!(taken_away[0].row.key(), "driver init everything else and eventfd2 EPERM");
+    assert_eq!(taken_away[0].row.key, "driver init everything else and eventfd2 EPERM");
     assert!(refused.len() == 2 && refused[0].contains("ENOSYS") && refused[1].contains("eventfd2"), "{refused:?}");
     rows.push(init("everything else and eventfd2", "EPERM", fails));
     let verified = least(&rows, NeedsProgram::Driver);
@@ -238,7 +238,7 @@ fn where_no_filter_works_it_is_said_why() {
 #[test]
 fn only_rows_with_a_refusal_are_no_controls() {
     let rows = controls(&[], &[]);
-    assert!(rows.iter().all(Row::is_control));
+    assert!(rows.iter().all(KindRow::is_control));
     let refused = row(NeedsProgram::Driver, NeedsMoment::Init, Some("uname"), Some("EPERM"), "CUDA_SUCCESS");
     assert!(!refused.is_control());
     let control = refused.control(&rows).expect("its control");
@@ -282,12 +282,12 @@ fn a_framework_is_refused_what_is_there_for_each_processor_at_once() {
         files: files.map(|path| (path.to_string(), used())).into(),
     }];
     rows.push(jax);
-    let items = super::next(&rows, 1, 1, &[NeedsProgram::Jax], &|item| item.row.key().starts_with("jax init"));
-    let keys: Vec<String> = items.into_iter().map(|item| item.row.key()).collect();
+    let items = super::next(&rows, 1, 1, &[NeedsProgram::Jax], &|item| item.row.key.starts_with("jax init"));
+    let keys: Vec<String> = items.into_iter().map(|item| item.row.key).collect();
     assert!(keys.contains(&"jax init no filter".to_string()), "its control comes first: {keys:?}");
     rows.push(row(NeedsProgram::Jax, NeedsMoment::Init, None, None, "OK"));
-    let items = super::next(&rows, 1, 1, &[NeedsProgram::Jax], &|item| item.row.key().starts_with("jax init"));
-    let keys: Vec<String> = items.into_iter().map(|item| item.row.key()).collect();
+    let items = super::next(&rows, 1, 1, &[NeedsProgram::Jax], &|item| item.row.key.starts_with("jax init"));
+    let keys: Vec<String> = items.into_iter().map(|item| item.row.key).collect();
     let expected = ["/proc/cpuinfo EPERM", "/sys/bus/cpu/devices/cpu*/id EPERM", "pread64 EPERM"]
         .map(|what| format!("jax init {what}"));
     assert_eq!(keys, expected);

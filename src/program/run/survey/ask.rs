@@ -10,7 +10,7 @@ use super::super::{ending, question};
 use super::{SurveyRun, resume};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::document::{Header, LeftOut, SurveyDocument};
-use cuda_pitfalls_answers::survey::{Item, Row, Survey, SurveyAnswer, keyed};
+use cuda_pitfalls_answers::survey::{Item, SCHEMA, SurveyAnswer, SurveyRow, keyed};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::MappedLibrary;
 use cuda_pitfalls_core::observe::Scene;
@@ -18,32 +18,29 @@ use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_render::survey as render;
 
 /// One question, on the libcudart at an index.
-struct SurveyJob<'i, R> {
-    item: &'i Item<R>,
+struct SurveyJob<'i> {
+    item: &'i Item,
     runtime: usize,
     key: String,
 }
 
 impl SurveyRun<'_> {
     /// The document to fill: a new one, or that of the survey to resume.
-    pub(super) fn document<R: Row>(&self, left_out: Vec<LeftOut>) -> Result<SurveyDocument<R>, RunError> {
-        match &self.options.resume {
-            Some(folder) => resume::document::<R>(folder),
-            None => Ok(self.blank(left_out)),
-        }
+    pub(super) fn document(&mut self, left_out: Vec<LeftOut>) -> SurveyDocument {
+        self.stored.take().map_or_else(|| self.blank(left_out), resume::document)
     }
 
     /// Asks all questions that have no row yet. The document is complete if all of them got one.
-    pub(super) fn ask<R: Row>(&mut self, items: &[Item<R>], document: &mut SurveyDocument<R>) -> Result<(), RunError> {
+    pub(super) fn ask(&mut self, items: &[Item], document: &mut SurveyDocument) -> Result<(), RunError> {
         let started = clock::now_ns();
-        let spent = document.survey.elapsed_ns;
+        let spent = document.header.elapsed_ns;
         let jobs = self.jobs(items, document);
         let mut progress = Progress::new(jobs.len());
         let mut runtime = None;
         self.put(document)?;
         self.console.start(jobs.len() as u64);
         for job in &jobs {
-            if self.session.supervisor.interrupt.check() || document.survey.host_unsafe.is_some() {
+            if self.session.supervisor.interrupt.check() || document.header.host_unsafe.is_some() {
                 break;
             }
             if runtime != Some(job.runtime) {
@@ -51,29 +48,29 @@ impl SurveyRun<'_> {
                 runtime = Some(job.runtime);
             }
             self.console.status(&format!("{} · {}", progress.left(), job.key));
-            let Some(row) = self.row(job, &mut document.survey) else { break };
+            let Some(row) = self.row(job, &mut document.header) else { break };
             document.rows.push(row);
             MappedLibrary::merge(&mut document.machine.libraries, self.session.machine.libraries.iter().cloned());
-            document.survey.elapsed_ns = spent + (clock::now_ns() - started);
+            document.header.elapsed_ns = spent + (clock::now_ns() - started);
             self.console.step(progress.done());
             if progress.is_write_due() {
                 self.put(document)?;
             }
         }
-        let answered: BTreeSet<String> = document.rows.iter().map(Row::key).collect();
+        let answered: BTreeSet<String> = document.rows.iter().map(|row| row.key.clone()).collect();
         document.complete = jobs.iter().all(|job| answered.contains(&job.key));
-        document.survey.elapsed_ns = spent + (clock::now_ns() - started);
+        document.header.elapsed_ns = spent + (clock::now_ns() - started);
         Ok(())
     }
 
     /// The questions without a row: first those that are asked once, then the others, libcudart by libcudart.
-    fn jobs<'i, R: Row>(&self, items: &'i [Item<R>], document: &SurveyDocument<R>) -> Vec<SurveyJob<'i, R>> {
-        let mut known: BTreeSet<String> = document.rows.iter().map(Row::key).collect();
+    fn jobs<'i>(&self, items: &'i [Item], document: &SurveyDocument) -> Vec<SurveyJob<'i>> {
+        let mut known: BTreeSet<String> = document.rows.iter().map(|row| row.key.clone()).collect();
         let mut jobs = Vec::new();
         for index in 0..self.session.runtimes.len().max(1) {
             let version = self.session.runtime(index).and_then(|runtime| runtime.version.clone());
             for item in items.iter().filter(|item| item.of_libcudart || index == 0) {
-                let key = keyed(&item.row.key(), version.as_deref().filter(|_| item.of_libcudart));
+                let key = keyed(&item.row.key, version.as_deref().filter(|_| item.of_libcudart));
                 // Of two libcudarts of one version only the first is asked, because rows are identified by version.
                 if known.insert(key.clone()) {
                     jobs.push(SurveyJob { item, runtime: index, key });
@@ -84,7 +81,7 @@ impl SurveyRun<'_> {
     }
 
     /// Asks one question. `None` if the user stopped it: an unfinished question has no row.
-    fn row<R: Row>(&mut self, job: &SurveyJob<'_, R>, header: &mut Header) -> Option<R> {
+    fn row(&mut self, job: &SurveyJob<'_>, header: &mut Header) -> Option<SurveyRow> {
         let SurveyJob { item, runtime, .. } = *job;
         let instance = item.scenario.instances.first()?;
         let mut run = self.run.clone();
@@ -104,15 +101,16 @@ impl SurveyRun<'_> {
         let scene = Scene { calibration: &figures, gpus: &gpus };
         let provenance = self.session.provenance;
         let answered = SurveyAnswer { report: &done, scene: &scene, machine: &self.session.machine, provenance };
-        Some((item.reduce)(item.row.clone(), &answered))
+        Some((item.reduce)(&answered))
     }
 
-    pub(super) fn blank<R: Row>(&self, left_out: Vec<LeftOut>) -> SurveyDocument<R> {
+    pub(super) fn blank(&self, left_out: Vec<LeftOut>) -> SurveyDocument {
         let run = &self.report.run;
         SurveyDocument {
-            schema: SchemaId::current(&R::kind().schema()),
+            schema: SchemaId::current(SCHEMA),
+            kind: self.options.kind,
             provenance: self.report.provenance,
-            survey: Header {
+            header: Header {
                 id: run.id.clone(),
                 version: run.version.clone(),
                 started_at: clock::utc(),
@@ -132,19 +130,19 @@ impl SurveyRun<'_> {
         }
     }
 
-    pub(super) fn put<R: Row>(&self, document: &SurveyDocument<R>) -> Result<(), RunError> {
-        Ok(self.store()?.put(&R::kind().file(), document).map(drop)?)
+    pub(super) fn put(&self, document: &SurveyDocument) -> Result<(), RunError> {
+        Ok(self.store()?.put(&document.kind.file(), document).map(drop)?)
     }
 
     /// Completes the document, prints it, and returns the exit code.
-    pub(super) fn end<R: Row>(&mut self, mut document: SurveyDocument<R>) -> Result<Exit, RunError> {
+    pub(super) fn end(&mut self, mut document: SurveyDocument) -> Result<Exit, RunError> {
         let exit = ending::note(&mut document, &self.session);
         let store = self.store()?;
         ending::finish(&mut document, &store, exit, |document| {
             let json = serde_json::to_string(document).unwrap_or_default();
-            let path = self.folder.join(R::kind().file());
+            let path = self.folder.join(document.kind.file());
             let form = if self.run.asked.quiet { render::ending } else { render::text };
-            let text = form(&Survey::new(document.clone()), &path.to_string_lossy());
+            let text = form(document, &path.to_string_lossy());
             self.console.surveyed(&text, &json, exit)
         })
     }

@@ -1,39 +1,18 @@
-//! Functions that the libraries export and that the survey does not ask about, read from the files without loading
-//! them.
+//! Functions that the libraries export, read from the files without loading them.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek};
 
 use object::{Object, ObjectSymbol, ReadCache};
 
-use cuda_pitfalls_answers::survey::calls::Recipes;
-use cuda_pitfalls_answers::survey::document::LeftOut;
 use cuda_pitfalls_core::machine::Machine;
 
-/// The reason for a symbol that no list names, for instance because a newer library added it.
-const NO_RECIPE: &str = "no recipe yet: scenarios/surveys/calls.toml does not name it";
-
-/// Every exported function of libcuda and of the libcudarts that no recipe calls, with the reason. If no library can be
-/// read, the patterns themselves.
-pub(super) fn left_out(recipes: &Recipes, machine: &Machine) -> Vec<LeftOut> {
+/// Every exported function of libcuda and of the libcudarts; none if no library can be read.
+pub(super) fn functions(machine: &Machine) -> Vec<String> {
     let driver =
         machine.libraries.iter().map(|library| library.path.as_str()).filter(|path| path.contains("libcuda.so"));
     let runtimes = machine.libcudart.iter().map(|runtime| runtime.path.as_str());
-    let mut found: BTreeMap<String, String> = BTreeMap::new();
-    for path in driver.chain(runtimes) {
-        let Ok(file) = File::open(path) else { continue };
-        for name in calls(file) {
-            if !recipes.calls.iter().any(|recipe| recipe.symbol == name) {
-                let reason = recipes.why_left_out(&name).unwrap_or(NO_RECIPE).to_string();
-                found.insert(name, reason);
-            }
-        }
-    }
-    if found.is_empty() {
-        return recipes.left_out.clone();
-    }
-    found.into_iter().map(|(name, reason)| LeftOut { name, reason }).collect()
+    driver.chain(runtimes).filter_map(|path| File::open(path).ok()).flat_map(calls).collect()
 }
 
 /// The exported functions that are named like those of CUDA. Only the symbol tables of the file are read, because

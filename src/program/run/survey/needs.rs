@@ -4,33 +4,34 @@ use super::super::error::RunError;
 use super::{SurveyRun, select};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::survey::Item;
-use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
+use cuda_pitfalls_answers::survey::document::LeftOut;
 use cuda_pitfalls_answers::survey::needs::{self, NeedRow, NeedsProgram};
 
 impl SurveyRun<'_> {
     /// Runs the controls, records what the programs ask for, and refuses it.
-    pub(super) fn needs(mut self) -> Result<Exit, RunError> {
+    pub(super) fn needs(mut self, left_out: Vec<LeftOut>) -> Result<Exit, RunError> {
         if let Some(exit) = self.begin()? {
             return Ok(exit);
         }
-        let mut document: SurveyDocument<NeedRow> = self.document(needs::left_out())?;
+        let mut document = self.document(left_out);
         let gpus = self.session.machine.gpus.len();
         let selectors = self.run.selectors.clone();
         let programs: Vec<NeedsProgram> =
             NeedsProgram::ALL.into_iter().filter(|program| program.is_chosen(&selectors)).collect();
-        let all = |_: &Item<NeedRow>| true;
+        let all = |_: &Item| true;
         let frameworks = needs::next(&[], gpus, 1, &programs, &all).into_iter().map(|item| item.scenario);
         self.session.use_python(self.run.asked.python.as_deref(), &frameworks.collect::<Vec<_>>())?;
         document.machine.python.clone_from(&self.session.machine.python);
         let mut is_checked = false;
         loop {
-            let items = needs::next(&document.rows, gpus, self.options.repeat(), &programs, &|item| {
+            let rows: Vec<NeedRow> = document.rows_of();
+            let items = needs::next(&rows, gpus, self.options.repeat(), &programs, &|item| {
                 // A row says nothing without its control.
-                select::is_chosen(item, &selectors) || item.row.is_control()
+                select::is_chosen(item, &selectors) || item.row.is_control
             });
-            if !is_checked && needs::has_records(&document.rows) {
+            if !is_checked && needs::has_records(&rows) {
                 // Only what the programs ask for can be selected.
-                let asked = needs::next(&document.rows, gpus, self.options.repeat(), &programs, &all);
+                let asked = needs::next(&rows, gpus, self.options.repeat(), &programs, &all);
                 // A framework may not be installed; its controls say so. One with `!` may mean what follows later.
                 let is_program = |selector: &&String| NeedsProgram::ALL.iter().any(|one| one.name() == **selector);
                 let others: Vec<String> =
@@ -39,17 +40,18 @@ impl SurveyRun<'_> {
                 is_checked = true;
             }
             // A question that is asked again replaces its row.
-            document.rows.retain(|row| items.iter().all(|item| item.row.key() != row.key()));
+            document.rows.retain(|row| items.iter().all(|item| item.row.key != row.key));
             self.ask(&items, &mut document)?;
             if items.is_empty() || !document.complete {
                 break;
             }
-            if let Some(why) = needs::unfiltered(&document.rows) {
+            let rows: Vec<NeedRow> = document.rows_of();
+            if let Some(why) = needs::unfiltered(&rows) {
                 let why = format!("nothing can be refused here, so nothing was asked: {why}");
                 self.console.warn(&[why]);
                 break;
             }
-            let disturbed = needs::disturbed(&document.rows);
+            let disturbed = needs::disturbed(&rows);
             if !disturbed.is_empty() {
                 document.complete = false;
                 let why =

@@ -21,9 +21,8 @@ use crate::argument;
 use attempt::Attempts;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::EnvironmentRequest;
-use cuda_pitfalls_answers::survey::SurveyKind;
-use cuda_pitfalls_answers::survey::document::{Row, SurveyDocument};
-use cuda_pitfalls_answers::survey::python::{self, Control, LineRow, List, PythonLine, PythonRow};
+use cuda_pitfalls_answers::survey::python::{self, Control, List, PythonLine, PythonRow};
+use cuda_pitfalls_answers::survey::{LineQuestions, SurveyDocument, SurveyRow};
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::catalogue::{Invalid, SelectError};
 use cuda_pitfalls_core::clock;
@@ -151,19 +150,19 @@ pub(in crate::run) fn file<T>(
 
 impl SurveyRun<'_> {
     /// Asks all chosen lines of a list.
-    pub(super) fn lines<R: LineRow>(mut self, list: List) -> Result<Exit, RunError> {
+    pub(super) fn lines(mut self, mut questions: LineQuestions) -> Result<Exit, RunError> {
         let options = self.options.python.clone();
-        let List { lines, left_out } = list;
+        let List { lines, left_out } = std::mem::take(&mut questions.list);
         let lines = select::chosen(lines, &self.run.selectors)?;
         let found = self.session.callers_python(self.run.asked.python.as_deref(), &lines)?;
         self.report.machine.clone_from(&self.session.machine);
-        let mut document: SurveyDocument<R> = self.document(left_out)?;
+        let mut document = self.document(left_out);
         if self.options.resume.is_some() && document.machine.python != self.session.machine.python {
             let why = "--resume: the interpreter or its packages are not those it was started with; start a new one";
             return Err(RunError::Usage(why.to_string()));
         }
         self.console.header(&self.report, None);
-        let (started, spent) = (clock::now_ns(), document.survey.elapsed_ns);
+        let (started, spent) = (clock::now_ns(), document.header.elapsed_ns);
         if self.options.resume.is_none() {
             self.put(&document)?;
         }
@@ -174,12 +173,12 @@ impl SurveyRun<'_> {
             let attempts = Attempts::new(&self.session, python, folder, self.options.repeat(), jobs);
             let controls: Vec<Control> = python::controls(&visible);
             // The controls are asked again after each resumption, because stored rows come from another session.
-            document.rows.retain(|row| !row.is_control());
-            if self.session.has_libcuda() && !self.hold(&attempts, controls, &mut document)? {
-                document.survey.elapsed_ns = spent + (clock::now_ns() - started);
+            document.rows.retain(|row| !row.is_control);
+            if self.session.has_libcuda() && !self.hold(&attempts, controls, &questions, &mut document)? {
+                document.header.elapsed_ns = spent + (clock::now_ns() - started);
                 return self.refuse_rows(document);
             }
-            self.ask_lines(&lines, &attempts, &mut document, (started, spent))?;
+            self.ask_lines(&lines, &attempts, &questions, &mut document, (started, spent))?;
         } else {
             let missing = self
                 .session
@@ -189,15 +188,16 @@ impl SurveyRun<'_> {
                 .find(|unavailable| unavailable.reason == Reason::NoPython.name());
             let detail = missing.map(|missing| missing.detail.clone()).unwrap_or_default();
             let row = |line: &PythonLine| {
-                R::of(line, PythonRow::of(line, None).unmeasured(Reason::NoPython, detail.clone()), false)
+                let unmeasured = PythonRow::of(line, None).unmeasured(Reason::NoPython, detail.clone());
+                (questions.row)(line, unmeasured, false)
             };
             document.rows = lines.iter().map(row).collect();
         }
-        let place = |row: &R| lines.iter().position(|line| line.id == row.key());
+        let place = |row: &SurveyRow| lines.iter().position(|line| line.id == row.key);
         // Controls first, then in the order of the list, whatever order they were done in.
         document.rows.sort_by_key(place);
-        document.complete = lines.iter().all(|line| document.rows.iter().any(|row| row.key() == line.id));
-        document.survey.elapsed_ns = spent + (clock::now_ns() - started);
+        document.complete = lines.iter().all(|line| document.rows.iter().any(|row| row.key == line.id));
+        document.header.elapsed_ns = spent + (clock::now_ns() - started);
         self.end(document)
     }
 
@@ -214,15 +214,16 @@ impl SurveyRun<'_> {
     }
 
     /// Asks the controls. False if one of them fails.
-    fn hold<R: LineRow>(
+    fn hold(
         &mut self,
         attempts: &Attempts,
         controls: Vec<Control>,
-        document: &mut SurveyDocument<R>,
+        questions: &LineQuestions,
+        document: &mut SurveyDocument,
     ) -> Result<bool, RunError> {
         self.console.status("checking the instrument");
         let at_least = |job: RowJob| RowJob { limit: job.limit.max(CONTROL_TIMEOUT), ..job };
-        let jobs = controls.iter().map(|control| at_least(self.job(&control.line))).collect();
+        let jobs = controls.iter().map(|control| at_least(self.job(&control.line, questions))).collect();
         let (mut rows, mut is_held) = (Vec::new(), Vec::new());
         pool::run(attempts, jobs, &mut self.session.supervisor.interrupt, |done| match done {
             Some(done) => rows.push(done),
@@ -233,46 +234,46 @@ impl SurveyRun<'_> {
             let Some(control) = controls.get(at) else { continue };
             let held = control.held(PythonRow::of(&control.line, None).with(made));
             is_held.push(held.as_expected == Some(true));
-            document.rows.push(R::of(&control.line, held, false));
+            document.rows.push((questions.row)(&control.line, held, false));
         }
         Ok(is_held.len() == controls.len() && is_held.iter().all(|held| *held))
     }
 
     /// Ends the survey without rows, because the controls failed.
-    fn refuse_rows<R: LineRow>(mut self, document: SurveyDocument<R>) -> Result<Exit, RunError> {
+    fn refuse_rows(mut self, document: SurveyDocument) -> Result<Exit, RunError> {
         if self.session.supervisor.interrupt.signal().is_none() {
             let why = "the instrument's controls did not all hold, so nothing was asked";
             self.console.warn(&[why.to_string()]);
         }
         // With a faulty instrument, the controls are all that there is to ask.
-        let complete = document.rows.iter().any(Row::is_unexpected);
+        let complete = document.rows.iter().any(|row| row.is_unexpected);
         self.end(SurveyDocument { complete, ..document })
     }
 
-    fn job(&self, line: &PythonLine) -> RowJob {
-        let wants_memory = self.options.kind == SurveyKind::Python;
-        RowJob { line: line.clone(), limit: self.options.python.limit(line), wants_memory }
+    fn job(&self, line: &PythonLine, questions: &LineQuestions) -> RowJob {
+        RowJob { line: line.clone(), limit: self.options.python.limit(line), wants_memory: questions.has_memory }
     }
 
     /// Asks the lines without a row.
-    fn ask_lines<R: LineRow>(
+    fn ask_lines(
         &mut self,
         lines: &[PythonLine],
         attempts: &Attempts,
-        document: &mut SurveyDocument<R>,
+        questions: &LineQuestions,
+        document: &mut SurveyDocument,
         (started, spent): (u64, u64),
     ) -> Result<(), RunError> {
         let about = self.session.machine.python.clone().unwrap_or_default();
         let (mut asked, mut jobs) = (Vec::new(), Vec::new());
-        let known: BTreeSet<String> = document.rows.iter().map(Row::key).collect();
+        let known: BTreeSet<String> = document.rows.iter().map(|row| row.key.clone()).collect();
         for line in lines.iter().filter(|line| !known.contains(&line.id)) {
             match self.lacks(line, &about, attempts) {
                 Some((reason, detail)) => {
                     let row = PythonRow::of(line, Some(&about)).unmeasured(reason, detail);
-                    document.rows.push(R::of(line, row, false));
+                    document.rows.push((questions.row)(line, row, false));
                 }
                 None => {
-                    jobs.push(self.job(line));
+                    jobs.push(self.job(line, questions));
                     asked.push(line);
                 }
             }
@@ -289,18 +290,18 @@ impl SurveyRun<'_> {
                 let is_place =
                     |call: &String| line.returned.as_ref().is_some_and(|returned| returned.calls.contains(call));
                 let met = made.iter().any(|made| made.called.iter().any(is_place));
-                document.rows.push(R::of(line, PythonRow::of(line, Some(&about)).with(made), met));
-                document.survey.elapsed_ns = spent + (clock::now_ns() - started);
+                document.rows.push((questions.row)(line, PythonRow::of(line, Some(&about)).with(made), met));
+                document.header.elapsed_ns = spent + (clock::now_ns() - started);
                 console.step(progress.done());
                 console.status(&format!("{} · {}", progress.left(), line.id));
                 if progress.is_write_due() {
-                    failed = store.put(&R::kind().file(), document).err().or(failed.take());
+                    failed = store.put(&document.kind.file(), document).err().or(failed.take());
                 }
             }
             None => console.tick(),
         });
-        document.survey.attempts_ns += attempts.spent_ns();
-        document.survey.host_unsafe = attempts.unkillable();
+        document.header.attempts_ns += attempts.spent_ns();
+        document.header.host_unsafe = attempts.unkillable();
         failed.map_or(Ok(()), |error| Err(RunError::from(error)))
     }
 

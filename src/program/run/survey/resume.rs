@@ -6,14 +6,14 @@ use super::super::error::RunError;
 use super::super::session::Session;
 use super::SurveyOptions;
 use super::select::refuse_first;
-use cuda_pitfalls_answers::survey::{Row, Survey, SurveyDocument, SurveyKind};
+use cuda_pitfalls_answers::survey::{Header, SurveyDocument, SurveyKind};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{StoreError, Stored};
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::verdict::Provenance;
 
 /// Reads the survey in the folder of a run.
-pub(super) fn open(folder: &Path) -> Result<Survey, RunError> {
+pub(super) fn open(folder: &Path) -> Result<SurveyDocument, RunError> {
     let mut files = SurveyKind::all().iter().map(|kind| folder.join(kind.file()));
     let Some(path) = files.find(|path| path.is_file()) else {
         let folder = terminal(&folder.to_string_lossy());
@@ -21,33 +21,29 @@ pub(super) fn open(folder: &Path) -> Result<Survey, RunError> {
     };
     let refused = |error: StoreError| RunError::Usage(format!("--resume: {error}"));
     let stored = Stored::open(&path).map_err(refused)?;
-    let survey = Survey::of(&stored).unwrap_or_else(|| Err(stored.unreadable("it is no survey".to_string())));
-    survey.map_err(refused)
+    let survey = SurveyDocument::from_stored(&stored);
+    survey.unwrap_or_else(|| Err(stored.unreadable("it is no survey".to_string()))).map_err(refused)
 }
 
-/// Reads the survey with rows of a known type.
-pub(super) fn document<R: Row>(folder: &Path) -> Result<SurveyDocument<R>, RunError> {
-    let stored = Stored::open(&folder.join(R::kind().file()))?;
-    let mut document: SurveyDocument<R> = stored.parse_by(&R::kind().schema(), SurveyDocument::parse)?;
-    document.survey.resumed += 1;
-    document.survey.exit = None;
-    document.survey.interrupted = None;
-    document.survey.finished_at = None;
-    document.survey.host_unsafe = None;
-    Ok(document)
+/// The document of a survey that goes on.
+pub(super) fn document(mut survey: SurveyDocument) -> SurveyDocument {
+    let Header { resumed, exit, interrupted, finished_at, host_unsafe, .. } = &mut survey.header;
+    *resumed += 1;
+    (*exit, *interrupted, *finished_at, *host_unsafe) = (None, None, None, None);
+    survey
 }
 
 /// Refuses to resume a survey with other options: rows that were asked in two ways do not belong in one document, and a
 /// partial survey would look complete.
-pub(super) fn same_question(survey: &Survey, options: &SurveyOptions) -> Result<(), RunError> {
-    let (header, begun) = (survey.header(), survey.kind().name());
+pub(super) fn same_question(survey: &SurveyDocument, options: &SurveyOptions) -> Result<(), RunError> {
+    let (header, begun) = (&survey.header, survey.kind.name());
     // One of the two has the default of listed forms, the other has the same number by --repeat.
     let with = if options.asked.repeat.is_some() { "without" } else { "with" };
     let selectors = if header.selectors.is_empty() { "none".to_string() } else { header.selectors.join(" ") };
     let has_other_repeat = header.generate > 0 && options.repeat_generated() != header.repeat_generated;
     refuse_first(
         [
-            (survey.kind() != options.kind, format!("that is a survey of {begun}, not of {}", options.kind.name())),
+            (survey.kind != options.kind, format!("that is a survey of {begun}, not of {}", options.kind.name())),
             (
                 header.version != env!("CARGO_PKG_VERSION"),
                 format!("it was started by version {}; start a new one", header.version),
@@ -73,12 +69,12 @@ pub(super) fn same_question(survey: &Survey, options: &SurveyOptions) -> Result<
 }
 
 /// Refuses to mix rows of two machines, or real and simulated ones.
-pub(super) fn same_machine(survey: &Survey, session: &Session) -> Result<(), RunError> {
-    let (then, now) = (survey.machine(), &session.machine);
+pub(super) fn same_machine(survey: &SurveyDocument, session: &Session) -> Result<(), RunError> {
+    let (then, now) = (&survey.machine, &session.machine);
     let uuids = |machine: &Machine| machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect::<Vec<_>>();
     let versions = |machine: &Machine| machine.libcudart.iter().map(|it| it.version.clone()).collect::<Vec<_>>();
     let simulated = |provenance: Provenance| provenance == Provenance::Simulated;
-    let subject = if simulated(survey.provenance()) != simulated(session.provenance) {
+    let subject = if simulated(survey.provenance) != simulated(session.provenance) {
         "where it was started: one is the simulated machine"
     } else if then.driver_version != now.driver_version {
         "the driver it was started on"

@@ -2,7 +2,6 @@
 
 use super::super::error::RunError;
 use super::SurveyOptions;
-use cuda_pitfalls_answers::survey::document::Row;
 use cuda_pitfalls_answers::survey::needs::NeedsProgram;
 use cuda_pitfalls_answers::survey::python::PythonLine;
 use cuda_pitfalls_answers::survey::{Item, SurveyKind};
@@ -12,27 +11,26 @@ use cuda_pitfalls_core::text::escape;
 /// Refuses options that exclude each other, before the machine is touched.
 pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), RunError> {
     let SurveyOptions { kind, asked, python, selectors, .. } = options;
-    let is_of_lines = kind.is_of_lines();
-    let is_python = *kind == SurveyKind::Python;
+    let file = kind.described();
+    let is_of_lines = file.takes("--jobs");
     let is_of_framework = |program: &NeedsProgram| program.is_framework() && program.is_chosen(selectors);
     let needs_python = *kind == SurveyKind::Needs && NeedsProgram::ALL.iter().any(is_of_framework);
-    let has_several = matches!(kind, SurveyKind::Calls | SurveyKind::Startup);
     refuse_first([
-        (options.generate > 0 && *kind != SurveyKind::Mask, "--generate belongs to `survey mask`"),
-        (options.visible_gpus != 1 && *kind != SurveyKind::Calls, "--visible-gpus belongs to `survey calls`"),
+        (options.generate > 0 && !file.takes("--generate"), "--generate belongs to `survey mask`"),
+        (options.visible_gpus != 1 && !file.takes("--visible-gpus"), "--visible-gpus belongs to `survey calls`"),
         (
-            asked.libcudart.len() > 1 && !has_several,
+            asked.libcudart.len() > 1 && !file.takes("--libcudart"),
             "--libcudart given several times belongs to `survey calls` and `survey startup`",
         ),
-        (asked.python.is_some() && !needs_python && !is_of_lines, "--python belongs to `survey python`"),
+        (asked.python.is_some() && !needs_python && !file.takes("--python"), "--python belongs to `survey python`"),
         (python.jobs.is_some() && !is_of_lines, "--jobs belongs to `survey python`"),
-        (python.timeout.is_some() && !is_of_lines, "--timeout belongs to `survey python`"),
-        (python.keep_traces && !is_of_lines, "--keep-traces belongs to `survey python`"),
+        (python.timeout.is_some() && !file.takes("--timeout"), "--timeout belongs to `survey python`"),
+        (python.keep_traces && !file.takes("--keep-traces"), "--keep-traces belongs to `survey python`"),
         (
-            !python.requests.is_empty() && !is_python,
+            !python.requests.is_empty() && !file.takes("--with"),
             "--with, --releases, --environments and --latest belongs to `survey python`",
         ),
-        (python.rows.is_some() && !is_python, "--rows belongs to `survey python`"),
+        (python.rows.is_some() && !file.takes("--rows"), "--rows belongs to `survey python`"),
         (
             python.rows.is_some() && python.allow.is_empty(),
             "--rows: the file's lines are code that did not come with this program; read it, and allow it by --allow \
@@ -70,9 +68,9 @@ pub(in crate::run) trait Choice {
     fn groups(&self) -> Vec<&str>;
 }
 
-impl<R: Row> Choice for Item<R> {
+impl Choice for Item {
     fn key(&self) -> String {
-        self.row.key()
+        self.row.key.clone()
     }
 
     fn groups(&self) -> Vec<&str> {
@@ -150,8 +148,9 @@ mod tests {
 
     fn keys(selectors: &[&str]) -> Result<Vec<String>, RunError> {
         let selectors: Vec<String> = selectors.iter().map(|selector| (*selector).to_string()).collect();
-        let items = chosen(calls::items(1).expect("the recipes are read"), &selectors)?;
-        Ok(items.into_iter().map(|item| item.row.key()).collect())
+        let recipes = calls::recipes(1).expect("the recipes are read").calls.into_iter();
+        let items = chosen(recipes.map(calls::Recipe::item).collect(), &selectors)?;
+        Ok(items.into_iter().map(|item| item.row.key).collect())
     }
 
     #[test]
