@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use cuda_pitfalls::report::Stored;
-use cuda_pitfalls::survey::errors::{Effect, ErrorRow};
+use cuda_pitfalls::survey::errors::{ErrorEffect, ErrorRow};
 use cuda_pitfalls::survey::python::PythonRow;
 use cuda_pitfalls::survey::{KindRow, SurveyDocument, SurveyKind, SurveyRow};
 use cuda_pitfalls::verdict::Reason;
@@ -243,7 +243,7 @@ fn what_a_line_makes_of_an_nvml_that_fails_or_lies_is_told() {
     }
     for (lie, value) in [("NVML counts 16", "16"), ("NVML counts 0", "0")] {
         let row = of(&format!("torch, counts, {lie}"));
-        assert_eq!((row.value.as_deref(), row.effect(&rows)), (Some(value), Some(Effect::Silent)), "{lie}");
+        assert_eq!((row.value.as_deref(), row.effect(&rows)), (Some(value), Some(ErrorEffect::Silent)), "{lie}");
     }
     assert_eq!(of("torch, counts, NVML handle 999").met, Some(false), "it asks for no handle");
     assert_eq!(of("torch, counts, cuInit 999").met, Some(false), "NVML has counted, and libcuda is not asked");

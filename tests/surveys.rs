@@ -9,10 +9,10 @@ use cuda_pitfalls::explain::{Explainer, Query};
 use cuda_pitfalls::report::{Stored, read};
 use cuda_pitfalls::survey::calls::CallRow;
 use cuda_pitfalls::survey::env::{self, EnvRow};
-use cuda_pitfalls::survey::errors::{Effect, ErrorRow};
+use cuda_pitfalls::survey::errors::{ErrorEffect, ErrorRow};
 use cuda_pitfalls::survey::mask::{MaskRow, by_todays_rule};
 use cuda_pitfalls::survey::needs::{EVERYTHING_ELSE, NeedRow, NeedsProgram};
-use cuda_pitfalls::survey::startup::{HostMemory, StartBeside, StartRow};
+use cuda_pitfalls::survey::startup::{ProcessMemory, StartBeside, StartRow};
 use cuda_pitfalls::survey::{KindRow, SurveyDocument, SurveyKind};
 use cuda_pitfalls::verdict::{Provenance, Reason};
 use rustix::process::Signal;
@@ -62,7 +62,7 @@ fn what_frameworks_say_of_a_driver_that_does_not_start_is_explained() {
     let (mut said, mut wrong) = (0, Vec::new());
     for (name, file) in committed() {
         let rows: Vec<ErrorRow> = open(&file).rows_of();
-        for row in rows.iter().filter(|row| row.effect(&rows) == Some(Effect::Raises)) {
+        for row in rows.iter().filter(|row| row.effect(&rows) == Some(ErrorEffect::Raises)) {
             let (Some(returned), Some(raised)) = (&row.returned, &row.raised) else { continue };
             // An invalid value can come of anything.
             if !["cuInit", "count"].contains(&returned.place.as_str()) || returned.code == 1 {
@@ -225,7 +225,7 @@ fn a_start_is_timed_with_each_number_of_gpus_and_beside_another_process() {
         let beside: Vec<StartBeside> = row.cases.iter().map(|case| case.beside).collect();
         assert_eq!(beside, [StartBeside::Alone, StartBeside::Initialised, StartBeside::Context]);
         for case in &row.cases {
-            let resident = |host: &Option<HostMemory>| host.as_ref()?.resident_bytes.map(|bytes| bytes.median);
+            let resident = |host: &Option<ProcessMemory>| host.as_ref()?.resident_bytes.map(|bytes| bytes.median);
             let before = resident(&case.before).expect("host memory is read before the first call");
             assert!(before > 1 << 20, "{before}");
             assert!(case.steps.iter().all(|step| step.elapsed_ns.len() == 1 && resident(&step.host) >= Some(1 << 20)));

@@ -101,7 +101,7 @@ fn rows(file: &KindFile, sources: &[NamedSurvey]) -> Vec<FactRow> {
 }
 
 /// What a section is made of: all documents of a page, or one of them.
-struct Page<'a> {
+struct SurveyPage<'a> {
     file: &'a KindFile,
     sources: &'a [NamedSurvey],
     rows: Vec<FactRow>,
@@ -109,7 +109,7 @@ struct Page<'a> {
     suffix: String,
 }
 
-impl Page<'_> {
+impl SurveyPage<'_> {
     fn title(&self, form: &SectionForm) -> String {
         let machine = self.sources.first().map(|source| source.survey.machine.summary()).unwrap_or_default();
         match form.title.contains("{machine}") {
@@ -170,12 +170,12 @@ fn blocks(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Block> {
 
 fn sections(kind: SurveyKind, sources: &[NamedSurvey]) -> Vec<Section> {
     let file = kind.described();
-    let whole = Page { file, sources, rows: rows(file, sources), suffix: String::new() };
+    let whole = SurveyPage { file, sources, rows: rows(file, sources), suffix: String::new() };
     let mut pages = Vec::new();
     for source in sources {
         let suffix = if sources.len() > 1 { format!(" ({})", source.name) } else { String::new() };
         let sources = std::slice::from_ref(source);
-        pages.push(Page { file, sources, rows: rows(file, sources), suffix });
+        pages.push(SurveyPage { file, sources, rows: rows(file, sources), suffix });
     }
     let mut sections = Vec::new();
     // The sections that each document has stand together, document by document.

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::comparison::{CompareError, Comparison, EntryDifference, FactDifference, Relation, is_noise, yes_or_no};
 use super::pair::ComparedEntry;
-use crate::survey::startup::Spread;
+use crate::survey::startup::FigureRange;
 use crate::survey::{Compared, FactForm, FactRow, KindFile, RowAttempts, SurveyDocument, ValueForm};
 use cuda_pitfalls_core::text::{counts, units};
 
@@ -108,7 +108,7 @@ fn numbers(list: &Value) -> Option<impl Iterator<Item = i64>> {
 
 /// The medians of two spreads that have nothing in common, if they differ by more than a fifth and by more than `same`.
 fn apart(one: &Value, other: &Value, same: i64) -> Option<[u64; 2]> {
-    let [one, other] = [Spread::deserialize(one).ok()?, Spread::deserialize(other).ok()?];
+    let [one, other] = [FigureRange::deserialize(one).ok()?, FigureRange::deserialize(other).ok()?];
     let is_disjoint = one.most < other.least || other.most < one.least;
     let difference = (one.median - other.median).abs();
     let is_much = difference > same && difference > one.median.min(other.median) / 5;

@@ -85,7 +85,7 @@ impl KindRow for EnvRow {
 
 impl EnvRow {
     fn with(mut self, answered: &SurveyAnswer<'_>) -> EnvRow {
-        let mut standing = RowAttempts::of(answered.report);
+        let mut standing = RowAttempts::from_report(answered.report);
         let at_exec = effect(AT_EXEC, answered, &mut standing);
         for moment in &mut self.moments {
             moment.effect = effect(&variable::case_before(&moment.before), answered, &mut standing);

@@ -120,7 +120,7 @@ fn library(calls: &[String]) -> CallLibrary {
 
 /// What the user sees of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Effect {
+pub enum ErrorEffect {
     /// The line did what it does without an error.
     Nothing,
     /// The line went on with another value, such as the CPU, and raised nothing. It may have warned.
@@ -138,21 +138,21 @@ impl ErrorRow {
     }
 
     /// What the user sees; `None` if the line did not come to the place, or if that is not known.
-    pub fn effect(&self, rows: &[ErrorRow]) -> Option<Effect> {
+    pub fn effect(&self, rows: &[ErrorRow]) -> Option<ErrorEffect> {
         if self.met != Some(true) {
             return None;
         }
         if self.left.is_some() {
-            return Some(Effect::Dies);
+            return Some(ErrorEffect::Dies);
         }
         if !self.is_conclusive() {
             return None;
         }
         let usual = self.control(rows)?.value.as_ref()?;
         match (&self.raised, &self.value) {
-            (Some(_), _) => Some(Effect::Raises),
-            (None, Some(value)) if value == usual => Some(Effect::Nothing),
-            (None, Some(_)) => Some(Effect::Silent),
+            (Some(_), _) => Some(ErrorEffect::Raises),
+            (None, Some(value)) if value == usual => Some(ErrorEffect::Nothing),
+            (None, Some(_)) => Some(ErrorEffect::Silent),
             (None, None) => None,
         }
     }

@@ -171,8 +171,8 @@ impl MaskRow {
         let observations = answered.observations(TRAP);
         let plan = answered.report.plan.as_ref();
         let seen: Vec<MaskSeen> =
-            observations.iter().filter_map(|shown| MaskSeen::of(shown, plan?, answered)).collect();
-        self.standing = RowAttempts::of(answered.report);
+            observations.iter().filter_map(|shown| MaskSeen::from_observation(shown, plan?, answered)).collect();
+        self.standing = RowAttempts::from_report(answered.report);
         self.status = self.standing.agreed("status", seen.iter().map(|seen| seen.status.clone()));
         self.count = self.standing.agreed("count", seen.iter().map(|seen| seen.count)).flatten();
         self.gpus = self.standing.agreed("gpus", seen.iter().map(|seen| seen.gpus.clone())).flatten();
@@ -202,7 +202,7 @@ struct MaskSeen {
 }
 
 impl MaskSeen {
-    fn of(shown: &Observation, plan: &Plan, answered: &SurveyAnswer<'_>) -> Option<MaskSeen> {
+    fn from_observation(shown: &Observation, plan: &Plan, answered: &SurveyAnswer<'_>) -> Option<MaskSeen> {
         let init = shown.step("init")?.status.as_ref()?;
         let counted = shown.step("count")?;
         if init.code != 0 {

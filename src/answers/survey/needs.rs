@@ -49,7 +49,7 @@ pub struct NeedRow {
     /// not says nothing.
     pub met: Option<bool>,
     /// What each call returned, in the order of the calls; null if attempts disagree.
-    pub statuses: Option<Vec<CallStatus>>,
+    pub statuses: Option<Vec<ReturnedStatus>>,
     /// The GPUs that the program sees, by CUDA or NVML ordinal, as NVML indices of this machine; null if attempts
     /// disagree.
     pub gpus: Option<Vec<u32>>,
@@ -57,7 +57,7 @@ pub struct NeedRow {
     pub died: Option<Death>,
     /// The files and system calls that it asked for, call by call; only where a filter refuses nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub asked: Vec<Asked>,
+    pub asked: Vec<SystemUse>,
     /// How many attempts count, and why others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
@@ -65,7 +65,7 @@ pub struct NeedRow {
 
 /// What one call returned.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct CallStatus {
+pub struct ReturnedStatus {
     /// The call, with a number if the program makes it several times.
     pub call: String,
     /// Its status, by the C name.
@@ -83,7 +83,7 @@ pub struct Death {
 
 /// What the processes of a program asked the system for during one call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Asked {
+pub struct SystemUse {
     /// The call, or `refuse`, `start` or `wait` for a step of the harness; `load` for what comes before the first.
     pub during: String,
     /// How often each system call was made.
@@ -153,7 +153,7 @@ impl NeedRow {
 
     fn with(mut self, answered: &SurveyAnswer<'_>) -> NeedRow {
         let uuids: Vec<&str> = answered.scene.gpus.iter().map(|gpu| gpu.uuid.as_str()).collect();
-        let mut standing = RowAttempts::of(answered.report);
+        let mut standing = RowAttempts::from_report(answered.report);
         let (mut seen, mut first) = (Vec::new(), None);
         if let Some((planned, recordings)) = answered.recordings(TRAP) {
             seen.extend(recordings.iter().map(|recording| self::seen(planned, recording, &uuids)));
@@ -182,14 +182,14 @@ impl NeedRow {
     }
 
     /// The first call that did not return what it returns without a refusal, and its status.
-    pub fn first_failure(&self, control: &NeedRow) -> Option<&CallStatus> {
+    pub fn first_failure(&self, control: &NeedRow) -> Option<&ReturnedStatus> {
         let usual = control.statuses.as_deref().unwrap_or_default();
         self.statuses.as_deref()?.iter().find(|status| !usual.contains(status))
     }
 
     /// The first call that fails because of this refusal alone, where it is made from the first call on and whoever
     /// makes it; `None` for other rows, and for those without effect.
-    pub fn effect_at_start<'a>(&'a self, rows: &'a [NeedRow]) -> Option<&'a CallStatus> {
+    pub fn effect_at_start<'a>(&'a self, rows: &'a [NeedRow]) -> Option<&'a ReturnedStatus> {
         let control = self.control(rows).filter(|_| self.is_alone() && self.moment == NeedsMoment::Init)?;
         let differs = self.is_conclusive() && self.met != Some(false) && self.differs(control);
         self.first_failure(control).filter(|_| differs)
@@ -222,8 +222,8 @@ fn control(rows: &[NeedRow], program: NeedsProgram, moment: NeedsMoment) -> Opti
 }
 
 /// What calls returned, in a line.
-pub fn returned(statuses: &[CallStatus]) -> String {
-    let each = statuses.iter().map(|CallStatus { call, status }| format!("{call} {status}"));
+pub fn returned(statuses: &[ReturnedStatus]) -> String {
+    let each = statuses.iter().map(|ReturnedStatus { call, status }| format!("{call} {status}"));
     each.collect::<Vec<_>>().join(", ")
 }
 
@@ -245,20 +245,20 @@ pub fn disturbed(rows: &[NeedRow]) -> Vec<String> {
     free.filter(|free| free.control(rows).is_some_and(|filtered| filtered.differs(free))).map(KindRow::key).collect()
 }
 
-struct Seen {
+struct RefusalResult {
     met: bool,
-    statuses: Vec<CallStatus>,
+    statuses: Vec<ReturnedStatus>,
     gpus: Vec<u32>,
     died: Option<Death>,
 }
 
-fn seen(planned: &CasePlan, recording: &Recording, uuids: &[&str]) -> Seen {
+fn seen(planned: &CasePlan, recording: &Recording, uuids: &[&str]) -> RefusalResult {
     let label = |step: usize| planned.steps.get(step).map(|step| step.label.as_str());
     let (mut statuses, mut gpus) = (Vec::new(), Vec::new());
     for said in &recording.events {
         let Event::End { step, status: Some(status), values, .. } = &said.event else { continue };
         let Some(label) = label(*step).filter(|label| programs::is_call(label)) else { continue };
-        statuses.push(CallStatus { call: label.to_string(), status: status_name(status) });
+        statuses.push(ReturnedStatus { call: label.to_string(), status: status_name(status) });
         if let (0, Some(Value::Text(uuid))) = (status.code, values.get("uuid")) {
             let place = uuids.iter().position(|known| known == uuid);
             gpus.extend(place.and_then(|place| u32::try_from(place).ok()));
@@ -278,19 +278,19 @@ fn seen(planned: &CasePlan, recording: &Recording, uuids: &[&str]) -> Seen {
     });
     let at = exit.deadline_at.or(exit.died_at).or(last).and_then(label).map(str::to_string);
     let met = recording.system_calls.iter().any(|step| !step.refused.is_empty());
-    Seen { met, statuses, gpus, died: by.map(|by| Death { by, at }) }
+    RefusalResult { met, statuses, gpus, died: by.map(|by| Death { by, at }) }
 }
 
 /// What was asked for, by the step that was under way. Of a framework's files only those of the system are kept: an
 /// import opens thousands of its own. How its interpreter starts is not asked about, and tells whose machine it is.
-fn asked(program: NeedsProgram, planned: &CasePlan, recording: &Recording) -> Vec<Asked> {
+fn asked(program: NeedsProgram, planned: &CasePlan, recording: &Recording) -> Vec<SystemUse> {
     let during = |step: Option<usize>| step.and_then(|step| planned.steps.get(step)).map_or(LOAD, |step| &step.label);
     let kept = |files: &BTreeMap<String, PathUse>| {
         let is_kept = |path: &str| !program.is_framework() || refusals::is_of_the_system(path);
         files.iter().filter(|(path, _)| is_kept(path)).map(|(path, used)| (path.clone(), used.clone())).collect()
     };
     let is_asked = |step: &&StepSystemCalls| !program.is_framework() || step.step.is_some();
-    let asked = recording.system_calls.iter().filter(is_asked).map(|step| Asked {
+    let asked = recording.system_calls.iter().filter(is_asked).map(|step| SystemUse {
         during: during(step.step).to_string(),
         system_calls: step.calls.clone(),
         files: kept(&step.paths),
@@ -299,7 +299,7 @@ fn asked(program: NeedsProgram, planned: &CasePlan, recording: &Recording) -> Ve
 }
 
 /// The names of everything that was asked for in these calls: files with how they were used, and system calls.
-fn of_calls(asked: &[Asked], is_of: impl Fn(&str) -> bool) -> (BTreeMap<&str, PathUse>, BTreeSet<&str>) {
+fn of_calls(asked: &[SystemUse], is_of: impl Fn(&str) -> bool) -> (BTreeMap<&str, PathUse>, BTreeSet<&str>) {
     let (mut files, mut calls) = (BTreeMap::<&str, PathUse>::new(), BTreeSet::new());
     for asked in asked.iter().filter(|asked| is_of(&asked.during)) {
         calls.extend(asked.system_calls.keys().map(String::as_str));

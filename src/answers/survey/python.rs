@@ -9,7 +9,7 @@ mod seen;
 
 pub use control::{Control, controls};
 pub use list::{List, MOST_BYTES, PythonLine, built_in, read};
-pub use seen::{PythonAttempt, Raised, Said, made, stack_of_init};
+pub use seen::{ProgramMessages, PythonAttempt, Raised, made, stack_of_init};
 
 use std::collections::BTreeMap;
 
@@ -174,7 +174,7 @@ impl KindRow for PythonRow {
 
 impl PythonRow {
     /// A row without results for this line.
-    pub fn of(line: &PythonLine, interpreter: Option<&Interpreter>) -> PythonRow {
+    pub fn new(line: &PythonLine, interpreter: Option<&Interpreter>) -> PythonRow {
         let version = |name: &String| interpreter?.packages.get(name)?.clone();
         let versions = line.packages().into_iter().filter_map(|name| Some((name.clone(), version(&name)?))).collect();
         let PythonLine { id, framework, before, ask, env, note, .. } = line.clone();

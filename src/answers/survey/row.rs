@@ -39,7 +39,7 @@ pub fn keyed(question: &str, libcudart: Option<&str>) -> String {
 
 impl RowAttempts {
     /// The attempts of a question, from its results.
-    pub fn of(done: &ScenarioReport) -> RowAttempts {
+    pub fn from_report(done: &ScenarioReport) -> RowAttempts {
         let attempts = || done.cases.iter().flat_map(|case| &case.attempts);
         let counting = attempts().filter(|attempt| attempt.judged.invalid.is_empty()).count();
         let mut invalid = BTreeMap::new();

@@ -48,7 +48,7 @@ pub struct StartCase {
     /// What the other process has done before.
     pub beside: StartBeside,
     /// The host memory before the first call, with the libraries loaded; null if it was not read.
-    pub before: Option<HostMemory>,
+    pub before: Option<ProcessMemory>,
     /// Each call, in their order.
     pub steps: Vec<StartStep>,
 }
@@ -63,28 +63,28 @@ pub struct StartStep {
     /// How long it took in each attempt that counts, in nanoseconds, in the order of the attempts.
     pub elapsed_ns: Vec<u64>,
     /// The host memory after it; null if it was not read.
-    pub host: Option<HostMemory>,
+    pub host: Option<ProcessMemory>,
 }
 
 /// The host memory of a process, as `/proc/PID/status` has it, in bytes. A figure is null if the kernel does not give
 /// it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct HostMemory {
+pub struct ProcessMemory {
     /// `VmRSS`: what is in memory, the pages of libraries included.
-    pub resident_bytes: Option<Spread>,
+    pub resident_bytes: Option<FigureRange>,
     /// `RssAnon`: what of it is the process's own.
-    pub anonymous_bytes: Option<Spread>,
+    pub anonymous_bytes: Option<FigureRange>,
     /// `VmLck`: locked by mlock(2).
-    pub locked_bytes: Option<Spread>,
+    pub locked_bytes: Option<FigureRange>,
     /// `VmPin`: pinned by the kernel, where it counts that.
-    pub pinned_bytes: Option<Spread>,
+    pub pinned_bytes: Option<FigureRange>,
     /// `VmSize`: the address space.
-    pub virtual_bytes: Option<Spread>,
+    pub virtual_bytes: Option<FigureRange>,
 }
 
 /// A figure over all attempts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Spread {
+pub struct FigureRange {
     /// The smallest.
     pub least: i64,
     /// The middle one; of two, the smaller one.
@@ -93,19 +93,19 @@ pub struct Spread {
     pub most: i64,
 }
 
-impl Spread {
+impl FigureRange {
     /// The spread of some figures; `None` for none.
-    pub fn of(figures: impl IntoIterator<Item = i64>) -> Option<Spread> {
+    pub fn from_figures(figures: impl IntoIterator<Item = i64>) -> Option<FigureRange> {
         let figures: Vec<i64> = figures.into_iter().collect();
         let (least, most) = (*figures.iter().min()?, *figures.iter().max()?);
-        Some(Spread { least, median: median(figures)?, most })
+        Some(FigureRange { least, median: median(figures)?, most })
     }
 }
 
 impl StartStep {
     /// How long the call took, in nanoseconds; `None` if no attempt counts.
-    pub fn took(&self) -> Option<Spread> {
-        Spread::of(self.elapsed_ns.iter().map(|ns| i64::try_from(*ns).unwrap_or(i64::MAX)))
+    pub fn took(&self) -> Option<FigureRange> {
+        FigureRange::from_figures(self.elapsed_ns.iter().map(|ns| i64::try_from(*ns).unwrap_or(i64::MAX)))
     }
 }
 
@@ -136,11 +136,12 @@ impl StartRow {
     }
 
     fn with(self, answered: &SurveyAnswer<'_>) -> StartRow {
-        let mut standing = RowAttempts::of(answered.report);
+        let mut standing = RowAttempts::from_report(answered.report);
         let version = answered.libcudart_version().filter(|_| self.program == StartProgram::Runtime);
         let cases = StartBeside::ALL.into_iter().filter_map(|beside| {
             let (planned, recordings) = answered.recordings(&beside.name())?;
-            let seen: Vec<Vec<Seen>> = recordings.into_iter().map(|recording| seen(planned, recording)).collect();
+            let seen: Vec<Vec<CallReading>> =
+                recordings.into_iter().map(|recording| seen(planned, recording)).collect();
             case(beside, &seen, &mut standing)
         });
         StartRow { cases: cases.collect(), libcudart_version: version, standing, ..self }
@@ -202,18 +203,18 @@ fn item(program: StartProgram, visible_gpus: u32) -> Item {
 }
 
 /// What one attempt showed of one call; or, under the label [`programs::BEFORE`], of the time before the first.
-struct Seen {
+struct CallReading {
     call: String,
     status: String,
     elapsed_ns: u64,
     host: Option<Figures>,
 }
 
-/// Host memory, in the order of [`HostMemory`].
+/// Host memory, in the order of [`ProcessMemory`].
 type Figures = [Option<i64>; 5];
 
-fn seen(planned: &CasePlan, recording: &Recording) -> Vec<Seen> {
-    let mut seen: Vec<Seen> = Vec::new();
+fn seen(planned: &CasePlan, recording: &Recording) -> Vec<CallReading> {
+    let mut seen: Vec<CallReading> = Vec::new();
     for said in &recording.events {
         let Event::End { step, status, values, elapsed_ns, .. } = &said.event else { continue };
         let Some(label) = planned.steps.get(*step).map(|step| step.label.as_str()) else { continue };
@@ -225,25 +226,25 @@ fn seen(planned: &CasePlan, recording: &Recording) -> Vec<Seen> {
             let host = Some(FIGURES.map(figure));
             match seen.last_mut().filter(|last| last.call == call) {
                 Some(last) => last.host = host,
-                None => seen.push(Seen { call: call.to_string(), status: String::new(), elapsed_ns: 0, host }),
+                None => seen.push(CallReading { call: call.to_string(), status: String::new(), elapsed_ns: 0, host }),
             }
         } else if programs::is_call(label)
             && let Some(status) = status
         {
             let (call, status) = (label.to_string(), status_name(status));
-            seen.push(Seen { call, status, elapsed_ns: *elapsed_ns, host: None });
+            seen.push(CallReading { call, status, elapsed_ns: *elapsed_ns, host: None });
         }
     }
     seen
 }
 
 /// The attempts of one case together. `None` if no attempt counts, or if they do not make the same calls.
-fn case(beside: StartBeside, seen: &[Vec<Seen>], standing: &mut RowAttempts) -> Option<StartCase> {
-    let calls = |attempt: &Vec<Seen>| attempt.iter().map(|seen| seen.call.clone()).collect::<Vec<_>>();
+fn case(beside: StartBeside, seen: &[Vec<CallReading>], standing: &mut RowAttempts) -> Option<StartCase> {
+    let calls = |attempt: &Vec<CallReading>| attempt.iter().map(|seen| seen.call.clone()).collect::<Vec<_>>();
     let calls = standing.agreed(&format!("{}: calls", beside.name()), seen.iter().map(calls))?;
     let (mut before, mut steps) = (None, Vec::new());
     for (at, call) in calls.into_iter().enumerate() {
-        let of_call: Vec<&Seen> = seen.iter().filter_map(|attempt| attempt.get(at)).collect();
+        let of_call: Vec<&CallReading> = seen.iter().filter_map(|attempt| attempt.get(at)).collect();
         let host = host(&of_call);
         if call == programs::BEFORE {
             before = host;
@@ -260,12 +261,12 @@ fn case(beside: StartBeside, seen: &[Vec<Seen>], standing: &mut RowAttempts) -> 
 /// The outputs of the step that reads host memory.
 const FIGURES: [&str; 5] = ["resident_bytes", "anonymous_bytes", "locked_bytes", "pinned_bytes", "virtual_bytes"];
 
-fn host(seen: &[&Seen]) -> Option<HostMemory> {
+fn host(seen: &[&CallReading]) -> Option<ProcessMemory> {
     let read: Vec<&Figures> = seen.iter().map(|seen| seen.host.as_ref()).collect::<Option<_>>()?;
     let spread = |at: usize| {
         let figures = read.iter().map(|figures| figures.get(at).copied().flatten());
-        figures.collect::<Option<Vec<i64>>>().and_then(Spread::of)
+        figures.collect::<Option<Vec<i64>>>().and_then(FigureRange::from_figures)
     };
     let [resident_bytes, anonymous_bytes, locked_bytes, pinned_bytes, virtual_bytes] = [0, 1, 2, 3, 4].map(spread);
-    Some(HostMemory { resident_bytes, anonymous_bytes, locked_bytes, pinned_bytes, virtual_bytes })
+    Some(ProcessMemory { resident_bytes, anonymous_bytes, locked_bytes, pinned_bytes, virtual_bytes })
 }

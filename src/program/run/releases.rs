@@ -15,7 +15,7 @@ use super::progress::Progress;
 use super::session::Session;
 use super::survey::python::attempt::{Attempts, Ground};
 use super::survey::python::pool::{self, RowJob};
-use super::survey::python::{ListError, file};
+use super::survey::python::{RowListError, file};
 use super::survey::{SurveyOptions, select};
 use super::uv::{self, How, InstallError, Installer, Made};
 use cuda_pitfalls_answers::exit::Exit;
@@ -42,7 +42,7 @@ const FAKE_GPUS: u32 = 2;
 const WORK: &str = "environments";
 
 /// The environments of a file, or of the list that comes with the program.
-pub(crate) fn environments(path: Option<&Path>) -> Result<Vec<EnvironmentRequest>, ListError> {
+pub(crate) fn environments(path: Option<&Path>) -> Result<Vec<EnvironmentRequest>, RowListError> {
     path.map_or_else(|| Ok(releases::built_in()?), |path| file("--environments", path, releases::read))
 }
 
@@ -256,7 +256,7 @@ impl ReleaseSurvey<'_> {
                 let line = control.line.clone();
                 let job = RowJob { limit: self.options.python.limit(&line), line, wants_memory: false };
                 let Some(attempt) = attempts.on(&job, ground) else { return Some("interrupted".to_string()) };
-                let held = control.held(PythonRow::of(&control.line, None).with(vec![attempt]));
+                let held = control.held(PythonRow::new(&control.line, None).with(vec![attempt]));
                 if held.as_expected != Some(true) {
                     let detail = held.standing.unmeasured.map(|why| format!(": {}", why.detail)).unwrap_or_default();
                     let who = render::witness(asked.witness);

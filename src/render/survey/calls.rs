@@ -7,9 +7,9 @@ use cuda_pitfalls_calls::CallLibrary;
 use super::changes::{calls_map, changes};
 use super::section::Section;
 use super::table::time;
-use super::{NamedSurvey, Page, by_reason, gpus, yes};
+use super::{NamedSurvey, SurveyPage, by_reason, gpus, yes};
 use cuda_pitfalls_answers::survey::calls::{CallAnswer, CallRow, Recipes, latest, newest, recipes};
-use cuda_pitfalls_answers::survey::startup::Spread;
+use cuda_pitfalls_answers::survey::startup::FigureRange;
 use cuda_pitfalls_answers::survey::{FactRow, SectionForm};
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_core::text::versions::{Version, name, number};
@@ -42,7 +42,7 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
 }
 
 /// What changed between versions of libcudart.
-pub(super) fn changed(page: &Page<'_>) -> Vec<Section> {
+pub(super) fn changed(page: &SurveyPage<'_>) -> Vec<Section> {
     changes(&latest(call_rows(page.sources).iter())).into()
 }
 
@@ -93,7 +93,7 @@ fn context(row: &CallRow) -> String {
 /// How long the call took: the median, with the least and the most where it takes long enough to matter.
 fn took(row: &CallRow) -> String {
     let times = row.seen.iter().map(|seen| i64::try_from(seen.elapsed_ns).unwrap_or(i64::MAX));
-    match Spread::of(times) {
+    match FigureRange::from_figures(times) {
         Some(took) if took.median >= LONG_NS => time(took),
         _ => row.elapsed_ns.map(units::duration).unwrap_or_default(),
     }
@@ -102,7 +102,7 @@ fn took(row: &CallRow) -> String {
 type Count = fn(&[&CallRow]) -> usize;
 
 /// How many functions of each library were asked, how that went, and what they did.
-pub(super) fn in_short(page: &Page<'_>, form: &SectionForm) -> Section {
+pub(super) fn in_short(page: &SurveyPage<'_>, form: &SectionForm) -> Section {
     let all = call_rows(page.sources);
     let rows = latest(all.iter());
     let mut by_library: BTreeMap<(&str, Option<Version>), Vec<&CallRow>> = BTreeMap::new();
@@ -145,7 +145,7 @@ fn answered(rows: &[&CallRow], answer: CallAnswer) -> usize {
 }
 
 /// Functions that no row made succeed, with any libcudart, and what there is to say about that.
-pub(super) fn refused(page: &Page<'_>, form: &SectionForm) -> Section {
+pub(super) fn refused(page: &SurveyPage<'_>, form: &SectionForm) -> Section {
     let all = call_rows(page.sources);
     let rows = latest(all.iter());
     let succeeded: BTreeSet<&str> =

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 
 use super::section::Section;
-use super::{NamedSurvey, Page, rows_with};
+use super::{NamedSurvey, SurveyPage, rows_with};
 use cuda_pitfalls_answers::survey::KindRow;
-use cuda_pitfalls_answers::survey::errors::{Effect, ErrorRow};
+use cuda_pitfalls_answers::survey::errors::{ErrorEffect, ErrorRow};
 use cuda_pitfalls_answers::survey::{FactRow, SectionForm};
 use cuda_pitfalls_core::text::counts::{grouped, listed};
 use cuda_pitfalls_core::text::escape::shorten;
@@ -22,16 +22,16 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
         facts.set("why", row.standing.unmeasured.as_ref().map(|why| why.detail.as_str()));
         let effect = row.effect(rows);
         let raised = row.raised.as_ref().map(|raised| (&raised.kind, format!("{}: {}", raised.kind, raised.message)));
-        if let (Some((_, message)), Some(Effect::Raises)) = (&raised, effect) {
+        if let (Some((_, message)), Some(ErrorEffect::Raises)) = (&raised, effect) {
             facts.set("message", shorten(message, LONGEST));
         }
         facts.set(
             "effect",
             effect.map(|effect| match effect {
-                Effect::Nothing => "works",
-                Effect::Silent => "silent",
-                Effect::Raises => raised.as_ref().map_or("", |(kind, _)| kind.as_str()),
-                Effect::Dies => row.left.as_deref().unwrap_or_default(),
+                ErrorEffect::Nothing => "works",
+                ErrorEffect::Silent => "silent",
+                ErrorEffect::Raises => raised.as_ref().map_or("", |(kind, _)| kind.as_str()),
+                ErrorEffect::Dies => row.left.as_deref().unwrap_or_default(),
             }),
         );
         if row.is_control() {
@@ -51,7 +51,7 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
 }
 
 /// Each text once, with the lines that say it and where they do.
-pub(super) fn texts(page: &Page<'_>, form: &SectionForm) -> Vec<Section> {
+pub(super) fn texts(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Section> {
     let mut said = Vec::new();
     for row in page.rows.iter().filter(|row| form.has(row)) {
         for fact in form.columns.iter().map(|name| row.fact(name)) {

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::section::Section;
 use super::table::table;
-use super::{NamedSurvey, Page, gpus, rows_with};
+use super::{NamedSurvey, SurveyPage, gpus, rows_with};
 use cuda_pitfalls_answers::survey::mask::{GENERATED, MaskRow};
 use cuda_pitfalls_answers::survey::{FactRow, KindRow, SectionForm};
 
@@ -36,7 +36,7 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
 }
 
 /// How many generated masks the driver read as the rule says, and some of them.
-pub(super) fn generated(page: &Page<'_>, form: &SectionForm) -> Vec<Section> {
+pub(super) fn generated(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Section> {
     let (mut text, mut samples) = (Vec::new(), Vec::new());
     let mut rest = page.rows.as_slice();
     for document in page.sources.iter().map(|source| &source.survey) {

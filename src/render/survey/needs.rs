@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::section::Section;
-use super::{NamedSurvey, Page, rows_with};
+use super::{NamedSurvey, SurveyPage, rows_with};
 use cuda_pitfalls_answers::survey::needs::{Least, NeedRow, NeedsMoment, NeedsProgram, least};
 use cuda_pitfalls_answers::survey::{FactRow, KindRow, SectionForm};
 use cuda_pitfalls_core::text::counts::listed;
@@ -58,7 +58,7 @@ fn effect(row: &NeedRow, rows: &[NeedRow]) -> Option<String> {
 }
 
 /// What each program needs, and whether it works with everything else refused.
-pub(super) fn least_of_each(page: &Page<'_>, form: &SectionForm) -> Vec<Section> {
+pub(super) fn least_of_each(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Section> {
     page.sources.iter().map(|source| least_table(page.title(form), &source.survey.rows_of())).collect()
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::section::Section;
 use super::table::tables;
-use super::{NamedSurvey, Page, gpus, rows_with, yes};
+use super::{NamedSurvey, SurveyPage, gpus, rows_with, yes};
 use crate::words;
 use cuda_pitfalls_answers::survey::python::{List, PythonFacts, PythonRow};
 use cuda_pitfalls_answers::survey::{FactRow, SectionForm};
@@ -52,7 +52,7 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
 }
 
 /// The rows of each framework that have facts, with the versions of its packages.
-pub(super) fn frameworks(page: &Page<'_>, form: &SectionForm) -> Vec<Section> {
+pub(super) fn frameworks(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Section> {
     let mut sections = tables(page.file, form, &page.rows);
     for section in &mut sections {
         let mut versions: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();

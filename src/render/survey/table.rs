@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::section::Section;
 use crate::words;
-use cuda_pitfalls_answers::survey::startup::Spread;
+use cuda_pitfalls_answers::survey::startup::FigureRange;
 use cuda_pitfalls_answers::survey::{FactForm, FactRow, KindFile, SectionForm, ValueForm};
 use cuda_pitfalls_core::text::counts::{grouped, listed, tally};
 use cuda_pitfalls_core::text::units;
@@ -113,20 +113,20 @@ fn cell(fact: &FactForm, value: &Value) -> String {
             words::gpus(&gpus, &fact.none)
         }
         (ValueForm::Memory, Value::Array(list)) => listed(list.iter().filter_map(Value::as_i64).map(units::delta), ""),
-        (ValueForm::Size, value) => Spread::deserialize(value).map(size).unwrap_or_default(),
+        (ValueForm::Size, value) => FigureRange::deserialize(value).map(size).unwrap_or_default(),
         (_, Value::String(text)) => fact.said.get(text).unwrap_or(text).clone(),
         (_, value) => words_of(value),
     }
 }
 
 /// A time with its spread: `101 ms (98 ms to 110 ms)`.
-pub(super) fn time(took: Spread) -> String {
+pub(super) fn time(took: FigureRange) -> String {
     let [least, median, most] = [took.least, took.median, took.most].map(|ns| units::duration(ns.unsigned_abs()));
     if least == most { median } else { format!("{median} ({least} to {most})") }
 }
 
 /// A size with its spread, where that is more than a hundredth.
-fn size(bytes: Spread) -> String {
+fn size(bytes: FigureRange) -> String {
     let [least, median, most] = [bytes.least, bytes.median, bytes.most].map(|bytes| units::bytes(bytes.unsigned_abs()));
     let is_narrow = bytes.most - bytes.least <= bytes.median / 100;
     if is_narrow { median } else { format!("{median} ({least} to {most})") }

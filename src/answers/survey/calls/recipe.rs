@@ -137,7 +137,8 @@ fn read(source: &str, visible_gpus: u32) -> Result<Recipes, Invalid> {
         let mut calls: Vec<Recipe> = Vec::new();
         for table in file.calls {
             let span = table.span();
-            let recipe = Recipe::of(table, visible_gpus, &file.before, excerpts).map_err(|why| (span.clone(), why))?;
+            let recipe =
+                Recipe::from_table(table, visible_gpus, &file.before, excerpts).map_err(|why| (span.clone(), why))?;
             if calls.iter().any(|known| known.name == recipe.name) {
                 return Err((span, format!("`{}` occurs twice; give one a label", recipe.name)));
             }
@@ -182,7 +183,7 @@ fn gpus(step: &mut Table) -> Result<u32, String> {
 }
 
 impl Recipe {
-    fn of(
+    fn from_table(
         written: Spanned<Table>,
         visible_gpus: u32,
         known: &BTreeMap<String, Vec<Table>>,

@@ -7,7 +7,7 @@ use crate::survey::python::PythonLine;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Place {
+pub(super) struct FailingCalls {
     pub(super) name: String,
     pub(super) calls: Vec<String>,
     statuses: Vec<u32>,
@@ -15,21 +15,21 @@ pub(super) struct Place {
 
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ErrorFile {
-    pub(super) place: Vec<Place>,
+pub(super) struct FailureFile {
+    pub(super) place: Vec<FailingCalls>,
     pub(super) line: Vec<PythonLine>,
 }
 
-impl ErrorFile {
+impl FailureFile {
     /// The file that comes with the program. It is empty if it cannot be read, which a test excludes.
-    pub(super) fn read() -> ErrorFile {
+    pub(super) fn read() -> FailureFile {
         toml::from_str(cuda_pitfalls_scenarios::FAILURES).unwrap_or_default()
     }
 }
 
 /// Each line with every call passed on, and then with each status at each place.
 pub fn built_in() -> Vec<PythonLine> {
-    let file = ErrorFile::read();
+    let file = FailureFile::read();
     let mut all = Vec::new();
     for line in file.line {
         all.push(line.clone());

@@ -37,7 +37,7 @@ fn the_list_has_each_line_by_itself_and_with_each_status_at_each_place() {
 
 #[test]
 fn the_list_names_calls_and_packages_that_there_are() {
-    let file = list::ErrorFile::read();
+    let file = list::FailureFile::read();
     for call in file.place.iter().flat_map(|place| &place.calls) {
         // Older names of a call are not in the tables.
         let base = |name: &str| name.split("_v").next().map(str::to_string);
@@ -64,12 +64,12 @@ fn a_status_has_its_name_and_what_libcuda_is_told() {
 fn the_effect_is_what_the_user_sees() {
     let control = row("a", None, Some("'cuda'"), None);
     let of = |row: ErrorRow| row.effect(std::slice::from_ref(&control));
-    assert_eq!(of(row("a", init(999), Some("'cpu'"), None)), Some(Effect::Silent));
-    assert_eq!(of(row("a", init(999), Some("'cuda'"), None)), Some(Effect::Nothing));
-    assert_eq!(of(row("a", init(999), None, Some("RuntimeError"))), Some(Effect::Raises));
+    assert_eq!(of(row("a", init(999), Some("'cpu'"), None)), Some(ErrorEffect::Silent));
+    assert_eq!(of(row("a", init(999), Some("'cuda'"), None)), Some(ErrorEffect::Nothing));
+    assert_eq!(of(row("a", init(999), None, Some("RuntimeError"))), Some(ErrorEffect::Raises));
     assert_eq!(
         of(ErrorRow { left: Some("SIGSEGV".to_string()), ..row("a", init(999), None, None) }),
-        Some(Effect::Dies)
+        Some(ErrorEffect::Dies)
     );
     assert_eq!(of(ErrorRow { met: Some(false), ..row("a", init(999), Some("'cpu'"), None) }), None);
     assert_eq!(of(row("b", init(999), Some("'cpu'"), None)), None, "its control was not asked");

@@ -17,7 +17,7 @@ fn row(
 ) -> NeedRow {
     NeedRow {
         met: error.map(|_| true),
-        statuses: Some(vec![CallStatus { call: "cuInit".to_string(), status: status.to_string() }]),
+        statuses: Some(vec![ReturnedStatus { call: "cuInit".to_string(), status: status.to_string() }]),
         gpus: Some(vec![0]),
         standing: RowAttempts { attempts: 1, ..RowAttempts::default() },
         ..NeedRow::new(program, moment, refused, error)
@@ -52,7 +52,7 @@ fn controls(files: &[(&str, &str, bool)], calls: &[&str]) -> Vec<NeedRow> {
         })
         .collect();
     let used = |call: &str, exists| PathUse { calls: [call.to_string()].into(), exists, written: false };
-    let asked = Asked {
+    let asked = SystemUse {
         during: "cuInit".to_string(),
         system_calls: calls.iter().map(|call| (call.to_string(), 1)).collect(),
         files: files.iter().map(|(path, call, exists)| (path.to_string(), used(call, *exists))).collect(),
@@ -217,7 +217,7 @@ fn a_filter_that_disturbs_is_noticed() {
     assert!(disturbed(&rows).is_empty());
     let filtered = rows.iter_mut().find(|row| row.key() == "nvml use nothing").unwrap();
     filtered.statuses =
-        Some(vec![CallStatus { call: "nvmlInit_v2".to_string(), status: "NVML_ERROR_UNKNOWN".to_string() }]);
+        Some(vec![ReturnedStatus { call: "nvmlInit_v2".to_string(), status: "NVML_ERROR_UNKNOWN".to_string() }]);
     assert_eq!(disturbed(&rows), ["nvml use no filter"]);
 }
 
@@ -253,7 +253,7 @@ fn only_rows_with_a_refusal_are_no_controls() {
 #[test]
 fn gpus_that_are_left_are_counted_anew_or_keep_their_ordinals() {
     let with = |seen: &[u32], failing: Option<&str>| {
-        let status = |call: &str, status: &str| CallStatus { call: call.to_string(), status: status.to_string() };
+        let status = |call: &str, status: &str| ReturnedStatus { call: call.to_string(), status: status.to_string() };
         let uuids = ["cuDeviceGetUuid_v2 0", "cuDeviceGetUuid_v2 1"];
         let statuses =
             uuids.map(|call| status(call, if failing == Some(call) { "CUDA_ERROR" } else { "CUDA_SUCCESS" }));
@@ -276,7 +276,7 @@ fn a_framework_is_refused_what_is_there_for_each_processor_at_once() {
     let used = || PathUse { calls: ["openat".to_string()].into(), exists: true, written: false };
     let mut jax = row(NeedsProgram::Jax, NeedsMoment::Init, Some(NOTHING), None, "OK");
     let files = ["/sys/bus/cpu/devices/cpu0/id", "/sys/bus/cpu/devices/cpu15/id", "/dev/nvidia0", "/proc/cpuinfo"];
-    jax.asked = vec![Asked {
+    jax.asked = vec![SystemUse {
         during: "import jax".to_string(),
         system_calls: [("ioctl", 3), ("pread64", 1), ("newfstatat", 9)].map(|(call, n)| (call.to_string(), n)).into(),
         files: files.map(|path| (path.to_string(), used())).into(),

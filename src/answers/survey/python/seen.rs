@@ -68,16 +68,16 @@ struct ProgramEnd {
 
 /// All messages of a row's program.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Said {
+pub struct ProgramMessages {
     ask: Option<(u64, u32)>,
     end: Option<ProgramEnd>,
     setup: Option<Raised>,
 }
 
-impl Said {
+impl ProgramMessages {
     /// Parses the messages: one JSON object per line. Other lines are ignored.
-    pub fn read(text: &str) -> Said {
-        let mut said = Said::default();
+    pub fn read(text: &str) -> ProgramMessages {
+        let mut said = ProgramMessages::default();
         for word in text.lines().filter_map(|line| serde_json::from_str(line).ok()) {
             match word {
                 ProgramMessage::Ask { t_ns, pid } => said.ask = Some((t_ns, pid)),
@@ -135,7 +135,7 @@ impl PythonAttempt {
 
 /// The result of an attempt. `folder` has the row's own files, `limit_ns` is its time limit, and `alone` is whether no
 /// other attempt ran at the same time.
-pub fn made(trace: &Trace, said: &Said, folder: &str, limit_ns: u64, alone: bool) -> PythonAttempt {
+pub fn made(trace: &Trace, said: &ProgramMessages, folder: &str, limit_ns: u64, alone: bool) -> PythonAttempt {
     let left = trace.end.as_ref().and_then(End::failure);
     let invalid = invalid(trace, said, left.as_deref(), limit_ns);
     let mut made = PythonAttempt { invalid, alone, ..PythonAttempt::default() };
@@ -181,7 +181,7 @@ fn is_of_code(frame: &Frame) -> bool {
 }
 
 /// Why an attempt does not count.
-fn invalid(trace: &Trace, said: &Said, left: Option<&str>, limit_ns: u64) -> Option<Invalidation> {
+fn invalid(trace: &Trace, said: &ProgramMessages, left: Option<&str>, limit_ns: u64) -> Option<Invalidation> {
     let because = |reason, detail: String| Some(Invalidation { reason, detail });
     let Some(end) = &trace.end else { return because(Reason::System, "its trace was cut short".to_string()) };
     let has_libcuda = trace.start.libcuda.is_some();

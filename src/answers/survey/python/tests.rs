@@ -8,15 +8,15 @@ const FOLDER: &str = "/tmp/run/row-0";
 const SECOND: u64 = 1_000_000_000;
 
 /// The messages of a program whose line begins and ends at these times, in milliseconds.
-fn said(ask_ms: u64, end_ms: u64) -> Said {
+fn said(ask_ms: u64, end_ms: u64) -> ProgramMessages {
     let (ask, end) = (ask_ms * 1_000_000, end_ms * 1_000_000);
-    Said::read(&format!(
+    ProgramMessages::read(&format!(
         "{{\"said\": \"ask\", \"t_ns\": {ask}, \"pid\": {PID}}}\n\
          {{\"said\": \"end\", \"t_ns\": {end}, \"value\": \"True\", \"raised\": null}}\n"
     ))
 }
 
-fn shown(trace: &Trace, said: &Said, alone: bool) -> PythonAttempt {
+fn shown(trace: &Trace, said: &ProgramMessages, alone: bool) -> PythonAttempt {
     made(trace, said, FOLDER, 60 * SECOND, alone)
 }
 
@@ -183,8 +183,8 @@ fn ended(code: Option<i32>, signal: Option<&str>, after_s: u64) -> Trace {
 
 #[test]
 fn an_attempt_that_did_not_come_to_its_end_does_not_count() {
-    let ask = Said::read(&format!("{{\"said\": \"ask\", \"t_ns\": 1, \"pid\": {PID}}}"));
-    let why = |trace: &Trace, said: &Said| {
+    let ask = ProgramMessages::read(&format!("{{\"said\": \"ask\", \"t_ns\": 1, \"pid\": {PID}}}"));
+    let why = |trace: &Trace, said: &ProgramMessages| {
         let invalid = shown(trace, said, true).invalid.expect("it does not count");
         (invalid.reason, invalid.detail)
     };
@@ -192,11 +192,13 @@ fn an_attempt_that_did_not_come_to_its_end_does_not_count() {
     assert_eq!(killed, (Reason::Hang, "the asked line did not end within 60 s, and it was killed".to_string()));
     assert_eq!(why(&ended(None, Some("SIGKILL"), 5), &ask).0, Reason::Crashed);
     assert_eq!(
-        why(&ended(Some(3), None, 5), &Said::default()),
+        why(&ended(Some(3), None, 5), &ProgramMessages::default()),
         (Reason::ExitedEarly, "it left in the lines before it (exit code 3)".to_string())
     );
     let raised = |kind: &str| {
-        Said::read(&format!("{{\"said\": \"setup\", \"raised\": {{\"kind\": \"{kind}\", \"message\": \"m\"}}}}"))
+        ProgramMessages::read(&format!(
+            "{{\"said\": \"setup\", \"raised\": {{\"kind\": \"{kind}\", \"message\": \"m\"}}}}"
+        ))
     };
     assert_eq!(
         why(&ended(Some(0), None, 1), &raised("ValueError")),
@@ -290,7 +292,10 @@ fn a_control_holds_only_if_it_shows_everything() {
 
 #[test]
 fn what_a_program_says_is_read_as_far_as_it_is_understood() {
-    assert_eq!(Said::read(""), Said::default());
-    assert_eq!(Said::read("garbage\n{\"said\": \"more\"}\n{\"said\": \"ask\"}"), Said::default());
-    assert_ne!(Said::read("garbage\n{\"said\": \"ask\", \"t_ns\": 5, \"pid\": 1}\n{\"said\""), Said::default());
+    assert_eq!(ProgramMessages::read(""), ProgramMessages::default());
+    assert_eq!(ProgramMessages::read("garbage\n{\"said\": \"more\"}\n{\"said\": \"ask\"}"), ProgramMessages::default());
+    assert_ne!(
+        ProgramMessages::read("garbage\n{\"said\": \"ask\", \"t_ns\": 5, \"pid\": 1}\n{\"said\""),
+        ProgramMessages::default()
+    );
 }

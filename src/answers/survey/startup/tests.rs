@@ -1,8 +1,8 @@
 use super::*;
 
-fn step(call: &str, status: &str, elapsed_ns: u64, resident: Option<i64>) -> Seen {
+fn step(call: &str, status: &str, elapsed_ns: u64, resident: Option<i64>) -> CallReading {
     let host = resident.map(|bytes| [Some(bytes), Some(1), Some(0), None, Some(9)]);
-    Seen { call: call.to_string(), status: status.to_string(), elapsed_ns, host }
+    CallReading { call: call.to_string(), status: status.to_string(), elapsed_ns, host }
 }
 
 #[test]
@@ -13,11 +13,11 @@ fn attempts_of_a_case_become_distributions() {
     ];
     let mut standing = RowAttempts::default();
     let case = case(StartBeside::Alone, &attempts, &mut standing).expect("they make the same calls");
-    let resident = |host: &Option<HostMemory>| host.as_ref().and_then(|host| host.resident_bytes);
-    assert_eq!(resident(&case.before), Some(Spread { least: 10, median: 10, most: 12 }));
+    let resident = |host: &Option<ProcessMemory>| host.as_ref().and_then(|host| host.resident_bytes);
+    assert_eq!(resident(&case.before), Some(FigureRange { least: 10, median: 10, most: 12 }));
     let init = case.step("cuInit").expect("it was called");
     assert_eq!((init.elapsed_ns.as_slice(), init.status.as_deref()), (&[7, 5][..], Some("CUDA_SUCCESS")));
-    assert_eq!(resident(&init.host), Some(Spread { least: 20, median: 20, most: 30 }));
+    assert_eq!(resident(&init.host), Some(FigureRange { least: 20, median: 20, most: 30 }));
     assert_eq!(init.host.as_ref().and_then(|host| host.pinned_bytes), None, "a kernel that gives no figure gives none");
     assert!(standing.disagreement.is_empty());
 }

@@ -117,21 +117,21 @@ impl PythonOptions {
 
 /// Why there is no list of rows or of environments.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ListError {
+pub(crate) enum RowListError {
     #[error("{option} {}: {source}", terminal(name))]
     Unreadable { option: &'static str, name: String, source: std::io::Error },
     #[error("{}", .0.render(false))]
     Invalid(SelectError),
 }
 
-impl From<Invalid> for ListError {
-    fn from(invalid: Invalid) -> ListError {
-        ListError::Invalid(SelectError::Invalid(vec![invalid]))
+impl From<Invalid> for RowListError {
+    fn from(invalid: Invalid) -> RowListError {
+        RowListError::Invalid(SelectError::Invalid(vec![invalid]))
     }
 }
 
 /// The list of rows.
-pub(crate) fn list(rows: Option<&Path>) -> Result<List, ListError> {
+pub(crate) fn list(rows: Option<&Path>) -> Result<List, RowListError> {
     rows.map_or_else(|| Ok(python::built_in()?), |path| file("--rows", path, python::read))
 }
 
@@ -140,11 +140,11 @@ pub(in crate::run) fn file<T>(
     option: &'static str,
     path: &Path,
     read: fn(&str, &str) -> Result<T, Invalid>,
-) -> Result<T, ListError> {
+) -> Result<T, RowListError> {
     let name = path.to_string_lossy();
     match input::read_text(path, python::MOST_BYTES as u64) {
         Ok(text) => Ok(read(&name, &text)?),
-        Err(source) => Err(ListError::Unreadable { option, name: name.to_string(), source }),
+        Err(source) => Err(RowListError::Unreadable { option, name: name.to_string(), source }),
     }
 }
 
@@ -188,7 +188,7 @@ impl SurveyRun<'_> {
                 .find(|unavailable| unavailable.reason == Reason::NoPython.name());
             let detail = missing.map(|missing| missing.detail.clone()).unwrap_or_default();
             let row = |line: &PythonLine| {
-                let unmeasured = PythonRow::of(line, None).unmeasured(Reason::NoPython, detail.clone());
+                let unmeasured = PythonRow::new(line, None).unmeasured(Reason::NoPython, detail.clone());
                 (questions.row)(line, unmeasured, false)
             };
             document.rows = lines.iter().map(row).collect();
@@ -232,7 +232,7 @@ impl SurveyRun<'_> {
         rows.sort_by_key(|(at, _)| *at);
         for (at, made) in rows {
             let Some(control) = controls.get(at) else { continue };
-            let held = control.held(PythonRow::of(&control.line, None).with(made));
+            let held = control.held(PythonRow::new(&control.line, None).with(made));
             is_held.push(held.as_expected == Some(true));
             document.rows.push((questions.row)(&control.line, held, false));
         }
@@ -269,7 +269,7 @@ impl SurveyRun<'_> {
         for line in lines.iter().filter(|line| !known.contains(&line.id)) {
             match self.lacks(line, &about, attempts) {
                 Some((reason, detail)) => {
-                    let row = PythonRow::of(line, Some(&about)).unmeasured(reason, detail);
+                    let row = PythonRow::new(line, Some(&about)).unmeasured(reason, detail);
                     document.rows.push((questions.row)(line, row, false));
                 }
                 None => {
@@ -290,7 +290,7 @@ impl SurveyRun<'_> {
                 let is_place =
                     |call: &String| line.returned.as_ref().is_some_and(|returned| returned.calls.contains(call));
                 let met = made.iter().any(|made| made.called.iter().any(is_place));
-                document.rows.push((questions.row)(line, PythonRow::of(line, Some(&about)).with(made), met));
+                document.rows.push((questions.row)(line, PythonRow::new(line, Some(&about)).with(made), met));
                 document.header.elapsed_ns = spent + (clock::now_ns() - started);
                 console.step(progress.done());
                 console.status(&format!("{} · {}", progress.left(), line.id));

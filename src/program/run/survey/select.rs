@@ -60,7 +60,7 @@ pub(super) fn refuse_first<T: Into<String>>(refusals: impl IntoIterator<Item = (
     }
 }
 
-pub(in crate::run) trait Choice {
+pub(in crate::run) trait Selectable {
     /// Its name, which is unique.
     fn key(&self) -> String;
 
@@ -68,7 +68,7 @@ pub(in crate::run) trait Choice {
     fn groups(&self) -> Vec<&str>;
 }
 
-impl Choice for Item {
+impl Selectable for Item {
     fn key(&self) -> String {
         self.row.key.clone()
     }
@@ -78,7 +78,7 @@ impl Choice for Item {
     }
 }
 
-impl Choice for PythonLine {
+impl Selectable for PythonLine {
     fn key(&self) -> String {
         self.id.clone()
     }
@@ -91,7 +91,7 @@ impl Choice for PythonLine {
 
 /// The questions that match a selector, without those that match a selector with `!`. If all selectors have `!`, they
 /// are taken out of all questions.
-pub(in crate::run) fn chosen<C: Choice>(mut items: Vec<C>, selectors: &[String]) -> Result<Vec<C>, RunError> {
+pub(in crate::run) fn chosen<C: Selectable>(mut items: Vec<C>, selectors: &[String]) -> Result<Vec<C>, RunError> {
     check_meaning(&items, selectors)?;
     items.retain(|item| is_chosen(item, selectors));
     match items.is_empty() {
@@ -101,7 +101,7 @@ pub(in crate::run) fn chosen<C: Choice>(mut items: Vec<C>, selectors: &[String])
 }
 
 /// Whether the selectors choose a question: those without `!` name it, or there are none, and none with `!` means it.
-pub(super) fn is_chosen<C: Choice>(item: &C, selectors: &[String]) -> bool {
+pub(super) fn is_chosen<C: Selectable>(item: &C, selectors: &[String]) -> bool {
     let (without, with): (Vec<&String>, Vec<&String>) =
         selectors.iter().partition(|selector| selector.starts_with('!'));
     let is_named = with.is_empty() || with.iter().any(|selector| is_meant(item, selector));
@@ -109,7 +109,7 @@ pub(super) fn is_chosen<C: Choice>(item: &C, selectors: &[String]) -> bool {
 }
 
 /// Refuses selectors that match none of these questions.
-pub(super) fn check_meaning<C: Choice>(items: &[C], selectors: &[String]) -> Result<(), RunError> {
+pub(super) fn check_meaning<C: Selectable>(items: &[C], selectors: &[String]) -> Result<(), RunError> {
     match selectors.iter().find(|selector| !items.iter().any(|item| is_meant(item, selector))) {
         Some(selector) => Err(unknown(items, plain(selector))),
         None => Ok(()),
@@ -122,7 +122,7 @@ fn plain(selector: &str) -> &str {
 }
 
 /// Whether a question is what a selector names, with or without `!`.
-fn is_meant<C: Choice>(item: &C, selector: &str) -> bool {
+fn is_meant<C: Selectable>(item: &C, selector: &str) -> bool {
     let selector = plain(selector);
     let pattern = glob::Pattern::new(selector).ok().filter(|_| selector.contains(['*', '?']));
     let is_matched = |name: &str| pattern.as_ref().is_some_and(|pattern| pattern.matches(name));
@@ -133,9 +133,9 @@ fn is_meant<C: Choice>(item: &C, selector: &str) -> bool {
     of_set || [&key, unquoted].contains(&selector) || is_matched(unquoted)
 }
 
-fn unknown<C: Choice>(items: &[C], selector: &str) -> RunError {
-    let keys: Vec<String> = items.iter().map(Choice::key).collect();
-    let sets = items.iter().flat_map(Choice::groups);
+fn unknown<C: Selectable>(items: &[C], selector: &str) -> RunError {
+    let keys: Vec<String> = items.iter().map(Selectable::key).collect();
+    let sets = items.iter().flat_map(Selectable::groups);
     let near = nearest(selector, keys.iter().map(String::as_str).chain(sets));
     let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
     RunError::Usage(format!("this survey asks nothing about `{}`{near}", escape::terminal(selector)))

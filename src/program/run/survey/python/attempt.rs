@@ -11,7 +11,7 @@ use std::time::Duration;
 use super::pool::RowJob;
 use crate::run::session::Session;
 use cuda_pitfalls_answers::survey::errors::Returned;
-use cuda_pitfalls_answers::survey::python::{PythonAttempt, PythonLine, Said, made};
+use cuda_pitfalls_answers::survey::python::{ProgramMessages, PythonAttempt, PythonLine, made};
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::scenario::environment::MASK;
@@ -185,7 +185,7 @@ impl Attempts {
         };
         let made = match Trace::open(&trace) {
             Ok(trace) => {
-                let said = Said::read(&fs::read_to_string(folder.join("said")).unwrap_or_default());
+                let said = ProgramMessages::read(&fs::read_to_string(folder.join("said")).unwrap_or_default());
                 let limit_ns = job.limit.as_nanos() as u64;
                 let mut made = self::made(&trace, &said, &folder.to_string_lossy(), limit_ns, alone);
                 let of_nvml = fs::read_to_string(folder.join(forwarding::NVML_CALLED)).unwrap_or_default();
