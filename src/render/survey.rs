@@ -218,7 +218,7 @@ fn gpus(on: Option<&[u32]>, none: &str) -> String {
 }
 
 fn measured_on(sources: &[NamedSurvey]) -> Section {
-    let row = |source: &NamedSurvey| {
+    let rows = sources.iter().map(|source| {
         let survey = &source.survey;
         vec![
             source.name.clone(),
@@ -227,9 +227,9 @@ fn measured_on(sources: &[NamedSurvey]) -> Section {
             attempts(survey),
             units::duration(survey.header.elapsed_ns),
         ]
-    };
+    });
     let header = ["reports/", "machine", "rows", "attempts of each", "took"];
-    Section::new("Measured on", &header, sources.iter().map(row).collect(), &[0])
+    Section::new("Measured on", &header, rows.collect(), &[0])
 }
 
 /// Attempts of each case; where masks had more or fewer than others, how many had how many.

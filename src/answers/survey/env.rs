@@ -118,8 +118,7 @@ fn effect(case: &str, answered: &SurveyAnswer<'_>, standing: &mut RowAttempts) -
 /// What the step does before which setting the variable still had an effect, if it also had one at all earlier moments
 /// and none at the next. `None` if moments contradict this order, or if one that matters is unknown.
 fn read_at(moments: &[Moment]) -> Option<String> {
-    let is_early = |moment: &&Moment| moment.effect == Some(true);
-    let early = moments.iter().take_while(is_early).count();
+    let early = moments.iter().take_while(|moment| moment.effect == Some(true)).count();
     let late = moments.get(early..).unwrap_or_default();
     let is_told = late.first().is_none_or(|next| next.effect == Some(false));
     if !is_told || late.iter().any(|later| later.effect == Some(true)) {

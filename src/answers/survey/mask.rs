@@ -89,9 +89,9 @@ impl KindRow for MaskRow {
     }
 
     fn question(&self) -> (String, Option<String>) {
-        let quoted = |text: &Option<String>| text.as_ref().map_or("unset".to_string(), |text| format!("{text:?}"));
+        let mask = self.mask.as_ref().map_or("unset".to_string(), |mask| format!("{mask:?}"));
         let order = self.order.as_ref().map(|order| format!(" with order {order:?}"));
-        (quoted(&self.mask) + &order.unwrap_or_default(), None)
+        (mask + &order.unwrap_or_default(), None)
     }
 
     fn standing(&self) -> &RowAttempts {

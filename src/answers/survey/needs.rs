@@ -29,7 +29,7 @@ use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::event::{Event, Value};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::plan::CasePlan;
-use cuda_pitfalls_core::recording::{PathUse, Recording, StepSystemCalls};
+use cuda_pitfalls_core::recording::{PathUse, Recording};
 
 /// One program under one refusal.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -260,8 +260,8 @@ fn seen(planned: &CasePlan, recording: &Recording, uuids: &[&str]) -> RefusalRes
         let Some(label) = label(*step).filter(|label| programs::is_call(label)) else { continue };
         statuses.push(ReturnedStatus { call: label.to_string(), status: status_name(status) });
         if let (0, Some(Value::Text(uuid))) = (status.code, values.get("uuid")) {
-            let place = uuids.iter().position(|known| known == uuid);
-            gpus.extend(place.and_then(|place| u32::try_from(place).ok()));
+            let index = uuids.iter().position(|known| known == uuid);
+            gpus.extend(index.and_then(|index| u32::try_from(index).ok()));
         }
     }
     let exit = &recording.exit;
@@ -284,16 +284,12 @@ fn seen(planned: &CasePlan, recording: &Recording, uuids: &[&str]) -> RefusalRes
 /// What was asked for, by the step that was under way. Of a framework's files only those of the system are kept: an
 /// import opens thousands of its own. How its interpreter starts is not asked about, and tells whose machine it is.
 fn asked(program: NeedsProgram, planned: &CasePlan, recording: &Recording) -> Vec<SystemUse> {
-    let during = |step: Option<usize>| step.and_then(|step| planned.steps.get(step)).map_or(LOAD, |step| &step.label);
-    let kept = |files: &BTreeMap<String, PathUse>| {
-        let is_kept = |path: &str| !program.is_framework() || refusals::is_of_the_system(path);
-        files.iter().filter(|(path, _)| is_kept(path)).map(|(path, used)| (path.clone(), used.clone())).collect()
-    };
-    let is_asked = |step: &&StepSystemCalls| !program.is_framework() || step.step.is_some();
-    let asked = recording.system_calls.iter().filter(is_asked).map(|step| SystemUse {
-        during: during(step.step).to_string(),
-        system_calls: step.calls.clone(),
-        files: kept(&step.paths),
+    let is_framework = program.is_framework();
+    let asked = recording.system_calls.iter().filter(|step| !is_framework || step.step.is_some()).map(|step| {
+        let mut files = step.paths.clone();
+        files.retain(|path, _| !is_framework || refusals::is_of_the_system(path));
+        let during = step.step.and_then(|step| planned.steps.get(step)).map_or(LOAD, |step| &step.label);
+        SystemUse { during: during.to_string(), system_calls: step.calls.clone(), files }
     });
     asked.collect()
 }

@@ -117,6 +117,13 @@ pub struct PythonFacts {
     pub left: Option<String>,
 }
 
+impl PythonFacts {
+    /// Whether the line is known to make a context.
+    pub fn makes_context(&self) -> bool {
+        self.context_on.as_ref().is_some_and(|on| !on.is_empty())
+    }
+}
+
 /// What one attempt showed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PythonSeen {
@@ -175,8 +182,11 @@ impl KindRow for PythonRow {
 impl PythonRow {
     /// A row without results for this line.
     pub fn new(line: &PythonLine, interpreter: Option<&Interpreter>) -> PythonRow {
-        let version = |name: &String| interpreter?.packages.get(name)?.clone();
-        let versions = line.packages().into_iter().filter_map(|name| Some((name.clone(), version(&name)?))).collect();
+        let versions = line.packages().into_iter().filter_map(|name| {
+            let version = interpreter?.packages.get(&name)?.clone()?;
+            Some((name, version))
+        });
+        let versions = versions.collect();
         let PythonLine { id, framework, before, ask, env, note, .. } = line.clone();
         PythonRow { id, framework, versions, before, ask, env, note, ..PythonRow::default() }
     }
@@ -202,10 +212,6 @@ impl PythonRow {
             *standing.invalid.entry(invalid.reason.name()).or_insert(0) += 1;
         }
         let seen: Vec<&PythonFacts> = counting.iter().map(|made| &made.seen).collect();
-        // An attempt whose stack could not be read says nothing about the fields that come from the stack.
-        let has_stack = |seen: &&&PythonFacts| seen.calls_cuinit != Some(true) || seen.at.is_some();
-        let has_contexts = |seen: &PythonFacts| seen.context_on.as_ref().is_some_and(|on| !on.is_empty());
-        let has_context_stack = |seen: &&&PythonFacts| !has_contexts(seen) || seen.context_at.is_some();
         let facts = &mut self.facts;
         macro_rules! agree {
             ($seen:expr; $($fact:ident)*) => {$(
@@ -214,8 +220,9 @@ impl PythonRow {
             )*};
         }
         agree!(seen.iter(); initialised_before context_before calls_cuinit reads_mask mask init_status in_child context_on left);
-        agree!(seen.iter().filter(has_stack); at entry through);
-        agree!(seen.iter().filter(has_context_stack); context_at);
+        // An attempt whose stack could not be read says nothing about the fields that come from the stack.
+        agree!(seen.iter().filter(|seen| seen.calls_cuinit != Some(true) || seen.at.is_some()); at entry through);
+        agree!(seen.iter().filter(|seen| !seen.makes_context() || seen.context_at.is_some()); context_at);
         let kinds = seen.iter().map(|seen| seen.raised.as_ref().map(|raised| raised.kind.as_str()));
         let is_agreed = standing.agreed("raised", kinds).is_some();
         // The value of a line is also known from attempts that do not count, if no others exist.
@@ -229,9 +236,12 @@ impl PythonRow {
         facts.value = value.filter(|value| showing.iter().all(|seen| seen.value.as_ref() == Some(value)));
         facts.way = seen.first().map(|seen| seen.way.clone()).unwrap_or_default();
         // NVML's figure for a single process, the only one that is known beside other attempts, is a few MiB lower.
-        let alone = || counting.iter().filter(|made| made.alone).filter_map(|made| made.seen.context_bytes.as_ref());
-        let beside = || seen.iter().filter_map(|seen| seen.context_bytes.as_ref());
-        facts.context_bytes = if alone().next().is_some() { medians(alone()) } else { medians(beside()) };
+        let mut taken: Vec<&PythonAttempt> = counting.clone();
+        taken.retain(|made| made.seen.context_bytes.is_some());
+        if taken.iter().any(|made| made.alone) {
+            taken.retain(|made| made.alone);
+        }
+        facts.context_bytes = medians(taken.iter().filter_map(|made| made.seen.context_bytes.as_ref()));
         facts.device_used_bytes = medians(seen.iter().filter_map(|seen| seen.device_used_bytes.as_ref()));
         facts.elapsed_ns = median(seen.iter().filter_map(|seen| seen.elapsed_ns).collect());
         if counting.is_empty() {

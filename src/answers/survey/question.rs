@@ -172,15 +172,14 @@ pub(crate) fn read_list<F: DeserializeOwned, T>(
     source: &str,
     read: impl FnOnce(F, &mut Excerpts<'_>) -> Result<T, (Range<usize>, String)>,
 ) -> Result<T, Invalid> {
-    let invalid = |diagnostics| Invalid { path: path.to_string(), source: source.to_string(), diagnostics };
-    let at_place = |(span, message)| {
-        invalid(vec![Diagnostic { file: path.to_string(), span, message, help: None, context: None }])
-    };
-    let file = toml::from_str(source)
-        .map_err(|error| at_place((error.span().unwrap_or_default(), error.message().to_string())))?;
     let kernels = kernel_names();
     let mut excerpts = Excerpts::new(path, source, &kernels);
-    let content = read(file, &mut excerpts).map_err(at_place)?;
-    excerpts.finish().map_err(invalid)?;
-    Ok(content)
+    let file = toml::from_str(source).map_err(|error| (error.span().unwrap_or_default(), error.message().to_string()));
+    let content = match file.and_then(|file| read(file, &mut excerpts)) {
+        Ok(content) => excerpts.finish().map(|()| content),
+        Err((span, message)) => {
+            Err(vec![Diagnostic { file: path.to_string(), span, message, help: None, context: None }])
+        }
+    };
+    content.map_err(|diagnostics| Invalid { path: path.to_string(), source: source.to_string(), diagnostics })
 }

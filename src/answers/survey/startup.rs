@@ -12,8 +12,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-pub(super) use programs::driver_calls;
 pub use programs::{StartBeside, StartProgram};
+pub(super) use programs::{call, driver_calls, repeated};
 
 use super::document::KindRow;
 use super::question::{Item, SurveyAnswer, SurveyQuestions, SurveyRequest, scenario, status_name};
@@ -186,18 +186,17 @@ impl KindRow for StartRow {
 fn item(program: StartProgram, visible_gpus: u32) -> Item {
     let (libcudart_version, standing) = (None, RowAttempts::default());
     let row = StartRow { program, visible_gpus, libcudart_version, cases: Vec::new(), standing };
-    // A probe asks the driver, and what it asks for would be ready when the next call is timed.
-    let case = |beside: StartBeside| Case {
+    let cases = StartBeside::ALL.map(|beside| Case {
         name: beside.name(),
         does: beside.does().to_string(),
         steps: program.steps(beside, visible_gpus),
+        // A probe asks the driver, and what it asks for would be ready when the next call is timed.
         probes: false,
         ..Case::default()
-    };
+    });
     let name = format!("survey-startup/{}", row.key().replace(' ', "-"));
     let question = format!("How long does each call of the {} take at start-up?", program.name());
-    let cases = StartBeside::ALL.into_iter().map(case).collect();
-    let scenario = scenario(name, question, Some(visible_gpus), Vec::new(), cases);
+    let scenario = scenario(name, question, Some(visible_gpus), Vec::new(), cases.to_vec());
     let (sets, of_libcudart) = (vec![program.name()], program == StartProgram::Runtime);
     Item { sets, of_libcudart, ..Item::new(row, scenario, StartRow::with) }
 }
@@ -219,11 +218,11 @@ fn seen(planned: &CasePlan, recording: &Recording) -> Vec<CallReading> {
         let Event::End { step, status, values, elapsed_ns, .. } = &said.event else { continue };
         let Some(label) = planned.steps.get(*step).map(|step| step.label.as_str()) else { continue };
         if let Some(call) = programs::read_after(label) {
-            let figure = |name: &str| match values.get(name) {
+            let host = FIGURES.map(|name| match values.get(name) {
                 Some(Value::Int(bytes)) => Some(*bytes),
                 _ => None,
-            };
-            let host = Some(FIGURES.map(figure));
+            });
+            let host = Some(host);
             match seen.last_mut().filter(|last| last.call == call) {
                 Some(last) => last.host = host,
                 None => seen.push(CallReading { call: call.to_string(), status: String::new(), elapsed_ns: 0, host }),
@@ -240,8 +239,8 @@ fn seen(planned: &CasePlan, recording: &Recording) -> Vec<CallReading> {
 
 /// The attempts of one case together. `None` if no attempt counts, or if they do not make the same calls.
 fn case(beside: StartBeside, seen: &[Vec<CallReading>], standing: &mut RowAttempts) -> Option<StartCase> {
-    let calls = |attempt: &Vec<CallReading>| attempt.iter().map(|seen| seen.call.clone()).collect::<Vec<_>>();
-    let calls = standing.agreed(&format!("{}: calls", beside.name()), seen.iter().map(calls))?;
+    let calls = seen.iter().map(|attempt| attempt.iter().map(|seen| seen.call.clone()).collect::<Vec<_>>());
+    let calls = standing.agreed(&format!("{}: calls", beside.name()), calls)?;
     let (mut before, mut steps) = (None, Vec::new());
     for (at, call) in calls.into_iter().enumerate() {
         let of_call: Vec<&CallReading> = seen.iter().filter_map(|attempt| attempt.get(at)).collect();
@@ -263,10 +262,9 @@ const FIGURES: [&str; 5] = ["resident_bytes", "anonymous_bytes", "locked_bytes",
 
 fn host(seen: &[&CallReading]) -> Option<ProcessMemory> {
     let read: Vec<&Figures> = seen.iter().map(|seen| seen.host.as_ref()).collect::<Option<_>>()?;
-    let spread = |at: usize| {
-        let figures = read.iter().map(|figures| figures.get(at).copied().flatten());
+    let [resident_bytes, anonymous_bytes, locked_bytes, pinned_bytes, virtual_bytes] = [0, 1, 2, 3, 4].map(|index| {
+        let figures = read.iter().map(|figures| figures.get(index).copied().flatten());
         figures.collect::<Option<Vec<i64>>>().and_then(FigureRange::from_figures)
-    };
-    let [resident_bytes, anonymous_bytes, locked_bytes, pinned_bytes, virtual_bytes] = [0, 1, 2, 3, 4].map(spread);
+    });
     Some(ProcessMemory { resident_bytes, anonymous_bytes, locked_bytes, pinned_bytes, virtual_bytes })
 }

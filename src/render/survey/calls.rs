@@ -125,15 +125,12 @@ pub(super) fn in_short(page: &SurveyPage<'_>, form: &SectionForm) -> Section {
         }),
         ("do not read it", |rows| count(rows, |row| row.reads_mask == Some(false))),
     ];
-    let line = |((library, version), rows): ((&str, Option<Version>), Vec<&CallRow>)| {
+    let lines = by_library.into_iter().map(|((library, version), rows)| {
         let name = version.map_or_else(|| library.to_string(), |version| format!("{library} {}", name(&version)));
         [name].into_iter().chain(columns.map(|(_, count)| count(&rows).to_string())).collect()
-    };
+    });
     let header: Vec<&str> = ["library"].into_iter().chain(columns.map(|(heading, _)| heading)).collect();
-    Section {
-        text: vec![form.text.clone()],
-        ..Section::new(&form.title, &header, by_library.into_iter().map(line).collect(), &[])
-    }
+    Section { text: vec![form.text.clone()], ..Section::new(&form.title, &header, lines.collect(), &[]) }
 }
 
 fn count(rows: &[&CallRow], is_counted: impl Fn(&CallRow) -> bool) -> usize {

@@ -60,12 +60,11 @@ pub(super) fn texts(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Section> {
             said.extend(texts.iter().filter_map(Value::as_str).map(|text| (text, by)));
         }
     }
-    let line = |(text, said): (&str, Vec<[&str; 2]>)| {
+    let lines = grouped(said).into_iter().map(|(text, said)| {
         let by_line = grouped(said.into_iter().map(|[line, at]| (line, at))).into_iter();
         let by_line: Vec<String> = by_line.map(|(line, at)| format!("{line} ({})", listed(at, ""))).collect();
         vec![text.to_string(), by_line.join("; ")]
-    };
+    });
     let what = form.columns.iter().map(String::as_str).chain(["said by (place and status)"]);
-    let lines = grouped(said).into_iter().map(line).collect();
-    vec![Section::new(page.title(form), &what.collect::<Vec<_>>(), lines, &[0])]
+    vec![Section::new(page.title(form), &what.collect::<Vec<_>>(), lines.collect(), &[0])]
 }

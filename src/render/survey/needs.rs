@@ -63,38 +63,36 @@ pub(super) fn least_of_each(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Se
 }
 
 fn least_table(title: String, rows: &[NeedRow]) -> Section {
-    let row = |program: NeedsProgram| {
-        let least = least(rows, program);
-        let Least { needed, refusable, one_of, confirmed, doubtful, .. } = &least;
-        let is_needed = |what: &str| needed.iter().any(|one| one == what);
-        let only: Vec<String> = rows
-            .iter()
-            .filter(|row| (row.program, row.moment) == (program, NeedsMoment::Init))
-            .filter_map(|row| Some((row.refused.as_deref()?, row.error.as_deref()?, effect(row, rows)?)))
-            .filter(|(refused, ..)| !is_needed(refused) && refusable.contains_key(*refused))
-            .map(|(refused, error, _)| format!("{refused}, except by {error}"))
-            .collect();
-        let verified = match least.is_enough() {
-            None => "not asked".to_string(),
-            Some(false) => "no: something else is needed too".to_string(),
-            Some(true) => format!(
-                "yes{}: {} of {} break it if they are refused too{}",
-                if one_of.is_empty() {
-                    String::new()
-                } else {
-                    format!(" if one of these is allowed: {}", list(one_of))
-                },
-                confirmed.len(),
-                needed.len(),
-                if doubtful.is_empty() { String::new() } else { format!("; not {}", list(doubtful)) }
-            ),
-        };
-        let needed = if program.is_framework() { format!("beside the driver: {}", list(needed)) } else { list(needed) };
-        vec![program.name(), needed, only.join("; "), refusable.len().to_string(), verified]
-    };
-    let is_asked = |program: &NeedsProgram| rows.iter().any(|row| row.program == *program && row.error.is_some());
+    let asked = NeedsProgram::ALL.into_iter();
+    let asked = asked.filter(|program| rows.iter().any(|row| row.program == *program && row.error.is_some()));
     let header = ["program", "needs", "may be refused", "refused together", "works with them refused"];
-    Section::new(title, &header, NeedsProgram::ALL.into_iter().filter(is_asked).map(row).collect(), &[])
+    Section::new(title, &header, asked.map(|program| least_line(rows, program)).collect(), &[])
+}
+
+/// What one program needs, and what of it may be refused.
+fn least_line(rows: &[NeedRow], program: NeedsProgram) -> Vec<String> {
+    let least = least(rows, program);
+    let Least { needed, refusable, one_of, confirmed, doubtful, .. } = &least;
+    let only: Vec<String> = rows
+        .iter()
+        .filter(|row| (row.program, row.moment) == (program, NeedsMoment::Init))
+        .filter_map(|row| Some((row.refused.as_deref()?, row.error.as_deref()?, effect(row, rows)?)))
+        .filter(|(refused, ..)| !needed.contains(*refused) && refusable.contains_key(*refused))
+        .map(|(refused, error, _)| format!("{refused}, except by {error}"))
+        .collect();
+    let verified = match least.is_enough() {
+        None => "not asked".to_string(),
+        Some(false) => "no: something else is needed too".to_string(),
+        Some(true) => format!(
+            "yes{}: {} of {} break it if they are refused too{}",
+            if one_of.is_empty() { String::new() } else { format!(" if one of these is allowed: {}", list(one_of)) },
+            confirmed.len(),
+            needed.len(),
+            if doubtful.is_empty() { String::new() } else { format!("; not {}", list(doubtful)) }
+        ),
+    };
+    let needed = if program.is_framework() { format!("beside the driver: {}", list(needed)) } else { list(needed) };
+    vec![program.name(), needed, only.join("; "), refusable.len().to_string(), verified]
 }
 
 fn list(all: &BTreeSet<String>) -> String {

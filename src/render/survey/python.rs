@@ -8,7 +8,7 @@ use super::{NamedSurvey, SurveyPage, gpus, rows_with, yes};
 use crate::words;
 use cuda_pitfalls_answers::survey::python::{List, PythonFacts, PythonRow};
 use cuda_pitfalls_answers::survey::{FactRow, SectionForm};
-use cuda_pitfalls_core::machine::Interpreter;
+use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::text::counts;
 use cuda_pitfalls_core::text::escape::{self, shorten};
 use cuda_pitfalls_core::text::units;
@@ -38,10 +38,10 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
         facts.set("code", one_line(&row.ask));
     });
     let mut rows: Vec<FactRow> = Vec::new();
-    let mut places: BTreeMap<String, usize> = BTreeMap::new();
+    let mut indices: BTreeMap<String, usize> = BTreeMap::new();
     for row in all {
-        let place = *places.entry(row.question.clone()).or_insert(rows.len());
-        match rows.get_mut(place) {
+        let index = *indices.entry(row.question.clone()).or_insert(rows.len());
+        match rows.get_mut(index) {
             // What could not be asked again does not take the place of what was.
             Some(known) if row.standing.unmeasured.is_none() || known.standing.unmeasured.is_some() => *known = row,
             Some(_) => {}
@@ -69,17 +69,17 @@ pub(super) fn frameworks(page: &SurveyPage<'_>, form: &SectionForm) -> Vec<Secti
 
 /// The interpreters of these documents.
 pub(super) fn interpreters(sources: &[NamedSurvey]) -> Section {
-    let row = |interpreter: &Interpreter| {
+    let machines: Vec<&Machine> = sources.iter().map(|source| &source.survey.machine).collect();
+    let rows = machines.iter().filter_map(|machine| machine.python.as_ref()).map(|interpreter| {
         let packages = words::packages(interpreter);
         let packages = packages.trim_start_matches(", ");
         let own = format!("{} {}", interpreter.implementation, interpreter.version);
         vec![own, if packages.is_empty() { "none of those that rows need" } else { packages }.to_string()]
-    };
-    let machines = || sources.iter().map(|source| &source.survey.machine);
+    });
     // A GPU that is not there is a reason to stop early.
-    let note = machines().any(|machine| machine.gpus.is_empty()).then(|| NO_GPU.to_string());
-    let rows = machines().filter_map(|machine| machine.python.as_ref()).map(row).collect();
-    Section { text: note.into_iter().collect(), ..Section::new("Interpreter", &["Python", "packages"], rows, &[]) }
+    let note = machines.iter().any(|machine| machine.gpus.is_empty()).then(|| NO_GPU.to_string());
+    let section = Section::new("Interpreter", &["Python", "packages"], rows.collect(), &[]);
+    Section { text: note.into_iter().collect(), ..section }
 }
 
 fn reads(facts: &PythonFacts) -> String {
@@ -101,14 +101,17 @@ fn reads(facts: &PythonFacts) -> String {
 fn at(facts: &PythonFacts) -> String {
     let through = facts.through.as_ref().map(|through| format!(" ({through})")).unwrap_or_default();
     // Where a framework asks another one, that is the line to know about.
-    let file = |place: &str| place.split(':').next().unwrap_or_default().to_string();
-    let from = facts.entry.as_ref().filter(|from| facts.at.as_ref().is_some_and(|at| file(at) != file(from)));
+    let from = facts.entry.as_ref().filter(|from| facts.at.as_ref().is_some_and(|at| file_of(at) != file_of(from)));
     let from = from.map(|from| format!(", from {from}")).unwrap_or_default();
     match &facts.at {
         Some(at) => format!("{at}{from}{through}"),
         None if facts.calls_cuinit == Some(true) => format!("?{through}"),
         None => facts.context_at.clone().unwrap_or_default(),
     }
+}
+
+fn file_of(at: &str) -> Option<&str> {
+    at.split(':').next()
 }
 
 fn context(facts: &PythonFacts) -> String {
@@ -120,13 +123,16 @@ fn context(facts: &PythonFacts) -> String {
 }
 
 fn memory(facts: &PythonFacts) -> String {
-    let deltas = |bytes: &[i64]| counts::listed(bytes.iter().map(|bytes| units::delta(*bytes)), "");
     match (&facts.device_used_bytes, &facts.context_bytes, facts.context_on.as_deref()) {
         (Some(used), ..) => deltas(used),
         (None, Some(bytes), Some([_, ..])) => format!("contexts: {}", deltas(bytes)),
         (None, None, Some([_, ..])) => "?".to_string(),
         _ => String::new(),
     }
+}
+
+fn deltas(bytes: &[i64]) -> String {
+    counts::listed(bytes.iter().map(|bytes| units::delta(*bytes)), "")
 }
 
 fn result(facts: &PythonFacts) -> String {

@@ -18,12 +18,11 @@ pub(super) fn rows(sources: &[NamedSurvey]) -> Vec<FactRow> {
             (StartProgram::Runtime, None) => "libcudart".to_string(),
             (StartProgram::Runtime, Some(version)) => format!("libcudart {version}"),
         };
-        let is_alike = |other: &&StartRow| {
-            (other.program, &other.libcudart_version) == (row.program, &row.libcudart_version)
-                && other.standing.unmeasured.is_none()
-        };
+        let measured = rows.iter().filter(|other| other.standing.unmeasured.is_none());
+        let alike =
+            measured.filter(|other| (other.program, &other.libcudart_version) == (row.program, &row.libcudart_version));
         // Of one row, the table of its cases says the same.
-        facts.set("has_others", rows.iter().filter(is_alike).count() > 1);
+        facts.set("has_others", alike.count() > 1);
         facts.set("by_gpus", format!("{program}: time of each call"));
         facts.set("by_case", format!("{program}, {gpus}: time of each call"));
         facts.set("by_call", format!("{program}, {gpus}: host memory"));

@@ -69,8 +69,9 @@ impl Recipes {
 }
 
 fn reason<'a>(patterns: &'a [LeftOut], name: &str) -> Option<&'a str> {
-    let is_meant = |pattern: &str| glob::Pattern::new(pattern).is_ok_and(|pattern| pattern.matches(name));
-    patterns.iter().find(|left| is_meant(&left.name)).map(|left| left.reason.as_str())
+    let mut known = patterns.iter();
+    let left = known.find(|left| glob::Pattern::new(&left.name).is_ok_and(|pattern| pattern.matches(name)))?;
+    Some(left.reason.as_str())
 }
 
 /// How one call is made.
@@ -157,16 +158,15 @@ fn read(source: &str, visible_gpus: u32) -> Result<Recipes, Invalid> {
 }
 
 fn flat(groups: Vec<NamesGroup>) -> Vec<LeftOut> {
-    let left_out = |NamesGroup { names, reason }| {
-        let left_out = move |name| LeftOut { name, reason: String::clone(&reason) };
-        names.into_iter().map(left_out).collect::<Vec<_>>()
-    };
-    groups.into_iter().flat_map(left_out).collect()
+    let left_out = groups.into_iter().flat_map(|NamesGroup { names, reason }| {
+        names.into_iter().map(move |name| LeftOut { name, reason: reason.clone() })
+    });
+    left_out.collect()
 }
 
 fn call_of(step: &Table) -> Result<&'static Call, String> {
-    let unknown = || format!("no call is called `{}`", step.keys().next().cloned().unwrap_or_default());
-    step.keys().find_map(|key| calls::find(key)).ok_or_else(unknown)
+    let known = step.keys().find_map(|key| calls::find(key));
+    known.ok_or_else(|| format!("no call is called `{}`", step.keys().next().cloned().unwrap_or_default()))
 }
 
 /// The earlier steps that a step refers to by name. The reference is removed from the step.

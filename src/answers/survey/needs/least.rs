@@ -64,8 +64,7 @@ pub fn least(rows: &[NeedRow], program: NeedsProgram) -> Least {
         }
     }
     for (target, tried) in by_target {
-        let harmless = |error: &&&str| tried.contains(&(**error, false));
-        match PREFERRED.iter().find(harmless) {
+        match PREFERRED.iter().find(|error| tried.contains(&(**error, false))) {
             Some(error) => drop(least.refusable.insert(target.to_string(), (*error).to_string())),
             None => drop(least.needed.insert(target.to_string())),
         }
@@ -97,13 +96,12 @@ pub fn permissions(rows: &[NeedRow]) -> Permissions {
     let mut all = Permissions::default();
     let mut verified = Some(true);
     let mut refusable: BTreeMap<String, String> = BTreeMap::new();
-    let record =
-        |moment| control(rows, NeedsProgram::Driver, moment).map(|row| row.asked.as_slice()).unwrap_or_default();
-    // A framework that was not asked about needs nothing that is known.
-    let is_asked = |program: &NeedsProgram| {
-        !program.is_framework() || control(rows, *program, NeedsMoment::Init).is_some_and(KindRow::is_conclusive)
-    };
-    for program in NeedsProgram::ALL.into_iter().filter(is_asked) {
+    for program in NeedsProgram::ALL {
+        let control = control(rows, program, NeedsMoment::Init);
+        // A framework that was not asked about needs nothing that is known.
+        if program.is_framework() && !control.is_some_and(KindRow::is_conclusive) {
+            continue;
+        }
         let least = least(rows, program);
         if program.is_framework() {
             all.frameworks.push(program);
@@ -111,7 +109,7 @@ pub fn permissions(rows: &[NeedRow]) -> Permissions {
             all.lacks.push(program);
         }
         verified = verified.zip(least.is_enough()).map(|(all, one)| all && one);
-        let asked = control(rows, program, NeedsMoment::Init).map(|row| row.asked.as_slice()).unwrap_or_default();
+        let asked = control.map(|row| row.asked.as_slice()).unwrap_or_default();
         let (files, calls) = super::of_calls(asked, |_| true);
         for needed in least.needed.iter().chain(least.one_of.first()) {
             match files.get(needed.as_str()) {
@@ -121,12 +119,15 @@ pub fn permissions(rows: &[NeedRow]) -> Permissions {
             }
         }
         // What no row refuses is allowed: no program runs without it.
-        let was_refused = |call: &str| least.needed.contains(call) || least.refusable.contains_key(call);
-        all.system_calls.extend(calls.into_iter().filter(|call| !was_refused(call)).map(str::to_string));
+        let never_refused = calls.into_iter().map(str::to_string);
+        all.system_calls
+            .extend(never_refused.filter(|call| !least.needed.contains(call) && !least.refusable.contains_key(call)));
         refusable.extend(least.refusable);
     }
     // A fresh process is recorded from its first instruction on, so its record has what the loader needs.
-    let start = record(NeedsMoment::Spawned).iter().filter(|asked| asked.during == super::programs::START);
+    let fresh = control(rows, NeedsProgram::Driver, NeedsMoment::Spawned);
+    let start = fresh.map(|row| row.asked.as_slice()).unwrap_or_default();
+    let start = start.iter().filter(|asked| asked.during == super::programs::START);
     // Nobody but the harness puts a filter on itself.
     let started = start.flat_map(|asked| asked.system_calls.keys()).filter(|call| *call != refusal::STEP);
     all.system_calls.extend(started.cloned());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::survey::startup::driver_calls;
+use crate::survey::startup::{call, driver_calls, repeated};
 use crate::survey::word;
 use cuda_pitfalls_core::experiment::Step;
 use cuda_pitfalls_core::python::{LINE, LINE_TEXT, Python};
@@ -66,8 +66,8 @@ impl NeedsProgram {
 
     /// Whether selectors ask for it.
     pub fn is_chosen(self, selectors: &[String]) -> bool {
-        let named = |selector: &String| selector.split(' ').next() == Some(self.name().as_str());
-        !self.is_framework() || selectors.iter().any(named)
+        let name = self.name();
+        !self.is_framework() || selectors.iter().any(|selector| selector.split(' ').next() == Some(&name))
     }
 
     /// The package and the lines of a program of Python lines.
@@ -132,7 +132,6 @@ impl NeedsProgram {
 
     /// Its calls on a machine with this many GPUs, each under a label of its own.
     pub(super) fn calls(self, gpus: usize) -> Vec<Step> {
-        let step = |name: &str| Step::call(name, name);
         let ordinals = || (0..gpus.min(MOST_GPUS)).filter_map(|gpu| i64::try_from(gpu).ok());
         let mut calls = Vec::new();
         match self {
@@ -145,28 +144,22 @@ impl NeedsProgram {
                 let again = calls.iter().position(|call| call.label == "cuLaunchKernel again").unwrap_or(calls.len());
                 let more = Step::call("cuMemAlloc_v2", "cuMemAlloc_v2 again").with("bytes", MIB).bound_to("more");
                 calls.insert(again, more);
-                let uuid = |gpu: i64| {
-                    Step::call("cuDeviceGetUuid_v2", &format!("cuDeviceGetUuid_v2 {gpu}")).with("device", gpu)
-                };
                 // Behind `cuInit` and the count.
-                calls.splice(2..2, ordinals().map(uuid));
+                calls.splice(2..2, ordinals().map(|gpu| repeated("cuDeviceGetUuid_v2", gpu).with("device", gpu)));
             }
             NeedsProgram::Runtime => {
-                calls.push(step("cudaGetDeviceCount"));
-                calls.extend(ordinals().map(|gpu| {
-                    Step::call("cudaDeviceGetPCIBusId", &format!("cudaDeviceGetPCIBusId {gpu}")).with("device", gpu)
-                }));
-                calls.push(step("cudaMalloc").with("bytes", MIB).bound_to("memory"));
+                calls.push(call("cudaGetDeviceCount"));
+                calls.extend(ordinals().map(|gpu| repeated("cudaDeviceGetPCIBusId", gpu).with("device", gpu)));
+                calls.push(call("cudaMalloc").with("bytes", MIB).bound_to("memory"));
             }
             NeedsProgram::Nvml => {
-                calls.extend([step("nvmlInit_v2"), step("nvmlDeviceGetCount_v2")]);
+                calls.extend([call("nvmlInit_v2"), call("nvmlDeviceGetCount_v2")]);
                 for gpu in ordinals() {
                     let handle = format!("gpu{gpu}");
-                    let of = |name: &str| Step::call(name, &format!("{name} {gpu}"));
                     calls.extend([
-                        of("nvmlDeviceGetHandleByIndex_v2").with("index", gpu).bound_to(&handle),
-                        of("nvmlDeviceGetUUID").with("gpu", handle.as_str()),
-                        of("nvmlDeviceGetMemoryInfo").with("gpu", handle.as_str()),
+                        repeated("nvmlDeviceGetHandleByIndex_v2", gpu).with("index", gpu).bound_to(&handle),
+                        repeated("nvmlDeviceGetUUID", gpu).with("gpu", handle.as_str()),
+                        repeated("nvmlDeviceGetMemoryInfo", gpu).with("gpu", handle.as_str()),
                     ]);
                 }
             }
@@ -214,9 +207,11 @@ impl NeedsProgram {
 
     /// Whether what is asked for during this call may be refused at a moment.
     pub(super) fn is_after(self, moment: NeedsMoment, gpus: usize, during: &str) -> bool {
-        let calls = self.calls(gpus);
-        let place = |label: &str| calls.iter().position(|call| call.label == label);
-        place(during).is_some_and(|at| place(self.before(moment)).is_none_or(|first| at >= first))
+        let mut from_first = self.calls(gpus);
+        if let Some(first) = from_first.iter().position(|call| call.label == self.before(moment)) {
+            from_first.drain(..first);
+        }
+        from_first.iter().any(|call| call.label == during)
     }
 }
 
@@ -229,9 +224,9 @@ impl NeedsMoment {
 
 /// The steps that refuse these targets, each by its error.
 pub(super) fn refusing<'a>(all: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> Vec<Step> {
-    let label = |place: usize| if place == 0 { REFUSE.to_string() } else { format!("{REFUSE} {place}") };
-    let steps = all.into_iter().enumerate().map(|(place, (refused, error))| {
-        Step::call(refusal::STEP, &label(place)).with(refusal::WHAT, refused).with(refusal::ERROR, error.unwrap_or("0"))
+    let steps = all.into_iter().enumerate().map(|(index, (refused, error))| {
+        let label = if index == 0 { REFUSE.to_string() } else { format!("{REFUSE} {index}") };
+        Step::call(refusal::STEP, &label).with(refusal::WHAT, refused).with(refusal::ERROR, error.unwrap_or("0"))
     });
     steps.collect()
 }

@@ -10,7 +10,6 @@ use crate::survey::question::{Item, TRAP, scenario};
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::experiment::Step;
 use cuda_pitfalls_core::fact::{ExitCheck, FactSet};
-use cuda_pitfalls_core::recording::PathUse;
 use cuda_pitfalls_core::refusal::{NOTHING, opens, plain};
 use cuda_pitfalls_core::scenario::{Case, Check};
 
@@ -80,9 +79,10 @@ pub fn next(
         &|| repairs(rows, gpus),
         &|| taken_away(rows, gpus, repeat),
     ];
-    let is_new = |item: &Item| rows.iter().all(|row| row.key() != item.row.key);
+    let known: BTreeSet<String> = rows.iter().map(NeedRow::key).collect();
     for stage in stages {
-        let new: Vec<Item> = stage().into_iter().filter(is_new).filter(|item| is_wanted(item)).collect();
+        let mut new = stage();
+        new.retain(|item| !known.contains(&item.row.key) && is_wanted(item));
         if !new.is_empty() {
             return new;
         }
@@ -127,16 +127,16 @@ pub(super) fn is_of_the_system(path: &str) -> bool {
 
 /// What a framework asked for and the driver's program does not, refused by one error.
 fn of_framework(rows: &[NeedRow], program: NeedsProgram, gpus: usize) -> Vec<Item> {
-    let record = |program| control(rows, program, NeedsMoment::Init);
-    let (Some(own), Some(driver)) = (record(program), record(NeedsProgram::Driver)) else { return Vec::new() };
+    let controls = [program, NeedsProgram::Driver].map(|program| control(rows, program, NeedsMoment::Init));
+    let [Some(own), Some(driver)] = controls else { return Vec::new() };
     let (files, calls) = of_calls(&own.asked, |during| program.is_after(NeedsMoment::Init, gpus, during));
     let (known_files, known_calls) = of_calls(&driver.asked, |_| true);
-    let is_opened = |used: &PathUse| used.calls.iter().any(|call| call.parse().is_ok_and(opens));
-    let files = files.iter().filter(|(path, used)| !known_files.contains_key(*path) && used.exists && is_opened(used));
+    let files = files.iter().filter(|(path, used)| !known_files.contains_key(*path) && used.exists);
+    let files = files.filter(|(_, used)| used.calls.iter().any(|call| call.parse().is_ok_and(opens)));
     let files = files.map(|(path, _)| *path).filter(|path| may_be_refused(path) && is_of_the_system(path));
     let files: BTreeSet<String> = files.map(without_numbers).collect();
-    let is_new = |call: &&str| !known_calls.contains(call) && !is_spared(call) && !OF_THE_WORKER.contains(call);
-    let calls = calls.iter().copied().filter(is_new);
+    let calls = calls.difference(&known_calls).copied();
+    let calls = calls.filter(|call| !is_spared(call) && !OF_THE_WORKER.contains(call));
     let all = files.iter().map(String::as_str).chain(calls);
     all.map(|what| item(program, NeedsMoment::Init, gpus, Some(what), Some(ALONE), 1)).collect()
 }
@@ -259,14 +259,13 @@ fn may_be_refused(path: &str) -> bool {
 
 /// What changed anything in the driver, refused to children.
 fn in_children(rows: &[NeedRow], gpus: usize) -> Vec<Item> {
-    let is_tried = |row: &&NeedRow| {
-        (row.program, row.moment) == (NeedsProgram::Driver, NeedsMoment::Init)
-            && row.is_alone()
-            && row.error.as_deref().is_some_and(|error| CHILD_ERRORS.contains(&error))
-            && changes_something(row, rows)
-    };
+    let of_driver = rows.iter().filter(|row| (row.program, row.moment) == (NeedsProgram::Driver, NeedsMoment::Init));
+    let tried = of_driver.filter(|row| {
+        let error = row.error.as_deref().unwrap_or_default();
+        row.is_alone() && CHILD_ERRORS.contains(&error) && changes_something(row, rows)
+    });
     let moments = [NeedsMoment::Forked, NeedsMoment::Spawned];
-    let items = rows.iter().filter(is_tried).flat_map(|row| moments.map(|moment| again(row, moment, gpus, 1)));
+    let items = tried.flat_map(|row| moments.map(|moment| again(row, moment, gpus, 1)));
     items.filter(|item| !item.row.key.starts_with(MAPS_OF_A_FRESH_PROCESS)).collect()
 }
 

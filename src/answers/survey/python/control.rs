@@ -31,31 +31,45 @@ impl Control {
 
 /// The controls for processes that see these GPUs, as NVML indices in the order of a mask or of `PCI_BUS_ID`.
 pub fn controls(visible: &[u32]) -> Vec<Control> {
-    let line = |id: &str, before: &[&str], ask: String| PythonLine {
+    let mut all = vec![
+        Control {
+            line: line("a line without CUDA", &[], "sum(range(10))".to_string()),
+            shows: facts(false, Some(false), Vec::new()),
+            can_succeed: true,
+        },
+        Control {
+            line: line("cuInit", &[OPEN], "libcuda.cuInit(0)".to_string()),
+            shows: facts(false, Some(true), Vec::new()),
+            can_succeed: !visible.is_empty(),
+        },
+    ];
+    if let Some((ordinal, gpu)) = visible.iter().enumerate().next_back() {
+        all.push(Control {
+            line: line("a context on the last GPU", &[OPEN, "libcuda.cuInit(0)"], format!("{RETAIN}{ordinal})")),
+            shows: facts(true, None, vec![*gpu]),
+            can_succeed: true,
+        });
+    }
+    all
+}
+
+fn line(id: &str, before: &[&str], ask: String) -> PythonLine {
+    PythonLine {
         id: format!("{INSTRUMENT}: {id}"),
         framework: INSTRUMENT.to_string(),
         before: before.iter().map(|line| (*line).to_string()).collect(),
         ask,
         env: [("CUDA_DEVICE_ORDER".to_string(), "PCI_BUS_ID".to_string())].into(),
         ..PythonLine::default()
-    };
-    let facts = |before: bool, init: Option<bool>, context_on: Vec<u32>| PythonFacts {
-        initialised_before: Some(before),
-        calls_cuinit: init,
-        reads_mask: init,
+    }
+}
+
+fn facts(initialised_before: bool, calls_cuinit: Option<bool>, context_on: Vec<u32>) -> PythonFacts {
+    PythonFacts {
+        initialised_before: Some(initialised_before),
+        calls_cuinit,
+        reads_mask: calls_cuinit,
         context_on: Some(context_on),
         ..PythonFacts::default()
-    };
-    let control = |line, shows, can_succeed| Control { line, shows, can_succeed };
-    let nothing = line("a line without CUDA", &[], "sum(range(10))".to_string());
-    let init = line("cuInit", &[OPEN], "libcuda.cuInit(0)".to_string());
-    let mut all = vec![
-        control(nothing, facts(false, Some(false), Vec::new()), true),
-        control(init, facts(false, Some(true), Vec::new()), !visible.is_empty()),
-    ];
-    if let Some((ordinal, gpu)) = visible.iter().enumerate().next_back() {
-        let retain = line("a context on the last GPU", &[OPEN, "libcuda.cuInit(0)"], format!("{RETAIN}{ordinal})"));
-        all.push(control(retain, facts(true, None, vec![*gpu]), true));
     }
-    all
 }

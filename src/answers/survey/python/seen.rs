@@ -180,9 +180,12 @@ fn is_of_code(frame: &Frame) -> bool {
     frame.language == FrameLanguage::Python && frame.owner != FrameOwner::System
 }
 
+fn because(reason: Reason, detail: String) -> Option<Invalidation> {
+    Some(Invalidation { reason, detail })
+}
+
 /// Why an attempt does not count.
 fn invalid(trace: &Trace, said: &ProgramMessages, left: Option<&str>, limit_ns: u64) -> Option<Invalidation> {
-    let because = |reason, detail: String| Some(Invalidation { reason, detail });
     let Some(end) = &trace.end else { return because(Reason::System, "its trace was cut short".to_string()) };
     let has_libcuda = trace.start.libcuda.is_some();
     if let Some(Raised { kind, message, .. }) = &said.setup {
@@ -225,12 +228,13 @@ struct LineHistory<'a> {
 
 impl LineHistory<'_> {
     fn init(&self, made: &mut PythonAttempt) {
-        let was_before = |init: &Init| init.returned.is_some_and(|(_, returned)| returned.t_ns < self.ask_ns);
         let own = self.history.programs.iter().filter(|program| program.pid == self.pid);
         let before: Vec<&Init> =
             own.flat_map(|program| &program.inits).filter(|init| init.first.t_ns < self.ask_ns).collect();
         made.called_before = Some(!before.is_empty());
-        let was_ready = before.iter().any(|init| init.has_succeeded() && was_before(init));
+        let was_ready = before
+            .iter()
+            .any(|init| init.has_succeeded() && init.returned.is_some_and(|(_, returned)| returned.t_ns < self.ask_ns));
         let seen = &mut made.seen;
         seen.initialised_before = Some(was_ready);
         let Some((program, init, stack)) = self.first_init() else {
@@ -283,27 +287,28 @@ impl LineHistory<'_> {
         seen.context_before = on(&mut lives.iter().filter(was_there));
         // A libcuda that was opened by its address only shows its hook, but no calls.
         let during = self.history.programs.iter().filter(|program| program.last_seen_ns() >= self.ask_ns);
-        let mut by_address = during.filter(|program| {
-            let by = |witness| program.inits.iter().any(|init| init.is_seen_by(witness));
-            by(EventSource::Injection) && !by(EventSource::Forwarding)
+        let mut is_seen_by = during.map(|program| {
+            [Witness::Injection, Witness::Forwarding].map(|by| program.inits.iter().any(|init| init.is_seen_by(by)))
         });
-        if by_address.next().is_some() {
+        if is_seen_by.any(|seen| seen == [true, false]) {
             return;
         }
         seen.context_on = on(&mut lives.iter().filter(is_own));
         seen.context_at = lives.iter().find(is_own).and_then(|life| self.at(&life.made.stack));
         // Beside other attempts, a change of a GPU's memory may be theirs.
-        let bytes = |life: &ContextLife| if alone { life.bytes } else { life.made.own_bytes };
-        let of_gpu = |gpu: &u32| {
-            lives.iter().filter(is_own).filter(|life| index(life) == Some(*gpu)).map(bytes).sum::<Option<i64>>()
-        };
-        seen.context_bytes = seen.context_on.as_ref().and_then(|on| on.iter().map(of_gpu).collect());
+        let bytes = seen.context_on.as_ref().map(|on| {
+            on.iter().map(|gpu| {
+                let on_gpu = lives.iter().filter(is_own).filter(|life| index(life) == Some(*gpu));
+                on_gpu.map(|life| if alone { life.bytes } else { life.made.own_bytes }).sum::<Option<i64>>()
+            })
+        });
+        seen.context_bytes = bytes.and_then(Iterator::collect);
     }
 
     /// The most by which the memory of each GPU grew, in bytes.
     fn used(&self) -> Option<Vec<i64>> {
         let trace = self.trace;
-        let of_gpu = |(index, start): (usize, &Option<u64>)| {
+        let grown = trace.start.used_bytes.iter().enumerate().map(|(index, start)| {
             let polled = trace.memory.iter().filter(|memory| memory.index == index);
             let polled = polled.map(|memory| (memory.t_ns, memory.used_bytes));
             let read = trace.events.iter().filter_map(|event| {
@@ -314,26 +319,24 @@ impl LineHistory<'_> {
             let before = before.iter().max_by_key(|(t_ns, _)| *t_ns).map(|(_, used)| *used).or(*start)?;
             let most = during.iter().map(|(_, used)| *used).max().unwrap_or(before);
             i64::try_from(most.saturating_sub(before)).ok()
-        };
-        trace.start.used_bytes.iter().enumerate().map(of_gpu).collect()
+        });
+        grown.collect()
     }
 
     /// The innermost public function of a package in a stack, else any function of one, else the row's own line.
     fn at(&self, stack: &Stack) -> Option<String> {
-        let frames = || stack.frames.iter();
-        let is_python = |frame: &&Frame| frame.language == FrameLanguage::Python;
-        let of_package = |frame: &&Frame| frame.owner == FrameOwner::Package;
-        let found = frames().find(|frame| frame.is_public());
-        let found = found.or_else(|| frames().filter(is_python).find(of_package));
-        let found = found.or_else(|| frames().filter(of_package).find(|frame| !frame.function.is_empty()));
-        let found = found.or_else(|| frames().find(of_package));
+        let mut of_packages = stack.frames.iter().filter(|frame| frame.owner == FrameOwner::Package);
+        let found = stack.frames.iter().find(|frame| frame.is_public());
+        let found = found.or_else(|| of_packages.clone().find(|frame| frame.language == FrameLanguage::Python));
+        let found = found.or_else(|| of_packages.clone().find(|frame| !frame.function.is_empty()));
+        let found = found.or_else(|| of_packages.next());
         found.or_else(|| stack.users()).map(|frame| self.named(frame))
     }
 
     /// The functions in a stack that are not the row's own, outermost first.
     fn way(&self, stack: &Stack) -> Vec<String> {
-        let is_shown = |frame: &&Frame| is_of_code(frame) && !self.is_own(frame);
-        let mut way: Vec<String> = stack.frames.iter().filter(is_shown).map(|frame| self.named(frame)).collect();
+        let shown = stack.frames.iter().filter(|frame| is_of_code(frame) && !self.is_own(frame));
+        let mut way: Vec<String> = shown.map(|frame| self.named(frame)).collect();
         way.reverse();
         let (outer, inner) = MOST_FRAMES;
         if way.len() > outer + inner {
@@ -344,8 +347,8 @@ impl LineHistory<'_> {
 
     /// Whether a frame belongs to the row's own code, or to code with which multiprocessing starts a child.
     fn is_own(&self, frame: &Frame) -> bool {
-        let is_in = |file: &str| !self.folder.is_empty() && file.starts_with(self.folder);
-        frame.file.as_deref().is_some_and(|file| is_in(file) || file.starts_with('<'))
+        let Some(file) = frame.file.as_deref() else { return false };
+        (!self.folder.is_empty() && file.starts_with(self.folder)) || file.starts_with('<')
     }
 
     /// A frame as text: `torch/cuda/__init__.py:180 is_available`; `ask.py:1` for the row's own code; for machine
@@ -365,8 +368,7 @@ impl LineHistory<'_> {
 /// The outermost function of CUDA's own libraries in the stack of a driver call.
 fn through(stack: &Stack) -> Option<String> {
     let below = stack.frames.iter().take_while(|frame| matches!(frame.owner, FrameOwner::Cuda | FrameOwner::System));
-    let is_call = |frame: &&Frame| frame.owner == FrameOwner::Cuda && frame.language == FrameLanguage::Native;
-    let named =
-        below.filter(is_call).map(Frame::name).filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase()));
+    let calls = below.filter(|frame| frame.owner == FrameOwner::Cuda && frame.language == FrameLanguage::Native);
+    let named = calls.map(Frame::name).filter(|name| name.starts_with(|c: char| c.is_ascii_lowercase()));
     named.last().filter(|name| name != "cuInit").map(|name| shorten(&name, LONGEST))
 }

@@ -1,5 +1,7 @@
 //! The programs that `survey startup` times, and what another process has done before.
 
+use std::fmt::Display;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -55,22 +57,20 @@ impl StartProgram {
 
     /// Its calls in a process that sees this many GPUs, each under a label of its own.
     fn calls(self, visible_gpus: u32) -> Vec<Step> {
-        let step = |name: &str| Step::call(name, name);
-        let again = |name: &str, label: &str| Step::call(name, &format!("{name} {label}"));
         match self {
             StartProgram::Driver => driver_calls(visible_gpus as usize, PAGE_LOCKED),
             StartProgram::Runtime => vec![
-                step("cudaGetDeviceCount"),
-                step("cudaMalloc").with("bytes", MIB).bound_to("memory"),
-                again("cudaMalloc", "again").with("bytes", MIB).bound_to("more"),
-                step("cudaMallocHost").with("bytes", PAGE_LOCKED).bound_to("host"),
+                call("cudaGetDeviceCount"),
+                call("cudaMalloc").with("bytes", MIB).bound_to("memory"),
+                repeated("cudaMalloc", "again").with("bytes", MIB).bound_to("more"),
+                call("cudaMallocHost").with("bytes", PAGE_LOCKED).bound_to("host"),
             ],
             StartProgram::Nvml => vec![
-                step("nvmlInit_v2"),
-                step("nvmlDeviceGetCount_v2"),
-                step("nvmlDeviceGetHandleByIndex_v2").with("index", 0).bound_to("gpu"),
-                step("nvmlDeviceGetMemoryInfo").with("gpu", "gpu"),
-                again("nvmlDeviceGetMemoryInfo", "again").with("gpu", "gpu"),
+                call("nvmlInit_v2"),
+                call("nvmlDeviceGetCount_v2"),
+                call("nvmlDeviceGetHandleByIndex_v2").with("index", 0).bound_to("gpu"),
+                call("nvmlDeviceGetMemoryInfo").with("gpu", "gpu"),
+                repeated("nvmlDeviceGetMemoryInfo", "again").with("gpu", "gpu"),
             ],
         }
     }
@@ -85,39 +85,53 @@ impl StartProgram {
             let retain = Step::call("cuDevicePrimaryCtxRetain", &other("cuDevicePrimaryCtxRetain"));
             steps.push(retain.with("device", 0).bound_to("other"));
         }
-        let on_fresh = |step: Step| Step { on: Some(FRESH.to_string()), ..step };
-        let read = |call: &str| on_fresh(Step::call("proc_pid_status", &format!("{READ}{call}")));
-        steps.extend([Step::call("posix_spawn", START).bound_to(FRESH), read(BEFORE)]);
+        steps.extend([Step::call("posix_spawn", START).bound_to(FRESH), memory_after(BEFORE)]);
         for call in self.calls(visible_gpus) {
-            let read = read(&call.label);
-            steps.extend([on_fresh(call), read]);
+            let memory = memory_after(&call.label);
+            steps.extend([in_fresh_process(call), memory]);
         }
         steps.push(Step::call("waitpid", WAIT).with("actor", FRESH));
         steps
     }
 }
 
+/// A call whose label is its name.
+pub(in crate::survey) fn call(name: &str) -> Step {
+    Step::call(name, name)
+}
+
+/// A call that a program makes several times, with what tells it from the others.
+pub(in crate::survey) fn repeated(name: &str, which: impl Display) -> Step {
+    Step::call(name, &format!("{name} {which}"))
+}
+
+fn in_fresh_process(step: Step) -> Step {
+    Step { on: Some(FRESH.to_string()), ..step }
+}
+
+fn memory_after(call: &str) -> Step {
+    in_fresh_process(Step::call("proc_pid_status", &format!("{READ}{call}")))
+}
+
 /// The calls of the driver's program in a process that sees this many GPUs, each under a label of its own.
 pub(in crate::survey) fn driver_calls(gpus: usize, page_locked: i64) -> Vec<Step> {
-    let step = |name: &str| Step::call(name, name);
-    let again = |name: &str, label: &str| Step::call(name, &format!("{name} {label}"));
     let mut calls = vec![
-        step("cuInit"),
-        step("cuDeviceGetCount"),
-        step("cuDevicePrimaryCtxRetain").with("device", 0).bound_to("context"),
-        step("cuCtxSetCurrent").with("context", "context"),
-        step("cuMemAlloc_v2").with("bytes", MIB).bound_to("memory"),
-        step("cuModuleLoadData").with("ptx", "nothing").bound_to("module"),
-        step("cuModuleGetFunction").with("module", "module").with("kernel", "nothing").bound_to("kernel"),
-        step("cuLaunchKernel").with("function", "kernel"),
-        step("cuCtxSynchronize"),
-        again("cuLaunchKernel", "again").with("function", "kernel"),
-        again("cuCtxSynchronize", "again"),
-        step("cuMemAllocManaged").with("bytes", MIB).bound_to("managed"),
-        step("cuMemHostAlloc").with("bytes", page_locked).with("flags", 0).bound_to("host"),
+        call("cuInit"),
+        call("cuDeviceGetCount"),
+        call("cuDevicePrimaryCtxRetain").with("device", 0).bound_to("context"),
+        call("cuCtxSetCurrent").with("context", "context"),
+        call("cuMemAlloc_v2").with("bytes", MIB).bound_to("memory"),
+        call("cuModuleLoadData").with("ptx", "nothing").bound_to("module"),
+        call("cuModuleGetFunction").with("module", "module").with("kernel", "nothing").bound_to("kernel"),
+        call("cuLaunchKernel").with("function", "kernel"),
+        call("cuCtxSynchronize"),
+        repeated("cuLaunchKernel", "again").with("function", "kernel"),
+        repeated("cuCtxSynchronize", "again"),
+        call("cuMemAllocManaged").with("bytes", MIB).bound_to("managed"),
+        call("cuMemHostAlloc").with("bytes", page_locked).with("flags", 0).bound_to("host"),
     ];
     if gpus > 1 {
-        let second = again("cuDevicePrimaryCtxRetain", "of the second GPU");
+        let second = repeated("cuDevicePrimaryCtxRetain", "of the second GPU");
         calls.push(second.with("device", 1).bound_to("second"));
     }
     calls

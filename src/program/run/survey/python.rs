@@ -22,7 +22,7 @@ use attempt::Attempts;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::EnvironmentRequest;
 use cuda_pitfalls_answers::survey::python::{self, Control, List, PythonLine, PythonRow};
-use cuda_pitfalls_answers::survey::{LineQuestions, SurveyDocument, SurveyRow};
+use cuda_pitfalls_answers::survey::{LineQuestions, SurveyDocument};
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::catalogue::{Invalid, SelectError};
 use cuda_pitfalls_core::clock;
@@ -187,15 +187,14 @@ impl SurveyRun<'_> {
                 .iter()
                 .find(|unavailable| unavailable.reason == Reason::NoPython.name());
             let detail = missing.map(|missing| missing.detail.clone()).unwrap_or_default();
-            let row = |line: &PythonLine| {
+            let rows = lines.iter().map(|line| {
                 let unmeasured = PythonRow::new(line, None).unmeasured(Reason::NoPython, detail.clone());
                 (questions.row)(line, unmeasured, false)
-            };
-            document.rows = lines.iter().map(row).collect();
+            });
+            document.rows = rows.collect();
         }
-        let place = |row: &SurveyRow| lines.iter().position(|line| line.id == row.key);
         // Controls first, then in the order of the list, whatever order they were done in.
-        document.rows.sort_by_key(place);
+        document.rows.sort_by_key(|row| lines.iter().position(|line| line.id == row.key));
         document.complete = lines.iter().all(|line| document.rows.iter().any(|row| row.key == line.id));
         document.header.elapsed_ns = spent + (clock::now_ns() - started);
         self.end(document)
@@ -204,13 +203,11 @@ impl SurveyRun<'_> {
     /// NVML indices of the GPUs that processes of rows see, in CUDA order.
     fn visible(&self) -> Vec<u32> {
         let gpus = &self.session.machine.gpus;
-        let place = |uuid: &String| gpus.iter().position(|gpu| gpu.uuid == *uuid);
-        let all = (0..gpus.len()).collect();
-        let places: Vec<usize> = match &self.session.restrict {
-            Some(uuids) => uuids.iter().filter_map(place).collect(),
-            None => all,
+        let indices: Vec<usize> = match &self.session.restrict {
+            Some(uuids) => uuids.iter().filter_map(|uuid| gpus.iter().position(|gpu| gpu.uuid == *uuid)).collect(),
+            None => (0..gpus.len()).collect(),
         };
-        places.into_iter().filter_map(|place| u32::try_from(place).ok()).collect()
+        indices.into_iter().filter_map(|index| u32::try_from(index).ok()).collect()
     }
 
     /// Asks the controls. False if one of them fails.
@@ -222,8 +219,8 @@ impl SurveyRun<'_> {
         document: &mut SurveyDocument,
     ) -> Result<bool, RunError> {
         self.console.status("checking the instrument");
-        let at_least = |job: RowJob| RowJob { limit: job.limit.max(CONTROL_TIMEOUT), ..job };
-        let jobs = controls.iter().map(|control| at_least(self.job(&control.line, questions))).collect();
+        let jobs = controls.iter().map(|control| self.job(&control.line, questions));
+        let jobs = jobs.map(|job| RowJob { limit: job.limit.max(CONTROL_TIMEOUT), ..job }).collect();
         let (mut rows, mut is_held) = (Vec::new(), Vec::new());
         pool::run(attempts, jobs, &mut self.session.supervisor.interrupt, |done| match done {
             Some(done) => rows.push(done),

@@ -7,7 +7,6 @@ use super::super::session::Session;
 use super::SurveyOptions;
 use super::select::refuse_first;
 use cuda_pitfalls_answers::survey::{Header, SurveyDocument, SurveyKind};
-use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::{StoreError, Stored};
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::verdict::Provenance;
@@ -19,10 +18,13 @@ pub(super) fn open(folder: &Path) -> Result<SurveyDocument, RunError> {
         let folder = terminal(&folder.to_string_lossy());
         return Err(RunError::Usage(format!("--resume: there is no survey in `{folder}`")));
     };
-    let refused = |error: StoreError| RunError::Usage(format!("--resume: {error}"));
-    let stored = Stored::open(&path).map_err(refused)?;
+    let stored = Stored::open(&path).map_err(cannot_resume)?;
     let survey = SurveyDocument::from_stored(&stored);
-    survey.unwrap_or_else(|| Err(stored.unreadable("it is no survey".to_string()))).map_err(refused)
+    survey.unwrap_or_else(|| Err(stored.unreadable("it is no survey".to_string()))).map_err(cannot_resume)
+}
+
+fn cannot_resume(error: StoreError) -> Failure {
+    Failure::Usage(format!("--resume: {error}"))
 }
 
 /// The document of a survey that goes on.
@@ -71,16 +73,14 @@ pub(super) fn same_question(survey: &SurveyDocument, options: &SurveyOptions) ->
 /// Refuses to mix rows of two machines, or real and simulated ones.
 pub(super) fn same_machine(survey: &SurveyDocument, session: &Session) -> Result<(), RunError> {
     let (then, now) = (&survey.machine, &session.machine);
-    let uuids = |machine: &Machine| machine.gpus.iter().map(|gpu| gpu.uuid.clone()).collect::<Vec<_>>();
-    let versions = |machine: &Machine| machine.libcudart.iter().map(|it| it.version.clone()).collect::<Vec<_>>();
-    let simulated = |provenance: Provenance| provenance == Provenance::Simulated;
-    let subject = if simulated(survey.provenance) != simulated(session.provenance) {
+    let is_simulated = [survey.provenance, session.provenance].map(|provenance| provenance == Provenance::Simulated);
+    let subject = if is_simulated[0] != is_simulated[1] {
         "where it was started: one is the simulated machine"
     } else if then.driver_version != now.driver_version {
         "the driver it was started on"
-    } else if uuids(then) != uuids(now) {
+    } else if !then.gpus.iter().map(|gpu| &gpu.uuid).eq(now.gpus.iter().map(|gpu| &gpu.uuid)) {
         "the GPUs it was started on"
-    } else if versions(then) != versions(now) {
+    } else if !then.libcudart.iter().map(|it| &it.version).eq(now.libcudart.iter().map(|it| &it.version)) {
         "the libcudarts it was started with"
     } else {
         return Ok(());

@@ -13,8 +13,8 @@ pub(in crate::run) fn check(options: &SurveyOptions) -> Result<(), RunError> {
     let SurveyOptions { kind, asked, python, selectors, .. } = options;
     let file = kind.described();
     let is_of_lines = file.takes("--jobs");
-    let is_of_framework = |program: &NeedsProgram| program.is_framework() && program.is_chosen(selectors);
-    let needs_python = *kind == SurveyKind::Needs && NeedsProgram::ALL.iter().any(is_of_framework);
+    let mut frameworks = NeedsProgram::ALL.into_iter().filter(|program| program.is_framework());
+    let needs_python = *kind == SurveyKind::Needs && frameworks.any(|program| program.is_chosen(selectors));
     refuse_first([
         (options.generate > 0 && !file.takes("--generate"), "--generate belongs to `survey mask`"),
         (options.visible_gpus != 1 && !file.takes("--visible-gpus"), "--visible-gpus belongs to `survey calls`"),

@@ -163,11 +163,10 @@ impl Attempts {
     }
 
     fn attempt_unless_stopped(&self, job: &RowJob, alone: bool, ground: &Ground) -> Option<PythonAttempt> {
-        let is_stopped = || self.stop.load(Ordering::Relaxed);
-        if is_stopped() {
+        if self.stop.load(Ordering::Relaxed) {
             return None;
         }
-        self.attempt(job, alone, ground).filter(|_| !is_stopped())
+        self.attempt(job, alone, ground).filter(|_| !self.stop.load(Ordering::Relaxed))
     }
 
     fn attempt(&self, job: &RowJob, alone: bool, ground: &Ground) -> Option<PythonAttempt> {
@@ -249,11 +248,7 @@ impl Attempts {
     /// The caller's environment, changed for a row.
     fn environment(&self, line: &PythonLine, folder: &Path) -> BTreeMap<OsString, OsString> {
         let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
-        // Each attempt caches for itself, so that it does not profit from what an earlier one compiled.
-        let of_frameworks = frameworks().iter().flat_map(|framework| &framework.caches).map(String::as_str);
-        for name in of_frameworks.chain(["XDG_CACHE_HOME", "CUDA_CACHE_PATH"]) {
-            environment.insert(OsString::from(name), folder.join("cache").join(name).into_os_string());
-        }
+        environment.extend(CACHES.map(|name| (name.into(), folder.join("cache").join(name).into_os_string())));
         for (name, value) in &self.variables {
             match value {
                 Some(value) => environment.insert(name.clone(), value.clone()),
@@ -270,15 +265,14 @@ impl Attempts {
 /// The caller's PYTHONPATH with absolute paths, so that it is valid in any folder.
 fn modules() -> Option<OsString> {
     let paths = std::env::var_os(MODULES)?;
-    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
-    let paths = std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty()).map(absolute);
-    std::env::join_paths(paths).ok()
+    let paths = std::env::split_paths(&paths).filter(|path| !path.as_os_str().is_empty());
+    std::env::join_paths(paths.map(|path| std::path::absolute(&path).unwrap_or(path))).ok()
 }
 
 /// Whether a row makes contexts, and none of its attempts has run alone.
 pub(super) fn wants_to_be_alone(job: &RowJob, attempts: &[PythonAttempt]) -> bool {
-    let has_contexts = |made: &PythonAttempt| made.seen.context_on.as_ref().is_some_and(|on| !on.is_empty());
-    job.wants_memory && attempts.iter().any(has_contexts) && !attempts.iter().any(|made| made.alone || hangs(made))
+    let makes_context = attempts.iter().any(|made| made.seen.makes_context());
+    job.wants_memory && makes_context && !attempts.iter().any(|made| made.alone || hangs(made))
 }
 
 fn hangs(made: &PythonAttempt) -> bool {

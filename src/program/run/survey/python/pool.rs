@@ -44,13 +44,27 @@ pub(super) fn run(
     while !rows.is_empty() {
         let batch: Vec<PoolRow> = rows.drain(..rows.len().min(BATCH * attempts.jobs())).collect();
         let mut left = Vec::new();
-        let together = |row: &PoolRow| attempts.together(&row.job);
-        stage(attempts, attempts.jobs(), batch, together, interrupt, |done| match done {
-            Some(row) if wants_to_be_alone(&row.job, &row.made) => left.push(row),
-            done => tell(done.map(|row| (row.at, row.made))),
-        });
-        let alone = |row: &PoolRow| attempts.alone(&row.job, row.made.clone());
-        stage(attempts, 1, left, alone, interrupt, |done| tell(done.map(|row| (row.at, row.made))));
+        stage(
+            attempts,
+            attempts.jobs(),
+            batch,
+            |row| attempts.together(&row.job),
+            interrupt,
+            |done| match done {
+                Some(row) if wants_to_be_alone(&row.job, &row.made) => left.push(row),
+                done => tell(done.map(|row| (row.at, row.made))),
+            },
+        );
+        stage(
+            attempts,
+            1,
+            left,
+            |row| attempts.alone(&row.job, row.made.clone()),
+            interrupt,
+            |done| {
+                tell(done.map(|row| (row.at, row.made)));
+            },
+        );
         if attempts.stop.load(Ordering::Relaxed) {
             break;
         }
@@ -73,8 +87,8 @@ fn stage(
     interrupt: &mut Interrupt,
     mut tell: impl FnMut(Option<PoolRow>),
 ) {
-    let ask = |row: PoolRow| ask(&row).map(|made| PoolRow { made, ..row });
-    each(threads, rows, ask, interrupt, &attempts.stop, &mut tell);
+    let (stop, tell) = (&attempts.stop, &mut tell);
+    each(threads, rows, |row| ask(&row).map(|made| PoolRow { made, ..row }), interrupt, stop, tell);
 }
 
 /// Does one thing with each item, several items at once. Reports each that is done, and ticks in between. `stop` is set
