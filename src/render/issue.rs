@@ -136,7 +136,7 @@ impl IssueSections {
     }
 }
 
-/// What there is to say about each scenario. Of several each part names the one that it is about.
+/// The blocks of each scenario, below its name if there are several.
 fn each(scenarios: &[ScenarioView<'_>], blocks: impl Fn(&ScenarioView<'_>) -> Vec<Block>) -> Vec<Block> {
     let parts = scenarios.iter().flat_map(|one| {
         let head = (scenarios.len() > 1).then(|| Block::paragraph(Span::Strong(one.name.to_owned())));

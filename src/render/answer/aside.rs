@@ -7,7 +7,7 @@ use cuda_pitfalls_core::report::{ReportView, ScenarioView};
 use cuda_pitfalls_core::text::counts::tally;
 use cuda_pitfalls_core::verdict::{Kind, Reason};
 
-/// A line for each kind of thing that was not asked, with what it lacked; `never_asked` are not in the report.
+/// A line for each reason why questions have no answer. `never_asked` counts instances that are not in the report.
 pub(super) fn lines(report: &ReportView<'_>, never_asked: usize) -> Vec<String> {
     let aside: Vec<&ScenarioView<'_>> =
         report.scenarios.iter().filter(|it| InstanceAnswer::new(it).is_aside()).collect();

@@ -6,7 +6,7 @@ use cuda_pitfalls_core::text::units;
 
 use super::words::{Contrast, WordedDifference};
 
-/// So many facts of a cause are told.
+/// A cause shows at most this many contrasts.
 const MOST_CONTRASTS: usize = 4;
 
 /// A cause with its differences in words.

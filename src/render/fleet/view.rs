@@ -174,7 +174,7 @@ impl<'f> FleetView<'f> {
     }
 }
 
-/// A table of some of so many rows.
+/// A table below its heading, and how many of `all` rows it leaves out.
 fn section(heading: &str, table: Table, all: usize) -> Vec<Block> {
     let more = all.saturating_sub(table.rows.len());
     let more = (more > 0).then(|| Block::paragraph(format!("And {more} more.")));

@@ -48,7 +48,7 @@ pub(super) struct WordedDifference<'a> {
     pub(super) group: String,
     pub(super) machines: Vec<&'a str>,
     pub(super) asked: usize,
-    /// Whether no outcome is usual, because no more machines show the first than these.
+    /// No outcome is usual: these machines are at least as many as those with the first one.
     pub(super) is_split: bool,
     pub(super) contrasts: Vec<Contrast>,
 }
@@ -138,13 +138,13 @@ fn contrasts(what: &What, usual: Option<&Usual>, question: Option<&Question>) ->
     }
 }
 
-/// The verdict of a group's outcome.
+/// The verdict of an outcome of the group, by its index; `unknown` if there is no such outcome.
 fn usual_verdict(usual: Option<&Usual>, outcome: usize, is_row: bool) -> String {
     let outcome = usual.and_then(|usual| usual.outcomes.get(outcome));
     outcome.map_or("unknown".to_owned(), |outcome| verdict(outcome.kind, is_row))
 }
 
-/// What was seen, or this where nothing was.
+/// The change in words, or `none`.
 pub(super) fn seen_or(seen: Option<&Change>, none: &str) -> String {
     seen.map_or_else(|| none.to_owned(), change::words)
 }
@@ -203,7 +203,7 @@ pub(super) fn key(key: &Key) -> String {
     words.join(", ")
 }
 
-/// Names, the first few of them, and how many there are beside: `a, b and 12 more`.
+/// The first names, and how many more there are: `a, b and 12 more`.
 pub(super) fn names(names: &[impl AsRef<str>], most: usize) -> String {
     let shown = listed(names.iter().take(most).map(AsRef::as_ref), "");
     match names.len().saturating_sub(most) {
@@ -212,7 +212,7 @@ pub(super) fn names(names: &[impl AsRef<str>], most: usize) -> String {
     }
 }
 
-/// The same; none where there are none.
+/// The names as [`names`] lists them; `None` if there are none.
 pub(super) fn any_names(all: impl Iterator<Item = String>, most: usize) -> Option<String> {
     let all: Vec<String> = all.collect();
     (!all.is_empty()).then(|| names(&all, most))
