@@ -149,6 +149,10 @@ mod tests {
         }
     }
 
+    fn written(version: u32) -> String {
+        format!("{}.{}", version / 1000, version % 1000 / 10)
+    }
+
     #[test]
     fn versions_in_a_summary_are_those_of_the_header() {
         // libcuda exports these since the version that `cudaTypedefs.h` states, earlier than `cuda.h` declares them.
@@ -159,15 +163,14 @@ mod tests {
             "cuOccupancyMaxPotentialClusterSize",
             "cuLaunchKernelEx",
         ];
-        let text = |version: Option<u32>| version.map(|version| format!("{}.{}", version / 1000, version % 1000 / 10));
         let mut said = 0;
         for call in all().filter(|call| !EXPORTED_BEFORE.contains(&call.name)) {
             for note in call.summary.split('(').skip(1).filter_map(|rest| rest.split_once(')')).map(|(note, _)| note) {
                 if let Some(since) = note.strip_suffix(" and later") {
-                    assert_eq!(text(call.since).as_deref(), Some(since), "{}", call.name);
+                    assert_eq!(call.since.map(written).as_deref(), Some(since), "{}", call.name);
                     said += 1;
                 } else if let Some((since, until)) = note.split_once(" to ") {
-                    let known = text(call.since).zip(text(call.until));
+                    let known = call.since.map(written).zip(call.until.map(written));
                     assert_eq!(known, Some((since.to_string(), until.to_string())), "{}", call.name);
                     said += 1;
                 }

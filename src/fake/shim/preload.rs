@@ -147,7 +147,7 @@ const KEEPING: [&[u8]; 2] = [b"CUDA_INJECTION64_PATH=", b"CUDA_PITFALLS_TRACED="
 /// More variables are not looked at.
 const MOST_VARIABLES: usize = 1 << 16;
 
-/// What an environment makes of a new program.
+/// Whether a new program with this environment stays in the trace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TraceReach {
     /// It stays in the trace.
@@ -158,13 +158,13 @@ enum TraceReach {
     Nowhere,
 }
 
-/// What an environment makes of a new program; none if it cannot be read, as the system will find.
+/// Whether a new program with this environment stays in the trace; `None` if the environment cannot be read.
 fn kept(all: Texts) -> Option<TraceReach> {
     let mut found = [false; KEEPING.len()];
     let mut is_own = true;
     let mut pointers = c::CheckedBytes::from(all);
     for _ in 0..MOST_VARIABLES {
-        // Linux takes none for an empty environment.
+        // Linux takes a null pointer for an empty environment.
         let variable = if all.is_null() { std::ptr::null() } else { pointers.pointer()? };
         if variable.is_null() {
             return Some(TraceReach::Nowhere);

@@ -16,10 +16,10 @@ use crate::entry::enter;
 use crate::model::context::ContextOwner;
 use crate::model::status::Outcome;
 use crate::model::thread::Thread;
-use crate::process::ProcessState;
+use crate::process::SimulatedProcess;
 
 /// Runs a call that needs an initialised driver.
-fn call(work: impl FnOnce(&mut ProcessState, &mut Thread) -> Outcome) -> u32 {
+fn call(work: impl FnOnce(&mut SimulatedProcess, &mut Thread) -> Outcome) -> u32 {
     enter(|process, thread| {
         process.machine()?;
         work(process, thread)
@@ -27,7 +27,7 @@ fn call(work: impl FnOnce(&mut ProcessState, &mut Thread) -> Outcome) -> u32 {
 }
 
 /// Runs a call that needs a current context.
-fn call_in(work: impl FnOnce(&mut ProcessState, &mut Thread, ContextOwner) -> Outcome) -> u32 {
+fn call_in(work: impl FnOnce(&mut SimulatedProcess, &mut Thread, ContextOwner) -> Outcome) -> u32 {
     call(|process, thread| {
         let current = process.current(thread)?;
         work(process, thread, current)
@@ -36,6 +36,6 @@ fn call_in(work: impl FnOnce(&mut ProcessState, &mut Thread, ContextOwner) -> Ou
 
 /// Runs a call that looks at its handle first: a null one is refused even where the driver is not initialised (the
 /// survey of calls).
-fn call_on(handle: u64, refusal: u32, work: impl FnOnce(&mut ProcessState, &mut Thread) -> Outcome) -> u32 {
+fn call_on(handle: u64, refusal: u32, work: impl FnOnce(&mut SimulatedProcess, &mut Thread) -> Outcome) -> u32 {
     if handle == 0 { enter(|_, _| Err(refusal)) } else { call(work) }
 }

@@ -5,7 +5,7 @@ use crate::model::behaviour::INJECTION_BEFORE_MASK;
 use crate::model::status::{DEINITIALIZED, Outcome, code};
 use crate::model::thread::{self, Thread};
 use crate::model::{exit, injection};
-use crate::process::{Phase, ProcessState};
+use crate::process::{Phase, SimulatedProcess};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -18,7 +18,7 @@ struct Holder {
     runtime_found_none: AtomicBool,
     /// A copy of how many devices the runtime has counted; [`UNCOUNTED`] until it has.
     counted: AtomicI32,
-    process: Mutex<ProcessState>,
+    process: Mutex<SimulatedProcess>,
 }
 
 const UNCOUNTED: i32 = -1;
@@ -41,7 +41,7 @@ fn holder() -> &'static Holder {
             ),
             None => (Phase::Fresh, false, UNCOUNTED),
         };
-        let mut process = ProcessState::new(phase);
+        let mut process = SimulatedProcess::new(phase);
         process.runtime_found_none = found_none;
         process.counted = (counted != UNCOUNTED).then_some(counted);
         let own = Holder {
@@ -60,7 +60,7 @@ fn holder() -> &'static Holder {
 }
 
 /// Runs one call on the state of this process and of this thread.
-pub fn enter(call: impl FnOnce(&mut ProcessState, &mut Thread) -> Outcome) -> u32 {
+pub fn enter(call: impl FnOnce(&mut SimulatedProcess, &mut Thread) -> Outcome) -> u32 {
     if exit::has_run() {
         return DEINITIALIZED;
     }
@@ -87,7 +87,7 @@ pub enum Initialiser {
 /// Runs one call that begins with `cuInit`, and with it the hook of an injected library.
 pub fn enter_initialising(
     initialiser: Initialiser,
-    call: impl FnOnce(&mut ProcessState, &mut Thread) -> Outcome,
+    call: impl FnOnce(&mut SimulatedProcess, &mut Thread) -> Outcome,
 ) -> u32 {
     let calls_hook = !exit::has_run() && initialises(initialiser);
     if calls_hook && INJECTION_BEFORE_MASK {

@@ -1,7 +1,7 @@
 //! The driver's state in one process: set up once, lost in a forked child.
 //!
-//! [`ProcessState`] owns the objects, each of which has its own rules. A call that needs several of them is in the file of
-//! `process/` that is named after what the call is about.
+//! [`SimulatedProcess`] owns the objects, each of which has its own rules. A call that needs several of them is in the
+//! file of `process/` that is named after what the call is about.
 
 mod contents;
 mod contexts;
@@ -67,7 +67,7 @@ impl Phase {
 /// Everything the driver and the runtime know, each object by its handle or its address. One lock guards it, under
 /// which no code of the caller runs.
 #[derive(Default)]
-pub struct ProcessState {
+pub struct SimulatedProcess {
     pub phase: Phase,
     /// The runtime found no device and goes on saying so.
     pub runtime_found_none: bool,
@@ -98,7 +98,7 @@ pub struct ProcessState {
     next_handle: u64,
 }
 
-impl ProcessState {
+impl SimulatedProcess {
     /// A process in which no `cuInit` has succeeded yet.
     pub fn new(phase: Phase) -> Self {
         // What a forked child finds in the log after a `cuInit` of its parent is not known.
@@ -224,21 +224,21 @@ impl ProcessState {
 
 #[cfg(test)]
 pub mod sample {
-    use super::{Phase, ProcessState};
+    use super::{Phase, SimulatedProcess};
     use crate::machine::sample::machine;
     use crate::model::context::ContextOwner;
     use crate::model::environment::DriverEnvironment;
 
     /// A process that is initialised on a sample machine of its own, and sees two of its GPUs.
-    pub fn ready() -> ProcessState {
-        let mut process = ProcessState::new(Phase::Fresh);
+    pub fn ready() -> SimulatedProcess {
+        let mut process = SimulatedProcess::new(Phase::Fresh);
         let (mask, order) = (Some(b"0,1".to_vec()), Some(b"PCI_BUS_ID".to_vec()));
         process.start(machine(), DriverEnvironment { mask, order, ..DriverEnvironment::default() }).unwrap();
         process
     }
 
     /// The primary context of a device, which is made if need be.
-    pub fn primary(process: &mut ProcessState, device: usize) -> ContextOwner {
+    pub fn primary(process: &mut SimulatedProcess, device: usize) -> ContextOwner {
         let handle = process.retain_primary(device).unwrap();
         process.contexts.owner(handle).unwrap()
     }
@@ -251,7 +251,7 @@ mod tests {
 
     #[test]
     fn what_comes_after_a_refused_mask_is_not_known() {
-        let (machine, mut process) = (machine(), ProcessState::new(Phase::Fresh));
+        let (machine, mut process) = (machine(), SimulatedProcess::new(Phase::Fresh));
         let mask = |mask: &[u8]| DriverEnvironment { mask: Some(mask.to_vec()), ..DriverEnvironment::default() };
         assert_eq!(process.start(machine, mask(b"0,0")), Err(INVALID_DEVICE));
         assert_eq!(process.start(machine, mask(b"0,0")), Err(INVALID_DEVICE));
@@ -260,17 +260,17 @@ mod tests {
 
     #[test]
     fn the_log_is_known_until_a_call_fails() {
-        let mut process = ProcessState::new(Phase::Fresh);
+        let mut process = SimulatedProcess::new(Phase::Fresh);
         process.log(Ok(()));
         process.log(Err(SIM_NOT_MODELLED));
         assert_eq!(process.log_end(), Ok(0));
         process.log(Err(INVALID_DEVICE));
         assert_eq!(process.log_end(), Err(SIM_NOT_MODELLED));
-        assert_eq!(ProcessState::new(Phase::Forked).log_end(), Err(SIM_NOT_MODELLED));
+        assert_eq!(SimulatedProcess::new(Phase::Forked).log_end(), Err(SIM_NOT_MODELLED));
     }
 
     #[test]
     fn a_library_without_a_machine_says_so() {
-        assert_eq!(ProcessState::new(Phase::Fresh).init(), Err(FILE_NOT_FOUND));
+        assert_eq!(SimulatedProcess::new(Phase::Fresh).init(), Err(FILE_NOT_FOUND));
     }
 }

@@ -16,25 +16,29 @@ use crate::model::behaviour::{CallEffect, effect_of};
 use crate::model::context::ContextOwner;
 use crate::model::status::{Outcome, SIM_NOT_MODELLED};
 use crate::model::thread::Thread;
-use crate::process::ProcessState;
+use crate::process::SimulatedProcess;
 
 /// Runs a call that needs no context, and notes its error for `cudaGetLastError`.
-fn call(name: &str, work: impl FnOnce(&mut ProcessState, &mut Thread) -> Outcome) -> u32 {
+fn call(name: &str, work: impl FnOnce(&mut SimulatedProcess, &mut Thread) -> Outcome) -> u32 {
     run(name, None, |process, thread, _| work(process, thread))
 }
 
 /// Runs a call in a context, which is made if need be.
-fn call_in(name: &str, work: impl FnOnce(&mut ProcessState, &mut Thread, ContextOwner) -> Outcome) -> u32 {
+fn call_in(name: &str, work: impl FnOnce(&mut SimulatedProcess, &mut Thread, ContextOwner) -> Outcome) -> u32 {
     run(name, None, |process, thread, context| work(process, thread, context.ok_or(SIM_NOT_MODELLED)?))
 }
 
 /// Runs a call that waits for an event, on whatever thread.
-fn wait(name: &str, work: impl FnOnce(&mut ProcessState, &mut Thread) -> Outcome) -> u32 {
+fn wait(name: &str, work: impl FnOnce(&mut SimulatedProcess, &mut Thread) -> Outcome) -> u32 {
     run(name, Some(0), |process, thread, _| work(process, thread))
 }
 
 /// Runs a call that waits for a stream; a fault of a kernel is reported by it.
-fn wait_in(name: &str, stream: u64, work: impl FnOnce(&mut ProcessState, &mut Thread, ContextOwner) -> Outcome) -> u32 {
+fn wait_in(
+    name: &str,
+    stream: u64,
+    work: impl FnOnce(&mut SimulatedProcess, &mut Thread, ContextOwner) -> Outcome,
+) -> u32 {
     run(name, Some(stream), |process, thread, context| work(process, thread, context.ok_or(SIM_NOT_MODELLED)?))
 }
 
@@ -43,7 +47,7 @@ fn wait_in(name: &str, stream: u64, work: impl FnOnce(&mut ProcessState, &mut Th
 fn run(
     name: &str,
     waits_for: Option<u64>,
-    work: impl FnOnce(&mut ProcessState, &mut Thread, Option<ContextOwner>) -> Outcome,
+    work: impl FnOnce(&mut SimulatedProcess, &mut Thread, Option<ContextOwner>) -> Outcome,
 ) -> u32 {
     enter_by(name, |effect, process, thread| {
         if let Some(stream) = waits_for {
@@ -59,7 +63,7 @@ fn run(
 }
 
 /// Enters for a call of this name, which is told what it does before its own work.
-fn enter_by(name: &str, call: impl FnOnce(CallEffect, &mut ProcessState, &mut Thread) -> Outcome) -> u32 {
+fn enter_by(name: &str, call: impl FnOnce(CallEffect, &mut SimulatedProcess, &mut Thread) -> Outcome) -> u32 {
     // Without a machine there is no version either, and the call fails for want of the machine.
     let runtime = machine().map_or(0, |machine| machine.description.cuda_runtime_version);
     let effect = effect_of(name, runtime);
@@ -72,7 +76,7 @@ fn enter_by(name: &str, call: impl FnOnce(CallEffect, &mut ProcessState, &mut Th
 }
 
 /// Does what a call does before its own work, and returns its context if it needs one.
-fn before(effect: CallEffect, process: &mut ProcessState, thread: &mut Thread) -> Outcome<Option<ContextOwner>> {
+fn before(effect: CallEffect, process: &mut SimulatedProcess, thread: &mut Thread) -> Outcome<Option<ContextOwner>> {
     match effect {
         CallEffect::Nothing => Ok(None),
         CallEffect::InitQuietly => {

@@ -136,7 +136,7 @@ pub fn handle_on(pid: u32) -> std::io::Result<(Pid, OwnedFd)> {
     Ok((pid, pidfd))
 }
 
-/// Nothing where this process may watch others.
+/// Checks that this process may watch others.
 ///
 /// # Errors
 /// The kernel is too old, or a sandbox refuses it. A program must not be started then: nobody would know when it ends,

@@ -77,7 +77,7 @@ impl Watch {
         Ok(())
     }
 
-    /// What was seen, without steps of which there is nothing to say.
+    /// What was seen, without steps that made no system call.
     pub(super) fn finish(self) -> Vec<StepSystemCalls> {
         let shared = self.shared.clone();
         drop(self);

@@ -4,7 +4,7 @@ use super::{call, call_in, call_on};
 use crate::model::status::{INVALID_CONTEXT, INVALID_VALUE, Outcome, SIM_NOT_MODELLED};
 use crate::model::thread::Thread;
 use crate::pointer::Out;
-use crate::process::ProcessState;
+use crate::process::SimulatedProcess;
 use crate::symbols::symbols;
 use std::ffi::c_void;
 
@@ -85,7 +85,7 @@ symbols! {
     fn cuCtxDisablePeerAccess(peer: u64) = call_in(|process, _, current| process.disable_peer(current, peer));
 }
 
-fn create(process: &mut ProcessState, thread: &mut Thread, context: &Out<u64>, flags: u32, device: i32) -> Outcome {
+fn create(process: &mut SimulatedProcess, thread: &mut Thread, context: &Out<u64>, flags: u32, device: i32) -> Outcome {
     let device = process.ordinal(device)?;
     context.given()?;
     if flags & !CONTEXT_FLAGS != 0 {

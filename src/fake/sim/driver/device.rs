@@ -4,7 +4,7 @@ use super::call;
 use crate::model::attribute::attribute;
 use crate::model::status::{INVALID_VALUE, Outcome};
 use crate::pointer::Out;
-use crate::process::ProcessState;
+use crate::process::SimulatedProcess;
 use crate::symbols::symbols;
 use std::ffi::c_char;
 
@@ -52,7 +52,7 @@ symbols! {
 ///
 /// # Safety
 /// `text` is null or valid for `room` bytes.
-pub unsafe fn put_bus_id(process: &ProcessState, text: &Out<c_char>, room: i32, device: i32) -> Outcome {
+pub unsafe fn put_bus_id(process: &SimulatedProcess, text: &Out<c_char>, room: i32, device: i32) -> Outcome {
     let id = process.gpu(device)?.pci.text();
     text.given()?;
     let room = usize::try_from(room).map_err(|_| INVALID_VALUE)?;

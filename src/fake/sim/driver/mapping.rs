@@ -3,7 +3,7 @@
 use super::call;
 use crate::model::status::{Outcome, SIM_NOT_MODELLED};
 use crate::pointer::{In, Out};
-use crate::process::ProcessState;
+use crate::process::SimulatedProcess;
 use crate::symbols::symbols;
 
 /// Memory of a device, in `CUmemLocationType` and in its sibling of the runtime.
@@ -31,7 +31,7 @@ pub struct Access {
 impl Properties {
     /// The device that an allocation or a pool is wanted on. Anything but pinned memory of a device is beyond the
     /// model.
-    pub fn device(self, process: &ProcessState) -> Outcome<usize> {
+    pub fn device(self, process: &SimulatedProcess) -> Outcome<usize> {
         if self.kind != 1 || self.handles != 0 || self.location != ON_DEVICE {
             return Err(SIM_NOT_MODELLED);
         }
@@ -41,7 +41,7 @@ impl Properties {
 
 impl Access {
     /// The device that is to read and write, of so many descriptions.
-    pub fn device(process: &ProcessState, access: &In<Self>, count: usize) -> Outcome<usize> {
+    pub fn device(process: &SimulatedProcess, access: &In<Self>, count: usize) -> Outcome<usize> {
         access.given()?;
         if count != 1 {
             return Err(SIM_NOT_MODELLED);

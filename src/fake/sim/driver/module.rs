@@ -4,7 +4,7 @@ use super::{call, call_in};
 use crate::model::launch::{Launch, Shape};
 use crate::model::status::{INVALID_VALUE, Outcome};
 use crate::pointer::{InText, ModuleImage, Out};
-use crate::process::ProcessState;
+use crate::process::SimulatedProcess;
 use crate::symbols::symbols;
 use std::ffi::c_void;
 
@@ -12,7 +12,7 @@ use std::ffi::c_void;
 ///
 /// # Safety
 /// `params` is null or has an entry for each parameter of the kernel, which points to its argument.
-pub unsafe fn arguments(process: &ProcessState, function: u64, params: *mut *mut c_void) -> Outcome<Vec<u64>> {
+pub unsafe fn arguments(process: &SimulatedProcess, function: u64, params: *mut *mut c_void) -> Outcome<Vec<u64>> {
     let count = process.parameters(function)?;
     if count > 0 && params.is_null() {
         return Err(INVALID_VALUE);

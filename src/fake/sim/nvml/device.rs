@@ -92,11 +92,14 @@ symbols! {
     fn nvmlDeviceIsMigDeviceHandle(device: u64, answer: Out<u32>) = call_on(device, |_, _, _| put(&answer, 0));
 
     /// No kernel runs, and nothing is copied by a GPU.
-    fn nvmlDeviceGetUtilizationRates(device: u64, percent: Out<[u32; 2]>) = call_on(device, |_, _, _| put(&percent, [0, 0]));
+    fn nvmlDeviceGetUtilizationRates(device: u64, percent: Out<[u32; 2]>) =
+        call_on(device, |_, _, _| put(&percent, [0, 0]));
 
-    fn nvmlDeviceGetEncoderUtilization(device: u64, percent: Out<u32>, period_us: Out<u32>) = idle(device, &percent, &period_us);
+    fn nvmlDeviceGetEncoderUtilization(device: u64, percent: Out<u32>, period_us: Out<u32>) =
+        idle(device, &percent, &period_us);
 
-    fn nvmlDeviceGetDecoderUtilization(device: u64, percent: Out<u32>, period_us: Out<u32>) = idle(device, &percent, &period_us);
+    fn nvmlDeviceGetDecoderUtilization(device: u64, percent: Out<u32>, period_us: Out<u32>) =
+        idle(device, &percent, &period_us);
 
     fn nvmlDeviceGetCudaComputeCapability(device: u64, major: Out<i32>, minor: Out<i32>) = call_on(device, |_, _, gpu| {
         put(&major, gpu.capability.0)?;

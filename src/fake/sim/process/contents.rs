@@ -3,9 +3,9 @@
 use crate::model::address::{DeviceMemory, Location};
 use crate::model::contents::WORD_BYTES;
 use crate::model::status::*;
-use crate::process::ProcessState;
+use crate::process::SimulatedProcess;
 
-impl ProcessState {
+impl SimulatedProcess {
     /// The first word of a piece, which other processes may share.
     fn word_of(&self, base: u64) -> Option<u64> {
         self.ipc.record(base).map_or_else(|| self.contents.word(base), |record| record.word())

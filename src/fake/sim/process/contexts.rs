@@ -4,9 +4,9 @@ use crate::model::context::{Context, ContextOwner};
 use crate::model::needs;
 use crate::model::status::*;
 use crate::model::thread::Thread;
-use crate::process::ProcessState;
+use crate::process::SimulatedProcess;
 
-impl ProcessState {
+impl SimulatedProcess {
     /// Makes a context, and loads into it the libraries that are loaded into every new one.
     fn make_context(&mut self, handle: u64) -> Outcome {
         let devices = self.devices.len();

@@ -6,9 +6,9 @@ use crate::model::address::DeviceMemoryKind;
 use crate::model::context::ContextOwner;
 use crate::model::ipc::Handle;
 use crate::model::status::*;
-use crate::process::ProcessState;
+use crate::process::SimulatedProcess;
 
-impl ProcessState {
+impl SimulatedProcess {
     /// `cudaIpcGetMemHandle`: for plain memory only (process/ipc-of-other-memory).
     pub fn export(&mut self, address: u64) -> Outcome<Handle> {
         let table = self.machine()?.table;

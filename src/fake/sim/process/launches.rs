@@ -8,10 +8,10 @@ use crate::model::host::HostKind;
 use crate::model::launch::{Busy, Launch};
 use crate::model::ptx::{PtxEntry, Work};
 use crate::model::status::*;
-use crate::process::ProcessState;
+use crate::process::SimulatedProcess;
 use std::time::{Duration, Instant};
 
-impl ProcessState {
+impl SimulatedProcess {
     /// How many arguments a function or a kernel takes.
     pub fn parameters(&self, function: u64) -> Outcome<usize> {
         let (image, name) = match (self.functions.get(&function), self.kernels.get(&function)) {

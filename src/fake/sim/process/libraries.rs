@@ -4,11 +4,11 @@
 use crate::model::context::ContextOwner;
 use crate::model::library::{Kernel, Library};
 use crate::model::status::*;
-use crate::process::ProcessState;
+use crate::process::SimulatedProcess;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-impl ProcessState {
+impl SimulatedProcess {
     /// `cuLibraryLoadData`: needs no context and makes none (context/library-load-makes-one). With eager loading it is
     /// loaded at once where there is a context (memory/library-variables-load-late); measured for one context, which
     /// was current.

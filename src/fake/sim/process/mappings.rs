@@ -2,9 +2,9 @@
 
 use crate::model::mapping::Released;
 use crate::model::status::*;
-use crate::process::ProcessState;
+use crate::process::SimulatedProcess;
 
-impl ProcessState {
+impl SimulatedProcess {
     /// `cuMemCreate`: here the memory is taken, in whole units (memory/vmm-is-taken-at-create).
     pub fn create_memory(&mut self, device: usize, bytes: u64) -> Outcome<u64> {
         if !self.is_whole(bytes)? {

@@ -8,9 +8,9 @@ use crate::model::host::{HostKind, HostMemory};
 use crate::model::needs;
 use crate::model::status::*;
 use crate::model::thread::Thread;
-use crate::process::ProcessState;
+use crate::process::SimulatedProcess;
 
-impl ProcessState {
+impl SimulatedProcess {
     /// `cuMemAlloc` in a live context.
     pub fn allocate(&mut self, owner: ContextOwner, bytes: u64) -> Outcome<u64> {
         let device = &mut self.devices[owner.device];

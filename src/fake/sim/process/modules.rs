@@ -5,14 +5,14 @@ use crate::model::context::ContextOwner;
 use crate::model::module::{Function, Module};
 use crate::model::ptx::PtxImage;
 use crate::model::status::*;
-use crate::process::ProcessState;
+use crate::process::SimulatedProcess;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const LOADING_EAGER: i32 = 1;
 const LOADING_LAZY: i32 = 2;
 
-impl ProcessState {
+impl SimulatedProcess {
     /// Reads the text of a module, if it may be compiled.
     pub fn image(&self, text: &[u8]) -> Outcome<Arc<PtxImage>> {
         self.environment.may_compile()?;

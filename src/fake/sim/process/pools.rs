@@ -2,9 +2,9 @@
 
 use crate::model::pool::{MemoryPool, PoolMemory};
 use crate::model::status::*;
-use crate::process::ProcessState;
+use crate::process::SimulatedProcess;
 
-impl ProcessState {
+impl SimulatedProcess {
     /// A pool by its handle.
     pub fn pool(&mut self, pool: u64) -> Outcome<&mut MemoryPool> {
         self.pools.get_mut(&pool).ok_or(INVALID_VALUE)

@@ -6,9 +6,9 @@ use crate::model::context::ContextOwner;
 use crate::model::needs;
 use crate::model::status::*;
 use crate::model::thread::Thread;
-use crate::process::{Phase, ProcessState};
+use crate::process::{Phase, SimulatedProcess};
 
-impl ProcessState {
+impl SimulatedProcess {
     /// The runtime's own first step: `cuInit`, whose "no device" it remembers.
     pub fn runtime_init(&mut self) -> Outcome {
         if self.runtime_found_none {
@@ -98,7 +98,7 @@ mod tests {
     fn a_runtime_before_12_selects_a_device_without_a_context() {
         let made = |runtime: i32| {
             let machine = unused(MachineConf { cuda_runtime_version: runtime, ..description() });
-            let mut process = ProcessState::new(Phase::Fresh);
+            let mut process = SimulatedProcess::new(Phase::Fresh);
             process.start(machine, DriverEnvironment::default()).unwrap();
             process.set_device(0, &mut Thread::default()).unwrap();
             process.devices[0].primary.active

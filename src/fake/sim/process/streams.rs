@@ -4,10 +4,10 @@ use crate::model::context::ContextOwner;
 use crate::model::status::*;
 use crate::model::stream::{StreamEvent, is_explicit};
 use crate::model::thread::Thread;
-use crate::process::ProcessState;
+use crate::process::SimulatedProcess;
 use std::time::Instant;
 
-impl ProcessState {
+impl SimulatedProcess {
     /// A new stream in a context. Some take device memory, which the context keeps.
     pub fn create_stream(&mut self, owner: ContextOwner) -> Outcome<u64> {
         self.add_stream(owner)?;

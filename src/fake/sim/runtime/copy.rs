@@ -3,12 +3,12 @@
 
 use super::call_in;
 use crate::model::status::{Outcome, SIM_NOT_MODELLED};
-use crate::process::ProcessState;
+use crate::process::SimulatedProcess;
 use crate::symbols::runtime_symbols;
 
 /// `cudaMemcpyDeviceToDevice` and `cudaMemcpyDefault`; the other kinds name the host, and what is in its memory is not
 /// modelled.
-fn copy(process: &mut ProcessState, to: u64, from: u64, bytes: usize, kind: u32) -> Outcome {
+fn copy(process: &mut SimulatedProcess, to: u64, from: u64, bytes: usize, kind: u32) -> Outcome {
     if matches!(kind, 3 | 4) { process.copy(to, from, bytes as u64) } else { Err(SIM_NOT_MODELLED) }
 }
 

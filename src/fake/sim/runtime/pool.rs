@@ -6,7 +6,7 @@ use crate::model::context::ContextOwner;
 use crate::model::status::{Outcome, SIM_NOT_MODELLED};
 use crate::model::stream::is_explicit;
 use crate::pointer::{In, Out};
-use crate::process::ProcessState;
+use crate::process::SimulatedProcess;
 use crate::symbols::{runtime_symbols, symbols};
 
 const RELEASE_THRESHOLD: u32 = 4;
@@ -26,7 +26,7 @@ symbols! {
 }
 
 fn allocate(
-    process: &mut ProcessState,
+    process: &mut SimulatedProcess,
     address: &Out<u64>,
     bytes: usize,
     stream: u64,
