@@ -69,7 +69,6 @@ pub fn is_exception(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// The keys of a table in the worker's source.
     fn keys(name: &str) -> Vec<&'static str> {
         let (_, table) = WORKER.split_once(&format!("\n{name} = {{\n")).expect("the worker has the table");
         let (table, _) = table.split_once("\n}").expect("the table ends");

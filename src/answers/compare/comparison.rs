@@ -123,7 +123,6 @@ pub struct Only {
     pub count: usize,
 }
 
-/// The result for one pair.
 pub(super) enum Relation {
     Same,
     Changed(EntryDifference),

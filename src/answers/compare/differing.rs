@@ -68,7 +68,6 @@ fn pairs(facts: [Vec<Fact>; 2]) -> Vec<[Option<Fact>; 2]> {
 }
 
 impl Differing<'_> {
-    /// The difference in words.
     pub(super) fn words(&self) -> FactDifference {
         let words = self.facts.each_ref().map(|fact| fact.as_ref().map(fact_words));
         let (name, _, absent) = words.iter().flatten().next().cloned().unwrap_or_default();

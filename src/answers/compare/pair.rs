@@ -16,7 +16,6 @@ pub(super) struct ComparedEntry<'a, T> {
     pub(super) item: &'a T,
 }
 
-/// The entries of two documents, matched.
 pub(super) struct Paired<'a, T> {
     /// What both have measured, in the order of A.
     pub(super) both: Vec<(ComparedEntry<'a, T>, ComparedEntry<'a, T>)>,
@@ -86,7 +85,6 @@ fn by_version(all: Vec<Only>, other: &BTreeSet<String>) -> Vec<Only> {
     kept
 }
 
-/// The versions of libcudart in a document.
 fn known<T>(entries: &[ComparedEntry<'_, T>]) -> BTreeSet<String> {
     entries.iter().filter_map(|entry| entry.libcudart.clone()).collect()
 }

@@ -94,7 +94,6 @@ fn verdict_difference(both: [&ScenarioView<'_>; 2], is_same_expectation: bool) -
     (a != b).then(|| FactDifference::new("verdict", a, b))
 }
 
-/// An outcome of A beside one of B.
 struct OutcomePair<'o> {
     /// The index of the outcome in A and in B.
     at: [usize; 2],

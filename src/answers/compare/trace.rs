@@ -24,7 +24,6 @@ const LONGEST: usize = 120;
 /// The longest chain of parents that is followed.
 const DEEPEST: usize = 16;
 
-/// What is known of one thing.
 #[derive(Clone, Debug, PartialEq)]
 struct TraceFact {
     name: &'static str,
@@ -205,7 +204,6 @@ fn contexts(history: &History, tree: &Tree, did: &mut ProgramBehaviour) {
     }
 }
 
-/// What one event shows.
 fn plain(history: &History, tree: &Tree, did: &mut ProgramBehaviour, (index, event): (usize, &TraceEvent)) {
     let trace = history.trace;
     let (order, what, fact) = match &event.what {
@@ -291,10 +289,7 @@ fn gpu(trace: &Trace, event: &TraceEvent) -> String {
 }
 
 fn code(event: &TraceEvent) -> String {
-    match event.status {
-        None => UNKNOWN.to_string(),
-        Some(code) => status_name(code),
-    }
+    event.status.map_or_else(|| UNKNOWN.to_string(), status_name)
 }
 
 /// The user's own file and function, and what it called; no line, because an edit elsewhere in the file moves it.

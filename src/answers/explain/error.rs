@@ -16,7 +16,6 @@ const LEAST_BARE: u32 = 100;
 /// A text of so few pieces is about nothing else: `error 700`.
 const SHORTEST: usize = 3;
 
-/// An error that is found by what the libraries say of it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KnownError {
@@ -184,7 +183,6 @@ fn names_another_number(word: &str) -> bool {
     ["exit", "http", "https", "line", "step", "epoch", "port", "signal", "exited", "page", "xid"].contains(&word)
 }
 
-/// Whether a line is about CUDA, its driver or NVML.
 fn is_about_cuda(line: &str) -> bool {
     let lower = line.to_lowercase();
     ["cuda", "cuinit", "nvml", "nvidia", "gpu"].iter().any(|word| lower.contains(word))

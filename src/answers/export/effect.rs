@@ -7,7 +7,7 @@ use cuda_pitfalls_calls::{self as calls, CallLibrary};
 use super::error::ExportError;
 use cuda_pitfalls_core::fact::FactSet;
 use cuda_pitfalls_core::observation::Class;
-use cuda_pitfalls_core::scenario::{Check, GpuList, Matcher, Operand};
+use cuda_pitfalls_core::scenario::{Check, GpuList, Operand};
 
 /// The status of a Python line that raises no exception.
 pub(super) const RAISES_NOTHING: &str = "OK";
@@ -23,6 +23,7 @@ pub(super) enum EffectQuestion<'s> {
         at: &'s str,
         name: &'s str,
         sign: &'static str,
+        word: &'static str,
         operand: &'s Operand,
     },
     Visible {
@@ -70,7 +71,6 @@ pub(super) enum Since {
     Step,
 }
 
-/// A bound of growth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GrowthBound {
     Any,
@@ -137,8 +137,7 @@ impl EffectQuestion<'_> {
                 let names: Vec<String> = names.iter().map(|name| status_words(name)).collect();
                 format!("{at} {}", names.join(" or "))
             }
-            EffectQuestion::Value { at, name, sign, operand } => {
-                let order = order_words(sign);
+            EffectQuestion::Value { at, name, word, operand, .. } => {
                 let other = match operand {
                     Operand::Int(value) => value.to_string(),
                     Operand::Text(text) if text == "${gpus}" => "the number of GPUs".to_string(),
@@ -148,7 +147,7 @@ impl EffectQuestion<'_> {
                     },
                     Operand::Value { label, name } => format!("the {name} of step {label}"),
                 };
-                format!("in step {at}, {name} is {order}{other}")
+                format!("in step {at}, {name} is {word}{other}")
             }
             EffectQuestion::Visible { at, gpus } => format!("after {at}, CUDA shows {}", gpus.words()),
             EffectQuestion::Contexts { at, gpus } => format!("after {at}, there is a context on {}", gpus.words()),
@@ -260,7 +259,7 @@ fn add_questions<'s>(all: &mut Vec<EffectQuestion<'s>>, check: &'s Check) -> Res
         all.push(EffectQuestion::Status { at, names: statuses });
     }
     for (name, matcher) in value {
-        for (sign, operand) in bounds(matcher) {
+        for (bound, operand) in matcher.bounds() {
             if matches!(operand, Operand::Text(text) if text.contains("${") && text != "${gpus}" && gpu_named(text).is_none())
             {
                 return Err(ExportError::new("its effect compares with a form of a UUID"));
@@ -268,7 +267,7 @@ fn add_questions<'s>(all: &mut Vec<EffectQuestion<'s>>, check: &'s Check) -> Res
             if matches!(operand, Operand::Text(text) if index(text).is_some()) {
                 return Err(ExportError::new("its effect names a GPU by its address"));
             }
-            all.push(EffectQuestion::Value { at, name, sign, operand });
+            all.push(EffectQuestion::Value { at, name, sign: bound.sign, word: bound.word, operand });
         }
     }
     all.extend(visible.iter().map(|gpus| EffectQuestion::Visible { at, gpus: GpuSet::new(gpus) }));
@@ -287,11 +286,11 @@ fn add_questions<'s>(all: &mut Vec<EffectQuestion<'s>>, check: &'s Check) -> Res
     }
     for (since, amounts) in [(Since::Start, used_bytes), (Since::Step, grown_bytes)] {
         for (gpu, matcher) in amounts {
-            for (sign, operand) in bounds(matcher) {
+            for (bound, operand) in matcher.bounds() {
                 let Operand::Int(bytes) = operand else {
                     return Err(ExportError::new("its effect compares memory with a value of another step"));
                 };
-                let (least, most) = match sign {
+                let (least, most) = match bound.sign {
                     "==" => (GrowthBound::These(*bytes), GrowthBound::These(*bytes)),
                     ">=" => (GrowthBound::These(*bytes), GrowthBound::Any),
                     ">" => (GrowthBound::These(*bytes + 1), GrowthBound::Any),
@@ -299,7 +298,7 @@ fn add_questions<'s>(all: &mut Vec<EffectQuestion<'s>>, check: &'s Check) -> Res
                     "<" => (GrowthBound::Any, GrowthBound::These(*bytes - 1)),
                     _ => return Err(ExportError::new("its effect is that memory has not grown by so much")),
                 };
-                let says = format!("{}{bytes} bytes", order_words(sign));
+                let says = format!("{}{bytes} bytes", bound.word);
                 all.push(EffectQuestion::Memory { at, since, gpus: gpu_set(gpu, amounts), least, most, says });
             }
         }
@@ -331,12 +330,6 @@ fn gpu_set<T>(gpu: &str, amounts: &BTreeMap<String, T>) -> GpuSet {
     }
 }
 
-fn bounds(matcher: &Matcher) -> impl Iterator<Item = (&'static str, &Operand)> {
-    let Matcher { eq, ne, ge, le, gt, lt } = matcher;
-    let all = [("==", eq), ("!=", ne), (">=", ge), ("<=", le), (">", gt), ("<", lt)];
-    all.into_iter().filter_map(|(name, operand)| Some((name, operand.as_ref()?)))
-}
-
 /// `gpu3` is 3; `others` and `none` have no number.
 fn index(gpu: &str) -> Option<u32> {
     gpu.strip_prefix("gpu")?.parse().ok()
@@ -347,17 +340,6 @@ fn status_words(name: &str) -> String {
         (RAISES_NOTHING, _) => "raises nothing".to_string(),
         (name, Some((_, code))) => format!("returns {code} ({name})"),
         (name, None) => format!("raises {name}"),
-    }
-}
-
-fn order_words(sign: &str) -> &'static str {
-    match sign {
-        "!=" => "not ",
-        ">=" => "at least ",
-        "<=" => "at most ",
-        ">" => "more than ",
-        "<" => "less than ",
-        _ => "",
     }
 }
 

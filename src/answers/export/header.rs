@@ -1,7 +1,5 @@
 //! The comment at the top of a reproducer: what it asks, what is expected, and how it is run.
 
-use std::fmt::Write as _;
-
 use super::effect::EffectQuestion;
 use super::program::{Reproducer, Sequence};
 use cuda_pitfalls_core::scenario::{Expected, Hazard, When};
@@ -26,21 +24,16 @@ impl Reproducer<'_> {
             "Exit code 0: it shows in the trap and not in the control. 1: not in the trap. 77: that cannot be told."
                 .to_string(),
         );
-        let mut ends = String::new();
-        match self.gpus_read() {
-            0 => {}
-            1 => ends.push_str("NVML reads memory of all processes: run it where GPU 0 is idle. "),
+        let idle = match self.gpus_read() {
+            0 => String::new(),
+            1 => "NVML reads memory of all processes: run it where GPU 0 is idle. ".to_string(),
             count => {
-                let last = count - 1;
-                let _ = write!(
-                    ends,
-                    "NVML reads memory of all processes: run it where GPUs 0 to {last}, which are read, are idle. "
-                );
+                let gpus = format!("GPUs 0 to {}, which are read, are idle", count - 1);
+                format!("NVML reads memory of all processes: run it where {gpus}. ")
             }
-        }
+        };
         let version = env!("CARGO_PKG_VERSION");
-        let _ = write!(ends, "{needs}Written by cuda-pitfalls {version} from {}.", self.instance.name);
-        lines.push(ends);
+        lines.push(format!("{idle}{needs}Written by cuda-pitfalls {version} from {}.", self.instance.name));
         let wrapped =
             lines.iter().flat_map(|line| if line.is_empty() { vec![String::new()] } else { words(line, 112) });
         wrapped.collect()

@@ -208,7 +208,6 @@ impl Language {
         self.form([if is_same { "&$0" } else { "(void *)&$0" }, "byref($0)"], &[name])
     }
 
-    /// That CUDA shows these GPUs.
     pub(super) fn shows(self, gpus: &[u32]) -> String {
         if self == Language::Python {
             let all: Vec<String> = gpus.iter().map(|gpu| format!("uuid_of({gpu})")).collect();
@@ -251,7 +250,6 @@ pub(super) fn bytes_literal(text: &str) -> String {
     format!("b\"{}\"", escaped.collect::<String>())
 }
 
-/// A declaration of C.
 pub(super) fn declared(c_type: &str, name: &str) -> String {
     if c_type.ends_with('*') { format!("{c_type}{name}") } else { format!("{c_type} {name}") }
 }

@@ -7,7 +7,6 @@ use super::effect::EffectQuestion;
 use super::language::{Language, declared};
 use super::program::{Reproducer, Sequence};
 
-/// The text of a case as it is written.
 pub(super) struct CaseText<'p> {
     pub(super) language: Language,
     pub(super) program: &'p Reproducer<'p>,

@@ -15,7 +15,6 @@ pub(super) struct Given<'a> {
     pub(super) figures: &'a [i64],
 }
 
-/// One question in one group.
 pub(super) struct GroupQuestion<'a> {
     pub(super) given: Vec<Given<'a>>,
     /// The index of the group.

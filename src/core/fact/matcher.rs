@@ -15,22 +15,25 @@ use crate::source::size;
 use crate::source::tree::{Data, Node, TreeEntry};
 use cuda_pitfalls_calls::{Call, Output};
 
-/// A bound: its key in files, its word in sentences, and whether it holds for a value that compares in this order with
-/// the operand; `None` if the bound needs an order and the two have none.
-struct BoundWord {
+/// A bound: its key in files, its sign in C and Python, its word in sentences, and whether it holds for a value that
+/// compares in this order with the operand; `None` if the bound needs an order and the two have none.
+pub struct BoundWord {
     key: &'static str,
-    word: &'static str,
+    /// The comparison in C and Python.
+    pub sign: &'static str,
+    /// What stands before the operand in a sentence.
+    pub word: &'static str,
     holds: fn(Option<Ordering>) -> Option<bool>,
 }
 
 /// The bounds in the order of the fields of a [`Matcher`].
 const BOUNDS: [BoundWord; 6] = [
-    BoundWord { key: "eq", word: "", holds: |order| Some(order == Some(Equal)) },
-    BoundWord { key: "ne", word: "not ", holds: |order| Some(order != Some(Equal)) },
-    BoundWord { key: "ge", word: "at least ", holds: |order| order.map(Ordering::is_ge) },
-    BoundWord { key: "le", word: "at most ", holds: |order| order.map(Ordering::is_le) },
-    BoundWord { key: "gt", word: "more than ", holds: |order| order.map(Ordering::is_gt) },
-    BoundWord { key: "lt", word: "less than ", holds: |order| order.map(Ordering::is_lt) },
+    BoundWord { key: "eq", sign: "==", word: "", holds: |order| Some(order == Some(Equal)) },
+    BoundWord { key: "ne", sign: "!=", word: "not ", holds: |order| Some(order != Some(Equal)) },
+    BoundWord { key: "ge", sign: ">=", word: "at least ", holds: |order| order.map(Ordering::is_ge) },
+    BoundWord { key: "le", sign: "<=", word: "at most ", holds: |order| order.map(Ordering::is_le) },
+    BoundWord { key: "gt", sign: ">", word: "more than ", holds: |order| order.map(Ordering::is_gt) },
+    BoundWord { key: "lt", sign: "<", word: "less than ", holds: |order| order.map(Ordering::is_lt) },
 ];
 
 /// Less than this is no difference between two sums of memory: while processes on other GPUs came and went, NVML's
@@ -110,7 +113,7 @@ impl Matcher {
     }
 
     /// The bounds that are set.
-    fn bounds(&self) -> impl Iterator<Item = (&'static BoundWord, &Operand)> {
+    pub fn bounds(&self) -> impl Iterator<Item = (&'static BoundWord, &Operand)> {
         let Matcher { eq, ne, ge, le, gt, lt } = self;
         BOUNDS.iter().zip([eq, ne, ge, le, gt, lt]).filter_map(|(bound, operand)| Some((bound, operand.as_ref()?)))
     }

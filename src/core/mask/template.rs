@@ -135,7 +135,6 @@ impl fmt::Display for Template {
     }
 }
 
-/// A literal text, escaped for a template.
 pub(super) fn quoted(text: &str) -> String {
     text.replace('<', "<<")
 }

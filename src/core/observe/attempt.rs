@@ -61,7 +61,6 @@ fn end(case: &CasePlan, recording: &Recording) -> String {
     }
 }
 
-/// What the call of a step returned.
 fn called(plan: &Plan, scene: &Scene, recording: &Recording, index: usize, step: &Step) -> StepObservation {
     let mut seen = StepObservation { label: step.label.clone(), ..StepObservation::default() };
     let row = calls::find(&step.call);

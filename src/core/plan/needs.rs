@@ -159,7 +159,6 @@ impl NeedContext<'_> {
         }
     }
 
-    /// The Python requirements of all cases.
     fn python_cases(&self) -> impl Iterator<Item = &Python> {
         self.instances.iter().flat_map(|instance| &instance.cases).filter_map(|case| case.python.as_ref())
     }

@@ -334,7 +334,6 @@ impl Steps<'_, '_> {
         (!unreadable).then_some(())
     }
 
-    /// The entry of a step that is its call.
     fn call<'n>(&mut self, node: &Node, entries: &'n [TreeEntry]) -> Option<&'n TreeEntry> {
         let others: Vec<&TreeEntry> = entries.iter().filter(|e| !BESIDE.contains(&e.key.text.as_str())).collect();
         let Some(call) = others.iter().find(|entry| is_call(entry)).or(others.first()).copied() else {

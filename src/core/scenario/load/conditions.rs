@@ -72,7 +72,6 @@ pub(super) fn when(reader: &mut Reader<'_>, node: &Node, parameters: &Parameters
     when
 }
 
-/// Reads a list of packages with their version ranges.
 pub(super) fn requirements(reader: &mut Reader<'_>, node: &Node) -> Vec<String> {
     let mut requirements = Vec::new();
     for node in reader.list(node).unwrap_or_default() {
@@ -91,7 +90,6 @@ pub(super) fn requirements(reader: &mut Reader<'_>, node: &Node) -> Vec<String> 
     requirements
 }
 
-/// Reads the top-level `expect`.
 pub(super) fn expectations(reader: &mut Reader<'_>, node: &Node, parameters: &Parameters) -> Vec<Expectation> {
     let nodes = reader.list(node).unwrap_or_default();
     nodes.iter().filter_map(|node| expectation(reader, node, parameters)).collect()

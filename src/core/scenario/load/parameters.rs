@@ -20,11 +20,9 @@ struct Parameter {
     values: Vec<(Scalar, Range<usize>)>,
 }
 
-/// The parameters of a file, in its order.
 #[derive(Default)]
 pub(super) struct Parameters(Vec<Parameter>);
 
-/// One value for each parameter.
 pub(super) struct Combination<'p>(Vec<(&'p str, &'p Scalar, &'p Range<usize>)>);
 
 impl Parameters {

@@ -48,7 +48,6 @@ fn without_default(schema: &Value) -> (Value, Option<Value>) {
     (schema, default)
 }
 
-/// Calls `f` with the direct parts of a schema.
 fn each_child(schema: &Value, f: &mut dyn FnMut(&Value)) {
     for (key, value) in schema.as_object().into_iter().flatten() {
         match (key.as_str(), value) {
