@@ -6,6 +6,7 @@
 
 mod index;
 mod measured;
+mod memory;
 mod order;
 mod prose;
 mod showed;
@@ -24,9 +25,8 @@ use cuda_pitfalls::releases::LineReleases;
 use cuda_pitfalls::render::versions;
 use cuda_pitfalls::scenario::{Check, Expected, Instance, Needs, Scenario, symptom};
 
-use crate::picture::memory_by_step;
-
 use self::measured::Reference;
+use self::memory::memory_by_step;
 pub(crate) use self::prose::prose;
 use self::prose::{bullets, capitalised, code, escaped, link, paragraph, value};
 

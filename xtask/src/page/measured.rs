@@ -12,11 +12,10 @@ use cuda_pitfalls::scenario::python::with_needed;
 use cuda_pitfalls::scenario::{Check, Instance, Python, Scenario};
 use cuda_pitfalls::summary::Basis;
 use cuda_pitfalls::text::counts::counted;
-use cuda_pitfalls::text::versions::number;
+use cuda_pitfalls::text::versions::{Version, name, number};
 use cuda_pitfalls::verdict::{Kind, Provenance, Verdict};
 
 use super::prose::{escaped, link, paragraph, prose};
-use super::since::tried;
 use super::table::MarkdownTable;
 
 /// The libcudart of tables with a single measurement, if there is a choice.
@@ -309,6 +308,26 @@ pub(super) fn section(out: &mut String, scenario: &Scenario, own: &[&Measurement
     }
     paragraph(out, &notes);
     out.push_str("\n</details>\n");
+}
+
+/// Which versions were measured, and that others were not.
+fn tried(own: &[&Measurement]) -> String {
+    let drivers: BTreeSet<String> = own.iter().map(|measurement| measurement.driver()).collect();
+    let drivers = drivers.into_iter().collect::<Vec<_>>().join(" and ");
+    let software = if own.iter().any(|measurement| measurement.is_of_lines()) {
+        let all: BTreeSet<String> = own.iter().map(|measurement| measurement.software()).collect();
+        all.into_iter().collect::<Vec<_>>().join("; ")
+    } else {
+        let versions: Vec<String> = libcudarts(own).iter().map(|version| name(version)).collect();
+        format!("libcudart {}", versions.join(", "))
+    };
+    let (software, drivers) = (prose(&software), prose(&drivers));
+    format!("Measured with {software} on driver {drivers}. Other versions, newer ones too: not measured.")
+}
+
+/// The measured versions of libcudart, oldest first.
+pub(super) fn libcudarts(own: &[&Measurement]) -> Vec<Version> {
+    own.iter().map(|it| number(it.libcudart())).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// How many attempts count: `5`, or `4 to 5`.

@@ -6,9 +6,9 @@ use cuda_pitfalls::releases::{LineReleases, ReleaseSpan};
 use cuda_pitfalls::render::{self, versions};
 use cuda_pitfalls::scenario::{Case, Expectation, Instance, Scenario};
 use cuda_pitfalls::text::counts::grouped;
-use cuda_pitfalls::text::versions::{Version, name, number, ranges};
+use cuda_pitfalls::text::versions::{number, ranges};
 
-use super::measured::{Measurement, happened};
+use super::measured::{Measurement, happened, libcudarts};
 use super::prose::{bullets, capitalised, code, link, paragraph, prose, value};
 use super::table::MarkdownTable;
 
@@ -85,29 +85,9 @@ fn details(scenario: &Scenario) -> Vec<String> {
     said
 }
 
-/// Which versions were measured, and that others were not.
-pub(super) fn tried(own: &[&Measurement]) -> String {
-    let drivers: BTreeSet<String> = own.iter().map(|measurement| measurement.driver()).collect();
-    let drivers = drivers.into_iter().collect::<Vec<_>>().join(" and ");
-    let software = if own.iter().any(|measurement| measurement.is_of_lines()) {
-        let all: BTreeSet<String> = own.iter().map(|measurement| measurement.software()).collect();
-        all.into_iter().collect::<Vec<_>>().join("; ")
-    } else {
-        let versions: Vec<String> = versions(own).iter().map(|version| name(version)).collect();
-        format!("libcudart {}", versions.join(", "))
-    };
-    let (software, drivers) = (prose(&software), prose(&drivers));
-    format!("Measured with {software} on driver {drivers}. Other versions, newer ones too: not measured.")
-}
-
-/// The measured versions of libcudart, oldest first.
-fn versions(own: &[&Measurement]) -> Vec<Version> {
-    own.iter().map(|it| number(it.libcudart())).collect::<BTreeSet<_>>().into_iter().collect()
-}
-
 /// What each instance showed, and with which versions of libcudart: those that showed the same are together.
 pub(super) fn by_versions(instances: &[Instance], own: &[&Measurement]) -> Vec<(Vec<String>, String)> {
-    let all = versions(own);
+    let all = libcudarts(own);
     let told = all.iter().map(|version| {
         let told = instances.iter().map(|instance| {
             let own = own.iter().filter(|it| it.part.name == instance.name && number(it.libcudart()) == *version);
