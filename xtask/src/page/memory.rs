@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_pitfalls::fact::words::in_order;
-use cuda_pitfalls::fact::{FactKind, KINDS, Told};
+use cuda_pitfalls::fact::{FactColumn, FactKind, KINDS};
 use cuda_pitfalls::observation::{Observation, StepObservation};
 use cuda_pitfalls::plan::Plan;
 use cuda_pitfalls::render::svg::file::{CaseMemory, bars};
@@ -53,7 +53,7 @@ pub(super) fn memory_by_step(measurement: &Measurement) -> Option<String> {
 }
 
 fn is_of_memory(kind: &FactKind) -> bool {
-    kind.told == Told::WithMemory || ["memory", "contexts"].contains(&kind.key)
+    kind.told == FactColumn::WithMemory || ["memory", "contexts"].contains(&kind.key)
 }
 
 fn is_checked(plan: &Plan, step: &str) -> bool {

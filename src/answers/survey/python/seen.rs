@@ -288,7 +288,8 @@ impl LineHistory<'_> {
         // A libcuda that was opened by its address only shows its hook, but no calls.
         let during = self.history.programs.iter().filter(|program| program.last_seen_ns() >= self.ask_ns);
         let mut is_seen_by = during.map(|program| {
-            [Witness::Injection, Witness::Forwarding].map(|by| program.inits.iter().any(|init| init.is_seen_by(by)))
+            [EventSource::Injection, EventSource::Forwarding]
+                .map(|by| program.inits.iter().any(|init| init.is_seen_by(by)))
         });
         if is_seen_by.any(|seen| seen == [true, false]) {
             return;

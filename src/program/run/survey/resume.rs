@@ -23,8 +23,8 @@ pub(super) fn open(folder: &Path) -> Result<SurveyDocument, RunError> {
     survey.unwrap_or_else(|| Err(stored.unreadable("it is no survey".to_string()))).map_err(cannot_resume)
 }
 
-fn cannot_resume(error: StoreError) -> Failure {
-    Failure::Usage(format!("--resume: {error}"))
+fn cannot_resume(error: StoreError) -> RunError {
+    RunError::Usage(format!("--resume: {error}"))
 }
 
 /// The document of a survey that goes on.

@@ -248,7 +248,10 @@ impl Attempts {
     /// The caller's environment, changed for a row.
     fn environment(&self, line: &PythonLine, folder: &Path) -> BTreeMap<OsString, OsString> {
         let mut environment: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
-        environment.extend(CACHES.map(|name| (name.into(), folder.join("cache").join(name).into_os_string())));
+        // Each attempt caches for itself, so that it does not profit from what an earlier one compiled.
+        let of_frameworks = frameworks().iter().flat_map(|framework| &framework.caches).map(String::as_str);
+        let caches = of_frameworks.chain(["XDG_CACHE_HOME", "CUDA_CACHE_PATH"]);
+        environment.extend(caches.map(|name| (name.into(), folder.join("cache").join(name).into_os_string())));
         for (name, value) in &self.variables {
             match value {
                 Some(value) => environment.insert(name.clone(), value.clone()),
