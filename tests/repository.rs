@@ -127,17 +127,17 @@ struct Lines {
 /// What each room may hold. What comes in is paid for by taking out: raise a figure in a commit that says why, and
 /// lower it when a room has become smaller by more than a hundredth.
 const BUDGET: [(&str, Lines); 11] = [
-    ("scenarios", Lines { code: 52, tests: 11, all: 95 }),
-    ("src/answers", Lines { code: 11744, tests: 3325, all: 19213 }),
-    ("src/calls", Lines { code: 1101, tests: 154, all: 1633 }),
-    ("src/core", Lines { code: 10745, tests: 3752, all: 18849 }),
-    ("src/fake", Lines { code: 6895, tests: 489, all: 9878 }),
-    ("src/instrument", Lines { code: 5078, tests: 420, all: 7101 }),
-    ("src/program", Lines { code: 7194, tests: 403, all: 9494 }),
-    ("src/render", Lines { code: 9433, tests: 3443, all: 15342 }),
-    ("src/trace", Lines { code: 5788, tests: 2206, all: 10146 }),
-    ("tests", Lines { code: 0, tests: 12552, all: 14879 }),
-    ("xtask", Lines { code: 2760, tests: 432, all: 3954 }),
+    ("scenarios", Lines { code: 54, tests: 11, all: 99 }),
+    ("src/answers", Lines { code: 11_775, tests: 3_336, all: 19_276 }),
+    ("src/calls", Lines { code: 1_160, tests: 157, all: 1_704 }),
+    ("src/core", Lines { code: 10_748, tests: 3_762, all: 18_898 }),
+    ("src/fake", Lines { code: 6_889, tests: 489, all: 9_941 }),
+    ("src/instrument", Lines { code: 5_143, tests: 426, all: 7_212 }),
+    ("src/program", Lines { code: 7_179, tests: 403, all: 9_522 }),
+    ("src/render", Lines { code: 9_715, tests: 3_444, all: 15_711 }),
+    ("src/trace", Lines { code: 5_787, tests: 2_210, all: 10_151 }),
+    ("tests", Lines { code: 0, tests: 12_551, all: 14_879 }),
+    ("xtask", Lines { code: 2_928, tests: 446, all: 4_184 }),
 ];
 
 /// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.
