@@ -12,8 +12,6 @@ pub const LOCK_FOLDER: &str = "/tmp/cuda-pitfalls-locks";
 pub const REPEAT: u32 = 5;
 /// Attempts of each row of a survey.
 pub const SURVEY_REPEAT: u32 = 3;
-/// Attempts of each case of `survey startup`, whose answers are distributions.
-pub const STARTUP_REPEAT: u32 = 10;
 /// Attempts of each mask that `survey mask --generate` makes.
 pub const GENERATED_REPEAT: u32 = 1;
 /// The most seconds that a row of `survey python` may take.

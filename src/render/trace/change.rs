@@ -18,7 +18,7 @@ pub(super) struct LineChange<'a> {
 }
 
 impl<'a> LineChange<'a> {
-    pub(super) fn of(seen: &TraceView<'a>, finding: &'a Finding) -> LineChange<'a> {
+    pub(super) fn new(seen: &TraceView<'a>, finding: &'a Finding) -> LineChange<'a> {
         let event = finding.events.first().and_then(|index| seen.trace.events.get(*index));
         let at = event.and_then(|event| place::place(seen.trace, event)).map(|place| entry::shown(&place));
         let mut after = finding.events.iter().skip(1).filter_map(|index| seen.trace.events.get(*index));
@@ -39,5 +39,5 @@ impl<'a> LineChange<'a> {
 
 /// Of each pitfall, with how often it was found. A note asks for no change; the page has what one can do about it.
 pub(super) fn changes<'a>(seen: &TraceView<'a>) -> Vec<(LineChange<'a>, usize)> {
-    tally(seen.found(Severity::Pitfall).map(|finding| LineChange::of(seen, finding)))
+    tally(seen.found(Severity::Pitfall).map(|finding| LineChange::new(seen, finding)))
 }

@@ -233,7 +233,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
     /// terminal has only what it is, because it asks for no change.
     fn card(&self, findings: &[&'a Finding]) -> Option<Block> {
         let finding = *findings.first()?;
-        let change = LineChange::of(self.seen, finding);
+        let change = LineChange::new(self.seen, finding);
         let says = Block::paragraph(format!("{}.", finding.says.trim_end_matches('.')));
         let mut body: Vec<Block> = source(change.source).into_iter().collect();
         if finding.severity == Severity::Pitfall || self.room.is_page {
