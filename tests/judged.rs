@@ -195,6 +195,10 @@ fn so_are_surveys_and_traces() {
     };
     let mut survey: Value =
         common::read_json(common::root().join("reports/survey-calls-h200-x2/rest/survey-calls.json"));
+    let mut conclusive = survey.clone();
+    let said = &mut conclusive["rows"][0]["is_conclusive"];
+    *said = json!(*said == false);
+    refused("conclusive.json", conclusive.to_string(), true);
     survey["survey"]["on"] = json!("sim:h200-x2");
     refused("survey.json", survey.to_string(), true);
     let trace = common::root().join("reports/traces/h200-x2/c_late_mask/trace.ndjson");

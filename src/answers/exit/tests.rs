@@ -189,6 +189,18 @@ mod survey {
     }
 
     #[test]
+    fn a_document_that_contradicts_the_facts_of_a_row_is_refused() {
+        let document = document(SurveyKind::Mask, &[row()], 1);
+        assert!(SurveyDocument::parse(document.to_string().as_bytes()).is_ok());
+        for name in ["is_control", "is_conclusive", "is_unexpected"] {
+            let mut doctored = document.clone();
+            doctored["rows"][0][name] = (document["rows"][0][name] == false).into();
+            let refused = SurveyDocument::parse(doctored.to_string().as_bytes()).expect_err(name).to_string();
+            assert!(refused.contains("contradicts itself") && refused.contains(name), "{refused}");
+        }
+    }
+
+    #[test]
     fn what_the_simulated_machine_does_not_model_is_inconclusive_on_a_gpu_alone() {
         assert_eq!(ends("simulated", unmeasured("not_modelled"), json!({}), json!({})), Exit::Ok);
         assert_eq!(ends("measured", unmeasured("not_modelled"), json!({}), json!({})), Exit::Inconclusive);

@@ -72,14 +72,22 @@ impl SurveyDocument {
     /// Parses a document.
     ///
     /// # Errors
-    /// It does not fit the type, a row does not fit its kind, or the document contradicts itself about who answered.
+    /// It does not fit the type, a row does not fit its kind, or the document contradicts itself: about who answered,
+    /// or about what follows from the facts of a row.
     pub fn parse(text: &[u8]) -> serde_json::Result<SurveyDocument> {
         let document: SurveyDocument = serde_json::from_slice(text)?;
         let has_simulated_library = document.machine.libraries.iter().any(|library| library.simulated);
         if let Some(why) = document.provenance.contradiction(&document.header.on, has_simulated_library) {
             return Err(serde::de::Error::custom(why));
         }
-        document.read_facts()?;
+        for (row, facts) in document.rows.iter().zip(document.read_facts()?) {
+            let SurveyRow { key, is_control, is_conclusive, is_unexpected, .. } = row;
+            let said = [("is_control", is_control), ("is_conclusive", is_conclusive), ("is_unexpected", is_unexpected)];
+            if let Some((name, said)) = said.into_iter().find(|(name, said)| facts.has(name) != **said) {
+                let why = format!("it contradicts itself: `{name}` of {key} is {said}, and its facts say otherwise");
+                return Err(serde::de::Error::custom(why));
+            }
+        }
         Ok(document)
     }
 
