@@ -26,7 +26,7 @@ pub fn merged(fleet: &Fleet, path: &str) -> String {
 }
 
 /// How many differences there are, of which kind, in how many questions, and how many causes.
-fn differences(fleet: &Fleet, told: &[words::WordedDifference<'_>]) -> String {
+fn differences(fleet: &Fleet, told: &[words::Deviation<'_>]) -> String {
     let all = counted(fleet.questions.len(), "question");
     if told.is_empty() {
         return format!("no machine differs from its group, in {all}");

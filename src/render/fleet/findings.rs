@@ -4,7 +4,7 @@ use cuda_pitfalls_answers::fleet::{Alike, Fleet, SharedCause, causes};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
 
-use super::words::{Contrast, WordedDifference};
+use super::words::{Contrast, Deviation};
 
 /// A cause shows at most this many contrasts.
 const MOST_CONTRASTS: usize = 4;
@@ -12,14 +12,14 @@ const MOST_CONTRASTS: usize = 4;
 /// A cause with its differences in words.
 pub(super) struct FleetFinding<'t, 'a> {
     pub(super) cause: SharedCause,
-    pub(super) first: &'t WordedDifference<'a>,
-    pub(super) all: Vec<&'t WordedDifference<'a>>,
+    pub(super) first: &'t Deviation<'a>,
+    pub(super) all: Vec<&'t Deviation<'a>>,
 }
 
 /// The causes, the most important first.
-pub(super) fn findings<'t, 'a>(fleet: &Fleet, told: &'t [WordedDifference<'a>]) -> Vec<FleetFinding<'t, 'a>> {
+pub(super) fn findings<'t, 'a>(fleet: &Fleet, told: &'t [Deviation<'a>]) -> Vec<FleetFinding<'t, 'a>> {
     let findings = causes(fleet).into_iter().filter_map(|cause| {
-        let all: Vec<&WordedDifference<'_>> = cause.differences.iter().filter_map(|index| told.get(*index)).collect();
+        let all: Vec<&Deviation<'_>> = cause.differences.iter().filter_map(|index| told.get(*index)).collect();
         all.first().copied().map(|first| FleetFinding { cause, first, all })
     });
     findings.collect()

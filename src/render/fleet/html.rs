@@ -14,7 +14,7 @@ use cuda_pitfalls_core::text::escape::visible;
 
 use super::standing;
 use super::view::{self, FleetView};
-use super::words::{self, WordedDifference};
+use super::words::{self, Deviation};
 use crate::html::page::{self, element};
 use crate::writer::html::write;
 
@@ -75,7 +75,7 @@ fn map(out: &mut String, fleet: &Fleet) {
 }
 
 /// The document for the script: harmless text in it, and nothing that ends a script.
-fn data(out: &mut String, fleet: &Fleet, told: &[WordedDifference<'_>], docs: Option<&str>) {
+fn data(out: &mut String, fleet: &Fleet, told: &[Deviation<'_>], docs: Option<&str>) {
     let told = told.iter().map(|one| {
         let sides = one.contrasts.iter().map(|it| [&it.about, &it.usual, &it.these]).collect::<Vec<[&String; 3]>>();
         json!({

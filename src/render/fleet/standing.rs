@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
-use super::words::{WordedDifference, any_names, name, names};
+use super::words::{Deviation, any_names, name, names};
 use crate::block::{Block, Span, Tone};
 use cuda_pitfalls_answers::fleet::{AnswerCoverage, Fleet, Group, labels};
 use cuda_pitfalls_answers::survey::word;
@@ -111,12 +111,12 @@ pub(super) fn alone(fleet: &Fleet) -> Vec<&str> {
 }
 
 /// How many machines differ in something from the others of a group. A group that is split has none.
-pub(super) fn differing(fleet: &Fleet, told: &[WordedDifference<'_>]) -> usize {
+pub(super) fn differing(fleet: &Fleet, told: &[Deviation<'_>]) -> usize {
     by_machine(told).iter().filter(|(index, _)| *index < fleet.machines.len()).count()
 }
 
 /// The machines that differ, each with in how many questions, the most first. A group that is split has none.
-pub(super) fn by_machine(told: &[WordedDifference<'_>]) -> Vec<(usize, usize)> {
+pub(super) fn by_machine(told: &[Deviation<'_>]) -> Vec<(usize, usize)> {
     let mut questions: HashMap<usize, HashSet<usize>> = HashMap::new();
     for one in told.iter().filter(|one| !one.is_split) {
         for index in &one.difference.machines {
@@ -129,7 +129,7 @@ pub(super) fn by_machine(told: &[WordedDifference<'_>]) -> Vec<(usize, usize)> {
 }
 
 /// Who differs in the most questions: `node-3 in 12 questions`.
-fn differ_most(fleet: &Fleet, told: &[WordedDifference<'_>], count: usize) -> Option<String> {
+fn differ_most(fleet: &Fleet, told: &[Deviation<'_>], count: usize) -> Option<String> {
     let most = by_machine(told);
     let lines =
         most.iter().map(|(index, count)| format!("{} in {}", name(fleet, *index), counted(*count as u64, "question")));
@@ -137,9 +137,9 @@ fn differ_most(fleet: &Fleet, told: &[WordedDifference<'_>], count: usize) -> Op
 }
 
 /// What a group's row says of its machines: how many there are, how many differ, and whether it is split.
-pub(super) fn group(group: &Group, told: &[WordedDifference<'_>], few: &Few, index: usize) -> String {
+pub(super) fn group(group: &Group, told: &[Deviation<'_>], few: &Few, index: usize) -> String {
     let few = few.among(&group.machines);
-    let (split, others): (Vec<&WordedDifference<'_>>, Vec<&WordedDifference<'_>>) =
+    let (split, others): (Vec<&Deviation<'_>>, Vec<&Deviation<'_>>) =
         told.iter().filter(|one| one.difference.group == index).partition(|one| one.is_split);
     let differing: HashSet<&usize> = others.into_iter().flat_map(|one| &one.difference.machines).collect();
     let split = split.len();
@@ -162,12 +162,12 @@ pub(super) fn group(group: &Group, told: &[WordedDifference<'_>], few: &Few, ind
 }
 
 /// `120 machines in 3 groups, 2 missing, 5 machines differ`.
-pub(super) fn title(fleet: &Fleet, told: &[WordedDifference<'_>]) -> String {
+pub(super) fn title(fleet: &Fleet, told: &[Deviation<'_>]) -> String {
     listed(counts(fleet, told).into_iter().map(|(_, words)| words), "")
 }
 
 /// The counts of a fleet, each in the colour of what it means.
-pub(super) fn counts(fleet: &Fleet, told: &[WordedDifference<'_>]) -> Vec<(Tone, String)> {
+pub(super) fn counts(fleet: &Fleet, told: &[Deviation<'_>]) -> Vec<(Tone, String)> {
     let machines = counted(fleet.machines.len() as u64, "machine");
     let mut counts = vec![(Tone::Plain, format!("{machines} in {}", counted(fleet.groups.len() as u64, "group")))];
     if let Some(expected) = &fleet.expected {
@@ -207,7 +207,7 @@ pub(super) fn input(fleet: &Fleet) -> String {
 }
 
 /// What is said of a fleet as a whole, in the order of every form. Of machines and questions at most so many are named.
-pub(super) fn remarks(fleet: &Fleet, told: &[WordedDifference<'_>], few: &Few, most: usize) -> Vec<Block> {
+pub(super) fn remarks(fleet: &Fleet, told: &[Deviation<'_>], few: &Few, most: usize) -> Vec<Block> {
     let (missing, unlisted) = expected(fleet, most);
     let is_missing = fleet.expected.as_ref().is_some_and(|it| !it.missing.is_empty());
     let missing_tone = if is_missing { Tone::Bad } else { Tone::Good };

@@ -3,7 +3,7 @@
 
 use super::findings::{FleetFinding, findings};
 use super::standing::{self, Few};
-use super::words::{self, WordedDifference};
+use super::words::{self, Deviation};
 use crate::block::{Block, Span, Table, Text, Tone};
 use crate::html::page::percent_encoded;
 use crate::tally::SIMULATED;
@@ -12,8 +12,8 @@ use cuda_pitfalls_answers::survey::word;
 use cuda_pitfalls_core::text::escape::visible;
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// How much of a fleet a form shows.
-pub(super) struct FormLimits {
+/// How many entries of each list of a fleet a form shows.
+pub(super) struct ListLimits {
     /// Causes with a row of their own.
     pub(super) causes: usize,
     /// Causes beside them that a page shows when it is asked to.
@@ -27,16 +27,16 @@ pub(super) struct FormLimits {
     pub(super) not_merged: usize,
 }
 
-pub(super) const TEXT: FormLimits =
-    FormLimits { causes: 6, folded: 0, names: 8, questions: 3, groups: 6, not_merged: 0 };
+pub(super) const TEXT: ListLimits =
+    ListLimits { causes: 6, folded: 0, names: 8, questions: 3, groups: 6, not_merged: 0 };
 /// A page of an issue tracker is at most 65,536 characters.
-pub(super) const MARKDOWN: FormLimits =
-    FormLimits { causes: 50, folded: 0, names: 8, questions: 8, groups: 50, not_merged: 0 };
+pub(super) const MARKDOWN: ListLimits =
+    ListLimits { causes: 50, folded: 0, names: 8, questions: 8, groups: 50, not_merged: 0 };
 /// After a merge nothing but that and what was not merged is told.
-pub(super) const MERGED: FormLimits =
-    FormLimits { causes: 0, folded: 0, names: 20, questions: 0, groups: 0, not_merged: 20 };
-pub(super) const HTML: FormLimits =
-    FormLimits { causes: 25, folded: 500, names: 20, questions: usize::MAX, groups: usize::MAX, not_merged: 200 };
+pub(super) const MERGED: ListLimits =
+    ListLimits { causes: 0, folded: 0, names: 20, questions: 0, groups: 0, not_merged: 20 };
+pub(super) const HTML: ListLimits =
+    ListLimits { causes: 25, folded: 500, names: 20, questions: usize::MAX, groups: usize::MAX, not_merged: 200 };
 
 /// The title of every form.
 pub(super) const TITLE: &str = "cuda-pitfalls fleet";
@@ -44,14 +44,14 @@ pub(super) const TITLE: &str = "cuda-pitfalls fleet";
 /// What a form says of a fleet. `docs` is where the documentation is.
 pub(super) struct FleetView<'f> {
     pub(super) fleet: &'f Fleet,
-    pub(super) told: Vec<WordedDifference<'f>>,
+    pub(super) told: Vec<Deviation<'f>>,
     pub(super) few: Few,
-    limits: FormLimits,
+    limits: ListLimits,
     docs: Option<&'f str>,
 }
 
 impl<'f> FleetView<'f> {
-    pub(super) fn new(fleet: &'f Fleet, limits: FormLimits, docs: Option<&'f str>) -> FleetView<'f> {
+    pub(super) fn new(fleet: &'f Fleet, limits: ListLimits, docs: Option<&'f str>) -> FleetView<'f> {
         FleetView { fleet, told: words::in_words(fleet), few: standing::few(fleet), limits, docs }
     }
 
@@ -130,7 +130,7 @@ impl<'f> FleetView<'f> {
     }
 
     /// A question: its name, what it asks, and its page.
-    fn question(&self, one: &WordedDifference<'_>) -> Text {
+    fn question(&self, one: &Deviation<'_>) -> Text {
         let asks = Some(one.question).filter(|question| !question.is_empty());
         let page = one.page.map(|page| match self.docs {
             Some(docs) => Span::Link { text: page.to_owned(), to: format!("{}/{page}", docs.trim_end_matches('/')) },

@@ -35,9 +35,9 @@ impl Contrast {
     }
 }
 
-/// A difference, in words.
+/// How some machines differ from the usual outcome, with names and words in place of indices.
 #[derive(Clone, Debug)]
-pub(super) struct WordedDifference<'a> {
+pub(super) struct Deviation<'a> {
     pub(super) difference: &'a Difference,
     pub(super) rank: Rank,
     pub(super) name: &'a str,
@@ -53,12 +53,12 @@ pub(super) struct WordedDifference<'a> {
     pub(super) contrasts: Vec<Contrast>,
 }
 
-impl<'a> WordedDifference<'a> {
-    fn new(fleet: &'a Fleet, difference: &'a Difference, usual: Option<&Usual>) -> WordedDifference<'a> {
+impl<'a> Deviation<'a> {
+    fn new(fleet: &'a Fleet, difference: &'a Difference, usual: Option<&Usual>) -> Deviation<'a> {
         let question = fleet.questions.get(difference.question);
         let group = fleet.groups.get(difference.group);
         let asked = group.zip(usual).map(|(group, usual)| group.machines.len().saturating_sub(usual.not_asked.len()));
-        WordedDifference {
+        Deviation {
             difference,
             rank: Rank::new(&difference.what),
             name: question.map_or("unknown", |question| &question.name),
@@ -93,7 +93,7 @@ impl<'a> WordedDifference<'a> {
 }
 
 /// What differs, the most important first.
-pub(super) fn in_words(fleet: &Fleet) -> Vec<WordedDifference<'_>> {
+pub(super) fn in_words(fleet: &Fleet) -> Vec<Deviation<'_>> {
     let mut usual: HashMap<(usize, usize), &Usual> = HashMap::new();
     for (index, group) in fleet.groups.iter().enumerate() {
         for one in &group.usual {
@@ -101,7 +101,7 @@ pub(super) fn in_words(fleet: &Fleet) -> Vec<WordedDifference<'_>> {
         }
     }
     let all = fleet.differences.iter();
-    all.map(|one| WordedDifference::new(fleet, one, usual.get(&(one.group, one.question)).copied())).collect()
+    all.map(|one| Deviation::new(fleet, one, usual.get(&(one.group, one.question)).copied())).collect()
 }
 
 /// The number of the cause of each difference, from 1.
