@@ -103,7 +103,7 @@ fn parse<T: DeserializeOwned>(path: &Path) -> Option<T> {
     serde_json::from_str(&fs::read_to_string(path).expect("a file of our own")).ok()
 }
 
-fn is<T: DeserializeOwned>(path: &Path) -> bool {
+fn parses_as<T: DeserializeOwned>(path: &Path) -> bool {
     parse::<T>(path).is_some()
 }
 
@@ -220,9 +220,9 @@ fn no_form_of_a_document_obeys_its_texts() {
         (report("traces/h100-x2/count_by_nvml/trace.ndjson"), is_trace, "trace"),
         (report("releases/environment-accelerate-1.6.0.json"), is_environment, "environment"),
         (fleet, is_fleet, "fleet"),
-        (examined, is::<Examination>, "examination"),
-        (process, is::<ProcessExamination>, "process"),
-        (bisection, is::<Bisection>, "bisection"),
+        (examined, parses_as::<Examination>, "examination"),
+        (process, parses_as::<ProcessExamination>, "process"),
+        (bisection, parses_as::<Bisection>, "bisection"),
     ];
     let mut wrong = Vec::new();
     for (source, is_read, kind) in documents {

@@ -178,7 +178,7 @@ fn wrapper(index: usize, name: &str, words: usize, way: &Wrapping) -> String {
     let after = match way {
         Wrapping::Use(usage) => {
             let (first, rest) = usage.split_at(1);
-            format!("after_use({index}, status, crate::counts::GpuUse::{}{rest})", first.to_uppercase())
+            format!("after_use({index}, status, crate::counts::GpuWork::{}{rest})", first.to_uppercase())
         }
         Wrapping::Told(kind) => format!("after_told({index}, status, \"{kind}\", number)"),
         Wrapping::Switch => format!("after_switch({index}, status)"),

@@ -30,7 +30,7 @@ fn measured(folder: &str) -> Vec<CallRow> {
     rows.into_iter().filter(|row| row.standing.unmeasured.is_none()).collect()
 }
 
-fn of<'a>(rows: &'a [CallRow], library: &str) -> Vec<&'a CallRow> {
+fn rows_of_library<'a>(rows: &'a [CallRow], library: &str) -> Vec<&'a CallRow> {
     rows.iter().filter(|row| row.library == library).collect()
 }
 
@@ -45,7 +45,7 @@ fn has_context(row: &CallRow) -> bool {
 #[test]
 fn rows_of_libcudart_are_told_from_functions() {
     let rows = first();
-    let runtime = of(&rows, "libcudart");
+    let runtime = rows_of_library(&rows, "libcudart");
     let count = |is: &dyn Fn(&CallRow) -> bool| runtime.iter().filter(|row| is(row)).count();
     let context = count(&has_context);
     let only = count(&|row| row.reads_mask == Some(true) && !has_context(row));
@@ -68,7 +68,7 @@ fn rows_of_libcudart_are_told_from_functions() {
 #[test]
 fn what_a_refused_call_did_to_contexts_the_call_that_works_does_too() {
     let (plain, again) = (plain(), again());
-    let refused: BTreeMap<&str, &CallRow> = of(&plain, "libcudart")
+    let refused: BTreeMap<&str, &CallRow> = rows_of_library(&plain, "libcudart")
         .into_iter()
         .filter(|row| row.call == row.function() && row.answer() == Some(CallAnswer::Refused))
         .map(|row| (row.function(), row))
@@ -97,7 +97,7 @@ fn what_a_refused_call_did_to_contexts_the_call_that_works_does_too() {
 #[test]
 fn of_libcuda_one_call_freezes_and_some_look_at_their_arguments_first() {
     let rows = first();
-    let driver = of(&rows, "libcuda");
+    let driver = rows_of_library(&rows, "libcuda");
     let refused = driver.iter().filter(|row| row.answer() == Some(CallAnswer::Refused)).count();
     let freeze: Vec<&str> =
         driver.iter().filter(|row| row.reads_mask == Some(true)).map(|row| row.function()).collect();

@@ -25,7 +25,7 @@ const CALLS: [(&str, &[i64], i32, bool); 9] = [
 const LONGEST: Duration = Duration::from_secs(600);
 
 /// One run with a fault, and what is wrong with how it ended.
-fn one(fault: Fault) -> (Traced, Option<String>) {
+fn run_with(fault: Fault) -> (Traced, Option<String>) {
     let scratch = Scratch::new();
     let mut command = scratch.simulating("sim:h200-x1", &["tests/selftest/clean.toml"], &["--repeat", "1"]);
     let (out, err) = (scratch.path().join("stdout"), scratch.path().join("stderr"));
@@ -74,12 +74,12 @@ fn sweep(names: &[&str], points: impl Fn(u64) -> Vec<u64>) {
     let mut all = 0;
     for (name, calls, errno, made) in CALLS.into_iter().filter(|(name, ..)| names.contains(name)) {
         let fault = |nth| Fault { calls, nth, errno, made, lasts: false };
-        let (none, wrong_without) = one(fault(0));
+        let (none, wrong_without) = run_with(fault(0));
         assert_eq!((none.code, wrong_without), (Some(0), None), "{name}");
         assert!(none.calls > 0, "the run makes no {name}");
         for nth in points(none.calls) {
             all += 1;
-            wrong.extend(one(fault(nth)).1.map(|wrong| format!("{name} {nth} of {}: {wrong}", none.calls)));
+            wrong.extend(run_with(fault(nth)).1.map(|wrong| format!("{name} {nth} of {}: {wrong}", none.calls)));
         }
         println!("{name}: {} calls", none.calls);
     }
@@ -160,9 +160,9 @@ fn every_call_of_a_tracer_may_fail() {
 #[test]
 fn channels_that_stay_broken_end_a_run_soon() {
     let fault = |nth| Fault { calls: &[libc::SYS_sendto], nth, errno: libc::EPIPE, made: false, lasts: true };
-    let (none, _) = one(fault(0));
+    let (none, _) = run_with(fault(0));
     for nth in few(none.calls) {
-        let (_, wrong) = one(fault(nth));
+        let (_, wrong) = run_with(fault(nth));
         assert_eq!(wrong, None, "from {nth} of {} on", none.calls);
         let (traced, wrong) = one_trace(fault(nth));
         assert_eq!(wrong, None, "{traced:?}: from {nth} on");

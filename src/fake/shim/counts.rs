@@ -59,20 +59,20 @@ thread_local! {
     static LANE: Cell<Lane> = const { Cell::new(Lane { counts: None, is_shared: false }) };
 }
 
-/// A way of using a GPU, as it is counted.
+/// Work of a GPU that is counted.
 #[derive(Clone, Copy)]
-pub enum GpuUse {
+pub enum GpuWork {
     Launch,
     Copy,
     Allocation,
 }
 
-impl GpuUse {
+impl GpuWork {
     pub const fn word(self) -> &'static str {
         match self {
-            GpuUse::Launch => "launch",
-            GpuUse::Copy => "copy",
-            GpuUse::Allocation => "allocation",
+            GpuWork::Launch => "launch",
+            GpuWork::Copy => "copy",
+            GpuWork::Allocation => "allocation",
         }
     }
 }
@@ -188,7 +188,7 @@ impl Lane {
 
     /// Counts a use. True for the first of this device in this way.
     #[inline]
-    pub fn used(self, device: i32, usage: GpuUse) -> bool {
+    pub fn used(self, device: i32, usage: GpuWork) -> bool {
         let (device, usage) = (place(device), usage as usize);
         self.count(|counts| &counts.uses[device][usage], &USED[device][usage])
     }
@@ -196,7 +196,7 @@ impl Lane {
 
 /// Whether a kernel was launched on a device.
 pub fn has_launched(device: i32) -> bool {
-    USED[place(device)][GpuUse::Launch as usize].load(Ordering::Relaxed)
+    USED[place(device)][GpuWork::Launch as usize].load(Ordering::Relaxed)
 }
 
 fn place(device: i32) -> usize {

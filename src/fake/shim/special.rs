@@ -1,6 +1,6 @@
 //! What happens around a call that is passed on.
 
-use crate::counts::{self, GpuUse};
+use crate::counts::{self, GpuWork};
 use crate::post::{self, TracerMessage};
 use crate::state::{self, SUCCESS, real_function};
 use crate::wrapped::{NAMES, index};
@@ -72,7 +72,7 @@ pub fn after_switch(index: usize, status: u32) {
 
 /// After a call that uses the GPU of the current context.
 #[inline]
-pub fn after_use(index: usize, status: u32, usage: GpuUse) {
+pub fn after_use(index: usize, status: u32, usage: GpuWork) {
     after(index, status, false);
     if status == SUCCESS
         && let Some(device) = state::current_device()
@@ -83,7 +83,7 @@ pub fn after_use(index: usize, status: u32, usage: GpuUse) {
 }
 
 #[cold]
-fn tell_use(index: usize, device: i32, usage: GpuUse) {
+fn tell_use(index: usize, device: i32, usage: GpuWork) {
     let mut message = TracerMessage::event("first_use", name(index), post::number());
     of_device(&mut message, Some(device)).word("usage", usage.word()).parked().send(None);
 }

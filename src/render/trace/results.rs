@@ -178,7 +178,7 @@ mod tests {
 
     const ROOT: &str = "/home/me/project";
 
-    fn of(trace: &Trace, violates: bool) -> String {
+    fn junit_of(trace: &Trace, violates: bool) -> String {
         let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
         let violations = if violates { outcome.violations.as_slice() } else { &[] };
         junit(&TraceView { findings: &findings, violations, ..TraceView::bare(trace) }, "t")
@@ -191,8 +191,8 @@ mod tests {
             let suite = xml.lines().find(|line| line.contains("<testsuite ")).unwrap();
             assert!(counts.iter().all(|count| suite.contains(count)), "{suite}");
         };
-        has(&of(&trace, false), ["tests=\"3\"", "errors=\"0\"", "failures=\"0\""]);
-        let xml = of(&trace, true);
+        has(&junit_of(&trace, false), ["tests=\"3\"", "errors=\"0\"", "failures=\"0\""]);
+        let xml = junit_of(&trace, true);
         has(&xml, ["tests=\"4\"", "errors=\"0\"", "failures=\"2\""]);
         assert!(xml.contains("classname=\"cuda-pitfalls.trace\""), "{xml}");
         assert!(xml.contains("file=\"train.py\" line=\"52\""), "{xml}");
@@ -204,7 +204,7 @@ mod tests {
         let mut trace = fixture::trace();
         trace.end = None;
         trace.start.provenance = cuda_pitfalls_core::verdict::Provenance::Simulated;
-        let xml = of(&trace, false);
+        let xml = junit_of(&trace, false);
         assert!(xml.contains("type=\"incomplete\"") && xml.contains("errors=\"1\""), "{xml}");
         assert!(xml.contains("classname=\"cuda-pitfalls.simulated.trace\""), "{xml}");
     }

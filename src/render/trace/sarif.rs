@@ -260,7 +260,7 @@ mod tests {
     use cuda_pitfalls_trace::Trace;
     use cuda_pitfalls_trace::fixture::programs as fixture;
 
-    fn of(trace: &Trace) -> Value {
+    fn log_of(trace: &Trace) -> Value {
         let (findings, outcome) = (fixture::findings(trace), fixture::outcome(trace));
         let text = document(&TraceView::new(trace, &findings, &outcome), &trace.start.folder);
         serde_json::from_str(&text).unwrap()
@@ -268,7 +268,7 @@ mod tests {
 
     #[test]
     fn a_result_has_the_users_line_the_stack_and_the_way_there() {
-        let log = of(&fixture::trace());
+        let log = log_of(&fixture::trace());
         let run = &log["runs"][0];
         let late = run["results"].as_array().unwrap().iter().find(|it| it["ruleId"] == "late-mask").unwrap();
         let expected = json!({
@@ -309,7 +309,7 @@ mod tests {
     fn what_the_trace_lacks_is_a_notification_and_simulated_is_said_everywhere() {
         let mut trace = fixture::trace();
         (trace.end, trace.start.provenance) = (None, Provenance::Simulated);
-        let log = of(&trace);
+        let log = log_of(&trace);
         let run = &log["runs"][0];
         let ids: Vec<_> = run["invocations"][0]["toolExecutionNotifications"]
             .as_array()
