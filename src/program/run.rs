@@ -56,7 +56,11 @@ pub(crate) fn run(options: &RunOptions, program: &Path, interrupt: Interrupt) ->
 /// Asks every question of a survey, and returns the exit code, as [`run`].
 pub(crate) fn survey(options: &SurveyOptions, program: &Path, interrupt: Interrupt) -> Exit {
     let ask = if options.python.requests.is_empty() { survey::survey } else { releases::survey };
-    ending::guard(Console::new(&options.run()), |console| ask(options, program, interrupt, console))
+    ending::guard(Console::new(&options.run()), |console| {
+        // Options that exclude each other are reported before the machine is touched.
+        survey::select::check(options)?;
+        ask(options, program, interrupt, console)
+    })
 }
 
 /// Searches for the first bad release, and returns the exit code, as [`run`].

@@ -69,7 +69,6 @@ pub(super) fn survey(
     interrupt: Interrupt,
     console: &mut Console,
 ) -> Result<Exit, RunError> {
-    select::check(options)?;
     let lines = super::survey::python::list(options.python.rows.as_deref());
     let lines = lines.map_err(|error| RunError::Usage(error.to_string()))?.lines;
     let lines = select::chosen(lines, &options.selectors)?;

@@ -98,8 +98,6 @@ pub(super) fn survey(
 ) -> Result<Exit, RunError> {
     let mut run = options.run();
     run.asked.repeat = Some(options.repeat());
-    // Options that exclude each other are reported before the machine is touched.
-    select::check(options)?;
     let stored = options.resume.as_deref().map(resume::open).transpose()?;
     let mut session = Session::set(&run.asked, program, interrupt)?;
     if let Some(restrict) = &run.asked.gpus {
