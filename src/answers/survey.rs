@@ -14,6 +14,7 @@ mod facts;
 #[cfg(test)]
 pub(crate) mod fixture;
 mod kind;
+mod list;
 pub mod mask;
 pub mod needs;
 pub mod python;
@@ -21,12 +22,12 @@ mod question;
 mod row;
 pub mod startup;
 
-pub use document::{Header, KindRow, SCHEMA, SurveyDocument, SurveyRow, schema};
+pub use document::{Header, SCHEMA, SurveyDocument, schema};
 pub use facts::FactRow;
 pub use kind::{Compared, FactForm, KindFile, SectionForm, ValueForm};
-pub(crate) use question::read_list;
-pub use question::{Item, LineQuestions, SurveyAnswer, SurveyQuestions, SurveyRequest};
-pub use row::{RowAttempts, Unmeasured, keyed};
+pub(crate) use list::read_list;
+pub use question::{Item, SurveyAnswer, SurveyQuestions, SurveyRequest};
+pub use row::{KindRow, LeftOut, RowAttempts, SurveyRow, Unmeasured, keyed};
 
 use clap::ValueEnum;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -56,19 +57,22 @@ pub enum SurveyKind {
     Startup,
 }
 
+/// What makes the questions of a kind.
+type QuestionsFunction = fn(&SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid>;
+
 /// What is done with the rows of a kind.
 struct KindFunctions {
     name: &'static str,
-    questions: fn(&SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid>,
+    questions: QuestionsFunction,
     facts: fn(&SurveyRow, &Machine) -> serde_json::Result<FactRow>,
     schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
 impl KindFunctions {
-    fn new<R: KindRow>(name: &'static str) -> KindFunctions {
+    fn new<R: KindRow>(name: &'static str, questions: QuestionsFunction) -> KindFunctions {
         KindFunctions {
             name,
-            questions: R::questions,
+            questions,
             facts: |row, machine| Ok(FactRow::new(&row.read::<R>()?, machine)),
             schema: SchemaGenerator::subschema_for::<R>,
         }
@@ -96,14 +100,19 @@ impl SurveyKind {
     }
 
     fn functions(self) -> KindFunctions {
+        use SurveyQuestions::Lines;
         match self {
-            SurveyKind::Calls => KindFunctions::new::<calls::CallRow>("calls"),
-            SurveyKind::Mask => KindFunctions::new::<mask::MaskRow>("mask"),
-            SurveyKind::Env => KindFunctions::new::<env::EnvRow>("env"),
-            SurveyKind::Needs => KindFunctions::new::<needs::NeedRow>("needs"),
-            SurveyKind::Python => KindFunctions::new::<python::PythonRow>("python"),
-            SurveyKind::Errors => KindFunctions::new::<errors::ErrorRow>("errors"),
-            SurveyKind::Startup => KindFunctions::new::<startup::StartRow>("startup"),
+            SurveyKind::Calls => KindFunctions::new::<calls::CallRow>("calls", calls::questions),
+            SurveyKind::Mask => KindFunctions::new::<mask::MaskRow>("mask", mask::questions),
+            SurveyKind::Env => KindFunctions::new::<env::EnvRow>("env", |_| env::questions()),
+            SurveyKind::Needs => KindFunctions::new::<needs::NeedRow>("needs", |_| Ok(needs::questions())),
+            SurveyKind::Python => {
+                KindFunctions::new::<python::PythonRow>("python", |_| Ok(Lines(python::questions()?)))
+            }
+            SurveyKind::Errors => KindFunctions::new::<errors::ErrorRow>("errors", |_| Ok(Lines(errors::questions()))),
+            SurveyKind::Startup => {
+                KindFunctions::new::<startup::StartRow>("startup", |request| Ok(startup::questions(request)))
+            }
         }
     }
 

@@ -65,6 +65,12 @@ impl Block {
     pub(crate) fn list<T: Into<Text>>(items: impl IntoIterator<Item = T>) -> Block {
         Block::List(items.into_iter().map(T::into).collect())
     }
+
+    /// How many are left out; nothing if none is.
+    pub(crate) fn more(all: usize, most: usize, what: &str) -> Option<Block> {
+        let left = all.checked_sub(most).filter(|left| *left > 0)?;
+        Some(Block::paragraph(Span::Toned(Tone::Dim, format!("… and {left} more {what}; the document has them all."))))
+    }
 }
 
 /// A title with what belongs to it.

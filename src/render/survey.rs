@@ -28,8 +28,7 @@ use super::writer::{html, markdown, terminal};
 use table::tables;
 
 use crate::words;
-use cuda_pitfalls_answers::survey::document::LeftOut;
-use cuda_pitfalls_answers::survey::{FactRow, KindFile, KindRow, SectionForm, SurveyDocument, SurveyKind};
+use cuda_pitfalls_answers::survey::{FactRow, KindFile, KindRow, LeftOut, SectionForm, SurveyDocument, SurveyKind};
 use cuda_pitfalls_core::text::{escape, units};
 use cuda_pitfalls_core::verdict::Provenance;
 

@@ -23,9 +23,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::document::KindRow;
 use super::question::{SurveyAnswer, SurveyQuestions, SurveyRequest};
-use super::row::RowAttempts;
+use super::row::{KindRow, RowAttempts};
 use super::{SurveyKind, median};
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::machine::Machine;
@@ -88,14 +87,18 @@ pub struct CallSeen {
     pub elapsed_ns: u64,
 }
 
+/// The questions of the survey.
+///
+/// # Errors
+/// The list of the kind has an error.
+pub(super) fn questions(request: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
+    let recipes = recipes(request.visible_gpus)?;
+    let left_out = recipes.not_asked((request.exported)());
+    Ok(SurveyQuestions::Listed(recipes.calls.into_iter().map(Recipe::item).collect(), left_out))
+}
+
 impl KindRow for CallRow {
     const KIND: SurveyKind = SurveyKind::Calls;
-
-    fn questions(request: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
-        let recipes = recipes(request.visible_gpus)?;
-        let left_out = recipes.not_asked((request.exported)());
-        Ok(SurveyQuestions::Listed(recipes.calls.into_iter().map(Recipe::item).collect(), left_out))
-    }
 
     fn question(&self) -> (String, Option<String>) {
         (self.call.clone(), self.libcudart_version.clone())

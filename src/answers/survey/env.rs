@@ -15,9 +15,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use self::variable::{AT_EXEC, NEVER, variables_and_left_out};
-use super::document::KindRow;
-use super::row::RowAttempts;
-use super::{SurveyAnswer, SurveyKind, SurveyQuestions, SurveyRequest};
+use super::row::{KindRow, RowAttempts};
+use super::{SurveyAnswer, SurveyKind, SurveyQuestions};
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::judge::{Facts, Shows, shows};
 
@@ -58,13 +57,17 @@ pub struct Moment {
     pub effect: Option<bool>,
 }
 
+/// The questions of the survey.
+///
+/// # Errors
+/// The list of the kind has an error.
+pub(super) fn questions() -> Result<SurveyQuestions, Invalid> {
+    let (variables, left_out) = variables_and_left_out()?;
+    Ok(SurveyQuestions::Listed(variables.into_iter().map(EnvVariable::item).collect(), left_out))
+}
+
 impl KindRow for EnvRow {
     const KIND: SurveyKind = SurveyKind::Env;
-
-    fn questions(_: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
-        let (variables, left_out) = variables_and_left_out()?;
-        Ok(SurveyQuestions::Listed(variables.into_iter().map(EnvVariable::item).collect(), left_out))
-    }
 
     fn question(&self) -> (String, Option<String>) {
         (self.variable.clone(), None)

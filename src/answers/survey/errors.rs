@@ -18,14 +18,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::SurveyKind;
-use super::document::{KindRow, SurveyRow};
-use super::python::{List, PythonLine, PythonRow, Raised};
-use super::question::{LineQuestions, SurveyQuestions, SurveyRequest};
-use super::row::RowAttempts;
-use cuda_pitfalls_calls::{CallLibrary, status};
-use cuda_pitfalls_core::catalogue::Invalid;
+use super::python::{LineQuestions, List, PythonLine, PythonRow, Raised, Returned};
+use super::row::{KindRow, RowAttempts, SurveyRow};
 use cuda_pitfalls_core::machine::Machine;
-use cuda_pitfalls_core::text::counts::counted;
 
 /// What one line makes of one status at one place.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -65,57 +60,6 @@ pub struct ErrorRow {
     /// How many attempts count, and why others do not.
     #[serde(flatten)]
     pub standing: RowAttempts,
-}
-
-/// A status that a libcuda or an NVML returns at a place.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Returned {
-    /// The place: `cuInit`, `count`, `context`, `allocation`, `launch`, `driver version`; `NVML init`, `NVML count`,
-    /// `NVML handle`, `NVML counts`.
-    pub place: String,
-    /// The calls that returned it; those that the library does not have were not there.
-    pub calls: Vec<String>,
-    /// The status as a number; of `driver version` the version, of `NVML counts` the number of GPUs.
-    pub code: u32,
-    /// The status by its C name; in words for `driver version` and `NVML counts`.
-    pub status: String,
-}
-
-/// The place at which no status is returned but a version is told.
-const VERSION: &str = "driver version";
-/// The place at which no status is returned but another number of GPUs.
-const COUNTS: &str = "NVML counts";
-
-impl Returned {
-    /// A status at a place.
-    pub fn new(place: &str, calls: &[String], code: u32) -> Returned {
-        let status = match place {
-            VERSION => format!("CUDA {}.{}", code / 1000, code % 1000 / 10),
-            COUNTS => counted(code as usize, "GPU"),
-            _ => {
-                let name = status::name(library(calls), i64::from(code));
-                name.map_or_else(|| code.to_string(), str::to_string)
-            }
-        };
-        Returned { place: place.to_string(), calls: calls.to_vec(), code, status }
-    }
-
-    /// The library that returns it: libcuda, or NVML.
-    pub fn library(&self) -> CallLibrary {
-        library(&self.calls)
-    }
-
-    /// As the forwarding library is told.
-    pub fn told(&self) -> String {
-        let sign = if self.place == COUNTS { '#' } else { '=' };
-        let each: Vec<String> = self.calls.iter().map(|call| format!("{call}{sign}{}", self.code)).collect();
-        each.join(" ")
-    }
-}
-
-fn library(calls: &[String]) -> CallLibrary {
-    let is_nvml = calls.first().is_some_and(|call| call.starts_with("nvml"));
-    if is_nvml { CallLibrary::Nvml } else { CallLibrary::Driver }
 }
 
 /// What the user sees of an error.
@@ -158,14 +102,15 @@ impl ErrorRow {
     }
 }
 
+/// The questions of the survey.
+pub(super) fn questions() -> LineQuestions {
+    let list = List { lines: built_in(), left_out: Vec::new() };
+    let row = |line: &PythonLine, row, met| SurveyRow::new(&ErrorRow::new(line, row, met));
+    LineQuestions { list, row, has_memory: false }
+}
+
 impl KindRow for ErrorRow {
     const KIND: SurveyKind = SurveyKind::Errors;
-
-    fn questions(_: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
-        let list = List { lines: built_in(), left_out: Vec::new() };
-        let row = |line: &PythonLine, row, met| SurveyRow::new(&ErrorRow::new(line, row, met));
-        Ok(SurveyQuestions::Lines(LineQuestions { list, row, has_memory: false }))
-    }
 
     fn question(&self) -> (String, Option<String>) {
         (self.id.clone(), None)

@@ -2,8 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::document::{KindRow, fields};
-use super::row::RowAttempts;
+use super::row::{KindRow, RowAttempts, fields};
 use cuda_pitfalls_core::machine::Machine;
 
 /// A row of any kind.

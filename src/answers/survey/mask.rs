@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::SurveyKind;
-use super::document::{KindRow, LeftOut, SurveyDocument};
+use super::document::SurveyDocument;
 use super::question::{Item, SurveyAnswer, SurveyQuestions, SurveyRequest, TRAP, scenario, status_name};
-use super::row::RowAttempts;
+use super::row::{KindRow, LeftOut, RowAttempts};
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::event::Value;
 use cuda_pitfalls_core::experiment::Step;
@@ -61,32 +61,35 @@ pub struct Predicted {
     pub gpus: Vec<u32>,
 }
 
-impl KindRow for MaskRow {
-    const KIND: SurveyKind = SurveyKind::Mask;
-
-    fn questions(request: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
-        let (mut items, mut left_out, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
-        for (group, form) in mask::forms()? {
-            match item(form, &group, request.uuids) {
-                Ok(item) => {
-                    known.insert(item.row.key.clone());
-                    items.push(item);
-                }
-                Err((name, needs)) => {
-                    left_out
-                        .push(LeftOut { name, reason: format!("{needs}; this machine has {}", request.uuids.len()) });
-                }
+/// The questions of the survey.
+///
+/// # Errors
+/// The list of the kind has an error.
+pub(super) fn questions(request: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
+    let (mut items, mut left_out, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
+    for (group, form) in mask::forms()? {
+        match item(form, &group, request.uuids) {
+            Ok(item) => {
+                known.insert(item.row.key.clone());
+                items.push(item);
+            }
+            Err((name, needs)) => {
+                left_out.push(LeftOut { name, reason: format!("{needs}; this machine has {}", request.uuids.len()) });
             }
         }
-        // Some generated masks may be among the listed ones.
-        let most = if request.generate == 0 { 0 } else { request.generate + known.len() };
-        let forms = mask::generate(request.seed, most, request.uuids.len()).into_iter();
-        let forms = forms.map(|template| Form { mask: Some(template), order: None, note: String::new() });
-        let new = forms.filter_map(|form| item(form, GENERATED, request.uuids).ok());
-        let new = new.filter(|item| known.insert(item.row.key.clone())).take(request.generate);
-        items.extend(new.map(|item| Item { repeat: Some(request.repeat_generated), ..item }));
-        Ok(SurveyQuestions::Listed(items, left_out))
     }
+    // Some generated masks may be among the listed ones.
+    let most = if request.generate == 0 { 0 } else { request.generate + known.len() };
+    let forms = mask::generate(request.seed, most, request.uuids.len()).into_iter();
+    let forms = forms.map(|template| Form { mask: Some(template), order: None, note: String::new() });
+    let new = forms.filter_map(|form| item(form, GENERATED, request.uuids).ok());
+    let new = new.filter(|item| known.insert(item.row.key.clone())).take(request.generate);
+    items.extend(new.map(|item| Item { repeat: Some(request.repeat_generated), ..item }));
+    Ok(SurveyQuestions::Listed(items, left_out))
+}
+
+impl KindRow for MaskRow {
+    const KIND: SurveyKind = SurveyKind::Mask;
 
     fn question(&self) -> (String, Option<String>) {
         let mask = self.mask.as_ref().map_or("unset".to_string(), |mask| format!("{mask:?}"));
@@ -236,7 +239,7 @@ mod tests {
             repeat_generated: 1,
             exported: &|| Vec::new(),
         };
-        let Ok(SurveyQuestions::Listed(items, left_out)) = MaskRow::questions(&request) else { panic!("a list") };
+        let Ok(SurveyQuestions::Listed(items, left_out)) = questions(&request) else { panic!("a list") };
         assert!(items.iter().all(|item| item.repeat.is_some() == item.sets.contains(&GENERATED.to_string())));
         (items.into_iter().map(|item| item.row.key).collect(), left_out)
     }

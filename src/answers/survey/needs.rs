@@ -22,10 +22,8 @@ pub use programs::{NeedsMoment, NeedsProgram};
 pub use refusals::next;
 
 use super::SurveyKind;
-use super::document::KindRow;
-use super::question::{SurveyAnswer, SurveyQuestions, SurveyRequest, TRAP, status_name};
-use super::row::RowAttempts;
-use cuda_pitfalls_core::catalogue::Invalid;
+use super::question::{SurveyAnswer, SurveyQuestions, TRAP, status_name};
+use super::row::{KindRow, RowAttempts};
 use cuda_pitfalls_core::event::{Event, Value};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::plan::CasePlan;
@@ -107,12 +105,13 @@ const CHILD: &str = "child";
 /// What comes before the first step.
 const LOAD: &str = "load";
 
+/// The questions of the survey.
+pub(super) fn questions() -> SurveyQuestions {
+    SurveyQuestions::Staged(refusals::left_out())
+}
+
 impl KindRow for NeedRow {
     const KIND: SurveyKind = SurveyKind::Needs;
-
-    fn questions(_: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
-        Ok(SurveyQuestions::Staged(refusals::left_out()))
-    }
 
     fn question(&self) -> (String, Option<String>) {
         let what = match (&self.refused, &self.error) {

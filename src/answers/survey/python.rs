@@ -5,10 +5,12 @@
 
 mod control;
 mod list;
+mod returned;
 mod seen;
 
 pub use control::{Control, controls};
 pub use list::{List, MOST_BYTES, PythonLine, built_in, read};
+pub use returned::Returned;
 pub use seen::{ProgramMessages, PythonAttempt, Raised, made, stack_of_init};
 
 use std::collections::BTreeMap;
@@ -17,9 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::document::{KindRow, SurveyRow};
-use super::question::{LineQuestions, SurveyQuestions, SurveyRequest};
-use super::row::{RowAttempts, Unmeasured};
+use super::row::{KindRow, RowAttempts, SurveyRow, Unmeasured};
 use super::{SurveyKind, median};
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::machine::{Interpreter, Machine};
@@ -140,13 +140,28 @@ pub struct PythonSeen {
     pub alone: bool,
 }
 
+/// Lines of Python, and what is kept of what they do.
+pub struct LineQuestions {
+    /// The lines.
+    pub list: List,
+    /// The row of a line. The last argument is whether an attempt came to the place at which libcuda returned something
+    /// by itself.
+    pub row: fn(&PythonLine, PythonRow, bool) -> SurveyRow,
+    /// Whether the row has memory, which takes an attempt of its own.
+    pub has_memory: bool,
+}
+
+/// The questions of the survey.
+///
+/// # Errors
+/// The list of the kind has an error.
+pub(super) fn questions() -> Result<LineQuestions, Invalid> {
+    let row = |_: &PythonLine, row: PythonRow, _| SurveyRow::new(&row.without_more());
+    Ok(LineQuestions { list: built_in()?, row, has_memory: true })
+}
+
 impl KindRow for PythonRow {
     const KIND: SurveyKind = SurveyKind::Python;
-
-    fn questions(_: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
-        let row = |_: &PythonLine, row: PythonRow, _| SurveyRow::new(&row.without_more());
-        Ok(SurveyQuestions::Lines(LineQuestions { list: built_in()?, row, has_memory: true }))
-    }
 
     fn question(&self) -> (String, Option<String>) {
         (self.id.clone(), None)

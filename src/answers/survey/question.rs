@@ -1,13 +1,9 @@
 //! A question of a survey: a scenario made from a recipe.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 
-use serde::de::DeserializeOwned;
-
-use super::document::{KindRow, LeftOut, SurveyRow};
-use super::python::{List, PythonLine, PythonRow};
-use cuda_pitfalls_core::catalogue::{Invalid, kernel_names};
+use super::python::LineQuestions;
+use super::row::{KindRow, LeftOut, SurveyRow};
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::event::Status;
 use cuda_pitfalls_core::fact::{ExitCheck, FactSet};
@@ -16,7 +12,7 @@ use cuda_pitfalls_core::observe::{Observation, Scene, observe};
 use cuda_pitfalls_core::plan::CasePlan;
 use cuda_pitfalls_core::recording::Recording;
 use cuda_pitfalls_core::report::ScenarioReport;
-use cuda_pitfalls_core::scenario::{Case, Check, Diagnostic, Excerpts, Gpus, Instance, Needs, Scenario};
+use cuda_pitfalls_core::scenario::{Case, Check, Gpus, Instance, Needs, Scenario};
 use cuda_pitfalls_core::verdict::Provenance;
 
 /// The longest that one step of a survey may take, in milliseconds: the slowest start of a driver takes a few seconds,
@@ -50,17 +46,6 @@ pub enum SurveyQuestions {
     Staged(Vec<LeftOut>),
     /// Lines of Python, each in a program that is traced.
     Lines(LineQuestions),
-}
-
-/// Lines of Python, and what is kept of what they do.
-pub struct LineQuestions {
-    /// The lines.
-    pub list: List,
-    /// The row of a line. The last argument is whether an attempt came to the place at which libcuda returned something
-    /// by itself.
-    pub row: fn(&PythonLine, PythonRow, bool) -> SurveyRow,
-    /// Whether the row has memory, which takes an attempt of its own.
-    pub has_memory: bool,
 }
 
 /// One question of a survey.
@@ -161,25 +146,4 @@ pub(super) fn scenario(
         instances: vec![instance],
         ..Scenario::default()
     }
-}
-
-/// The content of a list; `read` says what is wrong at a place of the file.
-///
-/// # Errors
-/// Those of the list, with places.
-pub(crate) fn read_list<F: DeserializeOwned, T>(
-    path: &str,
-    source: &str,
-    read: impl FnOnce(F, &mut Excerpts<'_>) -> Result<T, (Range<usize>, String)>,
-) -> Result<T, Invalid> {
-    let kernels = kernel_names();
-    let mut excerpts = Excerpts::new(path, source, &kernels);
-    let file = toml::from_str(source).map_err(|error| (error.span().unwrap_or_default(), error.message().to_string()));
-    let content = match file.and_then(|file| read(file, &mut excerpts)) {
-        Ok(content) => excerpts.finish().map(|()| content),
-        Err((span, message)) => {
-            Err(vec![Diagnostic { file: path.to_string(), span, message, help: None, context: None }])
-        }
-    };
-    content.map_err(|diagnostics| Invalid { path: path.to_string(), source: source.to_string(), diagnostics })
 }

@@ -1,12 +1,76 @@
-//! The attempts of a row, in every survey.
+//! A row of a survey of any kind, and its attempts.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
 
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
+use super::SurveyKind;
+use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::report::ScenarioReport;
 use cuda_pitfalls_core::verdict::{Provenance, Reason};
+
+/// What was asked once: how its attempts went, and beside that the facts of its kind, each a field.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct SurveyRow {
+    /// What was asked, and of which libcudart if each is asked: unique in the document.
+    pub key: String,
+    /// Whether it is a control of the instrument.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_control: bool,
+    /// Whether it has its facts, and its attempts agree on them.
+    pub is_conclusive: bool,
+    /// Whether the driver contradicts one of our rules.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_unexpected: bool,
+    /// How many attempts count, and why others do not.
+    #[serde(flatten)]
+    pub standing: RowAttempts,
+    /// What its kind has of it: what was asked, as data, and what was seen.
+    #[serde(flatten)]
+    pub facts: Map<String, Value>,
+}
+
+impl SurveyRow {
+    /// The row with these facts.
+    pub fn new<R: KindRow>(row: &R) -> SurveyRow {
+        let mut facts = fields(row);
+        fields(row.standing()).keys().for_each(|name| drop(facts.remove(name)));
+        SurveyRow {
+            key: row.key(),
+            is_control: row.is_control(),
+            is_conclusive: row.is_conclusive(),
+            is_unexpected: row.is_unexpected(),
+            standing: row.standing().clone(),
+            facts,
+        }
+    }
+
+    /// The row in the type of its kind.
+    ///
+    /// # Errors
+    /// It does not fit the type.
+    pub fn read<R: KindRow>(&self) -> serde_json::Result<R> {
+        serde_json::to_value(self).and_then(serde_json::from_value)
+    }
+}
+
+/// The fields of a value in documents.
+pub(super) fn fields(value: &impl Serialize) -> Map<String, Value> {
+    serde_json::to_value(value).ok().and_then(|value| value.as_object().cloned()).unwrap_or_default()
+}
+
+/// Something that was not asked about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct LeftOut {
+    /// Its name, or a pattern for several (`*_ptsz`).
+    pub name: String,
+    /// Why.
+    pub reason: String,
+}
 
 /// The attempts of a row.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -80,5 +144,52 @@ impl RowAttempts {
             _ => false,
         });
         is_absent || is_partly_modelled
+    }
+}
+
+/// The row of a kind: what its recipe asks, and what it makes of the answers.
+pub trait KindRow: Clone + Debug + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static {
+    /// The survey of the row.
+    const KIND: SurveyKind;
+
+    /// The question, and the libcudart that answered it, if each is asked.
+    fn question(&self) -> (String, Option<String>);
+
+    /// The question with the libcudart, unique in the document.
+    fn key(&self) -> String {
+        let (question, libcudart) = self.question();
+        keyed(&question, libcudart.as_deref())
+    }
+
+    /// How many attempts count, and why others do not.
+    fn standing(&self) -> &RowAttempts;
+
+    /// Whether the row has facts; a row that was not measured has none.
+    fn has_facts(&self) -> bool;
+
+    /// Whether the row has its facts, and its attempts agree on them.
+    fn is_conclusive(&self) -> bool {
+        let standing = self.standing();
+        standing.unmeasured.is_none() && standing.disagreement.is_empty() && self.has_facts()
+    }
+
+    /// What was asked, where the question does not say it: rows that differ in it answer two questions.
+    fn asked_as(&self) -> String {
+        String::new()
+    }
+
+    /// Facts that follow from the row and its machine, beside its fields.
+    fn derived(&self, _: &Machine) -> Vec<(&'static str, Value)> {
+        Vec::new()
+    }
+
+    /// Whether the row is a control of the instrument.
+    fn is_control(&self) -> bool {
+        false
+    }
+
+    /// Whether the driver contradicts one of our rules.
+    fn is_unexpected(&self) -> bool {
+        false
     }
 }

@@ -15,11 +15,9 @@ use serde_json::json;
 pub use programs::{StartBeside, StartProgram};
 pub(super) use programs::{call, driver_calls, repeated};
 
-use super::document::KindRow;
 use super::question::{Item, SurveyAnswer, SurveyQuestions, SurveyRequest, scenario, status_name};
-use super::row::RowAttempts;
+use super::row::{KindRow, RowAttempts};
 use super::{SurveyKind, median};
-use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::event::{Event, Value};
 use cuda_pitfalls_core::machine::Machine;
 use cuda_pitfalls_core::plan::CasePlan;
@@ -148,16 +146,17 @@ impl StartRow {
     }
 }
 
+/// The questions of the survey.
+pub(super) fn questions(request: &SurveyRequest<'_>) -> SurveyQuestions {
+    let programs = StartProgram::ALL.into_iter();
+    let items = programs.flat_map(|program| {
+        program.visible(request.uuids.len()).into_iter().map(move |visible| item(program, visible))
+    });
+    SurveyQuestions::Listed(items.collect(), Vec::new())
+}
+
 impl KindRow for StartRow {
     const KIND: SurveyKind = SurveyKind::Startup;
-
-    fn questions(request: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
-        let programs = StartProgram::ALL.into_iter();
-        let items = programs.flat_map(|program| {
-            program.visible(request.uuids.len()).into_iter().map(move |visible| item(program, visible))
-        });
-        Ok(SurveyQuestions::Listed(items.collect(), Vec::new()))
-    }
 
     fn question(&self) -> (String, Option<String>) {
         (self.subject(), self.libcudart_version.clone())

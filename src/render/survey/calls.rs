@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_pitfalls_calls::CallLibrary;
 
-use super::changes::{calls_map, changes};
+use super::changes::{calls_map, changes, reads};
 use super::section::Section;
 use super::table::time;
-use super::{NamedSurvey, SurveyPage, by_reason, gpus, yes};
+use super::{NamedSurvey, SurveyPage, by_reason, gpus};
 use cuda_pitfalls_answers::survey::calls::{CallAnswer, CallRow, Recipes, latest, newest, recipes};
 use cuda_pitfalls_answers::survey::startup::FigureRange;
 use cuda_pitfalls_answers::survey::{FactRow, SectionForm};
@@ -56,14 +56,6 @@ fn call_rows(sources: &[NamedSurvey]) -> Vec<CallRow> {
     let mut surveys: Vec<_> = sources.iter().map(|source| &source.survey).collect();
     surveys.sort_by_key(|survey| &survey.header.started_at);
     surveys.into_iter().flat_map(|survey| survey.rows_of()).collect()
-}
-
-/// Whether the call reads the mask; a dash where calls before it had initialised the driver.
-pub(super) fn reads(row: &CallRow) -> &'static str {
-    match row.reads_mask {
-        None if row.is_initialised_before() => "–",
-        known => yes(known),
-    }
 }
 
 fn returned(row: &CallRow) -> &str {

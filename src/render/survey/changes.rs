@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::calls::reads;
 use super::section::Section;
 use super::yes;
 use crate::svg::file::{MapCell, MapPart, map};
@@ -114,6 +113,14 @@ fn by_version<'a>(rows: &[&'a CallRow]) -> (ByVersion<'a>, Vec<Version>) {
     let all: BTreeSet<&Version> = by_call.values().flat_map(BTreeMap::keys).collect();
     let all = all.into_iter().cloned().collect();
     (by_call, all)
+}
+
+/// Whether the call reads the mask; a dash where calls before it had initialised the driver.
+pub(super) fn reads(row: &CallRow) -> &'static str {
+    match row.reads_mask {
+        None if row.is_initialised_before() => "–",
+        known => yes(known),
+    }
 }
 
 fn behaviour(row: &CallRow) -> Behaviour {

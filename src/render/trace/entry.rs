@@ -96,6 +96,11 @@ impl TraceEntry {
         TraceEntry { kind, label, gpu, bytes, times, pids, first, events, details, late, findings, violations }
     }
 
+    /// Whether something was found at it.
+    pub(super) fn is_told(&self) -> bool {
+        !self.findings.is_empty() || !self.violations.is_empty() || !self.late.is_empty()
+    }
+
     /// The process, or how many there are.
     pub(super) fn who(&self, trace: &Trace) -> String {
         match self.pids.as_slice() {

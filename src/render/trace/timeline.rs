@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use super::entry::{EntryKind, TraceEntry};
 use super::place;
-use super::view::{is_told, more};
+use crate::block::Block;
 use crate::html::page::paragraph;
 use crate::svg::{Axis, share, steps};
 use crate::writer;
@@ -109,7 +109,7 @@ fn memory(out: &mut String, trace: &Trace, span: (u64, u64), axis: &Axis) {
             html(&place::short(&title)),
         );
     }
-    *out += &writer::html::write(more(curves.len(), MOST_GPUS, "GPUs").as_slice());
+    *out += &writer::html::write(Block::more(curves.len(), MOST_GPUS, "GPUs").as_slice());
     let still = (0..trace.start.gpus.len()).filter(|index| !curves.contains_key(index));
     let still: Vec<String> = still.take(MOST_GPUS).map(|index| index.to_string()).collect();
     if !still.is_empty() {
@@ -171,7 +171,7 @@ fn lanes(out: &mut String, trace: &Trace, entries: &[TraceEntry], listed: &HashS
     if busy.len() > OPEN_LANES {
         out.push_str("</details>\n");
     }
-    *out += &writer::html::write(more(busy.len(), MOST_LANES, "processes with events").as_slice());
+    *out += &writer::html::write(Block::more(busy.len(), MOST_LANES, "processes with events").as_slice());
     if !idle.is_empty() {
         let processes =
             if idle.len() == 1 { "One more process".to_owned() } else { format!("{} more processes", idle.len()) };
@@ -237,7 +237,7 @@ fn marks(
         match marks.last_mut() {
             Some(mark) if at - mark.at < near => {
                 mark.count += 1;
-                if is_told(entry) && !mark.is_told {
+                if entry.is_told() && !mark.is_told {
                     (mark.is_told, mark.link) = (true, link.or(mark.link));
                 }
                 mark.kinds.insert(*kind);
@@ -248,7 +248,7 @@ fn marks(
                 let title = if is_late { "a write that came too late".to_owned() } else { entry.title() };
                 let title = format!("{}: {title}", place::since_start(trace, *t));
                 let (kinds, gpu) = (BTreeSet::from([*kind]), entry.gpu.clone());
-                marks.push(Mark { at, kinds, gpu, count: 1, is_told: is_told(entry), link, title });
+                marks.push(Mark { at, kinds, gpu, count: 1, is_told: entry.is_told(), link, title });
             }
         }
     }

@@ -121,16 +121,6 @@ fn listed(heading: &str, lines: Vec<String>) -> Vec<Block> {
     vec![Block::heading(2, heading), Block::List(lines.into_iter().map(Text::from).collect())]
 }
 
-/// How many are left out; nothing if none is.
-pub(super) fn more(all: usize, most: usize, what: &str) -> Option<Block> {
-    let left = all.checked_sub(most).filter(|left| *left > 0)?;
-    Some(Block::paragraph(Span::Toned(Tone::Dim, format!("… and {left} more {what}; the document has them all."))))
-}
-
-pub(super) fn is_told(entry: &TraceEntry) -> bool {
-    !entry.findings.is_empty() || !entry.violations.is_empty() || !entry.late.is_empty()
-}
-
 impl<'v, 'a> TraceForm<'v, 'a> {
     fn new(seen: &'v TraceView<'a>, room: Room) -> TraceForm<'v, 'a> {
         let made = entries(&seen.history, seen.findings, seen.violations);
@@ -203,7 +193,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         let groups = grouped(seen.violations.iter().map(|it| ((&it.forbidden, &it.says), it)));
         let cards = groups.iter().take(self.room.cards).filter_map(|(_, alike)| self.forbidden(alike));
         blocks.extend(cards);
-        blocks.extend(more(groups.len(), self.room.cards, "violations"));
+        blocks.extend(Block::more(groups.len(), self.room.cards, "violations"));
         blocks.extend(listed("Not decided", seen.undecided.to_vec()));
         blocks.extend(self.cards(Severity::Pitfall, "What to change"));
         blocks
@@ -226,7 +216,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
         let groups = grouped(self.seen.found(severity).take(10_000).map(|finding| (alike(finding), finding)));
         let cards = groups.iter().take(self.room.cards).filter_map(|(_, findings)| self.card(findings));
         let heading = (!groups.is_empty()).then(|| Block::heading(2, heading));
-        heading.into_iter().chain(cards).chain(more(groups.len(), self.room.cards, "findings")).collect()
+        heading.into_iter().chain(cards).chain(Block::more(groups.len(), self.room.cards, "findings")).collect()
     }
 
     /// What a rule found, perhaps several times: where and what, how it came to it, and what to write. Of a note a
@@ -280,7 +270,7 @@ impl<'v, 'a> TraceForm<'v, 'a> {
     /// The entries that there is room for, in the order of time: those with a finding or a violation before the others,
     /// and stacks as long as they fit.
     fn entries(&self) -> BTreeMap<usize, Block> {
-        let (told, plain): (Vec<_>, Vec<_>) = self.made.all.iter().enumerate().partition(|(_, entry)| is_told(entry));
+        let (told, plain): (Vec<_>, Vec<_>) = self.made.all.iter().enumerate().partition(|(_, entry)| entry.is_told());
         let (mut listed, mut bytes) = (BTreeMap::new(), 0);
         for (index, entry) in told.into_iter().chain(plain).take(self.room.entries) {
             for (has_stack, most) in [(true, self.room.bytes.0), (false, self.room.bytes.1)] {
@@ -298,13 +288,13 @@ impl<'v, 'a> TraceForm<'v, 'a> {
 
     fn events(&self) -> Vec<Block> {
         let heading = (!self.seen.trace.events.is_empty()).then(|| Block::heading(2, "Events"));
-        let left = more(self.made.all.len(), self.listed.len(), "events");
+        let left = Block::more(self.made.all.len(), self.listed.len(), "events");
         heading.into_iter().chain(self.listed.values().cloned()).chain(left).chain(self.not_listed()).collect()
     }
 
     /// What a terminal says of events after those that it lists.
     fn without_entry(&self) -> Vec<Block> {
-        more(self.made.all.len(), self.room.entries, "events").into_iter().chain(self.not_listed()).collect()
+        Block::more(self.made.all.len(), self.room.entries, "events").into_iter().chain(self.not_listed()).collect()
     }
 
     fn not_listed(&self) -> Option<Block> {
@@ -348,9 +338,9 @@ impl<'v, 'a> TraceForm<'v, 'a> {
             let event = seen.trace.events.get(late.event).filter(|_| has_stack);
             body.extend(event.into_iter().flat_map(|event| stack(event, "Stack of this write")));
         }
-        body.extend(more(entry.late.len(), MOST_LATE, "late writes"));
+        body.extend(Block::more(entry.late.len(), MOST_LATE, "late writes"));
         body.extend(if has_stack { stack(event, "Stack") } else { Vec::new() });
-        let told = if is_told(entry) { " told" } else { "" };
+        let told = if entry.is_told() { " told" } else { "" };
         let (class, id) = (format!("event {}{told}", entry.kind.class()), format!("e{index}"));
         Some(Block::Entry(Entry { class, id, title: entry.title().into(), aside, body }))
     }
@@ -374,7 +364,7 @@ fn stack(event: &TraceEvent, name: &str) -> Vec<Block> {
         Text::from(function).then(" ").then(Span::Toned(Tone::Dim, at))
     });
     let mut inside = vec![Block::Numbered(frames.collect())];
-    inside.extend(more(stack.frames.len(), MOST_FRAMES, "frames"));
+    inside.extend(Block::more(stack.frames.len(), MOST_FRAMES, "frames"));
     let summary = format!("{name}, {}, innermost first", counted(stack.frames.len() as u64, "frame"));
     let fold = (!stack.frames.is_empty()).then_some(Block::Fold(summary, inside));
     vec![Block::OnPages(missing.into_iter().chain(fold).collect())]
@@ -406,7 +396,7 @@ fn counts(seen: &TraceView) -> Vec<Block> {
         let columns = ["Process", "GPU", "Launches", "Copies", "Allocations"];
         let caption = "What each process did on each GPU";
         blocks.push(Block::Table(Table { caption, ..Table::new(columns, rows) }));
-        blocks.extend(more(uses.len(), MOST_ROWS, "rows"));
+        blocks.extend(Block::more(uses.len(), MOST_ROWS, "rows"));
     }
     if !calls.is_empty() {
         let rows = calls.iter().take(MOST_ROWS).map(|(name, count)| {
@@ -416,7 +406,7 @@ fn counts(seen: &TraceView) -> Vec<Block> {
         let caption = "How often each function was called, and how often it returned an error";
         let table = Block::Table(Table { caption, ..Table::new(["Function", "Calls", "Errors"], rows) });
         let functions = format!("{} of all processes", counted(calls.len() as u64, "called function"));
-        let inside = std::iter::once(table).chain(more(calls.len(), MOST_ROWS, "functions"));
+        let inside = std::iter::once(table).chain(Block::more(calls.len(), MOST_ROWS, "functions"));
         blocks.push(Block::Fold(functions, inside.collect()));
     }
     blocks

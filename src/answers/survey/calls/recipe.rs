@@ -7,8 +7,9 @@ use serde::Deserialize;
 use toml::{Spanned, Table};
 
 use super::{COUNT, CallRow, INIT};
-use crate::survey::document::LeftOut;
-use crate::survey::question::{Item, TRAP, read_list, scenario};
+use crate::survey::list::read_list;
+use crate::survey::question::{Item, TRAP, scenario};
+use crate::survey::row::LeftOut;
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::experiment::Step;
 use cuda_pitfalls_core::scenario::{Case, Excerpts};

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 
 use super::variable::read;
 use super::*;
-use crate::survey::document::LeftOut;
+use crate::survey::row::LeftOut;
 use cuda_pitfalls_core::catalogue::kernel;
 use cuda_pitfalls_core::judge::fixture::scenario;
 use cuda_pitfalls_core::machine::Machine;

@@ -7,8 +7,9 @@ use serde::{Deserialize, Deserializer};
 use toml::{Spanned, Table, Value};
 
 use super::{EnvRow, Moment};
-use crate::survey::document::LeftOut;
-use crate::survey::question::{Item, read_list, scenario};
+use crate::survey::list::read_list;
+use crate::survey::question::{Item, scenario};
+use crate::survey::row::LeftOut;
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::experiment::Step;
 use cuda_pitfalls_core::scenario::{Case, Check, Gpus};

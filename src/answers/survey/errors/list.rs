@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use super::{Returned, suffix};
-use crate::survey::python::PythonLine;
+use super::suffix;
+use crate::survey::python::{PythonLine, Returned};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,4 +1,5 @@
 use super::*;
+use cuda_pitfalls_calls::CallLibrary;
 
 fn row(line: &str, returned: Option<Returned>, value: Option<&str>, raised: Option<&str>) -> ErrorRow {
     ErrorRow {
@@ -53,10 +54,10 @@ fn a_status_has_its_name_and_what_libcuda_is_told() {
     let returned = Returned::new("context", &["cuCtxCreate_v2".to_string(), "cuCtxCreate".to_string()], 46);
     assert_eq!(returned.status, "CUDA_ERROR_DEVICE_UNAVAILABLE");
     assert_eq!(returned.told(), "cuCtxCreate_v2=46 cuCtxCreate=46");
-    assert_eq!(Returned::new(VERSION, &[], 11040).status, "CUDA 11.4");
+    assert_eq!(Returned::new("driver version", &[], 11040).status, "CUDA 11.4");
     let init = Returned::new("NVML init", &["nvmlInit_v2".to_string()], 18);
     assert_eq!((init.status.as_str(), init.library()), ("NVML_ERROR_LIB_RM_VERSION_MISMATCH", CallLibrary::Nvml));
-    let counts = Returned::new(COUNTS, &["nvmlDeviceGetCount_v2".to_string()], 16);
+    let counts = Returned::new("NVML counts", &["nvmlDeviceGetCount_v2".to_string()], 16);
     assert_eq!((counts.status.as_str(), counts.told().as_str()), ("16 GPUs", "nvmlDeviceGetCount_v2#16"));
 }
 

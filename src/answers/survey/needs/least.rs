@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{AND, BUT, EVERYTHING_ELSE, NeedRow, NeedsMoment, NeedsProgram, control};
-use crate::survey::document::KindRow;
+use crate::survey::row::KindRow;
 use cuda_pitfalls_core::recording::PathUse;
 use cuda_pitfalls_core::refusal;
 

@@ -6,9 +6,9 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::INSTRUMENT;
-use crate::survey::document::LeftOut;
-use crate::survey::errors::Returned;
-use crate::survey::read_list;
+use super::returned::Returned;
+use crate::survey::list::read_list;
+use crate::survey::row::LeftOut;
 use cuda_pitfalls_core::catalogue::Invalid;
 use cuda_pitfalls_core::scenario::python::{INTERPRETER, PackageRequirement};
 

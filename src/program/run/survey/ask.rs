@@ -9,8 +9,7 @@ use super::super::{ending, question};
 
 use super::{SurveyRun, resume};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::survey::document::{Header, LeftOut, SurveyDocument};
-use cuda_pitfalls_answers::survey::{Item, SCHEMA, SurveyAnswer, SurveyRow, keyed};
+use cuda_pitfalls_answers::survey::{Header, Item, LeftOut, SCHEMA, SurveyAnswer, SurveyDocument, SurveyRow, keyed};
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::event::MappedLibrary;
 use cuda_pitfalls_core::observe::Scene;

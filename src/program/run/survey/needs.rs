@@ -3,9 +3,8 @@
 use super::super::error::RunError;
 use super::{SurveyRun, select};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::survey::Item;
-use cuda_pitfalls_answers::survey::document::LeftOut;
 use cuda_pitfalls_answers::survey::needs::{self, NeedRow, NeedsProgram};
+use cuda_pitfalls_answers::survey::{Item, LeftOut};
 
 impl SurveyRun<'_> {
     /// Runs the controls, records what the programs ask for, and refuses it.

@@ -18,11 +18,11 @@ use super::super::progress::Progress;
 
 use super::{SurveyRun, select};
 use crate::argument;
-use attempt::Attempts;
+use attempt::{Attempts, RowJob};
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::releases::EnvironmentRequest;
-use cuda_pitfalls_answers::survey::python::{self, Control, List, PythonLine, PythonRow};
-use cuda_pitfalls_answers::survey::{LineQuestions, SurveyDocument};
+use cuda_pitfalls_answers::survey::SurveyDocument;
+use cuda_pitfalls_answers::survey::python::{self, Control, LineQuestions, List, PythonLine, PythonRow};
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::catalogue::{Invalid, SelectError};
 use cuda_pitfalls_core::clock;
@@ -33,7 +33,6 @@ use cuda_pitfalls_core::scenario::python::lacks;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::verdict::Reason;
-use pool::RowJob;
 
 /// The group of options about releases.
 const RELEASES: &str = "In which releases it is asked";

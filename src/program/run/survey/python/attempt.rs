@@ -8,10 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::pool::RowJob;
 use crate::run::session::Session;
-use cuda_pitfalls_answers::survey::errors::Returned;
-use cuda_pitfalls_answers::survey::python::{ProgramMessages, PythonAttempt, PythonLine, made};
+use cuda_pitfalls_answers::survey::python::{ProgramMessages, PythonAttempt, PythonLine, Returned, made};
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::scenario::environment::MASK;
@@ -28,6 +26,16 @@ const GRACE: Duration = Duration::from_secs(90);
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The variable with the folders in which an interpreter finds modules, in addition to its own.
 const MODULES: &str = "PYTHONPATH";
+
+/// A row to ask, and how.
+#[derive(Clone, Debug)]
+pub(in crate::run) struct RowJob {
+    pub(in crate::run) line: PythonLine,
+    /// How long a process of the row may run.
+    pub(in crate::run) limit: Duration,
+    /// Whether the row says which memory is its own.
+    pub(in crate::run) wants_memory: bool,
+}
 
 /// Which libraries a program finds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

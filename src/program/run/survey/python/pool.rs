@@ -6,8 +6,8 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use super::attempt::{Attempts, wants_to_be_alone};
-use cuda_pitfalls_answers::survey::python::{PythonAttempt, PythonLine};
+use super::attempt::{Attempts, RowJob, wants_to_be_alone};
+use cuda_pitfalls_answers::survey::python::PythonAttempt;
 use cuda_pitfalls_instrument::supervisor::Interrupt;
 
 /// How often to check whether the user wants to stop.
@@ -15,15 +15,6 @@ const TICK: Duration = Duration::from_millis(50);
 
 /// How many rows of a batch there are per thread. A survey that is stopped loses at most one batch.
 const BATCH: usize = 4;
-
-#[derive(Clone, Debug)]
-pub(in crate::run) struct RowJob {
-    pub(in crate::run) line: PythonLine,
-    /// How long a process of the row may run.
-    pub(in crate::run) limit: Duration,
-    /// Whether the row says which memory is its own.
-    pub(in crate::run) wants_memory: bool,
-}
 
 /// The caller's index of a row, and its attempts.
 pub(super) type DoneRow = (usize, Vec<PythonAttempt>);
