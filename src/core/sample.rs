@@ -75,8 +75,7 @@ pub struct Gpu {
     pub reserved_bytes: Option<u64>,
     /// `Default`, `ExclusiveProcess`, …
     pub compute_mode: Option<String>,
-    /// The number of its device file, `/dev/nvidia0` for 0; null where NVML did not say, and absent before 1.9 of
-    /// reports.
+    /// The number of its device file, `/dev/nvidia0` for 0; absent where NVML did not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_minor: Option<u32>,
     /// Whether the driver stays loaded without clients.

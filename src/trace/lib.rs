@@ -398,7 +398,7 @@ pub struct End {
     /// How many events were left out because there were more than a document should hold.
     pub left_out: u64,
     /// The longest time for which the memory of each GPU was not read, in NVML order; null for one that was not read
-    /// when the program had ended. Empty where this is not known, as in traces of before 1.2.
+    /// when the program had ended. Empty where this is not known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub memory_gap_ns: Vec<Option<u64>>,
 }
