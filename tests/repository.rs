@@ -10,7 +10,7 @@ use std::process::Command;
 
 use common::root;
 
-/// The sources below a folder: path and text.
+/// The sources below a folder: path in the package and text.
 fn sources(folder: &str) -> Vec<(String, String)> {
     fn walk(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in fs::read_dir(folder).expect("a folder of the package").flatten() {
@@ -25,14 +25,17 @@ fn sources(folder: &str) -> Vec<(String, String)> {
     let mut paths = Vec::new();
     walk(&root().join(folder), &mut paths);
     paths.sort();
-    let text = |path: &PathBuf| fs::read_to_string(path).expect("a source file can be read");
-    paths.iter().map(|path| (path.to_string_lossy().into_owned(), text(path))).collect()
+    let names = paths.iter().map(|path| path.strip_prefix(root()).expect("a file of the package").to_string_lossy());
+    names.map(|name| (name.to_string(), read(&name))).collect()
+}
+
+fn read(name: &str) -> String {
+    fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// Cargo finds no test by itself here: a file that nothing names would never run.
 #[test]
 fn every_file_of_tests_is_run() {
-    let read = |name: &str| fs::read_to_string(root().join(name)).expect("a file of the package");
     let programs = read("Cargo.toml");
     let modules = ["tests/suite.rs", "tests/scenarios.rs"].map(read).concat();
     let mut idle = Vec::new();
@@ -66,26 +69,21 @@ fn evidence_is_found_by_its_list_alone() {
 
 #[test]
 fn every_dependency_has_its_line() {
-    let manifest = fs::read_to_string(root().join("Cargo.toml")).expect("the manifest can be read");
-    let manifest: toml::Table = toml::from_str(&manifest).expect("the manifest is TOML");
-    let text = fs::read_to_string(root().join("docs/dependencies.md")).unwrap_or_default();
-    assert!(!text.is_empty(), "docs/dependencies.md is missing");
+    let manifest: toml::Table = toml::from_str(&read("Cargo.toml")).expect("the manifest is TOML");
+    let text = read("docs/dependencies.md");
     let tables = manifest.get("workspace").and_then(|workspace| workspace.get("dependencies"));
     let tables = tables.and_then(|table| table.as_table()).into_iter();
     let names: Vec<&String> =
         tables.flat_map(toml::Table::keys).filter(|it| !it.starts_with("cuda-pitfalls")).collect();
     assert!(names.len() > 20, "only {} dependencies were found", names.len());
-    let has_line = |name: &str| {
-        text.lines().any(|line| line.contains(&format!("`{name}`")) || line.contains(&format!("[{name}]")))
-    };
+    let has_line = |name: &str| text.contains(&format!("`{name}`")) || text.contains(&format!("[{name}]"));
     let lacking: Vec<&&String> = names.iter().filter(|name| !has_line(name)).collect();
     assert!(lacking.is_empty(), "docs/dependencies.md does not say why these are here: {lacking:?}");
 }
 
 #[test]
 fn the_readme_begins_with_the_two_commands() {
-    let text = fs::read_to_string(root().join("README.md")).unwrap_or_default();
-    assert!(!text.is_empty(), "README.md is missing");
+    let text = read("README.md");
     let block = text.lines().skip_while(|line| !line.starts_with("```")).skip(1);
     let commands: Vec<&str> = block.take_while(|line| !line.starts_with("```")).collect();
     let found = matches!(commands.as_slice(), [run, test]
@@ -147,27 +145,32 @@ fn is_test(path: &str) -> bool {
         .any(|part| matches!(part, "tests" | "falsifiable") || part.starts_with("fixture") || part.starts_with("test_"))
 }
 
+/// The lines of a file without their indentation, each with whether it belongs to a test.
+fn lines(text: &str, is_test: bool) -> impl Iterator<Item = (&str, bool)> {
+    // The depth of braces in an inline module of tests, and whether the line before opens one.
+    let (mut depth, mut is_armed) = (None, false);
+    text.lines().map(str::trim).map(move |line| {
+        if !is_test && depth.is_none() {
+            let opens = is_armed && (line.starts_with("mod ") || line.starts_with("pub mod ")) && line.ends_with('{');
+            depth = opens.then_some(0_i64);
+            is_armed = line == "#[cfg(test)]" || is_armed && !opens && (line.is_empty() || line.starts_with("#["));
+        }
+        let is_inside = is_test || depth.is_some();
+        if let Some(open) = &mut depth {
+            *open += line.matches('{').count() as i64 - line.matches('}').count() as i64;
+            if *open <= 0 && line.starts_with('}') {
+                depth = None;
+            }
+        }
+        (line, is_inside)
+    })
+}
+
 impl Lines {
-    fn add(&mut self, text: &str, is_test: bool) {
-        // The depth of braces in an inline module of tests, and whether the line before opens one.
-        let (mut depth, mut is_armed) = (None, false);
-        for line in text.lines().map(str::trim) {
-            if !is_test && depth.is_none() {
-                let opens =
-                    is_armed && (line.starts_with("mod ") || line.starts_with("pub mod ")) && line.ends_with('{');
-                depth = opens.then_some(0_i64);
-                is_armed = line == "#[cfg(test)]" || is_armed && !opens && (line.is_empty() || line.starts_with("#["));
-            }
-            self.all += 1;
-            if !line.is_empty() && !line.starts_with("//") {
-                *if is_test || depth.is_some() { &mut self.tests } else { &mut self.code } += 1;
-            }
-            if let Some(open) = &mut depth {
-                *open += line.matches('{').count() as i64 - line.matches('}').count() as i64;
-                if *open <= 0 && line.starts_with('}') {
-                    depth = None;
-                }
-            }
+    fn add(&mut self, line: &str, is_test: bool) {
+        self.all += 1;
+        if !line.is_empty() && !line.starts_with("//") {
+            *if is_test { &mut self.tests } else { &mut self.code } += 1;
         }
     }
 
@@ -180,16 +183,50 @@ impl Lines {
 fn no_room_exceeds_its_budget_of_lines() {
     let mut rooms: BTreeMap<String, Lines> = BTreeMap::new();
     for (path, text) in ["scenarios", "src", "tests", "xtask"].into_iter().flat_map(sources) {
-        let path =
-            path.strip_prefix(&*root().to_string_lossy()).expect("a file of the package").trim_start_matches('/');
         let mut parts = path.split('/');
         let room = match (parts.next().unwrap_or_default(), parts.next()) {
             ("src", Some(room)) => format!("src/{room}"),
             (folder, _) => folder.to_owned(),
         };
-        rooms.entry(room).or_default().add(&text, is_test(path));
+        let room = rooms.entry(room).or_default();
+        lines(&text, is_test(&path)).for_each(|(line, is_test)| room.add(line, is_test));
     }
     assert_eq!(rooms.keys().map(String::as_str).collect::<Vec<_>>(), BUDGET.map(|(room, _)| room));
     let over: Vec<_> = rooms.values().zip(BUDGET).filter(|(lines, (_, budget))| lines.exceeds(*budget)).collect();
     assert!(over.is_empty(), "{over:#?}");
+}
+
+/// The most closures with a name outside tests. A closure that is used once is the expression; one that is used twice
+/// is a function.
+const NAMED_CLOSURES: usize = 53;
+
+/// The name of the item that begins in a line, if it is of one of these kinds.
+fn item_name<'l>(line: &'l str, kinds: &[&str]) -> Option<&'l str> {
+    let is_before = |word: &&str| word.starts_with("pub") || word.ends_with(')') || ["const", "unsafe"].contains(word);
+    let mut words = line.split(' ').skip_while(is_before);
+    words.next().filter(|kind| kinds.contains(kind))?;
+    words.next()?.split(|c: char| !c.is_alphanumeric() && c != '_').next()
+}
+
+/// A name that is found by searching for it is no word of every other line, and belongs to one type.
+#[test]
+fn names_can_be_searched_for() {
+    let (mut closures, mut vague, mut types) = (0, Vec::new(), BTreeMap::<String, Vec<String>>::new());
+    for (path, text) in ["src", "tests", "xtask"].into_iter().flat_map(sources) {
+        for (line, is_test) in lines(&text, is_test(&path)) {
+            let function = item_name(line, &["fn"]).filter(|name| ["of", "is", "one", "all_of"].contains(name));
+            vague.extend(function.map(|name| format!("{path}: {name}")));
+            if !is_test {
+                let value = line.strip_prefix("let ").and_then(|rest| rest.split_once(" = "));
+                closures +=
+                    usize::from(value.is_some_and(|(_, value)| value.trim_start_matches("move ").starts_with('|')));
+                if let Some(name) = item_name(line, &["struct", "enum", "trait", "union"]) {
+                    types.entry(name.to_owned()).or_default().push(path.clone());
+                }
+            }
+        }
+    }
+    types.retain(|_, paths| paths.len() > 1);
+    assert!(types.is_empty() && vague.is_empty(), "{types:#?} {vague:#?}");
+    assert!(closures <= NAMED_CLOSURES, "{closures} closures have a name");
 }
