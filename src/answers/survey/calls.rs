@@ -88,9 +88,6 @@ pub struct CallSeen {
 }
 
 /// The questions of the survey.
-///
-/// # Errors
-/// The list of the kind has an error.
 pub(super) fn questions(request: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
     let recipes = recipes(request.visible_gpus)?;
     let left_out = recipes.not_asked((request.exported)());

@@ -58,9 +58,6 @@ pub struct Moment {
 }
 
 /// The questions of the survey.
-///
-/// # Errors
-/// The list of the kind has an error.
 pub(super) fn questions() -> Result<SurveyQuestions, Invalid> {
     let (variables, left_out) = variables_and_left_out()?;
     Ok(SurveyQuestions::Listed(variables.into_iter().map(EnvVariable::item).collect(), left_out))

@@ -62,9 +62,6 @@ pub struct Predicted {
 }
 
 /// The questions of the survey.
-///
-/// # Errors
-/// The list of the kind has an error.
 pub(super) fn questions(request: &SurveyRequest<'_>) -> Result<SurveyQuestions, Invalid> {
     let (mut items, mut left_out, mut known) = (Vec::new(), Vec::new(), BTreeSet::new());
     for (group, form) in mask::forms()? {

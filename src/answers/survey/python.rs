@@ -152,9 +152,6 @@ pub struct LineQuestions {
 }
 
 /// The questions of the survey.
-///
-/// # Errors
-/// The list of the kind has an error.
 pub(super) fn questions() -> Result<LineQuestions, Invalid> {
     let row = |_: &PythonLine, row: PythonRow, _| SurveyRow::new(&row.without_more());
     Ok(LineQuestions { list: built_in()?, row, has_memory: true })
