@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::traced::{LATE, in_time};
-use common::{PROGRAM, Scratch, root, script};
+use common::{PROGRAM, Scratch, read_text, root, script};
 
 /// How the action's script ended, and what it left for GitHub.
 struct Acted {
@@ -177,8 +177,7 @@ fn fail_on_says_which_exit_codes_fail_the_job() {
 
 #[test]
 fn every_input_reaches_the_script_as_a_variable() {
-    let read = |path: &str| fs::read_to_string(root().join(path)).expect("a file of the repository");
-    let (action, script) = (read("action.yml"), read(".github/action/run"));
+    let (action, script) = (read_text("action.yml"), read_text(".github/action/run"));
     let of_run = ["SELECTORS", "ON", "OUT", "FAIL_ON", "ARGUMENTS", "PROGRAM", "SOURCES"];
     for variable in of_run.into_iter().chain(["COMMAND", "FORBID", "WORKING_DIRECTORY"]) {
         let given = action.lines().any(|line| line.trim().trim_matches('"').starts_with(variable));

@@ -6,7 +6,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::process::{Command, Output, Stdio};
 
-use common::{PROGRAM, Scratch, gpus, names_in, root};
+use common::{PROGRAM, Scratch, gpus, names_in, read_text, root};
 
 /// One GPU: the least that a scenario can run on.
 const MACHINE: &str = "sim:h200-x1";
@@ -125,7 +125,7 @@ fn a_quiet_run_prints_failures_and_the_end() {
         scratch.run(&["run", "mask-after-device-count", "--quick", "--on", "sim:h200-x2", "--quiet"]).ended(0, "ok");
     assert!(good.stdout.starts_with("1 question simulated: 1 as expected"), "{}", good.stdout);
     let file = scratch.at("wrong.toml");
-    let source = fs::read_to_string(root().join("scenarios/visibility/mask-after-device-count.toml")).expect("a file");
+    let source = read_text("scenarios/visibility/mask-after-device-count.toml");
     let wrong = source.replace("verdict = \"reproduced\"", "verdict = \"not_reproduced\"");
     assert_ne!(source, wrong);
     fs::write(&file, wrong).expect("a file of our own");
@@ -138,7 +138,7 @@ fn check_accepts_a_good_file_and_points_into_a_bad_one() {
     let scratch = Scratch::new();
     let good = scratch.run(&["check", "tests/selftest/clean.toml"]).good();
     assert!(good.stdout.contains("valid"));
-    let source = fs::read_to_string(root().join("tests/selftest/clean.toml")).expect("a self-test can be read");
+    let source = read_text("tests/selftest/clean.toml");
     let bad = scratch.file("bad.toml", source.replace("{ cuInit = {}", "{ cuInitt = {}"));
     let line = 1 + source.lines().position(|line| line.contains("cuInit =")).expect("the step is there");
     let column = 1 + source.lines().find_map(|line| line.find("cuInit")).expect("the step is there");
@@ -256,13 +256,12 @@ fn judging_again_and_rendering_work_on_a_stored_report() {
 #[test]
 fn documentation_and_help_say_of_exit_codes_what_the_program_says() {
     use cuda_pitfalls::exit::Exit;
-    let read = |path: &str| fs::read_to_string(root().join(path)).expect("a page of ours");
     let worst_first: String = Exit::WORST_FIRST.iter().map(|exit| exit.row() + "\n").collect();
     let mut by_number = Exit::WORST_FIRST;
     by_number.sort_by_key(|exit| exit.code());
     let by_number: String = by_number.iter().map(|exit| exit.row() + "\n").collect();
-    assert!(read("docs/verdicts.md").contains(&worst_first), "docs/verdicts.md needs\n{worst_first}");
-    assert!(read("docs/ci.md").contains(&by_number), "docs/ci.md needs\n{by_number}");
+    assert!(read_text("docs/verdicts.md").contains(&worst_first), "docs/verdicts.md needs\n{worst_first}");
+    assert!(read_text("docs/ci.md").contains(&by_number), "docs/ci.md needs\n{by_number}");
     let help = Scratch::new().run(&["--help"]).stdout;
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(words(&help).contains(&words(&Exit::help())), "{help}");

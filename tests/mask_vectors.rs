@@ -8,18 +8,14 @@ use std::process::{Command, Output, Stdio};
 use cuda_pitfalls::mask;
 use serde_json::{Value, json};
 
-use crate::common::{Scratch, root, script};
+use crate::common::{Scratch, read_text, root, script};
 
 const VECTORS: &str = "python/cuda_pitfalls/mask_vectors.json";
 const RESULTS: &str = "python/masks/results.json";
 const PAGE: &str = "docs/mask-vectors.md";
 
-fn read(path: impl AsRef<Path>) -> String {
-    fs::read_to_string(root().join(path)).expect("a committed file can be read")
-}
-
 fn document(path: &str) -> Value {
-    serde_json::from_str(&read(path)).expect("a committed file is JSON")
+    serde_json::from_str(&read_text(path)).expect("a committed file is JSON")
 }
 
 /// Runs Python with these arguments and this text as its input.
@@ -43,7 +39,7 @@ fn told(arguments: &[&str], input: &str, folder: &Path) -> Value {
 fn each_vector_is_of_listed_evidence_and_what_the_rule_predicts() {
     let vectors = document(VECTORS);
     assert_eq!(vectors["schema"], json!({ "name": "mask-vectors", "major": 1, "minor": 0 }));
-    let (machines, evidence) = (list(&vectors["machines"]), read("reports/evidence.sha256"));
+    let (machines, evidence) = (list(&vectors["machines"]), read_text("reports/evidence.sha256"));
     let mut gpus: Vec<Vec<String>> = Vec::new();
     for machine in machines {
         let path = machine["evidence"]["path"].as_str().and_then(|path| path.strip_prefix("reports/"));
@@ -66,7 +62,8 @@ fn the_script_writes_the_committed_vectors_and_notices_others() {
     assert!(check(&root().join(VECTORS)).status.success());
     let other = scratch.path().join("other.json");
     assert!(!check(&other).status.success(), "there is none");
-    fs::write(&other, read(VECTORS).replacen("\"gpus\": [0, 1]", "\"gpus\": [1, 0]", 1)).expect("a file of our own");
+    fs::write(&other, read_text(VECTORS).replacen("\"gpus\": [0, 1]", "\"gpus\": [1, 0]", 1))
+        .expect("a file of our own");
     let output = check(&other);
     assert!(String::from_utf8_lossy(&output.stderr).contains("is not what the evidence says"), "{output:?}");
 }
@@ -92,7 +89,7 @@ fn python_has_the_vectors_and_its_rule_agrees_with_each() {
     for name in ["__init__.py", "mask.py"] {
         fs::copy(root().join("python/cuda_pitfalls").join(name), package.join(name)).expect("a copy of our own");
     }
-    let wrong = read(VECTORS).replacen("\"gpus\": [0, 1]", "\"gpus\": [1, 0]", 1);
+    let wrong = read_text(VECTORS).replacen("\"gpus\": [0, 1]", "\"gpus\": [1, 0]", 1);
     fs::write(package.join("mask_vectors.json"), wrong).expect("a file of our own");
     assert_eq!(told(&["-c", AGREES], "", scratch.path()), json!([count, 1]));
 }
@@ -100,7 +97,7 @@ fn python_has_the_vectors_and_its_rule_agrees_with_each() {
 /// The page's lines for somebody's own tests, with the rule as the parser: they pass, and fail for another parser.
 #[test]
 fn the_lines_of_the_page_run() {
-    let page = read(PAGE);
+    let page = read_text(PAGE);
     let lines = page.split("```python\n").nth(1).and_then(|rest| rest.split("```").next()).expect("lines of Python");
     let run = |parser: &str| python(&["-c", &format!("your_parser = {parser}\n{lines}")], "", root()).status.success();
     assert!(run("lambda value, gpus: list(mask.parse(value, gpus).gpus)"));
@@ -123,14 +120,15 @@ fn the_page_is_what_the_results_say() {
         scratch.path().join(name)
     };
     let agreed = document(RESULTS)["projects"][0]["questions"][0]["counts"]["agreed"].to_string();
-    let other = changed("results.json", read(RESULTS).replacen(&format!("\"agreed\": {agreed}"), "\"agreed\": 7", 1));
+    let other =
+        changed("results.json", read_text(RESULTS).replacen(&format!("\"agreed\": {agreed}"), "\"agreed\": 7", 1));
     assert!(check(&other, &page).1.contains("is out of date"));
-    let other = changed("page.md", read(PAGE).replacen("agrees for", "agrees with", 1));
+    let other = changed("page.md", read_text(PAGE).replacen("agrees for", "agrees with", 1));
     assert!(check(&results, &other).1.contains("is out of date"));
     let sha = document(RESULTS)["vectors"]["sha256"].as_str().expect("a hash").to_owned();
-    let other = changed("results.json", read(RESULTS).replace(&sha, &"0".repeat(64)));
+    let other = changed("results.json", read_text(RESULTS).replace(&sha, &"0".repeat(64)));
     assert!(check(&other, &page).1.contains("of other vectors"));
-    let other = changed("results.json", read(RESULTS).replace("torch==", "torch==0."));
+    let other = changed("results.json", read_text(RESULTS).replace("torch==", "torch==0."));
     assert!(check(&other, &page).1.contains("of other releases"));
 }
 

@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use common::root;
+use common::{read_text, root};
 
 /// The sources below a folder: path in the package and text.
 fn sources(folder: &str) -> Vec<(String, String)> {
@@ -26,18 +26,14 @@ fn sources(folder: &str) -> Vec<(String, String)> {
     walk(&root().join(folder), &mut paths);
     paths.sort();
     let names = paths.iter().map(|path| path.strip_prefix(root()).expect("a file of the package").to_string_lossy());
-    names.map(|name| (name.to_string(), read(&name))).collect()
-}
-
-fn read(name: &str) -> String {
-    fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    names.map(|name| (name.to_string(), read_text(&name))).collect()
 }
 
 /// Cargo finds no test by itself here: a file that nothing names would never run.
 #[test]
 fn every_file_of_tests_is_run() {
-    let programs = read("Cargo.toml");
-    let modules = ["tests/suite.rs", "tests/scenarios.rs"].map(read).concat();
+    let programs = read_text("Cargo.toml");
+    let modules = ["tests/suite.rs", "tests/scenarios.rs"].map(read_text).concat();
     let mut idle = Vec::new();
     for entry in fs::read_dir(root().join("tests")).expect("the folder of tests").flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
@@ -69,8 +65,8 @@ fn evidence_is_found_by_its_list_alone() {
 
 #[test]
 fn every_dependency_has_its_line() {
-    let manifest: toml::Table = toml::from_str(&read("Cargo.toml")).expect("the manifest is TOML");
-    let text = read("docs/dependencies.md");
+    let manifest: toml::Table = toml::from_str(&read_text("Cargo.toml")).expect("the manifest is TOML");
+    let text = read_text("docs/dependencies.md");
     let tables = manifest.get("workspace").and_then(|workspace| workspace.get("dependencies"));
     let tables = tables.and_then(|table| table.as_table()).into_iter();
     let names: Vec<&String> =
@@ -83,7 +79,7 @@ fn every_dependency_has_its_line() {
 
 #[test]
 fn the_readme_begins_with_the_two_commands() {
-    let text = read("README.md");
+    let text = read_text("README.md");
     let block = text.lines().skip_while(|line| !line.starts_with("```")).skip(1);
     let commands: Vec<&str> = block.take_while(|line| !line.starts_with("```")).collect();
     let found = matches!(commands.as_slice(), [run, test]

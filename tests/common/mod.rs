@@ -296,6 +296,11 @@ pub(crate) fn names_in(folder: impl AsRef<Path>) -> Vec<String> {
     names
 }
 
+/// The text of a file of the package.
+pub(crate) fn read_text(name: &str) -> String {
+    fs::read_to_string(root().join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
 /// A JSON document in a file.
 pub(crate) fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> T {
     let path = path.as_ref();
