@@ -122,15 +122,15 @@ struct Lines {
 /// lower it when a room has become smaller by more than a hundredth.
 const BUDGET: [(&str, Lines); 11] = [
     ("scenarios", Lines { code: 54, tests: 11, all: 99 }),
-    ("src/answers", Lines { code: 11_775, tests: 3_336, all: 19_276 }),
+    ("src/answers", Lines { code: 11_783, tests: 3_348, all: 19_307 }),
     ("src/calls", Lines { code: 1_160, tests: 157, all: 1_704 }),
-    ("src/core", Lines { code: 10_748, tests: 3_762, all: 18_898 }),
+    ("src/core", Lines { code: 10_747, tests: 3_762, all: 18_895 }),
     ("src/fake", Lines { code: 6_889, tests: 489, all: 9_941 }),
     ("src/instrument", Lines { code: 5_143, tests: 426, all: 7_212 }),
-    ("src/program", Lines { code: 7_179, tests: 403, all: 9_522 }),
-    ("src/render", Lines { code: 9_715, tests: 3_444, all: 15_711 }),
+    ("src/program", Lines { code: 7_180, tests: 426, all: 9_552 }),
+    ("src/render", Lines { code: 9_713, tests: 3_444, all: 15_710 }),
     ("src/trace", Lines { code: 5_787, tests: 2_210, all: 10_151 }),
-    ("tests", Lines { code: 0, tests: 12_551, all: 14_879 }),
+    ("tests", Lines { code: 0, tests: 12_579, all: 14_917 }),
     ("xtask", Lines { code: 2_928, tests: 446, all: 4_184 }),
 ];
 
