@@ -86,7 +86,9 @@ const KNOWN: [(&str, usize); 11] = [
 #[test]
 fn the_committed_reports_differ_in_what_the_findings_say_and_in_nothing_else() {
     let scratch = Scratch::new();
-    let committed: Vec<String> = evidence().iter().map(|file| file.to_string_lossy().into_owned()).collect();
+    let mut committed: Vec<String> = evidence().iter().map(|file| file.to_string_lossy().into_owned()).collect();
+    // Two runs at once had one of two GPUs each (`--gpus`): half of the questions have too few, and bytes are a neighbour's.
+    committed.retain(|path| !path.contains("all-at-once"));
     merge(&scratch, &committed.iter().map(String::as_str).collect::<Vec<_>>()).ended(0, "ok");
     let fleet = merged(&scratch);
     let buckets = buckets(&fleet);

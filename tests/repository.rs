@@ -130,7 +130,7 @@ const BUDGET: [(&str, Lines); 11] = [
     ("src/program", Lines { code: 7_180, tests: 426, all: 9_552 }),
     ("src/render", Lines { code: 9_713, tests: 3_444, all: 15_710 }),
     ("src/trace", Lines { code: 5_787, tests: 2_210, all: 10_151 }),
-    ("tests", Lines { code: 0, tests: 12_579, all: 14_917 }),
+    ("tests", Lines { code: 0, tests: 12_580, all: 14_919 }),
     ("xtask", Lines { code: 2_928, tests: 446, all: 4_184 }),
 ];
 
