@@ -27,6 +27,13 @@ pub fn questions() -> impl Iterator<Item = (String, &'static str)> {
     })
 }
 
+/// The text of the file of a question.
+pub fn question(name: &str) -> Option<&'static str> {
+    let (subject, file) = name.split_once('/')?;
+    let (_, folder) = QUESTIONS.iter().find(|(known, _)| *known == subject)?;
+    folder.get_file(format!("{file}.toml"))?.contents_utf8()
+}
+
 /// The rules of diagnoses by their names.
 pub fn diagnoses() -> impl Iterator<Item = (&'static str, &'static str)> {
     files(&DIAGNOSES, ".toml")
@@ -75,8 +82,10 @@ pub const LINES: &str = include_str!("surveys/python.toml");
 pub const RELEASES: &str = include_str!("surveys/releases.toml");
 /// The errors that frameworks meet.
 pub const FAILURES: &str = include_str!("surveys/errors.toml");
-/// What the committed surveys and reports say, in short.
-pub const SUMMARY: &str = include_str!("surveys/summary.json");
+/// What is known of everything that has a name.
+pub const KNOWN: &str = include_str!("known.json");
+/// How the questions are ranked.
+pub const RANKING: &str = include_str!("ranking.json");
 
 #[cfg(test)]
 mod tests {

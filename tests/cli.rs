@@ -21,7 +21,7 @@ fn explain_answers_words_and_what_was_pasted_and_says_where_it_finds_nothing() {
         .good()
         .prints("cuda-pitfalls run framework/torch-fork-after-available");
     let json = scratch.run(&["explain", "--json", "cudaGetErrorString"]).json();
-    assert_eq!(json["known"][0]["call"], "cudaGetErrorString");
+    assert_eq!(json["known"][0]["id"], "call/cudaGetErrorString");
     assert_eq!(json["answers"], serde_json::json!([]));
     let nothing = scratch.run(&["explain", "banana", "bread"]).ended(4, "nothing_measured");
     assert!(nothing.stdout.starts_with("Nothing about CUDA start-up here: banana bread"), "{}", nothing.stdout);
@@ -326,8 +326,14 @@ fn completions_name_every_command_and_no_hidden_one() {
     }
     let script = scratch.file("script.bash", scratch.run(&["completions", "bash"]).stdout);
     let line = r#"source "$0" && COMP_WORDS=(cuda-pitfalls rend) COMP_CWORD=1 && _cuda__pitfalls cuda-pitfalls rend cuda-pitfalls && echo "${COMPREPLY[@]}""#;
-    let output = Command::new("bash").args(["-c", line]).arg(script).output().expect("bash starts");
+    let output = Command::new("bash").args(["-c", line]).arg(&script).output().expect("bash starts");
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "render", "{output:?}");
+    // What it offers for the words of `explain` is what this command prints.
+    assert!(fs::read_to_string(&script).expect("the script").contains("cuda-pitfalls list --names"));
+    let names = scratch.run(&["list", "--names"]).good().stdout;
+    for name in ["cudaMemGetInfo", "torch.cuda.is_available", "CUDA_DEVICE_ORDER", "late-mask", "700"] {
+        assert!(names.lines().any(|line| line == name), "{name}");
+    }
     scratch.run(&["completions", "tcsh"]).ended(2, "usage");
 }
 

@@ -14,7 +14,7 @@ use cuda_pitfalls::releases;
 use cuda_pitfalls::report::Stored;
 use cuda_pitfalls::survey::SurveyDocument;
 use cuda_pitfalls::trace::Trace;
-use cuda_pitfalls::{diagnose, findings, render, summary};
+use cuda_pitfalls::{diagnose, findings, known::Known, render};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -135,7 +135,7 @@ fn forms(scratch: &Scratch, kind: &str, source: &Path, path: &Path) -> Vec<(Stri
     match kind {
         "examination" => {
             let examination = parse::<Examination>(path).expect("it is read");
-            let diagnosed = diagnose(&examination, &summary::embedded().needs);
+            let diagnosed = diagnose(&examination, &Known::embedded().needs);
             return vec![("text".into(), render::doctor::text(&examination, &diagnosed, 80))];
         }
         "process" => {

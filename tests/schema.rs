@@ -184,9 +184,7 @@ fn compact_and_merged_documents_validate() {
 #[test]
 fn what_explain_prints_validates() {
     let validator = validator("explanation");
-    let scenarios = catalogue::select(&[]).expect("valid scenarios");
-    let summary = cuda_pitfalls::summary::embedded();
-    let explainer = Explainer::new(&scenarios, &summary);
+    let explainer = Explainer::embedded();
     for text in [
         "cudaSetDevice",
         "700",

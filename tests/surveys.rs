@@ -56,9 +56,7 @@ fn committed_surveys_are_measured_and_as_their_schemas_say() {
 /// What frameworks say where the driver does not start names its status, or is a message that `explain` knows.
 #[test]
 fn what_frameworks_say_of_a_driver_that_does_not_start_is_explained() {
-    let scenarios = cuda_pitfalls::catalogue::select(&[]).expect("valid scenarios");
-    let summary = cuda_pitfalls::summary::embedded();
-    let explainer = Explainer::new(&scenarios, &summary);
+    let explainer = Explainer::embedded();
     let (mut said, mut wrong) = (0, Vec::new());
     for (name, file) in committed() {
         let rows: Vec<ErrorRow> = open(&file).rows_of();

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::Exit;
-use crate::summary::NeedFacts;
+use crate::known::NeedFacts;
 use crate::survey::needs::NeedsProgram;
 use crate::visibility::misspelt;
 use cuda_pitfalls_core::examination::{

@@ -1,44 +1,54 @@
 //! The answer to words: a symptom, a call, an error, a variable, a line of a framework, a pasted traceback.
 //!
-//! What comes with the program is looked up: scenarios, the tables of calls and statuses, and the summary of the
-//! surveys. [`Explainer`] ranks scenarios by how well they answer, and says how certain that is; docs/explain.md
-//! describes how, and how often the right one comes first. Nothing here touches a clock, a file, the environment or a GPU.
+//! Looked up is what comes with the program, in this order: the names of what is known, command lines, errors and messages,
+//! and then the scenarios by how near they are and by the symptoms that are said. Only what was named or said is claimed; what is near is called so. docs/explain.md
+//! says how often the right answer comes first. Nothing here touches a clock, a file, the environment or a GPU.
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic, clippy::indexing_slicing))]
 
-mod certainty;
+mod advice;
+mod closest;
+mod command;
 mod error;
-mod fact;
-mod index;
+mod foreign;
+mod message;
+mod names;
 mod query;
+mod symptom;
 mod term;
 mod words;
 
-pub use certainty::Certainty;
-pub use error::{Advice, ErrorCause, all_advice};
-pub use fact::NameFact;
+pub use advice::{Advice, ErrorCause, all_advice};
+pub use closest::{Ranking, ranking};
 pub use query::Query;
-
-use std::collections::BTreeSet;
 
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use self::index::{Index, Match};
-use crate::releases::LineReleases;
-use crate::summary::{Basis, Summary};
-use cuda_pitfalls_core::catalogue::essential;
-use cuda_pitfalls_core::scenario::symptom::{self, Symptom};
-use cuda_pitfalls_core::scenario::{Expected, Instance, Scenario};
-use cuda_pitfalls_core::text::counts::tally;
-use cuda_pitfalls_trace::diagnosis;
+use self::closest::Match;
+use crate::known::{EntryKind, Known, KnownEntry, KnownScenario, Word};
+use cuda_pitfalls_core::catalogue;
+use cuda_pitfalls_core::scenario::Scenario;
 
+/// The most entries of what was said that are shown.
+const MOST_SAID: usize = 2;
 /// The most answers that are shown.
 pub const MOST_ANSWERS: usize = 5;
 /// A scenario with a smaller share of the words does not answer them.
 const LEAST_COVERAGE: f64 = 0.3;
 /// A scenario with a smaller share of the best score is not shown.
 const LEAST_BESIDE_THE_BEST: f64 = 0.3;
+/// A scenario's message counts as said from this share of its words on.
+const SAID: f64 = 0.85;
+/// A scenario's own question was asked from this share of its words on.
+const ASKED: f64 = 0.9;
+/// So much of a question, in a text that it is at least half of, comes before the advice about an error.
+const MOST: f64 = 0.7;
+const HALF: f64 = 0.5;
+/// A scenario comes before the advice about an error beside its name from this share of the words on.
+const WHOLE: f64 = 0.7;
+/// A typed question without a name may be answered from this share of its words on.
+const PERHAPS: f64 = 0.35;
 /// Lowers a scenario of CUDA calls, if the query names a framework.
 const CALLS_BESIDE_A_FRAMEWORK: f64 = 0.75;
 /// Lowers a scenario of a framework, if the query names another one.
@@ -47,10 +57,39 @@ const ANOTHER_FRAMEWORK: f64 = 0.5;
 const UNNAMED_FRAMEWORK: f64 = 0.8;
 /// Raises a question of the essential set, because people ask these most.
 const ASKED_MOST: f64 = 1.1;
+/// The share of the words that a symptom's question is taken to have.
+const PERHAPS_SAID: f64 = 0.35;
+/// Raises a scenario about the symptom that was said.
+const SYMPTOM: f64 = 1.4;
+/// Raises a scenario about a symptom that was said in fewer words.
+const SECOND_SYMPTOM: f64 = 1.15;
 /// Lowers a scenario about the instrument itself.
 const INSTRUMENT: f64 = 0.6;
 /// Lowers a scenario whose answer is no: people meet causes, and ask about them.
 const NO_CAUSE: f64 = 0.85;
+
+/// How sure it is that the first answer is right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Certainty {
+    /// The name of something was asked.
+    Named,
+    /// An error or a message was said.
+    Said,
+    /// An error or a message was said, and it is known what helps against it.
+    Advised,
+    /// Nothing settles the answer; these are the closest by their words.
+    Closest,
+    /// Nothing here is about CUDA's start-up.
+    Nothing,
+}
+
+impl Certainty {
+    /// Whether the first answer is claimed to be right.
+    pub const fn is_claimed(self) -> bool {
+        matches!(self, Certainty::Named | Certainty::Said | Certainty::Advised)
+    }
+}
 
 /// The answers to a query, and what is known of the names in it.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,206 +98,316 @@ pub struct Explanation<'a> {
     pub query: Query,
     /// How sure it is that the first of them answers.
     pub certainty: Certainty,
-    /// The symptom that was asked by its name: all its questions are the answers.
-    pub symptom: Option<&'static Symptom>,
-    /// What is known of the names.
-    pub facts: Vec<NameFact>,
-    /// At most [`MOST_ANSWERS`], the likeliest first; of a symptom all.
+    /// What was named or said, the likeliest first. Only this is claimed.
+    pub said: Vec<&'a KnownEntry>,
+    /// What else the text names.
+    pub beside: Vec<&'a KnownEntry>,
+    /// The questions that answer it, at most [`MOST_ANSWERS`], the likeliest first; of a symptom all.
     pub answers: Vec<ScenarioAnswer<'a>>,
 }
 
 impl Explanation<'_> {
-    /// What helps against the error that was said, where that is the first answer.
-    pub fn first_advice(&self) -> Option<&Advice> {
-        self.facts.iter().find_map(NameFact::advice).filter(|_| self.certainty == Certainty::Advised)
+    /// The symptom that was asked: all its questions are the answers.
+    pub fn symptom(&self) -> Option<&KnownEntry> {
+        self.said.first().copied().filter(|entry| entry.kind == EntryKind::Symptom)
     }
 
-    /// The names of what answers, the likeliest first: of errors and messages, and of scenarios.
+    /// What helps against the error that was said, where that is the first answer.
+    pub fn first_advice(&self) -> Option<&'static Advice> {
+        self.said.iter().find_map(|entry| advice_of(entry))
+    }
+
+    /// What was said, and what else is named, with what is known to help.
+    pub fn entries(&self) -> impl Iterator<Item = (&KnownEntry, Option<&'static Advice>)> {
+        let entries = self.said.iter().chain(&self.beside).filter(|entry| entry.kind != EntryKind::Scenario);
+        entries.map(|entry| (*entry, advice_of(entry)))
+    }
+
+    /// The ids of what answers, the likeliest first.
     pub fn names(&self) -> Vec<String> {
-        let (first, last): (Vec<&NameFact>, Vec<&NameFact>) =
-            self.facts.iter().partition(|it| self.certainty == Certainty::Advised && it.advice().is_some());
-        let scenarios = self.answers.iter().map(|answer| answer.scenario.name.clone());
-        first
-            .into_iter()
-            .filter_map(NameFact::id)
-            .chain(scenarios)
-            .chain(last.into_iter().filter_map(NameFact::id))
-            .collect()
+        let said = self.said.iter().map(|entry| &entry.id);
+        let answers = self.answers.iter().map(|answer| &answer.known.name);
+        let mut names: Vec<String> = Vec::new();
+        for name in said.chain(answers).chain(self.beside.iter().map(|entry| &entry.id)) {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        names
     }
 }
 
 /// One answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScenarioAnswer<'a> {
-    /// The scenario.
-    pub scenario: &'a Scenario,
+    /// The question and its answer.
+    pub known: &'a KnownScenario,
     /// More is better; scores of two queries cannot be compared.
     pub score: f64,
-    /// The machines that measured it, in words.
-    pub machines: Vec<String>,
-    /// The runs that support it; none if nothing was measured.
-    pub basis: Option<&'a Basis>,
-    /// The lines that decide whether the pitfall can show, with the releases in which they were asked.
-    pub releases: Vec<&'a LineReleases>,
 }
 
-/// Whether the question of a scenario is answered by yes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum Word {
-    /// The pitfall is expected everywhere.
-    Yes,
-    /// It is expected nowhere.
-    No,
-    /// It depends on a version or on a value.
-    #[serde(rename = "some")]
-    Depends,
-    /// Nothing was measured.
-    #[serde(rename = "open")]
-    Unmeasured,
-}
-
-impl Word {
-    /// As it is printed.
-    pub fn name(self) -> String {
-        crate::survey::word(self)
+impl ScenarioAnswer<'_> {
+    /// The scenario itself, read from its file.
+    pub fn scenario(&self) -> Option<Scenario> {
+        catalogue::built_in(&self.known.name)
     }
 }
 
-/// The answer that follows from the expectations of a scenario.
-pub fn word(scenario: &Scenario) -> Word {
-    let mut verdicts = scenario.instances.iter().flat_map(expected);
-    let Some(first) = verdicts.next() else { return Word::Unmeasured };
-    match (first, verdicts.all(|other| other == first)) {
-        (Expected::Reproduced, true) => Word::Yes,
-        (Expected::NotReproduced, true) => Word::No,
-        (_, false) => Word::Depends,
-    }
-}
-
-/// The verdicts that an instance expects, without those for values of parameters that it does not have.
-fn expected(instance: &Instance) -> impl Iterator<Item = Expected> + '_ {
-    instance.expect.iter().filter(|entry| entry.when.may_hold_for(instance)).map(|entry| entry.verdict)
-}
-
-/// Scenarios that are ready to be looked up.
+/// What is known, ready to be looked up.
 pub struct Explainer<'a> {
-    scenarios: &'a [Scenario],
-    summary: &'a Summary,
-    index: Index,
-    /// Names of the scenarios that people ask about most.
-    asked_most: BTreeSet<String>,
+    known: &'a Known,
+    ranking: &'a Ranking<'a>,
+}
+
+impl Explainer<'static> {
+    /// What comes with the program.
+    pub fn embedded() -> Explainer<'static> {
+        Explainer { known: Known::embedded(), ranking: Ranking::embedded() }
+    }
 }
 
 impl<'a> Explainer<'a> {
-    /// Reads the scenarios once for many queries.
-    pub fn new(scenarios: &'a [Scenario], summary: &'a Summary) -> Explainer<'a> {
-        let instances = essential::all().into_iter().map(|essential| essential.name);
-        let asked_most = instances.filter_map(|name| name.split('[').next().map(str::to_owned)).collect();
-        Explainer { scenarios, summary, index: Index::new(scenarios), asked_most }
+    /// Another store than that of the program.
+    pub fn new(known: &'a Known, ranking: &'a Ranking<'a>) -> Explainer<'a> {
+        Explainer { known, ranking }
     }
 
     /// Looks up a query. Nothing is found where nothing in it is about CUDA's start-up.
     pub fn explain(&self, query: Query) -> Explanation<'a> {
-        if let Some(found) = self.by_own_name(&query) {
-            return found;
+        let named = names::whole(&query.line, self.known);
+        if !named.is_empty() {
+            return self.about(query, named);
         }
-        let facts = fact::facts(&query, self.summary);
-        let found = self.ranked(&query, !facts.is_empty());
-        let matches: Vec<&Match> = found.iter().take(2).map(|(found, _)| found).collect();
-        let certainty = certainty::judge(&query, &facts, &matches, &self.index);
-        let best = found.first().map_or(0.0, |(found, _)| found.score);
+        if query.platform.is_some() {
+            return Explanation { certainty: Certainty::Nothing, said: vec![], beside: vec![], answers: vec![], query };
+        }
+        let mut errors: Vec<&KnownEntry> = query.errors.iter().filter_map(|id| self.known.entry(id)).collect();
+        errors.retain(|entry| matches!(entry.kind, EntryKind::Error | EntryKind::Message));
+        errors.sort_by_key(|entry| advice_of(entry).is_none());
+        let beside = names::within(&query, self.known);
+        let commands = self.scenarios_of(&command::commands(&query.said), &query);
+        if !commands.is_empty() && errors.iter().all(|entry| advice_of(entry).is_none()) {
+            let is_settled = command::is_settled(&query.said);
+            return self.answered_by(query, commands, is_settled, beside);
+        }
+        let told = self.scenarios_of(&query.errors, &query);
+        if !told.is_empty() && query.errors.first().is_some_and(|id| !is_of_error(id)) {
+            return self.answered_by(query, told, true, [errors, beside].concat());
+        }
+        let mut found = self.closest(&query, !(errors.is_empty() && beside.is_empty()));
+        self.add_symptoms(&query, &mut found);
+        let best = found.first().map(|(found, _)| found);
+        let certainty = self.certainty(&query, &errors, !beside.is_empty(), best);
+        if certainty == Certainty::Nothing {
+            return Explanation { query, certainty, said: Vec::new(), beside: Vec::new(), answers: Vec::new() };
+        }
+        let (mut said, mut beside) = match certainty {
+            Certainty::Closest => (Vec::new(), errors.into_iter().chain(beside).collect()),
+            Certainty::Advised => (errors, beside),
+            _ => match best.and_then(|best| self.known.entry(best.scenario)) {
+                Some(about) => (vec![about], [errors, beside].concat()),
+                None => (errors, beside),
+            },
+        };
+        said.truncate(MOST_SAID);
+        beside.truncate(MOST_SAID.saturating_sub(said.len()));
+        let score = best.map_or(0.0, |best| best.score);
         let answers = found
-            .into_iter()
-            .filter(|(found, _)| found.score >= best * LEAST_BESIDE_THE_BEST)
+            .iter()
+            .filter(|(found, _)| found.score >= score * LEAST_BESIDE_THE_BEST)
             // Beside the causes of an error stands only what is about the same names.
-            .filter(|(found, _)| certainty != Certainty::Advised || self.index.has_name(found.place, &query))
+            .filter(|(found, _)| certainty != Certainty::Advised || self.ranking.has_name(found, &query))
             .take(MOST_ANSWERS)
-            .map(|(found, scenario)| self.answer(scenario, found.score));
-        let (facts, answers) = match certainty {
-            Certainty::Nothing => (Vec::new(), Vec::new()),
-            _ => (facts, answers.collect()),
-        };
-        Explanation { certainty, symptom: None, facts, answers, query }
+            .map(|(found, known)| ScenarioAnswer { known, score: found.score })
+            .collect();
+        Explanation { query, certainty, said, beside, answers }
     }
 
-    /// The answer to one of the program's own names: a scenario, a finding of `trace`, or a symptom.
-    fn by_own_name(&self, query: &Query) -> Option<Explanation<'a>> {
-        let name = query.said.trim().trim_end_matches(".toml").to_lowercase();
-        let rule = diagnosis::rules().iter().find(|rule| rule.name == name);
-        let name = rule.map_or(name.as_str(), |rule| rule.scenario.as_str());
-        let symptom = symptom::find(name);
-        let scenarios: Vec<&'a Scenario> = match symptom {
-            Some(symptom) => self.questions(symptom),
-            None => {
-                let mut all = self.scenarios.iter();
-                let named =
-                    all.find(|it| it.name == name || it.name.split_once('/').is_some_and(|(_, last)| last == name));
-                named.into_iter().collect()
+    /// What is known of what was asked by its name, and the questions about it.
+    fn about(&self, query: Query, said: Vec<&'a KnownEntry>) -> Explanation<'a> {
+        let of_entries = said.iter().flat_map(|entry| match entry.kind {
+            EntryKind::Scenario => vec![&entry.id],
+            _ => entry.scenarios.iter().collect(),
+        });
+        let mut answers: Vec<ScenarioAnswer<'a>> = Vec::new();
+        for known in of_entries.filter_map(|name| self.known.scenario(name)) {
+            if !answers.iter().any(|answer| answer.known.name == known.name) {
+                answers.push(ScenarioAnswer { known, score: 0.0 });
             }
-        };
-        if scenarios.is_empty() {
-            return None;
         }
-        let answers = scenarios.into_iter().map(|scenario| self.answer(scenario, 0.0)).collect();
-        Some(Explanation { certainty: Certainty::Named, symptom, facts: Vec::new(), answers, query: query.clone() })
+        if said.first().is_some_and(|entry| entry.kind != EntryKind::Symptom) {
+            answers.truncate(MOST_ANSWERS);
+        }
+        let has_advice = said.first().is_some_and(|entry| advice_of(entry).is_some());
+        let certainty = if has_advice { Certainty::Advised } else { Certainty::Named };
+        Explanation { query, certainty, said, beside: Vec::new(), answers }
     }
 
-    /// The questions of a symptom: what people ask most, yes before no, calls and PyTorch before other frameworks.
-    fn questions(&self, symptom: &Symptom) -> Vec<&'a Scenario> {
-        let mut found: Vec<&Scenario> =
-            self.scenarios.iter().filter(|scenario| scenario.symptoms.contains(&symptom.id)).collect();
-        found.sort_by_key(|scenario| {
-            let is_asked_most = self.asked_most.contains(&scenario.name);
-            let is_of_few =
-                scenario.name.starts_with("framework/") && !scenario.tags.iter().any(|tag| tag == "pytorch");
-            (word(scenario) == Word::No, !is_asked_most, word(scenario) != Word::Yes, is_of_few)
+    /// Whether the question with this name is of a symptom.
+    pub fn has_symptom(&self, name: &str, symptom: &str) -> bool {
+        self.known.scenario(name).is_some_and(|known| known.symptoms.iter().any(|id| id == symptom))
+    }
+
+    /// What these scenarios answer, the first of them claimed or not.
+    fn answered_by(
+        &self,
+        query: Query,
+        found: Vec<&'a KnownScenario>,
+        is_claimed: bool,
+        mut beside: Vec<&'a KnownEntry>,
+    ) -> Explanation<'a> {
+        let first = found.first().filter(|_| is_claimed).and_then(|known| self.known.entry(&known.name));
+        let said: Vec<&KnownEntry> = first.into_iter().collect();
+        let certainty = if said.is_empty() { Certainty::Closest } else { Certainty::Said };
+        beside.truncate(MOST_SAID - said.len());
+        let answers = found.into_iter().take(MOST_ANSWERS).map(|known| ScenarioAnswer { known, score: 0.0 }).collect();
+        Explanation { query, certainty, said, beside, answers }
+    }
+
+    /// The scenarios with these ids, and the first ones of these symptoms.
+    fn scenarios_of(&self, ids: &[String], query: &Query) -> Vec<&'a KnownScenario> {
+        let mut found: Vec<&KnownScenario> = Vec::new();
+        for id in ids.iter().filter(|id| !is_of_error(id)) {
+            match id.starts_with("symptom/") {
+                true => found.extend(self.suited_questions(id, query).into_iter().take(MOST_ANSWERS)),
+                false => found.extend(self.known.scenario(id)),
+            }
+        }
+        found
+    }
+
+    /// The questions of a symptom for a query: those of its framework first, of PyTorch where none is named.
+    fn suited_questions(&self, symptom: &str, query: &Query) -> Vec<&'a KnownScenario> {
+        let names = self.known.entry(symptom).into_iter().flat_map(|entry| &entry.scenarios);
+        let mut found: Vec<&KnownScenario> = names.filter_map(|name| self.known.scenario(name)).collect();
+        found.sort_by_key(|known| {
+            let is_other = suited(query, known) < 1.0
+                && !(query.frameworks.is_empty() && known.tags.iter().any(|tag| tag == "pytorch"));
+            (known.word == Word::No, is_other)
         });
         found
     }
 
-    fn ranked(&self, query: &Query, has_facts: bool) -> Vec<(Match, &'a Scenario)> {
+    /// Adds what is asked most about the symptom that a text says, behind what its words find.
+    fn add_symptoms(&self, query: &Query, found: &mut Vec<(Match<'a>, &'a KnownScenario)>) {
+        let Some(symptom) = symptom::symptoms(&query.said).into_iter().next() else { return };
+        let score = found.first().map_or(1.0, |(found, _)| found.score) * LEAST_BESIDE_THE_BEST;
+        for known in self.suited_questions(&symptom, query).into_iter().take(MOST_ANSWERS) {
+            if !found.iter().any(|(_, other)| other.name == known.name) {
+                let scenario = known.name.as_str();
+                let none = Match {
+                    scenario,
+                    index: usize::MAX,
+                    score,
+                    coverage: PERHAPS_SAID,
+                    said: 0.0,
+                    meant: 0.0,
+                    terms: 0,
+                };
+                found.push((none, known));
+            }
+        }
+    }
+
+    /// The names of the questions about a name, the likeliest first.
+    pub fn questions_about(&self, name: &str) -> Vec<String> {
+        let query = Query::parse(name);
+        let found = self.closest(&query, true);
+        let score = found.first().map_or(0.0, |(found, _)| found.score);
+        let near = found.iter().filter(|(found, _)| found.score >= score * LEAST_BESIDE_THE_BEST);
+        let near = near.filter(|(found, _)| self.ranking.has_name(found, &query));
+        near.take(MOST_ANSWERS).map(|(_, known)| known.name.clone()).collect()
+    }
+
+    /// The scenarios that are near, the nearest first.
+    fn closest(&self, query: &Query, has_entries: bool) -> Vec<(Match<'a>, &'a KnownScenario)> {
         // If no scenario has the name, only the surveys know it.
-        let is_name = query.is_one_word && has_facts;
-        let mut found: Vec<(Match, &'a Scenario)> = self
-            .index
+        let is_name = query.is_one_word && has_entries;
+        let symptoms = symptom::symptoms(&query.said);
+        let mut found: Vec<(Match<'a>, &'a KnownScenario)> = self
+            .ranking
             .search(query)
             .into_iter()
             .filter(|found| found.coverage >= LEAST_COVERAGE || query.is_pasted)
-            .filter(|found| !is_name || self.index.has_name(found.place, query))
-            .filter_map(|found| Some((found, self.scenarios.get(found.place)?)))
-            .map(|(found, scenario)| {
-                let most = if self.asked_most.contains(&scenario.name) { ASKED_MOST } else { 1.0 };
-                let cause = if word(scenario) == Word::No { NO_CAUSE } else { 1.0 };
-                (Match { score: found.score * most * cause * suited(query, scenario), ..found }, scenario)
+            .filter(|found| !is_name || self.ranking.has_name(found, query))
+            .filter_map(|found| Some((found, self.known.scenario(found.scenario)?)))
+            .map(|(found, known)| {
+                let most = if known.is_essential { ASKED_MOST } else { 1.0 };
+                let cause = if known.word == Word::No { NO_CAUSE } else { 1.0 };
+                let score = found.score * most * cause * of_symptoms(known, &symptoms) * suited(query, known);
+                (Match { score, ..found }, known)
             })
             .collect();
-        found.sort_by(|(one, _), (other, _)| other.score.total_cmp(&one.score).then(one.place.cmp(&other.place)));
+        found.sort_by(|(one, _), (other, _)| other.score.total_cmp(&one.score).then(one.scenario.cmp(other.scenario)));
         found
     }
 
-    fn answer(&self, scenario: &'a Scenario, score: f64) -> ScenarioAnswer<'a> {
-        let basis = self.summary.answers.get(&scenario.name);
-        let releases = self.summary.releases.iter().filter(|line| line.scenarios.contains(&scenario.name)).collect();
-        ScenarioAnswer { scenario, score, machines: self.machines(scenario), basis, releases }
+    /// How sure an answer is. Words alone are no ground: a healthy log has most words of some question.
+    fn certainty(&self, query: &Query, errors: &[&KnownEntry], has_names: bool, best: Option<&Match<'_>>) -> Certainty {
+        let has_advice = errors.iter().any(|entry| advice_of(entry).is_some());
+        match (best, query.is_pasted) {
+            // A question has more words than its error, and a scenario may be about just these.
+            (Some(best), false) if self.is_asked(query, best) && (has_advice || best.meant >= ASKED) => {
+                Certainty::Closest
+            }
+            _ if has_advice => Certainty::Advised,
+            (Some(best), _) if is_said(query, best) => Certainty::Said,
+            // What causes an error without advice is in the questions.
+            (Some(_), _) if !errors.is_empty() => Certainty::Closest,
+            (None, _) if !errors.is_empty() => Certainty::Said,
+            // A traceback and a log name many functions, and most of them are in order.
+            (Some(_), true) if query.names_a_failure() => Certainty::Closest,
+            (_, true) => Certainty::Nothing,
+            (_, false) if has_names => Certainty::Closest,
+            (Some(best), false) if query.is_about_cuda() && best.coverage >= PERHAPS => Certainty::Closest,
+            // The words of a question of ours, though none of them is CUDA's.
+            (Some(best), false) if best.terms > 2 && best.coverage >= WHOLE => Certainty::Closest,
+            _ => Certainty::Nothing,
+        }
     }
 
-    /// The machines of the reports that support the expected answer, in words, each once.
-    fn machines(&self, scenario: &Scenario) -> Vec<String> {
-        let entries = scenario.instances.iter().flat_map(|instance| &instance.expect);
-        let machines = tally(entries.filter_map(|entry| self.summary.machines.get(&entry.evidence)));
-        machines.into_iter().map(|(machine, _)| machine.clone()).collect()
+    /// Whether a typed text asks a scenario's question: it has most words of it, or few others.
+    fn is_asked(&self, query: &Query, best: &Match<'_>) -> bool {
+        best.coverage >= HALF && best.meant >= MOST
+            || best.coverage >= ASKED && best.meant >= PERHAPS
+            || best.coverage >= WHOLE && best.meant >= PERHAPS && self.ranking.has_name_beside_errors(best, query)
     }
 }
 
+/// What is known to help against an error or a message.
+fn advice_of(entry: &KnownEntry) -> Option<&'static Advice> {
+    let code = entry.id.strip_prefix("error/").and_then(|code| code.parse().ok());
+    all_advice().iter().find(|advice| advice.id == entry.id || code.is_some_and(|code| advice.codes.contains(&code)))
+}
+
+fn is_of_error(id: &str) -> bool {
+    id.starts_with("error/") || id.starts_with("message/")
+}
+
+/// The factor of a scenario: whether it is about the symptoms that were said, of which the first says most.
+fn of_symptoms(known: &KnownScenario, symptoms: &[String]) -> f64 {
+    let is_known =
+        |id: &String| id.strip_prefix("symptom/").is_some_and(|id| known.symptoms.iter().any(|own| own == id));
+    match symptoms.iter().position(is_known) {
+        Some(0) => SYMPTOM,
+        Some(1) => SECOND_SYMPTOM,
+        _ => 1.0,
+    }
+}
+
+/// Whether a message that a scenario is about was said.
+fn is_said(query: &Query, best: &Match<'_>) -> bool {
+    best.said >= SAID && (query.is_about_cuda() || !query.is_pasted)
+}
+
 /// The factor of a scenario: how well it fits the frameworks and the language of the query.
-fn suited(query: &Query, scenario: &Scenario) -> f64 {
-    let subject = scenario.name.split('/').next().unwrap_or_default();
+fn suited(query: &Query, known: &KnownScenario) -> f64 {
+    let subject = known.name.split('/').next().unwrap_or_default();
     if subject == "instrument" {
         return INSTRUMENT;
     }
     let is_framework = subject == "framework";
-    let is_named = query.frameworks.iter().any(|named| scenario.tags.iter().any(|tag| tag == named));
+    let is_named = query.frameworks.iter().any(|named| known.tags.iter().any(|tag| tag == named));
     match (is_framework, query.frameworks.is_empty()) {
         (true, false) if is_named => 1.0,
         (true, false) => ANOTHER_FRAMEWORK,

@@ -139,6 +139,12 @@ pub fn select(selectors: &[String]) -> Result<Vec<Scenario>, SelectError> {
     Ok(Selection::new(selectors, &[], Unselected::All)?.scenarios)
 }
 
+/// The scenario of this full name that comes with the program.
+pub fn built_in(name: &str) -> Option<Scenario> {
+    let source = cuda_pitfalls_scenarios::question(name)?;
+    scenario::load(name, &format!("scenarios/{name}.toml"), source, &kernel_names()).ok()
+}
+
 /// Reads files that come with the program, on one thread per processor, up to [`MOST_THREADS`].
 fn load_embedded(files: &[Embedded]) -> Result<Vec<Scenario>, SelectError> {
     let kernels = kernel_names();

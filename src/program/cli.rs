@@ -38,6 +38,13 @@ pub fn main() -> Exit {
     std::panic::catch_unwind(command).unwrap_or_else(|_| Err(named(Exit::Internal))).unwrap_or_else(|said| said)
 }
 
+/// The commands by their names, each with what it does.
+pub fn commands() -> Vec<(String, String)> {
+    let program = help::command();
+    let shown = program.get_subcommands().filter(|command| !command.is_hide_set());
+    shown.map(|it| (it.get_name().to_owned(), it.get_about().map(ToString::to_string).unwrap_or_default())).collect()
+}
+
 fn command() -> Outcome {
     let matches = help::command().try_get_matches();
     let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|error| misused(&error))?;

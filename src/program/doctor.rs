@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use cuda_pitfalls_answers::summary::NeedFacts;
+use cuda_pitfalls_answers::known::NeedFacts;
 use cuda_pitfalls_core::examination::{
     Examination, ExaminerMessage, FileTry, HostState, LibraryStart, ProcessExamination, StartChange, StartEnd, Started,
     Want,

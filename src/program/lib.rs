@@ -63,7 +63,7 @@ pub use cuda_pitfalls_render as render;
 #[doc(hidden)]
 pub use cuda_pitfalls_answers::doctor::{diagnose, findings};
 #[doc(hidden)]
-pub use cuda_pitfalls_answers::{bisect, compare, explain, export, preview, releases, summary, survey, visibility};
+pub use cuda_pitfalls_answers::{bisect, compare, explain, export, known, preview, releases, survey, visibility};
 #[doc(hidden)]
 pub use cuda_pitfalls_core::{
     calibration, catalogue, channel, clock, defaults, event, examination, experiment, fact, observe, plan, python,

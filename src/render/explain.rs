@@ -8,17 +8,12 @@ pub use document::{ExplanationDocument, document};
 use instead::{compared, since, written};
 
 use super::block::{Block, Entry, Text};
+use super::listing;
 use super::words::misspelt;
 use super::writer::terminal::{PAGE, write};
-use super::{listing, releases};
-use cuda_pitfalls_answers::explain::{
-    Advice, Certainty, ErrorCause, Explanation, NameFact, ScenarioAnswer, Word, word,
-};
-use cuda_pitfalls_answers::summary::{CallFacts, CallRun, LineFacts, VariableFacts};
-use cuda_pitfalls_core::scenario::symptom::Symptom;
-use cuda_pitfalls_core::scenario::{Scenario, is_workaround};
-use cuda_pitfalls_core::text::counts::listed;
-use cuda_pitfalls_core::text::units;
+use cuda_pitfalls_answers::explain::{Advice, Certainty, ErrorCause, Explanation, ScenarioAnswer};
+use cuda_pitfalls_answers::known::{EntryKind, KnownEntry, KnownScenario, Word};
+use cuda_pitfalls_core::scenario::is_workaround;
 
 /// Of more lines of a program the first are shown; `show` has them all.
 const MOST_LINES: usize = 12;
@@ -27,11 +22,11 @@ const MOST_OF_WORDS: usize = 60;
 
 /// The explanation for a person, in lines of at most `width` columns.
 pub fn text(explanation: &Explanation<'_>, width: usize) -> String {
-    let blocks = match (explanation.certainty, explanation.symptom) {
+    let blocks = match (explanation.certainty, explanation.symptom()) {
         (Certainty::Nothing, _) => nothing(explanation),
         (_, Some(symptom)) => symptom_blocks(symptom, &explanation.answers),
-        (Certainty::Perhaps, None) => perhaps(explanation),
-        (Certainty::Named | Certainty::Said | Certainty::Advised | Certainty::Known, None) => claimed(explanation),
+        (Certainty::Closest, None) => closest(explanation),
+        (Certainty::Named | Certainty::Said | Certainty::Advised, None) => claimed(explanation),
     };
     write(&blocks, width.min(PAGE))
 }
@@ -53,15 +48,10 @@ fn open_one() -> [Block; 2] {
     [Block::Gap, command("Open one", "cuda-pitfalls explain NAME")]
 }
 
-/// What is claimed: an error with its causes, or the first scenario in full.
+/// What is claimed: what was named or said, an error with its causes, or the first scenario in full.
 fn claimed(explanation: &Explanation<'_>) -> Vec<Block> {
     let advice = explanation.first_advice();
-    // The first scenario in full says it of the line that decides.
-    let in_full = explanation.answers.first().filter(|_| advice.is_none());
-    let mut blocks = facts(explanation.facts.iter().filter(|fact| match (fact, in_full) {
-        (NameFact::Releases(facts), Some(answer)) => !answer.releases.contains(&facts),
-        _ => true,
-    }));
+    let mut blocks = sentences(explanation);
     blocks.extend(advice.into_iter().flat_map(advice_blocks));
     let answers = explanation.answers.as_slice();
     let (full, rest) = answers.split_at(usize::from(advice.is_none()).min(answers.len()));
@@ -69,43 +59,58 @@ fn claimed(explanation: &Explanation<'_>) -> Vec<Block> {
     let shown = causes.iter().filter_map(|cause| cause.scenario.as_ref()).collect::<Vec<_>>();
     // Beside several measured causes, questions that only share words with the text lead away from them.
     let has_enough = causes.iter().filter(|cause| cause.is_measured()).count() >= ENOUGH_CAUSES;
-    let near = rest.iter().filter(|answer| !has_enough && !shown.contains(&&answer.scenario.name));
+    let near = rest.iter().filter(|answer| !has_enough && !shown.contains(&&answer.known.name));
     let short: Vec<Block> = near.map(in_short).collect();
     blocks.extend(full.iter().flat_map(self::in_full));
     if !short.is_empty() {
-        let heading = if advice.is_none() { "Other answers, less likely:" } else { "Questions near it:" };
+        let heading = match explanation.certainty {
+            Certainty::Named => "Other questions about it:",
+            Certainty::Advised => "Questions near it:",
+            _ => "Closest besides:",
+        };
         blocks.push(Block::heading(2, heading));
     }
     blocks.extend(short);
-    if full.is_empty() {
-        blocks.extend(open_one());
+    match explanation.said.first().filter(|_| full.is_empty() && advice.is_none()) {
+        Some(entry) if !entry.page.is_empty() => {
+            blocks.extend([Block::Gap, Block::fact("Page", Text::code(&entry.page))])
+        }
+        Some(_) => blocks.push(Block::Gap),
+        None if full.is_empty() => blocks.extend(open_one()),
+        None => {}
     }
     blocks.push(your_program());
     blocks
 }
 
-/// What may be the answer, and is not claimed.
-fn perhaps(explanation: &Explanation<'_>) -> Vec<Block> {
-    let mut blocks = facts(explanation.facts.iter());
-    let opening = "Perhaps one of these; the words name no error, call or message that would settle it:";
-    blocks.push(Block::heading(2, opening));
+/// What is near and is not claimed.
+fn closest(explanation: &Explanation<'_>) -> Vec<Block> {
+    let mut blocks = sentences(explanation);
+    if !explanation.answers.is_empty() {
+        blocks.push(Block::heading(2, "Closest, by their words; no name, error or message settles it:"));
+    }
     blocks.extend(explanation.answers.iter().map(in_short));
     blocks.extend(open_one());
     blocks.push(your_program());
     blocks
 }
 
-fn symptom_blocks(symptom: &Symptom, answers: &[ScenarioAnswer<'_>]) -> Vec<Block> {
+fn symptom_blocks(symptom: &KnownEntry, answers: &[ScenarioAnswer<'_>]) -> Vec<Block> {
     let mut blocks = vec![Block::heading(2, format!("{}:", symptom.sentence))];
     blocks.extend(answers.iter().map(in_short));
     blocks.extend(open_one());
-    blocks.extend([command("Ask here", format!("cuda-pitfalls run {}", symptom.id)), your_program()]);
+    let name = symptom.names.first().map_or("", String::as_str);
+    blocks.extend([command("Ask here", format!("cuda-pitfalls run {name}")), your_program()]);
     blocks
 }
 
-/// What is known of the names, a sentence each.
-fn facts<'f>(facts: impl Iterator<Item = &'f NameFact>) -> Vec<Block> {
-    facts.filter_map(in_words).map(Block::paragraph).collect()
+/// What is known of what was named and said, a sentence each; none of a message, which was read a moment ago, and of a
+/// question, which is answered below.
+fn sentences(explanation: &Explanation<'_>) -> Vec<Block> {
+    let misspelt = explanation.query.misspelt.iter().map(|(name, meant)| misspelt(name, meant));
+    let entries = explanation.said.iter().chain(&explanation.beside);
+    let entries = entries.filter(|entry| !matches!(entry.kind, EntryKind::Message | EntryKind::Scenario));
+    misspelt.chain(entries.map(|entry| entry.sentence.clone())).map(Block::paragraph).collect()
 }
 
 /// What an error means, its causes with what says so, and what to do first.
@@ -132,13 +137,18 @@ fn advice_blocks(advice: &Advice) -> Vec<Block> {
 
 /// The word and the question, with the name that `show` takes at the right.
 fn in_short(answer: &ScenarioAnswer<'_>) -> Block {
-    let Scenario { question, name, .. } = answer.scenario;
-    let title = format!("{:5}{question}", word(answer.scenario).name()).into();
+    let KnownScenario { question, name, word, .. } = answer.known;
+    let title = format!("{:5}{question}", word.name()).into();
     Block::Entry(Entry { title, aside: name.clone(), ..Entry::default() })
 }
 
 /// What to try where nothing is about CUDA's start-up.
 fn nothing(explanation: &Explanation<'_>) -> Vec<Block> {
+    if let Some(platform) = explanation.query.platform {
+        return vec![Block::paragraph(format!(
+            "This is about {platform}, not about CUDA: nothing here was measured on it."
+        ))];
+    }
     let words: String = explanation.query.words.chars().take(MOST_OF_WORDS).collect();
     let tries = [
         "the message of the error, its name or its number: `explain 700`",
@@ -153,17 +163,17 @@ fn nothing(explanation: &Explanation<'_>) -> Vec<Block> {
 
 /// The first answer, with what to write instead.
 fn in_full(answer: &ScenarioAnswer<'_>) -> Vec<Block> {
-    let scenario = answer.scenario;
-    let said = match (word(scenario), scenario.answer.as_str()) {
+    let Some(scenario) = answer.scenario() else { return vec![in_short(answer)] };
+    let known = answer.known;
+    let said = match (known.word, known.answer.as_str()) {
         (Word::Unmeasured, "") => "Not measured yet.",
         (Word::Yes, "") => "Yes.",
         (Word::No, "") => "No.",
         (Word::Depends, "") => "That depends; `show` says on what.",
         (_, answer) => answer,
     };
-    let mut blocks = vec![Block::heading(2, &scenario.question), Block::paragraph(said)];
-    let is_no = word(scenario) == Word::No;
-    if let Some((trap, control)) = compared(scenario).filter(|_| !is_no) {
+    let mut blocks = vec![Block::heading(2, &known.question), Block::paragraph(said)];
+    if let Some((trap, control)) = compared(&scenario).filter(|_| known.word != Word::No) {
         blocks.extend([Block::Gap, Block::fact("Instead of", &trap.does), Block::fact("write", &control.does)]);
         let mut written = written(control);
         let more = written.len().saturating_sub(MOST_LINES);
@@ -176,108 +186,24 @@ fn in_full(answer: &ScenarioAnswer<'_>) -> Vec<Block> {
         let name = if is_workaround(&scenario.workaround) { "Workaround" } else { "To do" };
         blocks.push(Block::fact(name, &scenario.workaround));
     }
-    let since = since(answer);
+    let since = since(known, &scenario);
     blocks.extend((!since.is_empty()).then(|| Block::fact("Versions", since.join("; "))));
-    let machines = answer.machines.join("; ");
+    let machines = known.machines.join("; ");
     blocks.push(Block::fact("Measured", if machines.is_empty() { "on no machine yet" } else { &machines }));
-    blocks.extend(answer.basis.map(|basis| Block::fact("Rests on", basis.sentence())));
-    blocks.push(command("Ask here", listing::show::command(scenario)));
+    blocks.extend(known.basis.iter().map(|basis| Block::fact("Rests on", basis.sentence())));
+    blocks.push(command("Ask here", listing::show::command(&scenario)));
     blocks
-}
-
-/// What is known of a name, in a sentence; none of a message, which was read a moment ago.
-fn in_words(fact: &NameFact) -> Option<String> {
-    Some(match fact {
-        NameFact::Call(facts) => call_words(facts),
-        NameFact::Line(facts) => line_words(facts),
-        NameFact::Releases(facts) => format!("Asked without a GPU, {}.", releases::line(facts)),
-        NameFact::Variable(facts) => variable_words(facts),
-        NameFact::Misspelt { name, meant } => misspelt(name, meant),
-        NameFact::Error { code, names, says, .. } => {
-            let says = says.as_ref().map(|says| format!(": {says}")).unwrap_or_default();
-            format!("Error {code} is {}{says}.", names.join(", "))
-        }
-        NameFact::Message(_) => return None,
-    })
-}
-
-fn call_words(facts: &CallFacts) -> String {
-    let runs: Vec<String> = facts.runs.iter().map(|run| run_words(facts, run)).collect();
-    let first = format!("As the first call of a process {} ", facts.call);
-    format!("{first}{} ({}).", runs.join("; "), facts.on)
-}
-
-fn run_words(facts: &CallFacts, run: &CallRun) -> String {
-    let mut parts = vec![reads(run.reads_mask).to_owned()];
-    parts.push(match run.makes_context {
-        Some(true) => "makes a context".to_owned(),
-        Some(false) => "makes no context".to_owned(),
-        None => "was not seen to make a context or not".to_owned(),
-    });
-    parts.extend(memory(run.used_bytes.as_deref()));
-    parts.extend(
-        run.status.iter().filter(|status| !status.to_lowercase().contains("success")).map(|it| format!("returns {it}")),
-    );
-    let versions = if run.versions.is_empty() { facts.library.clone() } else { format!("libcudart {}", run.versions) };
-    format!("{}: {versions}", parts.join(", "))
-}
-
-fn line_words(facts: &LineFacts) -> String {
-    let at = facts.at.as_ref().filter(|_| facts.reads_mask == Some(true));
-    let at = at.map(|at| format!(" (at {at})")).unwrap_or_default();
-    let mut parts = vec![format!("{}{at}", reads(facts.reads_mask))];
-    parts.push(match facts.context_on.as_deref() {
-        None => "was not seen to make a context or not".to_owned(),
-        Some([]) => "makes no context".to_owned(),
-        Some(on) => format!("makes a context on {}", listed(on.iter().map(|gpu| format!("GPU {gpu}")), "")),
-    });
-    parts.extend(memory(facts.used_bytes.as_deref()));
-    parts.extend(facts.raised.iter().map(|raised| format!("raises {raised}")));
-    let versions: Vec<String> = facts.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
-    let with = if versions.is_empty() { String::new() } else { format!("{}; ", versions.join(", ")) };
-    format!("In a fresh process {} {} ({with}{}).", facts.id, parts.join(", "), facts.on)
-}
-
-fn variable_words(facts: &VariableFacts) -> String {
-    let VariableFacts { variable, value, on, .. } = facts;
-    match (facts.has_effect, &facts.read_at) {
-        (false, _) => format!("{variable}={value} changed nothing, whenever it was set ({on})."),
-        (true, Some(at)) => format!("{variable} is read at {at}; a value that is set later has no effect ({on})."),
-        (true, None) => format!("{variable} has an effect; when it is read was not told ({on})."),
-    }
-}
-
-const fn reads(mask: Option<bool>) -> &'static str {
-    match mask {
-        Some(true) => "reads the mask",
-        Some(false) => "does not read the mask",
-        None => "was asked after the mask was read",
-    }
-}
-
-/// By how much memory grew: on the GPU where it grew most, because the others have the footprint of `cuInit` at most.
-fn memory(used: Option<&[i64]>) -> Option<String> {
-    let most = *used?.iter().max()?;
-    Some(if most == 0 { "takes no memory".to_owned() } else { format!("takes {}", units::bytes(most.unsigned_abs())) })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::LazyLock;
-
     use super::*;
     use cuda_pitfalls_answers::explain::{Explainer, Query};
-    use cuda_pitfalls_answers::summary::{self, Summary};
-    use cuda_pitfalls_core::catalogue;
-    use cuda_pitfalls_core::scenario::Scenario;
+    use cuda_pitfalls_answers::known::Known;
     use cuda_pitfalls_core::text::lines;
 
-    static SCENARIOS: LazyLock<Vec<Scenario>> = LazyLock::new(|| catalogue::select(&[]).unwrap());
-    static SUMMARY: LazyLock<Summary> = LazyLock::new(summary::embedded);
-    static EXPLAINER: LazyLock<Explainer<'static>> = LazyLock::new(|| Explainer::new(&SCENARIOS, &SUMMARY));
-
     fn shown(words: &str, width: usize) -> String {
-        text(&EXPLAINER.explain(Query::parse(words)), width)
+        text(&Explainer::embedded().explain(Query::parse(words)), width)
     }
 
     #[test]
@@ -290,14 +216,20 @@ mod tests {
 
     #[test]
     fn a_line_of_a_framework_is_answered_in_python_on_one_screen() {
-        let text = shown("torch.cuda.is_available mask ignored", 80);
+        let text = shown("torch.cuda.is_available", 80);
         assert!(text.starts_with("In a fresh process torch.cuda.is_available reads the mask (at\ntorch/"), "{text}");
         assert!(text.contains("\n    import os, torch\n"), "{text}");
         assert!(text.contains("Ask here    cuda-pitfalls run framework/torch-is-available-then-mask"), "{text}");
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let versions = "Versions with torch 2.11 the pitfall shows; newer than torch 2.11.0: not measured on a GPU; ";
         assert!(words.contains(versions), "{text}");
-        let basis = summary::embedded().answers["framework/torch-is-available-then-mask"].sentence();
+        let basis = Known::embedded()
+            .scenario("framework/torch-is-available-then-mask")
+            .unwrap()
+            .basis
+            .clone()
+            .unwrap()
+            .sentence();
         assert!(words.contains(&format!("Rests on {basis} ")), "{text}");
         assert!(text.lines().count() <= 45, "{text}");
         assert!(text.lines().all(|line| !line.contains("[ask]")), "{text}");
@@ -323,8 +255,8 @@ mod tests {
 
     #[test]
     fn every_question_fits_a_terminal_of_80_columns() {
-        for scenario in SCENARIOS.iter().step_by(3) {
-            let text = text(&EXPLAINER.explain(Query::parse(&scenario.question)), 80);
+        for scenario in Known::embedded().scenarios.iter().step_by(3) {
+            let text = shown(&scenario.question, 80);
             let wide = text.lines().filter(|line| lines::columns(line) > 80);
             // A command and an address are copied, so they are not broken.
             let mut broken = wide.filter(|line| !line.contains("cuda-pitfalls run ") && !line.contains("https://"));

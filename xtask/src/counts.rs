@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cuda_pitfalls::known::{Basis, machines_in_words};
 use cuda_pitfalls::scenario::Scenario;
-use cuda_pitfalls::summary::{Basis, machines_in_words};
 
 use crate::TaskError;
 use crate::claim::{Ledger, Weighed};

@@ -5,18 +5,19 @@ use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::{fs, thread};
 
+use cuda_pitfalls::explain::{Explainer, Ranking, ranking};
 use cuda_pitfalls::releases::{self, LineReleases, Matrix};
 use cuda_pitfalls::render::survey::{self as survey_page, NamedSurvey};
 use cuda_pitfalls::report::{self, Report, StoreError, Stored};
 use cuda_pitfalls::scenario::Scenario;
 use cuda_pitfalls::schemas::SCHEMAS;
-use cuda_pitfalls::summary::{self, Summary};
 use cuda_pitfalls::survey::{SurveyDocument, SurveyKind, python};
 use cuda_pitfalls::text::json;
 use cuda_pitfalls::{catalogue, diagnosis, evidence, judge, render, trace};
 
 use crate::claim::{self, Article};
 use crate::explain::{Fared, Phrasings};
+use crate::known::KnownSources;
 use crate::page::Measurement;
 use crate::provenance::ReportSource;
 use crate::{TaskError, book, counts, diagnoses, errors, explain, export, page, picture, provenance, steps, tables};
@@ -54,23 +55,29 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
     let scenarios = catalogue::select(&[])?;
     let read = |path: &str| fs::read_to_string(root().join(path));
     let phrasings = Phrasings::parse(&read("tests/phrasings.toml")?)?;
-    let (judged, fared) = thread::scope(|scope| {
-        let fared = scope.spawn(|| Fared::measure(&phrasings, &scenarios, &summary::embedded()));
-        (judged(&scenarios), fared.join().unwrap_or_else(|panic| resume_unwind(panic)))
-    });
     let (mut sources, mut measured, mut reports) = (Vec::new(), Vec::new(), Vec::new());
-    for own in judged? {
+    for own in judged(&scenarios)? {
         sources.push(own.source);
         measured.extend(own.measured);
         reports.push((own.name, own.report));
     }
     let (matrix, surveys) = (matrix()?, surveys()?);
-    let asked = asked(&matrix)?;
+    let lines = python::built_in().map_err(|invalid| invalid.path)?.lines;
+    let asked = releases::line_releases(&matrix, &lines);
     let mut documents = pages(&scenarios, &measured, &asked);
     let bases = page::bases(&measured);
-    let of_surveys = surveys.iter().flat_map(|(_, surveys)| surveys).map(|named| &named.survey).collect();
-    let machines: Vec<_> = reports.iter().map(|(name, report)| (name.clone(), report.machine.clone())).collect();
-    let summary = Summary::new(of_surveys, &machines, bases.clone(), asked);
+    let ranking = ranking(&scenarios);
+    let ranked = Ranking::parse(&ranking)?;
+    let known = KnownSources {
+        scenarios: &scenarios,
+        bases: &bases,
+        machines: reports.iter().map(|(name, report)| (name.clone(), report.machine.clone())).collect(),
+        surveys: surveys.iter().flat_map(|(_, surveys)| surveys).map(|named| &named.survey).collect(),
+        releases: &asked,
+        lines: &lines,
+    };
+    let known = known.known(&ranked);
+    let fared = Fared::measure(&phrasings, &Explainer::new(&known, &ranked));
     let articles = articles(&scenarios)?;
     let ledger = claim::weigh(&articles, &reports);
     let counted = counts::Counted { scenarios: &scenarios, bases: &bases, claims: &ledger };
@@ -89,7 +96,8 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
         ("docs/export.md", export::page(&scenarios)?),
         ("docs/claims.md", claim::page(&ledger, &reports)),
         ("scenarios/index.json", catalogue::index()?),
-        ("scenarios/surveys/summary.json", summary.text()),
+        ("scenarios/known.json", known.text()),
+        ("scenarios/ranking.json", ranking),
         ("scenarios/steps.md", steps::page()),
         (tables::SCENARIOS, tables::in_scenarios_readme(&read(tables::SCENARIOS)?)?),
         (tables::PLUGIN, tables::plugin()),
@@ -238,15 +246,6 @@ fn matrix() -> Result<Matrix, TaskError> {
         }
     }
     Ok(Matrix::new(&documents))
-}
-
-/// In which releases each line calls `cuInit`.
-///
-/// # Errors
-/// The list of lines is not valid.
-fn asked(matrix: &Matrix) -> Result<Vec<LineReleases>, TaskError> {
-    let lines = python::built_in().map_err(|invalid| invalid.path)?.lines;
-    Ok(releases::line_releases(matrix, &lines))
 }
 
 /// The articles whose claims are compared with the reports, in the order of their names.

@@ -1,11 +1,8 @@
 //! How often `explain` finds the right answer to what people write, and the page about it.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use cuda_pitfalls::explain::{Certainty, Explainer, Query};
-use cuda_pitfalls::scenario::Scenario;
-use cuda_pitfalls::summary::Summary;
 use serde::Deserialize;
 
 use crate::TaskError;
@@ -141,15 +138,13 @@ fn row(name: &str, all: usize, parts: &[usize]) -> String {
 }
 
 /// Looks each phrase up. Every second one, from the second on, is held out.
-fn ranked(phrases: &[Phrase], scenarios: &[Scenario], explainer: &Explainer<'_>) -> Vec<Ranked> {
-    let symptoms: BTreeMap<&str, &[String]> =
-        scenarios.iter().map(|scenario| (scenario.name.as_str(), scenario.symptoms.as_slice())).collect();
+fn ranked(phrases: &[Phrase], explainer: &Explainer<'_>) -> Vec<Ranked> {
     let ranked = phrases.iter().enumerate().map(|(place, phrase)| {
         let found = explainer.explain(Query::parse(&phrase.words));
         let names = found.names();
         let rank = names.iter().position(|name| {
             phrase.answers.iter().any(|answer| match answer.strip_prefix("symptom/") {
-                Some(id) => symptoms.get(name.as_str()).is_some_and(|all| all.iter().any(|symptom| symptom == id)),
+                Some(id) => answer == name || explainer.has_symptom(name, id),
                 None => answer == name,
             })
         });
@@ -203,12 +198,8 @@ pub struct Fared {
 
 impl Fared {
     /// Looks every text up.
-    pub fn measure(phrasings: &Phrasings, scenarios: &[Scenario], summary: &Summary) -> Fared {
-        let explainer = Explainer::new(scenarios, summary);
-        Fared {
-            ranked: ranked(&phrasings.phrase, scenarios, &explainer),
-            answered: answered(&phrasings.negative, &explainer),
-        }
+    pub fn measure(phrasings: &Phrasings, explainer: &Explainer<'_>) -> Fared {
+        Fared { ranked: ranked(&phrasings.phrase, explainer), answered: answered(&phrasings.negative, explainer) }
     }
 }
 
@@ -233,7 +224,7 @@ pub fn page(fared: &Fared) -> String {
     out.push_str(
         "\nTexts that are none of its business, and are answered by \"nothing about CUDA start-up here\":\n\n",
     );
-    out.push_str("| texts | how many | not answered | perhaps | claimed |\n| --- | --- | --- | --- | --- |\n");
+    out.push_str("| texts | how many | not answered | closest | claimed |\n| --- | --- | --- | --- | --- |\n");
     for (name, is_held_out) in [("tuned on", false), ("held out", true)] {
         let half = answered.iter().filter(|answered| answered.is_held_out == is_held_out);
         let RankCounts { all, nothing, claimed, .. } = RankCounts::of_others(half.map(|answered| answered.certainty));
@@ -269,40 +260,43 @@ python train.py 2>&1 | cuda-pitfalls explain -
 It exits with 0 if it found something, with 4 if there is nothing about CUDA start-up in the text, and with 2 if no words were given. `--json` prints \
 one document.
 
-## How scenarios are ranked
+## The order of look-up
+
+1. **Names.** [scenarios/known.json](../scenarios/known.json) has everything that has a name: questions, findings of \
+`trace`, symptoms, errors, messages, variables, masks, calls, lines of frameworks, files and system calls that CUDA needs, \
+statuses of other libraries, and the commands and exit codes of this program. A line that is such a name answers with its \
+own entry first, and then with the questions about it. `import x`, `from x import y`, `x.y()`, other capitals, `torch.` \
+before it or not, a value behind a variable, and a variable that is misspelt are the same name. Of two that share a name \
+the one that comes first in this list is meant.
+2. **Errors and messages.** A number, a name or a message of an error stands for the error: `700`, \
+`cudaErrorIllegalAddress`, `CUDA_ERROR_ILLEGAL_ADDRESS` and `an illegal memory access was encountered` are one. An error \
+that people search often comes with its causes; each says which scenario or survey measured it, or where it was read and \
+that it was not measured. They stand in the order in which to look; how often each occurs is not known. A message that a \
+question is about (`says`) answers with the question.
+3. **Closest.** The questions are ranked by their words. What is found so is called *closest* and never claimed. Names \
+that a text has among other words are explained above it.
+
+Of a pasted text only messages, names of errors and functions, and the names of packages are looked up. Paths, addresses, \
+times and line numbers are dropped, and what frameworks print below every error. A number is an error only beside a word \
+that says so, in a line about CUDA, or alone.
+
+## How questions are ranked
 
 1. **Words.** What was typed is taken apart into words, without their endings and in one spelling. \
 [scenarios/synonyms.toml](../scenarios/synonyms.toml) lists words of one meaning, such as `subprocess` and `child`. Exact \
 names (`torch.cuda.is_available`, `cudaSetDevice`, `CUDA_VISIBLE_DEVICES`) are kept whole too. `GPU 0`, `cuda:0` and \
 `device 0` are one.
-2. **Errors.** A number, a name or a message of an error stands for the error: `700`, `cudaErrorIllegalAddress`, \
-`CUDA_ERROR_ILLEGAL_ADDRESS` and `an illegal memory access was encountered` are one. The names are those of the tables of \
-calls, the messages are in [scenarios/errors.toml](../scenarios/errors.toml).
-3. **Fields.** Each scenario is looked up in its question, its messages (`says`), its name, the common belief, the answer, \
+2. **Fields.** Each scenario is looked up in its question, its messages (`says`), its name, the common belief, the answer, \
 symptoms, tags, the workaround, the comment, the calls or lines of its trap, and its checks. A word counts more in the \
 question than in a step, and a rare word more than a frequent one (BM25 over weighted fields). Two words that stand \
-beside each other in the scenario too count more. A message of `says` that was pasted whole counts most.
-4. **Spelling.** A word that no scenario has stands for those that differ from it by one letter, or by two if it is long.
-5. **Language.** If a framework was named, scenarios of other frameworks count half. If none was, scenarios of CUDA calls \
+beside each other in the scenario too count more. [scenarios/ranking.json](../scenarios/ranking.json) holds what each \
+word counts in each scenario, so that nothing is indexed at a start.
+3. **Spelling.** A word that no scenario has stands for those that differ from it by one letter, or by two if it is long.
+4. **Language.** If a framework was named, scenarios of other frameworks count half. If none was, scenarios of CUDA calls \
 count more than those of frameworks.
-6. **Causes first.** A question whose answer is no counts less than one whose answer is yes: people meet causes.
-7. **Nothing.** A scenario that has less than a third of the words, by weight, is no answer.
-
-## How sure an answer is
-
-There are three answers. *This is it*: one of the program's own names was asked, a message that a scenario is about was \
-said, or an error, a call, a variable or a line is named and the first answer is about it. *Perhaps one of these*: the \
-words fit, and nothing in them names one answer. *Nothing about CUDA start-up here*: no error, no call, no variable and no \
-message of CUDA is named. A number is an error only beside a word that says so, in a line about CUDA, or alone. What \
-frameworks print below every error is dropped first. An error that people search often comes with its causes; each says \
-which scenario or survey measured it, or where it was read and that it was not measured. They stand in the order in which \
-to look; how often each occurs is not known.
-
-Of a pasted text only messages, names of errors and functions, and the names of packages are looked up. Paths, addresses, \
-times and line numbers are dropped.
-
-Above the answers stands what the surveys know of a name: what a call or a line of Python does as the first of a process, \
-or when a variable is read.
+5. **Causes first.** A question whose answer is no counts less than one whose answer is yes: people meet causes.
+6. **Nothing.** A scenario that has less than a third of the words, by weight, is no answer. A text that names no error, \
+no call, no variable and nothing of CUDA has none, unless it has most words of a question.
 
 ## How often the right one comes first
 

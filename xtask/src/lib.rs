@@ -12,6 +12,7 @@ pub mod errors;
 pub mod evidence;
 pub mod explain;
 pub mod export;
+pub mod known;
 pub mod page;
 pub mod picture;
 pub mod provenance;

@@ -1,241 +1,405 @@
-//! Errors by their numbers, names and messages, and what is known to help.
-
-use std::sync::LazyLock;
+//! Error codes in a text: a C name, or a number that is bound as one.
+//!
+//! A number near the word `error` is usually something else: a version, a count, an ordinal, a line. It is a code only
+//! directly after a word that says so, in brackets behind one, or after a CUDA call: `error 700`, `(700)`,
+//! `cuInit = 3`, `returned 304`.
 
 use cuda_pitfalls_calls::{CallLibrary, status};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
-use super::term::{Term, pieces};
+use super::advice::known_errors;
+use super::term::Term;
 
-const SOURCE: &str = cuda_pitfalls_scenarios::ERRORS;
-/// So many pieces before a number are looked at for the word that makes it an error.
-const REACH: usize = 4;
-/// A smaller number before the word error is an amount: `2 errors`.
-const LEAST_BARE: u32 = 100;
-/// A text of so few pieces is about nothing else: `error 700`.
+/// A text of so few parts is about nothing else: `cuda error 700`.
 const SHORTEST: usize = 3;
+/// A smaller number before the word error is an amount: `2 errors`.
+const LEAST_BEFORE_ERROR: u32 = 100;
+/// So many words before the number say whether it belongs to something else.
+const REACH: usize = 3;
+/// Between a word and its number stand at most so many marks: `error code="(`.
+const MOST_MARKS: usize = 4;
 
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct KnownError {
-    code: u32,
-    /// What an older release said of it.
-    #[serde(default)]
-    says: Option<String>,
-    /// The number that libcudart gave it before CUDA 10.1.
-    #[serde(default)]
-    old: Option<u32>,
+/// The suffix of a file's name has at most so many characters: behind one stands a line, and no code.
+const LONGEST_SUFFIX: usize = 4;
+
+/// NVML's own numbers, which mean something else than CUDA's, as the messages that they stand for.
+const NVML: [(u32, &str); 5] = [
+    (4, "message/nvml-insufficient-permissions"),
+    (9, "message/nvml-driver-not-loaded"),
+    (12, "message/no-nvidia-driver"),
+    (18, "message/nvml-version-mismatch"),
+    (999, "message/nvml-unknown-error"),
+];
+
+/// A part of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Token {
+    /// In lower case.
+    Word(String),
+    Number(u32),
+    /// A version, an amount with its unit, an address: a number that is never a code.
+    Figure,
+    Mark(char),
 }
 
-/// What an error means, what causes it, and what to do first.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct Advice {
-    /// Its name, such as `error/999` or `message/no-cuda-gpus`.
-    pub id: String,
-    /// The statuses of CUDA that it is about; empty for a message that is no status.
-    #[serde(default)]
-    pub codes: Vec<u32>,
-    /// Messages that programs print.
-    #[serde(default)]
-    pub says: Vec<String>,
-    /// What it means, in a sentence.
-    pub means: String,
-    /// What can cause it. How likely each is was not measured.
-    pub causes: Vec<ErrorCause>,
-    /// What to do first.
-    pub first: String,
-    /// Whether `doctor` can tell which of the causes it is, on the machine where it happens.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub doctor: bool,
-}
-
-/// A cause of an error, with what says so: a scenario or a survey that measured it, or the source where it was read.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
-#[schemars(rename = "Cause")]
-#[serde(deny_unknown_fields)]
-pub struct ErrorCause {
-    /// The cause.
-    pub cause: String,
-    /// The scenario that measured it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub scenario: Option<String>,
-    /// The survey that measured it, such as `errors`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub survey: Option<String>,
-    /// The address where it was read. It was not measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<String>,
-    /// How to tell it apart from the others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tell: Option<String>,
-}
-
-impl ErrorCause {
-    /// Whether this project measured it.
-    pub fn is_measured(&self) -> bool {
-        self.scenario.is_some() || self.survey.is_some()
+/// The errors and NVML messages whose codes a text has, by their ids, in the order in which they stand there. A number
+/// that libcudart has used for two errors stands for both, today's first.
+pub(super) fn codes(text: &str) -> Vec<String> {
+    let is_short = text.split_whitespace().count() <= SHORTEST;
+    let mut found: Vec<String> = Vec::new();
+    for line in text.lines() {
+        for id in codes_in_line(line, is_short || is_about_cuda(line)) {
+            if !found.contains(&id) {
+                found.push(id);
+            }
+        }
     }
+    found
 }
 
-impl KnownError {
-    /// The messages that programs print, today's first.
-    fn messages(&self) -> impl Iterator<Item = &str> {
-        status::message(self.code).into_iter().chain(self.says.as_deref())
+/// The number of an error's id.
+pub(super) fn number(id: &str) -> Option<u32> {
+    id.strip_prefix("error/")?.parse().ok()
+}
+
+/// The ids of a line's codes. A name decides what its number means.
+pub(super) fn codes_in_line(line: &str, is_about_cuda: bool) -> Vec<String> {
+    let tokens = tokens(line);
+    let mut found: Vec<String> = names(line).collect();
+    if !found.is_empty() {
+        return found;
     }
+    for (index, token) in tokens.iter().enumerate() {
+        let Token::Number(number) = token else { continue };
+        let (before, after) = tokens.split_at(index);
+        let after = after.get(1..).unwrap_or_default();
+        let is_said = tokens.len() == 1 || is_bound(before, *number, after);
+        let is_ours = i64::from(*number) == status::SIM_NOT_MODELLED;
+        if is_said && (is_about_cuda || is_ours || is_told_apart(before, *number)) {
+            found.extend(ids(*number, before));
+        }
+    }
+    found
 }
 
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct AdviceFile {
-    error: Vec<KnownError>,
-    boilerplate: Vec<String>,
-    elsewhere: Vec<String>,
-    advice: Vec<Advice>,
+/// The errors that a line has by their C names. A name behind `==` was compared with, and not said.
+fn names(line: &str) -> impl Iterator<Item = String> {
+    let mut is_compared = false;
+    let words = line.split(|letter: char| letter.is_whitespace() || ",;()[]{}:\"'`".contains(letter));
+    let said = words.filter(move |word| {
+        let was_compared = is_compared;
+        is_compared = word.ends_with("==") || word.ends_with("!=") || word.is_empty() && is_compared;
+        !was_compared
+    });
+    let parts = said.flat_map(|word| word.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_'));
+    parts.filter_map(by_name).map(|code| format!("error/{code}"))
 }
 
-/// Empty if the file is not valid; a test excludes that.
-static FILE: LazyLock<AdviceFile> = LazyLock::new(|| toml::from_str(SOURCE).unwrap_or_default());
+/// The code of a C name, in either case; none for success.
+fn by_name(name: &str) -> Option<u32> {
+    if !name.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("cuda")) {
+        return None;
+    }
+    let mut all = [CallLibrary::Runtime, CallLibrary::Driver].into_iter().flat_map(status::table);
+    let (code, _) = all.find(|(_, known)| known.to_str().is_ok_and(|known| known.eq_ignore_ascii_case(name)))?;
+    (*code != 0).then_some(*code)
+}
+
+/// The term of an error that is written as a C name.
+pub(super) fn term_of_name(name: &str) -> Option<Term> {
+    by_name(name).map(Term::error)
+}
+
+/// What a number means: an error of CUDA, or one of NVML where a function of NVML returned it.
+fn ids(number: u32, before: &[Token]) -> Vec<String> {
+    if words_of(before).any(|word| word.starts_with("nvml")) {
+        let known = NVML.iter().find(|(code, _)| *code == number);
+        return known.map(|(_, id)| (*id).to_owned()).into_iter().collect();
+    }
+    by_number(number).into_iter().map(|code| format!("error/{code}")).collect()
+}
 
 /// The errors with this number: two, if libcudart has used it for two.
-fn by_number(number: u32) -> Vec<Term> {
+pub(super) fn by_number(number: u32) -> Vec<u32> {
     if number == 0 {
         return Vec::new();
     }
     let has_name = [CallLibrary::Runtime, CallLibrary::Driver]
         .iter()
         .any(|library| status::name(*library, number.into()).is_some());
-    let old = FILE.error.iter().filter(|known| known.old == Some(number)).map(|known| known.code);
-    old.chain(has_name.then_some(number)).map(Term::error).collect()
+    let old = known_errors().iter().filter(|known| known.old == Some(number)).map(|known| known.code);
+    has_name.then_some(number).into_iter().chain(old).collect()
 }
 
-pub(super) fn by_name(name: &str) -> Option<Term> {
-    let mut all = [CallLibrary::Runtime, CallLibrary::Driver].into_iter().flat_map(status::table);
-    let (code, _) = all.find(|(_, known)| known.to_str().is_ok_and(|known| known.eq_ignore_ascii_case(name)))?;
-    (*code != 0).then(|| Term::error(*code))
-}
-
-/// The errors that a text says by number or by message, line by line. `is_own` says that it is one of the program's own
-/// texts, each of which is about CUDA.
-pub(super) fn said(text: &str, is_own: bool) -> Vec<Term> {
-    let is_short = pieces(text).len() <= SHORTEST;
-    let is_typed = !text.contains('\n');
-    let mut found = Vec::new();
-    for line in text.lines() {
-        let is_about_cuda = is_own || is_about_cuda(line);
-        found.extend(numbers(line, is_short, is_typed, is_about_cuda));
-        found.extend(messages(line, is_about_cuda));
+/// Whether what stands around a number makes it a code.
+fn is_bound(before: &[Token], number: u32, after: &[Token]) -> bool {
+    if is_counted(after) || belongs_to_another(before) {
+        return false;
     }
-    found
-}
-
-/// The numbers of a line that are errors: beside a word that says so, in a line about CUDA. A bare number is one only
-/// if nothing else was said.
-fn numbers(line: &str, is_short: bool, is_typed: bool, is_about_cuda: bool) -> Vec<Term> {
-    let pieces: Vec<String> = pieces(line).into_iter().map(|piece| piece.to_lowercase()).collect();
-    let mut found = Vec::new();
-    for (place, piece) in pieces.iter().enumerate() {
-        // A leading zero is of a date, and a number behind a number or a file's name is a line or a time.
-        let is_plain = piece.len() <= 4 && !(piece.len() > 1 && piece.starts_with('0'));
-        let Some(number) = piece.parse::<u32>().ok().filter(|_| is_plain) else { continue };
-        let before = pieces.get(place.saturating_sub(REACH)..place).unwrap_or_default();
-        let after = pieces.get(place + 1..pieces.len().min(place + REACH)).unwrap_or_default();
-        let is_behind_a_place = before
-            .last()
-            .is_some_and(|word| word.contains('.') || word.starts_with(|letter: char| letter.is_ascii_digit()));
-        let is_near = is_about_cuda && before.iter().any(|word| names_a_failure(word) || names_a_call(word));
-        let is_said = !is_behind_a_place
-            && (before.last().is_some_and(|word| names_an_error(word))
-                || is_near
-                || (is_about_cuda && number >= LEAST_BARE && after.iter().any(|word| word == "error")));
-        let is_other = before.iter().any(|word| names_another_number(word));
-        let is_alone = pieces.len() == 1 && is_short;
-        // `make` ends with Error 1 and 2.
-        let is_after_error = matches!(before, [.., word] if word == "error")
-            || matches!(before, [.., word, code] if word == "error" && code == "code");
-        let is_typed = is_typed && number > 2 && is_after_error;
-        if is_alone || (is_said && !is_other && (is_about_cuda || is_short || is_typed)) {
-            found.extend(by_number(number));
+    let ends = matches!(after.first(), None | Some(Token::Mark(_)));
+    let count = before.iter().rev().take_while(|token| matches!(token, Token::Mark(_))).count();
+    let (words, marks) = before.split_at(before.len() - count);
+    let is_marked = marks.iter().any(|mark| matches!(mark, Token::Mark(':' | '=' | '#' | '(' | '[' | '>')));
+    // `[100] Call to cuInit results in …`.
+    if let [Token::Mark(']'), Token::Word(first), Token::Word(to), ..] = after {
+        return first == "call" && to == "to";
+    }
+    if is_result_of_a_call(before) && ends {
+        return true;
+    }
+    if count > MOST_MARKS
+        || before.last() == Some(&Token::Mark('-'))
+        || matches!(words.last(), Some(Token::Number(_) | Token::Figure))
+    {
+        return false;
+    }
+    let mut back = words_of(words).rev();
+    let last = back.next().unwrap_or_default();
+    let second = back.next().unwrap_or_default();
+    // `Check failed: error == cudaSuccess (46 vs. 0)`.
+    if last == "cudasuccess" {
+        return matches!(after.first(), Some(Token::Word(word)) if word == "vs");
+    }
+    // `the 804 error`, `fails with 802 system error`.
+    let is_before_error = words_of(after).take(2).any(|word| word == "error") && !is_marked && !ends;
+    if is_before_error && !names_an_error(last) {
+        let is_of_web = matches!(number, 400..=599);
+        return number >= LEAST_BEFORE_ERROR && !is_of_web && !NUMBERED.contains(&last);
+    }
+    match last {
+        "code" | "status" | "result" => {
+            !matches!(second, "exit" | "status" | "return" | "response") && (ends || is_followed_by_more(after))
         }
+        "with" | "is" | "was" | "as" => names_an_error(second) && ends,
+        _ if names_an_error(last) => {
+            let is_plain_word = last.ends_with("error") || last == "err";
+            ends || (is_plain_word || is_marked) && is_followed_by_more(after)
+        }
+        _ => false,
     }
-    found
 }
+
+/// Whether a number behind the word error is CUDA's though the line does not name CUDA: no other program has it.
+fn is_told_apart(before: &[Token], number: u32) -> bool {
+    let mut back = words_of(before).rev();
+    let last = back.next().unwrap_or_default();
+    let is_error = last == "error" || last == "code" && back.next() == Some("error");
+    let is_of_web = matches!(number, 200..=599);
+    is_error && number >= LEAST_BEFORE_ERROR && !is_of_web && known_errors().iter().any(|known| known.code == number)
+}
+
+/// Whether a CUDA call stands before `=`, `:` or `->` and the number: `cuInit(0) = 3`.
+fn is_result_of_a_call(before: &[Token]) -> bool {
+    let mut rest = before.iter().rev().peekable();
+    let mut has_sign = false;
+    while let Some(Token::Mark(mark)) = rest.peek() {
+        match mark {
+            '=' | ':' | '>' => has_sign = true,
+            ')' => {
+                // The arguments of the call.
+                rest.by_ref().find(|token| **token == Token::Mark('('));
+                continue;
+            }
+            '-' | '"' | '`' | '\'' => {}
+            _ => return false,
+        }
+        rest.next();
+    }
+    let Some(Token::Word(call)) = rest.next() else { return false };
+    let gives_a_figure = ["count", "version", "getdevice", "getattribute", "memgetinfo"];
+    has_sign && is_call(call) && !gives_a_figure.iter().any(|end| call.contains(end))
+}
+
+fn is_call(word: &str) -> bool {
+    cuda_pitfalls_calls::all().any(|call| call.name.eq_ignore_ascii_case(word))
+}
+
+/// Whether a number counts or measures what follows it, or is one of several.
+fn is_counted(after: &[Token]) -> bool {
+    match after {
+        [Token::Mark('%' | '/' | '-'), ..] => true,
+        [Token::Mark(':' | ','), Token::Number(_) | Token::Figure, ..] => true,
+        [Token::Word(word), ..] => COUNTED.contains(&word.as_str()),
+        _ => false,
+    }
+}
+
+const COUNTED: [&str; 44] = [
+    "gpus",
+    "gpu",
+    "devices",
+    "cards",
+    "times",
+    "workers",
+    "nodes",
+    "ranks",
+    "processes",
+    "threads",
+    "steps",
+    "step",
+    "epochs",
+    "epoch",
+    "s",
+    "sec",
+    "secs",
+    "seconds",
+    "ms",
+    "us",
+    "min",
+    "minutes",
+    "h",
+    "hours",
+    "days",
+    "kb",
+    "mb",
+    "gb",
+    "tb",
+    "kib",
+    "mib",
+    "gib",
+    "bytes",
+    "of",
+    "out",
+    "x",
+    "tokens",
+    "batches",
+    "requests",
+    "cores",
+    "containers",
+    "instances",
+    "errors",
+    "or",
+];
+
+/// Whether after a number the sentence goes on about where or when, so that the number is a whole part of it.
+fn is_followed_by_more(after: &[Token]) -> bool {
+    let [Token::Word(word), ..] = after else { return true };
+    GOES_ON.contains(&word.as_str())
+}
+
+const GOES_ON: [&str; 36] = [
+    "on", "in", "when", "while", "after", "at", "from", "during", "for", "inside", "and", "but", "as", "if", "under",
+    "by", "then", "is", "was", "means", "meaning", "not", "only", "since", "because", "within", "with", "until",
+    "returned", "occurred", "happened", "here", "again", "even", "although", "that",
+];
+
+/// Whether one of the words before a number says that it belongs to something else: an exit code, a line, another
+/// library.
+fn belongs_to_another(before: &[Token]) -> bool {
+    let near: Vec<&str> = words_of(before).rev().take(REACH).collect();
+    let is_other = |word: &&str| {
+        OTHERS.contains(word)
+            || ["cublas", "cudnn", "cufft", "nccl", "cusolver", "cusparse", "hip"]
+                .iter()
+                .any(|library| word.starts_with(library))
+    };
+    near.iter().any(is_other)
+}
+
+const OTHERS: [&str; 26] = [
+    "exit",
+    "exited",
+    "exits",
+    "http",
+    "https",
+    "signal",
+    "xid",
+    "errno",
+    "rocm",
+    "opencl",
+    "vulkan",
+    "opengl",
+    "gl",
+    "subprocess",
+    "make",
+    "nvcc",
+    "gcc",
+    "cmake",
+    "ninja",
+    "pip",
+    "returncode",
+    "curl",
+    "apt",
+    "dkms",
+    "installer",
+    "rpc",
+];
+
+/// What is numbered: `torch 200 error` is about a version.
+const NUMBERED: [&str; 16] = [
+    "version",
+    "driver",
+    "cuda",
+    "torch",
+    "pytorch",
+    "tensorflow",
+    "python",
+    "gpu",
+    "device",
+    "rank",
+    "line",
+    "step",
+    "epoch",
+    "port",
+    "page",
+    "node",
+];
 
 /// Whether the number after this word is likely a status.
 fn names_an_error(word: &str) -> bool {
-    let words =
-        ["error", "err", "errno", "status", "code", "failure", "failed", "returned", "returns", "result", "retcode"];
-    words.contains(&word) || word.ends_with("error") || word.ends_with("_status")
+    let words = [
+        "err", "error", "failure", "failed", "fails", "fail", "returned", "returns", "return", "gives", "gave", "got",
+        "retcode", "ret",
+    ];
+    words.contains(&word) || word.ends_with("error") || word.ends_with("_status") || word.ends_with("_err")
 }
 
-/// Whether a number some words further on is likely a status.
-fn names_a_failure(word: &str) -> bool {
-    names_an_error(word) && !matches!(word, "code" | "status" | "result")
-}
-
-fn names_a_call(word: &str) -> bool {
-    word == "cuinit" || word.starts_with("cudaget") || word.starts_with("cudasuccess") || word.starts_with("cudaset")
-}
-
-/// Whether the number after this word is another one: an exit code, a line, an answer of a web server.
-fn names_another_number(word: &str) -> bool {
-    ["exit", "http", "https", "line", "step", "epoch", "port", "signal", "exited", "page", "xid"].contains(&word)
-}
-
-fn is_about_cuda(line: &str) -> bool {
+/// Whether a line names CUDA, its libraries or a GPU.
+pub(super) fn is_about_cuda(line: &str) -> bool {
     let lower = line.to_lowercase();
-    ["cuda", "cuinit", "nvml", "nvidia", "gpu"].iter().any(|word| lower.contains(word))
+    ["cuda", "cuinit", "nvml", "nvidia", "gpu", "cupy", "numba"].iter().any(|word| lower.contains(word))
 }
 
-/// The errors whose messages a line has.
-fn messages(line: &str, is_about_cuda: bool) -> Vec<Term> {
-    let line = line.to_lowercase();
-    let is_of_cuda = is_about_cuda && !line.contains("nvidia-container-cli") && !line.contains("nvml");
-    // Other programs say short ones and 800 too, so CUDA must be named beside them.
-    let is_said = |known: &KnownError, message: &str| {
-        line.contains(&message.to_lowercase()) && (is_of_cuda || (message.split(' ').count() > 2 && known.code != 800))
-    };
-    let said = FILE.error.iter().filter(|known| known.messages().any(|message| is_said(known, message)));
-    said.map(|known| Term::error(known.code)).collect()
+fn words_of(tokens: &[Token]) -> impl DoubleEndedIterator<Item = &str> {
+    tokens.iter().filter_map(|token| match token {
+        Token::Word(word) => Some(word.as_str()),
+        _ => None,
+    })
 }
 
-/// A text without what frameworks print below every error, and without lines that are about something else.
-pub(super) fn without_boilerplate(text: &str) -> String {
-    let mut text = FILE.boilerplate.iter().fold(text.to_owned(), |text, phrase| text.replace(phrase.as_str(), ""));
-    if text.lines().any(is_elsewhere) {
-        text = text.lines().filter(|line| !is_elsewhere(line)).fold(String::new(), |text, line| text + line + "\n");
+/// A line taken apart. Whitespace only parts words and numbers.
+fn tokens(line: &str) -> Vec<Token> {
+    let mut found = Vec::new();
+    let mut part = String::new();
+    let mut letters = line.chars().peekable();
+    while let Some(letter) = letters.next() {
+        // `3.12`, `v2.21`, `cuda_driver.cc`: one part each.
+        let is_inner_point = letter == '.' && !part.is_empty() && letters.peek().is_some_and(|next| is_of_word(*next));
+        if is_of_word(letter) || is_inner_point {
+            part.push(letter);
+            continue;
+        }
+        found.extend(token(&std::mem::take(&mut part)));
+        if !letter.is_whitespace() {
+            found.push(Token::Mark(letter));
+        }
     }
-    text
+    found.extend(token(&part));
+    found
 }
 
-fn is_elsewhere(line: &str) -> bool {
-    let line = line.to_lowercase();
-    FILE.elsewhere.iter().any(|word| line.contains(word.as_str()))
+fn is_of_word(letter: char) -> bool {
+    letter.is_alphanumeric() || letter == '_'
 }
 
-/// What is known of the messages in a text that are no status, in the order of the file.
-pub(super) fn messages_with_advice(text: &str) -> impl Iterator<Item = &'static Advice> {
-    let text = text.to_lowercase();
-    FILE.advice.iter().filter(move |advice| advice.says.iter().any(|said| text.contains(&said.to_lowercase())))
-}
-
-pub(super) fn advice(code: u32) -> Option<&'static Advice> {
-    FILE.advice.iter().find(|advice| advice.codes.contains(&code))
-}
-
-/// What the libraries call an error, and what they say of it.
-pub(super) fn described(code: u32) -> Option<(Vec<&'static str>, Option<String>)> {
-    let names = [CallLibrary::Runtime, CallLibrary::Driver]
-        .into_iter()
-        .filter_map(|library| status::name(library, code.into()));
-    let names: Vec<&str> = names.collect();
-    (!names.is_empty()).then(|| (names, status::message(code).map(str::to_owned)))
-}
-
-/// What is known to help against each error, in the order in which a page has them.
-pub fn all_advice() -> &'static [Advice] {
-    &FILE.advice
+/// What a part of a line is. The end of a name with points says what it is: `cuInit` of `cydriver.cuInit`.
+fn token(part: &str) -> Option<Token> {
+    let end = part.rsplit('.').next().filter(|end| !end.is_empty())?;
+    let is_file = end.len() < part.len() && end.len() <= LONGEST_SUFFIX && !part.starts_with("torch");
+    Some(match part.parse::<u32>() {
+        Ok(number) if part.len() <= 5 => Token::Number(number),
+        _ if is_file || part.starts_with(|letter: char| letter.is_ascii_digit()) => Token::Figure,
+        _ => Token::Word(end.to_lowercase()),
+    })
 }
 
 #[cfg(test)]
@@ -243,66 +407,106 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_error_of_the_file_has_a_name_and_is_there_once() {
-        let file: AdviceFile = toml::from_str(SOURCE).unwrap();
-        assert!(file.error.len() > 30);
-        for known in &file.error {
-            assert!(described(known.code).is_some(), "{known:?}");
-            assert_eq!(file.error.iter().filter(|other| other.code == known.code).count(), 1, "{known:?}");
-            assert!(status::message(known.code).is_some(), "{known:?}");
-        }
-    }
-
-    #[test]
-    fn every_cause_is_measured_by_a_scenario_or_read_at_an_address() {
-        let file: AdviceFile = toml::from_str(SOURCE).unwrap();
-        let scenarios = cuda_pitfalls_core::catalogue::select(&[]).unwrap();
-        let mut ids = std::collections::BTreeSet::new();
-        for advice in &file.advice {
-            assert!(ids.insert(&advice.id), "{}", advice.id);
-            assert!(!advice.codes.is_empty() || !advice.says.is_empty(), "{}", advice.id);
-            for cause in &advice.causes {
-                match (&cause.scenario, &cause.survey, &cause.source) {
-                    (Some(name), None, None) => assert!(scenarios.iter().any(|known| known.name == *name), "{name}"),
-                    (None, Some(kind), None) => {
-                        assert!(crate::survey::SurveyKind::all().iter().any(|known| known.name() == kind), "{kind}");
-                    }
-                    (None, None, Some(address)) => assert!(address.starts_with("https://"), "{address}"),
-                    both => panic!("{}: {both:?}", advice.id),
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn a_number_is_an_error_only_beside_what_says_so() {
+    fn a_number_is_an_error_only_where_it_is_bound_as_one() {
         for (text, code) in [
             ("700", 700),
             ("error 700", 700),
             ("CUDA error(700)", 700),
+            ("CUDA error 700 on rank 3", 700),
+            ("cuda runtime error (38) : no device", 100),
+            ("CUDA error: 35 (0x23) somewhere", 35),
             ("cuInit failed: 304", 304),
             ("cuInit = 3", 3),
+            ("cuInit(0) = 100", 100),
+            ("cuInit(0) returns 304", 304),
+            ("cuInit(0) returned 999, nvidia-smi works", 999),
+            ("cudaGetDeviceProperties returned 35", 35),
             ("Check failed: error == cudaSuccess (803 vs. 0)", 803),
             ("ggml_cuda_init: CUDA driver initialization failed with error 999", 999),
+            ("cuda driver library init failure: 3\"", 3),
+            ("cudaRuntimeGetVersion() failed with error #35", 35),
+            ("CUDA error: invalid device ordinal (code #101, ERROR_INVALID_DEVICE)", 101),
+            ("OpenMM on CUDA: Invalid error code (700)", 700),
+            ("failed call to cuInit: UNKNOWN ERROR (303)", 303),
+            ("operation cuInit(0) failed: Unknown CUDA error 303; cuGetErrorName failed", 303),
+            ("Error at driver init of CUDA: [100] Call to cuInit results in nothing", 100),
+            ("cuda_check(): runtime API error = 0400 in jit.cu", 400),
+            ("CUDA failure 77: somewhere", 700),
+            ("cuInit error code 304", 304),
+            ("what is cudaErrorIllegalAddress", 700),
+            ("CUDA_ERROR_NO_DEVICE", 100),
+            ("Not modelled by CUDA's simulated driver: error 60000", 60000),
+            ("Error 803: system has unsupported display driver / cuda driver combination", 803),
+            ("CUDA error 900: operation not permitted", 900),
         ] {
-            assert!(said(text, false).contains(&Term::error(code)), "{text}: {:?}", said(text, false));
-        }
-        for text in [
-            "Tried to allocate 300.00 MiB on GPU 0",
-            "GET /index.html HTTP/1.1 200 304",
-            "the CUDA program finished with exit code 100",
-            "step 700, loss 3",
-            "the request failed with status code 304 and was sent again",
-            "torch 2.11 on 100 GPUs, 201 steps",
-        ] {
-            assert_eq!(said(text, false), [], "{text}");
+            let found = codes_in_line(text, true);
+            assert_eq!(found.first().map(String::as_str), Some(format!("error/{code}").as_str()), "{text}: {found:?}");
         }
     }
 
     #[test]
-    fn an_old_number_is_today_s_error() {
-        assert_eq!(by_number(77), [Term::error(700)]);
-        assert_eq!(by_number(4), [Term::error(719), Term::error(4)]);
+    fn a_number_that_counts_dates_or_numbers_something_is_none() {
+        for text in [
+            "CUDA error when using torch 2.11",
+            "CUDA error with 4 GPUs",
+            "cuInit failed in Python 3.12",
+            "error in CUDA 11.8 container",
+            "CUDA error after 100 s",
+            "CUDA error, timeout of 100 s",
+            "CUDA error in step 999",
+            "CUDA error on GPU 3",
+            "CUDA error on device 2",
+            "CUDA error on rank 1",
+            "CUDA failed 3 times",
+            "CUDA failed: 2 of 8 GPUs",
+            "CUDA error 4 GPUs",
+            "CUDA error with NCCL 2.21",
+            "NCCL error 2 on GPU 1",
+            "cublas error 3 on the GPU",
+            "HTTP 500",
+            "HTTP error 500 from nvidia.com",
+            "GET /index.html HTTP/1.1 200 304",
+            "exit code 1",
+            "the CUDA program finished with exit code 100",
+            "the GPU job exited with code 2",
+            "errno 2",
+            "line 700",
+            "CUDA error at line 700",
+            "step 700, loss 3 on the GPU",
+            "step 999",
+            "Python 3.12",
+            "CUDA 11.8",
+            "torch 2.11",
+            "torch 2.11 on 100 GPUs, 201 steps",
+            "with 4 GPUs",
+            "NCCL 2.21",
+            "Tried to allocate 300.00 MiB on GPU 0",
+            "cudaGetDeviceCount: 8",
+            "cudaSetDevice(1) on the GPU",
+            "CUDA_VISIBLE_DEVICES=2",
+            "CUDA error: device-side assert at kernel.cu:700",
+            "the GPU request failed with status code 304 and was sent again",
+            "CUDA errors: 3",
+            "CUDA failed with driver 535",
+            "CUDA error: 12:30:01",
+            "54321",
+            "0",
+        ] {
+            assert_eq!(codes(text), Vec::<String>::new(), "{text}: {:?}", tokens(text));
+        }
+    }
+
+    #[test]
+    fn an_old_number_is_today_s_error_too() {
+        assert_eq!(by_number(77), [700]);
+        assert_eq!(by_number(4), [4, 719]);
         assert!(by_number(0).is_empty() && by_number(54_321).is_empty());
+    }
+
+    #[test]
+    fn a_number_of_nvml_is_none_of_cuda() {
+        assert_eq!(codes("nvmlInit_v2 returned 9"), ["message/nvml-driver-not-loaded"]);
+        assert_eq!(codes("nvmlInit failed with 18"), ["message/nvml-version-mismatch"]);
+        assert!(codes("nvmlInit returned 5").is_empty());
     }
 }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::error;
+use super::advice::without_boilerplate;
+use super::foreign;
+use super::message;
 use super::term::{Term, pairs};
 use super::words::{terms_of_code, terms_of_people};
 use crate::visibility::misspelt;
@@ -23,6 +25,8 @@ const MOST_LETTERS: usize = 2000;
 pub struct Query {
     /// The words that are looked up, in the order in which they came, as a person reads them.
     pub words: String,
+    /// The text as it was typed or pasted, where it is one line: it may be the name of something.
+    pub(super) line: String,
     /// Whether they were picked out of something pasted: what is not known of it speaks against nothing.
     pub is_pasted: bool,
     /// The frameworks that are named, as scenarios tag them.
@@ -35,11 +39,15 @@ pub struct Query {
     pub is_python: bool,
     /// Whether a function of CUDA or of C is named, and no framework.
     pub is_c: bool,
+    /// The accelerator that the text is about, where that is not NVIDIA's.
+    pub platform: Option<&'static str>,
     /// Each term with what it counts.
     pub(super) terms: BTreeMap<Term, f64>,
     pub(super) pairs: BTreeSet<(String, String)>,
     /// Variables that nothing is known to read, each with the one that it is spelt nearly as.
-    pub(super) misspelt: BTreeMap<String, String>,
+    pub misspelt: BTreeMap<String, String>,
+    /// The errors and messages that were said, by their ids; the best first.
+    pub(super) errors: Vec<String>,
     /// What was said, without code and places.
     pub(super) said: String,
     /// The terms of each line that was said.
@@ -52,12 +60,15 @@ impl Query {
         if text.trim().contains('\n') {
             return Query::pasted(text);
         }
-        Query::with(error::without_boilerplate(text).trim(), "", false)
+        let plain = without_boilerplate(text);
+        let query = Query::with(plain.trim(), "", false);
+        Query { errors: message::said(&plain), line: text.trim().to_owned(), ..query }
     }
 
     /// A traceback, a log or an error message: of it only what matters is looked up, no paths, addresses and times.
     pub fn pasted(text: &str) -> Query {
-        let text = error::without_boilerplate(text);
+        let line = text.trim().lines().next().filter(|line| line.len() == text.trim().len()).unwrap_or_default();
+        let text = without_boilerplate(text);
         let mut lines: Vec<String> = text.lines().map(|line| line.chars().take(MOST_LETTERS).collect()).collect();
         let is_log = lines.len() > 3;
         if lines.len() > 2 * MOST_LINES {
@@ -66,6 +77,9 @@ impl Query {
         }
         let mut said: Vec<String> = Vec::new();
         let mut code: Vec<String> = Vec::new();
+        // Of a log a line of code may only quote a message.
+        let printed = lines.iter().filter(|line| !(is_place(line) || is_log && is_code(line)));
+        let errors = message::said(&printed.cloned().collect::<Vec<_>>().join("\n"));
         for line in lines
             .iter()
             .take(MOST_LINES)
@@ -86,7 +100,7 @@ impl Query {
         }
         // An error is said last, and again and again: what comes last is what the program ended by.
         said.dedup();
-        Query::with(&said.join(" \n "), &code.join(" \n "), true)
+        Query { errors, line: line.to_owned(), ..Query::with(&said.join(" \n "), &code.join(" \n "), true) }
     }
 
     fn with(said: &str, code: &str, is_pasted: bool) -> Query {
@@ -105,6 +119,7 @@ impl Query {
         for term in terms_of_code(code) {
             query.terms.entry(term).or_insert(IN_CODE);
         }
+        query.platform = foreign::platform(said);
         query.is_one_word = said.split_whitespace().count() == 1;
         let lower = format!("{said} {code}").to_lowercase();
         let words: BTreeSet<&str> = lower.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
@@ -124,7 +139,9 @@ impl Query {
     /// Whether something of CUDA, of its tools or of a framework on it is named.
     pub(super) fn is_about_cuda(&self) -> bool {
         let lower = self.said.to_lowercase();
-        let has_name = ["cuda", "nvidia", "nvml", "gpu", "cupy", "numba", "vram", "mig", "device", "cuinit"];
+        let has_name = [
+            "cuda", "nvidia", "nvml", "gpu", "cupy", "numba", "vram", "mig", "device", "cuinit", "vllm", "ollama", "显",
+        ];
         !self.frameworks.is_empty() || has_name.iter().any(|name| lower.contains(name))
     }
 

@@ -37,11 +37,6 @@ impl Term {
     pub(super) fn error(code: u32) -> Term {
         Term::name(&format!("error {code}"))
     }
-
-    /// The number of an error; none for other terms.
-    pub(super) fn code(&self) -> Option<u32> {
-        self.text.strip_prefix("error ").filter(|_| self.is_name)?.parse().ok()
-    }
 }
 
 /// A text taken apart at everything that no name contains. A dot stays between two parts of a name, and a dash between

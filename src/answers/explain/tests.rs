@@ -1,22 +1,17 @@
-//! What is found for words of each kind, among the scenarios that come with the program.
-
-use std::sync::LazyLock;
+//! What is found for words of each kind, among what comes with the program.
 
 use super::*;
-use crate::summary;
-use cuda_pitfalls_core::catalogue;
 
-static SCENARIOS: LazyLock<Vec<Scenario>> = LazyLock::new(|| catalogue::select(&[]).unwrap());
-static SUMMARY: LazyLock<Summary> = LazyLock::new(summary::embedded);
-static EXPLAINER: LazyLock<Explainer<'static>> = LazyLock::new(|| Explainer::new(&SCENARIOS, &SUMMARY));
+fn found(words: &str) -> Explanation<'static> {
+    Explainer::embedded().explain(Query::parse(words))
+}
 
-fn names(words: &str) -> Vec<String> {
-    let found = EXPLAINER.explain(Query::parse(words));
-    found.answers.iter().map(|answer| answer.scenario.name.clone()).collect()
+fn scenarios(words: &str) -> Vec<String> {
+    found(words).answers.iter().map(|answer| answer.known.name.clone()).collect()
 }
 
 fn first(words: &str) -> String {
-    names(words).first().cloned().unwrap_or_default()
+    scenarios(words).first().cloned().unwrap_or_default()
 }
 
 #[test]
@@ -28,27 +23,99 @@ fn the_examples_of_the_documentation_find_their_answers() {
         ("cudaSetDevice", "context/set-device-is-eager"),
         ("cudaErrorInitializationError", "process/fork-after-cuinit"),
     ] {
-        assert_eq!(first(words), name, "{words}: {:?}", names(words));
+        assert_eq!(first(words), name, "{words}: {:?}", found(words).names());
+    }
+}
+
+/// A name is everything that the store calls something, and what people write instead of it.
+#[test]
+fn every_name_in_its_usual_spellings_answers_with_its_own_entry_first() {
+    let known = Known::embedded();
+    let mut wrong = Vec::new();
+    for (entry, name, spelt) in known.entries.iter().flat_map(spellings_of) {
+        let first = names::whole(&spelt, known).first().copied();
+        // What is spelt so may be the name of another one, and of several with one name the first is meant.
+        let own = [&spelt, name].into_iter().find_map(|name| known.named(name, <str as PartialEq>::eq).next());
+        if first != own {
+            wrong.push(format!("{spelt}: {:?}, not {}", first.map(|it| &it.id), entry.id));
+        }
+    }
+    assert!(wrong.is_empty(), "{} names:\n{}", wrong.len(), wrong.join("\n"));
+    for name in ["import vllm", "from vllm import LLM", "60000", "visibility/mask-after-nvml", "run", "exit code 4"] {
+        let explained = found(name);
+        assert!(explained.certainty.is_claimed(), "{name}");
+        assert_eq!(explained.names().first(), explained.said.first().map(|entry| &entry.id), "{name}");
+    }
+}
+
+/// Every name of an entry, as it is and as people write it.
+fn spellings_of(entry: &KnownEntry) -> impl Iterator<Item = (&KnownEntry, &String, String)> {
+    let spelt = |name: &String| [name.clone()].into_iter().chain(usual_spellings(entry.kind, name));
+    entry.names.iter().flat_map(move |name| spelt(name).map(move |spelt| (entry, name, spelt)))
+}
+
+/// What people write for a name: a call with its brackets or in other letters, an import in another form, a name of
+/// PyTorch without its package.
+fn usual_spellings(kind: EntryKind, name: &str) -> Vec<String> {
+    let is_path = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte));
+    match (kind, name.strip_prefix("import ")) {
+        (EntryKind::Call | EntryKind::Error | EntryKind::Status | EntryKind::Variable, _) if is_path(name) => {
+            vec![name.to_uppercase(), name.to_lowercase(), format!("{name}()"), format!("`{name}`")]
+        }
+        (EntryKind::Line, Some(module)) if is_path(module) => {
+            let parts = module.rsplit_once('.').map(|(package, last)| format!("from {package} import {last}"));
+            [format!("import {module} as m")].into_iter().chain(parts).collect()
+        }
+        (EntryKind::Line, None) if is_path(name) && name.contains('.') => {
+            let (module, last) = name.rsplit_once('.').unwrap_or_default();
+            let short = name.strip_prefix("torch.").map(str::to_owned);
+            [format!("{name}()"), format!("{name}(0)"), format!("from {module} import {last}")]
+                .into_iter()
+                .chain(short)
+                .collect()
+        }
+        _ => Vec::new(),
     }
 }
 
 #[test]
 fn of_a_call_that_no_question_is_about_the_survey_says_all() {
-    let found = EXPLAINER.explain(Query::parse("cudaGetErrorString"));
-    assert!(found.answers.is_empty() && found.facts.len() == 1, "{:?}", found.facts);
+    let explained = found("cudaGetErrorString");
+    assert_eq!(explained.certainty, Certainty::Named);
+    assert!(explained.answers.is_empty() && explained.said.len() == 1, "{:?}", explained.names());
     assert_eq!(first("500 MiB on GPU 0"), "context/guard-restore-pollutes-gpu0");
 }
 
 #[test]
+fn what_is_only_near_is_never_claimed() {
+    for words in ["torch.cuda.is_available mask", "memory on the wrong GPU"] {
+        let explained = found(words);
+        assert_eq!(explained.certainty, Certainty::Closest, "{words}: {:?}", explained.names());
+        assert!(explained.said.is_empty() && !explained.answers.is_empty());
+    }
+}
+
+#[test]
+fn a_misspelt_variable_is_the_one_that_was_meant() {
+    for (words, meant) in
+        [("CUDA_LAUNCH_BLOCKNG=1", "CUDA_LAUNCH_BLOCKING"), ("CUDA_VISIBLE_DEVICE=2", "CUDA_VISIBLE_DEVICES")]
+    {
+        let explained = found(words);
+        assert_eq!(explained.names()[0], format!("variable/{meant}"));
+        assert_eq!(explained.query.misspelt.values().collect::<Vec<_>>(), [meant]);
+    }
+}
+
+#[test]
 fn misspelt_words_find_the_same() {
-    for (misspelt, right) in [
-        ("cudaSetDevise", "cudaSetDevice"),
-        ("CUDA_LAUNCH_BLOKING", "CUDA_LAUNCH_BLOCKING"),
-        ("zombbie process holds memory", "zombie process holds memory"),
-        ("torch pin_memroy", "torch pin_memory"),
-    ] {
-        assert_eq!(first(misspelt), first(right), "{misspelt}: {:?}", names(misspelt));
+    for (misspelt, right) in
+        [("zombbie process holds memory", "zombie process holds memory"), ("torch pin_memroy", "torch pin_memory")]
+    {
+        assert_eq!(first(misspelt), first(right), "{misspelt}: {:?}", scenarios(misspelt));
         assert!(!first(right).is_empty());
+    }
+    for (misspelt, right) in [("cudaSetDevise", "cudaSetDevice"), ("CUDA_LAUNCH_BLOKING", "CUDA_LAUNCH_BLOCKING")] {
+        assert_eq!(first(misspelt), first(right), "{misspelt}: {:?}", scenarios(misspelt));
     }
 }
 
@@ -56,28 +123,22 @@ fn misspelt_words_find_the_same() {
 fn a_pasted_traceback_finds_what_its_message_finds() {
     let pasted = "Traceback (most recent call last):\n  File \"/x/site-packages/torch/cuda/__init__.py\", line 305, in _lazy_init\n    raise RuntimeError(\nRuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' start method\n";
     assert_eq!(first(pasted), "framework/torch-fork-after-available");
+    assert_eq!(found(pasted).certainty, Certainty::Said);
 }
 
 #[test]
 fn the_word_of_an_answer_is_that_of_what_is_expected() {
-    let of = |name: &str| word(SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap());
-    assert_eq!(of("process/fork-after-cuinit"), Word::Yes);
-    assert_eq!(of("visibility/mask-after-nvml"), Word::No);
-    assert_eq!(of("context/set-device-is-eager"), Word::Depends);
-    assert_eq!(of("visibility/mask-after-version-query"), Word::Depends);
+    let word = |name: &str| Known::embedded().scenario(name).unwrap().word;
+    assert_eq!(word("process/fork-after-cuinit"), Word::Yes);
+    assert_eq!(word("visibility/mask-after-nvml"), Word::No);
+    assert_eq!(word("context/set-device-is-eager"), Word::Depends);
+    assert_eq!(word("visibility/mask-after-version-query"), Word::Depends);
 }
 
 #[test]
-fn scenarios_are_found_by_their_own_questions() {
-    let is_found = |scenario: &&Scenario| {
-        let found = EXPLAINER.explain(Query::parse(&scenario.question));
-        found.answers.first().is_some_and(|answer| answer.scenario.name == scenario.name)
-    };
-    let lost: Vec<&str> = SCENARIOS
-        .iter()
-        .step_by(4)
-        .filter(|scenario| !is_found(scenario))
-        .map(|scenario| scenario.name.as_str())
-        .collect();
-    assert!(lost.len() <= 2, "{lost:?}");
+fn the_ranking_of_the_program_is_that_of_its_scenarios() {
+    let scenarios = catalogue::select(&[]).unwrap();
+    let text = ranking(&scenarios);
+    assert!(text == cuda_pitfalls_scenarios::RANKING, "`cargo xtask bless` writes it anew");
+    assert!(Ranking::parse(&text).is_ok());
 }

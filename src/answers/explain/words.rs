@@ -6,7 +6,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use super::error;
+use super::error::term_of_name;
+use super::message;
 use super::term::{Term, pieces};
 use cuda_pitfalls_core::scenario::framework::frameworks;
 
@@ -35,7 +36,7 @@ const LONGEST_LIST: usize = 12;
 
 /// The terms of a text, in its order. Names come before the words that they are made of.
 pub(super) fn terms(text: &str) -> Vec<Term> {
-    terms_with(text, error::said(text, true))
+    terms_with(text, message::terms(text, true))
 }
 
 /// The terms of lines of code, in which no error is said.
@@ -83,7 +84,7 @@ fn terms_with(text: &str, errors: Vec<Term>) -> Vec<Term> {
 /// The terms of what people say or paste. Some hundred MiB also stand for a context, because people see the amount
 /// and do not know what it is.
 pub(super) fn terms_of_people(text: &str) -> Vec<Term> {
-    let mut found = terms_with(text, error::said(text, false));
+    let mut found = terms_with(text, message::terms(text, false));
     if has_size_of_a_context(text) {
         found.push(Term::name(SIZE_OF_A_CONTEXT));
         found.extend(terms("make a context"));
@@ -139,7 +140,7 @@ fn names(piece: &str) -> Vec<Term> {
         if !(part.contains('_') || has_capital && has_small) {
             continue;
         }
-        found.extend(error::by_name(part));
+        found.extend(term_of_name(part));
         found.push(Term::name(part));
     }
     found

@@ -57,6 +57,22 @@ enum VariableReader {
     Launcher,
 }
 
+impl VariableReader {
+    const fn in_words(self) -> &'static str {
+        match self {
+            VariableReader::CuInit => "cuInit",
+            VariableReader::Libcuda => "libcuda",
+            VariableReader::Mps => "the MPS daemon and its clients",
+            VariableReader::Library => "a library above CUDA",
+            VariableReader::Framework => "a framework",
+            VariableReader::Container => "container runtimes",
+            VariableReader::Hook => "the injection library of cuda-pitfalls",
+            VariableReader::Scheduler => "programs of a scheduler's job",
+            VariableReader::Launcher => "the processes of a launcher",
+        }
+    }
+}
+
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct VariableFile {
@@ -70,6 +86,11 @@ static FILE: LazyLock<VariableFile> =
 
 fn names(which: impl Fn(&KnownVariable) -> bool) -> impl Iterator<Item = &'static str> {
     FILE.variable.iter().filter(move |variable| which(variable)).map(|variable| variable.name.as_str())
+}
+
+/// Every variable, with who reads it, in words.
+pub fn readers() -> impl Iterator<Item = (&'static str, &'static str)> {
+    FILE.variable.iter().map(|variable| (variable.name.as_str(), variable.read_by.in_words()))
 }
 
 fn known(name: &str) -> Option<&'static KnownVariable> {

@@ -3,11 +3,36 @@
 use clap::Command;
 use clap_complete::Shell;
 
+/// After `explain` bash offers the names that it knows beside what the script offers.
+const BASH: &str = r#"
+_cuda_pitfalls_names() {
+    _cuda__pitfalls "$@"
+    if [[ "${COMP_WORDS[1]}" == explain && "${COMP_WORDS[COMP_CWORD]}" != -* ]]; then
+        COMPREPLY+=( $(compgen -W "$(cuda-pitfalls list --names)" -- "${COMP_WORDS[COMP_CWORD]}") )
+    fi
+}
+complete -F _cuda_pitfalls_names -o bashdefault -o default cuda-pitfalls
+"#;
+const FISH: &str = r#"
+complete -c cuda-pitfalls -n "__fish_cuda_pitfalls_using_subcommand explain" -f -a "(cuda-pitfalls list --names)"
+"#;
+/// What zsh does for the words of `explain`, instead of completing the names of files.
+const ZSH: &str = r#":{compadd -- ${(f)"$(cuda-pitfalls list --names)"}}'"#;
+
 /// The script for this shell. What a run starts is left out: the scripts would offer hidden commands too.
 pub(super) fn script(program: &Command, shell: Shell) -> String {
     let shown = program.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
     let mut command = Command::new("cuda-pitfalls").version(env!("CARGO_PKG_VERSION")).subcommands(shown);
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, "cuda-pitfalls", &mut script);
-    String::from_utf8_lossy(&script).into_owned()
+    let script = String::from_utf8_lossy(&script).into_owned();
+    match shell {
+        Shell::Bash => script + BASH,
+        Shell::Fish => script + FISH,
+        Shell::Zsh => match script.split_once("'*::words -- ") {
+            Some((before, after)) => format!("{before}'*::words -- {}", after.replacen(":_default'", ZSH, 1)),
+            None => script,
+        },
+        _ => script,
+    }
 }

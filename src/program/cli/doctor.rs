@@ -12,7 +12,7 @@ use crate::run::options::WHERE;
 use crate::terminal;
 use cuda_pitfalls_answers::doctor::{diagnose, findings};
 use cuda_pitfalls_answers::exit::Exit;
-use cuda_pitfalls_answers::summary;
+use cuda_pitfalls_answers::known::Known;
 use cuda_pitfalls_core::text::json;
 use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_render::doctor as page;
@@ -70,9 +70,9 @@ fn examine(doctor: &mut Doctor<'_>, arguments: &DoctorArguments) -> Result<Exit,
             (page::process_text(&seen, &found, width), page::process_document(&seen, &found), found.exit())
         }
         None => {
-            let needs = summary::embedded().needs;
-            let examination = doctor.examine(&needs)?;
-            let diagnosed = diagnose(&examination, &needs);
+            let needs = &Known::embedded().needs;
+            let examination = doctor.examine(needs)?;
+            let diagnosed = diagnose(&examination, needs);
             let text = page::text(&examination, &diagnosed, width);
             (text, page::document(&examination, &diagnosed), diagnosed.state.exit())
         }

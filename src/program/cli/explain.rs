@@ -5,13 +5,12 @@ use std::io::{self, IsTerminal, Write};
 
 use clap::Args;
 
-use super::output::{Outcome, ended, fail, fail_rendered, is_styled, print};
+use super::output::{Outcome, ended, fail, print};
 use super::trace::{end_as, not_started};
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::explain::{Certainty, Explainer, Query};
-use cuda_pitfalls_answers::summary;
-use cuda_pitfalls_core::{catalogue, input};
+use cuda_pitfalls_core::input;
 use cuda_pitfalls_instrument::output;
 use cuda_pitfalls_render::explain as page;
 use cuda_pitfalls_trace::tracer::{self, Ended, TracerError};
@@ -59,10 +58,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Outcome {
         }
         words => Heard { query: Query::parse(&words.join(" ")), passed: None, ran: None },
     };
-    let scenarios =
-        catalogue::select(&[]).map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Internal, *json))?;
-    let summary = summary::embedded();
-    let found = Explainer::new(&scenarios, &summary).explain(heard.query);
+    let found = Explainer::embedded().explain(heard.query);
     let shown = match heard.passed {
         _ if *json => {
             print(&format!("{}\n", serde_json::to_string_pretty(&page::document(&found)).unwrap_or_default()))
@@ -71,8 +67,9 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Outcome {
         Some(passed) => {
             let text = page::text(&found, terminal::width(&io::stderr()));
             let about = if heard.ran.is_some() { "what it wrote on stderr" } else { "the end of this input" };
-            // A program that went well may say on stderr what it wants.
-            let is_told = heard.ran.is_none_or(|ran| ran.code != Some(0) || found.certainty != Certainty::Nothing);
+            // A program that went well may say on stderr what it wants, and one that says nothing is not answered.
+            let is_found = found.certainty != Certainty::Nothing;
+            let is_told = heard.ran.is_none_or(|ran| is_found || ran.code != Some(0) && !found.query.words.is_empty());
             if is_told {
                 let _ = writeln!(io::stderr(), "\ncuda-pitfalls: about {about}\n\n{}", text.trim_end());
             }

@@ -9,6 +9,7 @@ use super::output::{Outcome, ended, fail_rendered, is_styled, print};
 use crate::run::options::ExclusionOptions;
 use crate::terminal;
 use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_answers::known::Known;
 use cuda_pitfalls_core::catalogue::{self, Selection};
 use cuda_pitfalls_core::text::escape;
 use cuda_pitfalls_render::listing;
@@ -23,6 +24,9 @@ pub(super) struct ListArguments {
     /// List what people see instead, with how many questions each has.
     #[arg(long)]
     symptoms: bool,
+    /// List the names that `explain` knows instead, for completion in a shell: those without blanks.
+    #[arg(long, conflicts_with_all = ["symptoms", "json", "selectors", "exclude"])]
+    names: bool,
     /// As JSON.
     #[arg(long)]
     json: bool,
@@ -46,7 +50,10 @@ pub(super) struct CheckArguments {
 }
 
 pub(super) fn list(arguments: &ListArguments) -> Outcome {
-    let ListArguments { selectors, left_out, symptoms, json } = arguments;
+    let ListArguments { selectors, left_out, symptoms, names, json } = arguments;
+    if *names {
+        return Ok(print(&Known::embedded().words()));
+    }
     let left_out = &left_out.exclude;
     let outlines = catalogue::list(selectors, left_out)
         .map_err(|error| fail_rendered(&error.render(is_styled()), Exit::Usage, *json))?;

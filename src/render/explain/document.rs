@@ -1,12 +1,14 @@
 //! What `explain` found as one JSON document, which `explain --json` prints.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::instead::{compared, since, written};
 use crate::listing::show::command;
-use cuda_pitfalls_answers::explain::{Certainty, Explanation, NameFact, ScenarioAnswer, Word, word};
-use cuda_pitfalls_answers::summary::Basis;
+use cuda_pitfalls_answers::explain::{Advice, Certainty, Explanation, ScenarioAnswer};
+use cuda_pitfalls_answers::known::{Basis, KnownEntry, Word};
 use cuda_pitfalls_core::report::SchemaId;
 
 const SCHEMA: &str = "cuda-pitfalls-explanation";
@@ -21,15 +23,27 @@ pub struct ExplanationDocument {
     words: String,
     /// The frameworks that the text names, as scenarios tag them.
     frameworks: Vec<String>,
-    /// How sure it is that the first answer is right. With `known` or `said` it is claimed; `nothing` means that nothing
-    /// in the text is about CUDA's start-up.
+    /// How sure it is that the first answer is right. With `named`, `said` or `advised` it is claimed; `closest` are
+    /// ranked by their words and not claimed; `nothing` means that nothing in the text is about CUDA's start-up.
     certainty: Certainty,
-    /// The id of the symptom that was asked by its name; null elsewhere.
+    /// The id of the symptom that was asked; null elsewhere.
     symptom: Option<String>,
-    /// What is known of each call, line, variable, error or message that the text names.
-    known: Vec<NameFact>,
+    /// The variables that nothing is known to read, each with the one that it is spelt nearly as.
+    misspelt: BTreeMap<String, String>,
+    /// What is known of what the text says or names, such as a call, a line, a variable, an error or a message.
+    known: Vec<ExplainedEntry>,
     /// The scenarios that answer it, the likeliest first.
     answers: Vec<ExplainedScenario>,
+}
+
+/// Something that the text says or names.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[schemars(rename = "Known")]
+struct ExplainedEntry {
+    #[serde(flatten)]
+    entry: KnownEntry,
+    /// What is known to help; null if nothing is.
+    advice: Option<Advice>,
 }
 
 /// One scenario that answers a text.
@@ -84,47 +98,46 @@ pub fn document(explanation: &Explanation<'_>) -> ExplanationDocument {
         words: explanation.query.words.clone(),
         frameworks: explanation.query.frameworks.iter().map(|name| (*name).to_owned()).collect(),
         certainty: explanation.certainty,
-        symptom: explanation.symptom.map(|symptom| symptom.id.clone()),
-        known: explanation.facts.clone(),
-        answers: explanation.answers.iter().map(found).collect(),
+        symptom: explanation.symptom().and_then(|symptom| symptom.names.first().cloned()),
+        misspelt: explanation.query.misspelt.clone(),
+        known: explanation
+            .entries()
+            .map(|(entry, advice)| ExplainedEntry { entry: entry.clone(), advice: advice.cloned() })
+            .collect(),
+        answers: explanation.answers.iter().filter_map(found).collect(),
     }
 }
 
-fn found(answer: &ScenarioAnswer<'_>) -> ExplainedScenario {
-    let scenario = answer.scenario;
-    let word = word(scenario);
-    let control = compared(scenario).map(|(_, control)| control).filter(|_| word != Word::No);
-    ExplainedScenario {
-        name: scenario.name.clone(),
-        question: scenario.question.clone(),
-        word,
-        answer: scenario.answer.clone(),
+fn found(answer: &ScenarioAnswer<'_>) -> Option<ExplainedScenario> {
+    let (known, scenario) = (answer.known, answer.scenario()?);
+    let control = compared(&scenario).map(|(_, control)| control).filter(|_| known.word != Word::No);
+    Some(ExplainedScenario {
+        name: known.name.clone(),
+        question: known.question.clone(),
+        word: known.word,
+        answer: known.answer.clone(),
         workaround: scenario.workaround.clone(),
         language: if scenario.has_python_lines() { LineLanguage::Python } else { LineLanguage::C },
         write: control.map(written).unwrap_or_default(),
-        versions: since(answer),
-        machines: answer.machines.clone(),
-        basis: answer.basis.cloned(),
-        symptoms: scenario.symptoms.clone(),
-        sources: scenario.sources.clone(),
-        run: command(scenario),
+        versions: since(known, &scenario),
+        machines: known.machines.clone(),
+        basis: known.basis.clone(),
+        symptoms: known.symptoms.clone(),
+        run: command(&scenario),
+        sources: scenario.sources,
         score: (answer.score * 100.0).round() / 100.0,
-    }
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use cuda_pitfalls_answers::explain::{Explainer, Query};
-    use cuda_pitfalls_answers::summary;
-    use cuda_pitfalls_core::catalogue;
     use serde_json::json;
 
     #[test]
     fn the_document_has_what_the_screen_has() {
-        let (scenarios, summary) = (catalogue::select(&[]).unwrap(), summary::embedded());
-        let explainer = Explainer::new(&scenarios, &summary);
-        let found = explainer.explain(Query::parse("Does fork after cuInit work?"));
+        let found = Explainer::embedded().explain(Query::parse("Does fork after cuInit work?"));
         let document = serde_json::to_value(super::document(&found)).unwrap();
         let first = &document["answers"][0];
         assert_eq!((&first["name"], &first["word"]), (&json!("process/fork-after-cuinit"), &json!("yes")));

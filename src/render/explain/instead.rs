@@ -1,7 +1,7 @@
 //! What to write instead of what a question warns of, and with which versions.
 
-use crate::{lines, listing, releases, versions};
-use cuda_pitfalls_answers::explain::ScenarioAnswer;
+use crate::{lines, listing, versions};
+use cuda_pitfalls_answers::known::KnownScenario;
 use cuda_pitfalls_calls::Effect;
 use cuda_pitfalls_core::scenario::{Case, Scalar, Scenario, Step};
 
@@ -36,8 +36,8 @@ fn planned(line: &str) -> String {
 
 /// With which version the pitfall shows, where an expectation asks for one, up to which one that is known, and in which
 /// releases the line that decides calls `cuInit`.
-pub(super) fn since(answer: &ScenarioAnswer<'_>) -> Vec<String> {
-    let Some(instance) = answer.scenario.instances.first() else { return Vec::new() };
+pub(super) fn since(known: &KnownScenario, scenario: &Scenario) -> Vec<String> {
+    let Some(instance) = scenario.instances.first() else { return Vec::new() };
     let is_conditional = instance.expect.iter().any(|entry| {
         versions::is_versioned(&entry.when)
             || !entry.when.packages.is_empty()
@@ -47,10 +47,10 @@ pub(super) fn since(answer: &ScenarioAnswer<'_>) -> Vec<String> {
     if is_conditional {
         found = versions::lines(&instance.expect, Scalar::to_string);
         found.dedup();
-        let newest = answer.basis.map(|basis| basis.newest.join(", ")).filter(|newest| !newest.is_empty());
-        let on = if answer.releases.is_empty() { "" } else { " on a GPU" };
+        let newest = known.basis.as_ref().map(|basis| basis.newest.join(", ")).filter(|newest| !newest.is_empty());
+        let on = if known.releases.is_empty() { "" } else { " on a GPU" };
         found.extend(newest.map(|newest| format!("newer than {newest}: not measured{on}")));
     }
-    found.extend(answer.releases.iter().map(|facts| format!("without a GPU, {}", releases::line(facts))));
+    found.extend(known.releases.iter().map(|clause| format!("without a GPU, {clause}")));
     found
 }

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use cuda_pitfalls::judge::{self, Facts, planned_today};
+use cuda_pitfalls::known::Basis;
 use cuda_pitfalls::machine::{Interpreter, Machine};
 use cuda_pitfalls::observe::Scene;
 use cuda_pitfalls::render::words;
 use cuda_pitfalls::report::{CaseReport, Report, ScenarioReport};
 use cuda_pitfalls::scenario::python::with_needed;
 use cuda_pitfalls::scenario::{Check, Instance, Python, Scenario};
-use cuda_pitfalls::summary::Basis;
 use cuda_pitfalls::text::counts::counted;
 use cuda_pitfalls::text::versions::{Version, name, number};
 use cuda_pitfalls::verdict::{Kind, Provenance, Verdict};

@@ -26,7 +26,7 @@ fn the_right_answer_comes_first_for_most_of_what_people_write() {
     }
     // Each half has its own shares, in percent: a ranking that fits the texts it was tuned on must not hide that it finds
     // less of the others.
-    for (half, is_held_out, first, three, claimed) in [("tuned on", false, 80, 88, 6), ("held out", true, 72, 82, 8)] {
+    for (half, is_held_out, first, three, claimed) in [("tuned on", false, 80, 88, 3), ("held out", true, 72, 82, 4)] {
         let counts = RankCounts::of_ranked(ranked.iter().filter(|ranked| ranked.is_held_out == is_held_out));
         println!("{half}: {counts:?}");
         assert!(counts.all >= 150, "{half}: {counts:?}");

@@ -1,8 +1,7 @@
 //! Rows for tests of surveys and of their pages.
 
 use super::CallRow;
-use crate::survey::{RowAttempts, Unmeasured};
-use cuda_pitfalls_core::verdict::Reason;
+use crate::survey::RowAttempts;
 
 /// A measured row of `cudaSetDevice`.
 pub(crate) fn row(version: &str, freezes: bool, context: bool) -> CallRow {
@@ -20,11 +19,4 @@ pub(crate) fn row(version: &str, freezes: bool, context: bool) -> CallRow {
         standing: RowAttempts { attempts: 3, ..RowAttempts::default() },
         seen: Vec::new(),
     }
-}
-
-/// A row without facts, for this reason.
-pub(crate) fn absent(version: &str, reason: Reason) -> CallRow {
-    let unmeasured = Unmeasured { reason, detail: String::new() };
-    let standing = RowAttempts { unmeasured: Some(unmeasured), ..RowAttempts::default() };
-    CallRow { standing, ..row(version, false, false) }
 }

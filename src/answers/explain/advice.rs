@@ -1,0 +1,179 @@
+//! What is known of errors and messages: their numbers, what is said of them, what causes them and what helps.
+//! It is read from `scenarios/errors.toml`.
+
+use std::sync::LazyLock;
+
+use cuda_pitfalls_calls::status;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+const SOURCE: &str = cuda_pitfalls_scenarios::ERRORS;
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct KnownError {
+    pub(super) code: u32,
+    /// What an older release said of it.
+    #[serde(default)]
+    says: Option<String>,
+    /// The number that libcudart gave it before CUDA 10.1.
+    #[serde(default)]
+    pub(super) old: Option<u32>,
+}
+
+/// A message that scenarios are about.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ScenarioMessage {
+    /// As it is printed.
+    pub(super) says: String,
+    /// Names of scenarios, the best first, or `symptom/ID`.
+    pub(super) answers: Vec<String>,
+}
+
+/// What an error means, what causes it, and what to do first.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Advice {
+    /// Its name, such as `error/999` or `message/no-cuda-gpus`.
+    pub id: String,
+    /// The statuses of CUDA that it is about; empty for a message that is no status.
+    #[serde(default)]
+    pub codes: Vec<u32>,
+    /// Messages that programs print.
+    #[serde(default)]
+    pub says: Vec<String>,
+    /// What it means, in a sentence.
+    pub means: String,
+    /// What can cause it. How likely each is was not measured.
+    pub causes: Vec<ErrorCause>,
+    /// What to do first.
+    pub first: String,
+    /// Whether `doctor` can tell which of the causes it is, on the machine where it happens.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub doctor: bool,
+}
+
+/// A cause of an error, with what says so: a scenario or a survey that measured it, or the source where it was read.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[schemars(rename = "Cause")]
+#[serde(deny_unknown_fields)]
+pub struct ErrorCause {
+    /// The cause.
+    pub cause: String,
+    /// The scenario that measured it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<String>,
+    /// The survey that measured it, such as `errors`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub survey: Option<String>,
+    /// The address where it was read. It was not measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// How to tell it apart from the others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tell: Option<String>,
+}
+
+impl ErrorCause {
+    /// Whether this project measured it.
+    pub fn is_measured(&self) -> bool {
+        self.scenario.is_some() || self.survey.is_some()
+    }
+}
+
+impl KnownError {
+    /// The messages that programs print, today's first.
+    pub(super) fn messages(&self) -> impl Iterator<Item = &str> {
+        status::message(self.code).into_iter().chain(self.says.as_deref())
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AdviceFile {
+    error: Vec<KnownError>,
+    message: Vec<ScenarioMessage>,
+    boilerplate: Vec<String>,
+    elsewhere: Vec<String>,
+    advice: Vec<Advice>,
+}
+
+/// Empty if the file is not valid; a test excludes that.
+static FILE: LazyLock<AdviceFile> = LazyLock::new(|| toml::from_str(SOURCE).unwrap_or_default());
+
+/// The errors that are found by what is said of them, in the order of the file.
+pub(super) fn known_errors() -> &'static [KnownError] {
+    &FILE.error
+}
+
+/// The messages that scenarios are about.
+pub(super) fn scenario_messages() -> &'static [ScenarioMessage] {
+    &FILE.message
+}
+
+/// A text without what frameworks print below every error, and without lines that are about something else.
+pub(super) fn without_boilerplate(text: &str) -> String {
+    let mut text = FILE.boilerplate.iter().fold(text.to_owned(), |text, phrase| text.replace(phrase.as_str(), ""));
+    if text.lines().any(is_elsewhere) {
+        text = text.lines().filter(|line| !is_elsewhere(line)).fold(String::new(), |text, line| text + line + "\n");
+    }
+    text
+}
+
+fn is_elsewhere(line: &str) -> bool {
+    let line = line.to_lowercase();
+    FILE.elsewhere.iter().any(|word| line.contains(word.as_str()))
+}
+
+/// What is known to help against each error, in the order in which a page has them.
+pub fn all_advice() -> &'static [Advice] {
+    &FILE.advice
+}
+
+#[cfg(test)]
+mod tests {
+    use cuda_pitfalls_core::scenario::symptom;
+
+    use super::*;
+
+    #[test]
+    fn every_error_of_the_file_has_a_name_and_is_there_once() {
+        let file: AdviceFile = toml::from_str(SOURCE).unwrap();
+        assert!(file.error.len() > 30);
+        for known in &file.error {
+            assert_eq!(file.error.iter().filter(|other| other.code == known.code).count(), 1, "{known:?}");
+            assert!(known.messages().next().is_some(), "{known:?}");
+        }
+    }
+
+    #[test]
+    fn every_message_of_a_scenario_is_answered() {
+        let scenarios = cuda_pitfalls_core::catalogue::select(&[]).unwrap();
+        for id in scenario_messages().iter().flat_map(|message| &message.answers) {
+            let is_symptom = id.strip_prefix("symptom/").is_some_and(|id| symptom::find(id).is_some());
+            assert!(is_symptom || scenarios.iter().any(|known| known.name == *id), "{id}");
+        }
+    }
+
+    #[test]
+    fn every_cause_is_measured_by_a_scenario_or_read_at_an_address() {
+        let file: AdviceFile = toml::from_str(SOURCE).unwrap();
+        let scenarios = cuda_pitfalls_core::catalogue::select(&[]).unwrap();
+        let mut ids = std::collections::BTreeSet::new();
+        for advice in &file.advice {
+            assert!(ids.insert(&advice.id), "{}", advice.id);
+            assert!(!advice.codes.is_empty() || !advice.says.is_empty(), "{}", advice.id);
+            for cause in &advice.causes {
+                match (&cause.scenario, &cause.survey, &cause.source) {
+                    (Some(name), None, None) => assert!(scenarios.iter().any(|known| known.name == *name), "{name}"),
+                    (None, Some(kind), None) => {
+                        assert!(crate::survey::SurveyKind::all().iter().any(|known| known.name() == kind), "{kind}");
+                    }
+                    (None, None, Some(address)) => assert!(address.starts_with("https://"), "{address}"),
+                    both => panic!("{}: {both:?}", advice.id),
+                }
+            }
+        }
+    }
+}

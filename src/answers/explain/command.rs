@@ -1,0 +1,210 @@
+//! Command lines: what somebody sets or starts in a shell.
+//!
+//! A mask in the launcher is there before the program starts, so it is never too late. What it does depends on its
+//! value, and on what else counts GPUs: a container, a scheduler, a launcher of ranks.
+
+/// A text of so few lines is about its command.
+const MOST_LINES: usize = 2;
+
+/// Programs that people start with a mask before them.
+const PROGRAMS: [&str; 24] = [
+    "python",
+    "python3",
+    "torchrun",
+    "accelerate",
+    "deepspeed",
+    "mpirun",
+    "mpiexec",
+    "srun",
+    "sbatch",
+    "ray",
+    "vllm",
+    "ollama",
+    "llama-server",
+    "jupyter",
+    "pytest",
+    "uvicorn",
+    "gunicorn",
+    "nohup",
+    "bash",
+    "sh",
+    "./",
+    "uv",
+    "nvidia-smi",
+    "docker",
+];
+
+/// What a mask that is not plain numbers settles by itself.
+fn of_value(value: &str) -> Option<&'static str> {
+    let entries: Vec<&str> = value.split(',').map(str::trim).collect();
+    let is_repeated = entries.iter().any(|entry| entries.iter().filter(|other| *other == entry).count() > 1);
+    let first = entries.first().copied().unwrap_or_default();
+    Some(match first {
+        "" => "visibility/empty-mask-hides-all",
+        "all" | "none" | "void" | "NoDevFiles" => "visibility/container-words-hide-all",
+        _ if first.starts_with('-') => "visibility/first-invalid-hides-all",
+        _ if first.starts_with("MIG-") => "visibility/mig-token-without-mig",
+        _ if first.starts_with("GPU-") && value.contains(", ") => "visibility/blank-after-uuid-comma",
+        _ if first.starts_with("GPU-") && is_repeated => "visibility/uuid-twice",
+        _ if is_repeated => "visibility/duplicate-index-hides-all",
+        _ if entries.iter().skip(1).any(|entry| entry.starts_with('-')) => "visibility/invalid-index-truncates",
+        _ => return None,
+    })
+}
+
+/// What settles a mask of plain numbers in a launcher: inside the program the GPUs count from 0 again, their order may
+/// be another than nvidia-smi's, and the program itself may unset the mask.
+const LAUNCHED: [&str; 4] = [
+    "visibility/nvml-index-is-not-cuda-ordinal",
+    "visibility/default-order",
+    "visibility/unset-before-cuinit",
+    "visibility/own-number-handed-on",
+];
+
+/// The scenarios that settle a command line, best first; none where the text is no command line.
+pub(super) fn commands(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().map(without_prompt).filter(|line| !line.is_empty()).collect();
+    let is_command = |line: &&str| is_command(&line.split_whitespace().collect::<Vec<_>>());
+    // In a longer text a command stands beside what it is about.
+    if lines.len() > MOST_LINES && !lines.iter().all(is_command) {
+        return Vec::new();
+    }
+    let found = lines.into_iter().flat_map(of_line);
+    let mut seen = std::collections::BTreeSet::new();
+    found.filter(|name| seen.insert(*name)).map(str::to_owned).collect()
+}
+
+fn without_prompt(line: &str) -> &str {
+    line.trim().trim_start_matches(['$', '>', '#', '`']).trim_start()
+}
+
+/// Whether what a command line settles depends on nothing but the line.
+pub(super) fn is_settled(text: &str) -> bool {
+    text.lines().any(|line| assigned(line, "CUDA_VISIBLE_DEVICES").is_some_and(|value| of_value(&value).is_some()))
+}
+
+fn of_line(line: &str) -> Vec<&'static str> {
+    let whole = quotes_joined(line);
+    let words: Vec<&str> = whole.split_whitespace().collect();
+    let is_command = is_command(&words);
+    let mut found = Vec::new();
+    if let Some(value) = assigned(line, "CUDA_VISIBLE_DEVICES").filter(|_| is_command) {
+        match of_value(&value) {
+            Some(name) => found.push(name),
+            None => found.extend(LAUNCHED),
+        }
+    }
+    if assigned(line, "NVIDIA_VISIBLE_DEVICES").is_some() && is_command && !is_container(&words) {
+        found.push("visibility/nvidia-visible-devices");
+    }
+    if let Some(value) = assigned(line, "CUDA_DEVICE_ORDER").filter(|_| is_command && found.is_empty()) {
+        let is_order = matches!(value.as_str(), "PCI_BUS_ID" | "FASTEST_FIRST");
+        found.push(if is_order { "visibility/default-order" } else { "visibility/order-misspelt" });
+    }
+    if is_container(&words) && line.contains("--gpus") && !line.contains("--gpus all") && !line.contains("--gpus=all") {
+        found.extend(["refused/mask-counts-what-is-left", "refused/nvml-numbers-what-is-left"]);
+    }
+    let is_of_slurm = ["--gres", "--gpus", "--gpu-bind"].iter().any(|option| line.contains(option));
+    if matches!(words.first(), Some(&"srun" | &"sbatch" | &"salloc")) && is_of_slurm {
+        found.extend(["refused/mask-counts-what-is-left", "visibility/own-number-handed-on"]);
+    }
+    let starts_ranks =
+        line.contains("--nproc_per_node") || line.contains("--nproc-per-node") || line.contains("--num_processes");
+    if is_command && starts_ranks && found.is_empty() {
+        found.extend(["framework/torch-ranks-share-gpu0", "framework/torch-nccl-barrier-takes-gpu0"]);
+    }
+    found
+}
+
+/// Whether a line begins as a command: a program, `export`, `env`, or assignments before a program.
+fn is_command(words: &[&str]) -> bool {
+    let program = words.iter().find(|word| !is_assignment(word)).copied().unwrap_or_default();
+    let is_path = program.starts_with("./") || program.starts_with('/');
+    is_path || PROGRAMS.contains(&program) || SHELL.contains(&program)
+}
+
+/// What stands before a program or an assignment.
+const SHELL: [&str; 8] = ["export", "env", "set", "setenv", "sudo", "podman", "salloc", "apptainer"];
+
+/// A line in which what is quoted has no whitespace.
+fn quotes_joined(line: &str) -> String {
+    let mut quote = None;
+    let letters = line.chars().map(|letter| {
+        if quote == Some(letter) {
+            quote = None;
+        } else if quote.is_none() && (letter == '"' || letter == '\'') {
+            quote = Some(letter);
+        }
+        if quote.is_some() && letter.is_whitespace() { '_' } else { letter }
+    });
+    letters.collect()
+}
+
+fn is_container(words: &[&str]) -> bool {
+    words.iter().any(|word| matches!(*word, "docker" | "podman" | "nerdctl")) && words.contains(&"run")
+}
+
+/// Whether a word is `NAME=value` of a shell.
+fn is_assignment(word: &str) -> bool {
+    word.split_once('=').is_some_and(|(name, _)| {
+        !name.is_empty()
+            && name.chars().all(|letter| letter.is_ascii_uppercase() || letter.is_ascii_digit() || letter == '_')
+    })
+}
+
+/// The value that a line of a shell gives a variable, without its quotes.
+fn assigned(line: &str, variable: &str) -> Option<String> {
+    let (_, rest) = line.split_once(&format!("{variable}=")).filter(|(before, _)| {
+        before.chars().next_back().is_none_or(|letter| letter.is_whitespace() || "$`'\"".contains(letter))
+    })?;
+    let quoted = rest.strip_prefix(['"', '\'']).and_then(|inner| inner.split(['"', '\'']).next());
+    let value = quoted.or_else(|| rest.split([' ', ';', '&', '`', '\t']).next());
+    Some(value.unwrap_or_default().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_in_the_launcher_is_settled_by_its_value_and_never_late() {
+        for (text, first) in [
+            ("CUDA_VISIBLE_DEVICES=5 python train.py", "visibility/nvml-index-is-not-cuda-ordinal"),
+            (
+                "$ CUDA_VISIBLE_DEVICES=1,2 torchrun --nproc_per_node 2 train.py",
+                "visibility/nvml-index-is-not-cuda-ordinal",
+            ),
+            ("export CUDA_VISIBLE_DEVICES=3", "visibility/nvml-index-is-not-cuda-ordinal"),
+            ("env CUDA_VISIBLE_DEVICES=\"0,0\" ./a.out", "visibility/duplicate-index-hides-all"),
+            ("CUDA_VISIBLE_DEVICES= python x.py", "visibility/empty-mask-hides-all"),
+            ("CUDA_VISIBLE_DEVICES=all python x.py", "visibility/container-words-hide-all"),
+            ("CUDA_VISIBLE_DEVICES=-1 python x.py", "visibility/first-invalid-hides-all"),
+            ("CUDA_VISIBLE_DEVICES=0,-1,1 python x.py", "visibility/invalid-index-truncates"),
+            ("CUDA_VISIBLE_DEVICES='GPU-1234, GPU-5678' python x.py", "visibility/blank-after-uuid-comma"),
+            ("CUDA_DEVICE_ORDER=PCI_BUS python x.py", "visibility/order-misspelt"),
+            ("NVIDIA_VISIBLE_DEVICES=1 python x.py", "visibility/nvidia-visible-devices"),
+            ("docker run --gpus '\"device=1\"' image python x.py", "refused/mask-counts-what-is-left"),
+            ("srun --gres=gpu:1 python x.py", "refused/mask-counts-what-is-left"),
+            ("torchrun --nproc_per_node=8 train.py", "framework/torch-ranks-share-gpu0"),
+        ] {
+            let found = commands(text);
+            assert_eq!(found.first().map(String::as_str), Some(first), "{text}: {found:?}");
+            assert!(!found.iter().any(|name| name.contains("mask-after") || name.contains("then-mask")), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn sentences_and_python_are_no_command_lines() {
+        for text in [
+            "os.environ[\"CUDA_VISIBLE_DEVICES\"] = \"1\" has no effect",
+            "CUDA_VISIBLE_DEVICES is ignored",
+            "setting CUDA_VISIBLE_DEVICES=1 after import torch does nothing",
+            "I run with --gpus all",
+            "python train.py",
+            "docker run --gpus all image",
+            "Why is CUDA_VISIBLE_DEVICES=1 in the terminal invalid?",
+        ] {
+            assert!(commands(text).is_empty(), "{text}: {:?}", commands(text));
+        }
+    }
+}

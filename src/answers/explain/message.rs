@@ -1,0 +1,183 @@
+//! Messages in a text: what CUDA, NVML and frameworks print of an error.
+//!
+//! The longest message that a line has whole is the one that was said: `operation not supported on global/shared address
+//! space` is not `operation not supported`. A code in the same line decides what its words mean.
+
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
+use aho_corasick::{AhoCorasick, MatchKind};
+
+use super::advice::{all_advice, known_errors, scenario_messages};
+use super::error::{self, codes_in_line, is_about_cuda};
+use super::term::Term;
+
+/// Other programs say a message of so few words too: CUDA must be named beside it.
+const SHORT: usize = 2;
+
+/// Longer ones that other programs say too.
+const COMMON: [&str; 2] = ["operation not permitted", "out of memory"];
+
+/// What a message stands for.
+struct Message {
+    /// The ids of an error, of an advice, of scenarios or of a symptom; the best first.
+    ids: Vec<String>,
+    /// Whether other programs say it too.
+    is_common: bool,
+}
+
+static MESSAGES: LazyLock<(Option<AhoCorasick>, Vec<Message>)> = LazyLock::new(|| {
+    let errors = known_errors().iter().flat_map(|known| {
+        let id = format!("error/{}", known.code);
+        known.messages().map(move |said| (said, vec![id.clone()]))
+    });
+    let advice = all_advice().iter().flat_map(|it| it.says.iter().map(|said| (said.as_str(), vec![it.id.clone()])));
+    let scenarios = scenario_messages().iter().map(|it| (it.says.as_str(), it.answers.clone()));
+    let (said, messages): (Vec<String>, Vec<Message>) = errors
+        .chain(advice)
+        .chain(scenarios)
+        .map(|(said, ids)| {
+            let is_common = said.split(' ').count() <= SHORT || COMMON.contains(&said);
+            let is_of_error = ids.iter().all(|id| id.starts_with("error/"));
+            (without_versions(said), Message { ids, is_common: is_common && is_of_error })
+        })
+        .unzip();
+    let mut builder = AhoCorasick::builder();
+    (builder.ascii_case_insensitive(true).match_kind(MatchKind::Standard).build(said).ok(), messages)
+});
+
+/// The errors, advice and scenarios whose messages a text has, by their ids: the longest message first.
+pub(super) fn messages(text: &str) -> Vec<String> {
+    let mut found: Vec<(usize, String)> = Vec::new();
+    for line in text.lines() {
+        for (length, id) in messages_in_line(line, is_about_cuda(line)) {
+            if !found.iter().any(|(_, known)| *known == id) {
+                found.push((length, id));
+            }
+        }
+    }
+    found.sort_by_key(|(length, _)| std::cmp::Reverse(*length));
+    found.into_iter().map(|(_, id)| id).collect()
+}
+
+/// All errors that a text says, by code or by message: codes first, because a number is more exact than words. Where
+/// libcudart has used a number for two errors, the message beside it tells which it is.
+pub(super) fn said(text: &str) -> Vec<String> {
+    let told: Vec<String> = messages(text);
+    let mut found = error::codes(text);
+    let is_told = found.iter().any(|id| told.contains(id));
+    found.retain(|id| !is_told || told.contains(id) || !is_ambiguous(id, &told));
+    found.extend(told);
+    let mut seen = BTreeSet::new();
+    found.retain(|id| seen.insert(id.clone()));
+    found
+}
+
+/// Whether the number of an error was once that of another one, which was told.
+fn is_ambiguous(id: &str, told: &[String]) -> bool {
+    let codes = error::number(id).map(error::by_number).unwrap_or_default();
+    codes.iter().any(|code| told.contains(&format!("error/{code}")))
+}
+
+/// The terms of the errors that a text says. `is_own` says that it is one of the program's own texts, each of which is
+/// about CUDA.
+pub(super) fn terms(text: &str, is_own: bool) -> Vec<Term> {
+    let ids: Vec<String> = match is_own {
+        false => said(text),
+        true => text
+            .lines()
+            .flat_map(|line| {
+                let codes = codes_in_line(line, true);
+                codes.into_iter().chain(messages_in_line(line, true).into_iter().map(|(_, id)| id))
+            })
+            .collect(),
+    };
+    ids.iter().filter_map(|id| error::number(id)).map(Term::error).collect()
+}
+
+/// The messages of a line with their lengths, without those inside a longer one.
+fn messages_in_line(line: &str, is_about_cuda: bool) -> Vec<(usize, String)> {
+    let (Some(automaton), messages) = &*MESSAGES else { return Vec::new() };
+    let line = &without_versions(line);
+    let whole = automaton.find_overlapping_iter(line).filter(|found| is_whole(line, found.start(), found.end()));
+    let found: Vec<aho_corasick::Match> = whole.collect();
+    let codes = codes_in_line(line, is_about_cuda);
+    let lower = line.to_lowercase();
+    let is_of_cuda = is_about_cuda && !lower.contains("nvidia-container-cli") && !lower.contains("nvml");
+    let longest = found.iter().filter(|one| {
+        let is_inside = |other: &&aho_corasick::Match| {
+            other.len() > one.len() && other.start() <= one.start() && one.end() <= other.end()
+        };
+        !found.iter().any(|other| is_inside(&other))
+    });
+    longest
+        .filter_map(|one| Some((one.len(), messages.get(one.pattern().as_usize())?)))
+        .filter(|(_, message)| is_of_cuda || !message.is_common)
+        .flat_map(|(length, message)| message.ids.iter().map(move |id| (length, id.clone())))
+        // The number says which error it is, whatever the words are.
+        .filter(|(_, id)| codes.is_empty() || error::number(id).is_none() || codes.contains(id))
+        .collect()
+}
+
+/// A text with the names of libraries without their versions: `libcublas.so` for `libcublas.so.12`.
+fn without_versions(text: &str) -> String {
+    let mut parts = text.split(".so.");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |text, part| {
+        let rest = part.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+        text + ".so" + rest
+    })
+}
+
+/// Whether a match is no part of a longer word.
+fn is_whole(line: &str, start: usize, end: usize) -> bool {
+    let is_of_word = |letter: char| letter.is_ascii_alphanumeric();
+    let (before, inside, after) = (line.get(..start), line.get(start..end), line.get(end..));
+    let (Some(before), Some(inside), Some(after)) = (before, inside, after) else { return false };
+    let goes_on_before = before.ends_with(is_of_word) && inside.starts_with(is_of_word);
+    let goes_on_after = after.starts_with(is_of_word) && inside.ends_with(is_of_word);
+    !(goes_on_before || goes_on_after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_longest_message_is_the_one_that_was_said() {
+        for (text, ids) in [
+            ("CUDA error: operation not permitted when stream is capturing", &["error/900"][..]),
+            ("CUDA error: operation not permitted", &["error/800"]),
+            ("CUDA error: operation not supported on global/shared address space", &["error/717"]),
+            ("CUDA error: operation not supported", &["error/801"]),
+            ("failed call to cuInit: UNKNOWN ERROR (303)", &["error/303"]),
+            ("CUDA error: unknown error", &["error/999"]),
+            ("CUDA driver version is insufficient for CUDA runtime version", &["error/35"]),
+            ("RuntimeError: No CUDA GPUs are available", &["message/no-cuda-gpus"]),
+            ("Failed to initialize NVML: Unknown Error", &["message/nvml-unknown-error"]),
+            ("Failed to initialize NVML: Driver/library version mismatch", &["message/nvml-version-mismatch"]),
+            ("CUDA error 700: an illegal memory access was encountered", &["error/700"]),
+            ("CUDA error (10): invalid device ordinal", &["error/101"]),
+            ("error 900: operation not permitted when stream is capturing", &["error/900"]),
+            ("OSError: libcublas.so.12: cannot open shared object file: No such file", &["message/no-cuda-library"]),
+            ("OSError: libcuda.so.1: cannot open shared object file", &["message/no-nvidia-driver"]),
+            ("CUDA driver library cannot be found.", &["message/no-nvidia-driver"]),
+        ] {
+            let found = said(text);
+            assert!(found.iter().eq(ids), "{text}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn a_common_message_is_one_of_cuda_only_beside_its_name() {
+        for text in [
+            "tar: operation not permitted",
+            "ValueError: invalid argument",
+            "the process ran out of memory",
+            "nvidia-container-cli: initialization error: nvml error: driver not loaded",
+        ] {
+            let found = said(text);
+            assert!(!found.iter().any(|id| id.starts_with("error/")), "{text}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Names: what was typed is the name of something that is known, in one of the usual spellings.
+
+use std::collections::BTreeSet;
+
+use super::query::Query;
+use crate::known::{EntryKind, Known, KnownEntry};
+use cuda_pitfalls_core::scenario::environment::meant_by;
+
+/// The most entries that fit above an answer.
+const MOST_BESIDE: usize = 2;
+
+/// The entries that a line as a whole is the name of, the one that is meant first. A name in its own capitals is meant
+/// rather than one in others.
+pub(super) fn whole<'k>(line: &str, known: &'k Known) -> Vec<&'k KnownEntry> {
+    let spellings = spellings(line);
+    let mut found: Vec<&KnownEntry> = Vec::new();
+    for is_same in [<str as PartialEq>::eq, str::eq_ignore_ascii_case] {
+        let mut named = spellings.iter().map(|name| known.named(name, is_same).collect::<Vec<_>>());
+        found = named.find(|named| !named.is_empty()).unwrap_or_default();
+        if !found.is_empty() {
+            break;
+        }
+    }
+    found
+}
+
+/// The names that a text may mean: as it was typed, without arguments, as what an import brings, with and without
+/// `torch.`, and the variable that is set or misspelt.
+fn spellings(text: &str) -> Vec<String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let whole = words.join(" ");
+    let text = whole.trim_matches(|letter| "`'\"?;".contains(letter)).trim_end_matches(".toml");
+    let mut found = vec![whole.clone(), text.to_owned()];
+    found.extend(text.strip_suffix(')').and_then(|call| call.split_once('(')).map(|(name, _)| name.to_owned()));
+    let (line, _) = text.split_once(" as ").unwrap_or((text, ""));
+    match line.strip_prefix("from ").and_then(|rest| rest.split_once(" import ")) {
+        Some((module, name)) => found.extend([format!("{module}.{name}"), format!("import {module}.{name}")]),
+        None => found.push(line.to_owned()),
+    }
+    for index in 0..found.len() {
+        let Some(name) = found.get(index).cloned() else { continue };
+        found.push(format!("torch.{name}"));
+        found.extend(name.strip_prefix("torch.").map(str::to_owned));
+        found.extend((!name.contains(' ')).then(|| format!("import {name}")));
+    }
+    let (variable, _) = text.trim_start_matches("export ").split_once('=').unwrap_or((text, ""));
+    let variable = variable.trim_start_matches(|letter| "${".contains(letter)).trim_end_matches('}');
+    if variable.contains('_') && variable.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+        found.push(variable.to_owned());
+        found.extend(meant_by(&variable.to_uppercase()).map(str::to_owned));
+    }
+    found
+}
+
+/// The variables, lines and calls that a text has among other words: what is known of them may help, and is no answer.
+pub(super) fn within<'k>(query: &Query, known: &'k Known) -> Vec<&'k KnownEntry> {
+    let terms = query.terms.iter().filter(|(term, times)| term.is_name && **times >= 1.0);
+    let mut names: BTreeSet<String> = terms.map(|(term, _)| term.text.clone()).collect();
+    let words: Vec<&str> =
+        query.said.split_whitespace().map(|word| word.trim_matches(['`', '\'', '"', ',', ';', ':'])).collect();
+    names.extend(words.windows(2).filter(|pair| pair.first() == Some(&"import")).map(|pair| pair.join(" ")));
+    let imports = words.windows(4).filter(|four| four.first() == Some(&"from") && four.get(2) == Some(&"import"));
+    names.extend(imports.map(|four| four.join(" ")));
+    let kinds: &[EntryKind] = match query.is_pasted {
+        // A traceback names a dozen calls that are in order.
+        true => &[EntryKind::Variable, EntryKind::Line],
+        false => &[EntryKind::Variable, EntryKind::Line, EntryKind::Call],
+    };
+    let is_named = |entry: &&KnownEntry| {
+        kinds.contains(&entry.kind) && entry.names.iter().any(|name| names.contains(&name.to_lowercase()))
+    };
+    let mut found: Vec<&KnownEntry> = known.entries.iter().filter(is_named).collect();
+    found.sort_by_key(|entry| kinds.iter().position(|kind| *kind == entry.kind));
+    found.truncate(MOST_BESIDE);
+    found
+}

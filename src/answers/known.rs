@@ -1,0 +1,341 @@
+//! What is known without a checkout: everything that has a name, with a sentence about it, and the answers of the
+//! questions. `scenarios/known.json` holds it, which `cargo xtask bless` makes of what is committed.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::survey::needs::NeedsProgram;
+use cuda_pitfalls_core::scenario::{Expected, Instance, Scenario};
+
+/// All that comes with the program. It is empty if the file cannot be read, which a test excludes.
+static KNOWN: LazyLock<Known> =
+    LazyLock::new(|| serde_json::from_str(cuda_pitfalls_scenarios::KNOWN).unwrap_or_default());
+
+/// The store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Known {
+    /// Everything that has a name, in the order in which a name is looked up.
+    pub entries: Vec<KnownEntry>,
+    /// The questions, in the order of their names.
+    pub scenarios: Vec<KnownScenario>,
+    /// What each refused file or system call causes, from the first call on.
+    pub needs: Vec<NeedFacts>,
+}
+
+/// Something that has a name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct KnownEntry {
+    /// Its id, unique in the store: the name of a scenario, or the kind and a name, such as `error/700`.
+    pub id: String,
+    /// What it is.
+    pub kind: EntryKind,
+    /// What people call it. The first is its own.
+    pub names: Vec<String>,
+    /// What is known of it.
+    pub sentence: String,
+    /// The page about it, below the root of the repository; empty if there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub page: String,
+    /// What the sentence rests on: machines, runs, releases or tables.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub rests_on: String,
+    /// The questions about it, the likeliest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub scenarios: Vec<String>,
+}
+
+/// What has a name. Of two that share a name the one that comes first here is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum EntryKind {
+    /// A finding of `trace`.
+    Rule,
+    /// What people see.
+    Symptom,
+    /// A question.
+    Scenario,
+    /// A status of libcudart or libcuda.
+    Error,
+    /// A message that is no status.
+    Message,
+    /// An environment variable.
+    Variable,
+    /// A value of `CUDA_VISIBLE_DEVICES`.
+    Mask,
+    /// A call of a C library.
+    Call,
+    /// A line of Python.
+    Line,
+    /// A file or a system call that CUDA needs.
+    Need,
+    /// A status of another library.
+    Status,
+    /// A command of this program.
+    Command,
+    /// An exit code of this program.
+    Exit,
+}
+
+/// A question and its answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KnownScenario {
+    /// `<subject>/<what-happens>`.
+    pub name: String,
+    /// The question.
+    pub question: String,
+    /// The answer in a word.
+    pub word: Word,
+    /// The answer in a sentence; empty if there is none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub answer: String,
+    /// The symptoms that people see, by id.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub symptoms: Vec<String>,
+    /// Words to select by.
+    pub tags: Vec<String>,
+    /// Messages that it is about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub messages: Vec<String>,
+    /// Whether it is one of those that people ask most.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_essential: bool,
+    /// The machines of the reports that support the answer, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub machines: Vec<String>,
+    /// The runs that support the answer; none if nothing was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub basis: Option<Basis>,
+    /// What the lines that decide do in each release, a clause each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub releases: Vec<String>,
+}
+
+/// Whether the question of a scenario is answered by yes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Word {
+    /// The pitfall is expected everywhere.
+    Yes,
+    /// It is expected nowhere.
+    No,
+    /// It depends on a version or on a value.
+    #[serde(rename = "some")]
+    Depends,
+    /// Nothing was measured.
+    #[serde(rename = "open")]
+    Unmeasured,
+}
+
+impl Word {
+    /// As it is printed.
+    pub fn name(self) -> String {
+        crate::survey::word(self)
+    }
+
+    /// The answer that follows from the expectations of a scenario.
+    pub fn from_expectations(scenario: &Scenario) -> Word {
+        let mut verdicts = scenario.instances.iter().flat_map(expected);
+        let Some(first) = verdicts.next() else { return Word::Unmeasured };
+        match (first, verdicts.all(|other| other == first)) {
+            (Expected::Reproduced, true) => Word::Yes,
+            (Expected::NotReproduced, true) => Word::No,
+            (_, false) => Word::Depends,
+        }
+    }
+}
+
+/// The verdicts that an instance expects, without those for values of parameters that it does not have.
+fn expected(instance: &Instance) -> impl Iterator<Item = Expected> + '_ {
+    instance.expect.iter().filter(|entry| entry.when.may_hold_for(instance)).map(|entry| entry.verdict)
+}
+
+/// The evidence for an answer: the runs that asked the question as it is today and reached a verdict.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Basis {
+    /// The smallest number of attempts that counted, of trap and control and over the runs.
+    pub least: u32,
+    /// The largest such number.
+    pub most: u32,
+    /// The number of runs.
+    pub runs: u32,
+    /// The number of runs that were interrupted.
+    pub interrupted: u32,
+    /// The machines, by number and model of their GPUs: `2 × NVIDIA H200`.
+    pub machines: Vec<String>,
+    /// The newest versions that were measured, of libcudart or of the packages that the lines need: `torch 2.11.0`.
+    pub newest: Vec<String>,
+}
+
+impl Basis {
+    /// Whether there is only one attempt of each case.
+    pub const fn is_single(&self) -> bool {
+        self.runs == 1 && self.least == 1
+    }
+
+    /// Whether every run was interrupted.
+    pub const fn is_of_interrupted_runs(&self) -> bool {
+        self.interrupted == self.runs
+    }
+
+    /// The evidence as a phrase: `3 to 5 attempts of each case in each of 2 runs, on 1 and 2 × NVIDIA H200`.
+    pub fn sentence(&self) -> String {
+        let attempts = match (self.least, self.most) {
+            (1, 1) => "1 attempt".to_owned(),
+            (least, most) if least == most => format!("{most} attempts"),
+            (least, most) => format!("{least} to {most} attempts"),
+        };
+        let runs = match (self.runs, self.interrupted) {
+            (1, 0) => "in 1 run".to_owned(),
+            (1, _) => "in 1 run, which was interrupted".to_owned(),
+            (runs, 0) => format!("in each of {runs} runs"),
+            (runs, 1) => format!("in each of {runs} runs, 1 of which was interrupted"),
+            (runs, some) if runs == some => format!("in each of {runs} runs, which were all interrupted"),
+            (runs, some) => format!("in each of {runs} runs, {some} of which were interrupted"),
+        };
+        format!("{attempts} of each case {runs}, on {}", machines_in_words(&self.machines))
+    }
+}
+
+/// Machines with each model once: `1, 2 and 4 × NVIDIA H200`.
+pub fn machines_in_words(machines: &[String]) -> String {
+    let mut models: BTreeMap<&str, BTreeSet<u32>> = BTreeMap::new();
+    for (gpus, model) in machines.iter().filter_map(|machine| machine.split_once(" × ")) {
+        models.entry(model).or_default().extend(gpus.parse::<u32>().ok());
+    }
+    let models = models.into_iter().map(|(model, gpus)| {
+        let gpus: Vec<String> = gpus.iter().map(u32::to_string).collect();
+        format!("{} × {model}", listed(&gpus))
+    });
+    listed(&models.collect::<Vec<_>>())
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn listed(words: &[String]) -> String {
+    match words {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        [only] => only.clone(),
+        _ => "no machine".to_owned(),
+    }
+}
+
+/// What a refused file or system call causes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NeedFacts {
+    /// The program to which it is refused.
+    pub program: NeedsProgram,
+    /// The path of a file, with `*` for what differs between processes and machines, or the name of a system call.
+    pub refused: String,
+    /// The errors by which it is refused.
+    pub errors: Vec<String>,
+    /// The first call that fails then.
+    pub call: String,
+    /// Its status, by the C name.
+    pub status: String,
+    /// Whether a file of this name was written to.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_written: bool,
+    /// The machine on which it was measured, in words.
+    pub on: String,
+}
+
+impl Known {
+    /// What comes with the program.
+    pub fn embedded() -> &'static Known {
+        &KNOWN
+    }
+
+    /// The text of the file, with one line for each entry.
+    pub fn text(&self) -> String {
+        let [entries, scenarios, needs] = [lines(&self.entries), lines(&self.scenarios), lines(&self.needs)];
+        format!("{{\"entries\": [\n{entries}\n],\n\"scenarios\": [\n{scenarios}\n],\n\"needs\": [\n{needs}\n]}}\n")
+    }
+
+    /// The entry with this id.
+    pub fn entry(&self, id: &str) -> Option<&KnownEntry> {
+        self.entries.iter().find(|entry| entry.id == id)
+    }
+
+    /// The entries that have a name like this one, the one that is meant first.
+    pub fn named(&self, name: &str, is_same: fn(&str, &str) -> bool) -> impl Iterator<Item = &KnownEntry> {
+        self.entries.iter().filter(move |entry| entry.names.iter().any(|known| is_same(known, name)))
+    }
+
+    /// Every name that is one word, a line each, as a shell completes them.
+    pub fn words(&self) -> String {
+        let names: BTreeSet<&String> = self.entries.iter().flat_map(|entry| &entry.names).collect();
+        let is_word = |name: &&String| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_./-".contains(&byte));
+        names.into_iter().filter(is_word).fold(String::new(), |words, name| words + name + "\n")
+    }
+
+    /// The question with this name.
+    pub fn scenario(&self, name: &str) -> Option<&KnownScenario> {
+        let index = self.scenarios.binary_search_by(|scenario| scenario.name.as_str().cmp(name)).ok()?;
+        self.scenarios.get(index)
+    }
+}
+
+/// A line of JSON for each.
+fn lines<T: Serialize>(all: &[T]) -> String {
+    let lines: Vec<String> = all.iter().map(|one| serde_json::to_string(one).unwrap_or_default()).collect();
+    lines.join(",\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_basis_says_attempts_runs_and_interruption() {
+        let basis = |least, most, runs, interrupted| Basis {
+            least,
+            most,
+            runs,
+            interrupted,
+            machines: [1, 2, 4].into_iter().take(runs as usize).map(|gpus| format!("{gpus} × NVIDIA H200")).collect(),
+            newest: Vec::new(),
+        };
+        let single = basis(1, 1, 1, 1);
+        assert!(single.is_single() && single.is_of_interrupted_runs());
+        assert_eq!(single.sentence(), "1 attempt of each case in 1 run, which was interrupted, on 1 × NVIDIA H200");
+        let several = basis(3, 5, 3, 1);
+        assert!(!several.is_single() && !several.is_of_interrupted_runs());
+        assert_eq!(
+            several.sentence(),
+            "3 to 5 attempts of each case in each of 3 runs, 1 of which was interrupted, on 1, 2 and 4 × \
+             NVIDIA H200"
+        );
+    }
+
+    #[test]
+    fn every_question_with_an_expectation_has_a_basis() {
+        let scenarios = cuda_pitfalls_core::catalogue::select(&[]).expect("they are valid");
+        for scenario in scenarios {
+            let known = Known::embedded().scenario(&scenario.name).expect("it is known");
+            assert_eq!(known.word, Word::from_expectations(&scenario), "{}", scenario.name);
+            if known.word != Word::Unmeasured {
+                let basis = known.basis.as_ref().expect("it was measured");
+                assert!(basis.runs > 0 && !basis.newest.is_empty(), "{}", scenario.name);
+            }
+        }
+    }
+
+    #[test]
+    fn the_store_of_the_program_is_whole_and_small() {
+        let known = Known::embedded();
+        assert!(known.entries.len() > 1500 && known.scenarios.len() > 200 && known.needs.len() > 40);
+        // It is a part of every binary and wheel.
+        let source = cuda_pitfalls_scenarios::KNOWN;
+        assert!(source.len() <= 2_000_000, "{} bytes", source.len());
+        assert_eq!(known.text(), source);
+        assert!(known.scenarios.is_sorted_by(|one, other| one.name < other.name));
+        assert!(known.entries.is_sorted_by_key(|entry| entry.kind));
+        let mut ids = BTreeSet::new();
+        for entry in &known.entries {
+            assert!(ids.insert(&entry.id) && !entry.names.is_empty() && !entry.sentence.is_empty(), "{entry:?}");
+            assert!(entry.scenarios.iter().all(|name| known.scenario(name).is_some()), "{entry:?}");
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! The store of what is known: `scenarios/known.json`, made of scenarios, reports, surveys and tables.
+
+mod measured;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cuda_pitfalls::catalogue::essential;
+use cuda_pitfalls::exit::Exit;
+use cuda_pitfalls::explain::{self, Advice, ErrorCause, Explainer, Ranking};
+use cuda_pitfalls::known::{Basis, EntryKind, Known, KnownEntry, KnownScenario, Word};
+use cuda_pitfalls::machine::Machine;
+use cuda_pitfalls::releases::LineReleases;
+use cuda_pitfalls::render::releases;
+use cuda_pitfalls::scenario::{Scenario, environment, symptom};
+use cuda_pitfalls::survey::SurveyDocument;
+use cuda_pitfalls::survey::python::PythonLine;
+use cuda_pitfalls::text::counts::tally;
+use cuda_pitfalls::text::versions::{Version, name, number};
+use cuda_pitfalls::{cli, diagnosis};
+use cuda_pitfalls_calls::{CallLibrary, status};
+
+use self::measured::{CallFacts, LineFacts, MeasuredFacts, VariableFacts};
+use crate::page;
+
+/// What the store is made of.
+pub struct KnownSources<'s> {
+    /// The questions.
+    pub scenarios: &'s [Scenario],
+    /// The evidence for each answer, by the scenario's name.
+    pub bases: &'s BTreeMap<String, Basis>,
+    /// The machine of each report, by its folder.
+    pub machines: Vec<(String, Machine)>,
+    /// The committed surveys.
+    pub surveys: Vec<&'s SurveyDocument>,
+    /// What each line does in one release after another.
+    pub releases: &'s [LineReleases],
+    /// The lines of the survey.
+    pub lines: &'s [PythonLine],
+}
+
+impl KnownSources<'_> {
+    /// The store. `ranking` says which questions are about a name.
+    pub fn known(&self, ranking: &Ranking<'_>) -> Known {
+        let mut scenarios: Vec<KnownScenario> = self.scenarios.iter().map(|it| self.scenario(it)).collect();
+        scenarios.sort_by(|one, other| one.name.cmp(&other.name));
+        let measured = MeasuredFacts::new(self.surveys.clone());
+        let asked = Known { scenarios, ..Known::default() };
+        let explainer = Explainer::new(&asked, ranking);
+        let mut entries = self.own_names();
+        entries.extend(self.scenarios.iter().zip(&asked.scenarios).map(|(it, known)| scenario_entry(it, known)));
+        entries.extend(errors(&explainer));
+        entries.extend(statuses());
+        entries.extend(variables(&measured.variables, &explainer));
+        entries.extend(measured.masks.iter().cloned());
+        entries.extend(calls(&measured.calls, &explainer));
+        entries.extend(self.lines(&measured.lines, &explainer));
+        entries.extend(measured::need_entries(&measured.needs));
+        entries.sort_by_key(|entry| entry.kind);
+        Known { entries, needs: measured.needs, scenarios: asked.scenarios }
+    }
+
+    fn scenario(&self, scenario: &Scenario) -> KnownScenario {
+        let evidence = scenario.instances.iter().flat_map(|instance| &instance.expect).map(|entry| &entry.evidence);
+        let machine = |folder: &String| {
+            let found = self.machines.iter().find(|(name, _)| Some(name.as_str()) == folder.strip_prefix("reports/"));
+            found.map(|(_, machine)| machine_in_words(machine))
+        };
+        let deciding = self.releases.iter().filter(|line| line.scenarios.contains(&scenario.name));
+        KnownScenario {
+            name: scenario.name.clone(),
+            question: scenario.question.clone(),
+            word: Word::from_expectations(scenario),
+            answer: scenario.answer.clone(),
+            symptoms: scenario.symptoms.clone(),
+            tags: scenario.tags.clone(),
+            messages: scenario.says.clone(),
+            is_essential: essential::all().iter().any(|it| it.name.split('[').next() == Some(&scenario.name)),
+            machines: tally(evidence.filter_map(machine)).into_iter().map(|(machine, _)| machine).collect(),
+            basis: self.bases.get(&scenario.name).cloned(),
+            releases: deciding.map(releases::line).collect(),
+        }
+    }
+
+    /// The program's own names: findings of `trace`, symptoms, commands and exit codes.
+    fn own_names(&self) -> Vec<KnownEntry> {
+        let rules = diagnosis::rules().iter().map(|rule| KnownEntry {
+            names: vec![rule.name.clone(), rule.title.clone()],
+            sentence: format!("`trace` finds that {}: {}", rule.title, rule.why),
+            page: format!("docs/diagnoses.md#{}", rule.name),
+            rests_on: rule.evidence.clone(),
+            scenarios: vec![rule.scenario.clone()],
+            ..entry(EntryKind::Rule, "rule", &rule.name)
+        });
+        let symptoms = symptom::all().iter().map(|symptom| KnownEntry {
+            names: vec![symptom.id.clone(), symptom.sentence.clone()],
+            sentence: symptom.sentence.clone(),
+            page: format!("{}#{}", page::index_path(), symptom.id),
+            scenarios: self.questions(&symptom.id),
+            ..entry(EntryKind::Symptom, "symptom", &symptom.id)
+        });
+        let commands = cli::commands().into_iter().map(|(name, about)| KnownEntry {
+            names: vec![name.clone(), format!("cuda-pitfalls {name}")],
+            sentence: format!("cuda-pitfalls {name}: {about}"),
+            page: "README.md".to_owned(),
+            ..entry(EntryKind::Command, "command", &name)
+        });
+        let exits = Exit::WORST_FIRST.into_iter().map(|exit| KnownEntry {
+            names: vec![format!("exit code {}", exit.code()), format!("exit {}", exit.code())],
+            sentence: format!("Exit code {} of cuda-pitfalls ({}): {}.", exit.code(), exit.name(), exit.meaning()),
+            page: "docs/run.md".to_owned(),
+            ..entry(EntryKind::Exit, "exit", &exit.code().to_string())
+        });
+        rules.chain(symptoms).chain(commands).chain(exits).collect()
+    }
+
+    /// The questions of a symptom: what people ask most, yes before no, calls and PyTorch before other frameworks.
+    fn questions(&self, symptom: &str) -> Vec<String> {
+        let asked_most: Vec<String> = essential::all().into_iter().map(|it| it.name).collect();
+        let mut found: Vec<&Scenario> =
+            self.scenarios.iter().filter(|it| it.symptoms.iter().any(|id| id == symptom)).collect();
+        found.sort_by_key(|scenario| {
+            let word = Word::from_expectations(scenario);
+            let is_asked_most = asked_most.iter().any(|name| name.split('[').next() == Some(&scenario.name));
+            let is_of_few =
+                scenario.name.starts_with("framework/") && !scenario.tags.iter().any(|tag| tag == "pytorch");
+            (word == Word::No, !is_asked_most, word != Word::Yes, is_of_few)
+        });
+        found.into_iter().map(|scenario| scenario.name.clone()).collect()
+    }
+
+    /// Every line that was asked on a GPU or in a release.
+    fn lines(&self, measured: &[LineFacts], explainer: &Explainer<'_>) -> Vec<KnownEntry> {
+        let mut ids: Vec<&String> = measured.iter().map(|facts| &facts.id).collect();
+        ids.extend(self.releases.iter().map(|facts| &facts.line));
+        let mut known = BTreeSet::new();
+        ids.retain(|id| known.insert(*id));
+        ids.iter().map(|id| self.line(id, &ids, measured, explainer)).collect()
+    }
+
+    fn line(&self, id: &str, all: &[&String], measured: &[LineFacts], explainer: &Explainer<'_>) -> KnownEntry {
+        let facts = measured.iter().find(|facts| facts.id == id);
+        let released: Vec<&LineReleases> = self.releases.iter().filter(|facts| facts.line == id).collect();
+        let mut sentences: Vec<String> = facts.map(LineFacts::sentence).into_iter().collect();
+        let clauses: Vec<String> = released.iter().map(|facts| releases::line(facts)).collect();
+        sentences.extend((!clauses.is_empty()).then(|| format!("Asked without a GPU, {}.", clauses.join("; "))));
+        let function = function(id);
+        let mut names = vec![id.to_owned()];
+        // People mean the line without an argument: of several of one function it is the shortest.
+        let shortest = all.iter().filter(|other| self::function(other) == function).min_by_key(|other| other.len());
+        names.extend((shortest.is_some_and(|shortest| *shortest == id)).then(|| function.to_owned()));
+        let last = function.rsplit('.').next().unwrap_or_default();
+        let is_only = !all
+            .iter()
+            .any(|other| self::function(other) != function && self::function(other).rsplit('.').next() == Some(last));
+        if names.len() > 1 && is_only && last.contains('_') && !function.contains(' ') {
+            names.push(last.to_owned());
+        }
+        names.dedup();
+        let mut scenarios = if function.contains(' ') { Vec::new() } else { explainer.questions_about(function) };
+        let decided = self.lines.iter().filter(|line| line.id == id).flat_map(|line| &line.scenarios);
+        let decided: Vec<String> = decided.filter(|name| !scenarios.contains(name)).cloned().collect();
+        scenarios.extend(decided);
+        let page = if facts.is_some() { "docs/surveys/python.md" } else { "docs/surveys/releases.md" };
+        let on = facts.map(|facts| facts.on.clone());
+        let without = (!released.is_empty()).then(|| {
+            let count: usize = released.iter().flat_map(|facts| &facts.spans).map(|span| span.releases.len()).sum();
+            format!("{count} releases without a GPU")
+        });
+        KnownEntry {
+            names,
+            sentence: sentences.join(" "),
+            page: page.to_owned(),
+            rests_on: on.into_iter().chain(without).collect::<Vec<_>>().join("; "),
+            scenarios,
+            ..entry(EntryKind::Line, "line", id)
+        }
+    }
+}
+
+/// An entry of which nothing but its id and its own name is known.
+fn entry(kind: EntryKind, folder: &str, own: &str) -> KnownEntry {
+    KnownEntry {
+        id: format!("{folder}/{own}"),
+        kind,
+        names: vec![own.to_owned()],
+        sentence: String::new(),
+        page: String::new(),
+        rests_on: String::new(),
+        scenarios: Vec::new(),
+    }
+}
+
+/// The function of a line. Several lines of one function differ behind a comma or a bracket.
+fn function(line: &str) -> &str {
+    line.split([',', '(']).next().unwrap_or_default()
+}
+
+fn scenario_entry(scenario: &Scenario, known: &KnownScenario) -> KnownEntry {
+    let last = known.name.rsplit('/').next().unwrap_or_default().to_owned();
+    let sentence = if known.answer.is_empty() { known.word.name() } else { known.answer.clone() };
+    KnownEntry {
+        id: known.name.clone(),
+        kind: EntryKind::Scenario,
+        names: vec![known.name.clone(), last, known.question.clone()],
+        sentence,
+        page: page::path(scenario),
+        rests_on: known.basis.as_ref().map(Basis::sentence).unwrap_or_default(),
+        scenarios: Vec::new(),
+    }
+}
+
+/// The statuses of libcudart and libcuda, and messages that are no status.
+fn errors(explainer: &Explainer<'_>) -> Vec<KnownEntry> {
+    let mut codes: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+    for (code, name) in [CallLibrary::Runtime, CallLibrary::Driver].into_iter().flat_map(status::table) {
+        let names = codes.entry(*code).or_default();
+        let name = name.to_string_lossy().into_owned();
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    codes.remove(&0);
+    let advice = |code: u32| explain::all_advice().iter().find(move |advice| advice.codes.contains(&code));
+    let statuses = codes.into_iter().map(|(code, names)| {
+        let says = status::message(code).map(|says| format!(": {says}")).unwrap_or_default();
+        let known = advice(code);
+        let mut scenarios: Vec<String> = known.iter().flat_map(|advice| measured_by(advice)).collect();
+        let near = explainer.questions_about(&code.to_string());
+        scenarios.extend(near.into_iter().filter(|name| !scenarios.contains(name)).collect::<Vec<_>>());
+        KnownEntry {
+            sentence: format!("Error {code} is {}{says}.", names.join(", ")),
+            names: [format!("error {code}"), code.to_string()].into_iter().chain(names).collect(),
+            page: match known {
+                Some(_) => "docs/errors.md".to_owned(),
+                None if i64::from(code) == status::SIM_NOT_MODELLED => "docs/simulated-machine.md".to_owned(),
+                None => String::new(),
+            },
+            rests_on: known.map_or_else(|| "the names of CUDA's headers".to_owned(), grounds),
+            scenarios,
+            ..entry(EntryKind::Error, "error", &code.to_string())
+        }
+    });
+    let messages = explain::all_advice().iter().filter(|advice| advice.codes.is_empty());
+    let messages = messages.map(|advice| KnownEntry {
+        id: advice.id.clone(),
+        names: [advice.id.clone()].into_iter().chain(advice.says.iter().cloned()).collect(),
+        sentence: advice.means.clone(),
+        page: "docs/errors.md".to_owned(),
+        rests_on: grounds(advice),
+        scenarios: measured_by(advice).collect(),
+        ..entry(EntryKind::Message, "message", &advice.id)
+    });
+    statuses.chain(messages).collect()
+}
+
+fn measured_by(advice: &Advice) -> impl Iterator<Item = String> + '_ {
+    advice.causes.iter().filter_map(|cause| cause.scenario.clone())
+}
+
+fn grounds(advice: &Advice) -> String {
+    let measured = advice.causes.iter().filter(|cause| ErrorCause::is_measured(cause)).count();
+    format!("{measured} of {} causes measured", advice.causes.len())
+}
+
+/// The statuses of other libraries.
+fn statuses() -> impl Iterator<Item = KnownEntry> {
+    let libraries = [CallLibrary::Nvml, CallLibrary::Nvrtc, CallLibrary::Cublas, CallLibrary::Cufft, CallLibrary::Nccl];
+    let all = libraries.into_iter().flat_map(|library| status::table(library).iter().map(move |it| (library, it)));
+    let own = all.filter(|(_, (code, _))| i64::from(*code) != status::SIM_NOT_MODELLED);
+    own.map(|(library, (code, name))| {
+        let name = name.to_string_lossy();
+        KnownEntry {
+            sentence: format!("{name} is status {code} of {}.", library.name()),
+            rests_on: "the names of its header".to_owned(),
+            ..entry(EntryKind::Status, "status", &name)
+        }
+    })
+}
+
+fn variables(measured: &[VariableFacts], explainer: &Explainer<'_>) -> Vec<KnownEntry> {
+    let entries = environment::readers().map(|(name, reader)| {
+        let facts = measured.iter().find(|facts| facts.variable == name);
+        KnownEntry {
+            sentence: facts.map_or_else(
+                || format!("{name} is read by {reader}; when it is read was not measured."),
+                VariableFacts::sentence,
+            ),
+            page: facts.map(|_| "docs/surveys/env.md".to_owned()).unwrap_or_default(),
+            rests_on: facts.map_or_else(|| "scenarios/variables.toml".to_owned(), |facts| facts.on.clone()),
+            scenarios: explainer.questions_about(name),
+            ..entry(EntryKind::Variable, "variable", name)
+        }
+    });
+    entries.collect()
+}
+
+/// The calls. The plain call of a function has its name; another way to call it has a dash and a word behind it.
+fn calls(measured: &[CallFacts], explainer: &Explainer<'_>) -> Vec<KnownEntry> {
+    let entries = measured.iter().map(|facts| {
+        let function = facts.function();
+        let is_plain = measured.iter().filter(|other| other.function() == function).min_by_key(|it| it.call.len());
+        let mut names = vec![facts.call.clone()];
+        names.extend(is_plain.is_some_and(|plain| plain.call == facts.call).then(|| function.to_owned()));
+        names.dedup();
+        KnownEntry {
+            names,
+            sentence: facts.sentence(),
+            page: "docs/surveys/calls.md".to_owned(),
+            rests_on: facts.on.clone(),
+            scenarios: explainer.questions_about(function),
+            ..entry(EntryKind::Call, "call", &facts.call)
+        }
+    });
+    entries.collect()
+}
+
+/// The GPUs, the driver and the libcudarts of a machine: `2× NVIDIA H200, driver 580.159.04, libcudart 13.0`.
+fn machine_in_words(machine: &Machine) -> String {
+    let versions: BTreeSet<Version> =
+        machine.libcudart.iter().filter_map(|runtime| runtime.version.as_deref()).map(number).collect();
+    let names: Vec<String> = versions.iter().map(|version| name(version)).collect();
+    let libcudart = match names.as_slice() {
+        [] => String::new(),
+        [first, _, _, .., last] => format!(", {} libcudarts from {first} to {last}", names.len()),
+        few => format!(", libcudart {}", few.join(", ")),
+    };
+    machine.summary() + &libcudart
+}

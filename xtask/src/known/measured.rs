@@ -1,0 +1,376 @@
+//! What the committed surveys say of calls, lines, variables, masks and needs: each with a sentence.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cuda_pitfalls::known::{EntryKind, KnownEntry, NeedFacts};
+use cuda_pitfalls::machine::Machine;
+use cuda_pitfalls::survey::SurveyDocument;
+use cuda_pitfalls::survey::calls::{CallRow, latest};
+use cuda_pitfalls::survey::env::EnvRow;
+use cuda_pitfalls::survey::mask::{GENERATED, MaskRow};
+use cuda_pitfalls::survey::needs::NeedRow;
+use cuda_pitfalls::survey::python::{INSTRUMENT, PythonRow};
+use cuda_pitfalls::text::counts::listed;
+use cuda_pitfalls::text::units;
+use cuda_pitfalls::text::versions::{Version, number, ranges};
+use cuda_pitfalls::verdict::Reason;
+
+use super::entry;
+
+/// What surveys say.
+#[derive(Default)]
+pub(super) struct MeasuredFacts {
+    /// What each call does as the first call of a process, by name.
+    pub(super) calls: Vec<CallFacts>,
+    /// What each Python line does in a fresh interpreter, in the order of the survey.
+    pub(super) lines: Vec<LineFacts>,
+    /// When each environment variable is read.
+    pub(super) variables: Vec<VariableFacts>,
+    /// What each listed mask makes visible.
+    pub(super) masks: Vec<KnownEntry>,
+    /// What each refused file or system call causes, from the first call on.
+    pub(super) needs: Vec<NeedFacts>,
+}
+
+/// What one call does as the first call of a process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct CallFacts {
+    /// The C symbol; if the call is asked in several ways, followed by a dash and a word for the way.
+    pub(super) call: String,
+    /// The library of the call.
+    pub(super) library: String,
+    /// The machine on which it was measured, in words.
+    pub(super) on: String,
+    /// Groups of versions with equal behaviour, oldest first; a single group if only one version of the library was
+    /// asked.
+    runs: Vec<CallRun>,
+}
+
+/// What a call does with some versions of libcudart.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct CallRun {
+    /// The versions of libcudart, such as `11.7 to 13.5`. Empty for other libraries.
+    pub(super) versions: String,
+    /// Whether it reads the mask; absent if an earlier call had read it.
+    pub(super) reads_mask: Option<bool>,
+    /// Whether it makes a context.
+    pub(super) makes_context: Option<bool>,
+    /// By how much NVML's `used` grew on each GPU, with the newest of these versions.
+    pub(super) used_bytes: Option<Vec<i64>>,
+    /// The name of the status that it returned.
+    pub(super) status: Option<String>,
+}
+
+/// What one Python line does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct LineFacts {
+    /// Its name in the survey: `torch.cuda.is_available`.
+    pub(super) id: String,
+    /// The versions of the packages that it needs.
+    pub(super) versions: BTreeMap<String, String>,
+    /// The machine on which it was measured, in words.
+    pub(super) on: String,
+    /// Whether it reads the mask; absent if earlier lines had read it.
+    pub(super) reads_mask: Option<bool>,
+    /// The place in the framework that calls `cuInit`.
+    pub(super) at: Option<String>,
+    /// NVML indices of the GPUs on which it makes a context.
+    pub(super) context_on: Option<Vec<u32>>,
+    /// By how much NVML's `used` grew on each GPU.
+    pub(super) used_bytes: Option<Vec<i64>>,
+    /// The exception that it raised.
+    pub(super) raised: Option<String>,
+}
+
+/// When one environment variable is read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct VariableFacts {
+    /// The variable.
+    pub(super) variable: String,
+    /// The value that was set.
+    pub(super) value: String,
+    /// The machine on which it was measured, in words.
+    pub(super) on: String,
+    /// Whether it had any effect.
+    pub(super) has_effect: bool,
+    /// The last moment at which setting it had an effect.
+    pub(super) read_at: Option<String>,
+}
+
+impl MeasuredFacts {
+    pub(super) fn new(mut surveys: Vec<&SurveyDocument>) -> MeasuredFacts {
+        let mut measured = MeasuredFacts::default();
+        let mut calls: Vec<(CallRow, String)> = Vec::new();
+        surveys.sort_by(|survey, other| survey.header.started_at.cmp(&other.header.started_at));
+        for survey in surveys {
+            let machine = &survey.machine;
+            calls.extend(survey.rows_of().into_iter().map(|row| (row, machine.summary())));
+            survey.rows_of().into_iter().for_each(|row| measured.add_variable(row, machine));
+            survey.rows_of().iter().for_each(|row| measured.add_line(row, machine));
+            survey.rows_of().iter().for_each(|row| measured.add_mask(row, machine));
+            measured.add_needs(&survey.rows_of(), machine);
+        }
+        measured.calls = of_calls(&calls);
+        measured
+    }
+
+    /// Adds a row about a line. Of several rows about one line, the last measured one counts.
+    fn add_line(&mut self, row: &PythonRow, machine: &Machine) {
+        if row.framework == INSTRUMENT || row.standing.unmeasured.is_some() {
+            return;
+        }
+        let facts = LineFacts {
+            id: row.id.clone(),
+            versions: row.versions.clone(),
+            on: machine.summary(),
+            reads_mask: row.facts.reads_mask,
+            at: row.facts.at.clone(),
+            context_on: row.facts.context_on.clone(),
+            used_bytes: row.facts.device_used_bytes.clone(),
+            raised: row.facts.raised.as_ref().map(|raised| raised.kind.clone()),
+        };
+        put(&mut self.lines, facts, |facts| &facts.id);
+    }
+
+    /// Adds what refusals cause. What two machines agree on is there once.
+    fn add_needs(&mut self, rows: &[NeedRow], machine: &Machine) {
+        // What a framework needs beside the driver is no need of CUDA.
+        let of_cuda = rows.iter().filter(|row| !row.program.is_framework());
+        for (row, failure) in of_cuda.filter_map(|row| Some((row, row.effect_at_start(rows)?))) {
+            let (Some(refused), Some(error)) = (&row.refused, &row.error) else { continue };
+            let known = self.needs.iter_mut().find(|known| {
+                (known.program, &known.refused) == (row.program, refused)
+                    && (&known.call, &known.status) == (&failure.call, &failure.status)
+            });
+            match known {
+                Some(known) if known.errors.contains(error) => {}
+                Some(known) => known.errors.push(error.clone()),
+                None => self.needs.push(NeedFacts {
+                    program: row.program,
+                    refused: refused.clone(),
+                    errors: vec![error.clone()],
+                    call: failure.call.clone(),
+                    status: failure.status.clone(),
+                    is_written: row.is_of_written_file(rows),
+                    on: machine.summary(),
+                }),
+            }
+        }
+    }
+
+    fn add_variable(&mut self, row: EnvRow, machine: &Machine) {
+        let Some(has_effect) = row.has_effect.filter(|_| row.standing.unmeasured.is_none()) else { return };
+        let EnvRow { variable, value, read_at, .. } = row;
+        let facts = VariableFacts { variable, value, on: machine.summary(), has_effect, read_at };
+        put(&mut self.variables, facts, |facts| &facts.variable);
+    }
+
+    /// Adds a mask that somebody may type: not one with blanks, and not one with a UUID of these GPUs.
+    fn add_mask(&mut self, row: &MaskRow, machine: &Machine) {
+        let (Some(mask), Some(status)) = (&row.mask, &row.status) else { return };
+        let is_typed = !mask.is_empty() && mask.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'<');
+        if row.group == GENERATED || !is_typed || row.order.is_some() {
+            return;
+        }
+        let shown = match row.gpus.as_deref().unwrap_or_default() {
+            [] => "no GPU is visible".to_owned(),
+            gpus => format!("visible are {}, in this order", listed(gpus.iter().map(|gpu| format!("GPU {gpu}")), "")),
+        };
+        let set = format!("CUDA_VISIBLE_DEVICES={mask}");
+        let mut names = vec![set.clone()];
+        names.extend(mask.contains(',').then(|| mask.clone()));
+        let mask = KnownEntry {
+            names,
+            sentence: format!("With {set} cuInit returns {status}, and {shown} ({}).", machine.summary()),
+            page: "docs/surveys/mask.md".to_owned(),
+            rests_on: machine.summary(),
+            ..entry(EntryKind::Mask, "mask", mask)
+        };
+        put(&mut self.masks, mask, |mask| &mask.id);
+    }
+}
+
+/// Puts facts in the place of those with the same name, or at the end.
+fn put<T>(all: &mut Vec<T>, facts: T, name: impl Fn(&T) -> &String) {
+    match all.iter_mut().find(|known| name(known) == name(&facts)) {
+        Some(known) => *known = facts,
+        None => all.push(facts),
+    }
+}
+
+/// What each call does, by name. Rows are in the order in which they were measured.
+fn of_calls(rows: &[(CallRow, String)]) -> Vec<CallFacts> {
+    let standing = latest(rows.iter().map(|(row, _)| row));
+    let all: BTreeSet<Version> =
+        standing.iter().filter_map(|row| row.libcudart_version.as_deref()).map(number).collect();
+    let all: Vec<Version> = all.into_iter().collect();
+    let mut by_call: BTreeMap<(&str, &str), BTreeMap<Version, &CallRow>> = BTreeMap::new();
+    for row in standing {
+        let version = row.libcudart_version.as_deref().map(number).unwrap_or_default();
+        by_call.entry((&row.call, &row.library)).or_default().insert(version, row);
+    }
+    let facts = by_call.into_iter().filter_map(|((call, library), versions)| {
+        let runs = runs(&versions, &all);
+        let newest = versions.values().rev().find(|row| row.standing.unmeasured.is_none())?;
+        let on = rows.iter().find(|(row, _)| std::ptr::eq(row, *newest))?.1.clone();
+        Some(CallFacts { call: call.to_owned(), library: library.to_owned(), on, runs })
+    });
+    facts.filter(|facts| !facts.runs.is_empty()).collect()
+}
+
+/// Groups of consecutive versions with equal behaviour. A version that does not export the call ends a group, and one
+/// that could not be measured for another reason says nothing.
+fn runs(versions: &BTreeMap<Version, &CallRow>, all: &[Version]) -> Vec<CallRun> {
+    let said = versions.iter().filter_map(|(version, row)| {
+        let behaviour = match row.standing.unmeasured.as_ref().map(|unmeasured| unmeasured.reason) {
+            None => Some((row.reads_mask, row.makes_context(), row.status.clone())),
+            Some(Reason::MissingSymbol) => None,
+            Some(_) => return None,
+        };
+        Some((version, behaviour, *row))
+    });
+    let said: Vec<(&Version, Option<_>, &CallRow)> = said.collect();
+    let runs = said.chunk_by(|(_, one, _), (_, other, _)| one == other).filter_map(|run| {
+        let (reads_mask, makes_context, status) = run.first()?.1.clone()?;
+        let versions: Vec<Version> = run.iter().map(|(version, ..)| (*version).clone()).collect();
+        // The memory is that of the newest version.
+        let used_bytes = run.iter().rev().find_map(|(.., row)| row.device_used_bytes.clone());
+        Some(CallRun { versions: ranges(&versions, all), reads_mask, makes_context, used_bytes, status })
+    });
+    runs.collect()
+}
+
+impl CallFacts {
+    /// The C function.
+    pub(super) fn function(&self) -> &str {
+        self.call.split_once('-').map_or(self.call.as_str(), |(function, _)| function)
+    }
+
+    pub(super) fn sentence(&self) -> String {
+        let runs: Vec<String> = self.runs.iter().map(|run| run.clause(&self.library)).collect();
+        format!("As the first call of a process {} {} ({}).", self.call, runs.join("; "), self.on)
+    }
+}
+
+impl CallRun {
+    fn clause(&self, library: &str) -> String {
+        let mut parts = vec![reads(self.reads_mask).to_owned()];
+        parts.push(match self.makes_context {
+            Some(true) => "makes a context".to_owned(),
+            Some(false) => "makes no context".to_owned(),
+            None => "was not seen to make a context or not".to_owned(),
+        });
+        parts.extend(memory(self.used_bytes.as_deref()));
+        let failed = self.status.iter().filter(|status| !status.to_lowercase().contains("success"));
+        parts.extend(failed.map(|status| format!("returns {status}")));
+        let versions =
+            if self.versions.is_empty() { library.to_owned() } else { format!("libcudart {}", self.versions) };
+        format!("{}: {versions}", parts.join(", "))
+    }
+}
+
+impl LineFacts {
+    pub(super) fn sentence(&self) -> String {
+        let at = self.at.as_ref().filter(|_| self.reads_mask == Some(true));
+        let at = at.map(|at| format!(" (at {at})")).unwrap_or_default();
+        let mut parts = vec![format!("{}{at}", reads(self.reads_mask))];
+        parts.push(match self.context_on.as_deref() {
+            None => "was not seen to make a context or not".to_owned(),
+            Some([]) => "makes no context".to_owned(),
+            Some(on) => format!("makes a context on {}", listed(on.iter().map(|gpu| format!("GPU {gpu}")), "")),
+        });
+        parts.extend(memory(self.used_bytes.as_deref()));
+        parts.extend(self.raised.iter().map(|raised| format!("raises {raised}")));
+        let versions: Vec<String> = self.versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
+        let with = if versions.is_empty() { String::new() } else { format!("{}; ", versions.join(", ")) };
+        format!("In a fresh process {} {} ({with}{}).", self.id, parts.join(", "), self.on)
+    }
+}
+
+impl VariableFacts {
+    pub(super) fn sentence(&self) -> String {
+        let VariableFacts { variable, value, on, .. } = self;
+        match (self.has_effect, &self.read_at) {
+            (false, _) => format!("{variable}={value} changed nothing, whenever it was set ({on})."),
+            (true, Some(at)) => format!("{variable} is read at {at}; a value that is set later has no effect ({on})."),
+            (true, None) => format!("{variable} has an effect; when it is read was not told ({on})."),
+        }
+    }
+}
+
+/// What fails without each file and system call.
+pub(super) fn need_entries(needs: &[NeedFacts]) -> Vec<KnownEntry> {
+    let mut entries: Vec<KnownEntry> = Vec::new();
+    for need in needs {
+        let errors = listed(need.errors.iter(), "");
+        let NeedFacts { refused, call, status, on, .. } = need;
+        let sentence = format!("Where {refused} is refused ({errors}), {call} returns {status} ({on}).");
+        match entries.iter_mut().find(|entry| entry.names.first() == Some(refused)) {
+            Some(known) => known.sentence = format!("{} {sentence}", known.sentence),
+            None => entries.push(KnownEntry {
+                sentence,
+                page: "docs/surveys/needs.md".to_owned(),
+                rests_on: on.clone(),
+                ..entry(EntryKind::Need, "need", refused)
+            }),
+        }
+    }
+    entries
+}
+
+const fn reads(mask: Option<bool>) -> &'static str {
+    match mask {
+        Some(true) => "reads the mask",
+        Some(false) => "does not read the mask",
+        None => "was asked after the mask was read",
+    }
+}
+
+/// By how much memory grew: on the GPU where it grew most, because the others have the footprint of `cuInit` at most.
+fn memory(used: Option<&[i64]>) -> Option<String> {
+    let most = *used?.iter().max()?;
+    Some(if most == 0 { "takes no memory".to_owned() } else { format!("takes {}", units::bytes(most.unsigned_abs())) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cuda_pitfalls::survey::{RowAttempts, Unmeasured};
+
+    fn row(version: &str, reads_mask: bool, makes_context: bool) -> CallRow {
+        CallRow {
+            call: "cudaSetDevice".to_owned(),
+            library: "libcudart".to_owned(),
+            libcudart_version: Some(version.to_owned()),
+            reads_mask: Some(reads_mask),
+            context_on: Some(if makes_context { vec![0] } else { Vec::new() }),
+            ..CallRow::default()
+        }
+    }
+
+    fn absent(version: &str, reason: Reason) -> CallRow {
+        let unmeasured = Some(Unmeasured { reason, detail: String::new() });
+        CallRow { standing: RowAttempts { unmeasured, ..RowAttempts::default() }, ..row(version, false, false) }
+    }
+
+    fn facts(rows: &[CallRow]) -> Vec<CallFacts> {
+        of_calls(&rows.iter().map(|row| (row.clone(), String::new())).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn versions_that_do_alike_are_one_run_and_a_change_begins_another() {
+        let rows = [row("12.9", true, true), row("11.7", false, false), row("12.10", true, true)];
+        let facts = facts(&rows);
+        assert_eq!(facts.len(), 1);
+        let said: Vec<(&str, Option<bool>)> =
+            facts[0].runs.iter().map(|run| (run.versions.as_str(), run.makes_context)).collect();
+        assert_eq!(said, [("11.7", Some(false)), ("12.9 to 12.10", Some(true))]);
+    }
+
+    #[test]
+    fn a_version_without_the_call_is_in_no_run() {
+        let rows = [absent("11.7", Reason::MissingSymbol), row("12.0", true, true), absent("13.0", Reason::Crashed)];
+        assert_eq!(facts(&rows)[0].runs[0].versions, "12.0");
+        assert!(facts(&rows[..1]).is_empty());
+    }
+}
