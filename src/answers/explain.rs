@@ -366,10 +366,9 @@ impl<'a> Explainer<'a> {
         }
     }
 
-    /// Whether a typed text asks a scenario's question: it has most words of it, or few others.
+    /// Whether a typed text asks a scenario's question: it has most words of it, or a name of it and few others.
     fn is_asked(&self, query: &Query, best: &Match<'_>) -> bool {
         best.coverage >= HALF && best.meant >= MOST
-            || best.coverage >= ASKED && best.meant >= PERHAPS
             || best.coverage >= WHOLE && best.meant >= PERHAPS && self.ranking.has_name_beside_errors(best, query)
     }
 }

@@ -43,9 +43,13 @@ fn spellings(text: &str) -> Vec<String> {
         found.extend(name.strip_prefix("torch.").map(str::to_owned));
         found.extend((!name.contains(' ')).then(|| format!("import {name}")));
     }
-    let (variable, _) = text.trim_start_matches("export ").split_once('=').unwrap_or((text, ""));
+    let (variable, value) = text.trim_start_matches("export ").split_once('=').unwrap_or((text, ""));
     let variable = variable.trim_start_matches(|letter| "${".contains(letter)).trim_end_matches('}');
-    if variable.contains('_') && variable.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+    // A sentence may begin with a variable that is set.
+    if variable.contains('_')
+        && variable.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && !value.contains(' ')
+    {
         found.push(variable.to_owned());
         found.extend(meant_by(&variable.to_uppercase()).map(str::to_owned));
     }

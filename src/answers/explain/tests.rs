@@ -96,6 +96,13 @@ fn what_is_only_near_is_never_claimed() {
 }
 
 #[test]
+fn a_message_is_claimed_and_a_sentence_that_begins_with_a_variable_is_not() {
+    let message = found("CUDA driver version is insufficient for CUDA runtime version");
+    assert_eq!((message.certainty, message.names()[0].as_str()), (Certainty::Advised, "error/35"));
+    assert_eq!(found("CUDA_VISIBLE_DEVICES=1 is set, and the work runs on GPU 0").certainty, Certainty::Closest);
+}
+
+#[test]
 fn a_misspelt_variable_is_the_one_that_was_meant() {
     for (words, meant) in
         [("CUDA_LAUNCH_BLOCKNG=1", "CUDA_LAUNCH_BLOCKING"), ("CUDA_VISIBLE_DEVICE=2", "CUDA_VISIBLE_DEVICES")]
