@@ -121,17 +121,17 @@ struct Lines {
 /// What each room may hold. What comes in is paid for by taking out: raise a figure in a commit that says why, and
 /// lower it when a room has become smaller by more than a hundredth.
 const BUDGET: [(&str, Lines); 11] = [
-    ("scenarios", Lines { code: 54, tests: 11, all: 99 }),
-    ("src/answers", Lines { code: 11_783, tests: 3_348, all: 19_307 }),
+    ("scenarios", Lines { code: 60, tests: 11, all: 108 }),
+    ("src/answers", Lines { code: 12_465, tests: 3_583, all: 20_416 }),
     ("src/calls", Lines { code: 1_160, tests: 157, all: 1_704 }),
-    ("src/core", Lines { code: 10_747, tests: 3_762, all: 18_895 }),
+    ("src/core", Lines { code: 10_769, tests: 3_762, all: 18_922 }),
     ("src/fake", Lines { code: 6_889, tests: 489, all: 9_941 }),
     ("src/instrument", Lines { code: 5_143, tests: 426, all: 7_212 }),
-    ("src/program", Lines { code: 7_180, tests: 426, all: 9_552 }),
-    ("src/render", Lines { code: 9_713, tests: 3_444, all: 15_710 }),
+    ("src/program", Lines { code: 7_210, tests: 426, all: 9_588 }),
+    ("src/render", Lines { code: 9_668, tests: 3_440, all: 15_655 }),
     ("src/trace", Lines { code: 5_787, tests: 2_210, all: 10_151 }),
-    ("tests", Lines { code: 0, tests: 12_580, all: 14_919 }),
-    ("xtask", Lines { code: 2_928, tests: 446, all: 4_184 }),
+    ("tests", Lines { code: 0, tests: 12_582, all: 14_922 }),
+    ("xtask", Lines { code: 3_480, tests: 482, all: 4_882 }),
 ];
 
 /// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.
