@@ -49,6 +49,8 @@ const HALF: f64 = 0.5;
 const WHOLE: f64 = 0.7;
 /// A typed question without a name may be answered from this share of its words on.
 const PERHAPS: f64 = 0.35;
+/// With a smaller share of the words the best answer is not told by them.
+const WEAK: f64 = 0.5;
 /// Lowers a scenario of CUDA calls, if the query names a framework.
 const CALLS_BESIDE_A_FRAMEWORK: f64 = 0.75;
 /// Lowers a scenario of a framework, if the query names another one.
@@ -197,7 +199,10 @@ impl<'a> Explainer<'a> {
         let mut found = self.closest(&query, !(errors.is_empty() && beside.is_empty()));
         self.add_symptoms(&query, &mut found);
         let best = found.first().map(|(found, _)| found);
-        let certainty = self.certainty(&query, &errors, !beside.is_empty(), best);
+        let certainty = match self.certainty(&query, &errors, !beside.is_empty(), best) {
+            Certainty::Nothing if is_seen(&query) => Certainty::Closest,
+            certainty => certainty,
+        };
         if certainty == Certainty::Nothing {
             return Explanation { query, certainty, said: Vec::new(), beside: Vec::new(), answers: Vec::new() };
         }
@@ -288,25 +293,29 @@ impl<'a> Explainer<'a> {
         found
     }
 
-    /// Adds what is asked most about the symptom that a text says, behind what its words find.
+    /// Puts what a mask's value settles first, and adds what is asked most about the symptom that a text says: before
+    /// the rest where its words fit no question well, else behind it.
     fn add_symptoms(&self, query: &Query, found: &mut Vec<(Match<'a>, &'a KnownScenario)>) {
-        let Some(symptom) = symptom::symptoms(&query.said).into_iter().next() else { return };
-        let score = found.first().map_or(1.0, |(found, _)| found.score) * LEAST_BESIDE_THE_BEST;
-        for known in self.suited_questions(&symptom, query).into_iter().take(MOST_ANSWERS) {
-            if !found.iter().any(|(_, other)| other.name == known.name) {
-                let scenario = known.name.as_str();
-                let none = Match {
-                    scenario,
-                    index: usize::MAX,
-                    score,
-                    coverage: PERHAPS_SAID,
-                    said: 0.0,
-                    meant: 0.0,
-                    terms: 0,
-                };
-                found.push((none, known));
+        let mut symptoms = symptom::symptoms(&query.said);
+        if query.misspelt.values().any(|meant| meant == "CUDA_VISIBLE_DEVICES") {
+            symptoms.insert(0, "symptom/mask-ignored".to_owned());
+        }
+        if let Some(symptom) = symptoms.first() {
+            let is_weak = found.first().is_none_or(|(found, _)| found.coverage < WEAK);
+            let least = found.first().map_or(1.0, |(found, _)| found.score) * LEAST_BESIDE_THE_BEST;
+            for known in self.suited_questions(symptom, query).into_iter().take(MOST_ANSWERS) {
+                add(found, known, least);
+            }
+            if is_weak {
+                let id = symptom.trim_start_matches("symptom/");
+                raise(found, |known| known.symptoms.iter().any(|symptom| symptom == id));
             }
         }
+        if let Some(known) = command::mask_in_text(&query.said).and_then(|name| self.known.scenario(name)) {
+            add(found, known, 0.0);
+            raise(found, |other| other.name == known.name);
+        }
+        found.sort_by(|(one, _), (other, _)| other.score.total_cmp(&one.score));
     }
 
     /// The names of the questions about a name, the likeliest first.
@@ -371,6 +380,30 @@ impl<'a> Explainer<'a> {
         best.coverage >= HALF && best.meant >= MOST
             || best.coverage >= WHOLE && best.meant >= PERHAPS && self.ranking.has_name_beside_errors(best, query)
     }
+}
+
+/// Adds a scenario that no word was looked up in.
+fn add<'a>(found: &mut Vec<(Match<'a>, &'a KnownScenario)>, known: &'a KnownScenario, score: f64) {
+    if !found.iter().any(|(_, other)| other.name == known.name) {
+        let scenario = known.name.as_str();
+        let coverage = PERHAPS_SAID;
+        let none = Match { scenario, index: usize::MAX, score, coverage, said: 0.0, meant: 0.0, terms: 0 };
+        found.push((none, known));
+    }
+}
+
+/// Raises some scenarios above all others, in their order.
+fn raise(found: &mut [(Match<'_>, &KnownScenario)], is_raised: impl Fn(&KnownScenario) -> bool) {
+    let best = found.iter().map(|(found, _)| found.score).fold(1.0, f64::max);
+    for (found, _) in found.iter_mut().filter(|(_, known)| is_raised(known)) {
+        found.score += best;
+    }
+}
+
+/// Whether a text that names nothing still says what is seen: a symptom, a mask's value or a misspelt variable.
+fn is_seen(query: &Query) -> bool {
+    let is_symptom = query.is_sentence_about_gpus() && !symptom::symptoms(&query.said).is_empty();
+    is_symptom || !query.misspelt.is_empty() || command::mask_in_text(&query.said).is_some()
 }
 
 /// What is known to help against an error or a message.

@@ -61,6 +61,16 @@ const LAUNCHED: [&str; 4] = [
     "visibility/own-number-handed-on",
 ];
 
+/// Words beside a mask of plain numbers, and what settles it then.
+const BESIDE: [(&[&str], &str); 3] = [
+    (&["cuda:", "ordinal", "rank", "worker", "slot", "child", "set_device"], "visibility/own-number-handed-on"),
+    (&["order", "another gpu", "wrong gpu", "other gpu"], "visibility/default-order"),
+    (
+        &["ignored", "no effect", "invalid", "does not work", "doesn't work", "every gpu", "all gpus"],
+        "visibility/unset-before-cuinit",
+    ),
+];
+
 /// The scenarios that settle a command line, best first; none where the text is no command line.
 pub(super) fn commands(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().map(without_prompt).filter(|line| !line.is_empty()).collect();
@@ -72,6 +82,30 @@ pub(super) fn commands(text: &str) -> Vec<String> {
     let found = lines.into_iter().flat_map(of_line);
     let mut seen = std::collections::BTreeSet::new();
     found.filter(|name| seen.insert(*name)).map(str::to_owned).collect()
+}
+
+/// The scenario about a mask whose value a text names anywhere, in a command, in Python or in a log.
+pub(super) fn mask_in_text(text: &str) -> Option<&'static str> {
+    let lower = text.to_lowercase();
+    let (_, rest) = lower.split_once("cuda_visible_devices")?;
+    let rest = rest.trim_start_matches(['"', '\'', ']', ')', '`', ' ', ',']);
+    if ["is empty", "empty", "is set to empty", "is set to an empty", "set to nothing"]
+        .iter()
+        .any(|start| rest.starts_with(start))
+    {
+        return Some("visibility/empty-mask-hides-all");
+    }
+    let value = rest.strip_prefix([':', '='])?.trim_start();
+    let value = match value.chars().next() {
+        Some(quote @ ('"' | '\'')) => value.get(1..)?.split(quote).next()?,
+        _ => value.split([' ', ';', '&', '`', '\n', ')']).next().filter(|value| !value.is_empty())?,
+    };
+    let first = value.split(',').next().unwrap_or_default();
+    let is_handed_on = first != "0" && first.parse::<u32>().is_ok() && rest.contains(&format!("cuda:{first}"));
+    if is_handed_on {
+        return Some("visibility/own-number-handed-on");
+    }
+    of_value(value)
 }
 
 fn without_prompt(line: &str) -> &str {
@@ -89,9 +123,11 @@ fn of_line(line: &str) -> Vec<&'static str> {
     let is_command = is_command(&words);
     let mut found = Vec::new();
     if let Some(value) = assigned(line, "CUDA_VISIBLE_DEVICES").filter(|_| is_command) {
+        let lower = line.to_lowercase();
+        let beside = BESIDE.iter().find(|(words, _)| words.iter().any(|word| lower.contains(word)));
         match of_value(&value) {
             Some(name) => found.push(name),
-            None => found.extend(LAUNCHED),
+            None => found.extend(beside.map(|(_, name)| *name).into_iter().chain(LAUNCHED)),
         }
     }
     if assigned(line, "NVIDIA_VISIBLE_DEVICES").is_some() && is_command && !is_container(&words) {
@@ -103,6 +139,9 @@ fn of_line(line: &str) -> Vec<&'static str> {
     }
     if is_container(&words) && line.contains("--gpus") && !line.contains("--gpus all") && !line.contains("--gpus=all") {
         found.extend(["refused/mask-counts-what-is-left", "refused/nvml-numbers-what-is-left"]);
+    }
+    if words.first() == Some(&"cuda-checkpoint") {
+        found.extend(["process/checkpoint-frees-the-gpu", "process/checkpoint-with-a-stray-context"]);
     }
     let is_of_slurm = ["--gres", "--gpus", "--gpu-bind"].iter().any(|option| line.contains(option));
     if matches!(words.first(), Some(&"srun" | &"sbatch" | &"salloc")) && is_of_slurm {
@@ -124,7 +163,7 @@ fn is_command(words: &[&str]) -> bool {
 }
 
 /// What stands before a program or an assignment.
-const SHELL: [&str; 8] = ["export", "env", "set", "setenv", "sudo", "podman", "salloc", "apptainer"];
+const SHELL: [&str; 9] = ["cuda-checkpoint", "export", "env", "set", "setenv", "sudo", "podman", "salloc", "apptainer"];
 
 /// A line in which what is quoted has no whitespace.
 fn quotes_joined(line: &str) -> String {
@@ -190,6 +229,21 @@ mod tests {
             let found = commands(text);
             assert_eq!(found.first().map(String::as_str), Some(first), "{text}: {found:?}");
             assert!(!found.iter().any(|name| name.contains("mask-after") || name.contains("then-mask")), "{found:?}");
+        }
+    }
+
+    #[test]
+    fn a_mask_is_found_by_its_value_anywhere() {
+        for (text, name) in [
+            ("os.environ[\"CUDA_VISIBLE_DEVICES\"] = \"-1\"", Some("visibility/first-invalid-hides-all")),
+            ("the task has CUDA_VISIBLE_DEVICES='' and sees no GPU", Some("visibility/empty-mask-hides-all")),
+            ("CUDA_VISIBLE_DEVICES is empty: True", Some("visibility/empty-mask-hides-all")),
+            ("CUDA_VISIBLE_DEVICES: 0,0", Some("visibility/duplicate-index-hides-all")),
+            ("with CUDA_VISIBLE_DEVICES=1 the model goes to cuda:1", Some("visibility/own-number-handed-on")),
+            ("with CUDA_VISIBLE_DEVICES=1 the model goes to cuda:0", None),
+            ("CUDA_VISIBLE_DEVICES is ignored", None),
+        ] {
+            assert_eq!(mask_in_text(text), name, "{text}");
         }
     }
 

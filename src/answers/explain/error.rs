@@ -169,6 +169,8 @@ fn is_bound(before: &[Token], number: u32, after: &[Token]) -> bool {
         "code" | "status" | "result" => {
             !matches!(second, "exit" | "status" | "return" | "response") && (ends || is_followed_by_more(after))
         }
+        // `error cuda 716`.
+        "cuda" => names_an_error(second) && number >= LEAST_BEFORE_ERROR && ends && words.len() <= SHORTEST,
         "with" | "is" | "was" | "as" => names_an_error(second) && ends,
         _ if names_an_error(last) => {
             let is_plain_word = last.ends_with("error") || last == "err";
@@ -216,7 +218,10 @@ fn is_call(word: &str) -> bool {
 /// Whether a number counts or measures what follows it, or is one of several.
 fn is_counted(after: &[Token]) -> bool {
     match after {
-        [Token::Mark('%' | '/' | '-'), ..] => true,
+        [Token::Mark('%' | '-'), ..] => true,
+        // `3/4`, and not `716/700`.
+        [Token::Mark('/'), Token::Number(other), ..] => *other < LEAST_BEFORE_ERROR,
+        [Token::Mark('/'), ..] => true,
         [Token::Mark(':' | ','), Token::Number(_) | Token::Figure, ..] => true,
         [Token::Word(word), ..] => COUNTED.contains(&word.as_str()),
         _ => false,
@@ -348,7 +353,7 @@ const NUMBERED: [&str; 16] = [
 fn names_an_error(word: &str) -> bool {
     let words = [
         "err", "error", "failure", "failed", "fails", "fail", "returned", "returns", "return", "gives", "gave", "got",
-        "retcode", "ret",
+        "retcode", "ret", "res", "rc", "retval",
     ];
     words.contains(&word) || word.ends_with("error") || word.ends_with("_status") || word.ends_with("_err")
 }
@@ -356,7 +361,13 @@ fn names_an_error(word: &str) -> bool {
 /// Whether a line names CUDA, its libraries or a GPU.
 pub(super) fn is_about_cuda(line: &str) -> bool {
     let lower = line.to_lowercase();
-    ["cuda", "cuinit", "nvml", "nvidia", "gpu", "cupy", "numba"].iter().any(|word| lower.contains(word))
+    let is_named = ["cuda", "cuinit", "nvml", "nvidia", "gpu", "cupy", "numba"].iter().any(|word| lower.contains(word));
+    // `cuCtxSetCurrent failed`.
+    is_named || line.split(|letter| !is_of_word(letter)).any(|word| is_driver_name(word) && is_call(word))
+}
+
+fn is_driver_name(word: &str) -> bool {
+    word.strip_prefix("cu").is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_uppercase()))
 }
 
 fn words_of(tokens: &[Token]) -> impl DoubleEndedIterator<Item = &str> {
@@ -433,6 +444,8 @@ mod tests {
             ("cuda_check(): runtime API error = 0400 in jit.cu", 400),
             ("CUDA failure 77: somewhere", 700),
             ("cuInit error code 304", 304),
+            ("[ERROR (pid:362 context.c:114)]: cuCtxSetCurrent failed res=4", 4),
+            ("error cuda 716/700", 716),
             ("what is cudaErrorIllegalAddress", 700),
             ("CUDA_ERROR_NO_DEVICE", 100),
             ("Not modelled by CUDA's simulated driver: error 60000", 60000),

@@ -11,6 +11,9 @@ const PLATFORMS: [(&str, &[&str]); 11] = [
             "hip",
             "rocm",
             "rocblas",
+            "amd gpu",
+            "amd card",
+            "amd reset",
             "miopen",
             "rccl",
             "amdgpu",
@@ -34,7 +37,22 @@ const PLATFORMS: [(&str, &[&str]); 11] = [
         "Intel's XPU",
         &["xpu", "oneapi", "sycl", "level-zero", "level zero", "intel_extension_for_pytorch", "ze_affinity_mask"],
     ),
-    ("Huawei's Ascend NPU", &["npu", "ascend", "torch_npu", "cann", "npu-smi", "ascend_rt_visible_devices"]),
+    (
+        "Huawei's Ascend NPU",
+        &[
+            "npu",
+            "ascend",
+            "torch_npu",
+            "cann",
+            "npu-smi",
+            "aclrt",
+            "rtsetdevice",
+            "rtgetdevmsg",
+            "acl api",
+            "davinci",
+            "ascend_rt_visible_devices",
+        ],
+    ),
     (
         "Apple's Metal (MPS)",
         &[

@@ -145,6 +145,14 @@ impl Query {
         !self.frameworks.is_empty() || has_name.iter().any(|name| lower.contains(name))
     }
 
+    /// Whether it is a person's sentence, and not a log, that names GPUs or a program that works on them.
+    pub(super) fn is_sentence_about_gpus(&self) -> bool {
+        let lower = self.said.to_lowercase();
+        let names = ["cuda", "gpu", "nvidia", "nvml", "vram", "显", "vllm", "ollama", "comfyui", "llama"];
+        let is_log = ["info ", "error ", "debug ", "pid="].iter().filter(|word| lower.contains(*word)).count() > 1;
+        !is_log && names.iter().any(|name| lower.contains(name))
+    }
+
     /// Whether a line says both that something failed and that it was CUDA.
     pub(super) fn names_a_failure(&self) -> bool {
         self.said.lines().any(|line| {
