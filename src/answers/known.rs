@@ -265,9 +265,9 @@ impl Known {
 
     /// Every name that is one word, a line each, as a shell completes them.
     pub fn words(&self) -> String {
-        let names: BTreeSet<&String> = self.entries.iter().flat_map(|entry| &entry.names).collect();
-        let is_word = |name: &&String| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_./-".contains(&byte));
-        names.into_iter().filter(is_word).fold(String::new(), |words, name| words + name + "\n")
+        let names: BTreeSet<&String> =
+            self.entries.iter().flat_map(|entry| &entry.names).filter(|it| is_word(it)).collect();
+        names.into_iter().fold(String::new(), |words, name| words + name + "\n")
     }
 
     /// The question with this name.
@@ -275,6 +275,10 @@ impl Known {
         let index = self.scenarios.binary_search_by(|scenario| scenario.name.as_str().cmp(name)).ok()?;
         self.scenarios.get(index)
     }
+}
+
+fn is_word(name: &str) -> bool {
+    name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_./-".contains(&byte))
 }
 
 /// A line of JSON for each.

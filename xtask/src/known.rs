@@ -61,10 +61,6 @@ impl KnownSources<'_> {
 
     fn scenario(&self, scenario: &Scenario) -> KnownScenario {
         let evidence = scenario.instances.iter().flat_map(|instance| &instance.expect).map(|entry| &entry.evidence);
-        let machine = |folder: &String| {
-            let found = self.machines.iter().find(|(name, _)| Some(name.as_str()) == folder.strip_prefix("reports/"));
-            found.map(|(_, machine)| machine_in_words(machine))
-        };
         let deciding = self.releases.iter().filter(|line| line.scenarios.contains(&scenario.name));
         KnownScenario {
             name: scenario.name.clone(),
@@ -75,10 +71,19 @@ impl KnownSources<'_> {
             tags: scenario.tags.clone(),
             messages: scenario.says.clone(),
             is_essential: essential::all().iter().any(|it| it.name.split('[').next() == Some(&scenario.name)),
-            machines: tally(evidence.filter_map(machine)).into_iter().map(|(machine, _)| machine).collect(),
+            machines: tally(evidence.filter_map(|folder| self.machine(folder)))
+                .into_iter()
+                .map(|(machine, _)| machine)
+                .collect(),
             basis: self.bases.get(&scenario.name).cloned(),
             releases: deciding.map(releases::line).collect(),
         }
+    }
+
+    /// The machine of a report, in words.
+    fn machine(&self, evidence: &str) -> Option<String> {
+        let folder = evidence.strip_prefix("reports/")?;
+        self.machines.iter().find(|(name, _)| name == folder).map(|(_, machine)| machine_in_words(machine))
     }
 
     /// The program's own names: findings of `trace`, symptoms, commands and exit codes.
@@ -220,10 +225,9 @@ fn errors(explainer: &Explainer<'_>) -> Vec<KnownEntry> {
         }
     }
     codes.remove(&0);
-    let advice = |code: u32| explain::all_advice().iter().find(move |advice| advice.codes.contains(&code));
     let statuses = codes.into_iter().map(|(code, names)| {
         let says = status::message(code).map(|says| format!(": {says}")).unwrap_or_default();
-        let known = advice(code);
+        let known = explain::all_advice().iter().find(|advice| advice.codes.contains(&code));
         let mut scenarios: Vec<String> = known.iter().flat_map(|advice| measured_by(advice)).collect();
         let near = explainer.questions_about(&code.to_string());
         scenarios.extend(near.into_iter().filter(|name| !scenarios.contains(name)).collect::<Vec<_>>());

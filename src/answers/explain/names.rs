@@ -13,15 +13,9 @@ const MOST_BESIDE: usize = 2;
 /// rather than one in others.
 pub(super) fn whole<'k>(line: &str, known: &'k Known) -> Vec<&'k KnownEntry> {
     let spellings = spellings(line);
-    let mut found: Vec<&KnownEntry> = Vec::new();
-    for is_same in [<str as PartialEq>::eq, str::eq_ignore_ascii_case] {
-        let mut named = spellings.iter().map(|name| known.named(name, is_same).collect::<Vec<_>>());
-        found = named.find(|named| !named.is_empty()).unwrap_or_default();
-        if !found.is_empty() {
-            break;
-        }
-    }
-    found
+    let same = [<str as PartialEq>::eq, str::eq_ignore_ascii_case].into_iter();
+    let named = same.flat_map(|is_same| spellings.iter().map(move |name| known.named(name, is_same)));
+    named.map(Iterator::collect::<Vec<_>>).find(|found| !found.is_empty()).unwrap_or_default()
 }
 
 /// The names that a text may mean: as it was typed, without arguments, as what an import brings, with and without
@@ -29,7 +23,8 @@ pub(super) fn whole<'k>(line: &str, known: &'k Known) -> Vec<&'k KnownEntry> {
 fn spellings(text: &str) -> Vec<String> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let whole = words.join(" ");
-    let text = whole.trim_matches(|letter| "`'\"?;".contains(letter)).trim_end_matches(".toml");
+    let text = ["python -c ", "python3 -c "].iter().find_map(|start| whole.strip_prefix(start)).unwrap_or(&whole);
+    let text = text.trim_matches(|letter| "`'\"?;".contains(letter)).trim_end_matches(".toml");
     let mut found = vec![whole.clone(), text.to_owned()];
     found.extend(text.strip_suffix(')').and_then(|call| call.split_once('(')).map(|(name, _)| name.to_owned()));
     let (line, _) = text.split_once(" as ").unwrap_or((text, ""));
@@ -70,10 +65,9 @@ pub(super) fn within<'k>(query: &Query, known: &'k Known) -> Vec<&'k KnownEntry>
         true => &[EntryKind::Variable, EntryKind::Line],
         false => &[EntryKind::Variable, EntryKind::Line, EntryKind::Call],
     };
-    let is_named = |entry: &&KnownEntry| {
-        kinds.contains(&entry.kind) && entry.names.iter().any(|name| names.contains(&name.to_lowercase()))
-    };
-    let mut found: Vec<&KnownEntry> = known.entries.iter().filter(is_named).collect();
+    let of_kinds = known.entries.iter().filter(|entry| kinds.contains(&entry.kind));
+    let mut found: Vec<&KnownEntry> =
+        of_kinds.filter(|entry| entry.names.iter().any(|name| names.contains(&name.to_lowercase()))).collect();
     found.sort_by_key(|entry| kinds.iter().position(|kind| *kind == entry.kind));
     found.truncate(MOST_BESIDE);
     found

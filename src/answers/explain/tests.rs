@@ -41,7 +41,15 @@ fn every_name_in_its_usual_spellings_answers_with_its_own_entry_first() {
         }
     }
     assert!(wrong.is_empty(), "{} names:\n{}", wrong.len(), wrong.join("\n"));
-    for name in ["import vllm", "from vllm import LLM", "60000", "visibility/mask-after-nvml", "run", "exit code 4"] {
+    for name in [
+        "import vllm",
+        "python -c 'import vllm'",
+        "from vllm import LLM",
+        "60000",
+        "visibility/mask-after-nvml",
+        "run",
+        "exit code 4",
+    ] {
         let explained = found(name);
         assert!(explained.certainty.is_claimed(), "{name}");
         assert_eq!(explained.names().first(), explained.said.first().map(|entry| &entry.id), "{name}");
