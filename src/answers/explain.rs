@@ -51,6 +51,8 @@ const WHOLE: f64 = 0.7;
 const PERHAPS: f64 = 0.35;
 /// With a smaller share of the words the best answer is not told by them.
 const WEAK: f64 = 0.5;
+/// By so much of the best score others are raised above it.
+const ABOVE: f64 = 1.01;
 /// Lowers a scenario of CUDA calls, if the query names a framework.
 const CALLS_BESIDE_A_FRAMEWORK: f64 = 0.75;
 /// Lowers a scenario of a framework, if the query names another one.
@@ -394,7 +396,7 @@ fn add<'a>(found: &mut Vec<(Match<'a>, &'a KnownScenario)>, known: &'a KnownScen
 
 /// Raises some scenarios above all others, in their order.
 fn raise(found: &mut [(Match<'_>, &KnownScenario)], is_raised: impl Fn(&KnownScenario) -> bool) {
-    let best = found.iter().map(|(found, _)| found.score).fold(1.0, f64::max);
+    let best = found.iter().map(|(found, _)| found.score).fold(1.0, f64::max) * ABOVE;
     for (found, _) in found.iter_mut().filter(|(_, known)| is_raised(known)) {
         found.score += best;
     }

@@ -86,13 +86,14 @@ pub(super) fn commands(text: &str) -> Vec<String> {
 
 /// The scenario about a mask whose value a text names anywhere, in a command, in Python or in a log.
 pub(super) fn mask_in_text(text: &str) -> Option<&'static str> {
-    let lower = text.to_lowercase();
-    let (_, rest) = lower.split_once("cuda_visible_devices")?;
+    text.split("CUDA_VISIBLE_DEVICES").skip(1).find_map(of_mention)
+}
+
+/// What stands behind the name of the mask.
+fn of_mention(rest: &str) -> Option<&'static str> {
     let rest = rest.trim_start_matches(['"', '\'', ']', ')', '`', ' ', ',']);
-    if ["is empty", "empty", "is set to empty", "is set to an empty", "set to nothing"]
-        .iter()
-        .any(|start| rest.starts_with(start))
-    {
+    let says_empty = ["is empty", "empty", "is set to empty", "is set to an empty", "set to nothing"];
+    if says_empty.iter().any(|start| rest.starts_with(start)) {
         return Some("visibility/empty-mask-hides-all");
     }
     let value = rest.strip_prefix([':', '='])?.trim_start();
@@ -102,10 +103,7 @@ pub(super) fn mask_in_text(text: &str) -> Option<&'static str> {
     };
     let first = value.split(',').next().unwrap_or_default();
     let is_handed_on = first != "0" && first.parse::<u32>().is_ok() && rest.contains(&format!("cuda:{first}"));
-    if is_handed_on {
-        return Some("visibility/own-number-handed-on");
-    }
-    of_value(value)
+    if is_handed_on { Some("visibility/own-number-handed-on") } else { of_value(value) }
 }
 
 fn without_prompt(line: &str) -> &str {
