@@ -101,6 +101,11 @@ fn a_matrix_says_since_when_and_two_of_them_can_be_compared() {
         .ran(command(&scratch, &["compare", &place, &place]))
         .ended(0, "ok")
         .prints("no difference in behaviour: 2 the same");
+    let [second, third] = ["2", "3"].map(|release| format!("{place}/environment-framework-{release}.json"));
+    scratch
+        .ran(command(&scratch, &["compare", &second, &third]))
+        .ended(1, "unexpected")
+        .prints("since release 3: calls cuInit no -> yes");
     // What is known is not asked again, and a release that is left out of a list is named.
     ask(&scratch, &["--with", "framework==2", "--resume", &place, "since release 3"])
         .ended(0, "ok")

@@ -1,4 +1,5 @@
-//! Two matrices of releases: the lines that do something else in an environment that both have.
+//! Two matrices of releases: the lines that do something else in an environment that both have, or in one environment
+//! than in another.
 
 use super::comparison::{CompareError, Comparison, ComparisonSide, EntryDifference, FactDifference, Relation};
 use super::pair::ComparedEntry;
@@ -7,7 +8,8 @@ use crate::survey::word;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::verdict::Provenance;
 
-/// What differs between two matrices. A place in another line of the same function is no difference.
+/// What differs between two matrices, or between two environments if each matrix has one. A place in another line of
+/// the same function is no difference.
 ///
 /// # Errors
 /// Versions of libcudart, which cells have not.
@@ -16,7 +18,8 @@ pub fn matrices(matrices: [&Matrix; 2], versions: Option<(String, String)>) -> R
         return Err(CompareError::Versions);
     }
     let comparison = Comparison::new("releases", matrices.map(side), Vec::new());
-    comparison.with(matrices.map(entries), None, |a: &MatrixCell, b| {
+    let is_named = matrices.iter().any(|matrix| matrix.columns.len() != 1);
+    comparison.with(matrices.map(|matrix| entries(matrix, is_named)), None, |a: &MatrixCell, b| {
         let changes = FactDifference::between(&facts(a), &facts(b), "nowhere");
         if changes.is_empty() { Relation::Same } else { Relation::Changed(EntryDifference::new(changes, Vec::new())) }
     })
@@ -27,10 +30,12 @@ fn side(matrix: &Matrix) -> ComparisonSide {
     ComparisonSide::new("", "", Provenance::Measured, true, environments)
 }
 
-fn entries(matrix: &Matrix) -> Vec<ComparedEntry<'_, MatrixCell>> {
+/// The cells of a matrix, by their lines and, if `is_named`, by their environments.
+fn entries(matrix: &Matrix, is_named: bool) -> Vec<ComparedEntry<'_, MatrixCell>> {
     let cells = matrix.lines.iter().flat_map(|line| line.cells.iter().map(move |cell| (line, cell)));
     let entries = cells.filter_map(|(line, cell)| {
-        let name = format!("{}: {}", matrix.columns.get(cell.column)?.name, line.id);
+        let environment = &matrix.columns.get(cell.column)?.name;
+        let name = if is_named { format!("{environment}: {}", line.id) } else { line.id.clone() };
         Some(ComparedEntry { name, libcudart: None, unmeasured: None, item: cell })
     });
     entries.collect()
