@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use cuda_pitfalls_core::machine::Isolation;
 use cuda_pitfalls_core::scenario::environment::in_reports;
+use cuda_pitfalls_instrument::examiner::place;
 
 /// The inode of the first PID namespace, fixed by the kernel.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
@@ -72,15 +72,7 @@ pub(crate) fn environment() -> BTreeMap<String, String> {
 /// The folder with the control pipe of MPS, if there is one where clients look for it.
 pub(crate) fn mps_folder() -> Option<String> {
     let folder = std::env::var("CUDA_MPS_PIPE_DIRECTORY").unwrap_or_else(|_| "/tmp/nvidia-mps".to_string());
-    has_control_pipe(Path::new(&folder), rustix::process::geteuid().as_raw()).then_some(folder)
-}
-
-/// Whether a folder has a control pipe of MPS, and both belong to root or to this user. In `/tmp` every user can make a
-/// folder with the name that clients look for, or a link with that name to a folder of somebody else.
-fn has_control_pipe(folder: &Path, user: u32) -> bool {
-    [folder.to_path_buf(), folder.join("control")]
-        .iter()
-        .all(|path| fs::symlink_metadata(path).is_ok_and(|entry| [0, user].contains(&entry.uid())))
+    place::has_control_pipe(Path::new(&folder), rustix::process::geteuid().as_raw()).then_some(folder)
 }
 
 /// The largest resident set of this process so far, in bytes.
@@ -92,32 +84,9 @@ pub(crate) fn peak_rss_bytes() -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::{lchown, symlink};
+    use std::os::unix::fs::symlink;
 
     use super::*;
-
-    #[test]
-    fn a_folder_or_a_link_of_another_user_is_no_folder_of_mps() {
-        let scratch = tempfile::tempdir().unwrap();
-        let [folder, control, link] = ["mps", "mps/control", "link"].map(|name| scratch.path().join(name));
-        let user = || fs::symlink_metadata(&folder).unwrap().uid();
-        fs::create_dir(&folder).unwrap();
-        assert!(!has_control_pipe(&folder, user()), "there is no pipe");
-        fs::write(&control, "").unwrap();
-        symlink(&folder, &link).unwrap();
-        let is_root = user() == 0;
-        if is_root {
-            [&folder, &control, &link].into_iter().for_each(|path| lchown(path, Some(1), None).unwrap());
-        }
-        for path in [&folder, &link] {
-            assert!(has_control_pipe(path, user()));
-            assert!(!has_control_pipe(path, user() + 1));
-        }
-        if is_root {
-            lchown(&link, Some(2), None).unwrap();
-            assert!(!has_control_pipe(&link, user()), "somebody else made the link");
-        }
-    }
 
     #[test]
     fn gpus_on_the_bus_are_those_of_the_driver() {

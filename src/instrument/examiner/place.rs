@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use cuda_pitfalls_core::examination::KernelGpu;
@@ -93,9 +94,42 @@ pub fn is_filtered() -> Option<bool> {
     is_filtered_in(&fs::read_to_string("/proc/self/status").ok()?)
 }
 
+/// Whether a folder has a control pipe of MPS, and both belong to root or to this user. In `/tmp` every user can make a
+/// folder with the name that clients look for, or a link with that name to a folder of somebody else.
+pub fn has_control_pipe(folder: &Path, user: u32) -> bool {
+    [folder.to_path_buf(), folder.join("control")]
+        .iter()
+        .all(|path| fs::symlink_metadata(path).is_ok_and(|entry| [0, user].contains(&entry.uid())))
+}
+
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{lchown, symlink};
+
     use super::*;
+
+    #[test]
+    fn a_folder_or_a_link_of_another_user_is_no_folder_of_mps() {
+        let scratch = tempfile::tempdir().unwrap();
+        let [folder, control, link] = ["mps", "mps/control", "link"].map(|name| scratch.path().join(name));
+        let user = || fs::symlink_metadata(&folder).unwrap().uid();
+        fs::create_dir(&folder).unwrap();
+        assert!(!has_control_pipe(&folder, user()), "there is no pipe");
+        fs::write(&control, "").unwrap();
+        symlink(&folder, &link).unwrap();
+        let is_root = user() == 0;
+        if is_root {
+            [&folder, &control, &link].into_iter().for_each(|path| lchown(path, Some(1), None).unwrap());
+        }
+        for path in [&folder, &link] {
+            assert!(has_control_pipe(path, user()));
+            assert!(!has_control_pipe(path, user() + 1));
+        }
+        if is_root {
+            lchown(&link, Some(2), None).unwrap();
+            assert!(!has_control_pipe(&link, user()), "somebody else made the link");
+        }
+    }
 
     #[test]
     fn a_version_is_numbers_between_dots() {

@@ -50,7 +50,7 @@ pub(super) fn examine(pid: u32) -> ProcessExamination {
         uid,
         threads: status_field(&status, "Threads").and_then(|number| number.parse().ok()),
         is_filtered: is_filtered_in(&status),
-        mps_folder: mps_folder(&folder, known),
+        mps_folder: mps_folder(&folder, known, uid),
         started_with,
         now,
         libraries: maps.map(|maps| libraries(&maps)),
@@ -136,11 +136,11 @@ fn closed(folder: &Path, file: &str, uid: u32, groups: &[u32]) -> Option<FileTry
     error.map(|error| FileTry { error: Some(error.to_string()), ..found })
 }
 
-/// The folder in which the process looks for MPS, if a control pipe is there.
-fn mps_folder(folder: &Path, variables: Option<&BTreeMap<String, String>>) -> Option<String> {
-    let place = variables?.get("CUDA_MPS_PIPE_DIRECTORY").map_or("/tmp/nvidia-mps", String::as_str);
-    let control = folder.join("root").join(place.trim_start_matches('/')).join("control");
-    fs::symlink_metadata(control).is_ok().then(|| place.to_string())
+/// The folder in which the process of this user looks for MPS, if a control pipe is there.
+fn mps_folder(folder: &Path, variables: Option<&BTreeMap<String, String>>, uid: Option<u32>) -> Option<String> {
+    let named = variables?.get("CUDA_MPS_PIPE_DIRECTORY").map_or("/tmp/nvidia-mps", String::as_str);
+    let path = folder.join("root").join(named.trim_start_matches('/'));
+    place::has_control_pipe(&path, uid?).then(|| named.to_string())
 }
 
 /// The first of the user or group ids of a process, by the text of its `status` file.
@@ -236,6 +236,8 @@ fn symbol(folder: &Path, start: u64, path: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::{MetadataExt as _, lchown};
+
     use super::*;
 
     #[test]
@@ -251,6 +253,22 @@ mod tests {
         for path in ["/lib/link", "/through/libc.so.6", "/lib/pipe", "/lib", "/../../../../dev/null", "/none"] {
             assert!(mapped_file(folder.path(), path).is_err(), "{path}");
         }
+    }
+
+    #[test]
+    fn a_folder_of_mps_that_another_user_made_is_none_of_the_process() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipes = folder.path().join("root/tmp/nvidia-mps");
+        fs::create_dir_all(&pipes).unwrap();
+        fs::write(pipes.join("control"), "").unwrap();
+        if rustix::process::geteuid().is_root() {
+            [&pipes, &pipes.join("control")].into_iter().for_each(|path| lchown(path, Some(1), None).unwrap());
+        }
+        let user = fs::metadata(&pipes).unwrap().uid();
+        let found = |uid| mps_folder(folder.path(), Some(&BTreeMap::new()), uid);
+        assert_eq!(found(Some(user)).as_deref(), Some("/tmp/nvidia-mps"));
+        assert_eq!(found(Some(user + 1)), None);
+        assert_eq!(found(None), None);
     }
 
     #[test]
