@@ -171,11 +171,7 @@ fn lock_of_dead(folder: &Path) -> Option<File> {
 mod tests {
     use super::*;
 
-    fn folder(mode: u32, lock: Option<&[u8]>) -> std::path::PathBuf {
-        folder_in(&std::env::temp_dir(), mode, lock)
-    }
-
-    fn folder_in(place: &Path, mode: u32, lock: Option<&[u8]>) -> std::path::PathBuf {
+    fn folder(place: &Path, mode: u32, lock: Option<&[u8]>) -> std::path::PathBuf {
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(place).unwrap().keep();
         fs::set_permissions(&folder, Permissions::from_mode(mode)).unwrap();
         if let Some(text) = lock {
@@ -186,28 +182,28 @@ mod tests {
 
     #[test]
     fn folders_of_dead_runs_go_and_all_others_stay() {
-        let living = Folder::create().unwrap();
-        let dead = folder(MODE, Some(MARK));
-        let others =
-            [folder(MODE, None), folder(MODE, Some(b"")), folder(MODE, Some(b"mine")), folder(0o755, Some(MARK))];
-        let pipe = folder(MODE, None);
-        let made = std::process::Command::new("mkfifo").arg(pipe.join(LOCK)).status().unwrap();
+        // Not in the folder that other processes clean up.
+        let place = tempfile::tempdir().unwrap();
+        let living = Folder::create_in(place.path(), false).unwrap();
+        let dead = folder(place.path(), MODE, Some(MARK));
+        let others: [(u32, Option<&[u8]>); 5] =
+            [(MODE, None), (MODE, Some(b"")), (MODE, Some(b"mine")), (0o755, Some(MARK)), (MODE, None)];
+        let others = others.map(|(mode, lock)| folder(place.path(), mode, lock));
+        let made = std::process::Command::new("mkfifo").arg(others[4].join(LOCK)).status().unwrap();
         assert!(made.success());
         // Would wait for ever if it opened the pipe.
-        remove_dead(&std::env::temp_dir());
+        remove_dead(place.path());
         assert!(living.path().join(LOCK).exists());
         assert!(!dead.exists());
-        for other in others.iter().chain([&pipe]) {
+        for other in &others {
             assert!(other.exists(), "not ours: {}", other.display());
-            fs::remove_dir_all(other).unwrap();
         }
     }
 
     #[test]
     fn a_folder_whose_removal_is_cut_short_is_still_known() {
-        // Not in a folder that other tests clean up.
         let place = tempfile::tempdir().unwrap();
-        let cut = folder_in(place.path(), MODE, Some(MARK));
+        let cut = folder(place.path(), MODE, Some(MARK));
         fs::create_dir(cut.join("links")).unwrap();
         fs::write(cut.join("links/a"), "").unwrap();
         fs::write(cut.join("tally"), "").unwrap();
