@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use common::{bless, evidence, root};
 use cuda_pitfalls::diagnosis::{Finding, WorkaroundRun, findings, rules};
-use cuda_pitfalls::known::{EntryKind, Known};
+use cuda_pitfalls::known::{KnownKind, Known};
 use cuda_pitfalls::policy::Policy;
 use cuda_pitfalls::text::escape;
 use cuda_pitfalls::trace::{EventKind, FILE, History, Trace};
@@ -205,7 +205,7 @@ fn a_program_that_shows_a_workaround_does_not_have_the_finding() {
 
 #[test]
 fn the_variables_that_cuinit_reads_are_those_that_the_survey_measured() {
-    let variables = Known::embedded().entries.iter().filter(|entry| entry.kind == EntryKind::Variable);
+    let variables = Known::embedded().entries.iter().filter(|entry| entry.kind == KnownKind::Variable);
     let at_init = variables.filter(|entry| entry.sentence.contains(" is read at cuInit; "));
     let mut measured: Vec<&str> = at_init.map(|entry| entry.names[0].as_str()).collect();
     let mut listed: Vec<&str> = cuda_pitfalls::trace::history::read_by_cuinit().collect();

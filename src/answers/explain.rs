@@ -26,7 +26,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::closest::Match;
-use crate::known::{EntryKind, Known, KnownEntry, KnownScenario, Word};
+use crate::known::{Known, KnownEntry, KnownKind, KnownScenario, Word};
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::scenario::Scenario;
 
@@ -113,7 +113,7 @@ pub struct Explanation<'a> {
 impl Explanation<'_> {
     /// The symptom that was asked: all its questions are the answers.
     pub fn symptom(&self) -> Option<&KnownEntry> {
-        self.said.first().copied().filter(|entry| entry.kind == EntryKind::Symptom)
+        self.said.first().copied().filter(|entry| entry.kind == KnownKind::Symptom)
     }
 
     /// What helps against the error that was said, where that is the first answer.
@@ -123,7 +123,7 @@ impl Explanation<'_> {
 
     /// What was said, and what else is named, with what is known to help.
     pub fn entries(&self) -> impl Iterator<Item = (&KnownEntry, Option<&'static Advice>)> {
-        let entries = self.said.iter().chain(&self.beside).filter(|entry| entry.kind != EntryKind::Scenario);
+        let entries = self.said.iter().chain(&self.beside).filter(|entry| entry.kind != KnownKind::Scenario);
         entries.map(|entry| (*entry, advice_of(entry)))
     }
 
@@ -186,7 +186,7 @@ impl<'a> Explainer<'a> {
             return Explanation { certainty: Certainty::Nothing, said: vec![], beside: vec![], answers: vec![], query };
         }
         let mut errors: Vec<&KnownEntry> = query.errors.iter().filter_map(|id| self.known.entry(id)).collect();
-        errors.retain(|entry| matches!(entry.kind, EntryKind::Error | EntryKind::Message));
+        errors.retain(|entry| matches!(entry.kind, KnownKind::Error | KnownKind::Message));
         errors.sort_by_key(|entry| advice_of(entry).is_none());
         let beside = names::within(&query, self.known);
         let commands = self.scenarios_of(&command::commands(&query.said), &query);
@@ -233,7 +233,7 @@ impl<'a> Explainer<'a> {
     /// What is known of what was asked by its name, and the questions about it.
     fn about(&self, query: Query, said: Vec<&'a KnownEntry>) -> Explanation<'a> {
         let of_entries = said.iter().flat_map(|entry| match entry.kind {
-            EntryKind::Scenario => vec![&entry.id],
+            KnownKind::Scenario => vec![&entry.id],
             _ => entry.scenarios.iter().collect(),
         });
         let mut answers: Vec<ScenarioAnswer<'a>> = Vec::new();
@@ -242,7 +242,7 @@ impl<'a> Explainer<'a> {
                 answers.push(ScenarioAnswer { known, score: 0.0 });
             }
         }
-        if said.first().is_some_and(|entry| entry.kind != EntryKind::Symptom) {
+        if said.first().is_some_and(|entry| entry.kind != KnownKind::Symptom) {
             answers.truncate(MOST_ANSWERS);
         }
         let has_advice = said.first().is_some_and(|entry| advice_of(entry).is_some());

@@ -31,7 +31,7 @@ pub struct KnownEntry {
     /// Its id, unique in the store: the name of a scenario, or the kind and a name, such as `error/700`.
     pub id: String,
     /// What it is.
-    pub kind: EntryKind,
+    pub kind: KnownKind,
     /// What people call it. The first is its own.
     pub names: Vec<String>,
     /// What is known of it.
@@ -50,7 +50,7 @@ pub struct KnownEntry {
 /// What has a name. Of two that share a name the one that comes first here is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum EntryKind {
+pub enum KnownKind {
     /// A finding of `trace`.
     Rule,
     /// What people see.

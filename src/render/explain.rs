@@ -12,7 +12,7 @@ use super::listing;
 use super::words::misspelt;
 use super::writer::terminal::{PAGE, write};
 use cuda_pitfalls_answers::explain::{Advice, Certainty, ErrorCause, Explanation, ScenarioAnswer};
-use cuda_pitfalls_answers::known::{EntryKind, KnownEntry, KnownScenario, Word};
+use cuda_pitfalls_answers::known::{KnownEntry, KnownKind, KnownScenario, Word};
 use cuda_pitfalls_core::scenario::is_workaround;
 
 /// Of more lines of a program the first are shown; `show` has them all.
@@ -109,7 +109,7 @@ fn symptom_blocks(symptom: &KnownEntry, answers: &[ScenarioAnswer<'_>]) -> Vec<B
 fn sentences(explanation: &Explanation<'_>) -> Vec<Block> {
     let misspelt = explanation.query.misspelt.iter().map(|(name, meant)| misspelt(name, meant));
     let entries = explanation.said.iter().chain(&explanation.beside);
-    let entries = entries.filter(|entry| !matches!(entry.kind, EntryKind::Message | EntryKind::Scenario));
+    let entries = entries.filter(|entry| !matches!(entry.kind, KnownKind::Message | KnownKind::Scenario));
     misspelt.chain(entries.map(|entry| entry.sentence.clone())).map(Block::paragraph).collect()
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cuda_pitfalls::catalogue::essential;
 use cuda_pitfalls::exit::Exit;
 use cuda_pitfalls::explain::{self, Advice, ErrorCause, Explainer, Ranking};
-use cuda_pitfalls::known::{Basis, EntryKind, Known, KnownEntry, KnownScenario, Word};
+use cuda_pitfalls::known::{Basis, Known, KnownEntry, KnownKind, KnownScenario, Word};
 use cuda_pitfalls::machine::Machine;
 use cuda_pitfalls::releases::LineReleases;
 use cuda_pitfalls::render::releases;
@@ -94,26 +94,26 @@ impl KnownSources<'_> {
             page: format!("docs/diagnoses.md#{}", rule.name),
             rests_on: rule.evidence.clone(),
             scenarios: vec![rule.scenario.clone()],
-            ..entry(EntryKind::Rule, "rule", &rule.name)
+            ..entry(KnownKind::Rule, "rule", &rule.name)
         });
         let symptoms = symptom::all().iter().map(|symptom| KnownEntry {
             names: vec![symptom.id.clone(), symptom.sentence.clone()],
             sentence: symptom.sentence.clone(),
             page: format!("{}#{}", page::index_path(), symptom.id),
             scenarios: self.questions(&symptom.id),
-            ..entry(EntryKind::Symptom, "symptom", &symptom.id)
+            ..entry(KnownKind::Symptom, "symptom", &symptom.id)
         });
         let commands = cli::commands().into_iter().map(|(name, about)| KnownEntry {
             names: vec![name.clone(), format!("cuda-pitfalls {name}")],
             sentence: format!("cuda-pitfalls {name}: {about}"),
             page: "README.md".to_owned(),
-            ..entry(EntryKind::Command, "command", &name)
+            ..entry(KnownKind::Command, "command", &name)
         });
         let exits = Exit::WORST_FIRST.into_iter().map(|exit| KnownEntry {
             names: vec![format!("exit code {}", exit.code()), format!("exit {}", exit.code())],
             sentence: format!("Exit code {} of cuda-pitfalls ({}): {}.", exit.code(), exit.name(), exit.meaning()),
             page: "docs/run.md".to_owned(),
-            ..entry(EntryKind::Exit, "exit", &exit.code().to_string())
+            ..entry(KnownKind::Exit, "exit", &exit.code().to_string())
         });
         rules.chain(symptoms).chain(commands).chain(exits).collect()
     }
@@ -177,13 +177,13 @@ impl KnownSources<'_> {
             page: page.to_owned(),
             rests_on: on.into_iter().chain(without).collect::<Vec<_>>().join("; "),
             scenarios,
-            ..entry(EntryKind::Line, "line", id)
+            ..entry(KnownKind::Line, "line", id)
         }
     }
 }
 
 /// An entry of which nothing but its id and its own name is known.
-fn entry(kind: EntryKind, folder: &str, own: &str) -> KnownEntry {
+fn entry(kind: KnownKind, folder: &str, own: &str) -> KnownEntry {
     KnownEntry {
         id: format!("{folder}/{own}"),
         kind,
@@ -205,7 +205,7 @@ fn scenario_entry(scenario: &Scenario, known: &KnownScenario) -> KnownEntry {
     let sentence = if known.answer.is_empty() { known.word.name() } else { known.answer.clone() };
     KnownEntry {
         id: known.name.clone(),
-        kind: EntryKind::Scenario,
+        kind: KnownKind::Scenario,
         names: vec![known.name.clone(), last, known.question.clone()],
         sentence,
         page: page::path(scenario),
@@ -241,7 +241,7 @@ fn errors(explainer: &Explainer<'_>) -> Vec<KnownEntry> {
             },
             rests_on: known.map_or_else(|| "the names of CUDA's headers".to_owned(), grounds),
             scenarios,
-            ..entry(EntryKind::Error, "error", &code.to_string())
+            ..entry(KnownKind::Error, "error", &code.to_string())
         }
     });
     let messages = explain::all_advice().iter().filter(|advice| advice.codes.is_empty());
@@ -252,7 +252,7 @@ fn errors(explainer: &Explainer<'_>) -> Vec<KnownEntry> {
         page: "docs/errors.md".to_owned(),
         rests_on: grounds(advice),
         scenarios: measured_by(advice).collect(),
-        ..entry(EntryKind::Message, "message", &advice.id)
+        ..entry(KnownKind::Message, "message", &advice.id)
     });
     statuses.chain(messages).collect()
 }
@@ -276,7 +276,7 @@ fn statuses() -> impl Iterator<Item = KnownEntry> {
         KnownEntry {
             sentence: format!("{name} is status {code} of {}.", library.name()),
             rests_on: "the names of its header".to_owned(),
-            ..entry(EntryKind::Status, "status", &name)
+            ..entry(KnownKind::Status, "status", &name)
         }
     })
 }
@@ -292,7 +292,7 @@ fn variables(measured: &[VariableFacts], explainer: &Explainer<'_>) -> Vec<Known
             page: facts.map(|_| "docs/surveys/env.md".to_owned()).unwrap_or_default(),
             rests_on: facts.map_or_else(|| "scenarios/variables.toml".to_owned(), |facts| facts.on.clone()),
             scenarios: explainer.questions_about(name),
-            ..entry(EntryKind::Variable, "variable", name)
+            ..entry(KnownKind::Variable, "variable", name)
         }
     });
     entries.collect()
@@ -312,7 +312,7 @@ fn calls(measured: &[CallFacts], explainer: &Explainer<'_>) -> Vec<KnownEntry> {
             page: "docs/surveys/calls.md".to_owned(),
             rests_on: facts.on.clone(),
             scenarios: explainer.questions_about(function),
-            ..entry(EntryKind::Call, "call", &facts.call)
+            ..entry(KnownKind::Call, "call", &facts.call)
         }
     });
     entries.collect()

@@ -32,7 +32,7 @@ const NVML: [(u32, &str); 5] = [
 
 /// A part of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Token {
+enum LinePart {
     /// In lower case.
     Word(String),
     Number(u32),
@@ -63,16 +63,16 @@ pub(super) fn number(id: &str) -> Option<u32> {
 
 /// The ids of a line's codes. A name decides what its number means.
 pub(super) fn codes_in_line(line: &str, is_about_cuda: bool) -> Vec<String> {
-    let tokens = tokens(line);
+    let parts = parts(line);
     let mut found: Vec<String> = names(line).collect();
     if !found.is_empty() {
         return found;
     }
-    for (index, token) in tokens.iter().enumerate() {
-        let Token::Number(number) = token else { continue };
-        let (before, after) = tokens.split_at(index);
+    for (index, token) in parts.iter().enumerate() {
+        let LinePart::Number(number) = token else { continue };
+        let (before, after) = parts.split_at(index);
         let after = after.get(1..).unwrap_or_default();
-        let is_said = tokens.len() == 1 || is_bound(before, *number, after);
+        let is_said = parts.len() == 1 || is_bound(before, *number, after);
         let is_ours = i64::from(*number) == status::SIM_NOT_MODELLED;
         if is_said && (is_about_cuda || is_ours || is_told_apart(before, *number)) {
             found.extend(ids(*number, before));
@@ -110,7 +110,7 @@ pub(super) fn term_of_name(name: &str) -> Option<Term> {
 }
 
 /// What a number means: an error of CUDA, or one of NVML where a function of NVML returned it.
-fn ids(number: u32, before: &[Token]) -> Vec<String> {
+fn ids(number: u32, before: &[LinePart]) -> Vec<String> {
     if words_of(before).any(|word| word.starts_with("nvml")) {
         let known = NVML.iter().find(|(code, _)| *code == number);
         return known.map(|(_, id)| (*id).to_owned()).into_iter().collect();
@@ -131,24 +131,24 @@ pub(super) fn by_number(number: u32) -> Vec<u32> {
 }
 
 /// Whether what stands around a number makes it a code.
-fn is_bound(before: &[Token], number: u32, after: &[Token]) -> bool {
+fn is_bound(before: &[LinePart], number: u32, after: &[LinePart]) -> bool {
     if is_counted(after) || belongs_to_another(before) {
         return false;
     }
-    let ends = matches!(after.first(), None | Some(Token::Mark(_)));
-    let count = before.iter().rev().take_while(|token| matches!(token, Token::Mark(_))).count();
+    let ends = matches!(after.first(), None | Some(LinePart::Mark(_)));
+    let count = before.iter().rev().take_while(|token| matches!(token, LinePart::Mark(_))).count();
     let (words, marks) = before.split_at(before.len() - count);
-    let is_marked = marks.iter().any(|mark| matches!(mark, Token::Mark(':' | '=' | '#' | '(' | '[' | '>')));
+    let is_marked = marks.iter().any(|mark| matches!(mark, LinePart::Mark(':' | '=' | '#' | '(' | '[' | '>')));
     // `[100] Call to cuInit results in …`.
-    if let [Token::Mark(']'), Token::Word(first), Token::Word(to), ..] = after {
+    if let [LinePart::Mark(']'), LinePart::Word(first), LinePart::Word(to), ..] = after {
         return first == "call" && to == "to";
     }
     if is_result_of_a_call(before) && ends {
         return true;
     }
     if count > MOST_MARKS
-        || before.last() == Some(&Token::Mark('-'))
-        || matches!(words.last(), Some(Token::Number(_) | Token::Figure))
+        || before.last() == Some(&LinePart::Mark('-'))
+        || matches!(words.last(), Some(LinePart::Number(_) | LinePart::Figure))
     {
         return false;
     }
@@ -157,7 +157,7 @@ fn is_bound(before: &[Token], number: u32, after: &[Token]) -> bool {
     let second = back.next().unwrap_or_default();
     // `Check failed: error == cudaSuccess (46 vs. 0)`.
     if last == "cudasuccess" {
-        return matches!(after.first(), Some(Token::Word(word)) if word == "vs");
+        return matches!(after.first(), Some(LinePart::Word(word)) if word == "vs");
     }
     // `the 804 error`, `fails with 802 system error`.
     let is_before_error = words_of(after).take(2).any(|word| word == "error") && !is_marked && !ends;
@@ -181,7 +181,7 @@ fn is_bound(before: &[Token], number: u32, after: &[Token]) -> bool {
 }
 
 /// Whether a number behind the word error is CUDA's though the line does not name CUDA: no other program has it.
-fn is_told_apart(before: &[Token], number: u32) -> bool {
+fn is_told_apart(before: &[LinePart], number: u32) -> bool {
     let mut back = words_of(before).rev();
     let last = back.next().unwrap_or_default();
     let is_error = last == "error" || last == "code" && back.next() == Some("error");
@@ -190,15 +190,15 @@ fn is_told_apart(before: &[Token], number: u32) -> bool {
 }
 
 /// Whether a CUDA call stands before `=`, `:` or `->` and the number: `cuInit(0) = 3`.
-fn is_result_of_a_call(before: &[Token]) -> bool {
+fn is_result_of_a_call(before: &[LinePart]) -> bool {
     let mut rest = before.iter().rev().peekable();
     let mut has_sign = false;
-    while let Some(Token::Mark(mark)) = rest.peek() {
+    while let Some(LinePart::Mark(mark)) = rest.peek() {
         match mark {
             '=' | ':' | '>' => has_sign = true,
             ')' => {
                 // The arguments of the call.
-                rest.by_ref().find(|token| **token == Token::Mark('('));
+                rest.by_ref().find(|token| **token == LinePart::Mark('('));
                 continue;
             }
             '-' | '"' | '`' | '\'' => {}
@@ -206,7 +206,7 @@ fn is_result_of_a_call(before: &[Token]) -> bool {
         }
         rest.next();
     }
-    let Some(Token::Word(call)) = rest.next() else { return false };
+    let Some(LinePart::Word(call)) = rest.next() else { return false };
     let gives_a_figure = ["count", "version", "getdevice", "getattribute", "memgetinfo"];
     has_sign && is_call(call) && !gives_a_figure.iter().any(|end| call.contains(end))
 }
@@ -216,14 +216,14 @@ fn is_call(word: &str) -> bool {
 }
 
 /// Whether a number counts or measures what follows it, or is one of several.
-fn is_counted(after: &[Token]) -> bool {
+fn is_counted(after: &[LinePart]) -> bool {
     match after {
-        [Token::Mark('%' | '-'), ..] => true,
+        [LinePart::Mark('%' | '-'), ..] => true,
         // `3/4`, and not `716/700`.
-        [Token::Mark('/'), Token::Number(other), ..] => *other < LEAST_BEFORE_ERROR,
-        [Token::Mark('/'), ..] => true,
-        [Token::Mark(':' | ','), Token::Number(_) | Token::Figure, ..] => true,
-        [Token::Word(word), ..] => COUNTED.contains(&word.as_str()),
+        [LinePart::Mark('/'), LinePart::Number(other), ..] => *other < LEAST_BEFORE_ERROR,
+        [LinePart::Mark('/'), ..] => true,
+        [LinePart::Mark(':' | ','), LinePart::Number(_) | LinePart::Figure, ..] => true,
+        [LinePart::Word(word), ..] => COUNTED.contains(&word.as_str()),
         _ => false,
     }
 }
@@ -265,7 +265,7 @@ const COUNTED: [&str; 44] = [
     "of",
     "out",
     "x",
-    "tokens",
+    "parts",
     "batches",
     "requests",
     "cores",
@@ -276,8 +276,8 @@ const COUNTED: [&str; 44] = [
 ];
 
 /// Whether after a number the sentence goes on about where or when, so that the number is a whole part of it.
-fn is_followed_by_more(after: &[Token]) -> bool {
-    let [Token::Word(word), ..] = after else { return true };
+fn is_followed_by_more(after: &[LinePart]) -> bool {
+    let [LinePart::Word(word), ..] = after else { return true };
     GOES_ON.contains(&word.as_str())
 }
 
@@ -289,7 +289,7 @@ const GOES_ON: [&str; 36] = [
 
 /// Whether one of the words before a number says that it belongs to something else: an exit code, a line, another
 /// library.
-fn belongs_to_another(before: &[Token]) -> bool {
+fn belongs_to_another(before: &[LinePart]) -> bool {
     let near: Vec<&str> = words_of(before).rev().take(REACH).collect();
     let is_other = |word: &&str| {
         OTHERS.contains(word)
@@ -370,15 +370,15 @@ fn is_driver_name(word: &str) -> bool {
     word.strip_prefix("cu").is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_uppercase()))
 }
 
-fn words_of(tokens: &[Token]) -> impl DoubleEndedIterator<Item = &str> {
-    tokens.iter().filter_map(|token| match token {
-        Token::Word(word) => Some(word.as_str()),
+fn words_of(parts: &[LinePart]) -> impl DoubleEndedIterator<Item = &str> {
+    parts.iter().filter_map(|token| match token {
+        LinePart::Word(word) => Some(word.as_str()),
         _ => None,
     })
 }
 
 /// A line taken apart. Whitespace only parts words and numbers.
-fn tokens(line: &str) -> Vec<Token> {
+fn parts(line: &str) -> Vec<LinePart> {
     let mut found = Vec::new();
     let mut part = String::new();
     let mut letters = line.chars().peekable();
@@ -391,7 +391,7 @@ fn tokens(line: &str) -> Vec<Token> {
         }
         found.extend(token(&std::mem::take(&mut part)));
         if !letter.is_whitespace() {
-            found.push(Token::Mark(letter));
+            found.push(LinePart::Mark(letter));
         }
     }
     found.extend(token(&part));
@@ -403,13 +403,13 @@ fn is_of_word(letter: char) -> bool {
 }
 
 /// What a part of a line is. The end of a name with points says what it is: `cuInit` of `cydriver.cuInit`.
-fn token(part: &str) -> Option<Token> {
+fn token(part: &str) -> Option<LinePart> {
     let end = part.rsplit('.').next().filter(|end| !end.is_empty())?;
     let is_file = end.len() < part.len() && end.len() <= LONGEST_SUFFIX && !part.starts_with("torch");
     Some(match part.parse::<u32>() {
-        Ok(number) if part.len() <= 5 => Token::Number(number),
-        _ if is_file || part.starts_with(|letter: char| letter.is_ascii_digit()) => Token::Figure,
-        _ => Token::Word(end.to_lowercase()),
+        Ok(number) if part.len() <= 5 => LinePart::Number(number),
+        _ if is_file || part.starts_with(|letter: char| letter.is_ascii_digit()) => LinePart::Figure,
+        _ => LinePart::Word(end.to_lowercase()),
     })
 }
 
@@ -505,7 +505,7 @@ mod tests {
             "54321",
             "0",
         ] {
-            assert_eq!(codes(text), Vec::<String>::new(), "{text}: {:?}", tokens(text));
+            assert_eq!(codes(text), Vec::<String>::new(), "{text}: {:?}", parts(text));
         }
     }
 

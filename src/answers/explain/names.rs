@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::query::Query;
-use crate::known::{EntryKind, Known, KnownEntry};
+use crate::known::{Known, KnownEntry, KnownKind};
 use cuda_pitfalls_core::scenario::environment::meant_by;
 
 /// The most entries that fit above an answer.
@@ -60,10 +60,10 @@ pub(super) fn within<'k>(query: &Query, known: &'k Known) -> Vec<&'k KnownEntry>
     names.extend(words.windows(2).filter(|pair| pair.first() == Some(&"import")).map(|pair| pair.join(" ")));
     let imports = words.windows(4).filter(|four| four.first() == Some(&"from") && four.get(2) == Some(&"import"));
     names.extend(imports.map(|four| four.join(" ")));
-    let kinds: &[EntryKind] = match query.is_pasted {
+    let kinds: &[KnownKind] = match query.is_pasted {
         // A traceback names a dozen calls that are in order.
-        true => &[EntryKind::Variable, EntryKind::Line],
-        false => &[EntryKind::Variable, EntryKind::Line, EntryKind::Call],
+        true => &[KnownKind::Variable, KnownKind::Line],
+        false => &[KnownKind::Variable, KnownKind::Line, KnownKind::Call],
     };
     let of_kinds = known.entries.iter().filter(|entry| kinds.contains(&entry.kind));
     let mut found: Vec<&KnownEntry> =

@@ -64,17 +64,17 @@ fn spellings_of(entry: &KnownEntry) -> impl Iterator<Item = (&KnownEntry, &Strin
 
 /// What people write for a name: a call with its brackets or in other letters, an import in another form, a name of
 /// PyTorch without its package.
-fn usual_spellings(kind: EntryKind, name: &str) -> Vec<String> {
+fn usual_spellings(kind: KnownKind, name: &str) -> Vec<String> {
     let is_path = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte));
     match (kind, name.strip_prefix("import ")) {
-        (EntryKind::Call | EntryKind::Error | EntryKind::Status | EntryKind::Variable, _) if is_path(name) => {
+        (KnownKind::Call | KnownKind::Error | KnownKind::Status | KnownKind::Variable, _) if is_path(name) => {
             vec![name.to_uppercase(), name.to_lowercase(), format!("{name}()"), format!("`{name}`")]
         }
-        (EntryKind::Line, Some(module)) if is_path(module) => {
+        (KnownKind::Line, Some(module)) if is_path(module) => {
             let parts = module.rsplit_once('.').map(|(package, last)| format!("from {package} import {last}"));
             [format!("import {module} as m")].into_iter().chain(parts).collect()
         }
-        (EntryKind::Line, None) if is_path(name) && name.contains('.') => {
+        (KnownKind::Line, None) if is_path(name) && name.contains('.') => {
             let (module, last) = name.rsplit_once('.').unwrap_or_default();
             let short = name.strip_prefix("torch.").map(str::to_owned);
             [format!("{name}()"), format!("{name}(0)"), format!("from {module} import {last}")]

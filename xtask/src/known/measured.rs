@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cuda_pitfalls::known::{EntryKind, KnownEntry, NeedFacts};
+use cuda_pitfalls::known::{KnownEntry, KnownKind, NeedFacts};
 use cuda_pitfalls::machine::Machine;
 use cuda_pitfalls::survey::SurveyDocument;
 use cuda_pitfalls::survey::calls::{CallRow, latest};
@@ -184,7 +184,7 @@ impl MeasuredFacts {
             sentence: format!("With {set} cuInit returns {status}, and {shown} ({}).", machine.summary()),
             page: "docs/surveys/mask.md".to_owned(),
             rests_on: machine.summary(),
-            ..entry(EntryKind::Mask, "mask", mask)
+            ..entry(KnownKind::Mask, "mask", mask)
         };
         put(&mut self.masks, mask, |mask| &mask.id);
     }
@@ -311,7 +311,7 @@ pub(super) fn need_entries(needs: &[NeedFacts]) -> Vec<KnownEntry> {
                 sentence,
                 page: "docs/surveys/needs.md".to_owned(),
                 rests_on: on.clone(),
-                ..entry(EntryKind::Need, "need", refused)
+                ..entry(KnownKind::Need, "need", refused)
             }),
         }
     }
