@@ -143,9 +143,10 @@ fn a_place_that_moved_within_its_function_is_no_difference() {
     assert_eq!((compared(&at("1", true, 2)).same, compared(&at("1", true, 2)).exit()), (1, Exit::Ok));
     let change = compared(&at("1", false, 1)).changed.remove(0);
     let change = (change.name, change.changes[0].a.clone(), change.changes[0].b.clone(), change.changes[1].b.clone());
-    assert_eq!(change, ("torch 1: a".into(), "yes".into(), "no".into(), "nowhere".into()));
-    let other = compared(&at("2", true, 1));
-    assert_eq!((other.exit(), other.only_in_a.len(), other.only_in_b.len()), (Exit::NothingMeasured, 1, 1));
+    assert_eq!(change, ("a".into(), "yes".into(), "no".into(), "nowhere".into()));
+    assert_eq!(compared(&at("2", true, 2)).same, 1, "another environment is compared if there is one on each side");
+    let other = compared(&Matrix::default());
+    assert_eq!((other.exit(), other.only_in_a.len(), other.only_in_b.len()), (Exit::NothingMeasured, 1, 0));
 }
 
 #[test]
