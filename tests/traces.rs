@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use common::{bless, evidence, root};
 use cuda_pitfalls::diagnosis::{Finding, WorkaroundRun, findings, rules};
-use cuda_pitfalls::known::{KnownKind, Known};
+use cuda_pitfalls::known::{Known, KnownKind};
 use cuda_pitfalls::policy::Policy;
 use cuda_pitfalls::text::escape;
 use cuda_pitfalls::trace::{EventKind, FILE, History, Trace};

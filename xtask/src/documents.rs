@@ -55,6 +55,8 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
     let scenarios = catalogue::select(&[])?;
     let read = |path: &str| fs::read_to_string(root().join(path));
     let phrasings = Phrasings::parse(&read("tests/phrasings.toml")?)?;
+    let locked = read("tests/phrasings-locked.toml")? + "\n" + &read("tests/phrasings-locked-others.toml")?;
+    let locked = Phrasings::parse(&locked)?;
     let (mut sources, mut measured, mut reports) = (Vec::new(), Vec::new(), Vec::new());
     for own in judged(&scenarios)? {
         sources.push(own.source);
@@ -77,7 +79,8 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
         lines: &lines,
     };
     let known = known.known(&ranked);
-    let fared = Fared::measure(&phrasings, &Explainer::new(&known, &ranked));
+    let explainer = Explainer::new(&known, &ranked);
+    let (fared, locked) = (Fared::measure(&phrasings, &explainer), Fared::measure(&locked, &explainer));
     let articles = articles(&scenarios)?;
     let ledger = claim::weigh(&articles, &reports);
     let counted = counts::Counted { scenarios: &scenarios, bases: &bases, claims: &ledger };
@@ -91,7 +94,7 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
         ("docs/surveys/releases.svg", render::releases::changed_map(&matrix)),
         ("docs/trace.svg", picture::of_trace(late_mask)),
         ("docs/diagnoses.md", diagnoses::page(&traced, &measured)),
-        ("docs/explain.md", explain::page(&fared)),
+        ("docs/explain.md", explain::page(&locked)),
         ("docs/errors.md", errors::page()),
         ("docs/export.md", export::page(&scenarios)?),
         ("docs/claims.md", claim::page(&ledger, &reports)),
