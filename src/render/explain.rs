@@ -11,7 +11,7 @@ use super::block::{Block, Entry, Text};
 use super::listing;
 use super::words::misspelt;
 use super::writer::terminal::{PAGE, write};
-use cuda_pitfalls_answers::explain::{Advice, Certainty, ErrorCause, Explanation, ScenarioAnswer};
+use cuda_pitfalls_answers::explain::{Advice, Certainty, ErrorCause, Explanation, Query, ScenarioAnswer};
 use cuda_pitfalls_answers::known::{KnownEntry, KnownKind, KnownScenario, Word};
 use cuda_pitfalls_core::scenario::is_workaround;
 
@@ -24,7 +24,7 @@ const MOST_OF_WORDS: usize = 60;
 pub fn text(explanation: &Explanation<'_>, width: usize) -> String {
     let blocks = match (explanation.certainty, explanation.symptom()) {
         (Certainty::Nothing, _) => nothing(explanation),
-        (_, Some(symptom)) => symptom_blocks(symptom, &explanation.answers),
+        (_, Some(symptom)) => symptom_blocks(symptom, explanation),
         (Certainty::Closest, None) => closest(explanation),
         (Certainty::Named | Certainty::Said | Certainty::Advised, None) => claimed(explanation),
     };
@@ -40,8 +40,9 @@ fn command(name: &str, command: impl Into<String>) -> Block {
 }
 
 /// What brings a stranger from the question to the own program.
-fn your_program() -> Block {
-    command("Your own", "cuda-pitfalls trace COMMAND")
+fn your_program(query: &Query) -> Block {
+    let program = if query.is_python { "python train.py" } else { "COMMAND" };
+    command("Your own", format!("cuda-pitfalls trace -- {program}"))
 }
 
 fn open_one() -> [Block; 2] {
@@ -79,7 +80,7 @@ fn claimed(explanation: &Explanation<'_>) -> Vec<Block> {
         None if full.is_empty() => blocks.extend(open_one()),
         None => {}
     }
-    blocks.push(your_program());
+    blocks.push(your_program(&explanation.query));
     blocks
 }
 
@@ -91,16 +92,16 @@ fn closest(explanation: &Explanation<'_>) -> Vec<Block> {
     }
     blocks.extend(explanation.answers.iter().map(in_short));
     blocks.extend(open_one());
-    blocks.push(your_program());
+    blocks.push(your_program(&explanation.query));
     blocks
 }
 
-fn symptom_blocks(symptom: &KnownEntry, answers: &[ScenarioAnswer<'_>]) -> Vec<Block> {
+fn symptom_blocks(symptom: &KnownEntry, explanation: &Explanation<'_>) -> Vec<Block> {
     let mut blocks = vec![Block::heading(2, format!("{}:", symptom.sentence))];
-    blocks.extend(answers.iter().map(in_short));
+    blocks.extend(explanation.answers.iter().map(in_short));
     blocks.extend(open_one());
     let name = symptom.names.first().map_or("", String::as_str);
-    blocks.extend([command("Ask here", format!("cuda-pitfalls run {name}")), your_program()]);
+    blocks.extend([command("Ask here", format!("cuda-pitfalls run {name}")), your_program(&explanation.query)]);
     blocks
 }
 
@@ -198,7 +199,7 @@ fn in_full(answer: &ScenarioAnswer<'_>) -> Vec<Block> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cuda_pitfalls_answers::explain::{Explainer, Query};
+    use cuda_pitfalls_answers::explain::Explainer;
     use cuda_pitfalls_answers::known::Known;
     use cuda_pitfalls_core::text::lines;
 
@@ -212,6 +213,21 @@ mod tests {
         assert!(many.matches("  measured: ").count() >= ENOUGH_CAUSES && !many.contains("Questions near it"), "{many}");
         let none = shown("NVML: Driver/library version mismatch in my container", 80);
         assert!(none.matches("  measured: ").count() < ENOUGH_CAUSES && none.contains("Possible causes"), "{none}");
+    }
+
+    #[test]
+    fn every_answer_ends_with_what_to_run_on_the_own_program() {
+        for (words, command) in [
+            ("torch.cuda.is_available", "-- python train.py"),
+            ("cudaSetDevice", "-- COMMAND"),
+            ("stray-memory-gpu0", "-- COMMAND"),
+            ("RuntimeError: No CUDA GPUs are available", "-- python train.py"),
+            ("all workers are on GPU 0", "-- COMMAND"),
+        ] {
+            let text = shown(words, 80);
+            let last = format!("Your own    cuda-pitfalls trace {command}");
+            assert!(text.lines().last().is_some_and(|line| line == last), "{words}: {text}");
+        }
     }
 
     #[test]

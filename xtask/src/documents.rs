@@ -77,6 +77,7 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
         surveys: surveys.iter().flat_map(|(_, surveys)| surveys).map(|named| &named.survey).collect(),
         releases: &asked,
         lines: &lines,
+        phrasings: &phrasings,
     };
     let known = known.known(&ranked);
     let explainer = Explainer::new(&known, &ranked);

@@ -1,5 +1,6 @@
 //! How often `explain` finds the right answer to what people write, and the page about it.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use cuda_pitfalls::explain::{Certainty, Explainer, Query, all_advice};
@@ -68,6 +69,13 @@ impl Phrasings {
     /// What is wrong with the file.
     pub fn parse(source: &str) -> Result<Phrasings, TaskError> {
         toml::from_str(source).map_err(|error| format!("texts for explain: {error}").into())
+    }
+
+    /// The number of threads that a scenario is the best answer to, without those that are held out.
+    pub fn threads(&self, scenario: &str) -> usize {
+        let tuned = self.phrase.iter().enumerate().filter(|(index, _)| !is_held_out(*index));
+        let asked = tuned.filter(|(_, phrase)| phrase.answers.first().is_some_and(|best| best == scenario));
+        asked.map(|(_, phrase)| &phrase.source).collect::<BTreeSet<_>>().len()
     }
 }
 
@@ -282,7 +290,9 @@ word counts in each scenario, so that nothing is indexed at a start.
 3. **Spelling.** A word that no scenario has stands for those that differ from it by one letter, or by two if it is long.
 4. **Language.** If a framework was named, scenarios of other frameworks count half. If none was, scenarios of CUDA calls \
 count more than those of frameworks.
-5. **Causes first.** A question whose answer is no counts less than one whose answer is yes: people meet causes.
+5. **Causes first.** A question whose answer is no counts less than one whose answer is yes: people meet causes. The \
+questions of a symptom stand in that order too, then by framework (that of the text, or PyTorch), and then by how many \
+threads of the half of [tests/phrasings.toml](../tests/phrasings.toml) that is tuned on ask each of them.
 6. **Nothing.** A scenario that has less than a third of the words, by weight, is no answer. A text that names no error, \
 no call, no variable and nothing of CUDA has none, unless it has most words of a question.
 

@@ -2,6 +2,7 @@
 
 mod measured;
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_pitfalls::catalogue::essential;
@@ -20,6 +21,7 @@ use cuda_pitfalls::{cli, diagnosis};
 use cuda_pitfalls_calls::{CallLibrary, status};
 
 use self::measured::{CallFacts, LineFacts, MeasuredFacts, VariableFacts};
+use crate::explain::Phrasings;
 use crate::page;
 
 /// What the store is made of.
@@ -36,6 +38,8 @@ pub struct KnownSources<'s> {
     pub releases: &'s [LineReleases],
     /// The lines of the survey.
     pub lines: &'s [PythonLine],
+    /// What people wrote in threads.
+    pub phrasings: &'s Phrasings,
 }
 
 impl KnownSources<'_> {
@@ -70,7 +74,7 @@ impl KnownSources<'_> {
             symptoms: scenario.symptoms.clone(),
             tags: scenario.tags.clone(),
             messages: scenario.says.clone(),
-            is_essential: essential::all().iter().any(|it| it.name.split('[').next() == Some(&scenario.name)),
+            is_essential: is_essential(scenario),
             machines: tally(evidence.filter_map(|folder| self.machine(folder)))
                 .into_iter()
                 .map(|(machine, _)| machine)
@@ -118,17 +122,15 @@ impl KnownSources<'_> {
         rules.chain(symptoms).chain(commands).chain(exits).collect()
     }
 
-    /// The questions of a symptom: what people ask most, yes before no, calls and PyTorch before other frameworks.
+    /// The questions of a symptom: yes before no, PyTorch before all else, and then what was asked in most threads.
     fn questions(&self, symptom: &str) -> Vec<String> {
-        let asked_most: Vec<String> = essential::all().into_iter().map(|it| it.name).collect();
         let mut found: Vec<&Scenario> =
             self.scenarios.iter().filter(|it| it.symptoms.iter().any(|id| id == symptom)).collect();
         found.sort_by_key(|scenario| {
             let word = Word::from_expectations(scenario);
-            let is_asked_most = asked_most.iter().any(|name| name.split('[').next() == Some(&scenario.name));
-            let is_of_few =
-                scenario.name.starts_with("framework/") && !scenario.tags.iter().any(|tag| tag == "pytorch");
-            (word == Word::No, !is_asked_most, word != Word::Yes, is_of_few)
+            let is_of_torch = scenario.tags.iter().any(|tag| tag == "pytorch");
+            let threads = self.phrasings.threads(&scenario.name);
+            (word == Word::No, !is_of_torch, Reverse(threads), !is_essential(scenario), word != Word::Yes)
         });
         found.into_iter().map(|scenario| scenario.name.clone()).collect()
     }
@@ -180,6 +182,10 @@ impl KnownSources<'_> {
             ..entry(KnownKind::Line, "line", id)
         }
     }
+}
+
+fn is_essential(scenario: &Scenario) -> bool {
+    essential::all().iter().any(|it| it.name.split('[').next() == Some(&scenario.name))
 }
 
 /// An entry of which nothing but its id and its own name is known.
