@@ -20,6 +20,7 @@ mod words;
 
 pub use advice::{Advice, ErrorCause, all_advice};
 pub use closest::{Ranking, ranking};
+pub use command::scenario_of_mask;
 pub use query::Query;
 
 use schemars::JsonSchema;

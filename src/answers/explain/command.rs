@@ -34,8 +34,8 @@ const PROGRAMS: [&str; 24] = [
     "docker",
 ];
 
-/// What a mask that is not plain numbers settles by itself.
-fn of_value(value: &str) -> Option<&'static str> {
+/// The scenario that a mask settles by its value alone; none for plain numbers.
+pub fn scenario_of_mask(value: &str) -> Option<&'static str> {
     let entries: Vec<&str> = value.split(',').map(str::trim).collect();
     let is_repeated = entries.iter().any(|entry| entries.iter().filter(|other| *other == entry).count() > 1);
     let first = entries.first().copied().unwrap_or_default();
@@ -103,7 +103,7 @@ fn of_mention(rest: &str) -> Option<&'static str> {
     };
     let first = value.split(',').next().unwrap_or_default();
     let is_handed_on = first != "0" && first.parse::<u32>().is_ok() && rest.contains(&format!("cuda:{first}"));
-    if is_handed_on { Some("visibility/own-number-handed-on") } else { of_value(value) }
+    if is_handed_on { Some("visibility/own-number-handed-on") } else { scenario_of_mask(value) }
 }
 
 fn without_prompt(line: &str) -> &str {
@@ -112,7 +112,8 @@ fn without_prompt(line: &str) -> &str {
 
 /// Whether what a command line settles depends on nothing but the line.
 pub(super) fn is_settled(text: &str) -> bool {
-    text.lines().any(|line| assigned(line, "CUDA_VISIBLE_DEVICES").is_some_and(|value| of_value(&value).is_some()))
+    text.lines()
+        .any(|line| assigned(line, "CUDA_VISIBLE_DEVICES").is_some_and(|value| scenario_of_mask(&value).is_some()))
 }
 
 fn of_line(line: &str) -> Vec<&'static str> {
@@ -123,7 +124,7 @@ fn of_line(line: &str) -> Vec<&'static str> {
     if let Some(value) = assigned(line, "CUDA_VISIBLE_DEVICES").filter(|_| is_command) {
         let lower = line.to_lowercase();
         let beside = BESIDE.iter().find(|(words, _)| words.iter().any(|word| lower.contains(word)));
-        match of_value(&value) {
+        match scenario_of_mask(&value) {
             Some(name) => found.push(name),
             None => found.extend(beside.map(|(_, name)| *name).into_iter().chain(LAUNCHED)),
         }

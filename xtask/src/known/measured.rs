@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cuda_pitfalls::explain::scenario_of_mask;
 use cuda_pitfalls::known::{KnownEntry, KnownKind, NeedFacts};
 use cuda_pitfalls::machine::Machine;
 use cuda_pitfalls::survey::SurveyDocument;
@@ -172,7 +173,8 @@ impl MeasuredFacts {
         if row.group == GENERATED || !is_typed || row.order.is_some() {
             return;
         }
-        let shown = match row.gpus.as_deref().unwrap_or_default() {
+        let gpus = row.gpus.as_deref().unwrap_or_default();
+        let shown = match gpus {
             [] => "no GPU is visible".to_owned(),
             gpus => format!("visible are {}, in this order", listed(gpus.iter().map(|gpu| format!("GPU {gpu}")), "")),
         };
@@ -184,10 +186,20 @@ impl MeasuredFacts {
             sentence: format!("With {set} cuInit returns {status}, and {shown} ({}).", machine.summary()),
             page: "docs/surveys/mask.md".to_owned(),
             rests_on: machine.summary(),
+            scenarios: scenario_of(mask, status, gpus).map(str::to_owned).into_iter().collect(),
             ..entry(KnownKind::Mask, "mask", mask)
         };
         put(&mut self.masks, mask, |mask| &mask.id);
     }
+}
+
+/// The scenario about a mask, where the machine did what it answers: `0,99,0` ends before its second 0 is read.
+fn scenario_of(mask: &str, status: &str, gpus: &[u32]) -> Option<&'static str> {
+    scenario_of_mask(mask).filter(|name| match *name {
+        "visibility/duplicate-index-hides-all" => status == "CUDA_ERROR_INVALID_DEVICE",
+        "visibility/invalid-index-truncates" => gpus.len() < mask.split(',').count(),
+        _ => gpus.is_empty(),
+    })
 }
 
 /// Puts facts in the place of those with the same name, or at the end.
@@ -372,5 +384,15 @@ mod tests {
         let rows = [absent("11.7", Reason::MissingSymbol), row("12.0", true, true), absent("13.0", Reason::Crashed)];
         assert_eq!(facts(&rows)[0].runs[0].versions, "12.0");
         assert!(facts(&rows[..1]).is_empty());
+    }
+
+    #[test]
+    fn a_mask_has_the_question_about_its_value_only_where_the_machine_did_what_it_answers() {
+        let twice = Some("visibility/duplicate-index-hides-all");
+        assert_eq!(scenario_of("0,0", "CUDA_ERROR_INVALID_DEVICE", &[]), twice);
+        assert_eq!(scenario_of("0,99,0", "CUDA_SUCCESS", &[0]), None);
+        assert_eq!(scenario_of("0,-1,1", "CUDA_SUCCESS", &[0]), Some("visibility/invalid-index-truncates"));
+        assert_eq!(scenario_of("+1,-0", "CUDA_SUCCESS", &[1, 0]), None);
+        assert_eq!(scenario_of("-4294967295", "CUDA_SUCCESS", &[1]), None);
     }
 }
