@@ -27,6 +27,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::closest::Match;
+use self::term::Term;
 use crate::known::{Known, KnownEntry, KnownKind, KnownScenario, Word};
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::scenario::Scenario;
@@ -180,7 +181,9 @@ impl<'a> Explainer<'a> {
     /// Looks up a query. Nothing is found where nothing in it is about CUDA's start-up.
     pub fn explain(&self, query: Query) -> Explanation<'a> {
         let named = names::whole(&query.line, self.known);
-        if !named.is_empty() {
+        // What a mask's value does is more than that it is a mask.
+        let is_of_mask = named.first().is_some_and(|entry| entry.kind == KnownKind::Variable);
+        if !(named.is_empty() || is_of_mask && command::is_settled(&query.said)) {
             return self.about(query, named);
         }
         if query.platform.is_some() {
@@ -198,6 +201,13 @@ impl<'a> Explainer<'a> {
         let told = self.scenarios_of(&query.errors, &query);
         if !told.is_empty() && query.errors.first().is_some_and(|id| !is_of_error(id)) {
             return self.answered_by(query, told, true, [errors, beside].concat());
+        }
+        if let Some(cause) = self.mask_that_causes(&errors, &query) {
+            return self.answered_by(query, vec![cause], true, [errors, beside].concat());
+        }
+        if let Some(symptom) = self.advised_symptom(&query).filter(|_| errors.is_empty()) {
+            let (certainty, beside) = (Certainty::Closest, vec![symptom]);
+            return Explanation { query, certainty, said: Vec::new(), beside, answers: Vec::new() };
         }
         let mut found = self.closest(&query, !(errors.is_empty() && beside.is_empty()));
         self.add_symptoms(&query, &mut found);
@@ -254,6 +264,20 @@ impl<'a> Explainer<'a> {
     /// Whether the question with this name is of a symptom.
     pub fn has_symptom(&self, name: &str, symptom: &str) -> bool {
         self.known.scenario(name).is_some_and(|known| known.symptoms.iter().any(|id| id == symptom))
+    }
+
+    /// The scenario of a mask's value in the text, if it is among the causes of an error there.
+    fn mask_that_causes(&self, errors: &[&KnownEntry], query: &Query) -> Option<&'a KnownScenario> {
+        let name = command::mask_in_text(&query.said)?;
+        let mut causes = errors.iter().filter_map(|entry| advice_of(entry)).flat_map(|advice| &advice.causes);
+        causes.any(|cause| cause.scenario.as_deref() == Some(name)).then(|| self.known.scenario(name))?
+    }
+
+    /// The symptom that a text says first, if no scenario is about it and what to do about it was read.
+    fn advised_symptom(&self, query: &Query) -> Option<&'a KnownEntry> {
+        let symptom = symptom::symptoms(&query.said).first().and_then(|id| self.known.entry(id))?;
+        let is_advised = symptom.scenarios.is_empty() && advice_of(symptom).is_some();
+        (is_advised && query.is_sentence_about_gpus()).then_some(symptom)
     }
 
     /// What these scenarios answer, the first of them claimed or not.
@@ -363,7 +387,7 @@ impl<'a> Explainer<'a> {
                 Certainty::Closest
             }
             _ if has_advice => Certainty::Advised,
-            (Some(best), _) if is_said(query, best) => Certainty::Said,
+            (Some(best), _) if self.is_said(query, best) => Certainty::Said,
             // What causes an error without advice is in the questions.
             (Some(_), _) if !errors.is_empty() => Certainty::Closest,
             (None, _) if !errors.is_empty() => Certainty::Said,
@@ -376,6 +400,12 @@ impl<'a> Explainer<'a> {
             (Some(best), false) if best.terms > 2 && best.coverage >= WHOLE => Certainty::Closest,
             _ => Certainty::Nothing,
         }
+    }
+
+    /// Whether a message that a scenario is about was said. A sentence that names a call is about that call.
+    fn is_said(&self, query: &Query, best: &Match<'_>) -> bool {
+        let is_of_another = || query.terms.keys().any(Term::is_telling) && !self.ranking.has_name(best, query);
+        best.said >= SAID && if query.is_pasted { query.is_about_cuda() } else { !is_of_another() }
     }
 
     /// Whether a typed text asks a scenario's question: it has most words of it, or a name of it and few others.
@@ -428,11 +458,6 @@ fn of_symptoms(known: &KnownScenario, symptoms: &[String]) -> f64 {
         Some(1) => SECOND_SYMPTOM,
         _ => 1.0,
     }
-}
-
-/// Whether a message that a scenario is about was said.
-fn is_said(query: &Query, best: &Match<'_>) -> bool {
-    best.said >= SAID && (query.is_about_cuda() || !query.is_pasted)
 }
 
 /// The factor of a scenario: how well it fits the frameworks and the language of the query.

@@ -24,9 +24,9 @@ const MOST_OF_WORDS: usize = 60;
 pub fn text(explanation: &Explanation<'_>, width: usize) -> String {
     let blocks = match (explanation.certainty, explanation.symptom()) {
         (Certainty::Nothing, _) => nothing(explanation),
-        (_, Some(symptom)) => symptom_blocks(symptom, explanation),
-        (Certainty::Closest, None) => closest(explanation),
-        (Certainty::Named | Certainty::Said | Certainty::Advised, None) => claimed(explanation),
+        (_, Some(symptom)) if explanation.first_advice().is_none() => symptom_blocks(symptom, explanation),
+        (Certainty::Closest, _) => closest(explanation),
+        (Certainty::Named | Certainty::Said | Certainty::Advised, _) => claimed(explanation),
     };
     write(&blocks, width.min(PAGE))
 }
@@ -87,11 +87,13 @@ fn claimed(explanation: &Explanation<'_>) -> Vec<Block> {
 /// What is near and is not claimed.
 fn closest(explanation: &Explanation<'_>) -> Vec<Block> {
     let mut blocks = sentences(explanation);
+    let symptom = explanation.entries().find(|(entry, _)| entry.kind == KnownKind::Symptom);
+    blocks.extend(symptom.and_then(|(_, advice)| advice).into_iter().flat_map(advice_blocks));
     if !explanation.answers.is_empty() {
         blocks.push(Block::heading(2, "Closest, by their words; no name, error or message settles it:"));
     }
     blocks.extend(explanation.answers.iter().map(in_short));
-    blocks.extend(open_one());
+    blocks.extend(open_one().into_iter().filter(|_| !explanation.answers.is_empty()));
     blocks.push(your_program(&explanation.query));
     blocks
 }

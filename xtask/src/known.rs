@@ -114,7 +114,11 @@ impl KnownSources<'_> {
             ..entry(KnownKind::Command, "command", &name)
         });
         let exits = Exit::WORST_FIRST.into_iter().map(|exit| KnownEntry {
-            names: vec![format!("exit code {}", exit.code()), format!("exit {}", exit.code())],
+            names: ["exit code ", "exit ", "exit status "]
+                .into_iter()
+                .map(|words| format!("{words}{}", exit.code()))
+                .chain([exit.name().to_owned()])
+                .collect(),
             sentence: format!("Exit code {} of cuda-pitfalls ({}): {}.", exit.code(), exit.name(), exit.meaning()),
             page: "docs/run.md".to_owned(),
             ..entry(KnownKind::Exit, "exit", &exit.code().to_string())
@@ -250,7 +254,7 @@ fn errors(explainer: &Explainer<'_>) -> Vec<KnownEntry> {
             ..entry(KnownKind::Error, "error", &code.to_string())
         }
     });
-    let messages = explain::all_advice().iter().filter(|advice| advice.codes.is_empty());
+    let messages = explain::all_advice().iter().filter(|advice| advice.id.starts_with("message/"));
     let messages = messages.map(|advice| KnownEntry {
         id: advice.id.clone(),
         names: [advice.id.clone()].into_iter().chain(advice.says.iter().cloned()).collect(),

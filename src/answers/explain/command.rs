@@ -158,7 +158,8 @@ fn of_line(line: &str) -> Vec<&'static str> {
 fn is_command(words: &[&str]) -> bool {
     let program = words.iter().find(|word| !is_assignment(word)).copied().unwrap_or_default();
     let is_path = program.starts_with("./") || program.starts_with('/');
-    is_path || PROGRAMS.contains(&program) || SHELL.contains(&program)
+    let is_assignment_alone = program.is_empty() && !words.is_empty();
+    is_path || is_assignment_alone || PROGRAMS.contains(&program) || SHELL.contains(&program)
 }
 
 /// What stands before a program or an assignment.

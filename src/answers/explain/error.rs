@@ -15,6 +15,8 @@ const SHORTEST: usize = 3;
 const LEAST_BEFORE_ERROR: u32 = 100;
 /// So many words before the number say whether it belongs to something else.
 const REACH: usize = 3;
+/// So many GPUs a machine may have.
+const MOST_GPUS: u32 = 16;
 /// Between a word and its number stand at most so many marks: `error code="(`.
 const MOST_MARKS: usize = 4;
 
@@ -155,6 +157,10 @@ fn is_bound(before: &[LinePart], number: u32, after: &[LinePart]) -> bool {
     let mut back = words_of(words).rev();
     let last = back.next().unwrap_or_default();
     let second = back.next().unwrap_or_default();
+    // `cuDeviceGetCount returned 4`, and not `cudaGetDeviceCount returned 35`.
+    if matches!(last, "returned" | "returns") && second.ends_with("count") && number <= MOST_GPUS {
+        return false;
+    }
     // `Check failed: error == cudaSuccess (46 vs. 0)`.
     if last == "cudasuccess" {
         return matches!(after.first(), Some(LinePart::Word(word)) if word == "vs");
@@ -462,6 +468,7 @@ mod tests {
         for text in [
             "CUDA error when using torch 2.11",
             "CUDA error with 4 GPUs",
+            "cuInit returned 0 and cuDeviceGetCount returned 4",
             "cuInit failed in Python 3.12",
             "error in CUDA 11.8 container",
             "CUDA error after 100 s",

@@ -3,12 +3,14 @@
 /// Builds of PyTorch for it keep the names of `torch.cuda`, so these do not speak for CUDA.
 const AMD: &str = "AMD's HIP and ROCm";
 
-/// A platform, and the words by which a text names it, in lower case. A word with a mark in it is looked for anywhere.
+/// A platform, and the words by which a text names it, in lower case. A word with a mark in it is looked for anywhere,
+/// and one that ends in `*` is the start of a word.
 const PLATFORMS: [(&str, &[&str]); 11] = [
     (
         AMD,
         &[
             "hip",
+            "hipmalloc*",
             "rocm",
             "rocblas",
             "amd gpu",
@@ -18,7 +20,7 @@ const PLATFORMS: [(&str, &[&str]); 11] = [
             "rccl",
             "amdgpu",
             "radeon",
-            "hiperror",
+            "hiperror*",
             "hip_visible_devices",
             "rocr_visible_devices",
             "hsa_override_gfx_version",
@@ -35,17 +37,27 @@ const PLATFORMS: [(&str, &[&str]); 11] = [
     ),
     (
         "Intel's XPU",
-        &["xpu", "oneapi", "sycl", "level-zero", "level zero", "intel_extension_for_pytorch", "ze_affinity_mask"],
+        &[
+            "xpu",
+            "oneapi",
+            "sycl",
+            "level-zero",
+            "ze_result_error",
+            "level zero",
+            "intel_extension_for_pytorch",
+            "ze_affinity_mask",
+        ],
     ),
     (
         "Huawei's Ascend NPU",
         &[
             "npu",
+            "npusynchronize*",
             "ascend",
             "torch_npu",
             "cann",
             "npu-smi",
-            "aclrt",
+            "aclrt*",
             "rtsetdevice",
             "rtgetdevmsg",
             "acl api",
@@ -68,7 +80,7 @@ const PLATFORMS: [(&str, &[&str]); 11] = [
             "pytorch_mps_high_watermark_ratio",
             "mpsndarray",
             "mlx",
-            "mtldevice",
+            "mtl*",
             "metal performance shaders",
             "apple silicon",
             "device_name: mps",
@@ -106,9 +118,10 @@ const CUDA: [&str; 12] = [
 pub(super) fn platform(text: &str) -> Option<&'static str> {
     let lower = text.to_lowercase();
     let words: Vec<&str> = lower.split(|letter: char| !letter.is_alphanumeric()).collect();
-    let is_said = |word: &&str| match word.contains(|letter: char| !letter.is_alphanumeric()) {
-        true => lower.contains(*word),
-        false => words.contains(word),
+    let is_said = |name: &&str| match name.strip_suffix('*') {
+        Some(start) => words.iter().any(|word| word.starts_with(start)),
+        None if name.contains(|letter: char| !letter.is_alphanumeric()) => lower.contains(*name),
+        None => words.contains(name),
     };
     let is_of_apple = words.contains(&"mps") && APPLE.iter().any(is_said);
     let named = PLATFORMS.iter().find(|(_, names)| names.iter().any(is_said)).map(|(name, _)| *name);
@@ -129,6 +142,8 @@ mod tests {
             ("torch.cuda.is_available() is False with ROCm 6.1", "AMD's HIP and ROCm"),
             ("RuntimeError: Native API failed on xpu: out of memory", "Intel's XPU"),
             ("torch_npu: set_device failed, ASCEND error 107002", "Huawei's Ascend NPU"),
+            ("hipErrorNoBinaryForGpu: Unable to find code object", "AMD's HIP and ROCm"),
+            ("npuSynchronizeDevice: aclrtSynchronizeDevice failed, error code is 507018", "Huawei's Ascend NPU"),
             ("torch.mps.empty_cache() does not free memory", "Apple's Metal (MPS)"),
             ("MPS on my MacBook M2 runs out of memory", "Apple's Metal (MPS)"),
             ("RuntimeError: MPS backend out of memory", "Apple's Metal (MPS)"),

@@ -27,6 +27,13 @@ fn spellings(text: &str) -> Vec<String> {
     let text = text.trim_matches(|letter| "`'\"?;".contains(letter)).trim_end_matches(".toml");
     let mut found = vec![whole.clone(), text.to_owned()];
     found.extend(text.strip_suffix(')').and_then(|call| call.split_once('(')).map(|(name, _)| name.to_owned()));
+    found.extend(text.strip_prefix("symptom/").map(str::to_owned));
+    // `cuda-pitfalls doctor --pid 1` and `doctor --pid` are about `doctor`.
+    found.extend(match words.as_slice() {
+        ["cuda-pitfalls", command, ..] => Some(format!("cuda-pitfalls {command}")),
+        [command, option, ..] if option.starts_with("--") => Some(format!("cuda-pitfalls {command}")),
+        _ => None,
+    });
     let (line, _) = text.split_once(" as ").unwrap_or((text, ""));
     match line.strip_prefix("from ").and_then(|rest| rest.split_once(" import ")) {
         Some((module, name)) => found.extend([format!("{module}.{name}"), format!("import {module}.{name}")]),
