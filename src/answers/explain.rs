@@ -196,6 +196,8 @@ impl<'a> Explainer<'a> {
         let commands = self.scenarios_of(&command::commands(&query.said), &query);
         if !commands.is_empty() && errors.iter().all(|entry| advice_of(entry).is_none()) {
             let is_settled = command::is_settled(&query.said);
+            // A variable in a launcher is never set too late, which is what is known of it.
+            let beside = beside.into_iter().filter(|entry| entry.kind != KnownKind::Variable).collect();
             return self.answered_by(query, commands, is_settled, beside);
         }
         let told = self.scenarios_of(&query.errors, &query);
