@@ -310,13 +310,14 @@ impl<'a> Explainer<'a> {
         found
     }
 
-    /// The questions of a symptom for a query: those of its framework first, of PyTorch where none is named.
+    /// The questions of a symptom for a query: those of its framework first, of PyTorch where none is named
+    /// and nothing is said in C.
     fn suited_questions(&self, symptom: &str, query: &Query) -> Vec<&'a KnownScenario> {
         let names = self.known.entry(symptom).into_iter().flat_map(|entry| &entry.scenarios);
         let mut found: Vec<&KnownScenario> = names.filter_map(|name| self.known.scenario(name)).collect();
         found.sort_by_key(|known| {
             let is_other = suited(query, known) < 1.0
-                && !(query.frameworks.is_empty() && known.tags.iter().any(|tag| tag == "pytorch"));
+                && !(query.frameworks.is_empty() && !query.is_c && known.tags.iter().any(|tag| tag == "pytorch"));
             (known.word == Word::No, is_other)
         });
         found
