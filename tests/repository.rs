@@ -122,16 +122,16 @@ struct Lines {
 /// lower it when a room has become smaller by more than a hundredth.
 const BUDGET: [(&str, Lines); 11] = [
     ("scenarios", Lines { code: 60, tests: 11, all: 108 }),
-    ("src/answers", Lines { code: 12_465, tests: 3_583, all: 20_416 }),
+    ("src/answers", Lines { code: 12_601, tests: 3_611, all: 20_618 }),
     ("src/calls", Lines { code: 1_160, tests: 157, all: 1_704 }),
     ("src/core", Lines { code: 10_769, tests: 3_762, all: 18_922 }),
     ("src/fake", Lines { code: 6_889, tests: 489, all: 9_941 }),
-    ("src/instrument", Lines { code: 5_143, tests: 426, all: 7_212 }),
-    ("src/program", Lines { code: 7_210, tests: 426, all: 9_588 }),
-    ("src/render", Lines { code: 9_668, tests: 3_440, all: 15_655 }),
+    ("src/instrument", Lines { code: 5_149, tests: 462, all: 7_260 }),
+    ("src/program", Lines { code: 7_205, tests: 404, all: 9_557 }),
+    ("src/render", Lines { code: 9_671, tests: 3_454, all: 15_673 }),
     ("src/trace", Lines { code: 5_787, tests: 2_210, all: 10_151 }),
-    ("tests", Lines { code: 0, tests: 12_582, all: 14_922 }),
-    ("xtask", Lines { code: 3_480, tests: 482, all: 4_882 }),
+    ("tests", Lines { code: 0, tests: 12_587, all: 14_927 }),
+    ("xtask", Lines { code: 3_500, tests: 487, all: 4_910 }),
 ];
 
 /// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.
