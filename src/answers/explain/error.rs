@@ -296,14 +296,11 @@ const GOES_ON: [&str; 36] = [
 /// Whether one of the words before a number says that it belongs to something else: an exit code, a line, another
 /// library.
 fn belongs_to_another(before: &[LinePart]) -> bool {
-    let near: Vec<&str> = words_of(before).rev().take(REACH).collect();
-    let is_other = |word: &&str| {
-        OTHERS.contains(word)
-            || ["cublas", "cudnn", "cufft", "nccl", "cusolver", "cusparse", "hip"]
-                .iter()
-                .any(|library| word.starts_with(library))
-    };
-    near.iter().any(is_other)
+    let libraries = ["cublas", "cudnn", "cufft", "nccl", "cusolver", "cusparse", "hip"];
+    words_of(before)
+        .rev()
+        .take(REACH)
+        .any(|word| OTHERS.contains(&word) || libraries.iter().any(|library| word.starts_with(library)))
 }
 
 const OTHERS: [&str; 26] = [
