@@ -257,23 +257,28 @@ one document.
 
 ## The order of look-up
 
-1. **Names.** [scenarios/known.json](../scenarios/known.json) has everything that has a name: questions, findings of \
+1. **Command lines.** A mask in front of a command, in `export` or in `env` is there before the program starts, so it is \
+never too late: what its value settles is answered, or which GPUs its numbers mean.
+2. **Names.** [scenarios/known.json](../scenarios/known.json) has everything that has a name: questions, findings of \
 `trace`, symptoms, errors, messages, variables, masks, calls, lines of frameworks, files and system calls that CUDA needs, \
-statuses of other libraries, and the commands and exit codes of this program. A line that is such a name answers with its \
-own entry first, and then with the questions about it. `import x`, `from x import y`, `x.y()`, other capitals, `torch.` \
-before it or not, a value behind a variable, and a variable that is misspelt are the same name. Of two that share a name \
-the one that comes first in this list is meant.
-2. **Errors and messages.** A number, a name or a message of an error stands for the error: `700`, \
-`cudaErrorIllegalAddress`, `CUDA_ERROR_ILLEGAL_ADDRESS` and `an illegal memory access was encountered` are one. An error \
-that people search often comes with its causes; each says which scenario or survey measured it, or where it was read and \
-that it was not measured. They stand in the order in which to look; how often each occurs is not known. A message that a \
-question is about (`says`) answers with the question.
-3. **Closest.** The questions are ranked by their words. What is found so is called *closest* and never claimed. Names \
-that a text has among other words are explained above it.
+statuses of other libraries, and the commands and exit codes of this program. A line that is such a name, in a usual \
+spelling (`import x`, `from x import y`, `x.y()`, other capitals, `torch.` before it or not, a variable with a value or \
+misspelt), answers with its own entry first, and then with the questions about it. Of two that share a name the one that \
+comes first in this list is meant. `list --names` prints all of them.
+3. **Not CUDA's.** Texts about HIP and ROCm, XPU, NPU, Metal, Apple's MPS, Vulkan and their like are said to be that.
+4. **Errors.** A C name, or a number that is bound as a code: `error 700`, `(700)`, `returned 304`, `cuInit = 3`, or alone. \
+A version, a count, an ordinal, a line, an exit code is none.
+5. **Messages** of all libraries; of several in one line the longest, and a number beside it decides. An error that people \
+search often comes with its causes; each says which scenario or survey measured it, or where it was read and that it was \
+not measured. They stand in the order in which to look; how often each occurs is not known. A message that a question is \
+about (`says`) answers with the question.
+6. **Symptoms.** [scenarios/symptoms.toml](../scenarios/symptoms.toml) lists how people say what they see. What it finds \
+raises the questions about it.
+7. **Closest.** The questions are ranked by their words. What is found so is called *closest* and never claimed. Names that \
+a text has among other words are explained beside it.
 
 Of a pasted text only messages, names of errors and functions, and the names of packages are looked up. Paths, addresses, \
-times and line numbers are dropped, and what frameworks print below every error. A number is an error only beside a word \
-that says so, in a line about CUDA, or alone.
+times and line numbers are dropped, and what frameworks print below every error.
 
 ## How questions are ranked
 
