@@ -133,7 +133,7 @@ const BUDGET: [(&str, Lines); 11] = [
     ("src/render", Lines { code: 9_671, tests: 3_454, all: 15_673 }),
     ("src/trace", Lines { code: 5_787, tests: 2_210, all: 10_151 }),
     ("tests", Lines { code: 0, tests: 12_588, all: 14_929 }),
-    ("xtask", Lines { code: 3_500, tests: 487, all: 4_910 }),
+    ("xtask", Lines { code: 3_505, tests: 487, all: 4_915 }),
 ];
 
 /// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.
