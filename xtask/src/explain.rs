@@ -257,15 +257,15 @@ one document.
 
 ## The order of look-up
 
-1. **Command lines.** A mask in front of a command, in `export` or in `env` is there before the program starts, so it is \
-never too late: what its value settles is answered, or which GPUs its numbers mean.
-2. **Names.** [scenarios/known.json](../scenarios/known.json) has everything that has a name: questions, findings of \
+1. **Names.** [scenarios/known.json](../scenarios/known.json) has everything that has a name: questions, findings of \
 `trace`, symptoms, errors, messages, variables, masks, calls, lines of frameworks, files and system calls that CUDA needs, \
 statuses of other libraries, and the commands and exit codes of this program. A line that is such a name, in a usual \
 spelling (`import x`, `from x import y`, `x.y()`, other capitals, `torch.` before it or not, a variable with a value or \
 misspelt), answers with its own entry first, and then with the questions about it. Of two that share a name the one that \
 comes first in this list is meant. `list --names` prints all of them.
-3. **Not CUDA's.** Texts about HIP and ROCm, XPU, NPU, Metal, Apple's MPS, Vulkan and their like are said to be that.
+2. **Not CUDA's.** Texts about HIP and ROCm, XPU, NPU, Metal, Apple's MPS, Vulkan and their like are said to be that.
+3. **Command lines.** A mask in front of a command, in `export` or in `env` is there before the program starts, so it is \
+never too late: what its value settles is answered, or which GPUs its numbers mean. An error with advice beside it comes first.
 4. **Errors.** A C name, or a number that is bound as a code: `error 700`, `(700)`, `returned 304`, `cuInit = 3`, or alone. \
 A version, a count, an ordinal, a line, an exit code is none.
 5. **Messages** of all libraries; of several in one line the longest, and a number beside it decides. An error that people \
