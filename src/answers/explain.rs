@@ -18,7 +18,7 @@ mod symptom;
 mod term;
 mod words;
 
-pub use advice::{Advice, ErrorCause, all_advice};
+pub use advice::{Advice, ErrorCause, advice_about, all_advice};
 pub use closest::{Ranking, ranking};
 pub use command::scenario_of_mask;
 pub use query::Query;
@@ -120,13 +120,13 @@ impl Explanation<'_> {
 
     /// What helps against the error that was said, where that is the first answer.
     pub fn first_advice(&self) -> Option<&'static Advice> {
-        self.said.iter().find_map(|entry| advice_of(entry))
+        self.said.iter().find_map(|entry| advice_about(&entry.id))
     }
 
     /// What was said, and what else is named, with what is known to help.
     pub fn entries(&self) -> impl Iterator<Item = (&KnownEntry, Option<&'static Advice>)> {
         let entries = self.said.iter().chain(&self.beside).filter(|entry| entry.kind != KnownKind::Scenario);
-        entries.map(|entry| (*entry, advice_of(entry)))
+        entries.map(|entry| (*entry, advice_about(&entry.id)))
     }
 
     /// The ids of what answers, the likeliest first.
@@ -191,10 +191,10 @@ impl<'a> Explainer<'a> {
         }
         let mut errors: Vec<&KnownEntry> = query.errors.iter().filter_map(|id| self.known.entry(id)).collect();
         errors.retain(|entry| matches!(entry.kind, KnownKind::Error | KnownKind::Message));
-        errors.sort_by_key(|entry| advice_of(entry).is_none());
+        errors.sort_by_key(|entry| advice_about(&entry.id).is_none());
         let beside = names::within(&query, self.known);
         let commands = self.scenarios_of(&command::commands(&query.said), &query);
-        if !commands.is_empty() && errors.iter().all(|entry| advice_of(entry).is_none()) {
+        if !commands.is_empty() && errors.iter().all(|entry| advice_about(&entry.id).is_none()) {
             let is_settled = command::is_settled(&query.said);
             // A variable in a launcher is never set too late, which is what is known of it.
             let beside = beside.into_iter().filter(|entry| entry.kind != KnownKind::Variable).collect();
@@ -262,7 +262,7 @@ impl<'a> Explainer<'a> {
         if said.first().is_some_and(|entry| entry.kind != KnownKind::Symptom) {
             answers.truncate(MOST_ANSWERS);
         }
-        let has_advice = said.first().is_some_and(|entry| advice_of(entry).is_some());
+        let has_advice = said.first().is_some_and(|entry| advice_about(&entry.id).is_some());
         let certainty = if has_advice { Certainty::Advised } else { Certainty::Named };
         Explanation { query, certainty, said, beside: Vec::new(), answers }
     }
@@ -275,14 +275,14 @@ impl<'a> Explainer<'a> {
     /// The scenario of a mask's value in the text, if it is among the causes of an error there.
     fn mask_that_causes(&self, errors: &[&KnownEntry], query: &Query) -> Option<&'a KnownScenario> {
         let name = command::mask_in_text(&query.said)?;
-        let mut causes = errors.iter().filter_map(|entry| advice_of(entry)).flat_map(|advice| &advice.causes);
+        let mut causes = errors.iter().filter_map(|entry| advice_about(&entry.id)).flat_map(|advice| &advice.causes);
         causes.any(|cause| cause.scenario.as_deref() == Some(name)).then(|| self.known.scenario(name))?
     }
 
     /// The symptom that a text says first, if no scenario is about it and what to do about it was read.
     fn advised_symptom(&self, query: &Query) -> Option<&'a KnownEntry> {
-        let symptom = symptom::symptoms(&query.said).first().and_then(|id| self.known.entry(id))?;
-        let is_advised = symptom.scenarios.is_empty() && advice_of(symptom).is_some();
+        let symptom = query.symptoms.first().and_then(|id| self.known.entry(id))?;
+        let is_advised = symptom.scenarios.is_empty() && advice_about(&symptom.id).is_some();
         (is_advised && query.is_sentence_about_gpus()).then_some(symptom)
     }
 
@@ -330,7 +330,7 @@ impl<'a> Explainer<'a> {
     /// Puts what a mask's value settles first, and adds what is asked most about the symptom that a text says: before
     /// the rest where its words fit no question well, else behind it.
     fn add_symptoms(&self, query: &Query, found: &mut Vec<(Match<'a>, &'a KnownScenario)>) {
-        let mut symptoms = symptom::symptoms(&query.said);
+        let mut symptoms = query.symptoms.clone();
         if query.misspelt.values().any(|meant| meant == "CUDA_VISIBLE_DEVICES") {
             symptoms.insert(0, "symptom/mask-ignored".to_owned());
         }
@@ -366,7 +366,6 @@ impl<'a> Explainer<'a> {
     fn closest(&self, query: &Query, has_entries: bool) -> Vec<(Match<'a>, &'a KnownScenario)> {
         // If no scenario has the name, only the surveys know it.
         let is_name = query.is_one_word && has_entries;
-        let symptoms = symptom::symptoms(&query.said);
         let mut found: Vec<(Match<'a>, &'a KnownScenario)> = self
             .ranking
             .search(query)
@@ -377,7 +376,7 @@ impl<'a> Explainer<'a> {
             .map(|(found, known)| {
                 let most = if known.is_essential { ASKED_MOST } else { 1.0 };
                 let cause = if known.word == Word::No { NO_CAUSE } else { 1.0 };
-                let score = found.score * most * cause * of_symptoms(known, &symptoms) * suited(query, known);
+                let score = found.score * most * cause * of_symptoms(known, &query.symptoms) * suited(query, known);
                 (Match { score, ..found }, known)
             })
             .collect();
@@ -387,7 +386,7 @@ impl<'a> Explainer<'a> {
 
     /// How sure an answer is. Words alone are no ground: a healthy log has most words of some question.
     fn certainty(&self, query: &Query, errors: &[&KnownEntry], has_names: bool, best: Option<&Match<'_>>) -> Certainty {
-        let has_advice = errors.iter().any(|entry| advice_of(entry).is_some());
+        let has_advice = errors.iter().any(|entry| advice_about(&entry.id).is_some());
         match (best, query.is_pasted) {
             // A question has more words than its error, and a scenario may be about just these.
             (Some(best), false) if self.is_asked(query, best) && (has_advice || best.meant >= ASKED) => {
@@ -442,14 +441,8 @@ fn raise(found: &mut [(Match<'_>, &KnownScenario)], is_raised: impl Fn(&KnownSce
 
 /// Whether a text that names nothing still says what is seen: a symptom, a mask's value or a misspelt variable.
 fn is_seen(query: &Query) -> bool {
-    let is_symptom = query.is_sentence_about_gpus() && !symptom::symptoms(&query.said).is_empty();
+    let is_symptom = query.is_sentence_about_gpus() && !query.symptoms.is_empty();
     is_symptom || !query.misspelt.is_empty() || command::mask_in_text(&query.said).is_some()
-}
-
-/// What is known to help against an error or a message.
-fn advice_of(entry: &KnownEntry) -> Option<&'static Advice> {
-    let code = entry.id.strip_prefix("error/").and_then(|code| code.parse().ok());
-    all_advice().iter().find(|advice| advice.id == entry.id || code.is_some_and(|code| advice.codes.contains(&code)))
 }
 
 fn is_of_error(id: &str) -> bool {

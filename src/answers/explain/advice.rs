@@ -131,6 +131,12 @@ pub fn all_advice() -> &'static [Advice] {
     &FILE.advice
 }
 
+/// What is known to help against an error or a message, by its id: `error/700`, `message/no-cuda-gpus`.
+pub fn advice_about(id: &str) -> Option<&'static Advice> {
+    let code = id.strip_prefix("error/").and_then(|code| code.parse().ok());
+    FILE.advice.iter().find(|advice| advice.id == id || code.is_some_and(|code| advice.codes.contains(&code)))
+}
+
 #[cfg(test)]
 mod tests {
     use cuda_pitfalls_core::scenario::symptom;

@@ -28,7 +28,7 @@ const PROGRAMS: [&str; 24] = [
     "nohup",
     "bash",
     "sh",
-    "./",
+    "cuda-checkpoint",
     "uv",
     "nvidia-smi",
     "docker",
@@ -110,10 +110,10 @@ fn without_prompt(line: &str) -> &str {
     line.trim().trim_start_matches(['$', '>', '#', '`']).trim_start()
 }
 
-/// Whether what a command line settles depends on nothing but the line.
+/// Whether what a command line settles depends on nothing but the line: a MIG token is right where MIG is on.
 pub(super) fn is_settled(text: &str) -> bool {
-    text.lines()
-        .any(|line| assigned(line, "CUDA_VISIBLE_DEVICES").is_some_and(|value| scenario_of_mask(&value).is_some()))
+    let mut values = text.lines().filter_map(|line| assigned(line, "CUDA_VISIBLE_DEVICES"));
+    values.any(|value| !value.starts_with("MIG-") && scenario_of_mask(&value).is_some())
 }
 
 fn of_line(line: &str) -> Vec<&'static str> {
@@ -163,7 +163,7 @@ fn is_command(words: &[&str]) -> bool {
 }
 
 /// What stands before a program or an assignment.
-const SHELL: [&str; 9] = ["cuda-checkpoint", "export", "env", "set", "setenv", "sudo", "podman", "salloc", "apptainer"];
+const SHELL: [&str; 8] = ["export", "env", "set", "setenv", "sudo", "podman", "salloc", "apptainer"];
 
 /// A line in which what is quoted has no whitespace.
 fn quotes_joined(line: &str) -> String {
@@ -230,6 +230,12 @@ mod tests {
             assert_eq!(found.first().map(String::as_str), Some(first), "{text}: {found:?}");
             assert!(!found.iter().any(|name| name.contains("mask-after") || name.contains("then-mask")), "{found:?}");
         }
+    }
+
+    #[test]
+    fn a_mask_is_settled_by_a_value_that_means_the_same_on_every_machine() {
+        assert!(is_settled("CUDA_VISIBLE_DEVICES=0,0 python x.py"));
+        assert!(!is_settled("CUDA_VISIBLE_DEVICES=MIG-1234 python x.py") && !is_settled("CUDA_VISIBLE_DEVICES=5 sh"));
     }
 
     #[test]

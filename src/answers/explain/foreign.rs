@@ -95,6 +95,11 @@ const PLATFORMS: [(&str, &[&str]); 11] = [
     ("Intel's Gaudi", &["gaudi", "hpu", "habana"]),
 ];
 
+/// What programs of CUDA say with the name of a platform in it: a server without a hypervisor, and what JAX looks for
+/// before it finds CUDA or goes on with the CPU.
+const NOT_MEANT: [&str; 6] =
+    ["bare metal", "bare-metal", "gpu/tpu", "backend 'tpu'", "backend 'rocm'", "platform with name: 'rocm'"];
+
 /// What only a machine of Apple has: there MPS is Metal, and not NVIDIA's Multi-Process Service.
 const APPLE: [&str; 9] = ["apple", "m1", "m2", "m3", "m4", "macos", "macbook", "mac", "metal"];
 
@@ -116,7 +121,7 @@ const CUDA: [&str; 12] = [
 
 /// The platform that a text is about, if it is not CUDA.
 pub(super) fn platform(text: &str) -> Option<&'static str> {
-    let lower = text.to_lowercase();
+    let lower = NOT_MEANT.iter().fold(text.to_lowercase(), |text, words| text.replace(words, " "));
     let words: Vec<&str> = lower.split(|letter: char| !letter.is_alphanumeric()).collect();
     let is_said = |name: &&str| match name.strip_suffix('*') {
         Some(start) => words.iter().any(|word| word.starts_with(start)),
@@ -126,9 +131,10 @@ pub(super) fn platform(text: &str) -> Option<&'static str> {
     let is_of_apple = words.contains(&"mps") && APPLE.iter().any(is_said);
     let named = PLATFORMS.iter().find(|(_, names)| names.iter().any(is_said)).map(|(name, _)| *name);
     let named = named.or(is_of_apple.then_some("Apple's Metal (MPS)"));
+    let is_amd = named == Some(AMD);
     // HIP reads CUDA's mask too.
-    let is_of_both = |word: &str| named == Some(AMD) && word == "cuda_visible_devices";
-    named.filter(|_| !CUDA.iter().any(|word| lower.contains(word) && !is_of_both(word)))
+    let has_cuda = CUDA.iter().any(|word| lower.contains(word) && !(is_amd && *word == "cuda_visible_devices"));
+    named.filter(|_| !has_cuda && (is_amd || !words.contains(&"cuda")))
 }
 
 #[cfg(test)]
@@ -165,6 +171,9 @@ mod tests {
             "Vulkan and CUDA_VISIBLE_DEVICES number GPUs differently",
             "nvidia-cuda-mps-control: fault of one client of MPS kills the others",
             "torch.cuda.is_available",
+            "torch.cuda.is_available() is False on a bare-metal server",
+            "WARNING:absl:No GPU/TPU found, falling back to CPU.",
+            "Unable to initialize backend 'rocm': NOT_FOUND: Could not find registered platform with name: 'rocm'",
             "the tip of a chip",
         ] {
             assert_eq!(platform(text), None, "{text}");

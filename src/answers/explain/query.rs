@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::advice::without_boilerplate;
 use super::foreign;
 use super::message;
+use super::symptom;
 use super::term::{Term, pairs};
 use super::words::{terms_of_code, terms_of_people};
 use crate::visibility::misspelt;
@@ -48,6 +49,8 @@ pub struct Query {
     pub misspelt: BTreeMap<String, String>,
     /// The errors and messages that were said, by their ids; the best first.
     pub(super) errors: Vec<String>,
+    /// The symptoms that were said, by their ids; the one that most words say first.
+    pub(super) symptoms: Vec<String>,
     /// What was said, without code and places.
     pub(super) said: String,
     /// The terms of each line that was said.
@@ -120,6 +123,7 @@ impl Query {
             query.terms.entry(term).or_insert(IN_CODE);
         }
         query.platform = foreign::platform(said);
+        query.symptoms = symptom::symptoms(said);
         query.is_one_word = said.split_whitespace().count() == 1;
         let lower = format!("{said} {code}").to_lowercase();
         let words: BTreeSet<&str> = lower.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
