@@ -100,9 +100,7 @@ fn no_tracked_file_names_a_place_of_our_own() {
     };
     let names = String::from_utf8_lossy(&listed.stdout).into_owned();
     let mut found = Vec::new();
-    // Logs that strangers pasted are kept as they were: their hash was there before they were opened.
-    let own = |name: &&str| !name.is_empty() && !name.starts_with("tests/phrasings-locked");
-    for name in names.split('\0').filter(own) {
+    for name in names.split('\0').filter(|name| !name.is_empty()) {
         let text = fs::read(root().join(name)).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         found.extend(forbidden.iter().filter(|word| text.contains(*word)).map(|word| format!("{name} has `{word}`")));
@@ -124,7 +122,7 @@ struct Lines {
 /// lower it when a room has become smaller by more than a hundredth.
 const BUDGET: [(&str, Lines); 11] = [
     ("scenarios", Lines { code: 60, tests: 11, all: 108 }),
-    ("src/answers", Lines { code: 12_598, tests: 3_611, all: 20_615 }),
+    ("src/answers", Lines { code: 12_603, tests: 3_619, all: 20_633 }),
     ("src/calls", Lines { code: 1_160, tests: 157, all: 1_704 }),
     ("src/core", Lines { code: 10_769, tests: 3_762, all: 18_922 }),
     ("src/fake", Lines { code: 6_889, tests: 489, all: 9_941 }),
@@ -132,8 +130,8 @@ const BUDGET: [(&str, Lines); 11] = [
     ("src/program", Lines { code: 7_205, tests: 404, all: 9_557 }),
     ("src/render", Lines { code: 9_671, tests: 3_454, all: 15_673 }),
     ("src/trace", Lines { code: 5_787, tests: 2_210, all: 10_151 }),
-    ("tests", Lines { code: 0, tests: 12_588, all: 14_929 }),
-    ("xtask", Lines { code: 3_505, tests: 487, all: 4_915 }),
+    ("tests", Lines { code: 0, tests: 12_587, all: 14_927 }),
+    ("xtask", Lines { code: 3_504, tests: 487, all: 4_914 }),
 ];
 
 /// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.
