@@ -237,6 +237,12 @@ fn memory_that_does_not_come_back_is_residue() {
     script.snapshots.pop();
     script.snapshot(Some(1), &[CONTEXT, 0]);
     assert_eq!(reasons(&script), [Reason::Residue]);
+    // A GPU that was not calibrated belongs to another run, which uses and frees it meanwhile.
+    let mut script = counting(1);
+    script.snapshots.pop();
+    script.snapshot_after_exit(&[0, CONTEXT]);
+    let plan = pitfall();
+    assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &[calibration("GPU-0")]), []);
 }
 
 #[test]
