@@ -52,6 +52,9 @@ pub struct Advice {
     /// Whether `doctor` can tell which of the causes it is, on the machine where it happens.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub doctor: bool,
+    /// Whether nothing is wrong where it is printed. Then it is no answer to a text that says something else too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub harmless: bool,
 }
 
 /// A cause of an error, with what says so: a scenario or a survey that measured it, or the source where it was read.

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, MatchKind};
 
-use super::advice::{all_advice, known_errors, scenario_messages};
+use super::advice::{advice_about, all_advice, known_errors, scenario_messages};
 use super::error::{self, codes_in_line, is_about_cuda};
 use super::term::Term;
 
@@ -70,7 +70,14 @@ pub(super) fn said(text: &str) -> Vec<String> {
     found.extend(told);
     let mut seen = BTreeSet::new();
     found.retain(|id| seen.insert(id.clone()));
+    if text.contains("Traceback") || !found.iter().all(|id| is_harmless(id)) {
+        found.retain(|id| !is_harmless(id));
+    }
     found
+}
+
+fn is_harmless(id: &str) -> bool {
+    advice_about(id).is_some_and(|advice| advice.harmless)
 }
 
 /// Whether the number of an error was once that of another one, which was told.
