@@ -126,8 +126,11 @@ fn messages_in_line(line: &str, is_about_cuda: bool) -> Vec<(usize, String)> {
         .collect()
 }
 
-/// A text with the names of libraries without their versions: `libcublas.so` for `libcublas.so.12`.
+/// A text with the names of libraries without their versions, and the kernel's Xid without the GPU: `libcublas.so` for
+/// `libcublas.so.12`, `Xid 79` for `Xid (PCI:0000:8a:00): 79`.
 fn without_versions(text: &str) -> String {
+    let xid = text.split_once("Xid (").and_then(|(before, rest)| Some((before, rest.split_once("): ")?.1)));
+    let text = &xid.map_or_else(|| text.to_owned(), |(before, after)| format!("{before}Xid {after}"));
     let mut parts = text.split(".so.");
     let first = parts.next().unwrap_or_default().to_owned();
     parts.fold(first, |text, part| {
@@ -169,6 +172,9 @@ mod tests {
             ("OSError: libcublas.so.12: cannot open shared object file: No such file", &["message/no-cuda-library"]),
             ("OSError: libcuda.so.1: cannot open shared object file", &["message/no-nvidia-driver"]),
             ("CUDA driver library cannot be found.", &["message/no-nvidia-driver"]),
+            ("NVRM: Xid (PCI:0000:3b:00): 48, pid=123", &["message/xid-ecc"]),
+            ("Unable to initialize backend 'tpu': no libtpu.so", &["message/jax-other-backends"]),
+            ("destroy_process_group() was not called before program exit, CUDA out of memory", &["error/2"]),
         ] {
             let found = said(text);
             assert!(found.iter().eq(ids), "{text}: {found:?}");

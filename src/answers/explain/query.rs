@@ -152,8 +152,22 @@ impl Query {
     /// Whether it is a person's sentence, and not a log, that names GPUs or a program that works on them.
     pub(super) fn is_sentence_about_gpus(&self) -> bool {
         let lower = self.said.to_lowercase();
-        let names =
-            ["cuda", "gpu", "nvidia", "nvml", "vram", "显", "vllm", "ollama", "comfyui", "llama", "tensorflow", "jax"];
+        let names = [
+            "cuda",
+            "gpu",
+            "nvidia",
+            "nvml",
+            "vram",
+            "显",
+            "vllm",
+            "ollama",
+            "comfyui",
+            "llama",
+            "tensorflow",
+            "jax",
+            "jetson",
+            "gb10",
+        ];
         let is_log = ["info ", "error ", "debug ", "pid="].iter().filter(|word| lower.contains(*word)).count() > 1;
         !is_log && names.iter().any(|name| lower.contains(name))
     }
