@@ -54,6 +54,8 @@ fn files(folder: &'static Dir<'static>, ending: &'static str) -> impl Iterator<I
     named.filter_map(move |(path, text)| Some((path.strip_suffix(ending)?, text)))
 }
 
+/// What people type in a shell.
+pub const COMMANDS: &str = include_str!("commands.toml");
 /// What CUDA's errors say.
 pub const ERRORS: &str = include_str!("errors.toml");
 /// The frameworks that use CUDA.
@@ -66,6 +68,8 @@ pub const ESSENTIAL: &str = include_str!("essential.toml");
 pub const INDEX: &str = include_str!("index.json");
 /// What the questions of each folder are about.
 pub const SUBJECTS: &str = include_str!("subjects.toml");
+/// Accelerators that are not NVIDIA's.
+pub const PLATFORMS: &str = include_str!("platforms.toml");
 /// What people see.
 pub const SYMPTOMS: &str = include_str!("symptoms.toml");
 /// Words of one meaning.

@@ -3,36 +3,34 @@
 //! A mask in the launcher is there before the program starts, so it is never too late. What it does depends on its
 //! value, and on what else counts GPUs: a container, a scheduler, a launcher of ranks.
 
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
 /// A text of so few lines is about its command.
 const MOST_LINES: usize = 2;
 
-/// Programs that people start with a mask before them.
-const PROGRAMS: [&str; 24] = [
-    "python",
-    "python3",
-    "torchrun",
-    "accelerate",
-    "deepspeed",
-    "mpirun",
-    "mpiexec",
-    "srun",
-    "sbatch",
-    "ray",
-    "vllm",
-    "ollama",
-    "llama-server",
-    "jupyter",
-    "pytest",
-    "uvicorn",
-    "gunicorn",
-    "nohup",
-    "bash",
-    "sh",
-    "cuda-checkpoint",
-    "uv",
-    "nvidia-smi",
-    "docker",
-];
+/// What people type in a shell, from `scenarios/commands.toml`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CommandFile {
+    programs: Vec<String>,
+    shell: Vec<String>,
+    launched: Vec<String>,
+    beside: Vec<Beside>,
+}
+
+/// Words beside a mask of plain numbers, and what settles it then.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Beside {
+    words: Vec<String>,
+    scenario: String,
+}
+
+/// Empty if the file is not valid; a test excludes that.
+static FILE: LazyLock<CommandFile> =
+    LazyLock::new(|| toml::from_str(cuda_pitfalls_scenarios::COMMANDS).unwrap_or_default());
 
 /// The scenario that a mask settles by its value alone; none for plain numbers.
 pub fn scenario_of_mask(value: &str) -> Option<&'static str> {
@@ -51,25 +49,6 @@ pub fn scenario_of_mask(value: &str) -> Option<&'static str> {
         _ => return None,
     })
 }
-
-/// What settles a mask of plain numbers in a launcher: inside the program the GPUs count from 0 again, their order may
-/// be another than nvidia-smi's, and the program itself may unset the mask.
-const LAUNCHED: [&str; 4] = [
-    "visibility/nvml-index-is-not-cuda-ordinal",
-    "visibility/default-order",
-    "visibility/unset-before-cuinit",
-    "visibility/own-number-handed-on",
-];
-
-/// Words beside a mask of plain numbers, and what settles it then.
-const BESIDE: [(&[&str], &str); 3] = [
-    (&["cuda:", "ordinal", "rank", "worker", "slot", "child", "set_device"], "visibility/own-number-handed-on"),
-    (&["order", "another gpu", "wrong gpu", "other gpu"], "visibility/default-order"),
-    (
-        &["ignored", "no effect", "invalid", "does not work", "doesn't work", "every gpu", "all gpus"],
-        "visibility/unset-before-cuinit",
-    ),
-];
 
 /// The scenarios that settle a command line, best first; none where the text is no command line.
 pub(super) fn commands(text: &str) -> Vec<String> {
@@ -123,10 +102,11 @@ fn of_line(line: &str) -> Vec<&'static str> {
     let mut found = Vec::new();
     if let Some(value) = assigned(line, "CUDA_VISIBLE_DEVICES").filter(|_| is_command) {
         let lower = line.to_lowercase();
-        let beside = BESIDE.iter().find(|(words, _)| words.iter().any(|word| lower.contains(word)));
+        let beside = FILE.beside.iter().find(|beside| beside.words.iter().any(|word| lower.contains(word.as_str())));
+        let launched = beside.map(|beside| &beside.scenario).into_iter().chain(&FILE.launched);
         match scenario_of_mask(&value) {
             Some(name) => found.push(name),
-            None => found.extend(beside.map(|(_, name)| *name).into_iter().chain(LAUNCHED)),
+            None => found.extend(launched.map(String::as_str)),
         }
     }
     if assigned(line, "NVIDIA_VISIBLE_DEVICES").is_some() && is_command && !is_container(&words) {
@@ -159,11 +139,8 @@ fn is_command(words: &[&str]) -> bool {
     let program = words.iter().find(|word| !is_assignment(word)).copied().unwrap_or_default();
     let is_path = program.starts_with("./") || program.starts_with('/');
     let is_assignment_alone = program.is_empty() && !words.is_empty();
-    is_path || is_assignment_alone || PROGRAMS.contains(&program) || SHELL.contains(&program)
+    is_path || is_assignment_alone || FILE.programs.iter().chain(&FILE.shell).any(|known| known == program)
 }
-
-/// What stands before a program or an assignment.
-const SHELL: [&str; 8] = ["export", "env", "set", "setenv", "sudo", "podman", "salloc", "apptainer"];
 
 /// A line in which what is quoted has no whitespace.
 fn quotes_joined(line: &str) -> String {
@@ -204,6 +181,15 @@ fn assigned(line: &str, variable: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_scenario_of_the_file_is_one() {
+        let file: CommandFile = toml::from_str(cuda_pitfalls_scenarios::COMMANDS).unwrap();
+        assert!(!file.programs.is_empty() && !file.shell.is_empty());
+        for name in file.launched.iter().chain(file.beside.iter().map(|beside| &beside.scenario)) {
+            assert!(cuda_pitfalls_core::catalogue::built_in(name).is_some(), "{name}");
+        }
+    }
 
     #[test]
     fn a_mask_in_the_launcher_is_settled_by_its_value_and_never_late() {

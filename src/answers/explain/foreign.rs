@@ -1,140 +1,52 @@
 //! Accelerators that are not NVIDIA's: what is said of them is none of this program's business.
 
-/// Builds of PyTorch for it keep the names of `torch.cuda`, so these do not speak for CUDA.
-const AMD: &str = "AMD's HIP and ROCm";
+use std::sync::LazyLock;
 
-/// A platform, and the words by which a text names it, in lower case. A word with a mark in it is looked for anywhere,
-/// and one that ends in `*` is the start of a word.
-const PLATFORMS: [(&str, &[&str]); 11] = [
-    (
-        AMD,
-        &[
-            "hip",
-            "hipmalloc*",
-            "rocm",
-            "rocblas",
-            "amd gpu",
-            "amd card",
-            "amd reset",
-            "miopen",
-            "rccl",
-            "amdgpu",
-            "radeon",
-            "hiperror*",
-            "hip_visible_devices",
-            "rocr_visible_devices",
-            "hsa_override_gfx_version",
-            "rocm-smi",
-            "rocminfo",
-            "amd_serialize_kernel",
-            "gfx1100",
-            "gfx1030",
-            "gfx90a",
-            "gfx942",
-            "mi300x",
-            "mi250",
-        ],
-    ),
-    (
-        "Intel's XPU",
-        &[
-            "xpu",
-            "oneapi",
-            "sycl",
-            "level-zero",
-            "ze_result_error",
-            "level zero",
-            "intel_extension_for_pytorch",
-            "ze_affinity_mask",
-        ],
-    ),
-    (
-        "Huawei's Ascend NPU",
-        &[
-            "npu",
-            "npusynchronize*",
-            "ascend",
-            "torch_npu",
-            "cann",
-            "npu-smi",
-            "aclrt*",
-            "rtsetdevice",
-            "rtgetdevmsg",
-            "acl api",
-            "davinci",
-            "ascend_rt_visible_devices",
-        ],
-    ),
-    (
-        "Apple's Metal (MPS)",
-        &[
-            "torch.mps",
-            "torch.backends.mps",
-            "mps backend",
-            "mps device",
-            "mps framework",
-            "device='mps'",
-            "device=\"mps\"",
-            "device type mps",
-            "pytorch_enable_mps_fallback",
-            "pytorch_mps_high_watermark_ratio",
-            "mpsndarray",
-            "mlx",
-            "mtl*",
-            "metal performance shaders",
-            "apple silicon",
-            "device_name: mps",
-        ],
-    ),
-    ("Apple's Metal", &["metal"]),
-    ("Vulkan", &["vulkan", "vkresult", "vkcreatedevice", "vk_error_device_lost"]),
-    ("OpenCL", &["opencl", "pyopencl", "clgetplatformids", "clbuildprogram", "clinfo"]),
-    ("DirectML", &["directml", "torch_directml", "onnxruntime-directml"]),
-    ("Direct3D", &["dxgi_error_device_removed", "d3d12", "d3d11"]),
-    ("Google's TPU", &["tpu", "libtpu", "torch_xla"]),
-    ("Intel's Gaudi", &["gaudi", "hpu", "habana"]),
-];
+use serde::Deserialize;
 
-/// What programs of CUDA say with the name of a platform in it: a server without a hypervisor, and what JAX looks for
-/// before it finds CUDA or goes on with the CPU.
-const NOT_MEANT: [&str; 6] =
-    ["bare metal", "bare-metal", "gpu/tpu", "backend 'tpu'", "backend 'rocm'", "platform with name: 'rocm'"];
+/// What is known of them, from `scenarios/platforms.toml`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlatformFile {
+    not_meant: Vec<String>,
+    apple: Vec<String>,
+    cuda: Vec<String>,
+    platform: Vec<Platform>,
+}
 
-/// What only a machine of Apple has: there MPS is Metal, and not NVIDIA's Multi-Process Service.
-const APPLE: [&str; 9] = ["apple", "m1", "m2", "m3", "m4", "macos", "macbook", "mac", "metal"];
+/// A platform, and the words by which a text names it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Platform {
+    name: String,
+    words: Vec<String>,
+    /// Whether what is built for it keeps CUDA's names.
+    #[serde(default)]
+    keeps_cuda_names: bool,
+}
 
-/// What a text about NVIDIA's CUDA has, whatever else it names.
-const CUDA: [&str; 12] = [
-    "nvidia",
-    "nvml",
-    "cuinit",
-    "libcuda",
-    "cudart",
-    "cuda error",
-    "cuda_visible_devices",
-    "cudaerror",
-    "cuda_error",
-    "nvidia-smi",
-    "cudasetdevice",
-    "cuda_mps",
-];
+/// Empty if the file is not valid; the tests exclude that.
+static FILE: LazyLock<PlatformFile> =
+    LazyLock::new(|| toml::from_str(cuda_pitfalls_scenarios::PLATFORMS).unwrap_or_default());
 
 /// The platform that a text is about, if it is not CUDA.
 pub(super) fn platform(text: &str) -> Option<&'static str> {
-    let lower = NOT_MEANT.iter().fold(text.to_lowercase(), |text, words| text.replace(words, " "));
+    let lower = FILE.not_meant.iter().fold(text.to_lowercase(), |text, words| text.replace(words.as_str(), " "));
     let words: Vec<&str> = lower.split(|letter: char| !letter.is_alphanumeric()).collect();
-    let is_said = |name: &&str| match name.strip_suffix('*') {
+    let is_said = |name: &String| match name.strip_suffix('*') {
         Some(start) => words.iter().any(|word| word.starts_with(start)),
-        None if name.contains(|letter: char| !letter.is_alphanumeric()) => lower.contains(*name),
-        None => words.contains(name),
+        None if name.contains(|letter: char| !letter.is_alphanumeric()) => lower.contains(name.as_str()),
+        None => words.contains(&name.as_str()),
     };
-    let is_of_apple = words.contains(&"mps") && APPLE.iter().any(is_said);
-    let named = PLATFORMS.iter().find(|(_, names)| names.iter().any(is_said)).map(|(name, _)| *name);
-    let named = named.or(is_of_apple.then_some("Apple's Metal (MPS)"));
-    let is_amd = named == Some(AMD);
+    let named = FILE.platform.iter().find(|platform| platform.words.iter().any(is_said));
+    let keeps_cuda_names = named.is_some_and(|platform| platform.keeps_cuda_names);
     // HIP reads CUDA's mask too.
-    let has_cuda = CUDA.iter().any(|word| lower.contains(word) && !(is_amd && *word == "cuda_visible_devices"));
-    named.filter(|_| !has_cuda && (is_amd || !words.contains(&"cuda")))
+    let mut of_cuda = FILE.cuda.iter().filter(|word| !(keeps_cuda_names && *word == "cuda_visible_devices"));
+    let has_cuda = of_cuda.any(|word| lower.contains(word.as_str()));
+    let has_cuda = has_cuda || !keeps_cuda_names && words.contains(&"cuda");
+    let is_of_apple = words.contains(&"mps") && FILE.apple.iter().any(is_said);
+    let named = named.map(|platform| platform.name.as_str()).or(is_of_apple.then_some("Apple's Metal (MPS)"));
+    named.filter(|_| !has_cuda)
 }
 
 #[cfg(test)]
