@@ -17,13 +17,13 @@ struct CommandFile {
     programs: Vec<String>,
     shell: Vec<String>,
     launched: Vec<String>,
-    beside: Vec<Beside>,
+    beside: Vec<MaskWords>,
 }
 
 /// Words beside a mask of plain numbers, and what settles it then.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Beside {
+struct MaskWords {
     words: Vec<String>,
     scenario: String,
 }
