@@ -11,7 +11,7 @@ use super::block::{Block, Entry, Text};
 use super::listing;
 use super::words::misspelt;
 use super::writer::terminal::{PAGE, write};
-use cuda_pitfalls_answers::explain::{Advice, Certainty, ErrorCause, Explanation, Query, ScenarioAnswer};
+use cuda_pitfalls_answers::explain::{Advice, Certainty, ErrorCause, Explanation, Query, ScenarioAnswer, advice_about};
 use cuda_pitfalls_answers::known::{KnownEntry, KnownKind, KnownScenario, Word};
 use cuda_pitfalls_core::scenario::is_workaround;
 
@@ -30,9 +30,6 @@ pub fn text(explanation: &Explanation<'_>, width: usize) -> String {
     };
     write(&blocks, width.min(PAGE))
 }
-
-/// From so many measured causes on, nothing else is shown beside them.
-const ENOUGH_CAUSES: usize = 2;
 
 /// A command beside what it is for. It is copied, so it is not broken.
 fn command(name: &str, command: impl Into<String>) -> Block {
@@ -58,9 +55,7 @@ fn claimed(explanation: &Explanation<'_>) -> Vec<Block> {
     let (full, rest) = answers.split_at(usize::from(advice.is_none()).min(answers.len()));
     let causes = advice.map_or(&[][..], |advice| &advice.causes);
     let shown = causes.iter().filter_map(|cause| cause.scenario.as_ref()).collect::<Vec<_>>();
-    // Beside several measured causes, questions that only share words with the text lead away from them.
-    let has_enough = causes.iter().filter(|cause| cause.is_measured()).count() >= ENOUGH_CAUSES;
-    let near = rest.iter().filter(|answer| !has_enough && !shown.contains(&&answer.known.name));
+    let near = rest.iter().filter(|answer| !shown.contains(&&answer.known.name));
     let short: Vec<Block> = near.map(in_short).collect();
     blocks.extend(full.iter().flat_map(self::in_full));
     if !short.is_empty() {
@@ -87,13 +82,27 @@ fn claimed(explanation: &Explanation<'_>) -> Vec<Block> {
 /// What is near and is not claimed.
 fn closest(explanation: &Explanation<'_>) -> Vec<Block> {
     let mut blocks = sentences(explanation);
-    let symptom = explanation.entries().find(|(entry, _)| entry.kind == KnownKind::Symptom);
-    blocks.extend(symptom.and_then(|(_, advice)| advice).into_iter().flat_map(advice_blocks));
-    if !explanation.answers.is_empty() {
-        blocks.push(Block::heading(2, "Closest, by their words; no name, error or message settles it:"));
+    let order = explanation.names();
+    let first = explanation.near.iter().find(|entry| order.first() == Some(&entry.id));
+    let advice = first.and_then(|entry| advice_about(&entry.id));
+    let found = order.iter().skip(usize::from(advice.is_some())).filter_map(|id| {
+        let answer = explanation.answers.iter().find(|answer| answer.known.name == *id).map(in_short);
+        answer.or_else(|| explanation.near.iter().find(|entry| entry.id == *id).map(|entry| entry_in_short(entry)))
+    });
+    let found: Vec<Block> = found.collect();
+    if let Some(advice) = advice {
+        blocks.push(Block::heading(2, "Closest is this, which no name, error or message settles:"));
+        blocks.extend(advice_blocks(advice));
     }
-    blocks.extend(explanation.answers.iter().map(in_short));
-    blocks.extend(open_one().into_iter().filter(|_| !explanation.answers.is_empty()));
+    if !found.is_empty() {
+        let heading = match advice {
+            Some(_) => "Closest besides:",
+            None => "Closest, by texts like it; no name, error or message settles it:",
+        };
+        blocks.push(Block::heading(2, heading));
+        blocks.extend(found);
+        blocks.extend(open_one());
+    }
     blocks.push(your_program(&explanation.query));
     blocks
 }
@@ -143,6 +152,13 @@ fn in_short(answer: &ScenarioAnswer<'_>) -> Block {
     let KnownScenario { question, name, word, .. } = answer.known;
     let title = format!("{:5}{question}", word.name()).into();
     Block::Entry(Entry { title, aside: name.clone(), ..Entry::default() })
+}
+
+/// What an error, a message or a symptom means, with its name at the right.
+fn entry_in_short(entry: &KnownEntry) -> Block {
+    let title = format!("{:5}{}", "", entry.sentence).into();
+    let aside = entry.names.first().cloned().unwrap_or_default();
+    Block::Entry(Entry { title, aside, ..Entry::default() })
 }
 
 /// What to try where nothing is about CUDA's start-up.
@@ -207,14 +223,6 @@ mod tests {
 
     fn shown(words: &str, width: usize) -> String {
         text(&Explainer::embedded().explain(Query::parse(words)), width)
-    }
-
-    #[test]
-    fn measured_causes_stand_alone_and_other_advice_does_not() {
-        let many = shown("RuntimeError: No CUDA GPUs are available", 80);
-        assert!(many.matches("  measured: ").count() >= ENOUGH_CAUSES && !many.contains("Questions near it"), "{many}");
-        let none = shown("NVML: Driver/library version mismatch in my container", 80);
-        assert!(none.matches("  measured: ").count() < ENOUGH_CAUSES && none.contains("Possible causes"), "{none}");
     }
 
     #[test]

@@ -43,8 +43,10 @@ pub struct MadeDocuments {
     pub sources: Vec<ReportSource>,
     /// What the reports say about today's scenarios.
     pub measured: Vec<Measurement>,
-    /// How `explain` fares on what people write.
+    /// How `explain` fares on what people write, each text held out of those that it is looked up among.
     pub fared: Fared,
+    /// How it fares on the texts that were put away.
+    pub locked: Fared,
 }
 
 /// Makes all generated documents.
@@ -68,8 +70,6 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
     let asked = releases::line_releases(&matrix, &lines);
     let mut documents = pages(&scenarios, &measured, &asked);
     let bases = page::bases(&measured);
-    let ranking = ranking(&scenarios);
-    let ranked = Ranking::parse(&ranking)?;
     let known = KnownSources {
         scenarios: &scenarios,
         bases: &bases,
@@ -79,9 +79,11 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
         lines: &lines,
         phrasings: &phrasings,
     };
-    let known = known.known(&ranked);
-    let explainer = Explainer::new(&known, &ranked);
-    let (fared, locked) = (Fared::measure(&phrasings, &explainer), Fared::measure(&locked, &explainer));
+    let known = known.known();
+    let own = explain::own_texts(&known);
+    let ranking = ranking(phrasings.texts().iter().chain(&own));
+    let locked = Fared::measure(&locked, &Explainer::new(&known, &Ranking::parse(&ranking)?));
+    let fared = Fared::by_parts(&phrasings, &known, &own)?;
     let articles = articles(&scenarios)?;
     let ledger = claim::weigh(&articles, &reports);
     let counted = counts::Counted { scenarios: &scenarios, bases: &bases, claims: &ledger };
@@ -117,7 +119,7 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
         documents.insert(format!("docs/surveys/{}.md", kind.name()), text);
     }
     documents.insert(book::SUMMARY.to_owned(), book::summary(pages_of_docs(&documents)?));
-    Ok(MadeDocuments { documents, scenarios, sources, measured, fared })
+    Ok(MadeDocuments { documents, scenarios, sources, measured, fared, locked })
 }
 
 /// The trace of which README.md and docs/trace.md have the picture.

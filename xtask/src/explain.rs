@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use cuda_pitfalls::explain::{Certainty, Explainer, Query, advice_about};
+use cuda_pitfalls::explain::{Certainty, Explainer, LabelledText, Query, Ranking, advice_about, ranking};
+use cuda_pitfalls::known::{Known, KnownKind};
 use serde::Deserialize;
 
 use crate::TaskError;
@@ -71,11 +72,46 @@ impl Phrasings {
         toml::from_str(source).map_err(|error| format!("texts for explain: {error}").into())
     }
 
+    /// The texts as `explain` looks them up. One whose answers are all missing says nothing.
+    pub fn texts(&self) -> Vec<LabelledText> {
+        let answered = self.phrase.iter().filter_map(|Phrase { words, source, answers, .. }| {
+            let known = answers.iter().filter(|answer| !answer.starts_with("missing: ")).cloned();
+            Some(known.collect()).filter(|known: &Vec<String>| !known.is_empty()).map(|known| (words, source, known))
+        });
+        let others = self.negative.iter().map(|Negative { words, source, .. }| (words, source, Vec::new()));
+        answered.chain(others).map(|(words, source, answers)| LabelledText::new(source, words, answers)).collect()
+    }
+
+    /// The texts of one part of the threads, and those of all other parts.
+    fn part(&self, part: usize) -> (Phrasings, Phrasings) {
+        let is_in = |source: &str| source.bytes().map(usize::from).sum::<usize>() % PARTS == part;
+        let (phrase, phrases) = self.phrase.iter().cloned().partition(|phrase| is_in(&phrase.source));
+        let (negative, negatives) = self.negative.iter().cloned().partition(|negative| is_in(&negative.source));
+        (Phrasings { phrase, negative }, Phrasings { phrase: phrases, negative: negatives })
+    }
+
     /// The number of threads that a scenario is the best answer to.
     pub fn threads(&self, scenario: &str) -> usize {
         let asked = self.phrase.iter().filter(|phrase| phrase.answers.first().is_some_and(|best| best == scenario));
         asked.map(|phrase| &phrase.source).collect::<BTreeSet<_>>().len()
     }
+}
+
+/// The texts are measured in so many parts, each by the texts of the others.
+const PARTS: usize = 5;
+
+/// Of what is known of an error or a symptom so many letters are looked up.
+const MOST_OF_A_SENTENCE: usize = 200;
+
+/// The program's own texts: the questions, and the names of errors, messages and symptoms with what they mean.
+pub fn own_texts(known: &Known) -> Vec<LabelledText> {
+    let kinds = [KnownKind::Error, KnownKind::Message, KnownKind::Symptom];
+    let entries = known.entries.iter().filter(|entry| kinds.contains(&entry.kind)).map(|entry| {
+        let sentence: String = entry.sentence.chars().take(MOST_OF_A_SENTENCE).collect();
+        (&entry.id, entry.names.join(" ") + " " + &sentence)
+    });
+    let questions = known.scenarios.iter().map(|scenario| (&scenario.name, scenario.question.clone()));
+    questions.chain(entries).map(|(id, text)| LabelledText::new(id, &text, vec![id.clone()])).collect()
 }
 
 /// How one phrase fared.
@@ -199,6 +235,22 @@ impl Fared {
             ranked: phrasings.phrase.iter().map(|phrase| ranked(phrase, explainer)).collect(),
             answered: phrasings.negative.iter().map(|negative| answered(negative, explainer)).collect(),
         }
+    }
+
+    /// Looks every text up among the program's own texts and those of the other parts.
+    ///
+    /// # Errors
+    /// The index of a part cannot be read.
+    pub fn by_parts(phrasings: &Phrasings, known: &Known, own: &[LabelledText]) -> Result<Fared, TaskError> {
+        let mut fared = Fared { ranked: Vec::new(), answered: Vec::new() };
+        for (part, others) in (0..PARTS).map(|part| phrasings.part(part)) {
+            let text = ranking(others.texts().iter().chain(own));
+            let ranking = Ranking::parse(&text)?;
+            let Fared { ranked, answered } = Fared::measure(&part, &Explainer::new(known, &ranking));
+            fared.ranked.extend(ranked);
+            fared.answered.extend(answered);
+        }
+        Ok(fared)
     }
 }
 

@@ -7,12 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use cuda_pitfalls::catalogue::essential;
 use cuda_pitfalls::exit::Exit;
-use cuda_pitfalls::explain::{self, Advice, ErrorCause, Explainer, Ranking};
+use cuda_pitfalls::explain::{self, Advice, ErrorCause, MOST_ANSWERS};
 use cuda_pitfalls::known::{Basis, Known, KnownEntry, KnownKind, KnownScenario, Word};
 use cuda_pitfalls::machine::Machine;
 use cuda_pitfalls::releases::LineReleases;
 use cuda_pitfalls::render::releases;
-use cuda_pitfalls::scenario::{Scenario, environment, symptom};
+use cuda_pitfalls::scenario::{Case, Scenario, environment, symptom};
 use cuda_pitfalls::survey::SurveyDocument;
 use cuda_pitfalls::survey::python::PythonLine;
 use cuda_pitfalls::text::counts::tally;
@@ -43,24 +43,22 @@ pub struct KnownSources<'s> {
 }
 
 impl KnownSources<'_> {
-    /// The store. `ranking` says which questions are about a name.
-    pub fn known(&self, ranking: &Ranking<'_>) -> Known {
+    /// The store.
+    pub fn known(&self) -> Known {
         let mut scenarios: Vec<KnownScenario> = self.scenarios.iter().map(|it| self.scenario(it)).collect();
         scenarios.sort_by(|one, other| one.name.cmp(&other.name));
         let measured = MeasuredFacts::new(self.surveys.clone());
-        let asked = Known { scenarios, ..Known::default() };
-        let explainer = Explainer::new(&asked, ranking);
         let mut entries = self.own_names();
-        entries.extend(self.scenarios.iter().zip(&asked.scenarios).map(|(it, known)| scenario_entry(it, known)));
-        entries.extend(errors(&explainer));
+        entries.extend(self.scenarios.iter().zip(&scenarios).map(|(it, known)| scenario_entry(it, known)));
+        entries.extend(self.errors());
         entries.extend(statuses());
-        entries.extend(variables(&measured.variables, &explainer));
+        entries.extend(self.variables(&measured.variables));
         entries.extend(measured.masks.iter().cloned());
-        entries.extend(calls(&measured.calls, &explainer));
-        entries.extend(self.lines(&measured.lines, &explainer));
+        entries.extend(self.calls(&measured.calls));
+        entries.extend(self.lines(&measured.lines));
         entries.extend(measured::need_entries(&measured.needs));
         entries.sort_by_key(|entry| entry.kind);
-        Known { entries, needs: measured.needs, scenarios: asked.scenarios }
+        Known { entries, needs: measured.needs, scenarios }
     }
 
     fn scenario(&self, scenario: &Scenario) -> KnownScenario {
@@ -140,15 +138,15 @@ impl KnownSources<'_> {
     }
 
     /// Every line that was asked on a GPU or in a release.
-    fn lines(&self, measured: &[LineFacts], explainer: &Explainer<'_>) -> Vec<KnownEntry> {
+    fn lines(&self, measured: &[LineFacts]) -> Vec<KnownEntry> {
         let mut ids: Vec<&String> = measured.iter().map(|facts| &facts.id).collect();
         ids.extend(self.releases.iter().map(|facts| &facts.line));
         let mut known = BTreeSet::new();
         ids.retain(|id| known.insert(*id));
-        ids.iter().map(|id| self.line(id, &ids, measured, explainer)).collect()
+        ids.iter().map(|id| self.line(id, &ids, measured)).collect()
     }
 
-    fn line(&self, id: &str, all: &[&String], measured: &[LineFacts], explainer: &Explainer<'_>) -> KnownEntry {
+    fn line(&self, id: &str, all: &[&String], measured: &[LineFacts]) -> KnownEntry {
         let facts = measured.iter().find(|facts| facts.id == id);
         let released: Vec<&LineReleases> = self.releases.iter().filter(|facts| facts.line == id).collect();
         let mut sentences: Vec<String> = facts.map(LineFacts::sentence).into_iter().collect();
@@ -167,7 +165,7 @@ impl KnownSources<'_> {
             names.push(last.to_owned());
         }
         names.dedup();
-        let mut scenarios = if function.contains(' ') { Vec::new() } else { explainer.questions_about(function) };
+        let mut scenarios = if function.contains(' ') { Vec::new() } else { self.questions_about(&[function]) };
         let decided = self.lines.iter().filter(|line| line.id == id).flat_map(|line| &line.scenarios);
         let decided: Vec<String> = decided.filter(|name| !scenarios.contains(name)).cloned().collect();
         scenarios.extend(decided);
@@ -186,6 +184,135 @@ impl KnownSources<'_> {
             ..entry(KnownKind::Line, "line", id)
         }
     }
+
+    /// The questions about one of these names: those that have it in the question, in a message, in the common belief, in
+    /// the steps of the trap or in what these return, in this order; yes before no, those that are called after one of
+    /// them before others, and then what people ask most.
+    fn questions_about(&self, names: &[&str]) -> Vec<String> {
+        let parts: [fn(&Scenario) -> String; 5] = [
+            |scenario| scenario.question.clone(),
+            |scenario| scenario.says.join("\n"),
+            |scenario| scenario.belief.clone(),
+            |scenario| traps(scenario).flat_map(steps).collect::<Vec<_>>().join("\n"),
+            |scenario| traps(scenario).flat_map(statuses_of).collect::<Vec<_>>().join("\n"),
+        ];
+        let mut found: Vec<(usize, &Scenario)> = Vec::new();
+        for scenario in self.scenarios {
+            let part = parts.iter().position(|part| names.iter().any(|name| has_name(&part(scenario), name)));
+            found.extend(part.map(|part| (part, scenario)));
+        }
+        found.sort_by_key(|(part, scenario)| {
+            let is_no = Word::from_expectations(scenario) == Word::No;
+            let called = scenario.name.replace('-', "_");
+            let is_called_after = names.iter().any(|name| called.contains(name.rsplit('.').next().unwrap_or(name)));
+            let threads = self.phrasings.threads(&scenario.name);
+            (*part, is_no, !is_called_after, !is_essential(scenario), Reverse(threads))
+        });
+        found.into_iter().take(MOST_ANSWERS).map(|(_, scenario)| scenario.name.clone()).collect()
+    }
+
+    /// The statuses of libcudart and libcuda, and messages that are no status.
+    fn errors(&self) -> Vec<KnownEntry> {
+        let mut codes: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+        for (code, name) in [CallLibrary::Runtime, CallLibrary::Driver].into_iter().flat_map(status::table) {
+            let names = codes.entry(*code).or_default();
+            let name = name.to_string_lossy().into_owned();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        codes.remove(&0);
+        let statuses = codes.into_iter().map(|(code, names)| {
+            let says = status::message(code).map(|says| format!(": {says}")).unwrap_or_default();
+            let known = explain::all_advice().iter().find(|advice| advice.codes.contains(&code));
+            let mut scenarios: Vec<String> = known.iter().flat_map(|advice| measured_by(advice)).collect();
+            let near = self.questions_about(&names.iter().map(String::as_str).collect::<Vec<_>>());
+            scenarios.extend(near.into_iter().filter(|name| !scenarios.contains(name)).collect::<Vec<_>>());
+            KnownEntry {
+                sentence: format!("Error {code} is {}{says}.", names.join(", ")),
+                names: [format!("error {code}"), code.to_string()].into_iter().chain(names).collect(),
+                page: match known {
+                    Some(_) => "docs/errors.md".to_owned(),
+                    None if i64::from(code) == status::SIM_NOT_MODELLED => "docs/simulated-machine.md".to_owned(),
+                    None => String::new(),
+                },
+                rests_on: known.map_or_else(|| "the names of CUDA's headers".to_owned(), grounds),
+                scenarios,
+                ..entry(KnownKind::Error, "error", &code.to_string())
+            }
+        });
+        let messages = explain::all_advice().iter().filter(|advice| advice.id.starts_with("message/"));
+        let messages = messages.map(|advice| KnownEntry {
+            id: advice.id.clone(),
+            names: [advice.id.clone()].into_iter().chain(advice.says.iter().cloned()).collect(),
+            sentence: advice.means.clone(),
+            page: "docs/errors.md".to_owned(),
+            rests_on: grounds(advice),
+            scenarios: measured_by(advice).collect(),
+            ..entry(KnownKind::Message, "message", &advice.id)
+        });
+        statuses.chain(messages).collect()
+    }
+
+    fn variables(&self, measured: &[VariableFacts]) -> Vec<KnownEntry> {
+        let entries = environment::readers().map(|(name, reader)| {
+            let facts = measured.iter().find(|facts| facts.variable == name);
+            KnownEntry {
+                sentence: facts.map_or_else(
+                    || format!("{name} is read by {reader}; when it is read was not measured."),
+                    VariableFacts::sentence,
+                ),
+                page: facts.map(|_| "docs/surveys/env.md".to_owned()).unwrap_or_default(),
+                rests_on: facts.map_or_else(|| "scenarios/variables.toml".to_owned(), |facts| facts.on.clone()),
+                scenarios: self.questions_about(&[name]),
+                ..entry(KnownKind::Variable, "variable", name)
+            }
+        });
+        entries.collect()
+    }
+
+    /// The calls. The plain call of a function has its name; another way to call it has a dash and a word behind it.
+    fn calls(&self, measured: &[CallFacts]) -> Vec<KnownEntry> {
+        let entries = measured.iter().map(|facts| {
+            let function = facts.function();
+            let is_plain = measured.iter().filter(|other| other.function() == function).min_by_key(|it| it.call.len());
+            let mut names = vec![facts.call.clone()];
+            names.extend(is_plain.is_some_and(|plain| plain.call == facts.call).then(|| function.to_owned()));
+            names.dedup();
+            KnownEntry {
+                names,
+                sentence: facts.sentence(),
+                page: "docs/surveys/calls.md".to_owned(),
+                rests_on: facts.on.clone(),
+                scenarios: self.questions_about(&[function]),
+                ..entry(KnownKind::Call, "call", &facts.call)
+            }
+        });
+        entries.collect()
+    }
+}
+
+fn traps(scenario: &Scenario) -> impl Iterator<Item = &Case> {
+    scenario.instances.iter().take(1).flat_map(|instance| &instance.cases).filter(|case| case.name == "trap")
+}
+
+/// The calls or lines of a case, and the variables that are set for it.
+fn steps(case: &Case) -> impl Iterator<Item = &str> {
+    let steps = case.steps.iter().map(|step| step.python_line().unwrap_or(&step.call));
+    case.env.keys().map(String::as_str).chain(steps)
+}
+
+fn statuses_of(case: &Case) -> impl Iterator<Item = &str> {
+    case.expect.iter().flat_map(|check| &check.facts.status).map(String::as_str)
+}
+
+/// Whether a text has a name, and not only as a part of a longer one.
+fn has_name(text: &str, name: &str) -> bool {
+    let is_of_name = |letter: char| letter.is_alphanumeric() || letter == '_';
+    text.match_indices(name).any(|(index, _)| {
+        let (before, after) = (&text[..index], &text[index + name.len()..]);
+        !before.ends_with(is_of_name) && !after.starts_with(is_of_name)
+    })
 }
 
 fn is_essential(scenario: &Scenario) -> bool {
@@ -224,49 +351,6 @@ fn scenario_entry(scenario: &Scenario, known: &KnownScenario) -> KnownEntry {
     }
 }
 
-/// The statuses of libcudart and libcuda, and messages that are no status.
-fn errors(explainer: &Explainer<'_>) -> Vec<KnownEntry> {
-    let mut codes: BTreeMap<u32, Vec<String>> = BTreeMap::new();
-    for (code, name) in [CallLibrary::Runtime, CallLibrary::Driver].into_iter().flat_map(status::table) {
-        let names = codes.entry(*code).or_default();
-        let name = name.to_string_lossy().into_owned();
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    codes.remove(&0);
-    let statuses = codes.into_iter().map(|(code, names)| {
-        let says = status::message(code).map(|says| format!(": {says}")).unwrap_or_default();
-        let known = explain::all_advice().iter().find(|advice| advice.codes.contains(&code));
-        let mut scenarios: Vec<String> = known.iter().flat_map(|advice| measured_by(advice)).collect();
-        let near = explainer.questions_about(&code.to_string());
-        scenarios.extend(near.into_iter().filter(|name| !scenarios.contains(name)).collect::<Vec<_>>());
-        KnownEntry {
-            sentence: format!("Error {code} is {}{says}.", names.join(", ")),
-            names: [format!("error {code}"), code.to_string()].into_iter().chain(names).collect(),
-            page: match known {
-                Some(_) => "docs/errors.md".to_owned(),
-                None if i64::from(code) == status::SIM_NOT_MODELLED => "docs/simulated-machine.md".to_owned(),
-                None => String::new(),
-            },
-            rests_on: known.map_or_else(|| "the names of CUDA's headers".to_owned(), grounds),
-            scenarios,
-            ..entry(KnownKind::Error, "error", &code.to_string())
-        }
-    });
-    let messages = explain::all_advice().iter().filter(|advice| advice.id.starts_with("message/"));
-    let messages = messages.map(|advice| KnownEntry {
-        id: advice.id.clone(),
-        names: [advice.id.clone()].into_iter().chain(advice.says.iter().cloned()).collect(),
-        sentence: advice.means.clone(),
-        page: "docs/errors.md".to_owned(),
-        rests_on: grounds(advice),
-        scenarios: measured_by(advice).collect(),
-        ..entry(KnownKind::Message, "message", &advice.id)
-    });
-    statuses.chain(messages).collect()
-}
-
 fn measured_by(advice: &Advice) -> impl Iterator<Item = String> + '_ {
     advice.causes.iter().filter_map(|cause| cause.scenario.clone())
 }
@@ -289,43 +373,6 @@ fn statuses() -> impl Iterator<Item = KnownEntry> {
             ..entry(KnownKind::Status, "status", &name)
         }
     })
-}
-
-fn variables(measured: &[VariableFacts], explainer: &Explainer<'_>) -> Vec<KnownEntry> {
-    let entries = environment::readers().map(|(name, reader)| {
-        let facts = measured.iter().find(|facts| facts.variable == name);
-        KnownEntry {
-            sentence: facts.map_or_else(
-                || format!("{name} is read by {reader}; when it is read was not measured."),
-                VariableFacts::sentence,
-            ),
-            page: facts.map(|_| "docs/surveys/env.md".to_owned()).unwrap_or_default(),
-            rests_on: facts.map_or_else(|| "scenarios/variables.toml".to_owned(), |facts| facts.on.clone()),
-            scenarios: explainer.questions_about(name),
-            ..entry(KnownKind::Variable, "variable", name)
-        }
-    });
-    entries.collect()
-}
-
-/// The calls. The plain call of a function has its name; another way to call it has a dash and a word behind it.
-fn calls(measured: &[CallFacts], explainer: &Explainer<'_>) -> Vec<KnownEntry> {
-    let entries = measured.iter().map(|facts| {
-        let function = facts.function();
-        let is_plain = measured.iter().filter(|other| other.function() == function).min_by_key(|it| it.call.len());
-        let mut names = vec![facts.call.clone()];
-        names.extend(is_plain.is_some_and(|plain| plain.call == facts.call).then(|| function.to_owned()));
-        names.dedup();
-        KnownEntry {
-            names,
-            sentence: facts.sentence(),
-            page: "docs/surveys/calls.md".to_owned(),
-            rests_on: facts.on.clone(),
-            scenarios: explainer.questions_about(function),
-            ..entry(KnownKind::Call, "call", &facts.call)
-        }
-    });
-    entries.collect()
 }
 
 /// The GPUs, the driver and the libcudarts of a machine: `2× NVIDIA H200, driver 580.159.04, libcudart 13.0`.

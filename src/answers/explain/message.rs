@@ -86,20 +86,9 @@ fn is_ambiguous(id: &str, told: &[String]) -> bool {
     codes.iter().any(|code| told.contains(&format!("error/{code}")))
 }
 
-/// The terms of the errors that a text says. `is_own` says that it is one of the program's own texts, each of which is
-/// about CUDA.
-pub(super) fn terms(text: &str, is_own: bool) -> Vec<Term> {
-    let ids: Vec<String> = match is_own {
-        false => said(text),
-        true => text
-            .lines()
-            .flat_map(|line| {
-                let codes = codes_in_line(line, true);
-                codes.into_iter().chain(messages_in_line(line, true).into_iter().map(|(_, id)| id))
-            })
-            .collect(),
-    };
-    ids.iter().filter_map(|id| error::number(id)).map(Term::error).collect()
+/// The terms of the errors that a text says.
+pub(super) fn terms(text: &str) -> Vec<Term> {
+    said(text).iter().filter_map(|id| error::number(id)).map(Term::error).collect()
 }
 
 /// The messages of a line with their lengths, without those inside a longer one.

@@ -60,8 +60,8 @@ fn spellings(text: &str) -> Vec<String> {
 
 /// The variables, lines and calls that a text has among other words: what is known of them may help, and is no answer.
 pub(super) fn within<'k>(query: &Query, known: &'k Known) -> Vec<&'k KnownEntry> {
-    let terms = query.terms.iter().filter(|(term, times)| term.is_name && **times >= 1.0);
-    let mut names: BTreeSet<String> = terms.map(|(term, _)| term.text.clone()).collect();
+    let terms = query.terms.iter().filter(|term| term.is_name);
+    let mut names: BTreeSet<String> = terms.map(|term| term.text.clone()).collect();
     let words: Vec<&str> =
         query.said.split_whitespace().map(|word| word.trim_matches(['`', '\'', '"', ',', ';', ':'])).collect();
     names.extend(words.windows(2).filter(|pair| pair.first() == Some(&"import")).map(|pair| pair.join(" ")));

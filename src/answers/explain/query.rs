@@ -5,17 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::advice::without_boilerplate;
 use super::foreign;
 use super::message;
-use super::symptom;
 use super::term::{Term, pairs};
 use super::words::{terms_of_code, terms_of_people};
 use crate::visibility::misspelt;
 use cuda_pitfalls_core::scenario::environment::meant_by;
-use cuda_pitfalls_core::scenario::framework::{Framework, frameworks, others};
+use cuda_pitfalls_core::scenario::framework::{Framework, frameworks};
 
-/// What a term counts at most that is pasted again and again.
-const MOST_TIMES: f64 = 2.0;
-/// What a term counts that stands in a line of code and not in a message.
-const IN_CODE: f64 = 0.4;
 /// Of a log only so many lines are read: those about an error first.
 const MOST_LINES: usize = 400;
 /// A line longer than this is cut.
@@ -32,29 +27,23 @@ pub struct Query {
     pub is_pasted: bool,
     /// The frameworks that are named, as scenarios tag them.
     pub frameworks: Vec<&'static str>,
-    /// Whether a framework is named that no scenario is about.
-    pub has_other: bool,
-    /// Whether it is one word: a name that no scenario has is answered by the surveys alone.
-    pub(super) is_one_word: bool,
     /// Whether Python is spoken.
     pub is_python: bool,
     /// Whether a function of CUDA or of C is named, and no framework.
     pub is_c: bool,
     /// The accelerator that the text is about, where that is not NVIDIA's.
     pub platform: Option<&'static str>,
-    /// Each term with what it counts.
-    pub(super) terms: BTreeMap<Term, f64>,
+    /// The terms of what was said.
+    pub(super) terms: BTreeSet<Term>,
+    /// The terms of lines of code beside it.
+    pub(super) code: BTreeSet<Term>,
     pub(super) pairs: BTreeSet<(String, String)>,
     /// Variables that nothing is known to read, each with the one that it is spelt nearly as.
     pub misspelt: BTreeMap<String, String>,
     /// The errors and messages that were said, by their ids; the best first.
     pub(super) errors: Vec<String>,
-    /// The symptoms that were said, by their ids; the one that most words say first.
-    pub(super) symptoms: Vec<String>,
     /// What was said, without code and places.
     pub(super) said: String,
-    /// The terms of each line that was said.
-    pub(super) lines: Vec<BTreeSet<Term>>,
 }
 
 impl Query {
@@ -111,30 +100,21 @@ impl Query {
         let mut query = Query { words, is_pasted, said: said.to_owned(), ..Query::default() };
         let names = said.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| word.contains('_'));
         query.misspelt = misspelt(names.filter(|word| meant_by(&word.to_uppercase()).is_some()));
-        query.lines = said.lines().map(|line| terms_of_people(line).into_iter().collect()).collect();
         let meant: Vec<&str> = query.misspelt.values().map(String::as_str).collect();
         let found = terms_of_people(&[said, &meant.join(" ")].join(" "));
         query.pairs = pairs(&found);
-        for term in found {
-            let times = query.terms.entry(term).or_insert(0.0);
-            *times = if *times == 0.0 { 1.0 } else { (*times + 0.2).min(MOST_TIMES) };
-        }
-        for term in terms_of_code(code) {
-            query.terms.entry(term).or_insert(IN_CODE);
-        }
+        query.terms = found.into_iter().collect();
+        query.code = terms_of_code(code).into_iter().collect();
         query.platform = foreign::platform(said);
-        query.symptoms = symptom::symptoms(said);
-        query.is_one_word = said.split_whitespace().count() == 1;
         let lower = format!("{said} {code}").to_lowercase();
         let words: BTreeSet<&str> = lower.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
         let is_said = |word: &String| words.contains(word.as_str()) || (word.contains('.') && lower.contains(word));
         let named: Vec<&Framework> = frameworks().iter().filter(|it| it.words.iter().any(is_said)).collect();
         query.frameworks = named.iter().filter_map(|framework| framework.tag.as_deref()).collect();
-        query.has_other = query.frameworks.len() < named.len() || others().iter().any(is_said);
         let python = ["os.environ", "import ", "traceback", "runtimeerror", "python", ".py"];
         query.is_python = !query.frameworks.is_empty() || python.iter().any(|word| lower.contains(word));
         query.is_c = query.frameworks.is_empty()
-            && query.terms.keys().any(|term| {
+            && query.terms.iter().chain(&query.code).any(|term| {
                 term.is_name && cuda_pitfalls_calls::all().any(|call| call.name.eq_ignore_ascii_case(&term.text))
             });
         query
@@ -149,41 +129,9 @@ impl Query {
         !self.frameworks.is_empty() || has_name.iter().any(|name| lower.contains(name))
     }
 
-    /// Whether it is a person's sentence, and not a log, that names GPUs or a program that works on them.
-    pub(super) fn is_sentence_about_gpus(&self) -> bool {
-        let lower = self.said.to_lowercase();
-        let names = [
-            "cuda",
-            "gpu",
-            "nvidia",
-            "nvml",
-            "vram",
-            "显",
-            "vllm",
-            "ollama",
-            "comfyui",
-            "llama",
-            "tensorflow",
-            "jax",
-            "jetson",
-            "gb10",
-        ];
-        let is_log = ["info ", "error ", "debug ", "pid="].iter().filter(|word| lower.contains(*word)).count() > 1;
-        !is_log && names.iter().any(|name| lower.contains(name))
-    }
-
-    /// Whether a line says both that something failed and that it was CUDA.
-    pub(super) fn names_a_failure(&self) -> bool {
-        self.said.lines().any(|line| {
-            let lower = line.to_lowercase();
-            let is_failure = ["error", "fail", "cannot", "invalid", "unable"].iter().any(|word| lower.contains(word));
-            is_failure && ["cuda", "cuinit", "nvml", "nccl"].iter().any(|word| lower.contains(word))
-        })
-    }
-
     /// Whether there is nothing to look up.
     pub fn is_empty(&self) -> bool {
-        self.terms.is_empty()
+        self.terms.is_empty() && self.code.is_empty()
     }
 }
 
@@ -253,7 +201,7 @@ RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with m
         assert!(query.is_pasted && query.is_python);
         assert_eq!(query.frameworks, ["pytorch"]);
         assert!(query.words.starts_with("RuntimeError: Cannot re-initialize CUDA"), "{}", query.words);
-        let has = |text: &str| query.terms.keys().any(|term| term.text == text);
+        let has = |text: &str| query.terms.iter().chain(&query.code).any(|term| term.text == text);
         assert!(has("spawn") && has("torch.zeros"));
         assert!(!has("somebody") && !has("conda") && !has("error 700"), "{:?}", query.terms);
     }

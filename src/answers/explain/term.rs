@@ -16,19 +16,6 @@ impl Term {
         Term { text: text.to_owned(), is_name: false }
     }
 
-    /// Whether it is a name of CUDA, of a framework or of a program's own: a call, a variable, a line. `GPU 0`, a list
-    /// of GPUs, an amount and the type of an exception are none, and neither is what every start calls.
-    pub(super) fn is_telling(&self) -> bool {
-        let text = self.text.as_str();
-        let is_of_cuda = text.starts_with("cu") || text.starts_with("nvml") || text.contains("cuda");
-        let is_name = is_of_cuda || text.contains('.') || text.contains('_') || text.starts_with("error ");
-        self.is_name && is_name && !["cuinit", "cuda", "nvml"].contains(&text)
-    }
-
-    pub(super) fn is_error(&self) -> bool {
-        ["error ", "cudaerror", "cuda_error"].iter().any(|start| self.text.starts_with(start))
-    }
-
     pub(super) fn name(text: &str) -> Term {
         Term { text: text.to_lowercase(), is_name: true }
     }

@@ -1,5 +1,5 @@
 //! Text as terms: words in their plain form, exact names, and what stands for a GPU or an error. The same is done to
-//! scenarios and to what a person types, so that the two meet.
+//! texts with known answers and to what a person types, so that the two meet.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -34,16 +34,12 @@ const SIZE_OF_A_CONTEXT: &str = "size of a context";
 /// A longer list of numbers is a table, not a mask.
 const LONGEST_LIST: usize = 12;
 
-/// The terms of a text, in its order. Names come before the words that they are made of.
-pub(super) fn terms(text: &str) -> Vec<Term> {
-    terms_with(text, message::terms(text, true))
-}
-
 /// The terms of lines of code, in which no error is said.
 pub(super) fn terms_of_code(text: &str) -> Vec<Term> {
     terms_with(text, Vec::new())
 }
 
+/// The terms of a text, in its order. Names come before the words that they are made of.
 fn terms_with(text: &str, errors: Vec<Term>) -> Vec<Term> {
     let mut terms: Vec<Term> = Vec::new();
     let mut plain: Vec<String> = Vec::new();
@@ -84,10 +80,10 @@ fn terms_with(text: &str, errors: Vec<Term>) -> Vec<Term> {
 /// The terms of what people say or paste. Some hundred MiB also stand for a context, because people see the amount
 /// and do not know what it is.
 pub(super) fn terms_of_people(text: &str) -> Vec<Term> {
-    let mut found = terms_with(text, message::terms(text, false));
+    let mut found = terms_with(text, message::terms(text));
     if has_size_of_a_context(text) {
         found.push(Term::name(SIZE_OF_A_CONTEXT));
-        found.extend(terms("make a context"));
+        found.extend(terms_of_code("make a context"));
     }
     found
 }
@@ -172,7 +168,7 @@ fn parts(piece: &str) -> Vec<String> {
 }
 
 /// A word without its ending, in British spelling.
-pub(super) fn stem(word: &str) -> String {
+fn stem(word: &str) -> String {
     let mut stem = word.replace("iz", "is");
     for (ending, instead) in [
         ("isation", "ise"),

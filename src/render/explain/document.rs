@@ -24,7 +24,7 @@ pub struct ExplanationDocument {
     /// The frameworks that the text names, as scenarios tag them.
     frameworks: Vec<String>,
     /// How sure it is that the first answer is right. With `named`, `said` or `advised` it is claimed; `closest` are
-    /// ranked by their words and not claimed; `nothing` means that nothing in the text is about CUDA's start-up.
+    /// what texts like it were answered by, and not claimed; `nothing` means that nothing in the text is about CUDA's start-up.
     certainty: Certainty,
     /// The id of the symptom that was asked; null elsewhere.
     symptom: Option<String>,
@@ -34,6 +34,8 @@ pub struct ExplanationDocument {
     known: Vec<ExplainedEntry>,
     /// The scenarios that answer it, the likeliest first.
     answers: Vec<ExplainedScenario>,
+    /// The ids of all entries and the names of all scenarios above in one order, the likeliest first.
+    order: Vec<String>,
 }
 
 /// Something that the text says or names.
@@ -105,6 +107,7 @@ pub fn document(explanation: &Explanation<'_>) -> ExplanationDocument {
             .map(|(entry, advice)| ExplainedEntry { entry: entry.clone(), advice: advice.cloned() })
             .collect(),
         answers: explanation.answers.iter().filter_map(found).collect(),
+        order: explanation.names(),
     }
 }
 

@@ -16,16 +16,16 @@ fn phrasings(file: &str) -> Phrasings {
 }
 
 #[test]
-fn the_right_answer_comes_first_for_most_of_what_people_write() {
+fn the_right_answer_comes_first_for_most_of_what_nobody_asked_before() {
     let ranked = &made().fared.ranked;
     for Ranked { phrase, rank, first, certainty } in ranked.iter().filter(|ranked| ranked.rank != Some(1)) {
         println!("{rank:?} {certainty:?}: {}\n    first {first}, right {:?}", phrase.words, phrase.answers);
     }
     let counts = RankCounts::of_ranked(ranked.iter());
     println!("{counts:?}");
-    assert!(counts.all >= 450, "{counts:?}");
-    assert!(counts.first * 100 >= counts.all * 82, "the right one is first too seldom: {counts:?}");
-    assert!(counts.three * 100 >= counts.all * 87, "it is among the first three too seldom: {counts:?}");
+    assert!(counts.all >= 1000, "{counts:?}");
+    assert!(counts.first * 100 >= counts.all * 62, "the right one is first too seldom: {counts:?}");
+    assert!(counts.three * 100 >= counts.all * 71, "it is among the first three too seldom: {counts:?}");
     assert!(counts.claimed * 100 <= counts.all * 2, "a wrong one is claimed too often: {counts:?}");
 }
 
@@ -37,8 +37,8 @@ fn texts_about_something_else_are_not_answered() {
     }
     let counts = RankCounts::of_others(answered.iter().map(|answered| answered.certainty));
     println!("{counts:?}");
-    assert!(counts.all >= 300, "{counts:?}");
-    assert!(counts.nothing * 100 >= counts.all * 95, "too many are answered: {counts:?}");
+    assert!(counts.all >= 600, "{counts:?}");
+    assert!(counts.nothing * 100 >= counts.all * 93, "too many are answered: {counts:?}");
     assert_eq!(counts.claimed, 0, "{counts:?}");
 }
 

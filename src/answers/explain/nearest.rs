@@ -1,0 +1,253 @@
+//! The texts of known answers that are nearest to a query: what people wrote in threads, and the program's own questions
+//! and errors. `scenarios/ranking.json` has their words without their order, which `cargo xtask bless` makes, so that no
+//! index is built at a start.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use super::query::Query;
+use super::term::Term;
+
+/// So many texts vote.
+const NEIGHBOURS: usize = 12;
+/// What the answers of a text count, the best first; all others count as the last.
+const OF_RANK: [f64; 4] = [1.0, 0.7, 0.5, 0.4];
+/// What two words that stand beside each other weigh; a word weighs 1.
+const PAIR: f64 = 0.5;
+/// Two words stand for a pair behind this mark.
+const PAIR_MARK: char = '|';
+/// Shorter words have too many neighbours for a guess.
+const SHORTEST_NEAR: usize = 6;
+/// From this length on, two letters may be wrong instead of one.
+const FAR_FROM: usize = 9;
+
+/// Empty if the file cannot be read, which a test excludes.
+static RANKING: LazyLock<Ranking<'static>> =
+    LazyLock::new(|| Ranking::parse(cuda_pitfalls_scenarios::RANKING).unwrap_or_default());
+
+/// A text whose answers are known; one about something else has none.
+#[derive(Clone, Debug)]
+pub struct LabelledText {
+    /// Its thread, or its own name.
+    pub source: String,
+    terms: BTreeSet<String>,
+    answers: Vec<String>,
+}
+
+impl LabelledText {
+    /// A text with the ids of its answers, the best first.
+    pub fn new(source: &str, text: &str, answers: Vec<String>) -> LabelledText {
+        LabelledText { source: source.to_owned(), terms: keys(&Query::parse(text)), answers }
+    }
+}
+
+/// The texts as they are looked up. Lists are texts that are read when they are asked for: most are not.
+#[derive(Default, Deserialize)]
+pub struct Ranking<'t> {
+    /// The ids of all answers.
+    #[serde(borrow)]
+    answers: Vec<&'t str>,
+    /// The weight of each text, and the indices of its answers.
+    #[serde(borrow)]
+    texts: Vec<(f64, &'t str)>,
+    /// Each term in the order of letters, with the texts that have it.
+    #[serde(borrow)]
+    terms: Vec<(&'t str, &'t str)>,
+}
+
+/// What the nearest texts say of a query.
+#[derive(Debug, Default)]
+pub(super) struct Neighbours<'t> {
+    /// The answers with their votes.
+    pub(super) votes: BTreeMap<&'t str, f64>,
+    /// How near the nearest text with an answer is, from 0 to 1.
+    pub(super) inside: f64,
+    /// How near the nearest text about something else is.
+    pub(super) outside: f64,
+}
+
+/// The terms of a query as they are in the file: a name behind `=`, a pair behind `|`.
+fn keys(query: &Query) -> BTreeSet<String> {
+    let pairs = query.pairs.iter().map(|(one, other)| format!("{PAIR_MARK}{one} {other}"));
+    query.terms.iter().chain(&query.code).map(key).chain(pairs).collect()
+}
+
+fn key(term: &Term) -> String {
+    if term.is_name { format!("={}", term.text) } else { term.text.clone() }
+}
+
+/// The square of what a term weighs that so many of all texts have.
+fn weight(key: &str, with: usize, all: usize) -> f64 {
+    let (all, with) = (all as f64, with as f64);
+    let rarity = (1.0 + (all - with + 0.5) / (with + 0.5)).ln();
+    (if key.starts_with(PAIR_MARK) { PAIR * rarity } else { rarity }).powi(2)
+}
+
+fn indices(list: &str) -> impl Iterator<Item = usize> + '_ {
+    list.split(' ').filter_map(|index| index.parse().ok())
+}
+
+/// The text of `scenarios/ranking.json`, with one line for each term. A pair that only one text has is left out.
+pub fn ranking<'a>(texts: impl Iterator<Item = &'a LabelledText>) -> String {
+    let texts: Vec<&LabelledText> = texts.collect();
+    let answers: BTreeSet<&String> = texts.iter().flat_map(|text| &text.answers).collect();
+    let mut terms: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (index, text) in texts.iter().enumerate() {
+        for term in &text.terms {
+            terms.entry(term).or_default().push(index.to_string());
+        }
+    }
+    terms.retain(|term, texts| texts.len() > 1 || !term.starts_with(PAIR_MARK));
+    let weighed = texts.iter().map(|text| {
+        let known = text.terms.iter().filter_map(|term| terms.get(term.as_str()).map(|with| (term, with.len())));
+        let weight: f64 = known.map(|(term, with)| weight(term, with, texts.len())).sum();
+        let own = text.answers.iter().filter_map(|answer| answers.iter().position(|known| *known == answer));
+        ((weight.sqrt() * 100.0).round() / 100.0, own.map(|index| index.to_string()).collect::<Vec<_>>().join(" "))
+    });
+    let lists = [
+        list("answers", answers.iter()),
+        list("texts", weighed),
+        list("terms", terms.iter().map(|(term, texts)| (term, texts.join(" ")))),
+    ];
+    format!("{{{}}}\n", lists.join(",\n"))
+}
+
+fn list(name: &str, all: impl Iterator<Item = impl serde::Serialize>) -> String {
+    let lines: Vec<String> = all.map(|one| serde_json::to_string(&one).unwrap_or_default()).collect();
+    format!("\"{name}\": [\n{}\n]", lines.join(",\n"))
+}
+
+impl Ranking<'static> {
+    /// What comes with the program.
+    pub fn embedded() -> &'static Ranking<'static> {
+        &RANKING
+    }
+}
+
+impl<'t> Ranking<'t> {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// It is not valid.
+    pub fn parse(text: &'t str) -> Result<Ranking<'t>, serde_json::Error> {
+        serde_json::from_str(text)
+    }
+
+    /// What the texts that are nearest to a query answer: each votes by how near it is and by the rank of its answers.
+    pub(super) fn neighbours(&self, query: &Query) -> Neighbours<'t> {
+        let mut found = Neighbours::default();
+        let mut near: Vec<(f64, &str)> = Vec::new();
+        for (nearness, (_, answers)) in self.nearness(query).into_iter().zip(&self.texts) {
+            let best = if answers.is_empty() { &mut found.outside } else { &mut found.inside };
+            *best = best.max(nearness);
+            near.push((nearness, answers));
+        }
+        near.sort_by(|(one, _), (other, _)| other.total_cmp(one));
+        for (nearness, answers) in near.into_iter().take(NEIGHBOURS).filter(|(nearness, _)| *nearness > 0.0) {
+            for (rank, answer) in indices(answers).enumerate() {
+                let of_rank = OF_RANK.get(rank).or(OF_RANK.last()).copied().unwrap_or_default();
+                if let Some(id) = self.answers.get(answer) {
+                    *found.votes.entry(id).or_default() += nearness * of_rank;
+                }
+            }
+        }
+        found
+    }
+
+    /// How near each text is: the cosine of the angle between its weighed terms and those of the query.
+    fn nearness(&self, query: &Query) -> Vec<f64> {
+        let (mut shared, mut whole) = (vec![0.0; self.texts.len()], 0.0);
+        for key in keys(query) {
+            let with: Vec<usize> = self.looked_up(&key).into_iter().flat_map(indices).collect();
+            // Pairs of one text are not in the file, so one that is not there says nothing.
+            if with.is_empty() && key.starts_with(PAIR_MARK) {
+                continue;
+            }
+            let weight = weight(&key, with.len(), self.texts.len());
+            whole += weight;
+            for text in with {
+                if let Some(shared) = shared.get_mut(text) {
+                    *shared += weight;
+                }
+            }
+        }
+        let weighed = shared.into_iter().zip(&self.texts);
+        weighed
+            .map(|(shared, (weight, _))| if shared > 0.0 { shared / (weight * f64::sqrt(whole)) } else { 0.0 })
+            .collect()
+    }
+
+    /// The texts that have a term, or the one that is spelt nearly so.
+    fn looked_up(&self, key: &str) -> Option<&'t str> {
+        let index = self.terms.binary_search_by(|(known, _)| (*known).cmp(key));
+        let found = index.ok().and_then(|index| self.terms.get(index));
+        found.or_else(|| self.spelt_nearly(key)).map(|(_, texts)| *texts)
+    }
+
+    fn spelt_nearly(&self, key: &str) -> Option<&(&'t str, &'t str)> {
+        let length = key.chars().count();
+        // A number that is wrong by a digit is another error or GPU. Short words have too many neighbours.
+        if length < SHORTEST_NEAR || key.starts_with(PAIR_MARK) || key.bytes().any(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let reach = if length < FAR_FROM { 1 } else { 2 };
+        let start: String = key.chars().take(2).collect();
+        let from = self.terms.partition_point(|(known, _)| *known < start.as_str());
+        let alike = self.terms.iter().skip(from).take_while(|(known, _)| known.starts_with(&start));
+        let alike = alike.filter(|(known, _)| known.chars().count().abs_diff(length) <= reach);
+        let alike = alike.map(|known| (strsim::osa_distance(known.0, key), known));
+        alike.filter(|(distance, _)| *distance <= reach).min_by_key(|(distance, _)| *distance).map(|(_, known)| known)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts() -> Vec<LabelledText> {
+        [
+            ("the mask is ignored after import torch", &["framework/late-mask", "symptom/mask-ignored"][..]),
+            ("the mask is ignored", &["visibility/late-mask"]),
+            ("memory is freed too late", &["memory/late"]),
+            ("the carnival mask is too expensive", &[]),
+        ]
+        .map(|(text, answers)| LabelledText::new("", text, answers.iter().map(|id| (*id).to_owned()).collect()))
+        .to_vec()
+    }
+
+    #[test]
+    fn the_nearest_texts_vote_for_their_answers_by_rank() {
+        let text = ranking(texts().iter());
+        let found = Ranking::parse(&text).unwrap().neighbours(&Query::parse("mask ignored after import torch"));
+        let vote = |id: &str| found.votes.get(id).copied().unwrap_or_default();
+        assert!(vote("framework/late-mask") > vote("visibility/late-mask"), "{found:?}");
+        assert!((vote("symptom/mask-ignored") - 0.7 * vote("framework/late-mask")).abs() < 1e-9, "{found:?}");
+        assert!(found.inside > 0.9 && found.outside < 0.5, "{found:?}");
+    }
+
+    #[test]
+    fn a_text_about_something_else_is_told_by_its_neighbours() {
+        let text = ranking(texts().iter());
+        let found = Ranking::parse(&text).unwrap().neighbours(&Query::parse("expensive carnival mask"));
+        assert!(found.outside > 0.9 && found.inside < 0.5, "{found:?}");
+    }
+
+    #[test]
+    fn a_word_that_is_spelt_nearly_as_a_known_one_stands_for_it() {
+        let text = ranking(texts().iter());
+        let ranking = Ranking::parse(&text).unwrap();
+        let votes = |text: &str| ranking.neighbours(&Query::parse(text)).votes;
+        assert_eq!(votes("expensiv carnvial"), votes("expensive carnival"));
+        assert!(votes("memroy freed").contains_key("memory/late"));
+    }
+
+    #[test]
+    fn the_ranking_of_the_program_can_be_read_and_is_small() {
+        let source = cuda_pitfalls_scenarios::RANKING;
+        let ranking = Ranking::parse(source).unwrap();
+        assert!(ranking.texts.len() > 1000 && ranking.terms.len() > 5000);
+        assert!(source.len() + cuda_pitfalls_scenarios::KNOWN.len() <= 2_000_000, "{} bytes", source.len());
+    }
+}
