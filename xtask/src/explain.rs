@@ -103,14 +103,18 @@ const PARTS: usize = 5;
 /// Of what is known of an error or a symptom so many letters are looked up.
 const MOST_OF_A_SENTENCE: usize = 200;
 
-/// The program's own texts: the questions, and the names of errors, messages and symptoms with what they mean.
+/// The program's own texts: the questions, the messages that they are about, and the names of errors, messages and
+/// symptoms with what they mean.
 pub fn own_texts(known: &Known) -> Vec<LabelledText> {
     let kinds = [KnownKind::Error, KnownKind::Message, KnownKind::Symptom];
     let entries = known.entries.iter().filter(|entry| kinds.contains(&entry.kind)).map(|entry| {
         let sentence: String = entry.sentence.chars().take(MOST_OF_A_SENTENCE).collect();
         (&entry.id, entry.names.join(" ") + " " + &sentence)
     });
-    let questions = known.scenarios.iter().map(|scenario| (&scenario.name, scenario.question.clone()));
+    let questions = known.scenarios.iter().flat_map(|scenario| {
+        let texts = [&scenario.question].into_iter().chain(&scenario.messages);
+        texts.map(|text| (&scenario.name, text.clone()))
+    });
     questions.chain(entries).map(|(id, text)| LabelledText::new(id, &text, vec![id.clone()])).collect()
 }
 
@@ -322,42 +326,39 @@ A version, a count, an ordinal, a line, an exit code is none.
 search often comes with its causes; each says which scenario or survey measured it, or where it was read and that it was \
 not measured. They stand in the order in which to look; how often each occurs is not known. A message that a question is \
 about (`says`) answers with the question.
-6. **Symptoms.** [scenarios/symptoms.toml](../scenarios/symptoms.toml) lists how people say what they see. What it finds \
-raises the questions about it.
-7. **Closest.** The questions are ranked by their words. What is found so is called *closest* and never claimed. Names that \
-a text has among other words are explained beside it.
+6. **Nearest texts.** What nothing above settles is answered as the texts most like it were. That is called *closest* and \
+never claimed. Beside an answer of a message or an error stand the two questions that are closest. Names that a text has \
+among other words are explained beside it.
+
+The first step that finds something answers.
 
 Of a pasted text only messages, names of errors and functions, and the names of packages are looked up. Paths, addresses, \
 times and line numbers are dropped, and what frameworks print below every error.
 
 ## How questions are ranked
 
-1. **Words.** What was typed is taken apart into words, without their endings and in one spelling. \
+1. **Texts.** People wrote about two thousand texts in public threads, which are labelled by hand with what answers them, \
+or as being about something else: [tests/phrasings.toml](../tests/phrasings.toml). Beside them stand the questions of this \
+program, and its errors, messages and symptoms with what they mean. Only their words come with the program, without their \
+order: [scenarios/ranking.json](../scenarios/ranking.json).
+2. **Words.** A text is taken apart into words, without their endings and in one spelling. \
 [scenarios/synonyms.toml](../scenarios/synonyms.toml) lists words of one meaning, such as `subprocess` and `child`. Exact \
 names (`torch.cuda.is_available`, `cudaSetDevice`, `CUDA_VISIBLE_DEVICES`) are kept whole too. `GPU 0`, `cuda:0` and \
-`device 0` are one.
-2. **Fields.** Each scenario is looked up in its question, its messages (`says`), its name, the common belief, the answer, \
-symptoms, tags, the workaround, the comment, the calls or lines of its trap, and its checks. A word counts more in the \
-question than in a step, and a rare word more than a frequent one (BM25 over weighted fields). Two words that stand \
-beside each other in the scenario too count more. [scenarios/ranking.json](../scenarios/ranking.json) holds what each \
-word counts in each scenario, so that nothing is indexed at a start.
-3. **Spelling.** A word that no scenario has stands for those that differ from it by one letter, or by two if it is long.
-4. **Language.** If a framework was named, scenarios of other frameworks count half. If none was, scenarios of CUDA calls \
-count more than those of frameworks.
-5. **Causes first.** A question whose answer is no counts less than one whose answer is yes: people meet causes. The \
-questions of a symptom stand in that order too, then by framework (that of the text, or PyTorch), and then by how many \
-threads of [tests/phrasings.toml](../tests/phrasings.toml) ask each of them.
-6. **Nothing.** A scenario that has less than a third of the words, by weight, is no answer. A text that names no error, \
-no call, no variable and nothing of CUDA has none, unless it has most words of a question.
+`device 0` are one. Two words that stand beside each other count as a pair, half as much. A word that no text has stands \
+for the one that differs from it by one letter, or by two if it is long.
+3. **Likeness.** Two texts are the more alike the more words they share, and rare words count more (the cosine of their \
+words, each by how rare it is).
+4. **Votes.** The twelve texts that are most like yours vote for their answers, each by how like it is and by the rank of \
+the answer in its list. A vote for a symptom goes to the question of the symptom that has most votes, or else to its first: \
+yes before no, and then by framework (that of your text, or PyTorch).
+5. **Nothing.** No answer is given if no text with an answer is like yours, or if a text about something else is about as \
+like it; without a name of CUDA, of a GPU or of a framework, half as like is enough. A text with an error of CUDA always has one.
 
 ## How often the right one comes first
 
-Measured with texts of public threads, titles, messages, tracebacks and logs, and with texts about other matters. Nobody \
-had seen them when the rules and lists were made: they were collected from threads of two years, half of them at random \
-were put aside, [their hashes](../tests/phrasings-locked.sha256) were committed, and they were opened once, when all was \
-done (27 November 2026): [texts](../tests/phrasings-locked.toml), [others](../tests/phrasings-locked-others.toml). Since \
-then the folder of a stranger's file was taken out of one of the others, and the list has its new hash. The \
-ranking was tuned by the other half and by older texts, [tests/phrasings.toml](../tests/phrasings.toml), whose figures \
-would flatter it. An error with advice is right where the list names the error or its first cause.
+Measured with texts of public threads, titles, messages, tracebacks and logs, and with texts about other matters: \
+[texts](../tests/phrasings-locked.toml), [others](../tests/phrasings-locked-others.toml), with \
+[their hashes](../tests/phrasings-locked.sha256). None of them is among the texts that are looked up. An error with advice \
+is right where the list names the error or its first cause.
 
 ";

@@ -36,7 +36,6 @@ pub struct Framework {
 #[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FrameworkFile {
-    others: Vec<String>,
     other_import_ms: f64,
     framework: Vec<Framework>,
 }
@@ -48,11 +47,6 @@ static FILE: LazyLock<FrameworkFile> =
 /// All frameworks.
 pub fn frameworks() -> &'static [Framework] {
     &FILE.framework
-}
-
-/// The names of frameworks that no scenario is about, and of libraries beside them, in lower case.
-pub fn others() -> &'static [String] {
-    &FILE.others
 }
 
 /// How long an interpreter takes to import a framework without a time of its own, in milliseconds.
