@@ -28,7 +28,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use self::nearest::Neighbours;
+use self::nearest::NearestTexts;
 use crate::known::{Known, KnownEntry, KnownKind, KnownScenario, Word};
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::scenario::Scenario;
@@ -278,7 +278,7 @@ impl<'a> Explainer<'a> {
 
     /// The votes of the nearest texts, the most first. What is said of a symptom counts for that question of it that has
     /// most votes, or else for the first one that suits the query.
-    fn answers_of(&self, neighbours: &Neighbours<'a>, query: &Query) -> Vec<(&'a str, f64)> {
+    fn answers_of(&self, neighbours: &NearestTexts<'a>, query: &Query) -> Vec<(&'a str, f64)> {
         let mut votes: BTreeMap<&str, f64> = BTreeMap::new();
         for (id, vote) in &neighbours.votes {
             let questions = if id.starts_with("symptom/") { self.suited_questions(id, query) } else { Vec::new() };
@@ -351,7 +351,7 @@ fn is_settled_by_names(query: &Query) -> bool {
 }
 
 /// Whether the texts that are nearest to a query are about something else, or none is near.
-fn is_about_something_else(query: &Query, neighbours: &Neighbours<'_>) -> bool {
+fn is_about_something_else(query: &Query, neighbours: &NearestTexts<'_>) -> bool {
     let most = if query.is_about_cuda() { OTHERS_BESIDE_CUDA } else { OTHERS };
     neighbours.inside < LEAST_NEAR || neighbours.outside > most * neighbours.inside
 }

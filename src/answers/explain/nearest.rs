@@ -59,7 +59,7 @@ pub struct Ranking<'t> {
 
 /// What the nearest texts say of a query.
 #[derive(Debug, Default)]
-pub(super) struct Neighbours<'t> {
+pub(super) struct NearestTexts<'t> {
     /// The answers with their votes.
     pub(super) votes: BTreeMap<&'t str, f64>,
     /// How near the nearest text with an answer is, from 0 to 1.
@@ -136,8 +136,8 @@ impl<'t> Ranking<'t> {
     }
 
     /// What the texts that are nearest to a query answer: each votes by how near it is and by the rank of its answers.
-    pub(super) fn neighbours(&self, query: &Query) -> Neighbours<'t> {
-        let mut found = Neighbours::default();
+    pub(super) fn neighbours(&self, query: &Query) -> NearestTexts<'t> {
+        let mut found = NearestTexts::default();
         let mut near: Vec<(f64, &str)> = Vec::new();
         for (nearness, (_, answers)) in self.nearness(query).into_iter().zip(&self.texts) {
             let best = if answers.is_empty() { &mut found.outside } else { &mut found.inside };

@@ -148,3 +148,41 @@ fn the_word_of_an_answer_is_that_of_what_is_expected() {
     assert_eq!(word("context/set-device-is-eager"), Word::Depends);
     assert_eq!(word("visibility/mask-after-version-query"), Word::Depends);
 }
+
+#[test]
+fn each_step_finds_what_is_its_own_and_the_first_that_does_answers() {
+    let explainer = Explainer::embedded();
+    for (words, step) in [
+        ("cudaSetDevice", 0),
+        ("HIP error: invalid device function on my AMD card", 1),
+        ("CUDA_VISIBLE_DEVICES=0,0 python train.py", 2),
+        ("RuntimeError: Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing", 3),
+        ("RuntimeError: No CUDA GPUs are available, and os.environ[\"CUDA_VISIBLE_DEVICES\"] = \"-1\" is set", 4),
+        ("RuntimeError: No CUDA GPUs are available in my container", 5),
+        ("memory stays on the GPU after my program was killed", 6),
+        ("how do I bake bread", 7),
+    ] {
+        let query = Query::parse(words);
+        let steps = [
+            explainer.named(&query),
+            elsewhere(&query),
+            explainer.command_lines(&query),
+            explainer.told(&query),
+            explainer.mask_that_causes(&query),
+            explainer.advised(&query),
+            explainer.nearest(&query),
+        ];
+        let found = steps.iter().position(Option::is_some).unwrap_or(steps.len());
+        assert_eq!(found, step, "{words}");
+        let answered = steps.into_iter().nth(found).flatten().unwrap_or_default();
+        assert_eq!(explainer.explain(query).names(), answered.names(), "{words}");
+    }
+}
+
+#[test]
+fn two_near_questions_stand_behind_what_is_claimed() {
+    let explained = found("CUDA error: an illegal memory access was encountered in a forked child after cuInit");
+    assert_eq!((explained.certainty, explained.names()[0].as_str()), (Certainty::Advised, "error/700"));
+    assert_eq!(explained.answers.len(), MOST_BESIDE_A_CLAIM);
+    assert_eq!(explained.names()[1], explained.answers[0].known.name);
+}
