@@ -37,10 +37,12 @@ use cuda_pitfalls_core::scenario::Scenario;
 const MOST_SAID: usize = 2;
 /// The most answers that are shown.
 pub const MOST_ANSWERS: usize = 5;
+/// An answer with a smaller share of the best one's votes is not shown.
+const LEAST_OF_THE_BEST: f64 = 0.2;
 /// So many of the nearest answers stand beside one that is claimed.
 const MOST_BESIDE_A_CLAIM: usize = 2;
 /// A text that is not even so near to one with an answer has none.
-const LEAST_NEAR: f64 = 0.16;
+const LEAST_NEAR: f64 = 0.17;
 /// A text that names CUDA is about something else if it is nearer to such texts than by this factor.
 const OTHERS_BESIDE_CUDA: f64 = 0.9;
 /// The same of a text that does not name CUDA.
@@ -289,6 +291,8 @@ impl<'a> Explainer<'a> {
         }
         let mut votes: Vec<(&str, f64)> = votes.into_iter().collect();
         votes.sort_by(|(_, one), (_, other)| other.total_cmp(one));
+        let least = votes.first().map_or(0.0, |(_, best)| best * LEAST_OF_THE_BEST);
+        votes.retain(|(_, vote)| *vote >= least);
         votes
     }
 

@@ -29,8 +29,6 @@ static MEANINGS: LazyLock<Meanings> = LazyLock::new(|| meanings(SYNONYMS));
 /// Phrases by the stems of their words, each with its meaning, below the first of these stems.
 type Meanings = BTreeMap<String, Vec<(Vec<String>, String)>>;
 
-/// Stands for some hundred MiB.
-const SIZE_OF_A_CONTEXT: &str = "size of a context";
 /// A longer list of numbers is a table, not a mask.
 const LONGEST_LIST: usize = 12;
 
@@ -77,27 +75,9 @@ fn terms_with(text: &str, errors: Vec<Term>) -> Vec<Term> {
     terms
 }
 
-/// The terms of what people say or paste. Some hundred MiB also stand for a context, because people see the amount
-/// and do not know what it is.
+/// The terms of what people say or paste.
 pub(super) fn terms_of_people(text: &str) -> Vec<Term> {
-    let mut found = terms_with(text, message::terms(text));
-    if has_size_of_a_context(text) {
-        found.push(Term::name(SIZE_OF_A_CONTEXT));
-        found.extend(terms_of_code("make a context"));
-    }
-    found
-}
-
-/// Whether a text names an amount of memory that a context takes: some hundred MiB.
-fn has_size_of_a_context(text: &str) -> bool {
-    let pieces = pieces(text);
-    pieces.iter().enumerate().any(|(place, piece)| {
-        let digits = piece.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-        let unit = piece.get(digits.len()..).filter(|unit| !unit.is_empty());
-        let unit = unit.or_else(|| pieces.get(place + 1).map(String::as_str)).unwrap_or_default().to_lowercase();
-        let is_unit = ["m", "mb", "mib"].contains(&unit.as_str());
-        is_unit && digits.parse::<u32>().is_ok_and(|amount| (200..1000).contains(&amount))
-    })
+    terms_with(text, message::terms(text))
 }
 
 /// Lists of numbers without a space, as a mask has them: `0,0`.
@@ -286,14 +266,6 @@ mod tests {
     fn the_value_of_a_mask_is_a_name() {
         assert!(said("CUDA_VISIBLE_DEVICES=0,0").contains(&"=0,0".to_owned()));
         assert!(lists("1,000,000 times, or 3, or 4,").is_empty());
-    }
-
-    #[test]
-    fn some_hundred_mib_are_a_context_and_more_are_not() {
-        for text in ["500 MiB", "527MiB", "some 300 MB", "700M"] {
-            assert!(has_size_of_a_context(text), "{text}");
-        }
-        assert!(!has_size_of_a_context("64 MiB, 2000 MiB and 500 GPUs"));
     }
 
     #[test]
