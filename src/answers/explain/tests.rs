@@ -180,9 +180,9 @@ fn each_step_finds_what_is_its_own_and_the_first_that_does_answers() {
 }
 
 #[test]
-fn two_near_questions_stand_behind_what_is_claimed() {
+fn at_most_two_near_questions_stand_behind_what_is_claimed() {
     let explained = found("CUDA error: an illegal memory access was encountered in a forked child after cuInit");
     assert_eq!((explained.certainty, explained.names()[0].as_str()), (Certainty::Advised, "error/700"));
-    assert_eq!(explained.answers.len(), MOST_BESIDE_A_CLAIM);
+    assert!((1..=MOST_BESIDE_A_CLAIM).contains(&explained.answers.len()), "{:?}", explained.names());
     assert_eq!(explained.names()[1], explained.answers[0].known.name);
 }
