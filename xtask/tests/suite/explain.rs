@@ -49,7 +49,7 @@ fn texts_are_of_threads_name_answers_and_are_in_no_scenario() {
     let names: BTreeSet<&str> = scenarios.iter().map(|scenario| scenario.name.as_str()).collect();
     let is_answer = |answer: &str| match answer.split_once('/') {
         Some(("error", code)) => code.parse::<u32>().is_ok(),
-        Some(("message", _)) => true,
+        Some(("message" | "status", _)) => true,
         _ if answer.starts_with("missing: ") => true,
         Some(("symptom", id)) => symptom::find(id).is_some(),
         _ => names.contains(answer),
