@@ -258,6 +258,11 @@ impl Known {
         self.entries.iter().find(|entry| entry.id == id)
     }
 
+    /// The page about the entry with this id, below the root of the repository; none if there is none.
+    pub fn page(&self, id: &str) -> Option<&str> {
+        self.entry(id).map(|entry| entry.page.as_str()).filter(|page| !page.is_empty())
+    }
+
     /// The entries that have a name like this one, the one that is meant first.
     pub fn named(&self, name: &str, is_same: fn(&str, &str) -> bool) -> impl Iterator<Item = &KnownEntry> {
         self.entries.iter().filter(move |entry| entry.names.iter().any(|known| is_same(known, name)))

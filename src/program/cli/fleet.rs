@@ -2,7 +2,6 @@
 
 mod render;
 
-use std::collections::HashMap;
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -13,9 +12,10 @@ use super::output::{CliError, Outcome, fail, named, show};
 use crate::argument::duration;
 use cuda_pitfalls_answers::exit::Exit;
 use cuda_pitfalls_answers::fleet::{self, DocumentPool, Fleet, Rule, Words};
+use cuda_pitfalls_answers::known::Known;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_core::verdict::Provenance;
-use cuda_pitfalls_core::{catalogue, clock, input, output};
+use cuda_pitfalls_core::{clock, input, output};
 use cuda_pitfalls_render::fleet::changes;
 
 /// The largest list of names: ten bytes for each of 100,000 machines.
@@ -131,8 +131,7 @@ fn merge(arguments: &Merge) -> Outcome {
     let rule = Rule { provenance: Provenance::from_simulated(arguments.simulated), not_before, not_after };
     let pool = DocumentPool::new(rule);
     fleet::gather(&arguments.inputs, &pool);
-    let built_in = words();
-    let merged = fleet::merge(pool, expected.as_deref(), |scenario| built_in.get(scenario).cloned());
+    let merged = fleet::merge(pool, expected.as_deref(), words);
     let folder = arguments.out.parent().unwrap_or(Path::new(""));
     let written = fs::create_dir_all(folder).and_then(|()| output::document(&arguments.out, &merged));
     written.map_err(|error| fail(format!("--out: {error}"), Exit::NotDurable, json))?;
@@ -170,14 +169,11 @@ fn names(path: &Path) -> Result<Vec<String>, CliError> {
     Ok(fleet::names(&text).map_err(|why| format!("--expect {name}: {}", terminal(&why.to_string())))?)
 }
 
-/// The question and the page of each built-in scenario.
-fn words() -> HashMap<String, Words> {
-    let all = catalogue::list(&[], &[]).unwrap_or_default();
-    let words = all.into_iter().map(|outline| {
-        let page = Some(format!("pitfalls/{}.md", outline.name));
-        (outline.name, Words { question: outline.question, page })
-    });
-    words.collect()
+/// The question and the page of a built-in scenario.
+fn words(scenario: &str) -> Option<Words> {
+    let question = Known::embedded().scenario(scenario)?.question.clone();
+    let page = Known::embedded().page(scenario).and_then(|page| page.strip_prefix("docs/"));
+    Some(Words { question, page: page.map(str::to_owned) })
 }
 
 fn diff(arguments: &Diff) -> Outcome {

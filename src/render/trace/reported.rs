@@ -118,10 +118,6 @@ pub(super) const POLICY_RULES: [PolicyRule; 7] = [
     },
 ];
 
-pub(super) fn page(scenario: &str) -> String {
-    format!("docs/pitfalls/{scenario}.md")
-}
-
 pub(super) struct Reported<'a> {
     /// The name of the rule: one of `docs/diagnoses.md`, or of [`POLICY_RULES`].
     pub(super) rule: String,

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::file::{self, FileLine, ROOT};
 use super::reported::{self, Level, POLICY_RULES, Reported};
 use super::{TraceView, place, totals};
+use cuda_pitfalls_answers::known::Known;
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::escape::{shorten, visible};
 use cuda_pitfalls_core::verdict::Provenance;
@@ -74,8 +75,8 @@ fn rules() -> Vec<Value> {
     let mut all: Vec<(&str, Value)> =
         diagnosis::rules().iter().map(|rule| (rule.name.as_str(), descriptor(rule))).collect();
     all.extend(POLICY_RULES.iter().map(|rule| {
-        let page = rule.scenario.map(reported::page);
-        let see = page.as_ref().map(|page| format!(" See {page}.")).unwrap_or_default();
+        let page = rule.scenario.and_then(|scenario| Known::embedded().page(scenario));
+        let see = page.map(|page| format!(" See {page}.")).unwrap_or_default();
         let descriptor = json!({
             "id": rule.id,
             "shortDescription": text(rule.title),
@@ -91,7 +92,7 @@ fn rules() -> Vec<Value> {
 }
 
 fn descriptor(rule: &DiagnosisRule) -> Value {
-    let page = reported::page(&rule.scenario);
+    let page = Known::embedded().page(&rule.scenario).unwrap_or_default();
     let mut help = format!("{}\n\nWhat to write instead:\n", rule.why);
     for (framework, workaround) in &rule.workaround {
         let framework = if framework == "any" { "any program" } else { framework };
@@ -167,7 +168,7 @@ fn result(seen: &TraceView, root: &str, rules: &[Value], one: &Reported) -> Valu
         "simulated": seen.trace.start.provenance == Provenance::Simulated,
         "forbidden": one.forbidden.map(|it| shorten(&visible(it), LONGEST)),
         "scenario": one.finding.map(|it| visible(&it.scenario)),
-        "page": one.finding.map(|it| visible(&reported::page(&it.scenario))),
+        "page": one.finding.and_then(|it| Known::embedded().page(&it.scenario)),
         "workaround": one.finding.map(|it| visible(&it.workaround)),
         "memoryBytes": one.finding.and_then(|it| it.bytes),
     });
