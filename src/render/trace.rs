@@ -7,6 +7,7 @@ mod change;
 mod entry;
 mod file;
 mod issue;
+mod known;
 mod place;
 mod proof;
 mod reported;

@@ -22,7 +22,7 @@ pub mod tracer;
 pub use history::{Beside, ContextLife, History};
 pub use read::{Trace, TraceError, is_trace, lines};
 pub use redact::redacted;
-pub use stack::{Frame, FrameLanguage, FrameOwner, Stack, line_in_words};
+pub use stack::{Frame, FrameLanguage, FrameOwner, MODULE, Stack, line_in_words};
 pub use status::{NOT_READY, is_error, limit_name, status_name};
 
 use std::collections::BTreeMap;

@@ -75,7 +75,7 @@ pub enum FrameOwner {
 const PACKAGES: [&str; 2] = ["site-packages", "dist-packages"];
 
 /// What Python calls the code of a module, which runs while it is imported.
-const MODULE: &str = "<module>";
+pub const MODULE: &str = "<module>";
 
 /// Functions that only pass a call on.
 const WRAPPERS: [&str; 6] = ["wrapper", "_wrapper", "wrapped", "inner", "_fn", "decorate_context"];

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use crate::block::{Block, Entry};
 use crate::listing::show;
+use cuda_pitfalls_answers::known::Known;
 use cuda_pitfalls_core::catalogue;
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_trace::diagnosis::Finding;
@@ -27,7 +28,8 @@ pub(super) fn section(scenario: &Scenario) -> Block {
     Block::Entry(Entry { id: scenario.name.clone(), title: (&scenario.name).into(), body, ..Entry::default() })
 }
 
-/// The question and the answer of a scenario, behind a colon.
-pub(super) fn answer(scenario: &Scenario) -> String {
-    format!(": {} {}", scenario.question, scenario.answer).trim_end().to_owned()
+/// The question and the answer of the scenario with this name, behind a colon.
+pub(super) fn answer(name: &str) -> String {
+    let known = Known::embedded().scenario(name);
+    known.map(|known| format!(": {} {}", known.question, known.answer).trim_end().to_owned()).unwrap_or_default()
 }

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::change::LineChange;
 use super::entry::{Entries, TraceEntry, entries, late_write, shown};
-use super::{Alike, TraceView, alike, place, proof, timeline, totals, unseen};
+use super::{Alike, TraceView, alike, known, place, proof, timeline, totals, unseen};
 use crate::block::{Block, Entry, Span, Table, Text, Tone};
 use crate::html::page;
 use crate::writer::{html, markdown, terminal};
+use cuda_pitfalls_answers::known::KnownEntry;
 use cuda_pitfalls_core::machine;
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::text::counts::{counted, grouped};
@@ -102,6 +103,11 @@ pub(super) fn html(seen: &TraceView) -> String {
         blocks.push(Block::heading(2, "The scenarios that prove it"));
     }
     blocks.extend(view.proofs.iter().map(proof::section));
+    let known: BTreeMap<&str, &KnownEntry> = view.listed.keys().flat_map(|index| view.known(*index)).collect();
+    if !known.is_empty() {
+        blocks.push(Block::heading(2, "What was measured of these calls, lines and variables"));
+    }
+    blocks.extend(known.values().map(|entry| known::section(entry)));
     blocks.extend(counts(seen));
     blocks.push(machine(seen));
     let title =
@@ -247,11 +253,20 @@ impl<'v, 'a> TraceForm<'v, 'a> {
     /// The scenario that proves a finding; on a page with its question and answer.
     fn proof(&self, name: &str) -> Text {
         let known = self.proofs.iter().find(|scenario| scenario.name == name).filter(|_| self.room.is_page);
+        let answer = known.map(|_| proof::answer(name)).unwrap_or_default();
         let name = match known {
             Some(_) => Span::Link { text: name.to_owned(), to: format!("#{name}") },
             None => Span::Plain(name.to_owned()),
         };
-        Text::from("Proven by ").then(name).then(known.map(proof::answer).unwrap_or_default())
+        Text::from("Proven by ").then(name).then(answer)
+    }
+
+    /// What is known of the events of an entry, by its id.
+    fn known(&self, index: usize) -> BTreeMap<&'static str, &'static KnownEntry> {
+        let entry = self.made.all.get(index).into_iter();
+        let events = entry.flat_map(|it| it.late.iter().take(MOST_LATE).map(|late| late.event).chain([it.first]));
+        let known = events.filter_map(|event| self.seen.trace.events.get(event)).flat_map(known::about);
+        known.map(|entry| (entry.id.as_str(), entry)).collect()
     }
 
     /// Where and when an event was, with a link to its entry.
@@ -339,6 +354,11 @@ impl<'v, 'a> TraceForm<'v, 'a> {
             body.extend(event.into_iter().flat_map(|event| stack(event, "Stack of this write")));
         }
         body.extend(Block::more(entry.late.len(), MOST_LATE, "late writes"));
+        let known = if self.room.is_page { self.known(index) } else { BTreeMap::new() };
+        if !known.is_empty() {
+            let links = Text::join(known.into_values().map(known::link), ", ");
+            body.push(Block::Paragraph(Text::from("Measured: ").then(links)));
+        }
         body.extend(if has_stack { stack(event, "Stack") } else { Vec::new() });
         let told = if entry.is_told() { " told" } else { "" };
         let (class, id) = (format!("event {}{told}", entry.kind.class()), format!("e{index}"));
@@ -527,7 +547,8 @@ train.py:52: a context on a GPU that is not used
             ["Forbidden", "What to change", "Timeline", "Events", "Counts"].map(|it| at(&format!(">{it}</h2>")));
         assert!(order.is_sorted(), "{order:?}");
         let links: Vec<&str> = page.split("href=\"#").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-        assert!(links.len() > 6 && links.contains(&"visibility/mask-after-cuinit"), "{links:?}");
+        let wanted = ["visibility/mask-after-cuinit", "line/torch.cuda.is_available", "call/cuInit"];
+        assert!(wanted.iter().all(|it| links.contains(it)), "{links:?}");
         for link in links {
             assert!(page.contains(&format!("id=\"{link}\"")), "{link}");
         }
