@@ -6,6 +6,11 @@ use crate::page::prose;
 use cuda_pitfalls::explain::{self, Advice, ErrorCause};
 use cuda_pitfalls_calls::{CallLibrary, status};
 
+/// Where the page has what is known of an error, a message or a symptom, below the root of the repository.
+pub fn link(advice: &Advice) -> String {
+    format!("docs/errors.md#{}", advice.id.replace('/', "-"))
+}
+
 /// The page of what `explain` knows of errors.
 pub fn page() -> String {
     let causes: Vec<&ErrorCause> = explain::all_advice().iter().flat_map(|advice| &advice.causes).collect();
@@ -32,7 +37,10 @@ fn section(out: &mut String, advice: &Advice) {
         titles.extend(advice.says.first().map(|says| prose(says)));
         said.drain(..said.len().min(1));
     }
-    let _ = writeln!(out, "\n## {}\n", titles.join("; "));
+    if titles.is_empty() {
+        titles.extend(advice.codes.iter().map(u32::to_string));
+    }
+    let _ = writeln!(out, "\n<a id=\"{}\"></a>\n\n## {}\n", advice.id.replace('/', "-"), titles.join("; "));
     let names = advice.codes.iter().flat_map(|code| {
         [CallLibrary::Driver, CallLibrary::Runtime].map(|library| status::name(library, (*code).into()))
     });

@@ -22,7 +22,7 @@ use cuda_pitfalls_calls::{CallLibrary, status};
 
 use self::measured::{CallFacts, LineFacts, MeasuredFacts, VariableFacts};
 use crate::explain::Phrasings;
-use crate::page;
+use crate::{errors, page};
 
 /// What the store is made of.
 pub struct KnownSources<'s> {
@@ -101,9 +101,16 @@ impl KnownSources<'_> {
         let symptoms = symptom::all().iter().map(|symptom| KnownEntry {
             names: vec![symptom.id.clone(), symptom.sentence.clone()],
             sentence: symptom.sentence.clone(),
-            page: format!("{}#{}", page::index_path(), symptom.id),
             scenarios: self.questions(&symptom.id),
             ..entry(KnownKind::Symptom, "symptom", &symptom.id)
+        });
+        // The index has the symptoms that a question is about, and docs/errors.md the others.
+        let symptoms = symptoms.map(|symptom| KnownEntry {
+            page: match explain::advice_about(&symptom.id).filter(|_| symptom.scenarios.is_empty()) {
+                Some(advice) => errors::link(advice),
+                None => symptom.id.replace("symptom/", &format!("{}#", page::index_path())),
+            },
+            ..symptom
         });
         let commands = cli::commands().into_iter().map(|(name, about)| KnownEntry {
             names: vec![name.clone(), format!("cuda-pitfalls {name}")],
@@ -232,7 +239,7 @@ impl KnownSources<'_> {
                 sentence: format!("Error {code} is {}{says}.", names.join(", ")),
                 names: [format!("error {code}"), code.to_string()].into_iter().chain(names).collect(),
                 page: match known {
-                    Some(_) => "docs/errors.md".to_owned(),
+                    Some(advice) => errors::link(advice),
                     None if i64::from(code) == status::SIM_NOT_MODELLED => "docs/simulated-machine.md".to_owned(),
                     None => String::new(),
                 },
@@ -246,7 +253,7 @@ impl KnownSources<'_> {
             id: advice.id.clone(),
             names: [advice.id.clone()].into_iter().chain(advice.says.iter().cloned()).collect(),
             sentence: advice.means.clone(),
-            page: "docs/errors.md".to_owned(),
+            page: errors::link(advice),
             rests_on: grounds(advice),
             scenarios: measured_by(advice).collect(),
             ..entry(KnownKind::Message, "message", &advice.id)
