@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, thread};
 
 use cuda_pitfalls::explain::{Explainer, Ranking, ranking};
+use cuda_pitfalls::known::Known;
 use cuda_pitfalls::releases::{self, LineReleases, Matrix};
 use cuda_pitfalls::render::survey::{self as survey_page, NamedSurvey};
 use cuda_pitfalls::report::{self, Report, StoreError, Stored};
@@ -68,7 +69,6 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
     let (matrix, surveys) = (matrix()?, surveys()?);
     let lines = python::built_in().map_err(|invalid| invalid.path)?.lines;
     let asked = releases::line_releases(&matrix, &lines);
-    let mut documents = pages(&scenarios, &measured, &asked);
     let bases = page::bases(&measured);
     let known = KnownSources {
         scenarios: &scenarios,
@@ -80,6 +80,7 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
         phrasings: &phrasings,
     };
     let known = known.known();
+    let mut documents = pages(&scenarios, &measured, &asked, &known);
     let own = explain::own_texts(&known);
     let ranking = ranking(phrasings.texts().iter().chain(&own));
     let locked = Fared::measure(&locked, &Explainer::new(&known, &Ranking::parse(&ranking)?));
@@ -200,10 +201,10 @@ pub fn traced() -> Result<Vec<diagnoses::TracedRun>, TaskError> {
 }
 
 /// The pages of scenarios, with their measurements, and the index.
-fn pages(scenarios: &[Scenario], measured: &[Measurement], asked: &[LineReleases]) -> Documents {
+fn pages(scenarios: &[Scenario], measured: &[Measurement], asked: &[LineReleases], known: &Known) -> Documents {
     let mut pages = Documents::from([(page::index_path(), page::index(scenarios))]);
     for scenario in scenarios {
-        let (text, picture) = page::page(scenario, measured, asked);
+        let (text, picture) = page::page(scenario, measured, asked, known);
         pages.insert(page::path(scenario), text);
         pages.extend(picture.map(|picture| (page::picture_path(scenario), picture)));
     }

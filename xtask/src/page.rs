@@ -21,9 +21,10 @@ pub(crate) use measured::{interpreter, python_in_words};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use cuda_pitfalls::known::{Known, KnownEntry};
 use cuda_pitfalls::releases::LineReleases;
 use cuda_pitfalls::render::versions;
-use cuda_pitfalls::scenario::{Check, Expected, Instance, Needs, Scenario, symptom};
+use cuda_pitfalls::scenario::{Check, Expected, Instance, Needs, Scenario};
 
 use self::measured::Reference;
 use self::memory::memory_by_step;
@@ -67,7 +68,12 @@ pub fn picture_path(scenario: &Scenario) -> String {
 
 /// The page of a scenario, with the measurements of this and other scenarios, and what lines do in releases; and its
 /// picture, if there is something to draw.
-pub fn page(scenario: &Scenario, measured: &[Measurement], asked: &[LineReleases]) -> (String, Option<String>) {
+pub fn page(
+    scenario: &Scenario,
+    measured: &[Measurement],
+    asked: &[LineReleases],
+    known: &Known,
+) -> (String, Option<String>) {
     let own: Vec<&Measurement> =
         measured.iter().filter(|measurement| measurement.part.scenario == scenario.name).collect();
     let reference = Reference::new(scenario, &own);
@@ -77,10 +83,10 @@ pub fn page(scenario: &Scenario, measured: &[Measurement], asked: &[LineReleases
     let _ = writeln!(out, "# {}", prose(&scenario.question));
     let shown = reference.shown();
     let picture = shown.and_then(memory_by_step);
-    answer(&mut out, scenario, standing, picture.is_some());
+    answer(&mut out, scenario, standing, picture.is_some(), known);
     see(&mut out, scenario, instance, standing);
     why(&mut out, scenario);
-    twin(&mut out, scenario);
+    twin(&mut out, scenario, known);
     order::section(&mut out, scenario, instance, standing, shown);
     since::section(&mut out, scenario, &own, asked);
     measured::section(&mut out, scenario, &own);
@@ -92,7 +98,7 @@ pub fn page(scenario: &Scenario, measured: &[Measurement], asked: &[LineReleases
 }
 
 /// Writes what most readers came for: the answer, what to write, and the picture.
-fn answer(out: &mut String, scenario: &Scenario, standing: Pitfall, has_picture: bool) {
+fn answer(out: &mut String, scenario: &Scenario, standing: Pitfall, has_picture: bool, known: &Known) {
     let answer = if scenario.answer.is_empty() { "Not measured yet." } else { &scenario.answer };
     paragraph(out, &format!("**Short answer.** {}", prose(answer)));
     if !scenario.workaround.is_empty() {
@@ -103,10 +109,8 @@ fn answer(out: &mut String, scenario: &Scenario, standing: Pitfall, has_picture:
         let file = scenario.name.rsplit('/').next().unwrap_or_default();
         let _ = writeln!(out, "\n![MiB on each GPU after each step: the trap beside the control]({file}.svg)");
     }
-    let up = "../".repeat(scenario.name.matches('/').count());
-    let met = scenario.symptoms.iter().filter_map(|id| symptom::find(id));
-    let met: Vec<String> =
-        met.map(|found| link(&prose(&found.sentence), &format!("{up}README.md#{}", found.id))).collect();
+    let met = scenario.symptoms.iter().filter_map(|id| known.entry(&format!("symptom/{id}")));
+    let met: Vec<String> = met.map(|found| link_to(found, &found.sentence, scenario)).collect();
     if !met.is_empty() {
         paragraph(out, &format!("Often met as: {}.", met.join("; ")));
     }
@@ -155,11 +159,16 @@ fn why(out: &mut String, scenario: &Scenario) {
     bullets(out, reasons);
 }
 
-fn twin(out: &mut String, scenario: &Scenario) {
-    if let Some(twin) = &scenario.twin {
-        let up = "../".repeat(scenario.name.matches('/').count());
-        paragraph(out, &format!("The same with CUDA calls alone: {}.", link(&prose(twin), &format!("{up}{twin}.md"))));
+fn twin(out: &mut String, scenario: &Scenario, known: &Known) {
+    if let Some(twin) = scenario.twin.as_ref().and_then(|twin| known.entry(twin)) {
+        paragraph(out, &format!("The same with CUDA calls alone: {}.", link_to(twin, &twin.id, scenario)));
     }
+}
+
+/// A link from the page of a scenario to that of something known.
+fn link_to(known: &KnownEntry, words: &str, from: &Scenario) -> String {
+    let up = "../".repeat(from.name.matches('/').count());
+    link(&prose(words), &known.page.replace(&format!("{FOLDER}/"), &up))
 }
 
 fn sources(out: &mut String, scenario: &Scenario) {
