@@ -158,7 +158,10 @@ fn is_bound(before: &[LinePart], number: u32, after: &[LinePart]) -> bool {
     let last = back.next().unwrap_or_default();
     let second = back.next().unwrap_or_default();
     // `cuDeviceGetCount returned 4`, and not `cudaGetDeviceCount returned 35`.
-    if matches!(last, "returned" | "returns") && second.ends_with("count") && number <= MOST_GPUS {
+    if matches!(last, "returned" | "returns" | "return" | "gives" | "gave" | "got")
+        && second.ends_with("count")
+        && number <= MOST_GPUS
+    {
         return false;
     }
     // `Check failed: error == cudaSuccess (46 vs. 0)`.
@@ -466,6 +469,7 @@ mod tests {
             "CUDA error when using torch 2.11",
             "CUDA error with 4 GPUs",
             "cuInit returned 0 and cuDeviceGetCount returned 4",
+            "the list has one GPU, torch.cuda.device_count() gives 3",
             "cuInit failed in Python 3.12",
             "error in CUDA 11.8 container",
             "CUDA error after 100 s",
