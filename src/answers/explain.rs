@@ -261,7 +261,7 @@ impl<'a> Explainer<'a> {
     /// What the nearest texts were answered by. Nothing, if they are about something else.
     fn nearest(&self, query: &Query) -> Option<Explanation<'a>> {
         let neighbours = self.ranking.neighbours(query);
-        if !is_settled_by_names(query) && is_about_something_else(query, &neighbours) {
+        if !self.names_something_of_cuda(query) && is_about_something_else(query, &neighbours) {
             return None;
         }
         let votes = self.answers_of(&neighbours, query);
@@ -276,6 +276,13 @@ impl<'a> Explainer<'a> {
         beside.retain(|entry| !near.contains(entry));
         beside.truncate(MOST_SAID);
         Some(Explanation { certainty: Certainty::Closest, near, beside, answers, order, ..Explanation::default() })
+    }
+
+    /// Whether a text that no other look-up answers is CUDA's still: it has an error without advice, a misspelt variable,
+    /// or a sentence names a variable, a line or a call. A traceback names many that are in order.
+    fn names_something_of_cuda(&self, query: &Query) -> bool {
+        !(query.errors.is_empty() && query.misspelt.is_empty())
+            || !(query.is_pasted || names::within(query, self.known).is_empty())
     }
 
     /// The votes of the nearest texts, the most first. What is said of a symptom counts for that question of it that has
@@ -347,11 +354,6 @@ impl<'a> Explainer<'a> {
 /// Nothing, of a text about another platform than CUDA.
 fn elsewhere<'a>(query: &Query) -> Option<Explanation<'a>> {
     query.platform.map(|_| Explanation::default())
-}
-
-/// Whether a text that no other look-up answers is CUDA's still: an error without advice or a misspelt variable is in it.
-fn is_settled_by_names(query: &Query) -> bool {
-    !(query.errors.is_empty() && query.misspelt.is_empty())
 }
 
 /// Whether the texts that are nearest to a query are about something else, or none is near.
