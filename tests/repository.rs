@@ -121,17 +121,17 @@ struct Lines {
 /// What each room may hold. What comes in is paid for by taking out: raise a figure in a commit that says why, and
 /// lower it when a room has become smaller by more than a hundredth.
 const BUDGET: [(&str, Lines); 11] = [
-    ("scenarios", Lines { code: 60, tests: 11, all: 108 }),
-    ("src/answers", Lines { code: 12_603, tests: 3_619, all: 20_633 }),
+    ("scenarios", Lines { code: 62, tests: 11, all: 112 }),
+    ("src/answers", Lines { code: 12_072, tests: 3_666, all: 20_051 }),
     ("src/calls", Lines { code: 1_160, tests: 157, all: 1_704 }),
-    ("src/core", Lines { code: 10_769, tests: 3_762, all: 18_922 }),
+    ("src/core", Lines { code: 10_767, tests: 3_767, all: 18_926 }),
     ("src/fake", Lines { code: 6_889, tests: 489, all: 9_941 }),
     ("src/instrument", Lines { code: 5_149, tests: 462, all: 7_260 }),
-    ("src/program", Lines { code: 7_205, tests: 404, all: 9_557 }),
-    ("src/render", Lines { code: 9_671, tests: 3_454, all: 15_673 }),
+    ("src/program", Lines { code: 7_201, tests: 404, all: 9_553 }),
+    ("src/render", Lines { code: 9_754, tests: 3_465, all: 15_785 }),
     ("src/trace", Lines { code: 5_787, tests: 2_210, all: 10_151 }),
     ("tests", Lines { code: 0, tests: 12_587, all: 14_927 }),
-    ("xtask", Lines { code: 3_504, tests: 487, all: 4_914 }),
+    ("xtask", Lines { code: 3_601, tests: 488, all: 5_047 }),
 ];
 
 /// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.
