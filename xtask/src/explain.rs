@@ -276,8 +276,11 @@ pub fn page(locked: &Fared) -> String {
     out.push_str(&row("", all, &[nothing, all - nothing - claimed, claimed]).replacen("|  ", "", 1));
     let unsaid = ranked.iter().filter(|it| it.phrase.answers.iter().all(|answer| answer.starts_with("missing: ")));
     let missed = ranked.iter().filter(|it| it.rank.is_none_or(|rank| rank > 3)).map(|it| {
-        let thread = it.phrase.source.trim_start_matches("https://").trim_start_matches("github.com/");
-        format!("- [{thread}]({}): {}\n", it.phrase.source, it.phrase.answers.join(", "))
+        let (source, answers) = (&it.phrase.source, it.phrase.answers.join(", "));
+        match source.strip_prefix("https://") {
+            Some(thread) => format!("- [{}]({source}): {answers}\n", thread.trim_start_matches("github.com/")),
+            None => format!("- {source}, \"{}\": {answers}\n", it.phrase.words),
+        }
     });
     let _ = writeln!(
         out,
@@ -356,11 +359,12 @@ like it; without a name of CUDA, of a GPU or of a framework, half as like is eno
 
 ## How often the right one comes first
 
-Measured with texts that were never looked at while the ranking was made: 125 of public threads of two years, 20 typed \
+Measured with texts that nobody looked at while the ranking was made: 125 of public threads of two years, 20 typed \
 from memory as a stranger would, and 115 about other matters ([texts](../tests/phrasings-locked.toml), \
 [others](../tests/phrasings-locked-others.toml)). They were put away by [hash](../tests/phrasings-locked.sha256) first, \
 their answers were listed by somebody who did not see what the program says, and they were opened once, on 27 November \
-2026; since then a folder of a stranger was taken out of one of the others. Sentences of people are retold, messages stand as programs print them; the cause of about half the threads was \
+2026; since then names of folders and hosts were taken out of two of the others. 27 of the threads had been read for the \
+texts that are looked up as well, and were taken out there. Sentences of people are retold, messages stand as programs print them; the cause of about half the threads was \
 inferred. None of them is among the texts that are looked up. An error with advice is right where the list names the \
 error or its first cause.
 

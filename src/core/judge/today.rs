@@ -63,8 +63,11 @@ pub fn plan_as_today(report: &mut Report, scenarios: &[Scenario]) -> Vec<String>
 /// whose calls changed needs a new measurement. The file decides which case is the trap and which the control, as it
 /// decides about the effect. A case that was added to the file later was not measured, so the plan leaves it out.
 pub fn planned_today(scenario: &Scenario, report: &Report, measured: &ScenarioReport) -> Option<Today> {
-    let mut plan = plan_on(&report.machine, scenario, &measured.name, measured.libcudart.as_ref())?;
     let then = measured.plan.as_ref()?;
+    // GPUs that the run had been denied, or that were busy, came after those that it used.
+    let busy = then.gpus.iter().skip(then.used_gpus).cloned().collect();
+    let options = plan::Options { busy, ..whatever_it_may(measured.libcudart.as_ref()) };
+    let mut plan = plan_with(&options, &report.machine, scenario, &measured.name)?;
     plan.repeat = then.repeat;
     let names = same_calls(&then.cases, &plan.cases)?;
     plan.cases.retain(|case| names.values().any(|name| *name == case.name));
@@ -73,10 +76,18 @@ pub fn planned_today(scenario: &Scenario, report: &Report, measured: &ScenarioRe
 
 /// The plan that a file makes for an instance on a machine, with every hazard allowed.
 pub fn plan_on(machine: &Machine, scenario: &Scenario, instance: &str, libcudart: Option<&Runtime>) -> Option<Plan> {
-    let instance = scenario.instances.iter().find(|known| known.name == instance)?;
+    plan_with(&whatever_it_may(libcudart), machine, scenario, instance)
+}
+
+/// Options with every hazard allowed.
+fn whatever_it_may(libcudart: Option<&Runtime>) -> plan::Options {
     let libcudart = libcudart.cloned();
-    let options = plan::Options { allow: Hazard::ALL.to_vec(), libcudart, root: true, ..plan::Options::default() };
-    plan::resolve(scenario, instance, machine, &options).ok()
+    plan::Options { allow: Hazard::ALL.to_vec(), libcudart, root: true, ..plan::Options::default() }
+}
+
+fn plan_with(options: &plan::Options, machine: &Machine, scenario: &Scenario, instance: &str) -> Option<Plan> {
+    let instance = scenario.instances.iter().find(|known| known.name == instance)?;
+    plan::resolve(scenario, instance, machine, options).ok()
 }
 
 /// Today's names of the cases by the names of the measured ones that make the same calls, if every measured case has a

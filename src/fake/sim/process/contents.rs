@@ -44,7 +44,11 @@ impl SimulatedProcess {
             // Measured for the call in stream order alone (device/null-stream-follows-the-thread).
             return Err(if in_order { INVALID_VALUE } else { SIM_NOT_MODELLED });
         }
-        self.write(found.base, address, bytes, Some(u64::from_ne_bytes([value; 8])));
+        // What an exit makes of a fill that waits behind a kernel shows in memory of another process alone; it is not
+        // modelled, so the memory is unknown from then on (process/exit-before-the-kernel-ends).
+        let waits = self.ipc.record(found.base).is_some() && self.is_idle() == Err(NOT_READY);
+        let word = (!waits).then(|| u64::from_ne_bytes([value; 8]));
+        self.write(found.base, address, bytes, word);
         Ok(())
     }
 
