@@ -124,14 +124,14 @@ const BUDGET: [(&str, Lines); 11] = [
     ("scenarios", Lines { code: 62, tests: 11, all: 112 }),
     ("src/answers", Lines { code: 12_072, tests: 3_666, all: 20_051 }),
     ("src/calls", Lines { code: 1_160, tests: 157, all: 1_704 }),
-    ("src/core", Lines { code: 10_767, tests: 3_767, all: 18_926 }),
-    ("src/fake", Lines { code: 6_889, tests: 489, all: 9_941 }),
+    ("src/core", Lines { code: 10_774, tests: 3_767, all: 18_937 }),
+    ("src/fake", Lines { code: 6_891, tests: 489, all: 9_945 }),
     ("src/instrument", Lines { code: 5_149, tests: 462, all: 7_260 }),
     ("src/program", Lines { code: 7_201, tests: 404, all: 9_553 }),
     ("src/render", Lines { code: 9_754, tests: 3_465, all: 15_785 }),
     ("src/trace", Lines { code: 5_787, tests: 2_210, all: 10_151 }),
-    ("tests", Lines { code: 0, tests: 12_587, all: 14_927 }),
-    ("xtask", Lines { code: 3_601, tests: 488, all: 5_047 }),
+    ("tests", Lines { code: 0, tests: 12_593, all: 14_934 }),
+    ("xtask", Lines { code: 3_605, tests: 488, all: 5_051 }),
 ];
 
 /// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.
