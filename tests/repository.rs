@@ -128,10 +128,10 @@ const BUDGET: [(&str, Lines); 11] = [
     ("src/fake", Lines { code: 6_891, tests: 489, all: 9_945 }),
     ("src/instrument", Lines { code: 5_149, tests: 462, all: 7_260 }),
     ("src/program", Lines { code: 7_201, tests: 404, all: 9_553 }),
-    ("src/render", Lines { code: 9_754, tests: 3_465, all: 15_785 }),
+    ("src/render", Lines { code: 9_754, tests: 3_465, all: 15_786 }),
     ("src/trace", Lines { code: 5_787, tests: 2_210, all: 10_151 }),
     ("tests", Lines { code: 0, tests: 12_593, all: 14_934 }),
-    ("xtask", Lines { code: 3_605, tests: 488, all: 5_051 }),
+    ("xtask", Lines { code: 3_606, tests: 488, all: 5_052 }),
 ];
 
 /// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.

@@ -24,7 +24,8 @@ pub struct ExplanationDocument {
     /// The frameworks that the text names, as scenarios tag them.
     frameworks: Vec<String>,
     /// How sure it is that the first answer is right. With `named`, `said` or `advised` it is claimed; `closest` are
-    /// what texts like it were answered by, and not claimed; `nothing` means that nothing in the text is about CUDA's start-up.
+    /// what texts like it were answered by, and not claimed; `nothing` means that nothing in the text is about CUDA's
+    /// start-up.
     certainty: Certainty,
     /// The id of the symptom that was asked; null elsewhere.
     symptom: Option<String>,
