@@ -173,6 +173,7 @@ mod tests {
         for advice in &file.advice {
             assert!(ids.insert(&advice.id), "{}", advice.id);
             assert!(!advice.codes.is_empty() || !advice.says.is_empty(), "{}", advice.id);
+            assert!(!advice.says.iter().any(|said| said.starts_with('*') || said.ends_with('*')), "{}", advice.id);
             for cause in &advice.causes {
                 match (&cause.scenario, &cause.survey, &cause.source) {
                     (Some(name), None, None) => assert!(scenarios.iter().any(|known| known.name == *name), "{name}"),

@@ -1,7 +1,8 @@
 //! Messages in a text: what CUDA, NVML and frameworks print of an error.
 //!
 //! The longest message that a line has whole is the one that was said: `operation not supported on global/shared address
-//! space` is not `operation not supported`. A code in the same line decides what its words mean.
+//! space` is not `operation not supported`. A code in the same line decides what its words mean. A `*` inside a message
+//! stands for any characters of one word, such as a number or a name.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -18,12 +19,26 @@ const SHORT: usize = 2;
 /// Longer ones that other programs say too.
 const COMMON: [&str; 2] = ["operation not permitted", "out of memory"];
 
+/// A `*` stands for at most so many characters.
+const LONGEST_GAP: usize = 40;
+
 /// What a message stands for.
 struct Message {
     /// The ids of an error, of an advice, of scenarios or of a symptom; the best first.
     ids: Vec<String>,
     /// Whether other programs say it too.
     is_common: bool,
+    /// What stands behind each `*`.
+    rest: Vec<String>,
+}
+
+/// A message in a line.
+struct Found<'a> {
+    start: usize,
+    end: usize,
+    /// Without what its `*` stand for: of two in one place the one that says more was meant.
+    length: usize,
+    message: &'a Message,
 }
 
 static MESSAGES: LazyLock<(Option<AhoCorasick>, Vec<Message>)> = LazyLock::new(|| {
@@ -39,7 +54,10 @@ static MESSAGES: LazyLock<(Option<AhoCorasick>, Vec<Message>)> = LazyLock::new(|
         .map(|(said, ids)| {
             let is_common = said.split(' ').count() <= SHORT || COMMON.contains(&said);
             let is_of_error = ids.iter().all(|id| id.starts_with("error/"));
-            (without_versions(said), Message { ids, is_common: is_common && is_of_error })
+            let said = without_versions(said);
+            let mut parts = said.split('*').map(str::to_owned);
+            let first = parts.next().unwrap_or_default();
+            (first, Message { ids, is_common: is_common && is_of_error, rest: parts.collect() })
         })
         .unzip();
     let mut builder = AhoCorasick::builder();
@@ -95,24 +113,38 @@ pub(super) fn terms(text: &str) -> Vec<Term> {
 fn messages_in_line(line: &str, is_about_cuda: bool) -> Vec<(usize, String)> {
     let (Some(automaton), messages) = &*MESSAGES else { return Vec::new() };
     let line = &without_versions(line);
-    let whole = automaton.find_overlapping_iter(line).filter(|found| is_whole(line, found.start(), found.end()));
-    let found: Vec<aho_corasick::Match> = whole.collect();
+    let whole = automaton.find_overlapping_iter(line).filter_map(|found| {
+        let message = messages.get(found.pattern().as_usize())?;
+        let end = message.rest.iter().try_fold(found.end(), |from, part| end_behind_a_gap(line, from, part))?;
+        let length = found.len() + message.rest.iter().map(String::len).sum::<usize>();
+        Some(Found { start: found.start(), end, length, message }).filter(|_| is_whole(line, found.start(), end))
+    });
+    let found: Vec<Found<'_>> = whole.collect();
     let codes = codes_in_line(line, is_about_cuda);
     let lower = line.to_lowercase();
     let is_of_cuda = is_about_cuda && !lower.contains("nvidia-container-cli") && !lower.contains("nvml");
-    let longest = found.iter().filter(|one| {
-        let is_inside = |other: &&aho_corasick::Match| {
-            other.len() > one.len() && other.start() <= one.start() && one.end() <= other.end()
-        };
-        !found.iter().any(|other| is_inside(&other))
+    let mut longest: Vec<&Found<'_>> = found.iter().collect();
+    longest.retain(|one| {
+        let is_inside =
+            |other: &Found<'_>| other.length > one.length && other.start <= one.start && one.end <= other.end;
+        !found.iter().any(is_inside)
     });
     longest
-        .filter_map(|one| Some((one.len(), messages.get(one.pattern().as_usize())?)))
-        .filter(|(_, message)| is_of_cuda || !message.is_common)
+        .iter()
+        .filter(|one| !one.message.is_common || is_of_cuda)
+        .map(|one| (one.length, one.message))
         .flat_map(|(length, message)| message.ids.iter().map(move |id| (length, id.clone())))
         // The number says which error it is, whatever the words are.
         .filter(|(_, id)| codes.is_empty() || error::number(id).is_none() || codes.contains(id))
         .collect()
+}
+
+/// Where a part of a message ends that stands behind a gap.
+fn end_behind_a_gap(line: &str, from: usize, part: &str) -> Option<usize> {
+    let word = line.get(from..)?.split(char::is_whitespace).next()?;
+    let gaps = word.char_indices().map(|(gap, _)| gap).chain([word.len()]).take(LONGEST_GAP + 1);
+    let mut ends = gaps.map(|gap| (from + gap, from + gap + part.len()));
+    ends.find_map(|(start, end)| line.get(start..end).filter(|it| it.eq_ignore_ascii_case(part)).map(|_| end))
 }
 
 /// A text with the names of libraries without their versions, and the kernel's Xid without the GPU: `libcublas.so` for
@@ -160,6 +192,13 @@ mod tests {
             ("error 900: operation not permitted when stream is capturing", &["error/900"]),
             ("OSError: libcublas.so.12: cannot open shared object file: No such file", &["message/no-cuda-library"]),
             ("OSError: libcuda.so.1: cannot open shared object file", &["message/no-nvidia-driver"]),
+            ("libcudnn_adv.so.9: cannot open shared object file", &["message/no-cuda-library"]),
+            ("nvrtc: error: failed to open nvrtc-builtins64_131.dll.", &["message/no-cuda-library"]),
+            ("Could not load library libcudnn_cnn_infer.so.8.", &["message/no-cuda-library"]),
+            ("libtorch_cuda_linalg.so: cannot open shared object file", &["message/extension-of-another-torch"]),
+            ("fatal   : Unsupported .version 8.7; current version is '8.4'", &["error/222"]),
+            ("device: 'cuda:1' not in ['cpu', 'cuda:0']", &["message/comfyui-one-gpu"]),
+            ("host:27907:27907 [1] transport/nvls.cc:254 NCCL WARN Cuda failure", &["message/nccl-nvls-fails"]),
             ("CUDA driver library cannot be found.", &["message/no-nvidia-driver"]),
             ("NVRM: Xid (PCI:0000:3b:00): 48, pid=123", &["message/xid-ecc"]),
             ("Unable to initialize backend 'tpu': no libtpu.so", &["message/jax-other-backends"]),
