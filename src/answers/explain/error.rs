@@ -83,13 +83,13 @@ pub(super) fn codes_in_line(line: &str, is_about_cuda: bool) -> Vec<String> {
     found
 }
 
-/// The errors that a line has by their C names. A name behind `==` was compared with, and not said.
+/// The errors that a line has by their C names. A name behind `==` or `than` was compared with, and not said.
 fn names(line: &str) -> impl Iterator<Item = String> {
     let mut is_compared = false;
     let words = line.split(|letter: char| letter.is_whitespace() || ",;()[]{}:\"'`".contains(letter));
     let said = words.filter(move |word| {
         let was_compared = is_compared;
-        is_compared = word.ends_with("==") || word.ends_with("!=") || word.is_empty() && is_compared;
+        is_compared = word.ends_with("==") || word.ends_with("!=") || *word == "than" || word.is_empty() && is_compared;
         !was_compared
     });
     let parts = said.flat_map(|word| word.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_'));

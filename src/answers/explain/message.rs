@@ -84,7 +84,9 @@ pub(super) fn said(text: &str) -> Vec<String> {
     let told: Vec<String> = messages(text);
     let mut found = error::codes(text);
     let is_told = found.iter().any(|id| told.contains(id));
+    let explained: Vec<String> = told.iter().flat_map(|id| codes_in_messages_of(id)).collect();
     found.retain(|id| !is_told || told.contains(id) || !is_ambiguous(id, &told));
+    found.retain(|id| !explained.contains(id));
     found.extend(told);
     let mut seen = BTreeSet::new();
     found.retain(|id| seen.insert(id.clone()));
@@ -92,6 +94,12 @@ pub(super) fn said(text: &str) -> Vec<String> {
         found.retain(|id| !is_harmless(id));
     }
     found
+}
+
+/// The errors that the messages of an advice name: it says more of them than they say.
+fn codes_in_messages_of(id: &str) -> impl Iterator<Item = String> {
+    let about = advice_about(id).filter(|_| error::number(id).is_none());
+    about.into_iter().flat_map(|advice| advice.says.iter().flat_map(|said| codes_in_line(said, true)))
 }
 
 fn is_harmless(id: &str) -> bool {
@@ -129,14 +137,24 @@ fn messages_in_line(line: &str, is_about_cuda: bool) -> Vec<(usize, String)> {
             |other: &Found<'_>| other.length > one.length && other.start <= one.start && one.end <= other.end;
         !found.iter().any(is_inside)
     });
+    // `get invalid resource handle / invalid argument`: a sentence that leaves open which of two errors it was.
+    let is_error = |one: &&&Found<'_>| one.message.ids.iter().all(|id| error::number(id).is_some());
+    let is_open = longest.iter().filter(is_error).count() > 1
+        && longest.iter().filter(is_error).any(|one| !is_printed(line, one.start));
     longest
         .iter()
-        .filter(|one| !one.message.is_common || is_of_cuda)
+        .filter(|one| !one.message.is_common || is_of_cuda && is_printed(line, one.start))
+        .filter(|one| !is_open || !is_error(one))
         .map(|one| (one.length, one.message))
         .flat_map(|(length, message)| message.ids.iter().map(move |id| (length, id.clone())))
         // The number says which error it is, whatever the words are.
         .filter(|(_, id)| codes.is_empty() || error::number(id).is_none() || codes.contains(id))
         .collect()
+}
+
+/// Whether what begins here was printed: no word stands directly before it, as in `dies with out of memory`.
+fn is_printed(line: &str, start: usize) -> bool {
+    line.get(..start).is_some_and(|before| !before.trim_end().ends_with(char::is_alphanumeric))
 }
 
 /// Where a part of a message ends that stands behind a gap.
@@ -197,6 +215,10 @@ mod tests {
             ("Could not load library libcudnn_cnn_infer.so.8.", &["message/no-cuda-library"]),
             ("libtorch_cuda_linalg.so: cannot open shared object file", &["message/extension-of-another-torch"]),
             ("fatal   : Unsupported .version 8.7; current version is '8.4'", &["error/222"]),
+            (
+                "Error at driver init: Call to cuInit results in CUDA_ERROR_OUT_OF_MEMORY (2)",
+                &["message/count-says-out-of-memory"],
+            ),
             ("device: 'cuda:1' not in ['cpu', 'cuda:0']", &["message/comfyui-one-gpu"]),
             ("host:27907:27907 [1] transport/nvls.cc:254 NCCL WARN Cuda failure", &["message/nccl-nvls-fails"]),
             ("CUDA driver library cannot be found.", &["message/no-nvidia-driver"]),
@@ -212,6 +234,9 @@ mod tests {
     #[test]
     fn a_common_message_is_one_of_cuda_only_beside_its_name() {
         for text in [
+            "our CUDA tests die with out of memory when jax is imported",
+            "share a GPU tensor with another process, get invalid resource handle / invalid argument",
+            "the GPU's limit comes back as another error than CUDA_ERROR_OUT_OF_MEMORY",
             "tar: operation not permitted",
             "ValueError: invalid argument",
             "the process ran out of memory",
