@@ -365,9 +365,7 @@ from memory as a stranger would, and 115 about other matters ([texts](../tests/p
 their answers were listed by somebody who did not see what the program says, and they were opened once, on 27 November \
 2026; since then names of folders and hosts were taken out of two of the others. 27 of the threads had been read for the \
 texts that are looked up as well, and were taken out there; 17 short sentences about GPUs and memory \
-that nobody asked for were added there after the opening, which moved one text among the first three. \
-Then advice was added for causes that were missing there, so the figures of today are too good for texts that nobody has \
-seen. Sentences of people are retold, messages stand as programs print them; the cause of about half the threads was \
+that nobody asked for were added there after the opening, which moved one text among the first three. Then advice was added for causes that were missing there, so the figures of today are too good for texts that nobody has seen. Sentences of people are retold, messages stand as programs print them; the cause of about half the threads was \
 inferred. None of them is among the texts that are looked up. An error with advice is right where the list names the \
 error or its first cause.
 

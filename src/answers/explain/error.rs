@@ -172,7 +172,7 @@ fn is_bound(before: &[LinePart], number: u32, after: &[LinePart]) -> bool {
     let is_before_error = words_of(after).take(2).any(|word| word == "error") && !is_marked && !ends;
     if is_before_error && !names_an_error(last) {
         let is_of_web = matches!(number, 400..=599);
-        return number >= LEAST_BEFORE_ERROR && !is_of_web && !NUMBERED.contains(&last);
+        return number >= LEAST_BEFORE_ERROR && !is_of_web && !is_among(NUMBERED, last);
     }
     match last {
         "code" | "status" | "result" => {
@@ -224,6 +224,10 @@ fn is_call(word: &str) -> bool {
     cuda_pitfalls_calls::all().any(|call| call.name.eq_ignore_ascii_case(word))
 }
 
+fn is_among(words: &str, word: &str) -> bool {
+    words.split_whitespace().any(|known| known == word)
+}
+
 /// Whether a number counts or measures what follows it, or is one of several.
 fn is_counted(after: &[LinePart]) -> bool {
     match after {
@@ -232,69 +236,23 @@ fn is_counted(after: &[LinePart]) -> bool {
         [LinePart::Mark('/'), LinePart::Number(other), ..] => *other < LEAST_BEFORE_ERROR,
         [LinePart::Mark('/'), ..] => true,
         [LinePart::Mark(':' | ','), LinePart::Number(_) | LinePart::Figure, ..] => true,
-        [LinePart::Word(word), ..] => COUNTED.contains(&word.as_str()),
+        [LinePart::Word(word), ..] => is_among(COUNTED, word),
         _ => false,
     }
 }
 
-const COUNTED: [&str; 44] = [
-    "gpus",
-    "gpu",
-    "devices",
-    "cards",
-    "times",
-    "workers",
-    "nodes",
-    "ranks",
-    "processes",
-    "threads",
-    "steps",
-    "step",
-    "epochs",
-    "epoch",
-    "s",
-    "sec",
-    "secs",
-    "seconds",
-    "ms",
-    "us",
-    "min",
-    "minutes",
-    "h",
-    "hours",
-    "days",
-    "kb",
-    "mb",
-    "gb",
-    "tb",
-    "kib",
-    "mib",
-    "gib",
-    "bytes",
-    "of",
-    "out",
-    "x",
-    "parts",
-    "batches",
-    "requests",
-    "cores",
-    "containers",
-    "instances",
-    "errors",
-    "or",
-];
+const COUNTED: &str = "gpus gpu devices cards times workers nodes ranks processes threads steps step epochs epoch s sec secs \
+    seconds ms us min minutes h hours days kb mb gb tb kib mib gib bytes of out x parts batches requests \
+    cores containers instances errors or";
 
 /// Whether after a number the sentence goes on about where or when, so that the number is a whole part of it.
 fn is_followed_by_more(after: &[LinePart]) -> bool {
     let [LinePart::Word(word), ..] = after else { return true };
-    GOES_ON.contains(&word.as_str())
+    is_among(GOES_ON, word)
 }
 
-const GOES_ON: [&str; 36] = [
-    "on", "in", "when", "while", "after", "at", "from", "during", "for", "inside", "and", "but", "as", "if", "under",
-    "by", "then", "is", "was", "means", "meaning", "not", "only", "since", "because", "within", "with", "until",
-    "returned", "occurred", "happened", "here", "again", "even", "although", "that",
-];
+const GOES_ON: &str = "on in when while after at from during for inside and but as if under by then is was means meaning not \
+    only since because within with until returned occurred happened here again even although that";
 
 /// Whether one of the words before a number says that it belongs to something else: an exit code, a line, another
 /// library.
@@ -303,57 +261,15 @@ fn belongs_to_another(before: &[LinePart]) -> bool {
     words_of(before)
         .rev()
         .take(REACH)
-        .any(|word| OTHERS.contains(&word) || libraries.iter().any(|library| word.starts_with(library)))
+        .any(|word| is_among(OTHERS, word) || libraries.iter().any(|library| word.starts_with(library)))
 }
 
-const OTHERS: [&str; 26] = [
-    "exit",
-    "exited",
-    "exits",
-    "http",
-    "https",
-    "signal",
-    "xid",
-    "errno",
-    "rocm",
-    "opencl",
-    "vulkan",
-    "opengl",
-    "gl",
-    "subprocess",
-    "make",
-    "nvcc",
-    "gcc",
-    "cmake",
-    "ninja",
-    "pip",
-    "returncode",
-    "curl",
-    "apt",
-    "dkms",
-    "installer",
-    "rpc",
-];
+const OTHERS: &str = "exit exited exits http https signal xid errno rocm opencl vulkan opengl gl subprocess make nvcc gcc \
+    cmake ninja pip returncode curl apt dkms installer rpc";
 
 /// What is numbered: `torch 200 error` is about a version.
-const NUMBERED: [&str; 16] = [
-    "version",
-    "driver",
-    "cuda",
-    "torch",
-    "pytorch",
-    "tensorflow",
-    "python",
-    "gpu",
-    "device",
-    "rank",
-    "line",
-    "step",
-    "epoch",
-    "port",
-    "page",
-    "node",
-];
+const NUMBERED: &str =
+    "version driver cuda torch pytorch tensorflow python gpu device rank line step epoch port page node";
 
 /// Whether the number after this word is likely a status.
 fn names_an_error(word: &str) -> bool {

@@ -215,10 +215,7 @@ mod tests {
             ("Could not load library libcudnn_cnn_infer.so.8.", &["message/no-cuda-library"]),
             ("libtorch_cuda_linalg.so: cannot open shared object file", &["message/extension-of-another-torch"]),
             ("fatal   : Unsupported .version 8.7; current version is '8.4'", &["error/222"]),
-            (
-                "Error at driver init: Call to cuInit results in CUDA_ERROR_OUT_OF_MEMORY (2)",
-                &["message/count-says-out-of-memory"],
-            ),
+            ("Call to cuInit results in CUDA_ERROR_OUT_OF_MEMORY (2)", &["message/count-says-out-of-memory"]),
             ("device: 'cuda:1' not in ['cpu', 'cuda:0']", &["message/comfyui-one-gpu"]),
             ("host:27907:27907 [1] transport/nvls.cc:254 NCCL WARN Cuda failure", &["message/nccl-nvls-fails"]),
             ("CUDA driver library cannot be found.", &["message/no-nvidia-driver"]),
