@@ -41,12 +41,14 @@ pub const MOST_ANSWERS: usize = 5;
 const LEAST_OF_THE_BEST: f64 = 0.2;
 /// So many of the nearest answers stand beside one that is claimed.
 const MOST_BESIDE_A_CLAIM: usize = 2;
-/// A text that is not even so near to one with an answer has none.
-const LEAST_NEAR: f64 = 0.17;
-/// A text that names CUDA is about something else if it is nearer to such texts than by this factor.
-const OTHERS_BESIDE_CUDA: f64 = 0.9;
-/// The same of a text that does not name CUDA.
-const OTHERS: f64 = 0.45;
+/// A text is about something else where less than this share of what is near has answers.
+const LEAST_SHARE: f64 = 0.3;
+/// A text that names CUDA needs so much less.
+const OF_CUDA: f64 = 0.36;
+/// Something pasted needs so much more.
+const OF_PASTED: f64 = 0.19;
+/// With each e-fold of its terms a text needs so much more: a long one is like many others by chance.
+const OF_LENGTH: f64 = 0.117;
 
 /// How sure it is that the first answer is right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -358,8 +360,10 @@ fn elsewhere<'a>(query: &Query) -> Option<Explanation<'a>> {
 
 /// Whether the texts that are nearest to a query are about something else, or none is near.
 fn is_about_something_else(query: &Query, neighbours: &NearestTexts<'_>) -> bool {
-    let most = if query.is_about_cuda() { OTHERS_BESIDE_CUDA } else { OTHERS };
-    neighbours.inside < LEAST_NEAR || neighbours.outside > most * neighbours.inside
+    let of_cuda = if query.is_about_cuda() { OF_CUDA } else { 0.0 };
+    let of_pasted = if query.is_pasted { OF_PASTED } else { 0.0 };
+    let of_length = OF_LENGTH * (query.terms.len() as f64).ln_1p();
+    neighbours.share < LEAST_SHARE + of_pasted + of_length - of_cuda
 }
 
 fn is_of_error(id: &str) -> bool {

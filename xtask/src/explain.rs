@@ -115,7 +115,7 @@ pub fn own_texts(known: &Known) -> Vec<LabelledText> {
         let texts = [&scenario.question].into_iter().chain(&scenario.messages);
         texts.map(|text| (&scenario.name, text.clone()))
     });
-    questions.chain(entries).map(|(id, text)| LabelledText::new(id, &text, vec![id.clone()])).collect()
+    questions.chain(entries).map(|(id, text)| LabelledText::own(id, &text)).collect()
 }
 
 /// How one phrase fared.

@@ -10,12 +10,16 @@ use serde::Deserialize;
 use super::query::Query;
 use super::term::Term;
 
-/// So many texts vote.
-const NEIGHBOURS: usize = 12;
 /// What the answers of a text count, the best first; all others count as the last.
 const OF_RANK: [f64; 4] = [1.0, 0.7, 0.5, 0.4];
 /// What two words that stand beside each other weigh; a word weighs 1.
-const PAIR: f64 = 0.5;
+const PAIR: f64 = 0.7;
+/// A text of the program votes so much more than what somebody wrote: it says nothing but what its answer is about.
+const OWN_VOTE: f64 = 1.5;
+/// It says so little about whether something else is meant: people write otherwise.
+const OWN_SHARE: f64 = 0.4;
+/// Of a text so little is like all others that nothing is said of it.
+const HARDLY_LIKE: f64 = 0.01;
 /// Two words stand for a pair behind this mark.
 const PAIR_MARK: char = '|';
 /// Shorter words have too many neighbours for a guess.
@@ -34,18 +38,26 @@ pub struct LabelledText {
     pub source: String,
     terms: BTreeSet<String>,
     answers: Vec<String>,
+    is_own: bool,
 }
 
 impl LabelledText {
     /// A text with the ids of its answers, the best first.
     pub fn new(source: &str, text: &str, answers: Vec<String>) -> LabelledText {
-        LabelledText { source: source.to_owned(), terms: keys(&Query::parse(text)), answers }
+        LabelledText { source: source.to_owned(), terms: keys(&Query::parse(text)), answers, is_own: false }
+    }
+
+    /// What the program itself says of the answer with this id.
+    pub fn own(id: &str, text: &str) -> LabelledText {
+        LabelledText { is_own: true, ..LabelledText::new(id, text, vec![id.to_owned()]) }
     }
 }
 
 /// The texts as they are looked up. Lists are texts that are read when they are asked for: most are not.
 #[derive(Default, Deserialize)]
 pub struct Ranking<'t> {
+    /// The index of the first text of the program, behind those that people wrote.
+    own: usize,
     /// The ids of all answers.
     #[serde(borrow)]
     answers: Vec<&'t str>,
@@ -62,10 +74,8 @@ pub struct Ranking<'t> {
 pub(super) struct NearestTexts<'t> {
     /// The answers with their votes.
     pub(super) votes: BTreeMap<&'t str, f64>,
-    /// How near the nearest text with an answer is, from 0 to 1.
-    pub(super) inside: f64,
-    /// How near the nearest text about something else is.
-    pub(super) outside: f64,
+    /// Whether the near texts are those with answers: from -1, where all are about something else, to 1.
+    pub(super) share: f64,
 }
 
 /// The terms of a query as they are in the file: a name behind `=`, a pair behind `|`.
@@ -91,7 +101,9 @@ fn indices(list: &str) -> impl Iterator<Item = usize> + '_ {
 
 /// The text of `scenarios/ranking.json`, with one line for each term. A pair that only one text has is left out.
 pub fn ranking<'a>(texts: impl Iterator<Item = &'a LabelledText>) -> String {
-    let texts: Vec<&LabelledText> = texts.collect();
+    let mut texts: Vec<&LabelledText> = texts.collect();
+    texts.sort_by_key(|text| text.is_own);
+    let own = texts.partition_point(|text| !text.is_own);
     let answers: BTreeSet<&String> = texts.iter().flat_map(|text| &text.answers).collect();
     let mut terms: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for (index, text) in texts.iter().enumerate() {
@@ -111,7 +123,7 @@ pub fn ranking<'a>(texts: impl Iterator<Item = &'a LabelledText>) -> String {
         list("texts", weighed),
         list("terms", terms.iter().map(|(term, texts)| (term, texts.join(" ")))),
     ];
-    format!("{{{}}}\n", lists.join(",\n"))
+    format!("{{\"own\": {own},\n{}}}\n", lists.join(",\n"))
 }
 
 fn list(name: &str, all: impl Iterator<Item = impl serde::Serialize>) -> String {
@@ -135,25 +147,21 @@ impl<'t> Ranking<'t> {
         serde_json::from_str(text)
     }
 
-    /// What the texts that are nearest to a query answer: each votes by how near it is and by the rank of its answers.
+    /// What all texts answer together: each votes by the square of how near it is, and by the rank of its answers.
     pub(super) fn neighbours(&self, query: &Query) -> NearestTexts<'t> {
-        let mut found = NearestTexts::default();
-        let mut near: Vec<(f64, &str)> = Vec::new();
-        for (nearness, (_, answers)) in self.nearness(query).into_iter().zip(&self.texts) {
-            let best = if answers.is_empty() { &mut found.outside } else { &mut found.inside };
-            *best = best.max(nearness);
-            near.push((nearness, answers));
-        }
-        near.sort_by(|(one, _), (other, _)| other.total_cmp(one));
-        for (nearness, answers) in near.into_iter().take(NEIGHBOURS).filter(|(nearness, _)| *nearness > 0.0) {
-            for (rank, answer) in indices(answers).enumerate() {
+        let mut votes: BTreeMap<&str, f64> = BTreeMap::new();
+        let (mut inside, mut outside) = (0.0, 0.0);
+        for (index, (nearness, (_, answers))) in self.nearness(query).into_iter().zip(&self.texts).enumerate() {
+            let (of_vote, of_share) = if index < self.own { (1.0, 1.0) } else { (OWN_VOTE, OWN_SHARE) };
+            *if answers.is_empty() { &mut outside } else { &mut inside } += of_share * nearness.powi(3);
+            for (rank, answer) in indices(answers).enumerate().take_while(|_| nearness > 0.0) {
                 let of_rank = OF_RANK.get(rank).or(OF_RANK.last()).copied().unwrap_or_default();
                 if let Some(id) = self.answers.get(answer) {
-                    *found.votes.entry(id).or_default() += nearness * of_rank;
+                    *votes.entry(id).or_default() += of_vote * of_rank * nearness.powi(2);
                 }
             }
         }
-        found
+        NearestTexts { votes, share: (inside - outside) / (inside + outside + HARDLY_LIKE) }
     }
 
     /// How near each text is: the cosine of the angle between its weighed terms and those of the query.
@@ -224,14 +232,14 @@ mod tests {
         let vote = |id: &str| found.votes.get(id).copied().unwrap_or_default();
         assert!(vote("framework/late-mask") > vote("visibility/late-mask"), "{found:?}");
         assert!((vote("symptom/mask-ignored") - 0.7 * vote("framework/late-mask")).abs() < 1e-9, "{found:?}");
-        assert!(found.inside > 0.9 && found.outside < 0.5, "{found:?}");
+        assert!(found.share > 0.9, "{found:?}");
     }
 
     #[test]
     fn a_text_about_something_else_is_told_by_its_neighbours() {
         let text = ranking(texts().iter());
         let found = Ranking::parse(&text).unwrap().neighbours(&Query::parse("expensive carnival mask"));
-        assert!(found.outside > 0.9 && found.inside < 0.5, "{found:?}");
+        assert!(found.share < -0.5, "{found:?}");
     }
 
     #[test]

@@ -20,14 +20,23 @@ now of off ok on once one only or other our out over own please possible problem
 since so some something such than that the their them then there these they thing this those though through to too try trying under \
 until up upon us use used useful user users uses using very via want was way we well were what when where whether which while who \
 why will with within without won would wouldn yes yet you your bug issue fix feature request support add adding update question \
-review upstream torch2 py module2 currently expected really work works working won't don't doesn't didn't isn't mib kib gib mb gb kb byte";
+review upstream py currently there's says said say tells told goes went come comes came does fine sometimes apparently either \
+neither nothing anything everything somebody someone anyone thanks thank hello hi hey please help wondering wonder guess think know \
+although though because while ever never always still already yet back lot bit really quite actually maybe perhaps simply \
+machine box system setup laptop server2 node2 time times case way thing things sort kind today yesterday found find2 look looks \
+looking happen happens happening official same exactly exact properly correctly correct ok okay expected really work works working won't don't doesn't didn't isn't mib kib gib mb gb kb byte";
 
-static STOPPED: LazyLock<BTreeSet<&str>> = LazyLock::new(|| STOP.split_whitespace().collect());
+static STOPPED: LazyLock<BTreeSet<String>> = LazyLock::new(|| STOP.split_whitespace().map(stem).collect());
 
-static MEANINGS: LazyLock<Meanings> = LazyLock::new(|| meanings(SYNONYMS));
+static LISTS: LazyLock<Synonyms> = LazyLock::new(|| toml::from_str(SYNONYMS).unwrap_or_default());
+
+static MEANINGS: LazyLock<Meanings> = LazyLock::new(|| meanings(&LISTS.synonyms));
 
 /// Phrases by the stems of their words, each with its meaning, below the first of these stems.
 type Meanings = BTreeMap<String, Vec<(Vec<String>, String)>>;
+
+/// Cyrillic letters and what comes behind them: no letters of Latin or Greek.
+const FIRST_OF_OTHER_SCRIPTS: u32 = 0x400;
 
 /// A longer list of numbers is a table, not a mask.
 const LONGEST_LIST: usize = 12;
@@ -39,6 +48,7 @@ pub(super) fn terms_of_code(text: &str) -> Vec<Term> {
 
 /// The terms of a text, in its order. Names come before the words that they are made of.
 fn terms_with(text: &str, errors: Vec<Term>) -> Vec<Term> {
+    let text = &in_english(text);
     let mut terms: Vec<Term> = Vec::new();
     let mut plain: Vec<String> = Vec::new();
     let pieces = pieces(text);
@@ -87,19 +97,34 @@ fn lists(text: &str) -> Vec<Term> {
     lists.filter(|part| part.split(',').all(|number| (1..=2).contains(&number.len()))).map(Term::name).collect()
 }
 
+/// A text whose words of the field that are written in another script are in English. Such scripts set no spaces between
+/// words, or have many endings, so what is not known of them is left out.
+fn in_english(text: &str) -> String {
+    let is_foreign = |letter: char| letter.is_alphabetic() && letter as u32 >= FIRST_OF_OTHER_SCRIPTS;
+    if !text.contains(is_foreign) {
+        return text.to_owned();
+    }
+    let text = LISTS.scripts.iter().fold(text.to_lowercase(), |text, (word, meaning)| {
+        if text.contains(word) { text.replace(word, &format!(" {meaning} ")) } else { text }
+    });
+    text.replace(is_foreign, " ")
+}
+
 /// Words in their plain form with those of one meaning as one. What says nothing is left out.
 fn meant(stems: &[String]) -> Vec<Term> {
     let mut found = Vec::new();
-    for (place, stem) in stems.iter().enumerate() {
+    let mut place = 0;
+    while let Some(stem) = stems.get(place) {
         let begun = MEANINGS.get(stem).map(Vec::as_slice).unwrap_or_default();
-        let (alone, phrases): (Vec<_>, Vec<_>) = begun.iter().partition(|(words, _)| words.len() == 1);
-        let said =
-            phrases.into_iter().filter(|(words, _)| stems.get(place..).is_some_and(|rest| rest.starts_with(words)));
-        found.extend(said.map(|(_, meaning)| Term::word(meaning)));
-        if STOPPED.contains(stem.as_str()) || stem.len() < 2 || stem.bytes().all(|byte| byte.is_ascii_digit()) {
-            continue;
+        let is_said =
+            |(words, _): &&(Vec<String>, String)| stems.get(place..).is_some_and(|rest| rest.starts_with(words));
+        let longest = begun.iter().filter(is_said).max_by_key(|(words, _)| words.len());
+        place += longest.map_or(1, |(words, _)| words.len());
+        if let Some((_, meaning)) = longest {
+            found.push(Term::word(meaning));
+        } else if !(STOPPED.contains(stem) || stem.len() < 2 || stem.bytes().all(|byte| byte.is_ascii_digit())) {
+            found.push(Term::word(stem));
         }
-        found.push(Term::word(alone.first().map_or(stem, |(_, meaning)| meaning)));
     }
     found
 }
@@ -177,26 +202,27 @@ fn stem(word: &str) -> String {
     if let [.., one, last] = letters.as_slice()
         && one == last
         && letters.len() > 3
-        && !matches!(last, 'l' | 's' | 'e' | 'o')
+        && !matches!(last, 'l' | 's' | 'e' | 'o' | '0'..='9')
     {
         stem.pop();
     }
     stem
 }
 
-/// The lists of words with one meaning.
+/// The lists of words with one meaning, and what words of other scripts mean.
 #[derive(Default, Deserialize)]
 struct Synonyms {
     synonyms: Vec<Vec<String>>,
+    scripts: Vec<(String, String)>,
 }
 
 /// Reads the list of synonyms.
-fn meanings(source: &str) -> Meanings {
+fn meanings(lists: &[Vec<String>]) -> Meanings {
     let mut found = Meanings::new();
-    for phrases in toml::from_str::<Synonyms>(source).unwrap_or_default().synonyms {
+    for phrases in lists {
         let Some(meaning) = phrases.first().map(|first| stem(&first.to_lowercase())) else { continue };
         for phrase in phrases {
-            let parts = pieces(&phrase).into_iter().flat_map(|piece| parts(&piece));
+            let parts = pieces(phrase).into_iter().flat_map(|piece| parts(&piece));
             let words: Vec<String> = parts.map(|word| stem(&word.to_lowercase())).collect();
             let Some(first) = words.first() else { continue };
             let begun = found.entry(first.clone()).or_default();
