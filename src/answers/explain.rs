@@ -42,11 +42,11 @@ const LEAST_OF_THE_BEST: f64 = 0.2;
 /// So many of the nearest answers stand beside one that is claimed.
 const MOST_BESIDE_A_CLAIM: usize = 2;
 /// A text is about something else where less than this share of what is near has answers.
-const LEAST_SHARE: f64 = 0.3;
+const LEAST_SHARE: f64 = 0.32;
 /// A text that names CUDA needs so much less.
-const OF_CUDA: f64 = 0.36;
+const OF_CUDA: f64 = 0.345;
 /// Something pasted needs so much more.
-const OF_PASTED: f64 = 0.19;
+const OF_PASTED: f64 = 0.18;
 /// With each e-fold of its terms a text needs so much more: a long one is like many others by chance.
 const OF_LENGTH: f64 = 0.117;
 

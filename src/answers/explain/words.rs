@@ -13,18 +13,20 @@ use cuda_pitfalls_core::scenario::framework::frameworks;
 
 const SYNONYMS: &str = cuda_pitfalls_scenarios::SYNONYMS;
 
-const STOP: &str = "a about again all also am an and any are as at be because been before being but by can could did do does doing \
-done down during each even every for from get gets getting give given gives go got had has have having he help her here him his how \
-however i if in instead into is isn it its just know let like line lot ly me mine more most much must my need needs new no nor not \
-now of off ok on once one only or other our out over own please possible problem question report same see seem seems she should \
-since so some something such than that the their them then there these they thing this those though through to too try trying under \
-until up upon us use used useful user users uses using very via want was way we well were what when where whether which while who \
-why will with within without won would wouldn yes yet you your bug issue fix feature request support add adding update question \
-review upstream py currently there's says said say tells told goes went come comes came does fine sometimes apparently either \
-neither nothing anything everything somebody someone anyone thanks thank hello hi hey please help wondering wonder guess think know \
-although though because while ever never always still already yet back lot bit really quite actually maybe perhaps simply \
-machine box system setup laptop server2 node2 time times case way thing things sort kind today yesterday found find2 look looks \
-looking happen happens happening official same exactly exact properly correctly correct ok okay expected really work works working won't don't doesn't didn't isn't mib kib gib mb gb kb byte";
+const STOP: &str = "a about again all also am an and any are as at be because been before being but by can could did \
+do does doing done down during each even every for from get gets getting give given gives go got had has have having \
+he help her here him his how however i if in instead into is isn it its just know let like line lot ly me mine more \
+most much must my need needs new no nor not now of off ok on once one only or other our out over own please possible \
+problem question report same see seem seems she should since so some something such than that the their them then \
+there these they thing this those though through to too try trying under until up upon us use used useful user users \
+uses using very via want was way we well were what when where whether which while who why will with within without \
+won would wouldn yes yet you your bug issue fix feature request support add adding update review upstream py \
+currently there's says said say tells told goes went come comes came fine sometimes apparently either neither nothing \
+anything everything somebody someone anyone thanks thank hello hi hey wondering wonder guess think although ever \
+never always still already back bit really quite actually maybe perhaps simply machine box system setup laptop time \
+times case things sort kind today yesterday found look looks looking happen happens happening official exactly exact \
+properly correctly correct okay expected work works working won't don't doesn't didn't isn't mib kib gib mb gb kb \
+byte torch2";
 
 static STOPPED: LazyLock<BTreeSet<String>> = LazyLock::new(|| STOP.split_whitespace().map(stem).collect());
 
@@ -110,7 +112,7 @@ fn in_english(text: &str) -> String {
     text.replace(is_foreign, " ")
 }
 
-/// Words in their plain form with those of one meaning as one. What says nothing is left out.
+/// Words in their plain form, with words and phrases of one meaning as one. What says nothing is left out.
 fn meant(stems: &[String]) -> Vec<Term> {
     let mut found = Vec::new();
     let mut place = 0;
@@ -262,6 +264,16 @@ mod tests {
         }
         assert_eq!(said("subprocess"), said("child"));
         assert_eq!(said("VRAM"), said("memory"));
+        assert_eq!(said("the graphics card"), said("GPU"));
+        assert_eq!(said("it ran out of memory"), said("OOM"));
+    }
+
+    #[test]
+    fn words_of_the_field_in_other_scripts_are_in_english_and_the_rest_is_left_out() {
+        assert_eq!(said("显存"), said("GPU memory"));
+        assert_eq!(said("僵尸进程"), said("zombie process"));
+        assert_eq!(said("видеокарта"), said("GPU"));
+        assert_eq!(said("这正常吗"), Vec::<String>::new());
     }
 
     #[test]
