@@ -41,6 +41,19 @@ struct Found<'a> {
     message: &'a Message,
 }
 
+impl Message {
+    fn is_error(&self) -> bool {
+        self.ids.iter().all(|id| error::number(id).is_some())
+    }
+}
+
+impl Found<'_> {
+    /// Whether another message has all of this one, and more.
+    fn is_part_of(&self, other: &Found<'_>) -> bool {
+        other.length > self.length && other.start <= self.start && self.end <= other.end
+    }
+}
+
 static MESSAGES: LazyLock<(Option<AhoCorasick>, Vec<Message>)> = LazyLock::new(|| {
     let errors = known_errors().iter().flat_map(|known| {
         let id = format!("error/{}", known.code);
@@ -132,19 +145,14 @@ fn messages_in_line(line: &str, is_about_cuda: bool) -> Vec<(usize, String)> {
     let lower = line.to_lowercase();
     let is_of_cuda = is_about_cuda && !lower.contains("nvidia-container-cli") && !lower.contains("nvml");
     let mut longest: Vec<&Found<'_>> = found.iter().collect();
-    longest.retain(|one| {
-        let is_inside =
-            |other: &Found<'_>| other.length > one.length && other.start <= one.start && one.end <= other.end;
-        !found.iter().any(is_inside)
-    });
+    longest.retain(|one| !found.iter().any(|other| one.is_part_of(other)));
     // `get invalid resource handle / invalid argument`: a sentence that leaves open which of two errors it was.
-    let is_error = |one: &&&Found<'_>| one.message.ids.iter().all(|id| error::number(id).is_some());
-    let is_open = longest.iter().filter(is_error).count() > 1
-        && longest.iter().filter(is_error).any(|one| !is_printed(line, one.start));
+    let errors: Vec<&Found<'_>> = longest.iter().copied().filter(|one| one.message.is_error()).collect();
+    let is_open = errors.len() > 1 && errors.iter().any(|one| !is_printed(line, one.start));
     longest
         .iter()
         .filter(|one| !one.message.is_common || is_of_cuda && is_printed(line, one.start))
-        .filter(|one| !is_open || !is_error(one))
+        .filter(|one| !is_open || !one.message.is_error())
         .map(|one| (one.length, one.message))
         .flat_map(|(length, message)| message.ids.iter().map(move |id| (length, id.clone())))
         // The number says which error it is, whatever the words are.
