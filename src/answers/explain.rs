@@ -39,16 +39,18 @@ const MOST_SAID: usize = 2;
 pub const MOST_ANSWERS: usize = 5;
 /// An answer with a smaller share of the best one's votes is not shown.
 const LEAST_OF_THE_BEST: f64 = 0.2;
+/// A question of a symptom answers in place of the symptom's advice, if its votes are so large a share of the symptom's.
+const OF_ITS_QUESTION: f64 = 0.7;
 /// So many of the nearest answers stand beside one that is claimed.
 const MOST_BESIDE_A_CLAIM: usize = 2;
 /// A text is about something else where less than this share of what is near has answers.
-const LEAST_SHARE: f64 = 0.32;
+const LEAST_SHARE: f64 = 0.26;
 /// A text that names CUDA needs so much less.
-const OF_CUDA: f64 = 0.345;
+const OF_CUDA: f64 = 0.264;
 /// Something pasted needs so much more.
-const OF_PASTED: f64 = 0.18;
+const OF_PASTED: f64 = 0.143;
 /// With each e-fold of its terms a text needs so much more: a long one is like many others by chance.
-const OF_LENGTH: f64 = 0.117;
+const OF_LENGTH: f64 = 0.108;
 
 /// How sure it is that the first answer is right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -288,14 +290,18 @@ impl<'a> Explainer<'a> {
     }
 
     /// The votes of the nearest texts, the most first. What is said of a symptom counts for that question of it that has
-    /// most votes, or else for the first one that suits the query.
+    /// most votes, or else for its advice, or the first question that suits the query.
     fn answers_of(&self, neighbours: &NearestTexts<'a>, query: &Query) -> Vec<(&'a str, f64)> {
         let mut votes: BTreeMap<&str, f64> = BTreeMap::new();
         for (id, vote) in &neighbours.votes {
             let questions = if id.starts_with("symptom/") { self.suited_questions(id, query) } else { Vec::new() };
             let voted = questions.iter().filter_map(|known| neighbours.votes.get_key_value(known.name.as_str()));
-            let voted = voted.max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(name, _)| *name);
-            let answer = voted.or(questions.first().map(|known| known.name.as_str())).unwrap_or(id);
+            let voted = voted.max_by(|(_, one), (_, other)| one.total_cmp(other));
+            let is_advised = advice_about(id).is_some();
+            let voted =
+                voted.filter(|(_, other)| !is_advised || **other >= OF_ITS_QUESTION * vote).map(|(name, _)| *name);
+            let first = questions.first().filter(|_| !is_advised).map(|known| known.name.as_str());
+            let answer = voted.or(first).unwrap_or(id);
             *votes.entry(answer).or_default() += vote;
         }
         let mut votes: Vec<(&str, f64)> = votes.into_iter().collect();

@@ -82,11 +82,14 @@ impl Phrasings {
         answered.chain(others).map(|(words, source, answers)| LabelledText::new(source, words, answers)).collect()
     }
 
-    /// The texts of one part of the threads, and those of all other parts.
+    /// The texts of one part of the threads, and those of all other parts. What is of no thread is a part by its words.
     fn part(&self, part: usize) -> (Phrasings, Phrasings) {
-        let is_in = |source: &str| source.bytes().map(usize::from).sum::<usize>() % PARTS == part;
-        let (phrase, phrases) = self.phrase.iter().cloned().partition(|phrase| is_in(&phrase.source));
-        let (negative, negatives) = self.negative.iter().cloned().partition(|negative| is_in(&negative.source));
+        let is_in = |source: &str, words: &str| {
+            let key = if source.starts_with("http") { source } else { words };
+            key.bytes().map(usize::from).sum::<usize>() % PARTS == part
+        };
+        let (phrase, phrases) = self.phrase.iter().cloned().partition(|it| is_in(&it.source, &it.words));
+        let (negative, negatives) = self.negative.iter().cloned().partition(|it| is_in(&it.source, &it.words));
         (Phrasings { phrase, negative }, Phrasings { phrase: phrases, negative: negatives })
     }
 
@@ -115,7 +118,7 @@ pub fn own_texts(known: &Known) -> Vec<LabelledText> {
         let texts = [&scenario.question].into_iter().chain(&scenario.messages);
         texts.map(|text| (&scenario.name, text.clone()))
     });
-    questions.chain(entries).map(|(id, text)| LabelledText::own(id, &text)).collect()
+    questions.chain(entries).map(|(id, text)| LabelledText::new(id, &text, vec![id.to_owned()])).collect()
 }
 
 /// How one phrase fared.

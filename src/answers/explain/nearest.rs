@@ -14,12 +14,13 @@ use super::term::Term;
 const OF_RANK: [f64; 4] = [1.0, 0.7, 0.5, 0.4];
 /// What two words that stand beside each other weigh; a word weighs 1.
 const PAIR: f64 = 0.7;
-/// A text of the program votes so much more than what somebody wrote: it says nothing but what its answer is about.
-const OWN_VOTE: f64 = 1.5;
-/// It says so little about whether something else is meant: people write otherwise.
-const OWN_SHARE: f64 = 0.4;
+/// What the program says, and what was typed from memory, says so little about whether something else is meant: people
+/// in threads write otherwise.
+const OWN_SHARE: f64 = 0.3;
+/// Texts about something else count as if there were so many of them for each one that is answered.
+const OTHERS: f64 = 0.66;
 /// Of a text so little is like all others that nothing is said of it.
-const HARDLY_LIKE: f64 = 0.01;
+const HARDLY_LIKE: f64 = 0.033;
 /// Two words stand for a pair behind this mark.
 const PAIR_MARK: char = '|';
 /// Shorter words have too many neighbours for a guess.
@@ -42,21 +43,17 @@ pub struct LabelledText {
 }
 
 impl LabelledText {
-    /// A text with the ids of its answers, the best first.
+    /// A text with the ids of its answers, the best first. It is of a thread, or else the program's own.
     pub fn new(source: &str, text: &str, answers: Vec<String>) -> LabelledText {
-        LabelledText { source: source.to_owned(), terms: keys(&Query::parse(text)), answers, is_own: false }
-    }
-
-    /// What the program itself says of the answer with this id.
-    pub fn own(id: &str, text: &str) -> LabelledText {
-        LabelledText { is_own: true, ..LabelledText::new(id, text, vec![id.to_owned()]) }
+        let is_own = !source.starts_with("http");
+        LabelledText { source: source.to_owned(), terms: keys(&Query::parse(text)), answers, is_own }
     }
 }
 
 /// The texts as they are looked up. Lists are texts that are read when they are asked for: most are not.
 #[derive(Default, Deserialize)]
 pub struct Ranking<'t> {
-    /// The index of the first text of the program, behind those that people wrote.
+    /// The index of the first text that is of no thread, behind those that are.
     own: usize,
     /// The ids of all answers.
     #[serde(borrow)]
@@ -152,15 +149,17 @@ impl<'t> Ranking<'t> {
         let mut votes: BTreeMap<&str, f64> = BTreeMap::new();
         let (mut inside, mut outside) = (0.0, 0.0);
         for (index, (nearness, (_, answers))) in self.nearness(query).into_iter().zip(&self.texts).enumerate() {
-            let (of_vote, of_share) = if index < self.own { (1.0, 1.0) } else { (OWN_VOTE, OWN_SHARE) };
+            let of_share = if index < self.own { 1.0 } else { OWN_SHARE };
             *if answers.is_empty() { &mut outside } else { &mut inside } += of_share * nearness.powi(3);
             for (rank, answer) in indices(answers).enumerate().take_while(|_| nearness > 0.0) {
                 let of_rank = OF_RANK.get(rank).or(OF_RANK.last()).copied().unwrap_or_default();
                 if let Some(id) = self.answers.get(answer) {
-                    *votes.entry(id).or_default() += of_vote * of_rank * nearness.powi(2);
+                    *votes.entry(id).or_default() += of_rank * nearness.powi(2);
                 }
             }
         }
+        let others = self.texts.iter().take(self.own).filter(|(_, answers)| answers.is_empty()).count();
+        outside *= OTHERS * (self.own - others) as f64 / others.max(1) as f64;
         NearestTexts { votes, share: (inside - outside) / (inside + outside + HARDLY_LIKE) }
     }
 
@@ -221,7 +220,9 @@ mod tests {
             ("memory is freed too late", &["memory/late"]),
             ("the carnival mask is too expensive", &[]),
         ]
-        .map(|(text, answers)| LabelledText::new("", text, answers.iter().map(|id| (*id).to_owned()).collect()))
+        .map(|(text, answers)| {
+            LabelledText::new("https://a.thread", text, answers.iter().map(|id| (*id).to_owned()).collect())
+        })
         .to_vec()
     }
 
