@@ -130,7 +130,7 @@ const BUDGET: [(&str, Lines); 11] = [
     ("src/program", Lines { code: 7_201, tests: 404, all: 9_553 }),
     ("src/render", Lines { code: 9_754, tests: 3_465, all: 15_786 }),
     ("src/trace", Lines { code: 5_787, tests: 2_210, all: 10_151 }),
-    ("tests", Lines { code: 0, tests: 12_593, all: 14_934 }),
+    ("tests", Lines { code: 0, tests: 12_596, all: 14_937 }),
     ("xtask", Lines { code: 3_615, tests: 488, all: 5_061 }),
 ];
 

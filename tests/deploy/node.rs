@@ -256,7 +256,10 @@ fn a_new_machine_is_measured_in_parts() {
     assert!(said.starts_with("many 0 ") && said.contains("ranks-4: not asked") && said.contains("fleet: not asked"));
     assert_eq!(read(&measured.join("parts")), said);
     let many = read(&measured.join("many.txt"));
-    assert!(many.contains("peer-copy-makes-one-on-a-third") && many.contains("1 question simulated"), "{many}");
+    assert!(
+        many.contains("peer-copy-makes-one-on-a-third") && many.contains("2 questions (3 variants) simulated"),
+        "{many}"
+    );
     // What does not apply to a machine is no failure, and what is wrong is.
     assert_eq!(measure(&["startup"], "sim:no-such-machine").0, Some(4));
     assert_eq!(measure(&["all-of-it"], "sim:h200-x1").0, Some(2));
