@@ -122,7 +122,7 @@ struct Lines {
 /// lower it when a room has become smaller by more than a hundredth.
 const BUDGET: [(&str, Lines); 11] = [
     ("scenarios", Lines { code: 62, tests: 11, all: 112 }),
-    ("src/answers", Lines { code: 12_062, tests: 3_689, all: 20_094 }),
+    ("src/answers", Lines { code: 12_059, tests: 3_689, all: 20_090 }),
     ("src/calls", Lines { code: 1_160, tests: 157, all: 1_704 }),
     ("src/core", Lines { code: 10_774, tests: 3_767, all: 18_937 }),
     ("src/fake", Lines { code: 6_891, tests: 489, all: 9_945 }),
@@ -131,7 +131,7 @@ const BUDGET: [(&str, Lines); 11] = [
     ("src/render", Lines { code: 9_754, tests: 3_465, all: 15_786 }),
     ("src/trace", Lines { code: 5_787, tests: 2_210, all: 10_151 }),
     ("tests", Lines { code: 0, tests: 12_596, all: 14_937 }),
-    ("xtask", Lines { code: 3_615, tests: 488, all: 5_061 }),
+    ("xtask", Lines { code: 3_616, tests: 488, all: 5_062 }),
 ];
 
 /// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.

@@ -44,13 +44,11 @@ const OF_ITS_QUESTION: f64 = 0.7;
 /// So many of the nearest answers stand beside one that is claimed.
 const MOST_BESIDE_A_CLAIM: usize = 2;
 /// A text is about something else where less than this share of what is near has answers.
-const LEAST_SHARE: f64 = 0.26;
+const LEAST_SHARE: f64 = 0.40;
 /// A text that names CUDA needs so much less.
-const OF_CUDA: f64 = 0.264;
+const OF_CUDA: f64 = 0.125;
 /// Something pasted needs so much more.
-const OF_PASTED: f64 = 0.143;
-/// With each e-fold of its terms a text needs so much more: a long one is like many others by chance.
-const OF_LENGTH: f64 = 0.108;
+const OF_PASTED: f64 = 0.13;
 
 /// How sure it is that the first answer is right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -368,8 +366,7 @@ fn elsewhere<'a>(query: &Query) -> Option<Explanation<'a>> {
 fn is_about_something_else(query: &Query, neighbours: &NearestTexts<'_>) -> bool {
     let of_cuda = if query.is_about_cuda() { OF_CUDA } else { 0.0 };
     let of_pasted = if query.is_pasted { OF_PASTED } else { 0.0 };
-    let of_length = OF_LENGTH * (query.terms.len() as f64).ln_1p();
-    neighbours.share < LEAST_SHARE + of_pasted + of_length - of_cuda
+    neighbours.share < LEAST_SHARE + of_pasted - of_cuda
 }
 
 fn is_of_error(id: &str) -> bool {

@@ -16,11 +16,9 @@ const OF_RANK: [f64; 4] = [1.0, 0.7, 0.5, 0.4];
 const PAIR: f64 = 0.7;
 /// What the program says, and what was typed from memory, says so little about whether something else is meant: people
 /// in threads write otherwise.
-const OWN_SHARE: f64 = 0.3;
-/// Texts about something else count as if there were so many of them for each one that is answered.
-const OTHERS: f64 = 0.66;
+const OWN_SHARE: f64 = 0.42;
 /// Of a text so little is like all others that nothing is said of it.
-const HARDLY_LIKE: f64 = 0.033;
+const HARDLY_LIKE: f64 = 0.023;
 /// Two words stand for a pair behind this mark.
 const PAIR_MARK: char = '|';
 /// Shorter words have too many neighbours for a guess.
@@ -159,7 +157,8 @@ impl<'t> Ranking<'t> {
             }
         }
         let others = self.texts.iter().take(self.own).filter(|(_, answers)| answers.is_empty()).count();
-        outside *= OTHERS * (self.own - others) as f64 / others.max(1) as f64;
+        // As many are about something else as have answers, for the share.
+        outside *= (self.own - others) as f64 / others.max(1) as f64;
         NearestTexts { votes, share: (inside - outside) / (inside + outside + HARDLY_LIKE) }
     }
 
