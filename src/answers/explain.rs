@@ -45,6 +45,8 @@ const OF_ITS_QUESTION: f64 = 0.7;
 const MOST_BESIDE_A_CLAIM: usize = 2;
 /// A text is about something else where less than this share of what is near has answers.
 const LEAST_SHARE: f64 = 0.40;
+/// Fewer words that name nothing of CUDA say nothing: `progress` is like a capture in progress.
+const FEWEST_WORDS: usize = 2;
 /// A text that names CUDA needs so much less.
 const OF_CUDA: f64 = 0.125;
 /// Something pasted needs so much more.
@@ -364,6 +366,10 @@ fn elsewhere<'a>(query: &Query) -> Option<Explanation<'a>> {
 
 /// Whether the texts that are nearest to a query are about something else, or none is near.
 fn is_about_something_else(query: &Query, neighbours: &NearestTexts<'_>) -> bool {
+    let words = query.terms.iter().filter(|term| term.text.contains(char::is_alphabetic)).count();
+    if words < FEWEST_WORDS && !query.is_about_cuda() {
+        return true;
+    }
     let of_cuda = if query.is_about_cuda() { OF_CUDA } else { 0.0 };
     let of_pasted = if query.is_pasted { OF_PASTED } else { 0.0 };
     neighbours.share < LEAST_SHARE + of_pasted - of_cuda
