@@ -19,8 +19,8 @@ fn words(page: &str) -> usize {
 }
 
 #[test]
-fn the_readme_has_at_most_1500_words_and_the_page_of_the_wheel_300() {
-    for (path, most) in [(README, 1500), (WHEEL, 300)] {
+fn the_readme_has_at_most_1000_words_and_the_page_of_the_wheel_300() {
+    for (path, most) in [(README, 1000), (WHEEL, 300)] {
         let count = words(&page(path));
         assert!((100..=most).contains(&count), "{path} has {count} words, of at most {most}");
     }
