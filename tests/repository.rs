@@ -122,7 +122,7 @@ struct Lines {
 /// lower it when a room has become smaller by more than a hundredth.
 const BUDGET: [(&str, Lines); 11] = [
     ("scenarios", Lines { code: 62, tests: 11, all: 112 }),
-    ("src/answers", Lines { code: 12_064, tests: 3_689, all: 20_096 }),
+    ("src/answers", Lines { code: 12_064, tests: 3_690, all: 20_097 }),
     ("src/calls", Lines { code: 1_160, tests: 157, all: 1_704 }),
     ("src/core", Lines { code: 10_774, tests: 3_767, all: 18_937 }),
     ("src/fake", Lines { code: 6_891, tests: 489, all: 9_945 }),
