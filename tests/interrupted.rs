@@ -6,8 +6,9 @@ use crate::common;
 use std::fs;
 use std::path::Path;
 
+use cuda_pitfalls::judge::rejudge;
 use cuda_pitfalls::report::Report;
-use cuda_pitfalls::verdict::Kind;
+use cuda_pitfalls::verdict::{Kind, Reason};
 use rustix::process::Signal;
 
 use common::{LONGEST, Ran, Running, Scratch, eventually, part};
@@ -65,6 +66,26 @@ fn a_signal_of_a_scheduler_leaves_a_partial_report_and_exit_code_143() {
         let (ran, report) = interrupted_by(signal, "hang-long");
         ran.ended(143, "interrupted");
         assert_eq!(report.run.interrupted.as_deref(), Some(name));
+    }
+}
+
+/// One round of five is no answer: what was planned and what was made are in the report, and it can be judged again.
+#[test]
+fn a_question_that_was_cut_off_in_its_first_rounds_has_no_verdict() {
+    let scratch = Scratch::new();
+    let selectors = ["tests/selftest/clean.toml", "tests/selftest/hang-long.toml"];
+    let running = scratch.start(scratch.simulating(MACHINE, &selectors, &["--repeat", "5"]));
+    scratch.sleeper();
+    running.signal(Signal::INT);
+    running.wait(LONGEST).ended(130, "interrupted");
+    let mut report = scratch.stored().expect("a report is on disk and can be read");
+    for _ in 0..2 {
+        let clean = part(&report, "selftest/clean");
+        assert_eq!((clean.verdict.kind, clean.verdict.reason), (Kind::Inconclusive, Some(Reason::Interrupted)));
+        assert_eq!(clean.verdict.detail, "1 of 5 planned attempts of each case were made");
+        let plan = clean.plan.as_ref().expect("it was planned");
+        assert_eq!((plan.repeat, plan.planned), (1, Some(5)));
+        rejudge(&mut report);
     }
 }
 

@@ -124,13 +124,13 @@ const BUDGET: [(&str, Lines); 11] = [
     ("scenarios", Lines { code: 62, tests: 11, all: 112 }),
     ("src/answers", Lines { code: 12_064, tests: 3_690, all: 20_097 }),
     ("src/calls", Lines { code: 1_160, tests: 157, all: 1_704 }),
-    ("src/core", Lines { code: 10_774, tests: 3_767, all: 18_937 }),
+    ("src/core", Lines { code: 10_793, tests: 3_814, all: 19_021 }),
     ("src/fake", Lines { code: 6_891, tests: 489, all: 9_945 }),
     ("src/instrument", Lines { code: 5_149, tests: 462, all: 7_260 }),
-    ("src/program", Lines { code: 7_201, tests: 404, all: 9_553 }),
+    ("src/program", Lines { code: 7_202, tests: 404, all: 9_555 }),
     ("src/render", Lines { code: 9_754, tests: 3_465, all: 15_786 }),
     ("src/trace", Lines { code: 5_787, tests: 2_210, all: 10_151 }),
-    ("tests", Lines { code: 0, tests: 12_596, all: 14_937 }),
+    ("tests", Lines { code: 0, tests: 12_615, all: 14_958 }),
     ("xtask", Lines { code: 3_616, tests: 488, all: 5_062 }),
 ];
 

@@ -30,6 +30,9 @@ use crate::plan::Plan;
 use crate::report::{CaseReport, Report};
 use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
 
+/// The fewest attempts of each case for a verdict, unless fewer were planned. An unexpected verdict always needs them.
+const FEWEST: u32 = 3;
+
 /// The verdict on one scenario, from its attempts.
 ///
 /// Computes anew, and writes into `cases`, the reasons for which attempts do not count, the outcomes, and the outcome

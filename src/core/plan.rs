@@ -30,6 +30,10 @@ use crate::scenario::{Check, Expectation, Hazard, Needs, Python};
 pub struct Plan {
     /// Attempts of each case.
     pub repeat: u32,
+    /// Attempts of each case that were planned, if the run ended before all of them were made. `repeat` is then the
+    /// number that was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned: Option<u32>,
     /// The longest that one step may take.
     pub step_timeout_ms: u64,
     /// The longest that one attempt may take.

@@ -5,10 +5,10 @@ use crate::text::counts::tally;
 use crate::verdict::Invalidation;
 use crate::verdict::{Kind, Rate, Reason};
 
-use super::Facts;
 use super::outcomes::JudgedCase;
 use super::shows::{Shows, shows_polled};
 use super::strength::{percent, separation, upper_bound};
+use super::{FEWEST, Facts};
 
 /// A verdict that was not yet compared with the expectation.
 pub(super) struct Decision {
@@ -27,7 +27,7 @@ fn inconclusive(reason: Reason, detail: String) -> Decision {
 }
 
 pub(super) fn decide(plan: &Plan, seen: &[JudgedCase], facts: &Facts) -> Decision {
-    if let Some(decision) = too_few(plan, seen) {
+    if let Some(decision) = too_few(plan, seen).or_else(|| cut_off(plan)) {
         return decision;
     }
     let Some(trap) = find(seen, "trap") else {
@@ -157,5 +157,15 @@ fn too_few(plan: &Plan, seen: &[JudgedCase]) -> Option<Decision> {
             inconclusive(invalid.reason, detail)
         }
         None => inconclusive(Reason::TooFewAttempts, words),
+    })
+}
+
+/// The decision if the run ended before as many attempts were made as a verdict needs. Fewer are enough if the user or
+/// the file planned no more.
+fn cut_off(plan: &Plan) -> Option<Decision> {
+    let planned = plan.planned?;
+    (plan.repeat < planned.min(FEWEST)).then(|| {
+        let detail = format!("{} of {planned} planned attempts of each case were made", plan.repeat);
+        inconclusive(Reason::Interrupted, detail)
     })
 }

@@ -5,6 +5,8 @@ use crate::plan::Plan;
 use crate::report::{Attempt, CaseReport};
 use crate::verdict::{ExpectationMet, Reason, Verdict};
 
+use super::FEWEST;
+
 /// The cases that may have one more attempt now, as indices into the cases of the plan. An index is repeated if
 /// several attempts are missing.
 ///
@@ -45,13 +47,10 @@ fn missing(attempts: &[Attempt], repeat: usize) -> usize {
     attempts.len().min(repeat).saturating_sub(attempts.len() - contaminated.count())
 }
 
-/// The fewest attempts of each case for an unexpected verdict.
-const CONFIRMING: u32 = 3;
-
 /// How many attempts of each case an unexpected verdict still lacks. All attempts stay in the report, so more of them
 /// can show that attempts disagree, but cannot turn an unexpected verdict into an expected one.
 pub fn confirming_attempts(plan: &Plan, verdict: &Verdict) -> u32 {
-    if verdict.expectation == ExpectationMet::Unexpected { CONFIRMING.saturating_sub(plan.repeat) } else { 0 }
+    if verdict.expectation == ExpectationMet::Unexpected { FEWEST.saturating_sub(plan.repeat) } else { 0 }
 }
 
 #[cfg(test)]

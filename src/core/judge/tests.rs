@@ -131,6 +131,34 @@ fn too_few_attempts_give_the_most_frequent_doubt() {
 }
 
 #[test]
+fn a_run_that_was_cut_off_needs_three_attempts_of_each_case_unless_fewer_were_planned() {
+    let cut_off = |planned: Option<u32>, made: usize, trap: i64| {
+        let plan = Plan { repeat: made as u32, planned, ..pitfall() };
+        verdict_of(&plan, &vec![trap; made], &vec![2; made])
+    };
+    for (trap, kind) in [(1, Kind::Reproduced), (2, Kind::NotReproduced)] {
+        for (planned, made) in [(5, 1), (5, 2), (3, 1), (3, 2), (2, 1)] {
+            let verdict = cut_off(Some(planned), made, trap);
+            assert_eq!((verdict.kind, verdict.reason), (Kind::Inconclusive, Some(Reason::Interrupted)));
+            assert_eq!(verdict.detail, format!("{made} of {planned} planned attempts of each case were made"));
+            assert_eq!(verdict.expectation, ExpectationMet::NoExpectation);
+        }
+        for (planned, made) in [(5, 3), (5, 4), (10, 3)] {
+            assert_eq!(cut_off(Some(planned), made, trap).kind, kind);
+        }
+        // By `--quick`, `--repeat` or the file.
+        for made in 1..6 {
+            assert_eq!(cut_off(None, made, trap).kind, kind);
+        }
+    }
+    // What is missing of an attempt says more.
+    let plan = Plan { repeat: 2, planned: Some(5), ..pitfall() };
+    let mut trap = attempts(&[1; 2]);
+    trap[1].recording.incidents = vec![Invalidation { reason: Reason::Unsettled, detail: String::new() }];
+    assert_eq!(verdict(&plan, &mut cases(trap, attempts(&[2; 2]))).reason, Some(Reason::Unsettled));
+}
+
+#[test]
 fn extra_attempts_make_up_for_invalid_ones() {
     let mut trap = attempts(&[1; 6]);
     trap[2].recording.incidents = vec![Invalidation { reason: Reason::Unsettled, detail: String::new() }];

@@ -22,6 +22,7 @@ pub fn resolve(scenario: &Scenario, instance: &Instance, machine: &Machine, opti
     let repeat = if options.quick { 1 } else { options.repeat.unwrap_or(scenario.repeat) };
     Ok(Plan {
         repeat: repeat.max(1),
+        planned: None,
         step_timeout_ms: scenario.step_timeout_ms,
         timeout_ms: scenario.timeout_ms,
         used_gpus,

@@ -1,7 +1,8 @@
 //! One instance of a scenario on one libcudart: planning it, asking it in rounds, and judging it.
 //!
 //! A round is one attempt of every case. A run asks the first round of every question, then the second, and so on. So a
-//! run that is stopped has an answer to every question. A survey completes one question before it begins the next.
+//! run that is stopped after three rounds has an answer to every question. A survey completes one question before it
+//! begins the next.
 
 use std::collections::VecDeque;
 
@@ -148,7 +149,7 @@ impl OpenQuestion {
     /// Repeats attempts that others disturbed, confirms an unexpected verdict, and judges. All attempts must be in
     /// memory.
     ///
-    /// If `is_over`, no more attempts are made, and the whole rounds so far are judged.
+    /// If `is_over`, no more attempts are made, and the whole rounds so far are judged, if they are enough.
     pub(super) fn conclude(&mut self, asking: &mut Asking<'_>, is_over: bool) {
         if self.is_done() {
             return;
@@ -161,8 +162,9 @@ impl OpenQuestion {
 
     fn make_sure(&mut self, asking: &mut Asking<'_>, is_over: bool) -> Result<(), SupervisorError> {
         let Some(mut plan) = asking.done.plan.clone() else { return Ok(()) };
-        if is_over && self.rounds > 0 {
-            plan.repeat = plan.repeat.min(self.rounds);
+        if is_over && (1..plan.repeat).contains(&self.rounds) {
+            plan.planned = Some(plan.repeat);
+            plan.repeat = self.rounds;
         }
         if !is_over {
             self.make_again(asking, &plan)?;

@@ -1,5 +1,5 @@
 //! Asking the questions of a run in rounds: one attempt of every case of every question, then the second, and so on. A
-//! run that is stopped early has an answer to every question, although from fewer attempts.
+//! run that is stopped after three rounds has an answer to every question, although from fewer attempts.
 
 use std::time::Duration;
 
