@@ -18,8 +18,8 @@ const SETTLE_MS: u64 = 5_000;
 const BACK_BYTES: u64 = 2 << 20;
 
 impl Supervisor {
-    /// Reads every GPU until two readings agree, and records the last one. `step` is the step that has just ended;
-    /// `None` for the baseline and after the worker's end.
+    /// Reads every GPU until two readings of those of the run agree, and records the last one. `step` is the step that
+    /// has just ended; `None` for the baseline and after the worker's end.
     pub(super) fn read(&mut self, recording: &mut Recording, step: Option<usize>, after_exit: bool) {
         let deadline = clock::running_ns() + SETTLE_MS * 1_000_000;
         let mut before: Option<Snapshot> = None;
@@ -28,7 +28,7 @@ impl Supervisor {
                 Ok(snapshot) => snapshot,
                 Err(error) => return incident(recording, Reason::SamplerLost, error.to_string()),
             };
-            if before.as_ref().is_some_and(|before| differ_by(before, &snapshot) == Some(0)) {
+            if before.as_ref().is_some_and(|before| self.moved(before, &snapshot) == Some(0)) {
                 break snapshot;
             }
             if clock::running_ns() > deadline || is_overdue() {
@@ -54,13 +54,22 @@ impl Supervisor {
         let Some(baseline) = recording.snapshots.first().map(|snapshot| snapshot.snapshot.clone()) else { return };
         let deadline = clock::running_ns() + SETTLE_MS * 1_000_000;
         while let Ok(snapshot) = self.sampler.snapshot() {
-            let back = differ_by(&baseline, &snapshot).is_none_or(|bytes| bytes < BACK_BYTES);
+            let back = self.moved(&baseline, &snapshot).is_none_or(|bytes| bytes < BACK_BYTES);
             if back || clock::running_ns() > deadline || is_overdue() {
                 break;
             }
             std::thread::sleep(Duration::from_millis(5));
         }
         self.read(recording, None, true);
+    }
+
+    /// As [`differ_by`], over the GPUs of the run. Another run may be at work on the others.
+    fn moved(&self, first: &Snapshot, second: &Snapshot) -> Option<u64> {
+        let gpus = self.sampler.inventory.as_ref().map_or(&[][..], |inventory| &inventory.gpus);
+        differ_by(first, second, |place| match (&self.watched, gpus.get(place)) {
+            (Some(watched), Some(gpu)) => watched.contains(&gpu.uuid),
+            _ => true,
+        })
     }
 }
 
@@ -69,11 +78,11 @@ pub(super) fn incident(recording: &mut Recording, reason: Reason, detail: impl I
     recording.incidents.push(Invalidation { reason, detail: detail.into() });
 }
 
-/// The largest difference in memory between two readings, in bytes, over the GPUs that both read; `None` if they did
-/// not read the same GPUs.
-fn differ_by(first: &Snapshot, second: &Snapshot) -> Option<u64> {
-    let pairs = first.gpus.iter().zip(&second.gpus);
-    let differences = pairs.map(|(first, second)| match (first.used_bytes, second.used_bytes) {
+/// The largest difference in memory between two readings, in bytes, over the watched GPUs that both read; `None` if they
+/// did not read the same GPUs.
+fn differ_by(first: &Snapshot, second: &Snapshot, is_watched: impl Fn(usize) -> bool) -> Option<u64> {
+    let pairs = first.gpus.iter().zip(&second.gpus).enumerate().filter(|(place, _)| is_watched(*place));
+    let differences = pairs.map(|(_, (first, second))| match (first.used_bytes, second.used_bytes) {
         (Some(first), Some(second)) => Some(first.abs_diff(second)),
         (None, None) => Some(0),
         _ => None,
@@ -94,9 +103,20 @@ mod tests {
 
     #[test]
     fn readings_agree_only_on_the_same_gpus() {
-        assert_eq!(differ_by(&snapshot(&[Some(5), None]), &snapshot(&[Some(9), None])), Some(4));
-        assert_eq!(differ_by(&snapshot(&[Some(5)]), &snapshot(&[None])), None);
-        assert_eq!(differ_by(&snapshot(&[Some(5)]), &snapshot(&[Some(5), Some(5)])), None);
-        assert_eq!(differ_by(&snapshot(&[]), &snapshot(&[])), Some(0));
+        let differ_by = |first: &[Option<u64>], second: &[Option<u64>]| {
+            super::differ_by(&snapshot(first), &snapshot(second), |_| true)
+        };
+        assert_eq!(differ_by(&[Some(5), None], &[Some(9), None]), Some(4));
+        assert_eq!(differ_by(&[Some(5)], &[None]), None);
+        assert_eq!(differ_by(&[Some(5)], &[Some(5), Some(5)]), None);
+        assert_eq!(differ_by(&[], &[]), Some(0));
+    }
+
+    #[test]
+    fn a_gpu_of_another_run_is_not_waited_for() {
+        let (first, second) = (snapshot(&[Some(5), Some(7), None]), snapshot(&[Some(6), Some(900), Some(3)]));
+        assert_eq!(differ_by(&first, &second, |place| place == 0), Some(1));
+        assert_eq!(differ_by(&first, &second, |place| place < 2), Some(893));
+        assert_eq!(differ_by(&first, &second, |place| place == 2), None);
     }
 }

@@ -25,6 +25,8 @@ pub struct Supervisor {
     pub(super) lost: Option<u32>,
     /// The required provenance of workers' libraries; `None` until it is known.
     pub(super) provenance: Option<Provenance>,
+    /// UUIDs of the GPUs whose memory must settle; `None` for all.
+    pub(super) watched: Option<Vec<String>>,
     /// How to run Python lines; `None` if no interpreter is available or needed.
     pub(super) python: Option<PythonWorker>,
 }
@@ -50,6 +52,7 @@ impl Supervisor {
             interrupt,
             lost: None,
             provenance: None,
+            watched: None,
             python: None,
         })
     }
@@ -67,6 +70,11 @@ impl Supervisor {
     /// Sets the provenance of the run. A worker that maps libraries of another provenance gets an incident.
     pub fn expect(&mut self, provenance: Provenance) {
         self.provenance = Some(provenance);
+    }
+
+    /// Sets the GPUs of the run, by UUID, if it may not use all.
+    pub fn watch(&mut self, gpus: Option<Vec<String>>) {
+        self.watched = gpus;
     }
 
     /// Sets how to run Python lines.

@@ -101,6 +101,7 @@ impl Session {
         if !simulated && session.restrict.is_none() {
             session.obey_inherited_mask();
         }
+        session.supervisor.watch(session.restrict.clone());
         Ok(session)
     }
 
