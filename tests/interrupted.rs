@@ -89,6 +89,42 @@ fn a_question_that_was_cut_off_in_its_first_rounds_has_no_verdict() {
     }
 }
 
+/// The fourth attempt at the trap does not end.
+const LAST_HANGS: &str = r#"
+question = "Is the last round left out?"
+belief   = "No."
+repeat   = 4
+effect   = [{ at = "count", status = "OSError" }]
+
+[cases.trap]
+does   = "counts its attempts in a file"
+python = { needs = ["python >= 3.9"] }
+steps  = [
+  { py = "count = open('COUNT', 'a+'); count.write('x'); count.flush(); count.seek(0); made = count.read()" },
+  { py = "import time; time.sleep(600 if made == 'xxxx' else 0)", label = "count" },
+]
+
+[cases.control]
+does   = "does nothing"
+python = { needs = ["python >= 3.9"] }
+steps  = [{ py = "1", label = "count" }]
+"#;
+
+#[test]
+fn a_question_that_was_cut_off_in_its_last_round_is_judged_by_those_before() {
+    let scratch = Scratch::new();
+    let count = scratch.at("count");
+    let file = scratch.file("last-hangs.toml", LAST_HANGS.replace("COUNT", &count));
+    let running = scratch.start(scratch.simulating(MACHINE, &[&file], &["--allow", "code"]));
+    eventually("the last round has begun", LONGEST, || fs::read_to_string(&count).ok().filter(|made| made == "xxxx"));
+    running.signal(Signal::INT);
+    running.wait(LONGEST).ended(130, "interrupted");
+    let report = scratch.stored().expect("a report is on disk and can be read");
+    assert_eq!(report.scenarios[0].verdict.kind, Kind::NotReproduced, "{:?}", report.scenarios[0].verdict);
+    let plan = report.scenarios[0].plan.as_ref().expect("it was planned");
+    assert_eq!((plan.repeat, plan.planned), (3, Some(4)));
+}
+
 #[test]
 fn ctrl_c_ends_a_worker_that_is_deaf_to_sigterm_too() {
     interrupted_by(Signal::INT, "hang-long-deaf").0.ended(130, "interrupted");

@@ -294,7 +294,7 @@ impl Asking<'_> {
     }
 
     /// Whether no more attempts may be started: the user wants no more, or a process could not be killed.
-    fn is_over(&mut self) -> bool {
+    pub(super) fn is_over(&mut self) -> bool {
         let mut attempts = self.done.cases.iter().flat_map(|case| &case.attempts);
         self.session.supervisor.interrupt.check() || attempts.any(|attempt| attempt.recording.exit.unkillable)
     }

@@ -162,7 +162,8 @@ impl Rounds<'_> {
             question.round(asking);
             if is_last {
                 spool::bring_back(&mut asking.done.cases)?;
-                question.conclude(asking, false);
+                let is_over = asking.is_over();
+                question.conclude(asking, is_over);
             }
             let first = if round == 0 { question.so_far(asking) } else { None };
             first.into_iter().for_each(|answer| self.console.preliminary(answer));
