@@ -127,10 +127,10 @@ const BUDGET: [(&str, Lines); 11] = [
     ("src/core", Lines { code: 10_793, tests: 3_814, all: 19_021 }),
     ("src/fake", Lines { code: 6_891, tests: 489, all: 9_945 }),
     ("src/instrument", Lines { code: 5_161, tests: 472, all: 7_288 }),
-    ("src/program", Lines { code: 7_203, tests: 404, all: 9_556 }),
+    ("src/program", Lines { code: 7_204, tests: 404, all: 9_557 }),
     ("src/render", Lines { code: 9_754, tests: 3_465, all: 15_786 }),
     ("src/trace", Lines { code: 5_787, tests: 2_210, all: 10_151 }),
-    ("tests", Lines { code: 0, tests: 12_615, all: 14_958 }),
+    ("tests", Lines { code: 0, tests: 12_657, all: 15_005 }),
     ("xtask", Lines { code: 3_616, tests: 488, all: 5_062 }),
 ];
 
