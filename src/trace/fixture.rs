@@ -63,6 +63,7 @@ fn start(gpus: Vec<Gpu>) -> TraceStart {
         libcuda: Some("/usr/lib/libcuda.so.1".to_owned()),
         preload: true,
         all_calls: false,
+        ledger: false,
         limits: Vec::new(),
     }
 }

@@ -12,6 +12,7 @@ pub mod diagnosis;
 #[doc(hidden)]
 pub mod fixture;
 pub mod history;
+pub mod ledger;
 pub mod policy;
 mod read;
 mod redact;
@@ -20,6 +21,7 @@ mod status;
 pub mod tracer;
 
 pub use history::{Beside, ContextLife, History};
+pub use ledger::{Held, Holder, LedgerReading, LedgerReason, MemoryKind};
 pub use read::{Trace, TraceError, is_trace, lines};
 pub use redact::redacted;
 pub use stack::{Frame, FrameLanguage, FrameOwner, MODULE, Stack, line_in_words};
@@ -53,6 +55,10 @@ pub enum TraceLine {
     Event(Box<TraceEvent>),
     /// The memory of one GPU, whenever it has changed.
     Memory(Memory),
+    /// Who holds memory of a GPU (with `--memory`).
+    Holder(Box<Holder>),
+    /// What NVML charged to a process, and who held it (with `--memory`).
+    Ledger(LedgerReading),
     /// What a process did altogether, once it has ended.
     Counts(ProcessCounts),
     /// The last line. A document without it is incomplete.
@@ -97,6 +103,9 @@ pub struct TraceStart {
     /// Whether questions were counted, too, that frameworks ask before each small operation, such as
     /// `cuCtxGetDevice` (with `--all-calls`). Where they were not, counts say nothing about them.
     pub all_calls: bool,
+    /// Whether it was noted whose the memory is (with `--memory`).
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub ledger: bool,
     /// What is known from the start not to be seen, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub limits: Vec<String>,
@@ -359,6 +368,10 @@ pub struct CallCount {
     /// Those that returned an error.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub errors: u64,
+}
+
+fn is_not(flag: &bool) -> bool {
+    !flag
 }
 
 fn is_zero(number: &u64) -> bool {

@@ -3,7 +3,9 @@
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
-use super::{End, FILE, Memory, ProcessCounts, SCHEMA, TraceEvent, TraceLine, TraceProcess, TraceStart};
+use super::{
+    End, FILE, Holder, LedgerReading, Memory, ProcessCounts, SCHEMA, TraceEvent, TraceLine, TraceProcess, TraceStart,
+};
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::text::escape::terminal;
 use cuda_pitfalls_instrument::simulated::NO_DEVICE;
@@ -24,6 +26,10 @@ pub struct Trace {
     pub events: Vec<TraceEvent>,
     /// Memory of the GPUs, as changes.
     pub memory: Vec<Memory>,
+    /// Who holds memory (with `--memory`).
+    pub holders: Vec<Holder>,
+    /// Whose the memory was, in the order of time (with `--memory`).
+    pub ledger: Vec<LedgerReading>,
     /// What each process did altogether.
     pub counts: Vec<ProcessCounts>,
     /// The last line; none if the trace was cut short.
@@ -173,8 +179,8 @@ impl Trace {
         if let Some(why) = start.provenance.contradiction(&start.on, false) {
             return Err(LineError(why));
         }
-        let (processes, events, memory, counts) = Default::default();
-        Ok(Trace { start, processes, events, memory, counts, end: None })
+        let (processes, events, memory, holders, ledger, counts) = Default::default();
+        Ok(Trace { start, processes, events, memory, holders, ledger, counts, end: None })
     }
 
     /// Adds a line.
@@ -189,6 +195,8 @@ impl Trace {
             TraceLine::Process(process) => push(&mut self.processes, process),
             TraceLine::Event(event) => push(&mut self.events, *event),
             TraceLine::Memory(memory) => push(&mut self.memory, memory),
+            TraceLine::Holder(holder) => push(&mut self.holders, *holder),
+            TraceLine::Ledger(reading) => push(&mut self.ledger, reading),
             TraceLine::Counts(counts) => push(&mut self.counts, counts),
             TraceLine::End(end) => self.end = Some(end),
         }

@@ -29,6 +29,10 @@ pub fn redacted(line: TraceLine) -> TraceLine {
             }
             TraceLine::Event(event)
         }
+        TraceLine::Holder(mut holder) => {
+            redact_stack(&mut holder.stack);
+            TraceLine::Holder(holder)
+        }
         other => other,
     }
 }

@@ -101,6 +101,8 @@ pub struct TraceOptions {
     pub redact: bool,
     /// Whether to count queries too that frameworks make before each small operation.
     pub all_calls: bool,
+    /// Whether to note whose the memory of each GPU is.
+    pub ledger: bool,
     /// Calls that the forwarding libcuda answers by itself, as `cuInit=999`; empty where every call is passed on.
     pub returns: String,
     /// Which NVML the program finds.

@@ -51,6 +51,7 @@ impl Tracer {
             libcuda: machine.libcuda.as_ref().map(lossy),
             preload: options.preload,
             all_calls: options.all_calls,
+            ledger: options.ledger,
             limits,
         })));
     }
