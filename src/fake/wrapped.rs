@@ -17,6 +17,14 @@ enum Wrapping {
     Plain,
 }
 
+/// What a wrapper does for a trace that says whose memory is: the parts of its code.
+#[derive(Clone, Debug, Default)]
+struct OfMemory {
+    held: Option<String>,
+    gives_back: Option<String>,
+    around: Option<String>,
+}
+
 /// Variants of a name for the default stream of each thread.
 const VARIANTS: [&str; 3] = ["", "_ptsz", "_ptds"];
 
@@ -28,6 +36,7 @@ fn wrong(index: usize, why: &str) -> String {
 pub(crate) fn source(text: &str) -> Result<String, String> {
     let mut ways: BTreeMap<String, Wrapping> = BTreeMap::new();
     let mut lacking: BTreeSet<String> = BTreeSet::new();
+    let mut of_memory: BTreeMap<String, OfMemory> = BTreeMap::new();
     let mut words: BTreeMap<String, usize> = calls::all()
         .filter(|call| call.library == CallLibrary::Driver)
         .filter_map(|call| Some((call.name.to_owned(), words_of(call)?)))
@@ -55,6 +64,26 @@ pub(crate) fn source(text: &str) -> Result<String, String> {
                 words.extend(parts.map(|name| (name.to_owned(), count)));
                 continue;
             }
+            Some(word @ ("held" | "gives_back" | "around")) => {
+                let how = parts.next().ok_or_else(|| wrong(index, "a way is missing"))?;
+                let around = if word == "around" {
+                    around(how).ok_or_else(|| wrong(index, "an unknown time"))?
+                } else {
+                    String::new()
+                };
+                for name in parts {
+                    let known = of_memory.entry(name.to_owned()).or_default();
+                    let (part, code) = match word {
+                        "held" => (&mut known.held, how.to_owned()),
+                        "gives_back" => (&mut known.gives_back, how.to_owned()),
+                        _ => (&mut known.around, around.clone()),
+                    };
+                    if part.replace(code).is_some() {
+                        return Err(wrong(index, &format!("{name} stands here a second time")));
+                    }
+                }
+                continue;
+            }
             Some(_) => return Err(wrong(index, "an unknown word")),
         };
         for name in parts {
@@ -66,20 +95,48 @@ pub(crate) fn source(text: &str) -> Result<String, String> {
     // A special function may have a struct that no number of words describes.
     let special = ways.iter().filter(|(_, way)| **way == Wrapping::Special).map(|(name, _)| name.clone());
     let names: BTreeSet<String> = words.keys().cloned().chain(special).collect();
-    if let Some(unknown) = ways.keys().find(|name| !names.contains(*name)) {
+    if let Some(unknown) = ways.keys().chain(of_memory.keys()).find(|name| !names.contains(*name)) {
         return Err(format!("shim/calls.txt: the tables of calls do not have {unknown}"));
     }
-    let mut all: Vec<(String, usize, Wrapping)> = Vec::new();
+    let mut all: Vec<Wrapper> = Vec::new();
     for name in names {
         let way = ways.get(&name).cloned().unwrap_or(Wrapping::Plain);
-        let count = words.get(&name).copied().unwrap_or(0);
+        let words = words.get(&name).copied().unwrap_or(0);
+        let of_memory = of_memory.remove(&name).unwrap_or_default();
         let variants: &[&str] = if matches!(way, Wrapping::Use(_)) { &VARIANTS } else { &VARIANTS[..1] };
-        all.extend(variants.iter().map(|variant| (format!("{name}{variant}"), count, way.clone())));
+        all.extend(variants.iter().map(|variant| Wrapper {
+            name: format!("{name}{variant}"),
+            words,
+            way: way.clone(),
+            of_memory: of_memory.clone(),
+        }));
     }
-    if let Some(twice) = all.iter().map(|(name, ..)| name).find(|name| lacking.contains(*name)) {
+    if let Some(twice) = all.iter().map(|one| &one.name).find(|name| lacking.contains(*name)) {
         return Err(format!("shim/calls.txt: {twice} is wrapped and cannot be lacking"));
     }
     Ok(file(&all) + &lacking_functions(&lacking))
+}
+
+/// A function that is passed on.
+struct Wrapper {
+    name: String,
+    words: usize,
+    way: Wrapping,
+    of_memory: OfMemory,
+}
+
+/// When memory is read around a call, as Rust.
+fn around(when: &str) -> Option<String> {
+    if when == "every" {
+        return Some("Every".to_owned());
+    }
+    let (what, argument) = when.split_once(':')?;
+    let variant = match what {
+        "value" => "Value",
+        "launch" => "Launch",
+        _ => return None,
+    };
+    Some(format!("{variant}(a{})", argument.parse::<usize>().ok()?))
 }
 
 /// The functions that are there only for a driver that lacks them.
@@ -123,27 +180,27 @@ fn words_of(call: &Call) -> Option<usize> {
     (!is_in_memory).then_some(call.params.len())
 }
 
-fn file(all: &[(String, usize, Wrapping)]) -> String {
+fn file(all: &[Wrapper]) -> String {
     let mut out = format!("pub const COUNT: usize = {};\n", all.len());
     out += "pub static NAMES: [&str; COUNT] = [\n";
-    for (name, ..) in all {
+    for Wrapper { name, .. } in all {
         out += &format!("    \"{name}\\0\",\n");
     }
     out += "];\n/// Whether a function is a question that is wrapped only where all calls are counted.\n";
-    let questions: Vec<String> = all.iter().map(|(_, _, way)| (*way == Wrapping::Question).to_string()).collect();
+    let questions: Vec<String> = all.iter().map(|one| (one.way == Wrapping::Question).to_string()).collect();
     out += &format!("pub static QUESTIONS: [bool; COUNT] = [{}];\n", questions.join(", "));
     out += "/// Our functions, in the order of [`NAMES`].\npub struct Ours(pub [*const (); COUNT]);\n";
     out += "// SAFETY: addresses of functions, which are never written.\nunsafe impl Sync for Ours {}\n";
     out += "pub static OURS: Ours = Ours([\n";
-    for (name, _, way) in all {
+    for Wrapper { name, way, .. } in all {
         let path = if *way == Wrapping::Special { "crate::special::" } else { "" };
         out += &format!("    {path}{name} as *const (),\n");
     }
     out += "]);\n";
     out += INDEX;
-    for (index, (name, words, way)) in all.iter().enumerate() {
-        if *way != Wrapping::Special {
-            out += &wrapper(index, name, *words, way);
+    for (index, one) in all.iter().enumerate() {
+        if one.way != Wrapping::Special {
+            out += &wrapper(index, one);
         }
     }
     out
@@ -171,10 +228,10 @@ pub const fn index(name: &str) -> usize {
 }
 ";
 
-fn wrapper(index: usize, name: &str, words: usize, way: &Wrapping) -> String {
-    let parameters: Vec<String> = (0..words).map(|at| format!("a{at}: usize")).collect();
-    let arguments: Vec<String> = (0..words).map(|at| format!("a{at}")).collect();
-    let types = vec!["usize"; words].join(", ");
+fn wrapper(index: usize, Wrapper { name, words, way, of_memory }: &Wrapper) -> String {
+    let parameters: Vec<String> = (0..*words).map(|at| format!("a{at}: usize")).collect();
+    let arguments: Vec<String> = (0..*words).map(|at| format!("a{at}")).collect();
+    let types = vec!["usize"; *words].join(", ");
     let after = match way {
         Wrapping::Use(usage) => {
             let (first, rest) = usage.split_at(1);
@@ -189,6 +246,28 @@ fn wrapper(index: usize, name: &str, words: usize, way: &Wrapping) -> String {
         Wrapping::Told(kind) => format!("let number = crate::special::before_told({index}, \"{kind}\");"),
         _ => String::new(),
     };
+    let around = of_memory.around.as_deref().unwrap_or("First");
+    // What is told of a load has memory read, too.
+    let is_told = matches!(way, Wrapping::Told(kind) if kind == "module");
+    let is_free = if is_told { "if number > 0 { 0 } else " } else { "" };
+    let mut taken = String::new();
+    let mut returned = String::new();
+    let arguments = arguments.join(", ");
+    if let Some(held) = &of_memory.held {
+        taken += &format!(
+            "if crate::memory::is_taken(status) {{
+        // SAFETY: the call succeeded.
+        unsafe {{ crate::memory::{held}({index}, &[{arguments}]) }};
+    }}
+    "
+        );
+    }
+    if let Some(way) = &of_memory.gives_back {
+        let second = if *words > 1 { "a1" } else { "0" };
+        returned = format!("let returned = crate::memory::give_back(crate::memory::GivesBack::{way}, a0, {second});");
+        taken += "crate::memory::returned(status, returned);
+    ";
+    }
     format!(
         "
 /// # Safety
@@ -196,6 +275,8 @@ fn wrapper(index: usize, name: &str, words: usize, way: &Wrapping) -> String {
 #[unsafe(no_mangle)]
 pub unsafe extern \"C\" fn {name}({parameters}) -> u32 {{
     {before}
+    let around = {is_free}{{ crate::memory::before({index}, crate::memory::Around::{around}) }};
+    {returned}
     let status = match crate::returned::status({index}) {{
         Some(status) => status,
         // SAFETY: every argument is passed on as it came, in the register or word that it came in.
@@ -205,10 +286,10 @@ pub unsafe extern \"C\" fn {name}({parameters}) -> u32 {{
         }},
     }};
     crate::special::{after};
+    {taken}crate::memory::after({index}, around);
     status
 }}
 ",
         parameters = parameters.join(", "),
-        arguments = arguments.join(", "),
     )
 }

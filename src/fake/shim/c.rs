@@ -104,6 +104,14 @@ unsafe extern "C" {
     fn open(path: *const c_char, flags: c_int, ...) -> c_int;
     fn read(fd: c_int, bytes: *mut c_void, length: usize) -> isize;
     fn __errno_location() -> *mut c_int;
+    fn __cxa_atexit(handler: extern "C" fn(*mut c_void), argument: *mut c_void, library: *mut c_void) -> c_int;
+}
+
+/// Has a function called when the program exits.
+#[allow(dead_code, reason = "the forwarding library alone takes leave")]
+pub fn at_exit(handler: extern "C" fn(*mut c_void)) {
+    // SAFETY: the function stays: its library is never unloaded.
+    unsafe { __cxa_atexit(handler, std::ptr::null_mut(), std::ptr::null_mut()) };
 }
 
 /// `errno` as it was, put back when this is dropped: what a wrapper does must not show.
@@ -148,12 +156,33 @@ const PAGE: usize = 4096;
 
 /// Whether the eight bytes around an address can be read. The kernel looks at them before it looks at what is to be
 /// done with them, which nothing is.
-#[allow(dead_code, reason = "the hook alone is given pointers that may be bad")]
+#[allow(dead_code, reason = "each library has its own use of it")]
 fn is_readable(address: usize) -> bool {
     const NOTHING: i64 = !0;
     let (set, old, length) = (address & !7, 0usize, 8usize);
     // SAFETY: the call fails for what is to be done, whatever the address is.
     unsafe { syscall(SYS_RT_SIGPROCMASK, NOTHING, set, old, length) != 0 && *__errno_location() == EINVAL }
+}
+
+/// Words of memory of this process that may not be there.
+#[allow(dead_code, reason = "the forwarding library alone looks into Python")]
+#[derive(Default)]
+pub struct CheckedWords {
+    page: usize,
+}
+
+#[allow(dead_code, reason = "see above")]
+impl CheckedWords {
+    /// The aligned word at an address; none if there is none.
+    pub fn at(&mut self, address: usize) -> Option<usize> {
+        let page = address / PAGE;
+        if !address.is_multiple_of(size_of::<usize>()) || page == 0 || (self.page != page && !is_readable(address)) {
+            return None;
+        }
+        self.page = page;
+        // SAFETY: the kernel has just read in this page, and an aligned word lies in one page.
+        Some(unsafe { *(address as *const usize) })
+    }
 }
 
 /// Memory of this process that may not be there, read byte by byte.
@@ -208,13 +237,12 @@ pub unsafe fn call_injection(path: *const c_char) -> Option<c_int> {
     }
 }
 
-/// The return addresses of this thread, innermost first.
-pub fn frames() -> Vec<usize> {
-    const ROOM: usize = 96;
+/// The return addresses of this thread, innermost first: at most so many.
+pub fn frames<const ROOM: usize>() -> impl Iterator<Item = usize> {
     let mut found = [std::ptr::null_mut::<c_void>(); ROOM];
     // SAFETY: there is room for that many.
     let count = unsafe { backtrace(found.as_mut_ptr(), ROOM as c_int) };
-    found.iter().take(count.max(0) as usize).map(|frame| *frame as usize).collect()
+    found.into_iter().take(count.max(0) as usize).map(|frame| frame as usize)
 }
 
 /// The variables of this process whose name passes, read from `environ` itself.

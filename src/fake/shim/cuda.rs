@@ -10,8 +10,10 @@
 
 mod c;
 mod counts;
+mod memory;
 mod original;
 mod post;
+mod python;
 mod returned;
 mod shared;
 mod special;

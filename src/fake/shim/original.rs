@@ -4,17 +4,26 @@ use crate::wrapped::{COUNT, NAMES, OURS, QUESTIONS};
 use crate::{c, shared};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 const RTLD_NOLOAD: i32 = 4;
 
-/// The path of the real library, ended by NUL, and [`ALL_CALLS`] if questions are counted too. The tracer writes it
-/// into its copy of this library, behind the mark by which it finds the place.
+/// The path of the real library, and [`ALL_CALLS`] if questions are counted too, and [`MEMORY`] if it is noted whose
+/// memory is; each ended by NUL. The tracer writes it into its copy of this library, behind the mark by which it finds
+/// the place.
 #[used]
 #[unsafe(link_section = ".data")]
 static REAL: [u8; 1280] = shared::room(b"cuda-pitfalls:libcuda:");
 const MARK_BYTES: usize = 22;
 const ALL_CALLS: &[u8] = b"all calls";
+const MEMORY: &[u8] = b"memory";
+
+static NOTES_MEMORY: AtomicBool = AtomicBool::new(false);
+
+/// Whether it is noted whose memory is.
+pub fn notes_memory() -> bool {
+    NOTES_MEMORY.load(Ordering::Relaxed)
+}
 
 /// Where the real functions are; 0 for one that this driver does not have.
 static FUNCTIONS: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
@@ -33,7 +42,9 @@ pub fn find() {
     if library.is_null() {
         return;
     }
-    let counts_all = bytes.get(MARK_BYTES + path.count_bytes() + 1..).is_some_and(|rest| rest.starts_with(ALL_CALLS));
+    let mut words = bytes.get(MARK_BYTES + path.count_bytes() + 1..).unwrap_or_default().split(|byte| *byte == 0);
+    let counts_all = words.clone().any(|word| word == ALL_CALLS);
+    NOTES_MEMORY.store(words.any(|word| word == MEMORY), Ordering::Relaxed);
     let mut by_address = Vec::with_capacity(COUNT);
     for (index, name) in NAMES.iter().enumerate() {
         // SAFETY: the names end in NUL.

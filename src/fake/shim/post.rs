@@ -25,6 +25,8 @@ const TALLY: &[u8] = b"/tally\0";
 const FAKE: &[u8] = b"/machine/libcuda.so.1\0";
 /// No process tells more often than this that something is absent.
 const MOST_ABSENT: u32 = 64;
+/// How many return addresses are sent.
+const MOST_FRAMES: usize = 96;
 /// The longest path of a folder: a socket's has room for a hundred bytes.
 const LONGEST: usize = 100;
 
@@ -294,8 +296,8 @@ impl TracerMessage {
     /// opens for the tracer the file of its own line.
     pub fn parked(&mut self) -> &mut TracerMessage {
         self.key("frames");
-        let found = if is_heard() { c::frames() } else { Default::default() };
-        let frames: Vec<String> = found.iter().map(usize::to_string).collect();
+        let found = is_heard().then(c::frames::<MOST_FRAMES>);
+        let frames: Vec<String> = found.into_iter().flatten().map(|frame| frame.to_string()).collect();
         self.text.push('[');
         self.text.push_str(&frames.join(","));
         self.text.push(']');

@@ -433,12 +433,7 @@ pub unsafe extern "C" fn getenv(name: *const c_char) -> *mut c_char {
         let found = real_getenv(name);
         if bytes_of(name) == b"CUDA_VISIBLE_DEVICES" && post::is_heard() {
             let _errno = c::Errno::kept();
-            if c::frames()
-                .iter()
-                .skip(1)
-                .take(3)
-                .any(|frame| loader::file_of(*frame).is_some_and(|file| is_libcuda(&file)))
-            {
+            if c::frames::<4>().skip(1).any(|frame| loader::file_of(frame).is_some_and(|file| is_libcuda(&file))) {
                 let value = (!found.is_null()).then(|| bytes_of(found).to_vec());
                 let mut message = TracerMessage::event("mask_read", "getenv", post::number());
                 message.bytes("value", value.as_deref());

@@ -1,10 +1,11 @@
 //! What happens around a call that is passed on.
 
 use crate::counts::{self, GpuWork};
+use crate::memory::Around;
 use crate::post::{self, TracerMessage};
 use crate::state::{self, SUCCESS, real_function};
 use crate::wrapped::{NAMES, index};
-use crate::{c, original, returned, variable};
+use crate::{c, memory, original, returned, variable};
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -37,7 +38,7 @@ static IPC: Allowance = Allowance::new();
 static PEERS: Allowance = Allowance::new();
 static HOST: AtomicU32 = AtomicU32::new(0);
 
-fn name(index: usize) -> &'static str {
+pub fn name(index: usize) -> &'static str {
     NAMES[index].trim_end_matches('\0')
 }
 
@@ -117,7 +118,7 @@ fn tell_context(call: &str, change: &str, is_primary: bool, handle: usize, devic
 }
 
 /// The message with its GPU, if that is known.
-fn of_device(message: &mut TracerMessage, device: Option<i32>) -> &mut TracerMessage {
+pub fn of_device(message: &mut TracerMessage, device: Option<i32>) -> &mut TracerMessage {
     match device {
         Some(device) => message.number("device", i64::from(device)).word("uuid", &state::uuid(device)),
         None => message,
@@ -164,6 +165,7 @@ pub unsafe extern "C" fn cuInit(flags: u32) -> u32 {
         let mut message = TracerMessage::event("init_done", "cuInit", number);
         message.number("visible", i64::from(count)).list("gpus", uuids);
         message.number("status", 0).number("elapsed_ns", elapsed as i64).waiting().send(None);
+        memory::begin();
     } else if is_first_failure {
         let mut message = TracerMessage::event("init_done", "cuInit", number);
         message.number("status", i64::from(status)).number("elapsed_ns", elapsed as i64);
@@ -280,6 +282,7 @@ fn after_primary(call: &'static str, index: usize, change: &str, device: i32, wa
     after(index, status, false);
     if status == SUCCESS && was_active && !state::is_active(device) {
         state::note_primary(device, false);
+        memory::context_gone(Some(device), 0);
         if post::is_heard() {
             tell_context(call, change, true, 0, device);
         }
@@ -353,8 +356,11 @@ macro_rules! destroy {
         pub unsafe extern "C" fn $name(context: usize) -> u32 {
             let status = call!($text, fn(usize), context);
             after(index($text), status, false);
-            if status == SUCCESS && let Some(device) = state::forget_other(context) && post::is_heard() {
-                tell_context($text, "destroyed", false, context, device);
+            if status == SUCCESS && let Some(device) = state::forget_other(context) {
+                memory::context_gone(None, context);
+                if post::is_heard() {
+                    tell_context($text, "destroyed", false, context, device);
+                }
             }
             status
         }
@@ -368,7 +374,9 @@ destroy! { cuCtxDestroy "cuCtxDestroy", cuCtxDestroy_v2 "cuCtxDestroy_v2" }
 pub unsafe extern "C" fn cuCtxSetLimit(limit: i32, value: usize) -> u32 {
     let device = state::current_device();
     let after_launch = device.is_some_and(counts::has_launched);
+    let around = memory::before(index("cuCtxSetLimit"), Around::Every);
     let status = call!("cuCtxSetLimit", fn(i32, usize), limit, value);
+    memory::after(index("cuCtxSetLimit"), around);
     count(index("cuCtxSetLimit"), status);
     if LIMITS.take() {
         let mut message = TracerMessage::event("limit", "cuCtxSetLimit", post::number());
@@ -418,7 +426,13 @@ macro_rules! ipc_open {
         /// As above.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(pointer: usize, handle: IpcHandle, flags: u32) -> u32 {
+            let around = memory::before(index($text), Around::Every);
             let status = call!($text, fn(usize, IpcHandle, u32), pointer, handle, flags);
+            if memory::is_taken(status) {
+                // SAFETY: the call succeeded.
+                unsafe { memory::opened(index($text), &[pointer]) };
+            }
+            memory::after(index($text), around);
             after_opened($text, index($text), status)
         }
     )*};

@@ -2,6 +2,7 @@
 //! which GPU a thread works on.
 
 use crate::counts;
+use crate::memory;
 use crate::post::{self, TracerMessage};
 use std::cell::Cell;
 use std::ffi::c_int;
@@ -50,6 +51,7 @@ pub fn set_ready(visible: u32) {
 pub fn watch_forks() {
     extern "C" fn child() {
         counts::forget();
+        memory::forget();
         if IS_READY.load(Ordering::Acquire) && post::is_heard() {
             let contexts = ACTIVE.load(Ordering::Relaxed).count_ones() as i64;
             // SAFETY: it has no precondition.
@@ -122,6 +124,17 @@ pub fn note_primary(device: i32, active: bool) -> bool {
 /// Notes a context that is not a primary one.
 pub fn note_other(context: usize, device: i32) {
     OTHERS.lock().unwrap_or_else(PoisonError::into_inner).push((context, device));
+}
+
+/// Whether a context is not a primary one.
+pub fn is_other(context: usize) -> bool {
+    OTHERS.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|(known, _)| *known == context)
+}
+
+/// The devices whose primary contexts are known to be active.
+pub fn with_primary() -> impl Iterator<Item = i32> {
+    let active = ACTIVE.load(Ordering::Relaxed);
+    (0..64).filter(move |device| active & 1 << device != 0)
 }
 
 /// Forgets such a context; its device.

@@ -1,0 +1,792 @@
+//! Whose the memory of the GPUs is: what this process has taken and not given back, by the place that took it. In memory
+//! that the tracer can read even after the process was killed (src/trace/tracer/ledger.rs).
+//!
+//! Allocations are tallied here, each with its size and address; the tracer hears of a place once. What the driver takes
+//! for itself has no size in any call: the tracer reads the GPUs' memory around calls that may take some.
+
+use crate::counts::{self, DEVICES};
+use crate::post::{self, TracerMessage};
+use crate::state::{self, SUCCESS, real_function};
+use crate::{c, python, shared, special};
+use std::collections::HashMap;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Places that are kept apart; those beyond them share a row for each device.
+const ROWS: usize = 4096;
+const OWN_ROWS: usize = ROWS - DEVICES;
+/// The driver takes memory in blocks of this size.
+const BLOCK: usize = 2 << 20;
+/// The process tells of a new peak only if it is higher by this than the last of which it told, and by this part of it.
+const PEAK_BYTES: u64 = 2 << 20;
+const PEAK_PART: u64 = 64;
+/// Return addresses that tell one place from another, beside the lines of Python.
+const CALLERS: usize = 16;
+/// How often memory is read around a call in one process.
+const MOST_AROUND: u32 = 50_000;
+/// Values whose first use is found: functions and graphs that are launched.
+const VALUES: usize = 1 << 15;
+const PROBES: usize = 16;
+
+/// `CU_MEM_LOCATION_TYPE_DEVICE`.
+const LOCATION_DEVICE: u32 = 1;
+/// `CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT`.
+const POOL_RESERVED: i32 = 5;
+/// `CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT`.
+const GRAPH_RESERVED: i32 = 2;
+
+/// What an allocation is, by the number and the word that the tracer knows.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Kind {
+    Allocation = 1,
+    Array,
+    Pool,
+    Physical,
+    Managed,
+    Imported,
+}
+
+impl Kind {
+    const fn word(self) -> &'static str {
+        match self {
+            Kind::Allocation => "allocation",
+            Kind::Array => "array",
+            Kind::Pool => "pool",
+            Kind::Physical => "physical",
+            Kind::Managed => "managed",
+            Kind::Imported => "imported",
+        }
+    }
+}
+
+/// What the tracer reads of a device: words of which the last are not used.
+#[repr(C)]
+struct DeviceWords {
+    rounding: AtomicU64,
+    pool_rest: AtomicU64,
+    graph: AtomicU64,
+    live: AtomicU64,
+    changes: AtomicU64,
+    _unused: [AtomicU64; 3],
+}
+
+/// What the tracer reads of a place.
+#[repr(C)]
+struct RowWords {
+    live: AtomicU64,
+    count: AtomicU64,
+    /// The kind, the device and the function.
+    about: AtomicU64,
+    ever: AtomicU64,
+}
+
+#[repr(C)]
+struct Page {
+    devices: [DeviceWords; DEVICES],
+    rows: [RowWords; ROWS],
+}
+
+/// A place that takes memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Place {
+    kind: Kind,
+    device: usize,
+    index: usize,
+    callers: u64,
+}
+
+/// By what an allocation is known. Addresses and handles are numbers that may be the same.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Name {
+    Pointer(usize),
+    Array(usize),
+    Physical(usize),
+    External(usize),
+}
+
+/// An allocation that was not given back.
+#[derive(Clone, Copy)]
+struct Held {
+    row: usize,
+    kind: Kind,
+    device: usize,
+    bytes: u64,
+    /// The context in which it was made, with which it goes.
+    context: usize,
+    /// The pool that it lies in; 0 for none.
+    pool: usize,
+    /// The handle and the mappings that keep physical memory.
+    references: u32,
+}
+
+/// A pool of the driver.
+struct MemoryPool {
+    handle: usize,
+    device: usize,
+    live: u64,
+    reserved: u64,
+}
+
+#[derive(Default)]
+struct Tally {
+    places: HashMap<Place, usize>,
+    held: HashMap<Name, Held>,
+    /// How many allocations lie in a block that none fills, by device and number.
+    blocks: HashMap<(usize, usize), u32>,
+    pools: Vec<MemoryPool>,
+    /// Mappings of physical memory: the address, with length and handle.
+    mappings: HashMap<usize, (usize, usize)>,
+    /// The most that was live on each device, and of which the tracer was told.
+    most: Vec<u64>,
+    told: Vec<u64>,
+}
+
+static IS_ON: AtomicBool = AtomicBool::new(false);
+static PAGE: AtomicPtr<Page> = AtomicPtr::new(std::ptr::null_mut());
+/// The tally of this process. A forked child gets another, because a lock that was held stays so in it.
+static TALLY: AtomicPtr<Mutex<Tally>> = AtomicPtr::new(std::ptr::null_mut());
+static AROUND: AtomicU32 = AtomicU32::new(0);
+static SEEN: [AtomicUsize; VALUES] = [const { AtomicUsize::new(0) }; VALUES];
+/// Whether something was given back to a pool, which keeps it until a synchronisation.
+static IS_POOL_CHANGED: AtomicBool = AtomicBool::new(false);
+/// Whether a graph was made.
+static HAS_GRAPHS: AtomicBool = AtomicBool::new(false);
+
+/// Whether the trace is to say whose memory is.
+#[inline]
+fn is_on() -> bool {
+    IS_ON.load(Ordering::Relaxed)
+}
+
+/// Begins in a process that has initialised the driver, and tells the tracer.
+pub fn begin() {
+    if !crate::original::notes_memory() || is_on() || !post::is_heard() {
+        return;
+    }
+    let Some((page, descriptor)) = shared::memory(c"cuda-pitfalls-memory", size_of::<Page>()) else { return };
+    PAGE.store(page.cast(), Ordering::Release);
+    TALLY.store(Box::into_raw(Box::default()), Ordering::Release);
+    let mut message = TracerMessage::new("ledger", "cuInit", post::number());
+    message.number("devices", DEVICES as i64).number("rows", ROWS as i64).waiting().send(Some(descriptor));
+    shared::close_descriptor(descriptor);
+    IS_ON.store(true, Ordering::Release);
+    c::at_exit(leaving);
+}
+
+/// The end of the process, before the driver's own: its handler was registered in `cuInit`.
+extern "C" fn leaving(_: *mut c_void) {
+    if is_on() {
+        refresh();
+        TracerMessage::new("leaving", "exit", post::number()).waiting().send(None);
+    }
+}
+
+/// A forked child has nothing of its own.
+pub fn forget() {
+    IS_ON.store(false, Ordering::Release);
+    TALLY.store(std::ptr::null_mut(), Ordering::Release);
+    PAGE.store(std::ptr::null_mut(), Ordering::Release);
+}
+
+fn page() -> Option<&'static Page> {
+    // SAFETY: null, or a mapping of this size that is never taken back.
+    unsafe { PAGE.load(Ordering::Acquire).as_ref() }
+}
+
+fn tally() -> Option<MutexGuard<'static, Tally>> {
+    // SAFETY: null, or a value that is never taken back.
+    let tally = unsafe { TALLY.load(Ordering::Acquire).as_ref() }?;
+    Some(tally.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// A step of FNV-1a over words.
+pub fn mix(hash: u64, word: usize) -> u64 {
+    (hash.rotate_left(23) ^ word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+fn callers() -> u64 {
+    python::fingerprint(c::frames::<CALLERS>().fold(0, mix))
+}
+
+/// When memory is read around a call.
+#[derive(Clone, Copy)]
+pub enum Around {
+    /// When the function is called first.
+    First,
+    /// Whenever it is called.
+    Every,
+    /// When it is called first with a value.
+    Value(usize),
+    /// When a function or graph is launched first.
+    Launch(usize),
+}
+
+/// Before a call: has memory read, if the call may take some in the driver. The number of what was told; 0 for nothing.
+#[inline]
+pub fn before(index: usize, around: Around) -> u64 {
+    if is_on() { ask_before(index, around) } else { 0 }
+}
+
+fn ask_before(index: usize, around: Around) -> u64 {
+    let is_wanted = match around {
+        Around::First => !counts::was_called(index),
+        Around::Every => true,
+        Around::Value(value) => is_new(value),
+        Around::Launch(value) => is_new(!value),
+    };
+    if !is_wanted || AROUND.fetch_add(1, Ordering::Relaxed) >= MOST_AROUND {
+        return 0;
+    }
+    let _errno = c::Errno::kept();
+    refresh();
+    let number = post::number();
+    TracerMessage::new("before", special::name(index), number).waiting().send(None);
+    number
+}
+
+/// Whether a value is met for the first time. Where there is no more room it is not.
+fn is_new(value: usize) -> bool {
+    let start = mix(0, value) as usize >> 7;
+    for place in (0..PROBES).map(|step| &SEEN[(start + step) % VALUES]) {
+        match place.load(Ordering::Relaxed) {
+            known if known == value => return false,
+            0 if place.compare_exchange(0, value, Ordering::Relaxed, Ordering::Relaxed).is_ok() => return true,
+            _ => {}
+        }
+    }
+    false
+}
+
+/// After a call around which memory is read.
+#[inline]
+pub fn after(index: usize, number: u64) {
+    if number != 0 {
+        ask_after(index, number);
+    }
+}
+
+#[cold]
+fn ask_after(index: usize, number: u64) {
+    let _errno = c::Errno::kept();
+    refresh();
+    let mut message = TracerMessage::new("after", special::name(index), number);
+    special::of_device(&mut message, state::current_device()).parked().send(None);
+}
+
+/// Asks the driver what pools and graphs have reserved.
+fn refresh() {
+    let _errno = c::Errno::kept();
+    let (Some(page), Some(mut tally)) = (page(), tally()) else { return };
+    let mut rest = [0; DEVICES];
+    for pool in &mut tally.pools {
+        pool.reserved = reserved(pool.handle).unwrap_or(pool.reserved);
+        rest[pool.device] += pool.reserved.saturating_sub(pool.live);
+    }
+    for pool in &tally.pools {
+        page.devices[pool.device].pool_rest.store(rest[pool.device], Ordering::Relaxed);
+    }
+    drop(tally);
+    if HAS_GRAPHS.load(Ordering::Relaxed) {
+        for device in state::with_primary() {
+            if let Some(bytes) = of_graphs(device) {
+                page.devices[place(device)].graph.store(bytes, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// What a pool has reserved.
+fn reserved(pool: usize) -> Option<u64> {
+    let mut bytes = 0u64;
+    let ask = real_function!("cuMemPoolGetAttribute", fn(usize, i32, *mut u64))?;
+    // SAFETY: the attribute is a number of 64 bits.
+    (unsafe { ask(pool, POOL_RESERVED, &mut bytes) } == SUCCESS).then_some(bytes)
+}
+
+/// What graphs have reserved on a device.
+fn of_graphs(device: i32) -> Option<u64> {
+    let mut bytes = 0u64;
+    let ask = real_function!("cuDeviceGetGraphMemAttribute", fn(i32, i32, *mut u64))?;
+    // SAFETY: the attribute is a number of 64 bits.
+    (unsafe { ask(device, GRAPH_RESERVED, &mut bytes) } == SUCCESS).then_some(bytes)
+}
+
+fn place(device: i32) -> usize {
+    (device.max(0) as usize).min(DEVICES - 1)
+}
+
+fn current_context() -> usize {
+    let mut context = 0usize;
+    // SAFETY: the function writes one pointer.
+    let _ = real_function!("cuCtxGetCurrent", fn(*mut usize)).map(|ask| unsafe { ask(&mut context) });
+    context
+}
+
+/// The word at an address that a call has written or read.
+///
+/// # Safety
+/// The call succeeded, so the address is null or that of such a word.
+unsafe fn word(address: usize) -> usize {
+    let address = address as *const usize;
+    // SAFETY: the caller vouches for it.
+    if address.is_null() { 0 } else { unsafe { address.read_unaligned() } }
+}
+
+/// Notes an allocation on the device of the current context.
+fn hold(index: usize, name: Name, kind: Kind, bytes: u64, pool: usize) {
+    if let Some(device) = state::current_device() {
+        hold_on(place(device), index, name, kind, bytes, pool);
+    }
+}
+
+fn hold_on(device: usize, index: usize, name: Name, kind: Kind, bytes: u64, pool: usize) {
+    let _errno = c::Errno::kept();
+    let callers = callers();
+    let context = if matches!(kind, Kind::Physical) { 0 } else { current_context() };
+    let (Some(page), Some(mut tally)) = (page(), tally()) else { return };
+    // It was given back on a way that is not seen.
+    tally.give_back(page, name);
+    let new = tally.places.len();
+    let row = *tally.places.entry(Place { kind, device, index, callers }).or_insert(new.min(OWN_ROWS));
+    let is_new = row == new && row < OWN_ROWS;
+    let row = if row < OWN_ROWS { row } else { OWN_ROWS + device };
+    if new > OWN_ROWS + ROWS {
+        tally.places.retain(|_, row| *row < OWN_ROWS);
+    }
+    let number = if row < OWN_ROWS { kind as u64 } else { 255 };
+    page.rows[row].about.store(number | (device as u64) << 8 | (index as u64) << 32, Ordering::Relaxed);
+    page.rows[row].ever.fetch_add(1, Ordering::Relaxed);
+    tally.take(page, name, Held { row, kind, device, bytes, context, pool, references: 1 });
+    drop(tally);
+    if is_new {
+        tell_holder(index, row, kind, device);
+    }
+}
+
+#[cold]
+fn tell_holder(index: usize, row: usize, kind: Kind, device: usize) {
+    refresh();
+    let mut message = TracerMessage::new("holder", special::name(index), post::number());
+    special::of_device(&mut message, Some(device as i32)).number("row", row as i64);
+    message.word("memory", kind.word()).parked().send(None);
+}
+
+impl Tally {
+    /// Adds an allocation.
+    fn take(&mut self, page: &Page, name: Name, held: Held) {
+        let blocks = self.change_blocks(name, held, true);
+        change(page, held, blocks, true);
+        if let Some(pool) = self.pools.iter_mut().find(|pool| pool.handle == held.pool) {
+            pool.live += held.bytes;
+        }
+        self.held.insert(name, held);
+        let live = self.live(page, held.device);
+        if self.most.is_empty() {
+            (self.most, self.told) = (vec![0; DEVICES], vec![0; DEVICES]);
+        }
+        self.most[held.device] = self.most[held.device].max(live);
+    }
+
+    /// Takes an allocation out.
+    fn give_back(&mut self, page: &Page, name: Name) -> Option<Held> {
+        let held = self.held.remove(&name)?;
+        let blocks = self.change_blocks(name, held, false);
+        change(page, held, blocks, false);
+        if let Some(pool) = self.pools.iter_mut().find(|pool| pool.handle == held.pool) {
+            pool.live = pool.live.saturating_sub(held.bytes);
+        }
+        Some(held)
+    }
+
+    /// How many bytes of blocks are taken or given back with an allocation, which shares its first and its last block with
+    /// others.
+    fn change_blocks(&mut self, name: Name, held: Held, is_taken: bool) -> u64 {
+        let Name::Pointer(start) = name else { return held.bytes };
+        if held.kind != Kind::Allocation || held.bytes == 0 {
+            return held.bytes;
+        }
+        let end = start.saturating_add(held.bytes as usize);
+        let (first, last) = (start / BLOCK, (end - 1) / BLOCK);
+        let mut whole = last + 1 - first;
+        for number in [first, last].into_iter().take(if first == last { 1 } else { 2 }) {
+            if number * BLOCK >= start && (number + 1) * BLOCK <= end {
+                continue;
+            }
+            let others = self.blocks.entry((held.device, number)).or_default();
+            *others = if is_taken { *others + 1 } else { others.saturating_sub(1) };
+            match (*others, is_taken) {
+                (0, _) => drop(self.blocks.remove(&(held.device, number))),
+                (1, true) => {}
+                _ => whole -= 1,
+            }
+        }
+        (whole * BLOCK) as u64
+    }
+
+    fn live(&self, page: &Page, device: usize) -> u64 {
+        let words = &page.devices[device];
+        words.live.load(Ordering::Relaxed) + words.rounding.load(Ordering::Relaxed)
+    }
+
+    /// Whether a device holds so much more than ever before that the tracer is to be told, now that some is given back.
+    fn is_peak(&mut self, page: &Page, device: usize) -> bool {
+        let live = self.live(page, device);
+        let (Some(most), Some(told)) = (self.most.get(device), self.told.get_mut(device)) else { return false };
+        let is_told = live >= *most && live > *told + PEAK_BYTES.max(*told / PEAK_PART);
+        if is_told {
+            *told = live;
+        }
+        is_told
+    }
+}
+
+/// Writes what an allocation changes, of which the blocks have so many bytes.
+fn change(page: &Page, held: Held, blocks: u64, is_taken: bool) {
+    let (row, words) = (&page.rows[held.row], &page.devices[held.device]);
+    let add = |word: &AtomicU64, bytes: u64| {
+        word.fetch_add(if is_taken { bytes } else { bytes.wrapping_neg() }, Ordering::Relaxed);
+    };
+    add(&row.live, held.bytes);
+    add(&row.count, 1);
+    add(&words.live, held.bytes);
+    add(&words.rounding, blocks.wrapping_sub(held.bytes));
+    words.changes.fetch_add(1, Ordering::Relaxed);
+}
+
+/// What a call is about to give back.
+#[inline]
+pub fn give_back(way: GivesBack, first: usize, second: usize) -> Option<Returned> {
+    if !is_on() {
+        return None;
+    }
+    // The free of nothing is common.
+    let name = match way {
+        GivesBack::Pointer if first != 0 => Name::Pointer(first),
+        GivesBack::Array => Name::Array(first),
+        GivesBack::Handle => Name::Physical(first),
+        GivesBack::External => Name::External(first),
+        GivesBack::Mapping => return unmap(first, second),
+        GivesBack::Pointer => return None,
+    };
+    take_out(name)
+}
+
+/// By what a call names the memory that it gives back.
+#[derive(Clone, Copy)]
+pub enum GivesBack {
+    Pointer,
+    Array,
+    Handle,
+    External,
+    /// Addresses at which physical memory is mapped.
+    Mapping,
+}
+
+/// What was taken out of the tally before the call that gives it back.
+pub struct Returned(Vec<(Name, Held)>);
+
+fn take_out(name: Name) -> Option<Returned> {
+    let _errno = c::Errno::kept();
+    tell_peak(name);
+    let (page, mut tally) = (page()?, tally()?);
+    if matches!(name, Name::Physical(_)) {
+        let held = tally.held.get_mut(&name)?;
+        held.references = held.references.saturating_sub(1);
+        if held.references > 0 {
+            return None;
+        }
+    }
+    let held = tally.give_back(page, name)?;
+    if held.pool != 0 {
+        IS_POOL_CHANGED.store(true, Ordering::Relaxed);
+    }
+    Some(Returned(vec![(name, held)]))
+}
+
+/// Has the tracer look before something is given back, if there was never more. Another process's thread that reaches
+/// the same peak finds it told.
+fn tell_peak(name: Name) {
+    let Some((page, mut tally)) = page().zip(tally()) else { return };
+    let Some(device) = tally.held.get(&name).map(|held| held.device) else { return };
+    let is_peak = tally.is_peak(page, device);
+    drop(tally);
+    if is_peak {
+        refresh();
+        let mut message = TracerMessage::new("peak", "", post::number());
+        special::of_device(&mut message, Some(device as i32)).waiting().send(None);
+    }
+}
+
+/// After a call that was to give something back: puts it back if the call failed.
+#[inline]
+pub fn returned(status: u32, taken: Option<Returned>) {
+    if let Some(Returned(all)) = taken.filter(|_| status != SUCCESS)
+        && let Some((page, mut tally)) = page().zip(tally())
+    {
+        all.into_iter().for_each(|(name, held)| tally.take(page, name, held));
+    }
+}
+
+/// Forgets the mappings within a range, and the physical memory that only they kept.
+fn unmap(start: usize, bytes: usize) -> Option<Returned> {
+    let mut tally = tally()?;
+    let end = start.saturating_add(bytes);
+    let within: Vec<usize> = tally
+        .mappings
+        .iter()
+        .filter(|(at, (length, _))| **at >= start && **at + length <= end)
+        .map(|it| *it.0)
+        .collect();
+    let handles: Vec<usize> = within.iter().filter_map(|at| Some(tally.mappings.remove(at)?.1)).collect();
+    drop(tally);
+    let all = handles.into_iter().filter_map(|handle| take_out(Name::Physical(handle)));
+    Some(Returned(all.flat_map(|taken| taken.0).collect()))
+}
+
+/// A context has gone, and all memory with it: a primary one by its device, or another by its handle.
+pub fn context_gone(device: Option<i32>, context: usize) {
+    let Some((page, mut tally)) = page().zip(tally()) else { return };
+    let is_gone = |held: &Held| match device {
+        Some(device) => held.device == place(device) && held.context != 0 && !state::is_other(held.context),
+        None => held.context == context,
+    };
+    let gone: Vec<Name> = tally.held.iter().filter(|(_, held)| is_gone(held)).map(|(name, _)| *name).collect();
+    for name in gone {
+        tally.give_back(page, name);
+    }
+}
+
+/// What a call that succeeded has taken, by its arguments: one function for each way of calls.txt.
+///
+/// # Safety
+/// The arguments are those of a call that succeeded; so everywhere below.
+pub unsafe fn alloc(index: usize, args: &[usize]) {
+    // SAFETY: the caller vouches for it; so everywhere below.
+    hold(index, Name::Pointer(unsafe { word(args[0]) }), Kind::Allocation, args[1] as u64, 0);
+}
+
+/// # Safety
+/// As above.
+pub unsafe fn managed(index: usize, args: &[usize]) {
+    // SAFETY: as above.
+    hold(index, Name::Pointer(unsafe { word(args[0]) }), Kind::Managed, args[1] as u64, 0);
+}
+
+/// # Safety
+/// As above.
+pub unsafe fn pitch(index: usize, args: &[usize]) {
+    // SAFETY: as above.
+    let (pointer, pitch) = unsafe { (word(args[0]), word(args[1])) };
+    hold(index, Name::Pointer(pointer), Kind::Allocation, pitch.saturating_mul(args[3]) as u64, 0);
+}
+
+/// From the current pool of the stream's device.
+///
+/// # Safety
+/// As above.
+pub unsafe fn pool(index: usize, args: &[usize]) {
+    let mut pool = 0usize;
+    let device = state::current_device().unwrap_or(0);
+    // SAFETY: the function writes one pointer.
+    let _ = real_function!("cuDeviceGetMemPool", fn(*mut usize, i32)).map(|ask| unsafe { ask(&mut pool, device) });
+    // SAFETY: as above.
+    unsafe { from_pool(index, args[0], args[1], pool, args[2]) };
+}
+
+/// # Safety
+/// As above.
+pub unsafe fn named_pool(index: usize, args: &[usize]) {
+    // SAFETY: as above.
+    unsafe { from_pool(index, args[0], args[1], args[2], args[3]) };
+}
+
+/// # Safety
+/// As above.
+unsafe fn from_pool(index: usize, pointer: usize, bytes: usize, pool: usize, stream: usize) {
+    let mut capturing = 0i32;
+    // SAFETY: the function writes one int.
+    let _ =
+        real_function!("cuStreamIsCapturing", fn(usize, *mut i32)).map(|ask| unsafe { ask(stream, &mut capturing) });
+    let Some(device) = state::current_device().filter(|_| capturing == 0) else { return };
+    if let Some(mut tally) = tally()
+        && !tally.pools.iter().any(|known| known.handle == pool)
+    {
+        tally.pools.push(MemoryPool { handle: pool, device: place(device), live: 0, reserved: 0 });
+    }
+    // SAFETY: as above.
+    hold(index, Name::Pointer(unsafe { word(pointer) }), Kind::Pool, bytes as u64, pool);
+    let is_grown = tally().is_some_and(|tally| tally.pools.iter().any(|pool| pool.live > pool.reserved));
+    if is_grown {
+        refresh();
+    }
+}
+
+/// # Safety
+/// As above.
+pub unsafe fn pool_gone(_index: usize, args: &[usize]) {
+    if let Some(mut tally) = tally() {
+        tally.pools.retain(|pool| pool.handle != args[0]);
+    }
+}
+
+/// After a synchronisation, at which pools give back what they need not keep.
+///
+/// # Safety
+/// As above.
+pub unsafe fn synced(_index: usize, _args: &[usize]) {
+    if IS_POOL_CHANGED.swap(false, Ordering::Relaxed) {
+        refresh();
+    }
+}
+
+/// # Safety
+/// As above.
+pub unsafe fn graph(_index: usize, _args: &[usize]) {
+    HAS_GRAPHS.store(true, Ordering::Relaxed);
+}
+
+/// `CUDA_ARRAY_DESCRIPTOR`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct ArrayDescriptor {
+    width: usize,
+    height: usize,
+    format: u32,
+    channels: u32,
+}
+
+/// `CUDA_ARRAY3D_DESCRIPTOR`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Array3dDescriptor {
+    width: usize,
+    height: usize,
+    depth: usize,
+    format: u32,
+    channels: u32,
+    flags: u32,
+}
+
+/// `CUDA_ARRAY3D_SPARSE` and `CUDA_ARRAY3D_DEFERRED_MAPPING`: their memory is mapped by other calls.
+const UNBACKED: u32 = 0x40 | 0x80;
+
+impl Array3dDescriptor {
+    /// The bytes of so many levels, each half as wide as the one before.
+    fn bytes(self, levels: u32) -> u64 {
+        let of_format = match self.format {
+            0x01 | 0x08 => 1,
+            0x02 | 0x09 | 0x10 => 2,
+            _ => 4,
+        };
+        let texel = u64::from(self.channels.max(1)) * of_format;
+        let level = |level: u32| {
+            let sides = [self.width, self.height, self.depth].map(|side| (side as u64 >> level.min(63)).max(1));
+            sides.into_iter().fold(texel, u64::saturating_mul)
+        };
+        if self.flags & UNBACKED != 0 { 0 } else { (0..levels.clamp(1, 32)).map(level).sum() }
+    }
+}
+
+/// # Safety
+/// As above.
+pub unsafe fn array(index: usize, args: &[usize]) {
+    // SAFETY: as above.
+    let (handle, flat) = unsafe { (word(args[0]), (args[1] as *const ArrayDescriptor).read_unaligned()) };
+    let ArrayDescriptor { width, height, format, channels } = flat;
+    let bytes = Array3dDescriptor { width, height, depth: 1, format, channels, flags: 0 }.bytes(1);
+    hold(index, Name::Array(handle), Kind::Array, bytes, 0);
+}
+
+/// # Safety
+/// As above.
+pub unsafe fn array_3d(index: usize, args: &[usize]) {
+    // SAFETY: as above.
+    let (handle, descriptor) = unsafe { (word(args[0]), (args[1] as *const Array3dDescriptor).read_unaligned()) };
+    let levels = args.get(2).map_or(1, |levels| *levels as u32);
+    hold(index, Name::Array(handle), Kind::Array, descriptor.bytes(levels), 0);
+}
+
+/// # Safety
+/// As above.
+pub unsafe fn physical(index: usize, args: &[usize]) {
+    // The properties begin with the type, the kinds of handles, and the location.
+    // SAFETY: as above.
+    let (handle, [_, _, location, device]) = unsafe { (word(args[0]), (args[2] as *const [u32; 4]).read_unaligned()) };
+    if location == LOCATION_DEVICE {
+        hold_on(place(device as i32), index, Name::Physical(handle), Kind::Physical, args[1] as u64, 0);
+    }
+}
+
+/// One more handle of physical memory.
+///
+/// # Safety
+/// As above.
+pub unsafe fn retained(_index: usize, args: &[usize]) {
+    // SAFETY: as above.
+    refer(unsafe { word(args[0]) }, 0);
+}
+
+/// # Safety
+/// As above.
+pub unsafe fn mapped(_index: usize, args: &[usize]) {
+    let (address, bytes, offset, handle) = (args[0], args[1], args[2], args[3]);
+    if let Some(mut tally) = tally() {
+        tally.mappings.insert(address, (bytes, handle));
+    }
+    refer(handle, offset as u64 + bytes as u64);
+}
+
+/// Notes a reference to physical memory. What was imported has no size before it is mapped.
+fn refer(handle: usize, bytes: u64) {
+    let Some((page, mut tally)) = page().zip(tally()) else { return };
+    let name = Name::Physical(handle);
+    let Some(mut held) = tally.held.get(&name).copied() else { return };
+    held.references += 1;
+    if held.kind == Kind::Imported && held.bytes < bytes {
+        tally.give_back(page, name);
+        held.bytes = bytes;
+        tally.take(page, name, held);
+    } else {
+        tally.held.insert(name, held);
+    }
+}
+
+/// Physical memory of another process, whose size is known when it is mapped.
+///
+/// # Safety
+/// As above.
+pub unsafe fn import(index: usize, args: &[usize]) {
+    // SAFETY: as above.
+    hold(index, Name::Physical(unsafe { word(args[0]) }), Kind::Imported, 0, 0);
+}
+
+/// Memory of another process, by its address here.
+///
+/// # Safety
+/// As above.
+pub unsafe fn opened(index: usize, args: &[usize]) {
+    // SAFETY: as above.
+    let pointer = unsafe { word(args[0]) };
+    let (mut start, mut bytes) = (0usize, 0usize);
+    // SAFETY: the function writes two words.
+    let _ = real_function!("cuMemGetAddressRange_v2", fn(*mut usize, *mut usize, usize))
+        .map(|ask| unsafe { ask(&mut start, &mut bytes, pointer) });
+    hold(index, Name::Pointer(pointer), Kind::Imported, bytes as u64, 0);
+}
+
+/// `CUDA_EXTERNAL_MEMORY_HANDLE_DESC`, whose size stands behind the type and the handle.
+///
+/// # Safety
+/// As above.
+pub unsafe fn external(index: usize, args: &[usize]) {
+    // SAFETY: as above.
+    let (handle, bytes) = unsafe { (word(args[0]), word(args[1] + 24)) };
+    hold(index, Name::External(handle), Kind::Imported, bytes as u64, 0);
+}
+
+/// Whether what a call has taken is noted.
+#[inline]
+pub fn is_taken(status: u32) -> bool {
+    status == SUCCESS && is_on()
+}

@@ -1,0 +1,80 @@
+//! A number for the place in Python at which this thread stands, so that two lines that allocate through the same
+//! machine code are told apart without a stack.
+//!
+//! The thread is in a call, so its frames stay as they are, whether or not it holds the interpreter's lock. The layouts
+//! are those of CPython's headers; the tracer, which reads the stacks themselves, has its own (py-spy). Memory is looked
+//! at before it is read, because an interpreter may have been built otherwise.
+
+use crate::c::{self, CheckedWords};
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::OnceLock;
+
+/// More frames than this are not told apart.
+const MOST_FRAMES: usize = 48;
+
+/// Where an interpreter keeps what is wanted, as offsets in bytes.
+struct Layout {
+    /// From the thread's state to its innermost frame.
+    frame: &'static [usize],
+    /// The frame below, and what tells where a frame stands.
+    previous: usize,
+    standing: &'static [usize],
+}
+
+/// The layouts by the minor version of Python 3.
+fn layout_of(minor: u32) -> Option<Layout> {
+    Some(match minor {
+        7..=9 => Layout { frame: &[24], previous: 24, standing: &[32, 104] },
+        10 => Layout { frame: &[24], previous: 24, standing: &[32, 96] },
+        11 => Layout { frame: &[56, 8], previous: 48, standing: &[56] },
+        12 => Layout { frame: &[56, 0], previous: 8, standing: &[56] },
+        13 => Layout { frame: &[72], previous: 8, standing: &[56] },
+        _ => return None,
+    })
+}
+
+/// The interpreter of this process.
+struct Interpreter {
+    layout: Layout,
+    thread_state: unsafe extern "C" fn() -> usize,
+}
+
+/// The interpreter; none if there is none, or one that is not known. It is looked for once: the libraries of CUDA are
+/// loaded by it.
+fn interpreter() -> Option<&'static Interpreter> {
+    static FOUND: OnceLock<Option<Interpreter>> = OnceLock::new();
+    FOUND.get_or_init(find).as_ref()
+}
+
+fn find() -> Option<Interpreter> {
+    // SAFETY: the names end in NUL; the functions have had these types in all of Python 3.
+    unsafe {
+        let version = c::dlsym(std::ptr::null_mut(), c"Py_GetVersion".as_ptr());
+        let thread_state = c::dlsym(std::ptr::null_mut(), c"PyGILState_GetThisThreadState".as_ptr());
+        if version.is_null() || thread_state.is_null() {
+            return None;
+        }
+        let version: unsafe extern "C" fn() -> *const c_char = std::mem::transmute(version);
+        let text = CStr::from_ptr(version()).to_str().ok().filter(|text| !text.contains("free-threading"))?;
+        let minor = text.strip_prefix("3.")?.split(|it: char| !it.is_ascii_digit()).next()?.parse().ok()?;
+        let thread_state = std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> usize>(thread_state);
+        Some(Interpreter { layout: layout_of(minor)?, thread_state })
+    }
+}
+
+/// Goes on with a hash over where each frame of Python of this thread stands.
+pub fn fingerprint(mut hash: u64) -> u64 {
+    let Some(Interpreter { layout, thread_state }) = interpreter() else { return hash };
+    let mut words = CheckedWords::default();
+    // SAFETY: the function asks the C library for a value of this thread.
+    let state = unsafe { thread_state() };
+    let mut frame = layout.frame.iter().try_fold(state, |at, offset| words.at(at.checked_add(*offset)?));
+    for _ in 0..MOST_FRAMES {
+        let Some(at) = frame.filter(|at| *at != 0) else { break };
+        for offset in layout.standing {
+            hash = crate::memory::mix(hash, words.at(at.wrapping_add(*offset)).unwrap_or_default());
+        }
+        frame = words.at(at.wrapping_add(layout.previous));
+    }
+    hash
+}
