@@ -38,7 +38,7 @@ const GRAPH_RESERVED: i32 = 2;
 
 /// What an allocation is, by the number and the word that the tracer knows.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Kind {
+enum HeldKind {
     Allocation = 1,
     Array,
     Pool,
@@ -47,15 +47,15 @@ enum Kind {
     Imported,
 }
 
-impl Kind {
+impl HeldKind {
     const fn word(self) -> &'static str {
         match self {
-            Kind::Allocation => "allocation",
-            Kind::Array => "array",
-            Kind::Pool => "pool",
-            Kind::Physical => "physical",
-            Kind::Managed => "managed",
-            Kind::Imported => "imported",
+            HeldKind::Allocation => "allocation",
+            HeldKind::Array => "array",
+            HeldKind::Pool => "pool",
+            HeldKind::Physical => "physical",
+            HeldKind::Managed => "managed",
+            HeldKind::Imported => "imported",
         }
     }
 }
@@ -82,15 +82,15 @@ struct RowWords {
 }
 
 #[repr(C)]
-struct Page {
+struct MemoryPage {
     devices: [DeviceWords; DEVICES],
     rows: [RowWords; ROWS],
 }
 
 /// A place that takes memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Place {
-    kind: Kind,
+struct TakingPlace {
+    kind: HeldKind,
     device: usize,
     index: usize,
     callers: u64,
@@ -98,7 +98,7 @@ struct Place {
 
 /// By what an allocation is known. Addresses and handles are numbers that may be the same.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-enum Name {
+enum HeldName {
     Pointer(usize),
     Array(usize),
     Physical(usize),
@@ -107,9 +107,9 @@ enum Name {
 
 /// An allocation that was not given back.
 #[derive(Clone, Copy)]
-struct Held {
+struct HeldMemory {
     row: usize,
-    kind: Kind,
+    kind: HeldKind,
     device: usize,
     bytes: u64,
     /// The context in which it was made, with which it goes.
@@ -121,7 +121,7 @@ struct Held {
 }
 
 /// A pool of the driver.
-struct MemoryPool {
+struct DriverPool {
     handle: usize,
     device: usize,
     live: u64,
@@ -129,12 +129,12 @@ struct MemoryPool {
 }
 
 #[derive(Default)]
-struct Tally {
-    places: HashMap<Place, usize>,
-    held: HashMap<Name, Held>,
+struct MemoryTally {
+    places: HashMap<TakingPlace, usize>,
+    held: HashMap<HeldName, HeldMemory>,
     /// How many allocations lie in a block that none fills, by device and number.
     blocks: HashMap<(usize, usize), u32>,
-    pools: Vec<MemoryPool>,
+    pools: Vec<DriverPool>,
     /// Mappings of physical memory: the address, with length and handle.
     mappings: HashMap<usize, (usize, usize)>,
     /// The most that was live on each device, and of which the tracer was told.
@@ -143,9 +143,9 @@ struct Tally {
 }
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
-static PAGE: AtomicPtr<Page> = AtomicPtr::new(std::ptr::null_mut());
+static PAGE: AtomicPtr<MemoryPage> = AtomicPtr::new(std::ptr::null_mut());
 /// The tally of this process. A forked child gets another, because a lock that was held stays so in it.
-static TALLY: AtomicPtr<Mutex<Tally>> = AtomicPtr::new(std::ptr::null_mut());
+static TALLY: AtomicPtr<Mutex<MemoryTally>> = AtomicPtr::new(std::ptr::null_mut());
 static AROUND: AtomicU32 = AtomicU32::new(0);
 static SEEN: [AtomicUsize; VALUES] = [const { AtomicUsize::new(0) }; VALUES];
 /// Whether something was given back to a pool, which keeps it until a synchronisation.
@@ -164,7 +164,7 @@ pub fn begin() {
     if !crate::original::notes_memory() || is_on() || !post::is_heard() {
         return;
     }
-    let Some((page, descriptor)) = shared::memory(c"cuda-pitfalls-memory", size_of::<Page>()) else { return };
+    let Some((page, descriptor)) = shared::memory(c"cuda-pitfalls-memory", size_of::<MemoryPage>()) else { return };
     PAGE.store(page.cast(), Ordering::Release);
     TALLY.store(Box::into_raw(Box::default()), Ordering::Release);
     let mut message = TracerMessage::new("ledger", "cuInit", post::number());
@@ -189,12 +189,12 @@ pub fn forget() {
     PAGE.store(std::ptr::null_mut(), Ordering::Release);
 }
 
-fn page() -> Option<&'static Page> {
+fn page() -> Option<&'static MemoryPage> {
     // SAFETY: null, or a mapping of this size that is never taken back.
     unsafe { PAGE.load(Ordering::Acquire).as_ref() }
 }
 
-fn tally() -> Option<MutexGuard<'static, Tally>> {
+fn tally() -> Option<MutexGuard<'static, MemoryTally>> {
     // SAFETY: null, or a value that is never taken back.
     let tally = unsafe { TALLY.load(Ordering::Acquire).as_ref() }?;
     Some(tally.lock().unwrap_or_else(PoisonError::into_inner))
@@ -334,21 +334,21 @@ unsafe fn word(address: usize) -> usize {
 }
 
 /// Notes an allocation on the device of the current context.
-fn hold(index: usize, name: Name, kind: Kind, bytes: u64, pool: usize) {
+fn hold(index: usize, name: HeldName, kind: HeldKind, bytes: u64, pool: usize) {
     if let Some(device) = state::current_device() {
         hold_on(place(device), index, name, kind, bytes, pool);
     }
 }
 
-fn hold_on(device: usize, index: usize, name: Name, kind: Kind, bytes: u64, pool: usize) {
+fn hold_on(device: usize, index: usize, name: HeldName, kind: HeldKind, bytes: u64, pool: usize) {
     let _errno = c::Errno::kept();
     let callers = callers();
-    let context = if matches!(kind, Kind::Physical) { 0 } else { current_context() };
+    let context = if matches!(kind, HeldKind::Physical) { 0 } else { current_context() };
     let (Some(page), Some(mut tally)) = (page(), tally()) else { return };
     // It was given back on a way that is not seen.
     tally.give_back(page, name);
     let new = tally.places.len();
-    let row = *tally.places.entry(Place { kind, device, index, callers }).or_insert(new.min(OWN_ROWS));
+    let row = *tally.places.entry(TakingPlace { kind, device, index, callers }).or_insert(new.min(OWN_ROWS));
     let is_new = row == new && row < OWN_ROWS;
     let row = if row < OWN_ROWS { row } else { OWN_ROWS + device };
     if new > OWN_ROWS + ROWS {
@@ -357,7 +357,7 @@ fn hold_on(device: usize, index: usize, name: Name, kind: Kind, bytes: u64, pool
     let number = if row < OWN_ROWS { kind as u64 } else { 255 };
     page.rows[row].about.store(number | (device as u64) << 8 | (index as u64) << 32, Ordering::Relaxed);
     page.rows[row].ever.fetch_add(1, Ordering::Relaxed);
-    tally.take(page, name, Held { row, kind, device, bytes, context, pool, references: 1 });
+    tally.take(page, name, HeldMemory { row, kind, device, bytes, context, pool, references: 1 });
     drop(tally);
     if is_new {
         tell_holder(index, row, kind, device);
@@ -365,16 +365,16 @@ fn hold_on(device: usize, index: usize, name: Name, kind: Kind, bytes: u64, pool
 }
 
 #[cold]
-fn tell_holder(index: usize, row: usize, kind: Kind, device: usize) {
+fn tell_holder(index: usize, row: usize, kind: HeldKind, device: usize) {
     refresh();
     let mut message = TracerMessage::new("holder", special::name(index), post::number());
     special::of_device(&mut message, Some(device as i32)).number("row", row as i64);
     message.word("memory", kind.word()).parked().send(None);
 }
 
-impl Tally {
+impl MemoryTally {
     /// Adds an allocation.
-    fn take(&mut self, page: &Page, name: Name, held: Held) {
+    fn take(&mut self, page: &MemoryPage, name: HeldName, held: HeldMemory) {
         let blocks = self.change_blocks(name, held, true);
         change(page, held, blocks, true);
         if let Some(pool) = self.pools.iter_mut().find(|pool| pool.handle == held.pool) {
@@ -389,7 +389,7 @@ impl Tally {
     }
 
     /// Takes an allocation out.
-    fn give_back(&mut self, page: &Page, name: Name) -> Option<Held> {
+    fn give_back(&mut self, page: &MemoryPage, name: HeldName) -> Option<HeldMemory> {
         let held = self.held.remove(&name)?;
         let blocks = self.change_blocks(name, held, false);
         change(page, held, blocks, false);
@@ -401,9 +401,9 @@ impl Tally {
 
     /// How many bytes of blocks are taken or given back with an allocation, which shares its first and its last block with
     /// others.
-    fn change_blocks(&mut self, name: Name, held: Held, is_taken: bool) -> u64 {
-        let Name::Pointer(start) = name else { return held.bytes };
-        if held.kind != Kind::Allocation || held.bytes == 0 {
+    fn change_blocks(&mut self, name: HeldName, held: HeldMemory, is_taken: bool) -> u64 {
+        let HeldName::Pointer(start) = name else { return held.bytes };
+        if held.kind != HeldKind::Allocation || held.bytes == 0 {
             return held.bytes;
         }
         let end = start.saturating_add(held.bytes as usize);
@@ -424,13 +424,13 @@ impl Tally {
         (whole * BLOCK) as u64
     }
 
-    fn live(&self, page: &Page, device: usize) -> u64 {
+    fn live(&self, page: &MemoryPage, device: usize) -> u64 {
         let words = &page.devices[device];
         words.live.load(Ordering::Relaxed) + words.rounding.load(Ordering::Relaxed)
     }
 
     /// Whether a device holds so much more than ever before that the tracer is to be told, now that some is given back.
-    fn is_peak(&mut self, page: &Page, device: usize) -> bool {
+    fn is_peak(&mut self, page: &MemoryPage, device: usize) -> bool {
         let live = self.live(page, device);
         let (Some(most), Some(told)) = (self.most.get(device), self.told.get_mut(device)) else { return false };
         let is_told = live >= *most && live > *told + PEAK_BYTES.max(*told / PEAK_PART);
@@ -442,7 +442,7 @@ impl Tally {
 }
 
 /// Writes what an allocation changes, of which the blocks have so many bytes.
-fn change(page: &Page, held: Held, blocks: u64, is_taken: bool) {
+fn change(page: &MemoryPage, held: HeldMemory, blocks: u64, is_taken: bool) {
     let (row, words) = (&page.rows[held.row], &page.devices[held.device]);
     let add = |word: &AtomicU64, bytes: u64| {
         word.fetch_add(if is_taken { bytes } else { bytes.wrapping_neg() }, Ordering::Relaxed);
@@ -456,16 +456,16 @@ fn change(page: &Page, held: Held, blocks: u64, is_taken: bool) {
 
 /// What a call is about to give back.
 #[inline]
-pub fn give_back(way: GivesBack, first: usize, second: usize) -> Option<Returned> {
+pub fn give_back(way: GivesBack, first: usize, second: usize) -> Option<HandedBack> {
     if !is_on() {
         return None;
     }
     // The free of nothing is common.
     let name = match way {
-        GivesBack::Pointer if first != 0 => Name::Pointer(first),
-        GivesBack::Array => Name::Array(first),
-        GivesBack::Handle => Name::Physical(first),
-        GivesBack::External => Name::External(first),
+        GivesBack::Pointer if first != 0 => HeldName::Pointer(first),
+        GivesBack::Array => HeldName::Array(first),
+        GivesBack::Handle => HeldName::Physical(first),
+        GivesBack::External => HeldName::External(first),
         GivesBack::Mapping => return unmap(first, second),
         GivesBack::Pointer => return None,
     };
@@ -484,13 +484,13 @@ pub enum GivesBack {
 }
 
 /// What was taken out of the tally before the call that gives it back.
-pub struct Returned(Vec<(Name, Held)>);
+pub struct HandedBack(Vec<(HeldName, HeldMemory)>);
 
-fn take_out(name: Name) -> Option<Returned> {
+fn take_out(name: HeldName) -> Option<HandedBack> {
     let _errno = c::Errno::kept();
     tell_peak(name);
     let (page, mut tally) = (page()?, tally()?);
-    if matches!(name, Name::Physical(_)) {
+    if matches!(name, HeldName::Physical(_)) {
         let held = tally.held.get_mut(&name)?;
         held.references = held.references.saturating_sub(1);
         if held.references > 0 {
@@ -501,12 +501,12 @@ fn take_out(name: Name) -> Option<Returned> {
     if held.pool != 0 {
         IS_POOL_CHANGED.store(true, Ordering::Relaxed);
     }
-    Some(Returned(vec![(name, held)]))
+    Some(HandedBack(vec![(name, held)]))
 }
 
 /// Has the tracer look before something is given back, if there was never more. Another process's thread that reaches
 /// the same peak finds it told.
-fn tell_peak(name: Name) {
+fn tell_peak(name: HeldName) {
     let Some((page, mut tally)) = page().zip(tally()) else { return };
     let Some(device) = tally.held.get(&name).map(|held| held.device) else { return };
     let is_peak = tally.is_peak(page, device);
@@ -520,8 +520,8 @@ fn tell_peak(name: Name) {
 
 /// After a call that was to give something back: puts it back if the call failed.
 #[inline]
-pub fn returned(status: u32, taken: Option<Returned>) {
-    if let Some(Returned(all)) = taken.filter(|_| status != SUCCESS)
+pub fn returned(status: u32, taken: Option<HandedBack>) {
+    if let Some(HandedBack(all)) = taken.filter(|_| status != SUCCESS)
         && let Some((page, mut tally)) = page().zip(tally())
     {
         all.into_iter().for_each(|(name, held)| tally.take(page, name, held));
@@ -529,7 +529,7 @@ pub fn returned(status: u32, taken: Option<Returned>) {
 }
 
 /// Forgets the mappings within a range, and the physical memory that only they kept.
-fn unmap(start: usize, bytes: usize) -> Option<Returned> {
+fn unmap(start: usize, bytes: usize) -> Option<HandedBack> {
     let mut tally = tally()?;
     let end = start.saturating_add(bytes);
     let within: Vec<usize> = tally
@@ -540,18 +540,18 @@ fn unmap(start: usize, bytes: usize) -> Option<Returned> {
         .collect();
     let handles: Vec<usize> = within.iter().filter_map(|at| Some(tally.mappings.remove(at)?.1)).collect();
     drop(tally);
-    let all = handles.into_iter().filter_map(|handle| take_out(Name::Physical(handle)));
-    Some(Returned(all.flat_map(|taken| taken.0).collect()))
+    let all = handles.into_iter().filter_map(|handle| take_out(HeldName::Physical(handle)));
+    Some(HandedBack(all.flat_map(|taken| taken.0).collect()))
 }
 
 /// A context has gone, and all memory with it: a primary one by its device, or another by its handle.
 pub fn context_gone(device: Option<i32>, context: usize) {
     let Some((page, mut tally)) = page().zip(tally()) else { return };
-    let is_gone = |held: &Held| match device {
+    let is_gone = |held: &HeldMemory| match device {
         Some(device) => held.device == place(device) && held.context != 0 && !state::is_other(held.context),
         None => held.context == context,
     };
-    let gone: Vec<Name> = tally.held.iter().filter(|(_, held)| is_gone(held)).map(|(name, _)| *name).collect();
+    let gone: Vec<HeldName> = tally.held.iter().filter(|(_, held)| is_gone(held)).map(|(name, _)| *name).collect();
     for name in gone {
         tally.give_back(page, name);
     }
@@ -563,14 +563,14 @@ pub fn context_gone(device: Option<i32>, context: usize) {
 /// The arguments are those of a call that succeeded; so everywhere below.
 pub unsafe fn alloc(index: usize, args: &[usize]) {
     // SAFETY: the caller vouches for it; so everywhere below.
-    hold(index, Name::Pointer(unsafe { word(args[0]) }), Kind::Allocation, args[1] as u64, 0);
+    hold(index, HeldName::Pointer(unsafe { word(args[0]) }), HeldKind::Allocation, args[1] as u64, 0);
 }
 
 /// # Safety
 /// As above.
 pub unsafe fn managed(index: usize, args: &[usize]) {
     // SAFETY: as above.
-    hold(index, Name::Pointer(unsafe { word(args[0]) }), Kind::Managed, args[1] as u64, 0);
+    hold(index, HeldName::Pointer(unsafe { word(args[0]) }), HeldKind::Managed, args[1] as u64, 0);
 }
 
 /// # Safety
@@ -578,7 +578,7 @@ pub unsafe fn managed(index: usize, args: &[usize]) {
 pub unsafe fn pitch(index: usize, args: &[usize]) {
     // SAFETY: as above.
     let (pointer, pitch) = unsafe { (word(args[0]), word(args[1])) };
-    hold(index, Name::Pointer(pointer), Kind::Allocation, pitch.saturating_mul(args[3]) as u64, 0);
+    hold(index, HeldName::Pointer(pointer), HeldKind::Allocation, pitch.saturating_mul(args[3]) as u64, 0);
 }
 
 /// From the current pool of the stream's device.
@@ -612,10 +612,10 @@ unsafe fn from_pool(index: usize, pointer: usize, bytes: usize, pool: usize, str
     if let Some(mut tally) = tally()
         && !tally.pools.iter().any(|known| known.handle == pool)
     {
-        tally.pools.push(MemoryPool { handle: pool, device: place(device), live: 0, reserved: 0 });
+        tally.pools.push(DriverPool { handle: pool, device: place(device), live: 0, reserved: 0 });
     }
     // SAFETY: as above.
-    hold(index, Name::Pointer(unsafe { word(pointer) }), Kind::Pool, bytes as u64, pool);
+    hold(index, HeldName::Pointer(unsafe { word(pointer) }), HeldKind::Pool, bytes as u64, pool);
     let is_grown = tally().is_some_and(|tally| tally.pools.iter().any(|pool| pool.live > pool.reserved));
     if is_grown {
         refresh();
@@ -659,7 +659,7 @@ struct ArrayDescriptor {
 /// `CUDA_ARRAY3D_DESCRIPTOR`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-struct Array3dDescriptor {
+struct VolumeDescriptor {
     width: usize,
     height: usize,
     depth: usize,
@@ -671,7 +671,7 @@ struct Array3dDescriptor {
 /// `CUDA_ARRAY3D_SPARSE` and `CUDA_ARRAY3D_DEFERRED_MAPPING`: their memory is mapped by other calls.
 const UNBACKED: u32 = 0x40 | 0x80;
 
-impl Array3dDescriptor {
+impl VolumeDescriptor {
     /// The bytes of so many levels, each half as wide as the one before.
     fn bytes(self, levels: u32) -> u64 {
         let of_format = match self.format {
@@ -694,17 +694,17 @@ pub unsafe fn array(index: usize, args: &[usize]) {
     // SAFETY: as above.
     let (handle, flat) = unsafe { (word(args[0]), (args[1] as *const ArrayDescriptor).read_unaligned()) };
     let ArrayDescriptor { width, height, format, channels } = flat;
-    let bytes = Array3dDescriptor { width, height, depth: 1, format, channels, flags: 0 }.bytes(1);
-    hold(index, Name::Array(handle), Kind::Array, bytes, 0);
+    let bytes = VolumeDescriptor { width, height, depth: 1, format, channels, flags: 0 }.bytes(1);
+    hold(index, HeldName::Array(handle), HeldKind::Array, bytes, 0);
 }
 
 /// # Safety
 /// As above.
 pub unsafe fn array_3d(index: usize, args: &[usize]) {
     // SAFETY: as above.
-    let (handle, descriptor) = unsafe { (word(args[0]), (args[1] as *const Array3dDescriptor).read_unaligned()) };
+    let (handle, descriptor) = unsafe { (word(args[0]), (args[1] as *const VolumeDescriptor).read_unaligned()) };
     let levels = args.get(2).map_or(1, |levels| *levels as u32);
-    hold(index, Name::Array(handle), Kind::Array, descriptor.bytes(levels), 0);
+    hold(index, HeldName::Array(handle), HeldKind::Array, descriptor.bytes(levels), 0);
 }
 
 /// # Safety
@@ -714,7 +714,7 @@ pub unsafe fn physical(index: usize, args: &[usize]) {
     // SAFETY: as above.
     let (handle, [_, _, location, device]) = unsafe { (word(args[0]), (args[2] as *const [u32; 4]).read_unaligned()) };
     if location == LOCATION_DEVICE {
-        hold_on(place(device as i32), index, Name::Physical(handle), Kind::Physical, args[1] as u64, 0);
+        hold_on(place(device as i32), index, HeldName::Physical(handle), HeldKind::Physical, args[1] as u64, 0);
     }
 }
 
@@ -740,10 +740,10 @@ pub unsafe fn mapped(_index: usize, args: &[usize]) {
 /// Notes a reference to physical memory. What was imported has no size before it is mapped.
 fn refer(handle: usize, bytes: u64) {
     let Some((page, mut tally)) = page().zip(tally()) else { return };
-    let name = Name::Physical(handle);
+    let name = HeldName::Physical(handle);
     let Some(mut held) = tally.held.get(&name).copied() else { return };
     held.references += 1;
-    if held.kind == Kind::Imported && held.bytes < bytes {
+    if held.kind == HeldKind::Imported && held.bytes < bytes {
         tally.give_back(page, name);
         held.bytes = bytes;
         tally.take(page, name, held);
@@ -758,7 +758,7 @@ fn refer(handle: usize, bytes: u64) {
 /// As above.
 pub unsafe fn import(index: usize, args: &[usize]) {
     // SAFETY: as above.
-    hold(index, Name::Physical(unsafe { word(args[0]) }), Kind::Imported, 0, 0);
+    hold(index, HeldName::Physical(unsafe { word(args[0]) }), HeldKind::Imported, 0, 0);
 }
 
 /// Memory of another process, by its address here.
@@ -772,7 +772,7 @@ pub unsafe fn opened(index: usize, args: &[usize]) {
     // SAFETY: the function writes two words.
     let _ = real_function!("cuMemGetAddressRange_v2", fn(*mut usize, *mut usize, usize))
         .map(|ask| unsafe { ask(&mut start, &mut bytes, pointer) });
-    hold(index, Name::Pointer(pointer), Kind::Imported, bytes as u64, 0);
+    hold(index, HeldName::Pointer(pointer), HeldKind::Imported, bytes as u64, 0);
 }
 
 /// `CUDA_EXTERNAL_MEMORY_HANDLE_DESC`, whose size stands behind the type and the handle.
@@ -782,7 +782,7 @@ pub unsafe fn opened(index: usize, args: &[usize]) {
 pub unsafe fn external(index: usize, args: &[usize]) {
     // SAFETY: as above.
     let (handle, bytes) = unsafe { (word(args[0]), word(args[1] + 24)) };
-    hold(index, Name::External(handle), Kind::Imported, bytes as u64, 0);
+    hold(index, HeldName::External(handle), HeldKind::Imported, bytes as u64, 0);
 }
 
 /// Whether what a call has taken is noted.

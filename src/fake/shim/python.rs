@@ -13,7 +13,7 @@ use std::sync::OnceLock;
 const MOST_FRAMES: usize = 48;
 
 /// Where an interpreter keeps what is wanted, as offsets in bytes.
-struct Layout {
+struct FrameLayout {
     /// From the thread's state to its innermost frame.
     frame: &'static [usize],
     /// The frame below, and what tells where a frame stands.
@@ -22,31 +22,31 @@ struct Layout {
 }
 
 /// The layouts by the minor version of Python 3.
-fn layout_of(minor: u32) -> Option<Layout> {
+fn layout_of(minor: u32) -> Option<FrameLayout> {
     Some(match minor {
-        7..=9 => Layout { frame: &[24], previous: 24, standing: &[32, 104] },
-        10 => Layout { frame: &[24], previous: 24, standing: &[32, 96] },
-        11 => Layout { frame: &[56, 8], previous: 48, standing: &[56] },
-        12 => Layout { frame: &[56, 0], previous: 8, standing: &[56] },
-        13 => Layout { frame: &[72], previous: 8, standing: &[56] },
+        7..=9 => FrameLayout { frame: &[24], previous: 24, standing: &[32, 104] },
+        10 => FrameLayout { frame: &[24], previous: 24, standing: &[32, 96] },
+        11 => FrameLayout { frame: &[56, 8], previous: 48, standing: &[56] },
+        12 => FrameLayout { frame: &[56, 0], previous: 8, standing: &[56] },
+        13 => FrameLayout { frame: &[72], previous: 8, standing: &[56] },
         _ => return None,
     })
 }
 
 /// The interpreter of this process.
-struct Interpreter {
-    layout: Layout,
+struct PythonOfProcess {
+    layout: FrameLayout,
     thread_state: unsafe extern "C" fn() -> usize,
 }
 
 /// The interpreter; none if there is none, or one that is not known. It is looked for once: the libraries of CUDA are
 /// loaded by it.
-fn interpreter() -> Option<&'static Interpreter> {
-    static FOUND: OnceLock<Option<Interpreter>> = OnceLock::new();
+fn interpreter() -> Option<&'static PythonOfProcess> {
+    static FOUND: OnceLock<Option<PythonOfProcess>> = OnceLock::new();
     FOUND.get_or_init(find).as_ref()
 }
 
-fn find() -> Option<Interpreter> {
+fn find() -> Option<PythonOfProcess> {
     // SAFETY: the names end in NUL; the functions have had these types in all of Python 3.
     unsafe {
         let version = c::dlsym(std::ptr::null_mut(), c"Py_GetVersion".as_ptr());
@@ -58,13 +58,13 @@ fn find() -> Option<Interpreter> {
         let text = CStr::from_ptr(version()).to_str().ok().filter(|text| !text.contains("free-threading"))?;
         let minor = text.strip_prefix("3.")?.split(|it: char| !it.is_ascii_digit()).next()?.parse().ok()?;
         let thread_state = std::mem::transmute::<*mut c_void, unsafe extern "C" fn() -> usize>(thread_state);
-        Some(Interpreter { layout: layout_of(minor)?, thread_state })
+        Some(PythonOfProcess { layout: layout_of(minor)?, thread_state })
     }
 }
 
 /// Goes on with a hash over where each frame of Python of this thread stands.
 pub fn fingerprint(mut hash: u64) -> u64 {
-    let Some(Interpreter { layout, thread_state }) = interpreter() else { return hash };
+    let Some(PythonOfProcess { layout, thread_state }) = interpreter() else { return hash };
     let mut words = CheckedWords::default();
     // SAFETY: the function asks the C library for a value of this thread.
     let state = unsafe { thread_state() };

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// The state of one process, and which process that is.
-struct Holder {
+struct MachineHolder {
     pid: u32,
     /// A copy of the phase that is read without the lock, which another thread may have held at the moment of a fork.
     phase: AtomicU32,
@@ -23,11 +23,11 @@ struct Holder {
 
 const UNCOUNTED: i32 = -1;
 
-static HOLDER: AtomicPtr<Holder> = AtomicPtr::new(std::ptr::null_mut());
+static HOLDER: AtomicPtr<MachineHolder> = AtomicPtr::new(std::ptr::null_mut());
 
 /// This process's holder. A forked child finds its parent's and replaces it by one of its own, never touching the
 /// parent's lock.
-fn holder() -> &'static Holder {
+fn holder() -> &'static MachineHolder {
     let pid = c::pid();
     loop {
         let found = HOLDER.load(Ordering::Acquire);
@@ -44,7 +44,7 @@ fn holder() -> &'static Holder {
         let mut process = SimulatedProcess::new(phase);
         process.runtime_found_none = found_none;
         process.counted = (counted != UNCOUNTED).then_some(counted);
-        let own = Holder {
+        let own = MachineHolder {
             pid,
             phase: AtomicU32::new(phase as u32),
             runtime_found_none: AtomicBool::new(found_none),

@@ -8,7 +8,7 @@ use cuda_pitfalls::report::Report;
 use cuda_pitfalls::text::counts::grouped;
 use cuda_pitfalls::text::escape::markdown;
 
-use super::weigh::{Held, Ledger, Origin, Readings, ReportAnswer, Support, Weighed};
+use super::weigh::{ClaimHeld, Ledger, Origin, Readings, ReportAnswer, Support, Weighed};
 use super::{Expects, Figure};
 
 /// What is said of a claim that CUDA calls alone decide.
@@ -98,11 +98,11 @@ fn verdict(weighed: &Weighed<'_>) -> String {
     let Some(stated) = weighed.claim.verdict else { return "cannot be tested here".to_owned() };
     let stated = stated.name();
     match weighed.held {
-        Held::Stands if weighed.claim.is_of_calls_only() => format!("{stated} ({CALLS_ONLY})"),
-        Held::Stands => stated.to_owned(),
-        Held::Contradicted => format!("contradicted: the measurement does not support the row's “{stated}”"),
-        Held::Open => format!("open: the row says “{stated}”, and not all of it was measured"),
-        Held::NotMeasured => format!("not measured here: the row says “{stated}”"),
+        ClaimHeld::Stands if weighed.claim.is_of_calls_only() => format!("{stated} ({CALLS_ONLY})"),
+        ClaimHeld::Stands => stated.to_owned(),
+        ClaimHeld::Contradicted => format!("contradicted: the measurement does not support the row's “{stated}”"),
+        ClaimHeld::Open => format!("open: the row says “{stated}”, and not all of it was measured"),
+        ClaimHeld::NotMeasured => format!("not measured here: the row says “{stated}”"),
     }
 }
 

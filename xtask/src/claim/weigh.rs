@@ -15,7 +15,7 @@ pub type Ledger<'a> = Vec<(&'a Article, Vec<Weighed<'a>>)>;
 #[derive(Clone, Debug)]
 pub struct Weighed<'a> {
     pub(super) claim: &'a Claim,
-    pub(super) held: Held,
+    pub(super) held: ClaimHeld,
     pub(super) shown_by: Vec<Support<'a>>,
     pub(super) cause_shown_by: Vec<Support<'a>>,
     pub(super) numbers: Vec<(&'a Figure, Readings<'a>)>,
@@ -27,7 +27,7 @@ pub(super) type Readings<'a> = Vec<(String, Vec<Origin<'a>>)>;
 #[derive(Clone, Debug)]
 pub(super) struct Support<'a> {
     pub(super) expects: &'a Expects,
-    held: Held,
+    held: ClaimHeld,
     /// One for each instance and report. An instance that is in no report has one without a verdict.
     pub(super) answers: Vec<ReportAnswer<'a>>,
 }
@@ -53,7 +53,7 @@ pub(super) struct Origin<'a> {
 
 /// Whether what a row states was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Held {
+pub(super) enum ClaimHeld {
     /// All of it was found.
     Stands,
     /// None of it was measured, or nothing could be concluded.
@@ -83,16 +83,16 @@ impl<'a> Weighed<'a> {
     pub fn word(&self) -> &'static str {
         match (self.claim.verdict, self.held) {
             (None, _) => "untestable",
-            (Some(stated), Held::Stands) => stated.name(),
-            (Some(_), Held::Contradicted) => "contradicted",
-            (Some(_), Held::Open) => "open",
-            (Some(_), Held::NotMeasured) => "not measured",
+            (Some(stated), ClaimHeld::Stands) => stated.name(),
+            (Some(_), ClaimHeld::Contradicted) => "contradicted",
+            (Some(_), ClaimHeld::Open) => "open",
+            (Some(_), ClaimHeld::NotMeasured) => "not measured",
         }
     }
 
     /// Whether it has a verdict: every answer of the row was found.
     pub fn has_verdict(&self) -> bool {
-        self.held == Held::Stands
+        self.held == ClaimHeld::Stands
     }
 
     /// Whether CUDA calls alone decided it.
@@ -108,11 +108,11 @@ impl<'a> Support<'a> {
         // A single contradiction decides.
         let held = together(answers.iter().map(|own| {
             if own.iter().any(|answer| answer.contradicts) {
-                Held::Contradicted
+                ClaimHeld::Contradicted
             } else if own.iter().any(ReportAnswer::is_conclusive) {
-                Held::Stands
+                ClaimHeld::Stands
             } else {
-                Held::NotMeasured
+                ClaimHeld::NotMeasured
             }
         }));
         Support { expects, held, answers: answers.concat() }
@@ -192,13 +192,13 @@ impl<'a> Origin<'a> {
 }
 
 /// What follows from several parts, all of which are needed.
-fn together(parts: impl Iterator<Item = Held>) -> Held {
-    let mut parts: Vec<Held> = parts.collect();
+fn together(parts: impl Iterator<Item = ClaimHeld>) -> ClaimHeld {
+    let mut parts: Vec<ClaimHeld> = parts.collect();
     parts.dedup();
     match parts[..] {
-        _ if parts.contains(&Held::Contradicted) => Held::Contradicted,
-        [] => Held::NotMeasured,
+        _ if parts.contains(&ClaimHeld::Contradicted) => ClaimHeld::Contradicted,
+        [] => ClaimHeld::NotMeasured,
         [held] => held,
-        _ => Held::Open,
+        _ => ClaimHeld::Open,
     }
 }
