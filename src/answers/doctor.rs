@@ -5,7 +5,7 @@ mod process;
 #[cfg(test)]
 mod tests;
 
-pub use process::{MaskState, ProcessFindings, Stray, findings};
+pub use process::{HeldGpu, MaskState, ProcessFindings, Stray, findings};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::survey::needs::NeedsProgram;
 use cuda_pitfalls_core::scenario::{Expected, Instance, Scenario};
+use cuda_pitfalls_core::text::versions::number;
 
 /// All that comes with the program. It is empty if the file cannot be read, which a test excludes.
 static KNOWN: LazyLock<Known> =
@@ -23,6 +24,22 @@ pub struct Known {
     pub scenarios: Vec<KnownScenario>,
     /// What each refused file or system call causes, from the first call on.
     pub needs: Vec<NeedFacts>,
+    /// What one context takes on each model of GPU, by the calibrations of the committed reports.
+    #[serde(default)]
+    pub contexts: Vec<ContextCost>,
+}
+
+/// What one context takes on a model of GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ContextCost {
+    /// The name of the GPU.
+    pub gpu: String,
+    /// The driver's version.
+    pub driver: String,
+    /// The most that `cuInit` and one primary context took together, in bytes.
+    pub bytes: u64,
+    /// How many calibrations say so, or little less.
+    pub calibrations: usize,
 }
 
 /// Something that has a name.
@@ -242,6 +259,11 @@ pub struct NeedFacts {
 }
 
 impl Known {
+    /// What a context takes on a GPU of this name; of several drivers the newest.
+    pub fn context_on(&self, gpu: &str) -> Option<&ContextCost> {
+        self.contexts.iter().filter(|cost| cost.gpu == gpu).max_by_key(|cost| number(&cost.driver))
+    }
+
     /// What comes with the program.
     pub fn embedded() -> &'static Known {
         &KNOWN
@@ -249,8 +271,12 @@ impl Known {
 
     /// The text of the file, with one line for each entry.
     pub fn text(&self) -> String {
-        let [entries, scenarios, needs] = [lines(&self.entries), lines(&self.scenarios), lines(&self.needs)];
-        format!("{{\"entries\": [\n{entries}\n],\n\"scenarios\": [\n{scenarios}\n],\n\"needs\": [\n{needs}\n]}}\n")
+        let [entries, scenarios] = [lines(&self.entries), lines(&self.scenarios)];
+        let [needs, contexts] = [lines(&self.needs), lines(&self.contexts)];
+        format!(
+            "{{\"entries\": [\n{entries}\n],\n\"scenarios\": [\n{scenarios}\n],\n\"needs\": [\n{needs}\n],\n\
+             \"contexts\": [\n{contexts}\n]}}\n"
+        )
     }
 
     /// The entry with this id.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, thread};
 
 use cuda_pitfalls::explain::{Explainer, Ranking, ranking};
-use cuda_pitfalls::known::Known;
+use cuda_pitfalls::known::{ContextCost, Known};
 use cuda_pitfalls::releases::{self, LineReleases, Matrix};
 use cuda_pitfalls::render::survey::{self as survey_page, NamedSurvey};
 use cuda_pitfalls::report::{self, Report, StoreError, Stored};
@@ -14,6 +14,7 @@ use cuda_pitfalls::scenario::Scenario;
 use cuda_pitfalls::schemas::SCHEMAS;
 use cuda_pitfalls::survey::{SurveyDocument, SurveyKind, python};
 use cuda_pitfalls::text::json;
+use cuda_pitfalls::verdict::Provenance;
 use cuda_pitfalls::{catalogue, diagnosis, evidence, judge, render, trace};
 
 use crate::claim::{self, Article};
@@ -50,6 +51,26 @@ pub struct MadeDocuments {
     pub locked: Fared,
 }
 
+/// What one context takes on each model, by sound calibrations on real GPUs.
+fn contexts<'r>(reports: impl Iterator<Item = &'r Report>) -> Vec<ContextCost> {
+    let mut found: BTreeMap<(String, String), Vec<u64>> = BTreeMap::new();
+    for report in reports.filter(|report| report.provenance == Provenance::Measured) {
+        for cost in report.run.calibrations().into_iter().filter(|cost| cost.sound) {
+            let gpu = report.machine.gpus.iter().find(|gpu| gpu.uuid == cost.uuid).and_then(|gpu| gpu.name.clone());
+            if let Some(key) = gpu.zip(report.machine.driver_version.clone()) {
+                found.entry(key).or_default().push(cost.context_bytes);
+            }
+        }
+    }
+    let costs = found.into_iter().map(|((gpu, driver), all)| ContextCost {
+        gpu,
+        driver,
+        bytes: all.iter().copied().max().unwrap_or_default(),
+        calibrations: all.len(),
+    });
+    costs.collect()
+}
+
 /// Makes all generated documents.
 ///
 /// # Errors
@@ -74,6 +95,7 @@ pub fn make() -> Result<MadeDocuments, TaskError> {
         scenarios: &scenarios,
         bases: &bases,
         machines: reports.iter().map(|(name, report)| (name.clone(), report.machine.clone())).collect(),
+        contexts: contexts(reports.iter().map(|(_, report)| report)),
         surveys: surveys.iter().flat_map(|(_, surveys)| surveys).map(|named| &named.survey).collect(),
         releases: &asked,
         lines: &lines,

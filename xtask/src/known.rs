@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cuda_pitfalls::catalogue::essential;
 use cuda_pitfalls::exit::Exit;
 use cuda_pitfalls::explain::{self, Advice, ErrorCause, MOST_ANSWERS};
-use cuda_pitfalls::known::{Basis, Known, KnownEntry, KnownKind, KnownScenario, Word};
+use cuda_pitfalls::known::{Basis, ContextCost, Known, KnownEntry, KnownKind, KnownScenario, Word};
 use cuda_pitfalls::machine::Machine;
 use cuda_pitfalls::releases::LineReleases;
 use cuda_pitfalls::render::releases;
@@ -32,6 +32,8 @@ pub struct KnownSources<'s> {
     pub bases: &'s BTreeMap<String, Basis>,
     /// The machine of each report, by its folder.
     pub machines: Vec<(String, Machine)>,
+    /// What one context takes on each model.
+    pub contexts: Vec<ContextCost>,
     /// The committed surveys.
     pub surveys: Vec<&'s SurveyDocument>,
     /// What each line does in one release after another.
@@ -58,7 +60,7 @@ impl KnownSources<'_> {
         entries.extend(self.lines(&measured.lines));
         entries.extend(measured::need_entries(&measured.needs));
         entries.sort_by_key(|entry| entry.kind);
-        Known { entries, needs: measured.needs, scenarios }
+        Known { entries, needs: measured.needs, scenarios, contexts: self.contexts.clone() }
     }
 
     fn scenario(&self, scenario: &Scenario) -> KnownScenario {

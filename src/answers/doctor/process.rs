@@ -5,6 +5,7 @@ use serde::Serialize;
 
 use super::version_in;
 use crate::exit::Exit;
+use crate::known::{ContextCost, Known};
 use cuda_pitfalls_core::examination::{FileTry, ProcessExamination, ProcessLibrary};
 use cuda_pitfalls_core::scenario::environment::MASK;
 
@@ -63,6 +64,8 @@ pub struct HeldGpu {
     pub uuid: String,
     /// The process's memory there, in bytes; null if NVML does not say.
     pub used_bytes: Option<u64>,
+    /// What one context takes on this model; null if it was not measured.
+    pub context: Option<ContextCost>,
     /// How busy it kept the GPU while it was watched, in percent; null if NVML does not say.
     pub busy_percent: Option<u32>,
 }
@@ -151,6 +154,7 @@ fn contexts(seen: &ProcessExamination) -> Vec<HeldGpu> {
             device_minor: state.gpu.device_minor,
             uuid: state.gpu.uuid.clone(),
             used_bytes: listed.used_bytes,
+            context: state.gpu.name.as_deref().and_then(|name| Known::embedded().context_on(name)).cloned(),
             busy_percent: busy,
         })
     });

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::block::Block;
 use crate::writer::terminal::{PAGE, write};
-use cuda_pitfalls_answers::doctor::{MaskState, ProcessFindings};
+use cuda_pitfalls_answers::doctor::{HeldGpu, MaskState, ProcessFindings};
 use cuda_pitfalls_core::examination::ProcessExamination;
 use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::units;
@@ -33,6 +33,7 @@ pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) ->
         };
         Block::fact(&format!("GPU {}", held.index), format!("{memory}{busy}  {}", held.uuid))
     }));
+    blocks.extend(found.contexts.iter().filter_map(context_in_words));
     if found.contexts.is_empty() && seen.nvml.as_ref().is_some_and(|nvml| !nvml.gpus.is_empty()) {
         let none = "NVML lists it on none, so it has no context that can be seen from here";
         blocks.push(Block::fact("GPUs", none));
@@ -56,6 +57,22 @@ pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) ->
         blocks.push(Block::paragraph(format!("Not readable: {}; {why}.", unread.join(", "))));
     }
     write(&blocks, width.min(PAGE))
+}
+
+/// How much of a process's memory is its context, and who can say what the rest is.
+fn context_in_words(held: &HeldGpu) -> Option<Block> {
+    let (used, cost) = (held.used_bytes?, held.context.as_ref()?);
+    let (context, rest) = (units::bytes(cost.bytes), used.saturating_sub(cost.bytes));
+    let measured = format!("a context takes {context} on {}, driver {} (measured)", cost.gpu, cost.driver);
+    let rest = match rest {
+        0 => "so there is little else".to_owned(),
+        rest => format!(
+            "whose the other {} are cannot be seen from outside: `cuda-pitfalls trace --memory -- COMMAND` says it, by \
+             owner and line",
+            units::bytes(rest)
+        ),
+    };
+    Some(Block::fact("", format!("{measured}; {rest}")))
 }
 
 fn mask_in_words(mask: &MaskState) -> String {
