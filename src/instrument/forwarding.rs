@@ -32,10 +32,20 @@ const LIBCUDA: (&[u8], usize) = (b"cuda-pitfalls:libcuda:", 1280);
 const LIBNVML: (&[u8], usize) = (b"cuda-pitfalls:libnvml:", 1280);
 const RETURNS: (&[u8], usize) = (b"cuda-pitfalls:returns:", 2048);
 const NEEDED: &[u8] = b"cuda-pitfalls:needed:";
-/// The text after the path of libcuda if queries are counted too (src/fake/shim/original.rs).
+/// The words behind the path of libcuda, each only where it is wanted (src/fake/shim/original.rs).
 const ALL_CALLS: &[u8] = b"\0all calls";
+const MEMORY: &[u8] = b"\0memory";
 /// The longest path of a libcuda, in bytes: the room in the list of needed libraries.
 const LONGEST_PATH: usize = 1200;
+
+/// What the forwarding libcuda does beside passing calls on, counting them and reporting some of them.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ForwardingOptions {
+    /// Whether queries are counted too that frameworks make before each small operation.
+    pub all_calls: bool,
+    /// Whether it is noted whose the memory of each GPU is.
+    pub memory: bool,
+}
 
 /// Why the forwarding libcuda could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -58,8 +68,7 @@ impl ForwardingError {
 }
 
 /// Makes a folder with the forwarding library for the libcuda at this path. `address` is the folder of a trace, or
-/// empty. `all_calls` decides whether queries are counted too that frameworks make before each small operation.
-/// `returns` are calls that are not passed on, as `cuInit=999 cuMemAlloc_v2=2 *=3`, where `*` is every call that the
+/// empty. `returns` are calls that are not passed on, as `cuInit=999 cuMemAlloc_v2=2 *=3`, where `*` is every call that the
 /// libcuda lacks; empty for none.
 ///
 /// # Errors
@@ -68,15 +77,18 @@ pub fn lay_out(
     folder: &Path,
     libcuda: &Path,
     address: &[u8],
-    all_calls: bool,
+    options: ForwardingOptions,
     returns: &str,
 ) -> Result<(), ForwardingError> {
     can_run(folder.parent().unwrap_or(folder))?;
     let real = path_of(libcuda)?;
     let mut exported = exports(libcuda)?;
-    exported.retain(|name| (all_calls || !QUESTIONS.contains(&name.as_str())) && !LACKING.contains(&name.as_str()));
+    exported
+        .retain(|name| (options.all_calls || !QUESTIONS.contains(&name.as_str())) && !LACKING.contains(&name.as_str()));
     let mut library = filled(CUDA.to_vec(), ADDRESS, address)?;
-    library = filled(library, LIBCUDA, &[real, if all_calls { ALL_CALLS } else { b"" }].concat())?;
+    let all_calls = if options.all_calls { ALL_CALLS } else { b"" };
+    let memory = if options.memory { MEMORY } else { b"" };
+    library = filled(library, LIBCUDA, &[real, all_calls, memory].concat())?;
     library = filled(library, RETURNS, returns.as_bytes())?;
     fill_needed(&mut library, real)?;
     if !returns.split(' ').any(|one| one.starts_with("*=")) {

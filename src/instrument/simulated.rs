@@ -16,6 +16,7 @@ use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_fake::{DRIVER, MACHINES};
 use description::Description;
 
+use crate::forwarding::ForwardingOptions;
 use crate::{forwarding, hook};
 use cuda_pitfalls_core::defaults;
 use cuda_pitfalls_core::input;
@@ -161,7 +162,8 @@ pub fn lay_out_nvml(machine: &str, dir: &Path) -> Result<PathBuf, MachineError> 
 pub fn lay_out_stand_in(dir: &Path) -> Result<PathBuf, MachineError> {
     let node = lay_out(defaults::MACHINE, &dir.join("node"))?;
     let folder = dir.join("cuda");
-    let made = forwarding::lay_out(&folder, &node.join(forwarding::NAME), b"", false, &no_device_returns());
+    let options = ForwardingOptions::default();
+    let made = forwarding::lay_out(&folder, &node.join(forwarding::NAME), b"", options, &no_device_returns());
     made.map_err(io::Error::other).map_err(failed("write", &folder))?;
     Ok(fs::canonicalize(&folder).map_err(failed("resolve", &folder))?.join(forwarding::NAME))
 }

@@ -10,6 +10,7 @@ mod first_line;
 mod gate;
 mod guarded;
 mod last_lines;
+mod ledger;
 mod machine;
 mod message;
 mod passing;
@@ -36,11 +37,14 @@ use answer::Pending;
 use caller::Caller;
 use cuda_pitfalls_calls::status::SIM_NOT_MODELLED;
 use cuda_pitfalls_core::clock;
-use cuda_pitfalls_core::sample::{Gpu, STEP_BYTES};
+use cuda_pitfalls_core::sample::{Gpu, Reading, STEP_BYTES};
+use cuda_pitfalls_instrument::forwarding::ForwardingOptions;
 use cuda_pitfalls_instrument::libraries::On;
 use cuda_pitfalls_instrument::simulated;
 use cuda_pitfalls_instrument::supervisor::{self, SamplerClient, timespec};
 use gate::Gate;
+use ledger::asked::AskedReadings;
+use ledger::{Ledgers, own_bytes};
 use machine::TraceTarget;
 use place::TraceFolder;
 use processes::Processes;
@@ -50,6 +54,7 @@ use stacks::Stacks;
 use watch::MemoryWatch;
 use writer::Writer;
 
+pub use ledger::asked::ReadingTime;
 pub use passing::pass_through;
 pub use program::Ended;
 
@@ -103,6 +108,8 @@ pub struct TraceOptions {
     pub all_calls: bool,
     /// Whether to note whose the memory of each GPU is.
     pub ledger: bool,
+    /// When to note it beside peaks, ends and changes.
+    pub at: Vec<ReadingTime>,
     /// Calls that the forwarding libcuda answers by itself, as `cuInit=999`; empty where every call is passed on.
     pub returns: String,
     /// Which NVML the program finds.
@@ -135,6 +142,8 @@ pub struct Traced {
     pub unmodelled: BTreeSet<String>,
     /// The functions of NVML that the simulated machine lacks and that were looked for, each with the place.
     pub absent: Vec<String>,
+    /// The readings of [`TraceOptions::at`] that there are not, in words.
+    pub not_read: Vec<String>,
 }
 
 /// Why a trace cannot start. The program was not started then.
@@ -178,18 +187,21 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     std::fs::create_dir(&home).map_err(TracerError::internal)?;
     let mut machine = TraceTarget::find(program, options, place.path(), &home)?;
     if let Some(libcuda) = &machine.libcuda {
-        place.forward(libcuda, options.all_calls, &machine.returns).map_err(TracerError::internal)?;
+        let forwarding = ForwardingOptions { all_calls: options.all_calls, memory: options.ledger };
+        place.forward(libcuda, forwarding, &machine.returns).map_err(TracerError::internal)?;
     }
     let gate = place.listen().and_then(Gate::open).map_err(TracerError::internal)?;
     let stacks = Stacks::new(place.libraries(), &options.command).map_err(TracerError::internal)?;
-    let writer = Writer::create(&options.folder, options.redact)?;
     let environment = place.environment(machine.beside.as_deref(), options.preload);
     let started_ns = clock::now_ns();
+    let (asked, withheld) = AskedReadings::new(&options.at, started_ns)?;
+    let writer = Writer::create(&options.folder, options.redact)?;
     // Before the program starts: its orphans then become our children, which identifies them.
     supervisor::adopt_orphans().map_err(TracerError::internal)?;
     let before = supervisor::children_of("self");
     let (command, apart) = (&options.command, options.apart.as_ref());
-    let program_itself = match TracedProgram::start(command, &environment, caller, bystander, apart, None) {
+    let started = TracedProgram::start(command, &environment, caller, bystander, apart, None, withheld);
+    let program_itself = match started {
         Ok(started) => started,
         Err(error) => {
             writer.discard();
@@ -200,6 +212,9 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
     // The program already starts while NVML lists the GPUs. Its first call waits for that.
     let sampler = machine.sampler.take().unwrap_or_else(|| SamplerClient::start(program, &machine.links, &home));
+    let most_files = files.saturating_sub(OWN_FILES).max(files / 4) as usize;
+    // A process has one for its counts, and another one for whose its memory is.
+    let most_pages = if options.ledger { most_files / 2 } else { most_files };
     let mut tracer = Tracer {
         stacks,
         place,
@@ -207,7 +222,9 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
         is_behind: false,
         sampler,
         writer,
-        processes: Processes::new(files.saturating_sub(OWN_FILES).max(files / 4) as usize, machine.is_simulated),
+        processes: Processes::new(most_pages, machine.is_simulated),
+        ledgers: Ledgers::new(options.ledger, most_pages),
+        asked,
         watch: MemoryWatch::default(),
         started_ns,
         pending: BTreeMap::new(),
@@ -224,12 +241,12 @@ pub fn trace(program: &Path, options: &TraceOptions) -> Result<Traced, TracerErr
     let ended = tracer.serve(program_itself);
     let lost = tracer.writer.finish();
     // The sampler ends before its folder does.
-    let Tracer { sampler, place, processes, .. } = tracer;
+    let Tracer { sampler, place, processes, asked, .. } = tracer;
     drop(sampler);
     let unmodelled = machine.beside.as_deref().map(simulated::unmodelled).unwrap_or_default();
     drop(place);
     let document = options.folder.join(crate::FILE);
-    Ok(Traced { ended, document, lost, unmodelled, absent: processes.absent })
+    Ok(Traced { ended, document, lost, unmodelled, absent: processes.absent, not_read: asked.not_read() })
 }
 
 struct Tracer {
@@ -241,6 +258,8 @@ struct Tracer {
     stacks: Stacks,
     writer: Writer,
     processes: Processes,
+    ledgers: Ledgers,
+    asked: AskedReadings,
     /// Calls that have begun and not ended, by process and number.
     pending: BTreeMap<(u32, u64), Pending>,
     gpus: Vec<Gpu>,
@@ -273,7 +292,11 @@ impl Tracer {
                 self.finish(&ended, program.pid());
                 return ended;
             }
+            if self.asked.is_due(clock::now_ns()) {
+                self.read_asked();
+            }
             self.answer(&program);
+            self.tick_ledgers();
             self.writer.flush();
             if let Some(stderr) = &self.stderr {
                 program::bound(stderr);
@@ -296,8 +319,9 @@ impl Tracer {
             (false, true) => SHORT_TICK_NS,
             (false, false) => TICK_NS,
         };
-        let fds = [program.as_fd(), self.gate.as_fd()];
-        let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN));
+        let tick = self.asked.wait_ns(clock::now_ns(), tick);
+        let fds = [program.as_fd(), self.gate.as_fd()].into_iter().chain(self.asked.bell());
+        let mut fds: Vec<PollFd> = fds.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
         let _ = poll(&mut fds, Some(&timespec(tick)));
     }
 
@@ -318,17 +342,16 @@ impl Tracer {
     /// Reads the memory in use on every GPU that can be read, and the part that NVML accounts to a process (0 if it is
     /// not listed).
     fn read_memory(&mut self, pid: u32) -> (Vec<Option<u64>>, Vec<u64>) {
+        let Some(gpus) = self.read_gpus() else { return (vec![None; self.gpus.len()], Vec::new()) };
+        (gpus.iter().map(|gpu| gpu.used_bytes).collect(), own_bytes(&gpus, pid))
+    }
+
+    /// Reads every GPU; `None` if that is not possible.
+    fn read_gpus(&mut self) -> Option<Vec<Reading>> {
         let swept = self.sampler.snapshot_within(READING_MS).ok().flatten();
-        let Some(gpus) = swept.map(|snapshot| snapshot.gpus).filter(|gpus| !gpus.is_empty()) else {
-            return (vec![None; self.gpus.len()], Vec::new());
-        };
-        let used: Vec<Option<u64>> = gpus.iter().map(|gpu| gpu.used_bytes).collect();
-        self.watch.read(&used, clock::now_ns());
-        let own = gpus.iter().map(|gpu| {
-            let listed = gpu.processes.iter().flatten().filter(|process| process.pid == pid);
-            listed.filter_map(|process| process.used_bytes).sum()
-        });
-        (used, own.collect())
+        let gpus = swept.map(|snapshot| snapshot.gpus).filter(|gpus| !gpus.is_empty())?;
+        self.watch.read(&gpus.iter().map(|gpu| gpu.used_bytes).collect::<Vec<_>>(), clock::now_ns());
+        Some(gpus)
     }
 
     /// Like [`Tracer::read_memory`], for a parked thread: after the thread has moved on, a reading no longer shows
@@ -360,6 +383,7 @@ impl Tracer {
             self.pending.retain(|(owner, _), _| *owner != pid);
             self.writer.write(TraceLine::Counts(counts));
         }
+        self.end_ledgers();
         self.processes.look_for_unseen(program, &self.place.libraries());
     }
 

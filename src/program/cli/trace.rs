@@ -18,7 +18,7 @@ use cuda_pitfalls_render::trace::TraceView;
 use cuda_pitfalls_trace::Trace;
 use cuda_pitfalls_trace::diagnosis;
 use cuda_pitfalls_trace::policy::{Policy, PolicyOutcome};
-use cuda_pitfalls_trace::tracer::{self, Ended, Traced, TracerError};
+use cuda_pitfalls_trace::tracer::{self, Ended, ReadingTime, Traced, TracerError};
 
 /// A policy has a few lines.
 const MOST_POLICY_BYTES: u64 = 64 << 10;
@@ -88,6 +88,14 @@ pub(super) struct TraceArguments {
     /// would show in the time of a program that launches many small kernels.
     #[arg(long, help_heading = TRACED)]
     all_calls: bool,
+    /// Note whose the memory of each GPU is: at the peak and at the end of each process, by the code that took it.
+    #[arg(long, help_heading = TRACED)]
+    memory: bool,
+    /// Note it at this time after the program's start too, or whenever this signal (USR1, USR2) reaches cuda-pitfalls,
+    /// which then does not hand it on; several by giving it again.
+    #[arg(long, value_name = "SECONDS|SIGNAL", requires = "memory", value_parser = crate::argument::reading_time,
+        help_heading = TRACED)]
+    at: Vec<ReadingTime>,
     /// The command and its arguments. A `--` before them is needed only where the command begins with a dash.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -128,9 +136,14 @@ pub(super) fn trace(arguments: TraceArguments) -> Outcome {
         preload: !arguments.no_preload,
         redact: arguments.redact,
         all_calls: arguments.all_calls,
+        ledger: arguments.memory,
+        at: arguments.at.clone(),
         ..tracer::TraceOptions::default()
     };
     let traced = tracer::trace(&program, &options).map_err(|error| not_started(&error, json))?;
+    for why in &traced.not_read {
+        say(&format!("cuda-pitfalls: {why}\n"));
+    }
     let ended = traced.ended;
     let lost = traced.lost.as_ref().map(|why| format!("the trace is not whole on disk: {why}"));
     let (failed, outcome) = match shown(&arguments, &policy, traced) {

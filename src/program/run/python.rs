@@ -15,7 +15,7 @@ use cuda_pitfalls_core::python;
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_core::scenario::python::{INTERPRETER, PackageRequirement};
 use cuda_pitfalls_core::verdict::Provenance;
-use cuda_pitfalls_instrument::forwarding::ForwardingError;
+use cuda_pitfalls_instrument::forwarding::{ForwardingError, ForwardingOptions};
 use cuda_pitfalls_instrument::supervisor::{PythonWorker, SupervisorError, ask_python};
 use cuda_pitfalls_instrument::{forwarding, traced};
 
@@ -109,7 +109,8 @@ impl Session {
             (None, Some(libcuda)) => {
                 let place = folder.join("cuda");
                 if !place.exists() {
-                    forwarding::lay_out(&place, libcuda, b"", true, "")?;
+                    let options = ForwardingOptions { all_calls: true, ..ForwardingOptions::default() };
+                    forwarding::lay_out(&place, libcuda, b"", options, "")?;
                 }
                 Some(place.join(forwarding::NAME))
             }

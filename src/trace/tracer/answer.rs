@@ -1,12 +1,15 @@
 //! Handling each message: updating what is known of its process, and writing its event.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::net::UnixStream;
 
+use super::ledger::kind_of;
+use super::ledger::process::MemoryTaker;
 use super::message::{self, Content, Delivery, Notice, ShimMessage};
 use super::stacks::ParkedThread;
 use super::{Tracer, processes};
-use crate::{EventKind, EventSource, FrameOwner, Stack, TraceEvent, TraceLine};
+use crate::{EventKind, EventSource, FrameOwner, LedgerReason, MemoryKind, Stack, TraceEvent, TraceLine};
 use cuda_pitfalls_core::clock;
 
 /// Why a stack is missing if many processes are forks of one program.
@@ -21,49 +24,61 @@ const MOST_PENDING: usize = 10_000;
 /// What is known of a call before it is made.
 pub(super) struct Pending {
     t_ns: u64,
-    used: Vec<Option<u64>>,
-    own: Vec<u64>,
+    pub(super) used: Vec<Option<u64>>,
+    pub(super) own: Vec<u64>,
+    /// How much was attributed to callers on each GPU (with `--memory`).
+    pub(super) attributed: BTreeMap<String, u64>,
     stack: Stack,
 }
 
 impl Tracer {
     /// Handles one message: updates its process and writes its event.
     pub(super) fn take(&mut self, received: Delivery) {
-        let Delivery { message, pid, counts, waiting } = received;
+        let Delivery { message, pid, shared, waiting } = received;
         if let Content::Notice(notice @ (Notice::Lost { .. } | Notice::Nested { .. })) = message.content {
             return self.heed(pid, notice, None);
         }
-        let was_parked = message.parked && message::is_parked(&waiting);
         if let Some(process) = self.processes.meet(pid, message.t_ns, &mut self.stacks) {
+            self.restart_ledger(pid);
             self.writer.write(TraceLine::Process(process));
         }
-        let ShimMessage { call, number, t_ns, tid, pthread, frames, device, uuid, status, elapsed_ns, content, .. } =
-            message;
+        let ShimMessage { call, number, t_ns, tid, pthread, device, uuid, status, elapsed_ns, content, .. } = message;
         // An event cannot be earlier than the program's start, or later than now.
         let t_ns = t_ns.min(clock::now_ns()).max(self.started_ns);
         let is_small = matches!(content, Content::Event(EventKind::Variable { .. } | EventKind::Forked { .. }));
         let tid = processes::thread_here(pid, tid);
         let gpu = uuid.as_deref().and_then(uuid_text);
         self.processes.name_gpu(pid, device, gpu.as_deref());
-        let stack = match frames.is_empty() {
-            true => Stack::default(),
-            false if is_small && self.processes.is_in_a_crowd(pid) => Stack::unread(CROWD),
-            false if was_parked => {
-                let waiting = waiting.try_clone().ok();
-                self.stacks.read(ParkedThread { pid, tid, pthread, frames, waiting })
-            }
-            false => Stack::unread(LATE),
+        let thread = ParkedThread { pid, tid, pthread, frames: message.frames, waiting: waiting.try_clone().ok() };
+        let taker = MemoryTaker {
+            t_ns,
+            gpu: gpu.clone().unwrap_or_default(),
+            kind: kind_of(&call),
+            call: call.clone(),
+            stack: Stack::default(),
         };
-        // A thread that stopped waiting was moving while its stack was read.
-        let stack = if stack.frames.is_empty() || message::is_parked(&waiting) { stack } else { Stack::unread(LATE) };
+        if matches!(content, Content::Notice(Notice::After)) {
+            return self.end_call(number, taker, thread, &waiting);
+        }
+        let stack = match is_small && !thread.frames.is_empty() && self.processes.is_in_a_crowd(pid) {
+            true => Stack::unread(CROWD),
+            false => self.stack_of(thread, &waiting),
+        };
         let what = match content {
             Content::Event(what) => what,
             Content::Notice(Notice::Before) => {
                 let (used, own) = self.read_for(pid, &waiting);
-                return self.keep((pid, number), Pending { t_ns, used, own, stack });
+                let attributed = self.attributed(pid);
+                return self.keep((pid, number), Pending { t_ns, used, own, attributed, stack });
             }
             Content::Notice(Notice::Absent { name }) => return self.processes.gives_up(pid, &name, &stack),
-            Content::Notice(notice) => return self.heed(pid, notice, counts),
+            Content::Notice(Notice::Ledger { .. }) => return self.open_ledger(pid, shared),
+            Content::Notice(Notice::Holder { row, memory }) => {
+                return self.name_holder(pid, row, MemoryTaker { kind: memory, stack, ..taker }, &waiting);
+            }
+            Content::Notice(Notice::Peak) => return self.read_told(pid, LedgerReason::Peak, gpu.as_deref(), &waiting),
+            Content::Notice(Notice::Leaving) => return self.read_told(pid, LedgerReason::End, None, &waiting),
+            Content::Notice(notice) => return self.heed(pid, notice, shared),
         };
         // A real driver answers it before `cuInit`.
         if matches!(what, EventKind::Error) && call == "cuGetExportTable" {
@@ -89,12 +104,23 @@ impl Tracer {
             stack,
         };
         let event = self.with_memory(event, number, &waiting);
+        self.follow_context(&event, &waiting);
         self.writer.write(TraceLine::Event(Box::new(event)));
     }
 
+    /// The stack of a thread that waits. One that stops waiting is moving while its stack is read.
+    pub(super) fn stack_of(&mut self, thread: ParkedThread, waiting: &UnixStream) -> Stack {
+        if thread.frames.is_empty() {
+            return Stack::default();
+        }
+        let stack = message::is_parked(waiting).then(|| self.stacks.read(thread));
+        let stack = stack.filter(|stack| stack.frames.is_empty() || message::is_parked(waiting));
+        stack.unwrap_or_else(|| Stack::unread(LATE))
+    }
+
     /// Handles a message about a process itself.
-    fn heed(&mut self, pid: u32, notice: Notice, counts: Option<File>) {
-        match (notice, counts) {
+    fn heed(&mut self, pid: u32, notice: Notice, shared: Option<File>) {
+        match (notice, shared) {
             (Notice::Hello { devices, lanes, names }, Some(file)) => {
                 self.processes.count(pid, file, names, devices, lanes);
             }
@@ -110,7 +136,17 @@ impl Tracer {
                 program.chars().take(processes::LONGEST_PROGRAM).collect::<String>()
             )),
             (Notice::Found, _) => self.processes.goes_on(pid),
-            (Notice::Before | Notice::Absent { .. }, _) => {}
+            // These are handled with what is known of their call.
+            (
+                Notice::Before
+                | Notice::After
+                | Notice::Absent { .. }
+                | Notice::Ledger { .. }
+                | Notice::Holder { .. }
+                | Notice::Peak
+                | Notice::Leaving,
+                _,
+            ) => {}
         }
     }
 
@@ -126,7 +162,8 @@ impl Tracer {
         let key = (event.pid, number);
         if matches!(event.what, EventKind::Init { witness: EventSource::Forwarding, .. }) {
             let (used, own) = self.read_for(event.pid, waiting);
-            self.keep(key, Pending { t_ns: event.t_ns, used, own, stack: event.stack.clone() });
+            let attributed = self.attributed(event.pid);
+            self.keep(key, Pending { t_ns: event.t_ns, used, own, attributed, stack: event.stack.clone() });
             return event;
         }
         // The end of cuInit has a time of its own.
@@ -137,7 +174,13 @@ impl Tracer {
             return event;
         }
         let Some(before) = self.pending.remove(&key) else { return event };
-        let (now, own) = self.read_for(event.pid, waiting);
+        let now = self.read_for(event.pid, waiting);
+        let kind = match event.what {
+            EventKind::Context { .. } => MemoryKind::Context,
+            _ => kind_of(&event.call),
+        };
+        let grown = self.grown((event.pid, kind), &before, &now, event.gpu.as_deref());
+        let (now, own) = now;
         event.memory_bytes =
             before.used.iter().zip(&now).map(|(before, now)| Some((*now)? as i64 - (*before)? as i64)).collect();
         event.used_bytes = now;
@@ -150,6 +193,10 @@ impl Tracer {
             event.stack = before.stack;
             event.t_ns = if is_done { event.t_ns } else { before.t_ns };
         }
+        if !grown.is_empty() {
+            let (t_ns, gpu, call, stack) = (event.t_ns, String::new(), event.call.clone(), event.stack.clone());
+            self.charge_call(event.pid, &grown, &MemoryTaker { t_ns, gpu, kind, call, stack });
+        }
         event
     }
 
@@ -157,7 +204,10 @@ impl Tracer {
     fn noted(&mut self, pid: u32, mut what: EventKind, device: Option<i32>, is_opencl: bool) -> Option<EventKind> {
         match &mut what {
             EventKind::Init { witness, .. } => self.processes.initialises(pid, *witness, is_opencl),
-            EventKind::InitDone { gpus, .. } => {
+            EventKind::InitDone { visible, gpus } => {
+                if visible.is_some() {
+                    self.expect_ledger(pid);
+                }
                 for (device, gpu) in (0..).zip(gpus) {
                     *gpu = uuid_text(gpu).unwrap_or_default();
                     self.processes.name_gpu(pid, Some(device), Some(gpu));

@@ -18,6 +18,8 @@ const RETURNED: &str = "these calls were not passed on, and returned what was as
 const NO_LIBCUDA: &str = "no libcuda was found (`cuda-pitfalls doctor` says why): calls of one that the program finds \
                           elsewhere are not seen";
 
+const NO_LEDGER: &str = "without a libcuda it cannot be noted whose the memory is (--memory)";
+
 impl Tracer {
     pub(super) fn begin(&mut self, machine: &TraceTarget, options: &TraceOptions, started_ns: u64) {
         let mut driver_version = None;
@@ -62,6 +64,7 @@ impl Tracer {
         let of_trace = [
             inventory.err().map(|why| format!("memory cannot be read: {}", why.detail)),
             machine.libcuda.is_none().then(|| NO_LIBCUDA.to_owned()),
+            (options.ledger && machine.libcuda.is_none()).then(|| NO_LEDGER.to_owned()),
             Some(&options.returns)
                 .filter(|returns| !returns.is_empty())
                 .map(|returns| format!("{RETURNED}: {returns}")),

@@ -58,11 +58,14 @@ impl Tracer {
     pub(super) fn finish(&mut self, ended: &Ended, program: u32) {
         let t_ns = clock::now_ns();
         let heard_all = self.hear_the_last();
+        // Of processes that go on.
+        self.read_ledgers(false);
         self.round(program);
         self.read_memory(0);
         for counts in self.processes.rest() {
             self.writer.write(TraceLine::Counts(counts));
         }
+        self.end_ledgers();
         let is_explained = self.processes.has_simulated_runtime();
         let mut not_seen = self.processes.not_seen(heard_all);
         let risen = self.writer.peaks.iter().filter_map(|(index, peak)| {

@@ -16,7 +16,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, recvmsg, send};
 use serde::Deserialize;
 
-use crate::EventKind;
+use super::ledger::page::{self, PAGE_BYTES};
+use crate::{EventKind, MemoryKind};
 
 /// The longest message: a stack takes some kilobytes, the list of names twenty, and a socket does not take more at
 /// once.
@@ -53,8 +54,6 @@ pub(super) struct ShimMessage {
     pub(super) uuid: Option<String>,
     pub(super) status: Option<i64>,
     pub(super) elapsed_ns: Option<u64>,
-    /// Whether the thread waits for an answer.
-    pub(super) parked: bool,
     #[serde(flatten)]
     pub(super) content: Content,
 }
@@ -75,6 +74,16 @@ pub(super) enum Notice {
     Hello { devices: usize, lanes: usize, names: Vec<String> },
     /// A call is about to be made, and memory has to be read before it.
     Before,
+    /// The call of a message `before` has returned. Its stack is wanted only if it took memory.
+    After,
+    /// A process begins to note whose the memory is, on a page whose descriptor comes with the message.
+    Ledger { devices: usize, rows: usize },
+    /// A caller has memory for the first time: this is its row on the page.
+    Holder { row: u32, memory: MemoryKind },
+    /// The process holds more memory of this GPU than ever, and is about to give some of it back.
+    Peak,
+    /// The process is about to end.
+    Leaving,
     /// A process has written so many variables that it reports no more of them.
     Silent,
     /// A program is about to be started without the variables of the trace.
@@ -92,8 +101,8 @@ pub(super) struct Delivery {
     pub(super) message: ShimMessage,
     /// The PID of the process in our namespace.
     pub(super) pid: u32,
-    /// The memory with its counts, if it came with the message and has the stated size.
-    pub(super) counts: Option<File>,
+    /// The memory with its counts, or the page of its memory, if it came with the message and has the stated size.
+    pub(super) shared: Option<File>,
     /// The connection on which the thread waits.
     pub(super) waiting: UnixStream,
 }
@@ -181,13 +190,15 @@ impl Incoming {
         if !message.is_valid() {
             return None;
         }
-        let counts = match &message.content {
+        let bytes = match &message.content {
             Content::Notice(Notice::Hello { devices, lanes, names }) => {
-                self.passed.filter(|fd| is_sealed(fd, counted_bytes(*devices, *lanes, names.len()))).map(File::from)
+                Some(counted_bytes(*devices, *lanes, names.len()))
             }
+            Content::Notice(Notice::Ledger { .. }) => Some(PAGE_BYTES as u64),
             _ => None,
         };
-        Some(Delivery { message, pid: self.pid, counts, waiting: self.connection })
+        let shared = self.passed.filter(|fd| bytes.is_some_and(|bytes| is_sealed(fd, bytes))).map(File::from);
+        Some(Delivery { message, pid: self.pid, shared, waiting: self.connection })
     }
 }
 
@@ -224,12 +235,28 @@ impl ShimMessage {
                     && (1..=MOST_NAMES).contains(&names.len())
                     && names.iter().all(|name| is_word(name))
             }
+            Content::Notice(Notice::Ledger { devices, rows }) => (*devices, *rows) == (page::DEVICES, page::ROWS),
+            Content::Notice(Notice::Holder { row, memory }) => {
+                (*row as usize) < page::TOLD_ROWS
+                    && matches!(
+                        memory,
+                        MemoryKind::Allocation
+                            | MemoryKind::Array
+                            | MemoryKind::Pool
+                            | MemoryKind::Physical
+                            | MemoryKind::Managed
+                            | MemoryKind::Imported
+                    )
+            }
             Content::Event(_) | Content::Notice(_) => true,
         };
-        // A process that says hello has made no call.
-        let is_hello = matches!(self.content, Content::Notice(Notice::Hello { .. }));
+        // These are about the process, which may have made no call.
+        let is_own = matches!(
+            self.content,
+            Content::Notice(Notice::Hello { .. } | Notice::Ledger { .. } | Notice::Peak | Notice::Leaving)
+        );
         is_right
-            && (is_word(&self.call) || (is_hello && self.call.is_empty()))
+            && (is_word(&self.call) || (is_own && self.call.is_empty()))
             && self.frames.len() <= MOST_FRAMES
             // The driver's number for an unknown device is -1.
             && self.device.is_none_or(|device| (-1..MOST_DEVICES as i32).contains(&device))
@@ -276,7 +303,28 @@ mod tests {
     fn a_message_that_no_library_sends_is_dropped() {
         assert!(is_taken("\"event\":\"error\",\"status\":1"));
         assert!(is_taken("\"kind\":\"hello\",\"devices\":64,\"lanes\":32,\"names\":[\"cuInit\"]"));
+        for taken in [
+            "\"kind\":\"ledger\",\"devices\":64,\"rows\":4096",
+            "\"kind\":\"holder\",\"row\":4031,\"memory\":\"allocation\",\"device\":0",
+            "\"kind\":\"after\",\"frames\":[1]",
+            "\"kind\":\"peak\",\"device\":63",
+            "\"kind\":\"leaving\"",
+        ] {
+            assert!(is_taken(taken), "{taken}");
+        }
         for wrong in [
+            "\"kind\":\"ledger\",\"devices\":64,\"rows\":4611686018427387904",
+            "\"kind\":\"ledger\",\"devices\":65,\"rows\":4096",
+            "\"kind\":\"ledger\"",
+            // The last rows are of many callers, and nobody's.
+            "\"kind\":\"holder\",\"row\":4032,\"memory\":\"allocation\"",
+            "\"kind\":\"holder\",\"row\":-1,\"memory\":\"allocation\"",
+            "\"kind\":\"holder\",\"row\":18446744073709551615,\"memory\":\"allocation\"",
+            // What no call asks for.
+            "\"kind\":\"holder\",\"row\":1,\"memory\":\"rounding\"",
+            "\"kind\":\"holder\",\"row\":1,\"memory\":\"\\u001b[31m\"",
+            "\"kind\":\"peak\",\"device\":64",
+            "\"kind\":\"peaks\"",
             "\"kind\":\"hello\",\"devices\":4611686018427387904,\"lanes\":32,\"names\":[\"cuInit\"]",
             "\"kind\":\"hello\",\"devices\":64,\"lanes\":4611686018427387904,\"names\":[\"cuInit\"]",
             "\"kind\":\"hello\",\"devices\":64,\"lanes\":32,\"names\":[]",
@@ -295,7 +343,7 @@ mod tests {
     #[test]
     fn a_descriptor_is_taken_only_if_its_length_cannot_change_and_is_right() {
         let hello = message("\"kind\":\"hello\",\"devices\":2,\"lanes\":2,\"names\":[\"cuInit\"]");
-        let taken = |fd: OwnedFd| received(&hello, Some(fd)).expect("a message").counts.is_some();
+        let taken = |fd: OwnedFd| received(&hello, Some(fd)).expect("a message").shared.is_some();
         let memory = |bytes: u64, seals: SealFlags| {
             let fd = rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::ALLOW_SEALING).unwrap();
             rustix::fs::ftruncate(&fd, bytes).unwrap();
@@ -310,6 +358,13 @@ mod tests {
         for path in ["/dev/zero", "/etc/passwd", "/"] {
             assert!(!taken(File::open(path).unwrap().into()), "{path}");
         }
+        let ledger = message("\"kind\":\"ledger\",\"devices\":64,\"rows\":4096");
+        for (bytes, is_taken) in [(PAGE_BYTES, true), (PAGE_BYTES + 8, false), (0, false)] {
+            let received = received(&ledger, Some(memory(bytes as u64, both))).expect("a message");
+            assert_eq!(received.shared.is_some(), is_taken, "{bytes}");
+        }
+        let peak = received(&message("\"kind\":\"peak\""), Some(memory(PAGE_BYTES as u64, both)));
+        assert!(peak.expect("a message").shared.is_none(), "no descriptor belongs to it");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use super::caller::Caller;
 use super::program::TracedProgram;
-use super::signals::Bystander;
+use super::signals::{Bystander, Withheld};
 use super::{Ended, TracerError};
 use cuda_pitfalls_core::input;
 use cuda_pitfalls_instrument::supervisor;
@@ -27,7 +27,8 @@ pub fn pass_through(
     let caller = Caller::take_over().map_err(TracerError::internal)?;
     let bystander = Bystander::start(command).map_err(TracerError::internal)?;
     let (pipe, stderr) = io::pipe().map_err(TracerError::internal)?;
-    let mut program = TracedProgram::start(command, &[], caller, bystander, None, Some(stderr.into()))?;
+    let (stderr, withheld) = (Some(stderr.into()), Withheld::default());
+    let mut program = TracedProgram::start(command, &[], caller, bystander, None, stderr, withheld)?;
     let kept = input::tail(Stderr { pipe, program: &program }, most_bytes, each).unwrap_or_default();
     loop {
         if let Some(ended) = program.ended() {

@@ -12,7 +12,7 @@ use rustix::process::geteuid;
 
 use super::guarded::{self, PlaceError};
 use cuda_pitfalls_instrument::folder::Folder;
-use cuda_pitfalls_instrument::forwarding::{self, ForwardingError};
+use cuda_pitfalls_instrument::forwarding::{self, ForwardingError, ForwardingOptions};
 use cuda_pitfalls_instrument::traced::{CUDA_FOLDER, HOOK, VARIABLE, hook_beside};
 
 /// The names of files in the folder (src/fake/shim/post.rs).
@@ -63,14 +63,18 @@ impl TraceFolder {
         })
     }
 
-    /// Makes the forwarding library for the libcuda at this path. `all_calls` decides whether queries are counted too
-    /// that frameworks make before each small operation. `returns` are calls that are not passed on.
+    /// Makes the forwarding library for the libcuda at this path. `returns` are calls that are not passed on.
     ///
     /// # Errors
     /// The system refused a file, or the libcuda cannot be used.
-    pub(super) fn forward(&mut self, libcuda: &Path, all_calls: bool, returns: &str) -> Result<(), ForwardingError> {
+    pub(super) fn forward(
+        &mut self,
+        libcuda: &Path,
+        options: ForwardingOptions,
+        returns: &str,
+    ) -> Result<(), ForwardingError> {
         let folder = self.path().join(CUDA_FOLDER);
-        forwarding::lay_out(&folder, libcuda, self.path().as_os_str().as_bytes(), all_calls, returns)?;
+        forwarding::lay_out(&folder, libcuda, self.path().as_os_str().as_bytes(), options, returns)?;
         self.search = Some(folder);
         Ok(())
     }

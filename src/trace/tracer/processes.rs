@@ -185,6 +185,11 @@ impl Processes {
         }
     }
 
+    /// The UUIDs of the GPUs of a process, by ordinal; `None` if it has sent no message, or has ended.
+    pub(super) fn gpus(&self, pid: u32) -> Option<&BTreeMap<i32, String>> {
+        self.known.get(&pid).map(|known| &known.gpus)
+    }
+
     pub(super) fn count(&mut self, pid: u32, file: File, names: Vec<String>, devices: usize, lanes: usize) {
         let Some(known) = self.known.get_mut(&pid) else { return };
         if known.pages.len() < MOST_PAGES && self.pages < self.most_pages {

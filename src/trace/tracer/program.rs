@@ -11,7 +11,7 @@ use std::sync::Arc;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::caller::Caller;
-use super::signals::{Bystander, HandingOn};
+use super::signals::{Bystander, HandingOn, Withheld};
 use super::{Apart, TracerError};
 use cuda_pitfalls_instrument::supervisor;
 
@@ -33,7 +33,7 @@ pub(super) struct TracedProgram {
 impl TracedProgram {
     /// Starts a command with a changed environment, and with our terminal, descriptors and process group. If it runs
     /// `apart`, it has neither input nor output but for the stderr that is wanted, and is killed when this process ends.
-    /// `stderr` takes the place of our stderr.
+    /// `stderr` takes the place of our stderr. Signals that are `withheld` do not reach it.
     pub(super) fn start(
         command: &[OsString],
         environment: &[(OsString, OsString)],
@@ -41,12 +41,13 @@ impl TracedProgram {
         bystander: Bystander,
         apart: Option<&Apart>,
         stderr: Option<Stdio>,
+        withheld: Withheld,
     ) -> Result<TracedProgram, TracerError> {
         let Some((program, arguments)) = command.split_first() else {
             return Err(TracerError::Usage("no command was given".to_string()));
         };
         let failed = |source| TracerError::Program { name: program.to_string_lossy().into_owned(), source };
-        let signals = HandingOn::start(bystander).map_err(failed)?;
+        let signals = HandingOn::start(bystander, withheld).map_err(failed)?;
         let mut started = Command::new(program);
         started.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
         started.stderr(stderr.unwrap_or_else(Stdio::inherit));

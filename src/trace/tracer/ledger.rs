@@ -1,0 +1,324 @@
+//! Whose the memory of the GPUs is (`--memory`): reads what NVML charges to each process and what the process notes on
+//! its page, and writes what has changed.
+//!
+//! What a program says may be wrong. Nothing of it is used but for sums, and what nobody explains stays unattributed.
+
+mod account;
+pub(super) mod asked;
+pub(super) mod page;
+pub(super) mod process;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::net::UnixStream;
+
+use super::answer::Pending;
+use super::stacks::ParkedThread;
+use super::{TICK_NS, Tracer};
+use crate::{ContextChange, EventKind, LedgerReason, MemoryKind, TraceEvent};
+use account::MemoryCharge;
+pub(super) use account::kind_of;
+use cuda_pitfalls_core::clock;
+use cuda_pitfalls_core::sample::Reading;
+use cuda_pitfalls_instrument::supervisor::{self, is_alive};
+use page::SharedPage;
+use process::{HolderNumbers, MemoryTaker, ProcessLedger};
+
+/// `PF_EXITING` of the kernel: the process gives back what it has.
+const EXITING: u64 = 0x4;
+
+/// The memory in use on each GPU, and what NVML charges to one process there, in NVML order. Without charges it was not
+/// read.
+type MemoryNow = (Vec<Option<u64>>, Vec<u64>);
+
+/// The ledgers of the processes of a trace.
+#[derive(Default)]
+pub(super) struct Ledgers {
+    is_on: bool,
+    processes: BTreeMap<u32, ProcessLedger>,
+    numbers: HolderNumbers,
+    /// How many pages may be kept open.
+    most_pages: usize,
+    /// Whether NVML knows processes by the PIDs that the tracer knows.
+    is_listed: bool,
+    tick_ns: u64,
+}
+
+impl Ledgers {
+    pub(super) fn new(is_on: bool, most_pages: usize) -> Ledgers {
+        Ledgers { is_on, most_pages, ..Ledgers::default() }
+    }
+
+    fn process(&mut self, pid: u32) -> &mut ProcessLedger {
+        self.processes.entry(pid).or_insert_with(|| ProcessLedger::new(pid))
+    }
+
+    fn with_pages(&self) -> Vec<u32> {
+        self.processes.iter().filter(|(_, ledger)| ledger.has_page()).map(|(pid, _)| *pid).collect()
+    }
+}
+
+impl Tracer {
+    /// Takes the page of a process.
+    pub(super) fn open_ledger(&mut self, pid: u32, page: Option<File>) {
+        if !self.ledgers.is_on {
+            return;
+        }
+        let is_full = self.ledgers.with_pages().len() >= self.ledgers.most_pages;
+        match page.filter(|_| !is_full) {
+            Some(page) => self.ledgers.process(pid).open(SharedPage::new(page)),
+            None => self.processes.unseen(format!("what process {pid} notes of its memory could not be taken")),
+        }
+    }
+
+    /// How much is attributed now on each GPU of a process, before a call of it.
+    pub(super) fn attributed(&mut self, pid: u32) -> BTreeMap<String, u64> {
+        if !self.ledgers.is_on {
+            return BTreeMap::new();
+        }
+        self.read_page(pid, clock::now_ns(), false);
+        self.ledgers.process(pid).attributed()
+    }
+
+    fn read_page(&mut self, pid: u32, t_ns: u64, changes: bool) {
+        let gpus = self.processes.gpus(pid);
+        let Ledgers { processes, numbers, .. } = &mut self.ledgers;
+        if let (Some(ledger), Some(gpus)) = (processes.get_mut(&pid), gpus) {
+            ledger.read_page(t_ns, gpus, changes, numbers);
+        }
+    }
+
+    /// Takes what was read now of a process. False if nothing was: the thread that waited for it has moved on.
+    fn settle(&mut self, pid: u32, (used, own): &MemoryNow, changes: bool) -> bool {
+        if !self.ledgers.is_on || (own.is_empty() && !self.gpus.is_empty()) {
+            return false;
+        }
+        let t_ns = clock::now_ns();
+        self.read_page(pid, t_ns, changes);
+        self.ledgers.is_listed |= own.iter().any(|bytes| *bytes > 0);
+        let is_listed = self.ledgers.is_listed;
+        let charges = self.gpus.iter().zip(used).zip(own).map(|((gpu, used_bytes), own)| {
+            let own_bytes = Some(*own).filter(|_| is_listed);
+            (gpu.uuid.clone(), MemoryCharge { t_ns, own_bytes, used_bytes: *used_bytes })
+        });
+        let charges = charges.collect();
+        self.ledgers.process(pid).charge(t_ns, charges);
+        true
+    }
+
+    /// What a call took in the driver, on each GPU.
+    pub(super) fn grown(
+        &mut self,
+        (pid, kind): (u32, MemoryKind),
+        before: &Pending,
+        now: &MemoryNow,
+        named: Option<&str>,
+    ) -> Vec<(String, i64)> {
+        if !self.settle(pid, now, false) {
+            return Vec::new();
+        }
+        let is_listed = self.ledgers.is_listed;
+        let ledger = self.ledgers.process(pid);
+        let all = self.gpus.iter().enumerate().filter_map(|(index, gpu)| {
+            let own = (*before.own.get(index)?, *now.1.get(index)?);
+            let charge = if own.0 > 0 || own.1 > 0 {
+                own
+            } else if !is_listed && named == Some(&gpu.uuid) {
+                (before.used.get(index).copied()??, now.0.get(index).copied()??)
+            } else {
+                return None;
+            };
+            let account = ledger.gpu(&gpu.uuid);
+            let before = before.attributed.get(&gpu.uuid).copied().unwrap_or(0);
+            let managed_bytes = if kind == MemoryKind::Context { 0 } else { account.managed_bytes };
+            let growth = account::growth(charge, (before, account.attributed_bytes()), managed_bytes)?;
+            Some((gpu.uuid.clone(), growth))
+        });
+        all.collect()
+    }
+
+    /// Charges a call with what it took on each GPU, and writes what has changed.
+    pub(super) fn charge_call(&mut self, pid: u32, grown: &[(String, i64)], taker: &MemoryTaker) {
+        let Ledgers { processes, numbers, .. } = &mut self.ledgers;
+        let Some(ledger) = processes.get_mut(&pid) else { return };
+        for (gpu, growth) in grown {
+            let bytes = growth.unsigned_abs();
+            if *growth < 0 {
+                ledger.gpu(gpu).shrink(taker.kind, bytes);
+            } else {
+                let holder = ledger.holder(MemoryTaker { gpu: gpu.clone(), ..taker.clone() }, numbers);
+                ledger.gpu(gpu).grow(holder, taker.kind, bytes);
+            }
+        }
+        if !grown.is_empty() {
+            self.write_changes(pid, true);
+        }
+    }
+
+    /// Ends the bracket around a call without an event. Its stack is read only where it took memory.
+    pub(super) fn end_call(&mut self, number: u64, mut taker: MemoryTaker, thread: ParkedThread, waiting: &UnixStream) {
+        let pid = thread.pid;
+        let Some(before) = self.pending.remove(&(pid, number)) else { return };
+        let now = self.read_for(pid, waiting);
+        let grown = self.grown((pid, taker.kind), &before, &now, Some(&taker.gpu));
+        if grown.iter().any(|(_, growth)| *growth > 0) {
+            taker.stack = self.stack_of(thread, waiting);
+        }
+        self.charge_call(pid, &grown, &taker);
+    }
+
+    /// Names the caller that has a row of the page.
+    pub(super) fn name_holder(&mut self, pid: u32, row: u32, taker: MemoryTaker, waiting: &UnixStream) {
+        let Ledgers { processes, numbers, .. } = &mut self.ledgers;
+        let Some(ledger) = processes.get_mut(&pid).filter(|_| !taker.gpu.is_empty()) else { return };
+        ledger.name_row(row as usize, taker, numbers);
+        let now = self.read_for(pid, waiting);
+        if self.settle(pid, &now, false) {
+            self.write_changes(pid, true);
+        }
+    }
+
+    /// Follows the contexts of a process: what the driver took for them goes with them.
+    pub(super) fn follow_context(&mut self, event: &TraceEvent, waiting: &UnixStream) {
+        let EventKind::Context { change, primary, handle } = event.what else { return };
+        let Some(gpu) = event.gpu.as_deref().filter(|_| self.ledgers.is_on) else { return };
+        let account = self.ledgers.process(event.pid).gpu(gpu);
+        match change {
+            ContextChange::Made => return account.make_context(primary, handle),
+            ContextChange::Failed => return,
+            ContextChange::Released | ContextChange::Reset | ContextChange::Destroyed => {
+                account.end_context(primary, handle);
+            }
+        }
+        let now = self.read_for(event.pid, waiting);
+        if self.settle(event.pid, &now, false) {
+            self.write_changes(event.pid, true);
+        }
+    }
+
+    /// Reads a process that holds more than ever, or that is about to end.
+    pub(super) fn read_told(&mut self, pid: u32, why: LedgerReason, gpu: Option<&str>, waiting: &UnixStream) {
+        let now = self.read_for(pid, waiting);
+        if !self.settle(pid, &now, false) {
+            return;
+        }
+        let ledger = self.ledgers.process(pid);
+        let gpus = match (why, gpu) {
+            (LedgerReason::Peak, Some(gpu)) if ledger.gpu(gpu).is_peak() => vec![gpu.to_owned()],
+            (LedgerReason::Peak, _) => return,
+            _ => ledger.used_gpus(),
+        };
+        self.write_ledger(pid, why, &gpus);
+    }
+
+    /// Notes that a process has initialised the driver.
+    pub(super) fn expect_ledger(&mut self, pid: u32) {
+        if self.ledgers.is_on {
+            self.ledgers.process(pid).is_ready = true;
+        }
+    }
+
+    /// Reads every process that runs, and writes what has changed.
+    pub(super) fn tick_ledgers(&mut self) {
+        let now_ns = clock::now_ns();
+        if now_ns.saturating_sub(self.ledgers.tick_ns) >= TICK_NS {
+            self.ledgers.tick_ns = now_ns;
+            for pid in self.read_ledgers(true) {
+                self.write_changes(pid, false);
+            }
+        }
+    }
+
+    /// Reads every process that runs, because it was asked for.
+    pub(super) fn read_asked(&mut self) {
+        let read = self.read_ledgers(false);
+        if read.is_empty() {
+            self.asked.find_nobody();
+        }
+        for pid in read {
+            let gpus = self.ledgers.process(pid).used_gpus();
+            self.write_ledger(pid, LedgerReason::Asked, &gpus);
+        }
+    }
+
+    /// Takes what is read now of every process that runs. Which these are.
+    pub(super) fn read_ledgers(&mut self, changes: bool) -> Vec<u32> {
+        let with_pages = self.ledgers.with_pages();
+        if with_pages.is_empty() {
+            return Vec::new();
+        }
+        let gpus = self.read_gpus().unwrap_or_default();
+        // The last reading of a process that ends is that before its end: by now it may have given back a part.
+        let running = with_pages.into_iter().filter(|pid| is_running(*pid));
+        let read = running.filter(|pid| {
+            let used = gpus.iter().map(|gpu| gpu.used_bytes).collect();
+            self.settle(*pid, &(used, own_bytes(&gpus, *pid)), changes)
+        });
+        read.collect()
+    }
+
+    /// Another program runs in a process.
+    pub(super) fn restart_ledger(&mut self, pid: u32) {
+        self.write_end(pid);
+        if let Some(ledger) = self.ledgers.processes.get_mut(&pid) {
+            ledger.start_anew();
+        }
+    }
+
+    /// Ends the ledgers of processes of which nothing is known any more.
+    pub(super) fn end_ledgers(&mut self) {
+        let all = self.ledgers.processes.keys().copied();
+        let ended: Vec<u32> = all.filter(|pid| self.processes.gpus(*pid).is_none()).collect();
+        for pid in ended {
+            self.write_end(pid);
+            let ended = self.ledgers.processes.remove(&pid);
+            if ended.is_some_and(|ledger| ledger.is_ready && !ledger.has_told) {
+                self.processes.unseen(format!("process {pid} did not tell whose its memory is"));
+            }
+        }
+    }
+
+    /// Writes the last reading of a process as its end, unless it was read at its end.
+    fn write_end(&mut self, pid: u32) {
+        let ledger = self.ledgers.processes.get(&pid).filter(|ledger| !ledger.is_ended);
+        if let Some(gpus) = ledger.map(ProcessLedger::used_gpus) {
+            self.write_ledger(pid, LedgerReason::End, &gpus);
+        }
+    }
+
+    fn write_changes(&mut self, pid: u32, is_told: bool) {
+        let now_ns = clock::now_ns();
+        let Some(ledger) = self.ledgers.processes.get_mut(&pid) else { return };
+        if !ledger.has_told || !ledger.pace.is_due(now_ns, is_told) {
+            return;
+        }
+        let gpus = ledger.changed_gpus(is_told);
+        if !gpus.is_empty() {
+            ledger.pace.write(now_ns);
+            self.write_ledger(pid, LedgerReason::Change, &gpus);
+        }
+    }
+
+    fn write_ledger(&mut self, pid: u32, why: LedgerReason, gpus: &[String]) {
+        let ledger = self.ledgers.processes.get_mut(&pid).filter(|ledger| ledger.has_told);
+        for line in ledger.map(|ledger| ledger.lines(why, gpus)).into_iter().flatten() {
+            self.writer.write(line);
+        }
+    }
+}
+
+/// Whether a process runs and is not about to end.
+fn is_running(pid: u32) -> bool {
+    // `flags` is field 9.
+    let flags = supervisor::stat(pid).and_then(|fields| fields.get(6)?.parse::<u64>().ok());
+    is_alive(pid) && flags.is_none_or(|flags| flags & EXITING == 0)
+}
+
+/// What NVML charges to a process on each GPU; 0 where it does not list it.
+pub(super) fn own_bytes(gpus: &[Reading], pid: u32) -> Vec<u64> {
+    let all = gpus.iter().map(|gpu| {
+        let listed = gpu.processes.iter().flatten().filter(|process| process.pid == pid);
+        listed.filter_map(|process| process.used_bytes).sum()
+    });
+    all.collect()
+}

@@ -1,0 +1,350 @@
+//! What a process holds on one GPU, and when that is written. Nothing here reads or writes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{Held, LedgerReading, LedgerReason, MemoryKind};
+
+/// A smaller difference around a call is not charged to it: NVML counts in steps of this.
+const LEAST_GROWTH_BYTES: i64 = 64 << 10;
+/// A smaller change is written only together with something else.
+const STEP_BYTES: u64 = 1 << 20;
+/// How often changes are written.
+const STEP_NS: u64 = 200_000_000;
+/// After so many readings, the next ones are half as many.
+const MOST_AT_ONCE: u32 = 1000;
+
+/// What NVML said of a process on one GPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct MemoryCharge {
+    pub(super) t_ns: u64,
+    /// What it charges to the process; `None` where it does not list the process.
+    pub(super) own_bytes: Option<u64>,
+    /// What is in use on the GPU.
+    pub(super) used_bytes: Option<u64>,
+}
+
+impl MemoryCharge {
+    fn bytes(&self) -> Option<u64> {
+        self.own_bytes.or(self.used_bytes)
+    }
+}
+
+/// What a call took in the driver, beyond what the page says and what other calls took meanwhile: the difference of
+/// the charge less the difference of what is attributed. `None` if it is too little. Of memory that was given back it
+/// is at most as much as the charge fell: the page may promise more than the driver takes.
+pub(super) fn growth(charge: (u64, u64), attributed: (u64, u64), managed_bytes: u64) -> Option<i64> {
+    let charged = difference(charge);
+    let growth = charged.saturating_sub(difference(attributed));
+    // Managed memory may have moved to the GPU meanwhile, and its row holds all of it.
+    let taken = growth.saturating_sub(i64::try_from(managed_bytes).unwrap_or(i64::MAX)).max(0);
+    let growth = if growth > 0 { taken } else { growth.max(charged.min(0)) };
+    (growth.abs() >= LEAST_GROWTH_BYTES).then_some(growth)
+}
+
+fn difference((before, after): (u64, u64)) -> i64 {
+    let most = i64::MAX as u64;
+    after.min(most) as i64 - before.min(most) as i64
+}
+
+/// What a call is charged for that took memory in the driver.
+pub(in crate::tracer) fn kind_of(call: &str) -> MemoryKind {
+    match call {
+        "cuInit" => MemoryKind::Context,
+        _ if ["Module", "Library", "Kernel", "Func", "Launch"].iter().any(|word| call.contains(word)) => {
+            MemoryKind::Code
+        }
+        _ => MemoryKind::Driver,
+    }
+}
+
+/// What a call took in the driver.
+struct CallGrowth {
+    holder: u32,
+    kind: MemoryKind,
+    bytes: u64,
+}
+
+/// A process on one GPU.
+#[derive(Default)]
+pub(super) struct GpuAccount {
+    /// In the order in which the calls were made.
+    grown: Vec<CallGrowth>,
+    /// The contexts there: whether it is the primary one, and the handle of any other.
+    contexts: BTreeSet<(bool, u64)>,
+    pub(super) charge: MemoryCharge,
+    /// What the page says that is held, by holder.
+    paged: BTreeMap<u32, (u64, Option<u64>)>,
+    /// How much the page says that is held.
+    pub(super) page_bytes: u64,
+    pub(super) managed_bytes: u64,
+    written: BTreeMap<u32, (u64, Option<u64>)>,
+    written_charge: MemoryCharge,
+    /// The highest charge of a written peak, and how many were written.
+    peak: (u64, u32),
+    is_written: bool,
+}
+
+impl GpuAccount {
+    /// How much is attributed to anyone.
+    pub(super) fn attributed_bytes(&self) -> u64 {
+        self.grown.iter().map(|grown| grown.bytes).fold(self.page_bytes, u64::saturating_add)
+    }
+
+    /// Forgets what the page said, before it is read again.
+    pub(super) fn turn_page(&mut self) {
+        self.paged.clear();
+        (self.page_bytes, self.managed_bytes) = (0, 0);
+    }
+
+    /// Adds what the page says of a holder.
+    pub(super) fn hold(&mut self, holder: u32, bytes: u64, count: Option<u64>) {
+        let held = self.paged.entry(holder).or_default();
+        held.0 = held.0.saturating_add(bytes);
+        held.1 = count.map(|count| held.1.unwrap_or(0).saturating_add(count));
+    }
+
+    /// Charges a call with what it took in the driver.
+    pub(super) fn grow(&mut self, holder: u32, kind: MemoryKind, bytes: u64) {
+        let same = self.grown.iter_mut().find(|grown| grown.holder == holder);
+        match same {
+            Some(grown) => grown.bytes = grown.bytes.saturating_add(bytes),
+            None => self.grown.push(CallGrowth { holder, kind, bytes }),
+        }
+    }
+
+    /// Takes memory of this kind from those that hold it, the newest first.
+    pub(super) fn shrink(&mut self, kind: MemoryKind, mut bytes: u64) {
+        for grown in self.grown.iter_mut().rev().filter(|grown| grown.kind == kind) {
+            let taken = grown.bytes.min(bytes);
+            grown.bytes -= taken;
+            bytes -= taken;
+        }
+    }
+
+    pub(super) fn make_context(&mut self, is_primary: bool, handle: u64) {
+        self.contexts.insert((is_primary, if is_primary { 0 } else { handle }));
+    }
+
+    /// A context has gone. With the last one goes what calls took in the driver.
+    pub(super) fn end_context(&mut self, is_primary: bool, handle: u64) {
+        self.contexts.remove(&(is_primary, if is_primary { 0 } else { handle }));
+        if self.contexts.is_empty() {
+            self.grown.clear();
+        }
+    }
+
+    /// Forgets everything that is held: another program runs in the process.
+    pub(super) fn start_anew(&mut self) {
+        self.turn_page();
+        self.grown.clear();
+        self.contexts.clear();
+        self.charge = MemoryCharge::default();
+    }
+
+    /// The holders whose bytes have changed since the last written reading.
+    fn changes(&self) -> Vec<Held> {
+        let grown = self.grown.iter().map(|grown| (grown.holder, (grown.bytes, None)));
+        let mut now: BTreeMap<u32, (u64, Option<u64>)> = self.paged.clone();
+        now.extend(grown);
+        now.retain(|_, (bytes, _)| *bytes > 0);
+        let gone = self.written.iter().filter(|(holder, _)| !now.contains_key(holder));
+        let gone = gone.map(|(holder, (_, count))| Held { holder: *holder, bytes: 0, count: count.map(|_| 0) });
+        let other = now.iter().filter(|(holder, held)| self.written.get(holder) != Some(held));
+        let mut changed: Vec<Held> =
+            other.map(|(holder, (bytes, count))| Held { holder: *holder, bytes: *bytes, count: *count }).collect();
+        changed.extend(gone);
+        changed.sort_by_key(|held| held.holder);
+        changed
+    }
+
+    /// Whether so much has changed that it is to be written. Where `is_told`, a holder that is new or gone is enough.
+    pub(super) fn has_changed(&self, is_told: bool) -> bool {
+        let changes = self.changes();
+        let before = |holder| self.written.get(holder).map_or(0, |(bytes, _)| *bytes);
+        let moved = changes.iter().map(|held| held.bytes.abs_diff(before(&held.holder))).fold(0, u64::saturating_add);
+        let charged = match (self.charge.bytes(), self.written_charge.bytes()) {
+            (Some(now), Some(before)) => now.abs_diff(before),
+            (now, before) => now.or(before).unwrap_or(0),
+        };
+        (is_told && !changes.is_empty()) || moved >= STEP_BYTES || charged >= STEP_BYTES
+    }
+
+    /// Whether the charge is higher than that of every peak before, by a step that grows with their number. If so, it is
+    /// to be written.
+    pub(super) fn is_peak(&mut self) -> bool {
+        let (highest, count) = self.peak;
+        let bytes = self.charge.bytes().unwrap_or_else(|| self.attributed_bytes());
+        let step = STEP_BYTES << (count / MOST_AT_ONCE).min(32);
+        let is_peak = count == 0 || bytes >= highest.saturating_add(step);
+        if is_peak {
+            self.peak = (bytes, count.saturating_add(1));
+        }
+        is_peak
+    }
+
+    /// Whether there is anything to be said of the process on this GPU.
+    pub(super) fn is_used(&self) -> bool {
+        self.is_written || self.charge.own_bytes.is_some_and(|bytes| bytes > 0) || !self.changes().is_empty()
+    }
+
+    /// The reading that is to be written now.
+    pub(super) fn reading(&mut self, pid: u32, gpu: &str, why: LedgerReason) -> LedgerReading {
+        let held = self.changes();
+        self.written.extend(held.iter().map(|held| (held.holder, (held.bytes, held.count))));
+        self.written.retain(|_, (bytes, _)| *bytes > 0);
+        let MemoryCharge { t_ns, own_bytes, used_bytes } = self.charge;
+        (self.written_charge, self.is_written) = (self.charge, true);
+        LedgerReading { t_ns, pid, gpu: gpu.to_owned(), why, own_bytes, used_bytes, held }
+    }
+}
+
+/// When changes of a process are written: at once at first, and ever more rarely in one that runs for long.
+#[derive(Default)]
+pub(super) struct ChangePace {
+    written: u32,
+    last_ns: u64,
+}
+
+impl ChangePace {
+    /// Whether a change may be written. `is_told` is whether the process told of it.
+    pub(super) fn is_due(&self, now_ns: u64, is_told: bool) -> bool {
+        let interval_ns = STEP_NS << (self.written / MOST_AT_ONCE).min(16);
+        (is_told && self.written < MOST_AT_ONCE) || now_ns.saturating_sub(self.last_ns) >= interval_ns
+    }
+
+    pub(super) fn write(&mut self, now_ns: u64) {
+        (self.written, self.last_ns) = (self.written.saturating_add(1), now_ns);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn held(reading: &LedgerReading) -> Vec<(u32, u64, Option<u64>)> {
+        reading.held.iter().map(|held| (held.holder, held.bytes, held.count)).collect()
+    }
+
+    #[test]
+    fn a_call_is_charged_with_what_nothing_else_explains() {
+        assert_eq!(growth((10 * MIB, 510 * MIB), (0, 0), 0), Some(500 << 20));
+        // Another thread allocated meanwhile, or another call was charged.
+        assert_eq!(growth((0, 510 * MIB), (0, 10 * MIB), 0), Some(500 << 20));
+        assert_eq!(growth((0, 65_535), (0, 0), 0), None);
+        assert_eq!(growth((0, 65_536), (0, 0), 0), Some(65_536));
+        // An allocation that the driver had room for takes nothing from anyone.
+        assert_eq!(growth((MIB, MIB), (0, MIB), 0), None);
+        assert_eq!(growth((9 * MIB, MIB), (4 * MIB, 0), 0), Some(-(4 << 20)));
+        assert_eq!(growth((9 * MIB, 7 * MIB), (0, 4 * MIB), 0), Some(-(2 << 20)));
+        // Eight of these moved, or more.
+        assert_eq!(growth((0, 9 * MIB), (0, 0), 8 * MIB), Some(1 << 20));
+        assert_eq!(growth((0, 9 * MIB), (0, 0), 80 * MIB), None);
+        assert_eq!(growth((u64::MAX, 0), (0, u64::MAX), u64::MAX), Some(-i64::MAX));
+        assert_eq!(growth((0, u64::MAX), (u64::MAX, 0), 0), Some(i64::MAX));
+    }
+
+    #[test]
+    fn calls_that_load_code_are_charged_for_code() {
+        for call in
+            ["cuModuleLoadData", "cuLibraryLoadData", "cuKernelGetFunction", "cuFuncGetAttribute", "cuGraphLaunch"]
+        {
+            assert_eq!(kind_of(call), MemoryKind::Code, "{call}");
+        }
+        assert_eq!(kind_of("cuInit"), MemoryKind::Context);
+        assert_eq!(kind_of("cuStreamCreate"), MemoryKind::Driver);
+    }
+
+    #[test]
+    fn what_is_given_back_is_taken_from_the_newest_of_its_kind() {
+        let mut account = GpuAccount::default();
+        account.grow(1, MemoryKind::Code, 10 * MIB);
+        account.grow(2, MemoryKind::Driver, 10 * MIB);
+        account.grow(3, MemoryKind::Code, 10 * MIB);
+        account.grow(1, MemoryKind::Code, MIB);
+        account.shrink(MemoryKind::Code, 12 * MIB);
+        let first = account.reading(7, "GPU-1", LedgerReason::Change);
+        assert_eq!(held(&first), [(1, 9 * MIB, None), (2, 10 * MIB, None)]);
+        account.shrink(MemoryKind::Code, u64::MAX);
+        assert_eq!(held(&account.reading(7, "GPU-1", LedgerReason::Change)), [(1, 0, None)]);
+        assert_eq!(account.attributed_bytes(), 10 * MIB);
+    }
+
+    #[test]
+    fn with_the_last_context_goes_what_the_driver_took() {
+        let mut account = GpuAccount::default();
+        account.make_context(true, 5);
+        account.make_context(false, 6);
+        account.grow(1, MemoryKind::Context, 500 * MIB);
+        account.end_context(true, 0);
+        assert_eq!(account.attributed_bytes(), 500 * MIB);
+        account.end_context(false, 6);
+        assert_eq!(account.attributed_bytes(), 0);
+    }
+
+    #[test]
+    fn a_reading_has_what_changed_and_no_more() {
+        let mut account = GpuAccount::default();
+        account.hold(1, 3 * MIB, Some(2));
+        account.hold(1, MIB, Some(1));
+        account.hold(2, MIB, Some(1));
+        account.hold(3, 0, Some(0));
+        assert!(account.has_changed(false));
+        assert_eq!(held(&account.reading(7, "G", LedgerReason::Change)), [(1, 4 * MIB, Some(3)), (2, MIB, Some(1))]);
+        assert!(!account.has_changed(true));
+        account.turn_page();
+        account.hold(1, 4 * MIB, Some(3));
+        account.hold(2, 10, Some(1));
+        assert!(!account.has_changed(false), "less than a step");
+        assert!(account.has_changed(true));
+        assert_eq!(held(&account.reading(7, "G", LedgerReason::Asked)), [(2, 10, Some(1))]);
+        account.start_anew();
+        let last = account.reading(7, "G", LedgerReason::End);
+        assert_eq!(held(&last), [(1, 0, Some(0)), (2, 0, Some(0))]);
+        assert!(account.is_used(), "once written, its end is written");
+    }
+
+    #[test]
+    fn a_charge_that_changed_is_a_change() {
+        let mut account = GpuAccount::default();
+        assert!(!account.has_changed(true) && !account.is_used());
+        account.charge = MemoryCharge { t_ns: 5, own_bytes: Some(MIB), used_bytes: Some(9 * MIB) };
+        assert!(account.has_changed(false) && account.is_used());
+        let reading = account.reading(7, "G", LedgerReason::Change);
+        assert_eq!((reading.t_ns, reading.own_bytes, reading.used_bytes), (5, Some(MIB), Some(9 * MIB)));
+        account.charge.used_bytes = Some(99 * MIB);
+        assert!(!account.has_changed(true), "another process took that");
+    }
+
+    #[test]
+    fn a_peak_is_written_if_it_is_higher() {
+        let mut account = GpuAccount::default();
+        let mut at = |bytes| {
+            account.charge.own_bytes = Some(bytes);
+            account.is_peak()
+        };
+        assert_eq!([at(5), at(5), at(MIB), at(MIB + 5), at(MIB + 6)], [true, false, false, true, false]);
+        let written = (0..100_000u64).filter(|step| at(step * MIB)).count();
+        assert!((1000..=8000).contains(&written), "{written}");
+    }
+
+    #[test]
+    fn changes_are_written_ever_more_rarely() {
+        let mut pace = ChangePace::default();
+        assert!(pace.is_due(STEP_NS, false));
+        pace.write(STEP_NS);
+        assert!(pace.is_due(STEP_NS + 1, true) && !pace.is_due(STEP_NS + 1, false));
+        // A day of changes, of each of which the process tells.
+        let day_ns = 86_400 * 1_000_000_000u64;
+        let written = (0..day_ns).step_by(20_000_000).filter(|now| {
+            let is_due = pace.is_due(*now, true);
+            if is_due {
+                pace.write(*now);
+            }
+            is_due
+        });
+        let written = written.count();
+        assert!((5000..10_000).contains(&written), "{written}");
+    }
+}

@@ -1,0 +1,188 @@
+//! The page on which a process notes whose its memory is (src/fake/shim/memory.rs).
+//!
+//! The process may write anything there, at any moment. Sums saturate, and a size that no GPU has counts as nothing.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+/// At least as many devices as a process can see.
+pub(in crate::tracer) const DEVICES: usize = 64;
+/// How many callers a process can tell apart, and one row for each device for all other callers.
+pub(in crate::tracer) const ROWS: usize = 4096;
+/// The rows of single callers.
+pub(in crate::tracer) const TOLD_ROWS: usize = ROWS - DEVICES;
+/// Words of a device: rounding, rest of pools, memory of graphs, bytes of its rows, and four more.
+const DEVICE_WORDS: usize = 8;
+/// Words of a row: bytes, allocations, and two more.
+const ROW_WORDS: usize = 4;
+const WORD: usize = size_of::<u64>();
+const DEVICES_BYTES: usize = DEVICES * DEVICE_WORDS * WORD;
+/// The length of the page.
+pub(in crate::tracer) const PAGE_BYTES: usize = DEVICES_BYTES + ROWS * ROW_WORDS * WORD;
+/// No GPU has as much memory: a difference of two numbers was read while one of them changed, or the process lies.
+const IMPOSSIBLE_BYTES: u64 = 1 << 48;
+
+/// What the page says of a device beside its rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct DeviceBlock {
+    pub(super) rounding_bytes: u64,
+    pub(super) pool_rest_bytes: u64,
+    pub(super) graph_bytes: u64,
+    rows_bytes: u64,
+}
+
+impl DeviceBlock {
+    /// All that the device's memory holds, as far as the page says it.
+    pub(super) fn total_bytes(&self) -> u64 {
+        [self.rounding_bytes, self.pool_rest_bytes, self.graph_bytes, self.rows_bytes]
+            .into_iter()
+            .fold(0, u64::saturating_add)
+    }
+}
+
+/// What a caller has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PageRow {
+    pub(super) bytes: u64,
+    pub(super) count: u64,
+}
+
+/// The page of a process, as it was last read.
+pub(super) struct SharedPage {
+    file: File,
+    devices_text: Vec<u8>,
+    /// The devices that have anything, by their ordinals.
+    pub(super) devices: BTreeMap<usize, DeviceBlock>,
+    /// The rows that have anything.
+    pub(super) rows: BTreeMap<usize, PageRow>,
+}
+
+impl SharedPage {
+    pub(super) fn new(file: File) -> SharedPage {
+        SharedPage { file, devices_text: Vec::new(), devices: BTreeMap::new(), rows: BTreeMap::new() }
+    }
+
+    /// Reads the page. What cannot be read stays as it was.
+    pub(super) fn read(&mut self) {
+        let mut text = vec![0; PAGE_BYTES];
+        if self.file.read_exact_at(&mut text, 0).is_ok() {
+            self.take(text);
+        }
+    }
+
+    /// Like [`SharedPage::read`], if anything was allocated or freed since. This reads little of a page that nobody has
+    /// written to.
+    pub(super) fn read_if_changed(&mut self) {
+        let mut text = vec![0; DEVICES_BYTES];
+        if self.file.read_exact_at(&mut text, 0).is_ok() && text != self.devices_text {
+            self.read();
+        }
+    }
+
+    fn take(&mut self, mut text: Vec<u8>) {
+        let words: Vec<u64> = text.as_chunks::<WORD>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
+        let (devices, rows) = words.split_at(DEVICES * DEVICE_WORDS);
+        let devices = devices.as_chunks::<DEVICE_WORDS>().0.iter().map(|words| {
+            let [rounding_bytes, pool_rest_bytes, graph_bytes, rows_bytes, ..] = words.map(possible);
+            DeviceBlock { rounding_bytes, pool_rest_bytes, graph_bytes, rows_bytes }
+        });
+        let rows = rows.as_chunks::<ROW_WORDS>().0.iter().map(|words| {
+            let [bytes, count, ..] = words.map(possible);
+            PageRow { bytes, count }
+        });
+        self.devices = devices.enumerate().filter(|(_, device)| *device != DeviceBlock::default()).collect();
+        self.rows = rows.enumerate().filter(|(_, row)| row.bytes > 0).collect();
+        text.truncate(DEVICES_BYTES);
+        self.devices_text = text;
+    }
+}
+
+/// The device whose further callers have this row, if it is such a row.
+pub(super) fn device_of_rest(row: usize) -> Option<usize> {
+    row.checked_sub(TOLD_ROWS)
+}
+
+fn possible(word: u64) -> u64 {
+    if word < IMPOSSIBLE_BYTES { word } else { 0 }
+}
+
+/// A page for tests, on which words are written.
+#[cfg(test)]
+pub(super) struct TestPage(pub(super) File);
+
+#[cfg(test)]
+impl TestPage {
+    pub(super) fn new() -> TestPage {
+        let file = File::from(rustix::fs::memfd_create("test", rustix::fs::MemfdFlags::empty()).unwrap());
+        file.set_len(PAGE_BYTES as u64).unwrap();
+        TestPage(file)
+    }
+
+    pub(super) fn page(&self) -> SharedPage {
+        SharedPage::new(self.0.try_clone().unwrap())
+    }
+
+    /// Writes words of a device, the first of which has this index.
+    pub(super) fn device(&self, device: usize, index: usize, words: &[u64]) {
+        self.write(device * DEVICE_WORDS + index, words);
+    }
+
+    /// Writes bytes and allocations of a row.
+    pub(super) fn row(&self, row: usize, bytes: u64, count: u64) {
+        self.write(DEVICES * DEVICE_WORDS + row * ROW_WORDS, &[bytes, count]);
+    }
+
+    fn write(&self, index: usize, words: &[u64]) {
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        self.0.write_all_at(&bytes, (index * WORD) as u64).unwrap();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_read_by_devices_and_rows() {
+        let written = TestPage::new();
+        written.device(1, 0, &[10, 20, 30, 40]);
+        written.row(0, 1 << 20, 3);
+        written.row(ROWS - 1, 40, 1);
+        let mut page = written.page();
+        page.read();
+        assert_eq!(page.devices.keys().collect::<Vec<_>>(), [&1]);
+        assert_eq!(page.devices[&1].total_bytes(), 100);
+        assert_eq!(page.rows[&0], PageRow { bytes: 1 << 20, count: 3 });
+        assert_eq!(page.rows.keys().filter_map(|row| device_of_rest(*row)).collect::<Vec<_>>(), [DEVICES - 1]);
+    }
+
+    #[test]
+    fn a_page_is_read_again_only_where_a_device_has_changed() {
+        let written = TestPage::new();
+        let mut page = written.page();
+        page.read();
+        written.row(0, 7, 1);
+        page.read_if_changed();
+        assert!(page.rows.is_empty(), "the row is not written whole before the device says so");
+        written.device(0, 4, &[1]);
+        page.read_if_changed();
+        assert_eq!(page.rows[&0].bytes, 7);
+    }
+
+    #[test]
+    fn a_page_that_lies_overflows_nothing_and_one_that_is_gone_stays_as_it_was() {
+        let written = TestPage::new();
+        written.device(0, 0, &[u64::MAX, IMPOSSIBLE_BYTES - 1, IMPOSSIBLE_BYTES - 1, 1]);
+        written.row(3, u64::MAX, u64::MAX);
+        written.row(4, 5, 1);
+        let mut page = written.page();
+        page.read();
+        assert_eq!(page.devices[&0].total_bytes(), 2 * IMPOSSIBLE_BYTES - 1);
+        assert_eq!(page.rows.keys().collect::<Vec<_>>(), [&4]);
+        written.0.set_len(0).unwrap();
+        page.read();
+        page.read_if_changed();
+        assert_eq!(page.rows[&4].bytes, 5);
+    }
+}

@@ -1,0 +1,307 @@
+//! Whose the memory of one process is, on every GPU that it uses.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hasher};
+
+use super::account::{ChangePace, GpuAccount, MemoryCharge};
+use super::page::{SharedPage, device_of_rest};
+use crate::{Holder, LedgerReason, MemoryKind, Stack, TraceLine};
+
+/// The most holders of a document. Further callers share one for each process and GPU.
+const MOST_HOLDERS: u32 = 10_000;
+
+/// Numbers that no two holders of a document share.
+#[derive(Default)]
+pub(super) struct HolderNumbers(u32);
+
+/// A call that took memory.
+#[derive(Clone)]
+pub(in crate::tracer) struct MemoryTaker {
+    pub(in crate::tracer) t_ns: u64,
+    pub(in crate::tracer) gpu: String,
+    pub(in crate::tracer) kind: MemoryKind,
+    pub(in crate::tracer) call: String,
+    pub(in crate::tracer) stack: Stack,
+}
+
+impl MemoryTaker {
+    /// What no single call took.
+    fn nobody(t_ns: u64, gpu: &str, kind: MemoryKind) -> MemoryTaker {
+        MemoryTaker { t_ns, gpu: gpu.to_owned(), kind, call: String::new(), stack: Stack::default() }
+    }
+
+    /// A number that is the same for equal calls at the same place.
+    fn fingerprint(&self) -> u64 {
+        let place = serde_json::to_vec(&(&self.gpu, self.kind, &self.call, &self.stack)).unwrap_or_default();
+        let mut hasher = DefaultHasher::new();
+        hasher.write(&place);
+        hasher.finish()
+    }
+}
+
+/// A row of the page whose holder is known.
+struct HeldRow {
+    gpu: String,
+    holder: u32,
+    is_managed: bool,
+}
+
+#[derive(Default)]
+pub(super) struct ProcessLedger {
+    pid: u32,
+    page: Option<SharedPage>,
+    /// The number of each holder, by its fingerprint.
+    numbers: BTreeMap<u64, u32>,
+    rows: BTreeMap<usize, HeldRow>,
+    /// By UUID.
+    gpus: BTreeMap<String, GpuAccount>,
+    /// Holders that no written reading names yet.
+    unwritten: Vec<Holder>,
+    pub(super) pace: ChangePace,
+    /// Whether it has told whose its memory is. What its calls took before is kept, and written then.
+    pub(super) has_told: bool,
+    /// Whether it has initialised the driver.
+    pub(super) is_ready: bool,
+    /// Whether its end is written.
+    pub(super) is_ended: bool,
+}
+
+impl ProcessLedger {
+    pub(super) fn new(pid: u32) -> ProcessLedger {
+        ProcessLedger { pid, ..ProcessLedger::default() }
+    }
+
+    /// Takes the page of the program that the process runs.
+    pub(super) fn open(&mut self, page: SharedPage) {
+        (self.page, self.has_told, self.is_ended) = (Some(page), true, false);
+        self.rows.clear();
+    }
+
+    pub(super) fn has_page(&self) -> bool {
+        self.page.is_some()
+    }
+
+    /// Forgets the program that the process has run before, but not what was written of it.
+    pub(super) fn start_anew(&mut self) {
+        self.page = None;
+        self.rows.clear();
+        self.gpus.values_mut().for_each(GpuAccount::start_anew);
+    }
+
+    /// The account of a GPU.
+    pub(super) fn gpu(&mut self, gpu: &str) -> &mut GpuAccount {
+        self.gpus.entry(gpu.to_owned()).or_default()
+    }
+
+    /// The number of a holder: that of an equal one, or a new one.
+    pub(super) fn holder(&mut self, taker: MemoryTaker, numbers: &mut HolderNumbers) -> u32 {
+        let fingerprint = taker.fingerprint();
+        if let Some(known) = self.numbers.get(&fingerprint) {
+            return *known;
+        }
+        let is_single = taker.kind != MemoryKind::More && !taker.call.is_empty();
+        if is_single && numbers.0 >= MOST_HOLDERS {
+            return self.holder(MemoryTaker::nobody(taker.t_ns, &taker.gpu, MemoryKind::More), numbers);
+        }
+        let MemoryTaker { t_ns, gpu, kind, call, stack } = taker;
+        let holder = numbers.0;
+        numbers.0 = numbers.0.saturating_add(1);
+        self.numbers.insert(fingerprint, holder);
+        self.unwritten.push(Holder { t_ns, pid: self.pid, holder, gpu, kind, call, stack });
+        holder
+    }
+
+    /// Names the caller that has a row of the page.
+    pub(super) fn name_row(&mut self, row: usize, taker: MemoryTaker, numbers: &mut HolderNumbers) {
+        let (gpu, is_managed) = (taker.gpu.clone(), taker.kind == MemoryKind::Managed);
+        let holder = self.holder(taker, numbers);
+        self.gpu(&gpu);
+        self.rows.insert(row, HeldRow { gpu, holder, is_managed });
+    }
+
+    /// Reads the page. `gpus` has the UUIDs by ordinal. Where only `changes` are wanted, an unchanged page is not read
+    /// again.
+    pub(super) fn read_page(
+        &mut self,
+        t_ns: u64,
+        gpus: &BTreeMap<i32, String>,
+        changes: bool,
+        numbers: &mut HolderNumbers,
+    ) {
+        let Some(mut page) = self.page.take() else { return };
+        if changes {
+            page.read_if_changed()
+        } else {
+            page.read()
+        }
+        self.gpus.values_mut().for_each(GpuAccount::turn_page);
+        for (device, block) in &page.devices {
+            let Some(gpu) = i32::try_from(*device).ok().and_then(|device| gpus.get(&device)) else { continue };
+            let parts = [
+                (MemoryKind::Rounding, block.rounding_bytes),
+                (MemoryKind::PoolRest, block.pool_rest_bytes),
+                (MemoryKind::Graph, block.graph_bytes),
+            ];
+            self.gpu(gpu).page_bytes = block.total_bytes();
+            for (kind, bytes) in parts.into_iter().filter(|(_, bytes)| *bytes > 0) {
+                let holder = self.holder(MemoryTaker::nobody(t_ns, gpu, kind), numbers);
+                self.gpu(gpu).hold(holder, bytes, None);
+            }
+        }
+        for (row, held) in &page.rows {
+            let rest = device_of_rest(*row).and_then(|device| gpus.get(&i32::try_from(device).ok()?));
+            if let Some(gpu) = rest {
+                let holder = self.holder(MemoryTaker::nobody(t_ns, gpu, MemoryKind::More), numbers);
+                self.gpu(gpu).hold(holder, held.bytes, Some(held.count));
+            }
+            // A caller of which no message has come yet is attributed to nobody.
+            let Some(HeldRow { gpu, holder, is_managed }) = self.rows.get(row) else { continue };
+            let Some(account) = self.gpus.get_mut(gpu) else { continue };
+            account.hold(*holder, held.bytes, Some(held.count));
+            account.managed_bytes = account.managed_bytes.saturating_add(if *is_managed { held.bytes } else { 0 });
+        }
+        self.page = Some(page);
+    }
+
+    /// How much is attributed on each GPU.
+    pub(super) fn attributed(&self) -> BTreeMap<String, u64> {
+        self.gpus.iter().map(|(gpu, account)| (gpu.clone(), account.attributed_bytes())).collect()
+    }
+
+    /// Takes what NVML says of the process on each GPU.
+    pub(super) fn charge(&mut self, t_ns: u64, charges: Vec<(String, MemoryCharge)>) {
+        // Of a part of a GPU (MIG) NVML says nothing.
+        self.gpus.values_mut().for_each(|account| account.charge = MemoryCharge { t_ns, ..MemoryCharge::default() });
+        for (gpu, charge) in charges {
+            if charge.own_bytes.is_some_and(|bytes| bytes > 0) || self.gpus.contains_key(&gpu) {
+                self.gpu(&gpu).charge = charge;
+            }
+        }
+    }
+
+    /// The GPUs of which there is anything to be said.
+    pub(super) fn used_gpus(&self) -> Vec<String> {
+        self.gpus.iter().filter(|(_, account)| account.is_used()).map(|(gpu, _)| gpu.clone()).collect()
+    }
+
+    /// The GPUs on which so much has changed that it is to be written. `is_told` is whether the process told of it.
+    pub(super) fn changed_gpus(&self, is_told: bool) -> Vec<String> {
+        self.gpus.iter().filter(|(_, account)| account.has_changed(is_told)).map(|(gpu, _)| gpu.clone()).collect()
+    }
+
+    /// The lines that are to be written now: new holders, and a reading of each of these GPUs.
+    pub(super) fn lines(&mut self, why: LedgerReason, gpus: &[String]) -> Vec<TraceLine> {
+        let holders = std::mem::take(&mut self.unwritten).into_iter();
+        let mut lines: Vec<TraceLine> = holders.map(|holder| TraceLine::Holder(Box::new(holder))).collect();
+        for (gpu, account) in self.gpus.iter_mut().filter(|(gpu, _)| gpus.contains(gpu)) {
+            lines.push(TraceLine::Ledger(account.reading(self.pid, gpu, why)));
+        }
+        self.is_ended |= why == LedgerReason::End;
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::page::{ROWS, TestPage};
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn gpus() -> BTreeMap<i32, String> {
+        BTreeMap::from([(0, "GPU-0".to_owned()), (1, "GPU-1".to_owned())])
+    }
+
+    fn taker(kind: MemoryKind, call: &str) -> MemoryTaker {
+        MemoryTaker { t_ns: 3, gpu: "GPU-1".into(), kind, call: call.into(), stack: Stack::default() }
+    }
+
+    /// What is written now of every GPU: the kind of each holder, and its bytes.
+    fn written(ledger: &mut ProcessLedger, kinds: &mut BTreeMap<u32, MemoryKind>) -> Vec<(MemoryKind, u64)> {
+        let gpus = ledger.used_gpus();
+        let mut held = Vec::new();
+        for line in ledger.lines(LedgerReason::Asked, &gpus) {
+            match line {
+                TraceLine::Holder(holder) => drop(kinds.insert(holder.holder, holder.kind)),
+                TraceLine::Ledger(reading) => held.extend(reading.held.iter().map(|it| (kinds[&it.holder], it.bytes))),
+                line => panic!("{line:?}"),
+            }
+        }
+        held
+    }
+
+    #[test]
+    fn a_page_is_of_its_callers_and_of_what_no_caller_took() {
+        let (notes, mut numbers, mut kinds) = (TestPage::new(), HolderNumbers::default(), BTreeMap::new());
+        let mut ledger = ProcessLedger::new(7);
+        ledger.open(notes.page());
+        notes.device(1, 0, &[1, 2, 3, 64 * MIB + 50]);
+        notes.row(5, 64 * MIB, 2);
+        notes.row(ROWS - 63, 50, 5);
+        // Of this one nothing was told, and this device nobody knows.
+        notes.row(6, MIB, 1);
+        notes.device(9, 0, &[MIB]);
+        ledger.name_row(5, taker(MemoryKind::Managed, "cuMemAllocManaged"), &mut numbers);
+        ledger.read_page(4, &gpus(), false, &mut numbers);
+        let expected = [
+            (MemoryKind::Managed, 64 * MIB),
+            (MemoryKind::Rounding, 1),
+            (MemoryKind::PoolRest, 2),
+            (MemoryKind::Graph, 3),
+            (MemoryKind::More, 50),
+        ];
+        assert_eq!(written(&mut ledger, &mut kinds), expected);
+        assert_eq!(ledger.attributed(), BTreeMap::from([("GPU-1".to_owned(), 64 * MIB + 56)]));
+        assert_eq!(ledger.gpu("GPU-1").managed_bytes, 64 * MIB);
+        assert!(written(&mut ledger, &mut kinds).is_empty(), "nothing has changed");
+    }
+
+    #[test]
+    fn equal_calls_at_one_place_are_one_holder_and_there_are_not_too_many() {
+        let mut numbers = HolderNumbers::default();
+        let mut ledger = ProcessLedger::new(7);
+        let first = ledger.holder(taker(MemoryKind::Code, "cuModuleLoad"), &mut numbers);
+        assert_eq!(ledger.holder(taker(MemoryKind::Code, "cuModuleLoad"), &mut numbers), first);
+        assert_ne!(ledger.holder(taker(MemoryKind::Driver, "cuModuleLoad"), &mut numbers), first);
+        // Another process has numbers of its own.
+        assert_ne!(ProcessLedger::new(8).holder(taker(MemoryKind::Code, "cuModuleLoad"), &mut numbers), first);
+        let all: Vec<u32> =
+            (0..20_000).map(|at| ledger.holder(taker(MemoryKind::Code, &format!("c{at}")), &mut numbers)).collect();
+        assert_eq!(all[19_999], all[19_998]);
+        assert_eq!(ledger.unwritten.len(), MOST_HOLDERS as usize, "and one of them is of another process");
+        assert_eq!(ledger.unwritten.last().map(|holder| holder.kind), Some(MemoryKind::More));
+    }
+
+    #[test]
+    fn another_program_in_the_process_holds_nothing_of_the_one_before() {
+        let (notes, mut numbers, mut kinds) = (TestPage::new(), HolderNumbers::default(), BTreeMap::new());
+        let mut ledger = ProcessLedger::new(7);
+        ledger.open(notes.page());
+        notes.row(5, MIB, 1);
+        notes.device(1, 3, &[MIB]);
+        ledger.name_row(5, taker(MemoryKind::Pool, "cuMemAllocAsync"), &mut numbers);
+        ledger.read_page(4, &gpus(), false, &mut numbers);
+        assert_eq!(written(&mut ledger, &mut kinds), [(MemoryKind::Pool, MIB)]);
+        ledger.start_anew();
+        assert!(!ledger.has_page());
+        assert_eq!(written(&mut ledger, &mut kinds), [(MemoryKind::Pool, 0)]);
+        ledger.open(notes.page());
+        ledger.read_page(5, &gpus(), false, &mut numbers);
+        assert!(written(&mut ledger, &mut kinds).is_empty(), "the row is of nobody in the new program");
+    }
+
+    #[test]
+    fn a_gpu_is_in_the_ledger_if_the_process_is_charged_there() {
+        let mut ledger = ProcessLedger::new(7);
+        let charge = |own_bytes| MemoryCharge { t_ns: 9, own_bytes, used_bytes: Some(5 * MIB) };
+        ledger.charge(9, vec![("GPU-0".into(), charge(Some(MIB))), ("GPU-1".into(), charge(Some(0)))]);
+        assert_eq!(ledger.used_gpus(), ["GPU-0"]);
+        ledger.charge(9, vec![("GPU-1".into(), charge(None))]);
+        assert!(ledger.used_gpus().is_empty());
+        // Where PIDs cannot be matched, a GPU is used on which something is held.
+        let holder = ledger.holder(taker(MemoryKind::Context, "cuCtxCreate_v2"), &mut HolderNumbers::default());
+        ledger.gpu("GPU-1").grow(holder, MemoryKind::Context, MIB);
+        assert_eq!(ledger.used_gpus(), ["GPU-1"]);
+        assert_eq!(ledger.changed_gpus(false), ["GPU-1"]);
+    }
+}
