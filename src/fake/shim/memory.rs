@@ -120,6 +120,14 @@ struct HeldMemory {
     references: u32,
 }
 
+impl HeldMemory {
+    /// Whether NVML charges it to this process. What was opened by a handle of CUDA's IPC it charges to its owner alone;
+    /// physical memory that was imported, to both (memory/ipc-import-costs-nothing-more; 580.159.04).
+    fn is_charged(&self) -> bool {
+        self.kind != HeldKind::Imported || self.context == 0
+    }
+}
+
 /// A pool of the driver.
 struct DriverPool {
     handle: usize,
@@ -278,14 +286,10 @@ fn ask_after(index: usize, number: u64) {
 fn refresh() {
     let _errno = c::Errno::kept();
     let (Some(page), Some(mut tally)) = (page(), tally()) else { return };
-    let mut rest = [0; DEVICES];
     for pool in &mut tally.pools {
         pool.reserved = reserved(pool.handle).unwrap_or(pool.reserved);
-        rest[pool.device] += pool.reserved.saturating_sub(pool.live);
     }
-    for pool in &tally.pools {
-        page.devices[pool.device].pool_rest.store(rest[pool.device], Ordering::Relaxed);
-    }
+    tally.pools.iter().for_each(|pool| tally.write_rest(page, pool.device));
     drop(tally);
     if HAS_GRAPHS.load(Ordering::Relaxed) {
         for device in state::with_primary() {
@@ -343,7 +347,7 @@ fn hold(index: usize, name: HeldName, kind: HeldKind, bytes: u64, pool: usize) {
 fn hold_on(device: usize, index: usize, name: HeldName, kind: HeldKind, bytes: u64, pool: usize) {
     let _errno = c::Errno::kept();
     let callers = callers();
-    let context = if matches!(kind, HeldKind::Physical) { 0 } else { current_context() };
+    let context = if matches!(name, HeldName::Physical(_)) { 0 } else { current_context() };
     let (Some(page), Some(mut tally)) = (page(), tally()) else { return };
     // It was given back on a way that is not seen.
     tally.give_back(page, name);
@@ -377,9 +381,7 @@ impl MemoryTally {
     fn take(&mut self, page: &MemoryPage, name: HeldName, held: HeldMemory) {
         let blocks = self.change_blocks(name, held, true);
         change(page, held, blocks, true);
-        if let Some(pool) = self.pools.iter_mut().find(|pool| pool.handle == held.pool) {
-            pool.live += held.bytes;
-        }
+        self.change_pool(page, held, |live| live + held.bytes);
         self.held.insert(name, held);
         let live = self.live(page, held.device);
         if self.most.is_empty() {
@@ -393,10 +395,23 @@ impl MemoryTally {
         let held = self.held.remove(&name)?;
         let blocks = self.change_blocks(name, held, false);
         change(page, held, blocks, false);
-        if let Some(pool) = self.pools.iter_mut().find(|pool| pool.handle == held.pool) {
-            pool.live = pool.live.saturating_sub(held.bytes);
-        }
+        self.change_pool(page, held, |live| live.saturating_sub(held.bytes));
         Some(held)
+    }
+
+    /// Changes what is live in the pool of an allocation, which has as much reserved as before.
+    fn change_pool(&mut self, page: &MemoryPage, held: HeldMemory, change: impl Fn(u64) -> u64) {
+        if let Some(pool) = self.pools.iter_mut().find(|pool| pool.handle == held.pool) {
+            pool.live = change(pool.live);
+            self.write_rest(page, held.device);
+        }
+    }
+
+    /// Writes what the pools of a device have reserved beyond the allocations in them.
+    fn write_rest(&self, page: &MemoryPage, device: usize) {
+        let pools = self.pools.iter().filter(|pool| pool.device == device);
+        let rest = pools.map(|pool| pool.reserved.saturating_sub(pool.live)).sum();
+        page.devices[device].pool_rest.store(rest, Ordering::Relaxed);
     }
 
     /// How many bytes of blocks are taken or given back with an allocation, which shares its first and its last block with
@@ -449,7 +464,9 @@ fn change(page: &MemoryPage, held: HeldMemory, blocks: u64, is_taken: bool) {
     };
     add(&row.live, held.bytes);
     add(&row.count, 1);
-    add(&words.live, held.bytes);
+    if held.is_charged() {
+        add(&words.live, held.bytes);
+    }
     add(&words.rounding, blocks.wrapping_sub(held.bytes));
     words.changes.fetch_add(1, Ordering::Relaxed);
 }
