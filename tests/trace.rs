@@ -3,6 +3,8 @@
 
 #[path = "traced/attacks/main.rs"]
 mod attacks;
+#[path = "traced/ledger/main.rs"]
+mod ledger;
 
 use crate::common;
 

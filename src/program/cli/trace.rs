@@ -93,8 +93,14 @@ pub(super) struct TraceArguments {
     memory: bool,
     /// Note it at this time after the program's start too, or whenever this signal (USR1, USR2) reaches cuda-pitfalls,
     /// which then does not hand it on; several by giving it again.
-    #[arg(long, value_name = "SECONDS|SIGNAL", requires = "memory", value_parser = crate::argument::reading_time,
-        help_heading = TRACED)]
+    #[arg(
+        long,
+        value_name = "SECONDS|SIGNAL",
+        requires = "memory",
+        value_parser = crate::argument::reading_time,
+        allow_negative_numbers = true,
+        help_heading = TRACED
+    )]
     at: Vec<ReadingTime>,
     /// The command and its arguments. A `--` before them is needed only where the command begins with a dash.
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]

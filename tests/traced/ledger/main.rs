@@ -1,0 +1,192 @@
+//! `trace --memory` on the simulated machine: what NVML charges to a process is shared out, whatever becomes of the process,
+//! and whatever it says.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Stdio};
+
+use cuda_pitfalls::trace::{LedgerReading, LedgerReason, MemoryKind, Trace};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::common::traced::{Node, lines_of};
+use super::common::{Ran, Scratch};
+use super::{appears, run, script, stored, text, trace, tracing};
+
+const MIB: u64 = 1 << 20;
+
+/// The bytes of each holder after each reading of a process and GPU, with the reading.
+fn ledgers(trace: &Trace) -> Vec<(&LedgerReading, BTreeMap<u32, u64>)> {
+    let mut held: BTreeMap<(u32, &str), BTreeMap<u32, u64>> = BTreeMap::new();
+    let mut all = Vec::new();
+    for reading in &trace.ledger {
+        let now = held.entry((reading.pid, &reading.gpu)).or_default();
+        now.extend(reading.held.iter().map(|held| (held.holder, held.bytes)));
+        now.retain(|_, bytes| *bytes > 0);
+        all.push((reading, now.clone()));
+    }
+    all
+}
+
+/// What is held, by kind and line of the program.
+fn by_line(trace: &Trace, held: &BTreeMap<u32, u64>) -> BTreeMap<(MemoryKind, Option<u32>), u64> {
+    let mut all = BTreeMap::new();
+    for (number, bytes) in held {
+        let holder = trace.holders.iter().find(|holder| holder.holder == *number).expect("a holder is written first");
+        let line = holder.stack.users().and_then(|frame| frame.line);
+        *all.entry((holder.kind, line)).or_default() += bytes;
+    }
+    all
+}
+
+/// Traces `holds.py`, which gives memory back at once.
+fn holds(way: &str) -> (Ran, Trace) {
+    let scratch = Scratch::new();
+    fs::write(scratch.path().join("go"), "").expect("a file of our own");
+    let folder = text(scratch.path().to_path_buf());
+    trace(&["--memory"], &["python3", &script("ledger/holds.py"), &folder, way])
+}
+
+/// Starts `holds.py` with these options, and waits until it holds its memory.
+fn holding(scratch: &Scratch, options: &[&str]) -> Child {
+    let folder = text(scratch.path().to_path_buf());
+    let command = ["python3", &script("ledger/holds.py"), &folder];
+    let options = [&["--memory"], options].concat();
+    let child = tracing(scratch, &options, &command).stderr(Stdio::piped()).spawn().expect("it starts");
+    appears(&scratch.path().join("held"));
+    child
+}
+
+/// Waits until the document has so many readings that were asked for.
+fn asked(scratch: &Scratch, count: usize) {
+    super::common::eventually("a reading that was asked for", super::LONGEST, || {
+        let trace = stored(scratch);
+        let found = trace.ledger.iter().filter(|reading| reading.why == LedgerReason::Asked).count();
+        (found >= count).then_some(())
+    });
+}
+
+#[test]
+fn everything_that_is_charged_is_shared_out_at_the_peak_and_at_the_end() {
+    let (ran, trace) = holds("");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(trace.start.ledger);
+    let lines = lines_of(Path::new("ledger/holds.py"));
+    let [context, large, small] = ["context", "large", "small"].map(|label| Some(lines[label]));
+    let all = ledgers(&trace);
+    let of = |why| all.iter().rev().find(|(reading, _)| reading.why == why).expect("a reading");
+    let (peak, held) = of(LedgerReason::Peak);
+    let by_peak = by_line(&trace, held);
+    assert_eq!(by_peak[&(MemoryKind::Allocation, large)], 64 * MIB);
+    assert_eq!(by_peak[&(MemoryKind::Allocation, small)], MIB);
+    assert!(by_peak[&(MemoryKind::Context, context)] > 100 * MIB, "{by_peak:?}");
+    assert_eq!(by_peak[&(MemoryKind::Rounding, None)], MIB);
+    assert_eq!(Some(held.values().sum::<u64>()), peak.own_bytes, "{by_peak:?}");
+    let (end, held) = of(LedgerReason::End);
+    let by_end = by_line(&trace, held);
+    assert!(!by_end.contains_key(&(MemoryKind::Allocation, large)), "{by_end:?}");
+    assert_eq!(by_end[&(MemoryKind::Allocation, small)], MIB);
+    assert_eq!(Some(held.values().sum::<u64>()), end.own_bytes, "{by_end:?}");
+    let gpus: Vec<&str> = trace.ledger.iter().map(|reading| reading.gpu.as_str()).collect();
+    assert!(gpus.iter().all(|gpu| *gpu == trace.start.gpus[0].uuid), "the other GPU is not used: {gpus:?}");
+}
+
+#[test]
+fn the_end_of_a_process_is_its_last_reading_however_it_ends() {
+    for (way, code) in [("killed", None), ("exec", Some(0)), ("fork", Some(0))] {
+        let (ran, trace) = holds(way);
+        assert_eq!(ran.code, code, "{way}: {ran:?}");
+        let all = ledgers(&trace);
+        let ends: Vec<_> = all.iter().filter(|(reading, _)| reading.why == LedgerReason::End).collect();
+        let [(end, held)] = ends.as_slice() else { panic!("{way}: {ends:?}") };
+        assert_eq!(Some(held.values().sum::<u64>()), end.own_bytes, "{way}");
+        assert!(end.t_ns <= trace.end.as_ref().expect("a whole trace").t_ns, "{way}");
+        assert!(all.iter().all(|(reading, _)| reading.pid == end.pid), "{way}: of a child nothing is charged");
+    }
+}
+
+#[test]
+fn a_reading_is_made_when_a_time_has_come_or_a_signal() {
+    let scratch = Scratch::new();
+    let child = holding(&scratch, &["--at", "0.001", "--at", "90000", "--at", "USR2"]);
+    let tracer = Pid::from_raw(child.id() as i32).expect("a PID");
+    for count in [1, 2] {
+        // The program would end by it.
+        kill_process(tracer, Signal::USR2).expect("it is sent");
+        asked(&scratch, count);
+    }
+    fs::write(scratch.path().join("go"), "").expect("a file of our own");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("--at 90000: the program had ended before"), "{said}");
+    assert!(said.contains("--at: 1 reading found no process that had initialised CUDA"), "{said}");
+    let trace = stored(&scratch);
+    let mut all = ledgers(&trace);
+    all.retain(|(reading, _)| reading.why == LedgerReason::Asked);
+    assert_eq!(all.len(), 2, "one for each signal");
+    for (reading, held) in &all {
+        assert_eq!(Some(held.values().sum::<u64>()), reading.own_bytes);
+        assert!(reading.own_bytes > Some(164 * MIB), "{reading:?}");
+    }
+}
+
+#[test]
+fn a_time_needs_the_ledger_and_is_seconds_or_a_signal() {
+    let scratch = Scratch::new();
+    for (options, said) in [
+        (&["--at", "3"][..], "--memory"),
+        (&["--memory", "--at", "TERM"], "USR1 and USR2"),
+        (&["--memory", "--at", "-1"], "USR1 and USR2"),
+    ] {
+        let ran = run(&scratch, options, &["true"]);
+        assert_eq!(ran.code, Some(2), "{options:?}: {ran:?}");
+        assert!(ran.stderr.contains(said), "{options:?}: {ran:?}");
+    }
+    assert!(!scratch.path().join("traces").exists(), "nothing was started");
+}
+
+#[test]
+fn a_program_that_lies_about_its_memory_spoils_only_its_own_ledger() {
+    for way in ["page", "gone"] {
+        let (ran, trace) = trace(&["--memory"], &["python3", &script("ledger/lies.py"), way]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "told\n"), "{way}: {ran:?}");
+        assert!(trace.end.is_some(), "{way}");
+        for (reading, held) in ledgers(&trace) {
+            assert!(held.values().all(|bytes| *bytes < 1 << 63), "{way}: {reading:?}");
+            by_line(&trace, &held);
+        }
+        assert!(trace.ledger.len() < 1000, "{way}: {}", trace.ledger.len());
+    }
+}
+
+#[test]
+fn a_process_that_tells_nothing_of_its_memory_has_no_ledger_and_that_is_said() {
+    let node = Node::new("h200-x2");
+    let libcuda = text(node.links.join("libcuda.so.1"));
+    for (program, is_said) in [("no_cuda.py", false), ("absolute_path.py", true)] {
+        let (_, trace) = trace(&["--memory"], &["python3", &script(program), &libcuda]);
+        assert!(trace.holders.is_empty() && trace.ledger.is_empty(), "{program}: {:?}", trace.ledger);
+        let not_seen = &trace.end.as_ref().expect("a whole trace").not_seen;
+        let is_unseen = not_seen.iter().any(|why| why.contains("its contexts and calls are not seen"));
+        assert_eq!(is_unseen, is_said, "{program}: {not_seen:?}");
+    }
+    let (_, trace) = trace(&[], &["python3", &script("killed.py")]);
+    assert!(trace.holders.is_empty() && trace.ledger.is_empty(), "without --memory");
+}
+
+#[test]
+fn two_hundred_processes_have_a_ledger_each_at_most() {
+    let (ran, trace) = trace(&["--memory"], &["python3", &script("many_children.py")]);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let ends = trace.ledger.iter().filter(|reading| reading.why == LedgerReason::End);
+    let mut ended: Vec<(u32, &str)> = ends.map(|reading| (reading.pid, reading.gpu.as_str())).collect();
+    let count = ended.len();
+    ended.sort_unstable();
+    ended.dedup();
+    assert_eq!(ended.len(), count, "a process ends once");
+    for (reading, held) in ledgers(&trace) {
+        by_line(&trace, &held);
+        assert!(held.values().sum::<u64>() < 1 << 40, "{reading:?}");
+    }
+}
