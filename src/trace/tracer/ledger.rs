@@ -121,13 +121,8 @@ impl Tracer {
         let ledger = self.ledgers.process(pid);
         let all = self.gpus.iter().enumerate().filter_map(|(index, gpu)| {
             let own = (*before.own.get(index)?, *now.1.get(index)?);
-            let charge = if own.0 > 0 || own.1 > 0 {
-                own
-            } else if !is_listed && named == Some(&gpu.uuid) {
-                (before.used.get(index).copied()??, now.0.get(index).copied()??)
-            } else {
-                return None;
-            };
+            let used = (*before.used.get(index)?, *now.0.get(index)?);
+            let charge = account::charged(own, used, is_listed, named == Some(&gpu.uuid))?;
             let account = ledger.gpu(&gpu.uuid);
             let before = before.attributed.get(&gpu.uuid).copied().unwrap_or(0);
             let managed_bytes = if kind == MemoryKind::Context { 0 } else { account.managed_bytes };

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use cuda_pitfalls::trace::{LedgerReading, LedgerReason, MemoryKind, Trace};
 use rustix::process::{Pid, Signal, kill_process};
@@ -173,6 +173,33 @@ fn a_process_that_tells_nothing_of_its_memory_has_no_ledger_and_that_is_said() {
     }
     let (_, trace) = trace(&[], &["python3", &script("killed.py")]);
     assert!(trace.holders.is_empty() && trace.ledger.is_empty(), "without --memory");
+}
+
+/// As in a container with PIDs of its own, whose processes NVML lists by others.
+#[test]
+fn where_nvml_knows_other_pids_the_gpu_stands_for_the_process() {
+    let apart = ["unshare", "--pid", "--fork"];
+    let is_allowed = Command::new(apart[0]).args(&apart[1..]).arg("true").output();
+    if !is_allowed.is_ok_and(|output| output.status.success()) {
+        eprintln!("NOT TESTED: only root can give a process PIDs of its own");
+        return;
+    }
+    let scratch = Scratch::new();
+    fs::write(scratch.path().join("go"), "").expect("a file of our own");
+    let folder = text(scratch.path().to_path_buf());
+    let program = ["python3", &script("ledger/holds.py"), &folder];
+    let (ran, trace) = trace(&["--memory"], &[&apart[..], &program].concat());
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let all = ledgers(&trace);
+    assert!(all.iter().any(|(reading, _)| reading.why == LedgerReason::End), "{all:?}");
+    for (reading, held) in all {
+        assert_eq!((reading.own_bytes, &reading.gpu), (None, &trace.start.gpus[0].uuid));
+        let started = trace.start.used_bytes[0].expect("a figure of the start");
+        let risen = reading.used_bytes.expect("a figure") - started;
+        let held: u64 = held.values().sum();
+        // What cuInit takes is charged to nobody: it names no GPU.
+        assert!((held..held + 8 * MIB).contains(&risen), "{held} of {risen}: {reading:?}");
+    }
 }
 
 #[test]

@@ -29,6 +29,21 @@ impl MemoryCharge {
     }
 }
 
+/// The charge before and after a call: to the process where NVML lists it. Where it lists no process by the PID that the
+/// tracer knows, it is the memory in use on the GPU that the call names. `None` if the call took nothing there.
+pub(super) fn charged(
+    own: (u64, u64),
+    used: (Option<u64>, Option<u64>),
+    is_listed: bool,
+    is_named: bool,
+) -> Option<(u64, u64)> {
+    match own {
+        (0, 0) if is_listed || !is_named => None,
+        (0, 0) => used.0.zip(used.1),
+        own => Some(own),
+    }
+}
+
 /// What a call took in the driver, beyond what the page says and what other calls took meanwhile: the difference of
 /// the charge less the difference of what is attributed. `None` if it is too little. Of memory that was given back it
 /// is at most as much as the charge fell: the page may promise more than the driver takes.
@@ -85,6 +100,10 @@ pub(super) struct GpuAccount {
 }
 
 impl GpuAccount {
+    pub(super) fn new(charge: MemoryCharge) -> GpuAccount {
+        GpuAccount { charge, ..GpuAccount::default() }
+    }
+
     /// How much is attributed to anyone.
     pub(super) fn attributed_bytes(&self) -> u64 {
         self.grown.iter().map(|grown| grown.bytes).fold(self.page_bytes, u64::saturating_add)
@@ -166,7 +185,8 @@ impl GpuAccount {
             (Some(now), Some(before)) => now.abs_diff(before),
             (now, before) => now.or(before).unwrap_or(0),
         };
-        (is_told && !changes.is_empty()) || moved >= STEP_BYTES || charged >= STEP_BYTES
+        let is_changed = (is_told && !changes.is_empty()) || moved >= STEP_BYTES || charged >= STEP_BYTES;
+        is_changed && self.is_used()
     }
 
     /// Whether the charge is higher than that of every peak before, by a step that grows with their number. If so, it is
@@ -246,6 +266,18 @@ mod tests {
     }
 
     #[test]
+    fn the_gpu_stands_for_the_process_where_nobody_is_listed() {
+        let used = (Some(5), Some(9));
+        assert_eq!(charged((1, 2), used, true, false), Some((1, 2)));
+        assert_eq!(charged((0, 2), used, false, false), Some((0, 2)));
+        assert_eq!(charged((0, 0), used, false, true), Some((5, 9)));
+        assert_eq!(charged((0, 0), (None, Some(9)), false, true), None);
+        // That is another process's.
+        assert_eq!(charged((0, 0), used, true, true), None);
+        assert_eq!(charged((0, 0), used, false, false), None);
+    }
+
+    #[test]
     fn calls_that_load_code_are_charged_for_code() {
         for call in
             ["cuModuleLoadData", "cuLibraryLoadData", "cuKernelGetFunction", "cuFuncGetAttribute", "cuGraphLaunch"]
@@ -309,6 +341,8 @@ mod tests {
     fn a_charge_that_changed_is_a_change() {
         let mut account = GpuAccount::default();
         assert!(!account.has_changed(true) && !account.is_used());
+        account.charge.used_bytes = Some(9 * MIB);
+        assert!(!account.has_changed(true) && !account.is_used(), "another process is there");
         account.charge = MemoryCharge { t_ns: 5, own_bytes: Some(MIB), used_bytes: Some(9 * MIB) };
         assert!(account.has_changed(false) && account.is_used());
         let reading = account.reading(7, "G", LedgerReason::Change);

@@ -55,6 +55,9 @@ pub(super) struct ProcessLedger {
     rows: BTreeMap<usize, HeldRow>,
     /// By UUID.
     gpus: BTreeMap<String, GpuAccount>,
+    /// What NVML said last of every GPU, used or not.
+    charges: BTreeMap<String, MemoryCharge>,
+    charged_ns: u64,
     /// Holders that no written reading names yet.
     unwritten: Vec<Holder>,
     pub(super) pace: ChangePace,
@@ -90,7 +93,14 @@ impl ProcessLedger {
 
     /// The account of a GPU.
     pub(super) fn gpu(&mut self, gpu: &str) -> &mut GpuAccount {
-        self.gpus.entry(gpu.to_owned()).or_default()
+        let charge = self.charge_of(gpu);
+        self.gpus.entry(gpu.to_owned()).or_insert_with(|| GpuAccount::new(charge))
+    }
+
+    /// What NVML said of a GPU. Of a part of one (MIG) it says nothing.
+    fn charge_of(&self, gpu: &str) -> MemoryCharge {
+        let nothing = MemoryCharge { t_ns: self.charged_ns, ..MemoryCharge::default() };
+        self.charges.get(gpu).copied().unwrap_or(nothing)
     }
 
     /// The number of a holder: that of an equal one, or a new one.
@@ -169,13 +179,11 @@ impl ProcessLedger {
     }
 
     /// Takes what NVML says of the process on each GPU.
-    pub(super) fn charge(&mut self, t_ns: u64, charges: Vec<(String, MemoryCharge)>) {
-        // Of a part of a GPU (MIG) NVML says nothing.
-        self.gpus.values_mut().for_each(|account| account.charge = MemoryCharge { t_ns, ..MemoryCharge::default() });
-        for (gpu, charge) in charges {
-            if charge.own_bytes.is_some_and(|bytes| bytes > 0) || self.gpus.contains_key(&gpu) {
-                self.gpu(&gpu).charge = charge;
-            }
+    pub(super) fn charge(&mut self, t_ns: u64, charges: BTreeMap<String, MemoryCharge>) {
+        (self.charges, self.charged_ns) = (charges, t_ns);
+        let charged = self.charges.iter().filter(|(_, charge)| charge.own_bytes.is_some_and(|bytes| bytes > 0));
+        for gpu in charged.map(|(gpu, _)| gpu.clone()).chain(self.gpus.keys().cloned()).collect::<Vec<_>>() {
+            self.gpu(&gpu).charge = self.charge_of(&gpu);
         }
     }
 
@@ -293,15 +301,21 @@ mod tests {
     #[test]
     fn a_gpu_is_in_the_ledger_if_the_process_is_charged_there() {
         let mut ledger = ProcessLedger::new(7);
-        let charge = |own_bytes| MemoryCharge { t_ns: 9, own_bytes, used_bytes: Some(5 * MIB) };
-        ledger.charge(9, vec![("GPU-0".into(), charge(Some(MIB))), ("GPU-1".into(), charge(Some(0)))]);
+        let charge = |t_ns, own_bytes| MemoryCharge { t_ns, own_bytes, used_bytes: Some(5 * MIB) };
+        let charges = |t_ns, [first, second]: [Option<u64>; 2]| {
+            BTreeMap::from([("GPU-0".to_owned(), charge(t_ns, first)), ("GPU-1".to_owned(), charge(t_ns, second))])
+        };
+        ledger.charge(9, charges(9, [Some(MIB), Some(0)]));
         assert_eq!(ledger.used_gpus(), ["GPU-0"]);
-        ledger.charge(9, vec![("GPU-1".into(), charge(None))]);
+        ledger.charge(10, charges(10, [Some(0), None]));
         assert!(ledger.used_gpus().is_empty());
         // Where PIDs cannot be matched, a GPU is used on which something is held.
         let holder = ledger.holder(taker(MemoryKind::Context, "cuCtxCreate_v2"), &mut HolderNumbers::default());
         ledger.gpu("GPU-1").grow(holder, MemoryKind::Context, MIB);
-        assert_eq!(ledger.used_gpus(), ["GPU-1"]);
-        assert_eq!(ledger.changed_gpus(false), ["GPU-1"]);
+        assert_eq!((ledger.used_gpus(), ledger.changed_gpus(false)), (vec!["GPU-1".into()], vec!["GPU-1".into()]));
+        assert_eq!(ledger.gpu("GPU-1").charge, charge(10, None));
+        // A part of a GPU.
+        let nothing = MemoryCharge { t_ns: 10, own_bytes: None, used_bytes: None };
+        assert_eq!(ledger.gpu("GPU-7").charge, nothing);
     }
 }
