@@ -175,11 +175,7 @@ impl Tracer {
         }
         let Some(before) = self.pending.remove(&key) else { return event };
         let now = self.read_for(event.pid, waiting);
-        let kind = match event.what {
-            EventKind::Context { .. } => MemoryKind::Context,
-            _ => kind_of(&event.call),
-        };
-        let grown = self.grown((event.pid, kind), &before, &now, event.gpu.as_deref());
+        let grown = self.grown((event.pid, &event.call), &before, &now, event.gpu.as_deref());
         let (now, own) = now;
         event.memory_bytes =
             before.used.iter().zip(&now).map(|(before, now)| Some((*now)? as i64 - (*before)? as i64)).collect();
@@ -194,6 +190,10 @@ impl Tracer {
             event.t_ns = if is_done { event.t_ns } else { before.t_ns };
         }
         if !grown.is_empty() {
+            let kind = match event.what {
+                EventKind::Context { .. } => MemoryKind::Context,
+                _ => kind_of(&event.call),
+            };
             let (t_ns, gpu, call, stack) = (event.t_ns, String::new(), event.call.clone(), event.stack.clone());
             self.charge_call(event.pid, &grown, &MemoryTaker { t_ns, gpu, kind, call, stack });
         }

@@ -15,7 +15,7 @@ use std::os::unix::net::UnixStream;
 use super::answer::Pending;
 use super::stacks::ParkedThread;
 use super::{TICK_NS, Tracer};
-use crate::{ContextChange, EventKind, LedgerReason, MemoryKind, TraceEvent};
+use crate::{ContextChange, EventKind, LedgerReason, TraceEvent};
 use account::MemoryCharge;
 pub(super) use account::kind_of;
 use cuda_pitfalls_core::clock;
@@ -109,7 +109,7 @@ impl Tracer {
     /// What a call took in the driver, on each GPU.
     pub(super) fn grown(
         &mut self,
-        (pid, kind): (u32, MemoryKind),
+        (pid, call): (u32, &str),
         before: &Pending,
         now: &MemoryNow,
         named: Option<&str>,
@@ -125,9 +125,9 @@ impl Tracer {
             let charge = account::charged(own, used, is_listed, named == Some(&gpu.uuid))?;
             let account = ledger.gpu(&gpu.uuid);
             let before = before.attributed.get(&gpu.uuid).copied().unwrap_or(0);
-            let managed_bytes = if kind == MemoryKind::Context { 0 } else { account.managed_bytes };
-            let growth = account::growth(charge, (before, account.attributed_bytes()), managed_bytes)?;
-            Some((gpu.uuid.clone(), growth))
+            let growth = account::growth(charge, (before, account.attributed_bytes()))?;
+            let growth = if account::moves_managed(call) { account.without_managed(growth) } else { growth };
+            Some((gpu.uuid.clone(), growth)).filter(|(_, growth)| *growth != 0)
         });
         all.collect()
     }
@@ -155,7 +155,7 @@ impl Tracer {
         let pid = thread.pid;
         let Some(before) = self.pending.remove(&(pid, number)) else { return };
         let now = self.read_for(pid, waiting);
-        let grown = self.grown((pid, taker.kind), &before, &now, Some(&taker.gpu));
+        let grown = self.grown((pid, &taker.call), &before, &now, Some(&taker.gpu));
         if grown.iter().any(|(_, growth)| *growth > 0) {
             taker.stack = self.stack_of(thread, waiting);
         }

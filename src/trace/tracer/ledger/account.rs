@@ -45,14 +45,16 @@ pub(super) fn charged(
 }
 
 /// What a call took in the driver, beyond what the page says and what other calls took meanwhile: the difference of
-/// the charge less the difference of what is attributed. `None` if it is too little. Of memory that was given back it
-/// is at most as much as the charge fell: the page may promise more than the driver takes.
-pub(super) fn growth(charge: (u64, u64), attributed: (u64, u64), managed_bytes: u64) -> Option<i64> {
+/// the charge less the difference of what is attributed. `None` if it is too little, or the charge did not follow: the
+/// driver may keep what is freed, and serve an allocation from what it kept.
+pub(super) fn growth(charge: (u64, u64), attributed: (u64, u64)) -> Option<i64> {
     let charged = difference(charge);
     let growth = charged.saturating_sub(difference(attributed));
-    // Managed memory may have moved to the GPU meanwhile, and its row holds all of it.
-    let taken = growth.saturating_sub(i64::try_from(managed_bytes).unwrap_or(i64::MAX)).max(0);
-    let growth = if growth > 0 { taken } else { growth.max(charged.min(0)) };
+    let growth = match growth.signum() {
+        1 if charged > 0 => growth,
+        -1 if charged < 0 => growth.max(charged),
+        _ => 0,
+    };
     (growth.abs() >= LEAST_GROWTH_BYTES).then_some(growth)
 }
 
@@ -70,6 +72,11 @@ pub(in crate::tracer) fn kind_of(call: &str) -> MemoryKind {
         }
         _ => MemoryKind::Driver,
     }
+}
+
+/// Whether managed memory may have moved to the GPU in a call.
+pub(super) fn moves_managed(call: &str) -> bool {
+    ["Launch", "Memcpy", "Memset", "Prefetch"].iter().any(|word| call.contains(word))
 }
 
 /// What a call took in the driver.
@@ -92,6 +99,8 @@ pub(super) struct GpuAccount {
     /// How much the page says that is held.
     pub(super) page_bytes: u64,
     pub(super) managed_bytes: u64,
+    /// How much of it may have moved to the GPU.
+    moved_bytes: u64,
     written: BTreeMap<u32, (u64, Option<u64>)>,
     written_charge: MemoryCharge,
     /// The highest charge of a written peak, and how many were written.
@@ -120,6 +129,15 @@ impl GpuAccount {
         let held = self.paged.entry(holder).or_default();
         held.0 = held.0.saturating_add(bytes);
         held.1 = count.map(|count| held.1.unwrap_or(0).saturating_add(count));
+    }
+
+    /// What a call took that is not managed memory. The rows of managed memory hold all of it, wherever it is.
+    pub(super) fn without_managed(&mut self, growth: i64) -> i64 {
+        self.moved_bytes = self.moved_bytes.min(self.managed_bytes);
+        let left = self.managed_bytes - self.moved_bytes;
+        let moved = left.min(u64::try_from(growth).unwrap_or(0));
+        self.moved_bytes += moved;
+        growth.saturating_sub_unsigned(moved)
     }
 
     /// Charges a call with what it took in the driver.
@@ -249,20 +267,35 @@ mod tests {
 
     #[test]
     fn a_call_is_charged_with_what_nothing_else_explains() {
-        assert_eq!(growth((10 * MIB, 510 * MIB), (0, 0), 0), Some(500 << 20));
+        assert_eq!(growth((10 * MIB, 510 * MIB), (0, 0)), Some(500 << 20));
         // Another thread allocated meanwhile, or another call was charged.
-        assert_eq!(growth((0, 510 * MIB), (0, 10 * MIB), 0), Some(500 << 20));
-        assert_eq!(growth((0, 65_535), (0, 0), 0), None);
-        assert_eq!(growth((0, 65_536), (0, 0), 0), Some(65_536));
-        // An allocation that the driver had room for takes nothing from anyone.
-        assert_eq!(growth((MIB, MIB), (0, MIB), 0), None);
-        assert_eq!(growth((9 * MIB, MIB), (4 * MIB, 0), 0), Some(-(4 << 20)));
-        assert_eq!(growth((9 * MIB, 7 * MIB), (0, 4 * MIB), 0), Some(-(2 << 20)));
-        // Eight of these moved, or more.
-        assert_eq!(growth((0, 9 * MIB), (0, 0), 8 * MIB), Some(1 << 20));
-        assert_eq!(growth((0, 9 * MIB), (0, 0), 80 * MIB), None);
-        assert_eq!(growth((u64::MAX, 0), (0, u64::MAX), u64::MAX), Some(-i64::MAX));
-        assert_eq!(growth((0, u64::MAX), (u64::MAX, 0), 0), Some(i64::MAX));
+        assert_eq!(growth((0, 510 * MIB), (0, 10 * MIB)), Some(500 << 20));
+        assert_eq!(growth((0, 65_535), (0, 0)), None);
+        assert_eq!(growth((0, 65_536), (0, 0)), Some(65_536));
+        // An allocation that the driver had room for takes nothing from anyone, and a free that it keeps is no call's.
+        assert_eq!(growth((MIB, MIB), (0, MIB)), None);
+        assert_eq!(growth((MIB, MIB), (MIB, 0)), None);
+        assert_eq!(growth((9 * MIB, MIB), (4 * MIB, 0)), Some(-(4 << 20)));
+        assert_eq!(growth((9 * MIB, 7 * MIB), (0, 4 * MIB)), Some(-(2 << 20)));
+        assert_eq!(growth((u64::MAX, 0), (0, u64::MAX)), Some(-i64::MAX));
+        assert_eq!(growth((0, u64::MAX), (u64::MAX, 0)), Some(i64::MAX));
+    }
+
+    #[test]
+    fn managed_memory_that_moves_is_charged_once() {
+        let mut account = GpuAccount { managed_bytes: 8 * MIB, ..GpuAccount::default() };
+        let growth = 5 << 20;
+        assert_eq!(account.without_managed(growth), 0);
+        assert_eq!(account.without_managed(growth), 2 << 20);
+        assert_eq!(account.without_managed(growth), growth);
+        assert_eq!(account.without_managed(-growth), -growth);
+        account.managed_bytes = 0;
+        assert_eq!(account.without_managed(growth), growth);
+        account.managed_bytes = MIB;
+        assert_eq!(account.without_managed(growth), 4 << 20, "it is another allocation");
+        assert!(
+            moves_managed("cuLaunchKernel") && moves_managed("cuMemPrefetchAsync") && !moves_managed("cuCtxSetLimit")
+        );
     }
 
     #[test]
