@@ -60,6 +60,8 @@ pub const COMMANDS: &str = include_str!("commands.toml");
 pub const ERRORS: &str = include_str!("errors.toml");
 /// The frameworks that use CUDA.
 pub const FRAMEWORKS: &str = include_str!("frameworks.toml");
+/// Whose code takes memory of a GPU.
+pub const OWNERS: &str = include_str!("owners.toml");
 /// The environment variables that CUDA and frameworks read.
 pub const VARIABLES: &str = include_str!("variables.toml");
 /// The questions of the essential set.

@@ -5,8 +5,8 @@ pub mod programs;
 use std::collections::BTreeMap;
 
 use super::{
-    CallCount, ContextChange, End, EventKind, EventSource, Frame, GpuUse, Memory, ProcessCounts, SCHEMA, Stack, Trace,
-    TraceEvent, TraceProcess, TraceStart, Uses,
+    CallCount, ContextChange, End, EventKind, EventSource, Frame, GpuUse, Held, Holder, LedgerReading, LedgerReason,
+    Memory, MemoryKind, ProcessCounts, SCHEMA, Stack, Trace, TraceEvent, TraceLine, TraceProcess, TraceStart, Uses,
 };
 use cuda_pitfalls_core::report::SchemaId;
 use cuda_pitfalls_core::sample::Gpu;
@@ -91,6 +91,38 @@ fn event(t_ns: u64, pid: u32, call: &str, what: EventKind, stack: Stack) -> Trac
         own_bytes: None,
         stack,
     }
+}
+
+/// A holder of a call on a stack.
+pub(crate) fn holder(kind: MemoryKind, stack: Stack) -> Holder {
+    let (gpu, call) = (uuid(0), "cuMemAlloc_v2".to_owned());
+    Holder { t_ns: 0, pid: PID, holder: 0, gpu, kind, call, stack, is_disturbed: false }
+}
+
+/// What NVML showed of a process, and what holders have, in MiB.
+pub fn reading(
+    t_ns: u64,
+    (pid, gpu): (u32, &str),
+    why: LedgerReason,
+    nvml: [Option<u64>; 2],
+    held: &[(u32, u64)],
+) -> LedgerReading {
+    let held = held.iter().map(|(holder, mib)| Held { holder: *holder, bytes: mib << 20, count: None });
+    let [own_bytes, used_bytes] = nvml.map(|mib| mib.map(|mib| mib << 20));
+    LedgerReading { t_ns, pid, gpu: gpu.to_owned(), why, own_bytes, used_bytes, held: held.collect() }
+}
+
+/// The lines of a trace.
+pub fn lines(trace: &Trace) -> Vec<TraceLine> {
+    let mut lines = vec![TraceLine::Start(Box::new(trace.start.clone()))];
+    lines.extend(trace.processes.iter().cloned().map(TraceLine::Process));
+    lines.extend(trace.events.iter().cloned().map(|event| TraceLine::Event(Box::new(event))));
+    lines.extend(trace.memory.iter().copied().map(TraceLine::Memory));
+    lines.extend(trace.holders.iter().cloned().map(|holder| TraceLine::Holder(Box::new(holder))));
+    lines.extend(trace.ledger.iter().cloned().map(TraceLine::Ledger));
+    lines.extend(trace.counts.iter().cloned().map(TraceLine::Counts));
+    lines.extend(trace.end.iter().cloned().map(TraceLine::End));
+    lines
 }
 
 impl TraceBuilder {
@@ -230,6 +262,29 @@ impl TraceBuilder {
     pub fn memory(mut self, index: usize, used_bytes: u64) -> TraceBuilder {
         self.t_ns += MS;
         self.trace.memory.push(Memory { t_ns: self.t_ns, index, used_bytes });
+        self
+    }
+
+    /// A call takes memory of a GPU for the first time here; holders have numbers from 0.
+    pub fn holder(mut self, gpu: usize, kind: MemoryKind) -> TraceBuilder {
+        let number = u32::try_from(self.trace.holders.len()).unwrap_or(u32::MAX);
+        let (t_ns, pid) = (self.t_ns, self.pid);
+        let made = Holder { t_ns, pid, holder: number, gpu: uuid(gpu), ..holder(kind, self.stack.clone()) };
+        self.trace.holders.push(made);
+        self
+    }
+
+    /// The ledger of the process is read: what NVML charges to it and to the GPU, and what holders have, in MiB.
+    pub fn reading(
+        mut self,
+        gpu: usize,
+        why: LedgerReason,
+        nvml: [Option<u64>; 2],
+        held: &[(u32, u64)],
+    ) -> TraceBuilder {
+        self.t_ns += MS;
+        self.trace.start.ledger = true;
+        self.trace.ledger.push(reading(self.t_ns, (self.pid, &uuid(gpu)), why, nvml, held));
         self
     }
 

@@ -3,10 +3,16 @@
 //! A [`Holder`] is a call at a place of a program that took memory, and is written once. A [`LedgerReading`] is what
 //! NVML charged to a process on one GPU at one moment, and what its holders had then.
 
+mod owner;
+mod tables;
+
+pub use owner::{MemoryOwner, owner_keys};
+pub use tables::{Ledger, LedgerBand, LedgerPoint, LedgerRow, LedgerTable, ledgers};
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Stack;
+use crate::{Stack, is_not};
 
 /// Who holds memory of a GPU, written before the first reading that names it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -26,10 +32,14 @@ pub struct Holder {
     /// Where in the program; empty for what no single call took.
     #[serde(default)]
     pub stack: Stack,
+    /// Whether its bytes are a difference around a call beside which the process did something else, which may have
+    /// taken a part of them.
+    #[serde(default, skip_serializing_if = "is_not")]
+    pub is_disturbed: bool,
 }
 
 /// What memory of a GPU is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MemoryKind {
     /// A context, or the driver's initialisation: the difference around the call.
@@ -58,6 +68,27 @@ pub enum MemoryKind {
     Rounding,
     /// Allocations of callers beyond the first 4,000.
     More,
+}
+
+impl MemoryKind {
+    /// What it is called.
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            MemoryKind::Context => "context",
+            MemoryKind::Code => "code and its data",
+            MemoryKind::Allocation => "allocations",
+            MemoryKind::Array => "arrays",
+            MemoryKind::Pool => "allocations of pools",
+            MemoryKind::PoolRest => "rest of pools",
+            MemoryKind::Physical => "physical memory",
+            MemoryKind::Managed => "managed memory",
+            MemoryKind::Imported => "another's memory",
+            MemoryKind::Graph => "memory of graphs",
+            MemoryKind::Driver => "in the driver",
+            MemoryKind::Rounding => "rounding up",
+            MemoryKind::More => "other callers",
+        }
+    }
 }
 
 /// What NVML charged to a process on one GPU at one moment, and who held it.

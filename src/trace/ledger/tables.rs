@@ -1,0 +1,430 @@
+//! The tables of a ledger: whose the memory of a process on a GPU was, at its peak, at its end and when it was asked.
+//!
+//! A row is what was seen of a holder. It is not changed so that the sum fits: what NVML charges beyond the rows is
+//! not attributed, and may be less than nothing.
+
+use std::collections::{BTreeMap, HashMap};
+
+use super::{Holder, LedgerReading, LedgerReason, MemoryKind, MemoryOwner};
+use crate::{Stack, Trace};
+use cuda_pitfalls_core::text::counts::grouped;
+
+/// Whose the memory of one process on one GPU was.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ledger<'a> {
+    /// The process.
+    pub pid: u32,
+    /// The UUID of the GPU.
+    pub gpu: &'a str,
+    /// Whether NVML charges the process by its PID. Otherwise it is what the whole GPU has in use more than before the
+    /// program began.
+    pub is_own: bool,
+    /// At the reading with the highest charge.
+    pub peak: LedgerTable<'a>,
+    /// At the last reading.
+    pub end: LedgerTable<'a>,
+    /// At each reading that `--at` asked for.
+    pub asked: Vec<LedgerTable<'a>>,
+    /// What the series tells apart, the largest first.
+    pub bands: Vec<LedgerBand<'a>>,
+    /// All readings, in the order of time.
+    pub series: Vec<LedgerPoint>,
+}
+
+/// A part of the memory over time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum LedgerBand<'a> {
+    /// What an owner holds.
+    Owner(MemoryOwner<'a>),
+    /// What is another's, as far as NVML charges it here.
+    Imported,
+    /// Managed memory, as far as NVML charges it here.
+    Managed,
+    /// What other processes of the program hold, where the whole GPU is charged.
+    Others,
+}
+
+/// The parts of the memory at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerPoint {
+    /// When NVML was read.
+    pub t_ns: u64,
+    /// What NVML charges; none if it could not be read.
+    pub charged_bytes: Option<u64>,
+    /// The bytes of each band of the ledger.
+    pub band_bytes: Vec<u64>,
+}
+
+/// Whose the memory was at one moment.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LedgerTable<'a> {
+    /// When NVML was read.
+    pub t_ns: u64,
+    /// What NVML charges; none if it could not be read.
+    pub charged_bytes: Option<u64>,
+    /// The rows, the largest first.
+    pub rows: Vec<LedgerRow<'a>>,
+    /// What other processes of the program held, where the whole GPU is charged.
+    pub others_bytes: u64,
+    /// What is charged and neither in the rows nor with other processes; none if NVML could not be read.
+    pub unattributed_bytes: Option<i64>,
+}
+
+/// What an owner has for one purpose by one line of the user's.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LedgerRow<'a> {
+    /// What it is for.
+    pub kind: MemoryKind,
+    /// Whose it is.
+    pub owner: MemoryOwner<'a>,
+    /// A stack on which it was taken.
+    pub stack: &'a Stack,
+    /// The C functions that took it.
+    pub calls: Vec<&'a str>,
+    /// Its bytes; of managed and of imported memory the most that NVML can have charged here.
+    pub bytes: u64,
+    /// The whole size of managed and of imported memory.
+    pub whole_bytes: Option<u64>,
+    /// How many allocations these are; none where they are not counted.
+    pub count: Option<u64>,
+    /// Whether the bytes are not exact.
+    pub is_estimate: bool,
+}
+
+/// The ledgers of a trace, the largest peak first; none without `--memory`.
+pub fn ledgers(trace: &Trace) -> Vec<Ledger<'_>> {
+    let holders = trace.holders.iter().map(|holder| (holder.holder, (holder, MemoryOwner::new(holder))));
+    let holders: Holders = holders.collect();
+    let readings = grouped(trace.ledger.iter().map(|reading| ((reading.pid, reading.gpu.as_str()), reading)));
+    let replays: Vec<Replay> = readings.into_iter().map(|(of, readings)| Replay::new(trace, of, readings)).collect();
+    let totals: Vec<HeldTotals> = replays.iter().map(|replay| HeldTotals::new(trace, &holders, replay)).collect();
+    let mut ledgers: Vec<Ledger> = replays.iter().filter_map(|replay| replay.ledger(&holders, &totals)).collect();
+    ledgers.sort_by_key(|ledger| (std::cmp::Reverse(ledger.peak.charged_bytes), ledger.pid));
+    ledgers
+}
+
+type Holders<'a> = HashMap<u32, (&'a Holder, MemoryOwner<'a>)>;
+
+/// The readings of one process on one GPU.
+struct Replay<'a> {
+    pid: u32,
+    gpu: &'a str,
+    is_own: bool,
+    /// Each with what is charged then.
+    readings: Vec<(&'a LedgerReading, Option<u64>)>,
+}
+
+impl<'a> Replay<'a> {
+    fn new(trace: &Trace, (pid, gpu): (u32, &'a str), readings: Vec<&'a LedgerReading>) -> Replay<'a> {
+        let is_own = readings.iter().any(|reading| reading.own_bytes.is_some());
+        let before = trace.gpu_index(Some(gpu)).and_then(|index| *trace.start.used_bytes.get(index)?);
+        let charged = readings.into_iter().map(|reading| {
+            let charged = match is_own {
+                // A process that NVML lists at other times has no memory while it does not.
+                true => reading.own_bytes.or(reading.used_bytes.map(|_| 0)),
+                false => reading.used_bytes.zip(before).map(|(used, before)| used.saturating_sub(before)),
+            };
+            (reading, charged)
+        });
+        Replay { pid, gpu, is_own, readings: charged.collect() }
+    }
+
+    fn ledger(&self, holders: &Holders<'a>, totals: &[HeldTotals]) -> Option<Ledger<'a>> {
+        // Of equal ones the first is the peak.
+        let (highest, _) = self.readings.iter().enumerate().rev().max_by_key(|(_, (_, charged))| *charged)?;
+        let mut held = HeldNow::new(holders);
+        let (mut peak, mut end, mut asked, mut points) = (None, None, Vec::new(), Vec::new());
+        for (index, (reading, charged)) in self.readings.iter().enumerate() {
+            held.take(reading);
+            let others = if self.is_own { 0 } else { self.others(totals, reading.t_ns) };
+            points.push((reading.t_ns, *charged, held.bands(*charged, others)));
+            let (is_last, is_asked) = (index + 1 == self.readings.len(), reading.why == LedgerReason::Asked);
+            if !(index == highest || is_last || is_asked) {
+                continue;
+            }
+            let table = held.table(reading.t_ns, *charged, others);
+            asked.extend(is_asked.then(|| table.clone()));
+            if index == highest {
+                peak = Some(table.clone());
+            }
+            end = Some(table);
+        }
+        let mut largest: HashMap<LedgerBand, u64> = HashMap::new();
+        for (band, bytes) in points.iter().flat_map(|(.., bands)| bands) {
+            let most = largest.entry(*band).or_default();
+            *most = (*most).max(*bytes);
+        }
+        let mut bands: Vec<(LedgerBand, u64)> = largest.into_iter().filter(|(_, bytes)| *bytes > 0).collect();
+        bands.sort_by_key(|(band, bytes)| (std::cmp::Reverse(*bytes), *band));
+        let bands: Vec<LedgerBand> = bands.into_iter().map(|(band, _)| band).collect();
+        let series = points.into_iter().map(|(t_ns, charged_bytes, has)| {
+            let band_bytes = bands.iter().map(|band| has.get(band).copied().unwrap_or(0)).collect();
+            LedgerPoint { t_ns, charged_bytes, band_bytes }
+        });
+        let series = series.collect();
+        let (pid, gpu, is_own) = (self.pid, self.gpu, self.is_own);
+        Some(Ledger { pid, gpu, is_own, peak: peak?, end: end?, asked, bands, series })
+    }
+
+    /// What other processes of the program hold on this GPU.
+    fn others(&self, totals: &[HeldTotals], t_ns: u64) -> u64 {
+        let others = totals.iter().filter(|it| it.gpu == self.gpu && it.pid != self.pid && it.ended_ns > t_ns);
+        others.map(|other| other.at(t_ns)).fold(0, u64::saturating_add)
+    }
+}
+
+/// What a process holds on a GPU for itself, after each reading.
+struct HeldTotals<'a> {
+    pid: u32,
+    gpu: &'a str,
+    ended_ns: u64,
+    totals: Vec<(u64, u64)>,
+}
+
+impl<'a> HeldTotals<'a> {
+    fn new(trace: &Trace, holders: &Holders<'a>, replay: &Replay<'a>) -> HeldTotals<'a> {
+        let ended = trace.counts.iter().rev().find(|counts| counts.pid == replay.pid && counts.t_ns > 0);
+        let mut held = HeldNow::new(holders);
+        let totals = replay.readings.iter().map(|(reading, _)| {
+            held.take(reading);
+            (reading.t_ns, held.plain())
+        });
+        let totals = totals.collect();
+        HeldTotals { pid: replay.pid, gpu: replay.gpu, ended_ns: ended.map_or(u64::MAX, |it| it.t_ns), totals }
+    }
+
+    fn at(&self, t_ns: u64) -> u64 {
+        let after = self.totals.partition_point(|(t, _)| *t <= t_ns);
+        after.checked_sub(1).and_then(|last| self.totals.get(last)).map_or(0, |(_, bytes)| *bytes)
+    }
+}
+
+/// What a process holds on a GPU at one moment.
+struct HeldNow<'h, 'a> {
+    holders: &'h Holders<'a>,
+    /// The bytes and the count of each holder that has some.
+    held: BTreeMap<u32, (u64, Option<u64>)>,
+    /// The whole bytes of each band.
+    sums: BTreeMap<LedgerBand<'a>, i128>,
+}
+
+impl<'h, 'a> HeldNow<'h, 'a> {
+    fn new(holders: &'h Holders<'a>) -> HeldNow<'h, 'a> {
+        HeldNow { holders, held: BTreeMap::new(), sums: BTreeMap::new() }
+    }
+
+    fn take(&mut self, reading: &LedgerReading) {
+        for held in &reading.held {
+            let Some((holder, owner)) = self.holders.get(&held.holder) else { continue };
+            let band = match holder.kind {
+                MemoryKind::Imported => LedgerBand::Imported,
+                MemoryKind::Managed => LedgerBand::Managed,
+                _ => LedgerBand::Owner(*owner),
+            };
+            let before = self.held.insert(held.holder, (held.bytes, held.count)).map_or(0, |(bytes, _)| bytes);
+            *self.sums.entry(band).or_default() += i128::from(held.bytes) - i128::from(before);
+        }
+    }
+
+    /// All that is the process's own without doubt.
+    fn plain(&self) -> u64 {
+        let own = self.sums.iter().filter(|(band, _)| matches!(band, LedgerBand::Owner(_)));
+        saturated(own.map(|(_, bytes)| *bytes).sum())
+    }
+
+    /// What is counted of imported and of managed memory: at most what the other rows leave of the charge.
+    fn counted(&self, charged: Option<u64>, others: u64) -> [u64; 2] {
+        let whole = [LedgerBand::Imported, LedgerBand::Managed]
+            .map(|band| saturated(self.sums.get(&band).copied().unwrap_or(0)));
+        let Some(charged) = charged else { return whole };
+        let left = charged.saturating_sub(others).saturating_sub(self.plain());
+        let imported = whole[0].min(left);
+        [imported, whole[1].min(left - imported)]
+    }
+
+    fn bands(&self, charged: Option<u64>, others: u64) -> HashMap<LedgerBand<'a>, u64> {
+        let mut bands: HashMap<LedgerBand, u64> =
+            self.sums.iter().map(|(band, sum)| (*band, saturated(*sum))).collect();
+        let [imported, managed] = self.counted(charged, others);
+        bands.extend([(LedgerBand::Imported, imported), (LedgerBand::Managed, managed), (LedgerBand::Others, others)]);
+        bands
+    }
+
+    fn table(&self, t_ns: u64, charged: Option<u64>, others: u64) -> LedgerTable<'a> {
+        let [imported, managed] = self.counted(charged, others);
+        let held = self.held.iter().filter(|(_, (bytes, _))| *bytes > 0);
+        let groups = grouped(held.filter_map(|(number, held)| {
+            let (holder, owner) = self.holders.get(number)?;
+            let line = holder.stack.users().or_else(|| holder.stack.users_meanwhile());
+            let line = line.map(|frame| (frame.file.as_deref().unwrap_or(&frame.function), frame.line));
+            Some(((holder.kind, *owner, line), (*holder, *held)))
+        }));
+        let mut rows: Vec<LedgerRow> =
+            groups.iter().filter_map(|((_, owner, _), held)| LedgerRow::new(*owner, held)).collect();
+        for row in &mut rows {
+            let most = match row.kind {
+                MemoryKind::Imported => imported,
+                MemoryKind::Managed => managed,
+                _ => continue,
+            };
+            row.whole_bytes = Some(row.bytes);
+            row.bytes = row.bytes.min(most);
+        }
+        rows.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| (a.kind, a.owner).cmp(&(b.kind, b.owner))));
+        let known = [self.plain(), imported, managed, others].map(i128::from).iter().sum::<i128>();
+        let unattributed_bytes = charged.map(|charged| {
+            let rest = i128::from(charged) - known;
+            i64::try_from(rest).unwrap_or(if rest < 0 { i64::MIN } else { i64::MAX })
+        });
+        LedgerTable { t_ns, charged_bytes: charged, rows, others_bytes: others, unattributed_bytes }
+    }
+}
+
+fn saturated(sum: i128) -> u64 {
+    u64::try_from(sum).unwrap_or(if sum < 0 { 0 } else { u64::MAX })
+}
+
+impl<'a> LedgerRow<'a> {
+    /// The row of some holders of one kind.
+    fn new(owner: MemoryOwner<'a>, held: &[(&'a Holder, (u64, Option<u64>))]) -> Option<LedgerRow<'a>> {
+        let (largest, _) = held.iter().max_by_key(|(_, (bytes, _))| *bytes)?;
+        let mut calls: Vec<&str> = held.iter().map(|(holder, _)| holder.call.as_str()).collect();
+        calls.sort_unstable();
+        calls.dedup();
+        let counts = held.iter().map(|(_, (_, count))| *count);
+        let kind = largest.kind;
+        let is_inexact = matches!(kind, MemoryKind::Array | MemoryKind::Managed | MemoryKind::Imported);
+        Some(LedgerRow {
+            kind,
+            owner,
+            stack: &largest.stack,
+            calls,
+            bytes: held.iter().map(|(_, (bytes, _))| *bytes).fold(0, u64::saturating_add),
+            whole_bytes: None,
+            count: counts.reduce(|sum, count| Some(sum?.saturating_add(count?))).flatten(),
+            is_estimate: is_inexact || held.iter().any(|(holder, _)| holder.is_disturbed),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::{PID, TraceBuilder, uuid};
+    use crate::{LedgerReason as Why, MemoryKind as Kind};
+
+    const MIB: i64 = 1 << 20;
+
+    /// The rows in MiB with their line, and what is not attributed.
+    fn shown(table: &LedgerTable) -> (Vec<(Kind, u64, String)>, Option<i64>) {
+        let rows = table.rows.iter().map(|row| (row.kind, row.bytes >> 20, row.stack.place().unwrap_or_default()));
+        (rows.collect(), table.unattributed_bytes.map(|bytes| bytes / MIB))
+    }
+
+    /// A context at line 1, allocations at lines 2 and 3, which are freed at the end.
+    fn program() -> TraceBuilder {
+        TraceBuilder::on(2)
+            .at(&[("<module>", "train.py", 1)])
+            .holder(0, Kind::Context)
+            .at(&[("<module>", "train.py", 2)])
+            .holder(0, Kind::Allocation)
+            .at(&[("<module>", "train.py", 3)])
+            .holder(0, Kind::Allocation)
+            .reading(0, Why::Change, [Some(520), None], &[(0, 500)])
+            .reading(0, Why::Peak, [Some(900), None], &[(1, 100), (2, 250)])
+            .reading(0, Why::Asked, [Some(800), None], &[(2, 150)])
+            .reading(0, Why::End, [Some(540), None], &[(1, 0), (2, 0)])
+    }
+
+    #[test]
+    fn the_peak_the_end_and_the_asked_tables_have_what_was_held_then() {
+        let trace = program().done();
+        let ledgers = ledgers(&trace);
+        let [ledger] = ledgers.as_slice() else { panic!("{ledgers:?}") };
+        assert_eq!((ledger.pid, ledger.gpu, ledger.is_own), (PID, uuid(0).as_str(), true));
+        let row = |kind, mib, line: u32| (kind, mib, format!("train.py:{line}"));
+        let (context, first) = (row(Kind::Context, 500, 1), row(Kind::Allocation, 100, 2));
+        let at_peak = vec![context.clone(), row(Kind::Allocation, 250, 3), first.clone()];
+        assert_eq!(shown(&ledger.peak), (at_peak, Some(50)));
+        let asked: Vec<_> = ledger.asked.iter().map(shown).collect();
+        assert_eq!(asked, [(vec![context.clone(), row(Kind::Allocation, 150, 3), first], Some(50))]);
+        assert_eq!(shown(&ledger.end), (vec![context], Some(40)));
+        let series: Vec<_> =
+            ledger.series.iter().map(|point| (point.charged_bytes, point.band_bytes.clone())).collect();
+        let mib = |mib: u64| mib << 20;
+        let points = [(520, 500), (900, 850), (800, 750), (540, 500)];
+        assert_eq!(series, points.map(|(charged, held)| (Some(mib(charged)), vec![mib(held)])));
+    }
+
+    #[test]
+    fn rows_that_hold_more_than_is_charged_stay_as_they_are() {
+        let trace = program().reading(0, Why::Peak, [Some(1000), None], &[(1, 600)]).done();
+        let ledgers = ledgers(&trace);
+        let (rows, rest) = shown(&ledgers[0].peak);
+        assert_eq!((rows[0].1, rows[1].1, rest), (600, 500, Some(-100)));
+    }
+
+    #[test]
+    fn equal_kinds_owners_and_lines_are_one_row_with_their_calls() {
+        let mut trace =
+            program().at(&[("<module>", "train.py", 2), ("f", "torch/a.py", 9)]).holder(0, Kind::Allocation);
+        trace = trace.at(&[("<module>", "train.py", 2), ("g", "torch/b.py", 8)]).holder(0, Kind::Allocation);
+        let mut trace = trace.reading(0, Why::Peak, [Some(2000), None], &[(3, 30), (4, 40)]).done();
+        (trace.holders[4].call, trace.holders[4].is_disturbed) = ("cuMemAllocPitch_v2".to_owned(), true);
+        for (held, count) in trace.ledger.last_mut().unwrap().held.iter_mut().zip([1, 2]) {
+            held.count = Some(count);
+        }
+        let ledgers = ledgers(&trace);
+        let row = ledgers[0].peak.rows.iter().find(|row| row.owner.key == "torch").unwrap();
+        assert_eq!((row.bytes >> 20, row.count, row.is_estimate), (70, Some(3), true));
+        assert_eq!(row.calls, ["cuMemAllocPitch_v2", "cuMemAlloc_v2"]);
+        assert_eq!(row.stack, &trace.holders[4].stack, "that of the larger one");
+    }
+
+    #[test]
+    fn of_imported_and_managed_memory_no_more_is_counted_than_the_other_rows_leave() {
+        let made = program().holder(0, Kind::Imported).holder(0, Kind::Managed);
+        let trace = made.reading(0, Why::Peak, [Some(1000), None], &[(1, 100), (3, 60), (4, 4000)]).done();
+        let ledgers = ledgers(&trace);
+        // 500 and 100 are the process's own.
+        let table = &ledgers[0].peak;
+        let row = |kind| table.rows.iter().find(|row| row.kind == kind).unwrap();
+        let counted = |kind| (row(kind).bytes >> 20, row(kind).whole_bytes.map(|it| it >> 20), row(kind).is_estimate);
+        assert_eq!(counted(Kind::Imported), (60, Some(60), true));
+        assert_eq!(counted(Kind::Managed), (340, Some(4000), true));
+        assert_eq!(table.unattributed_bytes, Some(0));
+        assert!(ledgers[0].bands.contains(&LedgerBand::Managed), "{:?}", ledgers[0].bands);
+    }
+
+    #[test]
+    fn where_nvml_does_not_list_the_process_the_gpu_is_charged_less_its_start_and_what_others_hold() {
+        let mut other = TraceBuilder::on(1).holder(0, Kind::Context).process(200, PID).holder(0, Kind::Context);
+        other = other.by(PID).reading(0, Why::Change, [None, Some(1000)], &[(0, 500)]);
+        let mut trace = other.by(200).reading(0, Why::End, [None, Some(1550)], &[(1, 510)]).done();
+        trace.start.used_bytes = vec![Some(400 << 20)];
+        let found = ledgers(&trace);
+        let tables: Vec<_> =
+            found.iter().map(|it| (it.pid, it.is_own, it.peak.others_bytes >> 20, shown(&it.peak).1)).collect();
+        assert_eq!(tables, [(200, false, 500, Some(140)), (PID, false, 0, Some(100))]);
+        trace.start.used_bytes = vec![None];
+        assert_eq!(ledgers(&trace)[0].peak.unattributed_bytes, None, "nothing is known");
+    }
+
+    #[test]
+    fn a_process_that_nvml_lists_only_sometimes_has_nothing_while_it_does_not() {
+        let trace = program().reading(0, Why::Change, [None, Some(90_000)], &[(0, 0)]).done();
+        let found = ledgers(&trace);
+        assert_eq!((found[0].peak.charged_bytes, found[0].end.charged_bytes), (Some(900 << 20), Some(0)));
+    }
+
+    #[test]
+    fn numbers_at_the_end_of_their_range_do_no_harm() {
+        let mut trace = program().reading(0, Why::Peak, [None, None], &[]).done();
+        for reading in &mut trace.ledger {
+            reading.own_bytes = Some(0);
+            reading.held.iter_mut().for_each(|held| (held.bytes, held.count) = (u64::MAX, Some(u64::MAX)));
+        }
+        let found = ledgers(&trace);
+        assert_eq!(found[0].peak.unattributed_bytes, Some(i64::MIN));
+    }
+}
