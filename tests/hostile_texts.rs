@@ -13,7 +13,7 @@ use cuda_pitfalls::fleet::{self, Fleet};
 use cuda_pitfalls::releases;
 use cuda_pitfalls::report::Stored;
 use cuda_pitfalls::survey::SurveyDocument;
-use cuda_pitfalls::trace::Trace;
+use cuda_pitfalls::trace::{Trace, fixture};
 use cuda_pitfalls::{diagnose, findings, known::Known, render};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -207,8 +207,10 @@ fn no_form_of_a_document_obeys_its_texts() {
             "trials": [trial("good"), trial("bad"), trial("unknown")], "found": [found], "together": false,
             "no_answer": null, "elapsed_ns": 1}),
     );
+    let lines = fixture::lines(&fixture::programs::memory());
+    let ledger = made("ledger", json!(lines));
     let report = |path: &str| root().join("reports").join(path);
-    let documents: [(_, IsRead, _); 14] = [
+    let documents: [(_, IsRead, _); 15] = [
         (report("h200-x2-framework-triton/report.json"), is_report, "report"),
         (report("survey-calls-h200-x2/survey-calls.json"), is_survey, "survey"),
         (report("survey-mask-h200-x2/survey-mask.json"), is_survey, "survey"),
@@ -218,6 +220,7 @@ fn no_form_of_a_document_obeys_its_texts() {
         (report("survey-errors-h100-x1-nvml/survey-errors.json"), is_survey, "survey"),
         (report("survey-startup-h100-x1-libcuda-595/survey-startup.json"), is_survey, "survey"),
         (report("traces/h100-x2/count_by_nvml/trace.ndjson"), is_trace, "trace"),
+        (ledger, is_trace, "trace"),
         (report("releases/environment-accelerate-1.6.0.json"), is_environment, "environment"),
         (fleet, is_fleet, "fleet"),
         (examined, parses_as::<Examination>, "examination"),

@@ -13,15 +13,10 @@ use serde_json::Value;
 use common::Scratch;
 use common::browser::{browser, opened};
 use policy::PolicyOutcome;
-use trace::{Trace, TraceLine};
+use trace::Trace;
 
 fn document(trace: &Trace) -> String {
-    let mut lines = vec![TraceLine::Start(Box::new(trace.start.clone()))];
-    lines.extend(trace.processes.iter().cloned().map(TraceLine::Process));
-    lines.extend(trace.events.iter().cloned().map(|event| TraceLine::Event(Box::new(event))));
-    lines.extend(trace.memory.iter().copied().map(TraceLine::Memory));
-    lines.extend(trace.counts.iter().cloned().map(TraceLine::Counts));
-    lines.extend(trace.end.iter().cloned().map(TraceLine::End));
+    let lines = trace::fixture::lines(trace);
     lines.iter().map(|line| serde_json::to_string(line).expect("a line is JSON") + "\n").collect()
 }
 
@@ -90,6 +85,29 @@ fn the_page_fits_a_phone_and_the_dark_in_a_real_browser() {
         assert_eq!((&seen["curves"], &seen["page"]), (&4.into(), &colour.into()), "{seen:#}");
         assert_eq!(seen["untold"], 0, "a table without a caption, or a column without a scope: {seen:#}");
     }
+}
+
+#[test]
+fn rows_of_a_ledger_change_places_without_a_script() {
+    let Some(browser) = browser() else { return };
+    let scratch = Scratch::new();
+    let page = TraceView::new(&fixture::memory(), &[], &PolicyOutcome::default()).html();
+    let facts = format!(
+        "{MARKS} rows: ['memory', 'line'].map((name, index) => {{
+            all('.sorted')[0].closest('.wide').previousElementSibling.querySelectorAll('input')[index * 3].click();
+            const lines = [...all('.sorted')[0].querySelectorAll('tbody td:first-child')];
+            return lines.sort((a, b) => box(a).top - box(b).top).map(one => one.textContent);
+        }}),"
+    );
+    let seen = &opened(&browser, &scratch, &[(&page, 1200)], false, &facts)[0];
+    assert_eq!((&seen["untold"], &seen["scripts"]), (&0.into(), &0.into()), "{seen:#}");
+    let sorted = |index: usize| -> Vec<&str> {
+        seen["rows"][index].as_array().expect("cells").iter().filter_map(Value::as_str).collect()
+    };
+    let by_memory = ["2048 MiB", "1800 MiB", "521 MiB", "512 MiB"];
+    assert_eq!(sorted(0)[..4], by_memory, "{seen:#}");
+    assert_eq!(sorted(1)[..4], ["24 MiB", "521 MiB", "512 MiB", "2048 MiB"], "by the lines none, 35, 36 and 40");
+    assert_eq!(sorted(1).last(), Some(&"at least 197 MiB"), "what is not attributed stays at the end");
 }
 
 #[test]

@@ -53,7 +53,7 @@ pub(super) fn markdown(report: &ReportView<'_>) -> String {
 }
 
 fn machine(report: &ReportView<'_>) -> Table {
-    Table { caption: "What was read of the machine", ..Table::named("Machine", words::machine(report)) }
+    Table { caption: "What was read of the machine".into(), ..Table::named("Machine", words::machine(report)) }
 }
 
 fn head(report: &ReportView<'_>) -> Vec<Block> {

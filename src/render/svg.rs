@@ -1,5 +1,5 @@
-//! A chart of memory over time, as inline SVG with its texts beside it: a line of steps per GPU. Colours are classes
-//! (`g0` to `g7`), so that the page sets them for dark mode.
+//! A chart of memory over time, as inline SVG with its texts beside it: a line of steps per GPU, or areas of owners upon
+//! each other. Colours are classes (`g0` to `g7`), so that the page sets them for dark mode.
 
 pub mod file;
 
@@ -20,6 +20,10 @@ pub struct Chart {
     pub span_ns: (u64, u64),
     /// A line per GPU.
     pub lines: Vec<ChartLine>,
+    /// Areas that lie upon each other, from the bottom up: each ends at its points and begins at those of the one before.
+    pub areas: Vec<ChartLine>,
+    /// What the scale reaches at least, so that charts beside each other have the same.
+    pub reach: i64,
     /// Moments to mark, with a short name each.
     pub marks: Vec<(u64, String)>,
 }
@@ -46,9 +50,10 @@ const CHARACTER: f64 = 8.0;
 
 /// The chart as one `<figure>`. Texts are HTML beside the drawing, so that they are legible at every width.
 pub fn draw(chart: &Chart) -> String {
-    let values = chart.lines.iter().flat_map(|line| &line.points).map(|(_, bytes)| *bytes);
-    let (low, high) = values.fold((0, 0), |(low, high): (i64, i64), value| (low.min(value), high.max(value)));
-    let stamps = chart.lines.iter().flat_map(|line| &line.points).map(|(t, _)| *t);
+    let drawn = || chart.areas.iter().chain(&chart.lines);
+    let values = drawn().flat_map(|line| &line.points).map(|(_, bytes)| *bytes);
+    let (low, high) = values.fold((0, chart.reach), |(low, high), value| (low.min(value), high.max(value)));
+    let stamps = drawn().flat_map(|line| &line.points).map(|(t, _)| *t);
     let axis = Axis::new(chart.span_ns, stamps.chain(chart.marks.iter().map(|(t, _)| *t)));
     let x = |t: u64| WIDTH * axis.share(t);
     let y = |bytes: i64| HEIGHT - HEIGHT * share(bytes as f64 - low as f64, high as f64 - low as f64);
@@ -59,7 +64,9 @@ pub fn draw(chart: &Chart) -> String {
     marks(&mut out, chart, x);
     out.push_str("<div class=\"levels\">");
     for level in &levels {
-        let _ = write!(out, "<span style=\"top:{:.1}%\">{}</span>", y(*level), units::delta(*level));
+        // What lies upon each other is no change.
+        let size = if chart.areas.is_empty() { units::delta(*level) } else { units::bytes(level.unsigned_abs()) };
+        let _ = write!(out, "<span style=\"top:{:.1}%\">{size}</span>", y(*level));
     }
     let _ = writeln!(
         out,
@@ -74,6 +81,18 @@ pub fn draw(chart: &Chart) -> String {
     for (start, end) in &axis.cuts {
         let _ = writeln!(out, "<path class=\"cut\" d=\"M{:.1} 0H{:.1}V{HEIGHT}H{0:.1}Z\"/>", x(*start), x(*end));
     }
+    // Each area covers the lower part of those above it.
+    for area in chart.areas.iter().rev() {
+        let first = area.points.first().map_or(0.0, |(t, _)| x(*t).round());
+        let _ = writeln!(
+            out,
+            "<path class=\"area g{}\" d=\"{}V{:.1}H{first}Z\"><title>{}</title></path>",
+            area.colour % 8,
+            steps(&area.points, chart.span_ns, x, y),
+            y(0),
+            html(&area.name)
+        );
+    }
     for line in &chart.lines {
         let _ = writeln!(
             out,
@@ -86,14 +105,16 @@ pub fn draw(chart: &Chart) -> String {
     let took = units::duration(chart.span_ns.1.saturating_sub(chart.span_ns.0));
     let left_out = axis.left_out().map(|words| format!("<span>left out: {words}</span>")).unwrap_or_default();
     let _ = writeln!(out, "</svg>\n<div class=\"span\"><span>0</span>{left_out}<span>{took}</span></div>\n</figure>");
-    let keys = chart.lines.iter().map(|line| {
-        let colour = format!(
-            "<svg viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path class=\"g{}\" d=\"M0 4H24\"/></svg>",
-            line.colour % 8
-        );
-        element("span", "key", &format!("{colour} {}", html(&line.name)))
-    });
+    let keys = chart.lines.iter().map(|line| key(line, "", "M0 4H24"));
+    let keys = keys.chain(chart.areas.iter().rev().map(|area| key(area, "area ", "M0 0H24V8H0Z")));
     out + &element("p", "dim", &keys.collect::<String>())
+}
+
+/// What a colour means: a piece of the drawing, and its name.
+fn key(line: &ChartLine, class: &str, path: &str) -> String {
+    let class = format!("{class}g{}", line.colour % 8);
+    let colour = format!("<svg viewBox=\"0 0 24 8\" aria-hidden=\"true\"><path class=\"{class}\" d=\"{path}\"/></svg>");
+    element("span", "key", &format!("{colour} {}", html(&line.name)))
 }
 
 /// The most times that are left out of an axis, and the part of what is drawn that each of them takes.
@@ -222,6 +243,7 @@ mod tests {
             span_ns: (100, 200),
             lines: vec![line],
             marks: vec![(150, "1".to_owned())],
+            ..Chart::default()
         }
     }
 
@@ -231,6 +253,21 @@ mod tests {
         assert!(svg.contains("<path class=\"g1\" d=\"M0 100.0H500V0.0H1000\">"), "{svg}");
         assert!(svg.contains("<span style=\"top:0.0%\">+530 MiB</span>"), "{svg}");
         assert!(svg.contains("<span style=\"left:50.0%\">1</span>"), "{svg}");
+    }
+
+    #[test]
+    fn areas_lie_upon_each_other_below_the_lines_and_reach_as_high_as_others_do() {
+        let mut chart = chart(vec![(100, 300 << 20)]);
+        let area =
+            |name: &str, colour, mib: i64| ChartLine { name: name.to_owned(), colour, points: vec![(100, mib << 20)] };
+        chart.areas = vec![area("a", 0, 100), area("<b>", 2, 250)];
+        chart.reach = 400 << 20;
+        let svg = draw(&chart);
+        let at = |what: &str| svg.find(what).unwrap_or_else(|| panic!("{what}: {svg}"));
+        let upper = at("<path class=\"area g2\" d=\"M0 37.5H1000V100.0H0Z\"><title>&lt;b&gt;</title>");
+        let lower = at("<path class=\"area g0\" d=\"M0 75.0H1000V100.0H0Z\">");
+        assert!(upper < lower && lower < at("<path class=\"g1\" d=\"M0 25.0H1000\">"), "{svg}");
+        assert!(svg.contains("<span style=\"top:0.0%\">400 MiB</span>"), "{svg}");
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod entry;
 mod file;
 mod issue;
 mod known;
+mod ledger;
 mod place;
 mod proof;
 mod reported;
@@ -26,6 +27,7 @@ use super::Format;
 use super::issue::Attached;
 use cuda_pitfalls_core::scenario::Scenario;
 use cuda_pitfalls_trace::diagnosis::{Finding, Severity};
+use cuda_pitfalls_trace::ledger::{Ledger, ledgers};
 use cuda_pitfalls_trace::policy::{PolicyOutcome, Violation};
 use cuda_pitfalls_trace::{History, Trace};
 
@@ -33,6 +35,7 @@ use cuda_pitfalls_trace::{History, Trace};
 pub struct TraceView<'a> {
     trace: &'a Trace,
     history: History<'a>,
+    ledgers: Vec<Ledger<'a>>,
     findings: &'a [Finding],
     violations: &'a [Violation],
     /// What of the policy cannot be decided, because the trace saw less.
@@ -43,13 +46,13 @@ impl<'a> TraceView<'a> {
     /// The view of a trace, its findings and what a policy says of it.
     pub fn new(trace: &'a Trace, findings: &'a [Finding], outcome: &'a PolicyOutcome) -> TraceView<'a> {
         let (violations, undecided) = (outcome.violations.as_slice(), outcome.undecided.as_slice());
-        TraceView { trace, history: History::new(trace), findings, violations, undecided }
+        TraceView { trace, history: History::new(trace), ledgers: ledgers(trace), findings, violations, undecided }
     }
 
     /// A trace in which nothing was found.
     #[cfg(test)]
     fn bare(trace: &'a Trace) -> TraceView<'a> {
-        TraceView { trace, history: History::new(trace), findings: &[], violations: &[], undecided: &[] }
+        TraceView::new(trace, &[], const { &PolicyOutcome { violations: Vec::new(), undecided: Vec::new() } })
     }
 
     fn found(&self, severity: Severity) -> impl Iterator<Item = &'a Finding> {

@@ -45,7 +45,7 @@ pub fn of_trace(TracedRun { name, trace, .. }: &TracedRun) -> String {
         ChartLine { name: format!("GPU {index}"), colour: index, points }
     });
     let title = "A mask that is set too late, as trace sees it".to_owned();
-    let chart = Chart { title, span_ns: (from, to), lines: lines.collect(), marks };
+    let chart = Chart { title, span_ns: (from, to), lines: lines.collect(), marks, ..Chart::default() };
     let model = trace.start.gpus.first().and_then(|gpu| gpu.name.as_deref()).unwrap_or("unknown GPU");
     curve(&chart, &format!("{} × {model}; the trace is reports/traces/{name}", trace.start.gpus.len()))
 }

@@ -126,7 +126,7 @@ impl<'f> FleetView<'f> {
                 one.group.clone().into(),
             ]
         });
-        Block::Table(Table { caption, records: Some("differences"), ..Table::new(columns, rows) })
+        Block::Table(Table { caption: caption.into(), records: Some("differences"), ..Table::new(columns, rows) })
     }
 
     /// A question: its name, what it asks, and its page.
@@ -156,7 +156,7 @@ impl<'f> FleetView<'f> {
                 vec![words::key(&group.key), standing::group(group, &self.told, &self.few, index)]
             });
         let caption = "Machines are compared only within a group.";
-        let table = Table { caption, ..Table::new(["Group", "Machines"], rows) };
+        let table = Table { caption: caption.into(), ..Table::new(["Group", "Machines"], rows) };
         section("Groups", table, self.fleet.groups.len())
     }
 
@@ -169,7 +169,7 @@ impl<'f> FleetView<'f> {
         let shown = all.iter().take(self.limits.not_merged);
         let rows = shown.map(|one| vec![one.path.clone(), word(one.bucket), one.why.clone()]);
         let caption = "Examples of documents that were not merged, with the reason.";
-        let table = Table { caption, ..Table::new(["Document", "Bucket", "Why"], rows) };
+        let table = Table { caption: caption.into(), ..Table::new(["Document", "Bucket", "Why"], rows) };
         section("Not merged", table, all.len())
     }
 }

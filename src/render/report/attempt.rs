@@ -95,7 +95,7 @@ fn chart(report: &ReportView<'_>, scenario: &ScenarioView<'_>, case: &CaseView<'
     let from = stamps.clone().min().unwrap_or(attempt.recording.started_ns);
     let to = stamps.max().unwrap_or(from).max(attempt.recording.started_ns.saturating_add(attempt.recording.wall_ns));
     let title = format!("Memory over time in {} of {}; the numbers above are steps", case.name, scenario.name);
-    Chart { title, span_ns: (from, to), lines, marks }
+    Chart { title, span_ns: (from, to), lines, marks, ..Chart::default() }
 }
 
 /// One GPU's memory, in order of time, against what the first snapshot read.

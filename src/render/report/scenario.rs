@@ -120,7 +120,10 @@ pub(crate) fn made(plan: Option<&CasePlan>, outcome: &OutcomeView<'_>) -> Vec<Bl
     let columns = ["Step", "Result", "Sees", "Contexts", "Current", "Memory", "Took"];
     let caption = "After each step: what it returned, which GPUs the process sees, where it has contexts, and memory \
                    since before the process.";
-    vec![Block::Table(Table { caption, ..Table::new(columns, rows) }), dim(format!("Ended: {}", observation.end))]
+    vec![
+        Block::Table(Table { caption: caption.into(), ..Table::new(columns, rows) }),
+        dim(format!("Ended: {}", observation.end)),
+    ]
 }
 
 /// A step of a case of calls, or of Python lines, which keep their breaks.

@@ -77,7 +77,7 @@ fn folder(name: &str) -> &str {
 pub(super) fn table(report: &ReportView<'_>, folders: &Folders<'_>) -> Block {
     let all = rows(report);
     Block::Table(Table {
-        caption: "What needs attention comes first. Memory is the change since before the process.",
+        caption: "What needs attention comes first. Memory is the change since before the process.".into(),
         records: Some("answers"),
         classes: all.iter().map(|instances| folders.classes(instances.iter().map(|(_, it)| *it))).collect(),
         ..Table::new(COLUMNS, all.iter().map(|instances| row(instances)))

@@ -261,7 +261,8 @@ mod tests {
         assert_inert(&map(HOSTILE, HOSTILE, &[(cell, HOSTILE)], &[part]));
         let (name, points) = (HOSTILE.to_owned(), vec![(0, i64::MIN), (u64::MAX, i64::MAX)]);
         let lines = vec![super::super::ChartLine { name: name.clone(), colour: 9, points }];
-        let chart = Chart { title: name.clone(), span_ns: (0, u64::MAX), lines, marks: vec![(7, name)] };
+        let chart =
+            Chart { title: name.clone(), span_ns: (0, u64::MAX), lines, marks: vec![(7, name)], ..Chart::default() };
         assert_inert(&curve(&chart, HOSTILE));
     }
 

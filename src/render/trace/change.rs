@@ -20,10 +20,10 @@ pub(super) struct LineChange<'a> {
 impl<'a> LineChange<'a> {
     pub(super) fn new(seen: &TraceView<'a>, finding: &'a Finding) -> LineChange<'a> {
         let event = finding.events.first().and_then(|index| seen.trace.events.get(*index));
-        let at = event.and_then(|event| place::place(seen.trace, event)).map(|place| entry::shown(&place));
+        let at = event.and_then(|event| place::place(seen.trace, &event.stack)).map(|place| entry::shown(&place));
         let mut after = finding.events.iter().skip(1).filter_map(|index| seen.trace.events.get(*index));
         let after = after.find(|event| matches!(event.what, EventKind::Init { .. }));
-        let read_at = after.and_then(|event| place::place(seen.trace, event)).map(|place| entry::shown(&place));
+        let read_at = after.and_then(|event| place::place(seen.trace, &event.stack)).map(|place| entry::shown(&place));
         let source = event.and_then(|event| event.stack.source.as_deref());
         let Finding { title, workaround, scenario, .. } = finding;
         LineChange { at, source, read_at, title, workaround, scenario }

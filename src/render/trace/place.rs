@@ -4,7 +4,7 @@
 use crate::machine::UserLine;
 use cuda_pitfalls_core::text::escape::shorten;
 use cuda_pitfalls_core::text::units;
-use cuda_pitfalls_trace::{Frame, Trace, TraceEvent, limit_name, status_name};
+use cuda_pitfalls_trace::{Frame, Stack, Trace, TraceEvent, limit_name, status_name};
 
 /// Names of functions and values of variables are cut to this many bytes: a name of a C++ template has thousands.
 const LONGEST: usize = 160;
@@ -12,8 +12,8 @@ const LONGEST: usize = 160;
 const MOST_OWN: usize = 4;
 
 /// The innermost line of the user's own code.
-pub(super) fn place(trace: &Trace, event: &TraceEvent) -> Option<UserLine> {
-    let frame = event.stack.users().or_else(|| event.stack.users_meanwhile())?;
+pub(super) fn place(trace: &Trace, stack: &Stack) -> Option<UserLine> {
+    let frame = stack.users().or_else(|| stack.users_meanwhile())?;
     let file = frame.file.as_deref()?;
     let folder = trace.start.folder.trim_end_matches('/');
     let below = file.strip_prefix(folder).and_then(|rest| rest.strip_prefix('/')).filter(|_| !folder.is_empty());
@@ -54,7 +54,7 @@ pub(super) fn chain(event: &TraceEvent) -> Vec<String> {
 pub(super) fn meanwhile(event: &TraceEvent) -> Option<String> {
     let frame = event.stack.users_meanwhile()?;
     let frames = event.stack.meanwhile.clone();
-    let beside = cuda_pitfalls_trace::Stack { frames, ..cuda_pitfalls_trace::Stack::default() };
+    let beside = Stack { frames, ..Stack::default() };
     let way: Vec<String> =
         std::iter::once(own_frame(frame)).chain(beside.entry().map(|it| short(&it.name()))).collect();
     Some(format!("meanwhile the program was at {}", way.join(" → ")))
@@ -146,7 +146,6 @@ pub(super) fn limit(limit: i32, value: u64) -> (String, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cuda_pitfalls_trace::Stack;
     use cuda_pitfalls_trace::fixture::programs as fixture;
 
     #[test]
@@ -155,7 +154,7 @@ mod tests {
         let init = trace.events.first().unwrap();
         let expected = ["train.py:12 <module>", "cli.py:88 setup", "torch.cuda.is_available", "cuInit"];
         assert_eq!(chain(init), expected);
-        assert_eq!(place(&trace, init), Some(UserLine { file: "cli.py".to_owned(), line: Some(88) }));
+        assert_eq!(place(&trace, &init.stack), Some(UserLine { file: "cli.py".to_owned(), line: Some(88) }));
     }
 
     #[test]

@@ -89,7 +89,7 @@ fn case(seen: &TraceView, name: &str, event: Option<usize>) -> TestResult {
 }
 
 fn own_place(seen: &TraceView, event: Option<usize>) -> Option<UserLine> {
-    place::place(seen.trace, seen.trace.events.get(event?)?)
+    place::place(seen.trace, &seen.trace.events.get(event?)?.stack)
 }
 
 /// When and where an event was, on one line.

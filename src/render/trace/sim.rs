@@ -21,7 +21,7 @@ pub fn unmodelled(trace: Option<&Trace>, told: &BTreeSet<String>) -> Vec<String>
     let mut found: BTreeMap<String, Option<String>> = told.iter().map(|name| (name.clone(), None)).collect();
     for (trace, event) in trace.iter().flat_map(|trace| trace.events.iter().map(move |event| (trace, event))) {
         if event.status == Some(SIM_NOT_MODELLED) {
-            let at = place::place(trace, event).map(|place| shown(&place));
+            let at = place::place(trace, &event.stack).map(|place| shown(&place));
             let known = found.entry(event.call.clone()).or_default();
             *known = known.take().or(at);
         }

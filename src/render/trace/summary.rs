@@ -3,6 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::ledger::LedgerSummary;
 use super::place::{self, place};
 use super::{TraceView, unseen};
 use cuda_pitfalls_core::report::SchemaId;
@@ -10,7 +11,7 @@ use cuda_pitfalls_core::verdict::Provenance;
 use cuda_pitfalls_trace::diagnosis::Finding;
 use cuda_pitfalls_trace::history::{MASK, ProgramHistory};
 use cuda_pitfalls_trace::policy::Violation;
-use cuda_pitfalls_trace::{ContextChange, ContextLife, EventKind, Trace, TraceEvent, TraceProcess};
+use cuda_pitfalls_trace::{ContextChange, ContextLife, EventKind, Stack, Trace, TraceProcess};
 
 const SCHEMA: &str = "cuda-pitfalls-trace-summary";
 
@@ -38,6 +39,9 @@ pub(super) struct TraceSummary<'a> {
     processes: Vec<ProcessSummary>,
     /// Every context that was made, in the order of time.
     contexts: Vec<ContextSummary>,
+    /// Whose the memory was, for each process and GPU, the largest peak first; absent where the trace has no ledger.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    ledgers: Vec<LedgerSummary<'a>>,
     /// What the rules found.
     findings: Vec<FindingSummary<'a>>,
     /// What it did against the policy.
@@ -86,7 +90,7 @@ struct Mask {
 
 /// A line of the user's own code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-struct Position {
+pub(super) struct Position {
     /// The file, relative to the folder that the program was started in where it lies below it.
     file: String,
     /// The line.
@@ -149,11 +153,11 @@ pub(super) fn summary<'a>(seen: &TraceView<'a>) -> TraceSummary<'a> {
     let findings = seen.findings.iter().map(|finding| {
         let event = finding.events.first().and_then(|index| trace.events.get(*index));
         let after_ns = event.map(|event| event.t_ns.saturating_sub(start.t_ns));
-        FindingSummary { finding, after_ns, at: event.and_then(|event| position(trace, event)) }
+        FindingSummary { finding, after_ns, at: event.and_then(|event| position(trace, &event.stack)) }
     });
     let violations = seen.violations.iter().map(|violation| {
         let event = violation.event.and_then(|index| trace.events.get(index));
-        ViolationSummary { violation, at: event.and_then(|event| position(trace, event)) }
+        ViolationSummary { violation, at: event.and_then(|event| position(trace, &event.stack)) }
     });
     TraceSummary {
         schema: SchemaId::current(SCHEMA),
@@ -166,6 +170,7 @@ pub(super) fn summary<'a>(seen: &TraceView<'a>) -> TraceSummary<'a> {
         complete: trace.end.is_some(),
         processes: processes.collect(),
         contexts: contexts.collect(),
+        ledgers: seen.ledgers.iter().map(|ledger| LedgerSummary::new(trace, ledger)).collect(),
         findings: findings.collect(),
         violations: violations.collect(),
         undecided: seen.undecided.to_vec(),
@@ -184,9 +189,9 @@ fn process_summary(process: &TraceProcess, program: &ProgramHistory) -> ProcessS
     }
 }
 
-fn position(trace: &Trace, event: &TraceEvent) -> Option<Position> {
-    let place = place(trace, event)?;
-    Some(Position { file: place.file, line: place.line, source: event.stack.source.clone() })
+pub(super) fn position(trace: &Trace, stack: &Stack) -> Option<Position> {
+    let place = place(trace, stack)?;
+    Some(Position { file: place.file, line: place.line, source: stack.source.clone() })
 }
 
 fn context_summary(trace: &Trace, life: &ContextLife) -> ContextSummary {
@@ -197,7 +202,7 @@ fn context_summary(trace: &Trace, life: &ContextLife) -> ContextSummary {
         gpu: life.made.gpu.clone(),
         primary: matches!(life.made.what, EventKind::Context { change: ContextChange::Made, primary: true, .. }),
         bytes: life.bytes,
-        at: position(trace, life.made),
+        at: position(trace, &life.made.stack),
         chain: place::chain(life.made),
         used: life.uses.map(|uses| !uses.is_none()),
         ended: life.ended.is_some(),
@@ -228,7 +233,19 @@ mod tests {
         let (hostile_findings, hostile_outcome) = fixture::hostile_findings();
         let hostile = fixture::hostile();
         let other = super::summary(&TraceView::new(&hostile, &hostile_findings, &hostile_outcome));
-        for summary in [summary, other] {
+        let memory = fixture::memory();
+        let with_ledgers = super::summary(&TraceView::bare(&memory));
+        let value = serde_json::to_value(&with_ledgers).unwrap();
+        let [peak, row] = ["/ledgers/0/peak/unattributed_bytes", "/ledgers/0/peak/rows/0"].map(|it| value.pointer(it));
+        assert_eq!(peak, Some(&serde_json::json!(197 << 20)));
+        let wanted = serde_json::json!({
+            "kind": "allocation", "owner": "torch", "owner_name": "PyTorch's caching allocator",
+            "at": {"file": "train.py", "line": 40, "source": "x = torch.empty(1)"}, "place": "train.py:40",
+            "calls": ["cuMemAlloc_v2"], "bytes": 2048_u64 << 20, "whole_bytes": null, "count": null, "estimate": false,
+        });
+        assert_eq!(row, Some(&wanted));
+        assert_eq!(summary.ledgers, []);
+        for summary in [summary, other, with_ledgers] {
             let value = serde_json::to_value(&summary).unwrap();
             assert!(validator.is_valid(&value), "{:?}", validator.iter_errors(&value).next());
         }

@@ -6,6 +6,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use crate::block::{Block, Entry, Span, Table, Text, Tone};
 use crate::html::page::{self, element, fold};
+use crate::html::sort;
 use crate::svg;
 use cuda_pitfalls_core::text::escape;
 
@@ -79,18 +80,20 @@ fn table_rows(table: &Table) -> String {
     let names: Vec<String> = table.columns.iter().map(|name| escape::html(name)).collect();
     let heads: String = names.iter().map(|name| format!("<th scope=\"col\">{name}</th>")).collect();
     let classes = table.classes.iter().map(String::as_str).chain(std::iter::repeat(""));
-    let rows = table.rows.iter().zip(classes).map(|(cells, class)| {
+    let ranks = table.orders.ranks.iter().map(Vec::as_slice).chain(std::iter::repeat([].as_slice()));
+    let rows = table.rows.iter().zip(classes).zip(ranks).map(|((cells, class), ranks)| {
         let cells = names.iter().zip(cells).map(|(name, cell)| match table.records {
             Some(_) => format!("<td data-name=\"{name}\">{}</td>", inline(cell)),
             None => element("td", "", &inline(cell)),
         });
-        element("tr", class, &cells.collect::<String>()) + "\n"
+        sort::row(ranks, class, &cells.collect::<String>()) + "\n"
     });
     let rows: String = rows.collect();
-    let caption = if table.caption.is_empty() { String::new() } else { element("caption", "", table.caption) };
+    let caption =
+        if table.caption.is_empty() { String::new() } else { element("caption", "", &escape::html(&table.caption)) };
     let parts = format!("{caption}<thead>{}</thead>\n<tbody>\n{rows}</tbody>", element("tr", "", &heads));
     let class = table.records.map(|class| format!("summary {class}")).unwrap_or_default();
-    element("div", "wide", &element("table", &class, &parts))
+    sort::choice(&table.orders) + &element("div", "wide", &sort::table(&table.orders, names.len(), &class, &parts))
 }
 
 /// What links lead to a heading by: its words, with hyphens between them.

@@ -59,7 +59,7 @@ fn written(block: &Block) -> String {
 
 /// A table below its caption. Records are numbered.
 fn table_rows(table: &Table) -> String {
-    let mut out = if table.caption.is_empty() { String::new() } else { escape::markdown(table.caption) + "\n\n" };
+    let mut out = if table.caption.is_empty() { String::new() } else { escape::markdown(&table.caption) + "\n\n" };
     let number = table.records.map(|_| String::new());
     let names: Vec<String> =
         number.clone().into_iter().chain(table.columns.iter().map(|name| escape::markdown(name))).collect();

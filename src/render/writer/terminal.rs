@@ -74,7 +74,7 @@ fn write_block(out: &mut String, block: &Block, width: usize) {
         }
         Block::Table(table) => {
             if !table.caption.is_empty() {
-                *out += &sentence("", table.caption, width);
+                *out += &sentence("", &table.caption, width);
             }
             match table.records {
                 Some(_) => write_records(out, table, width),

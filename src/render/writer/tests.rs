@@ -1,5 +1,5 @@
 use super::{html, markdown, terminal};
-use crate::block::{Block, Entry, Span, Table, Text, Tone};
+use crate::block::{Block, Entry, RowOrders, Span, Table, Text, Tone};
 
 /// What acts in some form: a colour, a title, a C1 control, a change of direction, commands of CI systems, the end of a
 /// line, of a cell, of code and of a script, a tag, a name that is notified.
@@ -13,6 +13,7 @@ fn every_block(text: &str) -> Vec<Block> {
     let fold = Span::Fold(own(), vec![own().into()]);
     let spans = [Span::Plain(own()), Span::Strong(own()), Span::Toned(Tone::Bad, own()), Span::Code(own()), link, fold];
     let all = Text::lines(spans);
+    let orders = RowOrders { id: "x".to_owned(), names: vec!["a", "b"], ranks: vec![vec![0, 0]] };
     let inner = vec![
         Block::Heading(2, all.clone()),
         Block::Paragraph(all.clone()),
@@ -24,7 +25,8 @@ fn every_block(text: &str) -> Vec<Block> {
         Block::Gap,
         Block::Numbered(vec![all.clone()]),
         Block::Table(Table::new([own()], [vec![all.clone()]])),
-        Block::Table(Table { records: Some("x"), ..Table::new([own(), own()], [vec![all.clone(), all]]) }),
+        Block::Table(Table { records: Some("x"), ..Table::new([own(), own()], [vec![all.clone(), all.clone()]]) }),
+        Block::Table(Table { caption: own(), orders, ..Table::new([own()], [vec![all.clone()]]) }),
         Block::Code("sh", vec![own()]),
     ];
     let entry = Entry { class: own(), id: own(), title: Span::Plain(own()).into(), aside: own(), body: inner.clone() };
@@ -58,7 +60,7 @@ fn no_form_obeys_a_text_of_any_block() {
             _ => {}
         }
     }
-    assert_eq!((rows, cells), (8, 32), "one row and its heading in each table");
+    assert_eq!((rows, cells), (12, 40), "one row and its heading in each table");
 }
 
 #[test]

@@ -262,13 +262,11 @@ impl<'h, 'a> HeldNow<'h, 'a> {
         let mut rows: Vec<LedgerRow> =
             groups.iter().filter_map(|((_, owner, _), held)| LedgerRow::new(*owner, held)).collect();
         for row in &mut rows {
-            let most = match row.kind {
-                MemoryKind::Imported => imported,
-                MemoryKind::Managed => managed,
-                _ => continue,
-            };
-            row.whole_bytes = Some(row.bytes);
-            row.bytes = row.bytes.min(most);
+            if row.is_upper_bound() {
+                let most = if row.kind == MemoryKind::Imported { imported } else { managed };
+                row.whole_bytes = Some(row.bytes);
+                row.bytes = row.bytes.min(most);
+            }
         }
         rows.sort_by(|a, b| b.bytes.cmp(&a.bytes).then_with(|| (a.kind, a.owner).cmp(&(b.kind, b.owner))));
         let known = [self.plain(), imported, managed, others].map(i128::from).iter().sum::<i128>();
@@ -284,7 +282,19 @@ fn saturated(sum: i128) -> u64 {
     u64::try_from(sum).unwrap_or(if sum < 0 { 0 } else { u64::MAX })
 }
 
+impl LedgerTable<'_> {
+    /// Whether memory is counted of which only the most is known, so that more may be not attributed.
+    pub fn has_upper_bounds(&self) -> bool {
+        self.rows.iter().any(|row| row.is_upper_bound() && row.bytes > 0)
+    }
+}
+
 impl<'a> LedgerRow<'a> {
+    /// Whether its bytes are the most that NVML can have charged here: of managed and of imported memory.
+    pub fn is_upper_bound(&self) -> bool {
+        matches!(self.kind, MemoryKind::Managed | MemoryKind::Imported)
+    }
+
     /// The row of some holders of one kind.
     fn new(owner: MemoryOwner<'a>, held: &[(&'a Holder, (u64, Option<u64>))]) -> Option<LedgerRow<'a>> {
         let (largest, _) = held.iter().max_by_key(|(_, (bytes, _))| *bytes)?;

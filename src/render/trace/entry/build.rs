@@ -199,7 +199,7 @@ impl<'h, 'a> Builder<'h, 'a> {
             entry.details.push("not the primary context of its GPU".to_owned());
         }
         if let Some((end, EventKind::Context { change, .. })) = life.ended.map(|end| (end, &end.what)) {
-            let at = place::place(self.history.trace, end).map(|place| format!(" by {}", shown(&place)));
+            let at = place::place(self.history.trace, &end.stack).map(|place| format!(" by {}", shown(&place)));
             entry.details.push(format!("{}{}", ended(*change), at.unwrap_or_default()));
         }
         entry.details.extend(memory_details(self.history.trace, event, life.beside));

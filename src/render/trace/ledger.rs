@@ -1,0 +1,335 @@
+//! Whose the memory of a process on a GPU was: tables, and a picture over time.
+
+mod document;
+
+pub(super) use document::LedgerSummary;
+
+use super::{TraceView, entry, place};
+use crate::block::{Block, RowOrders, Span, Table, Text};
+use crate::svg::{Chart, ChartLine};
+use cuda_pitfalls_core::text::counts::{counted, listed};
+use cuda_pitfalls_core::text::units;
+use cuda_pitfalls_trace::ledger::{Ledger, LedgerBand, LedgerRow, LedgerTable};
+
+/// What a form has room for.
+#[derive(Clone, Copy)]
+pub(super) struct LedgerRoom {
+    pub(super) ledgers: usize,
+    /// The rows of a table.
+    pub(super) rows: usize,
+    /// The tables that `--at` asked for, of each ledger.
+    pub(super) asked: usize,
+    /// The bytes of all of it.
+    pub(super) bytes: usize,
+}
+
+/// The most owners that a picture tells apart; the colour after theirs is that of the line.
+const MOST_AREAS: usize = 7;
+
+/// The tables of one process on one GPU.
+pub(super) fn section(seen: &TraceView, ledger: &Ledger, room: LedgerRoom, is_page: bool) -> Vec<Block> {
+    let view = LedgerView { seen, ledger, room, is_page };
+    let gpu = seen.trace.gpu_index(Some(ledger.gpu));
+    let gpu = gpu.map_or_else(|| place::short(ledger.gpu), |index| format!("GPU {index}"));
+    let name = format!("{} on {gpu}", place::who(seen.trace, ledger.pid));
+    let mut blocks = vec![Block::heading(3, &name), Block::Chart(view.chart(&name))];
+    blocks.extend(view.moment("At its peak", "peak".to_owned(), &ledger.peak));
+    for (index, table) in ledger.asked.iter().take(room.asked).enumerate() {
+        blocks.extend(view.moment("When it was asked", format!("asked-{index}"), table));
+    }
+    blocks.extend(Block::more(ledger.asked.len(), room.asked, "tables that were asked for"));
+    blocks.extend(view.end());
+    blocks
+}
+
+struct LedgerView<'v, 'a> {
+    seen: &'v TraceView<'a>,
+    ledger: &'v Ledger<'a>,
+    room: LedgerRoom,
+    is_page: bool,
+}
+
+impl LedgerView<'_, '_> {
+    /// The end: in one line where it is much like the peak, which has its rows.
+    fn end(&self) -> Vec<Block> {
+        let Ledger { peak, end, .. } = self.ledger;
+        if peak.t_ns == end.t_ns {
+            return vec![Block::paragraph("That was its last reading too.")];
+        }
+        let [at_peak, at_end] = [peak, end].map(|table| table.charged_bytes.unwrap_or(0));
+        if at_peak.abs_diff(at_end) > at_peak / 10 {
+            return self.moment("At its end", "end".to_owned(), end);
+        }
+        let rest = end.unattributed_bytes.map(|_| format!("; not attributed: {}", unattributed(end)));
+        vec![Block::paragraph(format!("{}{}.", self.charge("At its end", end), rest.unwrap_or_default()))]
+    }
+
+    /// `At its peak, after 4.00 s, NVML charges it 5400 MiB`.
+    fn charge(&self, when: &str, table: &LedgerTable) -> String {
+        let at = place::since_start(self.seen.trace, table.t_ns);
+        let charge = match (table.charged_bytes.map(units::bytes), self.ledger.is_own) {
+            (None, _) => "NVML could not be read".to_owned(),
+            (Some(size), true) => format!("NVML charges it {size}"),
+            (Some(size), false) => {
+                format!("{size} more are in use on its GPU than before the program began (NVML does not list it)")
+            }
+        };
+        format!("{when}, after {at}, {charge}")
+    }
+
+    fn moment(&self, when: &str, id: String, table: &LedgerTable) -> Vec<Block> {
+        let caption = format!("{}:", self.charge(when, table));
+        vec![Block::Table(Table { caption, ..self.table(id, table) }), Block::Gap]
+    }
+
+    fn table(&self, id: String, table: &LedgerTable) -> Table {
+        let shown = table.rows.iter().take(self.room.rows);
+        let mut rows: Vec<Vec<Text>> = shown.clone().map(|row| self.row(row)).collect();
+        let more: Vec<&LedgerRow> = table.rows.iter().skip(self.room.rows).collect();
+        let mut closing = Vec::new();
+        if !more.is_empty() {
+            let bytes = more.iter().map(|row| row.bytes).fold(0, u64::saturating_add);
+            closing.push((units::bytes(bytes), format!("… in {}", counted(more.len() as u64, "more row"))));
+        }
+        if table.others_bytes > 0 {
+            closing.push((units::bytes(table.others_bytes), "other processes".to_owned()));
+        }
+        closing.extend(table.unattributed_bytes.map(|_| (unattributed(table), "not attributed".to_owned())));
+        let columns = if self.is_page { PAGE.as_slice() } else { TERMINAL.as_slice() };
+        rows.extend(closing.into_iter().map(|(bytes, what)| {
+            let cells = [bytes, what].map(Text::from).into_iter();
+            cells.chain(std::iter::repeat_n(Text::default(), columns.len() - 2)).collect()
+        }));
+        let ranks = ranks(&shown.collect::<Vec<_>>(), rows.len());
+        let id = format!("ledger-{}-{}-{id}", self.ledger.pid, self.number());
+        let names = ["memory", "purpose", "owner", "line"].to_vec();
+        Table { orders: RowOrders { id, names, ranks }, ..Table::new(columns.iter().copied(), rows) }
+    }
+
+    /// The place of this ledger among all.
+    fn number(&self) -> usize {
+        self.seen.ledgers.iter().position(|ledger| std::ptr::eq(ledger, self.ledger)).unwrap_or(0)
+    }
+
+    fn row(&self, row: &LedgerRow) -> Vec<Text> {
+        let line = place::place(self.seen.trace, row.stack).map(|line| entry::shown(&line));
+        let line = line.or_else(|| row.stack.place()).map(|line| place::short(&line)).unwrap_or_default();
+        let whole = row.whole_bytes.filter(|whole| self.is_page && *whole != row.bytes);
+        let whole = whole.map(|whole| format!(" of {}", units::bytes(whole))).unwrap_or_default();
+        let purpose = format!("{}{whole}", row.kind.in_words());
+        let mut cells = [memory(row), purpose, place::short(row.owner.name), line].map(Text::from).to_vec();
+        if self.is_page {
+            let source =
+                row.stack.source.as_deref().map(|source| Text::from(Span::Break).then(Span::Code(source.to_owned())));
+            let line = cells.pop().unwrap_or_default().then(source.unwrap_or_default());
+            let calls = place::short(&listed(row.calls.iter().filter(|call| !call.is_empty()), ""));
+            let count = row.count.map(|count| count.to_string()).unwrap_or_default();
+            cells.extend([line, calls.into(), count.into()]);
+        }
+        cells
+    }
+
+    /// The areas of the owners, and what NVML charges as a line: the gap between is what is not attributed.
+    fn chart(&self, name: &str) -> Chart {
+        let (seen, ledger) = (self.seen, self.ledger);
+        let (from, to) = (seen.trace.start.t_ns, seen.trace.end.as_ref().map(|end| end.t_ns));
+        let last = ledger.series.last().map(|point| point.t_ns);
+        let mut names: Vec<String> =
+            ledger.bands.iter().take(MOST_AREAS).map(|band| place::short(band_name(band))).collect();
+        if ledger.bands.len() > MOST_AREAS
+            && let Some(last) = names.last_mut()
+        {
+            *last = format!("{} others", ledger.bands.len() + 1 - MOST_AREAS);
+        }
+        let areas = names.into_iter().enumerate().map(|(colour, name)| {
+            let bands = if colour + 1 == MOST_AREAS { ledger.bands.len() } else { colour + 1 };
+            let points = ledger.series.iter().map(|point| {
+                (point.t_ns, signed(point.band_bytes.iter().take(bands).copied().fold(0, u64::saturating_add)))
+            });
+            ChartLine { name, colour, points: points.collect() }
+        });
+        let charged = ledger.series.iter().filter_map(|point| Some((point.t_ns, signed(point.charged_bytes?))));
+        let charged = ChartLine {
+            name: "what NVML charges; the gap below it is not attributed".to_owned(),
+            colour: MOST_AREAS,
+            points: charged.collect(),
+        };
+        let asked = ledger.asked.iter().map(|table| (table.t_ns, "asked".to_owned()));
+        let mut marks: Vec<(u64, String)> = asked.chain([(ledger.peak.t_ns, "peak".to_owned())]).collect();
+        marks.sort();
+        Chart {
+            title: format!("Memory over time of {name}, by owner, and what NVML charges"),
+            span_ns: (from, to.into_iter().chain(last).fold(from, u64::max)),
+            lines: vec![charged],
+            areas: areas.collect(),
+            reach: seen.ledgers.iter().filter_map(|it| it.peak.charged_bytes).max().map_or(0, signed),
+            marks,
+        }
+    }
+}
+
+const TERMINAL: [&str; 4] = ["Memory", "For", "Whose", "Line"];
+const PAGE: [&str; 6] = ["Memory", "For", "Whose", "Line", "Calls", "Allocations"];
+
+/// The bytes of a row, and how far they can be trusted.
+fn memory(row: &LedgerRow) -> String {
+    let bytes = units::bytes(row.bytes);
+    match (row.is_upper_bound(), row.is_estimate) {
+        (true, _) => format!("at most {bytes}"),
+        (_, true) => format!("about {bytes}"),
+        (..) => bytes,
+    }
+}
+
+/// What is not attributed; less than nothing where rows have what is not charged.
+fn unattributed(table: &LedgerTable) -> String {
+    let size = match table.unattributed_bytes.unwrap_or(0) {
+        rest @ 0.. => units::bytes(rest.unsigned_abs()),
+        rest => units::delta(rest),
+    };
+    if table.has_upper_bounds() { format!("at least {size}") } else { size }
+}
+
+fn band_name<'a>(band: &LedgerBand<'a>) -> &'a str {
+    match band {
+        LedgerBand::Owner(owner) => owner.name,
+        LedgerBand::Imported => "another's memory, at most",
+        LedgerBand::Managed => "managed memory, at most",
+        LedgerBand::Others => "other processes of the program",
+    }
+}
+
+fn signed(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+/// The rank of each row by memory, purpose, owner and line. What closes the table stays at its end.
+fn ranks(rows: &[&LedgerRow], all: usize) -> Vec<Vec<usize>> {
+    let by_purpose = ranks_by(rows, |row| row.kind.in_words());
+    let by_owner = ranks_by(rows, |row| row.owner.name);
+    let by_line = ranks_by(rows, |row| {
+        let frame = row.stack.users().or_else(|| row.stack.users_meanwhile());
+        frame.map(|frame| (frame.file.as_deref(), frame.line))
+    });
+    let ranked = [&by_purpose, &by_owner, &by_line];
+    let ranks = (0..all).map(|index| {
+        let others = ranked.map(|ranks| ranks.get(index).copied().unwrap_or(index));
+        std::iter::once(index).chain(others).collect()
+    });
+    ranks.collect()
+}
+
+fn ranks_by<'r, 'a, K: Ord>(rows: &[&'r LedgerRow<'a>], key: impl Fn(&'r LedgerRow<'a>) -> K) -> Vec<usize> {
+    let mut sorted: Vec<(usize, &&LedgerRow)> = rows.iter().enumerate().collect();
+    sorted.sort_by_key(|(_, row)| key(row));
+    let mut ranks: Vec<(usize, usize)> = sorted.iter().enumerate().map(|(rank, (index, _))| (*index, rank)).collect();
+    ranks.sort_unstable();
+    ranks.into_iter().map(|(_, rank)| rank).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trace::view;
+    use cuda_pitfalls_trace::fixture::{TraceBuilder, programs as fixture};
+    use cuda_pitfalls_trace::{LedgerReason, MemoryKind, Trace};
+
+    /// The section as a terminal of 80 columns shows it.
+    fn told(trace: &Trace) -> String {
+        let text = view::text(&TraceView::bare(trace), 80);
+        let (_, section) = text.split_once("Whose the memory is\n\n").unwrap();
+        section.split("\n\nno pitfall found").next().unwrap().to_owned()
+    }
+
+    /// A program whose ledger is read at its peak and at its end.
+    fn read(holders: u32, at_peak: [Option<u64>; 2], at_end: [Option<u64>; 2]) -> Trace {
+        let made = (0..holders).fold(TraceBuilder::on(1).init(&[], &[0]), |made, line| {
+            made.at(&[("<module>", "train.py", line + 1)]).holder(0, MemoryKind::Allocation)
+        });
+        let held: Vec<(u32, u64)> = (0..holders).map(|holder| (holder, u64::from(holder + 1))).collect();
+        made.reading(0, LedgerReason::Peak, at_peak, &held).reading(0, LedgerReason::End, at_end, &[(0, 0)]).done()
+    }
+
+    #[test]
+    fn a_terminal_has_the_rows_of_the_peak_and_of_an_end_that_is_not_like_it() {
+        let wanted = "\
+pid 4711 on GPU 1
+At its peak, after 4.00 s, NVML charges it 5400 MiB:
+Memory            For                Whose                        Line
+──────────────────────────────────────────────────────────────────────────────
+2048 MiB          allocations        PyTorch's caching allocator  train.py:40
+1800 MiB          allocations        PyTorch's caching allocator  train.py:47
+521 MiB           context            PyTorch                      train.py:35
+512 MiB           physical memory    NCCL                         train.py:36
+at most 100 MiB   managed memory     the program itself           train.py:50
+about 70 MiB      code and its data  PyTorch                      train.py:41
+at most 64 MiB    another's memory   the program itself           train.py:51
+34 MiB            in the driver      cuBLAS                       train.py:41
+about 30 MiB      arrays             the program itself           train.py:53
+24 MiB            rest of pools      the driver
+at least 197 MiB  not attributed
+
+When it was asked, after 3.00 s, NVML charges it 2940 MiB:
+";
+        let section = told(&fixture::memory());
+        assert!(section.starts_with(wanted), "{section}");
+        assert!(section.contains("At its end, after 5.20 s, NVML charges it 2900 MiB:\nMemory "), "{section}");
+        let wanted = "\
+pid 4711 on GPU 0
+At its peak, after 2.41 s, NVML charges it 524 MiB:
+Memory   For             Whose    Line
+──────────────────────────────────────────────
+518 MiB  context         PyTorch  train.py:52
+6 MiB    not attributed
+
+That was its last reading too.";
+        assert!(section.ends_with(wanted), "{section}");
+    }
+
+    #[test]
+    fn an_end_that_is_like_the_peak_is_a_line_and_of_many_rows_the_largest_are_shown() {
+        let section = told(&read(15, [Some(100), None], [Some(95), None]));
+        assert!(section.contains("\n4 MiB    allocations       the program itself  train.py:4\n"), "{section}");
+        assert!(section.contains("\n6 MiB    … in 3 more rows\n-20 MiB  not attributed\n"), "{section}");
+        let last = "At its end, after 0.023 s, NVML charges it 95 MiB; not attributed: -24 MiB.";
+        assert!(section.ends_with(last), "{section}");
+    }
+
+    #[test]
+    fn a_process_that_nvml_does_not_list_is_told_of_the_whole_gpu_and_one_that_was_not_read_of_nothing() {
+        let section = told(&read(1, [None, Some(100)], [None, Some(100)]));
+        let words = "100 MiB more are in use on its GPU than before the\nprogram began (NVML does not list it):\n";
+        assert!(section.contains(words), "{section}");
+        let section = told(&read(1, [None, None], [None, None]));
+        assert!(section.contains("NVML could not be read:\n") && !section.contains("not attributed"), "{section}");
+    }
+
+    #[test]
+    fn a_page_has_a_picture_of_the_owners_and_rows_that_can_be_sorted() {
+        let trace = fixture::memory();
+        let page = view::html(&TraceView::bare(&trace));
+        assert_eq!(page.matches("<figure").count(), 2);
+        let scales = page.matches("<span style=\"top:0.0%\">5400 MiB</span>").count();
+        assert_eq!(scales, 2, "both pictures have one scale");
+        let key = "d=\"M0 0H24V8H0Z\"/></svg> PyTorch&#39;s caching allocator</span>";
+        assert_eq!(page.matches(key).count(), 1, "{page}");
+        let orders = ["memory", "purpose", "owner", "line"];
+        for (index, order) in orders.iter().enumerate() {
+            assert!(page.contains(&format!("id=\"ledger-4711-0-peak-{index}\"")), "{order}");
+        }
+        // The context is the third by memory, and by its line, 35, the first of those that have one.
+        let context = "<tr style=\"--rank-1:5;--rank-2:1;--rank-3:1;\"><td>521 MiB</td>";
+        assert!(page.contains(context), "{page}");
+        let last = "<tr style=\"--rank-1:10;--rank-2:10;--rank-3:10;\"><td>at least 197 MiB</td>";
+        assert!(page.contains(last), "{page}");
+    }
+
+    #[test]
+    fn a_trace_without_a_ledger_says_nothing_of_it() {
+        let trace = fixture::trace();
+        let seen = TraceView::bare(&trace);
+        for form in [view::text(&seen, 80), view::markdown(&seen), view::html(&seen)] {
+            assert!(!form.contains("Whose the memory is"));
+        }
+    }
+}
