@@ -6,6 +6,7 @@
 mod owner;
 mod tables;
 
+pub(crate) use owner::UNKNOWN;
 pub use owner::{MemoryOwner, owner_keys};
 pub use tables::{Ledger, LedgerBand, LedgerPoint, LedgerRow, LedgerTable, ledgers};
 

@@ -3,6 +3,7 @@
 use super::word::{GpuWord, PolicyWord, bound_text};
 use super::{Policy, PolicyOutcome, Violation};
 use crate::diagnosis::{Finding, gpu_name, line, rules};
+use crate::ledger::{LedgerTable, UNKNOWN, ledgers};
 use crate::{ContextLife, History, Trace, TraceEvent, status_name};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
@@ -81,7 +82,50 @@ impl PolicyCheck<'_> {
             PolicyWord::Stray => self.stray(&name),
             PolicyWord::Error => self.errors(&name),
             PolicyWord::Rule(rule) => self.rule(&name, rule),
+            PolicyWord::Unattributed(most) => self.ledgers(&name, *most, "not attributed", unattributed),
+            PolicyWord::Owner(key, most) => self.ledgers(&name, *most, &format!("of {key}"), |table| owned(table, key)),
         }
+    }
+
+    /// Checks the peak of each process and GPU. `held` returns the least and the most that it can be of what is
+    /// limited; none if that is not known.
+    fn ledgers(&mut self, name: &str, most: u64, what: &str, held: impl Fn(&LedgerTable) -> Option<[u64; 2]>) {
+        let trace = self.trace;
+        if !trace.start.ledger {
+            return self.undecided(name, "whose the memory is was not noted: trace with --memory");
+        }
+        let ledgers = ledgers(trace);
+        let mut open = Vec::new();
+        for ledger in &ledgers {
+            let of = format!("pid {} on {}", ledger.pid, gpu_name(trace, Some(ledger.gpu)));
+            match held(&ledger.peak) {
+                Some([least, _]) if least > most => {
+                    let charged = match ledger.is_own {
+                        true => "NVML charges it",
+                        false => "its GPU has in use more than before",
+                    };
+                    let all = ledger.peak.charged_bytes.map_or_else(|| "what".to_owned(), units::bytes);
+                    let least = units::bytes(least);
+                    let says = format!("{of}: at the peak {least} are {what}, of {all} that {charged}");
+                    self.violated(name, says, None);
+                }
+                Some([least, at_most]) if at_most > most => {
+                    let [least, at_most] = [least, at_most].map(units::bytes);
+                    open.push(format!("{of}: at the peak between {least} and {at_most} are {what}"));
+                }
+                Some(_) => {}
+                None => open.push(format!("{of}: NVML could not be read")),
+            }
+        }
+        for life in &self.history.contexts {
+            let is_read = ledgers.iter().any(|it| it.pid == life.made.pid && Some(it.gpu) == life.made.gpu.as_deref());
+            if !is_read {
+                let of = gpu_name(trace, life.made.gpu.as_deref());
+                open.push(format!("whose the memory of pid {} on {of} is was not read", life.made.pid));
+            }
+        }
+        open.iter().for_each(|why| self.undecided(name, why));
+        self.require(name, TraceCoverage::Calls);
     }
 
     fn init(&mut self, name: &str) {
@@ -241,6 +285,27 @@ impl PolicyCheck<'_> {
             (None, None) => self.undecided(&name, "how the program ended is not known"),
         }
     }
+}
+
+/// What is not attributed. Of memory of which only the most is known, the rest is not attributed either.
+fn unattributed(table: &LedgerTable) -> Option<[u64; 2]> {
+    let least = u64::try_from(table.unattributed_bytes?).unwrap_or(0);
+    let bounds = table.rows.iter().filter(|row| row.is_upper_bound());
+    Some([least, bounds.map(|row| row.bytes).fold(least, u64::saturating_add)])
+}
+
+/// What an owner holds. What is nobody's may be its too.
+fn owned(table: &LedgerTable, key: &str) -> Option<[u64; 2]> {
+    let mut least = 0_u64;
+    let mut perhaps = u64::try_from(table.unattributed_bytes?).unwrap_or(0);
+    for row in &table.rows {
+        match row.owner.key == key {
+            true if !row.is_upper_bound() => least = least.saturating_add(row.bytes),
+            false if row.owner.key != UNKNOWN => {}
+            _ => perhaps = perhaps.saturating_add(row.bytes),
+        }
+    }
+    Some([least, least.saturating_add(perhaps)])
 }
 
 /// In a longer gap memory may have grown and shrunk. It is normally read fifty times a second.

@@ -3,7 +3,7 @@
 use super::{Policy, PolicyOutcome, words};
 use crate::diagnosis::{findings, rules};
 use crate::fixture::{PID, TraceBuilder, late_and_stray as program, uuid};
-use crate::{ContextChange, EventKind, Trace};
+use crate::{ContextChange, EventKind, Frame, Held, LedgerReason, MemoryKind, Stack, Trace};
 
 fn texts(all: &[&str]) -> Vec<String> {
     all.iter().map(|text| (*text).to_owned()).collect()
@@ -49,7 +49,7 @@ fn each_word_finds_what_it_forbids_and_nothing_else() {
     assert_eq!(done(&["late-mask"], &trace), violation("late-mask", 2));
     assert_eq!(done(&["stray-context"], &trace), violation("stray-context", 5));
     assert_eq!(done(&["fork", "error", "limit-after-launch"], &trace), []);
-    let all: Vec<&str> = words().into_iter().filter(|word| !word.contains(':')).collect();
+    let all: Vec<&str> = words().into_iter().filter(|word| !word.contains([':', '>'])).collect();
     let found = done(&all, &clean());
     assert_eq!(found, [violation("cuinit", 0), violation("context", 2)].concat());
 }
@@ -255,6 +255,85 @@ fn a_file_that_is_wrong_is_refused_at_each_place() {
     assert_eq!(wrong("forbid = \"cuinit\""), ["a.toml:1:10: expected a list, found text"]);
     assert_eq!(wrong(""), ["a.toml:1:1: this expects nothing"]);
     assert_eq!(wrong("forbid = [").len(), 1);
+}
+
+/// A process that holds 500 MiB of a context and 300 MiB of NCCL's, of the 900 that NVML charges.
+fn ledger() -> TraceBuilder {
+    let nccl = Frame::native("ncclCommInitRank", Some("/v/site-packages/nvidia/nccl/libnccl.so.2"), None, None);
+    let nccl = Stack { frames: vec![nccl], ..Stack::default() };
+    let made = TraceBuilder::on(1).init(&[], &[0]).at(&[("<module>", "train.py", 4)]).context(0, 0);
+    let made = made.holder(0, MemoryKind::Context).on_stack(nccl).holder(0, MemoryKind::Physical);
+    made.reading(0, LedgerReason::Peak, [Some(900), None], &[(0, 500), (1, 300)])
+}
+
+#[test]
+fn whose_memory_is_more_than_a_size_is_decided_at_the_peak() {
+    let words = ["unattributed>64MiB", "owner=nccl>256MiB", "owner=nccl > 1GiB", "unattributed>100MiB"];
+    let policy = forbid(&words);
+    let trace = ledger().ends(&[0]).done();
+    let outcome = check(&policy, &trace);
+    let found: Vec<_> = outcome.violations.iter().map(|it| (it.forbidden.as_str(), it.says.as_str())).collect();
+    assert_eq!(
+        found,
+        [
+            (
+                "unattributed>64MiB",
+                "pid 100 on GPU 0: at the peak 100 MiB are not attributed, of 900 MiB that NVML charges it"
+            ),
+            ("owner=nccl>256MiB", "pid 100 on GPU 0: at the peak 300 MiB are of nccl, of 900 MiB that NVML charges it"),
+        ]
+    );
+    assert_eq!(outcome.undecided, [] as [&str; 0]);
+    let file = Policy::from_file("a.toml", "forbid = [\"owner=nccl>256MiB\"]").expect("a policy");
+    assert_eq!(check(&file, &trace).violations.len(), 1);
+}
+
+#[test]
+fn memory_of_which_only_bounds_are_known_and_a_trace_without_a_ledger_leave_it_undecided() {
+    let undecided = |word: &str, trace: &Trace| {
+        let outcome = check(&forbid(&[word]), trace);
+        assert_eq!(outcome.violations, []);
+        outcome.undecided
+    };
+    // What is not attributed may be NCCL's.
+    let trace = ledger().ends(&[0]).done();
+    let between = "owner=nccl>350MiB: pid 100 on GPU 0: at the peak between 300 MiB and 400 MiB are of nccl";
+    assert_eq!(undecided("owner=nccl>350MiB", &trace), [between]);
+    let made = ledger().on_stack(Stack::default()).holder(0, MemoryKind::Managed);
+    let trace = made.reading(0, LedgerReason::Peak, [Some(900), None], &[(2, 60)]).ends(&[0]).done();
+    let mut trace = trace;
+    trace.ledger.remove(0);
+    trace.ledger[0].held.extend([(0, 500), (1, 300)].map(|(holder, mib)| Held {
+        holder,
+        bytes: mib << 20,
+        count: None,
+    }));
+    let between = "unattributed>64MiB: pid 100 on GPU 0: at the peak between 40 MiB and 100 MiB are not attributed";
+    assert_eq!(undecided("unattributed>64MiB", &trace), [between]);
+    for word in ["unattributed>64MiB", "owner=nccl>1GiB"] {
+        trace.ledger[0].own_bytes = None;
+        assert_eq!(undecided(word, &trace), [format!("{word}: pid 100 on GPU 0: NVML could not be read")]);
+        let unread = Trace { ledger: Vec::new(), ..trace.clone() };
+        let why = format!("{word}: whose the memory of pid 100 on GPU 0 is was not read");
+        assert_eq!(undecided(word, &unread), [why]);
+        let why = format!("{word}: whose the memory is was not noted: trace with --memory");
+        assert_eq!(undecided(word, &clean()), [why]);
+    }
+}
+
+#[test]
+fn a_word_for_memory_that_is_wrong_is_refused_with_what_is_meant() {
+    let wrong = |word: &str| Policy::parse(&texts(&[word]), &[]).expect_err("no such word").to_string();
+    assert_eq!(wrong("owner=ncll>1GiB"), "unknown owner `ncll`; did you mean `nccl`?");
+    let said = wrong("owner=mine>1GiB");
+    assert!(said.starts_with("unknown owner `mine`; known:\nprogram, unknown, driver, cudart, "), "{said}");
+    assert_eq!(wrong("unatributed>1GiB"), "unknown word `unatributed`; did you mean `unattributed`?");
+    assert!(wrong("gpu0>1GiB").contains("write unattributed>64MiB or owner=nccl>1GiB"), "{}", wrong("gpu0>1GiB"));
+    assert!(wrong("owner=nccl>1").contains("is not a byte size"), "{}", wrong("owner=nccl>1"));
+    assert!(wrong("owner=nccl").starts_with("unknown word `owner=nccl`"), "{}", wrong("owner=nccl"));
+    for word in ["unattributed>64MiB", "owner=llama.cpp>1GiB"] {
+        assert_eq!(Policy::parse(&texts(&[word]), &[]).expect("a policy").forbid[0].to_string(), word);
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use crate::diagnosis::rules;
+use crate::ledger::owner_keys;
 use crate::{Trace, TraceEvent};
 use cuda_pitfalls_core::source::diagnostic::{did_you_mean, nearest};
 use cuda_pitfalls_core::source::size;
@@ -27,6 +28,10 @@ pub enum PolicyWord {
     Error,
     /// The findings of a rule, such as `late-mask`. `fork` is short for `fork-after-init`.
     Rule(&'static str),
+    /// More bytes that are not attributed, at the peak of a process on a GPU.
+    Unattributed(u64),
+    /// More bytes of an owner, by its key, at the peak of a process on a GPU.
+    Owner(&'static str, u64),
 }
 
 /// A GPU by index or UUID.
@@ -46,8 +51,11 @@ const PLAIN: [(&str, PolicyWord); 5] = [
     ("fork", PolicyWord::Rule("fork-after-init")),
     ("error", PolicyWord::Error),
 ];
-/// The forms that name a device.
-const FORMS: [&str; 3] = ["context:gpuN", "context:GPU-UUID", "context:cuda:N"];
+/// The forms that name a device or a size.
+const FORMS: [&str; 5] = ["context:gpuN", "context:GPU-UUID", "context:cuda:N", "unattributed>SIZE", "owner=NAME>SIZE"];
+/// What begins the word for an owner's memory, and the word for what is nobody's.
+const OWNER: &str = "owner=";
+const UNATTRIBUTED: &str = "unattributed";
 
 /// How many columns a list of words takes in a message.
 const WIDTH: usize = 80;
@@ -79,18 +87,52 @@ impl PolicyWord {
             let gpu = GpuWord::parse(device);
             return gpu.map(PolicyWord::ContextOn).ok_or_else(|| unknown_gpu(device, ", or cuda:N by CUDA's ordinal"));
         }
+        if let Some((what, size)) = text.split_once('>') {
+            return memory(text, what.trim(), size);
+        }
         let rule = rules().iter().find(|rule| rule.name == text);
         rule.map(|rule| PolicyWord::Rule(&rule.name)).ok_or_else(|| unknown(text))
     }
 }
 
+/// The word for more memory than a size.
+fn memory(text: &str, what: &str, size: &str) -> Result<PolicyWord, WordError> {
+    let Some(owner) = what.strip_prefix(OWNER) else {
+        return match what {
+            UNATTRIBUTED => Ok(PolicyWord::Unattributed(bytes(size)?)),
+            _ => Err(match nearest(what, [UNATTRIBUTED]) {
+                Some(meant) => unlike("unknown word", what, &[], Some(meant)),
+                None => {
+                    let known = format!("write {UNATTRIBUTED}>64MiB or {OWNER}nccl>1GiB");
+                    WordError(format!("`{}` is no limit of memory: {known}", terminal(text)))
+                }
+            }),
+        };
+    };
+    match owner_keys().find(|key| *key == owner) {
+        Some(key) => Ok(PolicyWord::Owner(key, bytes(size)?)),
+        None => Err(unlike("unknown owner", owner, &owner_keys().collect::<Vec<_>>(), nearest(owner, owner_keys()))),
+    }
+}
+
+fn bytes(size: &str) -> Result<u64, WordError> {
+    let bytes = size::bytes(size.trim());
+    let bytes = bytes.map_err(|wrong| WordError(format!("{}: {}", terminal(&wrong.message), wrong.help)))?;
+    u64::try_from(bytes).map_err(|_| WordError(format!("`{}` is less than nothing", terminal(size))))
+}
+
 fn unknown(text: &str) -> WordError {
     let words = words();
     let meant = nearest(text, words.iter().copied().filter(|word| !FORMS.contains(word)));
+    unlike("unknown word", text, &words, meant)
+}
+
+/// The error for a name that is not known: the one that was meant, or all.
+fn unlike(what: &str, text: &str, known: &[&str], meant: Option<&str>) -> WordError {
     let text = terminal(text);
     match meant {
-        Some(meant) => WordError(format!("unknown word `{text}`; {}", did_you_mean(meant))),
-        None => WordError(format!("unknown word `{text}`; known:\n{}", lines(&words.join(", "), WIDTH).join("\n"))),
+        Some(meant) => WordError(format!("{what} `{text}`; {}", did_you_mean(meant))),
+        None => WordError(format!("{what} `{text}`; known:\n{}", lines(&known.join(", "), WIDTH).join("\n"))),
     }
 }
 
@@ -134,9 +176,7 @@ impl GpuWord {
 pub(super) fn bound(text: &str) -> Result<(GpuWord, u64), WordError> {
     let (gpu, bytes) = text.split_once('=').ok_or_else(|| not_a_bound(text))?;
     let gpu = GpuWord::parse(gpu.trim()).ok_or_else(|| unknown_gpu(gpu, ""))?;
-    let bytes = size::bytes(bytes.trim())
-        .map_err(|wrong| WordError(format!("{}: {}", terminal(&wrong.message), wrong.help)))?;
-    Ok((gpu, u64::try_from(bytes).map_err(|_| not_a_bound(text))?))
+    Ok((gpu, self::bytes(bytes)?))
 }
 
 fn not_a_bound(text: &str) -> WordError {
@@ -159,15 +199,22 @@ impl fmt::Display for PolicyWord {
             PolicyWord::ContextOn(gpu) => write!(f, "context:{gpu}"),
             PolicyWord::ContextOnOrdinal(ordinal) => write!(f, "context:cuda:{ordinal}"),
             PolicyWord::Rule(name) => f.write_str(plain.unwrap_or(name)),
+            PolicyWord::Unattributed(bytes) => write!(f, "{UNATTRIBUTED}>{}", size_text(*bytes)),
+            PolicyWord::Owner(key, bytes) => write!(f, "{OWNER}{key}>{}", size_text(*bytes)),
             _ => f.write_str(plain.unwrap_or_default()),
         }
     }
 }
 
-/// A bound as a user writes it, in the largest unit that divides it.
+/// A bound as a user writes it.
 pub(super) fn bound_text(gpu: &GpuWord, bytes: u64) -> String {
+    format!("max-bytes {gpu}={}", size_text(bytes))
+}
+
+/// A size as a user writes it, in the largest unit that divides it.
+fn size_text(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let unit = UNITS.into_iter().find(|(size, _)| bytes > 0 && bytes.is_multiple_of(*size));
     let (size, unit) = unit.unwrap_or((1, "B"));
-    format!("max-bytes {gpu}={}{unit}", bytes / size)
+    format!("{}{unit}", bytes / size)
 }
