@@ -15,6 +15,7 @@ use cuda_pitfalls_core::text::escape::shorten;
 use cuda_pitfalls_core::text::units;
 use cuda_pitfalls_trace::diagnosis::Finding;
 use cuda_pitfalls_trace::history::{MASK, ProgramHistory};
+use cuda_pitfalls_trace::ledger::ledgers;
 use cuda_pitfalls_trace::{
     ContextChange, ContextLife, EventKind, History, Trace, TraceEvent, TraceProcess, status_name,
 };
@@ -119,7 +120,8 @@ const OTHER: u8 = 8;
 /// What comes after this is summed, so that a trace that was cut short has too little of it.
 const CUMULATIVE: u8 = 9;
 const PEAK: u8 = 10;
-const CALL: u8 = 11;
+const OWNER: u8 = 11;
+const CALL: u8 = 12;
 
 /// Everything that a program did, under names that both traces have for it.
 fn behaviour(history: &History, findings: &[Finding], other: &History) -> ProgramBehaviour {
@@ -149,6 +151,7 @@ fn behaviour(history: &History, findings: &[Finding], other: &History) -> Progra
         once(&mut did, FINDING, name, "found");
     }
     peaks(trace, &mut did);
+    owners(history, &tree, &mut did, other);
     calls(history, &tree, &mut did, other);
     did
 }
@@ -262,6 +265,42 @@ fn peaks(trace: &Trace, did: &mut ProgramBehaviour) {
         let facts = vec![TraceFact { name: "peak", value: units::delta(peak), bytes: Some(peak) }];
         did.insert((PEAK, format!("memory of GPU {index}")), Thing { facts, absent: UNKNOWN });
     }
+}
+
+/// Whose the memory was at the peak of each process, by what it is for. Nothing where one of the two has no ledger.
+fn owners(history: &History, tree: &Tree, did: &mut ProgramBehaviour, other: &History) {
+    if !(history.trace.start.ledger && other.trace.start.ledger) {
+        return;
+    }
+    let others = held(other, &Tree::new(other, history));
+    let mut held = held(history, tree);
+    // What only the other one has is nothing here, so that a little of it is no difference.
+    for name in others.into_keys() {
+        held.entry(name).or_insert(0);
+    }
+    for (name, bytes) in held {
+        let facts = vec![TraceFact { name: "at the peak", value: units::signed_bytes(bytes), bytes: Some(bytes) }];
+        did.insert((OWNER, name), Thing { facts, absent: UNKNOWN });
+    }
+}
+
+/// The bytes of each owner and purpose at the peaks, by a name that holds for every run.
+fn held(history: &History, tree: &Tree) -> BTreeMap<String, i64> {
+    let mut held: BTreeMap<String, i64> = BTreeMap::new();
+    for ledger in ledgers(history.trace) {
+        let on = history.trace.gpu_index(Some(ledger.gpu)).map_or(UNKNOWN.to_string(), |index| format!("GPU {index}"));
+        let rows = ledger.peak.rows.iter().map(|row| {
+            let what = format!("{} of {} on {on}", row.kind.in_words(), shorten(row.owner.name, LONGEST));
+            (what, i64::try_from(row.bytes).unwrap_or(i64::MAX))
+        });
+        let rest = ledger.peak.unattributed_bytes.map(|rest| (format!("memory not attributed on {on}"), rest));
+        let position = tree.position(history.program_at(ledger.pid, u64::MAX));
+        for (what, bytes) in rows.chain(rest) {
+            let sum = held.entry(tree.named(position, &what)).or_insert(0);
+            *sum = sum.saturating_add(bytes);
+        }
+    }
+    held
 }
 
 /// The functions that were called. Without counts of a process nothing is known of what it did not call.

@@ -37,6 +37,11 @@ pub fn delta(bytes: i64) -> String {
     }
 }
 
+/// Bytes that may be less than nothing: `530 MiB`, `-2 MiB`, `0`.
+pub fn signed_bytes(bytes: i64) -> String {
+    if bytes < 0 { delta(bytes) } else { self::bytes(bytes.unsigned_abs()) }
+}
+
 /// A change in bytes: `+530 MiB`, or `not read` for `None`.
 pub fn delta_or_unread(bytes: Option<i64>) -> String {
     bytes.map_or_else(|| "not read".to_owned(), delta)
@@ -97,6 +102,7 @@ mod tests {
     fn changes_have_a_sign() {
         assert_eq!([530 << 20, 0, -(2 << 20)].map(delta), ["+530 MiB", "0", "-2 MiB"]);
         assert_eq!(delta(i64::MIN), "-8589934592 GiB");
+        assert_eq!([530 << 20, 0, -(2 << 20)].map(signed_bytes), ["530 MiB", "0", "-2 MiB"]);
         assert_eq!(delta_or_unread(None), "not read");
     }
 

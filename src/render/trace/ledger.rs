@@ -183,10 +183,7 @@ fn memory(row: &LedgerRow) -> String {
 
 /// What is not attributed; less than nothing where rows have what is not charged.
 fn unattributed(table: &LedgerTable) -> String {
-    let size = match table.unattributed_bytes.unwrap_or(0) {
-        rest @ 0.. => units::bytes(rest.unsigned_abs()),
-        rest => units::delta(rest),
-    };
+    let size = units::signed_bytes(table.unattributed_bytes.unwrap_or(0));
     if table.has_upper_bounds() { format!("at least {size}") } else { size }
 }
 

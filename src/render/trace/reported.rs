@@ -62,7 +62,7 @@ pub(super) struct PolicyRule {
 }
 
 /// What `--forbid`, `--max-bytes` and `--expect` name, but for the rules of diagnoses.
-pub(super) const POLICY_RULES: [PolicyRule; 7] = [
+pub(super) const POLICY_RULES: [PolicyRule; 9] = [
     PolicyRule {
         id: "cuinit",
         title: "CUDA is initialised",
@@ -106,6 +106,20 @@ pub(super) const POLICY_RULES: [PolicyRule; 7] = [
         id: "max-bytes",
         title: "the memory of a GPU grows by more than is allowed",
         why: "--max-bytes, or the file of --expect, says by how much the memory of a GPU may grow.",
+        scenario: None,
+        level: Level::Error,
+    },
+    PolicyRule {
+        id: "unattributed",
+        title: "more memory of a process is not attributed than is allowed",
+        why: "--forbid unattributed>SIZE says how much of what NVML charges may be in no row of the ledger.",
+        scenario: None,
+        level: Level::Error,
+    },
+    PolicyRule {
+        id: "owner",
+        title: "a library holds more memory than is allowed",
+        why: "--forbid owner=NAME>SIZE says how much a library may hold when its process holds the most.",
         scenario: None,
         level: Level::Error,
     },
@@ -222,7 +236,7 @@ fn notes<'a>(seen: &TraceView<'a>, said: &[Occurrence<'a>]) -> Vec<Occurrence<'a
 
 /// The rule that a word of a policy means: `context` for `context:gpu0`, `fork-after-init` for `fork`.
 fn rule_of(forbidden: &str) -> String {
-    let word = forbidden.split([':', ' ']).next().unwrap_or_default();
+    let word = forbidden.split([':', ' ', '=', '>']).next().unwrap_or_default();
     match PolicyWord::parse(word) {
         Ok(PolicyWord::Rule(rule)) => rule.to_owned(),
         _ => name(word),
@@ -419,6 +433,8 @@ mod tests {
 
     #[test]
     fn words_of_a_policy_are_rules() {
+        let memory = ["unattributed>64MiB", "owner=nccl>1GiB"];
+        assert_eq!(memory.map(rule_of), ["unattributed", "owner"]);
         let shown = ["context:gpu0", "context:GPU-1", "fork", "max-bytes gpu1=2GiB", "contexts = [gpu1]", "exit = 0"];
         assert_eq!(shown.map(rule_of), ["context", "context", "fork-after-init", "max-bytes", "contexts", "exit"]);
         for rule in POLICY_RULES {

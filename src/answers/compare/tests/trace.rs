@@ -184,3 +184,36 @@ fn the_programs_before_and_after_an_exec_are_compared() {
     let compared = traces([&masked, &unmasked], [&[], &[]]);
     assert_eq!(changed(&compared), ["cuInit: CUDA_VISIBLE_DEVICES (unset), 1 -> (unset)"]);
 }
+
+#[test]
+fn of_two_ledgers_what_grew_is_told_by_owner_and_purpose_and_what_is_little_is_not() {
+    let a = fixture::memory();
+    assert_eq!(changed(&compared(&a, &a)), [] as [&str; 0]);
+    let mut b = fixture::memory();
+    // NCCL takes more, cuBLAS nothing, an array a little more, which is nothing.
+    for held in b.ledger.iter_mut().flat_map(|reading| &mut reading.held) {
+        match held.holder {
+            4 => held.bytes += 188 << 20,
+            5 => held.bytes = 0,
+            8 => held.bytes += 4096,
+            _ => {}
+        }
+    }
+    let position = "python train.py: ";
+    let named = |name: &str| format!("{position}{name}");
+    let found = changed(&compared(&a, &b));
+    assert_eq!(
+        found,
+        [
+            named("in the driver of cuBLAS on GPU 1: at the peak 34 MiB -> 0"),
+            named("memory not attributed on GPU 1: at the peak 197 MiB -> 43 MiB"),
+            named("physical memory of NCCL on GPU 1: at the peak 512 MiB -> 700 MiB"),
+        ]
+    );
+    b.start.ledger = false;
+    let found = changed(&compared(&a, &b));
+    assert_eq!(found, [] as [&str; 0], "what was not asked did not shrink");
+    b.start.ledger = true;
+    b.end = None;
+    assert_eq!(compared(&a, &b).explained.iter().filter(|it| it.name.contains("NCCL")).count(), 1);
+}
