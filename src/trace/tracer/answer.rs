@@ -26,8 +26,10 @@ pub(super) struct Pending {
     t_ns: u64,
     pub(super) used: Vec<Option<u64>>,
     pub(super) own: Vec<u64>,
-    /// How much was attributed to callers on each GPU (with `--memory`).
-    pub(super) attributed: BTreeMap<String, u64>,
+    /// How much was attributed to callers on each GPU, and how much graphs had of that (with `--memory`).
+    pub(super) attributed: BTreeMap<String, (u64, u64)>,
+    /// Whether memory was read around another call of the process meanwhile: both may have taken some.
+    pub(super) is_disturbed: bool,
     stack: Stack,
 }
 
@@ -56,6 +58,7 @@ impl Tracer {
             kind: kind_of(&call),
             call: call.clone(),
             stack: Stack::default(),
+            is_disturbed: false,
         };
         if matches!(content, Content::Notice(Notice::After)) {
             return self.end_call(number, taker, thread, &waiting);
@@ -69,7 +72,7 @@ impl Tracer {
             Content::Notice(Notice::Before) => {
                 let (used, own) = self.read_for(pid, &waiting);
                 let attributed = self.attributed(pid);
-                return self.keep((pid, number), Pending { t_ns, used, own, attributed, stack });
+                return self.keep((pid, number), Pending { t_ns, used, own, attributed, is_disturbed: false, stack });
             }
             Content::Notice(Notice::Absent { name }) => return self.processes.gives_up(pid, &name, &stack),
             Content::Notice(Notice::Ledger { .. }) => return self.open_ledger(pid, shared),
@@ -150,7 +153,10 @@ impl Tracer {
         }
     }
 
-    fn keep(&mut self, call: (u32, u64), pending: Pending) {
+    fn keep(&mut self, call: (u32, u64), mut pending: Pending) {
+        for (_, other) in self.pending.range_mut((call.0, 0)..=(call.0, u64::MAX)) {
+            (pending.is_disturbed, other.is_disturbed) = (true, true);
+        }
         if self.pending.len() >= MOST_PENDING {
             self.pending.pop_first();
         }
@@ -163,7 +169,10 @@ impl Tracer {
         if matches!(event.what, EventKind::Init { witness: EventSource::Forwarding, .. }) {
             let (used, own) = self.read_for(event.pid, waiting);
             let attributed = self.attributed(event.pid);
-            self.keep(key, Pending { t_ns: event.t_ns, used, own, attributed, stack: event.stack.clone() });
+            self.keep(
+                key,
+                Pending { t_ns: event.t_ns, used, own, attributed, is_disturbed: false, stack: event.stack.clone() },
+            );
             return event;
         }
         // The end of cuInit has a time of its own.
@@ -195,7 +204,11 @@ impl Tracer {
                 _ => kind_of(&event.call),
             };
             let (t_ns, gpu, call, stack) = (event.t_ns, String::new(), event.call.clone(), event.stack.clone());
-            self.charge_call(event.pid, &grown, &MemoryTaker { t_ns, gpu, kind, call, stack });
+            self.charge_call(
+                event.pid,
+                &grown,
+                &MemoryTaker { t_ns, gpu, kind, call, stack, is_disturbed: before.is_disturbed },
+            );
         }
         event
     }

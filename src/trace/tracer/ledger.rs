@@ -71,8 +71,8 @@ impl Tracer {
         }
     }
 
-    /// How much is attributed now on each GPU of a process, before a call of it.
-    pub(super) fn attributed(&mut self, pid: u32) -> BTreeMap<String, u64> {
+    /// How much is attributed now on each GPU of a process, before a call of it, and how much graphs have of that.
+    pub(super) fn attributed(&mut self, pid: u32) -> BTreeMap<String, (u64, u64)> {
         if !self.ledgers.is_on {
             return BTreeMap::new();
         }
@@ -124,7 +124,7 @@ impl Tracer {
             let used = (*before.used.get(index)?, *now.0.get(index)?);
             let charge = account::charged(own, used, is_listed, named == Some(&gpu.uuid))?;
             let account = ledger.gpu(&gpu.uuid);
-            let before = before.attributed.get(&gpu.uuid).copied().unwrap_or(0);
+            let (before, _) = before.attributed.get(&gpu.uuid).copied().unwrap_or_default();
             let growth = account::growth(charge, (before, account.attributed_bytes()))?;
             let growth = if account::moves_managed(call) { account.without_managed(growth) } else { growth };
             Some((gpu.uuid.clone(), growth)).filter(|(_, growth)| *growth != 0)
@@ -156,8 +156,17 @@ impl Tracer {
         let Some(before) = self.pending.remove(&(pid, number)) else { return };
         let now = self.read_for(pid, waiting);
         let grown = self.grown((pid, &taker.call), &before, &now, Some(&taker.gpu));
-        if grown.iter().any(|(_, growth)| *growth > 0) {
+        let of_graphs = self.ledgers.process(pid).grown_graphs(&before.attributed);
+        if !of_graphs.is_empty() || grown.iter().any(|(_, growth)| *growth > 0) {
             taker.stack = self.stack_of(thread, waiting);
+        }
+        taker.is_disturbed = before.is_disturbed;
+        if !of_graphs.is_empty() {
+            let Ledgers { processes, numbers, .. } = &mut self.ledgers;
+            let ledger = processes.get_mut(&pid);
+            ledger.into_iter().for_each(|ledger| ledger.name_graphs(&of_graphs, &taker, numbers));
+            self.read_page(pid, clock::now_ns(), false);
+            self.write_changes(pid, true);
         }
         self.charge_call(pid, &grown, &taker);
     }

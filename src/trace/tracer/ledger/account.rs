@@ -99,7 +99,9 @@ pub(super) struct GpuAccount {
     /// How much the page says that is held.
     pub(super) page_bytes: u64,
     pub(super) managed_bytes: u64,
-    /// How much of it may have moved to the GPU.
+    /// How much of it graphs have reserved.
+    pub(super) graph_bytes: u64,
+    /// How much of the managed memory may have moved to the GPU.
     moved_bytes: u64,
     written: BTreeMap<u32, (u64, Option<u64>)>,
     written_charge: MemoryCharge,
@@ -113,15 +115,25 @@ impl GpuAccount {
         GpuAccount { charge, ..GpuAccount::default() }
     }
 
-    /// How much is attributed to anyone.
+    /// How much is attributed to anyone. The memory of graphs is on the page.
     pub(super) fn attributed_bytes(&self) -> u64 {
-        self.grown.iter().map(|grown| grown.bytes).fold(self.page_bytes, u64::saturating_add)
+        let grown = self.grown.iter().filter(|grown| grown.kind != MemoryKind::Graph);
+        grown.map(|grown| grown.bytes).fold(self.page_bytes, u64::saturating_add)
+    }
+
+    /// Takes how much graphs have reserved. Of that, what no call is known to have reserved.
+    pub(super) fn take_graphs(&mut self, bytes: u64) -> u64 {
+        self.graph_bytes = bytes;
+        let named = self.grown.iter().filter(|grown| grown.kind == MemoryKind::Graph);
+        let named = named.map(|grown| grown.bytes).fold(0, u64::saturating_add);
+        self.shrink(MemoryKind::Graph, named.saturating_sub(bytes));
+        bytes.saturating_sub(named)
     }
 
     /// Forgets what the page said, before it is read again.
     pub(super) fn turn_page(&mut self) {
         self.paged.clear();
-        (self.page_bytes, self.managed_bytes) = (0, 0);
+        (self.page_bytes, self.managed_bytes, self.graph_bytes) = (0, 0, 0);
     }
 
     /// Adds what the page says of a holder.

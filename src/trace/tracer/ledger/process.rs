@@ -22,17 +22,27 @@ pub(in crate::tracer) struct MemoryTaker {
     pub(in crate::tracer) kind: MemoryKind,
     pub(in crate::tracer) call: String,
     pub(in crate::tracer) stack: Stack,
+    /// Whether another call may have taken a part of it.
+    pub(in crate::tracer) is_disturbed: bool,
 }
 
 impl MemoryTaker {
     /// What no single call took.
     fn nobody(t_ns: u64, gpu: &str, kind: MemoryKind) -> MemoryTaker {
-        MemoryTaker { t_ns, gpu: gpu.to_owned(), kind, call: String::new(), stack: Stack::default() }
+        MemoryTaker {
+            t_ns,
+            gpu: gpu.to_owned(),
+            kind,
+            call: String::new(),
+            stack: Stack::default(),
+            is_disturbed: false,
+        }
     }
 
     /// A number that is the same for equal calls at the same place.
     fn fingerprint(&self) -> u64 {
-        let place = serde_json::to_vec(&(&self.gpu, self.kind, &self.call, &self.stack)).unwrap_or_default();
+        let place =
+            serde_json::to_vec(&(&self.gpu, self.kind, &self.call, &self.stack, self.is_disturbed)).unwrap_or_default();
         let mut hasher = DefaultHasher::new();
         hasher.write(&place);
         hasher.finish()
@@ -113,11 +123,11 @@ impl ProcessLedger {
         if is_single && numbers.0 >= MOST_HOLDERS {
             return self.holder(MemoryTaker::nobody(taker.t_ns, &taker.gpu, MemoryKind::More), numbers);
         }
-        let MemoryTaker { t_ns, gpu, kind, call, stack } = taker;
+        let MemoryTaker { t_ns, gpu, kind, call, stack, is_disturbed } = taker;
         let holder = numbers.0;
         numbers.0 = numbers.0.saturating_add(1);
         self.numbers.insert(fingerprint, holder);
-        self.unwritten.push(Holder { t_ns, pid: self.pid, holder, gpu, kind, call, stack });
+        self.unwritten.push(Holder { t_ns, pid: self.pid, holder, gpu, kind, call, stack, is_disturbed });
         holder
     }
 
@@ -147,16 +157,20 @@ impl ProcessLedger {
         self.gpus.values_mut().for_each(GpuAccount::turn_page);
         for (device, block) in &page.devices {
             let Some(gpu) = i32::try_from(*device).ok().and_then(|device| gpus.get(&device)) else { continue };
+            let unnamed_bytes = self.gpu(gpu).take_graphs(block.graph_bytes);
             let parts = [
                 (MemoryKind::Rounding, block.rounding_bytes),
                 (MemoryKind::PoolRest, block.pool_rest_bytes),
-                (MemoryKind::Graph, block.graph_bytes),
+                (MemoryKind::Graph, unnamed_bytes),
             ];
             self.gpu(gpu).page_bytes = block.total_bytes();
             for (kind, bytes) in parts.into_iter().filter(|(_, bytes)| *bytes > 0) {
                 let holder = self.holder(MemoryTaker::nobody(t_ns, gpu, kind), numbers);
                 self.gpu(gpu).hold(holder, bytes, None);
             }
+        }
+        for account in self.gpus.values_mut().filter(|account| account.graph_bytes == 0) {
+            account.take_graphs(0);
         }
         for (row, held) in &page.rows {
             let rest = device_of_rest(*row).and_then(|device| gpus.get(&i32::try_from(device).ok()?));
@@ -173,9 +187,28 @@ impl ProcessLedger {
         self.page = Some(page);
     }
 
-    /// How much is attributed on each GPU.
-    pub(super) fn attributed(&self) -> BTreeMap<String, u64> {
-        self.gpus.iter().map(|(gpu, account)| (gpu.clone(), account.attributed_bytes())).collect()
+    /// How much is attributed on each GPU, and how much graphs have of that.
+    pub(super) fn attributed(&self) -> BTreeMap<String, (u64, u64)> {
+        let all = self.gpus.iter().map(|(gpu, it)| (gpu.clone(), (it.attributed_bytes(), it.graph_bytes)));
+        all.collect()
+    }
+
+    /// How much more graphs have reserved on each GPU than before a call.
+    pub(super) fn grown_graphs(&self, before: &BTreeMap<String, (u64, u64)>) -> Vec<(String, u64)> {
+        let more = self.gpus.iter().map(|(gpu, account)| {
+            let (_, graphs) = before.get(gpu).copied().unwrap_or_default();
+            (gpu.clone(), account.graph_bytes.saturating_sub(graphs))
+        });
+        more.filter(|(_, bytes)| *bytes > 0).collect()
+    }
+
+    /// Notes which call had graphs reserve memory.
+    pub(super) fn name_graphs(&mut self, grown: &[(String, u64)], taker: &MemoryTaker, numbers: &mut HolderNumbers) {
+        for (gpu, bytes) in grown {
+            let taker = MemoryTaker { gpu: gpu.clone(), kind: MemoryKind::Graph, ..taker.clone() };
+            let holder = self.holder(taker, numbers);
+            self.gpu(gpu).grow(holder, MemoryKind::Graph, *bytes);
+        }
     }
 
     /// Takes what NVML says of the process on each GPU.
@@ -221,7 +254,14 @@ mod tests {
     }
 
     fn taker(kind: MemoryKind, call: &str) -> MemoryTaker {
-        MemoryTaker { t_ns: 3, gpu: "GPU-1".into(), kind, call: call.into(), stack: Stack::default() }
+        MemoryTaker {
+            t_ns: 3,
+            gpu: "GPU-1".into(),
+            kind,
+            call: call.into(),
+            stack: Stack::default(),
+            is_disturbed: false,
+        }
     }
 
     /// What is written now of every GPU: the kind of each holder, and its bytes.
@@ -259,7 +299,7 @@ mod tests {
             (MemoryKind::More, 50),
         ];
         assert_eq!(written(&mut ledger, &mut kinds), expected);
-        assert_eq!(ledger.attributed(), BTreeMap::from([("GPU-1".to_owned(), 64 * MIB + 56)]));
+        assert_eq!(ledger.attributed(), BTreeMap::from([("GPU-1".to_owned(), (64 * MIB + 56, 3))]));
         assert_eq!(ledger.gpu("GPU-1").managed_bytes, 64 * MIB);
         assert!(written(&mut ledger, &mut kinds).is_empty(), "nothing has changed");
     }
