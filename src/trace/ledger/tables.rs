@@ -19,7 +19,7 @@ pub struct Ledger<'a> {
     /// Whether NVML charges the process by its PID. Otherwise it is what the whole GPU has in use more than before the
     /// program began.
     pub is_own: bool,
-    /// At the reading with the highest charge.
+    /// At the reading with the highest charge, and of several at that with most in the rows.
     pub peak: LedgerTable<'a>,
     /// At the last reading.
     pub end: LedgerTable<'a>,
@@ -130,8 +130,11 @@ impl<'a> Replay<'a> {
     }
 
     fn ledger(&self, holders: &Holders<'a>, totals: &[HeldTotals]) -> Option<Ledger<'a>> {
-        // Of equal ones the first is the peak.
-        let (highest, _) = self.readings.iter().enumerate().rev().max_by_key(|(_, (_, charged))| *charged)?;
+        let own = totals.iter().find(|it| (it.pid, it.gpu) == (self.pid, self.gpu))?;
+        // Of equal charges, and where nothing was read, the peak is where most is held; else the first.
+        let charged = self.readings.iter().map(|(_, charged)| *charged);
+        let (highest, _) =
+            charged.zip(&own.totals).enumerate().rev().max_by_key(|(_, (charged, (_, held)))| (*charged, *held))?;
         let mut held = HeldNow::new(holders);
         let (mut peak, mut end, mut asked, mut points) = (None, None, Vec::new(), Vec::new());
         for (index, (reading, charged)) in self.readings.iter().enumerate() {
@@ -425,6 +428,17 @@ mod tests {
         let trace = program().reading(0, Why::Change, [None, Some(90_000)], &[(0, 0)]).done();
         let found = ledgers(&trace);
         assert_eq!((found[0].peak.charged_bytes, found[0].end.charged_bytes), (Some(900 << 20), Some(0)));
+    }
+
+    #[test]
+    fn of_equal_charges_and_of_none_the_peak_is_where_most_is_held() {
+        for charge in [Some(900), None] {
+            let made = TraceBuilder::on(1).holder(0, Kind::Allocation);
+            let made = made.reading(0, Why::Change, [charge, None], &[(0, 7)]);
+            let made = made.reading(0, Why::Peak, [charge, None], &[(0, 9)]);
+            let trace = made.reading(0, Why::End, [charge, None], &[(0, 8)]).done();
+            assert_eq!(ledgers(&trace)[0].peak.rows[0].bytes >> 20, 9);
+        }
     }
 
     #[test]
