@@ -209,8 +209,11 @@ impl GpuAccount {
     /// Whether so much has changed that it is to be written. Where `is_told`, a holder that is new or gone is enough.
     pub(super) fn has_changed(&self, is_told: bool) -> bool {
         let changes = self.changes();
-        let before = |holder| self.written.get(holder).map_or(0, |(bytes, _)| *bytes);
-        let moved = changes.iter().map(|held| held.bytes.abs_diff(before(&held.holder))).fold(0, u64::saturating_add);
+        let moved = changes.iter().map(|held| {
+            let before = self.written.get(&held.holder).map_or(0, |(bytes, _)| *bytes);
+            held.bytes.abs_diff(before)
+        });
+        let moved = moved.fold(0, u64::saturating_add);
         let charged = match (self.charge.bytes(), self.written_charge.bytes()) {
             (Some(now), Some(before)) => now.abs_diff(before),
             (now, before) => now.or(before).unwrap_or(0),
