@@ -30,11 +30,11 @@ pub(super) const WIDE: [&str; 9] = [
     "cuuint64_t",
 ];
 /// Names that a variable of C must not take.
-const TAKEN_IN_C: [&str; 43] = [
+const TAKEN_IN_C: [&str; 44] = [
     "auto", "break", "case", "char", "const", "continue", "default", "do", "double", "else", "enum", "extern", "float",
     "for", "goto", "if", "int", "long", "register", "return", "short", "signed", "sizeof", "static", "struct",
     "switch", "typedef", "union", "unsigned", "void", "volatile", "while", "inline", "kill", "fork", "free", "environ",
-    "start", "before", "asked", "failed", "index", "used",
+    "start", "before", "asked", "failed", "index", "used", "status",
 ];
 /// Names that a variable of Python must not take: keywords, and what the file defines or uses.
 const TAKEN_IN_PYTHON: [&str; 75] = [
