@@ -65,7 +65,7 @@ impl<'a> MemoryOwner<'a> {
     /// The owner of what a holder holds.
     pub fn new(holder: &'a Holder) -> MemoryOwner<'a> {
         match holder.kind {
-            MemoryKind::PoolRest | MemoryKind::Graph | MemoryKind::Rounding => MemoryOwner::known(DRIVER),
+            MemoryKind::PoolRest | MemoryKind::Rounding => MemoryOwner::known(DRIVER),
             MemoryKind::More => MemoryOwner::known(UNKNOWN),
             _ if !holder.stack.frames.is_empty() => MemoryOwner::from_stack(&holder.stack, holder.kind),
             _ if holder.call.is_empty() => MemoryOwner::known(DRIVER),
@@ -228,7 +228,10 @@ mod tests {
         assert_eq!(key(holder(MemoryKind::PoolRest, Stack::default())), "driver");
         assert_eq!(key(holder(MemoryKind::More, Stack::default())), "unknown");
         assert_eq!(key(holder(MemoryKind::Allocation, Stack::unread("it went"))), "unknown");
-        let of_no_call = Holder { call: String::new(), ..holder(MemoryKind::Driver, Stack::default()) };
-        assert_eq!(key(of_no_call), "driver");
+        for kind in [MemoryKind::Driver, MemoryKind::Graph] {
+            assert_eq!(key(Holder { call: String::new(), ..holder(kind, Stack::default()) }), "driver");
+        }
+        let graph = Stack { frames: vec![native("f", "…/torch/lib/libtorch_cuda.so"), own()], ..Stack::default() };
+        assert_eq!(key(holder(MemoryKind::Graph, graph)), "torch");
     }
 }
