@@ -46,6 +46,10 @@ fn a_trace_is_rendered_in_every_form_that_it_has() {
             scratch.run(&["render", &path, "--as", form]).good().prints(part);
         }
     }
+    let memory = stored(&scratch, "memory", &fixture::memory());
+    for form in ["text", "html", "markdown"] {
+        scratch.run(&["render", &memory.to_string_lossy(), "--as", form]).good().prints("Whose the memory is");
+    }
     for form in ["text-full", "prometheus"] {
         scratch
             .run(&["render", &folder.to_string_lossy(), "--as", form])
@@ -57,7 +61,7 @@ fn a_trace_is_rendered_in_every_form_that_it_has() {
 #[test]
 fn each_line_of_a_trace_follows_its_schema() {
     let validator = jsonschema::validator_for(&trace::schema()).expect("a schema can be used");
-    for trace in [fixture::trace(), fixture::quiet(), fixture::hostile()] {
+    for trace in [fixture::trace(), fixture::memory(), fixture::quiet(), fixture::hostile()] {
         for line in document(&trace).lines() {
             let value: Value = serde_json::from_str(line).expect("a line is JSON");
             assert!(validator.is_valid(&value), "{:?} of {line}", validator.iter_errors(&value).next());

@@ -112,8 +112,10 @@ impl LedgerView<'_, '_> {
     }
 
     fn row(&self, row: &LedgerRow) -> Vec<Text> {
-        let line = place::place(self.seen.trace, row.stack).map(|line| entry::shown(&line));
-        let line = line.or_else(|| row.stack.place()).map(|line| place::short(&line)).unwrap_or_default();
+        // A terminal has no room for a path.
+        let path = place::place(self.seen.trace, row.stack).filter(|_| self.is_page);
+        let line = path.map(|line| entry::shown(&line)).or_else(|| row.stack.place());
+        let line = line.map(|line| place::short(&line)).unwrap_or_default();
         let whole = row.whole_bytes.filter(|whole| self.is_page && *whole != row.bytes);
         let whole = whole.map(|whole| format!(" of {}", units::bytes(whole))).unwrap_or_default();
         let purpose = format!("{}{whole}", row.kind.in_words());

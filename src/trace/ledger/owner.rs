@@ -73,7 +73,8 @@ impl<'a> MemoryOwner<'a> {
         }
     }
 
-    fn known(key: &'static str) -> MemoryOwner<'static> {
+    /// The owner of the table with this key.
+    pub(crate) fn known(key: &'static str) -> MemoryOwner<'static> {
         let owner = FILE.owner.iter().find(|owner| owner.key == key);
         MemoryOwner { key, name: owner.map_or(key, |owner| &owner.name) }
     }

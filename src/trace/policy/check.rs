@@ -3,7 +3,7 @@
 use super::word::{GpuWord, PolicyWord, bound_text};
 use super::{Policy, PolicyOutcome, Violation};
 use crate::diagnosis::{Finding, gpu_name, line, rules};
-use crate::ledger::{LedgerTable, UNKNOWN, ledgers};
+use crate::ledger::{LedgerTable, MemoryOwner, UNKNOWN, ledgers};
 use crate::{ContextLife, History, Trace, TraceEvent, status_name};
 use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_core::text::units;
@@ -83,7 +83,10 @@ impl PolicyCheck<'_> {
             PolicyWord::Error => self.errors(&name),
             PolicyWord::Rule(rule) => self.rule(&name, rule),
             PolicyWord::Unattributed(most) => self.ledgers(&name, *most, "not attributed", unattributed),
-            PolicyWord::Owner(key, most) => self.ledgers(&name, *most, &format!("of {key}"), |table| owned(table, key)),
+            PolicyWord::Owner(key, most) => {
+                let held_by = format!("held by {}", MemoryOwner::known(key).name);
+                self.ledgers(&name, *most, &held_by, |table| owned(table, key));
+            }
         }
     }
 

@@ -280,7 +280,10 @@ fn whose_memory_is_more_than_a_size_is_decided_at_the_peak() {
                 "unattributed>64MiB",
                 "pid 100 on GPU 0: at the peak 100 MiB are not attributed, of 900 MiB that NVML charges it"
             ),
-            ("owner=nccl>256MiB", "pid 100 on GPU 0: at the peak 300 MiB are of nccl, of 900 MiB that NVML charges it"),
+            (
+                "owner=nccl>256MiB",
+                "pid 100 on GPU 0: at the peak 300 MiB are held by NCCL, of 900 MiB that NVML charges it"
+            ),
         ]
     );
     assert_eq!(outcome.undecided, [] as [&str; 0]);
@@ -297,7 +300,7 @@ fn memory_of_which_only_bounds_are_known_and_a_trace_without_a_ledger_leave_it_u
     };
     // What is not attributed may be NCCL's.
     let trace = ledger().ends(&[0]).done();
-    let between = "owner=nccl>350MiB: pid 100 on GPU 0: at the peak between 300 MiB and 400 MiB are of nccl";
+    let between = "owner=nccl>350MiB: pid 100 on GPU 0: at the peak between 300 MiB and 400 MiB are held by NCCL";
     assert_eq!(undecided("owner=nccl>350MiB", &trace), [between]);
     let made = ledger().on_stack(Stack::default()).holder(0, MemoryKind::Managed);
     let trace = made.reading(0, LedgerReason::Peak, [Some(900), None], &[(2, 60)]).ends(&[0]).done();

@@ -217,3 +217,24 @@ fn two_hundred_processes_have_a_ledger_each_at_most() {
         assert!(held.values().sum::<u64>() < 1 << 40, "{reading:?}");
     }
 }
+
+#[test]
+fn what_is_held_is_shown_and_limited_by_whose_it_is() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path().join("go"), "").expect("a file of our own");
+    let folder = text(scratch.path().to_path_buf());
+    let program = ["python3", &script("ledger/holds.py"), &folder];
+    let kept = ["--memory", "--forbid", "owner=nccl>1MiB,unattributed>1MiB,owner=program>1GiB"];
+    let (ran, _) = trace(&kept, &program);
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    let line = lines_of(Path::new("ledger/holds.py"))["large"];
+    for shown in ["Whose the memory is", "64 MiB   allocations     the program itself ", &format!("holds.py:{line}\n")]
+    {
+        assert!(ran.stderr.contains(shown), "{shown}: {}", ran.stderr);
+    }
+    let (ran, _) = trace(&["--memory", "--forbid", "owner=program>64MiB"], &program);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert!(ran.stderr.contains("MiB are held by the program itself, of "), "{}", ran.stderr);
+    let (ran, _) = trace(&["--forbid", "unattributed>1GiB"], &program);
+    assert_eq!(ran.code, Some(3), "without --memory: {ran:?}");
+}
