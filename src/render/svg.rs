@@ -50,10 +50,10 @@ const CHARACTER: f64 = 8.0;
 
 /// The chart as one `<figure>`. Texts are HTML beside the drawing, so that they are legible at every width.
 pub fn draw(chart: &Chart) -> String {
-    let drawn = || chart.areas.iter().chain(&chart.lines);
-    let values = drawn().flat_map(|line| &line.points).map(|(_, bytes)| *bytes);
+    let drawn: Vec<&ChartLine> = chart.areas.iter().chain(&chart.lines).collect();
+    let values = drawn.iter().flat_map(|line| &line.points).map(|(_, bytes)| *bytes);
     let (low, high) = values.fold((0, chart.reach), |(low, high), value| (low.min(value), high.max(value)));
-    let stamps = drawn().flat_map(|line| &line.points).map(|(t, _)| *t);
+    let stamps = drawn.iter().flat_map(|line| &line.points).map(|(t, _)| *t);
     let axis = Axis::new(chart.span_ns, stamps.chain(chart.marks.iter().map(|(t, _)| *t)));
     let x = |t: u64| WIDTH * axis.share(t);
     let y = |bytes: i64| HEIGHT - HEIGHT * share(bytes as f64 - low as f64, high as f64 - low as f64);
