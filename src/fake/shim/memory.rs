@@ -459,15 +459,13 @@ impl MemoryTally {
 /// Writes what an allocation changes, of which the blocks have so many bytes.
 fn change(page: &MemoryPage, held: HeldMemory, blocks: u64, is_taken: bool) {
     let (row, words) = (&page.rows[held.row], &page.devices[held.device]);
-    let add = |word: &AtomicU64, bytes: u64| {
+    let charged = if held.is_charged() { held.bytes } else { 0 };
+    let rounding = blocks.wrapping_sub(held.bytes);
+    for (word, bytes) in [(&row.live, held.bytes), (&row.count, 1), (&words.live, charged), (&words.rounding, rounding)]
+    {
         word.fetch_add(if is_taken { bytes } else { bytes.wrapping_neg() }, Ordering::Relaxed);
-    };
-    add(&row.live, held.bytes);
-    add(&row.count, 1);
-    if held.is_charged() {
-        add(&words.live, held.bytes);
     }
-    add(&words.rounding, blocks.wrapping_sub(held.bytes));
+    // The last word that is written: the tracer reads the others again where it has changed.
     words.changes.fetch_add(1, Ordering::Relaxed);
 }
 
@@ -564,11 +562,11 @@ fn unmap(start: usize, bytes: usize) -> Option<HandedBack> {
 /// A context has gone, and all memory with it: a primary one by its device, or another by its handle.
 pub fn context_gone(device: Option<i32>, context: usize) {
     let Some((page, mut tally)) = page().zip(tally()) else { return };
-    let is_gone = |held: &HeldMemory| match device {
+    let gone = tally.held.iter().filter(|(_, held)| match device {
         Some(device) => held.device == place(device) && held.context != 0 && !state::is_other(held.context),
         None => held.context == context,
-    };
-    let gone: Vec<HeldName> = tally.held.iter().filter(|(_, held)| is_gone(held)).map(|(name, _)| *name).collect();
+    });
+    let gone: Vec<HeldName> = gone.map(|(name, _)| *name).collect();
     for name in gone {
         tally.give_back(page, name);
     }
@@ -697,11 +695,9 @@ impl VolumeDescriptor {
             _ => 4,
         };
         let texel = u64::from(self.channels.max(1)) * of_format;
-        let level = |level: u32| {
-            let sides = [self.width, self.height, self.depth].map(|side| (side as u64 >> level.min(63)).max(1));
-            sides.into_iter().fold(texel, u64::saturating_mul)
-        };
-        if self.flags & UNBACKED != 0 { 0 } else { (0..levels.clamp(1, 32)).map(level).sum() }
+        let levels = if self.flags & UNBACKED != 0 { 0 } else { levels.clamp(1, 32) };
+        let sides = (0..levels).map(|level| [self.width, self.height, self.depth].map(|side| (side >> level).max(1)));
+        sides.map(|sides| sides.into_iter().fold(texel, |bytes, side| bytes.saturating_mul(side as u64))).sum()
     }
 }
 

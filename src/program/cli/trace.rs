@@ -39,8 +39,8 @@ const TRACED: &str = "How it is traced";
 
 #[derive(Debug, clap::Args)]
 pub(super) struct TraceArguments {
-    /// Exit 1 if the program does this: cuinit, context, context:gpu0, stray, late-mask, fork, error, or
-    /// the name of a rule; several with commas or by giving it again.
+    /// Exit 1 if the program does this: cuinit, context, context:gpu0, stray, late-mask, fork, error,
+    /// the name of a rule, or with --memory 'unattributed>64MiB', 'owner=nccl>1GiB'; several with commas or by giving it again.
     #[arg(long, value_name = "WHAT", help_heading = FORBIDDEN)]
     forbid: Vec<String>,
     /// Exit 1 if the memory of a GPU grows by more than this, such as gpu1=2GiB.
