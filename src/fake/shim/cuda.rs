@@ -9,6 +9,7 @@
 #![allow(non_snake_case, reason = "the functions have the names of C")]
 
 mod c;
+mod caller;
 mod counts;
 mod memory;
 mod original;

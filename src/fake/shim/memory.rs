@@ -7,7 +7,7 @@
 use crate::counts::{self, DEVICES};
 use crate::post::{self, TracerMessage};
 use crate::state::{self, SUCCESS, real_function};
-use crate::{c, python, shared, special};
+use crate::{c, caller, shared, special};
 use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -21,8 +21,6 @@ const BLOCK: usize = 2 << 20;
 /// The process tells of a new peak only if it is higher by this than the last of which it told, and by this part of it.
 const PEAK_BYTES: u64 = 2 << 20;
 const PEAK_PART: u64 = 64;
-/// Return addresses that tell one place from another, beside the lines of Python.
-const CALLERS: usize = 16;
 /// How often memory is read around a call in one process.
 const MOST_AROUND: u32 = 50_000;
 /// Values whose first use is found: functions and graphs that are launched.
@@ -208,15 +206,6 @@ fn tally() -> Option<MutexGuard<'static, MemoryTally>> {
     Some(tally.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// A step of FNV-1a over words.
-pub fn mix(hash: u64, word: usize) -> u64 {
-    (hash.rotate_left(23) ^ word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
-fn callers() -> u64 {
-    python::fingerprint(c::frames::<CALLERS>().fold(0, mix))
-}
-
 /// When memory is read around a call.
 #[derive(Clone, Copy)]
 pub enum Around {
@@ -255,7 +244,7 @@ fn ask_before(index: usize, around: Around) -> u64 {
 
 /// Whether a value is met for the first time. Where there is no more room it is not.
 fn is_new(value: usize) -> bool {
-    let start = mix(0, value) as usize >> 7;
+    let start = caller::mix(0, value) as usize >> 7;
     for place in (0..PROBES).map(|step| &SEEN[(start + step) % VALUES]) {
         match place.load(Ordering::Relaxed) {
             known if known == value => return false,
@@ -346,7 +335,7 @@ fn hold(index: usize, name: HeldName, kind: HeldKind, bytes: u64, pool: usize) {
 
 fn hold_on(device: usize, index: usize, name: HeldName, kind: HeldKind, bytes: u64, pool: usize) {
     let _errno = c::Errno::kept();
-    let callers = callers();
+    let callers = caller::fingerprint();
     let context = if matches!(name, HeldName::Physical(_)) { 0 } else { current_context() };
     let (Some(page), Some(mut tally)) = (page(), tally()) else { return };
     // It was given back on a way that is not seen.
