@@ -24,6 +24,9 @@ use cuda_pitfalls_instrument::supervisor::{self, is_alive};
 use page::SharedPage;
 use process::{HolderNumbers, MemoryTaker, ProcessLedger};
 
+/// How often NVML is read again where a process allocated meanwhile: its page and NVML would be of two moments.
+const MOST_TRIES: usize = 4;
+
 /// `PF_EXITING` of the kernel: the process gives back what it has.
 const EXITING: u64 = 0x4;
 
@@ -51,6 +54,11 @@ impl Ledgers {
 
     fn process(&mut self, pid: u32) -> &mut ProcessLedger {
         self.processes.entry(pid).or_insert_with(|| ProcessLedger::new(pid))
+    }
+
+    /// What changes on each page whenever something is allocated or freed.
+    fn marks(&self) -> Vec<Option<Vec<u8>>> {
+        self.processes.values().map(ProcessLedger::mark).collect()
     }
 
     fn with_pages(&self) -> Vec<u32> {
@@ -251,7 +259,14 @@ impl Tracer {
         if with_pages.is_empty() {
             return Vec::new();
         }
-        let gpus = self.read_gpus().unwrap_or_default();
+        let mut gpus = Vec::new();
+        for _ in 0..MOST_TRIES {
+            let before = self.ledgers.marks();
+            gpus = self.read_gpus().unwrap_or_default();
+            if self.ledgers.marks() == before {
+                break;
+            }
+        }
         // The last reading of a process that ends is that before its end: by now it may have given back a part.
         let running = with_pages.into_iter().filter(|pid| is_running(*pid));
         let read = running.filter(|pid| {

@@ -74,10 +74,15 @@ impl SharedPage {
     /// Like [`SharedPage::read`], if anything was allocated or freed since. This reads little of a page that nobody has
     /// written to.
     pub(super) fn read_if_changed(&mut self) {
-        let mut text = vec![0; DEVICES_BYTES];
-        if self.file.read_exact_at(&mut text, 0).is_ok() && text != self.devices_text {
+        if self.mark().is_some_and(|text| text != self.devices_text) {
             self.read();
         }
+    }
+
+    /// What it says now of the devices, which changes with every allocation.
+    pub(super) fn mark(&self) -> Option<Vec<u8>> {
+        let mut text = vec![0; DEVICES_BYTES];
+        self.file.read_exact_at(&mut text, 0).ok().map(|()| text)
     }
 
     fn take(&mut self, mut text: Vec<u8>) {

@@ -90,6 +90,11 @@ impl ProcessLedger {
         self.rows.clear();
     }
 
+    /// What changes on the page whenever something is allocated or freed.
+    pub(super) fn mark(&self) -> Option<Vec<u8>> {
+        self.page.as_ref()?.mark()
+    }
+
     pub(super) fn has_page(&self) -> bool {
         self.page.is_some()
     }
