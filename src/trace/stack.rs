@@ -405,7 +405,9 @@ fn is_cuda(name: &str) -> bool {
 fn is_of_runtime(function: &str, source: Option<&(String, Option<u32>)>) -> bool {
     let is_call = function.strip_prefix("cuda").is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_uppercase()));
     match source {
-        Some((file, _)) => ["cuda_runtime.h", "cuda_runtime_api.h"].contains(&file_name(file)),
+        Some((file, _)) => {
+            ["cuda_runtime.h", "cuda_runtime_api.h"].contains(&file_name(file)) || file.contains("/include/crt/")
+        }
         None => is_call || function.starts_with("libcudart_static_"),
     }
 }
