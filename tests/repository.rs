@@ -121,17 +121,17 @@ struct Lines {
 /// What each room may hold. What comes in is paid for by taking out: raise a figure in a commit that says why, and
 /// lower it when a room has become smaller by more than a hundredth.
 const BUDGET: [(&str, Lines); 11] = [
-    ("scenarios", Lines { code: 62, tests: 11, all: 112 }),
-    ("src/answers", Lines { code: 12_064, tests: 3_690, all: 20_097 }),
+    ("scenarios", Lines { code: 63, tests: 11, all: 114 }),
+    ("src/answers", Lines { code: 12_118, tests: 3_721, all: 20_199 }),
     ("src/calls", Lines { code: 1_160, tests: 157, all: 1_704 }),
-    ("src/core", Lines { code: 10_793, tests: 3_814, all: 19_021 }),
-    ("src/fake", Lines { code: 6_891, tests: 489, all: 9_945 }),
-    ("src/instrument", Lines { code: 5_161, tests: 472, all: 7_288 }),
-    ("src/program", Lines { code: 7_204, tests: 404, all: 9_557 }),
-    ("src/render", Lines { code: 9_754, tests: 3_465, all: 15_786 }),
-    ("src/trace", Lines { code: 5_787, tests: 2_210, all: 10_151 }),
-    ("tests", Lines { code: 0, tests: 12_657, all: 15_005 }),
-    ("xtask", Lines { code: 3_616, tests: 488, all: 5_062 }),
+    ("src/core", Lines { code: 10_796, tests: 3_815, all: 19_027 }),
+    ("src/fake", Lines { code: 7_751, tests: 489, all: 11_127 }),
+    ("src/instrument", Lines { code: 5_172, tests: 472, all: 7_302 }),
+    ("src/program", Lines { code: 7_236, tests: 415, all: 9_608 }),
+    ("src/render", Lines { code: 10_164, tests: 3_589, all: 16_433 }),
+    ("src/trace", Lines { code: 7_308, tests: 2_972, all: 13_003 }),
+    ("tests", Lines { code: 0, tests: 12_892, all: 15_271 }),
+    ("xtask", Lines { code: 3_637, tests: 488, all: 5_086 }),
 ];
 
 /// Whether a file is a test as a whole: it lies below a folder of tests, or its name says so.
