@@ -152,11 +152,20 @@ fn is_shown(said: &str, event: &TraceEvent) -> bool {
 
 #[test]
 fn a_trace_shows_what_a_program_says_of_itself_at_its_own_lines() {
+    programs_are_shown(&[]);
+}
+
+#[test]
+fn a_trace_that_says_whose_memory_is_shows_the_same() {
+    programs_are_shown(&["--memory"]);
+}
+
+fn programs_are_shown(options: &[&str]) {
     let node = Node::new("h200-x2");
     for program in PROGRAMS.iter().filter(|program| program.0 != "absolute_path.py" && program.1 != ["bare"]) {
         let command = words(&node, program);
         let command: Vec<&str> = command.iter().map(String::as_str).collect();
-        let (ran, trace) = trace(&[], &command);
+        let (ran, trace) = trace(options, &command);
         let name = program.0;
         assert!(ran.stdout.starts_with(program.3), "{name} printed something else:\n{}\n{}", ran.stdout, ran.stderr);
         assert_eq!(ran.code, program.2, "{name} ended in another way: {}", ran.stderr);
@@ -183,7 +192,12 @@ fn a_trace_shows_what_a_program_says_of_itself_at_its_own_lines() {
         let end = trace.end.as_ref().unwrap_or_else(|| panic!("{name}: the trace has no end"));
         assert_eq!((end.code, end.left_out), (program.2, 0), "{name}");
         // A child gives up waiting for a tracer that is kept busy, here by 200 children at once, and that is said.
-        let late = ["before they could be recognised", "not every message arrived", "stopped telling what happens"];
+        let late = [
+            "before they could be recognised",
+            "not every message arrived",
+            "stopped telling what happens",
+            "did not tell whose",
+        ];
         let is_late = |it: &&String| name == "many_children.py" && late.iter().any(|late| it.contains(late));
         if name != "spawn.py" {
             assert_eq!(end.not_seen.iter().filter(|it| !is_late(it)).count(), 0, "{name}: {:?}", end.not_seen);
@@ -455,6 +469,10 @@ fn a_command_that_is_not_there_ends_as_in_a_shell() {
 
 #[test]
 fn a_traced_worker_makes_the_listed_calls_and_no_others_with_the_same_outcome() {
+    [&["--all-calls"][..], &["--all-calls", "--memory"]].into_iter().for_each(worker_makes_the_listed_calls);
+}
+
+fn worker_makes_the_listed_calls(options: &[&str]) {
     let scratch = Scratch::new();
     let names = [
         "visibility/mask-after-cuinit",
@@ -466,7 +484,7 @@ fn a_traced_worker_makes_the_listed_calls_and_no_others_with_the_same_outcome() 
     ];
     let reports = text(scratch.reports());
     let command = [&[PROGRAM, "run", "--on", "cuda", "--quick", "--out", &reports][..], &names].concat();
-    let ran = run(&scratch, &["--all-calls"], &command);
+    let ran = run(&scratch, options, &command);
     assert_eq!(ran.code, Some(0), "{ran:?}");
     let report = scratch.stored().unwrap_or_else(|| panic!("no report: {ran:?}"));
     assert!(report.run.warnings.iter().any(|warning| warning.contains("traced")), "{:?}", report.run.warnings);
@@ -504,18 +522,23 @@ fn under_way(scratch: &Scratch, [go, done]: &[PathBuf; 2], rest: &str) -> std::p
         "import ctypes, os, time\ncuda = ctypes.CDLL('libcuda.so.1')\ncuda.cuInit(0)\nopen({begun:?}, 'w').close()\n\
          while not os.path.exists({go:?}): time.sleep(0.01)\n{rest}\nopen({done:?}, 'w').close()\n"
     );
-    let child = tracing(scratch, &[], &["python3", "-c", &script]).stderr(Stdio::null()).spawn().expect("it starts");
+    let child =
+        tracing(scratch, &["--memory"], &["python3", "-c", &script]).stderr(Stdio::null()).spawn().expect("it starts");
     appears(&begun);
     child
 }
+
+/// Makes a context, and takes memory and gives it back at two lines.
+const TAKES: &str = "context, memory = ctypes.c_void_p(), ctypes.c_uint64()\n\
+    assert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\ncuda.cuCtxSetCurrent(context)\n\
+    for size in range(1, 100):\n    assert cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(size << 20)) == 0\n    \
+    assert cuda.cuMemFree_v2(memory) == 0\n";
 
 #[test]
 fn a_program_whose_tracer_is_killed_goes_on_and_the_trace_can_be_read() {
     let scratch = Scratch::new();
     let files = ["gone", "done"].map(|name| scratch.path().join(name));
-    let rest = "context = ctypes.c_void_p()\nassert cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0) == 0\n\
-                os.environ['CUDA_VISIBLE_DEVICES'] = '1'";
-    let mut child = under_way(&scratch, &files, rest);
+    let mut child = under_way(&scratch, &files, &format!("{TAKES}os.environ['CUDA_VISIBLE_DEVICES'] = '1'"));
     child.kill().expect("it is killed");
     child.wait().expect("it has ended");
     fs::write(&files[0], "").expect("a file of our own");
@@ -530,7 +553,8 @@ fn a_program_whose_tracer_is_killed_goes_on_and_the_trace_can_be_read() {
 fn a_tracer_that_is_stopped_does_not_hold_the_program() {
     let scratch = Scratch::new();
     let files = ["stopped", "done"].map(|name| scratch.path().join(name));
-    let mut child = under_way(&scratch, &files, "for n in range(20): os.environ['CUDA_VISIBLE_DEVICES'] = str(n)");
+    let rest = format!("{TAKES}for n in range(20): os.environ['CUDA_VISIBLE_DEVICES'] = str(n)");
+    let mut child = under_way(&scratch, &files, &rest);
     let pid = Pid::from_raw(child.id() as i32).expect("a PID");
     kill_process(pid, Signal::STOP).expect("it is stopped");
     fs::write(&files[0], "").expect("a file of our own");

@@ -8,13 +8,8 @@ use super::page;
 use crate::common::{Scratch, bless, root};
 
 /// Pages with excerpts, and how many columns their outputs have.
-const PAGES: [(&str, usize); 5] = [
-    ("README.md", 80),
-    ("python/README.md", 80),
-    ("docs/mask.md", 80),
-    ("docs/memory.md", 100),
-    ("docs/run.md", 100),
-];
+const PAGES: [(&str, usize); 5] =
+    [("README.md", 80), ("python/README.md", 80), ("docs/mask.md", 80), ("docs/memory.md", 100), ("docs/run.md", 100)];
 
 /// What the program prints on stdout, called by the words of a command of a page.
 fn printed(command: &str, columns: usize) -> String {

@@ -104,14 +104,46 @@ unsafe extern "C" {
     fn open(path: *const c_char, flags: c_int, ...) -> c_int;
     fn read(fd: c_int, bytes: *mut c_void, length: usize) -> isize;
     fn __errno_location() -> *mut c_int;
-    fn __cxa_atexit(handler: extern "C" fn(*mut c_void), argument: *mut c_void, library: *mut c_void) -> c_int;
+    fn __cxa_atexit(handler: extern "C" fn(*mut c_void), argument: *mut c_void, library: *const c_void) -> c_int;
+    /// Its address stands for this library.
+    static __dso_handle: *const c_void;
 }
 
-/// Has a function called when the program exits.
+/// Has a function called when the program exits, or takes this library out of the process.
 #[allow(dead_code, reason = "the forwarding library alone takes leave")]
 pub fn at_exit(handler: extern "C" fn(*mut c_void)) {
-    // SAFETY: the function stays: its library is never unloaded.
-    unsafe { __cxa_atexit(handler, std::ptr::null_mut(), std::ptr::null_mut()) };
+    // SAFETY: the C library forgets the function when it unloads this library.
+    unsafe { __cxa_atexit(handler, std::ptr::null_mut(), (&raw const __dso_handle).cast()) };
+}
+
+/// This thread without signals, and with `errno` as it was, until this is dropped. A handler that calls the driver, or
+/// jumps out of what a wrapper does, would else find or leave behind a lock that is held, or half a free list.
+#[allow(dead_code, reason = "the forwarding library alone has a lock")]
+pub struct Quiet {
+    mask: u64,
+    _errno: Errno,
+}
+
+#[allow(dead_code, reason = "see above")]
+impl Quiet {
+    pub fn begin() -> Quiet {
+        let mut quiet = Quiet { mask: 0, _errno: Errno::kept() };
+        set_mask(&u64::MAX, &raw mut quiet.mask);
+        quiet
+    }
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        set_mask(&self.mask, std::ptr::null_mut());
+    }
+}
+
+/// Sets which signals this thread holds back. Those of the C library are among them: one cancels a thread.
+fn set_mask(mask: &u64, old: *mut u64) {
+    const SET: i64 = 2;
+    // SAFETY: the kernel reads one word, and writes one unless there is no room for it.
+    unsafe { syscall(SYS_RT_SIGPROCMASK, SET, &raw const *mask, old, size_of::<u64>()) };
 }
 
 /// `errno` as it was, put back when this is dropped: what a wrapper does must not show.

@@ -194,11 +194,6 @@ impl Lane {
     }
 }
 
-/// Whether a function was called in this process.
-pub fn was_called(index: usize) -> bool {
-    CALLED[index].load(Ordering::Relaxed)
-}
-
 /// Whether a kernel was launched on a device.
 pub fn has_launched(device: i32) -> bool {
     USED[place(device)][GpuWork::Launch as usize].load(Ordering::Relaxed)

@@ -4,12 +4,15 @@
 //! Allocations are tallied here, each with its size and address; the tracer hears of a place once. What the driver takes
 //! for itself has no size in any call: the tracer reads the GPUs' memory around calls that may take some.
 
-use crate::counts::{self, DEVICES};
+use crate::c::Quiet;
+use crate::counts::DEVICES;
 use crate::post::{self, TracerMessage};
 use crate::state::{self, SUCCESS, real_function};
+use crate::wrapped::COUNT;
 use crate::{c, caller, shared, special};
 use std::collections::HashMap;
 use std::ffi::c_void;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -134,15 +137,39 @@ struct DriverPool {
     reserved: u64,
 }
 
+/// A hash of few words, where each allocation waits for it.
+#[derive(Default)]
+struct WordHasher(u64);
+
+impl Hasher for WordHasher {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_usize((*byte).into()));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.write_usize(word as usize);
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.0 = caller::mix(self.0, word);
+    }
+}
+
+type WordMap<K, V> = HashMap<K, V, BuildHasherDefault<WordHasher>>;
+
 #[derive(Default)]
 struct MemoryTally {
-    places: HashMap<TakingPlace, usize>,
-    held: HashMap<HeldName, HeldMemory>,
+    places: WordMap<TakingPlace, usize>,
+    held: WordMap<HeldName, HeldMemory>,
     /// How many allocations lie in a block that none fills, by device and number.
-    blocks: HashMap<(usize, usize), u32>,
+    blocks: WordMap<(usize, usize), u32>,
     pools: Vec<DriverPool>,
     /// Mappings of physical memory: the address, with length and handle.
-    mappings: HashMap<usize, (usize, usize)>,
+    mappings: WordMap<usize, (usize, usize)>,
     /// The most that was live on each device, and of which the tracer was told.
     most: Vec<u64>,
     told: Vec<u64>,
@@ -152,7 +179,11 @@ static IS_ON: AtomicBool = AtomicBool::new(false);
 static PAGE: AtomicPtr<MemoryPage> = AtomicPtr::new(std::ptr::null_mut());
 /// The tally of this process. A forked child gets another, because a lock that was held stays so in it.
 static TALLY: AtomicPtr<Mutex<MemoryTally>> = AtomicPtr::new(std::ptr::null_mut());
+/// 1 in the process that they are of. A child that was forked past the C library has its parent's page, and 0 here.
+static OWNED: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 static AROUND: AtomicU32 = AtomicU32::new(0);
+/// The functions around whose first call memory was read.
+static ASKED: [AtomicBool; COUNT] = [const { AtomicBool::new(false) }; COUNT];
 static SEEN: [AtomicUsize; VALUES] = [const { AtomicUsize::new(0) }; VALUES];
 /// Whether something was given back to a pool, which keeps it until a synchronisation.
 static IS_POOL_CHANGED: AtomicBool = AtomicBool::new(false);
@@ -167,12 +198,15 @@ fn is_on() -> bool {
 
 /// Begins in a process that has initialised the driver, and tells the tracer.
 pub fn begin() {
-    if !crate::original::notes_memory() || is_on() || !post::is_heard() {
+    static HAS_BEGUN: AtomicBool = AtomicBool::new(false);
+    if !crate::original::notes_memory() || !post::is_heard() || HAS_BEGUN.swap(true, Ordering::Relaxed) {
         return;
     }
+    let _quiet = Quiet::begin();
     let Some((page, descriptor)) = shared::memory(c"cuda-pitfalls-memory", size_of::<MemoryPage>()) else { return };
     PAGE.store(page.cast(), Ordering::Release);
     TALLY.store(Box::into_raw(Box::default()), Ordering::Release);
+    OWNED.store(shared::wiped_in_children(), Ordering::Release);
     let mut message = TracerMessage::new("ledger", "cuInit", post::number());
     message.number("devices", DEVICES as i64).number("rows", ROWS as i64).waiting().send(Some(descriptor));
     shared::close_descriptor(descriptor);
@@ -183,8 +217,9 @@ pub fn begin() {
 /// The end of the process, before the driver's own: its handler was registered in `cuInit`.
 extern "C" fn leaving(_: *mut c_void) {
     if is_on() {
-        refresh();
-        TracerMessage::new("leaving", "exit", post::number()).waiting().send(None);
+        let quiet = Quiet::begin();
+        refresh(&quiet);
+        post::take_leave();
     }
 }
 
@@ -195,15 +230,15 @@ pub fn forget() {
     PAGE.store(std::ptr::null_mut(), Ordering::Release);
 }
 
-fn page() -> Option<&'static MemoryPage> {
+/// The page and the tally of this process, in a thread that no handler interrupts.
+fn tally(_: &Quiet) -> Option<(&'static MemoryPage, MutexGuard<'static, MemoryTally>)> {
     // SAFETY: null, or a mapping of this size that is never taken back.
-    unsafe { PAGE.load(Ordering::Acquire).as_ref() }
-}
-
-fn tally() -> Option<MutexGuard<'static, MemoryTally>> {
+    let page = unsafe { PAGE.load(Ordering::Acquire).as_ref() }?;
     // SAFETY: null, or a value that is never taken back.
     let tally = unsafe { TALLY.load(Ordering::Acquire).as_ref() }?;
-    Some(tally.lock().unwrap_or_else(PoisonError::into_inner))
+    // SAFETY: null where the kernel cannot do that, or a word that is never taken back.
+    let is_own = unsafe { OWNED.load(Ordering::Acquire).as_ref() }.is_none_or(|own| own.load(Ordering::Relaxed) == 1);
+    is_own.then(|| (page, tally.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
 /// When memory is read around a call.
@@ -227,7 +262,7 @@ pub fn before(index: usize, around: Around) -> u64 {
 
 fn ask_before(index: usize, around: Around) -> u64 {
     let is_wanted = match around {
-        Around::First => !counts::was_called(index),
+        Around::First => !ASKED[index].swap(true, Ordering::Relaxed),
         Around::Every => true,
         Around::Value(value) => is_new(value),
         Around::Launch(value) => is_new(!value),
@@ -235,8 +270,8 @@ fn ask_before(index: usize, around: Around) -> u64 {
     if !is_wanted || AROUND.fetch_add(1, Ordering::Relaxed) >= MOST_AROUND {
         return 0;
     }
-    let _errno = c::Errno::kept();
-    refresh();
+    let quiet = Quiet::begin();
+    refresh(&quiet);
     let number = post::number();
     TracerMessage::new("before", special::name(index), number).waiting().send(None);
     number
@@ -265,16 +300,15 @@ pub fn after(index: usize, number: u64) {
 
 #[cold]
 fn ask_after(index: usize, number: u64) {
-    let _errno = c::Errno::kept();
-    refresh();
+    let quiet = Quiet::begin();
+    refresh(&quiet);
     let mut message = TracerMessage::new("after", special::name(index), number);
     special::of_device(&mut message, state::current_device()).parked().send(None);
 }
 
 /// Asks the driver what pools and graphs have reserved.
-fn refresh() {
-    let _errno = c::Errno::kept();
-    let (Some(page), Some(mut tally)) = (page(), tally()) else { return };
+fn refresh(quiet: &Quiet) {
+    let Some((page, mut tally)) = tally(quiet) else { return };
     for pool in &mut tally.pools {
         pool.reserved = reserved(pool.handle).unwrap_or(pool.reserved);
     }
@@ -328,16 +362,21 @@ unsafe fn word(address: usize) -> usize {
 
 /// Notes an allocation on the device of the current context.
 fn hold(index: usize, name: HeldName, kind: HeldKind, bytes: u64, pool: usize) {
+    let quiet = Quiet::begin();
     if let Some(device) = state::current_device() {
-        hold_on(place(device), index, name, kind, bytes, pool);
+        hold_on(&quiet, place(device), index, name, kind, bytes, pool);
     }
 }
 
-fn hold_on(device: usize, index: usize, name: HeldName, kind: HeldKind, bytes: u64, pool: usize) {
-    let _errno = c::Errno::kept();
+fn hold_on(quiet: &Quiet, device: usize, index: usize, name: HeldName, kind: HeldKind, bytes: u64, pool: usize) {
     let callers = caller::fingerprint();
-    let context = if matches!(name, HeldName::Physical(_)) { 0 } else { current_context() };
-    let (Some(page), Some(mut tally)) = (page(), tally()) else { return };
+    // Physical memory and that of pools outlives contexts.
+    let outlives = matches!(name, HeldName::Physical(_)) || kind == HeldKind::Pool;
+    let context = if outlives { 0 } else { current_context() };
+    let Some((page, mut tally)) = tally(quiet) else { return };
+    if pool != 0 && !tally.pools.iter().any(|known| known.handle == pool) {
+        tally.pools.push(DriverPool { handle: pool, device, live: 0, reserved: 0 });
+    }
     // It was given back on a way that is not seen.
     tally.give_back(page, name);
     let new = tally.places.len();
@@ -351,15 +390,18 @@ fn hold_on(device: usize, index: usize, name: HeldName, kind: HeldKind, bytes: u
     page.rows[row].about.store(number | (device as u64) << 8 | (index as u64) << 32, Ordering::Relaxed);
     page.rows[row].ever.fetch_add(1, Ordering::Relaxed);
     tally.take(page, name, HeldMemory { row, kind, device, bytes, context, pool, references: 1 });
+    let is_grown = pool != 0 && tally.pools.iter().any(|pool| pool.live > pool.reserved);
     drop(tally);
     if is_new {
-        tell_holder(index, row, kind, device);
+        tell_holder(quiet, index, row, kind, device);
+    } else if is_grown {
+        refresh(quiet);
     }
 }
 
 #[cold]
-fn tell_holder(index: usize, row: usize, kind: HeldKind, device: usize) {
-    refresh();
+fn tell_holder(quiet: &Quiet, index: usize, row: usize, kind: HeldKind, device: usize) {
+    refresh(quiet);
     let mut message = TracerMessage::new("holder", special::name(index), post::number());
     special::of_device(&mut message, Some(device as i32)).number("row", row as i64);
     message.word("memory", kind.word()).parked().send(None);
@@ -386,6 +428,14 @@ impl MemoryTally {
         change(page, held, blocks, false);
         self.change_pool(page, held, |live| live.saturating_sub(held.bytes));
         Some(held)
+    }
+
+    /// Takes back what a call did not give back.
+    fn put_back(&mut self, page: &MemoryPage, name: HeldName, held: HeldMemory) {
+        match self.held.get_mut(&name) {
+            Some(held) => held.references += 1,
+            None => self.take(page, name, HeldMemory { references: 1, ..held }),
+        }
     }
 
     /// Changes what is live in the pool of an allocation, which has as much reserved as before.
@@ -430,14 +480,15 @@ impl MemoryTally {
 
     fn live(&self, page: &MemoryPage, device: usize) -> u64 {
         let words = &page.devices[device];
-        words.live.load(Ordering::Relaxed) + words.rounding.load(Ordering::Relaxed)
+        // The program may have written there.
+        words.live.load(Ordering::Relaxed).wrapping_add(words.rounding.load(Ordering::Relaxed))
     }
 
     /// Whether a device holds so much more than ever before that the tracer is to be told, now that some is given back.
     fn is_peak(&mut self, page: &MemoryPage, device: usize) -> bool {
         let live = self.live(page, device);
         let (Some(most), Some(told)) = (self.most.get(device), self.told.get_mut(device)) else { return false };
-        let is_told = live >= *most && live > *told + PEAK_BYTES.max(*told / PEAK_PART);
+        let is_told = live >= *most && live > told.saturating_add(PEAK_BYTES.max(*told / PEAK_PART));
         if is_told {
             *told = live;
         }
@@ -464,16 +515,18 @@ pub fn give_back(way: GivesBack, first: usize, second: usize) -> Option<HandedBa
     if !is_on() {
         return None;
     }
+    let quiet = Quiet::begin();
     // The free of nothing is common.
     let name = match way {
         GivesBack::Pointer if first != 0 => HeldName::Pointer(first),
         GivesBack::Array => HeldName::Array(first),
         GivesBack::Handle => HeldName::Physical(first),
         GivesBack::External => HeldName::External(first),
-        GivesBack::Mapping => return unmap(first, second),
+        GivesBack::Mapping => return unmap(&quiet, first, second),
+        GivesBack::Pool => return forget_pool(&quiet, first),
         GivesBack::Pointer => return None,
     };
-    take_out(name)
+    take_out(&quiet, name).map(|held| HandedBack(TakenOut::Held(name, held)))
 }
 
 /// By what a call names the memory that it gives back.
@@ -485,72 +538,122 @@ pub enum GivesBack {
     External,
     /// Addresses at which physical memory is mapped.
     Mapping,
+    /// A pool, which may not be asked for anything from then on.
+    Pool,
 }
 
-/// What was taken out of the tally before the call that gives it back.
-pub struct HandedBack(Vec<(HeldName, HeldMemory)>);
+/// A mapping of physical memory: its address, its length and handle, and the memory.
+type HandedMapping = (usize, (usize, usize), Option<HeldMemory>);
 
-fn take_out(name: HeldName) -> Option<HandedBack> {
-    let _errno = c::Errno::kept();
-    tell_peak(name);
-    let (page, mut tally) = (page()?, tally()?);
-    if matches!(name, HeldName::Physical(_)) {
-        let held = tally.held.get_mut(&name)?;
-        held.references = held.references.saturating_sub(1);
-        if held.references > 0 {
-            return None;
-        }
+/// What was taken out of the tally before the call that gives it back.
+pub struct HandedBack(TakenOut);
+
+enum TakenOut {
+    Held(HeldName, HeldMemory),
+    Mappings(Vec<HandedMapping>),
+    Pool(DriverPool),
+}
+
+/// Takes out an allocation, or a reference to physical memory that has others.
+fn take_out(quiet: &Quiet, name: HeldName) -> Option<HeldMemory> {
+    tell_peak(quiet, name);
+    let (page, mut tally) = tally(quiet)?;
+    let held = tally.held.get_mut(&name)?;
+    if held.references > 1 {
+        held.references -= 1;
+        return Some(*held);
     }
     let held = tally.give_back(page, name)?;
     if held.pool != 0 {
         IS_POOL_CHANGED.store(true, Ordering::Relaxed);
     }
-    Some(HandedBack(vec![(name, held)]))
+    Some(held)
 }
 
 /// Has the tracer look before something is given back, if there was never more. Another process's thread that reaches
 /// the same peak finds it told.
-fn tell_peak(name: HeldName) {
-    let Some((page, mut tally)) = page().zip(tally()) else { return };
+fn tell_peak(quiet: &Quiet, name: HeldName) {
+    let Some((page, mut tally)) = tally(quiet) else { return };
     let Some(device) = tally.held.get(&name).map(|held| held.device) else { return };
     let is_peak = tally.is_peak(page, device);
     drop(tally);
     if is_peak {
-        refresh();
-        let mut message = TracerMessage::new("peak", "", post::number());
-        special::of_device(&mut message, Some(device as i32)).waiting().send(None);
+        tell_peak_on(quiet, device);
+    }
+}
+
+#[cold]
+fn tell_peak_on(quiet: &Quiet, device: usize) {
+    refresh(quiet);
+    let mut message = TracerMessage::new("peak", "", post::number());
+    special::of_device(&mut message, Some(device as i32)).waiting().send(None);
+}
+
+/// A context may be about to go, and all memory with it.
+pub fn context_goes() {
+    if is_on() {
+        let quiet = Quiet::begin();
+        let Some((page, mut tally)) = tally(&quiet) else { return };
+        let peaks: Vec<usize> = (0..DEVICES).filter(|device| tally.is_peak(page, *device)).collect();
+        drop(tally);
+        peaks.into_iter().for_each(|device| tell_peak_on(&quiet, device));
     }
 }
 
 /// After a call that was to give something back: puts it back if the call failed.
 #[inline]
 pub fn returned(status: u32, taken: Option<HandedBack>) {
-    if let Some(HandedBack(all)) = taken.filter(|_| status != SUCCESS)
-        && let Some((page, mut tally)) = page().zip(tally())
+    if let Some(HandedBack(taken)) = taken
+        && (status != SUCCESS || matches!(taken, TakenOut::Mappings(_)))
     {
-        all.into_iter().for_each(|(name, held)| tally.take(page, name, held));
+        put_back(&Quiet::begin(), status, taken);
+    }
+}
+
+#[cold]
+fn put_back(quiet: &Quiet, status: u32, taken: TakenOut) {
+    let Some((page, mut tally)) = tally(quiet).filter(|_| status != SUCCESS) else { return };
+    match taken {
+        TakenOut::Held(name, held) => tally.put_back(page, name, held),
+        TakenOut::Mappings(mappings) => {
+            for (at, mapping, held) in mappings {
+                tally.mappings.insert(at, mapping);
+                held.into_iter().for_each(|held| tally.put_back(page, HeldName::Physical(mapping.1), held));
+            }
+        }
+        TakenOut::Pool(pool) => {
+            let device = pool.device;
+            tally.pools.push(pool);
+            tally.write_rest(page, device);
+        }
     }
 }
 
 /// Forgets the mappings within a range, and the physical memory that only they kept.
-fn unmap(start: usize, bytes: usize) -> Option<HandedBack> {
-    let mut tally = tally()?;
+fn unmap(quiet: &Quiet, start: usize, bytes: usize) -> Option<HandedBack> {
+    let (_, mut tally) = tally(quiet)?;
     let end = start.saturating_add(bytes);
-    let within: Vec<usize> = tally
-        .mappings
-        .iter()
-        .filter(|(at, (length, _))| **at >= start && **at + length <= end)
-        .map(|it| *it.0)
-        .collect();
-    let handles: Vec<usize> = within.iter().filter_map(|at| Some(tally.mappings.remove(at)?.1)).collect();
+    let within = tally.mappings.extract_if(|at, (length, _)| *at >= start && at.saturating_add(*length) <= end);
+    let within: Vec<(usize, (usize, usize))> = within.collect();
     drop(tally);
-    let all = handles.into_iter().filter_map(|handle| take_out(HeldName::Physical(handle)));
-    Some(HandedBack(all.flat_map(|taken| taken.0).collect()))
+    let all = within.into_iter();
+    let all = all.map(|(at, mapping)| (at, mapping, take_out(quiet, HeldName::Physical(mapping.1))));
+    Some(HandedBack(TakenOut::Mappings(all.collect())))
+}
+
+/// Forgets a pool. What lives in it stays.
+fn forget_pool(quiet: &Quiet, handle: usize) -> Option<HandedBack> {
+    let (page, mut tally) = tally(quiet)?;
+    let at = tally.pools.iter().position(|pool| pool.handle == handle)?;
+    let pool = tally.pools.swap_remove(at);
+    tally.write_rest(page, pool.device);
+    Some(HandedBack(TakenOut::Pool(pool)))
 }
 
 /// A context has gone, and all memory with it: a primary one by its device, or another by its handle.
 pub fn context_gone(device: Option<i32>, context: usize) {
-    let Some((page, mut tally)) = page().zip(tally()) else { return };
+    let quiet = Quiet::begin();
+    let Some((page, mut tally)) = tally(&quiet) else { return };
     let gone = tally.held.iter().filter(|(_, held)| match device {
         Some(device) => held.device == place(device) && held.context != 0 && !state::is_other(held.context),
         None => held.context == context,
@@ -612,25 +715,9 @@ unsafe fn from_pool(index: usize, pointer: usize, bytes: usize, pool: usize, str
     // SAFETY: the function writes one int.
     let _ =
         real_function!("cuStreamIsCapturing", fn(usize, *mut i32)).map(|ask| unsafe { ask(stream, &mut capturing) });
-    let Some(device) = state::current_device().filter(|_| capturing == 0) else { return };
-    if let Some(mut tally) = tally()
-        && !tally.pools.iter().any(|known| known.handle == pool)
-    {
-        tally.pools.push(DriverPool { handle: pool, device: place(device), live: 0, reserved: 0 });
-    }
-    // SAFETY: as above.
-    hold(index, HeldName::Pointer(unsafe { word(pointer) }), HeldKind::Pool, bytes as u64, pool);
-    let is_grown = tally().is_some_and(|tally| tally.pools.iter().any(|pool| pool.live > pool.reserved));
-    if is_grown {
-        refresh();
-    }
-}
-
-/// # Safety
-/// As above.
-pub unsafe fn pool_gone(_index: usize, args: &[usize]) {
-    if let Some(mut tally) = tally() {
-        tally.pools.retain(|pool| pool.handle != args[0]);
+    if capturing == 0 {
+        // SAFETY: as above.
+        hold(index, HeldName::Pointer(unsafe { word(pointer) }), HeldKind::Pool, bytes as u64, pool);
     }
 }
 
@@ -640,7 +727,7 @@ pub unsafe fn pool_gone(_index: usize, args: &[usize]) {
 /// As above.
 pub unsafe fn synced(_index: usize, _args: &[usize]) {
     if IS_POOL_CHANGED.swap(false, Ordering::Relaxed) {
-        refresh();
+        refresh(&Quiet::begin());
     }
 }
 
@@ -716,7 +803,8 @@ pub unsafe fn physical(index: usize, args: &[usize]) {
     // SAFETY: as above.
     let (handle, [_, _, location, device]) = unsafe { (word(args[0]), (args[2] as *const [u32; 4]).read_unaligned()) };
     if location == LOCATION_DEVICE {
-        hold_on(place(device as i32), index, HeldName::Physical(handle), HeldKind::Physical, args[1] as u64, 0);
+        let (device, name) = (place(device as i32), HeldName::Physical(handle));
+        hold_on(&Quiet::begin(), device, index, name, HeldKind::Physical, args[1] as u64, 0);
     }
 }
 
@@ -733,7 +821,7 @@ pub unsafe fn retained(_index: usize, args: &[usize]) {
 /// As above.
 pub unsafe fn mapped(_index: usize, args: &[usize]) {
     let (address, bytes, offset, handle) = (args[0], args[1], args[2], args[3]);
-    if let Some(mut tally) = tally() {
+    if let Some((_, mut tally)) = tally(&Quiet::begin()) {
         tally.mappings.insert(address, (bytes, handle));
     }
     refer(handle, offset as u64 + bytes as u64);
@@ -741,7 +829,8 @@ pub unsafe fn mapped(_index: usize, args: &[usize]) {
 
 /// Notes a reference to physical memory. What was imported has no size before it is mapped.
 fn refer(handle: usize, bytes: u64) {
-    let Some((page, mut tally)) = page().zip(tally()) else { return };
+    let quiet = Quiet::begin();
+    let Some((page, mut tally)) = tally(&quiet) else { return };
     let name = HeldName::Physical(handle);
     let Some(mut held) = tally.held.get(&name).copied() else { return };
     held.references += 1;
@@ -760,7 +849,17 @@ fn refer(handle: usize, bytes: u64) {
 /// As above.
 pub unsafe fn import(index: usize, args: &[usize]) {
     // SAFETY: as above.
-    hold(index, HeldName::Physical(unsafe { word(args[0]) }), HeldKind::Imported, 0, 0);
+    let handle = unsafe { word(args[0]) };
+    let mut properties = [0u32; 8];
+    // SAFETY: the function writes 32 bytes.
+    let asked = real_function!("cuMemGetAllocationPropertiesFromHandle", fn(*mut u32, usize))
+        .map(|ask| unsafe { ask(properties.as_mut_ptr(), handle) });
+    let [_, _, location, device, ..] = properties;
+    // What lies on another GPU is charged to its owner there.
+    let is_here = state::current_device() == Some(device as i32) && location == LOCATION_DEVICE;
+    if asked != Some(SUCCESS) || is_here {
+        hold(index, HeldName::Physical(handle), HeldKind::Imported, 0, 0);
+    }
 }
 
 /// Memory of another process, by its address here.

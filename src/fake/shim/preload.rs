@@ -245,7 +245,7 @@ fn tell_lost(call: &str, program: *const c_char, all: Texts) {
             Some(_) => line.push(b"?"),
         }
     }
-    line.push(b"\",\"parked\":false}\n");
+    line.push(b"\"}\n");
     // It waits until it is heard: the tracer does not believe a process that has ended, and this one may be about to.
     post::send(line.bytes.get(..line.length).unwrap_or_default(), None, true);
 }

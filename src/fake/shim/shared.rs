@@ -2,14 +2,18 @@
 
 use crate::c;
 use std::ffi::{CStr, c_int, c_void};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 const MFD_CLOEXEC: u32 = 1;
 const MFD_ALLOW_SEALING: u32 = 2;
 const F_ADD_SEALS: c_int = 1033;
 /// F_SEAL_SEAL, F_SEAL_SHRINK and F_SEAL_GROW: the length stays.
 const SEALS: c_int = 1 | 2 | 4;
+const RLIMIT_FSIZE: c_int = 1;
 const PROT_READ_WRITE: c_int = 3;
 const MAP_SHARED: c_int = 1;
+const MAP_PRIVATE_ANONYMOUS: c_int = 0x22;
+const MADV_WIPEONFORK: c_int = 18;
 
 #[cfg(target_arch = "x86_64")]
 const SYS_MEMFD_CREATE: i64 = 319;
@@ -18,7 +22,9 @@ const SYS_MEMFD_CREATE: i64 = 279;
 
 unsafe extern "C" {
     fn ftruncate(fd: c_int, length: i64) -> c_int;
+    fn getrlimit(resource: c_int, limits: *mut [u64; 2]) -> c_int;
     fn fcntl(fd: c_int, command: c_int, ...) -> c_int;
+    fn madvise(at: *mut c_void, bytes: usize, advice: c_int) -> c_int;
     fn mmap(at: *mut c_void, bytes: usize, prot: c_int, flags: c_int, fd: c_int, offset: i64) -> *mut c_void;
 }
 
@@ -38,9 +44,14 @@ pub const fn room<const BYTES: usize>(mark: &[u8]) -> [u8; BYTES] {
 /// Zeroed memory that another process can read through the descriptor, which the caller closes. Its length is sealed:
 /// a tracer takes no other.
 pub fn memory(name: &CStr, bytes: usize) -> Option<(*mut c_void, c_int)> {
+    let mut limits = [u64::MAX; 2];
     // SAFETY: the descriptor is ours; the mapping is of a file that has this length and that only
     // we can shorten.
     unsafe {
+        // Who makes a file longer than its limit is killed.
+        if getrlimit(RLIMIT_FSIZE, &mut limits) == 0 && limits[0] < bytes as u64 {
+            return None;
+        }
         let fd = c::syscall(SYS_MEMFD_CREATE, name.as_ptr(), MFD_CLOEXEC | MFD_ALLOW_SEALING) as c_int;
         if fd < 0 {
             return None;
@@ -54,6 +65,20 @@ pub fn memory(name: &CStr, bytes: usize) -> Option<(*mut c_void, c_int)> {
             return None;
         }
         Some((mapped, fd))
+    }
+}
+
+#[allow(dead_code, reason = "see `memory`")]
+/// A word that is 1 in this process and 0 in each child, however it was forked; null where the kernel cannot do that.
+pub fn wiped_in_children() -> *mut AtomicU32 {
+    // SAFETY: nothing is mapped over, and the word lies at the beginning of the mapping.
+    unsafe {
+        let page = mmap(std::ptr::null_mut(), c::PAGE, PROT_READ_WRITE, MAP_PRIVATE_ANONYMOUS, -1, 0);
+        if page as isize == -1 || madvise(page, c::PAGE, MADV_WIPEONFORK) != 0 {
+            return std::ptr::null_mut();
+        }
+        (*page.cast::<AtomicU32>()).store(1, Ordering::Relaxed);
+        page.cast()
     }
 }
 

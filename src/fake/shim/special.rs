@@ -297,6 +297,7 @@ macro_rules! primary {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(device: i32) -> u32 {
             let was_active = state::is_ready() && state::is_active(device);
+            memory::context_goes();
             let status = call!($text, fn(i32), device);
             after_primary($text, index($text), $change, device, was_active, status)
         }
@@ -354,6 +355,7 @@ macro_rules! destroy {
         /// As above.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(context: usize) -> u32 {
+            memory::context_goes();
             let status = call!($text, fn(usize), context);
             after(index($text), status, false);
             if status == SUCCESS && let Some(device) = state::forget_other(context) {

@@ -65,7 +65,7 @@ impl Tracer {
         for counts in self.processes.rest() {
             self.writer.write(TraceLine::Counts(counts));
         }
-        self.end_ledgers();
+        self.close_ledgers();
         let is_explained = self.processes.has_simulated_runtime();
         let mut not_seen = self.processes.not_seen(heard_all);
         let risen = self.writer.peaks.iter().filter_map(|(index, peak)| {

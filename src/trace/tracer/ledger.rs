@@ -20,6 +20,7 @@ use account::MemoryCharge;
 pub(super) use account::kind_of;
 use cuda_pitfalls_core::clock;
 use cuda_pitfalls_core::sample::Reading;
+use cuda_pitfalls_core::text::counts::counted;
 use cuda_pitfalls_instrument::supervisor::{self, is_alive};
 use page::SharedPage;
 use process::{HolderNumbers, MemoryTaker, ProcessLedger};
@@ -45,6 +46,8 @@ pub(super) struct Ledgers {
     /// Whether NVML knows processes by the PIDs that the tracer knows.
     is_listed: bool,
     tick_ns: u64,
+    /// Processes that have ended and had not told whose their memory is.
+    untold: u64,
 }
 
 impl Ledgers {
@@ -292,8 +295,17 @@ impl Tracer {
             self.write_end(pid);
             let ended = self.ledgers.processes.remove(&pid);
             if ended.is_some_and(|ledger| ledger.is_ready && !ledger.has_told) {
-                self.processes.unseen(format!("process {pid} did not tell whose its memory is"));
+                self.ledgers.untold += 1;
             }
+        }
+    }
+
+    /// Ends the last ledgers, and says of how many processes there is none.
+    pub(super) fn close_ledgers(&mut self) {
+        self.end_ledgers();
+        if self.ledgers.untold > 0 {
+            let processes = counted(self.ledgers.untold, "process");
+            self.processes.unseen(format!("{processes} did not tell whose the memory is"));
         }
     }
 

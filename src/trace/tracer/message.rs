@@ -292,7 +292,7 @@ mod tests {
 
     fn message(rest: &str) -> String {
         let call = if rest.contains("hello") { "" } else { "cuInit" };
-        format!("{{\"call\":\"{call}\",\"number\":1,\"t_ns\":1,\"tid\":1,\"pthread\":1,\"parked\":true,{rest}}}\n")
+        format!("{{\"call\":\"{call}\",\"number\":1,\"t_ns\":1,\"tid\":1,\"pthread\":1,{rest}}}\n")
     }
 
     fn is_taken(rest: &str) -> bool {

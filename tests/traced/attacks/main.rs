@@ -278,18 +278,22 @@ fn a_filter_of_system_calls_kills_no_program_and_is_said() {
     if !cfg!(target_arch = "x86_64") {
         return;
     }
-    let (ran, trace) = trace(&["--forbid", "late-mask"], &["python3", &script("attacks/filtered.py")]);
-    assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), "child 0\n"), "{ran:?}");
-    let not_seen = trace.end.expect("a whole trace").not_seen;
-    assert!(not_seen.iter().any(|why| why.contains("seccomp")), "{not_seen:?}");
+    for options in [&["--forbid", "late-mask"][..], &["--forbid", "late-mask", "--memory"]] {
+        let (ran, trace) = trace(options, &["python3", &script("attacks/filtered.py")]);
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(3), "child 0\n"), "{ran:?}");
+        let not_seen = trace.end.expect("a whole trace").not_seen;
+        assert!(not_seen.iter().any(|why| why.contains("seccomp")), "{not_seen:?}");
+    }
 }
 
 #[test]
 fn programs_are_started_from_signal_handlers_and_with_bad_pointers_as_without_a_trace() {
     let node = Node::new("h200-x2");
     for (name, says) in [("attacks/exec_in_handler.c", "failed 0\n"), ("attacks/bad_pointers.c", "wrong 0\n")] {
-        let (ran, _) = trace(&[], &[&text(node.program(name))]);
-        assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), says), "{name}: {ran:?}");
+        for options in [&[][..], &["--memory"]] {
+            let (ran, _) = trace(options, &[&text(node.program(name))]);
+            assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), says), "{name}: {ran:?}");
+        }
     }
 }
 

@@ -20,7 +20,7 @@ def connection():
 
 
 def send(what, descriptor=None):
-    message = dict(call="cuCtxCreate", number=1, t_ns=1, tid=1, pthread=1, parked=False)
+    message = dict(call="cuCtxCreate", number=1, t_ns=1, tid=1, pthread=1)
     message.update(what)
     data = (json.dumps(message) + "\n").encode()
     made = connection()

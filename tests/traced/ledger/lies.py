@@ -18,7 +18,7 @@ F_ADD_SEALS, SHRINK, GROW = 1033, 2, 4
 
 
 def send(what, descriptor=None):
-    message = dict(call="cuMemAlloc_v2", number=1, t_ns=1, tid=os.getpid(), pthread=1, parked=True, device=0, uuid=UUID)
+    message = dict(call="cuMemAlloc_v2", number=1, t_ns=1, tid=os.getpid(), pthread=1, device=0, uuid=UUID)
     message.update(what)
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(os.path.join(os.environ["CUDA_PITFALLS_TRACED"], "socket"))

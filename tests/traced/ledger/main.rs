@@ -91,6 +91,71 @@ fn everything_that_is_charged_is_shared_out_at_the_peak_and_at_the_end() {
     assert!(gpus.iter().all(|gpu| *gpu == trace.start.gpus[0].uuid), "the other GPU is not used: {gpus:?}");
 }
 
+/// The last readings of a program that ends after so many steps of `takes.py`.
+fn takes(way: &str, steps: usize) -> (String, Trace) {
+    let (ran, trace) = trace(&["--memory"], &["python3", &script("ledger/takes.py"), way, &steps.to_string()]);
+    assert_eq!(ran.code, Some(0), "{way} {steps}: {ran:?}");
+    (ran.stdout, trace)
+}
+
+#[test]
+fn what_is_taken_and_given_back_comes_to_what_nvml_charges_after_each_step() {
+    for way in ["blocks", "mappings", "contexts", "pools"] {
+        for steps in 1.. {
+            let (printed, trace) = takes(way, steps);
+            let all = ledgers(&trace);
+            let (end, held) = all.last().expect("a reading");
+            assert_eq!(end.why, LedgerReason::End, "{way} {steps}");
+            let mut kinds: BTreeMap<String, u64> = BTreeMap::new();
+            for ((kind, _), bytes) in by_line(&trace, held) {
+                *kinds.entry(format!("{kind:?}").to_lowercase()).or_default() += bytes;
+            }
+            let said: Vec<&str> = printed.split_whitespace().collect();
+            let [kind, bytes, place] = said.as_slice() else { panic!("{printed}") };
+            let found = kinds.get(*kind).copied().unwrap_or_default();
+            assert_eq!(found.to_string(), *bytes, "{way} {steps}: {kinds:?}");
+            // The simulated driver does not say what a pool has reserved.
+            if way != "pools" {
+                assert_eq!(Some(kinds.values().sum()), end.own_bytes, "{way} {steps}: {kinds:?}");
+            }
+            if *place == "last" {
+                break;
+            }
+        }
+    }
+}
+
+/// The ways of `disturbed.c`, and how it ends and what it prints.
+const DISTURBED: [(&str, i32, &str); 6] = [
+    ("threads", 0, "failed 0\n"),
+    ("forks", 0, "failed 0\n"),
+    ("handler", 0, "failed 0\n"),
+    ("exit", 7, ""),
+    ("unloads", 9, ""),
+    ("limit", 0, "failed 0\n"),
+];
+
+#[test]
+fn a_program_that_is_disturbed_while_it_allocates_ends_as_it_would() {
+    let node = Node::new("h200-x2");
+    let program = node.program("ledger/disturbed.c");
+    for (way, code, says) in DISTURBED {
+        let mut alone = node.command(&program);
+        alone.arg(way);
+        for ran in [node.run(alone), trace(&["--memory"], &[&text(program.clone()), way]).0] {
+            assert_eq!((ran.code, ran.stdout.as_str()), (Some(code), says), "{way}: {ran:?}");
+        }
+    }
+}
+
+#[test]
+fn a_page_that_the_program_has_written_on_harms_nobody() {
+    let node = Node::new("h200-x2");
+    let (ran, trace) = trace(&["--memory"], &[&text(node.program("ledger/disturbed.c")), "scribbles"]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (Some(0), "failed 0\n"), "{ran:?}");
+    assert!(trace.end.is_some() && !trace.ledger.is_empty());
+}
+
 #[test]
 fn the_end_of_a_process_is_its_last_reading_however_it_ends() {
     for (way, code) in [("killed", None), ("exec", Some(0)), ("fork", Some(0))] {

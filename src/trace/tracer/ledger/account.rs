@@ -1,6 +1,6 @@
 //! What a process holds on one GPU, and when that is written. Nothing here reads or writes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::{Held, LedgerReading, LedgerReason, MemoryKind};
 
@@ -86,13 +86,18 @@ struct CallGrowth {
     bytes: u64,
 }
 
+/// The holder to which a context was charged, and how much.
+type ContextGrowth = (u32, u64);
+
 /// A process on one GPU.
 #[derive(Default)]
 pub(super) struct GpuAccount {
     /// In the order in which the calls were made.
     grown: Vec<CallGrowth>,
-    /// The contexts there: whether it is the primary one, and the handle of any other.
-    contexts: BTreeSet<(bool, u64)>,
+    /// The contexts there: whether it is the primary one, and the handle of any other; with what its call took.
+    contexts: BTreeMap<(bool, u64), ContextGrowth>,
+    /// What a call took for a context that is not known yet.
+    made: ContextGrowth,
     pub(super) charge: MemoryCharge,
     /// What the page says that is held, by holder.
     paged: BTreeMap<u32, (u64, Option<u64>)>,
@@ -154,6 +159,9 @@ impl GpuAccount {
 
     /// Charges a call with what it took in the driver.
     pub(super) fn grow(&mut self, holder: u32, kind: MemoryKind, bytes: u64) {
+        if kind == MemoryKind::Context {
+            self.made = (holder, bytes);
+        }
         let same = self.grown.iter_mut().find(|grown| grown.holder == holder);
         match same {
             Some(grown) => grown.bytes = grown.bytes.saturating_add(bytes),
@@ -171,12 +179,16 @@ impl GpuAccount {
     }
 
     pub(super) fn make_context(&mut self, is_primary: bool, handle: u64) {
-        self.contexts.insert((is_primary, if is_primary { 0 } else { handle }));
+        self.contexts.insert((is_primary, if is_primary { 0 } else { handle }), std::mem::take(&mut self.made));
     }
 
-    /// A context has gone. With the last one goes what calls took in the driver.
+    /// A context has gone, and what its call took. With the last one goes what any call took in the driver.
     pub(super) fn end_context(&mut self, is_primary: bool, handle: u64) {
-        self.contexts.remove(&(is_primary, if is_primary { 0 } else { handle }));
+        let ended = self.contexts.remove(&(is_primary, if is_primary { 0 } else { handle }));
+        let (holder, bytes) = ended.unwrap_or_default();
+        for grown in self.grown.iter_mut().filter(|grown| grown.holder == holder) {
+            grown.bytes = grown.bytes.saturating_sub(bytes);
+        }
         if self.contexts.is_empty() {
             self.grown.clear();
         }
@@ -354,13 +366,19 @@ mod tests {
     #[test]
     fn with_the_last_context_goes_what_the_driver_took() {
         let mut account = GpuAccount::default();
-        account.make_context(true, 5);
-        account.make_context(false, 6);
         account.grow(1, MemoryKind::Context, 500 * MIB);
-        account.end_context(true, 0);
-        assert_eq!(account.attributed_bytes(), 500 * MIB);
-        account.end_context(false, 6);
-        assert_eq!(account.attributed_bytes(), 0);
+        account.make_context(true, 5);
+        account.grow(2, MemoryKind::Code, MIB);
+        for handle in [6, 7] {
+            account.grow(3, MemoryKind::Context, 400 * MIB);
+            account.make_context(false, handle);
+        }
+        // Nobody knows what this one took.
+        account.make_context(false, 8);
+        for (ended, left) in [((true, 0), 801), ((false, 6), 401), ((false, 8), 401), ((false, 7), 0)] {
+            account.end_context(ended.0, ended.1);
+            assert_eq!(account.attributed_bytes(), left * MIB, "{ended:?}");
+        }
     }
 
     #[test]
