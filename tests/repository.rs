@@ -125,12 +125,12 @@ const BUDGET: [(&str, Lines); 11] = [
     ("src/answers", Lines { code: 12_118, tests: 3_721, all: 20_199 }),
     ("src/calls", Lines { code: 1_160, tests: 157, all: 1_704 }),
     ("src/core", Lines { code: 10_796, tests: 3_815, all: 19_027 }),
-    ("src/fake", Lines { code: 7_221, tests: 489, all: 10_383 }),
+    ("src/fake", Lines { code: 7_883, tests: 489, all: 11_296 }),
     ("src/instrument", Lines { code: 5_172, tests: 472, all: 7_302 }),
     ("src/program", Lines { code: 7_236, tests: 415, all: 9_608 }),
     ("src/render", Lines { code: 10_164, tests: 3_589, all: 16_433 }),
     ("src/trace", Lines { code: 7_326, tests: 2_977, all: 13_033 }),
-    ("tests", Lines { code: 0, tests: 12_782, all: 15_136 }),
+    ("tests", Lines { code: 0, tests: 12_967, all: 15_359 }),
     ("xtask", Lines { code: 3_637, tests: 488, all: 5_086 }),
 ];
 
