@@ -67,7 +67,7 @@ fn context_in_words(held: &HeldGpu) -> Option<Block> {
     let rest = match rest {
         0 => "so there is little else".to_owned(),
         rest => format!(
-            "whose the other {} are cannot be seen from outside: `cuda-pitfalls trace --memory -- COMMAND` says it, by \
+            "what the other {} are cannot be seen from outside: `cuda-pitfalls trace --memory -- COMMAND` says it, by \
              owner and line",
             units::bytes(rest)
         ),
@@ -153,6 +153,7 @@ fn unread(seen: &ProcessExamination) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cuda_pitfalls_answers::known::ContextCost;
     use cuda_pitfalls_core::examination::ProcessLibrary;
 
     #[test]
@@ -160,5 +161,28 @@ mod tests {
         let library = ProcessLibrary { library: "libnvidia-ml".into(), path: "/nvml".into(), is_deleted: false };
         let seen = ProcessExamination { libraries: Some(vec![library]), ..ProcessExamination::default() };
         assert!(text(&seen, &ProcessFindings::default(), 80).contains("\nlibnvidia-ml /nvml\n"));
+    }
+
+    #[test]
+    fn of_the_memory_of_a_process_its_context_is_told_and_no_more_is_guessed() {
+        let (gpu, driver) = ("NVIDIA H100 80GB HBM3".to_owned(), "580.159.04".to_owned());
+        let context = Some(ContextCost { gpu, driver, bytes: 500 << 20, calibrations: 3 });
+        let held = HeldGpu {
+            index: 0,
+            device_minor: None,
+            uuid: "GPU-1".into(),
+            used_bytes: Some(600 << 20),
+            context,
+            busy_percent: None,
+        };
+        let told = |used_bytes| {
+            let contexts = vec![HeldGpu { used_bytes, ..held.clone() }];
+            let found = ProcessFindings { contexts, ..ProcessFindings::default() };
+            let told = text(&ProcessExamination::default(), &found, 80);
+            told.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert!(told(Some(600 << 20)).contains("what the other 100 MiB are cannot be seen from outside"));
+        assert!(told(Some(500 << 20)).contains("a context takes 500 MiB on NVIDIA H100 80GB HBM3"));
+        assert!(!told(None).contains("takes"), "NVML does not say how much it has");
     }
 }
