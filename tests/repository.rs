@@ -128,7 +128,7 @@ const BUDGET: [(&str, Lines); 11] = [
     ("src/fake", Lines { code: 7_883, tests: 489, all: 11_296 }),
     ("src/instrument", Lines { code: 5_172, tests: 472, all: 7_302 }),
     ("src/program", Lines { code: 7_236, tests: 415, all: 9_608 }),
-    ("src/render", Lines { code: 10_164, tests: 3_589, all: 16_433 }),
+    ("src/render", Lines { code: 10_164, tests: 3_612, all: 16_457 }),
     ("src/trace", Lines { code: 7_326, tests: 2_977, all: 13_033 }),
     ("tests", Lines { code: 0, tests: 12_967, all: 15_359 }),
     ("xtask", Lines { code: 3_637, tests: 488, all: 5_086 }),
