@@ -97,6 +97,13 @@ struct TakingPlace {
     callers: u64,
 }
 
+impl TakingPlace {
+    /// The place from which a wrapper was called, whose frame has these arguments.
+    fn new(kind: HeldKind, device: usize, index: usize, args: &[usize]) -> Self {
+        TakingPlace { kind, device, index, callers: caller::fingerprint(args.as_ptr() as usize) }
+    }
+}
+
 /// By what an allocation is known. Addresses and handles are numbers that may be the same.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum HeldName {
@@ -361,15 +368,15 @@ unsafe fn word(address: usize) -> usize {
 }
 
 /// Notes an allocation on the device of the current context.
-fn hold(index: usize, name: HeldName, kind: HeldKind, bytes: u64, pool: usize) {
+fn hold(index: usize, args: &[usize], name: HeldName, kind: HeldKind, bytes: u64, pool: usize) {
     let quiet = Quiet::begin();
     if let Some(device) = state::current_device() {
-        hold_on(&quiet, place(device), index, name, kind, bytes, pool);
+        hold_at(&quiet, TakingPlace::new(kind, place(device), index, args), name, bytes, pool);
     }
 }
 
-fn hold_on(quiet: &Quiet, device: usize, index: usize, name: HeldName, kind: HeldKind, bytes: u64, pool: usize) {
-    let callers = caller::fingerprint();
+fn hold_at(quiet: &Quiet, place: TakingPlace, name: HeldName, bytes: u64, pool: usize) {
+    let TakingPlace { kind, device, index, .. } = place;
     // Physical memory and that of pools outlives contexts.
     let outlives = matches!(name, HeldName::Physical(_)) || kind == HeldKind::Pool;
     let context = if outlives { 0 } else { current_context() };
@@ -380,7 +387,7 @@ fn hold_on(quiet: &Quiet, device: usize, index: usize, name: HeldName, kind: Hel
     // It was given back on a way that is not seen.
     tally.give_back(page, name);
     let new = tally.places.len();
-    let row = *tally.places.entry(TakingPlace { kind, device, index, callers }).or_insert(new.min(OWN_ROWS));
+    let row = *tally.places.entry(place).or_insert(new.min(OWN_ROWS));
     let is_new = row == new && row < OWN_ROWS;
     let row = if row < OWN_ROWS { row } else { OWN_ROWS + device };
     if new > OWN_ROWS + ROWS {
@@ -670,14 +677,14 @@ pub fn context_gone(device: Option<i32>, context: usize) {
 /// The arguments are those of a call that succeeded; so everywhere below.
 pub unsafe fn alloc(index: usize, args: &[usize]) {
     // SAFETY: the caller vouches for it; so everywhere below.
-    hold(index, HeldName::Pointer(unsafe { word(args[0]) }), HeldKind::Allocation, args[1] as u64, 0);
+    hold(index, args, HeldName::Pointer(unsafe { word(args[0]) }), HeldKind::Allocation, args[1] as u64, 0);
 }
 
 /// # Safety
 /// As above.
 pub unsafe fn managed(index: usize, args: &[usize]) {
     // SAFETY: as above.
-    hold(index, HeldName::Pointer(unsafe { word(args[0]) }), HeldKind::Managed, args[1] as u64, 0);
+    hold(index, args, HeldName::Pointer(unsafe { word(args[0]) }), HeldKind::Managed, args[1] as u64, 0);
 }
 
 /// # Safety
@@ -685,7 +692,7 @@ pub unsafe fn managed(index: usize, args: &[usize]) {
 pub unsafe fn pitch(index: usize, args: &[usize]) {
     // SAFETY: as above.
     let (pointer, pitch) = unsafe { (word(args[0]), word(args[1])) };
-    hold(index, HeldName::Pointer(pointer), HeldKind::Allocation, pitch.saturating_mul(args[3]) as u64, 0);
+    hold(index, args, HeldName::Pointer(pointer), HeldKind::Allocation, pitch.saturating_mul(args[3]) as u64, 0);
 }
 
 /// From the current pool of the stream's device.
@@ -698,26 +705,26 @@ pub unsafe fn pool(index: usize, args: &[usize]) {
     // SAFETY: the function writes one pointer.
     let _ = real_function!("cuDeviceGetMemPool", fn(*mut usize, i32)).map(|ask| unsafe { ask(&mut pool, device) });
     // SAFETY: as above.
-    unsafe { from_pool(index, args[0], args[1], pool, args[2]) };
+    unsafe { from_pool(index, args, pool, args[2]) };
 }
 
 /// # Safety
 /// As above.
 pub unsafe fn named_pool(index: usize, args: &[usize]) {
     // SAFETY: as above.
-    unsafe { from_pool(index, args[0], args[1], args[2], args[3]) };
+    unsafe { from_pool(index, args, args[2], args[3]) };
 }
 
 /// # Safety
 /// As above.
-unsafe fn from_pool(index: usize, pointer: usize, bytes: usize, pool: usize, stream: usize) {
+unsafe fn from_pool(index: usize, args: &[usize], pool: usize, stream: usize) {
     let mut capturing = 0i32;
     // SAFETY: the function writes one int.
     let _ =
         real_function!("cuStreamIsCapturing", fn(usize, *mut i32)).map(|ask| unsafe { ask(stream, &mut capturing) });
     if capturing == 0 {
         // SAFETY: as above.
-        hold(index, HeldName::Pointer(unsafe { word(pointer) }), HeldKind::Pool, bytes as u64, pool);
+        hold(index, args, HeldName::Pointer(unsafe { word(args[0]) }), HeldKind::Pool, args[1] as u64, pool);
     }
 }
 
@@ -784,7 +791,7 @@ pub unsafe fn array(index: usize, args: &[usize]) {
     let (handle, flat) = unsafe { (word(args[0]), (args[1] as *const ArrayDescriptor).read_unaligned()) };
     let ArrayDescriptor { width, height, format, channels } = flat;
     let bytes = VolumeDescriptor { width, height, depth: 1, format, channels, flags: 0 }.bytes(1);
-    hold(index, HeldName::Array(handle), HeldKind::Array, bytes, 0);
+    hold(index, args, HeldName::Array(handle), HeldKind::Array, bytes, 0);
 }
 
 /// # Safety
@@ -793,7 +800,7 @@ pub unsafe fn array_3d(index: usize, args: &[usize]) {
     // SAFETY: as above.
     let (handle, descriptor) = unsafe { (word(args[0]), (args[1] as *const VolumeDescriptor).read_unaligned()) };
     let levels = args.get(2).map_or(1, |levels| *levels as u32);
-    hold(index, HeldName::Array(handle), HeldKind::Array, descriptor.bytes(levels), 0);
+    hold(index, args, HeldName::Array(handle), HeldKind::Array, descriptor.bytes(levels), 0);
 }
 
 /// # Safety
@@ -803,8 +810,9 @@ pub unsafe fn physical(index: usize, args: &[usize]) {
     // SAFETY: as above.
     let (handle, [_, _, location, device]) = unsafe { (word(args[0]), (args[2] as *const [u32; 4]).read_unaligned()) };
     if location == LOCATION_DEVICE {
-        let (device, name) = (place(device as i32), HeldName::Physical(handle));
-        hold_on(&Quiet::begin(), device, index, name, HeldKind::Physical, args[1] as u64, 0);
+        let quiet = Quiet::begin();
+        let place = TakingPlace::new(HeldKind::Physical, place(device as i32), index, args);
+        hold_at(&quiet, place, HeldName::Physical(handle), args[1] as u64, 0);
     }
 }
 
@@ -858,7 +866,7 @@ pub unsafe fn import(index: usize, args: &[usize]) {
     // What lies on another GPU is charged to its owner there.
     let is_here = state::current_device() == Some(device as i32) && location == LOCATION_DEVICE;
     if asked != Some(SUCCESS) || is_here {
-        hold(index, HeldName::Physical(handle), HeldKind::Imported, 0, 0);
+        hold(index, args, HeldName::Physical(handle), HeldKind::Imported, 0, 0);
     }
 }
 
@@ -873,7 +881,7 @@ pub unsafe fn opened(index: usize, args: &[usize]) {
     // SAFETY: the function writes two words.
     let _ = real_function!("cuMemGetAddressRange_v2", fn(*mut usize, *mut usize, usize))
         .map(|ask| unsafe { ask(&mut start, &mut bytes, pointer) });
-    hold(index, HeldName::Pointer(pointer), HeldKind::Imported, bytes as u64, 0);
+    hold(index, args, HeldName::Pointer(pointer), HeldKind::Imported, bytes as u64, 0);
 }
 
 /// `CUDA_EXTERNAL_MEMORY_HANDLE_DESC`, whose size stands behind the type and the handle.
@@ -883,7 +891,7 @@ pub unsafe fn opened(index: usize, args: &[usize]) {
 pub unsafe fn external(index: usize, args: &[usize]) {
     // SAFETY: as above.
     let (handle, bytes) = unsafe { (word(args[0]), word(args[1] + 24)) };
-    hold(index, HeldName::External(handle), HeldKind::Imported, bytes as u64, 0);
+    hold(index, args, HeldName::External(handle), HeldKind::Imported, bytes as u64, 0);
 }
 
 /// Whether what a call has taken is noted.
