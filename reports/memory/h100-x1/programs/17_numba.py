@@ -1,5 +1,9 @@
 """Numba: arrays of the device, and a kernel."""
 import numpy
+
+# numba-cuda 0.30 uses a name that NumPy 2.5 no longer has.
+if not hasattr(numpy, "row_stack"):
+    numpy.row_stack = numpy.vstack
 from common import MIB, deadline, rounds, say
 from numba import cuda
 
