@@ -61,6 +61,17 @@ impl Node {
     }
 }
 
+/// A program in Python that makes a context and allocates 64 MiB, without a look at what it is told.
+pub(crate) const MAKES_A_CONTEXT: &str = "
+import ctypes
+cuda = ctypes.CDLL('libcuda.so.1')
+context, memory = ctypes.c_void_p(), ctypes.c_uint64()
+cuda.cuInit(0)
+cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+cuda.cuCtxSetCurrent(context)
+cuda.cuMemAlloc_v2(ctypes.byref(memory), ctypes.c_size_t(64 << 20))
+";
+
 /// What the tracer says of a thread that it did not look at in time.
 pub(crate) const LATE: &str = "within two seconds";
 

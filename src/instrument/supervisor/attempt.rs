@@ -246,7 +246,11 @@ fn reap(talk: Conversation, before: &Beforehand, sampler: Option<i32>, recording
     recording.overhead_ns = recording.wall_ns.saturating_sub(in_calls.sum());
     recording.pid = child.pid.as_raw_nonzero().get() as u32;
     recording.events = events;
-    recording.system_calls = watch.map(Watch::finish).unwrap_or_default();
+    let (calls, fault) = watch.map(Watch::finish).unwrap_or_default();
+    recording.system_calls = calls;
+    if let Some(fault) = fault {
+        incident(recording, Reason::Unobservable, fault);
+    }
     (recording.stdout_bytes, recording.stdout_tail) = child.stdout.map(Tail::finish).unwrap_or_default();
     (_, recording.stderr_tail) = child.stderr.map(Tail::finish).unwrap_or_default();
 }

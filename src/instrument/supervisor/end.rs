@@ -31,7 +31,8 @@ pub(super) const SHORT_GRACE_MS: u64 = 100;
 /// # Errors
 /// The system refused.
 pub fn adopt_orphans() -> Result<(), SupervisorError> {
-    set_child_subreaper(Some(getpid())).map_err(|error| SupervisorError::system(error.into()))
+    set_child_subreaper(Some(getpid()))
+        .map_err(|error| SupervisorError::Unwatched(format!("prctl(PR_SET_CHILD_SUBREAPER) is refused ({error})")))
 }
 
 /// Waits for the end of a process, at most this many milliseconds. False if it still runs.

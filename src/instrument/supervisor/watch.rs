@@ -6,7 +6,7 @@
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -44,6 +44,8 @@ struct WatchedRules {
     /// Private folders of the run, and what a recording calls them.
     private: Vec<(PathBuf, &'static str)>,
     program: PathBuf,
+    /// Whether the memory of a process with a filter could be read, or the error.
+    is_readable: OnceLock<Result<(), std::io::Error>>,
 }
 
 impl Watch {
@@ -53,7 +55,7 @@ impl Watch {
         let private = vec![(home.to_path_buf(), "~"), (links.to_path_buf(), "~/libraries")];
         let seen = Mutex::new(vec![StepSystemCalls::default()]);
         let program = program.canonicalize().unwrap_or_else(|_| program.to_path_buf());
-        let shared = WatchedRules { rules: Mutex::default(), seen, private, program };
+        let shared = WatchedRules { rules: Mutex::default(), seen, private, program, is_readable: OnceLock::new() };
         Ok(Watch { shared: Arc::new(shared), threads: Vec::new(), stop: Arc::new(stop) })
     }
 
@@ -77,12 +79,20 @@ impl Watch {
         Ok(())
     }
 
-    /// What was seen, without steps that made no system call.
-    pub(super) fn finish(self) -> Vec<StepSystemCalls> {
+    /// What was seen, without steps that made no system call; and why what a step refuses was not refused, if so.
+    pub(super) fn finish(self) -> (Vec<StepSystemCalls>, Option<String>) {
         let shared = self.shared.clone();
+        let is_filtered = !self.threads.is_empty() || lock(&shared.rules).is_empty();
         drop(self);
         let seen = std::mem::take(&mut *lock(&shared.seen));
-        seen.into_iter().filter(|step| !step.calls.is_empty()).collect()
+        let fault = match shared.is_readable.get() {
+            _ if !is_filtered => {
+                Some("no process took the filter: the kernel, or a sandbox around it, refused".to_string())
+            }
+            Some(Err(error)) => Some(format!("the memory of a process with a filter cannot be read: {error}")),
+            Some(Ok(())) | None => None,
+        };
+        (seen.into_iter().filter(|step| !step.calls.is_empty()).collect(), fault)
     }
 }
 
@@ -137,6 +147,14 @@ impl WatchedRules {
         // SAFETY: the kernel fills in the struct. It fails if the process ended meanwhile.
         if unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_RECV, &raw mut asked) } != 0 {
             return;
+        }
+        // The instruction that made the call is there to be read.
+        if self.is_readable.get().is_none() {
+            let is_read = read(asked.pid, asked.data.instruction_pointer as usize, &mut [0]);
+            let error = std::io::Error::last_os_error();
+            if is_read.is_some() || error.raw_os_error() != Some(libc::ESRCH) {
+                let _ = self.is_readable.set(is_read.map(drop).ok_or(error));
+            }
         }
         let error = Sysno::new(asked.data.nr as usize).and_then(|call| self.decide(&asked, call));
         let let_pass = libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE as u32;
@@ -315,7 +333,7 @@ mod tests {
         let mut watch = Watch::new(Path::new("/x"), Path::new("/home"), Path::new("/links")).unwrap();
         watch.threads.push(std::thread::spawn(|| std::thread::sleep(Duration::from_secs(60))));
         let begun = clock::running_ns();
-        assert!(watch.finish().is_empty());
+        assert!(watch.finish().0.is_empty());
         assert!(clock::running_ns() - begun < 30_000_000_000);
     }
 

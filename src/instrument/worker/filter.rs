@@ -20,14 +20,17 @@ const ARCHITECTURE: u32 = 0xC000_00B7;
 const MESSAGES: [i64; 6] =
     [libc::SYS_read, libc::SYS_write, libc::SYS_sendto, libc::SYS_recvfrom, libc::SYS_sendmsg, libc::SYS_recvmsg];
 
-/// What is missing for a filter; `None` if the kernel can send system calls to another process.
+/// The system calls go to another process. The newest of these is of Linux 5.7, as letting a call pass is of 5.5.
+const FLAGS: libc::c_ulong =
+    libc::SECCOMP_FILTER_FLAG_NEW_LISTENER | libc::SECCOMP_FILTER_FLAG_TSYNC | libc::SECCOMP_FILTER_FLAG_TSYNC_ESRCH;
+
+/// What is missing for a filter; `None` if the kernel can send system calls to another process. It looks at the flags
+/// before it looks for a program.
 pub(super) fn missing() -> Option<String> {
-    // SAFETY: the kernel writes three 16-bit numbers.
-    let known = unsafe {
-        let mut sizes = std::mem::zeroed::<libc::seccomp_notif_sizes>();
-        libc::syscall(libc::SYS_seccomp, libc::SECCOMP_GET_NOTIF_SIZES, 0, &raw mut sizes)
-    };
-    (known != 0).then(|| "seccomp user notification (Linux 5.7)".to_string())
+    let nothing = std::ptr::null::<libc::sock_fprog>();
+    // SAFETY: no filter is installed: the kernel finds no program.
+    unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, FLAGS, nothing) };
+    (errno() != i64::from(libc::EFAULT)).then(|| "seccomp user notification (Linux 5.7)".to_string())
 }
 
 /// Puts a filter on this process for the program that it is about to become, which has the channel at this descriptor.
@@ -56,12 +59,9 @@ pub(super) fn install(channel: &Channel, set_aside: &[RawFd]) -> Result<(), i64>
     message.push(b'\n');
     rustix::thread::set_no_new_privs(true).map_err(|error| i64::from(error.raw_os_error()))?;
     let program = libc::sock_fprog { len: u16::try_from(filter.len()).map_err(|_| 7i64)?, filter: filter.as_mut_ptr() };
-    let flags = libc::SECCOMP_FILTER_FLAG_NEW_LISTENER
-        | libc::SECCOMP_FILTER_FLAG_TSYNC
-        | libc::SECCOMP_FILTER_FLAG_TSYNC_ESRCH;
     // SAFETY: the program lives until the call returns.
     let listener =
-        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const program) };
+        unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, FLAGS, &raw const program) };
     if listener < 0 {
         // A process of which a parent has a filter inherits it, and cannot have another one.
         return if errno() == i64::from(libc::EBUSY) { Ok(()) } else { Err(errno()) };
