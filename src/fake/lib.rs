@@ -26,12 +26,16 @@ pub const QUESTIONS: &[&str] = &include!(concat!(env!("OUT_DIR"), "/questions.rs
 pub const LACKING: &[&str] = &include!(concat!(env!("OUT_DIR"), "/lacking.rs"));
 
 /// The simulated machines: name and description.
-pub const MACHINES: [(&str, &str); 5] = [
+pub const MACHINES: [(&str, &str); 9] = [
     ("h200-x1", include_str!("machines/h200-x1.toml")),
     ("h200-x2", include_str!("machines/h200-x2.toml")),
     ("h200-x4", include_str!("machines/h200-x4.toml")),
     ("h200-x8", include_str!("machines/h200-x8.toml")),
     ("mixed-pair", include_str!("machines/mixed-pair.toml")),
+    ("gb10", include_str!("machines/gb10.toml")),
+    ("thor", include_str!("machines/thor.toml")),
+    ("mig", include_str!("machines/mig.toml")),
+    ("gh200", include_str!("machines/gh200.toml")),
 ];
 
 /// Whether a variable matters: the driver, the runtime or a framework on the way to them reads it.

@@ -33,7 +33,8 @@ impl SimulatedMachine {
         let holdings = self.table.holdings(gpu);
         let others = holdings.iter().filter(|holding| holding.used_bytes > 0).count().saturating_sub(1) as u64;
         let all: u64 = holdings.iter().map(|holding| holding.used_bytes + holding.borrowed_bytes).sum();
-        all.saturating_sub(others * self.gpu(gpu).init_bytes)
+        let used = all.saturating_sub(others * self.gpu(gpu).init_bytes);
+        if self.gpu(gpu).keeps_memory { self.table.peak(gpu, used) } else { used }
     }
 }
 

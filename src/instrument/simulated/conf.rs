@@ -15,7 +15,7 @@ pub(super) fn text(machine: &str, node: &Description) -> Result<String, String> 
         let model = node.model(index, gpu)?;
         let (major, minor) = model.capability()?;
         let own = json!({
-            "uuid": gpu.uuid, "pci_bus_id": gpu.pci_bus_id, "context_listed_bytes": model.listed(),
+            "uuid": gpu.uuid, "cuda_uuid": gpu.cuda_uuid.as_ref().unwrap_or(&gpu.uuid), "pci_bus_id": gpu.pci_bus_id, "context_listed_bytes": model.listed(),
             "capability_major": major, "capability_minor": minor,
         });
         let all = fields(json!(model)).into_iter().chain(fields(own));

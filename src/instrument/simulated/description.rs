@@ -76,6 +76,20 @@ pub(super) struct Model {
     pub peer_group: u32,
     pub mig_capable: bool,
     pub persistence_mode: bool,
+    /// Whether NVML says that MIG is on. CUDA's side has no instances.
+    #[serde(default)]
+    pub mig_enabled: bool,
+    /// What NVML's memory queries return, and its lists of processes; 3 is `NVML_ERROR_NOT_SUPPORTED`.
+    #[serde(default)]
+    pub memory_status: u32,
+    #[serde(default)]
+    pub processes_status: u32,
+    /// Whether its lists have no memory of a process.
+    #[serde(default)]
+    pub processes_without_bytes: bool,
+    /// Whether memory that was taken once counts as used for ever.
+    #[serde(default)]
+    pub keeps_memory: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -84,6 +98,8 @@ pub(super) struct DescribedGpu {
     pub model: String,
     pub uuid: String,
     pub pci_bus_id: String,
+    /// The UUID that CUDA has for it, if that is not NVML's: of a MIG instance.
+    pub cuda_uuid: Option<String>,
 }
 
 fn mib<const N: u64>() -> u64 {
@@ -134,6 +150,7 @@ impl Description {
     fn has_place(&self, index: usize, gpu: &DescribedGpu) -> Result<(), String> {
         self.model(index, gpu)?;
         is_uuid(&gpu.uuid)?;
+        gpu.cuda_uuid.as_deref().map_or(Ok(()), is_uuid)?;
         is_pci_bus_id(&gpu.pci_bus_id)?;
         let before = self.gpu.get(..index).unwrap_or_default();
         if before.iter().any(|other| other.uuid == gpu.uuid) {

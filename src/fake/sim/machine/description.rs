@@ -63,7 +63,7 @@ impl Fields<'_> {
         let own = Fields(own.collect());
         let uuid = own.text("uuid")?;
         Some(SimulatedGpu {
-            uuid_bytes: uuid_bytes(&uuid)?,
+            uuid_bytes: uuid_bytes(&own.text("cuda_uuid")?)?,
             uuid,
             name: own.text("name")?,
             total_bytes: own.number("total_bytes")?,
@@ -84,6 +84,11 @@ impl Fields<'_> {
             peer_group: own.number("peer_group")?,
             mig_capable: own.number("mig_capable")?,
             persistence_mode: own.number("persistence_mode")?,
+            mig_enabled: own.number("mig_enabled")?,
+            memory_status: own.number("memory_status")?,
+            processes_status: own.number("processes_status")?,
+            processes_without_bytes: own.number("processes_without_bytes")?,
+            keeps_memory: own.number("keeps_memory")?,
         })
     }
 }

@@ -24,6 +24,11 @@ pub struct SimulatedGpu {
     pub peer_group: u32,
     pub mig_capable: bool,
     pub persistence_mode: bool,
+    pub mig_enabled: bool,
+    pub memory_status: u32,
+    pub processes_status: u32,
+    pub processes_without_bytes: bool,
+    pub keeps_memory: bool,
 }
 
 /// A PCI address.
@@ -113,6 +118,11 @@ pub mod sample {
             peer_group: 1,
             mig_capable: true,
             persistence_mode: true,
+            mig_enabled: false,
+            memory_status: 0,
+            processes_status: 0,
+            processes_without_bytes: false,
+            keeps_memory: false,
         }
     }
 }

@@ -28,6 +28,7 @@ pub struct Slot {
 pub struct MachineTable {
     slots: [Slot; SLOTS],
     records: [Record; RECORDS],
+    peaks_bytes: [AtomicU64; MAX_GPUS],
 }
 
 /// Set while a new owner clears the numbers of a dead one, so that no reader counts them as the new owner's.
@@ -106,6 +107,11 @@ impl MachineTable {
             }
         }
         found
+    }
+
+    /// The most that a GPU was asked to count as used, now that it is so much.
+    pub fn peak(&self, gpu: usize, used_bytes: u64) -> u64 {
+        self.peaks_bytes[gpu].fetch_max(used_bytes, Ordering::AcqRel).max(used_bytes)
     }
 
     /// Takes a record for memory that a process exports; `None` when all are in use.

@@ -85,15 +85,15 @@ symbols! {
         if !gpu.mig_capable {
             return Err(NOT_SUPPORTED);
         }
-        put(&current, 0)?;
-        put(&pending, 0)
+        put(&current, u32::from(gpu.mig_enabled))?;
+        put(&pending, u32::from(gpu.mig_enabled))
     });
 
     fn nvmlDeviceIsMigDeviceHandle(device: u64, answer: Out<u32>) = call_on(device, |_, _, _| put(&answer, 0));
 
-    /// No kernel runs, and nothing is copied by a GPU.
+    /// No kernel runs, and nothing is copied by a GPU. With MIG it is not supported (NVML API Reference).
     fn nvmlDeviceGetUtilizationRates(device: u64, percent: Out<[u32; 2]>) =
-        call_on(device, |_, _, _| put(&percent, [0, 0]));
+        call_on(device, |_, _, gpu| if gpu.mig_enabled { Err(NOT_SUPPORTED) } else { put(&percent, [0, 0]) });
 
     fn nvmlDeviceGetEncoderUtilization(device: u64, percent: Out<u32>, period_us: Out<u32>) =
         idle(device, &percent, &period_us);

@@ -35,16 +35,21 @@ pub struct ProcessInfo {
     compute_instance: u32,
 }
 
+/// `NVML_VALUE_NOT_AVAILABLE`.
+const NOT_AVAILABLE: u64 = u64::MAX;
+
 /// Instance ids of a GPU that is not divided.
 const NO_INSTANCE: u32 = u32::MAX;
 
 symbols! {
     fn nvmlDeviceGetMemoryInfo(device: u64, memory: Out<MemoryInfo>) = call_on(device, |machine, index, gpu| {
+        answered(gpu.memory_status)?;
         let used = machine.used_bytes(index) + gpu.reserved_bytes;
         put(&memory, MemoryInfo { total: gpu.total_bytes, free: gpu.total_bytes.saturating_sub(used), used })
     });
 
     fn nvmlDeviceGetMemoryInfo_v2(device: u64, memory: Out<MemoryV2>) = call_on(device, |machine, index, gpu| {
+        answered(gpu.memory_status)?;
         // SAFETY: the caller passes a structure that begins with a version, or null.
         let version = unsafe { memory.cast::<u32>() }.read().map_err(|_| INVALID_ARGUMENT)?;
         if version != MEMORY_V2 {
@@ -64,16 +69,22 @@ symbols! {
 
     /// No process draws on a simulated GPU.
     fn nvmlDeviceGetGraphicsRunningProcesses_v3(device: u64, count: Out<u32>, _infos: Out<ProcessInfo>) =
-        call_on(device, |_, _, _| put(&count, 0));
+        call_on(device, |_, _, gpu| answered(gpu.processes_status).and_then(|()| put(&count, 0)));
 
     /// There is no MPS server on the simulated machine.
     fn nvmlDeviceGetMPSComputeRunningProcesses_v3(device: u64, count: Out<u32>, _infos: Out<ProcessInfo>) =
-        call_on(device, |_, _, _| put(&count, 0));
+        call_on(device, |_, _, gpu| answered(gpu.processes_status).and_then(|()| put(&count, 0)));
+}
+
+/// The status that a description gives a call.
+fn answered(status: u32) -> Result<(), u32> {
+    if status == SUCCESS { Ok(()) } else { Err(status) }
 }
 
 /// Lists the processes that have a context; `cuInit` alone, which takes memory, does not put a process on the list.
 fn running(device: u64, count: &Out<u32>, infos: &Out<ProcessInfo>) -> u32 {
     call_on(device, |machine, index, gpu| {
+        answered(gpu.processes_status)?;
         let room = count.read().map_err(|_| INVALID_ARGUMENT)? as usize;
         let found: Vec<_> = machine.table.holdings(index).into_iter().filter(|holding| holding.contexts > 0).collect();
         put(count, found.len() as u32)?;
@@ -83,7 +94,11 @@ fn running(device: u64, count: &Out<u32>, infos: &Out<ProcessInfo>) -> u32 {
         for (index, holding) in found.iter().enumerate() {
             let info = ProcessInfo {
                 pid: holding.pid,
-                used_bytes: gpu.listed_bytes(holding.used_bytes, holding.contexts) + holding.borrowed_bytes,
+                used_bytes: if gpu.processes_without_bytes {
+                    NOT_AVAILABLE
+                } else {
+                    gpu.listed_bytes(holding.used_bytes, holding.contexts) + holding.borrowed_bytes
+                },
                 gpu_instance: NO_INSTANCE,
                 compute_instance: NO_INSTANCE,
             };
