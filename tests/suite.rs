@@ -52,6 +52,7 @@ mod kernels;
 mod mask;
 mod mask_vectors;
 mod numbers;
+mod odd;
 mod own_runs;
 mod packaging;
 mod plugin;

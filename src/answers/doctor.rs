@@ -498,15 +498,22 @@ fn hidden(examination: &Examination, driver: &LibraryStart) -> Vec<HiddenGpu> {
     if driver.seen.is_empty() {
         return Vec::new();
     }
-    let unseen = there(examination);
-    let unseen = unseen.iter().filter_map(|gpu| Some((gpu, gpu.uuid.as_ref().filter(|it| !driver.seen.contains(it))?)));
+    let there = there(examination);
+    // An instance of a GPU that MIG divides has a UUID of its own.
+    let has_instances = driver.seen.iter().any(|seen| !there.iter().any(|gpu| gpu.uuid.as_ref() == Some(seen)));
+    let states = examination.starts.iter().flat_map(|start| &start.gpus);
+    let divided: Vec<&str> =
+        states.filter(|state| state.gpu.mig == Some(true)).map(|state| state.gpu.uuid.as_str()).collect();
+    let unseen = there.iter().filter_map(|gpu| Some((gpu, gpu.uuid.as_ref().filter(|it| !driver.seen.contains(it))?)));
     unseen
+        .filter(|(_, uuid)| !(has_instances && divided.contains(&uuid.as_str())))
         .map(|(gpu, uuid)| {
             let starts = examination.starts.iter().filter(|start| start.library == Started::Driver);
             let change = starts.filter(|start| start.seen.contains(uuid)).find_map(|start| start.changed.as_ref());
             let path = format!("/dev/nvidia{}", gpu.device_minor);
             let file = examination.files.iter().find(|tried| tried.file == path);
             let by = change.map(|change| environment(examination, change)).or_else(|| closed(file?));
+            let by = by.or_else(|| divided.contains(&uuid.as_str()).then(|| Trouble::Mig { gpu: uuid.clone() }));
             HiddenGpu { device_minor: gpu.device_minor, uuid: gpu.uuid.clone(), by }
         })
         .collect()

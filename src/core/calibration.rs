@@ -22,7 +22,8 @@ pub struct Calibration {
     pub init_bytes: Option<u64>,
     /// The largest change on this GPU while a worker made no CUDA call.
     pub null_bytes: u64,
-    /// The change that `cuInit` and one primary context made together.
+    /// The change that `cuInit` and one primary context made together; 0 too where memory could not be read, and then
+    /// it is not sound.
     pub context_bytes: u64,
     /// The additional change that the allocation made.
     pub allocation_bytes: u64,

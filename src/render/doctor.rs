@@ -10,7 +10,7 @@ use crate::block::{Block, Text};
 use crate::words::misspelt;
 use crate::writer::terminal::{PAGE, write};
 use cuda_pitfalls_answers::doctor::{Diagnosed, DoctorState, HiddenGpu, Reasoned, StartFailure, Sureness, Trouble};
-use cuda_pitfalls_core::examination::{Examination, HostState, LibraryStart, StartChange, Started};
+use cuda_pitfalls_core::examination::{Examination, GpuState, HostState, LibraryStart, StartChange, Started};
 use cuda_pitfalls_core::text::counts::{counted, listed};
 use cuda_pitfalls_core::text::units;
 
@@ -58,6 +58,10 @@ pub fn text(examination: &Examination, diagnosed: &Diagnosed, width: usize) -> S
         blocks.extend([Block::Gap, Block::paragraph(none)]);
     }
     blocks.extend(diagnosed.hidden.iter().map(|hidden| Block::fact("Not shown", hidden_in_words(hidden, place))));
+    let states = examination.starts.iter().flat_map(|start| &start.gpus);
+    blocks.extend(states.filter(|state| !state.reading.errors.is_empty()).map(|GpuState { gpu, reading, .. }| {
+        Block::fact("Not known", format!("memory or processes of {}: {}", gpu.uuid, reading.errors.join(", ")))
+    }));
     blocks.extend(diagnosed.misspelt.iter().map(|(name, meant)| Block::fact("Misspelt", misspelt(name, meant))));
     blocks.extend([Block::Gap, Block::fact("Asked by", place_in_words(place))]);
     let statuses = diagnosed.failures.iter().filter_map(|failure| failure.call.as_ref());

@@ -133,13 +133,16 @@ pub fn gpu(gpu: &Gpu) -> String {
 
 /// What calibration found on one GPU, in a line.
 fn calibration(found: &Calibration) -> String {
-    let mut words = format!(
-        "a context costs {}, an allocation of {} shows as {}, changes up to {} are noise",
-        units::bytes(found.context_bytes),
-        units::bytes(found.allocated_bytes),
-        units::bytes(found.allocation_bytes),
-        units::bytes(found.epsilon_bytes),
-    );
+    let mut words = match (&found.why_unsound, found.sound) {
+        (Some(why), false) => why.clone(),
+        _ => format!(
+            "a context costs {}, an allocation of {} shows as {}, changes up to {} are noise",
+            units::bytes(found.context_bytes),
+            units::bytes(found.allocated_bytes),
+            units::bytes(found.allocation_bytes),
+            units::bytes(found.epsilon_bytes),
+        ),
+    };
     if !found.pid_listed {
         words.push_str(", the worker's PID is not listed");
     }

@@ -250,16 +250,16 @@ fn plain(history: &History, tree: &Tree, did: &mut ProgramBehaviour, (index, eve
 
 /// The most that each GPU had more than before the program was started.
 fn peaks(trace: &Trace, did: &mut ProgramBehaviour) {
-    let mut peaks: BTreeMap<usize, i64> = BTreeMap::new();
+    // A GPU whose memory did not change is one with a peak of nothing. Of one that was not read, nothing is known.
+    let read =
+        trace.start.used_bytes.iter().take(64).enumerate().filter_map(|(index, before)| Some((index, (*before)?)));
+    let before: BTreeMap<usize, u64> = read.collect();
+    let mut peaks: BTreeMap<usize, i64> = before.keys().map(|index| (*index, 0)).collect();
     for memory in &trace.memory {
-        let before = trace.start.used_bytes.get(memory.index).copied().flatten().unwrap_or(0);
-        let bytes = i64::try_from(i128::from(memory.used_bytes) - i128::from(before)).unwrap_or(i64::MAX);
-        let peak = peaks.entry(memory.index).or_insert(0);
-        *peak = (*peak).max(bytes);
-    }
-    // A GPU whose memory did not change is one with a peak of nothing.
-    for index in 0..trace.start.gpus.len().min(64) {
-        peaks.entry(index).or_insert(0);
+        if let Some((before, peak)) = before.get(&memory.index).zip(peaks.get_mut(&memory.index)) {
+            let bytes = i64::try_from(i128::from(memory.used_bytes) - i128::from(*before)).unwrap_or(i64::MAX);
+            *peak = (*peak).max(bytes);
+        }
     }
     for (index, peak) in peaks {
         let facts = vec![TraceFact { name: "peak", value: units::delta(peak), bytes: Some(peak) }];
@@ -274,8 +274,10 @@ fn owners(history: &History, tree: &Tree, did: &mut ProgramBehaviour, other: &Hi
     }
     let others = held(other, &Tree::new(other, history));
     let mut held = held(history, tree);
-    // What only the other one has is nothing here, so that a little of it is no difference.
-    for name in others.into_keys() {
+    // What only the other one has is nothing here, so that a little of it is no difference. Where NVML could not be read,
+    // it is not known.
+    let is_read = ledgers(history.trace).iter().all(|ledger| ledger.peak.charged_bytes.is_some());
+    for name in others.into_keys().filter(|_| is_read) {
         held.entry(name).or_insert(0);
     }
     for (name, bytes) in held {

@@ -20,7 +20,7 @@ pub(super) const CONTEXTS: FactKind = FactKind {
         let mut expected = expected.names(gpus);
         seen.iter_mut().for_each(|seen| seen.sort());
         expected.sort();
-        vec![equal("contexts", seen, &expected)]
+        vec![equal("contexts", seen, &expected, gpus)]
     },
     needs_polling: false,
     told: FactColumn::Alone { heading: "contexts", brief: "contexts", unasked: Unasked::Always },

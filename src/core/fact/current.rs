@@ -24,10 +24,10 @@ pub(super) const CURRENT: FactKind = FactKind {
         Some(NONE) => vec!["no context is current".to_string()],
         Some(gpu) => vec![format!("the current context is on {gpu}")],
     },
-    held: |facts, look, _| {
+    held: |facts, look, gpus| {
         let seen = look.step.current.clone().or_else(|| look.step.is_idle().then(|| NONE.to_string()));
         let seen = seen.map(|name| vec![name]);
-        facts.current.iter().map(|name| equal("current", seen.clone(), std::slice::from_ref(name))).collect()
+        facts.current.iter().map(|name| equal("current", seen.clone(), std::slice::from_ref(name), gpus)).collect()
     },
     needs_polling: false,
     told: FactColumn::Alone { heading: "current", brief: "current", unasked: Unasked::Never },

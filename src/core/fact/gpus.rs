@@ -11,6 +11,7 @@ use crate::source::reader::is_gpu;
 use crate::source::schema::GPU;
 use crate::source::tree::{Data, Node, SourceSpan, TreeEntry};
 use crate::text::counts::listed;
+use crate::verdict::Reason;
 
 /// A list of GPUs by plan name (`gpu0`), or `all` or `none`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -86,10 +87,18 @@ impl GpuList {
     }
 }
 
-pub(super) fn equal(subject: &str, seen: Option<Vec<String>>, expected: &[String]) -> Truth {
+pub(super) fn equal(subject: &str, seen: Option<Vec<String>>, expected: &[String], gpus: &GpuNames<'_>) -> Truth {
+    let mut uuids = seen.iter().flatten().filter(|name| ["GPU-", "MIG-"].iter().any(|form| name.starts_with(form)));
+    let unlisted = uuids.find(|uuid| !gpus.machine.contains(uuid)).cloned();
     match seen {
         None => Truth::Unknown(format!("{subject} could not be observed")),
         Some(seen) if seen == expected => Truth::Yes,
+        // An instance of MIG has a UUID of its own. That it should not be there needs no name of it.
+        Some(_) if let (Some(unlisted), false) = (unlisted, expected.is_empty()) => {
+            let why =
+                format!("{subject} cannot be determined: NVML does not list {unlisted}, perhaps an instance of MIG");
+            Truth::Unobservable(Reason::Unobservable, why)
+        }
         Some(seen) => {
             Truth::No(format!("{subject} is {}, expected {}", listed(seen, "none"), listed(expected, "none")))
         }

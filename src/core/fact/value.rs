@@ -60,7 +60,7 @@ fn held(name: &str, matcher: &Matcher, look: &Look<'_>, gpus: &GpuNames<'_>) -> 
         Some(Shared::Summed) => matcher.is_absolute(),
     };
     if is_hidden {
-        let why = "the call is about every process on the GPU, and another process uses the GPU";
+        let why = "the call is about every process on the GPU, and the worker is not known to be the only one";
         return Truth::Unobservable(Reason::Unobservable, format!("{name} cannot be determined: {why}"));
     }
     match output(look.step, name) {

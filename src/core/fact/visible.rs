@@ -18,7 +18,7 @@ pub(super) const VISIBLE: FactKind = FactKind {
     held: |facts, look, gpus| {
         let Some(expected) = &facts.visible else { return Vec::new() };
         let seen = look.step.visible.clone().or_else(|| saw_no_device(look).then(Vec::new));
-        vec![equal("visible", seen, &expected.names(gpus))]
+        vec![equal("visible", seen, &expected.names(gpus), gpus)]
     },
     needs_polling: false,
     told: FactColumn::Alone { heading: "sees", brief: "sees", unasked: Unasked::Last },

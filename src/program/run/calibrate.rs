@@ -24,7 +24,7 @@ use cuda_pitfalls_core::recording::Recording;
 use cuda_pitfalls_core::report::{Attempt, Calibrated, CaseReport, CoTenancy, Report};
 use cuda_pitfalls_core::sample::{Polling, Snapshot};
 use cuda_pitfalls_instrument::supervisor::SupervisorError;
-use reading::{change, is_listed, largest_change, used_before};
+use reading::{change, is_listed, largest_change, used_before, why_unread};
 
 /// The smallest noise level: the driver takes memory in blocks of 2 MiB.
 const SMALLEST_EPSILON: u64 = 2 << 20;
@@ -120,8 +120,8 @@ impl Calibrator {
         session.machine.isolation.own_pid_listed = own;
         if own == Some(false) {
             report.run.warnings.push(
-                "NVML does not list the worker's own PID (a PID namespace?): memory per process is unknown, and \
-                 foreign processes are noticed by their memory"
+                "NVML does not list the worker's own PID (a PID namespace, or a GPU without such a list): memory per \
+                 process is unknown, and foreign processes are noticed by their memory alone"
                     .to_string(),
             );
         }
@@ -239,6 +239,9 @@ fn is_near(a: Option<u64>, b: Option<u64>, found: &Calibration) -> bool {
 /// Why the calibration is not sound: a control did not show what it must, or two attempts of one kind differ.
 fn differs(found: &Calibration, tries: &[(CasePlan, Recording)], gpu: usize) -> Option<String> {
     for (case, recording) in tries {
+        if let Some(why) = why_unread(recording, gpu) {
+            return Some(why);
+        }
         let baseline = used_before(recording, gpu);
         if !is_near(baseline, found.baseline_bytes, found) {
             return Some(format!("memory before its workers was {baseline:?} and {:?} bytes", found.baseline_bytes));

@@ -96,12 +96,13 @@ pub fn surroundings(report: &ReportView<'_>) -> Vec<String> {
 
 /// What one context costs here, and where the instrument failed.
 fn context(calibration: &[Calibration]) -> Option<String> {
-    let costs = calibration.iter().map(|gpu| gpu.context_bytes);
-    let (least, most) = (units::bytes(costs.clone().min()?), units::bytes(costs.max()?));
-    let mut said = if least == most {
-        format!("A context costs {most} here.")
-    } else {
-        format!("A context costs {least} to {most} here.")
+    let costs = calibration.iter().filter(|gpu| gpu.sound).map(|gpu| gpu.context_bytes);
+    let range = costs.clone().min().zip(costs.max()).map(|(least, most)| [least, most].map(units::bytes));
+    let mut said = match range {
+        Some([least, most]) if least == most => format!("A context costs {most} here."),
+        Some([least, most]) => format!("A context costs {least} to {most} here."),
+        None if calibration.is_empty() => return None,
+        None => "What a context costs here is not known.".to_owned(),
     };
     let blind = calibration.iter().filter(|gpu| !gpu.sound).count();
     if blind > 0 {

@@ -34,7 +34,15 @@ pub fn text(seen: &ProcessExamination, found: &ProcessFindings, width: usize) ->
         Block::fact(&format!("GPU {}", held.index), format!("{memory}{busy}  {}", held.uuid))
     }));
     blocks.extend(found.contexts.iter().filter_map(context_in_words));
-    if found.contexts.is_empty() && seen.nvml.as_ref().is_some_and(|nvml| !nvml.gpus.is_empty()) {
+    let gpus = seen.nvml.iter().flat_map(|nvml| &nvml.gpus);
+    let unlisted = gpus.clone().enumerate().filter(|(_, state)| state.reading.processes.is_none());
+    let before = blocks.len();
+    blocks.extend(unlisted.map(|(index, state)| {
+        let why = state.reading.errors.join(", ");
+        let unknown = format!("not known: NVML does not list its processes ({why})  {}", state.gpu.uuid);
+        Block::fact(&format!("GPU {index}"), unknown)
+    }));
+    if found.contexts.is_empty() && blocks.len() == before && gpus.count() > 0 {
         let none = "NVML lists it on none, so it has no context that can be seen from here";
         blocks.push(Block::fact("GPUs", none));
     }

@@ -23,6 +23,13 @@ fn used_after(recording: &Recording, step: usize, gpu: usize) -> Option<u64> {
     last.snapshot.gpus.get(gpu)?.used_bytes
 }
 
+/// Why NVML did not say how much is used before the first step.
+pub(super) fn why_unread(recording: &Recording, gpu: usize) -> Option<String> {
+    let reading = recording.snapshots.first()?.snapshot.gpus.get(gpu)?;
+    let why = if reading.errors.is_empty() { "no error".to_string() } else { reading.errors.join(", ") };
+    reading.used_bytes.is_none().then(|| format!("NVML does not say how much memory is used ({why})"))
+}
+
 pub(super) fn largest_change(recording: &Recording, gpu: usize) -> u64 {
     let Some(before) = used_before(recording, gpu) else { return 0 };
     let seen = recording.snapshots.iter().filter_map(|snapshot| snapshot.snapshot.gpus.get(gpu)?.used_bytes);

@@ -1,0 +1,107 @@
+//! GPUs of which NVML says less: no memory, no list of processes, an instance of MIG, memory that stays taken. Each command
+//! says what it cannot know, and concludes nothing from it.
+
+use std::path::Path;
+
+use cuda_pitfalls::verdict::{Kind, Reason};
+
+use crate::common::traced::MAKES_A_CONTEXT;
+use crate::common::{PROGRAM, Ran, Scratch, names_in, part};
+
+const MEMORY: &str = "memory/context-cost";
+const LIST: &str = "memory/second-process-is-garbled";
+const MASK: &str = "visibility/empty-mask-hides-all";
+const FORK: &str = "process/fork-after-cuinit";
+
+/// The machines, and what NVML answers there when it is asked for memory.
+const MACHINES: [(&str, Option<&str>); 4] = [
+    ("gb10", Some("NVML_ERROR_NOT_SUPPORTED")),
+    ("thor", Some("NVML_ERROR_NOT_SUPPORTED")),
+    ("mig", Some("NVML_ERROR_NO_PERMISSION")),
+    ("gh200", None),
+];
+
+/// Forms in which a figure that nobody read looks like one.
+fn has_made_up_figure(text: &str) -> bool {
+    [" costs 0", " 0 B", " 0 MiB", "+0 MiB", "None", "NaN", "panicked"].iter().any(|figure| text.contains(figure))
+}
+
+/// All forms of a document.
+fn rendered(scratch: &Scratch, document: &str, forms: &[&str]) -> Vec<String> {
+    forms.iter().map(|form| scratch.run(&["render", document, "--as", form]).stdout).collect()
+}
+
+#[test]
+fn nothing_follows_from_memory_that_nvml_does_not_tell() {
+    for (machine, error) in MACHINES {
+        let scratch = Scratch::new();
+        let (ran, report) = scratch.simulate(&format!("sim:{machine}"), &[MEMORY, LIST, MASK, FORK], &["--quick"]);
+        assert_eq!(ran.code, Some(3), "{machine}: {ran:#?}");
+        let found = [MEMORY, LIST, MASK, FORK].map(|name| &part(&report, name).verdict);
+        assert_eq!((found[0].kind, found[0].reason), (Kind::Inconclusive, Some(Reason::Uncalibrated)), "{machine}");
+        assert_eq!((found[1].kind, found[1].reason), (Kind::Inconclusive, Some(Reason::Unobservable)), "{machine}");
+        // These need no memory. That CUDA shows an instance which NVML does not list is nothing unexpected.
+        assert_eq!([found[2], found[3]].map(|verdict| verdict.kind), [Kind::Reproduced; 2], "{machine}");
+        let Some(error) = error else { continue };
+        let document = scratch.folder().expect("a report").join("report.json").to_string_lossy().into_owned();
+        let forms = ["text", "text-full", "html", "markdown", "junit", "prometheus", "github", "compact"];
+        let rendered = rendered(&scratch, &document, &forms);
+        for (text, form) in rendered.iter().zip(forms) {
+            assert!(!text.is_empty() && !has_made_up_figure(text), "{machine} as {form}: {text}");
+        }
+        assert!(rendered[2].contains(error) && rendered[0].contains("What a context costs here is not known."));
+        let merged = scratch.run(&["fleet", "merge", &document, "--simulated", "--out", &scratch.at("fleet.json")]);
+        assert!(!has_made_up_figure(&merged.stdout), "{machine}: {merged:#?}");
+    }
+}
+
+fn traced(scratch: &Scratch, machine: &str, more: &[&str]) -> (Ran, String) {
+    let (on, out) = (format!("sim:{machine}"), scratch.at(machine));
+    let first = ["trace", "--on", &on, "--out", &out, "--memory"];
+    let ran = scratch.run(&[&first[..], more, &["--", "python3", "-c", MAKES_A_CONTEXT]].concat());
+    let run = names_in(&out).pop().expect("a trace");
+    (ran, Path::new(&out).join(run).join("trace.ndjson").to_string_lossy().into_owned())
+}
+
+#[test]
+fn a_policy_that_needs_memory_is_not_decided_without_it() {
+    let scratch = Scratch::new();
+    let mut traces = Vec::new();
+    for (machine, error) in MACHINES {
+        let Some(_) = error else { continue };
+        let (ran, trace) = traced(&scratch, machine, &["--max-bytes", "gpu0=1GiB"]);
+        ran.ended(3, "inconclusive").says("memory not known").says("was not read before the program began");
+        traces.push(trace.clone());
+        if machine == "gb10" {
+            continue;
+        }
+        for form in ["text", "html", "markdown", "junit", "github", "sarif"] {
+            let text = rendered(&scratch, &trace, &[form]).concat();
+            assert!(!has_made_up_figure(&text), "{machine} as {form}: {text}");
+        }
+        for forbidden in ["unattributed>64MiB", "owner=nccl>1GiB"] {
+            let (ran, _) = traced(&scratch, machine, &["--forbid", forbidden]);
+            ran.ended(3, "inconclusive").says("NVML could not be read");
+        }
+    }
+    let (ran, _) = traced(&scratch, "mig", &["--forbid", "context:gpu0"]);
+    ran.ended(3, "inconclusive").says("made a context is not known");
+    let compared = scratch.run(&["compare", &traces[0], &traces[1]]);
+    assert!(!compared.stdout.contains("-> 0"), "{compared:#?}");
+}
+
+#[test]
+fn doctor_says_what_nvml_does_not_tell() {
+    let scratch = Scratch::new();
+    for (machine, error) in MACHINES {
+        let ran = scratch.run(&["doctor", "--on", &format!("sim:{machine}")]).good();
+        assert_eq!(ran.stdout.contains("Not known"), error.is_some(), "{ran:#?}");
+        assert!(ran.stdout.contains(error.unwrap_or_default()), "{ran:#?}");
+        assert!(!ran.stdout.contains("Not shown"), "an instance is shown: {ran:#?}");
+    }
+    // Whether a process has a context is known from NVML's list alone.
+    let looks = format!("sleep 60 & {PROGRAM} doctor --pid $!; kill $!");
+    for (machine, says) in [("thor", "NVML does not list its processes"), ("gb10", "NVML lists it on none")] {
+        scratch.run(&["sim", "--machine", machine, "--", "sh", "-c", &looks]).prints(says);
+    }
+}
