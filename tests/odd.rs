@@ -12,6 +12,8 @@ const MEMORY: &str = "memory/context-cost";
 const LIST: &str = "memory/second-process-is-garbled";
 const MASK: &str = "visibility/empty-mask-hides-all";
 const FORK: &str = "process/fork-after-cuinit";
+/// It expects `NVML_SUCCESS` of a query of memory.
+const QUERY: &str = "process/nvml-across-a-fork";
 
 /// The machines, and what NVML answers there when it is asked for memory.
 const MACHINES: [(&str, Option<&str>); 4] = [
@@ -35,7 +37,8 @@ fn rendered(scratch: &Scratch, document: &str, forms: &[&str]) -> Vec<String> {
 fn nothing_follows_from_memory_that_nvml_does_not_tell() {
     for (machine, error) in MACHINES {
         let scratch = Scratch::new();
-        let (ran, report) = scratch.simulate(&format!("sim:{machine}"), &[MEMORY, LIST, MASK, FORK], &["--quick"]);
+        let (ran, report) =
+            scratch.simulate(&format!("sim:{machine}"), &[MEMORY, LIST, MASK, FORK, QUERY], &["--quick"]);
         assert_eq!(ran.code, Some(3), "{machine}: {ran:#?}");
         let found = [MEMORY, LIST, MASK, FORK].map(|name| &part(&report, name).verdict);
         assert_eq!((found[0].kind, found[0].reason), (Kind::Inconclusive, Some(Reason::Uncalibrated)), "{machine}");
@@ -53,6 +56,13 @@ fn nothing_follows_from_memory_that_nvml_does_not_tell() {
         let merged = scratch.run(&["fleet", "merge", &document, "--simulated", "--out", &scratch.at("fleet.json")]);
         assert!(!has_made_up_figure(&merged.stdout), "{machine}: {merged:#?}");
     }
+}
+
+#[test]
+fn a_mask_is_not_against_the_rule_where_nvml_lists_no_instance() {
+    let scratch = Scratch::new();
+    let ran = scratch.run(&["survey", "mask", "0", "--on", "sim:mig", "--quick", "--out", &scratch.at("survey")]);
+    assert!(ran.code != Some(1) && !ran.stdout.contains("against the rule"), "{ran:#?}");
 }
 
 fn traced(scratch: &Scratch, machine: &str, more: &[&str]) -> (Ran, String) {

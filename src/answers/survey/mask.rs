@@ -216,7 +216,8 @@ impl MaskSeen {
             Some(Value::Int(count)) => u32::try_from(*count).ok(),
             _ => None,
         };
-        let gpus = counted.visible.as_ref().map(|list| list.iter().filter_map(nvml).collect());
+        // An instance of MIG is no GPU of NVML's.
+        let gpus = counted.visible.as_ref().and_then(|list| list.iter().map(nvml).collect());
         Some(MaskSeen { status: status_name(init), count, gpus })
     }
 }

@@ -8,6 +8,7 @@ use crate::python;
 use crate::source::diagnostic::suggest;
 use crate::source::schema::{one_or_more, or_parameter, reference};
 use crate::source::tree::Node;
+use crate::verdict::Reason;
 use cuda_pitfalls_calls::status;
 
 pub(super) const STATUS: FactKind = FactKind {
@@ -23,6 +24,13 @@ pub(super) const STATUS: FactKind = FactKind {
         ([], _) => Vec::new(),
         (_, None) => vec![Truth::Unknown("the step has no status".to_string())],
         (names, Some(Status { name: Some(name), .. })) if names.contains(name) => vec![Truth::Yes],
+        // Some GPUs lack what is asked for, such as memory of their own.
+        (names, Some(Status { name: Some(name), .. }))
+            if name == "NVML_ERROR_NOT_SUPPORTED" && names.iter().any(|name| name == "NVML_SUCCESS") =>
+        {
+            let why = "status cannot be determined: NVML does not support the call on this GPU".to_string();
+            vec![Truth::Unobservable(Reason::Unobservable, why)]
+        }
         (names, Some(Status { name, code })) => {
             let name = name.clone().unwrap_or_else(|| code.to_string());
             vec![Truth::No(format!("status is {name}, expected {}", names.join(" or ")))]

@@ -166,7 +166,9 @@ impl Drop for Errno {
 /// The thread, as the kernel numbers it.
 pub fn thread_id() -> i64 {
     // SAFETY: gettid has no precondition.
-    unsafe { syscall(SYS_GETTID) }
+    let thread = unsafe { syscall(SYS_GETTID) };
+    // Where a sandbox refuses it, a message without a thread would be none.
+    if thread < 0 { i64::from(std::process::id()) } else { thread }
 }
 
 /// The thread, as the C library knows it: what Python before 3.11 calls it.
