@@ -5,7 +5,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use crate::common::{PROGRAM, Scratch, root, script};
+use crate::common::{PROGRAM, Scratch, names_in, read_text, root, script};
 
 fn give(command: &mut Command) -> Output {
     command.current_dir(root()).output().expect("the script starts")
@@ -29,8 +29,11 @@ fn names(targets: &[&str]) -> Vec<String> {
 }
 
 fn manifest() -> toml::Table {
-    let text = fs::read_to_string(root().join("Cargo.toml")).expect("the manifest can be read");
-    toml::from_str(&text).expect("the manifest is TOML")
+    table("Cargo.toml")
+}
+
+fn table(file: &str) -> toml::Table {
+    toml::from_str(&read_text(file)).unwrap_or_else(|error| panic!("{file}: {error}"))
 }
 
 fn text<'a>(manifest: &'a toml::Table, path: &[&str]) -> &'a str {
@@ -133,4 +136,20 @@ fn a_target_that_is_not_published_is_refused() {
     assert_eq!(output.status.code(), Some(1), "{output:#?}");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(error.contains("`x86_64-unknown-linux-musl`") && error.contains(TARGETS[0]), "{error}");
+}
+
+/// Workflows run elsewhere: one that is no YAML never would, and nobody here would know.
+#[test]
+fn every_workflow_builds_by_the_oldest_rust_that_is_promised() {
+    let manifest = manifest();
+    let rust = text(&manifest, &["workspace", "package", "rust-version"]);
+    for workflow in names_in(root().join(".github/workflows")) {
+        let parsed = serde_norway::from_str(&read_text(&format!(".github/workflows/{workflow}")));
+        let parsed: serde_json::Value = parsed.unwrap_or_else(|error| panic!("{workflow}: {error}"));
+        assert_eq!(parsed["env"]["RUST"], rust, "{workflow}");
+    }
+    assert!(read_text("Containerfile").contains(&format!("FROM rust:{rust}-")));
+    for page in ["README.md", "docs/install.md"] {
+        assert!(read_text(page).contains(&format!("Rust {rust} or newer")), "{page}");
+    }
 }
