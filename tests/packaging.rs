@@ -1,6 +1,8 @@
 //! What is published, held against what says so: the files of a release by their names, the inside of an archive.
 //! Nothing is built here, and nothing is reached.
 
+use std::collections::BTreeSet;
+use std::env;
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
@@ -136,6 +138,30 @@ fn a_target_that_is_not_published_is_refused() {
     assert_eq!(output.status.code(), Some(1), "{output:#?}");
     let error = String::from_utf8_lossy(&output.stderr);
     assert!(error.contains("`x86_64-unknown-linux-musl`") && error.contains(TARGETS[0]), "{error}");
+}
+
+/// A line for each package that `cargo tree` finds, without a download.
+fn packages(arguments: &[&str]) -> BTreeSet<String> {
+    let mut tree = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
+    let found = lines(&give(tree.args(["tree", "--frozen", "--prefix=none"]).args(arguments)));
+    let found = found.iter().map(|line| line.trim_end_matches(" (*)")).filter(|line| !line.is_empty());
+    found.map(str::to_owned).collect()
+}
+
+#[test]
+fn every_package_has_an_allowed_licence() {
+    let (deny, about) = (table("deny.toml"), table("about.toml"));
+    let allowed = deny["licenses"]["allow"].as_array().expect("a list");
+    assert_eq!(about["accepted"].as_array(), Some(allowed), "about.toml and deny.toml");
+    let found = packages(&["--workspace", "--format={p}|{l}"]);
+    assert!(found.len() > 150, "{found:?}");
+    for package in found {
+        // `AND` joins alternatives in parentheses. `/` is how `OR` was written once.
+        let (_, offered) = package.split_once('|').expect("a package and its licences");
+        let offered = offered.replace('/', " OR ").replace(['(', ')'], "");
+        let is_allowed = |licence: &str| allowed.iter().any(|allowed| allowed.as_str() == Some(licence.trim()));
+        assert!(offered.split(" AND ").all(|part| part.split(" OR ").any(is_allowed)), "deny.toml and {package}");
+    }
 }
 
 /// Workflows run elsewhere: one that is no YAML never would, and nobody here would know.
