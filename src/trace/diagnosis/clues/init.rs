@@ -137,6 +137,9 @@ fn memory<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clue<'a>
     if !is_whole(trace) || is_beside_another(trace, event) {
         return None;
     }
+    // On a GPU that the process does not see it takes nothing: that is somebody else's. Instances of MIG are no GPUs here.
+    let seen = program.visible().unwrap_or_default();
+    let is_seen_known = !seen.is_empty() && seen.iter().all(|uuid| trace.gpu_index(Some(uuid)).is_some());
     let with_context: Vec<_> = program.contexts.iter().map(|(_, life)| life.made.gpu.as_deref()).collect();
     let grown: Vec<(&str, i64)> = trace
         .start
@@ -144,6 +147,7 @@ fn memory<'a>(trace: &'a Trace, program: &ProgramHistory<'a>) -> Option<Clue<'a>
         .iter()
         .zip(&event.memory_bytes)
         .filter_map(|(gpu, bytes)| Some((gpu.uuid.as_str(), (*bytes)?)))
+        .filter(|(uuid, _)| !is_seen_known || seen.iter().any(|it| it == uuid))
         .filter(|(uuid, bytes)| (LEAST_BYTES..CONTEXT_BYTES).contains(bytes) && !with_context.contains(&Some(*uuid)))
         .collect();
     let bytes: i64 = grown.iter().map(|(_, bytes)| bytes).sum();

@@ -219,6 +219,19 @@ fn memory_of_init_is_nobodys_alone_where_another_process_begins_too() {
 }
 
 #[test]
+fn memory_of_init_on_a_hidden_gpu_is_somebody_elses() {
+    let with = |visible: &[usize]| {
+        let mut trace = TraceBuilder::on(2).init(&[], visible).context(0, 0).launch(0).ends(&[0]).done();
+        for event in trace.events.iter_mut().filter(|event| matches!(event.what, EventKind::InitDone { .. })) {
+            event.memory_bytes = vec![Some(3 << 20); 2];
+        }
+        rules_of(&trace)
+    };
+    assert_eq!(with(&[0, 1]), ["memory-of-init"]);
+    assert_eq!(with(&[0]), [] as [&str; 0]);
+}
+
+#[test]
 fn what_a_timer_calls_at_its_end_is_no_device_guard() {
     let with = |frames: &[(&str, &str, u32)]| rules_of(&super::then_context(frames, &[1]));
     let (own, exit) = (("<module>", "train.py", 60), ("__exit__", "timer.py", 9));
