@@ -36,7 +36,7 @@ impl<'a> CoTenantWatch<'a> {
     /// The GPUs of the run, with their index in snapshots.
     fn gpus(&self) -> impl Iterator<Item = (usize, &'a Gpu)> {
         let scene = self.scene;
-        scene.gpus.iter().enumerate().filter(|(_, gpu)| is_of_the_run(gpu, scene))
+        scene.gpus.iter().enumerate().filter(|(_, gpu)| scene.is_of_the_run(gpu))
     }
 
     /// The snapshots after the baseline.
@@ -178,19 +178,13 @@ fn at_work(before: &[Process], now: &[Process], unlisted: usize) -> Option<Strin
     new.nth(unlisted).map(|process| format!("process {} appeared", process.pid))
 }
 
-/// Whether a GPU belongs to the run. If only some GPUs were calibrated, the others belong to another run, and changes
-/// there do not matter.
-fn is_of_the_run(gpu: &Gpu, scene: &Scene) -> bool {
-    scene.calibration.is_empty() || scene.calibration.iter().any(|known| known.uuid == gpu.uuid)
-}
-
 /// Memory that was not given back after the worker's end, on any GPU of the run.
 pub(super) fn residue(recording: &Recording, scene: &Scene) -> Option<String> {
     let baseline = baseline(recording)?;
     // A snapshot after the end that equals the one before it was left out, so the last snapshot stands for it.
     let last = recording.snapshots.iter().rev().find(|snapshot| snapshot.after_exit).or(recording.snapshots.last())?;
     let gpus = scene.gpus.iter().zip(baseline.snapshot.gpus.iter().zip(&last.snapshot.gpus));
-    gpus.filter(|(gpu, _)| is_of_the_run(gpu, scene))
+    gpus.filter(|(gpu, _)| scene.is_of_the_run(gpu))
         .filter_map(|(gpu, (before, after))| Some((gpu, difference(after.used_bytes?, before.used_bytes?))))
         .find(|(gpu, delta)| delta.unsigned_abs() > epsilon(scene.calibration_of(&gpu.uuid, recording)))
         .map(|(gpu, delta)| format!("{delta:+} bytes on {} after the worker's end", gpu.uuid))

@@ -21,7 +21,7 @@ pub fn observe(plan: &Plan, case: &CasePlan, recording: &Recording, scene: &Scen
     let memory = StepMemory::new(plan, case, recording, scene);
     let begun = begun(recording);
     let steps = case.steps.iter().enumerate().take(begun).map(|(index, step)| {
-        let mut seen = called(plan, scene, recording, index, step);
+        let mut seen = called(plan, case, scene, recording, (index, step));
         if let Some(probe) = last_probe(recording, index) {
             look(plan, probe, &mut seen);
         }
@@ -61,7 +61,13 @@ fn end(case: &CasePlan, recording: &Recording) -> String {
     }
 }
 
-fn called(plan: &Plan, scene: &Scene, recording: &Recording, index: usize, step: &Step) -> StepObservation {
+fn called(
+    plan: &Plan,
+    case: &CasePlan,
+    scene: &Scene,
+    recording: &Recording,
+    (index, step): (usize, &Step),
+) -> StepObservation {
     let mut seen = StepObservation { label: step.label.clone(), ..StepObservation::default() };
     let row = calls::find(&step.call);
     for said in &recording.events {
@@ -85,7 +91,7 @@ fn called(plan: &Plan, scene: &Scene, recording: &Recording, index: usize, step:
     seen.shared = match shared {
         // Where the instrument was disturbed, nothing is known of what others hold: no figure is the worker's.
         Some(_) if is_disturbed(recording, scene) => Some(Shared::Listed),
-        shared => shared.filter(|_| has_company(recording, scene)),
+        shared => shared.filter(|_| has_company(case, recording, scene)),
     };
     seen
 }
@@ -100,11 +106,13 @@ const ABOUT_EVERYONE: [(&str, Shared); 6] = [
     ("cudaMemGetInfo", Shared::Summed),
 ];
 
-/// Whether another process was on some GPU before the worker: NVML listed a process, or more memory was in use than
-/// noise.
-fn has_company(recording: &Recording, scene: &Scene) -> bool {
+/// Whether another process was on some GPU of the run before the worker: NVML listed a process, or more memory was in
+/// use than noise. A case that takes a GPU by its index may look at one of another run.
+fn has_company(case: &CasePlan, recording: &Recording, scene: &Scene) -> bool {
     let Some(baseline) = baseline(recording) else { return false };
-    scene.gpus.iter().zip(&baseline.snapshot.gpus).any(|(gpu, reading)| {
+    let is_by_index = case.steps.iter().any(|step| step.call.starts_with("nvmlDeviceGetHandleByIndex"));
+    let gpus = scene.gpus.iter().zip(&baseline.snapshot.gpus);
+    gpus.filter(|(gpu, _)| is_by_index || scene.is_of_the_run(gpu)).any(|(gpu, reading)| {
         let noise = epsilon(scene.calibration_of(&gpu.uuid, recording));
         reading.used_bytes > Some(noise) || reading.processes.as_ref().is_some_and(|listed| !listed.is_empty())
     })
@@ -227,6 +235,27 @@ mod tests {
         let observation = seen(&script, &case);
         assert_eq!(observation.steps[0].values.len(), 2);
         assert!(observation.steps[1].varying.contains_key("used"));
+    }
+
+    #[test]
+    fn processes_on_a_gpu_of_another_run_are_no_company() {
+        let shared = |handle: &str, busy: usize| {
+            let case = case("trap", &[handle, "nvmlDeviceGetComputeRunningProcesses_v3"]);
+            let mut script = Script::new();
+            script.snapshot(None, &[0, 0]);
+            script.process(0, busy, 7, None);
+            script.step(0, 0, &[]);
+            script.step(1, 0, &[("count", Value::Int(0))]);
+            seen(&script, &case).steps[1].shared
+        };
+        // The run has GPU-0.
+        assert_eq!(shared("nvmlDeviceGetHandleByUUID", 0), Some(Shared::Listed));
+        assert_eq!(shared("nvmlDeviceGetHandleByUUID", 1), None);
+        assert_eq!(
+            shared("nvmlDeviceGetHandleByIndex_v2", 1),
+            Some(Shared::Listed),
+            "the index may be that of the other"
+        );
     }
 
     #[test]
