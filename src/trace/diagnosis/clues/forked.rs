@@ -23,7 +23,7 @@ fn clue<'a>(history: &History<'a>, fork: Fork<'_, 'a>) -> Option<Clue<'a>> {
             .with("status", event.status.map(status_name));
         clue.events.push(index);
         clue.stacks.push(&event.stack);
-    } else if trace.counts.iter().any(|counts| counts.pid == fork.child.pid) {
+    } else if !runs_another(&history.programs, fork) && trace.counts.iter().any(|it| it.pid == fork.child.pid) {
         let call = counted_error(trace, fork.child.pid);
         clue = clue.with("refused", call.is_some()).with("refused_call", call);
         // The trace left out the event with the line and the status.
@@ -72,7 +72,7 @@ pub(super) fn unseen<'a>(history: &History<'a>) -> Vec<Clue<'a>> {
     let mut lines: Vec<((u32, String), Vec<Fork<'_, 'a>>)> = Vec::new();
     for fork in history.forks() {
         let is_seen = refused(fork).is_some() || counted_error(trace, fork.child.pid).is_some();
-        if is_seen || !is_of_python(fork) || runs_another(&history.programs, fork) {
+        if is_seen || !is_of_python(fork) || is_for_exec(fork.event.1) || runs_another(&history.programs, fork) {
             continue;
         }
         let key = (fork.parent, line(fork.event.1));
@@ -115,6 +115,13 @@ fn is_of_python(fork: Fork<'_, '_>) -> bool {
 fn runs_another(programs: &[ProgramHistory<'_>], fork: Fork<'_, '_>) -> bool {
     let mut first = programs.iter().filter(|it| it.pid == fork.child.pid).filter_map(|it| it.events.first());
     first.any(|(first, _)| *first > fork.event.0)
+}
+
+/// Whether Python forked to run another program: up to 3.9, and where there is a `preexec_fn`, `subprocess` forks first. A
+/// trace has no line of that program if it makes no call.
+fn is_for_exec(event: &TraceEvent) -> bool {
+    let innermost = event.stack.frames.iter().find(|frame| frame.language == FrameLanguage::Python);
+    innermost.is_some_and(|frame| ["_execute_child", "spawnv_passfds"].contains(&frame.function.as_str()))
 }
 
 fn is_of_loader(event: &TraceEvent) -> bool {

@@ -427,8 +427,19 @@ fn workers_of_a_loader_are_left_open_only_where_the_program_failed() {
 #[test]
 fn a_child_that_runs_another_program_has_used_nothing_of_its_parent() {
     let made = TraceBuilder::on(1).at(&[("<module>", "train.py", 4)]).init(&[], &[0]).context(0, 0).launch(0);
-    let made = made.ends(&[0]).forks(200).process(200, PID).init(&[], &[0]).context(0, 0).launch(0).ends(&[0]);
-    assert_eq!(rules_of(&made.done()), [] as [&str; 0]);
+    let made = made.ends(&[0]).forks(200).process(200, PID).error("cuDeviceGetCount", 3);
+    let mut trace = made.init(&[], &[0]).context(0, 0).launch(0).ends(&[0]).done();
+    // It asked before its own cuInit, which is no refusal.
+    let counts = trace.counts.iter_mut().find(|counts| counts.pid == 200).expect("its counts");
+    counts.calls.get_mut("cuInit").expect("a count").errors = 1;
+    assert_eq!(rules_of(&trace), [] as [&str; 0]);
+}
+
+#[test]
+fn python_that_forks_to_run_another_program_leaves_nothing_open() {
+    for (function, file) in [("_execute_child", "subprocess.py"), ("spawnv_passfds", "multiprocessing/util.py")] {
+        assert_eq!(rules_of(&forked_at(&[("<module>", "train.py", 9), (function, file, 1823)], None)), [] as [&str; 0]);
+    }
 }
 
 #[test]
