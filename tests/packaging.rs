@@ -92,7 +92,8 @@ fn an_archive_has_the_program_where_cargo_binstall_looks_and_a_share() {
     let deploy = ["kubernetes/job.yaml", "node/check", "slurm/health-check"];
     let share = share.iter().map(|file| format!("{name}/share/{file}"));
     let deploy = deploy.iter().map(|file| format!("{name}/share/cuda-pitfalls/deploy/{file}"));
-    for file in [bin, format!("{name}/LICENSE-MIT")].into_iter().chain(share).chain(deploy) {
+    let licences = ["MIT", "THIRD-PARTY"].map(|licence| format!("{name}/LICENSE-{licence}"));
+    for file in [bin].into_iter().chain(licences).chain(share).chain(deploy) {
         assert!(inside.contains(&file), "{file} is not in the archive:\n{}", inside.join("\n"));
     }
 }
@@ -162,6 +163,18 @@ fn every_package_has_an_allowed_licence() {
         let is_allowed = |licence: &str| allowed.iter().any(|allowed| allowed.as_str() == Some(licence.trim()));
         assert!(offered.split(" AND ").all(|part| part.split(" OR ").any(is_allowed)), "deny.toml and {package}");
     }
+}
+
+/// A wheel and an archive hold what most licences call a copy.
+#[test]
+fn the_notices_name_every_package_of_the_program() {
+    let notices = read_text("LICENSE-THIRD-PARTY");
+    let notices: BTreeSet<&str> = notices.lines().filter_map(|line| line.strip_prefix("- ")).collect();
+    let linked = packages(&["--package=cuda-pitfalls", "--edges=normal,no-proc-macro", "--format={p}"]);
+    let names: BTreeSet<&str> = linked.iter().filter_map(|package| package.split(' ').next()).collect();
+    let lacking: Vec<_> = names.difference(&notices).collect();
+    assert!(names.len() > 100 && lacking.is_empty(), "about.toml says how to make it anew: {lacking:?}");
+    assert!(read_text("pyproject.toml").contains("\"LICENSE-THIRD-PARTY\""), "the wheel has no notices");
 }
 
 /// Workflows run elsewhere: one that is no YAML never would, and nobody here would know.
