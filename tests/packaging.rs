@@ -143,8 +143,10 @@ fn a_target_that_is_not_published_is_refused() {
 
 /// A line for each package that `cargo tree` finds, without a download.
 fn packages(arguments: &[&str]) -> BTreeSet<String> {
-    let mut tree = Command::new(env::var_os("CARGO").unwrap_or("cargo".into()));
-    let found = lines(&give(tree.args(["tree", "--frozen", "--prefix=none"]).args(arguments)));
+    let cargo = PathBuf::from(env::var_os("CARGO").unwrap_or("cargo".into()));
+    let mut tree = Command::new(&cargo);
+    tree.env("RUSTC", cargo.with_file_name("rustc")).args(["tree", "--frozen", "--prefix=none"]);
+    let found = lines(&give(tree.args(arguments)));
     let found = found.iter().map(|line| line.trim_end_matches(" (*)")).filter(|line| !line.is_empty());
     found.map(str::to_owned).collect()
 }

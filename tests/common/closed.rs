@@ -49,6 +49,7 @@ extern "C" fn close() {
     let set = [
         ("PATH", OsString::from(format!("{}:{SYSTEM}", tools.display()))),
         ("HOME", tools.join("home").into()),
+        ("CARGO_HOME", env::var_os("CARGO_HOME").unwrap_or_else(|| home.join(".cargo").into())),
         ("LANG", "C.UTF-8".into()),
         // A repository of another user's is read only where that is allowed there.
         ("GIT_CONFIG_GLOBAL", home.join(".gitconfig").into()),
