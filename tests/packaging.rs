@@ -96,6 +96,11 @@ fn an_archive_has_the_program_where_cargo_binstall_looks_and_a_share() {
     for file in [bin].into_iter().chain(licences).chain(share).chain(deploy) {
         assert!(inside.contains(&file), "{file} is not in the archive:\n{}", inside.join("\n"));
     }
+    let (mut careful, again) = (Command::new("sh"), scratch.path().join("again"));
+    careful.args(["-c", "umask 077; exec \"$0\" \"$@\""]).arg(root().join(".github/archive"));
+    let made = give(careful.arg(program(&scratch)).arg(&name).arg(&again));
+    let [first, second] = [archive, again.join(format!("{name}.tgz"))].map(|file| fs::read(file).ok());
+    assert!(made.status.success() && first.is_some() && first == second, "one input, two archives: {made:#?}");
 }
 
 /// A program of another processor cannot print its own pages.
@@ -122,11 +127,12 @@ fn an_archive_for_another_machine_has_the_pages_that_a_program_of_this_one_print
 fn a_wheel_and_an_archive_are_made_for_each_target() {
     let all = names(&[]);
     let plugin = usize::from(root().join("python/pytest/pyproject.toml").exists());
-    assert_eq!(all.len(), 4 + plugin, "{all:?}");
+    assert_eq!(all.len(), 6 + plugin, "{all:?}");
     let one = names(&[TARGETS[1]]);
     assert!(
-        matches!(one.as_slice(), [wheel, archive]
-        if wheel.ends_with("-py3-none-manylinux_2_28_aarch64.whl") && archive.ends_with("-aarch64-unknown-linux-gnu.tgz")),
+        matches!(one.as_slice(), [wheel, archive, made_of]
+        if wheel.ends_with("-py3-none-manylinux_2_28_aarch64.whl") && archive.ends_with("-aarch64-unknown-linux-gnu.tgz")
+            && made_of.ends_with("-aarch64-unknown-linux-gnu.cdx.json")),
         "{one:?}"
     );
     let wheels = fs::read_to_string(root().join("pyproject.toml")).expect("pyproject.toml can be read");

@@ -126,6 +126,8 @@ fn build_from(name: &str, source: &Path, sources: &[&str], link: Vec<String>) ->
     let wrapper = env::var("RUSTC_WORKSPACE_WRAPPER").unwrap_or_default();
     let level = if wrapper.ends_with("clippy-driver") { "-Copt-level=0" } else { "-Copt-level=2" };
     rustc.arg(variable("TARGET")?).args(["-Cpanic=abort", level, "-Cstrip=symbols"]);
+    // Panics name the generated file, and must not name the folder of the build.
+    rustc.arg(format!("--remap-path-prefix={}=out", folder.display()));
     // A quarter of a megabyte less in what is published, for twenty seconds.
     if variable("PROFILE")? == "release" {
         rustc.args(["-Clto=fat", "-Ccodegen-units=1"]);
