@@ -63,6 +63,7 @@ fn a_mask_is_not_against_the_rule_where_nvml_lists_no_instance() {
     let scratch = Scratch::new();
     let ran = scratch.run(&["survey", "mask", "0", "--on", "sim:mig", "--quick", "--out", &scratch.at("survey")]);
     assert!(ran.code != Some(1) && !ran.stdout.contains("against the rule"), "{ran:#?}");
+    scratch.run(&["mask", "0", "--gpus", "sim:mig"]).ended(4, "nothing_measured").says("MIG is on");
 }
 
 fn traced(scratch: &Scratch, machine: &str, more: &[&str]) -> (Ran, String) {

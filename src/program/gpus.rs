@@ -13,6 +13,9 @@ pub(crate) enum GpusError {
     /// NVML does not answer.
     #[error("NVML does not list the GPUs of this machine: {0}; --gpus names others")]
     Unavailable(String),
+    /// A GPU is divided.
+    #[error("MIG is on, and what a mask makes of its instances was never measured ({0}); --gpus names others")]
+    Divided(String),
     /// The simulated machine could not be made.
     #[error("--gpus: {0}")]
     Machine(#[from] MachineError),
@@ -31,6 +34,9 @@ pub(crate) fn list(program: &Path, simulated: Option<&str>) -> Result<(GpuSource
     };
     let sampler = SamplerClient::start(program, &links, home.path());
     let inventory = sampler.inventory.as_ref().map_err(|why| GpusError::Unavailable(why.detail.clone()))?;
+    if let Some(divided) = inventory.gpus.iter().find(|gpu| gpu.mig == Some(true)) {
+        return Err(GpusError::Divided(divided.uuid.clone()));
+    }
     let gpus = inventory.gpus.iter().map(|gpu| ListedGpu { uuid: gpu.uuid.clone(), name: gpu.name.clone() });
     let source = match simulated {
         Some(machine) => GpuSource::Simulated { machine: machine.to_owned() },

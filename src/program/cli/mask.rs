@@ -87,7 +87,7 @@ fn gpus(arguments: &MaskArguments) -> Result<(GpuSource, Vec<ListedGpu>), Exit> 
     gpus::list(&program, simulated.as_deref()).map_err(|error| {
         let exit = match error {
             GpusError::Machine(_) => Exit::Usage,
-            GpusError::Unavailable(_) => Exit::NothingMeasured,
+            GpusError::Unavailable(_) | GpusError::Divided(_) => Exit::NothingMeasured,
             GpusError::System(_) => Exit::Internal,
         };
         fail(error, exit, arguments.json)
