@@ -50,6 +50,8 @@ struct Amount {
     unread: fn(&str) -> Truth,
     /// Why other processes on the GPU may hide a part of the amount.
     hidden: fn(&Look<'_>, &str) -> Option<Hidden>,
+    /// Whether it is a sum of all processes on the GPU.
+    is_sum: bool,
     written: fn(i64) -> String,
 }
 
@@ -60,6 +62,7 @@ const USED: Amount = Amount {
     bytes: |look, gpu| used(look.step.memory.get(gpu)?),
     unread: |subject| Truth::Unknown(format!("{subject} could not be observed")),
     hidden: |look, gpu| look.step.memory.get(gpu)?.hidden,
+    is_sum: true,
     written: units::delta,
 };
 
@@ -97,6 +100,7 @@ const PROCESS: Amount = Amount {
     },
     // NVML counts the worker's memory apart from that of others.
     hidden: |_, _| None,
+    is_sum: false,
     written: |bytes| units::bytes(bytes.unsigned_abs()),
     ..USED
 };
@@ -120,7 +124,9 @@ impl Amount {
         for (gpu, matcher) in gpus.each(stated) {
             let subject = format!("{key} of {gpu}");
             let at = |bytes| matcher.compare(&subject, &Datum::Int(bytes), look, gpus).of_memory();
-            held.push(match ((self.bytes)(look, &gpu), (self.hidden)(look, &gpu)) {
+            let bytes = (self.bytes)(look, &gpu);
+            let bytes = bytes.map(|bytes| if self.is_sum { matcher.settled(bytes) } else { bytes });
+            held.push(match (bytes, (self.hidden)(look, &gpu)) {
                 (_, Some(Hidden::Uncalibrated)) => unobservable(Hidden::Uncalibrated, &subject),
                 (None, _) => (self.unread)(&subject),
                 (Some(bytes), None) => at(bytes),

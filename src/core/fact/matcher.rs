@@ -37,8 +37,8 @@ const BOUNDS: [BoundWord; 6] = [
 ];
 
 /// Less than this is no difference between two sums of memory: while processes on other GPUs came and went, NVML's
-/// figure for an idle H200 moved by up to 192 KiB.
-const STIR_BYTES: f64 = (1 << 20) as f64;
+/// figure for an idle H200 moved by up to 192 KiB, and that for an H100 by 64 KiB at one step in twenty.
+const STIR_BYTES: u32 = 1 << 20;
 
 /// Whether a value of this name is the memory that all processes on a GPU use or leave free, so that another process
 /// may have changed it.
@@ -136,6 +136,16 @@ impl Matcher {
             }
         }
         Some(matcher)
+    }
+
+    /// A sum of memory that is as good as what is asked for, or as nothing, is that.
+    pub(super) fn settled(&self, bytes: i128) -> i128 {
+        let asked = [&self.eq, &self.ne].into_iter().flatten().filter_map(|operand| match operand {
+            Operand::Int(asked) => Some(i128::from(*asked)),
+            _ => None,
+        });
+        let near = asked.chain([0]).find(|asked| bytes.abs_diff(*asked) < u128::from(STIR_BYTES));
+        near.unwrap_or(bytes)
     }
 
     pub(super) fn words(&self, in_bytes: bool) -> String {
@@ -318,7 +328,7 @@ impl Datum {
 
     /// Whether two sums of memory differ by less than processes anywhere on the machine change them by.
     fn is_near(&self, other: &Datum) -> bool {
-        self.number().zip(other.number()).is_some_and(|(a, b)| (a - b).abs() < STIR_BYTES)
+        self.number().zip(other.number()).is_some_and(|(a, b)| (a - b).abs() < f64::from(STIR_BYTES))
     }
 
     /// The order of two values; `None` if they cannot be ordered.

@@ -29,7 +29,7 @@ fn step() -> StepObservation {
         visible: Some(vec!["gpu1".into(), "gpu0".into()]),
         contexts: Some(vec!["gpu1".into()]),
         current: Some("gpu1".into()),
-        memory: [("gpu0".to_string(), memory(Class::None, 0)), ("gpu1".to_string(), memory(Class::Context, 100))]
+        memory: [("gpu0".to_string(), memory(Class::None, 0)), ("gpu1".to_string(), memory(Class::Context, 100 << 20))]
             .into(),
         ..StepObservation::default()
     }
@@ -98,9 +98,9 @@ fn each_predicate_holds_or_fails() {
         (at(facts!(memory: classes(&[("gpu0", Class::None), ("others", Class::None)]))), 'n'),
         (at(facts!(memory: classes(&[("others", Class::None)]))), 'n'),
         (at(facts!(memory: classes(&[("gpu7", Class::None)]))), '?'),
-        (at(facts!(used_bytes: bytes("gpu1", 100))), 'y'),
-        (at(facts!(used_bytes: bytes("others", 100))), 'n'),
-        (at(facts!(peak_bytes: bytes("gpu1", 100))), 'y'),
+        (at(facts!(used_bytes: bytes("gpu1", 100 << 20))), 'y'),
+        (at(facts!(used_bytes: bytes("others", 100 << 20))), 'n'),
+        (at(facts!(peak_bytes: bytes("gpu1", 100 << 20))), 'y'),
         (at(facts!(process_bytes: bytes("others", 7))), 'y'),
         (Check { facts: facts!(exit: Some(ExitCheck::Code(0))), ..Check::default() }, 'y'),
         (Check { facts: facts!(exit: Some(ExitCheck::Code(1))), ..Check::default() }, 'n'),
@@ -228,13 +228,31 @@ fn what_hides_leaves_the_rest_of_a_check_standing() {
 }
 
 #[test]
+fn what_processes_on_other_gpus_stir_is_no_change() {
+    let (kib, mib) = (1 << 10, 1 << 20);
+    let with = |used: i64, matcher: Matcher| {
+        letter(&asked(seen(Class::None, used, None), at(facts!(used_bytes: [("gpu0".to_string(), matcher)].into()))))
+    };
+    let is = |bytes: i64| Matcher::equal(Operand::Int(bytes));
+    let under = |bytes: i64| Matcher { lt: Some(Operand::Int(bytes)), ..Matcher::default() };
+    let over = Matcher { gt: Some(Operand::Int(0)), ..Matcher::default() };
+    assert_eq!([with(64 * kib, is(0)), with(mib, is(0))], ['y', 'n']);
+    assert_eq!([with(32 * mib - 64 * kib, is(32 * mib)), with(31 * mib, is(32 * mib))], ['y', 'n']);
+    assert_eq!([with(64 * kib, under(mib)), with(-64 * kib, under(0)), with(64 * kib, over)], ['y', 'n', 'n']);
+    let own = MemoryObservation { process_bytes: Some(64 << 10), ..MemoryObservation::default() };
+    assert_eq!(letter(&asked(with_memory(own), at(facts!(process_bytes: bytes("gpu0", 0))))), 'n', "nobody stirs it");
+}
+
+#[test]
 fn a_peak_lies_at_an_end_if_not_between() {
+    let mib = 1 << 20;
     let of = |used: i64, peak: Option<i64>| {
-        with_memory(MemoryObservation { used_bytes: Some(used), peak_bytes: peak, ..MemoryObservation::default() })
+        let (used_bytes, peak_bytes) = (Some(used * mib), peak.map(|peak| peak * mib));
+        with_memory(MemoryObservation { used_bytes, peak_bytes, ..MemoryObservation::default() })
     };
     let peak_is = |now, peak| {
         let before = StepObservation { label: "before".into(), ..of(50, None) };
-        observed(vec![before, now], "0", at(facts!(peak_bytes: bytes("gpu0", peak))))
+        observed(vec![before, now], "0", at(facts!(peak_bytes: bytes("gpu0", peak * mib))))
     };
     assert_eq!(peak_is(of(10, None), 50), Shows::Yes);
     assert_eq!(peak_is(of(60, None), 60), Shows::Yes);
