@@ -40,3 +40,10 @@ pub struct Calibration {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_unsound: Option<String>,
 }
+
+impl Calibration {
+    /// Whether NVML lists the worker by its PID; `None` if no worker made a context, because the GPU was disturbed before.
+    pub fn lists_pids(&self) -> Option<bool> {
+        (self.pid_listed || self.context_bytes > 0).then_some(self.pid_listed)
+    }
+}

@@ -143,7 +143,7 @@ fn calibration(found: &Calibration) -> String {
             units::bytes(found.epsilon_bytes),
         ),
     };
-    if !found.pid_listed {
+    if found.lists_pids() == Some(false) {
         words.push_str(", the worker's PID is not listed");
     }
     if !found.sound {

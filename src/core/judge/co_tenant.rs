@@ -73,11 +73,12 @@ impl<'a> CoTenantWatch<'a> {
     }
 
     /// How many new processes may belong to the attempt: none if NVML lists PIDs as processes see them, and as many
-    /// as it has processes otherwise (in a PID namespace). Without a calibration, PIDs are assumed to match: it is
+    /// as it has processes otherwise (in a PID namespace). Without a calibration that made a context, PIDs are assumed to match: it is
     /// better to discard a good attempt than to keep a disturbed one.
     fn unlisted(&self, own: usize) -> usize {
         let calibration = self.scene.calibration;
-        let matched = calibration.is_empty() || calibration.iter().any(|calibration| calibration.pid_listed);
+        let mut known = calibration.iter().filter_map(|calibration| calibration.lists_pids()).peekable();
+        let matched = known.peek().is_none() || known.any(|listed| listed);
         // The first client of an MPS daemon has it start a server, which no step names.
         let servers = self.case.steps.iter().filter(|step| step.has(Effect::StartsMps)).count();
         if matched { servers } else { own + servers }

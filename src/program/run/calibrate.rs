@@ -114,7 +114,7 @@ impl Calibrator {
                 format!("the instrument is not sound on {}: {why}; its memory is not judged", found.uuid)
             })
             .collect();
-        let own = (!found.is_empty()).then(|| found.iter().all(|found| found.pid_listed));
+        let own = found.iter().filter_map(|found| found.lists_pids()).reduce(|all, listed| all && listed);
         report.run.warnings.extend(warnings);
         report.machine.isolation.own_pid_listed = own;
         session.machine.isolation.own_pid_listed = own;

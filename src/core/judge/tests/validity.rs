@@ -179,6 +179,9 @@ fn own_processes_and_blind_lists_do_not_contaminate() {
     script.process(1, 0, 77, Some(CONTEXT));
     assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &namespaced), []);
     assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &[]), [Reason::Contaminated]);
+    // Where no context was made to see it, nothing says that this is one.
+    let unmade = namespaced.clone().map(|known| Calibration { context_bytes: 0, sound: false, ..known });
+    assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &unmade), [Reason::Contaminated]);
     // Two newcomers are one more than the attempt has processes.
     let mut crowd = script.clone();
     crowd.process(1, 0, 79, Some(CONTEXT));
