@@ -46,6 +46,9 @@ fn a_gpu_that_the_mask_hides_is_no_fault_and_is_named() {
     let hidden = &document["diagnosis"]["hidden"];
     assert_eq!(hidden.as_array().map(Vec::len), Some(1), "{hidden}");
     assert_eq!(hidden[0]["by"]["change"]["variable"], "CUDA_VISIBLE_DEVICES");
+    let starts = document["examination"]["starts"].as_array().expect("starts");
+    let with_contexts = starts.iter().filter(|start| start["calls"].to_string().contains("cuDevicePrimaryCtxRetain"));
+    assert_eq!(with_contexts.count(), 1, "the hidden GPU may be another's: {starts:?}");
 }
 
 #[test]

@@ -229,6 +229,8 @@ pub enum Want {
     Start {
         /// Which.
         library: Started,
+        /// Whether the driver is used on each GPU that it shows, beyond telling which they are.
+        uses_gpus: bool,
         /// For how many milliseconds NVML watches how busy processes are.
         watch_ms: u64,
     },

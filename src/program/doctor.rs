@@ -97,8 +97,8 @@ impl<'a> Doctor<'a> {
     pub(crate) fn examine(&mut self, needs: &[NeedFacts]) -> Result<Examination, DoctorError> {
         let mut examination = Examination { place: self.place(), ..Examination::default() };
         let as_it_is = self.environment();
-        let driver = self.start(Started::Driver, as_it_is.clone(), None)?;
-        let nvml = self.start(Started::Nvml, as_it_is.clone(), None)?;
+        let driver = self.start(Started::Driver, as_it_is.clone(), None, true)?;
+        let nvml = self.start(Started::Nvml, as_it_is.clone(), None, false)?;
         let there = examination.place.gpus.len().max(nvml.seen.len());
         if self.simulated.is_none() && !driver.is_simulated() {
             self.attempt(&mut examination, as_it_is, needs)?;
@@ -134,7 +134,7 @@ impl<'a> Doctor<'a> {
             return Err(DoctorError::System(format!("process {pid} could not be read: {why}")));
         };
         // The mask of our own shell must not decide what NVML shows; NVML does not read it.
-        let want = Want::Start { library: Started::Nvml, watch_ms };
+        let want = Want::Start { library: Started::Nvml, uses_gpus: false, watch_ms };
         let nvml = self.ask(&self.environment(), &want, self.deadline_ms + watch_ms)?;
         process.nvml = Some(started(Started::Nvml, None, nvml));
         process.watched_ms = watch_ms;
@@ -200,8 +200,9 @@ impl<'a> Doctor<'a> {
         library: Started,
         environment: Environment,
         changed: Option<StartChange>,
+        uses_gpus: bool,
     ) -> Result<LibraryStart, DoctorError> {
-        let want = Want::Start { library, watch_ms: 0 };
+        let want = Want::Start { library, uses_gpus, watch_ms: 0 };
         Ok(started(library, changed, self.ask(&environment, &want, self.deadline_ms)?))
     }
 
@@ -245,6 +246,8 @@ impl<'a> Doctor<'a> {
         let as_it_is = self.environment();
         let mut bare = as_it_is.clone();
         let mut left_out = 0;
+        // Where it works as it is, the question is only what hides GPUs. Those may be others', and are left alone.
+        let uses_gpus = !examination.starts.iter().any(|start| start.library == Started::Driver && start.is_good());
         for (change, environment) in self.changes(&examination.place, &as_it_is)? {
             if let StartChange::Without { variable } = &change {
                 bare.remove(&OsString::from(variable));
@@ -254,13 +257,13 @@ impl<'a> Doctor<'a> {
                 StartChange::Raised { limit, .. } => RaisedLimit::new(limit),
                 _ => None,
             };
-            let start = self.start(Started::Driver, environment, Some(change))?;
+            let start = self.start(Started::Driver, environment, Some(change), uses_gpus)?;
             drop(raised);
             examination.starts.push(start);
         }
         let is_any_good = examination.starts.iter().any(|start| start.library == Started::Driver && start.is_good());
         if left_out > 1 && !is_any_good {
-            examination.starts.push(self.start(Started::Driver, bare, Some(StartChange::Bare))?);
+            examination.starts.push(self.start(Started::Driver, bare, Some(StartChange::Bare), uses_gpus)?);
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
-//! Starting libcuda as a program does that opens it by its name: `cuInit`, and on each visible GPU a context, some
-//! memory, and work. Calls have the labels that they have in `survey needs`, so that its table answers for them.
+//! Starting libcuda as a program does that opens it by its name: `cuInit`, and if it is asked for, on each visible GPU a context,
+//! some memory, and work. Calls have the labels that they have in `survey needs`, so that its table answers for them.
 
 use cuda_pitfalls_calls::CallLibrary;
 use cuda_pitfalls_core::examination::ExaminerMessage;
@@ -17,7 +17,7 @@ const GLOBAL: u64 = 1;
 /// More GPUs are not tried.
 const MOST_GPUS: u64 = 64;
 
-pub(super) fn start(speaker: &Speaker) {
+pub(super) fn start(speaker: &Speaker, uses_gpus: bool) {
     // SAFETY: opening libcuda runs its constructors, as in any program that links it.
     let library = match unsafe { Library::new(LIBCUDA) } {
         Ok(library) => library,
@@ -31,7 +31,7 @@ pub(super) fn start(speaker: &Speaker) {
         if driver.call("cuDeviceGetCount", "cuDeviceGetCount", &[(&raw mut count).addr() as u64]) {
             let count = u64::try_from(count).unwrap_or(0).min(MOST_GPUS);
             let named = (0..count).filter(|gpu| driver.name(*gpu)).count() as u64;
-            if named == count {
+            if uses_gpus && named == count {
                 (0..count).for_each(|gpu| driver.use_gpu(gpu));
             }
         }
