@@ -1,7 +1,7 @@
 //! The only place where clocks are read.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
 
@@ -38,7 +38,7 @@ fn running_at(now: u64, last: &AtomicU64, stopped_for: &AtomicU64) -> u64 {
 
 /// The wall clock, RFC 3339 in UTC with seconds.
 pub fn utc() -> String {
-    written(jiff::Timestamp::now())
+    written(in_calendar(SystemTime::now()))
 }
 
 /// The wall clock `ago` before now, as [`utc`] writes it.
@@ -47,7 +47,7 @@ pub fn utc() -> String {
 /// The calendar does not reach back that far.
 pub fn utc_before(ago: Duration) -> Result<String, jiff::Error> {
     let ago = jiff::SignedDuration::try_from(ago)?;
-    jiff::Timestamp::now().checked_sub(ago).map(written)
+    in_calendar(SystemTime::now()).checked_sub(ago).map(written)
 }
 
 /// The wall clock `later` than now, as [`utc`] writes it.
@@ -56,7 +56,13 @@ pub fn utc_before(ago: Duration) -> Result<String, jiff::Error> {
 /// The calendar does not reach that far.
 pub fn utc_after(later: Duration) -> Result<String, jiff::Error> {
     let later = jiff::SignedDuration::try_from(later)?;
-    jiff::Timestamp::now().checked_add(later).map(written)
+    in_calendar(SystemTime::now()).checked_add(later).map(written)
+}
+
+/// The time in the calendar, which has the years up to 9999: the clock of a machine without a battery may be beyond them.
+fn in_calendar(time: SystemTime) -> jiff::Timestamp {
+    let nearest = if time < SystemTime::UNIX_EPOCH { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX };
+    jiff::Timestamp::try_from(time).unwrap_or(nearest)
 }
 
 fn written(time: jiff::Timestamp) -> String {
@@ -65,12 +71,21 @@ fn written(time: jiff::Timestamp) -> String {
 
 /// The wall clock as it is written in the names of run folders.
 pub fn utc_compact() -> String {
-    jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string()
+    in_calendar(SystemTime::now()).strftime("%Y%m%dT%H%M%SZ").to_string()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_clock_beyond_the_calendar_is_at_its_end() {
+        let years = Duration::from_secs(9_000 * 365 * 86_400);
+        let late = in_calendar(SystemTime::UNIX_EPOCH + years);
+        assert!(written(late).starts_with("9999-12-30T"), "{late}");
+        assert!(late.checked_add(jiff::SignedDuration::from_hours(1)).is_err());
+        assert_eq!(in_calendar(SystemTime::UNIX_EPOCH - 2 * years), jiff::Timestamp::MIN);
+    }
 
     #[test]
     fn a_stop_does_not_count_and_a_wait_does() {
