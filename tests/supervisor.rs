@@ -117,6 +117,14 @@ fn a_forked_child_that_crashes_is_noticed_at_once() {
     outcome.inconclusive(Reason::Crashed);
 }
 
+#[test]
+fn a_fork_that_fails_is_not_waited_for() {
+    let outcome = run("fork-fails");
+    let exit = &outcome.attempt().recording.exit;
+    assert_eq!((exit.code, exit.deadline_at), (Some(0), None), "the worker was well, and no deadline passed");
+    outcome.inconclusive(Reason::ExitedEarly);
+}
+
 /// Leaving early: whatever the exit code, steps that were not made are no answer.
 fn leaves_early(stem: &str, code: i32) {
     let outcome = run(stem);

@@ -16,7 +16,13 @@ pub(super) fn fork(worker: &Arc<Worker>, _: &Channel, step: &Step) -> Result<Val
     // SAFETY: the child uses nothing that another thread may have locked: the worker's tables are unlocked during a
     // step.
     match unsafe { libc::fork() } {
-        -1 => Err(errno()),
+        -1 => {
+            let error = errno();
+            // SAFETY: the parent set this descriptor aside for the child. Open, it would make the parent wait until the
+            // deadline for a process that does not exist.
+            drop(unsafe { Channel::inherited(fd) });
+            Err(error)
+        }
         0 => {
             // SAFETY: it only concerns this process. If the harness is killed while the process hangs, nothing else
             // would end it.
