@@ -145,6 +145,24 @@ fn a_limit_on_the_size_of_files_fails_the_report_and_kills_nobody() {
     scratch.assert_no_process_left();
 }
 
+/// To list a folder takes a descriptor, of which there may be none when it was made.
+#[test]
+fn a_folder_that_a_program_without_descriptors_leaves_is_named() {
+    let scratch = Scratch::new();
+    let first = (4..40).find(|limit| {
+        let run = scratch.simulating(MACHINE, &["memory/context-cost"], &["--quick"]);
+        let ran = scratch.ran(common::behind(&["sh", "-c", &format!("ulimit -n {limit}; exec \"$@\""), "sh"], &run));
+        let left = common::names_in(scratch.path());
+        let unnamed = left.iter().find(|name| name.starts_with("cuda-pitfalls-") && !ran.stderr.contains(*name));
+        assert_eq!(unnamed, None, "with {limit}: {}", ran.stderr);
+        left.iter().filter(|name| name.starts_with("cuda-pitfalls-")).for_each(|name| {
+            let _ = fs::remove_dir_all(scratch.path().join(name));
+        });
+        !matches!(ran.code, Some(2 | 70 | 127))
+    });
+    assert!(first.is_some_and(|limit| limit > 10), "{first:?}: no limit was in its way");
+}
+
 /// Starts the program with signals ignored, as `nohup` and some shells do.
 fn ignoring(scratch: &Scratch, signals: &'static [i32], stem: &str) -> Command {
     let mut command = command(scratch, MACHINE, stem);

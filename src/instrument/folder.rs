@@ -20,6 +20,8 @@ use cuda_pitfalls_core::text::escape;
 const PREFIX: &str = "cuda-pitfalls-";
 /// The name of the lock file. The run locks it, and the kernel unlocks it however the run ends.
 const LOCK: &str = "lock";
+/// Its name before it is locked.
+const UNLOCKED: &str = "unlocked";
 /// The content of the lock file. A folder without it is not ours, whatever its name.
 const MARK: &[u8] = b"private folder of a cuda-pitfalls run, format 1\n";
 /// Only this user may enter, because links in the folder decide which code workers run.
@@ -58,21 +60,36 @@ impl Folder {
         remove_dead(place);
         let private = Permissions::from_mode(mode);
         let folder = tempfile::Builder::new().prefix(PREFIX).permissions(private.clone()).tempdir_in(place)?;
-        // The umask may have removed permissions of the owner, too.
-        fs::set_permissions(folder.path(), private)?;
-        // The file is locked and marked before it gets its name, because a folder with a free lock counts as dead.
-        let unnamed = folder.path().join("unlocked");
-        let mut lock = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&unnamed)?;
-        lock.lock()?;
-        lock.write_all(MARK)?;
-        fs::rename(&unnamed, folder.path().join(LOCK))?;
-        Ok(Folder { folder: Some(folder), _lock: lock })
+        match locked(folder.path(), private) {
+            Ok(lock) => Ok(Folder { folder: Some(folder), _lock: lock }),
+            Err(error) => {
+                // By their names: to list a folder takes a descriptor, of which there may be none. Without its lock no later
+                // run would remove it.
+                let path = folder.keep();
+                let _ = [UNLOCKED, LOCK].map(|name| fs::remove_file(path.join(name)));
+                let _ = fs::remove_dir(&path);
+                Err(error)
+            }
+        }
     }
 
     /// The path of the folder.
     pub fn path(&self) -> &Path {
         self.folder.as_ref().map_or(Path::new(""), TempDir::path)
     }
+}
+
+/// The lock of a new folder.
+fn locked(folder: &Path, private: Permissions) -> io::Result<File> {
+    // The umask may have removed permissions of the owner, too.
+    fs::set_permissions(folder, private)?;
+    // The file is locked and marked before it gets its name, because a folder with a free lock counts as dead.
+    let unlocked = folder.join(UNLOCKED);
+    let mut lock = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&unlocked)?;
+    lock.lock()?;
+    lock.write_all(MARK)?;
+    fs::rename(&unlocked, folder.join(LOCK))?;
+    Ok(lock)
 }
 
 impl Drop for Folder {
