@@ -31,11 +31,12 @@ const LAST_NS: u64 = 500_000_000;
 /// The most descriptors that this uses.
 pub(super) const FILES: u64 = (MOST_WAITING + MOST_INCOMING + MOST_AT_ONCE) as u64;
 
-/// Counts of the connections that were refused.
+/// Counts of the connections that were refused, or whose messages were lost.
 #[derive(Default)]
 struct Refusals {
     strangers: AtomicU64,
     gone: AtomicU64,
+    unread: AtomicU64,
 }
 
 /// The tracer's end of the gate.
@@ -103,6 +104,11 @@ impl Gate {
     pub(super) fn gone(&self) -> u64 {
         self.refused.gone.load(Ordering::Relaxed)
     }
+
+    /// How many messages of the program's processes could not be read.
+    pub(super) fn unread(&self) -> u64 {
+        self.refused.unread.load(Ordering::Relaxed)
+    }
 }
 
 /// No message: true if there are no more, false if none arrived in time.
@@ -152,8 +158,8 @@ impl Keeper {
     fn accept(&mut self) -> bool {
         for _ in 0..MOST_AT_ONCE {
             // The oldest connection has had the most time. Only the program itself can cause so many.
-            if self.incoming.len() >= MOST_INCOMING {
-                self.incoming.pop_front();
+            if self.incoming.len() >= MOST_INCOMING && self.incoming.pop_front().is_some() {
+                self.refused.unread.fetch_add(1, Ordering::Relaxed);
             }
             let Ok((connection, _)) = self.listener.accept() else { return true };
             let refused = match self.peers.identify(&connection) {
@@ -178,9 +184,41 @@ impl Keeper {
                     let _ = (&self.rope).write(&[0]);
                 }
                 Arrival::More(incoming) => self.incoming.push_back(incoming),
-                Arrival::Dropped => {}
+                Arrival::Lost => {
+                    self.refused.unread.fetch_add(1, Ordering::Relaxed);
+                }
+                Arrival::Empty => {}
             }
         }
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_that_cannot_be_read_is_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = UnixListener::bind(folder.path().join("socket")).unwrap();
+        let (_bell, rope) = UnixStream::pair().unwrap();
+        let (queue, _messages) = sync_channel(1);
+        let refused = Arc::new(Refusals::default());
+        let sent: [&[u8]; 4] = [b"", b"{\"call\":\"cuInit\"", b"not a message\n", b""];
+        let (ours, theirs): (Vec<_>, Vec<_>) = sent.iter().map(|_| UnixStream::pair().unwrap()).unzip();
+        for (mut end, text) in theirs.iter().zip(sent) {
+            end.write_all(text).unwrap();
+        }
+        // The last one says nothing and is not closed: its time is over.
+        for end in &theirs[..3] {
+            end.shutdown(Shutdown::Both).unwrap();
+        }
+        let incoming = ours.into_iter().map(|connection| Incoming::new(connection, 1, 0)).collect();
+        let room = vec![0; 1024];
+        let mut keeper =
+            Keeper { listener, rope, queue, peers: Peers::new(), refused: refused.clone(), incoming, room };
+        keeper.read().unwrap();
+        assert_eq!(refused.unread.load(Ordering::Relaxed), 3, "all but the one that said nothing");
     }
 }

@@ -31,9 +31,10 @@ impl Tracer {
         if !is_last {
             self.processes.unseen("more was told than could be looked at when the program had ended".into());
         }
-        let (gone, strangers) = (self.gate.gone(), self.gate.strangers());
+        let (gone, unread, strangers) = (self.gate.gone(), self.gate.unread(), self.gate.strangers());
         let unheard = [
             (gone, "came from processes that had ended before they could be recognised"),
+            (unread, "could not be read"),
             (if strangers > MOST_STRANGERS { strangers } else { 0 }, "of other programs kept the tracer busy"),
         ];
         for (count, what) in unheard.into_iter().filter(|(count, _)| *count > 0) {
@@ -52,7 +53,7 @@ impl Tracer {
             }
             None => self.processes.unseen("whether every process told what happened is not known".into()),
         }
-        is_last && gone == 0 && silent == Some(0)
+        is_last && gone == 0 && unread == 0 && silent == Some(0)
     }
 
     pub(super) fn finish(&mut self, ended: &Ended, program: u32) {

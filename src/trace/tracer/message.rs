@@ -154,8 +154,10 @@ pub(super) enum Arrival {
     Whole(Box<Delivery>),
     /// The message is incomplete.
     More(Incoming),
-    /// The connection was dropped.
-    Dropped,
+    /// What was sent could not be read, or is no message.
+    Lost,
+    /// The connection was closed, and nothing was sent.
+    Empty,
 }
 
 impl Incoming {
@@ -172,15 +174,17 @@ impl Incoming {
                 Ok(got) => got,
                 Err(Errno::INTR) => continue,
                 Err(Errno::AGAIN) if now_ns < self.deadline_ns => return Arrival::More(self),
-                Err(_) => return Arrival::Dropped,
+                Err(_) => return Arrival::Lost,
             };
             self.passed = passed.or(self.passed);
             self.bytes.extend_from_slice(room.get(..got).unwrap_or_default());
-            if got == 0 || self.bytes.len() > LONGEST {
-                return Arrival::Dropped;
+            match got {
+                0 if self.bytes.is_empty() => return Arrival::Empty,
+                _ if got == 0 || self.bytes.len() > LONGEST => return Arrival::Lost,
+                _ => {}
             }
             if self.bytes.last() == Some(&b'\n') {
-                return self.whole().map_or(Arrival::Dropped, |received| Arrival::Whole(Box::new(received)));
+                return self.whole().map_or(Arrival::Lost, |received| Arrival::Whole(Box::new(received)));
             }
         }
     }
@@ -375,7 +379,7 @@ mod tests {
         std::io::Write::write_all(&mut &theirs, b" ").unwrap();
         let Arrival::More(incoming) = incoming.read(&mut room, PATIENCE_NS - 1) else { panic!("it is dropped") };
         std::io::Write::write_all(&mut &theirs, b" ").unwrap();
-        assert!(matches!(incoming.read(&mut room, PATIENCE_NS), Arrival::Dropped));
+        assert!(matches!(incoming.read(&mut room, PATIENCE_NS), Arrival::Lost));
     }
 
     #[test]
@@ -389,7 +393,7 @@ mod tests {
             sent += 4096;
             match incoming.read(&mut room, 0) {
                 Arrival::More(more) => incoming = more,
-                Arrival::Dropped => break,
+                Arrival::Lost | Arrival::Empty => break,
                 Arrival::Whole(_) => panic!("it is taken"),
             }
             assert!(sent <= LONGEST, "{sent} bytes were taken");

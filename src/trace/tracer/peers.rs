@@ -47,7 +47,7 @@ impl Peers {
 
     /// Identifies the process at the other end of a connection.
     pub(super) fn identify(&mut self, connection: &UnixStream) -> Peer {
-        let Ok(credentials) = rustix::net::sockopt::socket_peercred(connection) else { return Peer::Stranger };
+        let Ok(credentials) = rustix::net::sockopt::socket_peercred(connection) else { return Peer::Gone };
         let (pid, user) = (credentials.pid.as_raw_nonzero().get() as u32, credentials.uid.as_raw());
         let gone = if self.users.contains(&user) { Peer::Gone } else { Peer::Stranger };
         let Ok(handle) = handle(connection) else { return gone };
@@ -139,6 +139,12 @@ mod tests {
 
     const CONNECT: &str = "import os, socket, sys\ndef go():\n    s = socket.socket(socket.AF_UNIX); s.connect(PATH)\n    \
                            sys.stdin.read()\n";
+
+    #[test]
+    fn a_peer_that_the_kernel_does_not_name_may_have_been_ours() {
+        let (pipe, _other) = std::io::pipe().unwrap();
+        assert_eq!(Peers::new().identify(&UnixStream::from(OwnedFd::from(pipe))), Peer::Gone);
+    }
 
     #[test]
     fn a_process_is_ours_by_its_parents_and_a_stranger_otherwise() {
