@@ -7,7 +7,8 @@ use std::str::FromStr;
 
 /// A count and what is counted: `1 question`, `3 questions`.
 pub fn counted<N: Display + PartialEq + From<u8>>(count: N, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == N::from(1) { "" } else { "s" })
+    let end = if noun.ends_with('s') { "es" } else { "s" };
+    format!("{count} {noun}{}", if count == N::from(1) { "" } else { end })
 }
 
 /// The number that a text of digits is. `parse` alone would accept a sign too.
@@ -44,6 +45,7 @@ mod tests {
     #[test]
     fn one_is_singular() {
         assert_eq!([0, 1, 2].map(|count| counted::<u64>(count, "GPU")), ["0 GPUs", "1 GPU", "2 GPUs"]);
+        assert_eq!([1, 2].map(|count| counted::<u64>(count, "process")), ["1 process", "2 processes"]);
     }
 
     #[test]
