@@ -219,6 +219,9 @@ impl TryFrom<Document<CompactScenario>> for CompactReport {
     fn try_from(document: Document<CompactScenario>) -> Result<CompactReport, Contradiction> {
         let Document { schema, must_understand, provenance, run, machine, mut scenarios, complete } = document;
         validity::check_origin(provenance, &run, &machine)?;
+        for scenario in &scenarios {
+            validity::check_cases(&scenario.name, scenario.cases.iter().map(|case| case.name.as_str()))?;
+        }
         scenarios.iter_mut().for_each(|scenario| scenario.verdict.provenance = provenance);
         Ok(CompactReport { schema, must_understand, provenance, run, machine, scenarios, complete })
     }

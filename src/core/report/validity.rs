@@ -1,5 +1,7 @@
 //! Reasons to refuse a report, whole or compact: it contradicts itself, or nothing in it supports its answers.
 
+use std::collections::BTreeSet;
+
 use super::{CaseReport, Report, Run};
 use crate::event::{Event, MappedLibrary};
 use crate::machine::Machine;
@@ -20,6 +22,18 @@ pub enum Contradiction {
     /// This scenario has an answer, but no plan.
     #[error("{0} has an answer and no `plan`: nothing says what was run")]
     NoPlan(String),
+    /// This scenario has two cases of one name: all that reads them would see the first alone.
+    #[error("two cases of {0} are called `{1}`")]
+    TwoCases(String, String),
+}
+
+/// Checks that each case of a scenario has a name of its own.
+pub(super) fn check_cases<'n>(scenario: &str, cases: impl Iterator<Item = &'n str>) -> Result<(), Contradiction> {
+    let mut known = BTreeSet::new();
+    match cases.into_iter().find(|name| !known.insert(*name)) {
+        Some(twice) => Err(Contradiction::TwoCases(scenario.to_owned(), twice.to_owned())),
+        None => Ok(()),
+    }
 }
 
 /// Checks that the provenance of a report fits its run and its machine.
@@ -38,6 +52,7 @@ pub(super) fn check(report: &Report) -> Result<(), Contradiction> {
     origin(*provenance, run, scenarios.iter().flat_map(|scenario| &scenario.cases).any(maps_simulated))?;
     for scenario in scenarios {
         let (name, verdict) = (&scenario.name, &scenario.verdict);
+        check_cases(name, scenario.cases.iter().map(|case| case.name.as_str()))?;
         if *provenance == Provenance::Measured && verdict.provenance == Provenance::Simulated {
             return Err(Contradiction::Verdict(name.clone()));
         }
