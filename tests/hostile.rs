@@ -6,6 +6,7 @@ use crate::common;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::fuzz::forms::acts;
 use common::{Ran, Scratch};
 use rustix::fs::{CWD, Mode};
 
@@ -45,12 +46,6 @@ fn file(scratch: &Scratch, text: &str) -> String {
     let path = folder.join(format!("file{EVIL}.toml"));
     fs::write(&path, text).expect("the file can be written");
     path.to_str().expect("the name is UTF-8").to_string()
-}
-
-/// Whether a terminal or a reader obeys a character.
-pub(crate) fn acts(c: char) -> bool {
-    let is_bidi = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    is_bidi || (c.is_control() && c != '\n' && c != '\t')
 }
 
 fn assert_harmless(what: &str, ran: &Ran) {

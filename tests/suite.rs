@@ -42,6 +42,8 @@ mod fleet;
 mod fleet_docs;
 mod fleet_page;
 mod fleet_truth;
+#[path = "fuzz/main.rs"]
+mod fuzz;
 mod held;
 mod hostile;
 mod hostile_texts;

@@ -17,6 +17,12 @@ use crate::speaker::Speaker;
 
 pub use attempts::attempt as attempt_here;
 
+/// What the files of a process say that lie in this folder, as they do in `/proc/PID`.
+#[doc(hidden)]
+pub fn process_in(folder: &std::path::Path) -> cuda_pitfalls_core::examination::ProcessExamination {
+    process::examine_in(folder, 0)
+}
+
 /// Does what the parent wants, and says so.
 ///
 /// # Safety

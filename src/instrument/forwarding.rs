@@ -172,7 +172,8 @@ fn fill_needed(library: &mut [u8], path: &[u8]) -> Result<(), ForwardingError> {
 }
 
 /// Makes symbols undefined that the real libcuda does not export, so that a program finds the same functions in both.
-pub(crate) fn leave_out(library: &mut [u8], exported: &BTreeSet<String>) -> Result<(), ForwardingError> {
+#[doc(hidden)]
+pub fn leave_out(library: &mut [u8], exported: &BTreeSet<String>) -> Result<(), ForwardingError> {
     let mut places = Vec::new();
     {
         let bytes: &[u8] = library;
@@ -200,7 +201,8 @@ pub(crate) fn leave_out(library: &mut [u8], exported: &BTreeSet<String>) -> Resu
 }
 
 /// The CUDA functions that a library exports. Only the symbol tables of the file are read.
-fn exports(path: &Path) -> Result<BTreeSet<String>, ForwardingError> {
+#[doc(hidden)]
+pub fn exports(path: &Path) -> Result<BTreeSet<String>, ForwardingError> {
     let unreadable =
         |why: &dyn std::fmt::Display| ForwardingError::Impossible(format!("cannot read {}: {why}", path.display()));
     let cache = ReadCache::new(File::open(path).map_err(|error| unreadable(&error))?);

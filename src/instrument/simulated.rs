@@ -210,7 +210,8 @@ fn read(machine: &str) -> Result<String, MachineError> {
 }
 
 /// The text of `machine.conf`, from the text of a description and the number of its GPUs that are left, if not all are.
-fn flatten(machine: &str, text: &str, gpus: Option<usize>) -> Result<String, MachineError> {
+#[doc(hidden)]
+pub fn flatten(machine: &str, text: &str, gpus: Option<usize>) -> Result<String, MachineError> {
     let name = terminal(machine);
     let mut node: Description = toml::from_str(text).map_err(|error| {
         let why = lines(&error);

@@ -45,6 +45,12 @@ pub fn commands() -> Vec<(String, String)> {
     shown.map(|it| (it.get_name().to_owned(), it.get_about().map(ToString::to_string).unwrap_or_default())).collect()
 }
 
+/// Whether the command line is understood; none of its commands is run.
+pub fn is_understood(arguments: &[String]) -> bool {
+    let matches = help::command().try_get_matches_from(arguments);
+    matches.and_then(|matches| Cli::from_arg_matches(&matches)).is_ok()
+}
+
 fn command() -> Outcome {
     let matches = help::command().try_get_matches();
     let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches)).map_err(|error| misused(&error))?;

@@ -58,6 +58,12 @@ pub use ledger::asked::ReadingTime;
 pub use passing::pass_through;
 pub use program::Ended;
 
+/// Whether a text is a message that the tracer takes.
+#[doc(hidden)]
+pub fn is_message(bytes: &[u8]) -> bool {
+    message::ShimMessage::parse(bytes).is_some()
+}
+
 /// The longest wait between two checks.
 const TICK_NS: u64 = 200_000_000;
 /// The longest wait while a process outside the trace runs, because only polling shows that it maps libcuda.

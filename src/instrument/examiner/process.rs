@@ -28,11 +28,15 @@ const MOST_LOOKED_AT: u64 = 64 << 20;
 const MOST_LIBRARY: u64 = 64 << 20;
 
 pub(super) fn examine(pid: u32) -> ProcessExamination {
-    let folder = PathBuf::from(format!("/proc/{pid}"));
+    examine_in(&PathBuf::from(format!("/proc/{pid}")), pid)
+}
+
+/// The same of the files in a folder.
+pub(super) fn examine_in(folder: &Path, pid: u32) -> ProcessExamination {
     let status = text(&folder.join("status"), MOST_ENVIRONMENT).unwrap_or_default();
     let started_with = bytes(&folder.join("environ"), MOST_ENVIRONMENT).ok().map(|text| variables(&text));
     let maps = bytes(&folder.join("maps"), MOST_MAPS).ok().filter(|maps| !maps.is_empty());
-    let now = maps.as_ref().and_then(|maps| environment_now(&folder, maps));
+    let now = maps.as_ref().and_then(|maps| environment_now(folder, maps));
     let uid = real_id(&status, "Uid");
     let groups = status_field(&status, "Groups").unwrap_or_default().split_whitespace();
     let groups: Vec<u32> = groups.filter_map(|group| group.parse().ok()).chain(real_id(&status, "Gid")).collect();
@@ -50,12 +54,12 @@ pub(super) fn examine(pid: u32) -> ProcessExamination {
         uid,
         threads: status_field(&status, "Threads").and_then(|number| number.parse().ok()),
         is_filtered: is_filtered_in(&status),
-        mps_folder: mps_folder(&folder, known, uid),
+        mps_folder: mps_folder(folder, known, uid),
         started_with,
         now,
         libraries: maps.map(|maps| libraries(&maps)),
-        open_files: open_files(&folder).ok(),
-        closed_files: files.iter().filter_map(|file| closed(&folder, file, uid?, &groups)).collect(),
+        open_files: open_files(folder).ok(),
+        closed_files: files.iter().filter_map(|file| closed(folder, file, uid?, &groups)).collect(),
         module_version: place::module_version(),
         gpus,
         nvml: None,

@@ -190,10 +190,7 @@ impl Incoming {
     }
 
     fn whole(self) -> Option<Delivery> {
-        let message: ShimMessage = serde_json::from_slice(&self.bytes).ok()?;
-        if !message.is_valid() {
-            return None;
-        }
+        let message = ShimMessage::parse(&self.bytes)?;
         let bytes = match &message.content {
             Content::Notice(Notice::Hello { devices, lanes, names }) => {
                 Some(counted_bytes(*devices, *lanes, names.len()))
@@ -219,6 +216,11 @@ fn is_sealed(fd: &OwnedFd, bytes: u64) -> bool {
 }
 
 impl ShimMessage {
+    /// A message; `None` if no library sends it.
+    pub(super) fn parse(bytes: &[u8]) -> Option<ShimMessage> {
+        serde_json::from_slice(bytes).ok().filter(ShimMessage::is_valid)
+    }
+
     /// Whether the libraries could have sent this message.
     fn is_valid(&self) -> bool {
         let is_right = match &self.content {
