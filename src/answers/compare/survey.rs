@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::comparison::{CompareError, Comparison, EntryDifference, FactDifference, Relation, is_noise, yes_or_no};
 use super::pair::ComparedEntry;
+use crate::difference::side_by_side;
 use crate::survey::startup::FigureRange;
 use crate::survey::{Compared, FactForm, FactRow, KindFile, RowAttempts, SurveyDocument, ValueForm};
 use cuda_pitfalls_core::text::{counts, units};
@@ -65,9 +66,8 @@ fn disagreement(standing: &RowAttempts) -> String {
 fn differences(fact: &FactForm, a: &FactRow, b: &FactRow) -> Vec<FactDifference> {
     // Attempts that disagree have no fact, and that they do is a difference of its own.
     let [is_open_in_a, is_open_in_b] = [a, b].map(|row| fact.absent.is_none() && !row.standing.disagreement.is_empty());
-    let in_b = fact.values(b);
-    let differences = fact.values(a).into_iter().filter_map(|(words, one)| {
-        let (_, other) = in_b.iter().find(|(known, _)| *known == words)?;
+    let pairs = side_by_side([fact.values(a), fact.values(b)], |(words, _)| words.clone());
+    let differences = pairs.into_iter().filter_map(|[a, b]| a.zip(b)).filter_map(|((words, one), (_, other))| {
         let is_open = (one.is_null() && is_open_in_a) || (other.is_null() && is_open_in_b);
         let [one, other] = difference(fact, one, other).filter(|_| !is_open)?;
         Some(FactDifference::new(&words, one, other))
