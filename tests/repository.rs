@@ -122,15 +122,15 @@ struct Lines {
 /// lower it when a room has become smaller by more than a hundredth.
 const BUDGET: [(&str, Lines); 11] = [
     ("scenarios", Lines { code: 63, tests: 11, all: 114 }),
-    ("src/answers", Lines { code: 12_118, tests: 3_721, all: 20_199 }),
+    ("src/answers", Lines { code: 12_125, tests: 3_721, all: 20_209 }),
     ("src/calls", Lines { code: 1_160, tests: 157, all: 1_704 }),
-    ("src/core", Lines { code: 10_796, tests: 3_815, all: 19_027 }),
-    ("src/fake", Lines { code: 7_883, tests: 489, all: 11_296 }),
-    ("src/instrument", Lines { code: 5_172, tests: 472, all: 7_302 }),
-    ("src/program", Lines { code: 7_236, tests: 415, all: 9_608 }),
-    ("src/render", Lines { code: 10_164, tests: 3_612, all: 16_457 }),
-    ("src/trace", Lines { code: 7_326, tests: 2_977, all: 13_033 }),
-    ("tests", Lines { code: 0, tests: 12_967, all: 15_359 }),
+    ("src/core", Lines { code: 10_859, tests: 3_862, all: 19_156 }),
+    ("src/fake", Lines { code: 7_919, tests: 494, all: 11_348 }),
+    ("src/instrument", Lines { code: 5_227, tests: 472, all: 7_378 }),
+    ("src/program", Lines { code: 7_255, tests: 415, all: 9_633 }),
+    ("src/render", Lines { code: 10_180, tests: 3_612, all: 16_473 }),
+    ("src/trace", Lines { code: 7_349, tests: 3_028, all: 13_125 }),
+    ("tests", Lines { code: 0, tests: 13_689, all: 16_199 }),
     ("xtask", Lines { code: 3_637, tests: 488, all: 5_086 }),
 ];
 

@@ -9,6 +9,7 @@
 // Used by all others.
 #[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "it reads the files that it is given"))]
 pub mod archive;
+#[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "it reads the clocks"))]
 pub mod clock;
 pub mod defaults;
 #[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "it reads the files that it is given"))]

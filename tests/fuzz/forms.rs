@@ -27,7 +27,7 @@ impl Forms {
 
     /// Adds a form, unless the document does not have it.
     pub(crate) fn add(&mut self, form: &'static str, make: impl FnOnce() -> Option<String>) {
-        if self.every > 0 && self.index % self.every == 0 {
+        if self.every > 0 && self.index.is_multiple_of(self.every) {
             self.shown.extend(make().map(|text| (form, text)));
         }
         self.index += 1;
