@@ -92,7 +92,8 @@ fn the_committed_reports_differ_in_what_the_findings_say_and_in_nothing_else() {
     let scratch = Scratch::new();
     let mut committed: Vec<String> = evidence().iter().map(|file| file.to_string_lossy().into_owned()).collect();
     // Two runs at once had one of two GPUs each (`--gpus`): half of the questions have too few, and bytes are a neighbour's.
-    committed.retain(|path| !path.contains("all-at-once"));
+    // So it is with most that were beside strangers, and some were cut off.
+    committed.retain(|path| !path.contains("all-at-once") && !path.contains("/strangers/"));
     merge(&scratch, &committed.iter().map(String::as_str).collect::<Vec<_>>()).ended(0, "ok");
     let fleet = merged(&scratch);
     let buckets = buckets(&fleet);
