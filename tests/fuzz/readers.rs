@@ -109,32 +109,30 @@ fn report(bytes: &[u8], forms: &mut Forms) -> Option<()> {
 
 /// Fails if a question without an answer has one once a part of what was recorded is gone. `chance` chooses the part.
 fn decides_no_more(judged: &Report, chance: usize) {
-    for (scenario, one) in judged.scenarios.iter().enumerate().take(2) {
-        // Where attempts disagree, fewer of them may well agree.
-        if one.cases.iter().any(|case| case.outcomes.len() > 1) {
-            continue;
-        }
-        let mut less = judged.clone();
-        let cases = &mut less.scenarios[scenario].cases;
-        let count = cases.len().max(1);
-        let Some(case) = cases.get_mut(chance % count) else { continue };
-        let count = case.attempts.len().max(1);
-        let Some(attempt) = case.attempts.get_mut(chance / 2 % count) else { continue };
-        let recording = &mut attempt.recording;
-        match chance % 7 {
-            0 => recording.events.clear(),
-            1 => recording.events.truncate(chance / 3 % (recording.events.len() + 1)),
-            2 => recording.polling = None,
-            3 => recording.snapshots.clear(),
-            4 => drop(case.attempts.remove(chance / 2 % count)),
-            5 => less.run.calibration.clear(),
-            _ => less.machine.gpus.clear(),
-        }
-        judge::rejudge(&mut less);
-        for (before, after) in judged.scenarios.iter().zip(&less.scenarios) {
-            let is_more = after.verdict.kind.is_conclusive() && !before.verdict.kind.is_conclusive();
-            assert!(!is_more, "less evidence (part {}): {:?} becomes {:?}", chance % 7, before.verdict, after.verdict);
-        }
+    let index = chance % judged.scenarios.len().max(1);
+    // Where attempts disagree, fewer of them may well agree.
+    let Some(one) = judged.scenarios.get(index).filter(|one| one.cases.iter().all(|case| case.outcomes.len() < 2))
+    else {
+        return;
+    };
+    let mut less = judged.clone();
+    let case = chance / 2 % one.cases.len().max(1);
+    let Some(case) = less.scenarios[index].cases.get_mut(case).filter(|case| !case.attempts.is_empty()) else { return };
+    let attempt = chance / 3 % case.attempts.len();
+    let recording = &mut case.attempts[attempt].recording;
+    match chance % 7 {
+        0 => recording.events.clear(),
+        1 => recording.events.truncate(chance / 5 % (recording.events.len() + 1)),
+        2 => recording.polling = None,
+        3 => recording.snapshots.clear(),
+        4 => drop(case.attempts.remove(attempt)),
+        5 => less.run.calibration.clear(),
+        _ => less.machine.gpus.clear(),
+    }
+    judge::rejudge(&mut less);
+    for (before, after) in judged.scenarios.iter().zip(&less.scenarios) {
+        let is_more = after.verdict.kind.is_conclusive() && !before.verdict.kind.is_conclusive();
+        assert!(!is_more, "less evidence (part {}): {:?} becomes {:?}", chance % 7, before.verdict, after.verdict);
     }
 }
 
