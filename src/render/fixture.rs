@@ -88,8 +88,9 @@ pub(super) fn hostile() -> Report {
         verdict.unexpected = vec![HOSTILE.to_owned()];
         let texts = [&mut scenario.name, &mut scenario.scenario, &mut scenario.question, &mut scenario.workaround];
         texts.into_iter().chain([&mut verdict.detail]).for_each(|text| *text = HOSTILE.to_owned());
-        for case in &mut scenario.cases {
-            case.name = HOSTILE.to_owned();
+        for (index, case) in scenario.cases.iter_mut().enumerate() {
+            // Two cases of a question may not have one name.
+            case.name = format!("{HOSTILE}{index}");
             case.attempts.iter_mut().for_each(|attempt| attempt.recording.stderr_tail = HOSTILE.to_owned());
         }
     }
