@@ -654,6 +654,7 @@ def main():
                   f"faults.py {OPTIONS.program} --seed {OPTIONS.seed} --only {result['number']}", flush=True)
     table(results)
     if OPTIONS.out:
+        os.makedirs(OPTIONS.out, exist_ok=True)
         with open(f"{OPTIONS.out}/faults-{OPTIONS.seed}.json", "w") as file:
             json.dump(results, file)
     if OPTIONS.only is None:
