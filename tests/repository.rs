@@ -129,7 +129,7 @@ const BUDGET: [(&str, Lines); 11] = [
     ("src/instrument", Lines { code: 5_227, tests: 472, all: 7_378 }),
     ("src/program", Lines { code: 7_255, tests: 415, all: 9_633 }),
     ("src/render", Lines { code: 10_180, tests: 3_612, all: 16_474 }),
-    ("src/trace", Lines { code: 7_349, tests: 3_028, all: 13_125 }),
+    ("src/trace", Lines { code: 7_358, tests: 3_034, all: 13_142 }),
     ("tests", Lines { code: 0, tests: 13_687, all: 16_198 }),
     ("xtask", Lines { code: 3_637, tests: 488, all: 5_086 }),
 ];

@@ -51,8 +51,10 @@ impl Peers {
         let (pid, user) = (credentials.pid.as_raw_nonzero().get() as u32, credentials.uid.as_raw());
         let gone = if self.users.contains(&user) { Peer::Gone } else { Peer::Stranger };
         let Ok(handle) = handle(connection) else { return gone };
-        let Some(started) = self.descends(pid) else {
-            return if stat(pid).is_none() { gone } else { Peer::Stranger };
+        let started = match self.descends(pid) {
+            Some(Some(started)) => started,
+            Some(None) => return Peer::Stranger,
+            None => return gone,
         };
         // The PID cannot have been reused if the process has not been waited for.
         if handle.is_some_and(|handle| pid_of(&handle) != Some(pid)) {
@@ -63,27 +65,35 @@ impl Peers {
         Peer::Ours(pid)
     }
 
-    /// The start time of a process if it is a descendant of ours.
-    fn descends(&self, pid: u32) -> Option<u64> {
-        let (_, started) = stat(pid)?;
-        if self.known.get(&pid) == Some(&started) || (0..TRIES).any(|_| leads_to(pid, self.tracer)) {
-            return Some(started);
+    /// The start time of a process if it is a descendant of ours; `None` if its parents could not be followed to an end,
+    /// because one has ended meanwhile or cannot be read.
+    fn descends(&self, pid: u32) -> Option<Option<u64>> {
+        let mut found = None;
+        for (_, started) in (0..TRIES).filter_map(|_| stat(pid)) {
+            if self.known.get(&pid) == Some(&started) {
+                return Some(Some(started));
+            }
+            match leads_to(pid, self.tracer, stat) {
+                Some(true) => return Some(Some(started)),
+                Some(false) => found = Some(None),
+                None => {}
+            }
         }
-        None
+        found
     }
 }
 
-/// Whether the chain of parents of a process leads to another process.
-fn leads_to(pid: u32, ancestor: u32) -> bool {
+/// Whether the chain of parents of a process leads to another process; `None` if one of them cannot be read.
+fn leads_to(pid: u32, ancestor: u32, stat: impl Fn(u32) -> Option<(u32, u64)>) -> Option<bool> {
     let mut at = pid;
     for _ in 0..MOST_PARENTS {
-        match stat(at) {
-            Some((parent, _)) if parent == ancestor => return true,
-            Some((parent, _)) if parent > 1 => at = parent,
-            _ => return false,
+        match stat(at)? {
+            (parent, _) if parent == ancestor => return Some(true),
+            (parent, _) if parent > 1 => at = parent,
+            _ => return Some(false),
         }
     }
-    false
+    Some(false)
 }
 
 pub(super) fn stat(pid: u32) -> Option<(u32, u64)> {
@@ -125,6 +135,13 @@ mod tests {
     use std::process::{Command, Stdio};
 
     use super::*;
+
+    #[test]
+    fn parents_that_cannot_be_read_make_nobody_a_stranger() {
+        let parents = |pid| [(9, (5, 0)), (5, (2, 0)), (7, (1, 0)), (8, (6, 0))].into_iter().find(|it| it.0 == pid);
+        let leads = |pid| leads_to(pid, 2, |at| parents(at).map(|it| it.1));
+        assert_eq!([9, 7, 8].map(leads), [Some(true), Some(false), None]);
+    }
 
     /// A process that runs Python and connects, and how it is identified.
     fn connects(parent: u32, script: &str) -> (Peer, std::process::Child) {
