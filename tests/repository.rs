@@ -130,7 +130,7 @@ const BUDGET: [(&str, Lines); 11] = [
     ("src/program", Lines { code: 7_255, tests: 415, all: 9_633 }),
     ("src/render", Lines { code: 10_180, tests: 3_612, all: 16_474 }),
     ("src/trace", Lines { code: 7_358, tests: 3_034, all: 13_142 }),
-    ("tests", Lines { code: 0, tests: 13_687, all: 16_198 }),
+    ("tests", Lines { code: 0, tests: 13_688, all: 16_200 }),
     ("xtask", Lines { code: 3_637, tests: 488, all: 5_086 }),
 ];
 
