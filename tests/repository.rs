@@ -126,7 +126,7 @@ const BUDGET: [(&str, Lines); 11] = [
     ("src/calls", Lines { code: 1_160, tests: 157, all: 1_704 }),
     ("src/core", Lines { code: 10_859, tests: 3_862, all: 19_156 }),
     ("src/fake", Lines { code: 7_919, tests: 494, all: 11_348 }),
-    ("src/instrument", Lines { code: 5_227, tests: 472, all: 7_378 }),
+    ("src/instrument", Lines { code: 5_227, tests: 472, all: 7_379 }),
     ("src/program", Lines { code: 7_255, tests: 415, all: 9_633 }),
     ("src/render", Lines { code: 10_180, tests: 3_612, all: 16_474 }),
     ("src/trace", Lines { code: 7_358, tests: 3_034, all: 13_142 }),

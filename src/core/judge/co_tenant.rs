@@ -73,8 +73,8 @@ impl<'a> CoTenantWatch<'a> {
     }
 
     /// How many new processes may belong to the attempt: none if NVML lists PIDs as processes see them, and as many
-    /// as it has processes otherwise (in a PID namespace). Without a calibration that made a context, PIDs are assumed to match: it is
-    /// better to discard a good attempt than to keep a disturbed one.
+    /// as it has processes otherwise (in a PID namespace). Without a calibration that made a context, PIDs are assumed
+    /// to match: it is better to discard a good attempt than to keep a disturbed one.
     fn unlisted(&self, own: usize) -> usize {
         let calibration = self.scene.calibration;
         let mut known = calibration.iter().filter_map(|calibration| calibration.lists_pids()).peekable();

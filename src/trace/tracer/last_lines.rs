@@ -33,7 +33,7 @@ impl Tracer {
         }
         let (gone, unread, strangers) = (self.gate.gone(), self.gate.unread(), self.gate.strangers());
         let unheard = [
-            (gone, "came from processes that had ended before they could be recognised"),
+            (gone, "came from processes that had ended, or could not be read, before they could be recognised"),
             (unread, "could not be read"),
             (if strangers > MOST_STRANGERS { strangers } else { 0 }, "of other programs kept the tracer busy"),
         ];
