@@ -7,6 +7,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
+use serde_json::Value;
+
 use crate::common::{PROGRAM, Scratch, names_in, read_text, root, script};
 
 fn give(command: &mut Command) -> Output {
@@ -187,15 +189,23 @@ fn the_notices_name_every_package_of_the_program() {
     assert!(read_text("pyproject.toml").contains("\"LICENSE-THIRD-PARTY\""), "the wheel has no notices");
 }
 
-/// Workflows run elsewhere: one that is no YAML never would, and nobody here would know.
+/// Workflows run elsewhere: one that is no YAML, or has a job without a step, never would, and nobody here would know.
 #[test]
 fn every_workflow_builds_by_the_oldest_rust_that_is_promised() {
     let manifest = manifest();
     let rust = text(&manifest, &["workspace", "package", "rust-version"]);
     for workflow in names_in(root().join(".github/workflows")) {
         let parsed = serde_norway::from_str(&read_text(&format!(".github/workflows/{workflow}")));
-        let parsed: serde_json::Value = parsed.unwrap_or_else(|error| panic!("{workflow}: {error}"));
+        let parsed: Value = parsed.unwrap_or_else(|error| panic!("{workflow}: {error}"));
         assert_eq!(parsed["env"]["RUST"], rust, "{workflow}");
+        for (name, job) in parsed["jobs"].as_object().expect("jobs") {
+            let steps = job["steps"].as_array().map_or(0, Vec::len);
+            assert!(steps > 0 && job["runs-on"].is_string(), "{workflow}: {name} does nothing");
+        }
+        let parts = &parsed["jobs"]["part"]["strategy"]["matrix"]["part"];
+        let parts: Vec<_> = parts.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let script = format!("\nparts=({})\n", parts.join(" "));
+        assert!(parts.is_empty() || read_text(".ci/nightly").contains(&script), "{workflow}: other parts");
     }
     assert!(read_text("Containerfile").contains(&format!("FROM rust:{rust}-")));
     for page in ["README.md", "docs/install.md"] {
