@@ -359,4 +359,8 @@ fn manual_pages_are_one_for_the_program_and_one_for_each_command() {
     scratch.run(&["man", cuda_pitfalls::supervisor::role::SAMPLER]).ended(2, "usage");
     let file = scratch.at("stdout");
     scratch.run(&["man", "--out", &file]).ended(74, "not_durable");
+    // In a folder of everybody a page may be a link to a file of ours.
+    fs::remove_file(format!("{folder}/cuda-pitfalls-run.1")).expect("a page");
+    std::os::unix::fs::symlink(&file, format!("{folder}/cuda-pitfalls-run.1")).expect("a link");
+    scratch.run(&["man", "--out", &folder]).ended(74, "not_durable").says("it is a link");
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::input::packed::unpacked;
 use crate::input::{self, STDIN};
+use crate::owner::is_anothers;
 
 /// The largest document, in bytes after unpacking.
 pub(crate) const MOST_BYTES: usize = 32 << 20;
@@ -109,11 +110,16 @@ fn walk(folder: &Path, depth: usize, take: &mut impl FnMut(Result<Source, Archiv
     let mut entries: Vec<fs::DirEntry> = entries.flatten().collect();
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
-        // A link to a folder may lead back to that folder, so it is not entered. A link to a file is followed.
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        // A link to a folder may lead back to that folder, so it is not entered. A link to a file is followed, but not
+        // one of another user, who may not read that file himself.
+        let Ok(data) = entry.metadata() else { continue };
         let path = entry.path();
-        if is_folder {
+        if data.is_dir() {
             walk(&path, depth + 1, take);
+        } else if data.is_symlink() && is_anothers(&data) && may_hold_documents(&path) {
+            let why = "it is a link of another user".to_owned();
+            let path = path.to_string_lossy().into_owned();
+            take(Err(ArchiveDocument { path, text: Err(Problem::Unreadable(why)) }));
         } else if may_hold_documents(&path) && path.is_file() {
             take(Ok(Source::File(path)));
         }
@@ -254,6 +260,24 @@ mod tests {
 
     fn text(line: &str, text: &str) -> (String, Result<String, Problem>) {
         (line.to_owned(), Ok(text.to_owned()))
+    }
+
+    #[test]
+    fn a_link_of_another_user_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (ours, link) = (folder.path().join("ours"), folder.path().join("theirs.json"));
+        fs::write(&ours, "{}").unwrap();
+        std::os::unix::fs::symlink(&ours, &link).unwrap();
+        let read = || {
+            let mut all = Vec::new();
+            sources(&[folder.path().to_path_buf()], |source| all.push(source.is_ok()));
+            all
+        };
+        assert_eq!(read(), [true]);
+        if std::os::unix::fs::lchown(&link, Some(65_534), None).is_err() {
+            return println!("a link of another user is not tried: only root can make one");
+        }
+        assert_eq!(read(), [false]);
     }
 
     #[test]

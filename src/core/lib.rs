@@ -15,6 +15,7 @@ pub mod defaults;
 #[cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "it reads the files that it is given"))]
 pub mod input;
 pub mod output;
+pub mod owner;
 pub mod random;
 pub mod text;
 

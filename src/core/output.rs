@@ -10,6 +10,8 @@ use rustix::io::Errno;
 use serde::Serialize;
 use tempfile::NamedTempFile;
 
+use crate::owner::is_anothers;
+
 /// The mode of a file that anybody may read; the umask takes bits away.
 pub const EVERYBODY: u32 = 0o666;
 /// The mode of what may hold a private trace.
@@ -28,6 +30,10 @@ pub fn replace(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::Resu
     // Without waiting for a reader of a pipe.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
     match OpenOptions::new().write(true).custom_flags(flags.bits().cast_signed()).open(path) {
+        // Another user could make the program wait at his pipe for ever.
+        Ok(file) if !file.metadata()?.is_file() && is_anothers(&file.metadata()?) => {
+            Err(refused("it is another user's"))
+        }
         Ok(mut file) if !file.metadata()?.is_file() => {
             fcntl_setfl(&file, fcntl_getfl(&file)? - OFlags::NONBLOCK)?;
             write(&mut file)
@@ -97,7 +103,8 @@ fn is_replaceable(path: &Path) -> bool {
 /// Whether a path is that of an open descriptor of this process, as `/dev/stdout` and `/dev/fd/63` are.
 fn is_descriptor_of_ours(path: &Path) -> bool {
     let Ok(ours) = canonicalize("/proc/self/fd") else { return false };
-    let target = path.starts_with("/dev").then(|| read_link(path).ok()).flatten();
+    // Folders in `/dev` are open to everybody.
+    let target = (path.parent() == Some(Path::new("/dev"))).then(|| read_link(path).ok()).flatten();
     let mut folders = [Some(path), target.as_deref()].into_iter().filter_map(|path| path?.parent());
     folders.any(|folder| canonicalize(folder).is_ok_and(|folder| folder == ours))
 }
@@ -116,7 +123,7 @@ fn beside(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::Result<()
 mod tests {
     use std::fs;
     use std::os::fd::AsRawFd as _;
-    use std::os::unix::fs::{FileTypeExt as _, symlink};
+    use std::os::unix::fs::{FileTypeExt as _, chown, symlink};
 
     use super::*;
 
@@ -147,6 +154,11 @@ mod tests {
         let null = folder.path().join("null");
         symlink("/dev/null", &null).unwrap();
         put(&null).unwrap_err();
+        // Everybody can make links in this folder.
+        let shared = tempfile::tempdir_in("/dev/shm").unwrap();
+        let link = shared.path().join("link");
+        symlink("/proc/self/fd/1", &link).unwrap();
+        assert_eq!(put(&link).unwrap_err().to_string(), LINK);
         assert!(fs::symlink_metadata(&null).unwrap().is_symlink());
     }
 
@@ -163,5 +175,10 @@ mod tests {
         drop(theirs);
         assert_eq!(io::read_to_string(reader.unwrap()).unwrap(), "new");
         assert_eq!(io::read_to_string(ours).unwrap(), "new");
+        if chown(&pipe, Some(65_534), None).is_err() {
+            return println!("a pipe of another user is not tried: only root can make one");
+        }
+        let _reader = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(&pipe);
+        assert_eq!(put(&pipe).unwrap_err().to_string(), "it is another user's");
     }
 }

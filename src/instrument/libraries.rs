@@ -1,9 +1,10 @@
 //! Which libcuda, libcudart and NVML a run uses. The system's loader finds them; then a private folder of links, which
 //! every child searches first, fixes the choice.
 
+use std::fs::Metadata;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use cuda_pitfalls_calls::CallLibrary;
@@ -14,6 +15,7 @@ use crate::supervisor::{self, SupervisorError};
 use crate::traced;
 use cuda_pitfalls_core::event::Versions;
 use cuda_pitfalls_core::machine::Runtime;
+use cuda_pitfalls_core::owner::is_anothers;
 
 /// Where to look for libcudart if the loader does not find it: it is not part of the driver.
 const RUNTIME_PLACES: [&str; 6] = [
@@ -134,11 +136,12 @@ pub fn runtime(path: &str, number: Option<i32>) -> Runtime {
 /// The newest libcudart in the usual places. The Python environment into which this program was installed comes first,
 /// because it need not be activated.
 fn elsewhere(program: &Path) -> Option<PathBuf> {
-    let own = program.parent().and_then(Path::parent).map(|environment| {
-        let environment = glob::Pattern::escape(&environment.to_string_lossy());
-        format!("{environment}/lib/python3*/site-packages/nvidia/*/lib/libcudart.so.*")
+    let own = program.parent().and_then(Path::parent).and_then(|environment| {
+        let escaped = glob::Pattern::escape(&environment.to_string_lossy());
+        let place = format!("{escaped}/lib/python3*/site-packages/nvidia/*/lib/libcudart.so.*");
+        newest(&place, |found| is_installed_with(program, environment, found))
     });
-    let mut places: Vec<String> = own.into_iter().collect();
+    let mut places = Vec::new();
     for (variable, tail) in [
         ("CUDA_HOME", "lib64/libcudart.so.*"),
         ("CUDA_PATH", "lib64/libcudart.so.*"),
@@ -148,11 +151,20 @@ fn elsewhere(program: &Path) -> Option<PathBuf> {
         places.extend(std::env::var(variable).ok().map(|folder| format!("{folder}/{tail}")));
     }
     places.extend(RUNTIME_PLACES.map(String::from));
-    places.iter().find_map(|place| {
-        let mut found: Vec<PathBuf> = glob::glob(place).ok()?.flatten().collect();
-        found.sort();
-        found.pop()
-    })
+    own.or_else(|| places.iter().find_map(|place| newest(place, |_| true)))
+}
+
+fn newest(place: &str, is_wanted: impl Fn(&Path) -> bool) -> Option<PathBuf> {
+    glob::glob(place).ok()?.flatten().filter(|found| is_wanted(found)).max()
+}
+
+/// Whether no stranger owns what is below the environment of the program. An environment of nobody, such as `/tmp` for
+/// `/tmp/mine/cuda-pitfalls`, may have folders of everybody.
+fn is_installed_with(program: &Path, environment: &Path, found: &Path) -> bool {
+    let owner = program.metadata().map(|data| data.uid()).ok();
+    let is_ours = |data: &Metadata| Some(data.uid()) == owner || !is_anothers(data);
+    let mut below = found.ancestors().take_while(|path| *path != environment);
+    below.all(|path| path.symlink_metadata().is_ok_and(|data| is_ours(&data)))
 }
 
 /// Makes a folder of links to one libcuda, one NVML and one libcudart, under every name by which a program may open
@@ -237,6 +249,11 @@ mod tests {
         std::fs::create_dir_all(&folder).expect("below it");
         let library = folder.join("libcudart.so.13");
         std::fs::write(&library, "").expect("a file in it");
-        assert_eq!(elsewhere(&environment.path().join("bin/cuda-pitfalls")), Some(library));
+        let program = environment.path().join("bin/cuda-pitfalls");
+        assert_eq!(elsewhere(&program).as_ref(), Some(&library));
+        if std::os::unix::fs::chown(environment.path().join("lib"), Some(65_534), None).is_err() {
+            return println!("a folder of another user is not tried: only root can make one");
+        }
+        assert_ne!(elsewhere(&program), Some(library));
     }
 }

@@ -1,6 +1,6 @@
 //! `man`: manual pages, made from the definition of the command line.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use clap::builder::Resettable;
@@ -10,6 +10,7 @@ use clap_mangen::roff::{Roff, bold, roman};
 
 use super::output::{Outcome, fail, print};
 use cuda_pitfalls_answers::exit::Exit;
+use cuda_pitfalls_core::output;
 
 /// What `man` is given.
 #[derive(Debug, Args)]
@@ -50,9 +51,13 @@ fn write(program: Command, folder: &Path) -> io::Result<()> {
     let program = built(program);
     for command in shown(&program) {
         let file = format!("{}-{}.1", program.get_name(), command.get_name());
-        std::fs::write(folder.join(file), render(&program, command)?)?;
+        put(&folder.join(file), &render(&program, command)?)?;
     }
-    std::fs::write(folder.join(format!("{}.1", program.get_name())), main_page(program)?)
+    put(&folder.join(format!("{}.1", program.get_name())), &main_page(program)?)
+}
+
+fn put(path: &Path, page: &str) -> io::Result<()> {
+    output::replace(path, output::EVERYBODY, |file| file.write_all(page.as_bytes()))
 }
 
 /// Only a built definition knows its commands by their whole names.

@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
+use cuda_pitfalls_core::owner::is_anothers;
+
 use cuda_pitfalls_instrument::forwarding::can_run;
 
 /// The folder's name in a parent of this user's or root's.
@@ -120,9 +122,7 @@ fn unsafe_ancestor(data: &Metadata) -> Option<&'static str> {
     if !data.is_dir() {
         return Some("it is no folder");
     }
-    // The owner of `/` can replace everything. In a user namespace this is neither root nor this user.
-    let root = fs::symlink_metadata("/").map_or(0, |data| data.uid());
-    if ![0, root, geteuid().as_raw()].contains(&data.uid()) {
+    if is_anothers(data) {
         return Some("it belongs to another user");
     }
     // In a sticky folder others can remove only their own files.
