@@ -116,7 +116,7 @@ pub enum Reason {
     LeakedChildren,
     /// The worker could not be killed.
     Unkillable,
-    /// The sampler did not answer.
+    /// The sampler did not answer, or readings are missing.
     SamplerLost,
     /// A library was injected into the worker.
     Injected,

@@ -175,7 +175,7 @@ pub fn reason(reason: Reason) -> &'static str {
         Reason::ExitedEarly => "the worker exited before it had made its calls",
         Reason::LeakedChildren => "the worker left processes behind",
         Reason::Unkillable => "the worker could not be killed",
-        Reason::SamplerLost => "the process that reads NVML did not answer",
+        Reason::SamplerLost => "the process that reads NVML did not answer, or readings are missing",
         Reason::Injected => "a library was injected into the worker",
         Reason::Uncalibrated => "this GPU has no sound calibration",
         Reason::Interrupted => "the run was interrupted",

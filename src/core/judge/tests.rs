@@ -180,7 +180,7 @@ fn what_could_not_be_told_is_unobservable() {
 
 #[test]
 fn memory_is_not_judged_without_a_sound_calibration() {
-    let mut plan = pitfall();
+    let mut plan = Plan { used_gpus: 1, ..pitfall() };
     plan.effect = vec![memory_is(Class::Context)];
     let quiet = || cases(attempts(&[2; 5]), attempts(&[2; 5]));
     let unsound = [Calibration { sound: false, ..calibration("GPU-0") }, calibration("GPU-1")];
@@ -206,7 +206,7 @@ fn a_peak_that_nobody_looked_for_is_not_absent() {
     }];
     assert_eq!(verdict_of(&plan, &[2; 5], &[2; 5]).kind, Kind::NotReproduced);
     let mut trap = attempts(&[2; 5]);
-    trap[3].recording.polling = None;
+    trap[3].recording.polling.as_mut().unwrap().truncated = true;
     assert_eq!(verdict(&plan, &mut cases(trap, attempts(&[2; 5]))).reason, Some(Reason::Unobservable));
 }
 

@@ -4,7 +4,7 @@
 use cuda_pitfalls_calls::{Effect, status::SIM_NOT_MODELLED};
 
 use crate::event::Event;
-use crate::observe::{Scene, begun, finished, observe};
+use crate::observe::{Scene, baseline, begun, finished, observe};
 use crate::plan::{CasePlan, Plan};
 use crate::recording::Recording;
 use crate::scenario::{Class, ExitCheck};
@@ -28,6 +28,8 @@ pub fn invalidations(plan: &Plan, case: &CasePlan, recording: &Recording, scene:
         (Reason::Unkillable, recording.exit.unkillable.then(|| "the worker survived SIGKILL".to_string())),
         (Reason::LeakedChildren, leaked(recording)),
         (Reason::Injected, injected(recording)),
+        (Reason::SamplerLost, unwatched(recording, scene)),
+        (Reason::Uncalibrated, uncalibrated(plan, recording, scene)),
         (Reason::Contaminated, co_tenant::contaminated(case, recording, scene)),
         (Reason::Residue, co_tenant::residue(recording, scene)),
         (Reason::Contradiction, contradiction(plan, case, recording, scene)),
@@ -42,9 +44,13 @@ pub fn invalidations(plan: &Plan, case: &CasePlan, recording: &Recording, scene:
     reasons
 }
 
-/// The requirements of the effect and of the case on how the worker ends.
-fn exits<'a>(plan: &'a Plan, case: &'a CasePlan) -> impl Iterator<Item = &'a ExitCheck> {
-    plan.effect.iter().chain(&case.expect).filter_map(|check| check.facts.exit.as_ref()).flat_map(ExitCheck::ways)
+/// The requirements of the effect and of the case on how the worker ends. A worker that did not begin the step at which
+/// it ended, or any, ended for another reason.
+fn exits<'a>(plan: &'a Plan, case: &'a CasePlan, recording: &Recording) -> impl Iterator<Item = &'a ExitCheck> {
+    let exit = &recording.exit;
+    let has_begun = begun(recording) > exit.died_at.or(exit.deadline_at).unwrap_or(0);
+    let checks = plan.effect.iter().chain(&case.expect).filter(move |_| has_begun);
+    checks.filter_map(|check| check.facts.exit.as_ref()).flat_map(ExitCheck::ways)
 }
 
 fn label(case: &CasePlan, step: Option<usize>) -> String {
@@ -72,13 +78,13 @@ fn signalled(recording: &Recording) -> Option<String> {
 
 fn hang(plan: &Plan, case: &CasePlan, recording: &Recording) -> Option<String> {
     let at = recording.exit.deadline_at?;
-    let asked = exits(plan, case).any(|exit| *exit == ExitCheck::Deadline);
+    let asked = exits(plan, case, recording).any(|exit| *exit == ExitCheck::Deadline);
     (!asked).then(|| format!("{} did not return before its deadline", label(case, Some(at))))
 }
 
 fn crashed(plan: &Plan, case: &CasePlan, recording: &Recording) -> Option<String> {
     let exit = &recording.exit;
-    if exits(plan, case).any(|exit| matches!(exit, ExitCheck::Signal(_))) {
+    if exits(plan, case, recording).any(|exit| matches!(exit, ExitCheck::Signal(_))) {
         return None;
     }
     match &exit.signal {
@@ -104,7 +110,7 @@ fn leaves(case: &CasePlan, step: Option<usize>) -> bool {
 fn exited_early(plan: &Plan, case: &CasePlan, recording: &Recording) -> Option<String> {
     let code = recording.exit.code?;
     let last = begun(recording).checked_sub(1);
-    let asked = exits(plan, case).any(|exit| matches!(exit, ExitCheck::Code(_)));
+    let asked = exits(plan, case, recording).any(|exit| matches!(exit, ExitCheck::Code(_)));
     let told = recording.exit.deadline_at.is_some() || lost_process(case, recording).is_some();
     let early = !finished(case, recording);
     (early && !told && !asked).then(|| format!("exit code {code} at {}", label(case, last)))
@@ -134,6 +140,34 @@ fn broken(recording: &Recording) -> Option<String> {
     // A worker that was never started has an incident of the supervisor.
     let unknown = !ended && recording.incidents.is_empty();
     said.or_else(|| unknown.then(|| "how the worker ended is not known".to_string()))
+}
+
+/// Readings that every attempt has are missing, so that nothing would show another process at work. An incident of the
+/// supervisor says better why.
+fn unwatched(recording: &Recording, scene: &Scene) -> Option<String> {
+    if !recording.incidents.is_empty() {
+        return None;
+    }
+    if baseline(recording).is_none() {
+        return Some("memory before the first step is not known".to_string());
+    }
+    if recording.polling.is_none() {
+        return Some("memory between the steps is not known".to_string());
+    }
+    let (all, mut snapshots) = (scene.gpus.len(), recording.snapshots.iter());
+    let other = snapshots.find_map(|it| Some(it.snapshot.gpus.len()).filter(|read| *read != all))?;
+    Some(format!("{other} GPUs were read of a machine that has {all}"))
+}
+
+/// A GPU of the question without any calibration. Every run calibrates its GPUs; a calibration that is not sound says so,
+/// and hides what memory would show. Without one, neither noise nor a co-tenant that came since is known.
+fn uncalibrated(plan: &Plan, recording: &Recording, scene: &Scene) -> Option<String> {
+    if scene.calibration.is_empty() && !scene.gpus.is_empty() {
+        return Some("no GPU was calibrated".to_string());
+    }
+    let mut used = plan.gpus.iter().take(plan.used_gpus);
+    let uuid = used.find(|uuid| scene.calibration_of(uuid, recording).is_none())?;
+    Some(format!("{uuid} was not calibrated"))
 }
 
 /// A context that is active according to the API, on a GPU whose memory did not change.

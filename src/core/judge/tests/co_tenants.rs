@@ -109,7 +109,7 @@ fn attempts_that_differ_by_a_footprint_are_no_surprise() {
 
 #[test]
 fn a_surprise_of_one_attempt_is_looked_at_again() {
-    let mut plan = pitfall();
+    let mut plan = Plan { used_gpus: 1, ..pitfall() };
     let surprise = |plan: &Plan| {
         let count = plan.repeat as usize;
         verdict_with(plan, &mut cases(attempts(&vec![2; count]), attempts(&vec![2; count])), &[calibration("GPU-0")])

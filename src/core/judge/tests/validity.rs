@@ -22,9 +22,13 @@ fn reasons_in(plan: &Plan, case: &CasePlan, script: &Script, calibration: &[Cali
     found(plan, case, &script.recording(), calibration).into_iter().map(|invalid| invalid.reason).collect()
 }
 
+fn calibrated() -> [Calibration; 2] {
+    ["GPU-0", "GPU-1"].map(calibration)
+}
+
 fn reasons(script: &Script) -> Vec<Reason> {
     let plan = pitfall();
-    reasons_in(&plan, &plan.cases[0], script, &[calibration("GPU-0"), calibration("GPU-1")])
+    reasons_in(&plan, &plan.cases[0], script, &calibrated())
 }
 
 fn ending(exit: ProcessExit) -> Script {
@@ -36,7 +40,7 @@ fn ending(exit: ProcessExit) -> Script {
 fn exits_as(exit: ExitCheck, script: &Script) -> Vec<Reason> {
     let mut plan = pitfall();
     plan.effect = vec![Check { facts: facts!(exit: Some(exit)), ..Check::default() }];
-    reasons_in(&plan, &plan.cases[0], script, &[])
+    reasons_in(&plan, &plan.cases[0], script, &calibrated())
 }
 
 #[test]
@@ -87,10 +91,28 @@ fn leaving_early_is_a_doubt_unless_it_is_the_question() {
     assert_eq!(exits_as(ExitCheck::Code(0), &left), []);
     let case = case("trap", &["cuInit", "_exit"]);
     let mut script = Script::new();
+    script.snapshot(None, &[0, 0]);
     script.step(0, 0, &[]);
     script.begin(1);
     script.exit = ProcessExit { code: Some(3), ..ProcessExit::default() };
-    assert_eq!(reasons_in(&plan(2, vec![case.clone()]), &case, &script, &[]), []);
+    assert_eq!(reasons_in(&plan(2, vec![case.clone()]), &case, &script, &calibrated()), []);
+}
+
+#[test]
+fn an_end_before_the_step_at_which_it_was_seen_is_not_the_one_that_is_asked_for() {
+    let mut crashed =
+        ending(ProcessExit { signal: Some("SIGSEGV".into()), died_at: Some(1), ..ProcessExit::default() });
+    let mut hung = ending(ProcessExit { deadline_at: Some(1), ..ProcessExit::default() });
+    let mut left = ending(ProcessExit { code: Some(3), ..ProcessExit::default() });
+    // Without the events of step 1, and of any step.
+    for kept in [3, 1] {
+        crashed.events.truncate(kept);
+        hung.events.truncate(kept);
+        assert_eq!(exits_as(ExitCheck::Signal("SIGSEGV".into()), &crashed), [Reason::Crashed]);
+        assert_eq!(exits_as(ExitCheck::Deadline, &hung), [Reason::Hang]);
+    }
+    left.events.truncate(1);
+    assert_eq!(exits_as(ExitCheck::Code(3), &left), [Reason::ExitedEarly]);
 }
 
 #[test]
@@ -98,12 +120,13 @@ fn a_worker_that_lost_a_forked_process_did_not_make_its_steps() {
     let case = case("trap", &["fork", "cuInit", "waitpid"]);
     let plan = plan(2, vec![case.clone()]);
     let mut script = Script::new();
+    script.snapshot(None, &[0, 0]);
     script.step(0, 0, &[]);
     script.begin(1);
     script.exit = ProcessExit { code: Some(0), said_bye: true, died_at: Some(1), ..ProcessExit::default() };
-    assert_eq!(reasons_in(&plan, &case, &script, &[]), [Reason::Crashed]);
+    assert_eq!(reasons_in(&plan, &case, &script, &calibrated()), [Reason::Crashed]);
     script.exit.died_at = None;
-    assert_eq!(reasons_in(&plan, &case, &script, &[]), [Reason::ExitedEarly]);
+    assert_eq!(reasons_in(&plan, &case, &script, &calibrated()), [Reason::ExitedEarly]);
 }
 
 #[test]
@@ -113,7 +136,7 @@ fn a_deadline_between_steps_is_recorded_by_the_supervisor() {
     recording.exit =
         ProcessExit { signal: Some("SIGTERM".into()), sent: vec!["SIGTERM".into()], ..ProcessExit::default() };
     recording.incidents = vec![Invalidation { reason: Reason::Hang, detail: "it did not leave".into() }];
-    let found = found(&plan, &plan.cases[0], &recording, &[]);
+    let found = found(&plan, &plan.cases[0], &recording, &calibrated());
     let reasons: Vec<Reason> = found.iter().map(|invalid| invalid.reason).collect();
     assert_eq!(reasons, [Reason::Hang, Reason::Signalled]);
 }
@@ -144,7 +167,32 @@ fn what_the_supervisor_recorded_is_kept() {
     let mut recording = counting(1).recording();
     let reason = |reason| Invalidation { reason, detail: "recorded".into() };
     recording.incidents = vec![reason(Reason::Unsettled), reason(Reason::Interrupted)];
-    assert_eq!(found(&plan, &plan.cases[0], &recording, &[]), recording.incidents);
+    assert_eq!(found(&plan, &plan.cases[0], &recording, &calibrated()), recording.incidents);
+}
+
+/// Nothing would show another process, so what the worker showed may be that process's doing.
+#[test]
+fn an_attempt_without_its_readings_or_its_calibration_does_not_count() {
+    let mut unread = counting(1);
+    unread.snapshots.remove(0);
+    assert_eq!(reasons(&unread), [Reason::SamplerLost]);
+    let mut unpolled = counting(1);
+    unpolled.polling = None;
+    assert_eq!(reasons(&unpolled), [Reason::SamplerLost]);
+    let mut of_others = counting(1);
+    of_others.snapshots[1].snapshot.gpus.pop();
+    assert_eq!(reasons(&of_others), [Reason::SamplerLost]);
+    let mut plan = pitfall();
+    let calibrations = |plan: &Plan, known: &[Calibration]| reasons_in(plan, &plan.cases[0], &counting(1), known);
+    for known in [&[][..], &calibrated()[..1], &calibrated()[1..]] {
+        assert_eq!(calibrations(&plan, known), [Reason::Uncalibrated]);
+    }
+    let later = calibrated().map(|known| Calibration { at_ns: u64::MAX, ..known });
+    assert_eq!(calibrations(&plan, &later), [Reason::Uncalibrated]);
+    let unsound = calibrated().map(|known| Calibration { sound: false, ..known });
+    assert_eq!(calibrations(&plan, &unsound), [], "it says what memory cannot show");
+    plan.used_gpus = 1;
+    assert_eq!(calibrations(&plan, &calibrated()[..1]), [], "the other GPU is another run's");
 }
 
 #[test]
@@ -174,11 +222,10 @@ fn own_processes_and_blind_lists_do_not_contaminate() {
     assert_eq!(reasons(&script), []);
     // In a PID namespace a newcomer may be the worker itself; one that was there before is not.
     let plan = pitfall();
-    let namespaced = ["GPU-0", "GPU-1"].map(|uuid| Calibration { pid_listed: false, ..calibration(uuid) });
+    let namespaced = calibrated().map(|known| Calibration { pid_listed: false, ..known });
     let mut script = counting(1);
     script.process(1, 0, 77, Some(CONTEXT));
     assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &namespaced), []);
-    assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &[]), [Reason::Contaminated]);
     // Where no context was made to see it, nothing says that this is one.
     let unmade = namespaced.clone().map(|known| Calibration { context_bytes: 0, sound: false, ..known });
     assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &unmade), [Reason::Contaminated]);
@@ -193,14 +240,13 @@ fn own_processes_and_blind_lists_do_not_contaminate() {
 #[test]
 fn the_server_of_a_daemon_that_a_step_starts_does_not_contaminate_and_another_process_does() {
     let mut plan = pitfall();
-    let calibrated = ["GPU-0", "GPU-1"].map(calibration);
     let mut script = counting(1);
     script.process(1, 0, 77, Some(CONTEXT));
-    assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &calibrated), [Reason::Contaminated]);
+    assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &calibrated()), [Reason::Contaminated]);
     plan.cases[0].steps[0].call = "mps_start".to_string();
-    assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &calibrated), []);
+    assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &calibrated()), []);
     script.process(1, 0, 78, Some(CONTEXT));
-    assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &calibrated), [Reason::Contaminated]);
+    assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &calibrated()), [Reason::Contaminated]);
 }
 
 /// An attempt that uses this much after its first step.
@@ -244,7 +290,7 @@ fn memory_that_does_not_come_back_is_residue() {
     let mut script = counting(1);
     script.snapshots.pop();
     script.snapshot_after_exit(&[0, CONTEXT]);
-    let plan = pitfall();
+    let plan = Plan { used_gpus: 1, ..pitfall() };
     assert_eq!(reasons_in(&plan, &plan.cases[0], &script, &[calibration("GPU-0")]), []);
 }
 
@@ -263,6 +309,6 @@ fn an_active_context_without_memory_is_a_contradiction_and_memory_without_one_is
     assert_eq!(reasons(&unreadable), []);
     let (plan, mut machine) = (pitfall(), machine(2));
     machine.gpus[0].mig = Some(true);
-    let scene = Scene { calibration: &[], gpus: &machine.gpus };
+    let scene = Scene { calibration: &calibrated(), gpus: &machine.gpus };
     assert_eq!(invalidations(&plan, &plan.cases[0], &with(true, 0).recording(), &scene), []);
 }
