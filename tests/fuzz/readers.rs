@@ -213,7 +213,7 @@ fn trace(bytes: &[u8], forms: &mut Forms) -> Option<()> {
 }
 
 fn fleet(bytes: &[u8], forms: &mut Forms) -> Option<()> {
-    let fleet = file(bytes, |path| Stored::open(path).ok()?.parse::<Fleet>(fleet::SCHEMA).ok())?;
+    let fleet = file(bytes, |path| Stored::open(path).ok()?.parse_by(fleet::SCHEMA, Fleet::parse).ok())?;
     keeps(&fleet);
     let fleet = fleet.ranked();
     if let Ok(diff) = fleet::diff(&fleet, &fleet) {

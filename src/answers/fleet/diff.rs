@@ -185,13 +185,14 @@ fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
     let mut changed = Vec::new();
     for after in &new.groups {
         let Some(before) = before(old, new, after) else { continue };
-        let known: BTreeMap<&str, &GroupOutcome> = outcomes(old, before).collect();
+        let known: BTreeMap<(&str, bool), &GroupOutcome> = outcomes(old, before).collect();
         for (question, now) in outcomes(new, after) {
-            let Some(then) = known.get(question).filter(|then| then.kind != now.kind || then.facts != now.facts) else {
+            let Some(then) = known.get(&question).filter(|then| then.kind != now.kind || then.facts != now.facts)
+            else {
                 continue;
             };
             changed.push(UsualChanged {
-                question: question.to_owned(),
+                question: question.0.to_owned(),
                 old: Size { machines: then.machines, ..size(before) },
                 new: Size { machines: now.machines, ..size(after) },
                 verdicts: (then.kind != now.kind).then_some([then.kind, now.kind]),
@@ -207,12 +208,14 @@ fn usual(old: &Fleet, new: &Fleet) -> Vec<UsualChanged> {
     changed
 }
 
-/// The usual outcome of each question of a group; none where two are equally frequent.
-fn outcomes<'f>(fleet: &'f Fleet, group: &'f Group) -> impl Iterator<Item = (&'f str, &'f GroupOutcome)> {
+/// The usual outcome of each question of a group; none where two are equally frequent. A row may be called as a question
+/// of a file is.
+fn outcomes<'f>(fleet: &'f Fleet, group: &'f Group) -> impl Iterator<Item = ((&'f str, bool), &'f GroupOutcome)> {
     group.usual.iter().filter_map(|usual: &Usual| {
         let first = usual.outcomes.first()?;
         let is_tie = usual.outcomes.get(1).is_some_and(|second| second.machines == first.machines);
-        Some((fleet.questions.get(usual.question)?.name.as_str(), first)).filter(|_| !is_tie)
+        let question = fleet.questions.get(usual.question)?;
+        Some(((question.name.as_str(), question.is_row), first)).filter(|_| !is_tie)
     })
 }
 

@@ -1,6 +1,6 @@
 //! The document of a fleet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -151,6 +151,32 @@ pub struct FleetMachine {
     /// Doubts that its reports have about their measurement, in words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+impl Fleet {
+    /// Parses a document.
+    ///
+    /// # Errors
+    /// It does not fit the type, or it says twice what a question is called, what a group has in common, or what a group
+    /// shows of a question: each reader would take another of the two for the one.
+    pub fn parse(text: &[u8]) -> serde_json::Result<Fleet> {
+        let fleet: Fleet = serde_json::from_slice(text)?;
+        let twice = if has_twice(fleet.questions.iter().map(|it| (&it.name, it.is_row))) {
+            "two questions have one name"
+        } else if has_twice(fleet.groups.iter().map(|group| &group.key)) {
+            "two groups have the same in common"
+        } else if fleet.groups.iter().any(|group| has_twice(group.usual.iter().map(|usual| usual.question))) {
+            "a group shows a question twice"
+        } else {
+            return Ok(fleet);
+        };
+        Err(serde::de::Error::custom(format!("it contradicts itself: {twice}")))
+    }
+}
+
+fn has_twice<T: Ord>(mut all: impl Iterator<Item = T>) -> bool {
+    let mut known = BTreeSet::new();
+    !all.all(|it| known.insert(it))
 }
 
 impl Bucket {

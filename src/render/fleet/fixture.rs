@@ -175,12 +175,15 @@ pub fn hostile() -> Fleet {
         machine.started_at = EVIL.to_owned();
     }
     for question in &mut fleet.questions {
-        question.name = EVIL.to_owned();
+        question.name = format!("{EVIL}{}", question.name);
         question.question = EVIL.to_owned();
         question.page = Some(format!("){EVIL}"));
     }
     for group in &mut fleet.groups {
-        group.key = Key { gpus: EVIL.into(), driver: EVIL.into(), libcudart: EVIL.into(), mig: true, shared: true };
+        let Key { gpus, driver, libcudart, mig, shared } = &mut group.key;
+        // A document in which two groups are one is refused.
+        [gpus, driver, libcudart].into_iter().for_each(|text| text.insert_str(0, EVIL));
+        (*mig, *shared) = (true, true);
         group.machines.push(usize::MAX);
         group.usual.push(usual(usize::MAX, Vec::new()));
     }

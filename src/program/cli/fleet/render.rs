@@ -35,7 +35,7 @@ pub(in crate::cli) struct FleetRenderArguments {
 /// # Errors
 /// It is not a merged document, or it cannot be read.
 pub(super) fn read(path: &Path) -> Result<Fleet, CliError> {
-    Stored::open(path).and_then(|stored| stored.parse(fleet::SCHEMA)).map_err(|error| match error {
+    Stored::open(path).and_then(|stored| stored.parse_by(fleet::SCHEMA, Fleet::parse)).map_err(|error| match error {
         StoreError::Unreadable { why, .. } => {
             let (path, why) = (escape::terminal(&path.to_string_lossy()), escape::terminal(&why));
             format!("`{path}` is not a merged document: {why}; `fleet merge` makes one of reports").into()
