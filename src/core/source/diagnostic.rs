@@ -109,11 +109,18 @@ pub fn nearest<'n>(word: &str, names: impl IntoIterator<Item = &'n str>) -> Opti
     nearest_within(word, word.chars().count() / 3, names)
 }
 
+/// The most characters of a word that may be a misspelt name: the longest of ours has 54. Comparing two words takes as
+/// long as the product of their lengths, and a file has as many words as its author likes.
+const LONGEST_MISSPELT: usize = 100;
+
 /// The most similar name that so few changes of a character make of a word, whatever its case.
 pub fn nearest_within<'n>(word: &str, reach: usize, names: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let lower = word.to_lowercase();
+    let length = lower.chars().count();
     names
         .into_iter()
+        // Each character more or less is a change.
+        .filter(|name| length <= LONGEST_MISSPELT && name.chars().count().abs_diff(length) <= reach)
         .map(|name| (strsim::damerau_levenshtein(&lower, &name.to_lowercase()), name))
         .filter(|(distance, _)| *distance <= reach)
         .min_by_key(|(distance, _)| *distance)
@@ -147,6 +154,9 @@ mod tests {
         assert_eq!(nearest("CUINIT", names), Some("cuInit"));
         assert_eq!(nearest("cuCtxCreate", names), Some("cuCtxCreate_v2"));
         assert_eq!(nearest("frobnicate", names), None);
+        let long = "x".repeat(LONGEST_MISSPELT);
+        assert_eq!(nearest(&long, [format!("{long}y").as_str()]), Some(format!("{long}y").as_str()));
+        assert_eq!(nearest(&format!("{long}y"), [long.as_str()]), None);
     }
 
     #[test]
