@@ -58,8 +58,8 @@ fn end(exit: &ProcessExit) -> Option<String> {
     let mut words = Vec::new();
     words.extend(exit.signal.as_ref().map(|signal| format!("died of {signal}")));
     words.extend(exit.code.filter(|code| *code != 0).map(|code| format!("exited with {code}")));
-    words.extend(exit.died_at.map(|step| format!("was making step {}", step + 1)));
-    words.extend(exit.deadline_at.map(|step| format!("did not return from step {} in time", step + 1)));
+    words.extend(exit.died_at.map(|step| format!("was making step {}", step.saturating_add(1))));
+    words.extend(exit.deadline_at.map(|step| format!("did not return from step {} in time", step.saturating_add(1))));
     if !exit.sent.is_empty() {
         words.push(format!("was sent {}", exit.sent.join(", ")));
     }
@@ -80,7 +80,7 @@ fn chart(report: &ReportView<'_>, scenario: &ScenarioView<'_>, case: &CaseView<'
     let mut marks: Vec<(u64, String)> = Vec::new();
     for said in &attempt.recording.events {
         if let Event::Begin { step, t_ns } = said.event {
-            marks.push((t_ns, (step + 1).to_string()));
+            marks.push((t_ns, (step.saturating_add(1)).to_string()));
         }
     }
     marks.sort();

@@ -128,7 +128,7 @@ pub(super) fn time(took: FigureRange) -> String {
 /// A size with its spread, where that is more than a hundredth.
 fn size(bytes: FigureRange) -> String {
     let [least, median, most] = [bytes.least, bytes.median, bytes.most].map(|bytes| units::bytes(bytes.unsigned_abs()));
-    let is_narrow = bytes.most - bytes.least <= bytes.median / 100;
+    let is_narrow = bytes.most.saturating_sub(bytes.least) <= bytes.median / 100;
     if is_narrow { median } else { format!("{median} ({least} to {most})") }
 }
 
