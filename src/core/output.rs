@@ -113,10 +113,17 @@ fn is_descriptor_of_ours(path: &Path) -> bool {
 fn beside(path: &Path, mode: u32, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<NamedTempFile> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mode = Permissions::from_mode(mode);
-    let mut file = tempfile::Builder::new().prefix(".cuda-pitfalls-").permissions(mode).tempfile_in(folder)?;
+    let made = tempfile::Builder::new().prefix(".cuda-pitfalls-").permissions(mode).tempfile_in(folder);
+    let mut file = made.map_err(without_name)?;
     write(file.as_file_mut())?;
     file.as_file().sync_all()?;
     Ok(file)
+}
+
+/// What the system said, without the random name that it was said of.
+fn without_name(error: io::Error) -> io::Error {
+    let said = error.to_string();
+    io::Error::new(error.kind(), said.split(" at path ").next().unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -144,6 +151,8 @@ mod tests {
         assert_eq!(fs::read_to_string(&real).unwrap(), "new");
         put(&folder.path().join("fresh")).unwrap();
         put(folder.path()).unwrap_err();
+        let nowhere = put(&folder.path().join("nowhere/file")).unwrap_err().to_string();
+        assert!(!nowhere.contains(".cuda-pitfalls-"), "{nowhere}");
         // A device stays one by whatever way it is reached, and a link to one is a link.
         let devices = folder.path().join("devices");
         symlink("/dev", &devices).unwrap();

@@ -1,7 +1,6 @@
 //! Which libcuda, libcudart and NVML a run uses. The system's loader finds them; then a private folder of links, which
 //! every child searches first, fixes the choice.
 
-use std::fs::Metadata;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt as _, symlink};
@@ -162,9 +161,9 @@ fn newest(place: &str, is_wanted: impl Fn(&Path) -> bool) -> Option<PathBuf> {
 /// `/tmp/mine/cuda-pitfalls`, may have folders of everybody.
 fn is_installed_with(program: &Path, environment: &Path, found: &Path) -> bool {
     let owner = program.metadata().map(|data| data.uid()).ok();
-    let is_ours = |data: &Metadata| Some(data.uid()) == owner || !is_anothers(data);
-    let mut below = found.ancestors().take_while(|path| *path != environment);
-    below.all(|path| path.symlink_metadata().is_ok_and(|data| is_ours(&data)))
+    let below = found.ancestors().take_while(|path| *path != environment);
+    let mut known = below.map(|path| path.symlink_metadata());
+    known.all(|data| data.is_ok_and(|data| Some(data.uid()) == owner || !is_anothers(&data)))
 }
 
 /// Makes a folder of links to one libcuda, one NVML and one libcudart, under every name by which a program may open
