@@ -369,7 +369,8 @@ impl Causes {
                 self.add_if(is_it, Trouble::Exclusive { gpu: gpu.clone(), mode, pids: pids.clone() });
             }
             let free = state.gpu.total_bytes.zip(state.reading.used_bytes);
-            let free = free.map(|(total, used)| total.saturating_sub(used + state.gpu.reserved_bytes.unwrap_or(0)));
+            let free = free
+                .map(|(total, used)| total.saturating_sub(used.saturating_add(state.gpu.reserved_bytes.unwrap_or(0))));
             if let Some(free_bytes) = free.filter(|free| *free < CONTEXT_BYTES) {
                 let is_it = call.status == "CUDA_ERROR_OUT_OF_MEMORY" && call.call.starts_with("cuDevicePrimaryCtx");
                 self.add_if(is_it, Trouble::Full { gpu: gpu.clone(), free_bytes, pids });
