@@ -26,7 +26,6 @@ mod action;
 mod answers;
 mod calls;
 mod cli;
-mod command;
 mod commit;
 mod compare;
 mod doctor;

@@ -2,7 +2,6 @@
 //! the worker, which calls it makes.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 
 use cuda_pitfalls_calls::{self as calls, Call, Effect};
 use schemars::JsonSchema;
@@ -20,7 +19,7 @@ pub struct Experiment {
     pub environment: BTreeMap<String, String>,
     /// `CUDA_VISIBLE_DEVICES` at exec, as UUIDs; `None` starts the process without a mask.
     pub gpus: Option<Vec<String>>,
-    /// The calls that the worker makes, in order; empty for a command.
+    /// The calls that the worker makes, in order.
     pub steps: Vec<Step>,
     /// Whether the worker reads its own state after each step.
     pub probes: bool,
@@ -35,9 +34,6 @@ pub enum Program {
     Worker,
     /// A Python interpreter that runs the listed lines, one after the other, as a worker does.
     Python(Python),
-    /// A command and its arguments. It knows nothing of the harness, so its recording has no events; its memory is read
-    /// from outside, as for every program.
-    Command(Vec<OsString>),
 }
 
 /// Deadlines of an experiment.

@@ -32,12 +32,9 @@ struct Deadlines {
 }
 
 impl Deadlines {
-    fn from_now(Experiment { program, timeouts, .. }: &Experiment) -> Deadlines {
-        // A command does not announce its steps, so only its end can be late.
-        let makes_steps = !matches!(program, Program::Command(_));
-        let step_ms = if makes_steps { timeouts.step_ms } else { timeouts.attempt_ms };
+    fn from_now(Experiment { timeouts, .. }: &Experiment) -> Deadlines {
         let last_ns = clock::running_ns() + timeouts.attempt_ms * 1_000_000;
-        Deadlines { step_ns: step_ms * 1_000_000, last_ns }
+        Deadlines { step_ns: timeouts.step_ms * 1_000_000, last_ns }
     }
 
     fn of_next(&self) -> u64 {

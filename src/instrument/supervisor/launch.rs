@@ -39,12 +39,6 @@ impl Supervisor {
         };
         environment.extend(traced::environment());
         let program = self.program.as_path();
-        if let Program::Command(command) = &experiment.program {
-            let arguments = std::iter::once(OsString::from("--")).chain(command.iter().cloned()).collect();
-            let own = Spawn::new(program, role::COMMAND, arguments, environment);
-            let child = spawn::start(Spawn { capture: true, ..own })?;
-            return Ok((Conversation::new(child, BTreeMap::new()), Waited::Done));
-        }
         let (ours, theirs) = Channel::pair().map_err(SupervisorError::system)?;
         let own = spawn::descriptor(&theirs);
         let arguments = vec![own.clone()];
