@@ -43,14 +43,11 @@ pub fn judge(plan: &Plan, cases: &mut [CaseReport], scene: &Scene, facts: &Facts
     let comparison = expectation::compare(plan, &seen, decision.kind, facts);
     if let Some(words) = comparison.disagreement {
         return Verdict {
-            kind: Kind::Inconclusive,
             reason: Some(Reason::Contaminated),
             detail: format!("attempts disagree, which another process may have caused: {words}"),
-            expectation: ExpectationMet::NoExpectation,
-            unexpected: Vec::new(),
             unobservable: comparison.unobservable,
-            rate: None,
             provenance: facts.provenance,
+            ..Verdict::default()
         };
     }
     Verdict {

@@ -162,7 +162,7 @@ pub struct ExitCode {
 }
 
 /// One instance of a scenario on one libcudart.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ScenarioReport {
     /// The instance's name.
     pub name: String,

@@ -86,7 +86,7 @@ impl Scenario {
 }
 
 /// A scenario with one combination of parameter values.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Instance {
     /// The scenario's name, followed by `[parameter=value,…]` if it has parameters.
     pub name: String,

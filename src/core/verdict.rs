@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The answer to a scenario's question on this machine.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// The answer.
     pub kind: Kind,
@@ -48,7 +48,7 @@ impl Verdict {
 }
 
 /// The kind of answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// Every trap shows the effect and no control does.
@@ -56,6 +56,7 @@ pub enum Kind {
     /// Nothing shows the effect, although the instrument would have seen it.
     NotReproduced,
     /// It ran, but nothing can be concluded.
+    #[default]
     Inconclusive,
     /// It did not run.
     Skipped,
@@ -204,7 +205,7 @@ impl Reason {
 }
 
 /// A verdict compared with a file's expectation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ExpectationMet {
     /// As the file says.
@@ -212,6 +213,7 @@ pub enum ExpectationMet {
     /// Not as the file says.
     Unexpected,
     /// The file expects nothing on this machine, or there is no conclusive verdict.
+    #[default]
     NoExpectation,
 }
 

@@ -1,7 +1,5 @@
 //! A question of a survey: a scenario made from a recipe.
 
-use std::collections::BTreeMap;
-
 use super::python::LineQuestions;
 use super::row::{KindRow, LeftOut, SurveyRow};
 use cuda_pitfalls_core::defaults;
@@ -134,7 +132,7 @@ pub(super) fn scenario(
     }
     let has_control = cases.iter().any(|case| case.name == "control");
     let no_control = if has_control { "" } else { "a survey asks what is, not what should be" };
-    let instance = Instance { name: name.clone(), values: BTreeMap::new(), cases, effect, expect: Vec::new() };
+    let instance = Instance { name: name.clone(), cases, effect, ..Instance::default() };
     Scenario {
         name,
         question,

@@ -9,28 +9,12 @@ use crate::verdict::{ExpectationMet, Kind, Reason, Verdict};
 /// A scenario with this verdict, and a trap with this many attempts.
 pub fn scenario(kind: Kind, reason: Option<Reason>, expectation: ExpectationMet, attempts: usize) -> ScenarioReport {
     ScenarioReport {
-        workaround: String::new(),
         name: "test/question".into(),
         scenario: "test/question".into(),
         question: "Does it?".into(),
-        tags: Vec::new(),
-        parameters: Default::default(),
-        sha256: String::new(),
-        asked_by_name: false,
-        lacks: None,
-        libcudart: None,
-        plan: None,
-        verdict: Verdict {
-            kind,
-            reason,
-            detail: String::new(),
-            expectation,
-            unexpected: Vec::new(),
-            unobservable: Vec::new(),
-            rate: None,
-            provenance: Provenance::Measured,
-        },
+        verdict: Verdict { kind, reason, expectation, provenance: Provenance::Measured, ..Verdict::default() },
         cases: vec![CaseReport::new("trap", vec![Attempt::new(0, Script::new().recording()); attempts])],
+        ..ScenarioReport::default()
     }
 }
 

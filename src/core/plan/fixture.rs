@@ -32,21 +32,12 @@ pub fn gpu(uuid: &str) -> Gpu {
 pub fn instance(cases: &[(&str, Gpus)]) -> Instance {
     let case = |&(name, gpus): &(&str, Gpus)| Case {
         name: name.into(),
-        does: String::new(),
         gpus,
-        env: Default::default(),
         probes: true,
-        python: None,
         steps: vec![Step { line: 1, ..Step::call("cuInit", "cuInit") }],
-        expect: Vec::new(),
+        ..Case::default()
     };
-    Instance {
-        name: "test/question".into(),
-        values: Default::default(),
-        cases: cases.iter().map(case).collect(),
-        effect: Vec::new(),
-        expect: Vec::new(),
-    }
+    Instance { name: "test/question".into(), cases: cases.iter().map(case).collect(), ..Instance::default() }
 }
 
 /// A scenario about one GPU.

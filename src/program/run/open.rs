@@ -2,7 +2,7 @@
 
 use cuda_pitfalls_core::report::ScenarioReport;
 use cuda_pitfalls_core::verdict::Provenance;
-use cuda_pitfalls_core::verdict::{ExpectationMet, Kind, Reason, Verdict};
+use cuda_pitfalls_core::verdict::{Kind, Reason, Verdict};
 use cuda_pitfalls_instrument::supervisor::SupervisorError;
 
 pub(super) fn open(provenance: Provenance, detail: String) -> Verdict {
@@ -10,16 +10,7 @@ pub(super) fn open(provenance: Provenance, detail: String) -> Verdict {
 }
 
 pub(super) fn nothing(provenance: Provenance, kind: Kind, reason: Reason, detail: String) -> Verdict {
-    Verdict {
-        kind,
-        reason: Some(reason),
-        detail,
-        expectation: ExpectationMet::NoExpectation,
-        unexpected: Vec::new(),
-        unobservable: Vec::new(),
-        rate: None,
-        provenance,
-    }
+    Verdict { kind, reason: Some(reason), detail, provenance, ..Verdict::default() }
 }
 
 /// The verdict of a scenario that could not be run at all.

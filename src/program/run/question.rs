@@ -68,12 +68,9 @@ pub(super) fn plan(
         tags: scenario.tags.clone(),
         parameters: instance.values.clone(),
         sha256: scenario.sha256.clone(),
-        asked_by_name: false,
-        lacks: None,
         libcudart: session.runtime(runtime).filter(|_| !scenario.has_python_lines()),
-        plan: None,
         verdict: open(session.provenance, "not asked yet".to_string()),
-        cases: Vec::new(),
+        ..ScenarioReport::default()
     };
     let (may_fault, state) = (scenario.hazards.contains(&Hazard::Fault), State::Planned);
     let mut question = OpenQuestion { runtime, may_fault, pending: VecDeque::new(), made: 0, rounds: 0, state };
