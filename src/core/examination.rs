@@ -67,16 +67,6 @@ pub enum Started {
     Nvml,
 }
 
-impl Started {
-    /// The word for it on command lines; `survey needs` has the same words for its programs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Started::Driver => "driver",
-            Started::Nvml => "nvml",
-        }
-    }
-}
-
 /// One start of a library, in a fresh process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Start")]

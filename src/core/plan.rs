@@ -12,7 +12,6 @@ mod options;
 mod order;
 mod resolve;
 
-pub use needs::unmet;
 pub use options::{Options, Unmet};
 pub use order::order;
 pub use resolve::resolve;

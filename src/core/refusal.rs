@@ -113,16 +113,6 @@ pub enum FilterAnswer {
     Simulated(i32),
 }
 
-impl FilterAnswer {
-    /// The error; `None` if the call is made.
-    pub fn errno(self) -> Option<i32> {
-        match self {
-            FilterAnswer::Pass => None,
-            FilterAnswer::Refuse(errno) | FilterAnswer::Protect(errno) | FilterAnswer::Simulated(errno) => Some(errno),
-        }
-    }
-}
-
 /// The answer to a system call: that of the first rule that matches.
 ///
 /// Nothing may change the machine while something is refused to a program: as root, libcuda and nvidia-modprobe remove,
@@ -239,7 +229,10 @@ mod tests {
     }
 
     fn asked(rules: &[Refusal], call: &str, path: &str) -> Option<i32> {
-        answer(rules, call.parse().expect("a system call"), &[there(path)]).errno()
+        match answer(rules, call.parse().expect("a system call"), &[there(path)]) {
+            FilterAnswer::Pass => None,
+            FilterAnswer::Refuse(errno) | FilterAnswer::Protect(errno) | FilterAnswer::Simulated(errno) => Some(errno),
+        }
     }
 
     fn there(path: &str) -> NamedFile {

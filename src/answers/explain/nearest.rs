@@ -33,18 +33,16 @@ static RANKING: LazyLock<Ranking<'static>> =
 /// A text whose answers are known; one about something else has none.
 #[derive(Clone, Debug)]
 pub struct LabelledText {
-    /// Its thread, or its own name.
-    pub source: String,
     terms: BTreeSet<String>,
     answers: Vec<String>,
     is_own: bool,
 }
 
 impl LabelledText {
-    /// A text with the ids of its answers, the best first. It is of a thread, or else the program's own.
+    /// A text with the ids of its answers, the best first. Its `source` is its thread, or the name of the program's own.
     pub fn new(source: &str, text: &str, answers: Vec<String>) -> LabelledText {
         let is_own = !source.starts_with("http");
-        LabelledText { source: source.to_owned(), terms: keys(&Query::parse(text)), answers, is_own }
+        LabelledText { terms: keys(&Query::parse(text)), answers, is_own }
     }
 }
 

@@ -93,11 +93,6 @@ impl EnvironmentRequest {
         };
         [own].into_iter().chain(self.also.iter().cloned()).collect()
     }
-
-    /// The names of the packages that are named, in the form in which installers compare them.
-    pub fn named(&self) -> BTreeSet<String> {
-        self.requirements().iter().map(|requirement| normal(bare(requirement))).collect()
-    }
 }
 
 /// A requirement's name, without extras and versions: `jax[cuda12]==0.5` is `jax`.

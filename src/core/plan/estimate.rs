@@ -55,20 +55,6 @@ impl Pace {
     /// The simulated machine, which has no driver to initialise.
     pub const SIMULATED: Pace = Pace(0.1);
 
-    /// The pace of attempts that were made before, such as calibration or a first round; the default without attempts.
-    /// Extreme values, such as those of a driver's first start, are limited.
-    pub fn measured<'a>(attempts: impl IntoIterator<Item = (&'a CasePlan, Duration)>, gpus: usize) -> Pace {
-        let (mut expected, mut found) = (Duration::ZERO, Duration::ZERO);
-        for (case, wall) in attempts {
-            expected += attempt(case, gpus);
-            found += wall;
-        }
-        if expected.is_zero() || found.is_zero() {
-            return Pace::default();
-        }
-        Pace((found.as_secs_f64() / expected.as_secs_f64()).clamp(0.05, 5.0))
-    }
-
     fn duration(self, ms: f64) -> Duration {
         Duration::from_secs_f64(self.0 * ms / 1000.0)
     }
@@ -158,13 +144,9 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_machine_takes_longer_and_a_wild_measurement_is_bounded() {
+    fn a_slow_machine_takes_longer() {
         let plan = planned(&[("trap", Gpus::Masked(1))], 2, 3);
-        let case = &plan.cases[0];
-        let half = Pace::measured([(case, attempt(case, 2) * 2)], 2);
-        let (usual, slow) = (super::plan(&plan, 2, Pace::default()), super::plan(&plan, 2, half));
+        let (usual, slow) = (super::plan(&plan, 2, Pace::default()), super::plan(&plan, 2, Pace(2.0)));
         assert!(slow.abs_diff(usual * 2) < Duration::from_millis(1), "{usual:?} {slow:?}");
-        assert_eq!(Pace::measured([(case, Duration::from_secs(1000))], 2), Pace(5.0));
-        assert_eq!(Pace::measured([], 2), Pace::default());
     }
 }

@@ -15,14 +15,6 @@ use crate::verdict::Reason;
 use super::options::{Options, Unmet};
 use crate::text::counts::counted;
 
-/// The first need of the scenario that the machine does not meet; `None` if the question can be asked.
-///
-/// For a scenario with several instances, the least demanding instance decides. [`super::resolve`] checks the instance
-/// that it is given.
-pub fn unmet(scenario: &Scenario, machine: &Machine, options: &Options) -> Option<Unmet> {
-    first_unmet(scenario, &scenario.instances, machine, options)
-}
-
 /// The first need that the machine does not meet, whichever of these instances is asked.
 pub(super) fn first_unmet(
     scenario: &Scenario,
@@ -249,7 +241,7 @@ mod tests {
     fn need(change: impl FnOnce(&mut Scenario, &mut Machine, &mut Options)) -> Option<Unmet> {
         let (mut scenario, mut machine, mut options) = (scenario(), machine(2), Options::default());
         change(&mut scenario, &mut machine, &mut options);
-        unmet(&scenario, &machine, &options)
+        first_unmet(&scenario, &scenario.instances, &machine, &options)
     }
 
     fn reason(change: impl FnOnce(&mut Scenario, &mut Machine, &mut Options)) -> Option<Reason> {
@@ -359,9 +351,11 @@ mod tests {
     fn the_detail_of_a_hazard_names_the_flag() {
         let mut scenario = scenario();
         scenario.hazards = vec![Hazard::Fault];
-        let unmet = unmet(&scenario, &machine(1), &Options::default()).unwrap();
-        assert!(unmet.detail.contains("--allow fault"), "{}", unmet.detail);
+        let machine = machine(1);
+        let unmet = |options: &Options| first_unmet(&scenario, &scenario.instances, &machine, options);
+        let detail = unmet(&Options::default()).unwrap().detail;
+        assert!(detail.contains("--allow fault"), "{detail}");
         let options = Options { allow: vec![Hazard::Fault], ..Options::default() };
-        assert_eq!(super::unmet(&scenario, &machine(1), &options), None);
+        assert_eq!(unmet(&options), None);
     }
 }

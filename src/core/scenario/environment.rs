@@ -17,8 +17,6 @@ pub const INJECTION: &str = "CUDA_INJECTION64_PATH";
 /// The name of the injection library. It is in the folder of links that a worker searches first, so the loader finds it
 /// by name, and no scenario needs a path of the machine.
 pub const INJECTION_LIBRARY: &str = "libcuda_pitfalls_hook.so";
-/// The variable whose value the injection library writes into the mask.
-pub const INJECTED_MASK: &str = "CUDA_PITFALLS_HOOK_MASK";
 
 /// An environment variable.
 #[derive(Debug, Deserialize)]
