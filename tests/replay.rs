@@ -16,7 +16,7 @@ use cuda_pitfalls::report::{CaseReport, Report, ScenarioReport};
 use cuda_pitfalls::scenario::Hazard;
 use cuda_pitfalls::verdict::Provenance;
 use cuda_pitfalls::verdict::{Kind, Reason};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use common::{Scratch, all_simulated, bless, read_reports, root};
 
@@ -177,12 +177,12 @@ fn differences<'r>(
 
 fn compare(real: &ScenarioReport, simulated: &ScenarioReport, compared: &mut usize) -> Vec<String> {
     let mut lines = Vec::new();
-    let same_calls = |case: &CaseReport| asked(real, &case.name) == asked(simulated, &case.name);
+    let same_calls = |case: &CaseReport| asked(real, Some(&case.name)) == asked(simulated, Some(&case.name));
     if !real.cases.iter().all(same_calls) {
         // The file was changed since. That its calls of today were measured too, another test sees to.
         return lines;
     }
-    if asked(real, "") != asked(simulated, "") {
+    if asked(real, None) != asked(simulated, None) {
         lines.push(format!("{}: asks for something else than it did", real.name));
     } else if real.verdict.kind != simulated.verdict.kind {
         lines.push(format!("{}: real {}, simulated {}", real.name, words(real), words(simulated)));
@@ -206,41 +206,9 @@ fn compare(real: &ScenarioReport, simulated: &ScenarioReport, compared: &mut usi
     lines
 }
 
-/// The calls of a case, or the effect that is asked for where none is named, in a form that is the
-/// same on machines with other GPUs. The file's hash is no use here: it changes with every word.
-fn asked(scenario: &ScenarioReport, case: &str) -> Option<String> {
-    let plan = scenario.plan.as_ref()?;
-    let asked = match plan.cases.iter().find(|known| known.name == case) {
-        Some(known) => json!([known.steps, known.env, known.probes, known.mask]),
-        None if case.is_empty() => json!(plan.effect),
-        None => return None,
-    };
-    let mut text = without_lines(asked).to_string();
-    // A mask may hold a UUID in capital letters, without its beginning, or shortened; what is longer goes
-    // first, since it begins with what is shorter.
-    let forms: [fn(&str) -> String; 4] = [
-        str::to_string,
-        str::to_uppercase,
-        |uuid| uuid.trim_start_matches("GPU-").to_string(),
-        |uuid| uuid.chars().take(12).collect(),
-    ];
-    for form in forms {
-        for (place, uuid) in plan.gpus.iter().enumerate() {
-            text = text.replace(&form(uuid), &format!("gpu{place}"));
-        }
-    }
-    Some(text)
-}
-
-/// A value without the numbers of the lines that its parts stood on.
-fn without_lines(value: Value) -> Value {
-    match value {
-        Value::Array(parts) => parts.into_iter().map(without_lines).collect(),
-        Value::Object(parts) => {
-            parts.into_iter().filter(|(key, _)| key != "line").map(|(key, part)| (key, without_lines(part))).collect()
-        }
-        other => other,
-    }
+/// The calls of a case, or without one the effect. The file's hash is no use here: it changes with every word.
+fn asked(scenario: &ScenarioReport, case: Option<&str>) -> Option<String> {
+    scenario.plan.as_ref()?.asks(case)
 }
 
 /// The GPUs whose memory a real machine did not measure, such as those that were left out.
