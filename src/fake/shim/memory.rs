@@ -37,10 +37,10 @@ const POOL_RESERVED: i32 = 5;
 /// `CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT`.
 const GRAPH_RESERVED: i32 = 2;
 
-/// What an allocation is, by the number and the word that the tracer knows.
+/// What an allocation is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum HeldKind {
-    Allocation = 1,
+    Allocation,
     Array,
     Pool,
     Physical,
@@ -61,7 +61,7 @@ impl HeldKind {
     }
 }
 
-/// What the tracer reads of a device: words of which the last are not used.
+/// What the tracer reads of a device.
 #[repr(C)]
 struct DeviceWords {
     rounding: AtomicU64,
@@ -69,7 +69,6 @@ struct DeviceWords {
     graph: AtomicU64,
     live: AtomicU64,
     changes: AtomicU64,
-    _unused: [AtomicU64; 3],
 }
 
 /// What the tracer reads of a place.
@@ -77,9 +76,6 @@ struct DeviceWords {
 struct RowWords {
     live: AtomicU64,
     count: AtomicU64,
-    /// The kind, the device and the function.
-    about: AtomicU64,
-    ever: AtomicU64,
 }
 
 #[repr(C)]
@@ -393,9 +389,6 @@ fn hold_at(quiet: &Quiet, place: TakingPlace, name: HeldName, bytes: u64, pool: 
     if new > OWN_ROWS + ROWS {
         tally.places.retain(|_, row| *row < OWN_ROWS);
     }
-    let number = if row < OWN_ROWS { kind as u64 } else { 255 };
-    page.rows[row].about.store(number | (device as u64) << 8 | (index as u64) << 32, Ordering::Relaxed);
-    page.rows[row].ever.fetch_add(1, Ordering::Relaxed);
     tally.take(page, name, HeldMemory { row, kind, device, bytes, context, pool, references: 1 });
     let is_grown = pool != 0 && tally.pools.iter().any(|pool| pool.live > pool.reserved);
     drop(tally);

@@ -12,10 +12,10 @@ pub(in crate::tracer) const DEVICES: usize = 64;
 pub(in crate::tracer) const ROWS: usize = 4096;
 /// The rows of single callers.
 pub(in crate::tracer) const TOLD_ROWS: usize = ROWS - DEVICES;
-/// Words of a device: rounding, rest of pools, memory of graphs, bytes of its rows, and four more.
-const DEVICE_WORDS: usize = 8;
-/// Words of a row: bytes, allocations, and two more.
-const ROW_WORDS: usize = 4;
+/// Words of a device: rounding, rest of pools, memory of graphs, bytes of its rows, and how often they changed.
+const DEVICE_WORDS: usize = 5;
+/// Words of a row: bytes and allocations.
+const ROW_WORDS: usize = 2;
 const WORD: usize = size_of::<u64>();
 const DEVICES_BYTES: usize = DEVICES * DEVICE_WORDS * WORD;
 /// The length of the page.
@@ -89,11 +89,11 @@ impl SharedPage {
         let words: Vec<u64> = text.as_chunks::<WORD>().0.iter().map(|word| u64::from_ne_bytes(*word)).collect();
         let (devices, rows) = words.split_at(DEVICES * DEVICE_WORDS);
         let devices = devices.as_chunks::<DEVICE_WORDS>().0.iter().map(|words| {
-            let [rounding_bytes, pool_rest_bytes, graph_bytes, rows_bytes, ..] = words.map(possible);
+            let [rounding_bytes, pool_rest_bytes, graph_bytes, rows_bytes, _] = words.map(possible);
             DeviceBlock { rounding_bytes, pool_rest_bytes, graph_bytes, rows_bytes }
         });
         let rows = rows.as_chunks::<ROW_WORDS>().0.iter().map(|words| {
-            let [bytes, count, ..] = words.map(possible);
+            let [bytes, count] = words.map(possible);
             PageRow { bytes, count }
         });
         self.devices = devices.enumerate().filter(|(_, device)| *device != DeviceBlock::default()).collect();
