@@ -100,10 +100,8 @@ fn worst(report: &ReportView<'_>) -> String {
 mod tests {
     use super::*;
     use crate::fixture;
-    use cuda_pitfalls_calls::CallLibrary;
-    use cuda_pitfalls_core::event::Status;
     use cuda_pitfalls_core::machine::Unavailable;
-    use cuda_pitfalls_core::recording::ProcessEvent;
+    use cuda_pitfalls_core::observe::fixture::Script;
     use cuda_pitfalls_core::report::{Attempt, CaseReport, Report};
 
     fn code(report: &Report) -> u8 {
@@ -167,22 +165,10 @@ mod tests {
     #[test]
     fn a_driver_that_does_not_start_is_a_problem() {
         let mut report = fixture::empty();
-        let mut recording = fixture::report().scenarios[0].cases[0].attempts[0].recording.clone();
         let mut with = |code: i64| {
-            let status = Status::named(CallLibrary::Driver, code);
-            let event = Event::End {
-                step: 0,
-                t_ns: 1,
-                elapsed_ns: 1,
-                status: Some(status),
-                values: Default::default(),
-                bytes: None,
-                calls: None,
-                processes: Vec::new(),
-                varying: Vec::new(),
-            };
-            recording.events = vec![ProcessEvent { event, ..recording.events[0].clone() }];
-            let case = CaseReport::new("init", vec![Attempt::new(0, recording.clone())]);
+            let mut script = Script::new();
+            script.step(0, code, &[]);
+            let case = CaseReport::new("init", vec![Attempt::new(0, script.recording())]);
             let figures = serde_json::from_value(serde_json::json!({
                 "uuid": "GPU-0", "null_bytes": 0, "context_bytes": 0, "allocation_bytes": 0, "allocated_bytes": 0,
                 "epsilon_bytes": 2, "pid_listed": false, "sound": false,

@@ -61,6 +61,9 @@ pub(super) struct PolicyRule {
     pub(super) level: Level,
 }
 
+/// What is only in a file because it was forbidden, without its words.
+const FORBIDDEN: PolicyRule = PolicyRule { id: "", title: "", why: "", scenario: None, level: Level::Error };
+
 /// What `--forbid`, `--max-bytes` and `--expect` name, but for the rules of diagnoses.
 pub(super) const POLICY_RULES: [PolicyRule; 9] = [
     PolicyRule {
@@ -92,43 +95,37 @@ pub(super) const POLICY_RULES: [PolicyRule; 9] = [
         title: "a driver call returns an error",
         why: "--forbid error makes every driver call that returns an error one. `cuda-pitfalls explain` says what is \
               known of an error.",
-        scenario: None,
-        level: Level::Error,
+        ..FORBIDDEN
     },
     PolicyRule {
         id: "contexts",
         title: "contexts are on other GPUs than expected",
         why: "The file of --expect lists the GPUs that get contexts: these and no others.",
-        scenario: None,
-        level: Level::Error,
+        ..FORBIDDEN
     },
     PolicyRule {
         id: "max-bytes",
         title: "the memory of a GPU grows by more than is allowed",
         why: "--max-bytes, or the file of --expect, says by how much the memory of a GPU may grow.",
-        scenario: None,
-        level: Level::Error,
+        ..FORBIDDEN
     },
     PolicyRule {
         id: "unattributed",
         title: "more memory of a process is not attributed than is allowed",
         why: "--forbid unattributed>SIZE says how much of what NVML charges may be in no row of the ledger.",
-        scenario: None,
-        level: Level::Error,
+        ..FORBIDDEN
     },
     PolicyRule {
         id: "owner",
         title: "a library holds more memory than is allowed",
         why: "--forbid owner=NAME>SIZE says how much a library may hold when its process holds the most.",
-        scenario: None,
-        level: Level::Error,
+        ..FORBIDDEN
     },
     PolicyRule {
         id: "exit",
         title: "the program ends in another way than expected",
         why: "The file of --expect says with which exit code the program ends.",
-        scenario: None,
-        level: Level::Error,
+        ..FORBIDDEN
     },
 ];
 
