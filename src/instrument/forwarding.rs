@@ -200,7 +200,8 @@ pub fn leave_out(library: &mut [u8], exported: &BTreeSet<String>) -> Result<(), 
     Ok(())
 }
 
-/// The CUDA functions that a library exports. Only the symbol tables of the file are read.
+/// The functions that a library exports. Only the symbol tables of the file are read, because libcuda has a hundred
+/// megabytes.
 #[doc(hidden)]
 pub fn exports(path: &Path) -> Result<BTreeSet<String>, ForwardingError> {
     let unreadable =
@@ -208,6 +209,5 @@ pub fn exports(path: &Path) -> Result<BTreeSet<String>, ForwardingError> {
     let cache = ReadCache::new(File::open(path).map_err(|error| unreadable(&error))?);
     let file = ElfFile64::<Endianness, _>::parse(&cache).map_err(|error| unreadable(&error))?;
     let symbols = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
-    let names = symbols.filter_map(|symbol| symbol.name().ok().map(str::to_owned));
-    Ok(names.filter(|name| name.starts_with("cu")).collect())
+    Ok(symbols.filter_map(|symbol| symbol.name().ok().map(str::to_owned)).collect())
 }

@@ -1,27 +1,17 @@
 //! Functions that the libraries export, read from the files without loading them.
 
-use std::fs::File;
-use std::io::{Read, Seek};
-
-use object::{Object, ObjectSymbol, ReadCache};
+use std::path::Path;
 
 use cuda_pitfalls_core::machine::Machine;
+use cuda_pitfalls_instrument::forwarding;
 
-/// Every exported function of libcuda and of the libcudarts; none if no library can be read.
+/// Every function that libcuda and the libcudarts export and that is named like those of CUDA; none if no library can be
+/// read.
 pub(super) fn functions(machine: &Machine) -> Vec<String> {
     let driver =
         machine.libraries.iter().map(|library| library.path.as_str()).filter(|path| path.contains("libcuda.so"));
     let runtimes = machine.libcudart.iter().map(|runtime| runtime.path.as_str());
-    driver.chain(runtimes).filter_map(|path| File::open(path).ok()).flat_map(calls).collect()
-}
-
-/// The exported functions that are named like those of CUDA. Only the symbol tables of the file are read, because
-/// libcuda has a hundred megabytes.
-fn calls(library: impl Read + Seek) -> Vec<String> {
-    let cache = ReadCache::new(library);
-    let Ok(file) = object::File::parse(&cache) else { return Vec::new() };
-    let symbols = file.dynamic_symbols().filter(|symbol| symbol.is_definition());
-    let names = symbols.filter_map(|symbol| symbol.name().ok().map(str::to_string));
+    let names = driver.chain(runtimes).filter_map(|path| forwarding::exports(Path::new(path)).ok()).flatten();
     names.filter(|name| is_call(name)).collect()
 }
 
@@ -36,6 +26,7 @@ fn is_call(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cuda_pitfalls_core::machine::Runtime;
 
     #[test]
     fn calls_are_told_from_other_symbols() {
@@ -46,6 +37,7 @@ mod tests {
 
     #[test]
     fn a_file_that_is_no_library_exports_nothing() {
-        assert!(calls(std::io::Cursor::new(b"text")).is_empty());
+        let runtime = Runtime { path: "/proc/self/status".into(), ..Runtime::default() };
+        assert!(functions(&Machine { libcudart: vec![runtime], ..Machine::default() }).is_empty());
     }
 }
