@@ -2,10 +2,11 @@
 
 /// SplitMix64, by Steele, Lea and Flood. Seeds are stored in reports, so the generator must never change; that matters
 /// more than its quality.
-pub(crate) struct Random(u64);
+pub struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
+    /// Draws that follow from this seed.
+    pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
@@ -18,7 +19,7 @@ impl Random {
     }
 
     /// A number from 0 to `end - 1`; 0 if `end` is 0. The lowest numbers are slightly more likely, which does no harm.
-    pub(crate) fn below(&mut self, end: usize) -> usize {
+    pub fn below(&mut self, end: usize) -> usize {
         let drawn = self.next();
         u64::try_from(end)
             .ok()
@@ -33,7 +34,7 @@ impl Random {
     }
 
     /// True with this probability, in percent.
-    pub(crate) fn percent(&mut self, chance: usize) -> bool {
+    pub fn percent(&mut self, chance: usize) -> bool {
         self.below(100) < chance
     }
 

@@ -67,7 +67,7 @@ pub use cuda_pitfalls_answers::{bisect, compare, explain, export, known, preview
 #[doc(hidden)]
 pub use cuda_pitfalls_core::{
     calibration, catalogue, channel, clock, defaults, event, examination, experiment, fact, observe, plan, python,
-    sample, scenario, source, text,
+    random, sample, scenario, source, text,
 };
 #[doc(hidden)]
 pub use cuda_pitfalls_instrument::{hook, libraries, mapped, sampler, simulated, supervisor, worker};

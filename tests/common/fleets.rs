@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cuda_pitfalls::random::Random;
 use cuda_pitfalls::report::{self, CompactReport};
 use serde_json::{Value, json};
 
@@ -54,27 +55,6 @@ pub(crate) struct Document {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Numbers that look random (SplitMix64).
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub(crate) fn below(&mut self, end: usize) -> usize {
-        usize::try_from(self.next() % end.max(1) as u64).unwrap_or(0)
-    }
-
-    fn one_in_hundred(&mut self, percent: usize) -> bool {
-        self.below(100) < percent
-    }
-}
-
 /// Makes fleets.
 pub(crate) struct Generator {
     recipe: Recipe,
@@ -95,7 +75,7 @@ impl Generator {
         Generator {
             recipe,
             bases: BASES.iter().map(base).collect(),
-            random: Random(recipe.seed),
+            random: Random::new(recipe.seed),
             machine: 0,
             pending: Vec::new(),
             truth: Truth::default(),
@@ -266,7 +246,7 @@ impl Iterator for Generator {
             self.pending.push(Document { name, bytes });
         }
         let mut report = self.report(machine, 30);
-        if self.random.one_in_hundred(self.recipe.differing_percent) {
+        if self.random.percent(self.recipe.differing_percent) {
             self.differ(machine, &mut report);
         }
         // Some runs were stopped after their last question.

@@ -1,5 +1,6 @@
 //! Changes a document as a document: a change of its bytes is mostly refused by the first reader.
 
+use cuda_pitfalls::random::Random;
 use serde_json::{Map, Value, json};
 
 use crate::forms::HOSTILE;
@@ -22,30 +23,18 @@ const TEXTS: [&str; 14] = [
 ];
 const NUMBERS: [u64; 10] = [0, 1, 2, 255, 1 << 31, 1 << 32, (1 << 53) + 1, i64::MAX as u64, 1 << 63, u64::MAX];
 
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((mixed ^ (mixed >> 31)) % end.max(1) as u64) as usize
-    }
-
-    fn scalar(&mut self) -> Value {
-        match self.below(8) {
-            0..4 => TEXTS[self.below(TEXTS.len())].into(),
-            4 | 5 => NUMBERS[self.below(NUMBERS.len())].into(),
-            6 => [json!(-1), json!(i64::MIN), json!(0.1), json!(1e308), json!(true)][self.below(5)].clone(),
-            _ => [Value::Null, json!([]), json!({}), json!([[]]), json!("x".repeat(5000))][self.below(5)].clone(),
-        }
+fn scalar(random: &mut Random) -> Value {
+    match random.below(8) {
+        0..4 => TEXTS[random.below(TEXTS.len())].into(),
+        4 | 5 => NUMBERS[random.below(NUMBERS.len())].into(),
+        6 => [json!(-1), json!(i64::MIN), json!(0.1), json!(1e308), json!(true)][random.below(5)].clone(),
+        _ => [Value::Null, json!([]), json!({}), json!([[]]), json!("x".repeat(5000))][random.below(5)].clone(),
     }
 }
 
 /// The text of the same syntax with a few changes; `None` if it is neither JSON, JSON a line, nor TOML.
 pub(crate) fn changed(text: &str, seed: u32) -> Option<String> {
-    let mut random = Random(seed.into());
+    let mut random = Random::new(seed.into());
     if let Ok(mut document) = serde_json::from_str(text) {
         change(&mut document, &mut random);
         return Some(document.to_string());
@@ -113,7 +102,7 @@ fn change(document: &mut Value, random: &mut Random) {
             }
             (6, Value::Object(map)) => drop(map.insert(TEXTS[random.below(TEXTS.len())].to_owned(), other)),
             (7, value) => *value = (0..random.below(140)).fold(other, |inner, _| json!([inner])),
-            (8 | 9, value) => *value = random.scalar(),
+            (8 | 9, value) => *value = scalar(random),
             (10 | 11, value) => *value = other,
             _ => match document.pointer_mut(above) {
                 Some(Value::Object(map)) => drop(map.remove(&key.replace("~1", "/").replace("~0", "~"))),
