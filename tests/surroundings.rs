@@ -17,7 +17,7 @@ use cuda_pitfalls::simulated;
 use cuda_pitfalls::verdict::Provenance;
 use rustix::process::Signal;
 
-use common::{LONGEST, Scratch};
+use common::{LONGEST, Scratch, behind};
 
 /// One GPU: the least that can be watched.
 const MACHINE: &str = "sim:h200-x1";
@@ -112,21 +112,14 @@ fn private_folder(scratch: &Scratch) -> Option<PathBuf> {
 
 #[test]
 fn the_private_folder_is_private_whatever_the_umask() {
-    for umask in [0, 0o277] {
+    for umask in ["0", "277"] {
         let scratch = Scratch::new();
-        let mut command = command(&scratch, MACHINE, "wait");
-        // SAFETY: a setting of the child alone.
-        unsafe {
-            command.pre_exec(move || {
-                libc::umask(umask);
-                Ok(())
-            });
-        }
-        let running = scratch.start(command);
+        let masked = ["sh", "-c", &format!("umask {umask} && exec \"$@\""), "sh"];
+        let running = scratch.start(behind(&masked, &command(&scratch, MACHINE, "wait")));
         scratch.sleeper();
         let folder = private_folder(&scratch).expect("the folder of the run");
         let mode = fs::metadata(&folder).expect("the folder").permissions().mode();
-        assert_eq!(mode & 0o7777, 0o700, "umask {umask:o}");
+        assert_eq!(mode & 0o7777, 0o700, "umask {umask}");
         running.wait(LONGEST).ended(0, "ok");
     }
 }
@@ -151,7 +144,7 @@ fn a_folder_that_a_program_without_descriptors_leaves_is_named() {
     let scratch = Scratch::new();
     let first = (4..40).find(|limit| {
         let run = scratch.simulating(MACHINE, &["memory/context-cost"], &["--quick"]);
-        let ran = scratch.ran(common::behind(&["sh", "-c", &format!("ulimit -n {limit}; exec \"$@\""), "sh"], &run));
+        let ran = scratch.ran(behind(&["sh", "-c", &format!("ulimit -n {limit}; exec \"$@\""), "sh"], &run));
         let left = common::names_in(scratch.path());
         let unnamed = left.iter().find(|name| name.starts_with("cuda-pitfalls-") && !ran.stderr.contains(*name));
         assert_eq!(unnamed, None, "with {limit}: {}", ran.stderr);
@@ -164,30 +157,20 @@ fn a_folder_that_a_program_without_descriptors_leaves_is_named() {
 }
 
 /// Starts the program with signals ignored, as `nohup` and some shells do.
-fn ignoring(scratch: &Scratch, signals: &'static [i32], stem: &str) -> Command {
-    let mut command = command(scratch, MACHINE, stem);
-    // SAFETY: between fork and exec only the action of signals is set.
-    unsafe {
-        command.pre_exec(move || {
-            for signal in signals {
-                libc::signal(*signal, libc::SIG_IGN);
-            }
-            Ok(())
-        });
-    }
-    command
+fn ignoring(scratch: &Scratch, signals: &str, stem: &str) -> Command {
+    behind(&["env", &format!("--ignore-signal={signals}")], &command(scratch, MACHINE, stem))
 }
 
 #[test]
 fn a_caller_that_ignores_sigchld_spoils_nothing() {
     let scratch = Scratch::new();
-    scratch.ran(ignoring(&scratch, &[libc::SIGCHLD], "processes")).ended(0, "ok");
+    scratch.ran(ignoring(&scratch, "CHLD", "processes")).ended(0, "ok");
 }
 
 #[test]
 fn signals_that_the_caller_ignores_do_not_end_a_run() {
     let scratch = Scratch::new();
-    let running = scratch.start(ignoring(&scratch, &[libc::SIGHUP, libc::SIGINT], "wait"));
+    let running = scratch.start(ignoring(&scratch, "HUP,INT", "wait"));
     scratch.sleeper();
     running.signal(Signal::HUP);
     running.signal(Signal::INT);
